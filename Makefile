@@ -1,0 +1,54 @@
+# Needs Python 3.11 or newer and make, nothing else. Paths are relative, so the folder's name may hold blanks.
+#   make install PYTHON=python3.12    another interpreter; `make clean` first to change the one of .venv
+#   make ner ALLENNLP_LOG_LEVEL=INFO  all that AllenNLP has to say
+
+PYTHON ?= python3
+VENV := .venv/bin/python
+UV := $(if $(shell command -v uv),uv,$(VENV) -m uv)
+export ALLENNLP_LOG_LEVEL ?= WARNING
+
+.PHONY: install ner test check lock clean
+
+install: .venv/.installed
+
+# torch goes first, so that the installed build (CPU or CUDA) brings what it alone needs; the rest of the lock goes
+# in as it stands, since AllenNLP's own pins cannot be met.
+.venv/.installed: requirements.lock setup.py pyproject.toml | $(VENV)
+	$(VENV) -m pip install --disable-pip-version-check torch==2.13.0 -c requirements.lock
+	$(VENV) -m pip install --disable-pip-version-check --no-deps --no-build-isolation -r requirements.lock
+	$(VENV) -m pip install --disable-pip-version-check --no-deps --no-build-isolation -e .
+	touch $@
+
+$(VENV):
+	@"$(PYTHON)" -c 'import sys; v = sys.version.split()[0]; \
+	sys.exit(f"{sys.executable} is Python {v}; 3.11 or newer is needed: make PYTHON=python3.11" \
+	if sys.version_info < (3, 11) else 0)'
+	"$(PYTHON)" -m venv --clear .venv
+
+RUN := runs/ner_elmo
+
+ner: install
+	rm -rf $(RUN)
+	$(VENV) -m allennlp train training_configs/ner_elmo.jsonnet -s $(RUN)
+	$(VENV) -m allennlp evaluate $(RUN)/model.tar.gz fixtures/ner/test.conll \
+		--output-file $(RUN)/test_metrics.json
+	$(VENV) -m allennlp predict $(RUN)/model.tar.gz fixtures/ner/predict.jsonl \
+		--output-file $(RUN)/predictions.jsonl --silent
+	$(VENV) -m elmo_tasks.ner.show $(RUN)/test_metrics.json $(RUN)/predictions.jsonl
+
+test: install
+	$(VENV) -m pytest
+
+check: install
+	$(VENV) -m ruff format --check .
+	$(VENV) -m ruff check .
+	$(VENV) -m mypy
+
+# Keeps the versions that requirements.lock names where it can; delete the file to move everything to the newest.
+lock: | $(VENV)
+	@$(UV) --version >/dev/null 2>&1 || $(VENV) -m pip install --disable-pip-version-check uv
+	$(UV) pip compile requirements.in --override requirements.overrides --universal --python-version 3.11 \
+		--no-emit-package torch --no-header --no-annotate --quiet -o requirements.lock
+
+clean:
+	rm -rf .venv build dist runs elmo_tasks.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,2 @@
+def repair() -> None:
+    pass

@@ -1,0 +1,95 @@
+"""
+Words as characters: the official encoding of bilm-tf (its `UnicodeCharsVocabulary`).
+
+A word is its UTF-8 bytes between a begin and an end mark, filled up to 50 positions. Ids as they reach
+the network are shifted by one, so that 0 is left for "no word here":
+
+| id | meaning |
+| --- | --- |
+| 0 | no word: a position behind the end of a sentence |
+| 1 to 256 | the byte 0 to 255 |
+| 257, 258 | the marks inside the words `<S>` and `</S>`, the borders of a sentence |
+| 259, 260 | begin and end of a word |
+| 261 | filling behind the end of a word |
+"""
+
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import torch
+from allennlp.data import Token, TokenIndexer, Vocabulary
+
+from elmo_tasks.strict_params import StrictParams
+
+CHARACTERS_PER_WORD = 50
+NUM_CHARACTERS = 262
+"""Ids 0 to 261: 261 rows in the official weights, and the zero row of "no word"."""
+
+BEGIN_SENTENCE = "<S>"
+END_SENTENCE = "</S>"
+
+_BEGIN_WORD, _END_WORD, _FILLING = 259, 260, 261
+_SENTENCE_MARKS = {BEGIN_SENTENCE: 257, END_SENTENCE: 258}
+
+
+@lru_cache(maxsize=1 << 17)
+def _encode(word: str) -> bytes:
+    """One word as the bytes of 50 `int16`: so that a sentence is one `join`, whatever its length."""
+    if word in _SENTENCE_MARKS:
+        inner = [_SENTENCE_MARKS[word]]
+    else:
+        # Like the official code: what UTF-8 has no bytes for (lone surrogates) is left out, and only
+        # 48 bytes fit between the marks; a cut may split a multi-byte character.
+        encoded = word.encode("utf-8", "ignore")[: CHARACTERS_PER_WORD - 2]
+        inner = [byte + 1 for byte in encoded]
+    ids = np.full(CHARACTERS_PER_WORD, _FILLING, dtype=np.int16)
+    ids[: len(inner) + 2] = [_BEGIN_WORD, *inner, _END_WORD]
+    return ids.tobytes()
+
+
+def character_ids(words: Iterable[str]) -> np.ndarray:
+    """
+    The official character ids of `words`.
+
+    Any string has a defined result: the empty one is the begin and the end mark alone, `<S>` and `</S>`
+    are the sentence borders, a word longer than 48 UTF-8 bytes is cut.
+
+    *Shape:* `(len(words), 50)`, `int16`, read-only.
+    """
+    encoded = b"".join(map(_encode, words))
+    return np.frombuffer(encoded, dtype=np.int16).reshape(-1, CHARACTERS_PER_WORD)
+
+
+@TokenIndexer.register("elmo_character_ids")
+class ElmoCharacterIndexer(StrictParams, TokenIndexer):
+    """
+    Turns the words of a `TextField` into the character ids that `Elmo` reads.
+
+    It needs no vocabulary: the encoding is fixed. Batches hold one tensor, `character_ids`, of shape
+    `(batch, tokens, 50)`, `int16`, 0 behind the end of a sentence.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    def count_vocab_items(self, token: Token, counter: dict[str, dict[str, int]]) -> None:
+        pass
+
+    def tokens_to_indices(self, tokens: list[Token], vocabulary: Vocabulary) -> dict[str, Any]:
+        return {"character_ids": character_ids(token.text or "" for token in tokens)}
+
+    def get_empty_token_list(self) -> dict[str, Any]:
+        return {"character_ids": character_ids([])}
+
+    def as_padded_tensor_dict(
+        self, tokens: dict[str, Any], padding_lengths: dict[str, int]
+    ) -> dict[str, torch.Tensor]:
+        words = tokens["character_ids"]
+        padded = torch.zeros(
+            padding_lengths["character_ids"], CHARACTERS_PER_WORD, dtype=torch.int16
+        )
+        kept = words[: len(padded)]
+        padded[: len(kept)] = torch.from_numpy(kept.copy())
+        return {"character_ids": padded}

@@ -1,0 +1,212 @@
+"""`Elmo`: the one object that a task plugs."""
+
+import json
+from typing import Any, NamedTuple, Optional, Union
+
+import torch
+from allennlp.common.checks import ConfigurationError
+from torch import nn
+
+from elmo_tasks.elmo.bilm import BiLm
+from elmo_tasks.elmo.lstm import LstmState
+from elmo_tasks.elmo.scalar_mix import ScalarMix
+from elmo_tasks.elmo.weights import BiLmOptions, read_initial_state, read_weights
+from elmo_tasks.paths import bundled
+from elmo_tasks.strict_params import StrictParams
+
+PLACEMENTS = {
+    "none": (),
+    "input": ("input",),
+    "output": ("output",),
+    "input+output": ("input", "output"),
+}
+DEFAULT_OPTIONS = str(bundled("fixtures/elmo/options.json"))
+DEFAULT_WEIGHTS = str(bundled("fixtures/elmo/weights.hdf5"))
+
+
+class ElmoRepresentations(NamedTuple):
+    """
+    What a task concatenates to its token vectors and to the output of its context encoder.
+
+    *Shape:* each `(batch, tokens, Elmo.dim)`, or `None` where the placement has none.
+    """
+
+    input: torch.Tensor | None
+    output: torch.Tensor | None
+
+
+class Elmo(StrictParams, nn.Module):
+    """
+    Embeddings from language models (Peters et al. 2018, arXiv:1802.05365).
+
+    The biLM runs once a batch, whatever the placement; input and output have a mix of their own.
+
+    # Parameters
+
+    options_file, weight_file : path, URL or `hf://` name of the official `options.json` and HDF5 weights;
+        the model that ships with the project by default. `options_file` may also be the options themselves,
+        and `weight_file` `None` for a biLM with random weights.
+    placement : `none`, `input`, `output` or `input+output`.
+    dropout : probability, on each ELMo vector.
+    layer_norm : normalise each layer over its own features at each token.
+    mix_l2 : the paper's lambda in `lambda * ||w||^2` over the learned mix weights, or `None`.
+    layers : `all`, or `top` for the last layer only.
+    weights : `trainable`, `frozen` or `function`; see `ScalarMix`.
+    gamma : learn the task's scale.
+    trainable : fine-tune the biLM with the task. If not, no graph is built through it and no parameter of
+        it reaches an optimizer.
+    stateful : carry the LSTM state from batch to batch, as the original does: row i of a batch continues
+        row i of the batch before it. If not, a sentence has the same vectors in any batch.
+    initial_state : HDF5 file with the state that each sentence starts from (`read_initial_state`), or
+        `None` for zeros; only without `stateful`.
+
+    # Raises
+    `ConfigurationError` for unknown values, and whatever reading the files raises.
+    """
+
+    options: torch.Tensor
+    start_hidden: torch.Tensor
+    start_memory: torch.Tensor
+
+    def __init__(
+        self,
+        *,
+        options_file: Union[str, dict[str, Any]] = DEFAULT_OPTIONS,
+        weight_file: Optional[str] = DEFAULT_WEIGHTS,
+        placement: str = "input",
+        dropout: float = 0.0,
+        layer_norm: bool = False,
+        mix_l2: Optional[float] = None,
+        layers: str = "all",
+        weights: str = "trainable",
+        gamma: bool = True,
+        trainable: bool = False,
+        stateful: bool = False,
+        initial_state: Optional[str] = None,
+    ) -> None:
+        super().__init__()
+        if placement not in PLACEMENTS:
+            raise ConfigurationError(
+                f"placement is {placement!r}, expected one of {', '.join(PLACEMENTS)}"
+            )
+        if mix_l2 is not None and mix_l2 < 0:
+            raise ConfigurationError(f"mix_l2 is {mix_l2}, expected 0 or more")
+        if stateful and initial_state is not None:
+            raise ConfigurationError("initial_state is where a sentence starts with stateful: false")
+        self.placement = placement
+        self.mix_l2 = mix_l2
+        self.trainable = trainable
+        self.stateful = stateful
+        bilm_options = BiLmOptions.read(options_file)
+        self.dim = bilm_options.output_dim
+        places = PLACEMENTS[placement]
+        self.mixes = nn.ModuleDict(
+            {
+                place: ScalarMix(
+                    num_layers=bilm_options.n_layers + 1,
+                    dim=self.dim,
+                    layers=layers,
+                    weights=weights,
+                    gamma=gamma,
+                    layer_norm=layer_norm,
+                )
+                for place in places
+            }
+        )
+        self.dropout = nn.Dropout(dropout)
+        self.bilm = BiLm(options=bilm_options) if places else None
+        if self.bilm is not None and weight_file is not None:
+            self.bilm.load_state_dict(read_weights(weight_file, bilm_options))
+        if self.bilm is not None:
+            self.bilm.requires_grad_(trainable)
+        # With the options and the start inside, a state dict is all that an archive needs.
+        as_bytes = json.dumps(bilm_options.to_json()).encode()
+        self.register_buffer("options", torch.tensor(list(as_bytes), dtype=torch.uint8))
+        start = (
+            read_initial_state(initial_state, bilm_options)
+            if initial_state is not None
+            else (
+                torch.zeros(bilm_options.n_layers, 2, bilm_options.projection_dim),
+                torch.zeros(bilm_options.n_layers, 2, bilm_options.dim),
+            )
+        )
+        self.register_buffer("start_hidden", start[0])
+        self.register_buffer("start_memory", start[1])
+        self._carried: LstmState | None = None
+
+    @staticmethod
+    def block_for_archive(state: dict[str, torch.Tensor], prefix: str) -> dict[str, Any]:
+        """
+        The keys of the config block with which an archived `Elmo` is built again: its sizes are in the state
+        dict, under `prefix`, and its weights are loaded from there, so that no original file is needed.
+        """
+        options = bytes(state[f"{prefix}options"].tolist())
+        return {
+            "options_file": json.loads(options),
+            "weight_file": None,
+            "initial_state": None,
+        }
+
+    @property
+    def input_dim(self) -> int:
+        """What the placement adds to each token vector; 0 for nothing."""
+        return self.dim if "input" in self.mixes else 0
+
+    @property
+    def output_dim(self) -> int:
+        """What the placement adds to each output of the context encoder; 0 for nothing."""
+        return self.dim if "output" in self.mixes else 0
+
+    def penalty(self) -> torch.Tensor | None:
+        """`mix_l2 * ||w||^2` over all mixes, to be added to the loss; `None` without `mix_l2`."""
+        if self.mix_l2 is None or not self.mixes:
+            return None
+        norms = torch.stack([mix.squared_norm() for mix in self.mixes.values()])
+        return self.mix_l2 * norms.sum()
+
+    def reset_state(self) -> None:
+        """With `stateful`: the next batch starts a new text."""
+        self._carried = None
+
+    def forward(self, character_ids: torch.Tensor) -> ElmoRepresentations:
+        """
+        *Shape:* `character_ids` `(batch, tokens, 50)`, of the `elmo_character_ids` indexer. Vectors behind
+        the end of a sentence are zero.
+        """
+        if self.bilm is None:
+            return ElmoRepresentations(None, None)
+        with torch.set_grad_enabled(self.trainable and torch.is_grad_enabled()):
+            layers, state = self.bilm(character_ids, self._state(len(character_ids)))
+        if self.stateful:
+            self._carry(state)
+        mixed = {place: self.dropout(mix(layers)) for place, mix in self.mixes.items()}
+        return ElmoRepresentations(mixed.get("input"), mixed.get("output"))
+
+    def _state(self, batch: int) -> LstmState:
+        """Where the rows of a batch start: `(layers, 2, batch, ...)`."""
+        start = LstmState(
+            *(
+                part.unsqueeze(2).expand(-1, -1, batch, -1)
+                for part in (self.start_hidden, self.start_memory)
+            )
+        )
+        if self._carried is None:
+            return start
+        # The rows known so far, and fresh ones where the batch has more.
+        return LstmState(
+            *(
+                torch.cat([old[:, :, :batch], new[:, :, old.size(2) :]], dim=2)
+                for old, new in zip(self._carried, start, strict=True)
+            )
+        )
+
+    def _carry(self, state: LstmState) -> None:
+        """Rows that the batch did not have keep their state, as in the original."""
+        rows = state.hidden.size(2)
+        rest = self._carried or state
+        self._carried = LstmState(
+            *(
+                torch.cat([new, old[:, :, rows:]], dim=2)
+                for new, old in zip(state, rest, strict=True)
+            )
+        )

@@ -1,0 +1,1 @@
+"""What two or more tasks share; knows no task."""

@@ -1,0 +1,66 @@
+"""Tags as a field that knows what an entity type is."""
+
+import logging
+from typing import Any
+
+from allennlp.common.checks import ConfigurationError
+from allennlp.data import Vocabulary
+from allennlp.data.fields import SequenceLabelField
+
+from elmo_tasks.modules.tag_schemes import split_tag
+
+logger = logging.getLogger(__name__)
+
+_PREFIXES = "BILU"
+
+
+class TagField(SequenceLabelField):
+    """
+    The BIOUL tags of a `TextField`; otherwise a `SequenceLabelField`.
+
+    - A type brings all four of its tags into the vocabulary, so that I-MISC is known even where no
+      entity of the training data has three tokens. `O` is always the first tag, and the four of a
+      type stand together.
+    - A tag that the vocabulary does not know (a type that the training data does not have) becomes
+      `O`, with one warning for each type. Its entities remain in the gold tags of the instance, and
+      count as missed there.
+
+    # Raises
+    `ConfigurationError`, when indexed: the vocabulary does not know `O`.
+    """
+
+    __slots__: list[str] = []
+
+    _warned: set[tuple[str, str]] = set()  # namespace and type, as the base class does it
+
+    def count_vocab_items(self, counter: dict[str, dict[str, int]]) -> None:
+        counts = counter[self._label_namespace]
+        # The vocabulary sorts by count, equal counts by first appearance: no type may pass "O".
+        counts["O"] += len(self.labels)
+        types = [label for _, label in map(split_tag, self.labels) if label]
+        for label in sorted(types):
+            for prefix in _PREFIXES:
+                counts[f"{prefix}-{label}"] += 1
+
+    def index(self, vocab: Vocabulary) -> None:
+        known: dict[str, int] = vocab.get_token_to_index_vocabulary(self._label_namespace)
+        if "O" not in known:
+            raise ConfigurationError(
+                f"the vocabulary's namespace {self._label_namespace!r} has no tag 'O', but "
+                f"{sorted(known)}: it was not made from tagged sentences"
+            )
+        self._indexed_labels = [known.get(tag, known["O"]) for tag in self.labels]
+        for tag in self.labels:
+            if tag not in known:
+                self._warn(tag)
+
+    def _warn(self, tag: str) -> None:
+        key: Any = (self._label_namespace, split_tag(tag).label)
+        if key not in self._warned:
+            self._warned.add(key)
+            logger.warning(
+                "the vocabulary does not know %s: entities of type %s count as O in the loss, and "
+                "as missed in the metric",
+                tag,
+                key[1],
+            )

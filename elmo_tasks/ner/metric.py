@@ -1,0 +1,196 @@
+"""
+The evaluation of the CoNLL shared tasks, as the official script `conlleval` (2004-01-26) does it.
+
+Source: https://www.clips.uantwerpen.be/conll2000/chunking/output.html and the script that it links
+to. Its definitions are two tables and two rules here. They hold for any tags, also for sequences
+that no tag scheme allows: I-X after O or after another type, the prefixes E, `[` and `]`.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import torch.distributed as dist
+from allennlp.common.util import is_distributed
+from allennlp.training.metrics import Metric
+
+from elmo_tasks.modules.tag_schemes import Tag, split_tag
+
+_BORDER = Tag("O", "")
+
+# Prefixes of two neighbours between which a chunk ends, or starts, even if their types are equal.
+_ENDS = {tuple(pair) for pair in ("BB", "BO", "IB", "IO", "EE", "EI", "EO")}
+_STARTS = {tuple(pair) for pair in ("BB", "IB", "OB", "OI", "EE", "EI", "OE")}
+_NO_CHUNK = ("O", ".")
+_ONE_TOKEN = ("[", "]")
+
+
+def _ends(previous: Tag, tag: Tag) -> bool:
+    """Whether a chunk ends between two neighbours."""
+    return (
+        (previous.prefix, tag.prefix) in _ENDS
+        or (previous.prefix not in _NO_CHUNK and previous.label != tag.label)
+        or previous.prefix in _ONE_TOKEN
+    )
+
+
+def _starts(previous: Tag, tag: Tag) -> bool:
+    """Whether a chunk starts between two neighbours."""
+    return (
+        (previous.prefix, tag.prefix) in _STARTS
+        or (tag.prefix not in _NO_CHUNK and previous.label != tag.label)
+        or tag.prefix in _ONE_TOKEN
+    )
+
+
+@dataclass
+class Counts:
+    """What the evaluation counts; chunks by their type."""
+
+    tokens: int = 0
+    correct_tags: int = 0
+    gold: Counter[str] = field(default_factory=Counter)
+    predicted: Counter[str] = field(default_factory=Counter)
+    correct: Counter[str] = field(default_factory=Counter)
+
+    def __add__(self, other: "Counts") -> "Counts":
+        return Counts(
+            self.tokens + other.tokens,
+            self.correct_tags + other.correct_tags,
+            self.gold + other.gold,
+            self.predicted + other.predicted,
+            self.correct + other.correct,
+        )
+
+    def add_sentence(self, predicted: Sequence[str], gold: Sequence[str]) -> None:
+        """Count one sentence: its predicted and its gold tags, of equal number."""
+        guesses = [_BORDER, *map(split_tag, predicted)]
+        truths = [_BORDER, *map(split_tag, gold)]
+        matching = False  # within a gold and a predicted chunk that agree so far
+        for (before, guess), (truth_before, truth) in zip(
+            pairwise(guesses), pairwise(truths), strict=True
+        ):
+            ends, truth_ends = _ends(before, guess), _ends(truth_before, truth)
+            if matching and ends and truth_ends:
+                self.correct[truth_before.label] += 1
+            matching = matching and not ends and not truth_ends and guess.label == truth.label
+            starts, truth_starts = _starts(before, guess), _starts(truth_before, truth)
+            matching = matching or (starts and truth_starts and guess.label == truth.label)
+            if starts:
+                self.predicted[guess.label] += 1
+            if truth_starts:
+                self.gold[truth.label] += 1
+            self.correct_tags += guess == truth
+            self.tokens += 1
+        if matching:
+            self.correct[truths[-1].label] += 1
+
+    def types(self) -> list[str]:
+        """The types of the gold and the predicted chunks, sorted."""
+        return sorted(self.gold.keys() | self.predicted.keys())
+
+    def accuracy(self, *, scale: float) -> float:
+        """The share of tokens whose whole tag is right; 0 without tokens."""
+        return scale * self.correct_tags / self.tokens if self.tokens else 0.0
+
+    def scores(self, label: str | None = None, *, scale: float) -> dict[str, float]:
+        """
+        Precision, recall and F1 of one type, or of all chunks, from 0 to `scale`.
+
+        What would be divided by 0 is 0. The order of the operations is the script's, so that the
+        last digit that it prints is the same.
+        """
+        gold, predicted, correct = (
+            counter.total() if label is None else counter[label]
+            for counter in (self.gold, self.predicted, self.correct)
+        )
+        precision = scale * correct / predicted if predicted else 0.0
+        recall = scale * correct / gold if gold else 0.0
+        both = precision + recall
+        return {
+            "precision": precision,
+            "recall": recall,
+            "f1": 2 * precision * recall / both if both else 0.0,
+        }
+
+
+@Metric.register("elmo_conlleval")
+class ConllEval(Metric):
+    """
+    Precision, recall and F1 of chunks, and accuracy of tags, exactly as `conlleval` computes them.
+
+    Each sentence stands between two `O`. A type is what follows the first hyphen of a tag; a tag
+    without one (`B`) has the empty type, which counts in the totals and has no metrics of its own.
+
+    With several workers, `get_metric` and `report` are those of all sentences together, so every
+    worker has to call them (AllenNLP's trainer does, after each batch); each goes on counting its
+    own.
+    """
+
+    supports_distributed = True
+
+    def __init__(self) -> None:
+        self._counts = Counts()
+
+    def __call__(self, predicted: Sequence[Sequence[str]], gold: Sequence[Sequence[str]]) -> None:
+        """
+        Add sentences: the predicted and the gold tags of each, one a token.
+
+        # Raises
+        `ValueError`: the numbers of sentences differ, or those of the tags of one.
+        """
+        if len(predicted) != len(gold):
+            raise ValueError(f"found {len(predicted)} predicted sentences, expected {len(gold)}")
+        for number, (guesses, truths) in enumerate(zip(predicted, gold, strict=True)):
+            if len(guesses) != len(truths):
+                raise ValueError(
+                    f"sentence {number}: found {len(guesses)} tags, expected {len(truths)}"
+                )
+        for guesses, truths in zip(predicted, gold, strict=True):
+            self._counts.add_sentence(guesses, truths)
+
+    def get_metric(self, reset: bool = False) -> dict[str, float]:
+        """
+        `precision`, `recall`, `f1` and `accuracy`, then `precision-PER`, `recall-PER`, `f1-PER` for
+        each type of a gold or predicted chunk; all from 0 to 1.
+        """
+        counts = self._all_workers()
+        if reset:
+            self.reset()
+        metrics = {**counts.scores(scale=1.0), "accuracy": counts.accuracy(scale=1.0)}
+        for label in filter(None, counts.types()):
+            for name, value in counts.scores(label, scale=1.0).items():
+                metrics[f"{name}-{label}"] = value
+        return metrics
+
+    def report(self) -> str:
+        """What the script prints, to the character, with its final line break."""
+        counts = self._all_workers()
+        report = (
+            f"processed {counts.tokens} tokens with {counts.gold.total()} phrases; "
+            f"found: {counts.predicted.total()} phrases; correct: {counts.correct.total()}.\n"
+        )
+        if counts.tokens:
+            report += f"accuracy: {counts.accuracy(scale=100.0):6.2f}%; {_line(counts)}\n"
+        for label in counts.types():
+            report += f"{label:>17}: {_line(counts, label)}  {counts.predicted[label]}\n"
+        return report
+
+    def reset(self) -> None:
+        """Forget all sentences."""
+        self._counts = Counts()
+
+    def _all_workers(self) -> Counts:
+        """The counts of all workers together; this worker's stay as they are."""
+        if not is_distributed():
+            return self._counts
+        workers: list[Counts] = [Counts()] * dist.get_world_size()
+        dist.all_gather_object(workers, self._counts)
+        return sum(workers, start=Counts())
+
+
+def _line(counts: Counts, label: str | None = None) -> str:
+    return "precision: {precision:6.2f}%; recall: {recall:6.2f}%; FB1: {f1:6.2f}".format(
+        **counts.scores(label, scale=100.0)
+    )

@@ -1,0 +1,145 @@
+"""The biLSTM-CRF tagger of the ELMo paper."""
+
+from typing import Any, Optional
+
+import torch
+from allennlp.data import TextFieldTensors, Vocabulary
+from allennlp.models import Model
+from allennlp.modules import TextFieldEmbedder
+from allennlp.nn import InitializerApplicator, RegularizerApplicator
+from allennlp.nn.util import get_text_field_mask
+from torch import nn
+
+from elmo_tasks.elmo import Elmo
+from elmo_tasks.modules.bilstm import BiLstm
+from elmo_tasks.modules.crf import ConstrainedCrf
+from elmo_tasks.modules.elmo_model import ElmoModel
+from elmo_tasks.modules.tag_schemes import Scheme, Span, allowed_transitions, from_spans, to_spans
+from elmo_tasks.ner.metric import ConllEval
+
+
+@Model.register("elmo_ner")
+class NerModel(ElmoModel):
+    """
+    Peters et al. 2018, section 4 and supplement: word vectors and a character CNN, two biLSTM layers, a
+    CRF. The tags are BIOUL inside; a sequence that is no BIOUL has probability 0 in training and is never
+    predicted.
+
+    # Parameters
+
+    hidden_sizes : units of each biLSTM layer, for each direction.
+    dropout : probability of the variational dropout around each biLSTM layer.
+    initializer : of the parameters, as in any AllenNLP model.
+    The others : see `ElmoModel`.
+    """
+
+    def __init__(
+        self,
+        *,
+        vocab: Vocabulary,
+        text_field_embedder: TextFieldEmbedder,
+        hidden_sizes: list[int],
+        dropout: float,
+        elmo: Optional[Elmo] = None,
+        initializer: Optional[InitializerApplicator] = None,
+        regularizer: Optional[RegularizerApplicator] = None,
+    ) -> None:
+        super().__init__(
+            vocab=vocab, text_field_embedder=text_field_embedder, elmo=elmo, regularizer=regularizer
+        )
+        self.tags = list(vocab.get_index_to_token_vocabulary("labels").values())
+        self.encoder = BiLstm(
+            input_dim=self.input_dim, hidden_sizes=hidden_sizes, dropout=dropout
+        )
+        self.tag_projection = nn.Linear(
+            self.encoder.output_dim + self.elmo_output_dim, len(self.tags)
+        )
+        allowed = allowed_transitions(self.tags, Scheme.BIOUL)
+        self.crf = ConstrainedCrf(
+            start=allowed.start, end=allowed.end, transitions=allowed.transitions
+        )
+        self.metric = ConllEval()
+        if initializer is not None:
+            initializer(self)
+
+    def forward(  # type: ignore[override]
+        self,
+        tokens: TextFieldTensors,
+        metadata: list[dict[str, Any]],
+        tags: Optional[torch.Tensor] = None,
+    ) -> dict[str, Any]:
+        """
+        *Shape:* `tags` `(batch, tokens)`. Returns `emissions` `(batch, tokens, tags)`, `mask` and the best
+        `tags`, both `(batch, tokens)`, `metadata`, and with gold tags the `loss`: the mean over the sentences of
+        the negative log-likelihood.
+        """
+        mask = get_text_field_mask(tokens)
+        # (batch, tokens, input_dim)
+        embedded, elmo = self.embed(tokens)
+        # (batch, tokens, encoder dim)
+        encoded = self.encoder(embedded, mask)
+        # (batch, tokens, tags)
+        emissions = self.tag_projection(self.at_output(encoded, elmo))
+        best = self.crf.decode(emissions, mask)
+        outputs = {"emissions": emissions, "mask": mask, "tags": best, "metadata": metadata}
+        if tags is not None:
+            outputs["loss"] = -self.crf.log_likelihood(emissions, tags, mask).mean()
+            predicted = [
+                from_spans(spans, len(sentence["words"]), Scheme.IOB2)
+                for spans, sentence in zip(self._spans(best, mask), metadata, strict=True)
+            ]
+            self.metric(predicted, [sentence["gold_tags"] for sentence in metadata])
+        return outputs
+
+    def make_output_human_readable(self, output_dict: dict[str, Any]) -> dict[str, Any]:
+        """The words, their tags (IOB2), and the entities with their place and probability."""
+        emissions, mask, tags = (output_dict[key] for key in ("emissions", "mask", "tags"))
+        spans = self._spans(tags, mask)
+        probabilities = self.crf.span_probabilities(
+            emissions, mask, tags, [[(span.start, span.end) for span in row] for row in spans]
+        )
+        sentences = output_dict["metadata"]
+        return {
+            "tokens": [sentence["words"] for sentence in sentences],
+            "tags": [
+                from_spans(row, len(sentence["words"]), Scheme.IOB2)
+                for row, sentence in zip(spans, sentences, strict=True)
+            ],
+            "entities": [
+                [
+                    _entity(span, probability, sentence)
+                    for span, probability in zip(row, row_probabilities, strict=True)
+                ]
+                for row, row_probabilities, sentence in zip(
+                    spans, probabilities, sentences, strict=True
+                )
+            ],
+        }
+
+    def get_metrics(self, reset: bool = False) -> dict[str, float]:
+        """Precision, recall, F1 and token accuracy; at the end of an epoch also for each type."""
+        metrics = self.metric.get_metric(reset)
+        overall = ("precision", "recall", "f1", "accuracy")
+        return metrics if reset else {name: metrics[name] for name in overall}
+
+    def _spans(self, tags: torch.Tensor, mask: torch.Tensor) -> list[list[Span]]:
+        """The entities of each sentence from its best tags."""
+        lengths = mask.sum(dim=1).tolist()
+        return [
+            to_spans([self.tags[tag] for tag in row[:length]], Scheme.BIOUL)
+            for row, length in zip(tags.tolist(), lengths, strict=True)
+        ]
+
+
+def _entity(span: Span, probability: float, sentence: dict[str, Any]) -> dict[str, Any]:
+    """Positions are half-open: from `start` up to, not including, `end`."""
+    start, end = sentence["offsets"][span.start][0], sentence["offsets"][span.end - 1][1]
+    return {
+        "text": sentence["text"][start:end],
+        "type": span.label,
+        "token_start": span.start,
+        "token_end": span.end,
+        "char_start": start,
+        "char_end": end,
+        "probability": probability,
+    }

@@ -1,0 +1,7 @@
+"""What a training run needs to be repeatable, to survive a kill, and to run in parallel."""
+
+from elmo_tasks.training.batch_sampler import ElmoBucketSampler
+from elmo_tasks.training.checkpointer import SafeCheckpointer
+from elmo_tasks.training.repeatable import RepeatableCallback
+
+__all__ = ["ElmoBucketSampler", "RepeatableCallback", "SafeCheckpointer"]

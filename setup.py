@@ -1,0 +1,78 @@
+"""Metadata, and two build steps for which setuptools has no setting.
+
+The wheel and the editable install both carry a `.pth` file that appends the folder of placeholder packages
+(see `elmo_tasks/compat/placeholders`) to `sys.path`, and an empty nltk data folder (see
+`elmo_tasks/compat/nltk_data`). The wheel also carries `fixtures/` and `training_configs/`, as folders of the package.
+"""
+
+import shutil
+from pathlib import Path
+
+from setuptools import find_packages, setup
+from setuptools.command.build_py import build_py
+
+# isort: split
+from distutils.command.install_data import install_data  # setuptools provides it from Python 3.12 on
+
+HERE = Path(__file__).resolve().parent
+PLACEHOLDERS = Path("elmo_tasks", "compat", "placeholders")
+DATA_FOLDERS = ("fixtures", "training_configs")
+DATA_SUFFIXES = (
+    *(".json", ".jsonl", ".jsonnet", ".libsonnet", ".hdf5"),
+    *(".conll", ".txt", ".md", ".csv", ".tsv", ".gz"),
+)
+
+
+def direct_needs() -> list[str]:
+    """The part of requirements.in above "# development", so that each need is written down once."""
+    lines = (HERE / "requirements.in").read_text(encoding="utf-8").split("# development")[0]
+    return [need for line in lines.splitlines() if (need := line.partition("#")[0].strip())]
+
+
+class BuildPy(build_py):
+    """Copies the data folders into the package, where an editable install has them beside it."""
+
+    def run(self) -> None:
+        super().run()
+        if self.editable_mode:
+            self.run_command("install_data")  # the editable install leaves it out
+            return
+        for folder in DATA_FOLDERS:
+            for source in sorted((HERE / folder).rglob("*")):
+                if source.suffix in DATA_SUFFIXES and source.is_file():
+                    target = Path(self.build_lib, "elmo_tasks", source.relative_to(HERE))
+                    target.parent.mkdir(parents=True, exist_ok=True)
+                    shutil.copyfile(source, target)
+
+
+class InstallData(install_data):
+    """Writes the `.pth` file, beside the data files."""
+
+    def run(self) -> None:
+        super().run()
+        editable = self.get_finalized_command("build_py").editable_mode
+        folder = str(HERE / PLACEHOLDERS) if editable else PLACEHOLDERS.as_posix()
+        site_packages = Path(self.get_finalized_command("install").install_lib)
+        site_packages.mkdir(parents=True, exist_ok=True)
+        # "locale" is what the site module reads, or falls back to.
+        with open(site_packages / "elmo_tasks_placeholders.pth", "w", encoding="locale") as pth:
+            pth.write(folder + "\n")
+
+
+setup(
+    name="elmo_tasks",
+    version="0.1.0",
+    description="The six tasks of the ELMo paper, and ELMo itself, as a plug-in suite for AllenNLP",
+    license="Apache-2.0",
+    license_files=["LICENSE"],
+    python_requires=">=3.11",
+    install_requires=direct_needs(),
+    # The explicit root makes the editable install a plain path, without an import hook at start-up.
+    package_dir={"": "."},
+    packages=find_packages(include=["elmo_tasks", "elmo_tasks.*"]),
+    package_data={"elmo_tasks.compat": ["placeholders/**/*.py", "nltk_data/*.txt"]},
+    data_files=[
+        ("share/nltk_data/tokenizers/punkt", ["elmo_tasks/compat/nltk_data/README.txt"]),
+    ],
+    cmdclass={"build_py": BuildPy, "install_data": InstallData},
+)

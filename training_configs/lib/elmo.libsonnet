@@ -1,0 +1,41 @@
+// ELMo for every task, in one line:  (import 'ner.jsonnet') + elmo.plug('input', dropout=0.5)
+//
+// The keys of the block and their defaults stand in elmo_tasks/elmo/embedder.py. To use other weights in all
+// configs, set `weights` here; in one run, use --overrides (see README.md).
+local weights = {
+  // options_file: '/data/elmo/options.json',
+  // weight_file: '/data/elmo/weights.hdf5',
+};
+// The options of `weights`, for configs that must tell a layer its size.
+local options = import '../../fixtures/elmo/options.json';
+
+local placements = ['none', 'input', 'output', 'input+output'];
+local checked(placement) =
+  assert std.member(placements, placement) :
+         'placement is "%s", expected one of: %s' % [placement, std.join(', ', placements)];
+  placement;
+local dim = 2 * options.lstm.projection_dim;
+local has(placement, place) = std.member(std.split(checked(placement), '+'), place);
+
+{
+  // The `elmo` block of a model.
+  block(placement, dropout=0.0, mix_l2=null):: weights {
+    placement: checked(placement),
+    dropout: dropout,
+    mix_l2: mix_l2,
+  },
+  // The token indexers that the placement needs.
+  indexers(placement):: if checked(placement) == 'none' then {} else {
+    elmo: { type: 'elmo_character_ids' },
+  },
+  // What the placement adds to a token vector, and to the context encoder's output. Our own models find
+  // their sizes from the options file; this is for a layer that must be told.
+  input_dim(placement):: if has(placement, 'input') then dim else 0,
+  output_dim(placement):: if has(placement, 'output') then dim else 0,
+
+  // Reader and model together, to be added to a baseline config.
+  plug(placement, dropout=0.0, mix_l2=null):: {
+    dataset_reader+: { token_indexers+: $.indexers(placement) },
+    model+: { elmo: $.block(placement, dropout, mix_l2) },
+  },
+}

@@ -1,0 +1,5 @@
+// The fixtures that come with the project, from wherever a config is used.
+local lib = std.thisFile[:std.length(std.thisFile) - std.length('paths.libsonnet')];
+{
+  fixture(name):: lib + '../../fixtures/' + name,
+}

@@ -1,0 +1,13 @@
+// What all runs share: batches of like length, and a run that can be killed, resumed and repeated.
+{
+  batches(size):: { batch_sampler: { type: 'elmo_bucket', batch_size: size } },
+  // Evaluation needs no random order.
+  evaluation_batches(size):: {
+    batch_sampler: { type: 'elmo_bucket', batch_size: size, shuffle: false },
+  },
+  trainer:: {
+    checkpointer: { type: 'elmo_safe' },
+    callbacks: [{ type: 'elmo_repeatable' }],
+  },
+  seeds(seed):: { random_seed: seed, numpy_seed: seed, pytorch_seed: seed },
+}
