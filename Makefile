@@ -4,7 +4,9 @@
 
 PYTHON ?= python3
 VENV := .venv/bin/python
+PIP := $(VENV) -m pip install --disable-pip-version-check
 UV := $(if $(shell command -v uv),uv,$(VENV) -m uv)
+TORCH := $(shell grep -o '^torch==[0-9.]*' requirements.in)
 export ALLENNLP_LOG_LEVEL ?= WARNING
 
 .PHONY: install ner test check lock clean
@@ -13,17 +15,17 @@ install: .venv/.installed
 
 # torch goes first, so that the installed build (CPU or CUDA) brings what it alone needs; the rest of the lock goes
 # in as it stands, since AllenNLP's own pins cannot be met.
-.venv/.installed: requirements.lock setup.py pyproject.toml | $(VENV)
-	$(VENV) -m pip install --disable-pip-version-check torch==2.13.0 -c requirements.lock
-	$(VENV) -m pip install --disable-pip-version-check --no-deps --no-build-isolation -r requirements.lock
-	$(VENV) -m pip install --disable-pip-version-check --no-deps --no-build-isolation -e .
+.venv/.installed: requirements.in requirements.lock setup.py pyproject.toml | $(VENV)
+	$(PIP) $(TORCH) -c requirements.lock
+	$(PIP) --no-deps --no-build-isolation -r requirements.lock
+	$(PIP) --no-deps --no-build-isolation -e .
 	touch $@
 
 $(VENV):
 	@"$(PYTHON)" -c 'import sys; v = sys.version.split()[0]; \
 	sys.exit(f"{sys.executable} is Python {v}; 3.11 or newer is needed: make PYTHON=python3.11" \
 	if sys.version_info < (3, 11) else 0)'
-	"$(PYTHON)" -m venv --clear .venv
+	"$(PYTHON)" -m venv --clear .venv || { rm -rf .venv; exit 1; }
 
 RUN := runs/ner_elmo
 
@@ -46,7 +48,7 @@ check: install
 
 # Keeps the versions that requirements.lock names where it can; delete the file to move everything to the newest.
 lock: | $(VENV)
-	@$(UV) --version >/dev/null 2>&1 || $(VENV) -m pip install --disable-pip-version-check uv
+	@$(UV) --version >/dev/null 2>&1 || $(PIP) uv
 	$(UV) pip compile requirements.in --override requirements.overrides --universal --python-version 3.11 \
 		--no-emit-package torch --no-header --no-annotate --quiet -o requirements.lock
 

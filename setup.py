@@ -1,8 +1,9 @@
 """Metadata, and two build steps for which setuptools has no setting.
 
-The wheel and the editable install both carry a `.pth` file that appends the folder of placeholder packages
-(see `elmo_tasks/compat/placeholders`) to `sys.path`, and an empty nltk data folder (see
-`elmo_tasks/compat/nltk_data`). The wheel also carries `fixtures/` and `training_configs/`, as folders of the package.
+The wheel and the editable install both carry a `.pth` file that appends the folder of placeholder
+packages (see `elmo_tasks/compat/placeholders`) to `sys.path`, and an empty nltk data folder (see
+`elmo_tasks/compat/nltk_data`). The wheel also carries `fixtures/` and `training_configs/`, as
+folders of the package.
 """
 
 import shutil
@@ -12,7 +13,9 @@ from setuptools import find_packages, setup
 from setuptools.command.build_py import build_py
 
 # isort: split
-from distutils.command.install_data import install_data  # setuptools provides it from Python 3.12 on
+from distutils.command.install_data import (
+    install_data,
+)  # setuptools provides it from Python 3.12 on
 
 HERE = Path(__file__).resolve().parent
 PLACEHOLDERS = Path("elmo_tasks", "compat", "placeholders")

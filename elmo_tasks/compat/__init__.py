@@ -1,7 +1,8 @@
 """What AllenNLP 2.10.1 needs in order to run on current PyTorch; nothing else lives here.
 
-`placeholders/` stands for packages that AllenNLP imports and text does not need. `nltk_data/` stops a download at
-import. `repairs.py` mends, once elmo_tasks is imported, what the installed versions break.
+`placeholders/` stands for packages that AllenNLP imports and text does not need. `nltk_data/`
+stops a download at import. `repairs.py` mends, once elmo_tasks is imported, what the installed
+versions break.
 """
 
 from elmo_tasks.compat.repairs import repair

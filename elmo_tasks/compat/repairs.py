@@ -1,2 +1,179 @@
+"""Mends, at run time, what AllenNLP 2.10.1 loses on the installed versions of PyTorch and numpy.
+
+Each repair is a function that says what breaks, looks whether it does, and may be called twice.
+"""
+
+import inspect
+import logging
+import shutil
+import tarfile
+import tempfile
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from os import PathLike
+from pathlib import Path
+from typing import Any, List, Optional, Union  # noqa: UP035  from_params reads List
+
+import numpy
+import torch
+from allennlp.models import archival
+from allennlp.training.learning_rate_schedulers import (
+    LearningRateScheduler,
+    ReduceOnPlateauLearningRateScheduler,
+)
+from allennlp.training.learning_rate_schedulers.learning_rate_scheduler import (
+    _PyTorchLearningRateSchedulerWithMetricsWrapper as SchedulerWithMetric,
+)
+from allennlp.training.moving_average import MovingAverage
+from allennlp.training.optimizers import Optimizer
+
+logger = logging.getLogger(__name__)
+
+
 def repair() -> None:
-    pass
+    """Applies every repair; `elmo_tasks` calls it when it is imported."""
+    _restore_reduce_on_plateau()
+    _allow_numpy_numbers_in_checkpoints()
+    _unpack_archives_safely()
+    _resume_moving_averages()
+    _silence_amp_renaming()
+
+
+class ReduceOnPlateau(ReduceOnPlateauLearningRateScheduler):
+    """Registered as "reduce_on_plateau", with the parameters that AllenNLP has always had.
+
+    `verbose` logs each change of the learning rate; the others are those of
+    `torch.optim.lr_scheduler.ReduceLROnPlateau`.
+    """
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        mode: str = "min",
+        factor: float = 0.1,
+        patience: int = 10,
+        verbose: bool = False,
+        threshold_mode: str = "rel",
+        threshold: float = 1e-4,
+        cooldown: int = 0,
+        min_lr: Union[float, List[float]] = 0,  # noqa: UP006
+        eps: float = 1e-8,
+    ) -> None:
+        SchedulerWithMetric.__init__(
+            self,
+            torch.optim.lr_scheduler.ReduceLROnPlateau(
+                optimizer=optimizer,
+                mode=mode,
+                factor=factor,
+                patience=patience,
+                threshold_mode=threshold_mode,
+                threshold=threshold,
+                cooldown=cooldown,
+                min_lr=min_lr,
+                eps=eps,
+            ),
+        )
+        self._verbose = verbose
+
+    def step(self, metric: Optional[float] = None) -> None:
+        before = list(self.get_values())
+        super().step(metric)
+        after = list(self.get_values())
+        if self._verbose and after != before:
+            logger.info("reduce_on_plateau: learning rate %s -> %s", before, after)
+
+
+def _restore_reduce_on_plateau() -> None:
+    """PyTorch 2.7 dropped `verbose`, which AllenNLP's wrapper always passes on: a TypeError."""
+    parameters = inspect.signature(torch.optim.lr_scheduler.ReduceLROnPlateau).parameters
+    if "verbose" not in parameters:
+        LearningRateScheduler.register("reduce_on_plateau", exist_ok=True)(ReduceOnPlateau)
+
+
+def _allow_numpy_numbers_in_checkpoints() -> None:
+    """`torch.load` refuses, since PyTorch 2.6, all but tensors and plain Python objects.
+
+    What AllenNLP's training state holds beyond these is numpy's float64 (metrics, the cosine
+    scheduler) and bool (comparisons of metrics). A number cannot run code; no other type is added.
+    """
+    number_from_bytes = numpy.float64(0).__reduce__()[0]  # what pickle calls for a number
+    torch.serialization.add_safe_globals(
+        [number_from_bytes, numpy.dtype, numpy.dtypes.Float64DType, numpy.dtypes.BoolDType]
+    )
+
+
+@contextmanager
+def extracted_archive(
+    resolved_archive_file: Union[str, PathLike], cleanup: bool = True
+) -> Iterator[str]:
+    """AllenNLP's function of this name, for archives that nobody vouches for.
+
+    Raises ValueError, and leaves nothing behind, if a member is neither a file nor a folder, or
+    would be written outside of the temporary folder.
+    """
+    folder = tempfile.mkdtemp()
+    try:
+        logger.info("extracting archive file %s to temp dir %s", resolved_archive_file, folder)
+        with tarfile.open(resolved_archive_file, "r:gz") as archive:
+            # Python's own check, where it has one, is asked too; before 3.14 it has to be asked.
+            archive.extraction_filter = getattr(tarfile, "data_filter", None)  # type: ignore[assignment]
+            archive.extractall(folder, members=_members_inside(archive, Path(folder)))
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    try:
+        yield folder
+    finally:
+        if cleanup:
+            logger.info("removing temporary unarchived model dir at %s", folder)
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _members_inside(archive: tarfile.TarFile, folder: Path) -> Iterator[tarfile.TarInfo]:
+    for member in archive:
+        if not (member.isreg() or member.isdir()):
+            raise ValueError(
+                f"{archive.name}: the member {member.name!r} is neither a file nor a folder; "
+                "an archived model holds nothing else, so this one is not unpacked"
+            )
+        # There are no links among the members, so the name alone decides.
+        if not (folder / member.name).resolve().is_relative_to(folder.resolve()):
+            raise ValueError(
+                f"{archive.name}: the member {member.name!r} would be written outside of the "
+                "folder that the archive is unpacked to, so it is not unpacked"
+            )
+        yield member
+
+
+def _unpack_archives_safely() -> None:
+    """AllenNLP unpacks an archive wherever its members point, a bashrc included."""
+    archival.extracted_archive = extracted_archive
+
+
+def _load_moving_average(self: MovingAverage, state_dict: dict[str, Any]) -> None:
+    for mine, theirs in (
+        (self._shadows, state_dict["shadows"]),
+        (self._backups, state_dict["backups"]),
+    ):
+        for name, value in theirs.items():
+            mine[name].copy_(value)
+
+
+def _resume_moving_averages() -> None:
+    """AllenNLP resumes with the checkpoint's copies of the parameters in place of the model's own.
+
+    From then on the average follows parameters that no longer change, and it is never written to
+    the model.
+    """
+    MovingAverage.load_state_dict = _load_moving_average
+
+
+def _silence_amp_renaming() -> None:
+    """AllenNLP enters `torch.cuda.amp.autocast`, a deprecated name, for every batch on a CPU too."""
+    warnings.filterwarnings(
+        "ignore",
+        message=r"`torch\.cuda\.amp\.(autocast|GradScaler)\(args\.\.\.\)` is deprecated",
+        category=FutureWarning,
+        module=r"allennlp\.",
+    )

@@ -8,6 +8,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from elmo_tasks.elmo.characters import NUM_CHARACTERS
+from elmo_tasks.elmo.linear import linear
 from elmo_tasks.elmo.weights import BiLmOptions
 
 
@@ -49,7 +50,7 @@ class CharacterEncoder(nn.Module):
             words = highway(words)
         # (distinct words, projection_dim)
         if self.projection is not None:
-            words = self.projection(words)
+            words = linear(words, self.projection.weight, self.projection.bias)
         return words[index]
 
 
@@ -64,5 +65,6 @@ class Highway(nn.Module):
         nn.init.constant_(self.carry.bias, -2.0)
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
-        carry = torch.sigmoid(self.carry(inputs))
-        return carry * torch.relu(self.transform(inputs)) + (1 - carry) * inputs
+        carry = linear(inputs, self.carry.weight, self.carry.bias).sigmoid()
+        transformed = linear(inputs, self.transform.weight, self.transform.bias).relu()
+        return carry * transformed + (1 - carry) * inputs

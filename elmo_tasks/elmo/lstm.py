@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import torch
 from torch import nn
-from torch.nn import functional as F
 
+from elmo_tasks.elmo.linear import linear
 from elmo_tasks.elmo.weights import BiLmOptions
 
 
@@ -80,13 +80,13 @@ class ProjectedLstm(nn.Module):
         """
         for_input, recurrent = self.weight.split(self.weight.size(1) // 2, dim=1)
         # All steps' inputs in one product: (steps, 4 dim)
-        projected = F.linear(inputs, for_input, self.bias)
+        projected = linear(inputs, for_input, self.bias)
         outputs, ended = [], []
         for gates in projected.split(batch_sizes):
             if len(gates) < len(hidden):
                 ended.append((hidden[len(gates) :], memory[len(gates) :]))
                 hidden, memory = hidden[: len(gates)], memory[: len(gates)]
-            hidden, memory = self._step(gates + hidden @ recurrent.t(), memory)
+            hidden, memory = self._step(gates + linear(hidden, recurrent), memory)
             outputs.append(hidden)
         ended.append((hidden, memory))
         last_hidden, last_memory = (torch.cat(states) for states in zip(*ended[::-1], strict=True))
@@ -102,7 +102,7 @@ class ProjectedLstm(nn.Module):
             memory = memory.clamp(-self.cell_clip, self.cell_clip)
         hidden = torch.sigmoid(output_gate) * memory.tanh()
         if self.projection is not None:
-            hidden = F.linear(hidden, self.projection)
+            hidden = linear(hidden, self.projection)
             if self.proj_clip:
                 hidden = hidden.clamp(-self.proj_clip, self.proj_clip)
         return hidden, memory

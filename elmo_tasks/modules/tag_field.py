@@ -1,7 +1,7 @@
 """Tags as a field that knows what an entity type is."""
 
 import logging
-from typing import Any
+from typing import ClassVar
 
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import Vocabulary
@@ -29,9 +29,7 @@ class TagField(SequenceLabelField):
     `ConfigurationError`, when indexed: the vocabulary does not know `O`.
     """
 
-    __slots__: list[str] = []
-
-    _warned: set[tuple[str, str]] = set()  # namespace and type, as the base class does it
+    _warned: ClassVar[set[tuple[str, str]]] = set()  # namespaces and types
 
     def count_vocab_items(self, counter: dict[str, dict[str, int]]) -> None:
         counts = counter[self._label_namespace]
@@ -55,12 +53,12 @@ class TagField(SequenceLabelField):
                 self._warn(tag)
 
     def _warn(self, tag: str) -> None:
-        key: Any = (self._label_namespace, split_tag(tag).label)
-        if key not in self._warned:
-            self._warned.add(key)
+        label = split_tag(tag).label
+        if (self._label_namespace, label) not in self._warned:
+            self._warned.add((self._label_namespace, label))
             logger.warning(
                 "the vocabulary does not know %s: entities of type %s count as O in the loss, and "
                 "as missed in the metric",
                 tag,
-                key[1],
+                label,
             )

@@ -120,8 +120,10 @@ class ConllEval(Metric):
     """
     Precision, recall and F1 of chunks, and accuracy of tags, exactly as `conlleval` computes them.
 
-    Each sentence stands between two `O`. A type is what follows the first hyphen of a tag; a tag
-    without one (`B`) has the empty type, which counts in the totals and has no metrics of its own.
+    A sentence border counts as `O`. A type is what follows the first hyphen of a tag; a tag without
+    one (`B`) has the empty type, which counts in the totals and has no metrics of its own. Two
+    accidents of the script are left out: that it takes the type `0` for the empty one, and that a
+    chunk whose last tag has the prefix `.` goes on behind the sentence.
 
     With several workers, `get_metric` and `report` are those of all sentences together, so every
     worker has to call them (AllenNLP's trainer does, after each batch); each goes on counting its

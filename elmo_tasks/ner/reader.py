@@ -3,7 +3,8 @@
 import logging
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Optional
 
@@ -28,11 +29,13 @@ from elmo_tasks.strict_params import StrictParams
 logger = logging.getLogger(__name__)
 
 _WORD, _TAG = "word", "tag"
-_DOCUMENT_START = re.compile(r"-DOCSTART-(\s|$)")
+_DOCUMENT_START = "-DOCSTART-"
+_BLANKS = " \t"
+_RUN = re.compile(f"[{_BLANKS}]+")
 
 
 class Sentence(NamedTuple):
-    """A sentence of a file: the words, their tags as they stand there, and the lines they stand in."""
+    """A sentence of a file: words, their tags as they stand there, and the lines of both."""
 
     words: list[str]
     tags: list[str]
@@ -42,12 +45,12 @@ class Sentence(NamedTuple):
 @DatasetReader.register("elmo_ner")
 class NerReader(StrictParams, DatasetReader):
     """
-    One token a line, its columns separated by white space, a blank line between sentences; lines that
+    One token a line, its columns separated by blanks, an empty line between sentences. Lines that
     begin with `-DOCSTART-` separate documents and are no tokens.
 
-    Format: https://www.clips.uantwerpen.be/conll2003/ner/. Instances have `tokens`, `tags` (BIOUL) and
-    `metadata`: `words`, `text`, `offsets` (characters `[start, end)` of each word in the text) and, of
-    tagged sentences, `gold_tags` (IOB2).
+    Format: https://www.clips.uantwerpen.be/conll2003/ner/. Instances have `tokens`, `tags` (BIOUL)
+    and `metadata`: `words`, `text`, `offsets` (characters `[start, end)` of each word in the text)
+    and, of tagged sentences, `gold_tags` (IOB2).
 
     # Parameters
 
@@ -58,8 +61,8 @@ class NerReader(StrictParams, DatasetReader):
     The others : see `DatasetReader`.
 
     # Raises
-    `ConfigurationError`: impossible columns, delimiter or scheme. When reading, `InputError` with file
-    and line: no file, no sentence in a file, not UTF-8, a number of columns other than given, an empty
+    `ConfigurationError`: impossible columns, delimiter or scheme. When reading, `InputError` with
+    file and line: no file, no sentence in a file, not UTF-8, another number of columns, an empty
     word, and a tag that does not exist, not in this scheme or not in this place.
     """
 
@@ -77,7 +80,9 @@ class NerReader(StrictParams, DatasetReader):
         )
         _check_columns(columns)
         if delimiter == "":
-            raise ConfigurationError("delimiter: found '', expected a string such as a tab, or null")
+            raise ConfigurationError(
+                "delimiter: found '', expected a string such as a tab, or null"
+            )
         self.token_indexers = token_indexers or {"tokens": SingleIdTokenIndexer()}
         self.columns = tuple(columns)
         self.delimiter = delimiter
@@ -98,15 +103,16 @@ class NerReader(StrictParams, DatasetReader):
         """
         The instance of one sentence; without `tags` for prediction.
 
-        `text` and `offsets` (characters `[start, end)` of each word in it) go together; without them
-        the text is the words with blanks between them.
+        `text` and `offsets` (characters `[start, end)` of each word in it) go together; without
+        them the text is the words with blanks between them.
 
         # Raises
-        `ConfigurationError`: no words, other numbers of tags or offsets than words, only one of `text`
-        and `offsets`. `TagError` and `MixedSchemeError`: impossible tags.
+        `ConfigurationError`: no words, other numbers of tags or offsets than words, only one of
+        `text` and `offsets`. `TagError` and `MixedSchemeError`: impossible tags.
         """
+        if (text is None) != (offsets is None):
+            raise ConfigurationError("found only one of text and offsets, expected both or neither")
         if text is None or offsets is None:
-            _check_together(text, offsets)
             text, _, offsets = joined(words)
         _check_lengths(words, tags, offsets)
         tokens = TextField(
@@ -127,24 +133,122 @@ class NerReader(StrictParams, DatasetReader):
         instance["tokens"].token_indexers = self.token_indexers
 
     def _sentences(self, file_path: str) -> Iterator[Sentence]:
-        """All sentences of all files, checked; each file is read as a whole to find its scheme."""
-        for path in input_files(file_path):
+        """All sentences of all files, checked; a file is read as a whole, to find its scheme."""
+        total = _Summary()
+        paths = input_files(file_path)
+        for path in paths:
             sentences = list(self._parse(path))
             if not sentences:
                 raise InputError.at(path, found="no sentence", expected="at least one")
-            _check_tags(path, sentences, self.scheme)
+            scheme = self.scheme or _detect_scheme(path, sentences)
+            summary = _check(path, sentences, scheme)
+            logger.info("%s: %s, %s", path, scheme.value, summary)
+            total.add(summary)
             yield from sentences
+        if len(paths) > 1:
+            logger.info("%s: %d files, %s", file_path, len(paths), total)
 
     def _parse(self, path: Path) -> Iterator[Sentence]:
         sentence = Sentence([], [], [])
         for number, line in read_lines(path):
-            if not line.strip(" \t") or _DOCUMENT_START.match(line):
-                if sentence.words:
-                    yield sentence
-                    sentence = Sentence([], [], [])
-                continue
-            fields = self._split(line)
-            if len(fields) != len(self.columns):
-                ...
+            if line.strip(_BLANKS) and not line.startswith(_DOCUMENT_START):
+                word, tag = self._word_and_tag(path, number, line)
+                sentence.words.append(word)
+                sentence.tags.append(tag)
+                sentence.lines.append(number)
+            elif sentence.words:
+                yield sentence
+                sentence = Sentence([], [], [])
         if sentence.words:
             yield sentence
+
+    def _word_and_tag(self, path: Path, number: int, line: str) -> tuple[str, str]:
+        fields = line.split(self.delimiter) if self.delimiter else _RUN.split(line.strip(_BLANKS))
+        if len(fields) != len(self.columns):
+            names = ", ".join(self.columns)
+            raise InputError.at(
+                path,
+                number,
+                found=f"{len(fields)} columns in {line[:80]!r}",
+                expected=f"{len(self.columns)}: {names}",
+            )
+        word, tag = (fields[self.columns.index(name)] for name in (_WORD, _TAG))
+        if not word:
+            raise InputError.at(path, number, found="an empty word", expected="a word")
+        return word, tag
+
+
+@dataclass
+class _Summary:
+    """What was read, for the log."""
+
+    sentences: int = 0
+    tokens: int = 0
+    entities: Counter[str] = field(default_factory=Counter)
+
+    def add(self, other: "_Summary") -> None:
+        self.sentences += other.sentences
+        self.tokens += other.tokens
+        self.entities += other.entities
+
+    def __str__(self) -> str:
+        types = ", ".join(f"{label} {count}" for label, count in sorted(self.entities.items()))
+        return (
+            f"{self.sentences} sentences, {self.tokens} tokens, "
+            f"{self.entities.total()} entities" + (f" ({types})" if types else "")
+        )
+
+
+def _check(path: Path, sentences: list[Sentence], scheme: Scheme) -> _Summary:
+    """Every tag must have its place in the scheme."""
+    summary = _Summary()
+    for sentence in sentences:
+        try:
+            spans = to_spans(sentence.tags, scheme)
+        except TagError as error:
+            line = sentence.lines[error.position]
+            raise InputError.at(path, line, found=error.found, expected=error.expected) from error
+        entities = Counter(span.label for span in spans)
+        summary.add(_Summary(1, len(sentence.words), entities))
+    return summary
+
+
+def _detect_scheme(path: Path, sentences: list[Sentence]) -> Scheme:
+    try:
+        return detect_scheme(sentence.tags for sentence in sentences)
+    except TagError as error:
+        line = sentences[error.sentence].lines[error.position]
+        raise InputError.at(path, line, found=error.found, expected=error.expected) from error
+    except MixedSchemeError as error:
+        first, second = error.first, error.second
+        lines = [sentences[e.sentence].lines[e.position] for e in (first, second)]
+        raise InputError.at(
+            path,
+            lines[1],
+            found=f"{second.words}, which only {second.scheme.value} has",
+            expected=f"{first.scheme.value}, since line {lines[0]} has {first.words}",
+        ) from error
+
+
+def _scheme(name: str) -> Scheme | None:
+    names = [scheme.value for scheme in Scheme]
+    if name not in ("auto", *names):
+        known = ", ".join(names)
+        raise ConfigurationError(f"tag_scheme: found {name!r}, expected auto or one of {known}")
+    return None if name == "auto" else Scheme(name)
+
+
+def _check_columns(columns: Sequence[str]) -> None:
+    if isinstance(columns, str) or any(list(columns).count(name) != 1 for name in (_WORD, _TAG)):
+        raise ConfigurationError(
+            f"columns: found {columns!r}, expected a list of names with {_WORD!r} and {_TAG!r} "
+            "once each"
+        )
+
+
+def _check_lengths(words: list[str], tags: list[str] | None, offsets: list) -> None:
+    if not words:
+        raise ConfigurationError("found no words, expected at least one")
+    for name, values in (("tags", tags), ("offsets", offsets)):
+        if values is not None and len(values) != len(words):
+            raise ConfigurationError(f"found {len(values)} {name}, expected {len(words)}")

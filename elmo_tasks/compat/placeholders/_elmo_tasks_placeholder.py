@@ -1,8 +1,9 @@
 """What every placeholder package is made of.
 
-AllenNLP imports torchvision and fairscale wherever it is imported itself, for images and for sharded models. Text
-needs neither. A placeholder can be imported; the first real use raises `NotInstalledError`. The folder of placeholders
-is the last entry of `sys.path`, so that the real package, once installed, is the one that is found.
+AllenNLP imports torchvision and fairscale wherever it is imported itself, for images and for
+sharded models. Text needs neither. A placeholder can be imported; the first real use raises
+`NotInstalledError`. A `.pth` file puts the folder of placeholders behind site-packages on
+`sys.path`, so that the real package, once installed, is the one that is found.
 """
 
 from collections.abc import Callable

@@ -1,10 +1,11 @@
 """Makes `elmo_tasks` known to AllenNLP wherever AllenNLP is started.
 
-AllenNLP imports three plug-ins by name if they can be found: allennlp_models, allennlp_semparse and allennlp_server.
-All others must be listed in a file `.allennlp_plugins` of the working directory, or in one of the home directory. The
-last of the three is a web demo whose project has been closed; this placeholder takes its slot, so that the `allennlp`
-command, `python -m allennlp`, `Predictor.from_path` and spawned workers all know the components of elmo_tasks, from
-any directory. Where the real allennlp_server is installed, it is found first, and `.allennlp_plugins` is needed.
+AllenNLP imports three plug-ins by name if they can be found: allennlp_models, allennlp_semparse and
+allennlp_server. All others must be listed in a file `.allennlp_plugins` of the working directory,
+or in one of the home directory. The last of the three is a web demo whose project has been closed;
+this placeholder takes its slot, so that the `allennlp` command, `python -m allennlp`,
+`Predictor.from_path` and spawned workers all know the components of elmo_tasks, from any directory.
+Where the real allennlp_server is installed, it is found first, and `.allennlp_plugins` is needed.
 """
 
 try:

@@ -1,0 +1,132 @@
+"""The wheel and the editable install, made from a copy, each in an empty environment."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+pytestmark = pytest.mark.skipif(
+    not (ROOT / "setup.py").exists(), reason="the tests of an installed wheel have no project"
+)
+
+FACTS = """
+import json, sys
+loaded = sorted({"torch", "allennlp", "elmo_tasks"} & set(sys.modules))
+import torchvision, fairscale.nn
+print(json.dumps({
+    "loaded at start-up": loaded,
+    "torchvision": torchvision.__file__,
+    "fairscale": fairscale.__file__,
+}))
+"""
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory) -> Path:
+    project = tmp_path_factory.mktemp("a copy") / "elmo tasks"
+    project.mkdir()
+    for name in ("setup.py", "pyproject.toml", "MANIFEST.in", "requirements.in", "LICENSE"):
+        shutil.copy(ROOT / name, project)
+    for name in ("elmo_tasks", "fixtures", "training_configs"):
+        shutil.copytree(ROOT / name, project / name, ignore=shutil.ignore_patterns("__pycache__"))
+    return project
+
+
+@pytest.fixture(scope="module")
+def wheel(project, tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    pip("wheel", "--no-build-isolation", "--wheel-dir", folder, project)
+    return next(folder.glob("*.whl"))
+
+
+def pip(*arguments: "str | Path", python: "str | Path" = sys.executable) -> None:
+    settings = {"PIP_NO_DEPS": "1", "PIP_NO_INDEX": "1", "PIP_QUIET": "1"}
+    subprocess.run(
+        [sys.executable, "-m", "pip", "--python", python, *arguments],
+        env={**os.environ, **settings, "PIP_DISABLE_PIP_VERSION_CHECK": "1"},
+        check=True,
+    )
+
+
+def environment(folder: Path, **kwargs: bool) -> Path:
+    venv.create(folder, symlinks=os.name != "nt", **kwargs)
+    return folder / "bin" / "python"
+
+
+def facts(python: Path) -> dict:
+    done = subprocess.run(
+        [python, "-c", FACTS], check=True, capture_output=True, text=True, cwd=python.parent
+    )
+    return json.loads(done.stdout)
+
+
+def site_packages(python: Path) -> Path:
+    return next((python.parents[1] / "lib").glob("python*/site-packages"))
+
+
+def test_the_wheel_carries_everything(wheel, project):
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+        pth = archive.read("elmo_tasks_placeholders.pth").decode()
+    assert pth == "elmo_tasks/compat/placeholders\n"
+    assert any(name.endswith("data/share/nltk_data/tokenizers/punkt/README.txt") for name in names)
+    suffixes = {
+        *(".json", ".jsonl", ".jsonnet", ".libsonnet", ".hdf5"),
+        *(".conll", ".txt", ".md", ".csv", ".tsv", ".gz"),
+    }
+    for folder in ("fixtures", "training_configs"):
+        for path in (project / folder).rglob("*"):
+            if path.is_file():
+                assert path.suffix in suffixes, f"setup.py does not carry {path}"
+                assert f"elmo_tasks/{path.relative_to(project).as_posix()}" in names
+    for path in (project / "elmo_tasks").rglob("*.py"):
+        assert path.relative_to(project).as_posix() in names
+    assert not any(name.startswith(("tests", "benchmarks")) for name in names)
+
+
+def test_the_wheel_installs_placeholders_behind_real_packages(wheel, tmp_path):
+    python = environment(tmp_path / "env")
+    pip("install", wheel, python=python)
+    placeholders = site_packages(python) / "elmo_tasks" / "compat" / "placeholders"
+    assert facts(python) == {
+        "loaded at start-up": [],
+        "torchvision": str(placeholders / "torchvision" / "__init__.py"),
+        "fairscale": str(placeholders / "fairscale" / "__init__.py"),
+    }
+    assert (tmp_path / "env/share/nltk_data/tokenizers/punkt").is_dir()
+
+    real = site_packages(python) / "torchvision" / "__init__.py"
+    real.parent.mkdir()
+    real.touch()
+    assert facts(python)["torchvision"] == str(real)
+
+
+def test_the_editable_install_points_at_the_project(project, tmp_path):
+    # Building needs setuptools, which an empty environment lacks: it borrows those of the test run.
+    python = environment(tmp_path / "env")
+    borrowed = site_packages(python) / "borrowed.pth"
+    borrowed.write_text(str(Path(pytest.importorskip("setuptools").__file__).parents[1]))
+    pip("install", "--no-build-isolation", "--editable", project, python=python)
+    borrowed.unlink()
+
+    placeholders = project / "elmo_tasks" / "compat" / "placeholders"
+    assert facts(python) == {
+        "loaded at start-up": [],
+        "torchvision": str(placeholders / "torchvision" / "__init__.py"),
+        "fairscale": str(placeholders / "fairscale" / "__init__.py"),
+    }
+    assert (tmp_path / "env/share/nltk_data/tokenizers/punkt").is_dir()
+    for pth in site_packages(python).glob("*.pth"):
+        assert Path(pth.read_text().strip()).is_dir(), "a path and nothing else"
+
+    folder = site_packages(python)
+    pip("uninstall", "--yes", "elmo_tasks", python=python)
+    assert not list(folder.glob("*"))

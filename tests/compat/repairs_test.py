@@ -1,0 +1,264 @@
+"""Each repair, with what happens without it where the installed versions still show it."""
+
+import copy
+import importlib.util
+import io
+import logging
+import os
+import pickle
+import sys
+import tarfile
+import warnings
+from pathlib import Path
+from types import ModuleType
+
+import numpy
+import pytest
+import torch
+from allennlp.commands.train import train_model
+from allennlp.common import Params
+from allennlp.models import archival
+from allennlp.models.archival import load_archive
+from allennlp.training import moving_average
+from allennlp.training.learning_rate_schedulers import (
+    LearningRateScheduler,
+    ReduceOnPlateauLearningRateScheduler,
+)
+
+from elmo_tasks import compat
+
+
+def stock(module: ModuleType) -> ModuleType:
+    """The module as AllenNLP has it, executed once more beside the repaired one."""
+    spec = importlib.util.find_spec(module.__name__)
+    again = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(again)
+    return again
+
+
+def test_repairs_may_be_applied_twice():
+    compat.repair()
+    filters = list(warnings.filters)
+    compat.repair()
+    assert warnings.filters == filters
+
+
+class TestReduceOnPlateau:
+    @pytest.fixture
+    def optimizer(self):
+        return torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=1.0)
+
+    def test_lowers_the_rate_and_says_so(self, optimizer, caplog):
+        parameters = {"mode": "max", "factor": 0.5, "patience": 0, "min_lr": [0.1], "verbose": True}
+        scheduler = LearningRateScheduler.from_params(
+            Params({"type": "reduce_on_plateau", **parameters}), optimizer=optimizer
+        )
+        assert isinstance(scheduler, ReduceOnPlateauLearningRateScheduler)
+        caplog.set_level(logging.INFO)
+        for metric in (0.3, 0.4):
+            scheduler.step(metric)
+        assert not caplog.messages
+        scheduler.step(0.4)
+        assert optimizer.param_groups[0]["lr"] == 0.5
+        assert caplog.messages == ["reduce_on_plateau: learning rate [1.0] -> [0.5]"]
+
+    def test_resumes(self, optimizer):
+        first = LearningRateScheduler.by_name("reduce_on_plateau")(optimizer, patience=1)
+        first.step(3.0)
+        first.step(4.0)
+        second = LearningRateScheduler.by_name("reduce_on_plateau")(optimizer, patience=1)
+        second.load_state_dict(first.state_dict())
+        second.step(4.0)
+        assert optimizer.param_groups[0]["lr"] == pytest.approx(0.1)
+
+    def test_the_stock_scheduler_fails(self, optimizer):
+        ours = LearningRateScheduler.by_name("reduce_on_plateau")
+        if ours is not ReduceOnPlateauLearningRateScheduler:
+            with pytest.raises(TypeError, match="verbose"):
+                ReduceOnPlateauLearningRateScheduler(optimizer)
+
+
+class Harmful:
+    """Unpickling it would run code."""
+
+    def __reduce__(self):
+        return os.getcwd, ()
+
+
+class TestCheckpoints:
+    state = {  # noqa: RUF012
+        "metric_tracker": {
+            "best_so_far": numpy.float64(0.5),
+            "is_best_so_far": numpy.float64(0.5) > numpy.float64(0.25),
+        },
+        "learning_rate_scheduler": {"base_values": [0.1], "metric": numpy.float64(0.25)},
+    }
+
+    def test_numpy_numbers_are_loaded(self, tmp_path):
+        torch.save(self.state, tmp_path / "state.th")
+        assert torch.load(tmp_path / "state.th") == self.state
+
+        allowed = torch.serialization.get_safe_globals()
+        torch.serialization.clear_safe_globals()
+        try:
+            with pytest.raises(pickle.UnpicklingError, match="numpy"):
+                torch.load(tmp_path / "state.th")
+        finally:
+            torch.serialization.add_safe_globals(allowed)
+
+    @pytest.mark.parametrize("harm", [Harmful(), numpy.array([Harmful()], dtype=object)])
+    def test_code_is_refused(self, tmp_path, harm):
+        torch.save({"x": harm}, tmp_path / "state.th")
+        with pytest.raises(pickle.UnpicklingError):
+            torch.load(tmp_path / "state.th")
+
+
+def write_archive(path: Path, *members: tarfile.TarInfo) -> Path:
+    with tarfile.open(path, "w:gz") as archive:
+        for member in members:
+            content = b"content" if member.isreg() else b""
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    return path
+
+
+def link(name: str, target: str, kind: bytes) -> tarfile.TarInfo:
+    member = tarfile.TarInfo(name)
+    member.type = kind
+    member.linkname = target
+    return member
+
+
+class TestArchives:
+    @pytest.fixture(autouse=True)
+    def _temporary_folder(self, tmp_path, monkeypatch):
+        (tmp_path / "temporary").mkdir()
+        monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
+
+    @pytest.mark.parametrize(
+        "member",
+        [
+            tarfile.TarInfo("../../escaped"),
+            tarfile.TarInfo("vocabulary/../../../escaped"),
+            tarfile.TarInfo("/escaped-to-the-root"),
+            link("best.th", "../../secret", tarfile.SYMTYPE),
+            link("best.th", "../../secret", tarfile.LNKTYPE),
+            link("pipe", "", tarfile.FIFOTYPE),
+        ],
+        ids=lambda member: f"{member.name} {member.linkname}",
+    )
+    def test_one_that_reaches_out_is_refused(self, tmp_path, member):
+        path = write_archive(tmp_path / "model.tar.gz", tarfile.TarInfo("config.json"), member)
+        with pytest.raises(ValueError, match="not unpacked") as error:
+            load_archive(path)
+        assert str(path) in str(error.value)
+        assert repr(member.name) in str(error.value)
+        assert not (tmp_path / "escaped").exists()
+        assert not list((tmp_path / "temporary").iterdir())
+
+    @pytest.mark.filterwarnings("ignore:Python 3.14 will:DeprecationWarning")
+    def test_the_stock_function_writes_outside(self, tmp_path):
+        path = write_archive(tmp_path / "model.tar.gz", tarfile.TarInfo("../../escaped"))
+        if sys.version_info < (3, 14):
+            with stock(archival).extracted_archive(str(path)):
+                assert (tmp_path / "escaped").exists()
+
+    @pytest.mark.parametrize("cleanup", [True, False])
+    def test_an_ordinary_one_is_unpacked(self, tmp_path, cleanup):
+        folder = tarfile.TarInfo("vocabulary")
+        folder.type = tarfile.DIRTYPE
+        members = (tarfile.TarInfo("config.json"), folder, tarfile.TarInfo("vocabulary/tokens.txt"))
+        path = write_archive(tmp_path / "model.tar.gz", *members)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            with archival.extracted_archive(str(path), cleanup=cleanup) as unpacked:
+                assert Path(unpacked, "vocabulary", "tokens.txt").read_text() == "content"
+        assert Path(unpacked).exists() != cleanup
+
+
+class TestMovingAverage:
+    def resumed_value(self, module: ModuleType) -> float:
+        """The average, with decay 1/2, of a parameter that is 0 before and 1 after resuming."""
+        weight = torch.nn.Parameter(torch.zeros(1))
+        before = module.ExponentialMovingAverage([("weight", weight)], decay=0.5)
+        buffer = io.BytesIO()
+        torch.save(before.state_dict(), buffer)
+        buffer.seek(0)
+
+        after = module.ExponentialMovingAverage([("weight", weight)], decay=0.5)
+        after.load_state_dict(torch.load(buffer))
+        weight.data.fill_(1.0)
+        after.apply()
+        after.assign_average_value()
+        value = weight.item()
+        after.restore()
+        assert weight.item() == 1.0
+        return value
+
+    def test_follows_the_model_after_resuming(self):
+        assert self.resumed_value(moving_average) == 0.5
+
+    def test_the_stock_average_is_cut_off(self):
+        assert self.resumed_value(stock(moving_average)) == 1.0
+
+
+def test_only_the_renaming_of_amp_is_silenced():
+    call = compile("autocast(False)", "trainer.py", "exec")
+
+    def warned(name: str) -> bool:
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            compat.repair()
+            exec(call, {"__name__": name, "autocast": torch.cuda.amp.autocast})
+        return bool(seen)
+
+    assert not warned("allennlp.training.gradient_descent_trainer")
+    assert warned("somebody.elses.trainer")
+
+
+@pytest.fixture
+def _logging_restored():
+    """AllenNLP's training replaces the handlers of the root logger, and the hook for exceptions."""
+    root = logging.getLogger()
+    handlers, level, hook = list(root.handlers), root.level, sys.excepthook
+    yield
+    for handler in set(root.handlers) - set(handlers):
+        handler.close()
+    root.handlers[:], root.level, sys.excepthook = handlers, level, hook
+
+
+@pytest.mark.usefixtures("_logging_restored")
+def test_training_resumes_and_its_archive_loads(tmp_path):
+    """With the scheduler whose state holds numpy's numbers, and a moving average."""
+    data = tmp_path / "train.conll"
+    data.write_text("John NNP B-NP I-PER\nsleeps VBZ B-VP O\n\n" * 4)
+    tokens = {"type": "embedding", "embedding_dim": 2}
+    config = {
+        "dataset_reader": {"type": "conll2003"},
+        "train_data_path": str(data),
+        "validation_data_path": str(data),
+        "model": {
+            "type": "simple_tagger",
+            "text_field_embedder": {"token_embedders": {"tokens": tokens}},
+            "encoder": {"type": "lstm", "input_size": 2, "hidden_size": 2},
+        },
+        "data_loader": {"batch_size": 2},
+        "trainer": {
+            "num_epochs": 2,
+            "cuda_device": -1,
+            "optimizer": {"type": "sgd", "lr": 0.1},
+            "learning_rate_scheduler": {"type": "cosine", "t_initial": 2},
+            "moving_average": {"decay": 0.5},
+        },
+    }
+    folder = str(tmp_path / "run")
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always", FutureWarning)
+        compat.repair()
+        trained = train_model(Params(copy.deepcopy(config)), folder)
+        resumed = train_model(Params(copy.deepcopy(config)), folder, recover=True)
+        loaded = load_archive(Path(folder, "model.tar.gz")).model
+    assert not [warning for warning in seen if "torch.cuda.amp" in str(warning.message)]
+    for name, value in trained.state_dict().items():
+        torch.testing.assert_close(resumed.state_dict()[name], value)
+        torch.testing.assert_close(loaded.state_dict()[name], value)

@@ -1,0 +1,75 @@
+"""Tiny biLMs in the official layout, and batches for them."""
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from elmo_tasks.elmo import BiLm, BiLmOptions
+from elmo_tasks.elmo.characters import CHARACTERS_PER_WORD, character_ids
+from elmo_tasks.elmo.weights import write_weights
+
+OPTIONS: dict[str, Any] = {
+    "lstm": {
+        "cell_clip": 3,
+        "proj_clip": 3,
+        "use_skip_connections": True,
+        "n_layers": 2,
+        "dim": 12,
+        "projection_dim": 6,
+    },
+    "char_cnn": {
+        "embedding": {"dim": 4},
+        "filters": [[1, 4], [2, 6], [5, 8]],
+        "n_highway": 2,
+        "n_characters": 262,
+        "max_characters_per_token": 50,
+        "activation": "relu",
+    },
+}
+
+SENTENCES = [
+    "The cat sat on the mat .".split(),
+    ["Zoë", "flew", "to", "Łódź", "한국어", "😀", "a" * 60],
+    [],
+    ["Yes"],
+    "The very long sentence goes on and on , until the cat is tired of the mat .".split(),
+]
+
+
+def changed(**changes: Any) -> dict[str, Any]:
+    """`OPTIONS` with keys of either section replaced; `None` removes one."""
+    options = copy.deepcopy(OPTIONS)
+    for key, value in changes.items():
+        section = options["lstm" if key in options["lstm"] else "char_cnn"]
+        if value is None:
+            del section[key]
+        else:
+            section[key] = value
+    return options
+
+
+def make_files(folder: Path, **changes: Any) -> tuple[Path, Path]:
+    """`options.json` and `weights.hdf5`, with weights so large that all bounds are reached."""
+    folder.mkdir(exist_ok=True)
+    options_file, weight_file = folder / "options.json", folder / "weights.hdf5"
+    options_file.write_text(json.dumps(changed(**changes)))
+    torch.manual_seed(5)
+    bilm = BiLm(options=BiLmOptions.read(options_file))
+    with torch.no_grad():
+        for parameter in bilm.lstm.parameters():
+            parameter.mul_(3.0).add_(0.5 * torch.randn_like(parameter))
+    write_weights(weight_file, bilm.options, bilm.state_dict())
+    return options_file, weight_file
+
+
+def batch(sentences: list[list[str]]) -> torch.Tensor:
+    """Character ids `(sentences, longest, 50)`."""
+    ids = torch.zeros(
+        len(sentences), max(map(len, sentences)), CHARACTERS_PER_WORD, dtype=torch.int16
+    )
+    for row, words in zip(ids, sentences, strict=True):
+        row[: len(words)] = torch.from_numpy(character_ids(words).copy())
+    return ids

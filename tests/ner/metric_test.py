@@ -1,0 +1,375 @@
+import json
+import random
+from collections import Counter
+from itertools import product
+
+import pytest
+import torch
+from allennlp.data import Vocabulary
+from allennlp.training.metrics import Metric, SpanBasedF1Measure
+
+from elmo_tasks.ner.metric import ConllEval, Counts
+
+GOLD = [
+    ["B-PER", "I-PER", "O", "B-LOC", "O"],
+    ["B-ORG", "I-ORG", "I-ORG", "O", "O", "B-PER"],
+    ["O", "O", "B-MISC", "O"],
+]
+PREDICTED = [
+    ["B-PER", "I-PER", "O", "B-LOC", "O"],  # both right
+    ["B-ORG", "I-ORG", "O", "O", "I-PER", "B-PER"],  # ORG too short; the first PER is too much
+    ["O", "O", "B-LOC", "I-LOC"],  # MISC missed, LOC too much
+]
+
+
+def evaluate(predicted, gold):
+    metric = ConllEval()
+    metric(predicted, gold)
+    return metric
+
+
+def test_a_worked_example():
+    metric = evaluate(PREDICTED, GOLD)
+    assert metric.report() == (
+        "processed 15 tokens with 5 phrases; found: 6 phrases; correct: 3.\n"
+        "accuracy:  73.33%; precision:  50.00%; recall:  60.00%; FB1:  54.55\n"
+        "              LOC: precision:  50.00%; recall: 100.00%; FB1:  66.67  2\n"
+        "             MISC: precision:   0.00%; recall:   0.00%; FB1:   0.00  0\n"
+        "              ORG: precision:   0.00%; recall:   0.00%; FB1:   0.00  1\n"
+        "              PER: precision:  66.67%; recall: 100.00%; FB1:  80.00  3\n"
+    )
+    metrics = metric.get_metric()
+    expected = {
+        "": (3 / 6, 3 / 5, 6 / 11),
+        "-LOC": (1 / 2, 1, 2 / 3),
+        "-MISC": (0, 0, 0),
+        "-ORG": (0, 0, 0),
+        "-PER": (2 / 3, 1, 4 / 5),
+    }
+    for label, scores in expected.items():
+        for name, score in zip(("precision", "recall", "f1"), scores, strict=True):
+            assert metrics.pop(name + label) == pytest.approx(score)
+    assert metrics == {"accuracy": 11 / 15}
+
+
+def test_the_published_output():
+    """
+    https://www.clips.uantwerpen.be/conll2000/chunking/output.html; the counts were worked out from
+    its percentages. Later versions of the script add the number of chunks found to each line.
+    """
+    metric = ConllEval()
+    metric._counts = Counts(
+        tokens=961,
+        correct_tags=808,
+        gold=Counter(ADJP=6, ADVP=8, NP=262, PP=90, SBAR=6, VP=87),
+        predicted=Counter(ADJP=1, ADVP=11, NP=317, PP=107, SBAR=3, VP=100),
+        correct=Counter(ADVP=5, NP=206, PP=89, SBAR=2, VP=69),
+    )
+    assert metric.report() == (
+        "processed 961 tokens with 459 phrases; found: 539 phrases; correct: 371.\n"
+        "accuracy:  84.08%; precision:  68.83%; recall:  80.83%; FB1:  74.35\n"
+        "             ADJP: precision:   0.00%; recall:   0.00%; FB1:   0.00  1\n"
+        "             ADVP: precision:  45.45%; recall:  62.50%; FB1:  52.63  11\n"
+        "               NP: precision:  64.98%; recall:  78.63%; FB1:  71.16  317\n"
+        "               PP: precision:  83.18%; recall:  98.89%; FB1:  90.36  107\n"
+        "             SBAR: precision:  66.67%; recall:  33.33%; FB1:  44.44  3\n"
+        "               VP: precision:  69.00%; recall:  79.31%; FB1:  73.80  100\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("tags", "chunks"),
+    [
+        ("O I-A I-A O", {"A": 1}),  # I after O opens
+        ("I-A I-B I-A", {"A": 2, "B": 1}),  # and after another type
+        ("B-A I-B I-B", {"A": 1, "B": 1}),
+        ("I-A B-A B-A", {"A": 3}),
+        ("B-A E-A I-A", {"A": 2}),  # E closes before I
+        ("E-A E-A O E-A", {"A": 3}),
+        ("B-A E-A B-A", {"A": 1}),  # but not before B: the script has no such rule
+        ("I-A E-A O", {"A": 1}),
+        ("[-A ]-A", {"A": 2}),  # brackets are chunks of one token
+        ("[-A I-A O", {"A": 1}),
+        ("O . B-A .-A", {"A": 1}),  # a dot opens nothing
+        ("S-A U-A L-B", {"A": 1, "B": 1}),  # unknown prefixes: only the type counts
+        ("B-creative-work I-creative B-creative-work", {"creative-work": 2, "creative": 1}),
+        ("B I O B", {"": 2}),
+        ("O O", {}),
+        ("", {}),
+    ],
+)
+def test_chunks_of_odd_sequences(tags, chunks):
+    tags = tags.split()
+    counts = evaluate([tags], [tags])._counts
+    assert counts.gold == counts.predicted == Counter(chunks)
+    assert counts.correct == Counter(chunks)
+    assert counts.correct_tags == counts.tokens == len(tags)
+
+
+@pytest.mark.parametrize(
+    ("predicted", "gold", "correct"),
+    [
+        ("I-A I-A O", "B-A I-A O", 1),  # other tags, the same chunk
+        ("B-A I-B", "B-A I-A", 0),
+        ("B-A B-A", "B-A I-A", 0),
+        ("B-A I-A", "B-A B-A", 0),
+        ("O B-A", "B-A I-A", 0),
+        ("B-A E-A", "B-A I-A", 1),
+        ("[-A O", "[-A I-A", 1),  # the I belongs to no chunk
+        ("B-A I-A I-A", "B-A I-A O", 0),
+        ("B-A I-A B-B", "B-A I-A B-A", 1),
+    ],
+)
+def test_matches_of_odd_sequences(predicted, gold, correct):
+    assert evaluate([predicted.split()], [gold.split()])._counts.correct.total() == correct
+
+
+def test_sentences_end_chunks():
+    counts = evaluate([["B-A"], ["I-A"], [], ["I-A"]], [["I-A"], ["I-A"], [], ["B-A"]])._counts
+    assert (counts.gold, counts.predicted, counts.correct) == ({"A": 3},) * 3
+
+
+def test_an_untyped_chunk_counts_in_the_totals_only():
+    metrics = evaluate([["B", "B-A"]], [["B", "B-A"]]).get_metric()
+    assert metrics["f1"] == 1
+    assert [key for key in metrics if "-" in key] == ["precision-A", "recall-A", "f1-A"]
+
+
+def test_nothing_to_count():
+    metric = Metric.by_name("elmo_conlleval")()
+    nothing = {"precision": 0.0, "recall": 0.0, "f1": 0.0, "accuracy": 0.0}
+    assert metric.get_metric() == nothing
+    assert metric.report() == "processed 0 tokens with 0 phrases; found: 0 phrases; correct: 0.\n"
+
+
+def test_calls_add_up_until_reset():
+    metric = ConllEval()
+    for predicted, gold in zip(PREDICTED, GOLD, strict=True):
+        metric([predicted], [gold])
+        metric.get_metric()
+    assert metric.report() == evaluate(PREDICTED, GOLD).report()
+    assert metric.get_metric(reset=True) == evaluate(PREDICTED, GOLD).get_metric()
+    assert metric.report() == ConllEval().report()
+
+
+@pytest.mark.parametrize(
+    ("predicted", "gold", "message"),
+    [
+        ([["O"]], [["O"], ["O"]], "found 1 predicted sentences, expected 2"),
+        ([["O"], ["O"]], [["O"], ["O", "O"]], "sentence 1: found 1 tags, expected 2"),
+    ],
+)
+def test_unequal_lengths_count_nothing(predicted, gold, message):
+    metric = ConllEval()
+    with pytest.raises(ValueError, match=message):
+        metric(predicted, gold)
+    assert metric._counts == Counts()
+
+
+# The script again, one token after the other and with its variables, as a second opinion.
+
+
+class Reference:
+    """What `conlleval` does with a file whose lines are the pairs given to `line`."""
+
+    def __init__(self):
+        self.last_gold, self.last_gold_type = "O", ""
+        self.last_guess, self.last_guess_type = "O", ""
+        self.in_correct = False
+        self.tokens = self.correct_tags = 0
+        self.gold, self.guessed, self.correct = {}, {}, {}
+
+    @staticmethod
+    def split(tag):
+        for position, character in enumerate(tag):
+            if character == "-":
+                return tag[:position], tag[position + 1 :]
+        return tag, ""
+
+    @staticmethod
+    def end_of_chunk(prev_tag, tag, prev_type, type_):
+        if prev_tag == "[" or prev_tag == "]":
+            return True
+        if prev_tag == "B" or prev_tag == "I":
+            if tag == "B" or tag == "O":
+                return True
+        elif prev_tag == "E" and (tag == "E" or tag == "I" or tag == "O"):
+            return True
+        if prev_tag == "O" or prev_tag == ".":
+            return False
+        return prev_type != type_
+
+    @staticmethod
+    def start_of_chunk(prev_tag, tag, prev_type, type_):
+        if tag == "[" or tag == "]":
+            return True
+        if tag == "B":
+            if prev_tag == "B" or prev_tag == "I" or prev_tag == "O":
+                return True
+        elif tag == "I":
+            if prev_tag == "O" or prev_tag == "E":
+                return True
+        elif tag == "E" and (prev_tag == "E" or prev_tag == "O"):
+            return True
+        if tag == "O" or tag == ".":
+            return False
+        return prev_type != type_
+
+    def line(self, gold, guess, boundary=False):
+        guess, guess_type = self.split(guess)
+        gold, gold_type = self.split(gold)
+        gold_edge = (self.last_gold, gold, self.last_gold_type, gold_type)
+        guess_edge = (self.last_guess, guess, self.last_guess_type, guess_type)
+        gold_ends, guess_ends = self.end_of_chunk(*gold_edge), self.end_of_chunk(*guess_edge)
+        if self.in_correct:
+            if gold_ends and guess_ends and self.last_guess_type == self.last_gold_type:
+                self.in_correct = False
+                self.add(self.correct, self.last_gold_type)
+            elif gold_ends != guess_ends or guess_type != gold_type:
+                self.in_correct = False
+        gold_starts, guess_starts = (
+            self.start_of_chunk(*gold_edge),
+            self.start_of_chunk(*guess_edge),
+        )
+        if gold_starts and guess_starts and guess_type == gold_type:
+            self.in_correct = True
+        if gold_starts:
+            self.add(self.gold, gold_type)
+        if guess_starts:
+            self.add(self.guessed, guess_type)
+        if not boundary:
+            if gold == guess and gold_type == guess_type:
+                self.correct_tags += 1
+            self.tokens += 1
+        self.last_gold, self.last_gold_type = gold, gold_type
+        self.last_guess, self.last_guess_type = guess, guess_type
+
+    def close(self):
+        if self.in_correct:
+            self.add(self.correct, self.last_gold_type)
+
+    @staticmethod
+    def add(counts, type_):
+        counts[type_] = counts.get(type_, 0) + 1
+
+
+def reference(predicted, gold):
+    script = Reference()
+    for guesses, truths in zip(predicted, gold, strict=True):
+        for guess, truth in zip(guesses, truths, strict=True):
+            script.line(truth, guess)
+        script.line("O", "O", boundary=True)
+    script.close()
+    return Counts(
+        script.tokens,
+        script.correct_tags,
+        *map(Counter, (script.gold, script.guessed, script.correct)),
+    )
+
+
+def test_equals_the_script_on_all_short_pairs():
+    tags = ["O", "B-A", "I-A", "B-B", "I-B"]
+    for length in (1, 2, 3):
+        for gold, predicted in product(product(tags, repeat=length), repeat=2):
+            assert evaluate([predicted], [gold])._counts == reference([predicted], [gold])
+
+
+@pytest.mark.parametrize("prefixes", ["OBI", "OBIE", "OBIE[]", "OBIESLU", "OBIE[]SLU"])
+def test_equals_the_script_on_random_sentences(prefixes):
+    generator = random.Random(prefixes)
+
+    def random_tag():
+        prefix = generator.choice(prefixes)
+        return prefix if prefix == "O" else f"{prefix}-{generator.choice(('A', 'B', 'A-B'))}"
+
+    for _ in range(2000):
+        gold, predicted = [], []
+        for _ in range(generator.randint(0, 4)):
+            truths = [random_tag() for _ in range(generator.randint(0, 8))]
+            keep = generator.random()
+            gold.append(truths)
+            predicted.append([t if generator.random() < keep else random_tag() for t in truths])
+        assert evaluate(predicted, gold)._counts == reference(predicted, gold), (gold, predicted)
+
+
+def peer(predicted, gold):
+    """AllenNLP's metric, over the same tags."""
+    vocabulary = Vocabulary()
+    sequences = [*predicted, *gold]
+    for tag in sorted({tag for tags in sequences for tag in tags}):
+        vocabulary.add_token_to_namespace(tag, "tags")
+    ids = [torch.tensor([vocabulary.get_token_index(tag, "tags") for tag in s]) for s in sequences]
+    metric = SpanBasedF1Measure(vocabulary, tag_namespace="tags")
+    guesses, truths = (
+        torch.nn.utils.rnn.pad_sequence(half, batch_first=True)
+        for half in (ids[: len(gold)], ids[len(gold) :])
+    )
+    mask = torch.nn.utils.rnn.pad_sequence(
+        [torch.ones(len(tags), dtype=torch.bool) for tags in gold], batch_first=True
+    )
+    scores = torch.nn.functional.one_hot(guesses, vocabulary.get_vocab_size("tags")).float()
+    metric(scores, truths, mask)
+    return metric.get_metric()
+
+
+def test_equals_allennlp_on_b_i_o():
+    """All pairs of three tokens, valid or not: AllenNLP repairs them as the script does."""
+    tags = ["O", "B-A", "I-A", "B-B", "I-B"]
+    pairs = list(product(product(tags, repeat=3), repeat=2))
+    predicted, gold = zip(*pairs, strict=True)
+    ours, theirs = evaluate(predicted, gold).get_metric(), peer(predicted, gold)
+    for label in ("A", "B", "overall"):
+        for name, peer_name in (
+            ("precision", "precision"),
+            ("recall", "recall"),
+            ("f1", "f1-measure"),
+        ):
+            key = name if label == "overall" else f"{name}-{label}"
+            assert ours[key] == pytest.approx(theirs[f"{peer_name}-{label}"])
+
+
+def test_differs_from_allennlp_on_types_that_begin_with_c():
+    """AllenNLP joins X and C-X, its continuation in SRL; the script does not."""
+    gold = [["B-X", "O", "B-C-X"]]
+    predicted = [["B-X", "O", "O"]]
+    assert evaluate(predicted, gold).get_metric()["recall"] == 1 / 2
+    assert peer(predicted, gold)["recall-overall"] == 0
+
+
+def test_differs_from_allennlp_on_other_prefixes():
+    """The script knows E, for the end of a chunk; AllenNLP's metric stops."""
+    gold, predicted = [["B-X", "E-X"]], [["B-X", "I-X"]]
+    assert evaluate(predicted, gold).get_metric()["f1"] == 1
+    with pytest.raises(Exception, match="E-X"):
+        peer(predicted, gold)
+
+
+STEPS = [[[0], []], [[1], [2]]]
+"""Which sentences each of two workers sees in each step: the types that they see differ, too."""
+
+
+def worker(rank, folder):
+    """Looks at the metrics after each step, as the trainer does."""
+    torch.distributed.init_process_group(
+        "gloo", init_method=f"file://{folder}/rendezvous", rank=rank, world_size=2
+    )
+    metric = ConllEval()
+    f1 = []
+    for step in STEPS[rank]:
+        metric([PREDICTED[number] for number in step], [GOLD[number] for number in step])
+        f1.append(metric.get_metric()["f1"])
+    results = [f1, metric.report(), metric.get_metric(reset=True), metric.get_metric()]
+    (folder / f"{rank}.json").write_text(json.dumps(results))
+    torch.distributed.destroy_process_group()
+
+
+def test_two_workers_equal_one(tmp_path):
+    torch.multiprocessing.spawn(worker, args=(tmp_path,), nprocs=2)
+    single = evaluate(PREDICTED, GOLD)
+    first_two = evaluate(PREDICTED[:2], GOLD[:2])
+    for rank in (0, 1):
+        f1, report, metrics, after_reset = json.loads((tmp_path / f"{rank}.json").read_text())
+        assert f1 == [first_two.get_metric()["f1"], single.get_metric()["f1"]]
+        assert report == single.report()
+        assert metrics == single.get_metric()
+        assert after_reset == ConllEval().get_metric()

@@ -1,0 +1,361 @@
+import gzip
+import logging
+from itertools import chain
+
+import pytest
+import torch
+from allennlp.common import Params
+from allennlp.common.checks import ConfigurationError
+from allennlp.data import DatasetReader, Vocabulary
+from allennlp.data.data_loaders import MultiProcessDataLoader
+from allennlp.data.dataset_readers.dataset_reader import DistributedInfo, WorkerInfo
+from allennlp.data.token_indexers import SingleIdTokenIndexer, TokenCharactersIndexer
+
+from elmo_tasks.modules.input_files import InputError
+from elmo_tasks.modules.tag_schemes import MixedSchemeError, TagError
+from elmo_tasks.ner.reader import NerReader
+
+CONLL = """-DOCSTART- -X- -X- O
+
+EU NNP B-NP B-ORG
+rejects VBZ B-VP O
+German JJ B-NP B-MISC
+call NN I-NP O
+
+Peter NNP B-NP B-PER
+Blackburn NNP I-NP I-PER
+"""
+WORDS = [["EU", "rejects", "German", "call"], ["Peter", "Blackburn"]]
+BIOUL = [["U-ORG", "O", "U-MISC", "O"], ["B-PER", "L-PER"]]
+IOB2 = [["B-ORG", "O", "B-MISC", "O"], ["B-PER", "I-PER"]]
+
+
+def two_columns(**parameters):
+    return NerReader(columns=["word", "tag"], **parameters)
+
+
+def read(path, content, reader=None):
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return list((reader or NerReader()).read(str(path)))
+
+
+def words(instances):
+    return [[token.text for token in instance["tokens"]] for instance in instances]
+
+
+def tags(instances):
+    return [list(instance["tags"]) for instance in instances]
+
+
+def error_of(tmp_path, content, reader=None):
+    with pytest.raises(InputError) as error:
+        read(tmp_path / "some.txt", content, reader or two_columns())
+    assert str(tmp_path / "some.txt") in str(error.value)
+    return str(error.value)
+
+
+def test_the_instances(tmp_path):
+    instances = read(tmp_path / "a", CONLL)
+    assert words(instances) == WORDS
+    assert tags(instances) == BIOUL
+    assert [token.idx for token in instances[1]["tokens"]] == [0, 6]
+    assert instances[1]["metadata"].metadata == {
+        "words": ["Peter", "Blackburn"],
+        "text": "Peter Blackburn",
+        "offsets": [(0, 5), (6, 15)],
+        "gold_tags": ["B-PER", "I-PER"],
+    }
+
+
+def test_a_batch(tmp_path):
+    (tmp_path / "a").write_text(CONLL)
+    loader = MultiProcessDataLoader(NerReader(), str(tmp_path / "a"), batch_size=2)
+    loader.index_with(Vocabulary.from_instances(loader.iter_instances()))
+    (batch,) = loader
+    assert batch["tokens"]["tokens"]["tokens"].shape == (2, 4)
+    assert batch["tags"].dtype == torch.long
+    assert batch["tags"][0, 1] == 0
+    assert [each["gold_tags"] for each in batch["metadata"]] == IOB2
+
+
+def test_from_params(tmp_path):
+    parameters = {
+        "type": "elmo_ner",
+        "token_indexers": {"characters": {"type": "characters", "min_padding_length": 3}},
+        "columns": ["word", "tag"],
+        "delimiter": "\t",
+        "tag_scheme": "IOB1",
+        "max_instances": 1,
+    }
+    reader = DatasetReader.from_params(Params(parameters))
+    (instance,) = read(tmp_path / "a", "a b\tI-A\n\nc\tI-A\n", reader)
+    assert words([instance]) == [["a b"]]
+    assert isinstance(instance["tokens"].token_indexers["characters"], TokenCharactersIndexer)
+
+
+def test_an_unknown_parameter_is_named():
+    with pytest.raises(ConfigurationError, match=r"'colums'.*columns"):
+        DatasetReader.from_params(Params({"type": "elmo_ner", "colums": ["word", "tag"]}))
+
+
+def test_the_default_indexer():
+    assert isinstance(NerReader().token_indexers["tokens"], SingleIdTokenIndexer)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda text: "\n\n" + text.replace("\n\n", "\n\n\n \t\n") + "\n\n",
+        lambda text: text.rstrip("\n"),
+        lambda text: text.replace("\n", "\r\n"),
+        lambda text: "\ufeff" + text,
+        lambda text: text.replace("-DOCSTART- -X- -X- O", "-DOCSTART-"),
+        lambda text: text.replace("-DOCSTART- -X- -X- O\n\n", ""),
+        lambda text: text.replace("\n\nPeter", "\n-DOCSTART- -X- O O\nPeter"),
+        lambda text: text + "\n-DOCSTART- -X- -X- O\n\n",
+        lambda text: text.replace(" ", "\t"),
+        lambda text: text.replace(" ", " \t ").replace("Peter", "  Peter").replace("ORG", "ORG "),
+    ],
+)
+def test_what_makes_no_difference(tmp_path, change):
+    instances = read(tmp_path / "a", change(CONLL))
+    assert words(instances) == WORDS
+    assert tags(instances) == BIOUL
+
+
+def test_only_blanks_and_tabs_separate(tmp_path):
+    content = "a\u00a0b O\nc\u2028d\u3000 O\n\u00a0 O\n"
+    assert words(read(tmp_path / "a", content, two_columns())) == [
+        ["a\u00a0b", "c\u2028d\u3000", "\u00a0"]
+    ]
+
+
+@pytest.mark.parametrize(
+    ("columns", "delimiter", "line"),
+    [
+        (["word", "tag"], None, "New B-LOC"),
+        (["tag", "word"], None, "B-LOC New"),
+        (["id", "word", "_", "_", "tag"], "\t", "1\tNew\tx y\t\tB-LOC"),
+        (["word", "tag"], " ||| ", "New ||| B-LOC"),
+        (["word", "_", "tag"], " ", "New  B-LOC"),
+    ],
+)
+def test_columns(tmp_path, columns, delimiter, line):
+    instances = read(tmp_path / "a", line, NerReader(columns=columns, delimiter=delimiter))
+    assert (words(instances), tags(instances)) == ([["New"]], [["U-LOC"]])
+
+
+def test_a_word_may_hold_blanks_between_tabs(tmp_path):
+    instances = read(tmp_path / "a", "New York\tB-LOC", two_columns(delimiter="\t"))
+    assert words(instances) == [["New York"]]
+
+
+@pytest.mark.parametrize(
+    ("scheme", "column"),
+    [
+        ("IOB1", "I-A B-A I-A O I-A I-B"),
+        ("IOB2", "B-A B-A I-A O B-A B-B"),
+        ("BIOES", "S-A B-A E-A O S-A S-B"),
+        ("BIOUL", "U-A B-A L-A O U-A U-B"),
+    ],
+)
+def test_schemes(tmp_path, scheme, column, caplog):
+    content = "".join(f"x {tag}\n" for tag in column.split())
+    for name in (scheme, "auto"):
+        with caplog.at_level(logging.INFO):
+            (instance,) = read(tmp_path / "a", content, two_columns(tag_scheme=name))
+        assert list(instance["tags"]) == ["U-A", "B-A", "L-A", "O", "U-A", "U-B"]
+        gold = instance["metadata"].metadata["gold_tags"]
+        assert gold == ["B-A", "B-A", "I-A", "O", "B-A", "B-B"]
+    assert f"{tmp_path}/a: {scheme}, 1 sentences" in caplog.text
+
+
+def test_a_folder_a_pattern_and_gzip(tmp_path, caplog):
+    """Each file may have its own scheme, and its last sentence ends with it."""
+    (tmp_path / "a.txt").write_text("a I-A\nb O")
+    (tmp_path / "b.txt").write_bytes(gzip.compress(b"c B-A\nd O\n\ne B-B"))
+    for path in (tmp_path, tmp_path / "*.txt"):
+        with caplog.at_level(logging.INFO):
+            instances = list(two_columns().read(str(path)))
+        assert words(instances) == [["a", "b"], ["c", "d"], ["e"]]
+    assert f"{tmp_path}/a.txt: IOB1, 1 sentences, 2 tokens, 1 entities (A 1)" in caplog.text
+    assert f"{tmp_path}/b.txt: IOB2, 2 sentences, 3 tokens, 2 entities (A 1, B 1)" in caplog.text
+    assert f"{tmp_path}: 2 files, 3 sentences, 5 tokens, 3 entities (A 2, B 1)" in caplog.text
+
+
+def shards(path, number, **parameters):
+    for rank in range(number):
+        reader = two_columns(**parameters)
+        reader._set_worker_info(WorkerInfo(number, rank))
+        yield list(reader.read(str(path)))
+
+
+def test_workers_share_the_sentences(tmp_path):
+    names = [f"w{number}" for number in range(7)]
+    (tmp_path / "a").write_text("\n\n".join(f"{name} O" for name in names))
+    first, second = shards(tmp_path / "a", 2)
+    assert [*chain(*words(first)), *chain(*words(second))] == names[::2] + names[1::2]
+    # Indexers would be copied to each process; there they are set in the parent.
+    assert first[0]["tokens"]._token_indexers is None
+    first, second = shards(tmp_path / "a", 2, max_instances=3)
+    assert words(first) + words(second) == [["w0"], ["w2"], ["w1"]]
+
+
+def test_distributed_workers_share_the_sentences(tmp_path, monkeypatch):
+    names = [f"w{number}" for number in range(5)]
+    (tmp_path / "a").write_text("\n\n".join(f"{name} O" for name in names))
+    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 2)
+    seen = []
+    for rank in range(2):
+        monkeypatch.setattr(torch.distributed, "get_rank", lambda rank=rank: rank)
+        reader = two_columns()
+        assert reader.get_distributed_info() == DistributedInfo(2, rank)
+        seen += chain(*words(reader.read(str(tmp_path / "a"))))
+    assert seen == ["w0", "w2", "w4", "w1", "w3"]
+
+
+def test_a_multi_process_loader_gives_each_sentence_once(tmp_path):
+    names = [f"w{number}" for number in range(7)]
+    (tmp_path / "a").write_text("\n\n".join(f"{name} U-A" for name in names))
+    loader = MultiProcessDataLoader(
+        two_columns(), str(tmp_path / "a"), batch_size=2, num_workers=2, start_method="fork"
+    )
+    loader.index_with(Vocabulary.from_instances(two_columns().read(str(tmp_path / "a"))))
+    seen = [each["words"][0] for batch in loader for each in batch["metadata"]]
+    assert sorted(seen) == names
+
+
+def test_text_to_instance_for_prediction():
+    instance = NerReader().text_to_instance(["It", "'s"], text=" It's", offsets=[(1, 3), (3, 5)])
+    assert set(instance.fields) == {"tokens", "metadata"}
+    assert [(token.idx, token.idx_end) for token in instance["tokens"]] == [(1, 3), (3, 5)]
+    assert instance["metadata"].metadata == {
+        "words": ["It", "'s"],
+        "text": " It's",
+        "offsets": [(1, 3), (3, 5)],
+    }
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"words": []}, "found no words"),
+        ({"words": ["a"], "tags": ["O", "O"]}, "found 2 tags, expected 1"),
+        ({"words": ["a"], "text": "a", "offsets": []}, "found 0 offsets, expected 1"),
+        ({"words": ["a"], "text": "a"}, "only one of text and offsets"),
+        ({"words": ["a"], "offsets": [(0, 1)]}, "only one of text and offsets"),
+    ],
+)
+def test_text_to_instance_with_parts_that_do_not_fit(parameters, message):
+    with pytest.raises(ConfigurationError, match=message):
+        NerReader().text_to_instance(**parameters)
+
+
+def test_text_to_instance_with_impossible_tags():
+    with pytest.raises(TagError, match="token 1: found the tag 'X-A'"):
+        NerReader().text_to_instance(["a", "b"], ["O", "X-A"])
+    with pytest.raises(TagError, match="I-A at the start"):
+        NerReader(tag_scheme="IOB2").text_to_instance(["a"], ["I-A"])
+    with pytest.raises(MixedSchemeError, match=r"looks like IOB1.*looks like IOB2"):
+        NerReader().text_to_instance(["a", "b", "c"], ["I-A", "O", "B-A"])
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        ["word"],
+        ["tag"],
+        [],
+        ["word", "tag", "tag"],
+        ["word", "word", "tag"],
+        "word tag",
+        ["w", "t"],
+    ],
+)
+def test_impossible_columns(columns):
+    with pytest.raises(ConfigurationError, match=r"columns: found .*'word' and 'tag' once each"):
+        NerReader(columns=columns)
+
+
+def test_an_impossible_delimiter():
+    with pytest.raises(ConfigurationError, match="delimiter: found ''"):
+        NerReader(delimiter="")
+
+
+@pytest.mark.parametrize("scheme", ["BIO", "iob2", ""])
+def test_an_impossible_scheme(scheme):
+    with pytest.raises(ConfigurationError, match=f"found '{scheme}', expected auto or .* BIOUL"):
+        NerReader(tag_scheme=scheme)
+
+
+@pytest.mark.parametrize("content", ["", "\n\n \t\r\n", "-DOCSTART- -X- -X- O\n\n"])
+def test_no_sentence(tmp_path, content):
+    assert "found no sentence, expected at least one" in error_of(tmp_path, content)
+
+
+def test_no_file(tmp_path):
+    with pytest.raises(InputError, match="nothing"):
+        list(NerReader().read(str(tmp_path / "nothing")))
+
+
+@pytest.mark.parametrize(
+    ("line", "found"), [("b", 1), ("b c O", 3), ("b O O", 3), ("b\u00a0O", 1), ("# b is c", 4)]
+)
+def test_another_number_of_columns(tmp_path, line, found):
+    message = error_of(tmp_path, f"a O\n\n{line}\n")
+    assert f"some.txt, line 3: found {found} columns in {line!r}" in message
+    assert "expected 2: word, tag" in message
+
+
+def test_an_empty_word(tmp_path):
+    message = error_of(tmp_path, "a\tO\n\tO\n", two_columns(delimiter="\t"))
+    assert "line 2: found an empty word" in message
+
+
+@pytest.mark.parametrize("tag", ["X-A", "B", "B-", "PER", "O-A"])
+@pytest.mark.parametrize("scheme", ["auto", "IOB2"])
+def test_a_tag_that_does_not_exist(tmp_path, tag, scheme):
+    message = error_of(tmp_path, f"\na O\n\nb O\nc {tag}\n", two_columns(tag_scheme=scheme))
+    assert f"line 5: found the tag '{tag}', expected O or one of B-LABEL" in message
+
+
+@pytest.mark.parametrize(
+    ("scheme", "column", "line", "found", "expected"),
+    [
+        ("IOB2", "O I-A", 3, "I-A after O", "B-A"),
+        ("auto", "S-A I-A", 3, "I-A after S-A", "B-A, S-A or O (BIOES)"),
+        ("BIOES", "O B-A", 3, "the end of the sentence after B-A", "I-A or E-A"),
+        ("auto", "U-A B-A", 3, "the end of the sentence after B-A", "I-A or L-A (BIOUL)"),
+        ("IOB1", "B-A O", 2, "B-A at the start of the sentence", "I-A"),
+        ("IOB1", "O S-A", 3, "the tag 'S-A'", "O or one of B-LABEL, I-LABEL"),
+    ],
+)
+def test_a_tag_in_the_wrong_place(tmp_path, scheme, column, line, found, expected):
+    content = "\n" + "".join(f"x {tag}\n" for tag in column.split()) + "\ny O\n"
+    message = error_of(tmp_path, content, two_columns(tag_scheme=scheme))
+    assert f"some.txt, line {line}: found {found}, expected {expected}" in message
+
+
+def test_a_mixed_scheme_names_both_lines(tmp_path):
+    message = error_of(tmp_path, "a B-A\n\nb O\nc I-A\n")
+    assert message.endswith(
+        "some.txt, line 4: found I-A after O, which only IOB1 has, expected IOB2, since line 1 has "
+        "B-A at the start of the sentence"
+    )
+    message = error_of(tmp_path, "a U-A\n\nb O\nc S-A\n")
+    assert (
+        "line 4: found S-A after O, which only BIOES has, expected BIOUL, since line 1" in message
+    )
+
+
+def test_not_utf8(tmp_path):
+    message = error_of(tmp_path, b"a O\nM\xfcller O\n")
+    assert "line 2: found the byte 0xfc at offset 5, expected UTF-8" in message
+
+
+def test_an_error_in_the_second_file(tmp_path):
+    (tmp_path / "a").write_text("a O")
+    (tmp_path / "b").write_text("b")
+    with pytest.raises(InputError, match="b, line 1: found 1 columns"):
+        list(two_columns().read(str(tmp_path)))
