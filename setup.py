@@ -8,6 +8,7 @@ folders of the package.
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 from setuptools import find_packages, setup
 from setuptools.command.build_py import build_py
@@ -53,9 +54,10 @@ class InstallData(install_data):
 
     def run(self) -> None:
         super().run()
-        editable = self.get_finalized_command("build_py").editable_mode
-        folder = str(HERE / PLACEHOLDERS) if editable else PLACEHOLDERS.as_posix()
-        site_packages = Path(self.get_finalized_command("install").install_lib)
+        build: Any = self.get_finalized_command("build_py")
+        install: Any = self.get_finalized_command("install")
+        folder = str(HERE / PLACEHOLDERS) if build.editable_mode else PLACEHOLDERS.as_posix()
+        site_packages = Path(install.install_lib)
         site_packages.mkdir(parents=True, exist_ok=True)
         # "locale" is what the site module reads, or falls back to.
         with open(site_packages / "elmo_tasks_placeholders.pth", "w", encoding="locale") as pth:

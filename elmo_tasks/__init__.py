@@ -1,10 +1,11 @@
-"""The tasks of the ELMo paper for AllenNLP. Importing this package registers all components."""
+"""The six tasks of the ELMo paper, and ELMo itself, as a plug-in suite for AllenNLP."""
 
 from elmo_tasks import compat
 
 compat.repair()
 
-from elmo_tasks import elmo, ner, training  # noqa: E402
+# Importing the packages registers their components.
+from elmo_tasks import elmo, modules, ner, training  # noqa: E402
 
 __version__ = "0.1.0"
-__all__ = ["elmo", "ner", "training"]
+__all__ = ["elmo", "modules", "ner", "training"]

@@ -22,16 +22,18 @@ training.seeds(13) + {
       token_embedders: {
         tokens: { type: 'embedding', embedding_dim: 50 },
         token_characters: {
-          type: 'character_encoding',
-          embedding: { embedding_dim: 16 },
-          encoder: {
-            type: 'cnn',
-            embedding_dim: 16,
-            num_filters: 128,
-            ngram_filter_sizes: [3],
-            conv_layer_activation: 'relu',
+          type: 'elmo_distinct_words',
+          embedder: {
+            type: 'character_encoding',
+            embedding: { embedding_dim: 16, vocab_namespace: 'token_characters' },
+            encoder: {
+              type: 'cnn',
+              embedding_dim: 16,
+              num_filters: 128,
+              ngram_filter_sizes: [3],
+              conv_layer_activation: 'relu',
+            },
           },
-          dropout: 0.0,
         },
       },
     },
@@ -44,7 +46,7 @@ training.seeds(13) + {
     optimizer: { type: 'adam', lr: 0.001 },
     grad_norm: 5.0,
     validation_metric: '+f1',
-    num_epochs: 75,
-    patience: 25,
+    num_epochs: 40,
+    patience: 10,
   },
 }

@@ -1,15 +1,16 @@
-"""Mends, at run time, what AllenNLP 2.10.1 loses on the installed versions of PyTorch and numpy.
+"""Mends, at run time, what AllenNLP 2.10.1 loses on today's PyTorch, numpy and Python.
 
 Each repair is a function that says what breaks, looks whether it does, and may be called twice.
 """
 
+import functools
 import inspect
 import logging
 import shutil
 import tarfile
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import Any, List, Optional, Union  # noqa: UP035  from_params reads 
 
 import numpy
 import torch
+from allennlp.data.data_loaders import MultiProcessDataLoader, multiprocess_data_loader
 from allennlp.models import archival
 from allennlp.training.learning_rate_schedulers import (
     LearningRateScheduler,
@@ -37,6 +39,7 @@ def repair() -> None:
     _allow_numpy_numbers_in_checkpoints()
     _unpack_archives_safely()
     _resume_moving_averages()
+    _let_readers_be_spawned()
     _silence_amp_renaming()
 
 
@@ -64,10 +67,10 @@ class ReduceOnPlateau(ReduceOnPlateauLearningRateScheduler):
             self,
             torch.optim.lr_scheduler.ReduceLROnPlateau(
                 optimizer=optimizer,
-                mode=mode,
+                mode=mode,  # type: ignore[arg-type]
                 factor=factor,
                 patience=patience,
-                threshold_mode=threshold_mode,
+                threshold_mode=threshold_mode,  # type: ignore[arg-type]
                 threshold=threshold,
                 cooldown=cooldown,
                 min_lr=min_lr,
@@ -97,7 +100,8 @@ def _allow_numpy_numbers_in_checkpoints() -> None:
     What AllenNLP's training state holds beyond these is numpy's float64 (metrics, the cosine
     scheduler) and bool (comparisons of metrics). A number cannot run code; no other type is added.
     """
-    number_from_bytes = numpy.float64(0).__reduce__()[0]  # what pickle calls for a number
+    # what pickle calls for a number
+    number_from_bytes: Any = numpy.float64(0).__reduce__()[0]
     torch.serialization.add_safe_globals(
         [number_from_bytes, numpy.dtype, numpy.dtypes.Float64DType, numpy.dtypes.BoolDType]
     )
@@ -117,7 +121,7 @@ def extracted_archive(
         logger.info("extracting archive file %s to temp dir %s", resolved_archive_file, folder)
         with tarfile.open(resolved_archive_file, "r:gz") as archive:
             # Python's own check, where it has one, is asked too; before 3.14 it has to be asked.
-            archive.extraction_filter = getattr(tarfile, "data_filter", None)  # type: ignore[assignment]
+            archive.extraction_filter = getattr(tarfile, "data_filter", None)
             archive.extractall(folder, members=_members_inside(archive, Path(folder)))
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
@@ -132,17 +136,19 @@ def extracted_archive(
 
 def _members_inside(archive: tarfile.TarFile, folder: Path) -> Iterator[tarfile.TarInfo]:
     for member in archive:
-        if not (member.isreg() or member.isdir()):
+        # A hard link is how a second name of the same file is packed.
+        if not (member.isreg() or member.isdir() or member.islnk()):
             raise ValueError(
-                f"{archive.name}: the member {member.name!r} is neither a file nor a folder; "
-                "an archived model holds nothing else, so this one is not unpacked"
+                f"{archive.name!r}: the member {member.name!r} is neither a file nor a folder; "
+                "an archived model holds nothing else, so it is not unpacked"
             )
-        # There are no links among the members, so the name alone decides.
-        if not (folder / member.name).resolve().is_relative_to(folder.resolve()):
-            raise ValueError(
-                f"{archive.name}: the member {member.name!r} would be written outside of the "
-                "folder that the archive is unpacked to, so it is not unpacked"
-            )
+        # There are no symbolic links among the members, so the names alone decide.
+        for name in (member.name, member.linkname):
+            if not (folder / name).resolve().is_relative_to(folder.resolve()):
+                raise ValueError(
+                    f"{archive.name!r}: the member {member.name!r} leads to {name!r}, outside of "
+                    "the folder that the archive is unpacked to, so it is not unpacked"
+                )
         yield member
 
 
@@ -169,8 +175,33 @@ def _resume_moving_averages() -> None:
     MovingAverage.load_state_dict = _load_moving_average
 
 
+def _with_lock_of_context(start: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(start)
+    def start_workers(self: MultiProcessDataLoader, queue: Any, context: Any) -> Any:
+        multiprocessing = multiprocess_data_loader.mp
+        stock = multiprocessing.RLock
+        multiprocessing.RLock = context.RLock
+        try:
+            return start(self, queue, context)
+        finally:
+            multiprocessing.RLock = stock
+
+    return start_workers
+
+
+def _let_readers_be_spawned() -> None:
+    """Since 3.11.5, Python refuses to hand a lock that is meant for forks to a spawned process.
+
+    AllenNLP's data loader does so, for its progress bars, when `start_method` is "spawn".
+    """
+    for name in ("_start_instance_workers", "_start_batch_workers"):
+        start = getattr(MultiProcessDataLoader, name)
+        if not hasattr(start, "__wrapped__"):
+            setattr(MultiProcessDataLoader, name, _with_lock_of_context(start))
+
+
 def _silence_amp_renaming() -> None:
-    """AllenNLP enters `torch.cuda.amp.autocast`, a deprecated name, for every batch on a CPU too."""
+    """AllenNLP enters `torch.cuda.amp.autocast`, a deprecated name, for each batch, amp or not."""
     warnings.filterwarnings(
         "ignore",
         message=r"`torch\.cuda\.amp\.(autocast|GradScaler)\(args\.\.\.\)` is deprecated",

@@ -6,11 +6,14 @@ import torch
 from allennlp.common.checks import ConfigurationError
 from allennlp.modules import InputVariationalDropout
 from torch import nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 
 class BiLstm(nn.Module):
     """
+    PyTorch's fused LSTM takes padded batches only, for which a bidirectional one would read the padding
+    first in its backward direction. So each direction is an LSTM of its own, and the backward one reads
+    each sequence reversed: the same numbers as packed sequences, in less time, on batches of like length.
+
     # Parameters
 
     input_dim : size of an input vector.
@@ -23,9 +26,9 @@ class BiLstm(nn.Module):
         super().__init__()
         if not hidden_sizes or min(hidden_sizes) < 1:
             raise ConfigurationError(f"hidden_sizes is {hidden_sizes}, expected positive numbers")
-        sizes = [input_dim, *(2 * size for size in hidden_sizes)]
+        sizes = [input_dim, *(2 * hidden for hidden in hidden_sizes)]
         self.layers = nn.ModuleList(
-            nn.LSTM(size, hidden, batch_first=True, bidirectional=True)
+            nn.ModuleDict({name: nn.LSTM(size, hidden) for name in ("onward", "back")})
             for size, hidden in zip(sizes, hidden_sizes, strict=False)
         )
         self.dropout = InputVariationalDropout(dropout)
@@ -36,14 +39,25 @@ class BiLstm(nn.Module):
         *Shape:* `(batch, tokens, input_dim)`, `(batch, tokens)` to `(batch, tokens, output_dim)`, zero where
         the mask is.
         """
-        # A sequence of no tokens runs as one of one token, whose output is not used.
-        lengths = mask.sum(dim=1).clamp(min=1).cpu()
+        # (tokens, batch), where each step of the reversed sequences comes from
+        reverse = _reversed_steps(mask)
         outputs = inputs
-        for lstm in self.layers:
-            packed = pack_padded_sequence(
-                self.dropout(outputs), lengths, batch_first=True, enforce_sorted=False
-            )
-            outputs, _ = pad_packed_sequence(
-                lstm(packed)[0], batch_first=True, total_length=inputs.size(1)
-            )
+        for layer in self.layers:
+            # (tokens, batch, input)
+            steps = self.dropout(outputs).transpose(0, 1)
+            onward, _ = layer["onward"](steps)
+            back, _ = layer["back"](_take(steps, reverse))
+            outputs = torch.cat([onward, _take(back, reverse)], dim=2).transpose(0, 1)
         return self.dropout(outputs) * mask.unsqueeze(2)
+
+
+def _reversed_steps(mask: torch.Tensor) -> torch.Tensor:
+    """`(batch, tokens)` to `(tokens, batch)`: real steps in reverse, padding where it was."""
+    lengths = mask.sum(dim=1)
+    steps = torch.arange(mask.size(1), device=mask.device).unsqueeze(1)
+    return torch.where(steps < lengths, lengths - 1 - steps, steps)
+
+
+def _take(steps: torch.Tensor, order: torch.Tensor) -> torch.Tensor:
+    """*Shape:* `(tokens, batch, dim)`, `(tokens, batch)` to `(tokens, batch, dim)`."""
+    return steps[order, torch.arange(steps.size(1), device=steps.device)]

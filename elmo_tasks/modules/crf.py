@@ -5,10 +5,10 @@ pytorch-crf computes the likelihood. Decoding is done here for all sentences of 
 are the marginals that pytorch-crf does not have.
 """
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import nn
 from torch.nn.utils import parametrize
@@ -40,7 +40,7 @@ class ConstrainedCrf(nn.Module):
     transitions : `(tags, tags)`, `True` where the column's tag may follow the row's.
     """
 
-    def __init__(self, *, start: np.ndarray, end: np.ndarray, transitions: np.ndarray) -> None:
+    def __init__(self, *, start: torch.Tensor, end: torch.Tensor, transitions: torch.Tensor) -> None:
         super().__init__()
         self.crf = CRF(len(start), batch_first=True)
         for name, allowed in (
@@ -48,9 +48,7 @@ class ConstrainedCrf(nn.Module):
             ("end_transitions", end),
             ("transitions", transitions),
         ):
-            parametrize.register_parametrization(
-                self.crf, name, _Possible(torch.from_numpy(np.asarray(allowed, dtype=bool)))
-            )
+            parametrize.register_parametrization(self.crf, name, _Possible(allowed))
 
     def log_likelihood(
         self, emissions: torch.Tensor, tags: torch.Tensor, mask: torch.Tensor
@@ -127,8 +125,8 @@ class ConstrainedCrf(nn.Module):
         before = (alpha.gather(2, here).squeeze(2) - path).tolist()
         after = (beta.gather(2, here).squeeze(2) + path - log_z.unsqueeze(1)).tolist()
         return [
-            [min(1.0, float(np.exp(before[row][start] + after[row][end - 1]))) for start, end in row_spans]
-            for row, row_spans in enumerate(spans)
+            [min(1.0, math.exp(before[row][start] + after[row][end - 1])) for start, end in places]
+            for row, places in enumerate(spans)
         ]
 
 

@@ -16,6 +16,7 @@ from elmo_tasks.modules.crf import ConstrainedCrf
 from elmo_tasks.modules.elmo_model import ElmoModel
 from elmo_tasks.modules.tag_schemes import Scheme, Span, allowed_transitions, from_spans, to_spans
 from elmo_tasks.ner.metric import ConllEval
+from elmo_tasks.ner.reader import NerSentence
 
 
 @Model.register("elmo_ner")
@@ -32,6 +33,8 @@ class NerModel(ElmoModel):
     initializer : of the parameters, as in any AllenNLP model.
     The others : see `ElmoModel`.
     """
+
+    default_predictor = "elmo_ner"
 
     def __init__(
         self,
@@ -65,7 +68,7 @@ class NerModel(ElmoModel):
     def forward(  # type: ignore[override]
         self,
         tokens: TextFieldTensors,
-        metadata: list[dict[str, Any]],
+        metadata: list[NerSentence],
         tags: Optional[torch.Tensor] = None,
     ) -> dict[str, Any]:
         """
@@ -81,14 +84,15 @@ class NerModel(ElmoModel):
         # (batch, tokens, tags)
         emissions = self.tag_projection(self.at_output(encoded, elmo))
         best = self.crf.decode(emissions, mask)
-        outputs = {"emissions": emissions, "mask": mask, "tags": best, "metadata": metadata}
+        outputs = {"emissions": emissions, "mask": mask, "tags": best}
+        outputs["metadata"] = metadata
         if tags is not None:
             outputs["loss"] = -self.crf.log_likelihood(emissions, tags, mask).mean()
             predicted = [
-                from_spans(spans, len(sentence["words"]), Scheme.IOB2)
+                from_spans(spans, len(sentence.words), Scheme.IOB2)
                 for spans, sentence in zip(self._spans(best, mask), metadata, strict=True)
             ]
-            self.metric(predicted, [sentence["gold_tags"] for sentence in metadata])
+            self.metric(predicted, [sentence.gold_tags or [] for sentence in metadata])
         return outputs
 
     def make_output_human_readable(self, output_dict: dict[str, Any]) -> dict[str, Any]:
@@ -98,11 +102,11 @@ class NerModel(ElmoModel):
         probabilities = self.crf.span_probabilities(
             emissions, mask, tags, [[(span.start, span.end) for span in row] for row in spans]
         )
-        sentences = output_dict["metadata"]
+        sentences: list[NerSentence] = output_dict["metadata"]
         return {
-            "tokens": [sentence["words"] for sentence in sentences],
+            "tokens": [sentence.words for sentence in sentences],
             "tags": [
-                from_spans(row, len(sentence["words"]), Scheme.IOB2)
+                from_spans(row, len(sentence.words), Scheme.IOB2)
                 for row, sentence in zip(spans, sentences, strict=True)
             ],
             "entities": [
@@ -131,11 +135,11 @@ class NerModel(ElmoModel):
         ]
 
 
-def _entity(span: Span, probability: float, sentence: dict[str, Any]) -> dict[str, Any]:
+def _entity(span: Span, probability: float, sentence: NerSentence) -> dict[str, Any]:
     """Positions are half-open: from `start` up to, not including, `end`."""
-    start, end = sentence["offsets"][span.start][0], sentence["offsets"][span.end - 1][1]
+    start, end = sentence.offsets[span.start][0], sentence.offsets[span.end - 1][1]
     return {
-        "text": sentence["text"][start:end],
+        "text": sentence.text[start:end],
         "type": span.label,
         "token_start": span.start,
         "token_end": span.end,

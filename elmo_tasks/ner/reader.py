@@ -34,7 +34,22 @@ _BLANKS = " \t"
 _RUN = re.compile(f"[{_BLANKS}]+")
 
 
-class Sentence(NamedTuple):
+@dataclass
+class NerSentence:
+    """What an instance knows of its sentence beside tensors; no dict, so that nothing walks through it."""
+
+    words: list[str]
+    text: str
+    offsets: list[tuple[int, int]]
+    """The characters `[start, end)` of each word in the text."""
+    gold_tags: list[str] | None = None
+    """In IOB2; of tagged sentences."""
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+
+class _FileSentence(NamedTuple):
     """A sentence of a file: words, their tags as they stand there, and the lines of both."""
 
     words: list[str]
@@ -48,9 +63,8 @@ class NerReader(StrictParams, DatasetReader):
     One token a line, its columns separated by blanks, an empty line between sentences. Lines that
     begin with `-DOCSTART-` separate documents and are no tokens.
 
-    Format: https://www.clips.uantwerpen.be/conll2003/ner/. Instances have `tokens`, `tags` (BIOUL)
-    and `metadata`: `words`, `text`, `offsets` (characters `[start, end)` of each word in the text)
-    and, of tagged sentences, `gold_tags` (IOB2).
+    Format: https://www.clips.uantwerpen.be/conll2003/ner/. Instances have `tokens`,
+    `metadata` (a `NerSentence`) and, of tagged sentences, `tags` (BIOUL).
 
     # Parameters
 
@@ -121,18 +135,18 @@ class NerReader(StrictParams, DatasetReader):
                 for word, (start, end) in zip(words, offsets, strict=True)
             ]
         )
-        metadata: dict[str, Any] = {"words": words, "text": text, "offsets": offsets}
-        fields: dict[str, Field] = {"tokens": tokens, "metadata": MetadataField(metadata)}
+        sentence = NerSentence(words, text, offsets)
+        fields: dict[str, Field] = {"tokens": tokens, "metadata": MetadataField(sentence)}
         if tags is not None:
             spans = to_spans(tags, self.scheme or detect_scheme([tags]))
             fields["tags"] = TagField(from_spans(spans, len(words), Scheme.BIOUL), tokens)
-            metadata["gold_tags"] = from_spans(spans, len(words), Scheme.IOB2)
+            sentence.gold_tags = from_spans(spans, len(words), Scheme.IOB2)
         return Instance(fields)
 
     def apply_token_indexers(self, instance: Instance) -> None:
         instance["tokens"].token_indexers = self.token_indexers
 
-    def _sentences(self, file_path: str) -> Iterator[Sentence]:
+    def _sentences(self, file_path: str) -> Iterator[_FileSentence]:
         """All sentences of all files, checked; a file is read as a whole, to find its scheme."""
         total = _Summary()
         paths = input_files(file_path)
@@ -148,8 +162,8 @@ class NerReader(StrictParams, DatasetReader):
         if len(paths) > 1:
             logger.info("%s: %d files, %s", file_path, len(paths), total)
 
-    def _parse(self, path: Path) -> Iterator[Sentence]:
-        sentence = Sentence([], [], [])
+    def _parse(self, path: Path) -> Iterator[_FileSentence]:
+        sentence = _FileSentence([], [], [])
         for number, line in read_lines(path):
             if line.strip(_BLANKS) and not line.startswith(_DOCUMENT_START):
                 word, tag = self._word_and_tag(path, number, line)
@@ -158,7 +172,7 @@ class NerReader(StrictParams, DatasetReader):
                 sentence.lines.append(number)
             elif sentence.words:
                 yield sentence
-                sentence = Sentence([], [], [])
+                sentence = _FileSentence([], [], [])
         if sentence.words:
             yield sentence
 
@@ -199,7 +213,7 @@ class _Summary:
         )
 
 
-def _check(path: Path, sentences: list[Sentence], scheme: Scheme) -> _Summary:
+def _check(path: Path, sentences: list[_FileSentence], scheme: Scheme) -> _Summary:
     """Every tag must have its place in the scheme."""
     summary = _Summary()
     for sentence in sentences:
@@ -213,7 +227,7 @@ def _check(path: Path, sentences: list[Sentence], scheme: Scheme) -> _Summary:
     return summary
 
 
-def _detect_scheme(path: Path, sentences: list[Sentence]) -> Scheme:
+def _detect_scheme(path: Path, sentences: list[_FileSentence]) -> Scheme:
     try:
         return detect_scheme(sentence.tags for sentence in sentences)
     except TagError as error:

@@ -9,14 +9,17 @@ import pickle
 import sys
 import tarfile
 import warnings
+from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import numpy
 import pytest
 import torch
 from allennlp.commands.train import train_model
 from allennlp.common import Params
+from allennlp.common.tqdm import Tqdm
+from allennlp.data.data_loaders import MultiProcessDataLoader
 from allennlp.models import archival
 from allennlp.models.archival import load_archive
 from allennlp.training import moving_average
@@ -167,12 +170,18 @@ class TestArchives:
     def test_an_ordinary_one_is_unpacked(self, tmp_path, cleanup):
         folder = tarfile.TarInfo("vocabulary")
         folder.type = tarfile.DIRTYPE
-        members = (tarfile.TarInfo("config.json"), folder, tarfile.TarInfo("vocabulary/tokens.txt"))
-        path = write_archive(tmp_path / "model.tar.gz", *members)
+        path = write_archive(
+            tmp_path / "model.tar.gz",
+            tarfile.TarInfo("weights.th"),
+            link("model_state_e1_b0.th", "weights.th", tarfile.LNKTYPE),
+            folder,
+            tarfile.TarInfo("vocabulary/tokens.txt"),
+        )
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             with archival.extracted_archive(str(path), cleanup=cleanup) as unpacked:
                 assert Path(unpacked, "vocabulary", "tokens.txt").read_text() == "content"
+                assert Path(unpacked, "model_state_e1_b0.th").read_text() == "content"
         assert Path(unpacked).exists() != cleanup
 
 
@@ -200,6 +209,32 @@ class TestMovingAverage:
 
     def test_the_stock_average_is_cut_off(self):
         assert self.resumed_value(stock(moving_average)) == 1.0
+
+
+class TestSpawnedReaders:
+    def start(self, start_workers: Callable) -> list[int]:
+        """Starts a worker that prints what it is given, the lock of the progress bars included."""
+        loader = SimpleNamespace(num_workers=1, _instance_worker=print)
+        lock = Tqdm.get_lock()
+        try:
+            workers, _ = start_workers(loader, None, torch.multiprocessing.get_context("spawn"))
+        finally:
+            Tqdm.set_lock(lock)
+        for worker in workers:
+            worker.join()
+        return [worker.exitcode for worker in workers]
+
+    def test_get_the_lock(self, capfd):
+        assert self.start(MultiProcessDataLoader._start_instance_workers) == [0]
+        assert "RLock" in capfd.readouterr().out
+
+    @pytest.mark.skipif(
+        sys.version_info < (3, 11, 5) or torch.multiprocessing.get_start_method() != "fork",
+        reason="the stock loader fails where Python checks, and forks by default",
+    )
+    def test_the_stock_loader_cannot_start_them(self):
+        with pytest.raises(RuntimeError, match="fork context"):
+            self.start(MultiProcessDataLoader._start_instance_workers.__wrapped__)
 
 
 def test_only_the_renaming_of_amp_is_silenced():

@@ -13,7 +13,7 @@ from allennlp.data.token_indexers import SingleIdTokenIndexer, TokenCharactersIn
 
 from elmo_tasks.modules.input_files import InputError
 from elmo_tasks.modules.tag_schemes import MixedSchemeError, TagError
-from elmo_tasks.ner.reader import NerReader
+from elmo_tasks.ner.reader import NerReader, NerSentence
 
 CONLL = """-DOCSTART- -X- -X- O
 
@@ -59,12 +59,12 @@ def test_the_instances(tmp_path):
     assert words(instances) == WORDS
     assert tags(instances) == BIOUL
     assert [token.idx for token in instances[1]["tokens"]] == [0, 6]
-    assert instances[1]["metadata"].metadata == {
-        "words": ["Peter", "Blackburn"],
-        "text": "Peter Blackburn",
-        "offsets": [(0, 5), (6, 15)],
-        "gold_tags": ["B-PER", "I-PER"],
-    }
+    assert instances[1]["metadata"].metadata == NerSentence(
+        words=["Peter", "Blackburn"],
+        text="Peter Blackburn",
+        offsets=[(0, 5), (6, 15)],
+        gold_tags=["B-PER", "I-PER"],
+    )
 
 
 def test_a_batch(tmp_path):
@@ -75,7 +75,7 @@ def test_a_batch(tmp_path):
     assert batch["tokens"]["tokens"]["tokens"].shape == (2, 4)
     assert batch["tags"].dtype == torch.long
     assert batch["tags"][0, 1] == 0
-    assert [each["gold_tags"] for each in batch["metadata"]] == IOB2
+    assert [each.gold_tags for each in batch["metadata"]] == IOB2
 
 
 def test_from_params(tmp_path):
@@ -165,7 +165,7 @@ def test_schemes(tmp_path, scheme, column, caplog):
         with caplog.at_level(logging.INFO):
             (instance,) = read(tmp_path / "a", content, two_columns(tag_scheme=name))
         assert list(instance["tags"]) == ["U-A", "B-A", "L-A", "O", "U-A", "U-B"]
-        gold = instance["metadata"].metadata["gold_tags"]
+        gold = instance["metadata"].metadata.gold_tags
         assert gold == ["B-A", "B-A", "I-A", "O", "B-A", "B-B"]
     assert f"{tmp_path}/a: {scheme}, 1 sentences" in caplog.text
 
@@ -222,7 +222,7 @@ def test_a_multi_process_loader_gives_each_sentence_once(tmp_path):
         two_columns(), str(tmp_path / "a"), batch_size=2, num_workers=2, start_method="fork"
     )
     loader.index_with(Vocabulary.from_instances(two_columns().read(str(tmp_path / "a"))))
-    seen = [each["words"][0] for batch in loader for each in batch["metadata"]]
+    seen = [each.words[0] for batch in loader for each in batch["metadata"]]
     assert sorted(seen) == names
 
 
@@ -230,11 +230,9 @@ def test_text_to_instance_for_prediction():
     instance = NerReader().text_to_instance(["It", "'s"], text=" It's", offsets=[(1, 3), (3, 5)])
     assert set(instance.fields) == {"tokens", "metadata"}
     assert [(token.idx, token.idx_end) for token in instance["tokens"]] == [(1, 3), (3, 5)]
-    assert instance["metadata"].metadata == {
-        "words": ["It", "'s"],
-        "text": " It's",
-        "offsets": [(1, 3), (3, 5)],
-    }
+    assert instance["metadata"].metadata == NerSentence(
+        words=["It", "'s"], text=" It's", offsets=[(1, 3), (3, 5)]
+    )
 
 
 @pytest.mark.parametrize(
