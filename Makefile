@@ -53,4 +53,4 @@ lock: | $(VENV)
 		--no-emit-package torch --no-header --no-annotate --quiet -o requirements.lock
 
 clean:
-	rm -rf .venv build dist runs elmo_tasks.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv build dist runs elmo_tasks.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -64,7 +64,7 @@ class ConstrainedCrf(nn.Module):
 
         *Shape:* `(batch, tokens, tags)`, `(batch, tokens)` to `(batch, tokens)`, 0 where the mask is.
         """
-        transitions, mask = self.crf.transitions, _with_first(mask)
+        transitions = self.crf.transitions
         # (batch, tags)
         scores = self.crf.start_transitions + emissions[:, 0]
         origins = []

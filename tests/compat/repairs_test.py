@@ -218,11 +218,11 @@ class TestSpawnedReaders:
         lock = Tqdm.get_lock()
         try:
             workers, _ = start_workers(loader, None, torch.multiprocessing.get_context("spawn"))
+            for worker in workers:
+                worker.join()
+            return [worker.exitcode for worker in workers]
         finally:
             Tqdm.set_lock(lock)
-        for worker in workers:
-            worker.join()
-        return [worker.exitcode for worker in workers]
 
     def test_get_the_lock(self, capfd):
         assert self.start(MultiProcessDataLoader._start_instance_workers) == [0]

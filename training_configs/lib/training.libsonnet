@@ -7,7 +7,7 @@
   },
   trainer:: {
     checkpointer: { type: 'elmo_safe' },
-    callbacks: [{ type: 'elmo_repeatable' }],
+    callbacks: [{ type: 'elmo_repeatable' }, { type: 'elmo_share_cores' }],
   },
   seeds(seed):: { random_seed: seed, numpy_seed: seed, pytorch_seed: seed },
 }

@@ -1,0 +1,219 @@
+"""AllenNLP's own commands, through the installed script, on a NER model with ELMo."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from allennlp.common import Params
+from allennlp.models.archival import load_archive
+
+from elmo_tasks.paths import bundled
+from tests.conftest import SMALL_NER, environment
+
+DEV = bundled("fixtures/ner/dev.conll").resolve()
+TEST = bundled("fixtures/ner/test.conll").resolve()
+
+
+def metrics_of(folder: Path) -> dict[str, float]:
+    """The final metrics, less what depends on the machine and the hour."""
+    metrics = json.loads((folder / "metrics.json").read_text())
+    return {
+        name: value
+        for name, value in metrics.items()
+        if not any(part in name for part in ("memory", "duration", "epochs"))
+    }
+
+
+def test_train(trained_ner):
+    metrics = metrics_of(trained_ner)
+    assert metrics["training_f1"] > 0.1
+    assert metrics["training_reg_loss"] > 0
+    assert metrics["best_validation_f1"] == max(
+        json.loads(file.read_text())["validation_f1"]
+        for file in trained_ner.glob("metrics_epoch_*.json")
+    )
+
+
+def test_evaluate_gives_the_metrics_of_training(allennlp, trained_ner, tmp_path):
+    allennlp(
+        "evaluate", trained_ner / "model.tar.gz", DEV, "--output-file", tmp_path / "metrics.json"
+    )
+    evaluated, trained = json.loads((tmp_path / "metrics.json").read_text()), metrics_of(trained_ner)
+    for name in ("precision", "recall", "f1", "accuracy", "f1-PER", "loss"):
+        assert evaluated[name] == pytest.approx(trained[f"best_validation_{name}"], abs=1e-6)
+
+
+def test_predict_json_lines(allennlp, trained_ner, tmp_path):
+    lines = [
+        {"sentence": "Ana Silva flew to Lisbon."},
+        {"sentence": "   "},
+        {"tokens": ["Dr.", "Zoë", "Kowalski", "of", "Łódź", "FC"]},
+        {"tokens": []},
+    ]
+    (tmp_path / "in.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    allennlp(
+        *("predict", trained_ner / "model.tar.gz", tmp_path / "in.jsonl", "--silent"),
+        *("--output-file", tmp_path / "out.jsonl", "--batch-size", 3),
+    )
+    results = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    assert [result["tokens"] for result in results] == [
+        ["Ana", "Silva", "flew", "to", "Lisbon", "."],
+        [],
+        lines[2]["tokens"],
+        [],
+    ]
+    assert results[1] == {"tokens": [], "tags": [], "entities": []}
+    assert all(len(result["tags"]) == len(result["tokens"]) for result in results)
+
+
+def test_predict_on_a_conll_file(allennlp, trained_ner, tmp_path):
+    allennlp(
+        *("predict", trained_ner / "model.tar.gz", TEST, "--use-dataset-reader", "--silent"),
+        *("--output-file", tmp_path / "out.jsonl", "--batch-size", 7),
+    )
+    results = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    assert len(results) == 60
+    assert set(results[0]) == {"tokens", "tags", "entities"}
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"sentence": "broken', "line 3 (blank lines not counted): not JSON"),
+        ('{"text": "x"}', 'line 3 (blank lines not counted): found the fields: "text"; expected'),
+    ],
+)
+def test_predict_writes_what_stands_before_a_bad_line(
+    allennlp, trained_ner, tmp_path, line, message
+):
+    good = '{"sentence": "Ana is here."}'
+    (tmp_path / "in.jsonl").write_text("\n".join([good, good, line, good]))
+    done = allennlp(
+        *("predict", trained_ner / "model.tar.gz", tmp_path / "in.jsonl", "--silent"),
+        *("--output-file", tmp_path / "out.jsonl", "--batch-size", 10),
+        check=False,
+    )
+    assert done.returncode != 0
+    assert message in done.stderr
+    assert len((tmp_path / "out.jsonl").read_text().splitlines()) == 2
+
+
+def test_archive_needs_no_file_of_the_biLM(trained_ner, tmp_path):
+    """The weights and options that the model was trained with may be gone."""
+    with tarfile.open(trained_ner / "model.tar.gz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    config = json.loads((tmp_path / "config.json").read_text())
+    config["model"]["elmo"] |= {"options_file": "/gone/options.json", "weight_file": "/gone.hdf5"}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    before = load_archive(trained_ner / "model.tar.gz").model.state_dict()
+    after = load_archive(tmp_path).model.state_dict()
+    assert before.keys() == after.keys()
+    assert all(torch.equal(before[name], after[name]) for name in before)
+
+
+@pytest.mark.parametrize("batches", [None, 2], ids=["each epoch", "within an epoch"])
+def test_recover_after_a_kill_gives_the_same_result(
+    allennlp, ner_config, trained_ner, tmp_path, batches
+):
+    """SIGKILL in the middle of the second epoch; dropout, order and optimizer go on as they were."""
+    checkpointer = {"trainer.checkpointer.save_every_num_batches": batches} if batches else {}
+    overrides = json.dumps(SMALL_NER | checkpointer)
+    arguments = ["train", ner_config, "-s", tmp_path / "run", "-o", overrides]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "allennlp", *map(str, arguments)],
+        env=environment(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    reached = "model_state_e1_b2.th" if batches else "metrics_epoch_0.json"
+    deadline = time.monotonic() + 120
+    while not (tmp_path / "run" / reached).exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    time.sleep(0.05)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert not (tmp_path / "run" / "metrics.json").exists()
+    allennlp(*arguments, "--recover")
+    expected, found = metrics_of(trained_ner), metrics_of(tmp_path / "run")
+    assert expected.keys() == found.keys()
+    for name, value in expected.items():
+        assert found[name] == pytest.approx(value, abs=1e-9), name
+
+
+def test_two_gloo_workers(allennlp, ner_config, tmp_path):
+    """Dev metrics of the trained model are those that one process computes, none left out."""
+    lines = DEV.read_text().split("\n\n")
+    # 33 sentences in batches of 16: one worker has a batch more than the other.
+    (tmp_path / "dev.conll").write_text("\n\n".join(lines[:36]) + "\n")
+    overrides = SMALL_NER | {
+        "distributed": {"cuda_devices": [-1, -1]},
+        "validation_data_path": str(tmp_path / "dev.conll"),
+        "data_loader.batch_sampler.batch_size": 16,
+        "validation_data_loader.batch_sampler.batch_size": 16,
+        "trainer.num_epochs": 2,
+    }
+    folder = tmp_path / "run"
+    done = allennlp("train", ner_config, "-s", folder, "-o", json.dumps(overrides))
+    assert "finishing validation early" not in done.stderr
+    allennlp(
+        *("evaluate", folder / "model.tar.gz", tmp_path / "dev.conll"),
+        *("--output-file", tmp_path / "metrics.json"),
+    )
+    alone, together = json.loads((tmp_path / "metrics.json").read_text()), metrics_of(folder)
+    assert alone["f1"] > 0
+    for name in set(alone) - {"loss"}:
+        assert together[f"best_validation_{name}"] == pytest.approx(alone[name], abs=1e-9), name
+
+
+def test_reduce_on_plateau(allennlp, ner_config, tmp_path):
+    overrides = SMALL_NER | {
+        "trainer.num_epochs": 2,
+        "trainer.learning_rate_scheduler": {
+            "type": "reduce_on_plateau",
+            "mode": "max",
+            "patience": 0,
+            "factor": 0.5,
+        },
+    }
+    allennlp("train", ner_config, "-s", tmp_path / "run", "-o", json.dumps(overrides))
+    assert (tmp_path / "run" / "model.tar.gz").exists()
+
+
+def test_python_m_allennlp_finds_the_tasks_anywhere(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "allennlp", "train", "nowhere.jsonnet", "-s", str(tmp_path / "run")],
+        cwd=tmp_path,
+        env=os.environ | {"ALLENNLP_LOG_LEVEL": "INFO"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert "nowhere.jsonnet" in done.stderr
+    assert "could not be loaded" not in done.stderr
+
+
+def test_model_in_a_notebook(trained_ner):
+    """No script, no plug-in: importing elmo_tasks is all."""
+    code = (
+        "import elmo_tasks\n"
+        "from allennlp.predictors import Predictor\n"
+        f"predictor = Predictor.from_path({str(trained_ner / 'model.tar.gz')!r})\n"
+        "print(predictor.predict('Ana flew to Lisbon.')['tokens'])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=True
+    )
+    assert "['Ana', 'flew', 'to', 'Lisbon', '.']" in done.stdout
+
+
+def test_config_of_the_archive_is_the_config_given(trained_ner, ner_config):
+    expected = Params.from_file(str(ner_config), json.dumps(SMALL_NER)).as_dict()
+    assert json.loads((trained_ner / "config.json").read_text()) == expected

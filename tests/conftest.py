@@ -1,0 +1,65 @@
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from elmo_tasks.paths import bundled
+
+SMALL_NER = {
+    "model.hidden_sizes": [16, 8],
+    "model.dropout": 0.2,
+    "trainer.num_epochs": 3,
+    "trainer.patience": None,
+    "trainer.optimizer.lr": 0.01,
+}
+"""Overrides that make a NER config train in seconds."""
+
+Script = Callable[..., subprocess.CompletedProcess]
+
+
+def environment() -> dict[str, str]:
+    """One thread a process, since the suite may run beside others; and quiet."""
+    return os.environ | {"OMP_NUM_THREADS": "1", "ALLENNLP_LOG_LEVEL": "WARNING"}
+
+
+@pytest.fixture(scope="session")
+def allennlp(tmp_path_factory: pytest.TempPathFactory) -> Script:
+    """Runs the installed `allennlp` script in a folder that has nothing to do with the project."""
+    script = Path(sys.executable).with_name("allennlp")
+    folder = tmp_path_factory.mktemp("elsewhere")
+
+    def run(*arguments: Any, check: bool = True, **options: Any) -> subprocess.CompletedProcess:
+        # Through the interpreter: the script's first line cannot name a path with blanks.
+        done = subprocess.run(
+            [sys.executable, str(script), *map(str, arguments)],
+            cwd=folder,
+            env=environment(),
+            capture_output=True,
+            text=True,
+            **options,
+        )
+        if check:
+            assert done.returncode == 0, done.stderr
+        return done
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def ner_config() -> Path:
+    return bundled("training_configs/ner_elmo.jsonnet").resolve()
+
+
+@pytest.fixture(scope="session")
+def trained_ner(
+    allennlp: Script, ner_config: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """The folder of a finished run of a small NER model with ELMo."""
+    folder = tmp_path_factory.mktemp("trained") / "run"
+    allennlp("train", ner_config, "-s", folder, "-o", json.dumps(SMALL_NER))
+    return folder

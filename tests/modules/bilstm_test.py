@@ -1,0 +1,65 @@
+import pytest
+import torch
+from allennlp.common.checks import ConfigurationError
+from torch import nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from elmo_tasks.modules.bilstm import BiLstm
+
+LENGTHS = torch.tensor([5, 1, 3])
+MASK = torch.arange(5) < LENGTHS.unsqueeze(1)
+
+
+def packed_reference(ours: BiLstm, inputs: torch.Tensor) -> torch.Tensor:
+    """PyTorch's bidirectional LSTM over packed sequences, with the same weights."""
+    outputs = inputs
+    for layer in ours.layers:
+        reference = nn.LSTM(
+            outputs.size(2), layer["onward"].hidden_size, batch_first=True, bidirectional=True
+        )
+        reference.load_state_dict(
+            {
+                name + suffix: tensor
+                for direction, suffix in (("onward", ""), ("back", "_reverse"))
+                for name, tensor in layer[direction].state_dict().items()
+            }
+        )
+        packed = pack_padded_sequence(outputs, LENGTHS, batch_first=True, enforce_sorted=False)
+        outputs, _ = pad_packed_sequence(reference(packed)[0], batch_first=True)
+    return outputs
+
+
+def test_equals_packed_sequences_in_value_and_gradient():
+    torch.manual_seed(0)
+    ours = BiLstm(input_dim=4, hidden_sizes=[6, 3], dropout=0.0)
+    inputs = torch.randn(3, 5, 4, requires_grad=True)
+    outputs, expected = ours(inputs, MASK), packed_reference(ours, inputs)
+    assert outputs.shape == (3, 5, ours.output_dim)
+    torch.testing.assert_close(outputs, expected)
+    weights = torch.randn_like(outputs)
+    (found,) = torch.autograd.grad((outputs * weights).sum(), inputs)
+    (wanted,) = torch.autograd.grad((expected * weights).sum(), inputs)
+    torch.testing.assert_close(found, wanted)
+
+
+def test_a_sequence_without_tokens_is_zero():
+    outputs = BiLstm(input_dim=4, hidden_sizes=[2], dropout=0.0)(
+        torch.randn(1, 3, 4), torch.zeros(1, 3, dtype=torch.bool)
+    )
+    assert not outputs.any()
+
+
+def test_dropout_is_one_mask_for_all_steps():
+    torch.manual_seed(0)
+    outputs = BiLstm(input_dim=4, hidden_sizes=[50], dropout=0.5).train()(
+        torch.randn(1, 6, 4), torch.ones(1, 6, dtype=torch.bool)
+    )
+    dropped = outputs[0] == 0
+    assert dropped.any()
+    assert (dropped == dropped[0]).all()
+
+
+@pytest.mark.parametrize("sizes", [[], [5, 0]])
+def test_wrong_sizes(sizes):
+    with pytest.raises(ConfigurationError, match="hidden_sizes is .* expected positive numbers"):
+        BiLstm(input_dim=4, hidden_sizes=sizes, dropout=0.0)

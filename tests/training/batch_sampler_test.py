@@ -1,0 +1,52 @@
+import pytest
+import torch.distributed as dist
+import torch.multiprocessing as mp
+from allennlp.common.util import find_open_port
+from allennlp.data import Instance, Token
+from allennlp.data.fields import TextField
+from allennlp.data.samplers import BucketBatchSampler
+
+from elmo_tasks.training import ElmoBucketSampler
+
+
+def instances(count: int) -> list[Instance]:
+    return [
+        Instance({"tokens": TextField([Token("a")] * (1 + i % 7), token_indexers={})})
+        for i in range(count)
+    ]
+
+
+def test_alone_it_is_the_stock_sampler():
+    data, options = instances(23), {"batch_size": 5, "shuffle": False}
+    found = list(ElmoBucketSampler(**options).get_batch_indices(data))
+    assert found == list(BucketBatchSampler(**options).get_batch_indices(data))
+
+
+def worker(rank: int, port: int, counts: list[int], results) -> None:
+    dist.init_process_group(
+        "gloo", init_method=f"tcp://127.0.0.1:{port}", world_size=len(counts), rank=rank
+    )
+    sampler = ElmoBucketSampler(batch_size=4, shuffle=False)
+    results[rank] = list(sampler.get_batch_indices(instances(counts[rank])))
+    dist.destroy_process_group()
+
+
+def test_workers_have_the_same_number_of_batches():
+    """9 and 8 sentences are 3 and 2 batches of 4: the third is made by halving, none is left out."""
+    with mp.get_context("spawn").Manager() as manager:
+        results = manager.dict()
+        mp.spawn(worker, args=(find_open_port(), [9, 8], results), nprocs=2)
+        batches = dict(results)
+    assert [len(batch) for batch in batches[0]] == [4, 4, 1]
+    assert [len(batch) for batch in batches[1]] == [2, 2, 4]
+    for rank, count in enumerate([9, 8]):
+        assert sorted(i for batch in batches[rank] for i in batch) == list(range(count))
+
+
+def test_unknown_key():
+    from allennlp.common import Params
+    from allennlp.common.checks import ConfigurationError
+    from allennlp.data.samplers import BatchSampler
+
+    with pytest.raises(ConfigurationError, match="unknown key 'batchsize'; did you mean 'batch_"):
+        BatchSampler.from_params(Params({"type": "elmo_bucket", "batchsize": 4}))

@@ -1,0 +1,75 @@
+import logging
+from types import SimpleNamespace
+
+import pytest
+import torch
+from allennlp.training.trainer import TrainerCheckpoint
+
+from elmo_tasks.training import SafeCheckpointer
+
+
+class Trainer:
+    """As much of a trainer as a checkpointer asks for."""
+
+    def __init__(self) -> None:
+        self.epochs = 0
+
+    def get_checkpoint_state(self) -> TrainerCheckpoint:
+        tracker = {"best_so_far": float(self.epochs), "is_best_so_far": True}
+        return TrainerCheckpoint(
+            {"weight": torch.full((3,), float(self.epochs))},
+            {
+                "epochs_completed": self.epochs,
+                "batches_in_epoch_completed": 0,
+                "metric_tracker": tracker,
+                "best_model_filename": None,
+            },
+        )
+
+
+@pytest.fixture
+def run(tmp_path):
+    """A folder with the checkpoints of epochs 1 and 2."""
+    trainer, checkpointer = Trainer(), SafeCheckpointer(tmp_path)
+    for trainer.epochs in (1, 2):
+        checkpointer.save_checkpoint(trainer)
+    return SimpleNamespace(folder=tmp_path, trainer=trainer, checkpointer=checkpointer)
+
+
+def cut(path):
+    path.write_bytes(path.read_bytes()[:100])
+
+
+def test_takes_the_newest(run):
+    assert run.checkpointer.load_checkpoint().model_state["weight"][0] == 2
+
+
+@pytest.mark.parametrize("damaged", ["model_state_e2_b0.th", "training_state_e2_b0.th"])
+@pytest.mark.parametrize("damage", ["cut off", "missing"])
+def test_passes_over_a_checkpoint_that_a_kill_cut_off(run, damaged, damage, caplog):
+    file = run.folder / damaged
+    cut(file) if damage == "cut off" else file.unlink()
+    with caplog.at_level(logging.WARNING):
+        state = run.checkpointer.load_checkpoint()
+    assert state.model_state["weight"][0] == 1
+    if damage == "cut off" or damaged.startswith("training"):
+        assert "passing over an unfinished checkpoint" in caplog.text
+    # Reached again, the damaged one is written anew.
+    run.checkpointer.save_checkpoint(run.trainer)
+    assert run.checkpointer.load_checkpoint().model_state["weight"][0] == 2
+
+
+def test_no_checkpoint_at_all(tmp_path):
+    assert SafeCheckpointer(tmp_path).load_checkpoint() is None
+
+
+@pytest.mark.parametrize("best", ["missing", "cut off", "older"])
+def test_best_weights_are_put_in_order(run, best):
+    file = run.folder / "best.th"
+    if best == "cut off":
+        file.write_bytes(b"PK")
+    elif best == "older":
+        torch.save({"weight": torch.ones(3)}, file)
+    state = run.checkpointer.load_checkpoint()
+    assert state.trainer_state["best_model_filename"] == str(file)
+    assert torch.load(file)["weight"][0] == 2
