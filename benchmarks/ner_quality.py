@@ -113,9 +113,7 @@ def main() -> None:
     results: dict[str, list[tuple[float, float]]] = {"elmo_ner": [], "crf_tagger": []}
     for seed in arguments.seeds:
         systems = {
-            "elmo_ner": ours(
-                arguments.config, arguments.data, arguments.columns, arguments.epochs, seed
-            )
+            "elmo_ner": ours(arguments.config, arguments.data, arguments.columns, arguments.epochs, seed)
         }
         if not arguments.ours_only:
             systems["crf_tagger"] = peer(arguments.data, arguments.epochs, seed)

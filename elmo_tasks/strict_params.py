@@ -19,7 +19,7 @@ class StrictParams(FromParams):
     """
 
     @classmethod
-    def from_params(  # type: ignore[override]
+    def from_params(
         cls,
         params: Params,
         constructor_to_call: Callable | None = None,
@@ -33,8 +33,7 @@ class StrictParams(FromParams):
                     nearest = difflib.get_close_matches(key, sorted(known), n=1)
                     hint = f"; did you mean {nearest[0]!r}?" if nearest else ""
                     raise ConfigurationError(
-                        f"{cls.__name__}: unknown key {key!r}{hint} Known keys: "
-                        + ", ".join(sorted(known))
+                        f"{cls.__name__}: unknown key {key!r}{hint} Known keys: " + ", ".join(sorted(known))
                     )
         return super().from_params(
             params,

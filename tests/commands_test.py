@@ -36,16 +36,16 @@ def test_train(trained_ner):
     assert metrics["training_f1"] > 0.1
     assert metrics["training_reg_loss"] > 0
     assert metrics["best_validation_f1"] == max(
-        json.loads(file.read_text())["validation_f1"]
-        for file in trained_ner.glob("metrics_epoch_*.json")
+        json.loads(file.read_text())["validation_f1"] for file in trained_ner.glob("metrics_epoch_*.json")
     )
 
 
 def test_evaluate_gives_the_metrics_of_training(allennlp, trained_ner, tmp_path):
-    allennlp(
-        "evaluate", trained_ner / "model.tar.gz", DEV, "--output-file", tmp_path / "metrics.json"
+    allennlp("evaluate", trained_ner / "model.tar.gz", DEV, "--output-file", tmp_path / "metrics.json")
+    evaluated, trained = (
+        json.loads((tmp_path / "metrics.json").read_text()),
+        metrics_of(trained_ner),
     )
-    evaluated, trained = json.loads((tmp_path / "metrics.json").read_text()), metrics_of(trained_ner)
     for name in ("precision", "recall", "f1", "accuracy", "f1-PER", "loss"):
         assert evaluated[name] == pytest.approx(trained[f"best_validation_{name}"], abs=1e-6)
 
@@ -90,9 +90,7 @@ def test_predict_on_a_conll_file(allennlp, trained_ner, tmp_path):
         ('{"text": "x"}', 'line 3 (blank lines not counted): found the fields: "text"; expected'),
     ],
 )
-def test_predict_writes_what_stands_before_a_bad_line(
-    allennlp, trained_ner, tmp_path, line, message
-):
+def test_predict_writes_what_stands_before_a_bad_line(allennlp, trained_ner, tmp_path, line, message):
     good = '{"sentence": "Ana is here."}'
     (tmp_path / "in.jsonl").write_text("\n".join([good, good, line, good]))
     done = allennlp(
@@ -105,7 +103,7 @@ def test_predict_writes_what_stands_before_a_bad_line(
     assert len((tmp_path / "out.jsonl").read_text().splitlines()) == 2
 
 
-def test_archive_needs_no_file_of_the_biLM(trained_ner, tmp_path):
+def test_archive_needs_no_file_of_the_bilm(trained_ner, tmp_path):
     """The weights and options that the model was trained with may be gone."""
     with tarfile.open(trained_ner / "model.tar.gz") as archive:
         archive.extractall(tmp_path, filter="data")
@@ -119,9 +117,7 @@ def test_archive_needs_no_file_of_the_biLM(trained_ner, tmp_path):
 
 
 @pytest.mark.parametrize("batches", [None, 2], ids=["each epoch", "within an epoch"])
-def test_recover_after_a_kill_gives_the_same_result(
-    allennlp, ner_config, trained_ner, tmp_path, batches
-):
+def test_recover_after_a_kill_gives_the_same_result(allennlp, ner_config, trained_ner, tmp_path, batches):
     """SIGKILL in the middle of the second epoch; dropout, order and optimizer go on as they were."""
     checkpointer = {"trainer.checkpointer.save_every_num_batches": batches} if batches else {}
     overrides = json.dumps(SMALL_NER | checkpointer)

@@ -40,7 +40,7 @@ training.seeds(13) + {
     hidden_sizes: [200, 100],
     dropout: 0.5,
   },
-  data_loader: training.batches(64),
+  data_loader: training.batches(16),
   validation_data_loader: training.evaluation_batches(64),
   trainer: training.trainer {
     optimizer: { type: 'adam', lr: 0.001 },

@@ -47,13 +47,9 @@ class BiLm(nn.Module):
         """Zeros, where the original starts a text."""
         options, like = self.options, self.character_encoder.embedding
         shape = (options.n_layers, 2, batch)
-        return LstmState(
-            like.new_zeros(*shape, options.projection_dim), like.new_zeros(*shape, options.dim)
-        )
+        return LstmState(like.new_zeros(*shape, options.projection_dim), like.new_zeros(*shape, options.dim))
 
-    def forward(
-        self, ids: torch.Tensor, state: LstmState | None = None
-    ) -> tuple[torch.Tensor, LstmState]:
+    def forward(self, ids: torch.Tensor, state: LstmState | None = None) -> tuple[torch.Tensor, LstmState]:
         """
         *Shape:* `ids` `(batch, tokens, 50)`, all 0 behind the end of a sentence. Returns the layers
         `(layers, batch, tokens, 2 projection_dim)`, the token layer first, once for each direction, zero
@@ -79,9 +75,7 @@ class BiLm(nn.Module):
         inside = torch.arange(tokens, device=ids.device) < lengths.unsqueeze(1)
         return layers * inside.unsqueeze(2), state
 
-    def _with_borders(
-        self, ids: torch.Tensor, lengths: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+    def _with_borders(self, ids: torch.Tensor, lengths: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """The ids with `<S>` and `</S>`, `(batch, tokens + 2, 50)`, and which positions are real."""
         batch, tokens, _ = ids.shape
         bordered = ids.new_zeros(batch, tokens + 2, CHARACTERS_PER_WORD)

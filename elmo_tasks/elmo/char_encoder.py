@@ -28,9 +28,7 @@ class CharacterEncoder(nn.Module):
         self.convolutions = nn.ModuleList(
             nn.Conv1d(options.character_dim, number, width) for width, number in options.filters
         )
-        self.highways = nn.ModuleList(
-            Highway(size=options.num_filters) for _ in range(options.n_highway)
-        )
+        self.highways = nn.ModuleList(Highway(size=options.num_filters) for _ in range(options.n_highway))
         self.projection = (
             nn.Linear(options.num_filters, options.projection_dim)
             if options.num_filters != options.projection_dim

@@ -1,7 +1,7 @@
 """`Elmo`: the one object that a task plugs."""
 
 import json
-from typing import Any, NamedTuple, Optional, Union
+from typing import Any, NamedTuple, Optional, Union, cast
 
 import torch
 from allennlp.common.checks import ConfigurationError
@@ -86,9 +86,7 @@ class Elmo(StrictParams, nn.Module):
     ) -> None:
         super().__init__()
         if placement not in PLACEMENTS:
-            raise ConfigurationError(
-                f"placement is {placement!r}, expected one of {', '.join(PLACEMENTS)}"
-            )
+            raise ConfigurationError(f"placement is {placement!r}, expected one of {', '.join(PLACEMENTS)}")
         if mix_l2 is not None and mix_l2 < 0:
             raise ConfigurationError(f"mix_l2 is {mix_l2}, expected 0 or more")
         if stateful and initial_state is not None:
@@ -161,7 +159,7 @@ class Elmo(StrictParams, nn.Module):
         """`mix_l2 * ||w||^2` over all mixes, to be added to the loss; `None` without `mix_l2`."""
         if self.mix_l2 is None or not self.mixes:
             return None
-        norms = torch.stack([mix.squared_norm() for mix in self.mixes.values()])
+        norms = torch.stack([cast(ScalarMix, mix).squared_norm() for mix in self.mixes.values()])
         return self.mix_l2 * norms.sum()
 
     def reset_state(self) -> None:
@@ -185,10 +183,7 @@ class Elmo(StrictParams, nn.Module):
     def _state(self, batch: int) -> LstmState:
         """Where the rows of a batch start: `(layers, 2, batch, ...)`."""
         start = LstmState(
-            *(
-                part.unsqueeze(2).expand(-1, -1, batch, -1)
-                for part in (self.start_hidden, self.start_memory)
-            )
+            *(part.unsqueeze(2).expand(-1, -1, batch, -1) for part in (self.start_hidden, self.start_memory))
         )
         if self._carried is None:
             return start
@@ -205,8 +200,5 @@ class Elmo(StrictParams, nn.Module):
         rows = state.hidden.size(2)
         rest = self._carried or state
         self._carried = LstmState(
-            *(
-                torch.cat([new, old[:, :, rows:]], dim=2)
-                for new, old in zip(state, rest, strict=True)
-            )
+            *(torch.cat([new, old[:, :, rows:]], dim=2) for new, old in zip(state, rest, strict=True))
         )

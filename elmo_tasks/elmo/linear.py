@@ -7,9 +7,7 @@ FEWEST_ROWS = 16
 """BLAS takes other kernels, which add up in another order, for a few rows (below 12, where measured)."""
 
 
-def linear(
-    inputs: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None
-) -> torch.Tensor:
+def linear(inputs: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
     """
     `inputs @ weight.T + bias`, each row rounded the same way in whatever batch it comes.
 

@@ -5,7 +5,7 @@ The stacked biLSTM of the biLM: two independent directions whose layers have a p
 `torch.nn.LSTM(proj_size=...)` has neither the bounds nor the residual connections.
 """
 
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 from torch import nn
@@ -92,9 +92,7 @@ class ProjectedLstm(nn.Module):
         last_hidden, last_memory = (torch.cat(states) for states in zip(*ended[::-1], strict=True))
         return torch.cat(outputs), last_hidden, last_memory
 
-    def _step(
-        self, gates: torch.Tensor, memory: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+    def _step(self, gates: torch.Tensor, memory: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         # four times (sequences, dim)
         input_gate, forget_gate, candidate, output_gate = gates.chunk(4, dim=1)
         memory = torch.sigmoid(forget_gate) * memory + torch.sigmoid(input_gate) * candidate.tanh()
@@ -115,8 +113,7 @@ class StackedBiLstm(nn.Module):
         super().__init__()
         self.use_skip_connections = options.use_skip_connections
         self.directions = nn.ModuleList(
-            nn.ModuleList(ProjectedLstm(options=options) for _ in range(options.n_layers))
-            for _ in range(2)
+            nn.ModuleList(ProjectedLstm(options=options) for _ in range(options.n_layers)) for _ in range(2)
         )
 
     def forward(
@@ -130,9 +127,10 @@ class StackedBiLstm(nn.Module):
         batch, width, size = inputs.shape
         steps = PackedSteps.of(lengths, width)
         flat = inputs.reshape(-1, size)
-        layers: list[list[torch.Tensor]] = [[] for _ in self.directions[0]]
+        stacks = [cast(nn.ModuleList, stack) for stack in self.directions]
+        layers: list[list[torch.Tensor]] = [[] for _ in stacks[0]]
         final_hidden, final_memory = torch.empty_like(state.hidden), torch.empty_like(state.memory)
-        for direction, (stack, rows) in enumerate(zip(self.directions, steps.rows, strict=True)):
+        for direction, (stack, rows) in enumerate(zip(stacks, steps.rows, strict=True)):
             packed = flat[rows]
             for layer, lstm in enumerate(stack):
                 outputs, hidden, memory = lstm(

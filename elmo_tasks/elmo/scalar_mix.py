@@ -37,9 +37,7 @@ class ScalarMix(nn.Module):
         super().__init__()
         for name, value, choices in (("layers", layers, LAYERS), ("weights", weights, WEIGHTS)):
             if value not in choices:
-                raise ConfigurationError(
-                    f"{name} is {value!r}, expected one of {', '.join(choices)}"
-                )
+                raise ConfigurationError(f"{name} is {value!r}, expected one of {', '.join(choices)}")
         self.top = layers == "top"
         self.function = weights == "function" and not self.top
         self.layer_norm = layer_norm

@@ -6,7 +6,8 @@ AllenNLP reads them.
 | --- | --- |
 | `char_embed` | (261, char dim): one row an id of `characters.py` but 0 |
 | `CNN/W_cnn_{i}`, `CNN/b_cnn_{i}` | (1, width, char dim, filters), (filters) |
-| `CNN_high_{i}/W_carry`, `W_transform`, `b_carry`, `b_transform` | (all filters, all filters), (all filters) |
+| `CNN_high_{i}/W_carry`, `W_transform` | (all filters, all filters) |
+| `CNN_high_{i}/b_carry`, `b_transform` | (all filters) |
 | `CNN_proj/W_proj`, `b_proj` | (all filters, projection), (projection) |
 | `RNN_{d}/RNN/MultiRNNCell/Cell{l}/LSTMCell/W_0`, `B` | (2 projection, 4 dim), (4 dim) |
 | `RNN_{d}/RNN/MultiRNNCell/Cell{l}/LSTMCell/W_P_0` | (dim, projection) |
@@ -102,8 +103,7 @@ class BiLmOptions:
         length = get("char_cnn.max_characters_per_token", int, CHARACTERS_PER_WORD)
         if length != CHARACTERS_PER_WORD:
             raise ConfigurationError(
-                f"{where}: char_cnn.max_characters_per_token is {length}, "
-                f"expected {CHARACTERS_PER_WORD}"
+                f"{where}: char_cnn.max_characters_per_token is {length}, expected {CHARACTERS_PER_WORD}"
             )
         if (activation := get("char_cnn.activation", str)) not in ("relu", "tanh"):
             raise ConfigurationError(
@@ -179,9 +179,7 @@ def read_weights(source: Source, options: BiLmOptions) -> dict[str, torch.Tensor
             for name, dataset, shape in _layout(options):
                 tensors[name] = _to_torch(name, _read_dataset(file, dataset, shape, source))
     except (OSError, RuntimeError) as error:
-        raise ConfigurationError(
-            f"{source}: not a whole HDF5 file of biLM weights ({error})"
-        ) from error
+        raise ConfigurationError(f"{source}: not a whole HDF5 file of biLM weights ({error})") from error
     return tensors
 
 
@@ -250,9 +248,7 @@ def _layout(options: BiLmOptions) -> Iterator[tuple[str, str, tuple[int, ...]]]:
                 yield f"{name}.projection", f"{cell}/W_P_0", (options.dim, size)
 
 
-def _read_dataset(
-    file: h5py.File, dataset: str, shape: tuple[int, ...], source: Source
-) -> np.ndarray:
+def _read_dataset(file: h5py.File, dataset: str, shape: tuple[int, ...], source: Source) -> np.ndarray:
     found = file.get(dataset)
     if not isinstance(found, h5py.Dataset):
         raise ConfigurationError(f"{source}: dataset {dataset} is missing, expected shape {shape}")
@@ -261,8 +257,7 @@ def _read_dataset(
         if dataset == "char_embed" and found.shape == (NUM_CHARACTERS, *shape[1:]):
             hint = " (the row of id 0 is not part of the official file)"
         raise ConfigurationError(
-            f"{source}: dataset {dataset} has shape {found.shape}, expected {shape} "
-            f"from the options{hint}"
+            f"{source}: dataset {dataset} has shape {found.shape}, expected {shape} from the options{hint}"
         )
     array = found[...].astype(np.float32)
     if not np.isfinite(array).all():

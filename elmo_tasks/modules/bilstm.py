@@ -27,10 +27,9 @@ class BiLstm(nn.Module):
         if not hidden_sizes or min(hidden_sizes) < 1:
             raise ConfigurationError(f"hidden_sizes is {hidden_sizes}, expected positive numbers")
         sizes = [input_dim, *(2 * hidden for hidden in hidden_sizes)]
-        self.layers = nn.ModuleList(
-            nn.ModuleDict({name: nn.LSTM(size, hidden) for name in ("onward", "back")})
-            for size, hidden in zip(sizes, hidden_sizes, strict=False)
-        )
+        shapes = list(zip(sizes, hidden_sizes, strict=False))
+        self.onward = nn.ModuleList(nn.LSTM(size, hidden) for size, hidden in shapes)
+        self.back = nn.ModuleList(nn.LSTM(size, hidden) for size, hidden in shapes)
         self.dropout = InputVariationalDropout(dropout)
         self.output_dim = sizes[-1]
 
@@ -42,12 +41,12 @@ class BiLstm(nn.Module):
         # (tokens, batch), where each step of the reversed sequences comes from
         reverse = _reversed_steps(mask)
         outputs = inputs
-        for layer in self.layers:
+        for onward, back in zip(self.onward, self.back, strict=True):
             # (tokens, batch, input)
             steps = self.dropout(outputs).transpose(0, 1)
-            onward, _ = layer["onward"](steps)
-            back, _ = layer["back"](_take(steps, reverse))
-            outputs = torch.cat([onward, _take(back, reverse)], dim=2).transpose(0, 1)
+            read_onward, _ = onward(steps)
+            read_back, _ = back(_take(steps, reverse))
+            outputs = torch.cat([read_onward, _take(read_back, reverse)], dim=2).transpose(0, 1)
         return self.dropout(outputs) * mask.unsqueeze(2)
 
 

@@ -50,9 +50,7 @@ class ConstrainedCrf(nn.Module):
         ):
             parametrize.register_parametrization(self.crf, name, _Possible(allowed))
 
-    def log_likelihood(
-        self, emissions: torch.Tensor, tags: torch.Tensor, mask: torch.Tensor
-    ) -> torch.Tensor:
+    def log_likelihood(self, emissions: torch.Tensor, tags: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         """*Shape:* `(batch, tokens, tags)`, `(batch, tokens)` twice, to `(batch,)`."""
         with parametrize.cached():
             return self.crf(emissions, tags, _with_first(mask), reduction="none")
@@ -95,9 +93,7 @@ class ConstrainedCrf(nn.Module):
         for step in range(emissions.size(1) - 1, 0, -1):
             # (batch, from, to) to (batch, from)
             after = (emissions[:, step] + beta[-1]).unsqueeze(1)
-            beta.append(
-                torch.where(mask[:, step, None], (transitions + after).logsumexp(dim=2), beta[-1])
-            )
+            beta.append(torch.where(mask[:, step, None], (transitions + after).logsumexp(dim=2), beta[-1]))
         log_z = (alpha[-1] + self.crf.end_transitions).logsumexp(dim=1)
         return Marginals(torch.stack(alpha, dim=1), torch.stack(beta[::-1], dim=1), log_z)
 

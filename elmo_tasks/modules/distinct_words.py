@@ -25,7 +25,7 @@ class DistinctWords(StrictParams, TokenEmbedder):
     def get_output_dim(self) -> int:
         return self.embedder.get_output_dim()
 
-    def forward(self, token_characters: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
+    def forward(self, token_characters: torch.Tensor) -> torch.Tensor:
         """*Shape:* ids `(batch, tokens, characters)` to `(batch, tokens, dim)`."""
         batch, tokens, characters = token_characters.shape
         distinct, index = token_characters.view(-1, characters).unique(dim=0, return_inverse=True)

@@ -73,7 +73,10 @@ class ElmoModel(StrictParams, Model):
         return append(encoded, elmo.output)
 
     def get_regularization_penalty(self) -> Optional[torch.Tensor]:
-        penalties = [super().get_regularization_penalty(), self.elmo.penalty() if self.elmo else None]
+        penalties = [
+            super().get_regularization_penalty(),
+            self.elmo.penalty() if self.elmo else None,
+        ]
         given = [penalty for penalty in penalties if penalty is not None]
         return sum(given[1:], start=given[0]) if given else None
 

@@ -77,9 +77,7 @@ def read_lines(path: str | os.PathLike) -> Iterator[tuple[int, str]]:
                 try:
                     text = content.decode("utf-8")
                 except UnicodeDecodeError as error:
-                    found = (
-                        f"the byte 0x{content[error.start]:02x} at offset {offset + error.start}"
-                    )
+                    found = f"the byte 0x{content[error.start]:02x} at offset {offset + error.start}"
                     raise InputError.at(path, number, found=found, expected="UTF-8") from error
                 yield number, text.removeprefix("\ufeff") if number == 1 else text
                 offset += len(line)

@@ -52,7 +52,7 @@ class JsonLinesPredictor(Predictor):
     def predict_json(self, inputs: JsonDict) -> JsonDict:
         return next(self._predict([inputs]))
 
-    def predict_batch_json(self, inputs: list[JsonDict]) -> Iterator[JsonDict]:  # type: ignore[override]
+    def predict_batch_json(self, inputs: list[JsonDict]) -> Iterator[JsonDict]:
         """The results one by one, in order; those before a bad input come out before it raises."""
         return self._predict(inputs)
 

@@ -159,9 +159,7 @@ def to_spans(tags: Sequence[str], scheme: Scheme) -> list[Span]:
     for position, text in enumerate(tags):
         tag = _parse_tag(text, scheme.prefixes, position)
         if not _may_follow(previous, tag, scheme):
-            raise TagError(
-                position, _after(tag, previous, position), _expected(previous, tag, scheme)
-            )
+            raise TagError(position, _after(tag, previous, position), _expected(previous, tag, scheme))
         if tag.label and (tag.prefix in _OPENING or tag.label != previous.label):
             spans.append(Span(position, position + 1, tag.label))
         elif tag.label:
@@ -216,9 +214,7 @@ def allowed_transitions(tags: Sequence[str], scheme: Scheme) -> Transitions:
     parsed = [_parse_tag(text, scheme.prefixes, index) for index, text in enumerate(tags)]
     pairs = [[_may_follow(before, after, scheme) for after in parsed] for before in parsed]
     return Transitions(
-        start=torch.tensor(
-            [_may_follow(_OUTSIDE, tag, scheme) for tag in parsed], dtype=torch.bool
-        ),
+        start=torch.tensor([_may_follow(_OUTSIDE, tag, scheme) for tag in parsed], dtype=torch.bool),
         end=torch.tensor([_may_follow(tag, _OUTSIDE, scheme) for tag in parsed], dtype=torch.bool),
         transitions=torch.tensor(pairs, dtype=torch.bool).view(len(tags), len(tags)),
     )

@@ -68,9 +68,7 @@ class Counts:
         guesses = [_BORDER, *map(split_tag, predicted)]
         truths = [_BORDER, *map(split_tag, gold)]
         matching = False  # within a gold and a predicted chunk that agree so far
-        for (before, guess), (truth_before, truth) in zip(
-            pairwise(guesses), pairwise(truths), strict=True
-        ):
+        for (before, guess), (truth_before, truth) in zip(pairwise(guesses), pairwise(truths), strict=True):
             ends, truth_ends = _ends(before, guess), _ends(truth_before, truth)
             if matching and ends and truth_ends:
                 self.correct[truth_before.label] += 1
@@ -146,9 +144,7 @@ class ConllEval(Metric):
             raise ValueError(f"found {len(predicted)} predicted sentences, expected {len(gold)}")
         for number, (guesses, truths) in enumerate(zip(predicted, gold, strict=True)):
             if len(guesses) != len(truths):
-                raise ValueError(
-                    f"sentence {number}: found {len(guesses)} tags, expected {len(truths)}"
-                )
+                raise ValueError(f"sentence {number}: found {len(guesses)} tags, expected {len(truths)}")
         for guesses, truths in zip(predicted, gold, strict=True):
             self._counts.add_sentence(guesses, truths)
 

@@ -51,21 +51,15 @@ class NerModel(ElmoModel):
             vocab=vocab, text_field_embedder=text_field_embedder, elmo=elmo, regularizer=regularizer
         )
         self.tags = list(vocab.get_index_to_token_vocabulary("labels").values())
-        self.encoder = BiLstm(
-            input_dim=self.input_dim, hidden_sizes=hidden_sizes, dropout=dropout
-        )
-        self.tag_projection = nn.Linear(
-            self.encoder.output_dim + self.elmo_output_dim, len(self.tags)
-        )
+        self.encoder = BiLstm(input_dim=self.input_dim, hidden_sizes=hidden_sizes, dropout=dropout)
+        self.tag_projection = nn.Linear(self.encoder.output_dim + self.elmo_output_dim, len(self.tags))
         allowed = allowed_transitions(self.tags, Scheme.BIOUL)
-        self.crf = ConstrainedCrf(
-            start=allowed.start, end=allowed.end, transitions=allowed.transitions
-        )
+        self.crf = ConstrainedCrf(start=allowed.start, end=allowed.end, transitions=allowed.transitions)
         self.metric = ConllEval()
         if initializer is not None:
             initializer(self)
 
-    def forward(  # type: ignore[override]
+    def forward(
         self,
         tokens: TextFieldTensors,
         metadata: list[NerSentence],
@@ -73,8 +67,8 @@ class NerModel(ElmoModel):
     ) -> dict[str, Any]:
         """
         *Shape:* `tags` `(batch, tokens)`. Returns `emissions` `(batch, tokens, tags)`, `mask` and the best
-        `tags`, both `(batch, tokens)`, `metadata`, and with gold tags the `loss`: the mean over the sentences of
-        the negative log-likelihood.
+        `tags`, both `(batch, tokens)`, `metadata`, and with gold tags the `loss`: the mean over the
+        sentences of the negative log-likelihood.
         """
         mask = get_text_field_mask(tokens)
         # (batch, tokens, input_dim)
@@ -114,9 +108,7 @@ class NerModel(ElmoModel):
                     _entity(span, probability, sentence)
                     for span, probability in zip(row, row_probabilities, strict=True)
                 ]
-                for row, row_probabilities, sentence in zip(
-                    spans, probabilities, sentences, strict=True
-                )
+                for row, row_probabilities, sentence in zip(spans, probabilities, sentences, strict=True)
             ],
         }
 

@@ -17,8 +17,8 @@ _EXPECTED = '"sentence": a string, or "tokens": a list of strings'
 @Predictor.register("elmo_ner")
 class NerPredictor(JsonLinesPredictor):
     """
-    In: `{"sentence": "..."}` or `{"tokens": [...]}`. Out: `tokens`, `tags` (IOB2) and `entities`: `text`, `type`,
-    `token_start`, `token_end`, `char_start`, `char_end` (half-open; characters of the sentence, or of the
+    In: `{"sentence": "..."}` or `{"tokens": [...]}`. Out: `tokens`, `tags` (IOB2) and `entities`: `text`,
+    `type`, `token_start`, `token_end`, `char_start`, `char_end` (half-open; characters of the sentence, or of the
     tokens joined by blanks) and `probability`: of just this entity, under the CRF.
 
     # Parameters
@@ -47,9 +47,7 @@ class NerPredictor(JsonLinesPredictor):
 
     def _json_to_instance(self, json_dict: JsonDict) -> Instance:
         words = self._words(json_dict)
-        return self._dataset_reader.text_to_instance(
-            words.words, text=words.text, offsets=words.offsets
-        )
+        return self._dataset_reader.text_to_instance(words.words, text=words.text, offsets=words.offsets)
 
     def _words(self, json_dict: JsonDict) -> Words:
         if "tokens" not in json_dict:
@@ -57,7 +55,5 @@ class NerPredictor(JsonLinesPredictor):
         words = require(json_dict, "tokens", list, _EXPECTED)
         for position, word in enumerate(words):
             if not isinstance(word, str):
-                raise ConfigurationError(
-                    f'"tokens" has {word!r} at position {position}; expected strings'
-                )
+                raise ConfigurationError(f'"tokens" has {word!r} at position {position}; expected strings')
         return joined(words)

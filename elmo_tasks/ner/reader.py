@@ -89,14 +89,10 @@ class NerReader(StrictParams, DatasetReader):
         tag_scheme: str = "auto",
         **kwargs: Any,
     ) -> None:
-        super().__init__(
-            manual_distributed_sharding=True, manual_multiprocess_sharding=True, **kwargs
-        )
+        super().__init__(manual_distributed_sharding=True, manual_multiprocess_sharding=True, **kwargs)
         _check_columns(columns)
         if delimiter == "":
-            raise ConfigurationError(
-                "delimiter: found '', expected a string such as a tab, or null"
-            )
+            raise ConfigurationError("delimiter: found '', expected a string such as a tab, or null")
         self.token_indexers = token_indexers or {"tokens": SingleIdTokenIndexer()}
         self.columns = tuple(columns)
         self.delimiter = delimiter
@@ -130,10 +126,7 @@ class NerReader(StrictParams, DatasetReader):
             text, _, offsets = joined(words)
         _check_lengths(words, tags, offsets)
         tokens = TextField(
-            [
-                Token(word, idx=start, idx_end=end)
-                for word, (start, end) in zip(words, offsets, strict=True)
-            ]
+            [Token(word, idx=start, idx_end=end) for word, (start, end) in zip(words, offsets, strict=True)]
         )
         sentence = NerSentence(words, text, offsets)
         fields: dict[str, Field] = {"tokens": tokens, "metadata": MetadataField(sentence)}
@@ -207,9 +200,8 @@ class _Summary:
 
     def __str__(self) -> str:
         types = ", ".join(f"{label} {count}" for label, count in sorted(self.entities.items()))
-        return (
-            f"{self.sentences} sentences, {self.tokens} tokens, "
-            f"{self.entities.total()} entities" + (f" ({types})" if types else "")
+        return f"{self.sentences} sentences, {self.tokens} tokens, {self.entities.total()} entities" + (
+            f" ({types})" if types else ""
         )
 
 
@@ -255,8 +247,7 @@ def _scheme(name: str) -> Scheme | None:
 def _check_columns(columns: Sequence[str]) -> None:
     if isinstance(columns, str) or any(list(columns).count(name) != 1 for name in (_WORD, _TAG)):
         raise ConfigurationError(
-            f"columns: found {columns!r}, expected a list of names with {_WORD!r} and {_TAG!r} "
-            "once each"
+            f"columns: found {columns!r}, expected a list of names with {_WORD!r} and {_TAG!r} once each"
         )
 
 

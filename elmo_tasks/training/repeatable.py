@@ -16,8 +16,8 @@ class RepeatableCallback(TrainerCallback):
 
     AllenNLP repeats the order of the data, but not dropout: its checkpoints hold no state of PyTorch's
     random numbers. Here the generator of each batch is seeded from the run's seed, the epoch, the batch and
-    the worker, so that nothing has to be saved, and checkpoints within an epoch and distributed runs resume as
-    well.
+    the worker, so that nothing has to be saved, and checkpoints within an epoch and distributed runs
+    resume as well.
     """
 
     def __init__(self, serialization_dir: str) -> None:
@@ -26,14 +26,12 @@ class RepeatableCallback(TrainerCallback):
         self._resumed_at = (0, 0)
         self._position = (0, 0)
 
-    def on_start(
-        self, trainer: GradientDescentTrainer, is_primary: bool = True, **kwargs: Any
-    ) -> None:
+    def on_start(self, trainer: GradientDescentTrainer, is_primary: bool = True, **kwargs: Any) -> None:
         super().on_start(trainer, is_primary, **kwargs)
         self._seed = torch.initial_seed()
         self._reseed(*self._resumed_at)
 
-    def on_batch(  # type: ignore[override]
+    def on_batch(
         self,
         trainer: GradientDescentTrainer,
         batch_inputs: Any,
@@ -47,9 +45,7 @@ class RepeatableCallback(TrainerCallback):
         if is_training:
             self._reseed(epoch, batch_number)
 
-    def on_epoch(
-        self, trainer: GradientDescentTrainer, metrics: Any, epoch: int, **kwargs: Any
-    ) -> None:
+    def on_epoch(self, trainer: GradientDescentTrainer, metrics: Any, epoch: int, **kwargs: Any) -> None:
         self._reseed(epoch + 1, 0)
 
     def state_dict(self) -> dict[str, Any]:

@@ -16,9 +16,7 @@ class ShareCoresCallback(TrainerCallback):
     on GPUs, or where `OMP_NUM_THREADS` is set.
     """
 
-    def on_start(
-        self, trainer: GradientDescentTrainer, is_primary: bool = True, **kwargs: Any
-    ) -> None:
+    def on_start(self, trainer: GradientDescentTrainer, is_primary: bool = True, **kwargs: Any) -> None:
         super().on_start(trainer, is_primary, **kwargs)
         on_cpu = trainer.cuda_device.type == "cpu"
         if is_distributed() and on_cpu and "OMP_NUM_THREADS" not in os.environ:

@@ -81,11 +81,7 @@ def test_an_import_error_of_elmo_tasks_is_not_hidden(tmp_path):
     (tmp_path / "elmo_tasks.py").write_text("import no_such_module_at_all")
     folders = [str(tmp_path), str(PLACEHOLDERS)]
     script = f"import sys; sys.path += {folders}; import allennlp_server"
-    done = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", script], capture_output=True, text=True
-    )
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", script], capture_output=True, text=True)
     assert done.returncode
-    expected = (
-        "RuntimeError: elmo_tasks cannot be imported: No module named 'no_such_module_at_all'"
-    )
+    expected = "RuntimeError: elmo_tasks cannot be imported: No module named 'no_such_module_at_all'"
     assert done.stderr.splitlines()[-1] == expected

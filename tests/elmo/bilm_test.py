@@ -26,9 +26,7 @@ def test_equals_the_step_by_step_reference(tmp_path, changes):
     for row, words in enumerate(SENTENCES):
         reference.reset()
         if words:
-            np.testing.assert_allclose(
-                layers[:, row, : len(words)].detach(), reference(words), atol=1e-6
-            )
+            np.testing.assert_allclose(layers[:, row, : len(words)].detach(), reference(words), atol=1e-6)
         assert not layers[:, row, len(words) :].any()
 
 
@@ -48,9 +46,7 @@ def test_carries_the_state_like_the_original(tmp_path):
     for sentences in ([["a", "b", "c"], ["d"]], [["e"], ["f", "g"]], [["h", "i"], ["j"]]):
         layers, state = bilm(batch(sentences), state)
         for row, (words, lane) in enumerate(zip(sentences, lanes, strict=True)):
-            np.testing.assert_allclose(
-                layers[:, row, : len(words)].detach(), lane(words), atol=1e-5
-            )
+            np.testing.assert_allclose(layers[:, row, : len(words)].detach(), lane(words), atol=1e-5)
 
 
 def test_equals_allennlp_in_all_layers(tmp_path):

@@ -21,7 +21,20 @@ def theirs(words: list[str]) -> np.ndarray:
 
 @pytest.mark.parametrize(
     "word",
-    ["cat", "", "Łódź", "한국어", "😀", "é" * 24, "é" * 25, "a" * 48, "a" * 49, "x" * 500, "<S>", "</S>"],
+    [
+        "cat",
+        "",
+        "Łódź",
+        "한국어",
+        "😀",
+        "é" * 24,
+        "é" * 25,
+        "a" * 48,
+        "a" * 49,
+        "x" * 500,
+        "<S>",
+        "</S>",
+    ],
 )
 def test_official_encoding(word):
     assert character_ids([word])[0].tolist() == [i + 1 for i in official_ids(word)]
@@ -55,8 +68,7 @@ def test_indexer_in_a_batch():
     indexer = TokenIndexer.from_params(Params({"type": "elmo_character_ids"}))
     sentences = [["The", "cat"], ["Yes"]]
     instances = [
-        Instance({"tokens": TextField(list(map(Token, words)), {"elmo": indexer})})
-        for words in sentences
+        Instance({"tokens": TextField(list(map(Token, words)), {"elmo": indexer})}) for words in sentences
     ]
     batch = Batch(instances)
     batch.index_instances(Vocabulary())

@@ -31,11 +31,30 @@ OPTIONS: dict[str, Any] = {
 }
 
 SENTENCES = [
-    "The cat sat on the mat .".split(),
+    ["The", "cat", "sat", "on", "the", "mat", "."],
     ["Zoë", "flew", "to", "Łódź", "한국어", "😀", "a" * 60],
     [],
     ["Yes"],
-    "The very long sentence goes on and on , until the cat is tired of the mat .".split(),
+    [
+        "The",
+        "very",
+        "long",
+        "sentence",
+        "goes",
+        "on",
+        "and",
+        "on",
+        ",",
+        "until",
+        "the",
+        "cat",
+        "is",
+        "tired",
+        "of",
+        "the",
+        "mat",
+        ".",
+    ],
 ]
 
 
@@ -67,9 +86,7 @@ def make_files(folder: Path, **changes: Any) -> tuple[Path, Path]:
 
 def batch(sentences: list[list[str]]) -> torch.Tensor:
     """Character ids `(sentences, longest, 50)`."""
-    ids = torch.zeros(
-        len(sentences), max(map(len, sentences)), CHARACTERS_PER_WORD, dtype=torch.int16
-    )
+    ids = torch.zeros(len(sentences), max(map(len, sentences)), CHARACTERS_PER_WORD, dtype=torch.int16)
     for row, words in zip(ids, sentences, strict=True):
         row[: len(words)] = torch.from_numpy(character_ids(words).copy())
     return ids

@@ -36,9 +36,7 @@ def test_gradients_against_finite_differences(weights, layer_norm):
     names = [name for name, _ in module.named_parameters()]
 
     def run(layers, *parameters):
-        return torch.func.functional_call(
-            module, dict(zip(names, parameters, strict=True)), (layers,)
-        )
+        return torch.func.functional_call(module, dict(zip(names, parameters, strict=True)), (layers,))
 
     inputs = (LAYERS.double().requires_grad_(), *module.parameters())
     assert len(inputs) == (3 if weights == "trainable" else 4)

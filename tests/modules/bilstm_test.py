@@ -13,15 +13,13 @@ MASK = torch.arange(5) < LENGTHS.unsqueeze(1)
 def packed_reference(ours: BiLstm, inputs: torch.Tensor) -> torch.Tensor:
     """PyTorch's bidirectional LSTM over packed sequences, with the same weights."""
     outputs = inputs
-    for layer in ours.layers:
-        reference = nn.LSTM(
-            outputs.size(2), layer["onward"].hidden_size, batch_first=True, bidirectional=True
-        )
+    for layer, onward in enumerate(ours.onward):
+        reference = nn.LSTM(outputs.size(2), onward.hidden_size, batch_first=True, bidirectional=True)
         reference.load_state_dict(
             {
                 name + suffix: tensor
                 for direction, suffix in (("onward", ""), ("back", "_reverse"))
-                for name, tensor in layer[direction].state_dict().items()
+                for name, tensor in getattr(ours, direction)[layer].state_dict().items()
             }
         )
         packed = pack_padded_sequence(outputs, LENGTHS, batch_first=True, enforce_sorted=False)
@@ -61,5 +59,5 @@ def test_dropout_is_one_mask_for_all_steps():
 
 @pytest.mark.parametrize("sizes", [[], [5, 0]])
 def test_wrong_sizes(sizes):
-    with pytest.raises(ConfigurationError, match="hidden_sizes is .* expected positive numbers"):
+    with pytest.raises(ConfigurationError, match=r"hidden_sizes is .* expected positive numbers"):
         BiLstm(input_dim=4, hidden_sizes=sizes, dropout=0.0)

@@ -125,9 +125,7 @@ def test_what_makes_no_difference(tmp_path, change):
 
 def test_only_blanks_and_tabs_separate(tmp_path):
     content = "a\u00a0b O\nc\u2028d\u3000 O\n\u00a0 O\n"
-    assert words(read(tmp_path / "a", content, two_columns())) == [
-        ["a\u00a0b", "c\u2028d\u3000", "\u00a0"]
-    ]
+    assert words(read(tmp_path / "a", content, two_columns())) == [["a\u00a0b", "c\u2028d\u3000", "\u00a0"]]
 
 
 @pytest.mark.parametrize(
@@ -342,9 +340,7 @@ def test_a_mixed_scheme_names_both_lines(tmp_path):
         "B-A at the start of the sentence"
     )
     message = error_of(tmp_path, "a U-A\n\nb O\nc S-A\n")
-    assert (
-        "line 4: found S-A after O, which only BIOES has, expected BIOUL, since line 1" in message
-    )
+    assert "line 4: found S-A after O, which only BIOES has, expected BIOUL, since line 1" in message
 
 
 def test_not_utf8(tmp_path):

@@ -11,8 +11,7 @@ from elmo_tasks.training import ElmoBucketSampler
 
 def instances(count: int) -> list[Instance]:
     return [
-        Instance({"tokens": TextField([Token("a")] * (1 + i % 7), token_indexers={})})
-        for i in range(count)
+        Instance({"tokens": TextField([Token("a")] * (1 + i % 7), token_indexers={})}) for i in range(count)
     ]
 
 
@@ -23,9 +22,7 @@ def test_alone_it_is_the_stock_sampler():
 
 
 def worker(rank: int, port: int, counts: list[int], results) -> None:
-    dist.init_process_group(
-        "gloo", init_method=f"tcp://127.0.0.1:{port}", world_size=len(counts), rank=rank
-    )
+    dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", world_size=len(counts), rank=rank)
     sampler = ElmoBucketSampler(batch_size=4, shuffle=False)
     results[rank] = list(sampler.get_batch_indices(instances(counts[rank])))
     dist.destroy_process_group()

@@ -1,0 +1,170 @@
+import math
+
+import pytest
+import torch
+from allennlp.common import Params
+from allennlp.common.checks import ConfigurationError
+from allennlp.data import Batch, DatasetReader, Vocabulary
+from allennlp.models import Model
+
+from elmo_tasks.modules.tag_schemes import Scheme, convert
+from elmo_tasks.ner import ConllEval, NerModel
+from elmo_tasks.paths import bundled
+from tests.elmo.files import make_files
+
+
+def config(tmp_path, placement, **elmo):
+    """The ELMo config of NER with small layers and a tiny biLM."""
+    settings = Params.from_file(str(bundled("training_configs/ner_elmo.jsonnet"))).as_dict()
+    options_file, weight_file = map(str, make_files(tmp_path))
+    settings["model"] |= {"hidden_sizes": [6, 4], "dropout": 0.0}
+    settings["model"]["elmo"] |= {
+        "placement": placement,
+        "dropout": 0.0,
+        "options_file": options_file,
+        "weight_file": weight_file,
+        **elmo,
+    }
+    return settings
+
+
+def build(settings):
+    reader = DatasetReader.from_params(Params(settings["dataset_reader"]))
+    instances = list(reader.read(bundled("fixtures/ner/dev.conll")))[:8]
+    for instance in instances:
+        reader.apply_token_indexers(instance)
+    vocab = Vocabulary.from_instances(instances)
+    torch.manual_seed(0)
+    model = Model.from_params(Params(settings["model"]), vocab=vocab)
+    batch = Batch(instances)
+    batch.index_instances(vocab)
+    return model, batch.as_tensor_dict(), instances
+
+
+@pytest.mark.parametrize(
+    ("placement", "added"),
+    [("none", (0, 0)), ("input", (12, 0)), ("output", (0, 12)), ("input+output", (12, 12))],
+)
+def test_placement_by_one_word(tmp_path, placement, added):
+    model, batch, _ = build(config(tmp_path, placement))
+    outputs = model(**batch)
+    assert isinstance(model, NerModel)
+    assert model.encoder.onward[0].input_size == 50 + 128 + added[0]
+    assert model.tag_projection.in_features == 8 + added[1]
+    outputs["loss"].backward()
+    learned = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    assert all(parameter.grad is not None for parameter in learned)
+
+
+def test_output_elmo_does_not_reach_the_encoder(tmp_path):
+    """[h; ELMo] stands behind the context encoder: the scores depend on it, the encoding does not."""
+    model, batch, _ = build(config(tmp_path, "output"))
+    encoded = []
+    model.encoder.register_forward_hook(lambda _, __, output: encoded.append(output))
+    scores = [model.eval()(**batch)["emissions"]]
+    model.elmo.mixes["output"].gamma.data.mul_(5.0)
+    scores.append(model(**batch)["emissions"])
+    assert torch.equal(encoded[0], encoded[1])
+    assert not torch.allclose(scores[0], scores[1])
+
+
+def test_penalty_is_added_to_the_models_own(tmp_path):
+    settings = config(tmp_path, "input", mix_l2=0.5)
+    settings["model"]["regularizer"] = {"regexes": [["tag_projection.bias", {"type": "l2", "alpha": 2.0}]]}
+    model, *_ = build(settings)
+    model.elmo.mixes["input"].scores.data = torch.tensor([1.0, 2.0, 3.0])
+    model.tag_projection.bias.data.fill_(1.0)
+    tags = model.tag_projection.out_features
+    assert model.get_regularization_penalty().item() == pytest.approx(0.5 * 14 + 2.0 * tags)
+
+
+def test_no_penalty_without_lambda(tmp_path):
+    model, *_ = build(config(tmp_path, "input", mix_l2=None))
+    assert model.get_regularization_penalty() is None
+
+
+def test_loss_is_the_mean_over_sentences(tmp_path):
+    model, batch, instances = build(config(tmp_path, "input"))
+    model.eval()
+    alone = []
+    for instance in instances:
+        single = Batch([instance])
+        single.index_instances(model.vocab)
+        alone.append(model(**single.as_tensor_dict())["loss"].item())
+    assert model(**batch)["loss"].item() == pytest.approx(sum(alone) / len(alone), rel=1e-4)
+
+
+def test_metrics_are_those_of_its_own_tags(tmp_path):
+    model, batch, instances = build(config(tmp_path, "input"))
+    outputs = model.eval()(**batch)
+    predicted = model.make_output_human_readable(outputs)["tags"]
+    expected = ConllEval()
+    expected(predicted, [instance["metadata"].metadata.gold_tags for instance in instances])
+    assert model.get_metrics(reset=True) == expected.get_metric()
+    assert set(model.get_metrics()) == {"precision", "recall", "f1", "accuracy"}
+
+
+def test_entities(tmp_path):
+    model, batch, instances = build(config(tmp_path, "input"))
+    # Let the model be sure of the gold tags.
+    emissions = 9.0 * torch.nn.functional.one_hot(batch["tags"], len(model.tags)).float()
+    mask = batch["tokens"]["tokens"]["tokens"] != 0
+    tags = model.crf.decode(emissions, mask)
+    assert torch.equal(tags, batch["tags"] * mask)
+    readable = model.make_output_human_readable(
+        {"emissions": emissions, "mask": mask, "tags": tags, "metadata": batch["metadata"]}
+    )
+    for i, instance in enumerate(instances):
+        sentence = instance["metadata"].metadata
+        assert readable["tags"][i] == sentence.gold_tags
+        tags_of_sentence = instance["tags"].labels
+        assert convert(readable["tags"][i], Scheme.IOB2, Scheme.BIOUL) == list(tags_of_sentence)
+        for entity in readable["entities"][i]:
+            words = sentence.words[entity["token_start"] : entity["token_end"]]
+            assert entity["text"] == " ".join(words)
+            assert entity["text"] == sentence.text[entity["char_start"] : entity["char_end"]]
+            assert 0.9 < entity["probability"] <= 1.0
+    total = sum(map(len, readable["entities"]))
+    assert total == sum(t.startswith("B-") for s in batch["metadata"] for t in s.gold_tags)
+
+
+def test_reader_without_character_ids(tmp_path):
+    settings = config(tmp_path, "input")
+    del settings["dataset_reader"]["token_indexers"]["elmo"]
+    model, batch, _ = build(settings)
+    with pytest.raises(ConfigurationError, match=r'expected also "elmo": .*elmo_character_ids'):
+        model(**batch)
+
+
+def test_misspelt_parameter(tmp_path):
+    settings = config(tmp_path, "input")
+    settings["model"]["hiden_sizes"] = settings["model"].pop("hidden_sizes")
+    with pytest.raises(
+        ConfigurationError, match="NerModel: unknown key 'hiden_sizes'; did you mean 'hidden_sizes'"
+    ):
+        build(settings)
+
+
+def test_one_bilm_serves_both_placements(tmp_path):
+    model, batch, _ = build(config(tmp_path, "input+output"))
+    runs = []
+    model.elmo.bilm.register_forward_hook(lambda *_: runs.append(1))
+    model(**batch)
+    assert runs == [1]
+    assert math.isfinite(model(**batch)["loss"].item())
+
+
+def test_pretrained_vectors_and_their_coverage(tmp_path, caplog):
+    import gzip
+
+    with gzip.open(tmp_path / "vectors.txt.gz", "wt", encoding="utf-8") as file:
+        for word in ("the", "in", "nowhere"):
+            file.write(" ".join([word, *["0.5"] * 50]) + "\n")
+    settings = config(tmp_path, "none")
+    embedder = settings["model"]["text_field_embedder"]["token_embedders"]["tokens"]
+    embedder["pretrained_file"] = str(tmp_path / "vectors.txt.gz")
+    with caplog.at_level("INFO"):
+        model, *_ = build(settings)
+    weight = model.text_field_embedder.token_embedder_tokens.weight
+    assert torch.equal(weight[model.vocab.get_token_index("the")], torch.full((50,), 0.5))
+    assert "Pretrained embeddings were found for 2 out of" in caplog.text

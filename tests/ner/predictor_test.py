@@ -1,0 +1,78 @@
+import json
+
+import pytest
+from allennlp.common.checks import ConfigurationError
+from allennlp.predictors import Predictor
+
+from elmo_tasks.ner import NerPredictor
+
+
+@pytest.fixture(scope="module")
+def predictor(trained_ner) -> NerPredictor:
+    return Predictor.from_path(str(trained_ner / "model.tar.gz"))
+
+
+def test_is_the_models_default(predictor):
+    assert isinstance(predictor, NerPredictor)
+
+
+def test_places_of_entities(predictor):
+    text = "  Ana Silva flew to Lisbon,  said Reuters in Paris and London."
+    result = predictor.predict(text)
+    assert json.loads(json.dumps(result)) == result
+    assert result["entities"]
+    for entity in result["entities"]:
+        assert text[entity["char_start"] : entity["char_end"]] == entity["text"]
+        words = result["tokens"][entity["token_start"] : entity["token_end"]]
+        assert "".join(words) == entity["text"].replace(" ", "")
+        tags = result["tags"][entity["token_start"] : entity["token_end"]]
+        assert tags == [f"B-{entity['type']}"] + [f"I-{entity['type']}"] * (len(words) - 1)
+        assert 0 < entity["probability"] <= 1
+
+
+def test_tokens(predictor):
+    words = ["Ana", "Silva", "flew", "to", "Lisbon"]
+    result = predictor.predict_json({"tokens": words})
+    assert result["tokens"] == words
+    for entity in result["entities"]:
+        text = " ".join(words)[entity["char_start"] : entity["char_end"]]
+        assert text == entity["text"]
+
+
+def test_a_sentence_has_one_result_alone_and_in_a_batch(predictor):
+    inputs = [{"sentence": s} for s in ("Ana flew.", "", "Lisbon is in Portugal .", "A " * 70)]
+    for together, alone in zip(
+        predictor.predict_batch_json(inputs), map(predictor.predict_json, inputs), strict=True
+    ):
+        assert together["tags"] == alone["tags"]
+        for one, other in zip(together["entities"], alone["entities"], strict=True):
+            assert one["probability"] == pytest.approx(other["probability"], abs=1e-5)
+
+
+@pytest.mark.parametrize("inputs", [{"sentence": ""}, {"sentence": " \n"}, {"tokens": []}])
+def test_empty(predictor, inputs):
+    assert predictor.predict_json(inputs) == {"tokens": [], "tags": [], "entities": []}
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        ({}, 'found the fields: none; expected "sentence": a string, or "tokens"'),
+        ({"sentence": 5}, '"sentence" is 5; expected "sentence": a string'),
+        ({"tokens": "Ana flew"}, '"tokens" is "Ana flew"; expected'),
+        ({"tokens": ["Ana", None]}, '"tokens" has None at position 1; expected strings'),
+    ],
+)
+def test_wrong_fields(predictor, inputs, message):
+    with pytest.raises(ConfigurationError) as caught:
+        predictor.predict_json(inputs)
+    assert message in str(caught.value)
+
+
+def test_results_before_a_bad_line_come_out(predictor):
+    good = json.dumps({"sentence": "Ana flew."})
+    fresh = NerPredictor(predictor._model, predictor._dataset_reader)
+    results = fresh.predict_batch_json([fresh.load_line(x) for x in (good, "[1]", good)])
+    assert next(results)["tokens"] == ["Ana", "flew", "."]
+    with pytest.raises(ConfigurationError, match=r"line 2 .* found \[1\], expected a JSON object"):
+        next(results)

@@ -1,0 +1,72 @@
+"""Every config builds, says what is wrong with it, and takes a training step."""
+
+import json
+from pathlib import Path
+
+import pytest
+from allennlp.commands.train import TrainModel
+from allennlp.common import Params
+from allennlp.common.util import prepare_environment
+
+from elmo_tasks.elmo.weights import BiLmOptions
+from elmo_tasks.paths import bundled
+
+CONFIGS = sorted(bundled("training_configs").resolve().glob("*.jsonnet"))
+ELMO = bundled("training_configs/lib/elmo.libsonnet").resolve()
+
+
+def evaluate(tmp_path, source):
+    (tmp_path / "probe.jsonnet").write_text(f"local elmo = import '{ELMO}';\n{source}")
+    return Params.from_file(str(tmp_path / "probe.jsonnet")).as_dict()
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=lambda path: path.stem)
+def test_builds_and_takes_a_step(config, tmp_path, monkeypatch):
+    # From a folder that has nothing to do with the project
+    monkeypatch.chdir(tmp_path)
+    overrides = {"trainer.num_epochs": 1, "data_loader.batches_per_epoch": 1}
+    params = Params.from_file(str(config), json.dumps(overrides))
+    prepare_environment(params)
+    metrics = TrainModel.from_params(
+        params=params, serialization_dir=str(tmp_path / "run"), local_rank=0
+    ).run()
+    assert metrics["training_loss"] > 0
+    assert metrics["validation_f1"] >= 0
+
+
+def test_elmo_is_the_baseline_and_two_blocks():
+    baseline, with_elmo = (
+        Params.from_file(str(bundled(f"training_configs/{name}.jsonnet"))).as_dict()
+        for name in ("ner", "ner_elmo")
+    )
+    assert with_elmo["model"].pop("elmo") == {"placement": "input", "dropout": 0.5, "mix_l2": 0.1}
+    indexers = with_elmo["dataset_reader"]["token_indexers"]
+    assert indexers.pop("elmo") == {"type": "elmo_character_ids"}
+    assert with_elmo == baseline
+
+
+def test_dimensions_come_from_the_options(tmp_path):
+    dim = BiLmOptions.read(bundled("fixtures/elmo/options.json")).output_dim
+    places = {"none": (0, 0), "input": (dim, 0), "output": (0, dim), "input+output": (dim, dim)}
+    source = ", ".join(
+        f"'{place}': [elmo.input_dim('{place}'), elmo.output_dim('{place}')]" for place in places
+    )
+    found = evaluate(tmp_path, "{" + source + "}")
+    assert {place: tuple(dims) for place, dims in found.items()} == places
+
+
+def test_block_is_that_of_the_design(tmp_path):
+    found = evaluate(tmp_path, "elmo.block('input+output', dropout=0.5, mix_l2=0.001)")
+    assert found == {"placement": "input+output", "dropout": 0.5, "mix_l2": 0.001}
+
+
+@pytest.mark.parametrize("function", ["block", "plug", "indexers", "input_dim", "output_dim"])
+def test_misspelt_placement_fails_when_the_config_is_evaluated(tmp_path, function):
+    with pytest.raises(RuntimeError, match='placement is "inptu", expected one of: none, input'):
+        evaluate(tmp_path, f"{{ x: elmo.{function}('inptu') }}")
+
+
+def test_configs_are_short():
+    """What runs share stands in lib/."""
+    for config in CONFIGS:
+        assert len(Path(config).read_text().splitlines()) <= 75, config
