@@ -84,6 +84,7 @@ def peer(data: Path, epochs: int, seed: int) -> dict[str, Any]:
     for loader in ("data_loader", "validation_data_loader"):
         settings[loader]["batch_sampler"]["type"] = "bucket"
     settings["trainer"] |= {"validation_metric": "+f1-measure-overall", "checkpointer": {}}
+    settings["trainer"]["optimizer"]["type"] = "adam"
     return settings
 
 

@@ -153,7 +153,7 @@ def test_two_gloo_workers(allennlp, ner_config, tmp_path):
         "validation_data_path": str(tmp_path / "dev.conll"),
         "data_loader.batch_sampler.batch_size": 16,
         "validation_data_loader.batch_sampler.batch_size": 16,
-        "trainer.num_epochs": 2,
+        "trainer.num_epochs": 8,
     }
     folder = tmp_path / "run"
     done = allennlp("train", ner_config, "-s", folder, "-o", json.dumps(overrides))

@@ -1,7 +1,7 @@
 // The biLSTM-CRF baseline of the ELMo paper: 50d word vectors, character CNN (16d, 128 filters of width 3),
 // biLSTM 200 then 100, CRF; Adam .001, clipped at 5. The paper takes the 50d vectors of Collobert et al. (2011):
 // give text vectors of that size as model.text_field_embedder.token_embedders.tokens.pretrained_file.
-// Of the supplement, the batch size, the dropout probability and the patience are not certain.
+// The batch size, the dropout probability and the patience are ours, not the supplement's.
 local training = import 'lib/training.libsonnet';
 local fixture = (import 'lib/paths.libsonnet').fixture;
 
@@ -40,10 +40,10 @@ training.seeds(13) + {
     hidden_sizes: [200, 100],
     dropout: 0.5,
   },
-  data_loader: training.batches(16),
+  data_loader: training.batches(8),
   validation_data_loader: training.evaluation_batches(64),
   trainer: training.trainer {
-    optimizer: { type: 'adam', lr: 0.001 },
+    optimizer: { type: 'elmo_adam', lr: 0.001 },
     grad_norm: 5.0,
     validation_metric: '+f1',
     num_epochs: 40,

@@ -28,7 +28,8 @@ class BiLm(nn.Module):
         self.options = options
         self.character_encoder = CharacterEncoder(options=options)
         self.lstm = StackedBiLstm(options=options)
-        borders = torch.from_numpy(character_ids([BEGIN_SENTENCE, END_SENTENCE]).copy())
+        # In 64 bits: distributed training broadcasts buffers, and gloo knows no 16.
+        borders = torch.tensor(character_ids([BEGIN_SENTENCE, END_SENTENCE]), dtype=torch.long)
         self.register_buffer("borders", borders, persistent=False)
 
     @classmethod

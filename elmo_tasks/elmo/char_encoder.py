@@ -8,6 +8,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from elmo_tasks.elmo.characters import NUM_CHARACTERS
+from elmo_tasks.elmo.distinct import distinct_rows
 from elmo_tasks.elmo.linear import linear
 from elmo_tasks.elmo.weights import BiLmOptions
 
@@ -38,7 +39,7 @@ class CharacterEncoder(nn.Module):
 
     def forward(self, character_ids: torch.Tensor) -> torch.Tensor:
         # (distinct words, 50), (words,)
-        distinct, index = character_ids.unique(dim=0, return_inverse=True)
+        distinct, index = distinct_rows(character_ids)
         # (distinct words, character dim, 50)
         characters = F.embedding(distinct.int(), self.embedding).transpose(1, 2)
         # (distinct words, all filters)

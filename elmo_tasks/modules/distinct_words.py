@@ -3,6 +3,7 @@
 import torch
 from allennlp.modules import TokenEmbedder
 
+from elmo_tasks.elmo.distinct import distinct_rows
 from elmo_tasks.strict_params import StrictParams
 
 
@@ -28,7 +29,7 @@ class DistinctWords(StrictParams, TokenEmbedder):
     def forward(self, token_characters: torch.Tensor) -> torch.Tensor:
         """*Shape:* ids `(batch, tokens, characters)` to `(batch, tokens, dim)`."""
         batch, tokens, characters = token_characters.shape
-        distinct, index = token_characters.view(-1, characters).unique(dim=0, return_inverse=True)
+        distinct, index = distinct_rows(token_characters.view(-1, characters))
         # (1, distinct words, dim)
         embedded = self.embedder(distinct.unsqueeze(0))
         return embedded[0, index].view(batch, tokens, -1)

@@ -2,7 +2,14 @@
 
 from elmo_tasks.training.batch_sampler import ElmoBucketSampler
 from elmo_tasks.training.checkpointer import SafeCheckpointer
+from elmo_tasks.training.optimizer import FusedAdam
 from elmo_tasks.training.repeatable import RepeatableCallback
 from elmo_tasks.training.share_cores import ShareCoresCallback
 
-__all__ = ["ElmoBucketSampler", "RepeatableCallback", "SafeCheckpointer", "ShareCoresCallback"]
+__all__ = [
+    "ElmoBucketSampler",
+    "FusedAdam",
+    "RepeatableCallback",
+    "SafeCheckpointer",
+    "ShareCoresCallback",
+]

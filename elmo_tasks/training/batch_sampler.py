@@ -1,6 +1,7 @@
 """Batches of sentences of like length, the same number for each worker."""
 
 import multiprocessing
+import random
 from collections.abc import Iterable, Sequence
 
 import torch.distributed as dist
@@ -20,10 +21,16 @@ class ElmoBucketSampler(StrictParams, BucketBatchSampler):
     Workers whose shards differ by one sentence can differ by one batch; AllenNLP then ends the epoch of all
     workers early and drops the rest, in evaluation as well. Here a worker that has fewer batches halves its
     largest ones until all have the same number: each sentence is used once.
+
+    Without `shuffle` it draws no random numbers. The stock sampler does, and since a run that resumes does
+    not repeat past evaluations, the order of its training data is then another.
     """
 
     def get_batch_indices(self, instances: Sequence[Instance]) -> Iterable[list[int]]:
+        before = random.getstate()
         batches = [list(batch) for batch in super().get_batch_indices(instances)]
+        if not self.shuffle:
+            random.setstate(before)
         # Subprocesses of a data loader are not members of the process group.
         if is_distributed() and not multiprocessing.current_process().daemon:
             wanted = int(dist_reduce(len(batches), dist.ReduceOp.MAX))

@@ -15,21 +15,23 @@ class RepeatableCallback(TrainerCallback):
     A run that was killed and resumed with `--recover` gives the same result as one that was not.
 
     AllenNLP repeats the order of the data, but not dropout: its checkpoints hold no state of PyTorch's
-    random numbers. Here the generator of each batch is seeded from the run's seed, the epoch, the batch and
-    the worker, so that nothing has to be saved, and checkpoints within an epoch and distributed runs
-    resume as well.
+    random numbers. Here the generator is seeded before each training batch from the run's seed, the epoch,
+    the batch and the worker. So nothing has to be saved, other callbacks may draw as they like, and
+    checkpoints within an epoch and distributed runs resume as well.
     """
 
     def __init__(self, serialization_dir: str) -> None:
         super().__init__(serialization_dir)
         self._seed = 0
-        self._resumed_at = (0, 0)
-        self._position = (0, 0)
+        self._epoch = 0
+        self._batches = 0
+        # Of the batch that comes, with accumulated gradients
+        self._forwards = 0
 
     def on_start(self, trainer: GradientDescentTrainer, is_primary: bool = True, **kwargs: Any) -> None:
         super().on_start(trainer, is_primary, **kwargs)
         self._seed = torch.initial_seed()
-        self._reseed(*self._resumed_at)
+        self._hook = trainer.model.register_forward_pre_hook(self._seed_batch)
 
     def on_batch(
         self,
@@ -43,20 +45,24 @@ class RepeatableCallback(TrainerCallback):
         **kwargs: Any,
     ) -> None:
         if is_training:
-            self._reseed(epoch, batch_number)
+            self._epoch, self._batches, self._forwards = epoch, batch_number, 0
 
     def on_epoch(self, trainer: GradientDescentTrainer, metrics: Any, epoch: int, **kwargs: Any) -> None:
-        self._reseed(epoch + 1, 0)
+        self._epoch, self._batches, self._forwards = epoch + 1, 0, 0
+
+    def on_end(self, trainer: GradientDescentTrainer, *args: Any, **kwargs: Any) -> None:
+        self._hook.remove()
 
     def state_dict(self) -> dict[str, Any]:
-        return {"seed": self._seed, "position": list(self._position)}
+        return {"epoch": self._epoch, "batches": self._batches}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        self._resumed_at = (state_dict["position"][0], state_dict["position"][1])
+        self._epoch, self._batches = state_dict["epoch"], state_dict["batches"]
 
-    def _reseed(self, epoch: int, batches: int) -> None:
-        """For the batch that follows `batches` batches of `epoch`."""
-        self._position = (epoch, batches)
+    def _seed_batch(self, model: torch.nn.Module, inputs: Any) -> None:
+        if not model.training:
+            return
         worker = dist.get_rank() if is_distributed() else 0
-        key = f"{self._seed} {epoch} {batches} {worker}".encode()
+        key = f"{self._seed} {self._epoch} {self._batches} {self._forwards} {worker}".encode()
+        self._forwards += 1
         torch.manual_seed(int.from_bytes(hashlib.blake2b(key, digest_size=7).digest(), "big"))

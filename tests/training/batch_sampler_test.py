@@ -1,10 +1,14 @@
+import random
+
 import pytest
 import torch.distributed as dist
 import torch.multiprocessing as mp
+from allennlp.common import Params
+from allennlp.common.checks import ConfigurationError
 from allennlp.common.util import find_open_port
 from allennlp.data import Instance, Token
 from allennlp.data.fields import TextField
-from allennlp.data.samplers import BucketBatchSampler
+from allennlp.data.samplers import BatchSampler, BucketBatchSampler
 
 from elmo_tasks.training import ElmoBucketSampler
 
@@ -19,6 +23,17 @@ def test_alone_it_is_the_stock_sampler():
     data, options = instances(23), {"batch_size": 5, "shuffle": False}
     found = list(ElmoBucketSampler(**options).get_batch_indices(data))
     assert found == list(BucketBatchSampler(**options).get_batch_indices(data))
+
+
+def test_draws_nothing_without_shuffle():
+    random.seed(1)
+    expected = random.random()
+    random.seed(1)
+    list(ElmoBucketSampler(batch_size=5, shuffle=False).get_batch_indices(instances(9)))
+    assert random.random() == expected
+    random.seed(1)
+    list(BucketBatchSampler(batch_size=5, shuffle=False).get_batch_indices(instances(9)))
+    assert random.random() != expected
 
 
 def worker(rank: int, port: int, counts: list[int], results) -> None:
@@ -41,9 +56,5 @@ def test_workers_have_the_same_number_of_batches():
 
 
 def test_unknown_key():
-    from allennlp.common import Params
-    from allennlp.common.checks import ConfigurationError
-    from allennlp.data.samplers import BatchSampler
-
     with pytest.raises(ConfigurationError, match="unknown key 'batchsize'; did you mean 'batch_"):
         BatchSampler.from_params(Params({"type": "elmo_bucket", "batchsize": 4}))

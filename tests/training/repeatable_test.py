@@ -1,54 +1,63 @@
+import random
 from types import SimpleNamespace
 
+import pytest
 import torch
+from torch import nn
 
 from elmo_tasks.training import RepeatableCallback
 
-TRAINER = SimpleNamespace()
+
+class Run:
+    """As much of a trainer and a model as the callback meets."""
+
+    def __init__(self, seed: int = 7, state: dict | None = None) -> None:
+        self.callback = RepeatableCallback("folder")
+        if state is not None:
+            self.callback.load_state_dict(state)
+        self.model = nn.Dropout(0.5).train()
+        torch.manual_seed(seed)
+        self.callback.on_start(SimpleNamespace(model=self.model))
+        # Another callback draws, too.
+        torch.rand(random.randrange(10))
+
+    def batches(self, epoch: int, start: int, stop: int, accumulated: int = 1) -> list[str]:
+        """The dropout masks of some batches."""
+        masks = []
+        for batch in range(start, stop):
+            masks += [str(self.model(torch.ones(99))) for _ in range(accumulated)]
+            self.callback.on_batch(None, [], [], {}, epoch, batch + 1, is_training=True)
+        return masks
+
+    def evaluate(self) -> None:
+        self.model.eval()(torch.ones(99))
+        torch.rand(random.randrange(10))
+        self.callback.on_batch(None, [], [], {}, 0, 1, is_training=False)
+        self.model.train()
 
 
-def draws(callback: RepeatableCallback, epoch: int, start: int, stop: int) -> list[float]:
-    """What each batch from `start` to `stop` draws."""
-    drawn = []
-    for batch in range(start, stop):
-        drawn.append(torch.rand(1).item())
-        callback.on_batch(TRAINER, [], [], {}, epoch, batch + 1, is_training=True)
-    return drawn
+def whole_run(**options):
+    run = Run(**options)
+    first = run.batches(0, 0, 4)
+    run.evaluate()
+    run.callback.on_epoch(None, {}, 0)
+    return first, run.batches(1, 0, 4)
 
 
-def started(seed: int = 7) -> RepeatableCallback:
-    callback = RepeatableCallback("folder")
-    torch.manual_seed(seed)
-    callback.on_start(TRAINER)
-    return callback
+@pytest.mark.parametrize(("epoch", "batch"), [(0, 2), (1, 0), (1, 3)])
+def test_resumes_within_and_between_epochs(epoch, batch):
+    killed = Run()
+    killed.batches(0, 0, 4 if epoch else batch)
+    if epoch:
+        killed.callback.on_epoch(None, {}, 0)
+        killed.batches(1, 0, batch)
+    resumed = Run(state=killed.callback.state_dict())
+    assert resumed.batches(epoch, batch, 4) == whole_run()[epoch][batch:]
 
 
-def test_resumes_within_and_between_epochs():
-    whole = started()
-    first = draws(whole, 0, 0, 4)
-    # Validation draws as it likes.
-    torch.rand(100)
-    whole.on_batch(TRAINER, [], [], {}, 0, 1, is_training=False)
-    whole.on_epoch(TRAINER, {}, 0)
-    second = draws(whole, 1, 0, 4)
-
-    for epoch, batch, expected in ((0, 2, first[2:]), (1, 0, second), (1, 3, second[3:])):
-        killed = started()
-        draws(killed, 0, 0, 4 if epoch else batch)
-        if epoch:
-            killed.on_epoch(TRAINER, {}, 0)
-            draws(killed, 1, 0, batch)
-        resumed = RepeatableCallback("folder")
-        resumed.load_state_dict(killed.state_dict())
-        torch.manual_seed(7)
-        torch.rand(50)
-        resumed.on_start(TRAINER)
-        assert draws(resumed, epoch, batch, 4) == expected
-
-
-def test_batches_epochs_and_seeds_differ():
-    callback = started()
-    drawn = draws(callback, 0, 0, 3)
-    callback.on_epoch(TRAINER, {}, 0)
-    drawn += draws(callback, 1, 0, 3) + draws(started(8), 0, 0, 3)
-    assert len(set(drawn)) == 9
+def test_all_masks_differ():
+    first, second = whole_run()
+    other, _ = whole_run(seed=8)
+    accumulated = Run().batches(2, 0, 2, accumulated=2)
+    masks = [*first, *second, *other, *accumulated[1:]]
+    assert len(set(masks)) == len(masks)

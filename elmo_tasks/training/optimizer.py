@@ -1,0 +1,34 @@
+"""Adam in one kernel."""
+
+from typing import Any, Optional
+
+import torch
+from allennlp.training.optimizers import Optimizer, make_parameter_groups
+
+from elmo_tasks.strict_params import StrictParams
+
+
+@Optimizer.register("elmo_adam")
+class FusedAdam(StrictParams, Optimizer, torch.optim.Adam):
+    """
+    Adam (Kingma and Ba 2015, arXiv:1412.6980) as AllenNLP's `adam`, with PyTorch's fused update: the same
+    steps up to rounding, a few times faster, on CPU and GPU.
+    """
+
+    def __init__(
+        self,
+        model_parameters: list[tuple[str, torch.nn.Parameter]],
+        parameter_groups: Optional[list[tuple[list[str], dict[str, Any]]]] = None,
+        lr: float = 0.001,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0.0,
+    ) -> None:
+        super().__init__(
+            params=make_parameter_groups(model_parameters, parameter_groups),
+            lr=lr,
+            betas=betas,
+            eps=eps,
+            weight_decay=weight_decay,
+            fused=True,
+        )
