@@ -10,7 +10,7 @@ training.seeds(13) + {
     type: 'elmo_ner',
     token_indexers: {
       tokens: { type: 'single_id', lowercase_tokens: true },
-      token_characters: { type: 'characters', min_padding_length: 3 },
+      token_characters: { type: 'characters', min_padding_length: 1 },
     },
   },
   train_data_path: fixture('ner/train.conll'),
@@ -21,20 +21,7 @@ training.seeds(13) + {
     text_field_embedder: {
       token_embedders: {
         tokens: { type: 'embedding', embedding_dim: 50 },
-        token_characters: {
-          type: 'elmo_distinct_words',
-          embedder: {
-            type: 'character_encoding',
-            embedding: { embedding_dim: 16, vocab_namespace: 'token_characters' },
-            encoder: {
-              type: 'cnn',
-              embedding_dim: 16,
-              num_filters: 128,
-              ngram_filter_sizes: [3],
-              conv_layer_activation: 'relu',
-            },
-          },
-        },
+        token_characters: { type: 'elmo_character_cnn', embedding_dim: 16, num_filters: 128, width: 3 },
       },
     },
     hidden_sizes: [200, 100],

@@ -1,5 +1,5 @@
 """What two or more tasks use. Nothing in this package knows a task."""
 
-from elmo_tasks.modules.distinct_words import DistinctWords
+from elmo_tasks.modules.character_cnn import CharacterCnn
 
-__all__ = ["DistinctWords"]
+__all__ = ["CharacterCnn"]

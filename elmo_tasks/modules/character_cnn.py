@@ -1,0 +1,66 @@
+"""Word vectors from characters, learned with the task (Ma and Hovy 2016, arXiv:1603.01354)."""
+
+import torch
+from allennlp.common.checks import ConfigurationError
+from allennlp.data import Vocabulary
+from allennlp.modules import TokenEmbedder
+from torch import nn
+from torch.nn import functional as F
+
+from elmo_tasks.elmo.distinct import distinct_rows
+from elmo_tasks.strict_params import StrictParams
+
+
+@TokenEmbedder.register("elmo_character_cnn")
+class CharacterCnn(StrictParams, TokenEmbedder):
+    """
+    A convolution over the characters of a word, ReLU, and the maximum over its places, for the indexer
+    `characters`.
+
+    The window stands around each character, with zeros beyond the word, so that words shorter than the
+    window have features too; AllenNLP's `cnn` encoder gives them a zero vector. Equal words of a batch are
+    computed once. The convolution is one matrix product, since oneDNN would compile a kernel for each new
+    number of words.
+
+    # Parameters
+
+    vocab : with the characters in `namespace`.
+    embedding_dim : size of a character's vector.
+    num_filters : size of a word's vector.
+    width : of the window, in characters; odd.
+    namespace : of the characters in the vocabulary.
+    """
+
+    def __init__(
+        self,
+        *,
+        vocab: Vocabulary,
+        embedding_dim: int,
+        num_filters: int,
+        width: int = 3,
+        namespace: str = "token_characters",
+    ) -> None:
+        super().__init__()
+        if width < 1 or width % 2 == 0:
+            raise ConfigurationError(f"width is {width}, expected an odd number")
+        self.margin = width // 2
+        self.embedding = nn.Embedding(vocab.get_vocab_size(namespace), embedding_dim, padding_idx=0)
+        nn.init.xavier_uniform_(self.embedding.weight)
+        with torch.no_grad():
+            self.embedding.weight[0].zero_()
+        self.filters = nn.Linear(width * embedding_dim, num_filters)
+
+    def get_output_dim(self) -> int:
+        return self.filters.out_features
+
+    def forward(self, token_characters: torch.Tensor) -> torch.Tensor:
+        """*Shape:* ids `(batch, tokens, characters)`, 0 for none, to `(batch, tokens, num_filters)`."""
+        batch, tokens, length = token_characters.shape
+        words, index = distinct_rows(token_characters.view(-1, length))
+        # (distinct words, margin + characters + margin, embedding_dim)
+        characters = self.embedding(F.pad(words, (self.margin, self.margin)))
+        # (distinct words, characters, embedding_dim * width)
+        windows = characters.unfold(1, 2 * self.margin + 1, 1).flatten(2)
+        # (distinct words, num_filters)
+        features = self.filters(windows).masked_fill((words == 0).unsqueeze(2), -torch.inf)
+        return features.amax(dim=1).relu()[index].view(batch, tokens, -1)

@@ -1,0 +1,111 @@
+"""The README's commands work as they stand, in their order, from the project's folder."""
+
+import gzip
+import json
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from allennlp.commands import main as allennlp_main
+
+from elmo_tasks.paths import bundled
+from tests.conftest import environment
+
+PROJECT = Path(__file__).parent.parent
+README = (PROJECT / "README.md").read_text(encoding="utf-8")
+
+
+def commands() -> list[list[str]]:
+    """Every command of a `sh` block, split as a shell does; a quoted argument may go over lines."""
+    found: list[list[str]] = []
+    for block in re.findall(r"```sh\n(.*?)```", README, flags=re.DOTALL):
+        words: list[str] = []
+        line = ""
+        for part in block.splitlines(keepends=True):
+            line += part
+            try:
+                words = shlex.split(line)
+            except ValueError:  # within quotes
+                continue
+            if words:
+                found.append(words)
+            line = ""
+    return found
+
+
+def in_one_epoch(words: list[str]) -> list[str]:
+    """A training command, cut short by one more override."""
+    if words[:2] != ["allennlp", "train"]:
+        return words
+    words = list(words)
+    if "--overrides" not in words:
+        words += ["--overrides", "{}"]
+    place = words.index("--overrides") + 1
+    short = {"trainer.num_epochs": 1, "data_loader.batches_per_epoch": 12}
+    words[place] = json.dumps(json.loads(words[place]) | short)
+    return words
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A copy of what a checkout holds, and the user's files that the README speaks of."""
+    for name in ("training_configs", "fixtures"):
+        shutil.copytree(bundled(name), tmp_path / name)
+    ner, elmo = bundled("fixtures/ner"), bundled("fixtures/elmo")
+    for name in ("conll2003", "wnut17", "elmo"):
+        (tmp_path / "data" / name).mkdir(parents=True)
+    for split in ("train", "dev"):
+        text = (ner / f"{split}.conll").read_text()
+        (tmp_path / f"data/conll2003/{split}.txt").write_text(text)
+        two_columns = re.sub(r"(?m)^(\S+) .* (\S+)$", r"\1\t\2", text)
+        (tmp_path / f"data/wnut17/{split}.conll").write_text(two_columns)
+    for name in ("options.json", "weights.hdf5"):
+        shutil.copy(elmo / name, tmp_path / "data/elmo" / name)
+    with gzip.open(tmp_path / "data/vectors.50d.txt.gz", "wt") as file:
+        file.write(" ".join(["the", *["0.1"] * 50]) + "\n")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_allennlp_commands_and_the_python_example(folder, monkeypatch, capsys):
+    for words in map(in_one_epoch, commands()):
+        if words[0] == "make":
+            continue
+        if words[0] == "allennlp" and "distributed" not in "".join(words):
+            # In this process, which has all of AllenNLP in memory
+            monkeypatch.setattr(sys, "argv", words)
+            allennlp_main(prog="allennlp")
+        else:
+            module = ["-m", "allennlp"] if words[0] == "allennlp" else []
+            subprocess.run([sys.executable, *module, *words[1:]], env=environment(), check=True)
+    (example,) = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+    exec(example, {})
+    assert "[" in capsys.readouterr().out
+
+
+def test_make_targets_exist():
+    named = set(re.findall(r"`?make (\w+)", README))
+    targets = set(re.findall(r"(?m)^(\w+):", (PROJECT / "Makefile").read_text()))
+    assert {"ner", "test", "check", "lock"} <= named
+    assert named <= targets
+
+
+def test_block_is_documented_with_its_defaults():
+    """The table of the `elmo` block is that of the code."""
+    import inspect
+
+    from elmo_tasks.elmo import Elmo
+
+    rows = re.findall(r"(?m)^\| (`[\w`, ]+`) \| (\S.*?) \|", README.split("keys of the `elmo` block")[1])
+    documented = {key: default for keys, default in rows for key in re.findall(r"\w+", keys)}
+    for name, parameter in inspect.signature(Elmo).parameters.items():
+        default = documented.pop(name).strip("`")
+        if name not in ("options_file", "weight_file"):
+            shown = {True: "true", False: "false", None: "null", 0.0: "0"}
+            expected = parameter.default
+            assert default == (expected if isinstance(expected, str) else shown[expected]), name
+    assert not set(documented) & {"layer", "norm"}
