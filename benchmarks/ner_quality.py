@@ -56,7 +56,7 @@ def ours(config: str, data: Path, columns: list[str], epochs: int, seed: int) ->
 
 
 def peer(data: Path, epochs: int, seed: int) -> dict[str, Any]:
-    """The same embedder, layers, optimizer and batches around the stock reader and model."""
+    """The same sizes, optimizer and batches, of stock parts."""
     settings = ours("ner", data, ["word", "pos", "chunk", "tag"], epochs, seed)
     model = settings["model"]
     settings["dataset_reader"] = {
@@ -64,8 +64,22 @@ def peer(data: Path, epochs: int, seed: int) -> dict[str, Any]:
         "coding_scheme": "BIOUL",
         "token_indexers": settings["dataset_reader"]["token_indexers"],
     }
+    embedders = model["text_field_embedder"]["token_embedders"]
+    cnn = embedders["token_characters"]
+    embedders["token_characters"] = {
+        "type": "character_encoding",
+        "embedding": {"embedding_dim": cnn["embedding_dim"], "vocab_namespace": "token_characters"},
+        "encoder": {
+            "type": "cnn",
+            "embedding_dim": cnn["embedding_dim"],
+            "num_filters": cnn["num_filters"],
+            "ngram_filter_sizes": [cnn["width"]],
+            "conv_layer_activation": "relu",
+        },
+    }
+    settings["dataset_reader"]["token_indexers"]["token_characters"]["min_padding_length"] = cnn["width"]
     first, second = model["hidden_sizes"]
-    embedded = 50 + 128
+    embedded = embedders["tokens"]["embedding_dim"] + cnn["num_filters"]
     settings["model"] = {
         "type": "crf_tagger",
         "label_encoding": "BIOUL",
@@ -101,38 +115,43 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("data", type=Path)
     parser.add_argument("--seeds", type=int, nargs="+", default=[13, 14, 15])
-    parser.add_argument("--epochs", type=int, default=25)
+    parser.add_argument("--epochs", type=int, default=15)
+    parser.add_argument("--rounds", type=int, default=6, help="short runs for the time of an epoch")
     parser.add_argument("--columns", nargs="+", default=["word", "pos", "chunk", "tag"])
     parser.add_argument("--config", default="ner", help="of ours: ner or ner_elmo")
     parser.add_argument("--ours-only", action="store_true")
     arguments = parser.parse_args()
 
+    def systems(epochs: int, seed: int) -> dict[str, dict[str, Any]]:
+        both = {"elmo_ner": ours(arguments.config, arguments.data, arguments.columns, epochs, seed)}
+        if not arguments.ours_only:
+            both["crf_tagger"] = peer(arguments.data, epochs, seed)
+        return both
+
     print(
         f"{platform.processor() or platform.machine()}, {torch.get_num_threads()} threads, Python "
         f"{platform.python_version()}, torch {torch.__version__}, allennlp {allennlp.__version__}"
     )
-    results: dict[str, list[tuple[float, float]]] = {"elmo_ner": [], "crf_tagger": []}
+    scores: dict[str, list[float]] = {}
     for seed in arguments.seeds:
-        systems = {
-            "elmo_ner": ours(arguments.config, arguments.data, arguments.columns, arguments.epochs, seed)
-        }
-        if not arguments.ours_only:
-            systems["crf_tagger"] = peer(arguments.data, arguments.epochs, seed)
-        for name, settings in systems.items():
-            results[name].append(run(settings))
-            print(f"seed {seed}  {name:<11} dev F1 %5.2f  %5.2f s an epoch" % results[name][-1])
-    for name, runs in results.items():
-        if runs:
-            scores, seconds = zip(*runs, strict=True)
-            spread = statistics.stdev(scores) if len(scores) > 1 else 0.0
-            print(
-                f"{name:<11} dev F1 {statistics.mean(scores):.2f} (standard deviation "
-                f"{spread:.2f}), {statistics.median(seconds):.2f} s an epoch"
-            )
-    if results["crf_tagger"]:
-        pairs = zip(results["elmo_ner"], results["crf_tagger"], strict=True)
-        ratio = statistics.median(ours_run[1] / peer_run[1] for ours_run, peer_run in pairs)
-        print(f"time of an epoch, ours / crf_tagger: {ratio:.2f}")
+        for name, settings in systems(arguments.epochs, seed).items():
+            score, seconds = run(settings)
+            scores.setdefault(name, []).append(score)
+            print(f"seed {seed}  {name:<11} dev F1 {score:5.2f}  {seconds:5.2f} s an epoch")
+    for name, values in scores.items():
+        spread = statistics.stdev(values) if len(values) > 1 else 0.0
+        print(f"{name:<11} dev F1 {statistics.mean(values):.2f} (standard deviation {spread:.2f})")
+    if not arguments.ours_only:
+        # The speed of a shared machine drifts: short runs in turn, compared pair by pair.
+        ratios = []
+        for seed in range(arguments.rounds):
+            seconds_of = {name: run(settings)[1] for name, settings in systems(4, seed).items()}
+            ratios.append(seconds_of["elmo_ner"] / seconds_of["crf_tagger"])
+            print("round {}  {elmo_ner:.2f} s / {crf_tagger:.2f} s an epoch".format(seed, **seconds_of))
+        print(
+            f"time of an epoch, ours / crf_tagger: median {statistics.median(ratios):.2f} "
+            f"({min(ratios):.2f} to {max(ratios):.2f})"
+        )
 
 
 if __name__ == "__main__":

@@ -15,7 +15,9 @@ training.seeds(13) + {
   },
   train_data_path: fixture('ner/train.conll'),
   validation_data_path: fixture('ner/dev.conll'),
+  // Words of the training data that occur twice; the others train the vector of unknown words.
   datasets_for_vocab_creation: ['train'],
+  vocabulary: { min_count: { tokens: 2 } },
   model: {
     type: 'elmo_ner',
     text_field_embedder: {

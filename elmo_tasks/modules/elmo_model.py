@@ -11,7 +11,7 @@ from allennlp.data import TextFieldTensors, Vocabulary
 from allennlp.models import Model
 from allennlp.models.model import _DEFAULT_WEIGHTS
 from allennlp.modules import TextFieldEmbedder
-from allennlp.nn import RegularizerApplicator, util
+from allennlp.nn import RegularizerApplicator
 
 from elmo_tasks.elmo import Elmo, ElmoRepresentations
 from elmo_tasks.strict_params import StrictParams
@@ -94,7 +94,8 @@ class ElmoModel(StrictParams, Model):
         weights_file = weights_file or Path(serialization_dir) / _DEFAULT_WEIGHTS
         block = config["model"].get("elmo")
         if block is not None:
-            state = util.read_state_dict(weights_file, cuda_device=-1)
+            # Mapped, not read: only the options are wanted here.
+            state = torch.load(weights_file, map_location="cpu", mmap=True)
             for key, value in Elmo.block_for_archive(state, "elmo.").items():
                 block[key] = value
         return super()._load(config, serialization_dir, weights_file, cuda_device)

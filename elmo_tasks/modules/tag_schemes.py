@@ -155,9 +155,9 @@ def to_spans(tags: Sequence[str], scheme: Scheme) -> list[Span]:
     `TagError`: a tag that the scheme does not know, or not in this place.
     """
     spans: list[Span] = []
-    previous = _OUTSIDE
+    prefixes, previous = scheme.prefixes, _OUTSIDE
     for position, text in enumerate(tags):
-        tag = _parse_tag(text, scheme.prefixes, position)
+        tag = _parse_tag(text, prefixes, position)
         if not _may_follow(previous, tag, scheme):
             raise TagError(position, _after(tag, previous, position), _expected(previous, tag, scheme))
         if tag.label and (tag.prefix in _OPENING or tag.label != previous.label):
