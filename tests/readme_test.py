@@ -1,6 +1,7 @@
 """The README's commands work as they stand, in their order, from the project's folder."""
 
 import gzip
+import inspect
 import json
 import re
 import shlex
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 from allennlp.commands import main as allennlp_main
 
+from elmo_tasks.elmo import Elmo
 from elmo_tasks.paths import bundled
 from tests.conftest import environment
 
@@ -96,16 +98,10 @@ def test_make_targets_exist():
 
 def test_block_is_documented_with_its_defaults():
     """The table of the `elmo` block is that of the code."""
-    import inspect
-
-    from elmo_tasks.elmo import Elmo
-
     rows = re.findall(r"(?m)^\| (`[\w`, ]+`) \| (\S.*?) \|", README.split("keys of the `elmo` block")[1])
     documented = {key: default for keys, default in rows for key in re.findall(r"\w+", keys)}
     for name, parameter in inspect.signature(Elmo).parameters.items():
         default = documented.pop(name).strip("`")
         if name not in ("options_file", "weight_file"):
-            shown = {True: "true", False: "false", None: "null", 0.0: "0"}
-            expected = parameter.default
-            assert default == (expected if isinstance(expected, str) else shown[expected]), name
+            assert default == json.dumps(parameter.default).strip('"'), name
     assert not set(documented) & {"layer", "norm"}

@@ -38,7 +38,6 @@ class BiLstm(nn.Module):
         *Shape:* `(batch, tokens, input_dim)`, `(batch, tokens)` to `(batch, tokens, output_dim)`, zero where
         the mask is.
         """
-        # (tokens, batch), where each step of the reversed sequences comes from
         reverse = _reversed_steps(mask)
         outputs = inputs
         for onward, back in zip(self.onward, self.back, strict=True):
@@ -51,12 +50,17 @@ class BiLstm(nn.Module):
 
 
 def _reversed_steps(mask: torch.Tensor) -> torch.Tensor:
-    """`(batch, tokens)` to `(tokens, batch)`: real steps in reverse, padding where it was."""
+    """
+    `(batch, tokens)` to `(tokens * batch,)`: for each row of flattened `(tokens, batch)` where it comes from
+    when real steps are reversed and padding stays.
+    """
+    batch, tokens = mask.shape
     lengths = mask.sum(dim=1)
-    steps = torch.arange(mask.size(1), device=mask.device).unsqueeze(1)
-    return torch.where(steps < lengths, lengths - 1 - steps, steps)
+    steps = torch.arange(tokens, device=mask.device).unsqueeze(1)
+    sources = torch.where(steps < lengths, lengths - 1 - steps, steps)
+    return (sources * batch + torch.arange(batch, device=mask.device)).flatten()
 
 
-def _take(steps: torch.Tensor, order: torch.Tensor) -> torch.Tensor:
-    """*Shape:* `(tokens, batch, dim)`, `(tokens, batch)` to `(tokens, batch, dim)`."""
-    return steps[order, torch.arange(steps.size(1), device=steps.device)]
+def _take(steps: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+    """*Shape:* `(tokens, batch, dim)`, `(tokens * batch,)` to `(tokens, batch, dim)`."""
+    return steps.flatten(0, 1).index_select(0, rows).view_as(steps)

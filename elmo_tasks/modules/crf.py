@@ -1,8 +1,10 @@
 """
 A linear-chain CRF (Lafferty et al. 2001) whose impossible transitions take no part in training or decoding.
 
-pytorch-crf computes the likelihood. Decoding is done here for all sentences of a batch at once, and so
-are the marginals that pytorch-crf does not have.
+pytorch-crf holds the parameters and gives the likelihood. All that walks through a sentence is done here for
+all sentences of a batch at once, from one tensor of step scores, in which a step behind the end of a
+sentence is the identity: pytorch-crf's numbers in fewer kernels, its decoding without a loop over sentences,
+and the marginals that it does not have.
 """
 
 import math
@@ -62,40 +64,38 @@ class ConstrainedCrf(nn.Module):
 
         *Shape:* `(batch, tokens, tags)`, `(batch, tokens)` to `(batch, tokens)`, 0 where the mask is.
         """
-        transitions = self.crf.transitions
         # (batch, tags)
         scores = self.crf.start_transitions + emissions[:, 0]
         origins = []
-        for step in range(1, emissions.size(1)):
+        for step in self._steps(emissions, mask):
             # (batch, from, to) to (batch, to)
-            best, origin = (scores.unsqueeze(2) + transitions).max(dim=1)
+            scores, origin = (scores.unsqueeze(2) + step).max(dim=1)
             origins.append(origin)
-            scores = torch.where(mask[:, step, None], best + emissions[:, step], scores)
         # (batch, 1)
-        tag = (scores + self.crf.end_transitions).argmax(dim=1, keepdim=True)
-        tags = [tag]
-        for step, origin in zip(range(emissions.size(1) - 1, 0, -1), origins[::-1], strict=True):
-            tag = torch.where(mask[:, step, None], origin.gather(1, tag), tag)
-            tags.append(tag)
+        tags = [(scores + self.crf.end_transitions).argmax(dim=1, keepdim=True)]
+        for origin in reversed(origins):
+            tags.append(origin.gather(1, tags[-1]))
         return torch.cat(tags[::-1], dim=1) * mask
 
     @torch.no_grad()
     def marginals(self, emissions: torch.Tensor, mask: torch.Tensor) -> Marginals:
         """*Shape:* `(batch, tokens, tags)`, `(batch, tokens)`; in double precision."""
-        emissions, mask = emissions.double(), _with_first(mask)
-        transitions = self.crf.transitions.double()
+        emissions = emissions.double()
+        steps = self._steps(emissions, mask)
         alpha = [self.crf.start_transitions + emissions[:, 0]]
-        for step in range(1, emissions.size(1)):
+        for step in steps:
             # (batch, from, to) to (batch, to)
-            onward = (alpha[-1].unsqueeze(2) + transitions).logsumexp(dim=1) + emissions[:, step]
-            alpha.append(torch.where(mask[:, step, None], onward, alpha[-1]))
+            alpha.append((alpha[-1].unsqueeze(2) + step).logsumexp(dim=1))
         beta = [self.crf.end_transitions.double().expand_as(alpha[0])]
-        for step in range(emissions.size(1) - 1, 0, -1):
+        for step in reversed(steps):
             # (batch, from, to) to (batch, from)
-            after = (emissions[:, step] + beta[-1]).unsqueeze(1)
-            beta.append(torch.where(mask[:, step, None], (transitions + after).logsumexp(dim=2), beta[-1]))
+            beta.append((step + beta[-1].unsqueeze(1)).logsumexp(dim=2))
         log_z = (alpha[-1] + self.crf.end_transitions).logsumexp(dim=1)
         return Marginals(torch.stack(alpha, dim=1), torch.stack(beta[::-1], dim=1), log_z)
+
+    def _steps(self, emissions: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """Of `(batch, tokens, tags)`, `(batch, tokens)`: see `_Crf.steps`."""
+        return self.crf.steps(emissions.transpose(0, 1), mask.t())
 
     @torch.no_grad()
     def span_probabilities(
@@ -127,7 +127,25 @@ class ConstrainedCrf(nn.Module):
 
 
 class _Crf(CRF):
-    """pytorch-crf, with the score of the gold tags computed for all steps at once: the same numbers."""
+    """pytorch-crf, whose two sums are computed from step scores: the same numbers."""
+
+    def steps(self, emissions: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """
+        What each step from the second token on adds to the score, from one tag (row) to the next (column).
+
+        *Shape:* `(tokens, batch, tags)`, `(tokens, batch)` to `tokens - 1` times `(batch, tags, tags)`.
+        """
+        stay = torch.full_like(self.transitions, IMPOSSIBLE).fill_diagonal_(0.0)
+        scores = self.transitions + emissions[1:].unsqueeze(2)
+        return torch.where(mask[1:, :, None, None], scores, stay.to(scores.dtype)).unbind()
+
+    def _compute_normalizer(self, emissions: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        """*Shape:* `(tokens, batch, tags)`, `(tokens, batch)` to `(batch,)`."""
+        scores = self.start_transitions + emissions[0]
+        for step in self.steps(emissions, mask):
+            # (batch, from, to) to (batch, to)
+            scores = (scores.unsqueeze(2) + step).logsumexp(dim=1)
+        return (scores + self.end_transitions).logsumexp(dim=1)
 
     def _compute_score(self, emissions: torch.Tensor, tags: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         """*Shape:* `(tokens, batch, tags)`, `(tokens, batch)` twice, to `(batch,)`."""

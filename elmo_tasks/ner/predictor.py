@@ -18,8 +18,8 @@ _EXPECTED = '"sentence": a string, or "tokens": a list of strings'
 class NerPredictor(JsonLinesPredictor):
     """
     In: `{"sentence": "..."}` or `{"tokens": [...]}`. Out: `tokens`, `tags` (IOB2) and `entities`: `text`,
-    `type`, `token_start`, `token_end`, `char_start`, `char_end` (half-open; characters of the sentence, or of the
-    tokens joined by blanks) and `probability`: of just this entity, under the CRF.
+    `type`, `token_start`, `token_end`, `char_start`, `char_end` (half-open; characters of the sentence, or
+    of the tokens joined by blanks) and `probability`: of just this entity, under the CRF.
 
     # Parameters
 

@@ -6,7 +6,7 @@ from allennlp.data import Vocabulary
 from allennlp.modules import TokenEmbedder
 from torch.nn import functional as F
 
-VOCAB = Vocabulary(counter={"token_characters": {letter: 1 for letter in "abcdefg"}})
+VOCAB = Vocabulary(counter={"token_characters": dict.fromkeys("abcdefg", 1)})
 
 
 def build(**options):

@@ -4,6 +4,7 @@ import math
 import pytest
 import torch
 from allennlp.modules import ConditionalRandomField
+from torchcrf import CRF
 
 from elmo_tasks.modules.crf import ConstrainedCrf
 from elmo_tasks.modules.tag_schemes import Scheme, allowed_transitions
@@ -145,3 +146,23 @@ def test_likelihood_equals_allennlp_with_constraints(crf, emissions):
     expected = theirs(emissions[rows], tags[rows], MASK[rows])
     found = ours.log_likelihood(emissions[rows], tags[rows], MASK[rows]).sum()
     torch.testing.assert_close(found, expected, atol=1e-4, rtol=1e-5)
+
+
+def test_equals_pytorch_crf_in_value_and_gradient(crf, emissions):
+    """Whose sums are computed token by token, and sentence by sentence."""
+    stock = CRF(len(TAGS), batch_first=True)
+    with torch.no_grad():
+        for name in ("start_transitions", "end_transitions", "transitions"):
+            getattr(stock, name).copy_(getattr(crf.crf, name))
+    rows = [0, 1, 3]
+    tags = torch.tensor([[1, 2, 3, 0], [4, 0, 0, 0], [0, 1, 3, 0]])
+    inputs = emissions[rows].requires_grad_()
+    found = crf.log_likelihood(inputs, tags, MASK[rows]).sum()
+    expected = stock(inputs, tags, MASK[rows])
+    torch.testing.assert_close(found, expected)
+    (found_gradient,) = torch.autograd.grad(found, inputs)
+    (expected_gradient,) = torch.autograd.grad(expected, inputs)
+    torch.testing.assert_close(found_gradient, expected_gradient)
+    decoded = crf.decode(inputs, MASK[rows])
+    for row, best in enumerate(stock.decode(inputs, MASK[rows])):
+        assert decoded[row, : len(best)].tolist() == best
