@@ -141,7 +141,7 @@ def main() -> None:
     for name, values in scores.items():
         spread = statistics.stdev(values) if len(values) > 1 else 0.0
         print(f"{name:<11} dev F1 {statistics.mean(values):.2f} (standard deviation {spread:.2f})")
-    if not arguments.ours_only:
+    if arguments.rounds and not arguments.ours_only:
         # The speed of a shared machine drifts: short runs in turn, compared pair by pair.
         ratios = []
         for seed in range(arguments.rounds):

@@ -52,6 +52,15 @@ def in_one_epoch(words: list[str]) -> list[str]:
     return words
 
 
+def exit_code() -> int:
+    """Of the command in `sys.argv`, run in this process, which has all of AllenNLP in memory."""
+    try:
+        allennlp_main(prog="allennlp")
+    except SystemExit as end:
+        return int(end.code or 0)
+    return 0
+
+
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """A copy of what a checkout holds, and the user's files that the README speaks of."""
@@ -78,12 +87,8 @@ def test_allennlp_commands_and_the_python_example(folder, monkeypatch, capsys):
         if words[0] == "make":
             continue
         if words[0] == "allennlp" and "distributed" not in "".join(words):
-            # In this process, which has all of AllenNLP in memory
             monkeypatch.setattr(sys, "argv", words)
-            try:
-                allennlp_main(prog="allennlp")
-            except SystemExit as end:
-                assert end.code in (None, 0), words
+            assert exit_code() == 0, words
         else:
             module = ["-m", "allennlp"] if words[0] == "allennlp" else []
             subprocess.run([sys.executable, *module, *words[1:]], env=environment(), check=True)
