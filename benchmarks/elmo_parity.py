@@ -5,7 +5,7 @@ class, and itself in other batches.
     python benchmarks/elmo_parity.py REFERENCE_FOLDER
 
 The folder is laid out as AllenNLP's ELMo test fixture: `options.json`, `lm_weights.hdf5`, `sentences.json`
-(three lanes of sentences, read in parallel with carried state), `lm_embeddings_{0,1,2}.hdf5` (the top layer of
+(three lanes, read side by side with carried state), `lm_embeddings_{0,1,2}.hdf5` (the top of
 each lane), `vocab_test.txt` and `elmo_token_embeddings.hdf5` (the token layer of its words).
 """
 
@@ -51,24 +51,24 @@ def main(folder: Path) -> None:
         for layer, activation in zip(layers, outputs["activations"], strict=True):
             stock, _ = remove_sentence_boundaries(activation, outputs["mask"])
             allennlp = max(allennlp, (layer - stock).abs().max().item())
-        for row, (words, file) in enumerate(zip(sentences, tops, strict=True)):
+        for row, (sentence, file) in enumerate(zip(sentences, tops, strict=True)):
             expected = np.concatenate(file[str(step)][...], axis=1)
-            difference = np.abs(layers[-1, row, : len(words)].numpy() - expected).max()
+            difference = np.abs(layers[-1, row, : len(sentence)].numpy() - expected).max()
             original, largest = max(original, difference), max(largest, np.abs(expected).max())
     print(f"top layer, stateful, original:    {original:.2e} (values up to {largest:.2f})")
     print(f"all layers, stateful, AllenNLP:   {allennlp:.2e}")
 
-    sentences = [words for lane in lanes for words in lane]
-    alone = [ours(batch([words]))[0][:, 0] for words in sentences]
+    texts = [words for lane in lanes for words in lane]
+    alone = [ours(batch([words]))[0][:, 0] for words in texts]
     stateless = 0.0
     for seed in range(20):
-        order = random.Random(seed).sample(range(len(sentences)), len(sentences))
+        order = random.Random(seed).sample(range(len(texts)), len(texts))
         for size in (2, 7, 30):
             for start in range(0, len(order), size):
                 chosen = order[start : start + size]
-                layers, _ = ours(batch([sentences[i] for i in chosen]))
+                layers, _ = ours(batch([texts[i] for i in chosen]))
                 for row, i in enumerate(chosen):
-                    difference = (layers[:, row, : len(sentences[i])] - alone[i]).abs().max().item()
+                    difference = (layers[:, row, : len(texts[i])] - alone[i]).abs().max().item()
                     stateless = max(stateless, difference)
     print(f"all layers, alone or in a batch:  {stateless:.2e}")
 
