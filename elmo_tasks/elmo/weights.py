@@ -174,8 +174,7 @@ def read_weights(source: Source, options: BiLmOptions) -> dict[str, torch.Tensor
     tensors = {}
     try:
         with h5py.File(path, "r") as file:
-            expected = {dataset: name for name, dataset, _ in _layout(options)}
-            _refuse_surplus(file, set(expected), source)
+            _refuse_surplus(file, {dataset for _, dataset, _ in _layout(options)}, source)
             for name, dataset, shape in _layout(options):
                 tensors[name] = _to_torch(name, _read_dataset(file, dataset, shape, source))
     except (OSError, RuntimeError) as error:

@@ -78,8 +78,7 @@ class NerModel(ElmoModel):
         # (batch, tokens, tags)
         emissions = self.tag_projection(self.at_output(encoded, elmo))
         best = self.crf.decode(emissions, mask)
-        outputs = {"emissions": emissions, "mask": mask, "tags": best}
-        outputs["metadata"] = metadata
+        outputs = {"emissions": emissions, "mask": mask, "tags": best, "metadata": metadata}
         if tags is not None:
             outputs["loss"] = -self.crf.log_likelihood(emissions, tags, mask).mean()
             predicted = [

@@ -18,12 +18,13 @@ from elmo_tasks.modules.tag_field import TagField
 from elmo_tasks.modules.tag_schemes import (
     MixedSchemeError,
     Scheme,
+    Span,
     TagError,
     detect_scheme,
     from_spans,
     to_spans,
 )
-from elmo_tasks.modules.tokenization import joined
+from elmo_tasks.modules.tokenization import Words, joined
 from elmo_tasks.strict_params import StrictParams
 
 logger = logging.getLogger(__name__)
@@ -99,8 +100,8 @@ class NerReader(StrictParams, DatasetReader):
         self.scheme = _scheme(tag_scheme)
 
     def _read(self, file_path: str) -> Iterator[Instance]:
-        for sentence in self.shard_iterable(self._sentences(file_path)):
-            yield self.text_to_instance(sentence.words, sentence.tags)
+        for words, spans in self.shard_iterable(self._sentences(file_path)):
+            yield _instance(joined(words), spans)
 
     def text_to_instance(
         self,
@@ -122,25 +123,16 @@ class NerReader(StrictParams, DatasetReader):
         """
         if (text is None) != (offsets is None):
             raise ConfigurationError("found only one of text and offsets, expected both or neither")
-        if text is None or offsets is None:
-            text, _, offsets = joined(words)
-        _check_lengths(words, tags, offsets)
-        tokens = TextField(
-            [Token(word, idx=start, idx_end=end) for word, (start, end) in zip(words, offsets, strict=True)]
-        )
-        sentence = NerSentence(words, text, offsets)
-        fields: dict[str, Field] = {"tokens": tokens, "metadata": MetadataField(sentence)}
-        if tags is not None:
-            spans = to_spans(tags, self.scheme or detect_scheme([tags]))
-            fields["tags"] = TagField(from_spans(spans, len(words), Scheme.BIOUL), tokens)
-            sentence.gold_tags = from_spans(spans, len(words), Scheme.IOB2)
-        return Instance(fields)
+        placed = joined(words) if text is None or offsets is None else Words(text, words, offsets)
+        _check_lengths(words, tags, placed.offsets)
+        spans = None if tags is None else to_spans(tags, self.scheme or detect_scheme([tags]))
+        return _instance(placed, spans)
 
     def apply_token_indexers(self, instance: Instance) -> None:
         instance["tokens"].token_indexers = self.token_indexers
 
-    def _sentences(self, file_path: str) -> Iterator[_FileSentence]:
-        """All sentences of all files, checked; a file is read as a whole, to find its scheme."""
+    def _sentences(self, file_path: str) -> Iterator[tuple[list[str], list[Span]]]:
+        """Words and entities of all files, checked; a file is read as a whole, to find its scheme."""
         total = _Summary()
         paths = input_files(file_path)
         for path in paths:
@@ -148,10 +140,11 @@ class NerReader(StrictParams, DatasetReader):
             if not sentences:
                 raise InputError.at(path, found="no sentence", expected="at least one")
             scheme = self.scheme or _detect_scheme(path, sentences)
-            summary = _check(path, sentences, scheme)
+            spans = [_spans(path, sentence, scheme) for sentence in sentences]
+            summary = _Summary.of(sentences, spans)
             logger.info("%s: %s, %s", path, scheme.value, summary)
             total.add(summary)
-            yield from sentences
+            yield from zip((sentence.words for sentence in sentences), spans, strict=True)
         if len(paths) > 1:
             logger.info("%s: %d files, %s", file_path, len(paths), total)
 
@@ -193,6 +186,11 @@ class _Summary:
     tokens: int = 0
     entities: Counter[str] = field(default_factory=Counter)
 
+    @classmethod
+    def of(cls, sentences: list[_FileSentence], spans: list[list[Span]]) -> "_Summary":
+        tokens = sum(len(sentence.words) for sentence in sentences)
+        return cls(len(sentences), tokens, Counter(span.label for row in spans for span in row))
+
     def add(self, other: "_Summary") -> None:
         self.sentences += other.sentences
         self.tokens += other.tokens
@@ -205,18 +203,29 @@ class _Summary:
         )
 
 
-def _check(path: Path, sentences: list[_FileSentence], scheme: Scheme) -> _Summary:
-    """Every tag must have its place in the scheme."""
-    summary = _Summary()
-    for sentence in sentences:
-        try:
-            spans = to_spans(sentence.tags, scheme)
-        except TagError as error:
-            line = sentence.lines[error.position]
-            raise InputError.at(path, line, found=error.found, expected=error.expected) from error
-        entities = Counter(span.label for span in spans)
-        summary.add(_Summary(1, len(sentence.words), entities))
-    return summary
+def _instance(words: Words, spans: list[Span] | None) -> Instance:
+    """Of words and, for training and evaluation, their entities."""
+    tokens = TextField(
+        [
+            Token(word, idx=start, idx_end=end)
+            for word, (start, end) in zip(words.words, words.offsets, strict=True)
+        ]
+    )
+    sentence = NerSentence(words.words, words.text, words.offsets)
+    fields: dict[str, Field] = {"tokens": tokens, "metadata": MetadataField(sentence)}
+    if spans is not None:
+        fields["tags"] = TagField(from_spans(spans, len(sentence), Scheme.BIOUL), tokens)
+        sentence.gold_tags = from_spans(spans, len(sentence), Scheme.IOB2)
+    return Instance(fields)
+
+
+def _spans(path: Path, sentence: _FileSentence, scheme: Scheme) -> list[Span]:
+    """The entities; every tag must have its place in the scheme."""
+    try:
+        return to_spans(sentence.tags, scheme)
+    except TagError as error:
+        line = sentence.lines[error.position]
+        raise InputError.at(path, line, found=error.found, expected=error.expected) from error
 
 
 def _detect_scheme(path: Path, sentences: list[_FileSentence]) -> Scheme:
