@@ -31,6 +31,8 @@ class RepeatableCallback(TrainerCallback):
     def on_start(self, trainer: GradientDescentTrainer, is_primary: bool = True, **kwargs: Any) -> None:
         super().on_start(trainer, is_primary, **kwargs)
         self._seed = torch.initial_seed()
+        # Else kernels add up in another order from run to run, with more than one thread.
+        torch.use_deterministic_algorithms(True, warn_only=True)
         self._hook = trainer.model.register_forward_pre_hook(self._seed_batch)
 
     def on_batch(
@@ -52,6 +54,7 @@ class RepeatableCallback(TrainerCallback):
 
     def on_end(self, trainer: GradientDescentTrainer, *args: Any, **kwargs: Any) -> None:
         self._hook.remove()
+        torch.use_deterministic_algorithms(False)
 
     def state_dict(self) -> dict[str, Any]:
         return {"epoch": self._epoch, "batches": self._batches}
