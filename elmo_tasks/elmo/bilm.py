@@ -1,6 +1,10 @@
 """The bidirectional language model of Peters et al. 2018, section 3: character ids to all layers."""
 
+import hashlib
+import json
+
 import torch
+from allennlp.common.checks import ConfigurationError
 from torch import nn
 
 from elmo_tasks.elmo.char_encoder import CharacterEncoder
@@ -13,19 +17,30 @@ from elmo_tasks.elmo.characters import (
 from elmo_tasks.elmo.lstm import LstmState, StackedBiLstm
 from elmo_tasks.elmo.weights import BiLmOptions, Source, read_weights
 
+PRECISIONS = ("float32", "bfloat16", "int8")
+
 
 class BiLm(nn.Module):
     """
     The biLM without its softmax: the encoder that ELMo mixes.
 
     `BiLm(options=...)` has random weights; `BiLm.read(...)` reads the official layout.
+
+    # Parameters
+
+    options : its sizes.
+    precision : of the weights in the products of a frozen biLM; `float32` is exact, `bfloat16` and `int8`
+        are faster and are not.
     """
 
     borders: torch.Tensor
 
-    def __init__(self, *, options: BiLmOptions) -> None:
+    def __init__(self, *, options: BiLmOptions, precision: str = "float32") -> None:
         super().__init__()
+        if precision not in PRECISIONS:
+            raise ConfigurationError(f"precision is {precision!r}, expected one of {', '.join(PRECISIONS)}")
         self.options = options
+        self.precision = precision
         self.character_encoder = CharacterEncoder(options=options)
         self.lstm = StackedBiLstm(options=options)
         # In 64 bits: distributed training broadcasts buffers, and gloo knows no 16.
@@ -33,9 +48,9 @@ class BiLm(nn.Module):
         self.register_buffer("borders", borders, persistent=False)
 
     @classmethod
-    def read(cls, options_file: Source, weight_file: Source) -> "BiLm":
+    def read(cls, options_file: Source, weight_file: Source, *, precision: str = "float32") -> "BiLm":
         """From paths, URLs or `hf://` names of the official `options.json` and HDF5 weights."""
-        bilm = cls(options=BiLmOptions.read(options_file))
+        bilm = cls(options=BiLmOptions.read(options_file), precision=precision)
         bilm.load_state_dict(read_weights(weight_file, bilm.options))
         return bilm
 
@@ -49,6 +64,18 @@ class BiLm(nn.Module):
         options, like = self.options, self.character_encoder.embedding
         shape = (options.n_layers, 2, batch)
         return LstmState(like.new_zeros(*shape, options.projection_dim), like.new_zeros(*shape, options.dim))
+
+    def digest(self) -> str:
+        """Tells biLMs apart whose vectors may differ: a hash of options, precision and weights."""
+        hashed = hashlib.blake2b(digest_size=16)
+        hashed.update(json.dumps([self.options.to_json(), self.precision]).encode())
+        for name, weight in sorted(self.state_dict().items()):
+            hashed.update(name.encode())
+            hashed.update(weight.detach().cpu().contiguous().numpy())
+        return hashed.hexdigest()
+
+    def forget_words(self) -> None:
+        """Empties the cache of words."""
 
     def forward(self, ids: torch.Tensor, state: LstmState | None = None) -> tuple[torch.Tensor, LstmState]:
         """
