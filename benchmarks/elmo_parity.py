@@ -22,6 +22,7 @@ from allennlp.nn.util import remove_sentence_boundaries
 
 from elmo_tasks.elmo import BiLm
 from elmo_tasks.elmo.characters import character_ids
+from elmo_tasks.elmo.linear import Linear
 
 
 def batch(sentences: list[list[str]]) -> torch.Tensor:
@@ -34,12 +35,13 @@ def batch(sentences: list[list[str]]) -> torch.Tensor:
 @torch.no_grad()
 def main(folder: Path) -> None:
     files = folder / "options.json", folder / "lm_weights.hdf5"
-    ours, theirs = BiLm.read(*files), _ElmoBiLm(*map(str, files))
+    ours, theirs = BiLm.read(*files).requires_grad_(False), _ElmoBiLm(*map(str, files))
 
     words = (folder / "vocab_test.txt").read_text(encoding="utf-8").split()
     with h5py.File(folder / "elmo_token_embeddings.hdf5") as file:
         expected = file["embedding"][...]
-    found = ours.character_encoder(torch.tensor(character_ids(words))).numpy()
+    vectors, index = ours.character_encoder(torch.tensor(character_ids(words)), Linear())
+    found = vectors[index].numpy()
     print(f"token layer, original:            {np.abs(found - expected).max():.2e}")
 
     lanes = [[text.split() for text in lane] for lane in json.loads((folder / "sentences.json").read_text())]
@@ -59,14 +61,14 @@ def main(folder: Path) -> None:
     print(f"all layers, stateful, AllenNLP:   {allennlp:.2e}")
 
     texts = [words for lane in lanes for words in lane]
-    alone = [ours(batch([words]))[0][:, 0] for words in texts]
+    alone = [ours.encode(batch([words]))[:, 0] for words in texts]
     stateless = 0.0
     for seed in range(20):
         order = random.Random(seed).sample(range(len(texts)), len(texts))
         for size in (2, 7, 30):
             for start in range(0, len(order), size):
                 chosen = order[start : start + size]
-                layers, _ = ours(batch([texts[i] for i in chosen]))
+                layers = ours.encode(batch([texts[i] for i in chosen]))
                 for row, i in enumerate(chosen):
                     difference = (layers[:, row, : len(texts[i])] - alone[i]).abs().max().item()
                     stateless = max(stateless, difference)

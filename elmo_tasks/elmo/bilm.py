@@ -2,22 +2,23 @@
 
 import hashlib
 import json
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, NamedTuple
 
 import torch
 from allennlp.common.checks import ConfigurationError
 from torch import nn
 
-from elmo_tasks.elmo.char_encoder import CharacterEncoder
-from elmo_tasks.elmo.characters import (
-    BEGIN_SENTENCE,
-    CHARACTERS_PER_WORD,
-    END_SENTENCE,
-    character_ids,
-)
+from elmo_tasks.elmo.char_encoder import WORDS, CharacterEncoder
+from elmo_tasks.elmo.characters import BEGIN_SENTENCE, END_SENTENCE, character_ids
+from elmo_tasks.elmo.linear import FrozenLinear, Linear
 from elmo_tasks.elmo.lstm import LstmState, StackedBiLstm
 from elmo_tasks.elmo.weights import BiLmOptions, Source, read_weights
 
 PRECISIONS = ("float32", "bfloat16", "int8")
+TOKENS_AT_ONCE = 2048
+"""Tokens of a batch that are encoded together; of a sentence with more, all."""
 
 
 class BiLm(nn.Module):
@@ -41,6 +42,7 @@ class BiLm(nn.Module):
             raise ConfigurationError(f"precision is {precision!r}, expected one of {', '.join(PRECISIONS)}")
         self.options = options
         self.precision = precision
+        self._trained, self._frozen = Linear(), FrozenLinear(precision=precision)
         self.character_encoder = CharacterEncoder(options=options)
         self.lstm = StackedBiLstm(options=options)
         # In 64 bits: distributed training broadcasts buffers, and gloo knows no 16.
@@ -76,9 +78,17 @@ class BiLm(nn.Module):
 
     def forget_words(self) -> None:
         """Empties the cache of words."""
+        self._frozen.forget(WORDS)
+
+    @property
+    def frozen(self) -> bool:
+        """Whether no weight is trained: then no graph is built, and words are remembered."""
+        return not any(parameter.requires_grad for parameter in self.parameters())
 
     def forward(self, ids: torch.Tensor, state: LstmState | None = None) -> tuple[torch.Tensor, LstmState]:
         """
+        Each row of a batch goes on where the same row of the batch before ended, as in the original.
+
         *Shape:* `ids` `(batch, tokens, 50)`, all 0 behind the end of a sentence. Returns the layers
         `(layers, batch, tokens, 2 projection_dim)`, the token layer first, once for each direction, zero
         behind the end of a sentence; and the state to go on from in a following batch.
@@ -86,32 +96,116 @@ class BiLm(nn.Module):
         The biLM reads `<S> sentence </S>`; the vectors of the two borders are not returned. A row without
         tokens is left out, and its state stays.
         """
-        batch, tokens, _ = ids.shape
-        lengths = (ids != 0).any(dim=2).sum(dim=1)
-        state = state or self.initial_state(batch)
-        if not lengths.any():
-            shape = (self.num_layers, batch, tokens, self.options.output_dim)
-            return state.hidden.new_zeros(shape), state
-        bordered, real = self._with_borders(ids, lengths)
-        # (batch, tokens + 2, projection_dim)
-        words = self.character_encoder.embedding.new_zeros(
-            *real.shape, self.options.projection_dim
-        ).masked_scatter(real.unsqueeze(2), self.character_encoder(bordered[real]))
-        outputs, state = self.lstm(words, real.sum(dim=1), state)
-        # (layers, batch, tokens, 2 projection_dim)
-        layers = torch.stack([torch.cat([words, words], dim=2), *outputs])[:, :, 1 : tokens + 1]
-        inside = torch.arange(tokens, device=ids.device) < lengths.unsqueeze(1)
-        return layers * inside.unsqueeze(2), state
+        state = state or self.initial_state(len(ids))
+        state = LstmState(*(part.detach().clone() for part in state))
 
-    def _with_borders(self, ids: torch.Tensor, lengths: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """The ids with `<S>` and `</S>`, `(batch, tokens + 2, 50)`, and which positions are real."""
+        def run(part: _Part, linear: Linear) -> list[torch.Tensor]:
+            positions = torch.arange(part.ids.size(1) + 2, device=ids.device)
+            ends = part.lengths.unsqueeze(1) + 1
+            words = self._with_borders(part)[positions <= ends]
+            taken = ((positions > 0) & (positions < ends))[positions <= ends]
+            vectors, index = self.character_encoder(words, linear)
+            start = LstmState(state.hidden[:, :, part.rows], state.memory[:, :, part.rows])
+            outputs, ended = self.lstm(vectors, index, part.lengths + 2, start, linear)
+            state.hidden[:, :, part.rows] = ended.hidden.detach()
+            state.memory[:, :, part.rows] = ended.memory.detach()
+            return [vectors[index[taken]].repeat(1, 2), *(output[taken] for output in outputs)]
+
+        return self._in_parts(ids, run), state
+
+    def encode(self, ids: torch.Tensor, start: LstmState | None = None) -> torch.Tensor:
+        """
+        Each sentence on its own, so that its vectors are the same in any batch.
+
+        *Shape:* as `forward`; `start` is where every sentence starts, of a batch of one, or `None` for zeros.
+        """
+        weights = [*self.parameters(), *(start or ())]
+        begin = partial(self._begin, start or self.initial_state(1))
+
+        def run(part: _Part, linear: Linear) -> list[torch.Tensor]:
+            # The step over its first border is the same for all sentences, and nobody needs the last.
+            begun = linear.derived("begun", weights, partial(begin, linear))
+            state = LstmState(*(half.expand(-1, -1, len(part.rows), -1) for half in begun))
+            words = part.ids[(part.ids != 0).any(dim=2)]
+            vectors, index = self.character_encoder(words, linear)
+            outputs, _ = self.lstm(vectors, index, part.lengths, state, linear)
+            return [vectors[index].repeat(1, 2), *outputs]
+
+        return self._in_parts(ids, run)
+
+    def _begin(self, start: LstmState, linear: Linear) -> LstmState:
+        """From the start over the first border: `<S>` forward and `</S>` backward, for a batch of one."""
+        vectors, index = self.character_encoder(self.borders, linear)
+        state = LstmState(*(part.expand(-1, -1, 2, -1) for part in start))
+        _, (hidden, memory) = self.lstm(vectors, index, torch.ones_like(index), state, linear)
+        # Of the two sequences of one step, the one that each direction begins with
+        return LstmState(*(torch.stack([part[:, 0, :1], part[:, 1, 1:]], dim=1) for part in (hidden, memory)))
+
+    def _in_parts(
+        self, ids: torch.Tensor, run: Callable[["_Part", Linear], list[torch.Tensor]]
+    ) -> torch.Tensor:
+        """
+        The layers of a batch, with frozen weights computed in parts of few tokens, so that nothing but the
+        result grows with the batch. `run` gives each layer of a part, `(tokens, 2 projection_dim)`, the
+        sentences end to end.
+        """
         batch, tokens, _ = ids.shape
-        bordered = ids.new_zeros(batch, tokens + 2, CHARACTERS_PER_WORD)
-        bordered[:, 1:-1] = ids
-        rows = torch.arange(batch, device=ids.device)
-        begin, end = self.borders.to(ids.dtype)
+        frozen = self.frozen
+        # What is remembered must be of use outside of inference_mode, too.
+        with torch.inference_mode(False), torch.set_grad_enabled(torch.is_grad_enabled() and not frozen):
+            layers = self.character_encoder.embedding.new_zeros(
+                self.num_layers, batch * tokens, self.options.output_dim
+            )
+            positions = torch.arange(tokens, device=ids.device)
+            lengths = (ids != 0).any(dim=2).sum(dim=1)
+            for rows in _parts(lengths, TOKENS_AT_ONCE if frozen else None):
+                inside = positions < lengths[rows].unsqueeze(1)
+                places = (rows.unsqueeze(1) * tokens + positions)[inside]
+                part = _Part(ids[rows, : int(lengths[rows].max())], rows, lengths[rows])
+                for layer, vectors in enumerate(run(part, self._frozen if frozen else self._trained)):
+                    layers[layer].index_copy_(0, places, vectors)
+            return layers.view(self.num_layers, batch, tokens, self.options.output_dim)
+
+    def _with_borders(self, part: "_Part") -> torch.Tensor:
+        """*Shape:* the ids with `<S>` and `</S>`, `(batch, tokens + 2, 50)`."""
+        batch, tokens, characters = part.ids.shape
+        begin, end = self.borders.to(part.ids.dtype)
+        bordered = part.ids.new_zeros(batch, tokens + 2, characters)
         bordered[:, 0] = begin
-        bordered[rows, lengths + 1] = end
-        positions = torch.arange(tokens + 2, device=ids.device)
-        real = (positions < lengths.unsqueeze(1) + 2) & (lengths > 0).unsqueeze(1)
-        return bordered, real
+        bordered[:, 1:-1] = part.ids
+        bordered[torch.arange(batch, device=part.ids.device), part.lengths + 1] = end
+        return bordered
+
+    def _apply(self, *args: Any, **kwargs: Any) -> "BiLm":
+        """PyTorch's hook for moving a module: nothing of the old place is kept."""
+        self._frozen.clear()
+        return super()._apply(*args, **kwargs)
+
+
+class _Part(NamedTuple):
+    """Some rows of a batch."""
+
+    ids: torch.Tensor
+    """`(rows, tokens, 50)`"""
+    rows: torch.Tensor
+    """`(rows,)`: where they are in the batch."""
+    lengths: torch.Tensor
+    """`(rows,)`, none of them 0."""
+
+
+def _parts(lengths: torch.Tensor, most: int | None) -> Iterator[torch.Tensor]:
+    """The rows with tokens, in parts of at most so many tokens, if need be by length: `(rows,)` each."""
+    rows = lengths.nonzero().squeeze(1)
+    if not len(rows):
+        return
+    if most is None or int(lengths.sum()) <= most:
+        yield rows
+        return
+    rows = rows[lengths[rows].argsort(stable=True)]
+    total = lengths[rows].cumsum(0)
+    start = 0
+    while start < len(rows):
+        before = int(total[start - 1]) if start else 0
+        end = max(start + 1, int(torch.searchsorted(total, before + most, right=True)))
+        yield rows[start:end]
+        start = end

@@ -3,24 +3,34 @@ The token layer of the biLM: a character CNN with highway layers and a projectio
 (Kim et al. 2016, arXiv:1508.06615; Peters et al. 2018, section 3.2).
 """
 
+from collections.abc import Iterator
+from typing import cast
+
 import torch
 from torch import nn
 from torch.nn import functional as F
 
-from elmo_tasks.elmo.characters import NUM_CHARACTERS
+from elmo_tasks.elmo.characters import CHARACTERS_PER_WORD, FILLING, NUM_CHARACTERS
 from elmo_tasks.elmo.distinct import distinct_rows
-from elmo_tasks.elmo.linear import linear
+from elmo_tasks.elmo.linear import Linear
 from elmo_tasks.elmo.weights import BiLmOptions
+from elmo_tasks.elmo.word_cache import WordCache
+
+WORDS = "words"
+"""The name of the word cache among what is derived from frozen weights."""
+WINDOWS_AT_ONCE = 1024
+"""What the convolution gives for so many windows still fits into a processor's cache."""
 
 
 class CharacterEncoder(nn.Module):
     """
     Words to vectors that do not depend on their context.
 
-    *Input:* character ids `(words, 50)`. *Output:* `(words, projection_dim)`.
-
-    Equal words are computed once: the CNN is the dearest part of a small biLM, and text repeats itself.
+    Equal words are computed once, and cut behind their last character: the CNN is the dearest part of a
+    small biLM. All convolutions are one matrix product over windows as wide as the widest filter.
     """
+
+    last_start: torch.Tensor
 
     def __init__(self, *, options: BiLmOptions) -> None:
         super().__init__()
@@ -35,22 +45,73 @@ class CharacterEncoder(nn.Module):
             if options.num_filters != options.projection_dim
             else None
         )
+        self.widest = max(width for width, _ in options.filters)
+        # (filters,): the last character at which a window of each filter starts
+        last = [CHARACTERS_PER_WORD - width for width, number in options.filters for _ in range(number)]
+        self.register_buffer("last_start", torch.tensor(last), persistent=False)
         nn.init.uniform_(self.embedding, -1.0, 1.0)
 
-    def forward(self, character_ids: torch.Tensor) -> torch.Tensor:
-        # (distinct words, 50), (words,)
+    def forward(self, character_ids: torch.Tensor, linear: Linear) -> tuple[torch.Tensor, torch.Tensor]:
+        """
+        *Shape:* `(words, 50)` to the vectors of the distinct words, `(distinct words, projection_dim)`, and
+        for each word its place among them, `(words,)`.
+        """
+        if linear.frozen:
+            cache = linear.derived(WORDS, self.parameters(), WordCache)
+            return cache.vectors(character_ids, lambda words: self._encode(words, linear))
         distinct, index = distinct_rows(character_ids)
-        # (distinct words, character dim, 50)
-        characters = F.embedding(distinct.int(), self.embedding).transpose(1, 2)
-        # (distinct words, all filters)
-        pooled = torch.cat([cnn(characters).amax(dim=2) for cnn in self.convolutions], dim=1)
-        words = self.activation(pooled)
-        for highway in self.highways:
-            words = highway(words)
-        # (distinct words, projection_dim)
-        if self.projection is not None:
-            words = linear(words, self.projection.weight, self.projection.bias)
-        return words[index]
+        return self._encode(distinct, linear), index
+
+    def _encode(self, words: torch.Tensor, linear: Linear) -> torch.Tensor:
+        """*Shape:* distinct words `(words, 50)` to `(words, projection_dim)`."""
+        weight, bias = linear.derived("filters", self.convolutions.parameters(), self._joined_filters)
+        lengths, order = (words != FILLING).sum(dim=1).sort()
+        encoded = []
+        for start, end, longest in _blocks(lengths.tolist()):
+            features = self._features(words[order[start:end]], longest, weight, bias, linear)
+            for highway in self.highways:
+                features = highway(features, linear)
+            if self.projection is not None:
+                features = linear(features, self.projection.weight, self.projection.bias)
+            encoded.append(features)
+        return torch.cat(encoded)[order.argsort()]
+
+    def _features(
+        self,
+        words: torch.Tensor,
+        longest: int,
+        weight: torch.Tensor,
+        bias: torch.Tensor,
+        linear: Linear,
+    ) -> torch.Tensor:
+        """
+        *Shape:* words `(words, 50)` of at most `longest` characters to `(words, filters)`.
+
+        The last window kept starts behind the last character: all later ones see the same filling.
+        """
+        windows = min(longest, CHARACTERS_PER_WORD - 1) + 1
+        width = windows + self.widest - 1
+        words = F.pad(words, (0, width - CHARACTERS_PER_WORD), value=FILLING)
+        # (words, width, character dim)
+        characters = F.embedding(words.int(), self.embedding)
+        # (words * windows, widest * character dim)
+        seen = characters.unfold(1, self.widest, 1).flatten(0, 1).transpose(1, 2).flatten(1)
+        # (words, windows, filters)
+        features = linear(seen, weight, bias).view(len(words), windows, -1)
+        if width > CHARACTERS_PER_WORD:
+            start = torch.arange(windows, device=words.device).unsqueeze(1)
+            features = features.masked_fill(start > self.last_start, -torch.inf)
+        return self.activation(features.amax(dim=1))
+
+    def _joined_filters(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """All filters, as wide as the widest: `(filters, widest * character dim)`, `(filters,)`."""
+        cnns = [cast(nn.Conv1d, cnn) for cnn in self.convolutions]
+        weights = [
+            # (filters, widest, character dim)
+            F.pad(cnn.weight.transpose(1, 2), (0, 0, 0, self.widest - cnn.weight.size(2)))
+            for cnn in cnns
+        ]
+        return torch.cat(weights).flatten(1), torch.cat([cast(torch.Tensor, cnn.bias) for cnn in cnns])
 
 
 class Highway(nn.Module):
@@ -63,7 +124,17 @@ class Highway(nn.Module):
         # At the start most of the input is passed on, as bilm-tf trains.
         nn.init.constant_(self.carry.bias, -2.0)
 
-    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+    def forward(self, inputs: torch.Tensor, linear: Linear) -> torch.Tensor:
         carry = linear(inputs, self.carry.weight, self.carry.bias).sigmoid()
         transformed = linear(inputs, self.transform.weight, self.transform.bias).relu()
-        return carry * transformed + (1 - carry) * inputs
+        return torch.lerp(inputs, transformed, carry)
+
+
+def _blocks(lengths: list[int]) -> Iterator[tuple[int, int, int]]:
+    """Words of rising length as blocks of few windows: (first, behind the last, longest word)."""
+    start = 0
+    for place, length in enumerate(lengths):
+        if (place + 1 - start) * (length + 1) > WINDOWS_AT_ONCE and place > start:
+            yield start, place, lengths[place - 1]
+            start = place
+    yield start, len(lengths), lengths[-1]

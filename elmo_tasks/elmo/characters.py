@@ -30,7 +30,7 @@ NUM_CHARACTERS = 262
 BEGIN_SENTENCE = "<S>"
 END_SENTENCE = "</S>"
 
-_BEGIN_WORD, _END_WORD, _FILLING = 259, 260, 261
+_BEGIN_WORD, _END_WORD, FILLING = 259, 260, 261
 _SENTENCE_MARKS = {BEGIN_SENTENCE: 257, END_SENTENCE: 258}
 
 
@@ -44,7 +44,7 @@ def _encode(word: str) -> bytes:
         # 48 bytes fit between the marks; a cut may split a multi-byte character.
         encoded = word.encode("utf-8", "ignore")[: CHARACTERS_PER_WORD - 2]
         inner = [byte + 1 for byte in encoded]
-    ids = np.full(CHARACTERS_PER_WORD, _FILLING, dtype=np.int16)
+    ids = np.full(CHARACTERS_PER_WORD, FILLING, dtype=np.int16)
     ids[: len(inner) + 2] = [_BEGIN_WORD, *inner, _END_WORD]
     return ids.tobytes()
 

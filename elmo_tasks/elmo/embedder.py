@@ -7,6 +7,7 @@ import torch
 from allennlp.common.checks import ConfigurationError
 from torch import nn
 
+from elmo_tasks.elmo.activations import Activations
 from elmo_tasks.elmo.bilm import BiLm
 from elmo_tasks.elmo.lstm import LstmState
 from elmo_tasks.elmo.scalar_mix import ScalarMix
@@ -59,9 +60,14 @@ class Elmo(StrictParams, nn.Module):
         row i of the batch before it. If not, a sentence has the same vectors in any batch.
     initial_state : HDF5 file with the state that each sentence starts from (`read_initial_state`), or
         `None` for zeros; only without `stateful`.
+    activations : folder in which the biLM's layers of each distinct sentence are kept and found again, in
+        later epochs and runs; or a block of the parameters of `Activations`. Not with `trainable` or
+        `stateful`.
+    precision : of the frozen biLM's products: `float32`, or, faster and not exact, `bfloat16` or `int8`.
 
     # Raises
-    `ConfigurationError` for unknown values, and whatever reading the files raises.
+    `ConfigurationError` for unknown values, an `activations` folder that cannot be written to, and whatever
+    reading the files raises.
     """
 
     options: torch.Tensor
@@ -83,6 +89,8 @@ class Elmo(StrictParams, nn.Module):
         trainable: bool = False,
         stateful: bool = False,
         initial_state: Optional[str] = None,
+        activations: Optional[Union[str, dict[str, Any]]] = None,
+        precision: str = "float32",
     ) -> None:
         super().__init__()
         if placement not in PLACEMENTS:
@@ -91,6 +99,12 @@ class Elmo(StrictParams, nn.Module):
             raise ConfigurationError(f"mix_l2 is {mix_l2}, expected 0 or more")
         if stateful and initial_state is not None:
             raise ConfigurationError("initial_state is where a sentence starts with stateful: false")
+        if activations is not None and trainable:
+            raise ConfigurationError("activations are of a frozen biLM: not with trainable: true")
+        if activations is not None and stateful:
+            raise ConfigurationError("activations are of sentences on their own: not with stateful: true")
+        if precision != "float32" and trainable:
+            raise ConfigurationError(f"precision: {precision} is for a frozen biLM: not with trainable: true")
         self.placement = placement
         self.mix_l2 = mix_l2
         self.trainable = trainable
@@ -112,7 +126,7 @@ class Elmo(StrictParams, nn.Module):
             }
         )
         self.dropout = nn.Dropout(dropout)
-        self.bilm = BiLm(options=bilm_options) if places else None
+        self.bilm = BiLm(options=bilm_options, precision=precision) if places else None
         if self.bilm is not None and weight_file is not None:
             self.bilm.load_state_dict(read_weights(weight_file, bilm_options))
         if self.bilm is not None:
@@ -131,18 +145,23 @@ class Elmo(StrictParams, nn.Module):
         self.register_buffer("start_hidden", start[0])
         self.register_buffer("start_memory", start[1])
         self._carried: LstmState | None = None
+        self.activations = Activations.of(activations) if activations is not None else None
+        if self.activations is not None and self.bilm is not None:
+            self.activations.prepare()
 
     @staticmethod
     def block_for_archive(state: dict[str, torch.Tensor], prefix: str) -> dict[str, Any]:
         """
         The keys of the config block with which an archived `Elmo` is built again: its sizes are in the state
-        dict, under `prefix`, and its weights are loaded from there, so that no original file is needed.
+        dict, under `prefix`, and its weights are loaded from there, so that no original file is needed; nor
+        a folder of activations.
         """
         options = bytes(state[f"{prefix}options"].tolist())
         return {
             "options_file": json.loads(options),
             "weight_file": None,
             "initial_state": None,
+            "activations": None,
         }
 
     @property
@@ -154,6 +173,11 @@ class Elmo(StrictParams, nn.Module):
     def output_dim(self) -> int:
         """What the placement adds to each output of the context encoder; 0 for nothing."""
         return self.dim if "output" in self.mixes else 0
+
+    @property
+    def start(self) -> LstmState:
+        """Where each sentence starts without `stateful`, of a batch of one."""
+        return LstmState(self.start_hidden.unsqueeze(2), self.start_memory.unsqueeze(2))
 
     def penalty(self) -> torch.Tensor | None:
         """`mix_l2 * ||w||^2` over all mixes, to be added to the loss; `None` without `mix_l2`."""
@@ -173,25 +197,26 @@ class Elmo(StrictParams, nn.Module):
         """
         if self.bilm is None:
             return ElmoRepresentations(None, None)
-        with torch.set_grad_enabled(self.trainable and torch.is_grad_enabled()):
-            layers, state = self.bilm(character_ids, self._state(len(character_ids)))
-        if self.stateful:
+        if self.activations is not None:
+            layers = self.activations.layers(character_ids, self.bilm, self.start)
+        elif not self.stateful:
+            layers = self.bilm.encode(character_ids, self.start)
+        else:
+            layers, state = self.bilm(character_ids, self._carried_to(len(character_ids)))
             self._carry(state)
         mixed = {place: self.dropout(mix(layers)) for place, mix in self.mixes.items()}
         return ElmoRepresentations(mixed.get("input"), mixed.get("output"))
 
-    def _state(self, batch: int) -> LstmState:
-        """Where the rows of a batch start: `(layers, 2, batch, ...)`."""
-        start = LstmState(
-            *(part.unsqueeze(2).expand(-1, -1, batch, -1) for part in (self.start_hidden, self.start_memory))
-        )
+    def _carried_to(self, batch: int) -> LstmState:
+        """Where the rows of a batch go on: `(layers, 2, batch, ...)`."""
+        fresh = LstmState(*(part.expand(-1, -1, batch, -1) for part in self.start))
         if self._carried is None:
-            return start
+            return fresh
         # The rows known so far, and fresh ones where the batch has more.
         return LstmState(
             *(
                 torch.cat([old[:, :, :batch], new[:, :, old.size(2) :]], dim=2)
-                for old, new in zip(self._carried, start, strict=True)
+                for old, new in zip(self._carried, fresh, strict=True)
             )
         )
 

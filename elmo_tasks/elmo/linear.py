@@ -1,19 +1,243 @@
-"""A product whose rows do not depend on each other, nor on how many there are."""
+"""
+Products with a weight matrix: `Linear` for weights that are being trained, `FrozenLinear` for weights that
+stay as they are.
+
+Each rounds a row in the same way in whatever batch it comes, so that a sentence has the same vectors alone
+and among others. BLAS and oneDNN do not promise that: for a few rows they take other kernels, which add up in
+another order. How many rows are enough was measured, and is tested.
+"""
+
+import warnings
+from collections.abc import Callable, Iterable
+from functools import cache
+from time import perf_counter
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch.nn import functional as F
 
-FEWEST_ROWS = 16
-"""BLAS takes other kernels, which add up in another order, for a few rows (below 12, where measured)."""
+Matrix = Callable[[torch.Tensor, torch.Tensor | None, torch.Tensor | None], torch.Tensor]
+"""`(inputs, bias, addend)` to `inputs @ weight.T + bias + addend`."""
 
 
-def linear(inputs: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
+Made = TypeVar("Made")
+
+
+class Linear:
     """
-    `inputs @ weight.T + bias`, each row rounded the same way in whatever batch it comes.
-
-    *Shape:* `(rows, in)`, `(out, in)`, `(out,)` to `(rows, out)`.
+    What the layers of the biLM multiply with; this one with PyTorch's matrix product, through which gradients
+    flow.
     """
-    missing = FEWEST_ROWS - len(inputs)
-    if missing <= 0:
-        return F.linear(inputs, weight, bias)
-    return F.linear(F.pad(inputs, (0, 0, 0, missing)), weight, bias)[: len(inputs)]
+
+    frozen = False
+    """Whether the weights stay as they are."""
+
+    def __call__(
+        self,
+        inputs: torch.Tensor,
+        weight: torch.Tensor,
+        bias: torch.Tensor | None = None,
+        addend: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """
+        `inputs @ weight.T + bias + addend`.
+
+        *Shape:* `(rows, in)`, `(out, in)`, `(out,)`, `(rows, out)` to `(rows, out)`, newly made.
+        """
+        product = F.linear(_filled_up(inputs, 16), weight, bias)[: len(inputs)]
+        return product if addend is None else product + addend
+
+    def derived(self, name: str, weights: Iterable[torch.Tensor], make: Callable[[], Made]) -> Made:
+        """What `make` makes from `weights`, which may be trained: so it is made each time."""
+        return make()
+
+
+class FrozenLinear(Linear):
+    """
+    `Linear` for weights that stay as they are: brought once into the order in which they are read fastest.
+
+    A weight that was changed in place, or replaced, is prepared again.
+
+    # Parameters
+
+    precision : `float32`, `bfloat16` or `int8`.
+    """
+
+    frozen = True
+
+    class _Prepared(NamedTuple):
+        weight: torch.Tensor
+        """Kept, so that no other weight can come to lie at its address."""
+        version: int
+        multiply: Matrix
+
+    class _Derived(NamedTuple):
+        weights: list[torch.Tensor]
+        """Kept, as above."""
+        state: list[tuple[int, int]]
+        value: Any
+
+    def __init__(self, *, precision: str) -> None:
+        self.precision = precision
+        self._prepared: dict[tuple[int, torch.Size], FrozenLinear._Prepared] = {}
+        self._derived: dict[str, FrozenLinear._Derived] = {}
+
+    def __call__(
+        self,
+        inputs: torch.Tensor,
+        weight: torch.Tensor,
+        bias: torch.Tensor | None = None,
+        addend: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        key = weight.data_ptr(), weight.shape
+        prepared = self._prepared.get(key)
+        if prepared is None or prepared.version != _version(weight):
+            prepared = self._prepared[key] = self._prepare(weight.detach())
+        return prepared.multiply(inputs, bias, addend)
+
+    def derived(self, name: str, weights: Iterable[torch.Tensor], make: Callable[[], Made]) -> Made:
+        """What `make` makes from `weights`: made once, and again when they change."""
+        weights = list(weights)
+        state = [(weight.data_ptr(), _version(weight)) for weight in weights]
+        found = self._derived.get(name)
+        if found is None or found.state != state:
+            kept = [weight.detach() for weight in weights]
+            found = self._derived[name] = self._Derived(kept, state, make())
+        return found.value
+
+    def forget(self, name: str) -> None:
+        """Lets go of what was made under this name."""
+        self._derived.pop(name, None)
+
+    def clear(self) -> None:
+        """Lets go of all weights and of what was made from them."""
+        self._prepared.clear()
+        self._derived.clear()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"precision": self.precision, "_prepared": {}, "_derived": {}}
+
+    def _prepare(self, weight: torch.Tensor) -> "FrozenLinear._Prepared":
+        if weight.device.type != "cpu":
+            kind: Callable[[torch.Tensor], Matrix] = {
+                "float32": _plain,
+                "bfloat16": _plain_bfloat16,
+                "int8": _plain_bfloat16,
+            }[self.precision]
+        elif self.precision == "float32":
+            kind = _packed if onednn_is_faster() else _plain
+        else:
+            kind = {"bfloat16": _packed_bfloat16, "int8": _packed_int8}[self.precision]
+        return self._Prepared(weight, _version(weight), kind(weight))
+
+
+def _version(weight: torch.Tensor) -> int:
+    """Counts the changes of a tensor in place."""
+    return 0 if weight.is_inference() else weight._version
+
+
+@cache
+def onednn_is_faster() -> bool:
+    """
+    Whether oneDNN with a packed weight beats `torch.mm`, by a measurement of some milliseconds. Plain
+    products win only if they are faster by a quarter, so that the answer, and with it the rounding, is the
+    same from run to run.
+    """
+    if not torch.backends.mkldnn.is_available() or not hasattr(torch.ops.mkldnn, "_linear_pointwise"):
+        return False
+    inputs, weight = torch.zeros(64, 512), torch.zeros(2048, 512)
+    times = {}
+    for kind in (_packed, _plain):
+        multiply = kind(weight)
+        times[kind] = min(_seconds(multiply, inputs) for _ in range(8))
+    return times[_packed] < 1.25 * times[_plain]
+
+
+def _seconds(multiply: Matrix, inputs: torch.Tensor) -> float:
+    start = perf_counter()
+    multiply(inputs, None, None)
+    return perf_counter() - start
+
+
+def _plain(weight: torch.Tensor) -> Matrix:
+    linear = Linear()
+    return lambda inputs, bias, addend: linear(inputs, weight, bias, addend)
+
+
+def _plain_bfloat16(weight: torch.Tensor) -> Matrix:
+    weight = weight.bfloat16()
+
+    def multiply(
+        inputs: torch.Tensor, bias: torch.Tensor | None, addend: torch.Tensor | None
+    ) -> torch.Tensor:
+        return _sum(F.linear(inputs.bfloat16(), weight).float(), bias, addend)
+
+    return multiply
+
+
+def _packed(weight: torch.Tensor) -> Matrix:
+    """oneDNN: the same rounding from one row on for short rows, from two on for long ones."""
+    packed = torch.ops.mkldnn._reorder_linear_weight(weight)
+    product = torch.ops.mkldnn._linear_pointwise
+    fewest = 1 if weight.size(1) <= 1024 else 2
+
+    def multiply(
+        inputs: torch.Tensor, bias: torch.Tensor | None, addend: torch.Tensor | None
+    ) -> torch.Tensor:
+        rows = len(inputs)
+        if addend is not None and rows >= fewest:
+            return product.binary(inputs, addend, packed, bias, "add")
+        inputs = _filled_up(inputs, _round_up(rows, fewest))
+        return _sum(product(inputs, packed, bias, "none", [], "")[:rows], None, addend)
+
+    return multiply
+
+
+def _packed_bfloat16(weight: torch.Tensor) -> Matrix:
+    packed = torch.ops.mkldnn._reorder_linear_weight(weight.bfloat16())
+    product = torch.ops.mkldnn._linear_pointwise
+
+    def multiply(
+        inputs: torch.Tensor, bias: torch.Tensor | None, addend: torch.Tensor | None
+    ) -> torch.Tensor:
+        rows = len(inputs)
+        inputs = _filled_up(inputs.bfloat16(), _round_up(rows, 1))
+        return _sum(product(inputs, packed, None, "none", [], "")[:rows].float(), bias, addend)
+
+    return multiply
+
+
+def _packed_int8(weight: torch.Tensor) -> Matrix:
+    """Each output's weights have a scale of their own; the inputs of one product share theirs."""
+    with warnings.catch_warnings():
+        # PyTorch means to move these to another package.
+        warnings.simplefilter("ignore")
+        scales = weight.abs().amax(dim=1).clamp_min(1e-12).double() / 127
+        zeros = torch.zeros(len(weight), dtype=torch.long)
+        quantized = torch.quantize_per_channel(weight, scales, zeros, axis=0, dtype=torch.qint8)
+        packed = torch.ops.quantized.linear_prepack(quantized, None)
+    product = torch.ops.quantized.linear_dynamic
+
+    def multiply(
+        inputs: torch.Tensor, bias: torch.Tensor | None, addend: torch.Tensor | None
+    ) -> torch.Tensor:
+        return _sum(product(inputs.contiguous(), packed, False), bias, addend)
+
+    return multiply
+
+
+def _sum(product: torch.Tensor, bias: torch.Tensor | None, addend: torch.Tensor | None) -> torch.Tensor:
+    for term in (bias, addend):
+        if term is not None:
+            product = product.add_(term)
+    return product
+
+
+def _round_up(rows: int, fewest: int) -> int:
+    """oneDNN compiles a kernel for each new number of rows (0.4 ms): so that large ones recur."""
+    return max(rows, fewest) if rows <= 64 else -(-rows // 16) * 16
+
+
+def _filled_up(inputs: torch.Tensor, rows: int) -> torch.Tensor:
+    missing = rows - len(inputs)
+    return inputs if missing <= 0 else F.pad(inputs, (0, 0, 0, missing))

@@ -214,6 +214,16 @@ def read_initial_state(source: Source, options: BiLmOptions) -> tuple[torch.Tens
     return hidden, memory
 
 
+def write_initial_state(
+    path: Source, hidden: torch.Tensor, memory: torch.Tensor, *, attributes: dict[str, str | int]
+) -> None:
+    """Writes what `read_initial_state` reads, as float32; `attributes` of the file say where it is from."""
+    with h5py.File(path, "w") as file:
+        for name, part in (("hidden", hidden), ("memory", memory)):
+            file.create_dataset(name, data=part.detach().cpu().float().numpy())
+        file.attrs.update(attributes)
+
+
 def _local(source: Source) -> Path:
     return Path(cached_path(source))
 

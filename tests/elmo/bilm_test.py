@@ -51,14 +51,14 @@ def test_carries_the_state_like_the_original(tmp_path):
 
 def test_equals_allennlp_in_all_layers(tmp_path):
     files = make_files(tmp_path)
-    ours, theirs = BiLm.read(*files), _ElmoBiLm(*map(str, files))
+    ours, theirs = BiLm.read(*files).double(), _ElmoBiLm(*map(str, files)).double()
     state = None
     for sentences in (SENTENCES[:2], SENTENCES[3:], SENTENCES[1:2] + SENTENCES[4:]):
         layers, state = ours(batch(sentences), state)
         outputs = theirs(batch_to_ids(sentences))
         for ours_layer, theirs_layer in zip(layers, outputs["activations"], strict=True):
             without_borders, _ = remove_sentence_boundaries(theirs_layer, outputs["mask"])
-            torch.testing.assert_close(ours_layer, without_borders, atol=1e-6, rtol=1e-6)
+            torch.testing.assert_close(ours_layer, without_borders, atol=1e-12, rtol=1e-12)
 
 
 def test_state_of_a_row_without_tokens_stays(tmp_path):

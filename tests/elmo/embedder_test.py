@@ -41,11 +41,11 @@ def test_placement(files, placement, places):
             assert dim == 0
 
 
-def test_input_and_output_have_a_mix_of_their_own_and_share_one_run(files):
+def test_input_and_output_have_a_mix_of_their_own_and_share_one_run(files, monkeypatch):
     elmo = Elmo(placement="input+output", **files)
     elmo.mixes["output"].scores.data = torch.tensor([0.0, 0.0, 9.0])
-    runs = []
-    elmo.bilm.register_forward_hook(lambda *_: runs.append(1))
+    runs, encode = [], elmo.bilm.encode
+    monkeypatch.setattr(elmo.bilm, "encode", lambda *inputs: runs.append(1) or encode(*inputs))
     representations = elmo(batch(SENTENCES))
     assert runs == [1]
     assert not torch.allclose(representations.input, representations.output)
@@ -114,10 +114,8 @@ def test_frozen_builds_no_graph_and_trains_only_the_mix(files):
     assert sorted(learned) == [
         f"mixes.{place}.{name}" for place in ("input", "output") for name in ("gamma", "scores")
     ]
-    layers = []
-    elmo.bilm.register_forward_hook(lambda _, __, outputs: layers.append(outputs[0]))
+    assert not elmo.bilm.encode(batch(SENTENCES)).requires_grad
     elmo(batch(SENTENCES)).input.sum().backward()
-    assert not layers[0].requires_grad
     assert all(parameter.grad is None for parameter in elmo.bilm.parameters())
 
 
@@ -149,10 +147,20 @@ def test_random_weights(files):
     assert torch.isfinite(Elmo(weight_file=None, **files)(batch(SENTENCES)).input).all()
 
 
+def test_activations_change_no_vector(files, tmp_path):
+    elmo = Elmo(placement="input+output", layer_norm=True, **files)
+    kept = Elmo(placement="input+output", layer_norm=True, activations=str(tmp_path / "kept"), **files)
+    for _ in range(2):
+        for found, expected in zip(kept(batch(SENTENCES)), elmo(batch(SENTENCES)), strict=True):
+            torch.testing.assert_close(found, expected, atol=1e-5, rtol=0)
+
+
 def test_built_again_from_its_state_dict(files):
     elmo = Elmo(placement="output", **files)
     state = {f"elmo.{name}": tensor for name, tensor in elmo.state_dict().items()}
-    again = Elmo(placement="output", **Elmo.block_for_archive(state, "elmo."))
+    block = Elmo.block_for_archive(state, "elmo.")
+    assert block["activations"] is None
+    again = Elmo(placement="output", **block)
     again.load_state_dict(elmo.state_dict())
     assert torch.equal(again(batch(SENTENCES)).output, elmo(batch(SENTENCES)).output)
 
@@ -163,6 +171,8 @@ def test_built_again_from_its_state_dict(files):
         ({"placement": "inputs"}, "placement is 'inputs', expected one of none, input"),
         ({"mix_l2": -1.0}, "mix_l2 is -1.0, expected 0 or more"),
         ({"stateful": True, "initial_state": "x"}, "with stateful: false"),
+        ({"stateful": True, "activations": "x"}, "not with stateful: true"),
+        ({"trainable": True, "activations": "x"}, "not with trainable: true"),
         ({"dropuot": 0.5}, "Elmo: unknown key 'dropuot'; did you mean 'dropout'?"),
     ],
 )

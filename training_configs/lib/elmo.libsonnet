@@ -1,10 +1,12 @@
 // ELMo for every task, in one line:  (import 'ner.jsonnet') + elmo.plug('input', dropout=0.5)
 //
 // The keys of the block and their defaults stand in elmo_tasks/elmo/embedder.py. To use other weights in all
-// configs, set `weights` here; in one run, use --overrides (see README.md).
+// configs, or to keep the layers of the frozen biLM for all runs, set `weights` here; in one run, use --overrides
+// (see README.md).
 local weights = {
   // options_file: '/data/elmo/options.json',
   // weight_file: '/data/elmo/weights.hdf5',
+  // activations: '/data/elmo/activations',
 };
 // The options of `weights`, for configs that must tell a layer its size.
 local options = import '../../fixtures/elmo/options.json';
