@@ -126,7 +126,7 @@ class BiLm(nn.Module):
             # The step over its first border is the same for all sentences, and nobody needs the last.
             begun = linear.derived("begun", weights, partial(begin, linear))
             state = LstmState(*(half.expand(-1, -1, len(part.rows), -1) for half in begun))
-            words = part.ids[(part.ids != 0).any(dim=2)]
+            words = part.ids[part.ids[:, :, 0] != 0]
             vectors, index = self.character_encoder(words, linear)
             outputs, _ = self.lstm(vectors, index, part.lengths, state, linear)
             return [vectors[index].repeat(1, 2), *outputs]
@@ -151,20 +151,28 @@ class BiLm(nn.Module):
         """
         batch, tokens, _ = ids.shape
         frozen = self.frozen
+        linear = self._frozen if frozen else self._trained
         # What is remembered must be of use outside of inference_mode, too.
         with torch.inference_mode(False), torch.set_grad_enabled(torch.is_grad_enabled() and not frozen):
-            layers = self.character_encoder.embedding.new_zeros(
-                self.num_layers, batch * tokens, self.options.output_dim
-            )
+            # A word begins with a mark, so that its first id is never 0.
+            lengths = (ids[:, :, 0] != 0).sum(dim=1)
             positions = torch.arange(tokens, device=ids.device)
-            lengths = (ids != 0).any(dim=2).sum(dim=1)
+            # Where the vectors of each token come to be among those of all parts; behind all of them is a 0
+            places = torch.full((batch, tokens), int(lengths.sum()), device=ids.device)
+            layers: list[list[torch.Tensor]] = [[] for _ in range(self.num_layers)]
+            end = 0
             for rows in _parts(lengths, TOKENS_AT_ONCE if frozen else None):
-                inside = positions < lengths[rows].unsqueeze(1)
-                places = (rows.unsqueeze(1) * tokens + positions)[inside]
                 part = _Part(ids[rows, : int(lengths[rows].max())], rows, lengths[rows])
-                for layer, vectors in enumerate(run(part, self._frozen if frozen else self._trained)):
-                    layers[layer].index_copy_(0, places, vectors)
-            return layers.view(self.num_layers, batch, tokens, self.options.output_dim)
+                inside = positions < part.lengths.unsqueeze(1)
+                start, end = end, end + int(part.lengths.sum())
+                places[rows] = places[rows].masked_scatter(
+                    inside, torch.arange(start, end, device=ids.device)
+                )
+                for layer, vectors in zip(layers, run(part, linear), strict=True):
+                    layer.append(vectors)
+            nothing = self.character_encoder.embedding.new_zeros(1, self.options.output_dim)
+            laid_out = [torch.cat([*parts, nothing]).index_select(0, places.flatten()) for parts in layers]
+            return torch.stack(laid_out).view(self.num_layers, batch, tokens, self.options.output_dim)
 
     def _with_borders(self, part: "_Part") -> torch.Tensor:
         """*Shape:* the ids with `<S>` and `</S>`, `(batch, tokens + 2, 50)`."""

@@ -118,16 +118,19 @@ class ProjectedLstm(nn.Module):
     ) -> Iterator[torch.Tensor]:
         """What the inputs give to the gates of each step, `(sequences, 4 dim)`, by few large products."""
         for_input = self.for_input
-        if index is not None:
+        if torch.is_grad_enabled():
+            projected = linear(inputs, for_input, self.bias)
+            yield from (projected if index is None else projected[index]).split(batch_sizes)
+        elif index is not None:
             projected = linear(inputs, for_input, self.bias)
             for of_step in index.split(batch_sizes):
                 yield projected.index_select(0, of_step)
-            return
-        start = 0
-        for sizes in [batch_sizes] if torch.is_grad_enabled() else _chunks(batch_sizes):
-            end = start + sum(sizes)
-            yield from linear(inputs[start:end], for_input, self.bias).split(sizes)
-            start = end
+        else:
+            start = 0
+            for sizes in _chunks(batch_sizes):
+                end = start + sum(sizes)
+                yield from linear(inputs[start:end], for_input, self.bias).split(sizes)
+                start = end
 
     def cell(self, gates: torch.Tensor, memory: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """
@@ -194,7 +197,13 @@ class StackedBiLstm(nn.Module):
         # A lone sequence does not fill a thread: there the weights are what takes time.
         at_once = len(lengths) > 1 and not torch.is_grad_enabled() and inputs.device.type == "cpu"
         forward, backward = side_by_side(*tasks) if at_once else (task() for task in tasks)
-        layers = [torch.cat(pair, dim=1) for pair in zip(forward[0], backward[0], strict=True)]
+        places = [rows.argsort() for rows in steps.rows]
+        layers = [
+            torch.cat(
+                [packed.index_select(0, back) for packed, back in zip(pair, places, strict=True)], dim=1
+            )
+            for pair in zip(forward[0], backward[0], strict=True)
+        ]
         hidden, memory = (torch.stack(pair, dim=1) for pair in zip(forward[1], backward[1], strict=True))
         return layers, LstmState(hidden, memory)
 
@@ -208,24 +217,23 @@ class StackedBiLstm(nn.Module):
         linear: Linear,
     ) -> tuple[list[torch.Tensor], tuple[torch.Tensor, torch.Tensor]]:
         """
-        *Shape:* the output of each layer, `(steps, projection_dim)`, the sequences end to end, and the final
-        state, `(layers, batch, projection_dim)` and `(layers, batch, dim)`.
+        *Shape:* the output of each layer, `(steps, projection_dim)`, packed, and the final state,
+        `(layers, batch, projection_dim)` and `(layers, batch, dim)`.
         """
-        rows, order = steps.rows[direction], steps.order
-        packed, kinds = inputs, index[rows]
-        in_place, in_order = rows.argsort(), order.argsort()
+        order, in_order = steps.order, steps.order.argsort()
+        packed = inputs
         layers, states = [], []
         for layer, lstm in enumerate(self.stack(direction)):
             outputs, *ended = lstm(
                 packed,
-                None if layer else kinds,
+                None if layer else index[steps.rows[direction]],
                 steps.batch_sizes,
                 state.hidden[layer, direction, order],
                 state.memory[layer, direction, order],
                 linear,
             )
             packed = outputs + packed if layer and self.use_skip_connections else outputs
-            layers.append(packed[in_place])
+            layers.append(packed)
             states.append([part[in_order] for part in ended])
         hidden, memory = (torch.stack(parts) for parts in zip(*states, strict=True))
         return layers, (hidden, memory)

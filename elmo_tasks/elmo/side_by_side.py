@@ -17,21 +17,25 @@ def side_by_side(first: Callable[[], Result], second: Callable[[], Result]) -> t
     if threads < 2:
         return first(), second()
     workers = _workers(threads // 2, os.getpid())
-    # A thread that sets its own number of threads also sets that of threads to come.
-    torch.set_num_threads(threads)
-    futures = [workers.submit(torch.no_grad()(task)) for task in (first, second)]
+    futures = [
+        worker.submit(torch.no_grad()(task)) for worker, task in zip(workers, (first, second), strict=True)
+    ]
     return futures[0].result(), futures[1].result()
 
 
 @cache
-def _workers(threads: int, process: int) -> ThreadPoolExecutor:
+def _workers(threads: int, process: int) -> tuple[ThreadPoolExecutor, ThreadPoolExecutor]:
     """Of this process: a forked one does not inherit threads."""
-    workers = ThreadPoolExecutor(2, "elmo", initializer=torch.set_num_threads, initargs=(threads,))
-    # Both are started now.
-    for _ in workers.map(_nothing, range(2)):
-        pass
+    ours = torch.get_num_threads()
+    workers = ThreadPoolExecutor(1, "elmo"), ThreadPoolExecutor(1, "elmo")
+    for worker in workers:
+        worker.submit(_set_threads, threads).result()
+    # What a thread sets is also what threads to come begin with.
+    torch.set_num_threads(ours)
     return workers
 
 
-def _nothing(_: int) -> None:
-    pass
+def _set_threads(threads: int) -> None:
+    torch.set_num_threads(threads)
+    # PyTorch takes up a thread's number when it is first asked for.
+    torch.get_num_threads()

@@ -1,0 +1,47 @@
+"""The arguments that say which biLM runs, and where."""
+
+import argparse
+
+import torch
+from allennlp.common.checks import ConfigurationError
+
+from elmo_tasks.elmo.bilm import PRECISIONS, BiLm
+from elmo_tasks.elmo.embedder import DEFAULT_OPTIONS, DEFAULT_WEIGHTS
+
+
+def add_bilm_arguments(parser: argparse.ArgumentParser) -> None:
+    shipped = "(default: the biLM that comes with the project)"
+    parser.add_argument("--options-file", help=f"path, URL or hf:// name of options.json {shipped}")
+    parser.add_argument("--weight-file", help=f"path, URL or hf:// name of the HDF5 weights {shipped}")
+    parser.add_argument(
+        "--device", default="cpu", help="where the biLM runs, as PyTorch calls it: cpu, cuda:0"
+    )
+    parser.add_argument(
+        "--precision",
+        choices=PRECISIONS,
+        default="float32",
+        help="of the biLM's products; only float32 is exact",
+    )
+
+
+def read_bilm(arguments: argparse.Namespace) -> BiLm:
+    """
+    The biLM of the arguments, frozen, on its device.
+
+    # Raises
+    `ConfigurationError`: options without weights or the reverse, a device that is not there, or whatever
+    reading the files raises.
+    """
+    if (arguments.options_file is None) != (arguments.weight_file is None):
+        raise ConfigurationError("--options-file and --weight-file belong together: give both, or neither")
+    bilm = BiLm.read(
+        arguments.options_file or DEFAULT_OPTIONS,
+        arguments.weight_file or DEFAULT_WEIGHTS,
+        precision=arguments.precision,
+    )
+    try:
+        bilm.to(torch.device(arguments.device))
+    except (RuntimeError, AssertionError) as error:  # PyTorch raises either for a device that is not there
+        reason = str(error).partition("\n")[0]
+        raise ConfigurationError(f"--device {arguments.device} cannot be used: {reason}") from error
+    return bilm.requires_grad_(False).eval()

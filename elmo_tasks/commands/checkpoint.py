@@ -1,0 +1,68 @@
+"""How far a run of `embed` has come: one small file, replaced as a whole."""
+
+import json
+import os
+import zipfile
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from allennlp.common.checks import ConfigurationError
+
+from elmo_tasks.elmo.lstm import LstmState
+
+CHECKPOINT = "checkpoint.npz"
+
+Settings = dict[str, str | int | None]
+"""What the runs before and after a stop must have in common; the key of an argument is its name, `--...`."""
+
+
+class Checkpoint(NamedTuple):
+    """What is on the disk for good."""
+
+    lines: int = 0
+    tokens: int = 0
+    state: LstmState | None = None
+    """Where the next line starts, if the state is carried."""
+
+    def save(self, folder: Path, settings: Settings) -> None:
+        """To the file `CHECKPOINT` of `folder`; whenever it stops, the old or the new one is there."""
+        header = json.dumps({"settings": settings, "lines": self.lines, "tokens": self.tokens})
+        content: dict[str, Any] = {"header": np.array(header)}
+        if self.state is not None:
+            content |= {"hidden": self.state.hidden.cpu().numpy(), "memory": self.state.memory.cpu().numpy()}
+        new = folder / f"{CHECKPOINT}.new"
+        with open(new, "wb") as file:
+            np.savez(file, **content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(new, folder / CHECKPOINT)
+
+    @classmethod
+    def load(cls, folder: Path, settings: Settings) -> "Checkpoint":
+        """
+        # Raises
+        `ConfigurationError`: the file is broken, or its run had other settings; those that differ are named.
+        """
+        path = folder / CHECKPOINT
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                header = json.loads(str(file["header"]))
+                state = [torch.from_numpy(file[name]) for name in ("hidden", "memory") if name in file]
+        except (ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+            raise ConfigurationError(f"{path}: not a checkpoint ({error}); --force starts anew") from error
+        if differences := _differences(header["settings"], settings):
+            raise ConfigurationError(
+                f"{folder} cannot be resumed, this differs: {', '.join(differences)}; --force starts anew"
+            )
+        return cls(header["lines"], header["tokens"], LstmState(*state) if state else None)
+
+
+def _differences(before: Settings, now: Settings) -> list[str]:
+    """The keys whose values differ; the values too, where they say something to the user."""
+    return [
+        f"{key} (was {before.get(key)}, is {now.get(key)})" if key.startswith("--") else key
+        for key in before | now
+        if before.get(key) != now.get(key)
+    ]

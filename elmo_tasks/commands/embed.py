@@ -1,0 +1,305 @@
+"""`allennlp elmo embed`: the vectors of a text, in the layout of the former `allennlp elmo`."""
+
+import argparse
+import os
+import time
+from collections.abc import Iterable, Iterator
+from functools import partial
+from hashlib import blake2b
+from pathlib import Path
+
+import numpy as np
+import torch
+from allennlp.common.checks import ConfigurationError
+from allennlp.common.tqdm import Tqdm
+
+from elmo_tasks.commands.background import Background
+from elmo_tasks.commands.bilm_arguments import add_bilm_arguments, read_bilm
+from elmo_tasks.commands.checkpoint import CHECKPOINT, Checkpoint, Settings
+from elmo_tasks.commands.sentences import Sentence, batches, padded_ids
+from elmo_tasks.commands.text import Text, copy_text
+from elmo_tasks.commands.vector_file import VECTORS, VectorFile, lay_out
+from elmo_tasks.commands.verb import Verb, positive
+from elmo_tasks.commands.work_folder import check_output, work_folder
+from elmo_tasks.elmo.bilm import BiLm
+from elmo_tasks.elmo.lstm import LstmState
+from elmo_tasks.elmo.weights import read_initial_state
+
+LAYERS = ("all", "top", "average")
+
+VERSION = 1
+"""Of the files in the work folder, and of how lines are put into windows and batches."""
+WINDOW_LINES = 4096
+WINDOW_TOKENS = 1 << 14
+"""The lines between two checkpoints are a window; it ends when either number is reached."""
+WAITING_BATCHES = 4
+"""For the disk, at most."""
+
+
+class Embed(Verb):
+    """See `vector_file` for what comes out, and the class `Embedding` for how."""
+
+    name = "embed"
+    help = "Vectors of a text, to HDF5."
+    description = """Writes the vectors of a text, one tokenised sentence a line, to HDF5: datasets "0", "1",
+        ..., one a line, and sentence_to_index, the lines' numbers as JSON. An empty line has a dataset of no
+        tokens. OUT appears when it is whole. Until then the work is in OUT.partial, for --resume."""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument(
+            "input", metavar="IN", help="text, gzip or not: a file, folder, pattern or URL, or - for stdin"
+        )
+        parser.add_argument("output", metavar="OUT", type=Path, help="HDF5 file to write")
+        parser.add_argument(
+            "--layers",
+            choices=LAYERS,
+            default="all",
+            help="all: (layers, tokens, dim), the token layer first; top, average: (tokens, dim)",
+        )
+        add_bilm_arguments(parser)
+        parser.add_argument(
+            "--batch-tokens",
+            type=positive,
+            default=2048,
+            help="positions of a batch at most, padding included",
+        )
+        start = parser.add_mutually_exclusive_group()
+        start.add_argument(
+            "--initial-state", metavar="FILE", help="where each sentence starts: HDF5, as calibrate writes it"
+        )
+        start.add_argument(
+            "--stateful",
+            action="store_true",
+            help="each sentence starts where the one before it ended, as in bilm-tf; slower: one at a time",
+        )
+        parser.add_argument("--forget-sentences", action="store_true", help="leave out sentence_to_index")
+        again = parser.add_mutually_exclusive_group()
+        again.add_argument(
+            "--resume", action="store_true", help="continue a run that was stopped: the same IN and options"
+        )
+        again.add_argument(
+            "--force", action="store_true", help="overwrite OUT, discard a run that was stopped"
+        )
+
+    def run(self, arguments: argparse.Namespace) -> None:
+        began = time.monotonic()
+        output: Path = arguments.output
+        with work_folder(output, keep=CHECKPOINT) as folder:
+            if not _must_run(output, folder, resume=arguments.resume, force=arguments.force):
+                print(f"{output} is whole already")
+                return
+            bilm = read_bilm(arguments)
+            with copy_text(arguments.input, folder) as text:
+                embedding = Embedding(
+                    bilm=bilm,
+                    text=text,
+                    folder=folder,
+                    layers=arguments.layers,
+                    start=_start(arguments.initial_state, bilm),
+                    stateful=arguments.stateful,
+                    batch_tokens=arguments.batch_tokens,
+                    with_index=not arguments.forget_sentences,
+                )
+                before = embedding.prepare()
+                embedding.encode()
+            os.replace(folder / VECTORS, output)
+            (folder / CHECKPOINT).unlink()
+        seconds = time.monotonic() - began
+        print(
+            f"{output}: {len(text):,} sentences, {text.tokens:,} tokens, "
+            f"{(text.tokens - before.tokens) / seconds:,.0f} tokens/s, {seconds:.1f} s"
+        )
+
+
+def _must_run(output: Path, folder: Path, *, resume: bool, force: bool) -> bool:
+    """
+    Whether there is something to do; removes the checkpoint of a run that is not to be resumed.
+
+    # Raises
+    `ConfigurationError`: `output`, or an unfinished run, is there and nothing says what to do with it.
+    """
+    checkpoint = folder / CHECKPOINT
+    # A run that was stopped at its very end has moved its vectors away.
+    unfinished = checkpoint.exists() and (folder / VECTORS).exists()
+    if unfinished and resume:
+        return True
+    if unfinished and not force:
+        raise ConfigurationError(
+            f"{folder} holds a run that was stopped; --resume goes on with it, --force starts anew"
+        )
+    must_run = not (resume and output.is_file())
+    if must_run:
+        check_output(output, force=force)
+    checkpoint.unlink(missing_ok=True)
+    return must_run
+
+
+def _start(initial_state: str | None, bilm: BiLm) -> LstmState:
+    """Where a single sentence starts."""
+    zeros = bilm.initial_state(1)
+    if initial_state is None:
+        return zeros
+    parts = read_initial_state(initial_state, bilm.options)
+    return LstmState(*(part.unsqueeze(2).to(zero) for part, zero in zip(parts, zeros, strict=True)))
+
+
+class Embedding:
+    """
+    Fills the vectors of a text into an HDF5 file, window by window.
+
+    A window's lines are sorted by length into batches. When its vectors are on the disk, the checkpoint says
+    so. Windows and batches depend on the text alone, so that a resumed run has the same ones.
+
+    # Parameters
+
+    bilm : frozen.
+    text : whose lines get vectors.
+    folder : to work in.
+    layers : one of `LAYERS`.
+    start : where a sentence starts, `(layers, 2, 1, ...)`; if `stateful`, the first.
+    stateful : the others start where the one before them ended.
+    batch_tokens : bound of a batch, see `batches`.
+    with_index : write `sentence_to_index`.
+    """
+
+    def __init__(
+        self,
+        *,
+        bilm: BiLm,
+        text: Text,
+        folder: Path,
+        layers: str,
+        start: LstmState,
+        stateful: bool,
+        batch_tokens: int,
+        with_index: bool,
+    ) -> None:
+        self.bilm = bilm
+        self.text = text
+        self.folder = folder
+        self.layers = layers
+        self.start = start
+        self.stateful = stateful
+        self.batch_tokens = batch_tokens
+        self.with_index = with_index
+        self.done = Checkpoint()
+        self.device = start.hidden.device
+        self.settings: Settings = {
+            "the text": text.digest,
+            "the biLM": bilm.digest(),
+            "the initial state": _digest(start),
+            "the version of this command": VERSION,
+            "--layers": layers,
+            "--precision": bilm.precision,
+            "--device": self.device.type,
+            "--batch-tokens": batch_tokens,
+            "--stateful": stateful,
+            "--forget-sentences": not with_index,
+        }
+
+    def prepare(self) -> Checkpoint:
+        """Lays out the file, or finds how far a run that was stopped came; returns where to go on."""
+        if (self.folder / CHECKPOINT).exists():
+            self.done = Checkpoint.load(self.folder, self.settings)
+        else:
+            lay_out(
+                self.folder,
+                self.text,
+                layers=self.bilm.num_layers if self.layers == "all" else None,
+                dim=self.bilm.options.output_dim,
+                with_index=self.with_index,
+            )
+            self.done.save(self.folder, self.settings)
+        return self.done
+
+    def encode(self) -> None:
+        """
+        All lines that are not done yet. Whatever stops it carries a note of how to go on.
+
+        # Raises
+        `ConfigurationError`: a batch does not fit into the device's memory. `OSError`: from the disk.
+        """
+        bar = Tqdm.tqdm(
+            desc="embed", total=self.text.tokens, initial=self.done.tokens, unit=" tokens", unit_scale=True
+        )
+        try:
+            with (
+                torch.no_grad(),
+                bar,
+                VectorFile(self.folder) as file,
+                Background(waiting=WAITING_BATCHES) as disk,
+            ):
+                lines, tokens, state = self.done
+                for window in windows(self.text, lines):
+                    for batch in self._batches(window):
+                        vectors, state = self._vectors(batch, state)
+                        disk.submit(partial(file.write, batch, vectors))
+                        bar.update(_count(batch))
+                    lines, tokens = lines + len(window), tokens + _count(window)
+                    disk.submit(partial(self._finish_window, file, Checkpoint(lines, tokens, state)))
+        except BaseException as error:
+            error.add_note(
+                f"{self.done.lines:,} of {len(self.text):,} lines are done, "
+                "and the same command with --resume goes on from there"
+            )
+            raise
+
+    def _batches(self, window: list[Sentence]) -> Iterable[list[Sentence]]:
+        if self.stateful:
+            return ([sentence] for sentence in window if sentence.words)
+        return batches(window, self.batch_tokens)
+
+    def _vectors(
+        self, batch: list[Sentence], carried: LstmState | None
+    ) -> tuple[np.ndarray, LstmState | None]:
+        """
+        *Shape:* `(layers, sentences, longest, dim)`, with one layer if one is asked for; and the state to
+        carry to the next batch, if any.
+        """
+        ids = padded_ids(batch, self.device)
+        try:
+            if self.stateful:
+                layers, carried = self.bilm(ids, carried or self.start)
+            else:
+                layers = self.bilm.encode(ids, self.start)
+        except torch.OutOfMemoryError as error:
+            sentences, tokens, _ = ids.shape
+            raise ConfigurationError(
+                f"{self.device} has too little memory for {sentences} sentences of {tokens:,} tokens"
+            ) from error
+        if self.layers == "top":
+            layers = layers[-1:]
+        elif self.layers == "average":
+            layers = layers.mean(dim=0, keepdim=True)
+        return layers.cpu().numpy(), carried
+
+    def _finish_window(self, file: VectorFile, done: Checkpoint) -> None:
+        file.sync()
+        done.save(self.folder, self.settings)
+        self.done = done
+
+
+def windows(text: Text, first: int) -> Iterator[list[Sentence]]:
+    """The lines of `text` from line `first` on, which starts a window, in their order."""
+    window: list[Sentence] = []
+    tokens = 0
+    for line, sentence in enumerate(text.lines(first), start=first):
+        words = sentence.split()
+        window.append(Sentence(line, words))
+        tokens += len(words)
+        if len(window) == WINDOW_LINES or tokens >= WINDOW_TOKENS:
+            yield window
+            window, tokens = [], 0
+    if window:
+        yield window
+
+
+def _count(sentences: Iterable[Sentence]) -> int:
+    return sum(len(sentence.words) for sentence in sentences)
+
+
+def _digest(state: LstmState) -> str:
+    hashed = blake2b(digest_size=16)
+    for part in state:
+        hashed.update(part.cpu().contiguous().numpy().tobytes())
+    return hashed.hexdigest()

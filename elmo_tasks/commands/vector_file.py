@@ -1,0 +1,178 @@
+"""
+The HDF5 file of `embed`, in the layout of AllenNLP 0.9's `allennlp elmo`:
+
+| dataset | shape | |
+| --- | --- | --- |
+| `0`, `1`, ... | `(layers, tokens, dim)` or `(tokens, dim)` | float32; one a line, numbered from 0 |
+| `sentence_to_index` | `(1,)` | a JSON string: `{"the sentence": "0", ...}` |
+
+All datasets get their places before the first vector is known. From then on HDF5 has no part in it: vectors
+are bytes written to their places, so that a kill leaves a file that a later run can go on with, and the disk
+cannot run full on the way. The former command's string had a variable length, which HDF5 holds in memory as a
+whole; here its length is fixed. `json.loads(file["sentence_to_index"][0])` reads both.
+"""
+
+import errno
+import json
+import os
+import shutil
+import struct
+from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from types import TracebackType
+
+import h5py
+import numpy as np
+from allennlp.common.checks import ConfigurationError
+from allennlp.common.tqdm import Tqdm
+from h5py import h5d, h5f, h5p, h5s, h5t
+
+from elmo_tasks.commands.sentences import Sentence
+from elmo_tasks.commands.text import Text
+
+VECTORS = "vectors.hdf5"
+_PLACES = "places"
+"""Where each dataset's content starts in `VECTORS`: 8 bytes a line, and the place of the index."""
+
+_MAX_INDEX = 2**31 - 1
+"""Bytes of the longest string that numpy, and so h5py, reads."""
+_METADATA = 1024
+"""More bytes than HDF5 needs for a dataset beside its content."""
+
+
+def lay_out(folder: Path, text: Text, *, layers: int | None, dim: int, with_index: bool) -> None:
+    """
+    Makes `VECTORS` in `folder`, whole but for its vectors.
+
+    `layers` is the first dimension of a dataset, or `None` for datasets without it.
+
+    # Raises
+    `ConfigurationError`: the disk is too small, or the index too large; found out before anything is written.
+    """
+    index_size = sum(map(len, _index(text))) if with_index else 0
+    if index_size > _MAX_INDEX:
+        raise ConfigurationError(
+            f"sentence_to_index would have {index_size:,} bytes, and h5py reads {_MAX_INDEX:,} at most; "
+            "--forget-sentences leaves it out"
+        )
+    vectors_size = text.tokens * (layers or 1) * dim * np.dtype(np.float32).itemsize
+    needed = vectors_size + index_size + len(text) * _METADATA
+    free = shutil.disk_usage(folder).free
+    if needed > free:
+        raise _disk_full(folder, needed)
+    _create_datasets(folder, text, () if layers is None else (layers,), dim, index_size)
+    with open(folder / VECTORS, "r+b") as file:
+        _reserve(file.fileno(), folder)
+        if with_index:
+            file.seek(int(_read_places(folder)[-1]))
+            file.writelines(_index(text))
+        file.flush()
+        os.fsync(file.fileno())
+
+
+class VectorFile:
+    """Puts vectors into the places that `lay_out` found for them. A context manager."""
+
+    def __init__(self, folder: Path) -> None:
+        self._places = _read_places(folder)
+        self._file = open(folder / VECTORS, "r+b", buffering=0)  # noqa: SIM115  closed by __exit__
+
+    def __enter__(self) -> "VectorFile":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._file.close()
+
+    def write(self, sentences: Sequence[Sentence], vectors: np.ndarray) -> None:
+        """
+        *Shape:* `vectors` `(layers, sentences, longest, dim)`, float32; padding is not written.
+        """
+        for row, (line, words) in enumerate(sentences):
+            # A block a layer, which need not be copied together.
+            blocks = [np.ascontiguousarray(layer[row, : len(words)]).data for layer in vectors]
+            _write_all(self._file.fileno(), blocks, int(self._places[line]))
+
+    def sync(self) -> None:
+        """Returns when all that was written is on the disk."""
+        os.fsync(self._file.fileno())
+
+
+def _index(text: Text) -> Iterator[bytes]:
+    """`sentence_to_index` in pieces. Of equal sentences JSON takes the last, as the former command did."""
+    yield b"{"
+    for line, sentence in enumerate(text):
+        yield f'{", " if line else ""}{json.dumps(sentence)}: "{line}"'.encode()
+    yield b"}"
+
+
+def _create_datasets(folder: Path, text: Text, leading: tuple[int, ...], dim: int, index_size: int) -> None:
+    """h5py's low-level interface: its high-level one takes several times as long for many datasets."""
+    access = h5p.create(h5p.FILE_ACCESS)
+    access.set_libver_bounds(h5f.LIBVER_V18, h5f.LIBVER_LATEST)
+    created, placed = h5p.create(h5p.FILE_CREATE), h5p.create(h5p.DATASET_CREATE)
+    placed.set_layout(h5d.CONTIGUOUS)
+    placed.set_alloc_time(h5d.ALLOC_TIME_EARLY)
+    placed.set_fill_time(h5d.FILL_TIME_NEVER)
+    for properties in (created, placed):
+        # No times: equal vectors are equal files.
+        properties.set_obj_track_times(False)
+    number = h5t.py_create(np.dtype(np.float32))
+    space = cache(lambda tokens: h5s.create_simple((*leading, tokens, dim)))
+    file = h5f.create(os.fsencode(folder / VECTORS), h5f.ACC_TRUNC, fcpl=created, fapl=access)
+    with h5py.File(file), open(folder / _PLACES, "wb") as places:
+        for line, sentence in enumerate(Tqdm.tqdm(text, desc="layout", unit=" lines", delay=2, leave=False)):
+            dataset = h5d.create(file, b"%d" % line, number, space(len(sentence.split())), placed)
+            # Without content, there is no place.
+            places.write(struct.pack("=Q", dataset.get_offset() or 0))
+        index_place = 0
+        if index_size:
+            string = h5t.C_S1.copy()
+            string.set_size(index_size)
+            string.set_cset(h5t.CSET_UTF8)
+            string.set_strpad(h5t.STR_NULLPAD)
+            dataset = h5d.create(file, b"sentence_to_index", string, h5s.create_simple((1,)), placed)
+            index_place = dataset.get_offset()
+        places.write(struct.pack("=Q", index_place))
+
+
+def _read_places(folder: Path) -> np.ndarray:
+    return np.memmap(folder / _PLACES, dtype=np.uint64, mode="r")
+
+
+def _reserve(descriptor: int, folder: Path) -> None:
+    """Takes the space of the whole file from the disk, where the file system can do so."""
+    size = os.fstat(descriptor).st_size
+    try:
+        os.posix_fallocate(descriptor, 0, size)
+    except AttributeError:  # macOS has none
+        return
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise _disk_full(folder, size) from error
+        if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):
+            raise
+
+
+def _disk_full(folder: Path, needed: int) -> ConfigurationError:
+    free = shutil.disk_usage(folder).free
+    return ConfigurationError(
+        f"{folder}: needs {needed / 1e9:,.3f} GB of disk, {free / 1e9:,.3f} GB are free"
+    )
+
+
+def _write_all(descriptor: int, blocks: list[memoryview], place: int) -> None:
+    """The blocks one behind the other; the kernel may take several calls for it."""
+    rest = [block.cast("B") for block in blocks]
+    while rest:
+        written = os.pwritev(descriptor, rest, place)
+        place += written
+        while rest and written >= len(rest[0]):
+            written -= len(rest.pop(0))
+        if rest and written:
+            rest[0] = rest[0][written:]

@@ -1,0 +1,127 @@
+"""`allennlp elmo calibrate`, against a computation that goes line by line."""
+
+import gzip
+import os
+from itertools import pairwise
+from pathlib import Path
+
+import h5py
+import pytest
+import torch
+
+from elmo_tasks.commands import calibrate
+from elmo_tasks.elmo import Elmo
+from elmo_tasks.elmo.weights import read_initial_state
+from tests.commands.texts import LINES, TEXT, encode, feed_stdin, shipped_bilm
+
+SENTENCES = [line.split() for line in LINES if line.split()]
+
+
+@pytest.fixture
+def source(tmp_path) -> Path:
+    path = tmp_path / "in.txt"
+    path.write_text(TEXT, encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def output(tmp_path) -> Path:
+    return tmp_path / "state.hdf5"
+
+
+def mean_start(sentences: list[list[str]], bounds: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
+    """Each lane for itself, sentence by sentence."""
+    bilm, starts = shipped_bilm(), []
+    for first, end in pairwise(bounds):
+        state = None
+        for words in sentences[first : end - 1]:
+            _, state = encode(bilm, [words], state)
+            starts.append(state)
+    return tuple(
+        torch.stack([state[part][:, :, 0].double() for state in starts]).mean(dim=0) for part in (0, 1)
+    )
+
+
+def check(output: Path, sentences: list[list[str]], bounds: list[int]) -> None:
+    bilm = shipped_bilm()
+    for found, expected in zip(
+        read_initial_state(output, bilm.options), mean_start(sentences, bounds), strict=True
+    ):
+        assert found.shape == expected.shape
+        assert (found - expected).abs().max() < 1e-6
+    with h5py.File(output) as file:
+        assert dict(file.attrs) == {
+            "sentences": len(sentences),
+            "starts": len(sentences) - (len(bounds) - 1),
+            "digest": bilm.digest(),
+        }
+
+
+@pytest.mark.parametrize(
+    ("lanes", "bounds"),
+    [(1, [0, 8]), (2, [0, 4, 8]), (3, [0, 2, 5, 8]), (4, [0, 2, 4, 6, 8]), (32, [0, 2, 4, 6, 8])],
+)
+@pytest.mark.parametrize("batch_tokens", [4, 2048])
+def test_mean_of_the_starts(elmo, source, output, capsys, monkeypatch, lanes, bounds, batch_tokens):
+    assert len(SENTENCES) == 8
+    monkeypatch.setattr(calibrate, "BATCH_TOKENS", batch_tokens)
+    assert elmo("calibrate", source, output, "--lanes", lanes) == 0
+    check(output, SENTENCES, bounds)
+    shown = capsys.readouterr()
+    assert shown.out.startswith(f"{output}: the mean of {9 - len(bounds)} starts; 8 sentences, 44 tokens, ")
+    assert "calibrate: 100%" in shown.err
+    assert sorted(path.name for path in output.parent.iterdir()) == ["in.txt", "state.hdf5"]
+
+
+def test_max_sentences(elmo, source, output):
+    assert elmo("calibrate", source, output, "--max-sentences", 5, "--lanes", 1) == 0
+    check(output, SENTENCES[:5], [0, 5])
+
+
+def test_inputs(elmo, source, output, tmp_path, monkeypatch):
+    elmo("calibrate", source, output)
+    (tmp_path / "packed").write_bytes(gzip.compress(TEXT.encode()))
+    assert elmo("calibrate", tmp_path / "packed", tmp_path / "two") == 0
+    feed_stdin(monkeypatch, TEXT.encode())
+    assert elmo("calibrate", "-", tmp_path / "three") == 0
+    assert output.read_bytes() == (tmp_path / "two").read_bytes() == (tmp_path / "three").read_bytes()
+
+
+def test_elmo_and_embed_start_from_it(elmo, source, output, tmp_path):
+    elmo("calibrate", source, output)
+    assert elmo("embed", source, tmp_path / "vectors.hdf5", "--initial-state", output) == 0
+    started = Elmo(initial_state=str(output))
+    assert started.start_memory.abs().max() > 0
+    with h5py.File(output) as file:
+        assert torch.equal(started.start_hidden, torch.from_numpy(file["hidden"][...]))
+
+
+@pytest.mark.parametrize("text", [b"", b"\n\n", b"one sentence\n\n"])
+def test_too_few_sentences(elmo, source, output, capsys, text):
+    source.write_bytes(text)
+    assert elmo("calibrate", source, output) == 1
+    assert f"found {len(text.split()) // 2} sentences, expected 2 or more" in capsys.readouterr().err
+    assert [path.name for path in output.parent.iterdir()] == ["in.txt"]
+
+
+def test_output_exists(elmo, source, output, capsys):
+    output.write_text("old")
+    assert elmo("calibrate", source, output) == 1
+    assert f"{output} exists; --force overwrites it" in capsys.readouterr().err
+    assert elmo("calibrate", source, output, "--force") == 0
+    assert h5py.is_hdf5(output)
+
+
+def test_errors(elmo, source, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for arguments, message in (
+        (("nowhere", "out"), "nowhere: found no file"),
+        (("in.txt", "in.txt/out"), "in.txt/out.partial: Not a directory"),
+        (("in.txt", "out", "--weight-file", "x"), "belong together"),
+    ):
+        assert elmo("calibrate", *arguments) == 1
+        assert message in capsys.readouterr().err
+    source.write_bytes(b"fine\n\xff\n")
+    assert elmo("calibrate", "in.txt", "out") == 1
+    assert "in.txt, line 2: found the byte 0xff" in capsys.readouterr().err
+    assert os.listdir(tmp_path) == ["in.txt"]

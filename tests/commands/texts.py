@@ -1,0 +1,41 @@
+"""A text, and the biLM that the commands run by default."""
+
+import io
+import sys
+from types import SimpleNamespace
+
+import torch
+
+from elmo_tasks.elmo.bilm import BiLm
+from elmo_tasks.elmo.embedder import DEFAULT_OPTIONS, DEFAULT_WEIGHTS
+from elmo_tasks.elmo.lstm import LstmState
+from tests.elmo.files import batch
+
+LINES = [
+    "The cat sat on the mat .",
+    "  Zoë\tflew to  Łódź 😀 ",
+    "",
+    "Yes",
+    f"A {'long' * 20} word",
+    "   ",
+    "Yes",
+    "The very long sentence goes on and on , until the cat is tired of the mat .",
+    '"Quoted" \\ and <S> </S> \x1f \u2028 odd',
+    "one two three",
+]
+TEXT = "\n".join(LINES) + "\n"
+
+
+def shipped_bilm() -> BiLm:
+    return BiLm.read(DEFAULT_OPTIONS, DEFAULT_WEIGHTS).requires_grad_(False).eval()
+
+
+def encode(
+    bilm: BiLm, sentences: list[list[str]], state: LstmState | None = None
+) -> tuple[torch.Tensor, LstmState]:
+    with torch.no_grad():
+        return bilm(batch(sentences), state)
+
+
+def feed_stdin(monkeypatch, content: bytes) -> None:
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(content)))
