@@ -80,11 +80,6 @@ class BiLm(nn.Module):
         """Empties the cache of words."""
         self._frozen.forget(WORDS)
 
-    @property
-    def frozen(self) -> bool:
-        """Whether no weight is trained: then no graph is built, and words are remembered."""
-        return not any(parameter.requires_grad for parameter in self.parameters())
-
     def forward(self, ids: torch.Tensor, state: LstmState | None = None) -> tuple[torch.Tensor, LstmState]:
         """
         Each row of a batch goes on where the same row of the batch before ended, as in the original.
@@ -119,12 +114,11 @@ class BiLm(nn.Module):
 
         *Shape:* as `forward`; `start` is where every sentence starts, of a batch of one, or `None` for zeros.
         """
-        weights = [*self.parameters(), *(start or ())]
         begin = partial(self._begin, start or self.initial_state(1))
 
         def run(part: _Part, linear: Linear) -> list[torch.Tensor]:
             # The step over its first border is the same for all sentences, and nobody needs the last.
-            begun = linear.derived("begun", weights, partial(begin, linear))
+            begun = linear.derived("begun", partial(begin, linear), *(start or ()))
             state = LstmState(*(half.expand(-1, -1, len(part.rows), -1) for half in begun))
             words = part.ids[part.ids[:, :, 0] != 0]
             vectors, index = self.character_encoder(words, linear)
@@ -150,8 +144,12 @@ class BiLm(nn.Module):
         sentences end to end.
         """
         batch, tokens, _ = ids.shape
-        frozen = self.frozen
-        linear = self._frozen if frozen else self._trained
+        weights = tuple(self.parameters())
+        frozen = not any(weight.requires_grad for weight in weights)
+        linear = self._trained
+        if frozen:
+            linear = self._frozen
+            linear.renew(weights)
         # What is remembered must be of use outside of inference_mode, too.
         with torch.inference_mode(False), torch.set_grad_enabled(torch.is_grad_enabled() and not frozen):
             # A word begins with a mark, so that its first id is never 0.

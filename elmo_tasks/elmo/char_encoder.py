@@ -3,7 +3,7 @@ The token layer of the biLM: a character CNN with highway layers and a projectio
 (Kim et al. 2016, arXiv:1508.06615; Peters et al. 2018, section 3.2).
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import cast
 
 import torch
@@ -57,14 +57,14 @@ class CharacterEncoder(nn.Module):
         for each word its place among them, `(words,)`.
         """
         if linear.frozen:
-            cache = linear.derived(WORDS, self.parameters(), WordCache)
+            cache = linear.derived(WORDS, WordCache)
             return cache.vectors(character_ids, lambda words: self._encode(words, linear))
         distinct, index = distinct_rows(character_ids)
         return self._encode(distinct, linear), index
 
     def _encode(self, words: torch.Tensor, linear: Linear) -> torch.Tensor:
         """*Shape:* distinct words `(words, 50)` to `(words, projection_dim)`."""
-        weight, bias = linear.derived("filters", self.convolutions.parameters(), self._joined_filters)
+        weight, bias = linear.derived("filters", self._joined_filters)
         lengths, order = (words != FILLING).sum(dim=1).sort()
         encoded = []
         for start, end, longest in _blocks(lengths.tolist()):
@@ -101,7 +101,7 @@ class CharacterEncoder(nn.Module):
         if width > CHARACTERS_PER_WORD:
             start = torch.arange(windows, device=words.device).unsqueeze(1)
             features = features.masked_fill(start > self.last_start, -torch.inf)
-        return self.activation(features.amax(dim=1))
+        return _by_row(self.activation, features.amax(dim=1))
 
     def _joined_filters(self) -> tuple[torch.Tensor, torch.Tensor]:
         """All filters, as wide as the widest: `(filters, widest * character dim)`, `(filters,)`."""
@@ -125,9 +125,18 @@ class Highway(nn.Module):
         nn.init.constant_(self.carry.bias, -2.0)
 
     def forward(self, inputs: torch.Tensor, linear: Linear) -> torch.Tensor:
-        carry = linear(inputs, self.carry.weight, self.carry.bias).sigmoid()
+        carry = _by_row(torch.sigmoid, linear(inputs, self.carry.weight, self.carry.bias))
         transformed = linear(inputs, self.transform.weight, self.transform.bias).relu()
-        return torch.lerp(inputs, transformed, carry)
+        return inputs + carry * (transformed - inputs)
+
+
+def _by_row(function: Callable[[torch.Tensor], torch.Tensor], inputs: torch.Tensor) -> torch.Tensor:
+    """
+    `function` of each value, rounded the same way in whatever batch a row comes: PyTorch computes 32 values
+    at a time, and rounds those that are left over in another way.
+    """
+    width = inputs.size(1)
+    return function(F.pad(inputs, (0, -width % 32)))[:, :width] if width % 32 else function(inputs)
 
 
 def _blocks(lengths: list[int]) -> Iterator[tuple[int, int, int]]:

@@ -8,10 +8,10 @@ another order. How many rows are enough was measured, and is tested.
 """
 
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from functools import cache
 from time import perf_counter
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch.nn import functional as F
@@ -47,8 +47,8 @@ class Linear:
         product = F.linear(_filled_up(inputs, 16), weight, bias)[: len(inputs)]
         return product if addend is None else product + addend
 
-    def derived(self, name: str, weights: Iterable[torch.Tensor], make: Callable[[], Made]) -> Made:
-        """What `make` makes from `weights`, which may be trained: so it is made each time."""
+    def derived(self, name: str, make: Callable[[], Made], *others: torch.Tensor) -> Made:
+        """What `make` makes from the weights, which may be trained: so it is made each time."""
         return make()
 
 
@@ -56,7 +56,7 @@ class FrozenLinear(Linear):
     """
     `Linear` for weights that stay as they are: brought once into the order in which they are read fastest.
 
-    A weight that was changed in place, or replaced, is prepared again.
+    `renew` comes before each use, and lets go of everything when a weight has changed.
 
     # Parameters
 
@@ -65,22 +65,28 @@ class FrozenLinear(Linear):
 
     frozen = True
 
-    class _Prepared(NamedTuple):
-        weight: torch.Tensor
-        """Kept, so that no other weight can come to lie at its address."""
-        version: int
-        multiply: Matrix
-
-    class _Derived(NamedTuple):
-        weights: list[torch.Tensor]
-        """Kept, as above."""
-        state: list[tuple[int, int]]
-        value: Any
-
     def __init__(self, *, precision: str) -> None:
         self.precision = precision
-        self._prepared: dict[tuple[int, torch.Size], FrozenLinear._Prepared] = {}
-        self._derived: dict[str, FrozenLinear._Derived] = {}
+        self.clear()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy prepares its own."""
+        return {"precision": self.precision}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(**state)  # type: ignore[misc]
+
+    def clear(self) -> None:
+        """Lets go of all weights and of what was made from them."""
+        self._weights = _Seen([])
+        self._matrices: dict[tuple[int, torch.Size], Matrix] = {}
+        self._derived: dict[str, tuple[_Seen, Any]] = {}
+
+    def renew(self, weights: Sequence[torch.Tensor]) -> None:
+        """Forgets what was made of other weights than these, or before they were changed in place."""
+        if not self._weights.are(weights):
+            self.clear()
+            self._weights = _Seen(weights)
 
     def __call__(
         self,
@@ -90,45 +96,40 @@ class FrozenLinear(Linear):
         addend: torch.Tensor | None = None,
     ) -> torch.Tensor:
         key = weight.data_ptr(), weight.shape
-        prepared = self._prepared.get(key)
-        if prepared is None or prepared.version != _version(weight):
-            prepared = self._prepared[key] = self._prepare(weight.detach())
-        return prepared.multiply(inputs, bias, addend)
+        multiply = self._matrices.get(key)
+        if multiply is None:
+            multiply = self._matrices[key] = self._prepared(weight.detach())
+        return multiply(inputs, bias, addend)
 
-    def derived(self, name: str, weights: Iterable[torch.Tensor], make: Callable[[], Made]) -> Made:
-        """What `make` makes from `weights`: made once, and again when they change."""
-        weights = list(weights)
-        state = [(weight.data_ptr(), _version(weight)) for weight in weights]
+    def derived(self, name: str, make: Callable[[], Made], *others: torch.Tensor) -> Made:
+        """What `make` makes from the weights, and from `others`: made once, and again when they change."""
         found = self._derived.get(name)
-        if found is None or found.state != state:
-            kept = [weight.detach() for weight in weights]
-            found = self._derived[name] = self._Derived(kept, state, make())
-        return found.value
+        if found is None or not found[0].are(others):
+            found = self._derived[name] = _Seen(others), make()
+        return found[1]
 
     def forget(self, name: str) -> None:
         """Lets go of what was made under this name."""
         self._derived.pop(name, None)
 
-    def clear(self) -> None:
-        """Lets go of all weights and of what was made from them."""
-        self._prepared.clear()
-        self._derived.clear()
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"precision": self.precision, "_prepared": {}, "_derived": {}}
-
-    def _prepare(self, weight: torch.Tensor) -> "FrozenLinear._Prepared":
+    def _prepared(self, weight: torch.Tensor) -> Matrix:
         if weight.device.type != "cpu":
-            kind: Callable[[torch.Tensor], Matrix] = {
-                "float32": _plain,
-                "bfloat16": _plain_bfloat16,
-                "int8": _plain_bfloat16,
-            }[self.precision]
-        elif self.precision == "float32":
-            kind = _packed if onednn_is_faster() else _plain
-        else:
-            kind = {"bfloat16": _packed_bfloat16, "int8": _packed_int8}[self.precision]
-        return self._Prepared(weight, _version(weight), kind(weight))
+            return _plain(weight) if self.precision == "float32" else _plain_bfloat16(weight)
+        if self.precision == "float32":
+            return _packed(weight) if onednn_is_faster() else _plain(weight)
+        return {"bfloat16": _packed_bfloat16, "int8": _packed_int8}[self.precision](weight)
+
+
+class _Seen:
+    """Tensors as they were: which, and how often each had been changed in place."""
+
+    def __init__(self, tensors: Sequence[torch.Tensor]) -> None:
+        # Kept, so that no other tensor can come to lie at the address of one.
+        self._kept = [tensor.detach() for tensor in tensors]
+        self._state = [(tensor.data_ptr(), _version(tensor)) for tensor in tensors]
+
+    def are(self, tensors: Sequence[torch.Tensor]) -> bool:
+        return self._state == [(tensor.data_ptr(), _version(tensor)) for tensor in tensors]
 
 
 def _version(weight: torch.Tensor) -> int:

@@ -20,6 +20,8 @@ ROWS_AT_ONCE = 256
 """Steps, over all sequences, whose inputs are projected in one product where no gradient is wanted."""
 LARGEST_PAIRED = 1 << 20
 """Recurrent weights of a direction, up to which both directions of a lone sequence are computed at once."""
+LARGEST_END_TO_END = 1 << 18
+"""Up to which this is done by products with the weights of both directions end to end."""
 
 
 class LstmState(NamedTuple):
@@ -252,8 +254,7 @@ class StackedBiLstm(nn.Module):
         self, inputs: torch.Tensor, state: LstmState, linear: Linear
     ) -> tuple[list[torch.Tensor], LstmState]:
         """
-        A lone sequence, both directions at once as two rows. A product with the weights of both directions
-        gives each row also what it would be in the other direction; that is left out.
+        A lone sequence, both directions at once as two rows.
 
         *Shape:* `inputs` `(steps, projection_dim)`.
         """
@@ -261,23 +262,20 @@ class StackedBiLstm(nn.Module):
         packed = [inputs, inputs.flip(0)]
         layers, states = [], []
         for layer, pair in enumerate(zip(self.stack(0), self.stack(1), strict=True)):
-            recurrent, projection = linear.derived(
-                f"pair {layer}",
-                [weight for lstm in pair for weight in lstm.parameters()],
-                partial(_join, pair),
+            weights = linear.derived(f"pair {layer}", partial(PairedWeights, pair, linear=linear))
+            # (2, steps, 4 dim)
+            gates = torch.stack(
+                [
+                    torch.cat(list(lstm.input_gates(rows, None, [len(rows)], linear)))
+                    for lstm, rows in zip(pair, packed, strict=True)
+                ]
             )
-            gates = [
-                torch.cat(list(lstm.input_gates(rows, None, [len(rows)], linear)))
-                for lstm, rows in zip(pair, packed, strict=True)
-            ]
             # (2, projection_dim), (2, dim)
             hidden, memory = state.hidden[layer, :, 0], state.memory[layer, :, 0].clone()
             outputs = []
-            # (2, 4 dim)
-            for of_step in torch.stack(gates, dim=1):
-                cell, memory = pair[0].cell(of_step.add_(_own(linear(hidden, recurrent))), memory)
-                hidden = cell if projection is None else _own(linear(cell, projection)).contiguous()
-                hidden = pair[0].clipped(hidden)
+            for of_step in gates.unbind(1):
+                cell, memory = pair[0].cell(weights.recur(hidden, of_step), memory)
+                hidden = pair[0].clipped(weights.project(cell))
                 outputs.append(hidden)
             # (2, steps, projection_dim)
             found = torch.stack(outputs, dim=1)
@@ -290,11 +288,42 @@ class StackedBiLstm(nn.Module):
         return layers, LstmState(last_hidden, last_memory)
 
 
-def _join(pair: tuple[ProjectedLstm, ProjectedLstm]) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """The recurrent weights of both directions, `(8 dim, projection_dim)`, and their projections."""
-    recurrent = torch.cat([lstm.recurrent for lstm in pair])
-    projections: list[torch.Tensor] = [lstm.projection for lstm in pair if lstm.projection is not None]
-    return recurrent, torch.cat(projections) if projections else None
+class PairedWeights:
+    """
+    Of one layer, both directions', for a row in each.
+
+    Small ones lie end to end: a product with both gives each row also what it would be in the other
+    direction, which is left out, and rounds as in a batch. With larger ones, where reading them is what takes
+    time, each row is multiplied with its own, by a product that may round the last bit in another way.
+    """
+
+    def __init__(self, pair: tuple[ProjectedLstm, ProjectedLstm], *, linear: Linear) -> None:
+        recurrent = torch.stack([lstm.recurrent for lstm in pair])
+        projections: list[torch.Tensor] = [lstm.projection for lstm in pair if lstm.projection is not None]
+        projection = torch.stack(projections) if projections else None
+        self.linear = linear if recurrent[0].numel() <= LARGEST_END_TO_END else None
+        if self.linear:
+            # (8 dim, projection_dim), (2 projection_dim, dim)
+            self.recurrent = recurrent.flatten(0, 1)
+            self.projection = None if projection is None else projection.flatten(0, 1)
+        else:
+            # As they are read fastest: (2, projection_dim, 4 dim), (2, dim, projection_dim)
+            self.recurrent = recurrent.transpose(1, 2).contiguous()
+            self.projection = None if projection is None else projection.transpose(1, 2)
+
+    def recur(self, hidden: torch.Tensor, gates: torch.Tensor) -> torch.Tensor:
+        """*Shape:* `(2, projection_dim)` and `(2, 4 dim)` to `(2, 4 dim)`."""
+        if self.linear:
+            return _own(self.linear(hidden, self.recurrent)) + gates
+        return torch.baddbmm(gates.unsqueeze(1), hidden.unsqueeze(1), self.recurrent).squeeze(1)
+
+    def project(self, cell: torch.Tensor) -> torch.Tensor:
+        """*Shape:* `(2, dim)` to `(2, projection_dim)`."""
+        if self.projection is None:
+            return cell
+        if self.linear:
+            return _own(self.linear(cell, self.projection)).contiguous()
+        return torch.bmm(cell.unsqueeze(1), self.projection).squeeze(1)
 
 
 def _own(product: torch.Tensor) -> torch.Tensor:

@@ -84,9 +84,9 @@ def test_vectors_are_those_of_the_bilm(elmo, source, output, capsys):
 
 def test_batch_tokens_bound_a_batch(elmo, source, output, tmp_path, monkeypatch):
     shapes = []
-    forward = BiLm.forward
+    encode = BiLm.encode
     monkeypatch.setattr(
-        BiLm, "forward", lambda self, ids, state: (shapes.append(ids.shape[:2]), forward(self, ids, state))[1]
+        BiLm, "encode", lambda self, ids, start: (shapes.append(ids.shape[:2]), encode(self, ids, start))[1]
     )
     elmo("embed", source, output, "--batch-tokens", 12)
     assert all(rows == 1 or rows * longest <= 12 for rows, longest in shapes)
@@ -252,7 +252,7 @@ def test_bad_lines_are_found_before_anything_is_encoded(
     elmo, source, output, capsys, monkeypatch, content, message
 ):
     source.write_bytes(content)
-    monkeypatch.setattr(BiLm, "forward", None)
+    monkeypatch.setattr(BiLm, "encode", None)
     assert elmo("embed", source, output) == 1
     assert message.format(source=source) in capsys.readouterr().err
     assert nothing_left(output)
@@ -328,7 +328,7 @@ def fail_with(number: int):
 
 def test_the_disk_cannot_reserve_so_much(elmo, source, output, capsys, monkeypatch):
     monkeypatch.setattr(os, "posix_fallocate", fail_with(errno.ENOSPC))
-    monkeypatch.setattr(BiLm, "forward", None)
+    monkeypatch.setattr(BiLm, "encode", None)
     assert elmo("embed", source, output) == 1
     assert "GB of disk" in capsys.readouterr().err
     assert nothing_left(output)
@@ -371,14 +371,14 @@ def test_writes_that_the_kernel_cuts_short(elmo, source, output, tmp_path, monke
 
 def stop_at_batch(monkeypatch, number: int, error: BaseException) -> None:
     """The biLM raises `error` instead of the batch `number`, from 0."""
-    forward, calls = BiLm.forward, iter(range(1000))
+    encode, calls = BiLm._in_parts, iter(range(1000))
 
-    def stop(self, ids, state=None):
+    def stop(self, ids, run):
         if next(calls) == number:
             raise error
-        return forward(self, ids, state)
+        return encode(self, ids, run)
 
-    monkeypatch.setattr(BiLm, "forward", stop)
+    monkeypatch.setattr(BiLm, "_in_parts", stop)
 
 
 @pytest.mark.parametrize(
@@ -420,9 +420,9 @@ def test_resuming_does_not_encode_again(elmo, source, output, monkeypatch, small
         stop_at_batch(patch, 7, KeyboardInterrupt())
         elmo("embed", source, output, "--stateful")
     words = []
-    forward = BiLm.forward
+    encode = BiLm._in_parts
     monkeypatch.setattr(
-        BiLm, "forward", lambda self, ids, state: (words.append(ids.shape[1]), forward(self, ids, state))[1]
+        BiLm, "_in_parts", lambda self, ids, run: (words.append(ids.shape[1]), encode(self, ids, run))[1]
     )
     assert elmo("embed", source, output, "--stateful", "--resume") == 0
     assert words == [len(line.split()) for line in LINES[8:]]

@@ -131,6 +131,18 @@ def test_not_a_bit_depends_on_the_batch(frozen, monkeypatch, two_threads, paired
     assert torch.equal(frozen.encode(batch(SENTENCES)), together)
 
 
+def test_a_lone_sentence_with_large_weights():
+    torch.manual_seed(3)
+    options = BiLmOptions.read(changed(dim=1024, projection_dim=128))
+    bilm = BiLm(options=options).requires_grad_(False)
+    assert lstm.LARGEST_END_TO_END < 4 * 1024 * 128 <= lstm.LARGEST_PAIRED
+    together = bilm.encode(batch(SENTENCES))
+    for row, words in enumerate(SENTENCES):
+        if words:
+            alone = bilm.encode(batch([words]))[:, 0]
+            torch.testing.assert_close(alone, together[:, row, : len(words)], atol=1e-6, rtol=0)
+
+
 def test_state_of_a_batch_in_parts(frozen, monkeypatch):
     _, before = frozen(batch(SENTENCES))
     expected, after = frozen(batch(SENTENCES[::-1]), before)

@@ -59,28 +59,35 @@ def test_weights_may_be_views():
         torch.testing.assert_close(linear(inputs[:, :32], half), inputs[:, :32] @ half.t())
 
 
-def test_a_changed_weight_is_noticed():
+def test_changed_weights_are_noticed():
     inputs, weight, _ = product(5, (40, 64))
-    linear = FrozenLinear(precision="float32")
-    before = linear(inputs, weight)
-    made = []
-    made.append(linear.derived("sum", [weight], lambda: weight.sum().item()))
+    linear, made = FrozenLinear(precision="float32"), []
+
+    def use():
+        linear.renew([weight])
+        made.append(linear.derived("sum", lambda: weight.sum().item()))
+        return linear(inputs, weight)
+
+    before = use()
+    assert torch.equal(use(), before)
     with torch.no_grad():
         weight.mul_(2)
-    torch.testing.assert_close(linear(inputs, weight), 2 * before)
-    made.append(linear.derived("sum", [weight], lambda: weight.sum().item()))
-    assert made[1] == pytest.approx(2 * made[0])
+    torch.testing.assert_close(use(), 2 * before)
+    assert made == [made[0], made[0], pytest.approx(2 * made[0])]
 
 
 def test_what_is_derived_is_made_once_until_forgotten():
-    linear, weight, made = FrozenLinear(precision="float32"), torch.zeros(3), []
+    linear, other, made = FrozenLinear(precision="float32"), torch.zeros(3), []
     for _ in range(2):
-        linear.derived("it", [weight], lambda: made.append(1))
-    linear.derived("it", [torch.zeros(3)], lambda: made.append(1))
-    assert len(made) == 2
-    linear.forget("it")
-    linear.derived("it", [weight], lambda: made.append(1))
+        linear.derived("it", lambda: made.append(1), other)
+    assert len(made) == 1
+    other += 1
+    linear.derived("it", lambda: made.append(1), other)
+    linear.derived("it", lambda: made.append(1), torch.ones(3))
     assert len(made) == 3
+    linear.forget("it")
+    linear.derived("it", lambda: made.append(1), torch.ones(3))
+    assert len(made) == 4
 
 
 def test_copies_begin_anew():
