@@ -34,19 +34,24 @@ _BEGIN_WORD, _END_WORD, FILLING = 259, 260, 261
 _SENTENCE_MARKS = {BEGIN_SENTENCE: 257, END_SENTENCE: 258}
 
 
+_AS_BYTES = [np.int16(number).tobytes() for number in range(NUM_CHARACTERS)]
+"""Each id as it lies in an `int16` array; so that a word, and a sentence, is one `join`."""
+_AFTER_A_WORD = [
+    _AS_BYTES[_END_WORD] + _AS_BYTES[FILLING] * filling for filling in range(CHARACTERS_PER_WORD - 1)
+]
+
+
 @lru_cache(maxsize=1 << 17)
 def _encode(word: str) -> bytes:
-    """One word as the bytes of 50 `int16`: so that a sentence is one `join`, whatever its length."""
+    """One word as the bytes of 50 `int16`."""
     if word in _SENTENCE_MARKS:
-        inner = [_SENTENCE_MARKS[word]]
+        inner = [_AS_BYTES[_SENTENCE_MARKS[word]]]
     else:
         # Like the official code: what UTF-8 has no bytes for (lone surrogates) is left out, and only
         # 48 bytes fit between the marks; a cut may split a multi-byte character.
         encoded = word.encode("utf-8", "ignore")[: CHARACTERS_PER_WORD - 2]
-        inner = [byte + 1 for byte in encoded]
-    ids = np.full(CHARACTERS_PER_WORD, FILLING, dtype=np.int16)
-    ids[: len(inner) + 2] = [_BEGIN_WORD, *inner, _END_WORD]
-    return ids.tobytes()
+        inner = [_AS_BYTES[byte + 1] for byte in encoded]
+    return _AS_BYTES[_BEGIN_WORD] + b"".join(inner) + _AFTER_A_WORD[CHARACTERS_PER_WORD - 2 - len(inner)]
 
 
 def character_ids(words: Iterable[str]) -> np.ndarray:

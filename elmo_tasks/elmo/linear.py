@@ -8,7 +8,7 @@ another order. How many rows are enough was measured, and is tested.
 """
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import cache
 from time import perf_counter
 from typing import Any, TypeVar
@@ -17,7 +17,7 @@ import torch
 from torch.nn import functional as F
 
 Matrix = Callable[[torch.Tensor, torch.Tensor | None, torch.Tensor | None], torch.Tensor]
-"""`(inputs, bias, addend)` to `inputs @ weight.T + bias + addend`."""
+"""`(inputs, bias, addend)` to `inputs @ weight.T + bias + addend`, newly made."""
 
 
 Made = TypeVar("Made")
@@ -31,6 +31,8 @@ class Linear:
 
     frozen = False
     """Whether the weights stay as they are."""
+    dtype = torch.float32
+    """In which a device without packed weights multiplies."""
 
     def __call__(
         self,
@@ -47,7 +49,7 @@ class Linear:
         product = F.linear(_filled_up(inputs, 16), weight, bias)[: len(inputs)]
         return product if addend is None else product + addend
 
-    def derived(self, name: str, make: Callable[[], Made], *others: torch.Tensor) -> Made:
+    def derived(self, name: Hashable, make: Callable[[], Made], *others: torch.Tensor) -> Made:
         """What `make` makes from the weights, which may be trained: so it is made each time."""
         return make()
 
@@ -67,6 +69,7 @@ class FrozenLinear(Linear):
 
     def __init__(self, *, precision: str) -> None:
         self.precision = precision
+        self.dtype = torch.float32 if precision == "float32" else torch.bfloat16
         self.clear()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -80,7 +83,7 @@ class FrozenLinear(Linear):
         """Lets go of all weights and of what was made from them."""
         self._weights = _Seen([])
         self._matrices: dict[tuple[int, torch.Size], Matrix] = {}
-        self._derived: dict[str, tuple[_Seen, Any]] = {}
+        self._derived: dict[Hashable, tuple[_Seen, Any]] = {}
 
     def renew(self, weights: Sequence[torch.Tensor]) -> None:
         """Forgets what was made of other weights than these, or before they were changed in place."""
@@ -98,23 +101,24 @@ class FrozenLinear(Linear):
         key = weight.data_ptr(), weight.shape
         multiply = self._matrices.get(key)
         if multiply is None:
-            multiply = self._matrices[key] = self._prepared(weight.detach())
+            multiply = self._matrices[key] = self.prepared(weight.detach())
         return multiply(inputs, bias, addend)
 
-    def derived(self, name: str, make: Callable[[], Made], *others: torch.Tensor) -> Made:
+    def derived(self, name: Hashable, make: Callable[[], Made], *others: torch.Tensor) -> Made:
         """What `make` makes from the weights, and from `others`: made once, and again when they change."""
         found = self._derived.get(name)
         if found is None or not found[0].are(others):
             found = self._derived[name] = _Seen(others), make()
         return found[1]
 
-    def forget(self, name: str) -> None:
+    def forget(self, name: Hashable) -> None:
         """Lets go of what was made under this name."""
         self._derived.pop(name, None)
 
-    def _prepared(self, weight: torch.Tensor) -> Matrix:
+    def prepared(self, weight: torch.Tensor) -> Matrix:
+        """The product with a weight, which need not be kept for it."""
         if weight.device.type != "cpu":
-            return _plain(weight) if self.precision == "float32" else _plain_bfloat16(weight)
+            return _plain(weight) if self.dtype == torch.float32 else _plain_bfloat16(weight)
         if self.precision == "float32":
             return _packed(weight) if onednn_is_faster() else _plain(weight)
         return {"bfloat16": _packed_bfloat16, "int8": _packed_int8}[self.precision](weight)

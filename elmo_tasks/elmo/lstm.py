@@ -5,14 +5,16 @@ The stacked biLSTM of the biLM: two independent directions whose layers have a p
 `torch.nn.LSTM(proj_size=...)` has neither the bounds nor the residual connections.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import NamedTuple, cast
+from typing import NamedTuple, Protocol, cast
 
 import torch
 from torch import nn
+from torch.nn import functional as F
 
-from elmo_tasks.elmo.linear import Linear
+from elmo_tasks.elmo.graphed import Graphed
+from elmo_tasks.elmo.linear import FrozenLinear, Linear
 from elmo_tasks.elmo.side_by_side import side_by_side
 from elmo_tasks.elmo.weights import BiLmOptions
 
@@ -22,6 +24,9 @@ LARGEST_PAIRED = 1 << 20
 """Recurrent weights of a direction, up to which both directions of a lone sequence are computed at once."""
 LARGEST_END_TO_END = 1 << 18
 """Up to which this is done by products with the weights of both directions end to end."""
+
+STEPS_AT_ONCE = 8
+"""In one launch on a GPU."""
 
 
 class LstmState(NamedTuple):
@@ -59,6 +64,13 @@ class PackedSteps(NamedTuple):
         forward = (first + steps)[real]
         backward = (first + ordered - 1 - steps)[real]
         return cls(order, real.sum(dim=1).tolist(), (forward, backward))
+
+    def unpacked(self, packed: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
+        """*Shape:* of each direction `(steps, size)`, packed, to `(steps, 2 size)`, sequences end to end."""
+        return torch.cat(
+            [part.index_select(0, rows.argsort()) for part, rows in zip(packed, self.rows, strict=True)],
+            dim=1,
+        )
 
 
 class ProjectedLstm(nn.Module):
@@ -101,68 +113,161 @@ class ProjectedLstm(nn.Module):
         sequences by falling length. Returns the outputs, `(steps, projection_dim)`, packed, and the final
         state.
         """
-        recurrent = self.recurrent
-        memory = memory.clone()
+        step = self.step(linear)
+        memory = step.begin(memory)
         outputs, ended = [], []
-        for gates in self.input_gates(inputs, index, batch_sizes, linear):
+        for gates in self.input_gates(inputs, index, batch_sizes, step):
             if len(gates) < len(hidden):
                 ended.append((hidden[len(gates) :], memory[len(gates) :]))
                 hidden, memory = hidden[: len(gates)], memory[: len(gates)]
-            cell, memory = self.cell(linear(hidden, recurrent, addend=gates), memory)
-            hidden = self.clipped(cell if self.projection is None else linear(cell, self.projection))
+            hidden, memory = step(gates, hidden, memory)
             outputs.append(hidden)
         ended.append((hidden, memory))
         last_hidden, last_memory = (torch.cat(states) for states in zip(*ended[::-1], strict=True))
-        return torch.cat(outputs), last_hidden, last_memory
+        return torch.cat(outputs), last_hidden, step.end(last_memory)
+
+    def step(self, linear: Linear) -> "Step":
+        if isinstance(linear, FrozenLinear):
+            return linear.derived(self, partial(FrozenStep, self, linear=linear))
+        return TrainedStep(self, linear=linear)
 
     def input_gates(
-        self, inputs: torch.Tensor, index: torch.Tensor | None, batch_sizes: list[int], linear: Linear
+        self, inputs: torch.Tensor, index: torch.Tensor | None, batch_sizes: list[int], step: "Step"
     ) -> Iterator[torch.Tensor]:
         """What the inputs give to the gates of each step, `(sequences, 4 dim)`, by few large products."""
-        for_input = self.for_input
         if torch.is_grad_enabled():
-            projected = linear(inputs, for_input, self.bias)
+            projected = step.project_inputs(inputs)
             yield from (projected if index is None else projected[index]).split(batch_sizes)
         elif index is not None:
-            projected = linear(inputs, for_input, self.bias)
+            projected = step.project_inputs(inputs)
             for of_step in index.split(batch_sizes):
                 yield projected.index_select(0, of_step)
         else:
             start = 0
             for sizes in _chunks(batch_sizes):
                 end = start + sum(sizes)
-                yield from linear(inputs[start:end], for_input, self.bias).split(sizes)
+                yield from step.project_inputs(inputs[start:end]).split(sizes)
                 start = end
 
-    def cell(self, gates: torch.Tensor, memory: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """
-        *Shape:* `(sequences, 4 dim)` and `(sequences, dim)` to the output before the projection and the next
-        memory, both `(sequences, dim)`.
 
-        Without gradients it is computed over `gates` and `memory`. Then `tanh x` is `2 sigmoid 2x - 1`, which
-        takes PyTorch a quarter of the time on a CPU, and all four gates are one call.
-        """
+class Step(Protocol):
+    """
+    From one step of an LSTM to the next.
+
+    *Shape:* gates `(sequences, 4 dim)`, what the inputs give to them; hidden `(sequences, projection_dim)`,
+    memory `(sequences, dim)`.
+    """
+
+    def project_inputs(self, inputs: torch.Tensor) -> torch.Tensor:
+        """*Shape:* `(steps, projection_dim)` to `(steps, 4 dim)`."""
+
+    def begin(self, memory: torch.Tensor) -> torch.Tensor:
+        """The memory as the steps have it."""
+
+    def end(self, memory: torch.Tensor) -> torch.Tensor:
+        """And back."""
+
+    def __call__(
+        self, gates: torch.Tensor, hidden: torch.Tensor, memory: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]: ...
+
+
+class TrainedStep:
+    """As the formula is written, and with gradients."""
+
+    def __init__(self, lstm: ProjectedLstm, *, linear: Linear) -> None:
+        self.lstm, self.linear = lstm, linear
+        self.for_input, self.recurrent = lstm.for_input, lstm.recurrent
+
+    def project_inputs(self, inputs: torch.Tensor) -> torch.Tensor:
+        return self.linear(inputs, self.for_input, self.lstm.bias)
+
+    def begin(self, memory: torch.Tensor) -> torch.Tensor:
+        return memory
+
+    def end(self, memory: torch.Tensor) -> torch.Tensor:
+        return memory
+
+    def __call__(
+        self, gates: torch.Tensor, hidden: torch.Tensor, memory: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        lstm = self.lstm
         # four times (sequences, dim)
-        input_gate, forget_gate, candidate, output_gate = gates.chunk(4, dim=1)
-        if torch.is_grad_enabled():
-            memory = forget_gate.sigmoid() * memory + input_gate.sigmoid() * candidate.tanh()
-            if self.cell_clip:
-                memory = memory.clamp(-self.cell_clip, self.cell_clip)
-            return output_gate.sigmoid() * memory.tanh(), memory
-        candidate.mul_(2)
-        gates.sigmoid_()
-        memory.mul_(forget_gate).addcmul_(input_gate, candidate, value=2).sub_(input_gate)
-        if self.cell_clip:
-            memory.clamp_(-self.cell_clip, self.cell_clip)
-        return (memory * 2).sigmoid_().mul_(output_gate).mul_(2).sub_(output_gate), memory
+        input_gate, forget_gate, candidate, output_gate = self.linear(
+            hidden, self.recurrent, addend=gates
+        ).chunk(4, dim=1)
+        memory = forget_gate.sigmoid() * memory + input_gate.sigmoid() * candidate.tanh()
+        if lstm.cell_clip:
+            memory = memory.clamp(-lstm.cell_clip, lstm.cell_clip)
+        hidden = output_gate.sigmoid() * memory.tanh()
+        if lstm.projection is not None:
+            hidden = self.linear(hidden, lstm.projection)
+            if lstm.proj_clip:
+                hidden = hidden.clamp(-lstm.proj_clip, lstm.proj_clip)
+        return hidden, memory
 
-    def clipped(self, projected: torch.Tensor) -> torch.Tensor:
-        """The bound of what a projection gave; any shape."""
-        if self.projection is None or not self.proj_clip:
-            return projected
-        if torch.is_grad_enabled():
-            return projected.clamp(-self.proj_clip, self.proj_clip)
-        return projected.clamp_(-self.proj_clip, self.proj_clip)
+
+class ScaledWeights(NamedTuple):
+    """
+    Weights with which a step takes few computations. `tanh x` is `2 sigmoid 2x - 1`, which takes PyTorch a
+    quarter of the time on a CPU; so all gates are one sigmoid once the candidate's are doubled. The memory is
+    doubled too, and so is the projection, of half of its inputs. Twos change no rounding.
+    """
+
+    for_input: torch.Tensor
+    bias: torch.Tensor
+    recurrent: torch.Tensor
+    projection: torch.Tensor | None
+
+    @classmethod
+    def of(cls, lstm: ProjectedLstm) -> "ScaledWeights":
+        scale = torch.ones_like(lstm.bias)
+        scale.chunk(4)[2].fill_(2)
+        rows = scale.unsqueeze(1)
+        projection = None if lstm.projection is None else 2 * lstm.projection
+        return cls(rows * lstm.for_input, scale * lstm.bias, rows * lstm.recurrent, projection)
+
+
+def half_output(gates: torch.Tensor, memory: torch.Tensor, bound: float) -> torch.Tensor:
+    """
+    With `ScaledWeights`: half of what the projection is of, `(sequences, dim)`. Computed over `gates`,
+    `(sequences, 4 dim)`, and over `memory`, twice what it is, which becomes that of the next step.
+    """
+    # four times (sequences, dim)
+    input_gate, forget_gate, candidate, output_gate = gates.sigmoid_().chunk(4, dim=1)
+    memory.mul_(forget_gate).addcmul_(input_gate, candidate, value=4).sub_(input_gate, alpha=2)
+    if bound:
+        memory.clamp_(-2 * bound, 2 * bound)
+    return memory.sigmoid().sub_(0.5).mul_(output_gate)
+
+
+class FrozenStep:
+    """With `ScaledWeights`, in place."""
+
+    def __init__(self, lstm: ProjectedLstm, *, linear: FrozenLinear) -> None:
+        weights = ScaledWeights.of(lstm)
+        self.cell_clip, self.proj_clip = lstm.cell_clip, lstm.proj_clip
+        self.bias = weights.bias
+        self.for_input, self.recurrent = map(linear.prepared, (weights.for_input, weights.recurrent))
+        self.projection = None if weights.projection is None else linear.prepared(weights.projection)
+
+    def project_inputs(self, inputs: torch.Tensor) -> torch.Tensor:
+        return self.for_input(inputs, self.bias, None)
+
+    def begin(self, memory: torch.Tensor) -> torch.Tensor:
+        return memory * 2
+
+    def end(self, memory: torch.Tensor) -> torch.Tensor:
+        return memory / 2
+
+    def __call__(
+        self, gates: torch.Tensor, hidden: torch.Tensor, memory: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        half = half_output(self.recurrent(hidden, None, gates), memory, self.cell_clip)
+        if self.projection is None:
+            return half.mul_(2), memory
+        hidden = self.projection(half, None, None)
+        return hidden.clamp_(-self.proj_clip, self.proj_clip) if self.proj_clip else hidden, memory
 
 
 class StackedBiLstm(nn.Module):
@@ -189,15 +294,18 @@ class StackedBiLstm(nn.Module):
         `(steps, 2 projection_dim)`, and the state behind the last step of each sequence, unchanged for a
         sequence without steps.
         """
-        if len(lengths) == 1 and self._pairs_well(linear):
-            return self._run_paired(inputs[index], state, linear)
         steps = PackedSteps.of(lengths)
+        if isinstance(linear, FrozenLinear):
+            if inputs.is_cuda:
+                return self._run_padded(inputs, index, steps, state, linear)
+            if len(lengths) == 1 and self.stack(0)[0].recurrent.numel() <= LARGEST_PAIRED:
+                return self._run_paired(inputs[index], state, linear)
         tasks = [
             partial(self._run_direction, direction, inputs, index, steps, state, linear)
             for direction in range(2)
         ]
         # A lone sequence does not fill a thread: there the weights are what takes time.
-        at_once = len(lengths) > 1 and not torch.is_grad_enabled() and inputs.device.type == "cpu"
+        at_once = len(lengths) > 1 and linear.frozen
         forward, backward = side_by_side(*tasks) if at_once else (task() for task in tasks)
         places = [rows.argsort() for rows in steps.rows]
         layers = [
@@ -240,18 +348,57 @@ class StackedBiLstm(nn.Module):
         hidden, memory = (torch.stack(parts) for parts in zip(*states, strict=True))
         return layers, (hidden, memory)
 
+    def _run_padded(
+        self,
+        inputs: torch.Tensor,
+        index: torch.Tensor,
+        steps: PackedSteps,
+        state: LstmState,
+        linear: FrozenLinear,
+    ) -> tuple[list[torch.Tensor], LstmState]:
+        """
+        As `forward`, for a device that takes longer to begin a computation than to do it: both directions
+        and some steps at once, over all sequences that the first of these steps still has.
+        """
+        sizes, order = steps.batch_sizes, steps.order
+        hidden, memory = state.hidden[:, :, order], state.memory[:, :, order] * 2
+        # (longest, batch): which sequences reach a step
+        real = torch.tensor(sizes, device=order.device).unsqueeze(1) > torch.arange(
+            sizes[0], device=order.device
+        )
+        # (2, longest, batch, projection_dim)
+        padded = torch.stack(
+            [
+                inputs.new_zeros(*real.shape, inputs.size(1)).masked_scatter(
+                    real.unsqueeze(2), inputs[index[rows]]
+                )
+                for rows in steps.rows
+            ]
+        )
+        layers = []
+        for layer, pair in enumerate(zip(self.stack(0), self.stack(1), strict=True)):
+            run = linear.derived(f"padded {layer}", lambda: Graphed(PaddedSteps(pair, linear=linear)))  # noqa: B023
+            found = torch.zeros_like(padded)
+            for start in range(0, len(sizes), STEPS_AT_ONCE):
+                now, some = slice(start, start + STEPS_AT_ONCE), sizes[start]
+                outputs, *ended = run(
+                    *_filled(padded[:, now, :some], real[now, :some]),
+                    hidden[layer, :, :some],
+                    memory[layer, :, :some],
+                )
+                found[:, now, :some] = outputs[:, : len(sizes) - start]
+                hidden[layer, :, :some], memory[layer, :, :some] = ended
+            padded = found + padded if layer and self.use_skip_connections else found
+            layers.append(steps.unpacked((padded[0][real], padded[1][real])))
+        in_order = order.argsort()
+        return layers, LstmState(hidden[:, :, in_order], memory[:, :, in_order] / 2)
+
     def stack(self, direction: int) -> list[ProjectedLstm]:
         """The layers of a direction, from the lowest."""
         return [cast(ProjectedLstm, lstm) for lstm in cast(nn.ModuleList, self.directions[direction])]
 
-    def _pairs_well(self, linear: Linear) -> bool:
-        """Weights that stay in a processor's cache are read faster than products are begun."""
-        weight = self.stack(0)[0].recurrent
-        small = weight.numel() <= LARGEST_PAIRED
-        return small and linear.frozen and weight.device.type == "cpu" and not torch.is_grad_enabled()
-
     def _run_paired(
-        self, inputs: torch.Tensor, state: LstmState, linear: Linear
+        self, inputs: torch.Tensor, state: LstmState, linear: FrozenLinear
     ) -> tuple[list[torch.Tensor], LstmState]:
         """
         A lone sequence, both directions at once as two rows.
@@ -262,20 +409,19 @@ class StackedBiLstm(nn.Module):
         packed = [inputs, inputs.flip(0)]
         layers, states = [], []
         for layer, pair in enumerate(zip(self.stack(0), self.stack(1), strict=True)):
-            weights = linear.derived(f"pair {layer}", partial(PairedWeights, pair, linear=linear))
+            step = linear.derived(f"pair {layer}", partial(PairedStep, pair, linear=linear))
             # (2, steps, 4 dim)
             gates = torch.stack(
                 [
-                    torch.cat(list(lstm.input_gates(rows, None, [len(rows)], linear)))
+                    torch.cat(list(lstm.input_gates(rows, None, [len(rows)], lstm.step(linear))))
                     for lstm, rows in zip(pair, packed, strict=True)
                 ]
             )
             # (2, projection_dim), (2, dim)
-            hidden, memory = state.hidden[layer, :, 0], state.memory[layer, :, 0].clone()
+            hidden, memory = state.hidden[layer, :, 0], state.memory[layer, :, 0] * 2
             outputs = []
             for of_step in gates.unbind(1):
-                cell, memory = pair[0].cell(weights.recur(hidden, of_step), memory)
-                hidden = pair[0].clipped(weights.project(cell))
+                hidden = step(of_step, hidden, memory)
                 outputs.append(hidden)
             # (2, steps, projection_dim)
             found = torch.stack(outputs, dim=1)
@@ -283,52 +429,107 @@ class StackedBiLstm(nn.Module):
                 found += torch.stack(packed)
             packed = list(found)
             layers.append(torch.cat([packed[0], packed[1].flip(0)], dim=1))
-            states.append((hidden, memory))
+            states.append((hidden, memory / 2))
         last_hidden, last_memory = (torch.stack(parts).unsqueeze(2) for parts in zip(*states, strict=True))
         return layers, LstmState(last_hidden, last_memory)
 
 
-class PairedWeights:
+class PairedStep:
     """
-    Of one layer, both directions', for a row in each.
+    A step of one layer in both directions, a row in each.
 
-    Small ones lie end to end: a product with both gives each row also what it would be in the other
-    direction, which is left out, and rounds as in a batch. With larger ones, where reading them is what takes
+    Small weights lie end to end: a product with both directions' gives each row also what it would be in the
+    other one, which is left out, and rounds as in a batch. With larger ones, where reading them is what takes
     time, each row is multiplied with its own, by a product that may round the last bit in another way.
     """
 
-    def __init__(self, pair: tuple[ProjectedLstm, ProjectedLstm], *, linear: Linear) -> None:
-        recurrent = torch.stack([lstm.recurrent for lstm in pair])
-        projections: list[torch.Tensor] = [lstm.projection for lstm in pair if lstm.projection is not None]
-        projection = torch.stack(projections) if projections else None
-        self.linear = linear if recurrent[0].numel() <= LARGEST_END_TO_END else None
-        if self.linear:
-            # (8 dim, projection_dim), (2 projection_dim, dim)
-            self.recurrent = recurrent.flatten(0, 1)
-            self.projection = None if projection is None else projection.flatten(0, 1)
-        else:
-            # As they are read fastest: (2, projection_dim, 4 dim), (2, dim, projection_dim)
-            self.recurrent = recurrent.transpose(1, 2).contiguous()
-            self.projection = None if projection is None else projection.transpose(1, 2)
+    def __init__(self, pair: tuple[ProjectedLstm, ProjectedLstm], *, linear: FrozenLinear) -> None:
+        weights = [ScaledWeights.of(lstm) for lstm in pair]
+        self.cell_clip, self.proj_clip = pair[0].cell_clip, pair[0].proj_clip
+        projections = [each.projection for each in weights if each.projection is not None]
+        end_to_end = weights[0].recurrent.numel() <= LARGEST_END_TO_END
+        kind = partial(_end_to_end, linear) if end_to_end else _each_with_its_own
+        self.recurrent = kind([each.recurrent for each in weights])
+        self.projection = kind(projections) if projections else None
 
-    def recur(self, hidden: torch.Tensor, gates: torch.Tensor) -> torch.Tensor:
-        """*Shape:* `(2, projection_dim)` and `(2, 4 dim)` to `(2, 4 dim)`."""
-        if self.linear:
-            return _own(self.linear(hidden, self.recurrent)) + gates
-        return torch.baddbmm(gates.unsqueeze(1), hidden.unsqueeze(1), self.recurrent).squeeze(1)
-
-    def project(self, cell: torch.Tensor) -> torch.Tensor:
-        """*Shape:* `(2, dim)` to `(2, projection_dim)`."""
+    def __call__(self, gates: torch.Tensor, hidden: torch.Tensor, memory: torch.Tensor) -> torch.Tensor:
+        """
+        *Shape:* `(2, 4 dim)`, `(2, projection_dim)`, and, twice what it is, `(2, dim)`, which becomes that of
+        the next step, to the next hidden.
+        """
+        half = half_output(self.recurrent(hidden) + gates, memory, self.cell_clip)
         if self.projection is None:
-            return cell
-        if self.linear:
-            return _own(self.linear(cell, self.projection)).contiguous()
-        return torch.bmm(cell.unsqueeze(1), self.projection).squeeze(1)
+            return half.mul_(2)
+        hidden = self.projection(half)
+        return hidden.clamp(-self.proj_clip, self.proj_clip) if self.proj_clip else hidden.contiguous()
+
+
+def _end_to_end(linear: FrozenLinear, pair: list[torch.Tensor]) -> Callable[[torch.Tensor], torch.Tensor]:
+    multiply = linear.prepared(torch.cat(pair))
+    return lambda rows: _own(multiply(rows, None, None))
+
+
+def _each_with_its_own(pair: list[torch.Tensor]) -> Callable[[torch.Tensor], torch.Tensor]:
+    # (2, in, out): the longer side is the one that lies in a row, as it is read fastest
+    weights = torch.stack(pair).transpose(1, 2)
+    weights = weights.contiguous() if weights.size(2) > weights.size(1) else weights
+    return lambda rows: torch.bmm(rows.unsqueeze(1), weights).squeeze(1)
 
 
 def _own(product: torch.Tensor) -> torch.Tensor:
     """*Shape:* `(2, 2 n)` to `(2, n)`: the first half of the first row, the second of the second."""
     return product.view(4, -1)[::3]
+
+
+class PaddedSteps:
+    """Of one layer, some steps of both directions: a course of computations that depends on no value."""
+
+    def __init__(self, pair: tuple[ProjectedLstm, ProjectedLstm], *, linear: FrozenLinear) -> None:
+        def stacked(parts: list[torch.Tensor]) -> torch.Tensor:
+            return torch.stack([part.t() for part in parts]).to(linear.dtype)
+
+        weights = [ScaledWeights.of(lstm) for lstm in pair]
+        self.cell_clip, self.proj_clip = pair[0].cell_clip, pair[0].proj_clip
+        # (2, projection_dim, 4 dim), the same, (2, 1, 4 dim), (2, dim, projection_dim)
+        self.for_input = stacked([each.for_input for each in weights])
+        self.recurrent = stacked([each.recurrent for each in weights])
+        self.bias = torch.stack([each.bias for each in weights]).unsqueeze(1)
+        projections = [each.projection for each in weights if each.projection is not None]
+        self.projection = stacked(projections) if projections else None
+
+    def __call__(
+        self, inputs: torch.Tensor, real: torch.Tensor, hidden: torch.Tensor, memory: torch.Tensor
+    ) -> tuple[torch.Tensor, ...]:
+        """
+        *Shape:* `inputs` `(2, steps, batch, projection_dim)`, `real` `(steps, batch)`, `hidden`
+        `(2, batch, projection_dim)`, `memory` `(2, batch, dim)`, twice what it is. Returns outputs of
+        the shape of `inputs`, and the hidden and the memory behind each sequence's last real step.
+        """
+        # (2, steps, batch, 4 dim)
+        gates = (_times(inputs.flatten(1, 2), self.for_input) + self.bias).unflatten(1, real.shape)
+        outputs = []
+        for step, is_real in enumerate(real.unsqueeze(2)):
+            of_step, after = _times(hidden, self.recurrent) + gates[:, step], memory.clone()
+            half = half_output(of_step.flatten(0, 1), after.view(-1, after.size(2)), self.cell_clip)
+            half = half.view_as(memory)
+            output = half * 2 if self.projection is None else _times(half, self.projection)
+            if self.projection is not None and self.proj_clip:
+                output = output.clamp(-self.proj_clip, self.proj_clip)
+            outputs.append(output)
+            hidden = torch.where(is_real, output, hidden)
+            memory = torch.where(is_real, after, memory)
+        return torch.stack(outputs, dim=1), hidden, memory
+
+
+def _times(inputs: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+    """*Shape:* `(2, rows, in)` and `(2, in, out)` to `(2, rows, out)`, in the inputs' precision."""
+    return torch.bmm(inputs.to(weights.dtype), weights).to(inputs.dtype)
+
+
+def _filled(inputs: torch.Tensor, real: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """With steps behind the last one, up to the number that is always computed."""
+    missing = STEPS_AT_ONCE - len(real)
+    return F.pad(inputs, (0, 0, 0, 0, 0, missing)), F.pad(real, (0, 0, 0, missing))
 
 
 def _chunks(batch_sizes: list[int]) -> Iterator[list[int]]:

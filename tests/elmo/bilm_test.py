@@ -10,6 +10,7 @@ from allennlp.nn.util import remove_sentence_boundaries
 
 from elmo_tasks.elmo import BiLm, BiLmOptions, lstm
 from elmo_tasks.elmo import bilm as module
+from elmo_tasks.elmo.linear import FrozenLinear
 from tests.elmo.files import SENTENCES, batch, changed, make_files
 from tests.elmo.numpy_reference import NumpyBiLm
 
@@ -261,3 +262,42 @@ def test_gradients_equal_allennlps(tmp_path, stateful):
         gradient = expected.pop(name)
         torch.testing.assert_close(parameter.grad, gradient, atol=1e-9, rtol=1e-9)
     assert not expected
+
+
+# On a GPU
+
+
+@pytest.mark.parametrize("changes", [{}, {"dim": 32, "projection_dim": 32, "use_skip_connections": False}])
+def test_padded_steps_are_packed_steps(changes):
+    """What a GPU runs, without the recording."""
+    torch.manual_seed(2)
+    sizes = BiLmOptions.read(
+        changed(**{"dim": 64, "projection_dim": 32, "cell_clip": 0.2, "proj_clip": 0.1} | changes)
+    )
+    stack = BiLm(options=sizes).lstm
+    lengths = torch.tensor([3, 11, 1, 26, 11])
+    inputs, index = torch.randn(40, sizes.projection_dim), torch.randint(40, (int(lengths.sum()),))
+    state = lstm.LstmState(
+        torch.randn(sizes.n_layers, 2, 5, sizes.projection_dim), torch.randn(sizes.n_layers, 2, 5, sizes.dim)
+    )
+    with torch.no_grad():
+        linear = FrozenLinear(precision="float32")
+        expected, expected_state = stack(inputs, index, lengths, state, linear)
+        found, found_state = stack._run_padded(inputs, index, lstm.PackedSteps.of(lengths), state, linear)
+    for ours, theirs in zip((*found, *found_state), (*expected, *expected_state), strict=True):
+        torch.testing.assert_close(ours, theirs, atol=1e-6, rtol=1e-5)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("stateful", [True, False])
+def test_a_gpu_gives_the_same(stateful):
+    torch.manual_seed(2)
+    bilm = BiLm(options=BiLmOptions.read(changed(dim=64, projection_dim=32))).requires_grad_(False)
+
+    def run(ids):
+        return bilm(ids)[0] if stateful else bilm.encode(ids)
+
+    expected = run(batch(SENTENCES))
+    bilm.cuda()
+    for _ in range(2):
+        torch.testing.assert_close(run(batch(SENTENCES).cuda()).cpu(), expected, atol=1e-4, rtol=1e-4)
