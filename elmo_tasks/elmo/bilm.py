@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from allennlp.common.checks import ConfigurationError
 from torch import nn
+from torch.nn.utils.rnn import pad_sequence
 
 from elmo_tasks.elmo.char_encoder import WORDS, CharacterEncoder
 from elmo_tasks.elmo.characters import BEGIN_SENTENCE, END_SENTENCE, character_ids
@@ -42,7 +43,7 @@ class BiLm(nn.Module):
             raise ConfigurationError(f"precision is {precision!r}, expected one of {', '.join(PRECISIONS)}")
         self.options = options
         self.precision = precision
-        self._trained, self._frozen = Linear(), FrozenLinear(precision=precision)
+        self._frozen = FrozenLinear(precision=precision)
         self.character_encoder = CharacterEncoder(options=options)
         self.lstm = StackedBiLstm(options=options)
         # In 64 bits: distributed training broadcasts buffers, and gloo knows no 16.
@@ -135,42 +136,45 @@ class BiLm(nn.Module):
         # Of the two sequences of one step, the one that each direction begins with
         return LstmState(*(torch.stack([part[:, 0, :1], part[:, 1, 1:]], dim=1) for part in (hidden, memory)))
 
-    def _in_parts(
-        self, ids: torch.Tensor, run: Callable[["_Part", Linear], list[torch.Tensor]]
-    ) -> torch.Tensor:
+    def _in_parts(self, ids: torch.Tensor, run: "_Run") -> torch.Tensor:
         """
-        The layers of a batch, with frozen weights computed in parts of few tokens, so that nothing but the
-        result grows with the batch. `run` gives each layer of a part, `(tokens, 2 projection_dim)`, the
-        sentences end to end.
+        The layers of a batch, with frozen weights computed in parts of few tokens, so that little but the
+        result grows with the batch.
         """
-        batch, tokens, _ = ids.shape
         weights = tuple(self.parameters())
-        frozen = not any(weight.requires_grad for weight in weights)
-        linear = self._trained
-        if frozen:
-            linear = self._frozen
-            linear.renew(weights)
+        # (batch,): a word begins with a mark, so that its first id is never 0
+        lengths = (ids[:, :, 0] != 0).sum(dim=1)
+        if any(weight.requires_grad for weight in weights):
+            return self._run_trained(ids, lengths, run)
+        self._frozen.renew(weights)
         # What is remembered must be of use outside of inference_mode, too.
-        with torch.inference_mode(False), torch.set_grad_enabled(torch.is_grad_enabled() and not frozen):
-            # A word begins with a mark, so that its first id is never 0.
-            lengths = (ids[:, :, 0] != 0).sum(dim=1)
-            positions = torch.arange(tokens, device=ids.device)
-            # Where the vectors of each token come to be among those of all parts; behind all of them is a 0
-            places = torch.full((batch, tokens), int(lengths.sum()), device=ids.device)
-            layers: list[list[torch.Tensor]] = [[] for _ in range(self.num_layers)]
-            end = 0
-            for rows in _parts(lengths, TOKENS_AT_ONCE if frozen else None):
-                part = _Part(ids[rows, : int(lengths[rows].max())], rows, lengths[rows])
-                inside = positions < part.lengths.unsqueeze(1)
-                start, end = end, end + int(part.lengths.sum())
-                places[rows] = places[rows].masked_scatter(
-                    inside, torch.arange(start, end, device=ids.device)
-                )
-                for layer, vectors in zip(layers, run(part, linear), strict=True):
-                    layer.append(vectors)
-            nothing = self.character_encoder.embedding.new_zeros(1, self.options.output_dim)
-            laid_out = [torch.cat([*parts, nothing]).index_select(0, places.flatten()) for parts in layers]
-            return torch.stack(laid_out).view(self.num_layers, batch, tokens, self.options.output_dim)
+        with torch.inference_mode(False), torch.no_grad():
+            return self._run_frozen(ids, lengths, run)
+
+    def _run_trained(self, ids: torch.Tensor, lengths: torch.Tensor, run: "_Run") -> torch.Tensor:
+        batch, tokens, _ = ids.shape
+        layers = self.character_encoder.embedding.new_zeros(
+            self.num_layers, batch, tokens, self.options.output_dim
+        )
+        for rows in _parts(lengths, int(lengths.sum())):
+            found = run(_Part(ids[rows], rows, lengths[rows]), Linear())
+            inside = torch.arange(tokens, device=ids.device) < lengths.unsqueeze(1)
+            layers = layers.masked_scatter(inside.unsqueeze(2), torch.stack(found))
+        return layers
+
+    def _run_frozen(self, ids: torch.Tensor, lengths: torch.Tensor, run: "_Run") -> torch.Tensor:
+        batch, tokens, _ = ids.shape
+        nothing = self.character_encoder.embedding.new_zeros(tokens, self.options.output_dim)
+        # Of all layers, the vectors of each sentence; one more makes the padding as long as the batch's
+        sentences = [nothing[:0]] * (self.num_layers * batch) + [nothing]
+        for rows in _parts(lengths, TOKENS_AT_ONCE):
+            part = _Part(ids[rows, : int(lengths[rows].max())], rows, lengths[rows])
+            for layer, vectors in enumerate(run(part, self._frozen)):
+                found = vectors.split(part.lengths.tolist())
+                for row, sentence in zip(rows.tolist(), found, strict=True):
+                    sentences[layer * batch + row] = sentence
+        padded = pad_sequence(sentences, batch_first=True)[:-1]
+        return padded.view(self.num_layers, batch, tokens, self.options.output_dim)
 
     def _with_borders(self, part: "_Part") -> torch.Tensor:
         """*Shape:* the ids with `<S>` and `</S>`, `(batch, tokens + 2, 50)`."""
@@ -199,12 +203,16 @@ class _Part(NamedTuple):
     """`(rows,)`, none of them 0."""
 
 
-def _parts(lengths: torch.Tensor, most: int | None) -> Iterator[torch.Tensor]:
+_Run = Callable[[_Part, Linear], list[torch.Tensor]]
+"""To each layer of a part, `(tokens, 2 projection_dim)`, the sentences end to end."""
+
+
+def _parts(lengths: torch.Tensor, most: int) -> Iterator[torch.Tensor]:
     """The rows with tokens, in parts of at most so many tokens, if need be by length: `(rows,)` each."""
     rows = lengths.nonzero().squeeze(1)
     if not len(rows):
         return
-    if most is None or int(lengths.sum()) <= most:
+    if int(lengths.sum()) <= most:
         yield rows
         return
     rows = rows[lengths[rows].argsort(stable=True)]

@@ -92,7 +92,7 @@ class ElmoCharacterIndexer(StrictParams, TokenIndexer):
         self, tokens: dict[str, Any], padding_lengths: dict[str, int]
     ) -> dict[str, torch.Tensor]:
         words = tokens["character_ids"]
-        padded = torch.zeros(padding_lengths["character_ids"], CHARACTERS_PER_WORD, dtype=torch.int16)
+        padded = np.zeros((padding_lengths["character_ids"], CHARACTERS_PER_WORD), dtype=np.int16)
         kept = words[: len(padded)]
-        padded[: len(kept)] = torch.from_numpy(kept.copy())
-        return {"character_ids": padded}
+        padded[: len(kept)] = kept
+        return {"character_ids": torch.from_numpy(padded)}

@@ -138,11 +138,12 @@ class ProjectedLstm(nn.Module):
         if torch.is_grad_enabled():
             projected = step.project_inputs(inputs)
             yield from (projected if index is None else projected[index]).split(batch_sizes)
-        elif index is not None:
+        elif index is not None and len(inputs) < 0.8 * len(index):
             projected = step.project_inputs(inputs)
             for of_step in index.split(batch_sizes):
                 yield projected.index_select(0, of_step)
         else:
+            inputs = inputs if index is None else inputs[index]
             start = 0
             for sizes in _chunks(batch_sizes):
                 end = start + sum(sizes)
