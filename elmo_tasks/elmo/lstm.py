@@ -18,7 +18,7 @@ from elmo_tasks.elmo.linear import FrozenLinear, Linear
 from elmo_tasks.elmo.side_by_side import side_by_side
 from elmo_tasks.elmo.weights import BiLmOptions
 
-ROWS_AT_ONCE = 256
+ROWS_AT_ONCE = 128
 """Steps, over all sequences, whose inputs are projected in one product where no gradient is wanted."""
 LARGEST_PAIRED = 1 << 20
 """Recurrent weights of a direction, up to which both directions of a lone sequence are computed at once."""
@@ -208,25 +208,35 @@ class TrainedStep:
         return hidden, memory
 
 
-class ScaledWeights(NamedTuple):
+class ScaledWeights:
     """
     Weights with which a step takes few computations. `tanh x` is `2 sigmoid 2x - 1`, which takes PyTorch a
     quarter of the time on a CPU; so all gates are one sigmoid once the candidate's are doubled. The memory is
     doubled too, and so is the projection, of half of its inputs. Twos change no rounding.
+
+    Each is made when it is asked for, and not kept.
     """
 
-    for_input: torch.Tensor
-    bias: torch.Tensor
-    recurrent: torch.Tensor
-    projection: torch.Tensor | None
+    def __init__(self, lstm: ProjectedLstm) -> None:
+        self._lstm = lstm
+        self._scale = torch.ones_like(lstm.bias)
+        self._scale.chunk(4)[2].fill_(2)
 
-    @classmethod
-    def of(cls, lstm: ProjectedLstm) -> "ScaledWeights":
-        scale = torch.ones_like(lstm.bias)
-        scale.chunk(4)[2].fill_(2)
-        rows = scale.unsqueeze(1)
-        projection = None if lstm.projection is None else 2 * lstm.projection
-        return cls(rows * lstm.for_input, scale * lstm.bias, rows * lstm.recurrent, projection)
+    @property
+    def for_input(self) -> torch.Tensor:
+        return self._lstm.for_input * self._scale.unsqueeze(1)
+
+    @property
+    def bias(self) -> torch.Tensor:
+        return self._lstm.bias * self._scale
+
+    @property
+    def recurrent(self) -> torch.Tensor:
+        return self._lstm.recurrent * self._scale.unsqueeze(1)
+
+    @property
+    def projection(self) -> torch.Tensor | None:
+        return None if self._lstm.projection is None else 2 * self._lstm.projection
 
 
 def half_output(gates: torch.Tensor, memory: torch.Tensor, bound: float) -> torch.Tensor:
@@ -246,11 +256,13 @@ class FrozenStep:
     """With `ScaledWeights`, in place."""
 
     def __init__(self, lstm: ProjectedLstm, *, linear: FrozenLinear) -> None:
-        weights = ScaledWeights.of(lstm)
+        weights = ScaledWeights(lstm)
         self.cell_clip, self.proj_clip = lstm.cell_clip, lstm.proj_clip
         self.bias = weights.bias
-        self.for_input, self.recurrent = map(linear.prepared, (weights.for_input, weights.recurrent))
-        self.projection = None if weights.projection is None else linear.prepared(weights.projection)
+        self.for_input = linear.prepared(weights.for_input)
+        self.recurrent = linear.prepared(weights.recurrent)
+        projection = weights.projection
+        self.projection = None if projection is None else linear.prepared(projection)
 
     def project_inputs(self, inputs: torch.Tensor) -> torch.Tensor:
         return self.for_input(inputs, self.bias, None)
@@ -445,10 +457,10 @@ class PairedStep:
     """
 
     def __init__(self, pair: tuple[ProjectedLstm, ProjectedLstm], *, linear: FrozenLinear) -> None:
-        weights = [ScaledWeights.of(lstm) for lstm in pair]
+        weights = [ScaledWeights(lstm) for lstm in pair]
         self.cell_clip, self.proj_clip = pair[0].cell_clip, pair[0].proj_clip
-        projections = [each.projection for each in weights if each.projection is not None]
-        end_to_end = weights[0].recurrent.numel() <= LARGEST_END_TO_END
+        projections = [projection for each in weights if (projection := each.projection) is not None]
+        end_to_end = pair[0].recurrent.numel() <= LARGEST_END_TO_END
         kind = partial(_end_to_end, linear) if end_to_end else _each_with_its_own
         self.recurrent = kind([each.recurrent for each in weights])
         self.projection = kind(projections) if projections else None
@@ -489,13 +501,13 @@ class PaddedSteps:
         def stacked(parts: list[torch.Tensor]) -> torch.Tensor:
             return torch.stack([part.t() for part in parts]).to(linear.dtype)
 
-        weights = [ScaledWeights.of(lstm) for lstm in pair]
+        weights = [ScaledWeights(lstm) for lstm in pair]
         self.cell_clip, self.proj_clip = pair[0].cell_clip, pair[0].proj_clip
         # (2, projection_dim, 4 dim), the same, (2, 1, 4 dim), (2, dim, projection_dim)
         self.for_input = stacked([each.for_input for each in weights])
         self.recurrent = stacked([each.recurrent for each in weights])
         self.bias = torch.stack([each.bias for each in weights]).unsqueeze(1)
-        projections = [each.projection for each in weights if each.projection is not None]
+        projections = [projection for each in weights if (projection := each.projection) is not None]
         self.projection = stacked(projections) if projections else None
 
     def __call__(

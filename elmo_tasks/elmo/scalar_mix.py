@@ -1,5 +1,7 @@
 """Equation (1) of Peters et al. 2018: one vector a token from all layers of the biLM."""
 
+from functools import reduce
+
 import torch
 from allennlp.common.checks import ConfigurationError
 from torch import nn
@@ -55,13 +57,15 @@ class ScalarMix(nn.Module):
             layers = layers[-1:]
         if self.layer_norm:
             layers = F.layer_norm(layers, layers.shape[-1:])
-        mixed = (self._shares(layers) * layers).sum(dim=0)
+        # One layer at a time: a product with all of them would take as much memory as they do.
+        shared = (share * layer for share, layer in zip(self._shares(layers), layers, strict=True))
+        mixed = reduce(torch.add, shared)
         return mixed if self.gamma is None else self.gamma * mixed
 
     def _shares(self, layers: torch.Tensor) -> torch.Tensor:
         """The normalised weights, `(num_layers, ..., 1)`, to multiply the layers with."""
         if self.top:
-            return layers.new_ones(())
+            return layers.new_ones(1)
         # (num_layers, 1, ..., 1)
         scores = self.scores.view(-1, *[1] * (layers.dim() - 1))
         if self.function:
