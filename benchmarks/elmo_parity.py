@@ -21,15 +21,8 @@ from allennlp.modules.elmo import _ElmoBiLm, batch_to_ids
 from allennlp.nn.util import remove_sentence_boundaries
 
 from elmo_tasks.elmo import BiLm
-from elmo_tasks.elmo.characters import character_ids
+from elmo_tasks.elmo.characters import character_ids, padded_character_ids
 from elmo_tasks.elmo.linear import Linear
-
-
-def batch(sentences: list[list[str]]) -> torch.Tensor:
-    ids = torch.zeros(len(sentences), max(map(len, sentences)), 50, dtype=torch.int16)
-    for row, words in zip(ids, sentences, strict=True):
-        row[: len(words)] = torch.tensor(character_ids(words))
-    return ids
 
 
 @torch.no_grad()
@@ -48,7 +41,7 @@ def main(folder: Path) -> None:
     tops = [h5py.File(folder / f"lm_embeddings_{lane}.hdf5") for lane in range(len(lanes))]
     original, allennlp, largest, state = 0.0, 0.0, 0.0, None
     for step, sentences in enumerate(zip(*lanes, strict=True)):
-        layers, state = ours(batch(list(sentences)), state)
+        layers, state = ours(padded_character_ids(list(sentences)), state)
         outputs = theirs(batch_to_ids(list(sentences)))
         for layer, activation in zip(layers, outputs["activations"], strict=True):
             stock, _ = remove_sentence_boundaries(activation, outputs["mask"])
@@ -61,14 +54,14 @@ def main(folder: Path) -> None:
     print(f"all layers, stateful, AllenNLP:   {allennlp:.2e}")
 
     texts = [words for lane in lanes for words in lane]
-    alone = [ours.encode(batch([words]))[:, 0] for words in texts]
+    alone = [ours.encode(padded_character_ids([words]))[:, 0] for words in texts]
     stateless = 0.0
     for seed in range(20):
         order = random.Random(seed).sample(range(len(texts)), len(texts))
         for size in (2, 7, 30):
             for start in range(0, len(order), size):
                 chosen = order[start : start + size]
-                layers = ours.encode(batch([texts[i] for i in chosen]))
+                layers = ours.encode(padded_character_ids([texts[i] for i in chosen]))
                 for row, i in enumerate(chosen):
                     difference = (layers[:, row, : len(texts[i])] - alone[i]).abs().max().item()
                     stateless = max(stateless, difference)

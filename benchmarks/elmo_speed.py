@@ -102,13 +102,9 @@ class Ours:
         self.elmo.to(device).eval()
 
     def ids(self, sentences: Sentences) -> torch.Tensor:
-        from elmo_tasks.elmo.characters import CHARACTERS_PER_WORD, character_ids
+        from elmo_tasks.elmo.characters import padded_character_ids
 
-        longest = max(map(len, sentences))
-        ids = torch.zeros(len(sentences), longest, CHARACTERS_PER_WORD, dtype=torch.int16)
-        for row, words in zip(ids, sentences, strict=True):
-            row[: len(words)] = torch.tensor(character_ids(words))
-        return ids
+        return padded_character_ids(sentences)
 
     def embed(self, ids: torch.Tensor) -> torch.Tensor:
         return self.elmo(ids).input

@@ -3,10 +3,9 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-import numpy as np
 import torch
 
-from elmo_tasks.elmo.characters import CHARACTERS_PER_WORD, character_ids
+from elmo_tasks.elmo.characters import padded_character_ids
 
 
 class Sentence(NamedTuple):
@@ -34,8 +33,4 @@ def batches(sentences: Iterable[Sentence], tokens: int) -> Iterator[list[Sentenc
 
 def padded_ids(sentences: Sequence[Sentence], device: torch.device) -> torch.Tensor:
     """*Shape:* `(sentences, longest, 50)`, `int16`: what `BiLm` reads."""
-    longest = max(len(sentence.words) for sentence in sentences)
-    ids = np.zeros((len(sentences), longest, CHARACTERS_PER_WORD), dtype=np.int16)
-    for row, sentence in zip(ids, sentences, strict=True):
-        row[: len(sentence.words)] = character_ids(sentence.words)
-    return torch.from_numpy(ids).to(device)
+    return padded_character_ids([sentence.words for sentence in sentences]).to(device)

@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
-from types import TracebackType
 
 import numpy as np
 from allennlp.common.tqdm import Tqdm
@@ -63,12 +62,7 @@ class Text:
     def __enter__(self) -> "Text":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._file.close()
 
 

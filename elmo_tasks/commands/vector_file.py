@@ -20,7 +20,6 @@ import struct
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
-from types import TracebackType
 
 import h5py
 import numpy as np
@@ -81,12 +80,7 @@ class VectorFile:
     def __enter__(self) -> "VectorFile":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._file.close()
 
     def write(self, sentences: Sequence[Sentence], vectors: np.ndarray) -> None:

@@ -43,6 +43,7 @@ from safetensors.torch import save
 
 from elmo_tasks.elmo.bilm import BiLm
 from elmo_tasks.elmo.lstm import LstmState
+from elmo_tasks.elmo.seen import Seen
 from elmo_tasks.elmo.weights import BiLmOptions
 from elmo_tasks.strict_params import StrictParams
 
@@ -166,30 +167,16 @@ class _Digest:
     """`BiLm.digest`, computed again only when the weights have changed."""
 
     def __init__(self) -> None:
-        self._precision = ""
-        self._seen: list[tuple[torch.Tensor, float]] = []
+        self._of = "", Seen([])
         self._digest = ""
 
     def __call__(self, bilm: BiLm) -> str:
         weights = list(bilm.state_dict(keep_vars=True).values())
-        unchanged = (
-            self._precision == bilm.precision
-            and len(self._seen) == len(weights)
-            and all(
-                weight.data_ptr() == seen.data_ptr() and _version(weight) == version
-                for weight, (seen, version) in zip(weights, self._seen, strict=True)
-            )
-        )
-        if not unchanged:
-            self._precision, self._digest = bilm.precision, bilm.digest()
-            # Kept alive, so that no other weight can have the same address
-            self._seen = [(weight.detach(), _version(weight)) for weight in weights]
+        precision, seen = self._of
+        uncounted = any(weight.is_inference() for weight in weights)
+        if uncounted or precision != bilm.precision or not seen.are(weights):
+            self._of, self._digest = (bilm.precision, Seen(weights)), bilm.digest()
         return self._digest
-
-
-def _version(tensor: torch.Tensor) -> float:
-    """How often PyTorch has written to the tensor; NaN, unlike any other, where it does not count."""
-    return math.nan if tensor.is_inference() else tensor._version
 
 
 class _Sentences:

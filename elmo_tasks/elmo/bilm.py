@@ -156,11 +156,12 @@ class BiLm(nn.Module):
         layers = self.character_encoder.embedding.new_zeros(
             self.num_layers, batch, tokens, self.options.output_dim
         )
-        for rows in _parts(lengths, int(lengths.sum())):
-            found = run(_Part(ids[rows], rows, lengths[rows]), Linear())
-            inside = torch.arange(tokens, device=ids.device) < lengths.unsqueeze(1)
-            layers = layers.masked_scatter(inside.unsqueeze(2), torch.stack(found))
-        return layers
+        rows = lengths.nonzero().squeeze(1)
+        if not len(rows):
+            return layers
+        found = run(_Part(ids[rows], rows, lengths[rows]), Linear())
+        inside = torch.arange(tokens, device=ids.device) < lengths.unsqueeze(1)
+        return layers.masked_scatter(inside.unsqueeze(2), torch.stack(found))
 
     def _run_frozen(self, ids: torch.Tensor, lengths: torch.Tensor, run: "_Run") -> torch.Tensor:
         batch, tokens, _ = ids.shape

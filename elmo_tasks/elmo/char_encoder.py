@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from elmo_tasks.elmo.characters import CHARACTERS_PER_WORD, FILLING, NUM_CHARACTERS
 from elmo_tasks.elmo.distinct import distinct_rows
-from elmo_tasks.elmo.linear import Linear
+from elmo_tasks.elmo.linear import FrozenLinear, Linear
 from elmo_tasks.elmo.weights import BiLmOptions
 from elmo_tasks.elmo.word_cache import WordCache
 
@@ -56,7 +56,7 @@ class CharacterEncoder(nn.Module):
         *Shape:* `(words, 50)` to the vectors of the distinct words, `(distinct words, projection_dim)`, and
         for each word its place among them, `(words,)`.
         """
-        if linear.frozen:
+        if isinstance(linear, FrozenLinear):
             cache = linear.derived(WORDS, WordCache)
             return cache.vectors(character_ids, lambda words: self._encode(words, linear))
         distinct, index = distinct_rows(character_ids)

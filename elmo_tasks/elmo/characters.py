@@ -13,7 +13,7 @@ the network are shifted by one, so that 0 is left for "no word here":
 | 261 | filling behind the end of a word |
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -65,6 +65,15 @@ def character_ids(words: Iterable[str]) -> np.ndarray:
     """
     encoded = b"".join(map(_encode, words))
     return np.frombuffer(encoded, dtype=np.int16).reshape(-1, CHARACTERS_PER_WORD)
+
+
+def padded_character_ids(sentences: Sequence[Sequence[str]]) -> torch.Tensor:
+    """*Shape:* `(sentences, longest, 50)`, `int16`, 0 behind the end of a sentence: what `BiLm` reads."""
+    longest = max(map(len, sentences))
+    ids = np.zeros((len(sentences), longest, CHARACTERS_PER_WORD), dtype=np.int16)
+    for row, words in zip(ids, sentences, strict=True):
+        row[: len(words)] = character_ids(words)
+    return torch.from_numpy(ids)
 
 
 @TokenIndexer.register("elmo_character_ids")

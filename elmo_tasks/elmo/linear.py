@@ -16,6 +16,8 @@ from typing import Any, TypeVar
 import torch
 from torch.nn import functional as F
 
+from elmo_tasks.elmo.seen import Seen
+
 Matrix = Callable[[torch.Tensor, torch.Tensor | None, torch.Tensor | None], torch.Tensor]
 """`(inputs, bias, addend)` to `inputs @ weight.T + bias + addend`, newly made."""
 
@@ -28,11 +30,6 @@ class Linear:
     What the layers of the biLM multiply with; this one with PyTorch's matrix product, through which gradients
     flow.
     """
-
-    frozen = False
-    """Whether the weights stay as they are."""
-    dtype = torch.float32
-    """In which a device without packed weights multiplies."""
 
     def __call__(
         self,
@@ -65,11 +62,10 @@ class FrozenLinear(Linear):
     precision : `float32`, `bfloat16` or `int8`.
     """
 
-    frozen = True
-
     def __init__(self, *, precision: str) -> None:
         self.precision = precision
         self.dtype = torch.float32 if precision == "float32" else torch.bfloat16
+        """In which a device without packed weights multiplies."""
         self.clear()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -81,15 +77,15 @@ class FrozenLinear(Linear):
 
     def clear(self) -> None:
         """Lets go of all weights and of what was made from them."""
-        self._weights = _Seen([])
+        self._weights = Seen([])
         self._matrices: dict[tuple[int, torch.Size], Matrix] = {}
-        self._derived: dict[Hashable, tuple[_Seen, Any]] = {}
+        self._derived: dict[Hashable, tuple[Seen, Any]] = {}
 
     def renew(self, weights: Sequence[torch.Tensor]) -> None:
         """Forgets what was made of other weights than these, or before they were changed in place."""
         if not self._weights.are(weights):
             self.clear()
-            self._weights = _Seen(weights)
+            self._weights = Seen(weights)
 
     def __call__(
         self,
@@ -108,7 +104,7 @@ class FrozenLinear(Linear):
         """What `make` makes from the weights, and from `others`: made once, and again when they change."""
         found = self._derived.get(name)
         if found is None or not found[0].are(others):
-            found = self._derived[name] = _Seen(others), make()
+            found = self._derived[name] = Seen(others), make()
         return found[1]
 
     def forget(self, name: Hashable) -> None:
@@ -122,23 +118,6 @@ class FrozenLinear(Linear):
         if self.precision == "float32":
             return _packed(weight) if onednn_is_faster() else _plain(weight)
         return {"bfloat16": _packed_bfloat16, "int8": _packed_int8}[self.precision](weight)
-
-
-class _Seen:
-    """Tensors as they were: which, and how often each had been changed in place."""
-
-    def __init__(self, tensors: Sequence[torch.Tensor]) -> None:
-        # Kept, so that no other tensor can come to lie at the address of one.
-        self._kept = [tensor.detach() for tensor in tensors]
-        self._state = [(tensor.data_ptr(), _version(tensor)) for tensor in tensors]
-
-    def are(self, tensors: Sequence[torch.Tensor]) -> bool:
-        return self._state == [(tensor.data_ptr(), _version(tensor)) for tensor in tensors]
-
-
-def _version(weight: torch.Tensor) -> int:
-    """Counts the changes of a tensor in place."""
-    return 0 if weight.is_inference() else weight._version
 
 
 @cache

@@ -231,18 +231,19 @@ class StackedBiLstm(nn.Module):
         `(steps, 2 projection_dim)`, and the state behind the last step of each sequence, unchanged for a
         sequence without steps.
         """
-        steps = PackedSteps.of(lengths)
+        lone = len(lengths) == 1
         if isinstance(linear, FrozenLinear):
             if inputs.is_cuda:
-                return self._run_padded(inputs, index, steps, state, linear)
-            if len(lengths) == 1 and self.stack(0)[0].recurrent.numel() <= LARGEST_PAIRED:
+                return self._run_padded(inputs, index, PackedSteps.of(lengths), state, linear)
+            if lone and self.stack(0)[0].recurrent.numel() <= LARGEST_PAIRED:
                 return self._run_paired(inputs[index], state, linear)
+        steps = PackedSteps.of(lengths)
         tasks = [
             partial(self._run_direction, direction, inputs, index, steps, state, linear)
             for direction in range(2)
         ]
         # A lone sequence does not fill a thread: there the weights are what takes time.
-        at_once = len(lengths) > 1 and linear.frozen
+        at_once = isinstance(linear, FrozenLinear) and not lone
         forward, backward = side_by_side(*tasks) if at_once else (task() for task in tasks)
         layers = [steps.unpacked(pair) for pair in zip(forward[0], backward[0], strict=True)]
         hidden, memory = (torch.stack(pair, dim=1) for pair in zip(forward[1], backward[1], strict=True))
@@ -343,10 +344,7 @@ class StackedBiLstm(nn.Module):
             step = linear.derived(f"pair {layer}", partial(PairedStep, pair, linear=linear))
             # (2, steps, 4 dim)
             gates = torch.stack(
-                [
-                    torch.cat(list(lstm.input_gates(rows, None, [len(rows)], lstm.step(linear))))
-                    for lstm, rows in zip(pair, packed, strict=True)
-                ]
+                [lstm.step(linear).project_inputs(rows) for lstm, rows in zip(pair, packed, strict=True)]
             )
             # (2, projection_dim), (2, dim)
             hidden, memory = state.hidden[layer, :, 0], state.memory[layer, :, 0] * 2
