@@ -54,8 +54,14 @@ class BiLm(nn.Module):
     def read(cls, options_file: Source, weight_file: Source, *, precision: str = "float32") -> "BiLm":
         """From paths, URLs or `hf://` names of the official `options.json` and HDF5 weights."""
         bilm = cls(options=BiLmOptions.read(options_file), precision=precision)
-        bilm.load_state_dict(read_weights(weight_file, bilm.options))
+        bilm.load(weight_file)
         return bilm
+
+    @torch.no_grad()
+    def load(self, weight_file: Source) -> None:
+        """Takes over the weights of an official HDF5 file, one after the other: they are large."""
+        for name, weight in read_weights(weight_file, self.options):
+            self.get_parameter(name).copy_(weight)
 
     @property
     def num_layers(self) -> int:

@@ -11,7 +11,7 @@ from elmo_tasks.elmo.activations import Activations
 from elmo_tasks.elmo.bilm import BiLm
 from elmo_tasks.elmo.lstm import LstmState
 from elmo_tasks.elmo.scalar_mix import ScalarMix
-from elmo_tasks.elmo.weights import BiLmOptions, read_initial_state, read_weights
+from elmo_tasks.elmo.weights import BiLmOptions, read_initial_state
 from elmo_tasks.paths import bundled
 from elmo_tasks.strict_params import StrictParams
 
@@ -128,7 +128,7 @@ class Elmo(StrictParams, nn.Module):
         self.dropout = nn.Dropout(dropout)
         self.bilm = BiLm(options=bilm_options, precision=precision) if places else None
         if self.bilm is not None and weight_file is not None:
-            self.bilm.load_state_dict(read_weights(weight_file, bilm_options))
+            self.bilm.load(weight_file)
         if self.bilm is not None:
             self.bilm.requires_grad_(trainable)
         # With the options and the start inside, a state dict is all that an archive needs.

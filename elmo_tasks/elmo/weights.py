@@ -162,24 +162,22 @@ class BiLmOptions:
         }
 
 
-def read_weights(source: Source, options: BiLmOptions) -> dict[str, torch.Tensor]:
+def read_weights(source: Source, options: BiLmOptions) -> Iterator[tuple[str, torch.Tensor]]:
     """
-    The weights of an official HDF5 file, as a state dict for `BiLm(options)`.
+    The weights of an official HDF5 file, one at a time, under their names in a `BiLm(options)`.
 
     # Raises
     `ConfigurationError`, with the file, the dataset, and found and expected shape: not HDF5, truncated,
     a dataset missing or too many, or of a shape that the options do not have.
     """
     path = _local(source)
-    tensors = {}
     try:
         with h5py.File(path, "r") as file:
             _refuse_surplus(file, {dataset for _, dataset, _ in _layout(options)}, source)
             for name, dataset, shape in _layout(options):
-                tensors[name] = _to_torch(name, _read_dataset(file, dataset, shape, source))
+                yield name, _to_torch(name, _read_dataset(file, dataset, shape, source))
     except (OSError, RuntimeError) as error:
         raise ConfigurationError(f"{source}: not a whole HDF5 file of biLM weights ({error})") from error
-    return tensors
 
 
 def write_weights(

@@ -30,7 +30,7 @@ def test_writes_what_it_reads(tmp_path, changes):
     options_file, weight_file = make_files(tmp_path, **changes)
     bilm = BiLm.read(options_file, weight_file)
     write_weights(tmp_path / "again.hdf5", bilm.options, bilm.state_dict())
-    again = read_weights(tmp_path / "again.hdf5", bilm.options)
+    again = dict(read_weights(tmp_path / "again.hdf5", bilm.options))
     assert again.keys() == bilm.state_dict().keys()
     for name, tensor in bilm.state_dict().items():
         # The forget gate's bias is stored without TensorFlow's 1.
@@ -91,7 +91,7 @@ def test_options_that_are_not_json(tmp_path):
 def test_wrong_weights(tmp_path, dataset, array, expected):
     options_file, weight_file = make_files(tmp_path)
     replace(weight_file, dataset, array)
-    message = error_of(read_weights, weight_file, BiLmOptions.read(options_file))
+    message = error_of(BiLm.read, options_file, weight_file)
     assert expected in message
     assert str(weight_file) in message
 
@@ -107,7 +107,7 @@ def test_wrong_weights(tmp_path, dataset, array, expected):
 )
 def test_options_of_another_model(tmp_path, changes, expected):
     _, weight_file = make_files(tmp_path)
-    assert expected in error_of(read_weights, weight_file, BiLmOptions.read(changed(**changes)))
+    assert expected in error_of(BiLm(options=BiLmOptions.read(changed(**changes))).load, weight_file)
 
 
 @pytest.mark.parametrize("content", ["text", "half"])
@@ -115,14 +115,14 @@ def test_file_that_is_not_whole(tmp_path, content):
     options_file, weight_file = make_files(tmp_path)
     data = weight_file.read_bytes()
     weight_file.write_bytes(b"<html>404</html>" if content == "text" else data[: len(data) // 2])
-    message = error_of(read_weights, weight_file, BiLmOptions.read(options_file))
+    message = error_of(BiLm.read, options_file, weight_file)
     assert f"{weight_file}: not a whole HDF5 file" in message
 
 
 def test_missing_file(tmp_path):
     options = BiLmOptions.read(make_files(tmp_path)[0])
     with pytest.raises(FileNotFoundError, match=r"nowhere\.hdf5"):
-        read_weights(tmp_path / "nowhere.hdf5", options)
+        BiLm(options=options).load(tmp_path / "nowhere.hdf5")
 
 
 def test_initial_state(tmp_path):
