@@ -7,7 +7,7 @@ The stacked biLSTM of the biLM: two independent directions whose layers have a p
 
 from collections.abc import Iterator
 from functools import partial
-from typing import NamedTuple, Protocol, cast
+from typing import NamedTuple, cast
 
 import torch
 from torch import nn
@@ -17,6 +17,7 @@ from elmo_tasks.elmo.frozen_lstm import FrozenStep, PaddedSteps, PairedStep
 from elmo_tasks.elmo.graphed import Graphed
 from elmo_tasks.elmo.linear import FrozenLinear, Linear
 from elmo_tasks.elmo.side_by_side import side_by_side
+from elmo_tasks.elmo.trained_lstm import Clips, TrainedLayer
 from elmo_tasks.elmo.weights import BiLmOptions
 
 ROWS_AT_ONCE = 128
@@ -104,9 +105,11 @@ class ProjectedLstm(nn.Module):
         batch_sizes: list[int],
         hidden: torch.Tensor,
         memory: torch.Tensor,
-        linear: Linear,
+        linear: FrozenLinear,
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """
+        With weights that stay as they are; `TrainedLayer` is what they are trained by.
+
         *Shape:* `inputs` `(steps, projection_dim)`, packed, or `(inputs, projection_dim)` with the `index`
         `(steps,)` of each step's; `hidden` `(batch, projection_dim)` and `memory` `(batch, dim)`,
         sequences by falling length. Returns the outputs, `(steps, projection_dim)`, packed, and the final
@@ -125,19 +128,14 @@ class ProjectedLstm(nn.Module):
         last_hidden, last_memory = (torch.cat(states) for states in zip(*ended[::-1], strict=True))
         return torch.cat(outputs), last_hidden, step.end(last_memory)
 
-    def step(self, linear: Linear) -> "Step":
-        if isinstance(linear, FrozenLinear):
-            return linear.derived(self, partial(FrozenStep, self, linear=linear))
-        return TrainedStep(self, linear=linear)
+    def step(self, linear: FrozenLinear) -> FrozenStep:
+        return linear.derived(self, partial(FrozenStep, self, linear=linear))
 
     def input_gates(
-        self, inputs: torch.Tensor, index: torch.Tensor | None, batch_sizes: list[int], step: "Step"
+        self, inputs: torch.Tensor, index: torch.Tensor | None, batch_sizes: list[int], step: FrozenStep
     ) -> Iterator[torch.Tensor]:
         """What the inputs give to the gates of each step, `(sequences, 4 dim)`, by few large products."""
-        if torch.is_grad_enabled():
-            projected = step.project_inputs(inputs)
-            yield from (projected if index is None else projected[index]).split(batch_sizes)
-        elif index is not None and len(inputs) < 0.8 * len(index):
+        if index is not None and len(inputs) < 0.8 * len(index):
             projected = step.project_inputs(inputs)
             for of_step in index.split(batch_sizes):
                 yield projected.index_select(0, of_step)
@@ -148,63 +146,6 @@ class ProjectedLstm(nn.Module):
                 end = start + sum(sizes)
                 yield from step.project_inputs(inputs[start:end]).split(sizes)
                 start = end
-
-
-class Step(Protocol):
-    """
-    From one step of an LSTM to the next.
-
-    *Shape:* gates `(sequences, 4 dim)`, what the inputs give to them; hidden `(sequences, projection_dim)`,
-    memory `(sequences, dim)`.
-    """
-
-    def project_inputs(self, inputs: torch.Tensor) -> torch.Tensor:
-        """*Shape:* `(steps, projection_dim)` to `(steps, 4 dim)`."""
-
-    def begin(self, memory: torch.Tensor) -> torch.Tensor:
-        """The memory as the steps have it."""
-
-    def end(self, memory: torch.Tensor) -> torch.Tensor:
-        """And back."""
-
-    def __call__(
-        self, gates: torch.Tensor, hidden: torch.Tensor, memory: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor]: ...
-
-
-class TrainedStep:
-    """As the formula is written, and with gradients."""
-
-    def __init__(self, lstm: ProjectedLstm, *, linear: Linear) -> None:
-        self.lstm, self.linear = lstm, linear
-        self.for_input, self.recurrent = lstm.for_input, lstm.recurrent
-
-    def project_inputs(self, inputs: torch.Tensor) -> torch.Tensor:
-        return self.linear(inputs, self.for_input, self.lstm.bias)
-
-    def begin(self, memory: torch.Tensor) -> torch.Tensor:
-        return memory
-
-    def end(self, memory: torch.Tensor) -> torch.Tensor:
-        return memory
-
-    def __call__(
-        self, gates: torch.Tensor, hidden: torch.Tensor, memory: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        lstm = self.lstm
-        # four times (sequences, dim)
-        input_gate, forget_gate, candidate, output_gate = self.linear(
-            hidden, self.recurrent, addend=gates
-        ).chunk(4, dim=1)
-        memory = forget_gate.sigmoid() * memory + input_gate.sigmoid() * candidate.tanh()
-        if lstm.cell_clip:
-            memory = memory.clamp(-lstm.cell_clip, lstm.cell_clip)
-        hidden = output_gate.sigmoid() * memory.tanh()
-        if lstm.projection is not None:
-            hidden = self.linear(hidden, lstm.projection)
-            if lstm.proj_clip:
-                hidden = hidden.clamp(-lstm.proj_clip, lstm.proj_clip)
-        return hidden, memory
 
 
 class StackedBiLstm(nn.Module):
@@ -231,22 +172,64 @@ class StackedBiLstm(nn.Module):
         `(steps, 2 projection_dim)`, and the state behind the last step of each sequence, unchanged for a
         sequence without steps.
         """
-        lone = len(lengths) == 1
-        if isinstance(linear, FrozenLinear):
-            if inputs.is_cuda:
-                return self._run_padded(inputs, index, PackedSteps.of(lengths), state, linear)
-            if lone and self.stack(0)[0].recurrent.numel() <= LARGEST_PAIRED:
-                return self._run_paired(inputs[index], state, linear)
         steps = PackedSteps.of(lengths)
+        if not isinstance(linear, FrozenLinear):
+            gathered = F.embedding(index[steps.rows[0]], inputs), F.embedding(index[steps.rows[1]], inputs)
+            pairs, state = self.train_steps(gathered, steps, state)
+            return [steps.unpacked(pair) for pair in pairs], state
+        if inputs.is_cuda:
+            return self._run_padded(inputs, index, steps, state, linear)
+        lone = len(lengths) == 1
+        if lone and self.stack(0)[0].recurrent.numel() <= LARGEST_PAIRED:
+            return self._run_paired(inputs[index], state, linear)
         tasks = [
             partial(self._run_direction, direction, inputs, index, steps, state, linear)
             for direction in range(2)
         ]
         # A lone sequence does not fill a thread: there the weights are what takes time.
-        at_once = isinstance(linear, FrozenLinear) and not lone
-        forward, backward = side_by_side(*tasks) if at_once else (task() for task in tasks)
+        forward, backward = (task() for task in tasks) if lone else side_by_side(*tasks)
         layers = [steps.unpacked(pair) for pair in zip(forward[0], backward[0], strict=True)]
         hidden, memory = (torch.stack(pair, dim=1) for pair in zip(forward[1], backward[1], strict=True))
+        return layers, LstmState(hidden, memory)
+
+    def train_steps(
+        self,
+        inputs: tuple[torch.Tensor, torch.Tensor],
+        steps: PackedSteps,
+        state: LstmState,
+        dropout: float = 0.0,
+    ) -> tuple[list[tuple[torch.Tensor, torch.Tensor]], LstmState]:
+        """
+        With gradients; `dropout` is the probability with which an input of a layer is left out.
+
+        *Shape:* of each direction `inputs` `(steps, projection_dim)`, packed in the order in which it reads,
+        to the outputs of each layer in each direction, the same, and the state behind the last steps.
+        """
+        order, in_order = steps.order, steps.order.argsort()
+        layers, ended = [], []
+        for layer, pair in enumerate(zip(self.stack(0), self.stack(1), strict=True)):
+            inputs = F.dropout(inputs[0], dropout), F.dropout(inputs[1], dropout)
+            outputs = TrainedLayer.apply(
+                steps.batch_sizes,
+                Clips(pair[0].cell_clip, pair[0].proj_clip),
+                *(
+                    tensor
+                    for direction, lstm in enumerate(pair)
+                    for tensor in (
+                        inputs[direction],
+                        state.hidden[layer, direction, order],
+                        state.memory[layer, direction, order],
+                        *(lstm.weight, lstm.bias, lstm.projection),
+                    )
+                ),
+            )
+            forward, backward = outputs[0], outputs[3]
+            if layer and self.use_skip_connections:
+                forward, backward = forward + inputs[0], backward + inputs[1]
+            inputs = forward, backward
+            layers.append(inputs)
+            ended.append([torch.stack([outputs[part], outputs[part + 3]]) for part in (1, 2)])
+        hidden, memory = (torch.stack(parts)[:, :, in_order] for parts in zip(*ended, strict=True))
         return layers, LstmState(hidden, memory)
 
     def _run_direction(
@@ -256,7 +239,7 @@ class StackedBiLstm(nn.Module):
         index: torch.Tensor,
         steps: PackedSteps,
         state: LstmState,
-        linear: Linear,
+        linear: FrozenLinear,
     ) -> tuple[list[torch.Tensor], tuple[torch.Tensor, torch.Tensor]]:
         """
         *Shape:* the output of each layer, `(steps, projection_dim)`, packed, and the final state,

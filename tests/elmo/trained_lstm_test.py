@@ -1,0 +1,37 @@
+import pytest
+import torch
+
+from elmo_tasks.elmo.trained_lstm import Clips, TrainedLayer
+
+# A fourth sequence has no steps.
+BATCH_SIZES = [3, 3, 2, 1]
+
+
+def tensors(*, dim, size, with_projection):
+    def some(*shape):
+        return torch.randn(*shape, dtype=torch.float64, generator=generator).mul_(0.5).requires_grad_()
+
+    generator = torch.Generator().manual_seed(13)
+    found = []
+    for _ in range(2):
+        found += [some(9, size), some(4, size), some(4, dim), some(4 * dim, 2 * size), some(4 * dim)]
+        found.append(some(size, dim) if with_projection else None)
+    return found
+
+
+@pytest.mark.parametrize(("size", "with_projection"), [(4, True), (5, False)])
+@pytest.mark.parametrize("clips", [Clips(0.3, 0.2), Clips(0, 0)])
+def test_gradients(size, with_projection, clips):
+    given = tensors(dim=5, size=size, with_projection=with_projection)
+    assert torch.autograd.gradcheck(lambda *some: TrainedLayer.apply(BATCH_SIZES, clips, *some), given)
+
+
+def test_a_sequence_without_steps_keeps_its_state():
+    given = tensors(dim=5, size=4, with_projection=True)
+    results = TrainedLayer.apply(BATCH_SIZES, Clips(3, 3), *given)
+    for direction in range(2):
+        _, hidden, memory = results[3 * direction : 3 * direction + 3]
+        _, hidden_before, memory_before = given[6 * direction : 6 * direction + 3]
+        assert torch.equal(hidden[3], hidden_before[3])
+        assert torch.equal(memory[3], memory_before[3])
+        assert not torch.equal(hidden[:3], hidden_before[:3])
