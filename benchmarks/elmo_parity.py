@@ -33,7 +33,7 @@ def main(folder: Path) -> None:
     words = (folder / "vocab_test.txt").read_text(encoding="utf-8").split()
     with h5py.File(folder / "elmo_token_embeddings.hdf5") as file:
         expected = file["embedding"][...]
-    vectors, index = ours.character_encoder(torch.tensor(character_ids(words)), Linear())
+    vectors, index = ours.token_encoder(torch.tensor(character_ids(words)), Linear())
     found = vectors[index].numpy()
     print(f"token layer, original:            {np.abs(found - expected).max():.2e}")
 

@@ -166,17 +166,14 @@ def count_tokens(batches: Iterable[Sentences]) -> int:
 
 def random_weights(folder: Path, size: str) -> Files:
     """Writes a biLM of a published size, in the official layout, unless it is there."""
-    from elmo_tasks.elmo import BiLm, BiLmOptions
+    from elmo_tasks.elmo import BiLm, BiLmOptions, CharacterOptions
     from elmo_tasks.elmo.weights import write_weights
 
     options_file, weight_file = folder / f"{size}.json", folder / f"{size}.hdf5"
     if not weight_file.exists():
         dim, projection_dim, n_highway = SIZES[size]
         options = BiLmOptions(
-            filters=FILTERS,
-            character_dim=16,
-            activation="relu",
-            n_highway=n_highway,
+            tokens=CharacterOptions(filters=FILTERS, dim=16, activation="relu", n_highway=n_highway),
             dim=dim,
             projection_dim=projection_dim,
             n_layers=2,

@@ -14,6 +14,10 @@ def add_bilm_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--options-file", help=f"path, URL or hf:// name of options.json {shipped}")
     parser.add_argument("--weight-file", help=f"path, URL or hf:// name of the HDF5 weights {shipped}")
     parser.add_argument(
+        "--vocabulary-file",
+        help="path, URL or hf:// name of the words of a biLM that reads words, one a line",
+    )
+    parser.add_argument(
         "--device", default="cpu", help="where the biLM runs, as PyTorch calls it: cpu, cuda:0"
     )
     parser.add_argument(
@@ -37,6 +41,7 @@ def read_bilm(arguments: argparse.Namespace) -> BiLm:
     bilm = BiLm.read(
         arguments.options_file or DEFAULT_OPTIONS,
         arguments.weight_file or DEFAULT_WEIGHTS,
+        arguments.vocabulary_file,
         precision=arguments.precision,
     )
     try:

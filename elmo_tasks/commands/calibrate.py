@@ -120,7 +120,7 @@ def mean_start(bilm: BiLm, text: Text, *, lanes: int) -> tuple[LstmState, int]:
 def _advance(bilm: BiLm, batch: list[Sentence], state: LstmState) -> None:
     """Takes the lanes of `batch` over their next sentence, and puts what they end with into `state`."""
     rows = [sentence.number for sentence in batch]
-    ids = padded_ids(batch, state.hidden.device)
+    ids = padded_ids(batch, bilm)
     _, after = bilm(ids, LstmState(*(part[:, :, rows] for part in state)))
     for part, new in zip(state, after, strict=True):
         part[:, :, rows] = new

@@ -256,14 +256,14 @@ class Embedding:
         *Shape:* `(layers, sentences, longest, dim)`, with one layer if one is asked for; and the state to
         carry to the next batch, if any.
         """
-        ids = padded_ids(batch, self.device)
+        ids = padded_ids(batch, self.bilm)
         try:
             if self.stateful:
                 layers, carried = self.bilm(ids, carried or self.start)
             else:
                 layers = self.bilm.encode(ids, self.start)
         except torch.OutOfMemoryError as error:
-            sentences, tokens, _ = ids.shape
+            sentences, tokens = ids.shape[:2]
             raise ConfigurationError(
                 f"{self.device} has too little memory for {sentences} sentences of {tokens:,} tokens"
             ) from error

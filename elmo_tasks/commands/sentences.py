@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import torch
 
-from elmo_tasks.elmo.characters import padded_character_ids
+from elmo_tasks.elmo.bilm import BiLm
 
 
 class Sentence(NamedTuple):
@@ -31,6 +31,7 @@ def batches(sentences: Iterable[Sentence], tokens: int) -> Iterator[list[Sentenc
         yield batch
 
 
-def padded_ids(sentences: Sequence[Sentence], device: torch.device) -> torch.Tensor:
-    """*Shape:* `(sentences, longest, 50)`, `int16`: what `BiLm` reads."""
-    return padded_character_ids([sentence.words for sentence in sentences]).to(device)
+def padded_ids(sentences: Sequence[Sentence], bilm: BiLm) -> torch.Tensor:
+    """*Shape:* `(sentences, longest, *id)`: what `bilm` reads, on its device."""
+    ids = bilm.token_encoder.padded_ids([sentence.words for sentence in sentences])
+    return ids.to(bilm.token_encoder.embedding.device)

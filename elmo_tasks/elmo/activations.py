@@ -11,7 +11,7 @@ A shard is a file in the safetensors format (https://github.com/huggingface/safe
 
 | tensor | dtype and shape | content |
 | --- | --- | --- |
-| `keys` | uint8 (sentences, 16) | BLAKE2b of a sentence's character ids |
+| `keys` | uint8 (sentences, 16) | BLAKE2b of the ids of a sentence's words |
 | `tokens` | int32 (sentences,) | |
 | `checksums` | int64 (sentences,) | CRC-32 of SOURCE, key, number of tokens and values |
 | `values` | float16 or float32 (tokens of all sentences, P + layers * 2P) | P is the size of a projection |
@@ -115,27 +115,27 @@ class Activations(StrictParams):
         except OSError as error:
             raise ConfigurationError(f"activations: cannot write to {self.path}: {error}") from error
 
-    def layers(self, character_ids: torch.Tensor, bilm: BiLm, start: LstmState) -> torch.Tensor:
+    def layers(self, ids: torch.Tensor, bilm: BiLm, start: LstmState) -> torch.Tensor:
         """
-        The layers of `bilm.encode(character_ids, start)`, without a graph.
+        The layers of `bilm.encode(ids, start)`, without a graph.
 
         Weights that have changed since the last call are noticed; but not values that were written through
         `parameter.data`, which PyTorch does not count as a change.
 
-        *Shape:* `character_ids` `(batch, tokens, 50)`. Returns `(layers, batch, tokens, 2 projection_dim)`,
+        *Shape:* `ids` as `bilm` reads them. Returns `(layers, batch, tokens, 2 projection_dim)`,
         float32, on the device of the ids, zero behind the end of a sentence.
         """
         store = self._store_of(bilm, start)
-        sentences = _Sentences(character_ids)
+        sentences = _Sentences(ids)
         found = store.find(sentences.rows)
         missing = {key: row for key, row in sentences.rows.items() if key not in found}
         if missing:
             lengths = [sentences.lengths[row] for row in missing.values()]
-            encoded = _encode(character_ids[list(missing.values()), : max(lengths)], bilm, start)
+            encoded = _encode(ids[list(missing.values()), : max(lengths)], bilm, start)
             for key, values, length in zip(missing, encoded, lengths, strict=True):
                 found[key] = store.add(key, values[:length])
         store.flush(waited=WAITING_SECONDS)
-        return _unpack(sentences.padded(found, store.features), bilm.options, character_ids.device)
+        return _unpack(sentences.padded(found, store.features), bilm.options, ids.device)
 
     def flush(self) -> None:
         """Writes what waits in memory. This comes by itself with time, and when the process ends."""
@@ -187,13 +187,15 @@ class _Sentences:
     row of each distinct sentence.
     """
 
-    def __init__(self, character_ids: torch.Tensor) -> None:
-        ids = character_ids.to("cpu", torch.int16).contiguous().numpy()
+    def __init__(self, ids: torch.Tensor) -> None:
+        # Characters fit into 16 bits; of a word, one id with all of its bits
+        ids = ids.to(torch.int16) if ids.dim() == 3 else ids.unsqueeze(2)
+        words_of = ids.cpu().contiguous().numpy()
         self.width = ids.shape[1]
-        self.lengths: list[int] = (ids != 0).any(axis=2).sum(axis=1).tolist()
+        self.lengths: list[int] = (words_of != 0).any(axis=2).sum(axis=1).tolist()
         self.keys = [
             hashlib.blake2b(words[:length], digest_size=_KEY_BYTES).digest() if length else None
-            for words, length in zip(ids, self.lengths, strict=True)
+            for words, length in zip(words_of, self.lengths, strict=True)
         ]
         self.rows: dict[bytes, int] = {}
         for row, key in enumerate(self.keys):
@@ -400,11 +402,11 @@ class _Shard:
         return self._sound[number]
 
 
-def _encode(character_ids: torch.Tensor, bilm: BiLm, start: LstmState) -> torch.Tensor:
-    """*Shape:* `(batch, tokens, 50)` to `(batch, tokens, features)`, float32 on the CPU."""
+def _encode(ids: torch.Tensor, bilm: BiLm, start: LstmState) -> torch.Tensor:
+    """*Shape:* ids as `bilm` reads them to `(batch, tokens, features)`, float32 on the CPU."""
     # What is kept must not depend on the precision that a trainer happens to compute in.
-    with torch.no_grad(), torch.autocast(character_ids.device.type, enabled=False):
-        layers = bilm.encode(character_ids, start)
+    with torch.no_grad(), torch.autocast(ids.device.type, enabled=False):
+        layers = bilm.encode(ids, start)
     words = layers[0, :, :, : bilm.options.projection_dim]
     return torch.cat([words, *layers[1:]], dim=2).float().cpu()
 

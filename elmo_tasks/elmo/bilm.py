@@ -1,4 +1,4 @@
-"""The bidirectional language model of Peters et al. 2018, section 3: character ids to all layers."""
+"""The bidirectional language model of Peters et al. 2018, section 3: words to all layers."""
 
 import hashlib
 import json
@@ -12,10 +12,11 @@ from torch import nn
 from torch.nn.utils.rnn import pad_sequence
 
 from elmo_tasks.elmo.char_encoder import WORDS, CharacterEncoder
-from elmo_tasks.elmo.characters import BEGIN_SENTENCE, END_SENTENCE, character_ids
 from elmo_tasks.elmo.linear import FrozenLinear, Linear
 from elmo_tasks.elmo.lstm import LstmState, StackedBiLstm
-from elmo_tasks.elmo.weights import BiLmOptions, Source, read_weights
+from elmo_tasks.elmo.weights import BiLmOptions, CharacterOptions, Source, read_weights
+from elmo_tasks.elmo.word_encoder import WordEncoder
+from elmo_tasks.elmo.words import read_words
 
 PRECISIONS = ("float32", "bfloat16", "int8")
 TOKENS_AT_ONCE = 2048
@@ -26,7 +27,8 @@ class BiLm(nn.Module):
     """
     The biLM without its softmax: the encoder that ELMo mixes.
 
-    `BiLm(options=...)` has random weights; `BiLm.read(...)` reads the official layout.
+    `BiLm(options=...)` has random weights; `BiLm.read(...)` reads the official layout. Its token layer reads
+    characters or words, as the options say: `*id` below is `50` for characters, and nothing for words.
 
     # Parameters
 
@@ -35,7 +37,7 @@ class BiLm(nn.Module):
         are faster and are not.
     """
 
-    borders: torch.Tensor
+    token_encoder: CharacterEncoder | WordEncoder
 
     def __init__(self, *, options: BiLmOptions, precision: str = "float32") -> None:
         super().__init__()
@@ -44,22 +46,54 @@ class BiLm(nn.Module):
         self.options = options
         self.precision = precision
         self._frozen = FrozenLinear(precision=precision)
-        self.character_encoder = CharacterEncoder(options=options)
+        if isinstance(options.tokens, CharacterOptions):
+            self.token_encoder = CharacterEncoder(
+                options=options.tokens, projection_dim=options.projection_dim
+            )
+        else:
+            self.token_encoder = WordEncoder(options=options.tokens, projection_dim=options.projection_dim)
         self.lstm = StackedBiLstm(options=options)
-        # In 64 bits: distributed training broadcasts buffers, and gloo knows no 16.
-        borders = torch.tensor(character_ids([BEGIN_SENTENCE, END_SENTENCE]), dtype=torch.long)
-        self.register_buffer("borders", borders, persistent=False)
 
     @classmethod
-    def read(cls, options_file: Source, weight_file: Source, *, precision: str = "float32") -> "BiLm":
-        """From paths, URLs or `hf://` names of the official `options.json` and HDF5 weights."""
+    def read(
+        cls,
+        options_file: Source,
+        weight_file: Source,
+        vocabulary_file: Source | None = None,
+        *,
+        precision: str = "float32",
+    ) -> "BiLm":
+        """
+        From paths, URLs or `hf://` names of the official `options.json`, HDF5 weights and, for a biLM that
+        reads words, its vocabulary.
+        """
         bilm = cls(options=BiLmOptions.read(options_file), precision=precision)
-        bilm.load(weight_file)
+        bilm.load(weight_file, vocabulary_file)
         return bilm
 
     @torch.no_grad()
-    def load(self, weight_file: Source) -> None:
-        """Takes over the weights of an official HDF5 file, one after the other: they are large."""
+    def load(self, weight_file: Source | None, vocabulary_file: Source | None = None) -> None:
+        """
+        Takes over the words of a vocabulary, and the weights of an official HDF5 file, one after the other:
+        they are large.
+
+        # Raises
+        `ConfigurationError`: weights of a biLM that reads words without a vocabulary, a vocabulary for one
+        that reads characters, and whatever reading the files raises.
+        """
+        if isinstance(self.token_encoder, CharacterEncoder):
+            if vocabulary_file is not None:
+                raise ConfigurationError(
+                    f"found a vocabulary_file, {vocabulary_file}, expected none: the biLM reads characters"
+                )
+        elif vocabulary_file is not None:
+            self.token_encoder.know(read_words(vocabulary_file))
+        elif weight_file is not None:
+            raise ConfigurationError(
+                f"{weight_file}: the biLM reads words, expected also its vocabulary_file, one word a line"
+            )
+        if weight_file is None:
+            return
         for name, weight in read_weights(weight_file, self.options):
             self.get_parameter(name).copy_(weight)
 
@@ -70,7 +104,7 @@ class BiLm(nn.Module):
 
     def initial_state(self, batch: int) -> LstmState:
         """Zeros, where the original starts a text."""
-        options, like = self.options, self.character_encoder.embedding
+        options, like = self.options, self.token_encoder.embedding
         shape = (options.n_layers, 2, batch)
         return LstmState(like.new_zeros(*shape, options.projection_dim), like.new_zeros(*shape, options.dim))
 
@@ -91,7 +125,7 @@ class BiLm(nn.Module):
         """
         Each row of a batch goes on where the same row of the batch before ended, as in the original.
 
-        *Shape:* `ids` `(batch, tokens, 50)`, all 0 behind the end of a sentence. Returns the layers
+        *Shape:* `ids` `(batch, tokens, *id)`, all 0 behind the end of a sentence. Returns the layers
         `(layers, batch, tokens, 2 projection_dim)`, the token layer first, once for each direction, zero
         behind the end of a sentence; and the state to go on from in a following batch.
 
@@ -106,7 +140,7 @@ class BiLm(nn.Module):
             ends = part.lengths.unsqueeze(1) + 1
             words = self._with_borders(part)[positions <= ends]
             taken = ((positions > 0) & (positions < ends))[positions <= ends]
-            vectors, index = self.character_encoder(words, linear)
+            vectors, index = self.token_encoder(words, linear)
             start = LstmState(state.hidden[:, :, part.rows], state.memory[:, :, part.rows])
             outputs, ended = self.lstm(vectors, index, part.lengths + 2, start, linear)
             state.hidden[:, :, part.rows] = ended.hidden.detach()
@@ -127,8 +161,8 @@ class BiLm(nn.Module):
             # The step over its first border is the same for all sentences, and nobody needs the last.
             begun = linear.derived("begun", partial(begin, linear), *(start or ()))
             state = LstmState(*(half.expand(-1, -1, len(part.rows), -1) for half in begun))
-            words = part.ids[part.ids[:, :, 0] != 0]
-            vectors, index = self.character_encoder(words, linear)
+            words = part.ids[self.token_encoder.present(part.ids)]
+            vectors, index = self.token_encoder(words, linear)
             outputs, _ = self.lstm(vectors, index, part.lengths, state, linear)
             return [vectors[index].repeat(1, 2), *outputs]
 
@@ -136,7 +170,7 @@ class BiLm(nn.Module):
 
     def _begin(self, start: LstmState, linear: Linear) -> LstmState:
         """From the start over the first border: `<S>` forward and `</S>` backward, for a batch of one."""
-        vectors, index = self.character_encoder(self.borders, linear)
+        vectors, index = self.token_encoder(self.token_encoder.borders, linear)
         state = LstmState(*(part.expand(-1, -1, 2, -1) for part in start))
         _, (hidden, memory) = self.lstm(vectors, index, torch.ones_like(index), state, linear)
         # Of the two sequences of one step, the one that each direction begins with
@@ -147,19 +181,25 @@ class BiLm(nn.Module):
         The layers of a batch, with frozen weights computed in parts of few tokens, so that little but the
         result grows with the batch.
         """
+        expected, found = self.token_encoder.borders.shape[1:], ids.shape[2:]
+        if expected != found:
+            raise ConfigurationError(
+                f"the biLM reads {self.token_encoder.reads}: found ids of shape {tuple(ids.shape)}, expected "
+                f"{('batch', 'tokens', *expected)}"
+            )
         weights = tuple(self.parameters())
-        # (batch,): a word begins with a mark, so that its first id is never 0
-        lengths = (ids[:, :, 0] != 0).sum(dim=1)
+        # (batch,)
+        lengths = self.token_encoder.present(ids).sum(dim=1)
         if any(weight.requires_grad for weight in weights):
             return self._run_trained(ids, lengths, run)
-        self._frozen.renew(weights)
+        self._frozen.renew((*weights, *self.token_encoder.buffers(recurse=False)))
         # What is remembered must be of use outside of inference_mode, too.
         with torch.inference_mode(False), torch.no_grad():
             return self._run_frozen(ids, lengths, run)
 
     def _run_trained(self, ids: torch.Tensor, lengths: torch.Tensor, run: "_Run") -> torch.Tensor:
-        batch, tokens, _ = ids.shape
-        layers = self.character_encoder.embedding.new_zeros(
+        batch, tokens = ids.shape[:2]
+        layers = self.token_encoder.embedding.new_zeros(
             self.num_layers, batch, tokens, self.options.output_dim
         )
         rows = lengths.nonzero().squeeze(1)
@@ -170,8 +210,8 @@ class BiLm(nn.Module):
         return layers.masked_scatter(inside.unsqueeze(2), torch.stack(found))
 
     def _run_frozen(self, ids: torch.Tensor, lengths: torch.Tensor, run: "_Run") -> torch.Tensor:
-        batch, tokens, _ = ids.shape
-        nothing = self.character_encoder.embedding.new_zeros(tokens, self.options.output_dim)
+        batch, tokens = ids.shape[:2]
+        nothing = self.token_encoder.embedding.new_zeros(tokens, self.options.output_dim)
         # Of all layers, the vectors of each sentence; one more makes the padding as long as the batch's
         sentences = [nothing[:0]] * (self.num_layers * batch) + [nothing]
         for rows in _parts(lengths, TOKENS_AT_ONCE):
@@ -184,10 +224,10 @@ class BiLm(nn.Module):
         return padded.view(self.num_layers, batch, tokens, self.options.output_dim)
 
     def _with_borders(self, part: "_Part") -> torch.Tensor:
-        """*Shape:* the ids with `<S>` and `</S>`, `(batch, tokens + 2, 50)`."""
-        batch, tokens, characters = part.ids.shape
-        begin, end = self.borders.to(part.ids.dtype)
-        bordered = part.ids.new_zeros(batch, tokens + 2, characters)
+        """*Shape:* the ids with `<S>` and `</S>`, `(batch, tokens + 2, *id)`."""
+        batch, tokens = part.ids.shape[:2]
+        begin, end = self.token_encoder.borders.to(part.ids.dtype)
+        bordered = part.ids.new_zeros(batch, tokens + 2, *part.ids.shape[2:])
         bordered[:, 0] = begin
         bordered[:, 1:-1] = part.ids
         bordered[torch.arange(batch, device=part.ids.device), part.lengths + 1] = end
@@ -203,7 +243,7 @@ class _Part(NamedTuple):
     """Some rows of a batch."""
 
     ids: torch.Tensor
-    """`(rows, tokens, 50)`"""
+    """`(rows, tokens, *id)`"""
     rows: torch.Tensor
     """`(rows,)`: where they are in the batch."""
     lengths: torch.Tensor

@@ -1,19 +1,28 @@
 """
-The token layer of the biLM: a character CNN with highway layers and a projection
+The token layer of a biLM that reads characters: a character CNN with highway layers and a projection
 (Kim et al. 2016, arXiv:1508.06615; Peters et al. 2018, section 3.2).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import cast
 
 import torch
 from torch import nn
 from torch.nn import functional as F
 
-from elmo_tasks.elmo.characters import CHARACTERS_PER_WORD, FILLING, NUM_CHARACTERS
+from elmo_tasks.elmo.characters import (
+    BEGIN_SENTENCE,
+    CHARACTERS_PER_WORD,
+    END_SENTENCE,
+    FILLING,
+    NUM_CHARACTERS,
+    character_ids,
+    padded_character_ids,
+)
 from elmo_tasks.elmo.distinct import distinct_rows
 from elmo_tasks.elmo.linear import FrozenLinear, Linear
-from elmo_tasks.elmo.weights import BiLmOptions
+from elmo_tasks.elmo.token_encoder import TokenEncoder
+from elmo_tasks.elmo.weights import CharacterOptions
 from elmo_tasks.elmo.word_cache import WordCache
 
 WORDS = "words"
@@ -22,28 +31,27 @@ WINDOWS_AT_ONCE = 1024
 """What the convolution gives for so many windows still fits into a processor's cache."""
 
 
-class CharacterEncoder(nn.Module):
+class CharacterEncoder(TokenEncoder):
     """
-    Words to vectors that do not depend on their context.
+    Words to vectors by a CNN over their characters.
 
     Equal words are computed once, and cut behind their last character: the CNN is the dearest part of a
     small biLM. All convolutions are one matrix product over windows as wide as the widest filter.
     """
 
+    reads = "character_ids"
     last_start: torch.Tensor
 
-    def __init__(self, *, options: BiLmOptions) -> None:
-        super().__init__()
+    def __init__(self, *, options: CharacterOptions, projection_dim: int) -> None:
+        super().__init__(borders=torch.tensor(character_ids([BEGIN_SENTENCE, END_SENTENCE])))
         self.activation = {"relu": torch.relu, "tanh": torch.tanh}[options.activation]
-        self.embedding = nn.Parameter(torch.empty(NUM_CHARACTERS, options.character_dim))
+        self.embedding = nn.Parameter(torch.empty(NUM_CHARACTERS, options.dim))
         self.convolutions = nn.ModuleList(
-            nn.Conv1d(options.character_dim, number, width) for width, number in options.filters
+            nn.Conv1d(options.dim, number, width) for width, number in options.filters
         )
         self.highways = nn.ModuleList(Highway(size=options.num_filters) for _ in range(options.n_highway))
         self.projection = (
-            nn.Linear(options.num_filters, options.projection_dim)
-            if options.num_filters != options.projection_dim
-            else None
+            nn.Linear(options.num_filters, projection_dim) if options.num_filters != projection_dim else None
         )
         self.widest = max(width for width, _ in options.filters)
         # (filters,): the last character at which a window of each filter starts
@@ -51,16 +59,19 @@ class CharacterEncoder(nn.Module):
         self.register_buffer("last_start", torch.tensor(last), persistent=False)
         nn.init.uniform_(self.embedding, -1.0, 1.0)
 
-    def forward(self, character_ids: torch.Tensor, linear: Linear) -> tuple[torch.Tensor, torch.Tensor]:
-        """
-        *Shape:* `(words, 50)` to the vectors of the distinct words, `(distinct words, projection_dim)`, and
-        for each word its place among them, `(words,)`.
-        """
+    def forward(self, ids: torch.Tensor, linear: Linear) -> tuple[torch.Tensor, torch.Tensor]:
         if isinstance(linear, FrozenLinear):
             cache = linear.derived(WORDS, WordCache)
-            return cache.vectors(character_ids, lambda words: self._encode(words, linear))
-        distinct, index = distinct_rows(character_ids)
+            return cache.vectors(ids, lambda words: self._encode(words, linear))
+        distinct, index = distinct_rows(ids)
         return self._encode(distinct, linear), index
+
+    def present(self, ids: torch.Tensor) -> torch.Tensor:
+        # A word begins with a mark, so that its first id is never 0.
+        return ids[:, :, 0] != 0
+
+    def padded_ids(self, sentences: Sequence[Sequence[str]]) -> torch.Tensor:
+        return padded_character_ids(sentences)
 
     def _encode(self, words: torch.Tensor, linear: Linear) -> torch.Tensor:
         """*Shape:* distinct words `(words, 50)` to `(words, projection_dim)`."""

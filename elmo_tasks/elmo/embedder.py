@@ -47,6 +47,8 @@ class Elmo(StrictParams, nn.Module):
     options_file, weight_file : path, URL or `hf://` name of the official `options.json` and HDF5 weights;
         the model that ships with the project by default. `options_file` may also be the options themselves,
         and `weight_file` `None` for a biLM with random weights.
+    vocabulary_file : of a biLM that reads words: one word a line, in the order of its table (`read_words`).
+        An archive needs it no more.
     placement : `none`, `input`, `output` or `input+output`.
     dropout : probability, on each ELMo vector.
     layer_norm : normalise each layer over its own features at each token.
@@ -79,6 +81,7 @@ class Elmo(StrictParams, nn.Module):
         *,
         options_file: Union[str, dict[str, Any]] = DEFAULT_OPTIONS,
         weight_file: Optional[str] = DEFAULT_WEIGHTS,
+        vocabulary_file: Optional[str] = None,
         placement: str = "input",
         dropout: float = 0.0,
         layer_norm: bool = False,
@@ -127,9 +130,8 @@ class Elmo(StrictParams, nn.Module):
         )
         self.dropout = nn.Dropout(dropout)
         self.bilm = BiLm(options=bilm_options, precision=precision) if places else None
-        if self.bilm is not None and weight_file is not None:
-            self.bilm.load(weight_file)
         if self.bilm is not None:
+            self.bilm.load(weight_file, vocabulary_file)
             self.bilm.requires_grad_(trainable)
         # With the options and the start inside, a state dict is all that an archive needs.
         as_bytes = json.dumps(bilm_options.to_json()).encode()
@@ -153,13 +155,14 @@ class Elmo(StrictParams, nn.Module):
     def block_for_archive(state: dict[str, torch.Tensor], prefix: str) -> dict[str, Any]:
         """
         The keys of the config block with which an archived `Elmo` is built again: its sizes are in the state
-        dict, under `prefix`, and its weights are loaded from there, so that no original file is needed; nor
-        a folder of activations.
+        dict, under `prefix`, and its weights and words are loaded from there, so that no original file is
+        needed; nor a folder of activations.
         """
         options = bytes(state[f"{prefix}options"].tolist())
         return {
             "options_file": json.loads(options),
             "weight_file": None,
+            "vocabulary_file": None,
             "initial_state": None,
             "activations": None,
         }
@@ -190,19 +193,19 @@ class Elmo(StrictParams, nn.Module):
         """With `stateful`: the next batch starts a new text."""
         self._carried = None
 
-    def forward(self, character_ids: torch.Tensor) -> ElmoRepresentations:
+    def forward(self, ids: torch.Tensor) -> ElmoRepresentations:
         """
-        *Shape:* `character_ids` `(batch, tokens, 50)`, of the `elmo_character_ids` indexer. Vectors behind
-        the end of a sentence are zero.
+        *Shape:* `ids` `(batch, tokens, 50)`, of the `elmo_character_ids` indexer, or `(batch, tokens)`, of
+        `elmo_word_ids` if the biLM reads words. Vectors behind the end of a sentence are zero.
         """
         if self.bilm is None:
             return ElmoRepresentations(None, None)
         if self.activations is not None:
-            layers = self.activations.layers(character_ids, self.bilm, self.start)
+            layers = self.activations.layers(ids, self.bilm, self.start)
         elif not self.stateful:
-            layers = self.bilm.encode(character_ids, self.start)
+            layers = self.bilm.encode(ids, self.start)
         else:
-            layers, state = self.bilm(character_ids, self._carried_to(len(character_ids)))
+            layers, state = self.bilm(ids, self._carried_to(len(ids)))
             self._carry(state)
         mixed = {place: self.dropout(mix(layers)) for place, mix in self.mixes.items()}
         return ElmoRepresentations(mixed.get("input"), mixed.get("output"))

@@ -4,6 +4,7 @@ AllenNLP reads them.
 
 | dataset | shape |
 | --- | --- |
+| `embedding` | (words, projection): one row a line of the vocabulary; or, of a biLM that reads characters: |
 | `char_embed` | (261, char dim): one row an id of `characters.py` but 0 |
 | `CNN/W_cnn_{i}`, `CNN/b_cnn_{i}` | (1, width, char dim, filters), (filters) |
 | `CNN_high_{i}/W_carry`, `W_transform` | (all filters, all filters) |
@@ -32,19 +33,42 @@ from allennlp.common.file_utils import cached_path
 from elmo_tasks.elmo.characters import CHARACTERS_PER_WORD, NUM_CHARACTERS
 
 Source = str | PathLike
+CHARACTER_TABLE, WORD_TABLE = "char_embed", "embedding"
+"""The datasets by which the two kinds of biLM are told apart."""
 _FORGET_BIAS = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class CharacterOptions:
+    """The sizes of a token layer that reads characters."""
+
+    filters: tuple[tuple[int, int], ...]
+    """(width, number) of each character convolution."""
+    dim: int
+    """Of a character's vector."""
+    activation: str
+    """`relu` or `tanh`, after the character convolution."""
+    n_highway: int
+
+    @property
+    def num_filters(self) -> int:
+        return sum(number for _, number in self.filters)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WordOptions:
+    """The size of a token layer that reads words."""
+
+    n_tokens: int
+    """Words in the table, `<S>`, `</S>` and `<UNK>` among them."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class BiLmOptions:
     """The sizes of a biLM, as its `options.json` states them."""
 
-    filters: tuple[tuple[int, int], ...]
-    """(width, number) of each character convolution."""
-    character_dim: int
-    activation: str
-    """`relu` or `tanh`, after the character convolution."""
-    n_highway: int
+    tokens: CharacterOptions | WordOptions
+    """What the token layer reads; characters where there is a `char_cnn`, as in bilm-tf."""
     dim: int
     """Cells of an LSTM layer, for each direction."""
     projection_dim: int
@@ -56,10 +80,6 @@ class BiLmOptions:
     """Bound of a projected output's value; 0 for none."""
     use_skip_connections: bool
     """Add the input of each LSTM layer but the first to its output."""
-
-    @property
-    def num_filters(self) -> int:
-        return sum(number for _, number in self.filters)
 
     @property
     def output_dim(self) -> int:
@@ -75,73 +95,46 @@ class BiLmOptions:
         `ConfigurationError`, with the file, the key, what was found and what was expected.
         """
         if isinstance(source, dict):
-            return cls._parse(source, "the options given")
+            return cls.from_json(source, where="the options given")
         text = _local(source).read_text(encoding="utf-8")
         try:
-            return cls._parse(json.loads(text), str(source))
+            return cls.from_json(json.loads(text), where=str(source))
         except json.JSONDecodeError as error:
             raise ConfigurationError(f"{source}, line {error.lineno}: not JSON: {error}") from error
 
     @classmethod
-    def _parse(cls, options: dict[str, Any], where: str) -> "BiLmOptions":
-        def get(path: str, kind: type | tuple[type, ...], default: Any = None) -> Any:
-            value: Any = options
-            for key in path.split("."):
-                value = value.get(key) if isinstance(value, dict) else None
-            value = default if value is None else value
-            if not isinstance(value, kind):
-                names = kind.__name__ if isinstance(kind, type) else "number"
-                raise ConfigurationError(f"{where}: {path} is {value!r}, expected: {names}")
-            return value
+    def from_json(cls, content: dict[str, Any], *, where: str) -> "BiLmOptions":
+        """
+        From the content of an `options.json`. Other keys, as of the training, are no concern of the biLM.
 
-        expected_characters = (
-            f"{where}: char_cnn.n_characters is %s, expected {NUM_CHARACTERS}"
-            " (261 is what bilm-tf trains with; a trained model is read with 262)"
+        # Raises
+        `ConfigurationError`, with `where`, the key, what was found and what was expected.
+        """
+        found = _Options(content, where)
+        tokens: CharacterOptions | WordOptions
+        if found.has("char_cnn"):
+            # bilm-tf writes n_tokens_vocab here, too: the words of its softmax.
+            tokens = _character_options(found)
+        elif found.has("n_tokens_vocab"):
+            tokens = WordOptions(n_tokens=found.size("n_tokens_vocab"))
+        else:
+            raise ConfigurationError(
+                f"{where}: found neither char_cnn nor n_tokens_vocab, expected char_cnn of a biLM that reads "
+                "characters, or n_tokens_vocab of one that reads words"
+            )
+        return cls(
+            tokens=tokens,
+            dim=found.size("lstm.dim"),
+            projection_dim=found.size("lstm.projection_dim"),
+            n_layers=found.size("lstm.n_layers"),
+            cell_clip=float(found.get("lstm.cell_clip", (int, float), 0.0)),
+            proj_clip=float(found.get("lstm.proj_clip", (int, float), 0.0)),
+            use_skip_connections=found.get("lstm.use_skip_connections", bool, False),
         )
-        if (found := get("char_cnn.n_characters", int)) != NUM_CHARACTERS:
-            raise ConfigurationError(expected_characters % found)
-        length = get("char_cnn.max_characters_per_token", int, CHARACTERS_PER_WORD)
-        if length != CHARACTERS_PER_WORD:
-            raise ConfigurationError(
-                f"{where}: char_cnn.max_characters_per_token is {length}, expected {CHARACTERS_PER_WORD}"
-            )
-        if (activation := get("char_cnn.activation", str)) not in ("relu", "tanh"):
-            raise ConfigurationError(
-                f"{where}: char_cnn.activation is {activation!r}, expected 'relu' or 'tanh'"
-            )
-        filters = get("char_cnn.filters", list)
-        if not filters or not all(
-            isinstance(pair, list | tuple)
-            and len(pair) == 2
-            and all(isinstance(size, int) and size > 0 for size in pair)
-            and pair[0] <= CHARACTERS_PER_WORD
-            for pair in filters
-        ):
-            raise ConfigurationError(
-                f"{where}: char_cnn.filters is {filters!r}, "
-                f"expected pairs [width up to {CHARACTERS_PER_WORD}, number of filters]"
-            )
-        parsed = cls(
-            filters=tuple((width, number) for width, number in filters),
-            character_dim=get("char_cnn.embedding.dim", int),
-            activation=activation,
-            n_highway=get("char_cnn.n_highway", int, 0),
-            dim=get("lstm.dim", int),
-            projection_dim=get("lstm.projection_dim", int),
-            n_layers=get("lstm.n_layers", int),
-            cell_clip=float(get("lstm.cell_clip", (int, float), 0.0)),
-            proj_clip=float(get("lstm.proj_clip", (int, float), 0.0)),
-            use_skip_connections=get("lstm.use_skip_connections", bool, False),
-        )
-        for name in ("character_dim", "dim", "projection_dim", "n_layers"):
-            if getattr(parsed, name) < 1:
-                raise ConfigurationError(
-                    f"{where}: {name} is {getattr(parsed, name)}, expected a positive number"
-                )
-        return parsed
 
     def to_json(self) -> dict[str, Any]:
         """In the layout of `options.json`."""
+        tokens = self.tokens
         return {
             "lstm": {
                 "cell_clip": self.cell_clip,
@@ -151,15 +144,85 @@ class BiLmOptions:
                 "dim": self.dim,
                 "projection_dim": self.projection_dim,
             },
-            "char_cnn": {
-                "embedding": {"dim": self.character_dim},
-                "filters": [list(pair) for pair in self.filters],
-                "n_highway": self.n_highway,
-                "n_characters": NUM_CHARACTERS,
-                "max_characters_per_token": CHARACTERS_PER_WORD,
-                "activation": self.activation,
-            },
-        }
+        } | (
+            {
+                "char_cnn": {
+                    "embedding": {"dim": tokens.dim},
+                    "filters": [list(pair) for pair in tokens.filters],
+                    "n_highway": tokens.n_highway,
+                    "n_characters": NUM_CHARACTERS,
+                    "max_characters_per_token": CHARACTERS_PER_WORD,
+                    "activation": tokens.activation,
+                },
+            }
+            if isinstance(tokens, CharacterOptions)
+            else {"n_tokens_vocab": tokens.n_tokens}
+        )
+
+
+class _Options:
+    """The values of an `options.json` by their paths; what is wrong with one is an error that names it."""
+
+    def __init__(self, content: Any, where: str) -> None:
+        self._content, self.where = content, where
+
+    def has(self, path: str) -> bool:
+        return self._value(path) is not None
+
+    def get(self, path: str, kind: type | tuple[type, ...], default: Any = None) -> Any:
+        value = self._value(path)
+        value = default if value is None else value
+        if not isinstance(value, kind):
+            names = kind.__name__ if isinstance(kind, type) else "number"
+            raise self.wrong(path, value, f": {names}")
+        return value
+
+    def size(self, path: str) -> int:
+        if (size := self.get(path, int)) < 1:
+            raise self.wrong(path, size, " a positive number")
+        return size
+
+    def wrong(self, path: str, value: Any, expected: str) -> ConfigurationError:
+        return ConfigurationError(f"{self.where}: {path} is {value!r}, expected{expected}")
+
+    def _value(self, path: str) -> Any:
+        value = self._content
+        for key in path.split("."):
+            value = value.get(key) if isinstance(value, dict) else None
+        return value
+
+
+def _character_options(found: _Options) -> CharacterOptions:
+    number = found.get("char_cnn.n_characters", int)
+    if number != NUM_CHARACTERS:
+        raise found.wrong(
+            "char_cnn.n_characters",
+            number,
+            f" {NUM_CHARACTERS} (261 is what bilm-tf trains with; a trained model is read with 262)",
+        )
+    length = found.get("char_cnn.max_characters_per_token", int, CHARACTERS_PER_WORD)
+    if length != CHARACTERS_PER_WORD:
+        raise found.wrong("char_cnn.max_characters_per_token", length, f" {CHARACTERS_PER_WORD}")
+    activation = found.get("char_cnn.activation", str)
+    if activation not in ("relu", "tanh"):
+        raise found.wrong("char_cnn.activation", activation, " 'relu' or 'tanh'")
+    filters = found.get("char_cnn.filters", list)
+    if not filters or not all(
+        isinstance(pair, list | tuple)
+        and len(pair) == 2
+        and all(isinstance(size, int) and size > 0 for size in pair)
+        and pair[0] <= CHARACTERS_PER_WORD
+        for pair in filters
+    ):
+        raise found.wrong(
+            "char_cnn.filters", filters, f" pairs [width up to {CHARACTERS_PER_WORD}, number of filters]"
+        )
+    return CharacterOptions(
+        filters=tuple((width, number) for width, number in filters),
+        dim=found.size("char_cnn.embedding.dim"),
+        activation=activation,
+        n_highway=found.get("char_cnn.n_highway", int, 0),
+    )
 
 
 def read_weights(source: Source, options: BiLmOptions) -> Iterator[tuple[str, torch.Tensor]]:
@@ -168,14 +231,16 @@ def read_weights(source: Source, options: BiLmOptions) -> Iterator[tuple[str, to
 
     # Raises
     `ConfigurationError`, with the file, the dataset, and found and expected shape: not HDF5, truncated,
-    a dataset missing or too many, or of a shape that the options do not have.
+    a dataset missing or too many, or of a shape that the options do not have; or weights of a biLM that
+    reads words with options of one that reads characters, or the reverse.
     """
     path = _local(source)
     try:
         with h5py.File(path, "r") as file:
+            _refuse_other_kind(file, options, source)
             _refuse_surplus(file, {dataset for _, dataset, _ in _layout(options)}, source)
             for name, dataset, shape in _layout(options):
-                yield name, _to_torch(name, _read_dataset(file, dataset, shape, source))
+                yield name, _to_torch(dataset, _read_dataset(file, dataset, shape, source))
     except (OSError, RuntimeError) as error:
         raise ConfigurationError(f"{source}: not a whole HDF5 file of biLM weights ({error})") from error
 
@@ -186,7 +251,7 @@ def write_weights(
     """Writes what `read_weights` reads; `weights` is the state dict of a `BiLm(options)`."""
     with h5py.File(path, "w") as file:
         for name, dataset, shape in _layout(options):
-            array = _to_tensorflow(name, weights[name]).astype(dtype)
+            array = _to_tensorflow(dataset, weights[name]).astype(dtype)
             file.create_dataset(dataset, shape=shape, data=array.reshape(shape))
 
 
@@ -228,23 +293,11 @@ def _local(source: Source) -> Path:
 
 def _layout(options: BiLmOptions) -> Iterator[tuple[str, str, tuple[int, ...]]]:
     """(parameter of `BiLm`, official dataset, its shape there), for every weight of the biLM."""
-    encoder, filters, size = "character_encoder", options.num_filters, options.projection_dim
-    yield f"{encoder}.embedding", "char_embed", (NUM_CHARACTERS - 1, options.character_dim)
-    for i, (width, number) in enumerate(options.filters):
-        kernel = (1, width, options.character_dim, number)
-        yield f"{encoder}.convolutions.{i}.weight", f"CNN/W_cnn_{i}", kernel
-        yield f"{encoder}.convolutions.{i}.bias", f"CNN/b_cnn_{i}", (number,)
-    for i in range(options.n_highway):
-        for gate in ("carry", "transform"):
-            yield (
-                f"{encoder}.highways.{i}.{gate}.weight",
-                f"CNN_high_{i}/W_{gate}",
-                (filters, filters),
-            )
-            yield f"{encoder}.highways.{i}.{gate}.bias", f"CNN_high_{i}/b_{gate}", (filters,)
-    if filters != size:
-        yield f"{encoder}.projection.weight", "CNN_proj/W_proj", (filters, size)
-        yield f"{encoder}.projection.bias", "CNN_proj/b_proj", (size,)
+    tokens, size = options.tokens, options.projection_dim
+    if isinstance(tokens, CharacterOptions):
+        yield from _character_layout(tokens, size)
+    else:
+        yield "token_encoder.embedding", WORD_TABLE, (tokens.n_tokens, size)
     for direction in range(2):
         for layer in range(options.n_layers):
             cell = f"RNN_{direction}/RNN/MultiRNNCell/Cell{layer}/LSTMCell"
@@ -255,13 +308,32 @@ def _layout(options: BiLmOptions) -> Iterator[tuple[str, str, tuple[int, ...]]]:
                 yield f"{name}.projection", f"{cell}/W_P_0", (options.dim, size)
 
 
+def _character_layout(
+    options: CharacterOptions, projection_dim: int
+) -> Iterator[tuple[str, str, tuple[int, ...]]]:
+    encoder, filters = "token_encoder", options.num_filters
+    yield f"{encoder}.embedding", CHARACTER_TABLE, (NUM_CHARACTERS - 1, options.dim)
+    for i, (width, number) in enumerate(options.filters):
+        kernel = (1, width, options.dim, number)
+        yield f"{encoder}.convolutions.{i}.weight", f"CNN/W_cnn_{i}", kernel
+        yield f"{encoder}.convolutions.{i}.bias", f"CNN/b_cnn_{i}", (number,)
+    for i in range(options.n_highway):
+        for gate in ("carry", "transform"):
+            highway = f"{encoder}.highways.{i}.{gate}"
+            yield f"{highway}.weight", f"CNN_high_{i}/W_{gate}", (filters, filters)
+            yield f"{highway}.bias", f"CNN_high_{i}/b_{gate}", (filters,)
+    if filters != projection_dim:
+        yield f"{encoder}.projection.weight", "CNN_proj/W_proj", (filters, projection_dim)
+        yield f"{encoder}.projection.bias", "CNN_proj/b_proj", (projection_dim,)
+
+
 def _read_dataset(file: h5py.File, dataset: str, shape: tuple[int, ...], source: Source) -> np.ndarray:
     found = file.get(dataset)
     if not isinstance(found, h5py.Dataset):
         raise ConfigurationError(f"{source}: dataset {dataset} is missing, expected shape {shape}")
     if found.shape != shape:
         hint = ""
-        if dataset == "char_embed" and found.shape == (NUM_CHARACTERS, *shape[1:]):
+        if dataset == CHARACTER_TABLE and found.shape == (NUM_CHARACTERS, *shape[1:]):
             hint = " (the row of id 0 is not part of the official file)"
         raise ConfigurationError(
             f"{source}: dataset {dataset} has shape {found.shape}, expected {shape} from the options{hint}"
@@ -270,6 +342,17 @@ def _read_dataset(file: h5py.File, dataset: str, shape: tuple[int, ...], source:
     if not np.isfinite(array).all():
         raise ConfigurationError(f"{source}: dataset {dataset} holds values that are not finite")
     return array
+
+
+def _refuse_other_kind(file: h5py.File, options: BiLmOptions, source: Source) -> None:
+    kinds = {CHARACTER_TABLE: "characters", WORD_TABLE: "words"}
+    wanted = CHARACTER_TABLE if isinstance(options.tokens, CharacterOptions) else WORD_TABLE
+    for table, kind in kinds.items():
+        if table != wanted and table in file and wanted not in file:
+            raise ConfigurationError(
+                f"{source}: found {table} of a biLM that reads {kind}, but the options are of one that reads "
+                f"{kinds[wanted]}"
+            )
 
 
 def _refuse_surplus(file: h5py.File, expected: set[str], source: Source) -> None:
@@ -291,7 +374,7 @@ def _refuse_surplus(file: h5py.File, expected: set[str], source: Source) -> None
 
 def _is_weight(dataset: str) -> bool:
     """The softmax of the language model may be stored beside the biLM; ELMo does not need it."""
-    return dataset.split("/")[0].startswith(("char_embed", "CNN", "RNN"))
+    return dataset.split("/")[0].startswith((CHARACTER_TABLE, WORD_TABLE, "CNN", "RNN"))
 
 
 def _gates(weights: torch.Tensor, order: list[int]) -> torch.Tensor:
@@ -299,34 +382,36 @@ def _gates(weights: torch.Tensor, order: list[int]) -> torch.Tensor:
     return torch.cat([weights.chunk(4)[gate] for gate in order])
 
 
-def _to_torch(name: str, array: np.ndarray) -> torch.Tensor:
+def _to_torch(dataset: str, array: np.ndarray) -> torch.Tensor:
     """An official array as our parameter: rows are outputs, gates in the order i, f, candidate, o."""
     tensor = torch.from_numpy(array)
-    if name.endswith(".embedding"):
+    if dataset == WORD_TABLE:
+        return tensor
+    if dataset == CHARACTER_TABLE:
         return torch.cat([torch.zeros(1, tensor.size(1)), tensor])
-    if ".convolutions." in name and name.endswith(".weight"):
+    if dataset.startswith("CNN/W_cnn"):
         return tensor.squeeze(0).permute(2, 1, 0).contiguous()
-    if ".directions." in name and name.endswith((".weight", ".bias")):
+    if dataset.endswith(("/W_0", "/B")):
         tensor = _gates(tensor.t() if tensor.dim() == 2 else tensor, [0, 2, 1, 3])
-        if name.endswith(".bias"):
+        if dataset.endswith("/B"):
             tensor.chunk(4)[1].add_(_FORGET_BIAS)
         return tensor.contiguous()
     return tensor.t().contiguous() if tensor.dim() == 2 else tensor
 
 
-def _to_tensorflow(name: str, tensor: torch.Tensor) -> np.ndarray:
+def _to_tensorflow(dataset: str, tensor: torch.Tensor) -> np.ndarray:
     """The inverse of `_to_torch`."""
     tensor = tensor.detach().cpu().float()
-    if name.endswith(".embedding"):
+    if dataset == CHARACTER_TABLE:
         tensor = tensor[1:]
-    elif ".convolutions." in name and name.endswith(".weight"):
+    elif dataset.startswith("CNN/W_cnn"):
         tensor = tensor.permute(2, 1, 0).unsqueeze(0)
-    elif ".directions." in name and name.endswith((".weight", ".bias")):
-        if name.endswith(".bias"):
+    elif dataset.endswith(("/W_0", "/B")):
+        if dataset.endswith("/B"):
             tensor = tensor.clone()
             tensor.chunk(4)[1].sub_(_FORGET_BIAS)
         tensor = _gates(tensor, [0, 2, 1, 3])
         tensor = tensor.t() if tensor.dim() == 2 else tensor
-    elif tensor.dim() == 2:
+    elif dataset != WORD_TABLE and tensor.dim() == 2:
         tensor = tensor.t()
     return tensor.contiguous().numpy()

@@ -53,19 +53,21 @@ class ElmoModel(StrictParams, Model):
         *Shape:* `[x; ELMo]`, `(batch, tokens, input_dim)`, and the representations, for `at_output`.
 
         # Raises
-        `ConfigurationError` if ELMo is placed and the reader does not index its characters.
+        `ConfigurationError` if ELMo is placed and the reader does not index what its biLM reads.
         """
         words = {name: indexed for name, indexed in tokens.items() if name != ELMO_INDEXER}
         vectors = self.text_field_embedder(words)
-        if self.elmo is None or self.elmo.placement == "none":
+        if self.elmo is None or self.elmo.bilm is None:
             return vectors, ElmoRepresentations(None, None)
-        if ELMO_INDEXER not in tokens:
+        reads = self.elmo.bilm.token_encoder.reads
+        indexed = tokens.get(ELMO_INDEXER)
+        if indexed is None or reads not in indexed:
+            found = ", ".join(tokens) if indexed is None else f"of another kind: {', '.join(indexed)}"
             raise ConfigurationError(
-                f"the model has ELMo, but the token_indexers of the dataset reader are "
-                f'{", ".join(tokens)}; expected also "{ELMO_INDEXER}": '
-                '{"type": "elmo_character_ids"}'
+                f"the model has ELMo, but the token_indexers of the dataset reader are {found}; "
+                f'expected also "{ELMO_INDEXER}": {{"type": "elmo_{reads}"}}'
             )
-        elmo = self.elmo(**tokens[ELMO_INDEXER])
+        elmo = self.elmo(indexed[reads])
         return append(vectors, elmo.input), elmo
 
     def at_output(self, encoded: torch.Tensor, elmo: ElmoRepresentations) -> torch.Tensor:

@@ -29,6 +29,8 @@ from elmo_tasks.elmo.lstm import LstmState
 from elmo_tasks.elmo.weights import write_initial_state
 from tests.commands.texts import LINES, TEXT, encode, feed_stdin, shipped_bilm
 from tests.conftest import environment
+from tests.elmo.files import make_word_files
+from tests.elmo.numpy_reference import NumpyBiLm
 
 
 @pytest.fixture
@@ -183,10 +185,30 @@ def test_options_of_the_bilm(elmo, source, output, monkeypatch):
         elmo(
             *("embed", source, output, "--force", "--device", "cpu", "--precision", "bfloat16"),
             *("--options-file", "some.json", "--weight-file", "some.hdf5"),
+            *("--vocabulary-file", "some.txt"),
         )
         == 0
     )
-    assert read == [(DEFAULT_OPTIONS, DEFAULT_WEIGHTS, "float32"), ("some.json", "some.hdf5", "bfloat16")]
+    assert read == [
+        (DEFAULT_OPTIONS, DEFAULT_WEIGHTS, None, "float32"),
+        ("some.json", "some.hdf5", "some.txt", "bfloat16"),
+    ]
+
+
+@pytest.mark.parametrize("stateful", [False, True])
+def test_a_bilm_that_reads_words(elmo, source, output, tmp_path, stateful):
+    files = make_word_files(tmp_path / "bilm")
+    names = [f"--{key.replace('_', '-')}={file}" for key, file in files.items()]
+    state = tmp_path / "state.hdf5"
+    assert elmo("calibrate", source, state, *names) == 0
+    assert elmo("embed", source, output, *names, *(["--stateful"] if stateful else [])) == 0
+    reference = NumpyBiLm(**files)
+    for words, found in zip(map(str.split, LINES), vectors(output), strict=True):
+        if not stateful:
+            reference.reset()
+        if words:
+            np.testing.assert_allclose(found, reference(words), atol=1e-5)
+    assert elmo("embed", source, output, "--force", "--initial-state", state, *names) == 0
 
 
 def test_inputs_of_the_same_text(elmo, source, tmp_path, monkeypatch):

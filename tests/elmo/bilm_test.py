@@ -230,7 +230,7 @@ def allennlp_gradients(theirs):
             found[f"highways.{i}.transform.{kind}"], found[f"highways.{i}.carry.{kind}"] = transform, -gate
     for kind in ("weight", "bias"):
         found[f"projection.{kind}"] = getattr(characters._projection, kind).grad
-    found = {f"character_encoder.{name}": gradient for name, gradient in found.items()}
+    found = {f"token_encoder.{name}": gradient for name, gradient in found.items()}
     for direction, stack in enumerate(("forward", "backward")):
         for layer in range(2):
             cell, ours = (

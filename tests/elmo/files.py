@@ -30,6 +30,9 @@ OPTIONS: dict[str, Any] = {
     },
 }
 
+VOCABULARY = ["</S>", "the", "cat", ".", "<UNK>", "mat", "on", "The", "<S>", "Łódź", "😀", "and", "until"]
+"""In no order that a sort or a count would give."""
+
 SENTENCES = [
     ["The", "cat", "sat", "on", "the", "mat", "."],
     ["Zoë", "flew", "to", "Łódź", "한국어", "😀", "a" * 60],
@@ -72,9 +75,26 @@ def changed(**changes: Any) -> dict[str, Any]:
 
 def make_files(folder: Path, **changes: Any) -> tuple[Path, Path]:
     """`options.json` and `weights.hdf5`, with weights so large that all bounds are reached."""
+    return _make_files(folder, changed(**changes))
+
+
+def make_word_files(folder: Path) -> dict[str, str]:
+    """The files of a biLM that reads words, under their keys in a config."""
+    options = {"lstm": OPTIONS["lstm"], "n_tokens_vocab": len(VOCABULARY)}
+    options_file, weight_file = _make_files(folder, options)
+    vocabulary_file = folder / "vocabulary.txt"
+    vocabulary_file.write_text("".join(f"{word}\n" for word in VOCABULARY), encoding="utf-8")
+    return {
+        "options_file": str(options_file),
+        "weight_file": str(weight_file),
+        "vocabulary_file": str(vocabulary_file),
+    }
+
+
+def _make_files(folder: Path, options: dict[str, Any]) -> tuple[Path, Path]:
     folder.mkdir(exist_ok=True)
     options_file, weight_file = folder / "options.json", folder / "weights.hdf5"
-    options_file.write_text(json.dumps(changed(**changes)))
+    options_file.write_text(json.dumps(options))
     torch.manual_seed(5)
     bilm = BiLm(options=BiLmOptions.read(options_file))
     with torch.no_grad():

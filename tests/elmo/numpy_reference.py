@@ -11,10 +11,16 @@ import numpy as np
 
 
 class NumpyBiLm:
-    """Carries its state from sentence to sentence, as the original does, until `reset()`."""
+    """
+    Carries its state from sentence to sentence, as the original does, until `reset()`. It reads words where
+    there is a vocabulary, and characters where there is none.
+    """
 
-    def __init__(self, options_file: Path, weight_file: Path) -> None:
-        self.options = json.loads(options_file.read_text())
+    def __init__(self, options_file: Path, weight_file: Path, vocabulary_file: Path | None = None) -> None:
+        self.options = json.loads(Path(options_file).read_text())
+        self.vocabulary = (
+            Path(vocabulary_file).read_text(encoding="utf-8").splitlines() if vocabulary_file else None
+        )
         self.weights: dict[str, np.ndarray] = {}
         with h5py.File(weight_file, "r") as file:
             file.visititems(
@@ -36,16 +42,19 @@ class NumpyBiLm:
 
     def __call__(self, words: list[str]) -> np.ndarray:
         """All layers of a sentence, `(layers, words, 2 projection_dim)`."""
-        tokens = [self.word_vector(ids) for ids in map(official_ids, ["<S>", *words, "</S>"])]
+        tokens = [self.word_vector(word) for word in ["<S>", *words, "</S>"]]
         layers = [[np.concatenate([token, token]) for token in tokens]]
         by_direction = [self._run(0, tokens), self._run(1, tokens[::-1])]
         for forward, backward in zip(*by_direction, strict=True):
             layers.append([np.concatenate(pair) for pair in zip(forward, backward[::-1], strict=True)])
         return np.array(layers)[:, 1:-1]
 
-    def word_vector(self, ids: list[int]) -> np.ndarray:
+    def word_vector(self, word: str) -> np.ndarray:
+        if self.vocabulary is not None:
+            known = word if word in self.vocabulary else "<UNK>"
+            return self.weights["embedding"][self.vocabulary.index(known)]
         cnn = self.options["char_cnn"]
-        characters = [self.weights["char_embed"][i] for i in ids]
+        characters = [self.weights["char_embed"][i] for i in official_ids(word)]
         features = []
         for i, (width, number) in enumerate(cnn["filters"]):
             kernel, bias = self.weights[f"CNN/W_cnn_{i}"][0], self.weights[f"CNN/b_cnn_{i}"]

@@ -6,9 +6,10 @@
 local weights = {
   // options_file: '/data/elmo/options.json',
   // weight_file: '/data/elmo/weights.hdf5',
+  // vocabulary_file: '/data/elmo/vocabulary.txt',  // of a biLM that reads words
   // activations: '/data/elmo/activations',
 };
-// The options of `weights`, for configs that must tell a layer its size.
+// The options of `weights`: what the biLM reads, and its sizes for configs that must tell a layer.
 local options = import '../../fixtures/elmo/options.json';
 
 local placements = ['none', 'input', 'output', 'input+output'];
@@ -28,7 +29,7 @@ local has(placement, place) = std.member(std.split(checked(placement), '+'), pla
   },
   // The token indexers that the placement needs.
   indexers(placement):: if checked(placement) == 'none' then {} else {
-    elmo: { type: 'elmo_character_ids' },
+    elmo: { type: if std.objectHas(options, 'char_cnn') then 'elmo_character_ids' else 'elmo_word_ids' },
   },
   // What the placement adds to a token vector, and to the context encoder's output. Our own models find
   // their sizes from the options file; this is for a layer that must be told.

@@ -5,6 +5,8 @@
   evaluation_batches(size):: {
     batch_sampler: { type: 'elmo_bucket', batch_size: size, shuffle: false },
   },
+  // A block of text is a batch, and is made when it is wanted.
+  blocks:: { batch_size: 1, max_instances_in_memory: 1, quiet: true },
   trainer:: {
     checkpointer: { type: 'elmo_safe' },
     callbacks: [{ type: 'elmo_repeatable' }, { type: 'elmo_share_cores' }],

@@ -1,0 +1,408 @@
+"""
+The speed of training our biLM: that of characters beside AllenNLP's own classes, and that of words beside
+`torch.nn.LSTM`. One run, the two in turn.
+
+    python benchmarks/bilm_speed.py TEXT [--batches 10] [--cuda --bf16 --peak-tflops 989]
+
+TEXT has one tokenised sentence a line, plain or gzip. Its commonest words, with made-up ones where it has too
+few, are the classes. Batches are made beforehand: lanes of consecutive text, 20 tokens of each at once, state
+carried from batch to batch, the end of a sentence counted as a token; a text that is too short is read again.
+Both sides read the same sentences. A step is the loss, its gradients, not clipped, and Adam: of AllenNLP its
+own, otherwise the fused one. The ratio is the median of the rounds, with its range. With `--cuda`, ours alone
+trains the original size as well.
+"""
+
+import argparse
+import itertools
+import statistics
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from allennlp.common import Params
+from allennlp.data import Vocabulary
+from allennlp.modules.elmo_lstm import ElmoLstm
+from allennlp.modules.sampled_softmax_loss import SampledSoftmaxLoss
+from allennlp.modules.seq2vec_encoders import CnnHighwayEncoder
+from allennlp.modules.token_embedders import Embedding, TokenCharactersEncoder
+from allennlp.nn.util import move_to_device
+from allennlp.training.optimizers import AdamOptimizer
+from elmo_speed import FILTERS, machine, rate, ratios, seconds
+from torch import nn
+
+from elmo_tasks.elmo.characters import BEGIN_SENTENCE, END_SENTENCE, NUM_CHARACTERS, character_ids
+from elmo_tasks.elmo.weights import BiLmOptions, CharacterOptions, WordOptions
+from elmo_tasks.elmo.words import UNKNOWN
+from elmo_tasks.language_model import BiLmModel
+from elmo_tasks.language_model.block import NAMESPACE, blocks
+from elmo_tasks.language_model.softmax import SampledSoftmax
+from elmo_tasks.modules.input_files import read_lines
+from elmo_tasks.training import FusedAdam
+
+STEPS = 20
+DROPOUT = 0.1
+WARM_UP = 3
+"""Batches before the first round."""
+
+Batch = dict[str, Any]
+Optimizer = Callable[[list[tuple[str, nn.Parameter]]], torch.optim.Optimizer]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Network:
+    """What is trained, and on how much text at once."""
+
+    options: BiLmOptions
+    classes: int
+    samples: int
+    """Of the classes, for the softmax."""
+    lanes: int
+
+    @property
+    def tokens(self) -> int:
+        """Of a batch."""
+        return self.lanes * STEPS
+
+
+SMALL = Network(
+    options=BiLmOptions(
+        tokens=CharacterOptions(filters=FILTERS[:-1], dim=16, activation="relu", n_highway=1),
+        dim=1024,
+        projection_dim=128,
+        n_layers=2,
+        cell_clip=3.0,
+        proj_clip=3.0,
+        use_skip_connections=True,
+    ),
+    classes=30_000,
+    samples=4096,
+    lanes=64,
+)
+# Without the bounds and the residual connections, which `torch.nn.LSTM` does not have
+WORDS = Network(
+    options=BiLmOptions(
+        tokens=WordOptions(n_tokens=30_000),
+        dim=512,
+        projection_dim=512,
+        n_layers=2,
+        cell_clip=0.0,
+        proj_clip=0.0,
+        use_skip_connections=False,
+    ),
+    classes=30_000,
+    samples=4096,
+    lanes=32,
+)
+ORIGINAL = Network(
+    options=BiLmOptions(
+        tokens=CharacterOptions(filters=FILTERS, dim=16, activation="relu", n_highway=2),
+        dim=4096,
+        projection_dim=512,
+        n_layers=2,
+        cell_clip=3.0,
+        proj_clip=3.0,
+        use_skip_connections=True,
+    ),
+    classes=793_471,
+    samples=8192,
+    lanes=128,
+)
+SMALL_TARGET, WORDS_TARGET = 3.0, 1.0
+ORIGINAL_TARGET = 100_000
+"""Tokens a second."""
+
+
+class AllenNLP(nn.Module):
+    """
+    The biLM of characters from AllenNLP's classes, those of its `Elmo` and its `LanguageModel`.
+
+    It is given the targets instead of `LanguageModel`'s whole sentences, whose first and last words have
+    only one; and the rows of both directions share a sample, which is drawn in Python.
+    """
+
+    def __init__(self, network: Network) -> None:
+        super().__init__()
+        options = network.options
+        assert isinstance(options.tokens, CharacterOptions)
+        self.tokens = TokenCharactersEncoder(
+            Embedding(num_embeddings=NUM_CHARACTERS, embedding_dim=options.tokens.dim),
+            CnnHighwayEncoder(
+                embedding_dim=options.tokens.dim,
+                filters=options.tokens.filters,
+                num_highway=options.tokens.n_highway,
+                projection_dim=options.projection_dim,
+                activation=options.tokens.activation,
+            ),
+            dropout=DROPOUT,
+        )
+        self.lstm = ElmoLstm(
+            input_size=options.projection_dim,
+            hidden_size=options.projection_dim,
+            cell_size=options.dim,
+            num_layers=options.n_layers,
+            requires_grad=True,
+            memory_cell_clip_value=options.cell_clip,
+            state_projection_clip_value=options.proj_clip,
+        )
+        self.dropout = nn.Dropout(DROPOUT)
+        self.softmax = SampledSoftmaxLoss(network.classes, options.projection_dim, network.samples)
+
+    def forward(self, inputs: torch.Tensor, targets: torch.Tensor) -> dict[str, torch.Tensor]:
+        """*Shape:* `inputs` `(lanes, steps, 50)`, `targets` `(2, lanes, steps)`."""
+        mask = torch.ones(inputs.shape[:2], dtype=torch.bool)
+        # (lanes, steps, 2 projection_dim)
+        top = self.dropout(self.lstm(self.tokens(inputs), mask)[-1])
+        # (2 lanes steps, projection_dim)
+        rows = torch.cat(top.chunk(2, dim=-1)).flatten(0, 1)
+        return {"loss": self.softmax(rows, targets.flatten()) / targets.numel()}
+
+
+class TorchLstm(nn.Module):
+    """The biLM of words with `torch.nn.LSTM`, and our softmax."""
+
+    def __init__(self, network: Network) -> None:
+        super().__init__()
+        size, layers = network.options.projection_dim, network.options.n_layers
+        self.embedding = nn.Embedding(network.classes, size)
+        self.dropout = nn.Dropout(DROPOUT)
+        self.directions = nn.ModuleList(
+            nn.LSTM(size, size, num_layers=layers, dropout=DROPOUT, batch_first=True) for _ in range(2)
+        )
+        self.softmax = SampledSoftmax(num_classes=network.classes, dim=size, num_samples=network.samples)
+        self.states: list[tuple[torch.Tensor, torch.Tensor] | None] = [None, None]
+
+    def forward(self, inputs: torch.Tensor, targets: torch.Tensor) -> dict[str, torch.Tensor]:
+        """*Shape:* `inputs` `(lanes, steps)`, `targets` `(2, lanes, steps)`."""
+        # (lanes, steps, size)
+        vectors = self.dropout(self.embedding(inputs))
+        outputs = []
+        for direction, (lstm, read) in enumerate(
+            zip(self.directions, (vectors, vectors.flip(1)), strict=True)
+        ):
+            output, (hidden, memory) = lstm(read, self.states[direction])
+            self.states[direction] = hidden.detach(), memory.detach()
+            outputs.append(output)
+        # (2 lanes steps, size), (2 lanes steps,)
+        rows = self.dropout(torch.cat(outputs)).flatten(0, 1)
+        classes = torch.cat([targets[0], targets[1].flip(1)]).flatten()
+        return {"loss": self.softmax.loss(rows, classes) / len(classes)}
+
+
+class Side:
+    """A model with its optimizer, its batches, and the losses of those that it was trained on."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        optimizer: Optimizer,
+        batches: list[Batch],
+        device: str = "cpu",
+        bf16: bool = False,
+    ) -> None:
+        self.model = model.to(device).train()
+        self.optimizer = optimizer(list(model.named_parameters()))
+        self.batches = move_to_device(batches, torch.device(device))
+        self.device, self.bf16 = device, bf16
+        self.losses: list[torch.Tensor] = []
+
+    def step(self, batch: Batch) -> None:
+        self.optimizer.zero_grad()
+        with torch.autocast(self.device, torch.bfloat16, enabled=self.bf16):
+            loss = self.model(**batch)["loss"]
+        loss.backward()
+        self.optimizer.step()
+        self.losses.append(loss.detach())
+
+    def learned(self) -> str:
+        return f"loss {self.losses[0]:.2f} to {self.losses[-1]:.2f}"
+
+
+class Text:
+    """
+    The text that a network is trained on: `number` batches of it, and the classes.
+
+    `counts` has the words of the whole file, and the borders of each sentence.
+    """
+
+    def __init__(self, path: Path, counts: Counter[str], network: Network, number: int) -> None:
+        self.number = number
+        self.reads_characters = isinstance(network.options.tokens, CharacterOptions)
+        made_up = {f"<made up {place}>": 1 for place in range(len(counts), network.classes)}
+        self.vocabulary = Vocabulary(
+            {NAMESPACE: {**counts, **made_up}},
+            max_vocab_size={NAMESPACE: network.classes - 1},
+            oov_token=UNKNOWN,
+        )
+        remaining = itertools.chain.from_iterable(map(sentences, itertools.repeat(path)))
+        self.lanes: list[list[list[str]]] = []
+        """Sentences: of each lane as many as fill all batches, and a target on either side."""
+        for _ in range(network.lanes):
+            lane: list[list[str]] = []
+            steps = 0
+            while steps < number * STEPS + 2:
+                lane.append(next(remaining))
+                steps += len(lane[-1]) + 1
+            self.lanes.append(lane)
+
+    def our_batches(self) -> list[Batch]:
+        read = "characters" if self.reads_characters else "words"
+        fields = blocks(self.lanes, lanes=len(self.lanes), unroll=STEPS, stream=0, input=read)
+        batches = []
+        for field in itertools.islice(fields, self.number):
+            field.index(self.vocabulary)
+            batches.append({"block": field.as_tensor({})})
+        return batches
+
+    def their_batches(self) -> list[Batch]:
+        """Both directions in one row, with one border between two sentences: as many steps as ours."""
+        steps = self.number * STEPS
+        bordered = (
+            itertools.chain.from_iterable([BEGIN_SENTENCE, *words] for words in lane) for lane in self.lanes
+        )
+        streams = [list(itertools.islice(stream, steps + 2)) for stream in bordered]
+        # (lanes, steps + 2)
+        classes = torch.tensor(
+            [[self.vocabulary.get_token_index(word, NAMESPACE) - 1 for word in stream] for stream in streams]
+        )
+        # The same, or (lanes, steps + 2, 50)
+        inputs = classes
+        if self.reads_characters:
+            inputs = torch.stack([torch.tensor(character_ids(stream)).long() for stream in streams])
+        return [
+            {
+                "inputs": inputs[:, start + 1 : start + 1 + STEPS],
+                "targets": torch.stack([classes[:, at : at + STEPS] for at in (start + 2, start)]),
+            }
+            for start in range(0, steps, STEPS)
+        ]
+
+
+def sentences(path: Path) -> Iterator[list[str]]:
+    return (line.split() for _, line in read_lines(path) if line and not line.isspace())
+
+
+def count_words(path: Path) -> Counter[str]:
+    """And the borders of each sentence."""
+    counts: Counter[str] = Counter()
+    for words in sentences(path):
+        counts.update([BEGIN_SENTENCE, *words, END_SENTENCE])
+    return counts
+
+
+def our_model(network: Network, vocabulary: Vocabulary) -> BiLmModel:
+    settings = {
+        "options": network.options.to_json(),
+        "softmax": {"type": "sampled", "num_samples": network.samples},
+        "dropout": DROPOUT,
+    }
+    return BiLmModel.from_params(Params(settings), vocab=vocabulary)
+
+
+def times_in_turn(sides: list[Side], arguments: argparse.Namespace) -> list[list[float]]:
+    """Of each side, the seconds of each round."""
+    times: list[list[float]] = [[] for _ in sides]
+    for side in sides:
+        seconds(side.step, side.batches[:WARM_UP])
+    for start in range(WARM_UP, number_of_batches(arguments), arguments.batches):
+        for taken, side in zip(times, sides, strict=True):
+            taken.append(seconds(side.step, side.batches[start : start + arguments.batches]))
+    return times
+
+
+def number_of_batches(arguments: argparse.Namespace) -> int:
+    return WARM_UP + arguments.rounds * arguments.batches
+
+
+def compare(
+    case: str,
+    network: Network,
+    peer: type[nn.Module],
+    optimizer: Optimizer,
+    target: float,
+    counts: Counter[str],
+    arguments: argparse.Namespace,
+) -> None:
+    """Prints the speed of both sides, their ratio, and what they learned."""
+    torch.manual_seed(13)
+    text = Text(arguments.text, counts, network, number_of_batches(arguments))
+    theirs = Side(peer(network), optimizer, text.their_batches())
+    ours = Side(our_model(network, text.vocabulary), FusedAdam, text.our_batches())
+    their_times, our_times = times_in_turn([theirs, ours], arguments)
+    found = ratios(their_times, our_times)
+    tokens = arguments.batches * network.tokens
+    print(f"{case}, batches of {network.tokens:,} tokens")
+    print(f"  {peer.__name__:<9}  {rate(tokens, their_times)}, {theirs.learned()}")
+    print(f"  ours       {rate(tokens, our_times)}, {ours.learned()}")
+    print(
+        f"  ratio      {statistics.median(found):.3g} ({min(found):.3g} to {max(found):.3g}), "
+        f"{verdict(statistics.median(found), target)}",
+        flush=True,
+    )
+
+
+def verdict(found: float, target: float) -> str:
+    return f"at least {target:,g}: {'reached' if found >= target else 'not reached'}"
+
+
+def original_on_gpu(counts: Counter[str], arguments: argparse.Namespace) -> None:
+    network = ORIGINAL
+    text = Text(arguments.text, counts, network, number_of_batches(arguments))
+    model = our_model(network, text.vocabulary)
+    ours = Side(model, FusedAdam, text.our_batches(), "cuda", arguments.bf16)
+    (times,) = times_in_turn([ours], arguments)
+    fast = arguments.batches * network.tokens / statistics.median(times)
+    print(f"original size, GPU, batches of {network.tokens:,} tokens{', bf16' if arguments.bf16 else ''}")
+    print(f"  ours       {fast:,.0f} tokens/s, {ours.learned()}, {verdict(fast, ORIGINAL_TARGET)}")
+    timed = ours.batches[WARM_UP:]
+    performed = sum(operations(network, batch["block"]) for batch in timed) / sum(times) / 1e12
+    share = f", {performed / arguments.peak_tflops:.0%} of the peak" if arguments.peak_tflops else ""
+    print(f"  products   {performed:.0f} TFLOP/s{share}")
+
+
+def operations(network: Network, block: Batch) -> int:
+    """
+    Of the matrix products of a training step: for each of the forward ones, one for the gradient of either
+    factor. Without the convolutions, which are few beside them.
+    """
+    options = network.options
+    size, dim, tokens = options.projection_dim, options.dim, options.tokens
+    assert isinstance(tokens, CharacterOptions)
+    lstm = options.n_layers * (4 * dim * 2 * size + dim * size)
+    softmax = (network.samples + 1) * size
+    word = tokens.num_filters * (2 * tokens.n_highway * tokens.num_filters + size)
+    return 3 * 2 * (block["inputs"].numel() * (lstm + softmax) + len(block["words"]) * word)
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("text", type=Path)
+    parser.add_argument("--batches", type=int, default=10, help="of a round, for each side")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--cuda", action="store_true", help="the original size on a GPU as well")
+    parser.add_argument("--bf16", action="store_true", help="autocast on the GPU")
+    parser.add_argument("--peak-tflops", type=float, help="of the GPU, in the precision of the products")
+    return parser.parse_args()
+
+
+def main() -> None:
+    arguments = parse_arguments()
+    torch.set_num_threads(arguments.threads)
+    counts = count_words(arguments.text)
+    compare("small, characters", SMALL, AllenNLP, AdamOptimizer, SMALL_TARGET, counts, arguments)
+    # The two have the same optimizer, so that only the networks differ.
+    compare("512, words", WORDS, TorchLstm, FusedAdam, WORDS_TARGET, counts, arguments)
+    if arguments.cuda and torch.cuda.is_available():
+        original_on_gpu(counts, arguments)
+    print(f"Machine: {machine()}.")
+    if arguments.cuda:
+        print(f"GPU: {torch.cuda.get_device_name() if torch.cuda.is_available() else 'none here'}.")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,256 @@
+"""Text for a bidirectional language model: lanes of consecutive sentences."""
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from hashlib import blake2b
+from math import sqrt
+from random import Random
+from typing import Any, Optional, TypeVar
+
+import torch
+from allennlp.common.checks import ConfigurationError
+from allennlp.data import DatasetReader, Instance
+from allennlp.data.dataset_readers.dataset_reader import DatasetReaderInput
+
+from elmo_tasks.language_model.block import ENCODERS, blocks
+from elmo_tasks.language_model.text_stream import (
+    LongSentences,
+    Passage,
+    SentenceSplitter,
+    file_paragraphs,
+    file_sentences,
+    instance_sentences,
+    passages,
+    shuffled,
+    subsampled,
+    words_of,
+)
+from elmo_tasks.modules.input_files import InputError, input_files
+from elmo_tasks.strict_params import StrictParams
+
+logger = logging.getLogger(__name__)
+
+Item = TypeVar("Item")
+
+
+@DatasetReader.register("elmo_bilm")
+class BiLmReader(StrictParams, DatasetReader):
+    """
+    One tokenised sentence a line, its words between blanks; an empty line ends a document. An instance is
+    a whole *block*: what all lanes read at once, as in bilm-tf (Peters et al. 2018, section 3.1). Its one
+    field is `block`, a `BlockField`; data loaders have `batch_size` 1.
+
+    The text may be a file, a folder, a pattern or a list of these, plain or gzip, of any size: it is read
+    again in each epoch, and only passages being read and those to be shuffled are in memory.
+
+    # Parameters
+
+    input : how the model reads words: `characters` or `words`.
+    lanes : passages read side by side.
+    unroll : steps of a lane in a block, and so of truncated back-propagation; null: whole passages.
+    passage : up to so many consecutive sentences of a document are read with one LSTM state; null: whole
+        documents, which are then held in memory.
+    shuffle_buffer : passages from which the next one is drawn, files being in random order too; 0: in order.
+    seed : of the order and of subsampling.
+    max_sentence : words; a longer sentence is cut into several, which are counted in the log.
+    running_text : lines are not sentences; empty lines end paragraphs, whose sentences and words are found.
+    language : of running text, by spaCy's code.
+    source : another reader, whose texts are read in place of lines: each different text of an instance is a
+        sentence, one instance after the other.
+    subsample : t of Mikolov et al. 2013, section 2.3: words of relative frequency f > t stay with probability
+        sqrt(t / f). Frequencies are those of the whole text, from a first pass over it (once a reader; in each
+        epoch where loader processes read).
+    The others : see `DatasetReader`; `max_instances` counts blocks.
+
+    # Order and resuming
+
+    The order depends on `seed`, on how many times this path was read before, and on the loader process;
+    no global random numbers are drawn. `allennlp train --recover` counts the vocabulary and reads skipped
+    epochs again, so that a resumed run goes on with the same blocks. With two or more loader processes
+    AllenNLP takes blocks as they come, in an order that nothing repeats.
+
+    Processes share the text passage by passage (paragraph by paragraph of running text); `source` shares
+    its own instances among the workers of a distributed training.
+
+    # Raises
+    `ConfigurationError`: a parameter out of its range. When reading, `InputError`: no file, no sentence at
+    all, a byte that is not UTF-8.
+    """
+
+    def __init__(
+        self,
+        *,
+        input: str = "characters",
+        lanes: int = 64,
+        unroll: Optional[int] = 20,
+        passage: Optional[int] = 64,
+        shuffle_buffer: int = 1024,
+        seed: int = 13,
+        max_sentence: int = 400,
+        running_text: bool = False,
+        language: str = "en",
+        source: Optional[DatasetReader] = None,
+        subsample: Optional[float] = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(manual_distributed_sharding=True, manual_multiprocess_sharding=True, **kwargs)
+        if input not in ENCODERS:
+            raise ConfigurationError(f"input: found {input!r}, expected one of {', '.join(ENCODERS)}")
+        if running_text and source is not None:
+            raise ConfigurationError("found running_text and source, expected one of them at most")
+        if subsample is not None and not subsample > 0:
+            raise ConfigurationError(f"subsample: found {subsample}, expected a number above 0, or null")
+        _check_at_least(1, lanes=lanes, unroll=unroll, passage=passage, max_sentence=max_sentence)
+        _check_at_least(0, shuffle_buffer=shuffle_buffer)
+        self.input = input
+        self.lanes = lanes
+        self.unroll = unroll
+        self.passage = passage
+        self.shuffle_buffer = shuffle_buffer
+        self.seed = seed
+        self.max_sentence = max_sentence
+        self.source = source
+        self.subsample = subsample
+        self._split = SentenceSplitter(language) if running_text else None
+        self._reads = _Reads()
+        self._kept: dict[str, dict[str, float]] = {}
+
+    def text_to_instance(self, sentences: list[list[str]]) -> Instance:
+        """
+        One block of whole sentences, a lane each, for prediction.
+
+        # Raises
+        `ConfigurationError`: no sentences.
+        """
+        if not sentences:
+            raise ConfigurationError("found no sentences, expected at least one")
+        lanes = ([words] for words in sentences)
+        block = next(blocks(lanes, lanes=len(sentences), unroll=None, stream=0, input=self.input))
+        return Instance({"block": block})
+
+    def _read(self, file_path: DatasetReaderInput) -> Iterator[Instance]:
+        worker, share, _ = self._share()
+        random = self.shuffle_buffer > 0 or self.subsample is not None
+        epoch = self._reads.add(file_path, worker) if random else 0
+        order = Random(f"{self.seed} {epoch}")
+        draws = Random(f"{self.seed} {epoch} {share}")
+        long = LongSentences(self.max_sentence)
+        parts = self._passages(file_path, partial(self._deal, path=file_path), long, order)
+        if self.shuffle_buffer:
+            parts = shuffled(parts, self.shuffle_buffer, draws)
+        counts: Counter[str] = Counter()
+        texts = self._texts(parts, self._frequent(file_path), draws, counts)
+        for block in blocks(texts, lanes=self.lanes, unroll=self.unroll, stream=worker, input=self.input):
+            counts["blocks"] += 1
+            yield Instance({"block": block})
+        if long.cut:
+            counts[f"sentences of more than {self.max_sentence} words, cut"] = long.cut
+        logger.info("%s: %s", file_path, ", ".join(f"{count:,} {name}" for name, count in counts.items()))
+
+    def _passages(
+        self,
+        path: DatasetReaderInput,
+        deal: Callable[[Iterable], Iterator],
+        long: LongSentences,
+        order: Random | None = None,
+    ) -> Iterator[Passage]:
+        """The passages that `deal` leaves, with files in random order if there is one."""
+        if self.source is not None:
+            sentences = instance_sentences(self.source.read(path))
+            return deal(passages(long(sentences), self.passage))
+        paths = path if isinstance(path, list) else [path]
+        files = [file for name in paths for file in input_files(name)]
+        if self.shuffle_buffer and order is not None:
+            order.shuffle(files)
+        if self._split is not None:
+            return passages(long(self._split(deal(file_paragraphs(files)))), self.passage)
+        return deal(passages(long(file_sentences(files)), self.passage))
+
+    def _deal(self, items: Iterable[Item], path: DatasetReaderInput) -> Iterator[Item]:
+        """This process's share of the text: every so many-th item."""
+        _, share, shares = self._share()
+        number = -1
+        for number, item in enumerate(items):
+            if number % shares == share:
+                yield item
+        if number < 0:
+            raise InputError.at(str(path), found="no sentence", expected="at least one")
+
+    def _share(self) -> tuple[int, int, int]:
+        """Number of the loader process, number of the share, and how many shares there are."""
+        process, group = self.get_worker_info(), self.get_distributed_info()
+        worker, workers = (process.id, process.num_workers) if process else (0, 1)
+        # A source deals its instances to the workers of a distributed training itself.
+        rank, ranks = (group.global_rank, group.world_size) if group and self.source is None else (0, 1)
+        return worker, rank * workers + worker, ranks * workers
+
+    def _texts(
+        self, parts: Iterable[Passage], frequent: dict[str, float], draws: Random, counts: Counter[str]
+    ) -> Iterator[list[list[str]]]:
+        """The passages as words, those of `frequent` left in at their probabilities; counted."""
+        for part in parts:
+            sentences = [words_of(sentence) for sentence in part]
+            if frequent:
+                every = sum(map(len, sentences))
+                sentences = [subsampled(words, frequent, draws) for words in sentences]
+                counts["words left out (subsample)"] += every - sum(map(len, sentences))
+                counts["sentences left without words"] += sentences.count([])
+                sentences = [words for words in sentences if words]
+            counts["sentences"] += len(sentences)
+            counts["words"] += sum(map(len, sentences))
+            if sentences:
+                yield sentences
+
+    def _frequent(self, path: DatasetReaderInput) -> dict[str, float]:
+        """The words to be subsampled, and the probability with which each stays."""
+        if self.subsample is None:
+            return {}
+        if (key := str(path)) not in self._kept:
+            counts: Counter[str] = Counter()
+            for part in self._passages(path, iter, LongSentences(self.max_sentence)):
+                for sentence in part:
+                    counts.update(words_of(sentence))
+            most = self.subsample * counts.total()
+            self._kept[key] = {word: sqrt(most / count) for word, count in counts.items() if count > most}
+            logger.info("%s: %d of %d words are subsampled", path, len(self._kept[key]), len(counts))
+        return self._kept[key]
+
+
+class _Reads:
+    """
+    How many times each text was read; a data loader's processes, new ones in each epoch, have it in common.
+
+    Each loader process counts in a row of its own, so that none waits for another.
+    """
+
+    _PROCESSES, _PATHS = 256, 64
+
+    def __init__(self) -> None:
+        self._rows = torch.zeros(self._PROCESSES, self._PATHS, 2, dtype=torch.int64).share_memory_()
+
+    def add(self, path: DatasetReaderInput, process: int) -> int:
+        """
+        Count a read, and say how many there were before it.
+
+        # Raises
+        `ConfigurationError`: too many texts or loader processes.
+        """
+        key = 1 + int.from_bytes(blake2b(str(path).encode(), digest_size=7).digest(), "big")
+        if process < self._PROCESSES:
+            for entry in self._rows[process]:
+                if entry[0] in (0, key):
+                    entry[0] = key
+                    entry[1] += 1
+                    return int(entry[1]) - 1
+        raise ConfigurationError(
+            f"found {process + 1} loader processes, and one text more than before; expected at most "
+            f"{self._PROCESSES} processes, and {self._PATHS} texts read by one reader"
+        )
+
+
+def _check_at_least(least: int, **values: int | None) -> None:
+    for name, value in values.items():
+        if value is not None and value < least:
+            raise ConfigurationError(f"{name}: found {value}, expected {least} or more")

@@ -1,0 +1,292 @@
+"""
+Output layers: from a vector to a distribution over many classes.
+
+Classes are ordered by falling frequency. All layers compute in the precision of their parameters, also under
+autocast, and take vectors of any precision.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from allennlp.common import Registrable
+from allennlp.common.checks import ConfigurationError
+from torch import nn
+from torch.autograd.function import once_differentiable
+from torch.nn import functional as F
+
+from elmo_tasks.strict_params import StrictParams
+
+ROWS_AT_ONCE = 256
+"""Whose logits are in memory together."""
+LOGITS_AT_ONCE = 1 << 22
+"""In memory together where no gradient is wanted."""
+
+
+class Softmax(Registrable, nn.Module):
+    """
+    The distribution over the classes, and the loss that trains it.
+
+    *Shape:* `vectors` `(rows, dim)`, `targets` `(rows,)` int64. Everything is in nats.
+    """
+
+    def loss(self, vectors: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        """*Shape:* the training loss, summed over the rows, `()`. In eval mode it is exact."""
+        with torch.autocast(vectors.device.type, enabled=False):
+            return self._loss(self._own_precision(vectors), targets)
+
+    @torch.no_grad()
+    def exact(self, vectors: torch.Tensor, targets: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """
+        Under the whole vocabulary, without a graph.
+
+        *Shape:* the log probability of each target, `(rows,)`, and whether it is the most probable class,
+        `(rows,)` bool.
+        """
+        with torch.autocast(vectors.device.type, enabled=False):
+            chunks = zip(
+                self._own_precision(vectors).split(self._exact_rows),
+                targets.split(self._exact_rows),
+                strict=True,
+            )
+            scores, correct = zip(*(self._exact(*chunk) for chunk in chunks), strict=True)
+        return torch.cat(scores), torch.cat(correct)
+
+    def log_probabilities(self, vectors: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        """*Shape:* the first result of `exact`, `(rows,)`."""
+        return self.exact(vectors, targets)[0]
+
+    @property
+    def _exact_rows(self) -> int:
+        """Rows that `_exact` gets at once."""
+        raise NotImplementedError
+
+    def _loss(self, vectors: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        raise NotImplementedError
+
+    def _exact(self, vectors: torch.Tensor, targets: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        raise NotImplementedError
+
+    def _own_precision(self, vectors: torch.Tensor) -> torch.Tensor:
+        return vectors.to(next(self.parameters()).dtype)
+
+
+@Softmax.register("full")
+class FullSoftmax(StrictParams, Softmax):
+    """
+    `softmax(weight vector + bias)`.
+
+    The gradients are computed together with the loss, some rows at a time: the logits of all rows are never
+    in memory.
+
+    *Shape:* `weight` `(num_classes, dim)`, `bias` `(num_classes,)`.
+    """
+
+    def __init__(self, *, num_classes: int, dim: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(num_classes, dim) * dim**-0.5)
+        self.bias = nn.Parameter(torch.zeros(num_classes))
+
+    @property
+    def _exact_rows(self) -> int:
+        return ROWS_AT_ONCE
+
+    def _loss(self, vectors: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        if not torch.is_grad_enabled():
+            return -self.log_probabilities(vectors, targets).sum()
+        # (rows, 1)
+        hidden = vectors.new_full((len(vectors), 1), -math.inf)
+        return _Loss.apply(vectors, self.weight, self.bias, None, targets.unsqueeze(1), hidden)
+
+    def _exact(self, vectors: torch.Tensor, targets: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        # All (rows,). Some classes at a time, and not fewer rows: the weights are read once for all rows.
+        total, top = vectors.new_full((2, len(vectors)), -math.inf).unbind()
+        true, best = torch.zeros_like(total), torch.zeros_like(targets)
+        classes_at_once = max(1, LOGITS_AT_ONCE // ROWS_AT_ONCE)
+        for start in range(0, len(self.weight), classes_at_once):
+            weight, bias = (part[start : start + classes_at_once] for part in (self.weight, self.bias))
+            # (rows, classes)
+            logits = torch.addmm(bias, vectors, weight.t())
+            total = torch.logaddexp(total, logits.logsumexp(dim=1))
+            place = (targets - start).clamp(0, len(weight) - 1)
+            here = place + start == targets
+            true = torch.where(here, logits.gather(1, place.unsqueeze(1)).squeeze(1), true)
+            highest, where = logits.max(dim=1)
+            best = torch.where(highest > top, where + start, best)
+            top = torch.maximum(highest, top)
+        return true - total, best == targets
+
+
+@Softmax.register("sampled")
+class SampledSoftmax(FullSoftmax):
+    """
+    Trained with the target and a sample of the other classes (Jean et al. 2015, arXiv:1412.2007), as
+    TensorFlow's `sampled_softmax_loss` with `log_uniform_candidate_sampler` does; otherwise `FullSoftmax`.
+
+    # Parameters
+
+    num_samples : distinct classes a call, the same for all rows; less than `num_classes`.
+
+    # Raises
+    `ConfigurationError` for an impossible `num_samples`.
+    """
+
+    def __init__(self, *, num_classes: int, dim: int, num_samples: int = 4096) -> None:
+        if not 0 < num_samples < num_classes:
+            raise ConfigurationError(
+                f"num_samples is {num_samples}, expected 1 to {num_classes - 1}, less than there are classes"
+            )
+        super().__init__(num_classes=num_classes, dim=dim)
+        self.num_samples = num_samples
+
+    def sample(self) -> tuple[torch.Tensor, int]:
+        """
+        Draws classes, class k with the probability `log((k + 2) / (k + 1)) / log(num_classes + 1)`, until
+        `num_samples` distinct ones are there.
+
+        *Shape:* these, in ascending order, `(num_samples,)`, and the number of draws.
+        """
+        draws = self._draw(2 * self.num_samples)
+        classes, inverse = draws.unique(return_inverse=True)
+        while len(classes) < self.num_samples:
+            draws = torch.cat([draws, self._draw(len(draws))])
+            classes, inverse = draws.unique(return_inverse=True)
+        places = torch.arange(len(draws), device=draws.device)
+        # (classes,): the draw that gave a class first
+        first = torch.full_like(classes, len(draws)).scatter_reduce_(0, inverse, places, "amin")
+        last = first.sort().values[self.num_samples - 1]
+        return classes[first <= last], int(last) + 1
+
+    def log_expected_counts(self, classes: torch.Tensor, num_draws: int) -> torch.Tensor:
+        """*Shape:* for each class the log of the probability to be among `num_draws` draws, as `classes`."""
+        probabilities = torch.log1p(1 / (classes.double() + 1)) / math.log1p(len(self.weight))
+        return (-torch.expm1(num_draws * torch.log1p(-probabilities))).log()
+
+    def _loss(self, vectors: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        if not self.training:
+            return super()._loss(vectors, targets)
+        samples, num_draws = self.sample()
+        sizes = [len(samples), len(targets)]
+        # (samples + rows,); one look-up for both, since its gradient is as large as the weight
+        classes = torch.cat([samples, targets])
+        sample_weight, true_weight = F.embedding(classes, self.weight).split(sizes)
+        corrected = self.bias[classes] - self.log_expected_counts(classes, num_draws).to(self.bias.dtype)
+        sample_bias, true_bias = corrected.split(sizes)
+        # (rows, 1)
+        true_logits = ((vectors * true_weight).sum(dim=1) + true_bias).unsqueeze(1)
+        places = torch.searchsorted(samples, targets).clamp(max=len(samples) - 1).unsqueeze(1)
+        hit = samples[places] == targets.unsqueeze(1)
+        hidden = torch.zeros_like(true_logits).masked_fill(hit, -math.inf)
+        return _Loss.apply(vectors, sample_weight, sample_bias, true_logits, places, hidden)
+
+    def _draw(self, number: int) -> torch.Tensor:
+        """*Shape:* `(number,)` classes."""
+        # Single precision cannot tell the rare ones of a million classes apart.
+        uniform = torch.rand(number, dtype=torch.float64, device=self.weight.device)
+        classes = (uniform * math.log1p(len(self.weight))).exp().long() - 1
+        return classes.clamp(max=len(self.weight) - 1)
+
+
+@Softmax.register("adaptive")
+class AdaptiveSoftmax(StrictParams, Softmax):
+    """
+    Frequent classes first, then clusters of rarer ones with smaller vectors (Grave et al. 2017,
+    arXiv:1609.04309): `torch.nn.AdaptiveLogSoftmaxWithLoss`.
+
+    # Parameters
+
+    cutoffs : the first class of each cluster, ascending, from 1 to `num_classes - 1`.
+    div_value : vectors of cluster i, from 1, have `dim / div_value**i` numbers.
+
+    # Raises
+    `ConfigurationError` for impossible cutoffs, or where a cluster's vectors would be empty.
+    """
+
+    def __init__(self, *, num_classes: int, dim: int, cutoffs: list[int], div_value: float = 4.0) -> None:
+        _check_cutoffs(cutoffs, num_classes)
+        if not 0 < div_value ** len(cutoffs) <= dim:
+            raise ConfigurationError(
+                f"div_value is {div_value}: with dim {dim}, cluster {len(cutoffs)} would have empty vectors"
+            )
+        super().__init__()
+        self.softmax = nn.AdaptiveLogSoftmaxWithLoss(dim, num_classes, cutoffs, div_value=div_value)
+
+    @property
+    def _exact_rows(self) -> int:
+        return max(1, LOGITS_AT_ONCE // self.softmax.n_classes)
+
+    def _loss(self, vectors: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        return -self.softmax(vectors, targets).output.sum()
+
+    def _exact(self, vectors: torch.Tensor, targets: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return self.softmax(vectors, targets).output, self.softmax.predict(vectors) == targets
+
+
+class _Loss(torch.autograd.Function):
+    """
+    The sum over the rows of `logsumexp(logits of the true class and of all others) - true logit`.
+
+    The others are the candidates, except the one that is hidden. *Shape:* `vectors` `(rows, dim)`, `weight`
+    `(candidates, dim)`, `bias` `(candidates,)`. `true_logits` `(rows, 1)`, or `None`: the true class is a
+    candidate. `places` `(rows, 1)`: a candidate, to whose logit `hidden` `(rows, 1)`, 0 or -inf, is added.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        vectors: torch.Tensor,
+        weight: torch.Tensor,
+        bias: torch.Tensor,
+        true_logits: torch.Tensor | None,
+        places: torch.Tensor,
+        hidden: torch.Tensor,
+    ) -> torch.Tensor:
+        gradients = [
+            torch.zeros_like(tensor) if needed and tensor is not None else None
+            for tensor, needed in zip(
+                (vectors, weight, bias, true_logits), ctx.needs_input_grad, strict=False
+            )
+        ]
+        for_vectors, for_weight, for_bias, for_true = gradients
+        losses = vectors.new_empty(len(vectors), 1)
+        for start in range(0, len(vectors), ROWS_AT_ONCE):
+            rows = slice(start, start + ROWS_AT_ONCE)
+            # (rows, candidates), from here to the gradient in place
+            logits = torch.addmm(bias, vectors[rows], weight.t())
+            # (rows, 1)
+            true = logits.gather(1, places[rows]) if true_logits is None else true_logits[rows]
+            logits.scatter_add_(1, places[rows], hidden[rows])
+            top = torch.maximum(logits.amax(dim=1, keepdim=True), true)
+            others = logits.sub_(top).exp_().sum(dim=1, keepdim=True)
+            total = others + (true - top).exp_()
+            losses[rows] = total.log() + top - true
+            logits.div_(total)
+            true_gradient = -others / total
+            if true_logits is None:
+                logits.scatter_(1, places[rows], true_gradient)
+            if for_vectors is not None:
+                torch.mm(logits, weight, out=for_vectors[rows])
+            if for_weight is not None:
+                for_weight.addmm_(logits.t(), vectors[rows])
+            if for_bias is not None:
+                for_bias += logits.sum(dim=0)
+            if for_true is not None:
+                for_true[rows] = true_gradient
+        ctx.save_for_backward(*gradients)
+        return losses.sum()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, scale: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        scaled = (None if gradient is None else gradient * scale for gradient in ctx.saved_tensors)
+        return *scaled, None, None
+
+
+def _check_cutoffs(cutoffs: Sequence[int], num_classes: int) -> None:
+    ascending = list(cutoffs) == sorted(set(cutoffs))
+    if not cutoffs or not ascending or cutoffs[0] < 1 or cutoffs[-1] >= num_classes:
+        raise ConfigurationError(
+            f"cutoffs is {list(cutoffs)}, expected ascending numbers from 1 to {num_classes - 1}, "
+            "less than there are classes"
+        )

@@ -1,0 +1,369 @@
+import gzip
+import logging
+import pickle
+import random
+from collections import Counter
+from itertools import chain, permutations
+
+import numpy as np
+import pytest
+import spacy
+import torch
+from allennlp.common import Params
+from allennlp.common.checks import ConfigurationError
+from allennlp.data import DatasetReader, Vocabulary
+from allennlp.data.data_loaders import MultiProcessDataLoader
+from allennlp.data.dataset_readers.dataset_reader import DistributedInfo, WorkerInfo
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from elmo_tasks.elmo.characters import character_ids
+from elmo_tasks.elmo.words import word_ids
+from elmo_tasks.language_model import block as block_module
+from elmo_tasks.language_model.reader import BiLmReader
+from elmo_tasks.modules.input_files import InputError
+
+DOCUMENTS = [
+    [["The", "cat", "sat"], ["on"], ["the", "mat", "the", "cat"], ["고양이가", "잤다", "."], ["x"]],
+    [["Ночь", "the", "@@PADDING@@", "<S>"], ["@@UNKNOWN@@", "cat"]],
+    [["one", "two", "three", "four", "five", "six", "seven", "eight"]],
+]
+SENTENCES = [sentence for document in DOCUMENTS for sentence in document]
+
+
+def write(path, documents=DOCUMENTS):
+    path.write_text("\n\n".join("\n".join(" ".join(s) for s in d) for d in documents), encoding="utf-8")
+    return str(path)
+
+
+def numbered(path, sentences, document=7):
+    """A text whose sentences are all different."""
+    rows = [[f"{path.name}-{n}", *["w"] * (n % 4)] for n in range(sentences)]
+    write(path, [rows[start : start + document] for start in range(0, sentences, document)])
+    return rows
+
+
+def blocks(reader, path, vocab=None):
+    """The tensors of a read, and its vocabulary."""
+    vocab = vocab or Vocabulary.from_instances(reader.read(path))
+    tensors = []
+    for instance in reader.read(path):
+        instance.index_fields(vocab)
+        tensors.append(instance.as_tensor_dict()["block"])
+    return tensors, vocab
+
+
+def words_by_input(kind, words):
+    ids = (character_ids if kind == "characters" else word_ids)(words)
+    return {row.tobytes(): word for row, word in zip(ids, words, strict=True)}
+
+
+def rebuild(tensors, vocab, known, kind="characters"):
+    """
+    The passages of all blocks, sentence by sentence.
+
+    Checks on the way that both directions agree and that all is in its place.
+    """
+    spelt = words_by_input(kind, ["<S>", "</S>", *known])
+    lanes = {}
+    found = []
+    for block in tensors:
+        assert block["words"].dtype == (torch.int16 if kind == "characters" else torch.int64)
+        rows = [row.tobytes() for row in block["words"].numpy()]
+        assert len(set(rows)) == len(rows)
+        assert block["inputs"].shape == block["targets"].shape == (2, block["lengths"].sum())
+        assert block["inputs"].dtype == block["targets"].dtype == block["lengths"].dtype == torch.int64
+        assert block["fresh"].dtype == torch.bool
+        assert block["lengths"].sum() > 0
+        assert torch.equal(block["inputs"].unique(), torch.arange(len(rows)))
+        start = 0
+        for lane, (length, fresh) in enumerate(
+            zip(block["lengths"].tolist(), block["fresh"].tolist(), strict=True)
+        ):
+            part = slice(start, start + length)
+            start += length
+            if fresh:
+                assert length
+                lanes[lane] = ([], [], [], [])
+                found.append(lanes[lane])
+            if not length:
+                continue
+            for direction in (0, 1):
+                lanes[lane][direction].extend(
+                    spelt[rows[n]] for n in block["inputs"][direction, part].tolist()
+                )
+                lanes[lane][2 + direction].extend(block["targets"][direction, part].tolist())
+    return [sentences_of(passage, vocab) for passage in found]
+
+
+def sentences_of(passage, vocab):
+    forward, backward, forward_targets, backward_targets = passage
+    borders = [n for n, word in enumerate(backward) if word == "</S>"]
+    sentences = []
+    for start, end in zip(borders, [*borders[1:], len(backward)], strict=True):
+        words = forward[start + 1 : end]
+        assert forward[start] == "<S>"
+        assert backward[start + 1 : end] == words[::-1]
+        assert forward_targets[start:end] == [expected_class(w, vocab) for w in [*words, "</S>"]]
+        assert backward_targets[start:end] == [expected_class(w, vocab) for w in [*words[::-1], "<S>"]]
+        sentences.append(words)
+    return sentences
+
+
+def expected_class(word, vocab):
+    ids = vocab.get_token_to_index_vocabulary("tokens")
+    return 0 if word == "@@PADDING@@" else ids.get(word, 1) - 1
+
+
+def by_size(documents, passage):
+    return [d[n : n + (passage or len(d))] for d in documents for n in range(0, len(d), passage or len(d))]
+
+
+@pytest.mark.parametrize("kind", ["characters", "words"])
+@pytest.mark.parametrize("lanes", [1, 2, 64])
+@pytest.mark.parametrize("unroll", [1, 3, None])
+@pytest.mark.parametrize("passage", [1, 2, None])
+def test_blocks_hold_the_text(tmp_path, kind, lanes, unroll, passage):
+    path = write(tmp_path / "text")
+    reader = BiLmReader(input=kind, lanes=lanes, unroll=unroll, passage=passage, shuffle_buffer=0)
+    tensors, vocab = blocks(reader, path)
+    assert rebuild(tensors, vocab, list(chain(*SENTENCES)), kind) == by_size(DOCUMENTS, passage)
+    for block in tensors:
+        assert block["lengths"].shape == block["fresh"].shape == (lanes,)
+        assert block["stream"] == 0
+        assert unroll is None or block["lengths"].max() <= unroll
+
+
+words = st.lists(st.sampled_from(["a", "b", "c", "다", "</S>x"]), min_size=1, max_size=5)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    documents=st.lists(st.lists(words, min_size=1, max_size=6), min_size=1, max_size=5),
+    lanes=st.integers(1, 5),
+    unroll=st.integers(1, 7),
+    passage=st.integers(1, 4),
+    shuffle=st.integers(0, 6),
+)
+def test_any_text(tmp_path_factory, documents, lanes, unroll, passage, shuffle):
+    path = write(tmp_path_factory.mktemp("text") / "text", documents)
+    reader = BiLmReader(lanes=lanes, unroll=unroll, passage=passage, shuffle_buffer=shuffle)
+    tensors, vocab = blocks(reader, path)
+    found = rebuild(tensors, vocab, [w for d in documents for s in d for w in s])
+    expected = by_size(documents, passage)
+    assert sorted(found) == sorted(expected)
+    if not shuffle:
+        assert found == expected
+
+
+def test_vocabulary_counts(tmp_path):
+    """Each word once, the borders once a sentence, however the text is cut; a literal border is a word."""
+    expected = Counter(word for sentence in SENTENCES for word in sentence)
+    expected.update(["<S>", "</S>"] * len(SENTENCES))
+    for unroll in (1, 4, None):
+        found = {"tokens": Counter()}
+        for instance in BiLmReader(lanes=2, unroll=unroll).read(write(tmp_path / "text")):
+            instance.count_vocab_items(found)
+        assert found["tokens"] == expected
+    vocab = Vocabulary({"tokens": expected}, min_count={"tokens": 3})
+    assert vocab.get_index_to_token_vocabulary("tokens")[1] == "@@UNKNOWN@@"
+    tensors, _ = blocks(BiLmReader(lanes=2, unroll=4), write(tmp_path / "text"), vocab)
+    rebuild(tensors, vocab, [*expected])
+    assert min(int(block["targets"].min()) for block in tensors) == 0
+
+
+def test_sources(tmp_path):
+    """File, folder, pattern and list; gzip; files without a sentence are passed over, but not all of them."""
+    rows = {name: numbered(tmp_path / name, 9) for name in ("a.txt", "b.txt")}
+    packed = (tmp_path / "b.txt").read_bytes()
+    (tmp_path / "b.txt").write_bytes(gzip.compress(packed))
+    (tmp_path / "c.txt").write_text(" \n\n")
+    reader = BiLmReader(lanes=1, shuffle_buffer=0)
+    every = rows["a.txt"] + rows["b.txt"]
+    for path in (str(tmp_path), str(tmp_path / "*.txt"), [str(tmp_path / "a.txt"), tmp_path / "b.txt"]):
+        assert list(chain(*texts(reader, path))) == every
+    with pytest.raises(InputError, match=r"c\.txt: found no sentence, expected at least one"):
+        list(reader.read(str(tmp_path / "c.txt")))
+    with pytest.raises(InputError, match="no file"):
+        list(reader.read(str(tmp_path / "d.txt")))
+
+
+def texts(reader, path):
+    """The passages of a read in the order in which lanes begin them."""
+    tensors, vocab = blocks(reader, path, Vocabulary())
+    known = {word for document in DOCUMENTS for sentence in document for word in sentence}
+    known |= {f"{name}-{n}" for name in ("a.txt", "b.txt", "c.txt") for n in range(100)} | {"w"}
+    return rebuild(tensors, vocab, sorted(known))
+
+
+def test_order_depends_on_seed_and_epoch_alone(tmp_path):
+    for name in ("a.txt", "b.txt", "c.txt"):
+        numbered(tmp_path / name, 40)
+    options = {"lanes": 2, "passage": 3, "shuffle_buffer": 8}
+    state = random.getstate(), torch.get_rng_state().tolist(), np.random.get_state()[1].tolist()
+    reader = BiLmReader(**options)
+    epochs = [texts(reader, str(tmp_path)) for _ in range(3)]
+    assert state == (random.getstate(), torch.get_rng_state().tolist(), np.random.get_state()[1].tolist())
+    assert epochs[0] != epochs[1] != epochs[2] != epochs[0]
+    assert sorted(epochs[0]) == sorted(epochs[1]) == sorted(epochs[2])
+    resumed = BiLmReader(**options)
+    for epoch in epochs:
+        assert texts(resumed, str(tmp_path)) == epoch
+        texts(resumed, str(tmp_path / "a.txt"))  # evaluation between epochs, which a resumed run leaves out
+    assert texts(BiLmReader(**options, seed=14), str(tmp_path)) != epochs[0]
+
+
+def test_order_of_files(tmp_path):
+    """With a buffer of one passage the files alone are in random order, the same in all processes."""
+    rows = [numbered(tmp_path / name, 5) for name in ("a.txt", "b.txt", "c.txt")]
+    reader = BiLmReader(lanes=1, shuffle_buffer=1)
+    found = [list(chain(*texts(reader, str(tmp_path)))) for _ in range(12)]
+    assert {str(epoch) for epoch in found} == {str(list(chain(*order))) for order in permutations(rows)}
+
+
+@pytest.mark.parametrize("running_text", [False, True])
+def test_processes_share_the_text(tmp_path, running_text):
+    rows = numbered(tmp_path / "a.txt", 50)
+    found = []
+    for rank in range(2):
+        for worker in range(3):
+            reader = BiLmReader(lanes=2, passage=2, shuffle_buffer=4, running_text=running_text)
+            reader._set_distributed_info(DistributedInfo(2, rank))
+            reader._set_worker_info(WorkerInfo(3, worker))
+            tensors = []
+            for instance in reader.read(str(tmp_path / "a.txt")):
+                instance.index_fields(Vocabulary())
+                tensors.append(instance.as_tensor_dict()["block"])
+            assert {block["stream"] for block in tensors} == {worker}
+            known = {word for row in rows for word in row} | {"a.txt", "-", *map(str, range(50))}
+            found += [
+                sentence for passage in rebuild(tensors, Vocabulary(), sorted(known)) for sentence in passage
+            ]
+    if running_text:
+        english = spacy.blank("en")
+        tokens = [token.text for row in rows for token in english(" ".join(row))]
+        assert Counter(chain(*found)) == Counter(tokens)
+    else:
+        assert sorted(found) == sorted(rows)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_epochs_of_a_data_loader(tmp_path, workers):
+    """Each epoch has another order, also where a new process reads it; a second run has the same ones."""
+    numbered(tmp_path / "a.txt", 40)
+    vocab = Vocabulary.from_instances(BiLmReader().read(str(tmp_path / "a.txt")))
+
+    def run():
+        loader = MultiProcessDataLoader(
+            BiLmReader(lanes=2, passage=2, unroll=None),
+            str(tmp_path / "a.txt"),
+            batch_size=1,
+            num_workers=workers,
+            max_instances_in_memory=2,
+            quiet=True,
+        )
+        assert len(Vocabulary.from_instances(loader.iter_instances()).get_token_to_index_vocabulary()) > 40
+        loader.index_with(vocab)
+        return [[batch["block"]["targets"].tolist() for batch in loader] for _ in range(2)]
+
+    first = run()
+    assert first[0] != first[1]
+    assert run() == first
+
+
+def test_max_instances_counts_blocks(tmp_path):
+    numbered(tmp_path / "a.txt", 40)
+    reader = BiLmReader(lanes=8, passage=1, max_instances=3)
+    found = list(reader.read(str(tmp_path / "a.txt")))
+    assert [instance["block"].lengths.count(0) for instance in found] == [0, 0, 0]
+
+
+def test_long_sentences(tmp_path, caplog):
+    path = write(tmp_path / "text")
+    with caplog.at_level(logging.INFO):
+        found = texts(BiLmReader(lanes=1, max_sentence=3, shuffle_buffer=0, passage=None), path)
+    pieces = [[s[n : n + 3] for s in d for n in range(0, len(s), 3)] for d in DOCUMENTS]
+    assert found == pieces
+    assert f"{sum(map(len, pieces))} sentences, {sum(map(len, SENTENCES))} words" in caplog.text
+    assert "3 sentences of more than 3 words, cut" in caplog.text
+
+
+def test_subsample(tmp_path, caplog):
+    """The share of each word left is that of the formula; sentences without words vanish."""
+    rng = random.Random(5)
+    sentences = [["the"], *[["the", "the", rng.choice("abcdefgh")] for _ in range(3000)]]
+    path = write(tmp_path / "text", [sentences])
+    reader = BiLmReader(subsample=0.01, lanes=4)
+    with caplog.at_level(logging.INFO):
+        counts = [Counter(), Counter()]
+        for count in counts:
+            for instance in reader.read(path):
+                instance.count_vocab_items({"tokens": count})
+    frequency = Counter(word for sentence in sentences for word in sentence)
+    for word, number in frequency.items():
+        kept = (0.01 * frequency.total() / number) ** 0.5
+        assert counts[0][word] == pytest.approx(number * kept, abs=5 * (number * kept) ** 0.5), word
+    assert counts[0] != counts[1]
+    left_out = frequency.total() - sum(counts[0][word] for word in frequency)
+    assert f"{left_out:,} words left out (subsample)" in caplog.text
+    assert "sentences left without words" in caplog.text
+    assert counts[0]["<S>"] == counts[0]["</S>"] < len(sentences)
+
+
+def test_source(tmp_path):
+    (tmp_path / "a.conll").write_text("\n\n".join("\n".join(f"{w} O" for w in s) for s in SENTENCES) + "\n")
+    params = {"type": "elmo_bilm", "shuffle_buffer": 0, "passage": 4, "lanes": 1}
+    reader = DatasetReader.from_params(
+        Params(params | {"source": {"type": "elmo_ner", "columns": ["word", "tag"]}})
+    )
+    assert texts(reader, str(tmp_path / "a.conll")) == by_size([SENTENCES], 4)
+
+
+def test_text_to_instance():
+    sentences = [["a", "b"], [], ["한국어", *["b"] * 500]]
+    reader = BiLmReader(unroll=2, max_sentence=3)
+    instance = reader.text_to_instance(sentences)
+    vocab = Vocabulary.from_instances([instance])
+    instance.index_fields(vocab)
+    tensors = pickle.loads(pickle.dumps(instance)).as_tensor_dict()["block"]
+    assert tensors["lengths"].tolist() == [3, 1, 502]
+    assert tensors["fresh"].all()
+    assert rebuild([tensors], vocab, ["a", "b", "한국어"]) == [[s] for s in sentences]
+    with pytest.raises(ConfigurationError, match="no sentences"):
+        reader.text_to_instance([])
+
+
+def test_two_blocks_are_no_batch(tmp_path):
+    field = BiLmReader().text_to_instance([["a"]])["block"]
+    with pytest.raises(ConfigurationError, match="a batch of 2 blocks, expected batch_size 1"):
+        field.batch_tensors([{}, {}])
+    with pytest.raises(ConfigurationError, match="index"):
+        field.as_tensor({})
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"input": "bytes"}, "input: found 'bytes', expected one of characters, words"),
+        ({"lanes": 0}, "lanes: found 0, expected 1 or more"),
+        ({"unroll": 0}, "unroll: found 0"),
+        ({"passage": -1}, "passage: found -1"),
+        ({"shuffle_buffer": -1}, "shuffle_buffer: found -1, expected 0 or more"),
+        ({"subsample": 0.0}, "subsample: found 0.0"),
+        ({"running_text": True, "source": {"type": "elmo_ner"}}, "running_text and source"),
+        ({"lane": 3}, "did you mean 'lanes'"),
+    ],
+)
+def test_impossible_parameters(options, message):
+    with pytest.raises(ConfigurationError, match=message):
+        DatasetReader.from_params(Params({"type": "elmo_bilm"} | options))
+
+
+def test_a_lexicon_that_grew_too_large_is_left_behind(tmp_path, monkeypatch):
+    path = write(tmp_path / "text")
+    reader = BiLmReader(lanes=3, unroll=2, passage=2, shuffle_buffer=0)
+    expected, vocab = blocks(reader, path)
+    monkeypatch.setattr(block_module, "LEXICON_SIZE", 5)
+    found, _ = blocks(reader, path, vocab)
+    known = [word for sentence in SENTENCES for word in sentence]
+    assert rebuild(found, vocab, known) == rebuild(expected, vocab, known)

@@ -1,0 +1,230 @@
+import math
+
+import pytest
+import torch
+from allennlp.common import Params
+from allennlp.common.checks import ConfigurationError
+from torch.nn import functional as F
+
+from elmo_tasks.language_model import softmax as module
+from elmo_tasks.language_model.softmax import Softmax
+
+CLASSES, DIM, ROWS = 23, 6, 10
+EACH = [
+    {"type": "full"},
+    {"type": "sampled", "num_samples": 7},
+    {"type": "adaptive", "cutoffs": [5, 12], "div_value": 2.0},
+]
+
+
+@pytest.fixture(autouse=True)
+def _small_chunks(monkeypatch):
+    """The last chunk of rows, and of classes, is a smaller one."""
+    monkeypatch.setattr(module, "ROWS_AT_ONCE", 4)
+    monkeypatch.setattr(module, "LOGITS_AT_ONCE", 40)
+
+
+def build(config, num_classes=CLASSES, dim=DIM):
+    """With a bias, in double precision."""
+    torch.manual_seed(0)
+    softmax = Softmax.from_params(Params(dict(config)), num_classes=num_classes, dim=dim).double()
+    if config["type"] != "adaptive":
+        torch.nn.init.normal_(softmax.bias)
+    return softmax
+
+
+def data(dtype=torch.float64):
+    generator = torch.Generator().manual_seed(1)
+    vectors = torch.randn(ROWS, DIM, generator=generator, dtype=torch.float64).to(dtype)
+    # A class twice, the first and the last.
+    targets = torch.tensor([3, 0, 22, 3, 11, 12, 5, 4, 1, 17])
+    return vectors.requires_grad_(), targets
+
+
+def gradients(loss, softmax, vectors):
+    return torch.autograd.grad(3 * loss, [vectors, *softmax.parameters()])
+
+
+def dense(softmax, vectors, targets):
+    """The loss of `sampled_softmax_loss`, as its documentation has it, row by row."""
+    samples, num_draws = softmax.sample()
+
+    def logit(vector, k):
+        p = math.log((k + 2) / (k + 1)) / math.log(CLASSES + 1)
+        return vector @ softmax.weight[k] + softmax.bias[k] - math.log(1 - (1 - p) ** num_draws)
+
+    rows = []
+    for vector, target in zip(vectors, targets.tolist(), strict=True):
+        logits = [logit(vector, k) for k in (target, *(k for k in samples.tolist() if k != target))]
+        rows.append(F.cross_entropy(torch.stack(logits), torch.tensor(0)))
+    assert 0 < sum(target in samples for target in targets) < ROWS
+    return torch.stack(rows).sum()
+
+
+@pytest.mark.parametrize("config", EACH[:2])
+def test_loss_and_gradients(config):
+    softmax, (vectors, targets) = build(config), data()
+    torch.manual_seed(2)
+    loss = softmax.loss(vectors, targets)
+    torch.manual_seed(2)
+    if config["type"] == "full":
+        logits = F.linear(vectors, softmax.weight, softmax.bias)
+        expected = F.cross_entropy(logits, targets, reduction="sum")
+    else:
+        expected = dense(softmax, vectors, targets)
+    torch.testing.assert_close(loss, expected)
+    pairs = zip(gradients(loss, softmax, vectors), gradients(expected, softmax, vectors), strict=True)
+    for found, right in pairs:
+        torch.testing.assert_close(found, right)
+
+
+@pytest.mark.parametrize("config", EACH)
+def test_gradients_against_finite_differences(config):
+    softmax, (vectors, targets) = build(config), data()
+    names = [name for name, _ in softmax.named_parameters()]
+
+    class Loss(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.softmax = softmax
+
+        def forward(self, vectors):
+            torch.manual_seed(2)
+            return self.softmax.loss(vectors, targets)
+
+    def run(vectors, *parameters):
+        named = {f"softmax.{name}": value for name, value in zip(names, parameters, strict=True)}
+        return torch.func.functional_call(Loss(), named, (vectors,))
+
+    assert torch.autograd.gradcheck(run, (vectors, *softmax.parameters()))
+
+
+@pytest.mark.parametrize("config", EACH)
+def test_exact(config):
+    softmax, (vectors, targets) = build(config), data()
+    if config["type"] == "adaptive":
+        expected = softmax.softmax.log_prob(vectors)
+    else:
+        expected = F.linear(vectors, softmax.weight, softmax.bias).log_softmax(dim=1)
+    best = expected.argmax(dim=1)
+    targets[::2] = best[::2]
+    right = expected.gather(1, targets.unsqueeze(1)).squeeze(1).detach()
+
+    scores, correct = softmax.exact(vectors, targets)
+    torch.testing.assert_close(scores, right)
+    assert torch.equal(correct, best == targets)
+    torch.testing.assert_close(softmax.log_probabilities(vectors, targets), right)
+    softmax.eval()
+    torch.testing.assert_close(softmax.loss(vectors, targets).detach(), -right.sum())
+    with torch.no_grad():
+        torch.testing.assert_close(softmax.loss(vectors, targets), -right.sum())
+
+
+@pytest.mark.parametrize("config", EACH)
+def test_no_rows(config):
+    softmax = build(config)
+    vectors, targets = torch.zeros(0, DIM), torch.zeros(0, dtype=torch.long)
+    assert softmax.loss(vectors, targets) == 0
+    assert [len(part) for part in softmax.exact(vectors, targets)] == [0, 0]
+
+
+@pytest.mark.parametrize("config", EACH)
+def test_vectors_in_half_precision(config):
+    softmax, (vectors, targets) = build(config).float(), data(torch.bfloat16)
+    with torch.autocast("cpu", torch.bfloat16):
+        torch.manual_seed(2)
+        loss = softmax.loss(vectors, targets)
+        scores, _ = softmax.exact(vectors, targets)
+    torch.manual_seed(2)
+    expected = softmax.loss(vectors.float(), targets)
+    torch.testing.assert_close(loss, expected)
+    torch.testing.assert_close(scores, softmax.exact(vectors.float(), targets)[0])
+    pairs = zip(gradients(loss, softmax, vectors), gradients(expected, softmax, vectors), strict=True)
+    for found, right in pairs:
+        torch.testing.assert_close(found, right)
+
+
+@pytest.mark.parametrize("config", EACH)
+@pytest.mark.parametrize("frozen", ["vectors", "parameters"])
+def test_frozen(config, frozen):
+    softmax, (vectors, targets) = build(config), data()
+    torch.manual_seed(2)
+    all_gradients = gradients(softmax.loss(vectors, targets), softmax, vectors)
+    softmax.requires_grad_(frozen != "parameters")
+    vectors.requires_grad_(frozen != "vectors")
+    torch.manual_seed(2)
+    (3 * softmax.loss(vectors, targets)).backward()
+    for tensor, right in zip([vectors, *softmax.parameters()], all_gradients, strict=True):
+        if tensor.requires_grad:
+            torch.testing.assert_close(tensor.grad, right)
+        else:
+            assert tensor.grad is None
+
+
+def test_samples_are_drawn_until_enough_are_distinct():
+    """Probabilities of two draws of five classes without replacement, worked out by hand."""
+    softmax = build({"type": "sampled", "num_samples": 2}, num_classes=5)
+    p = [math.log((k + 2) / (k + 1)) / math.log(6) for k in range(5)]
+    inclusion = [p[k] + sum(p[j] * p[k] / (1 - p[j]) for j in range(5) if j != k) for k in range(5)]
+    num_draws = 1 + sum(q / (1 - q) for q in p)
+
+    drawn = [softmax.sample() for _ in range(4000)]
+    assert all(len(classes) == 2 and classes[0] < classes[1] for classes, _ in drawn)
+    counts = torch.cat([classes for classes, _ in drawn]).bincount(minlength=5)
+    # Four standard deviations are 0.03; of the number of draws, 0.08.
+    torch.testing.assert_close(counts / 4000, torch.tensor(inclusion), atol=0.03, rtol=0)
+    assert sum(number for _, number in drawn) / 4000 == pytest.approx(num_draws, abs=0.08)
+
+
+def test_samples_come_as_often_as_expected():
+    softmax = build({"type": "sampled", "num_samples": 30}, num_classes=60)
+    counts, expected = torch.zeros(60), torch.zeros(60, dtype=torch.double)
+    for _ in range(2000):
+        classes, num_draws = softmax.sample()
+        counts[classes] += 1
+        expected += softmax.log_expected_counts(torch.arange(60), num_draws).exp()
+    torch.testing.assert_close(counts.double() / 2000, expected / 2000, atol=0.05, rtol=0)
+
+
+def test_most_classes_can_be_sampled():
+    softmax = build({"type": "sampled", "num_samples": 199}, num_classes=200)
+    classes, num_draws = softmax.sample()
+    assert len(classes.unique()) == 199
+    assert num_draws > 199
+
+
+def test_sampled_learns_the_distribution():
+    """That of a text of words without context; its order by frequency is not the sampler's."""
+    softmax = build({"type": "sampled", "num_samples": 8}, num_classes=20, dim=1).float()
+    counts = torch.randint(1, 40, (20,))
+    targets = torch.arange(20).repeat_interleave(counts)
+    vectors, true = torch.ones(len(targets), 1), counts / counts.sum()
+    optimizer = torch.optim.Adam(softmax.parameters(), lr=0.05)
+    schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.02, total_iters=400)
+    for _ in range(400):
+        optimizer.zero_grad()
+        (softmax.loss(vectors, targets) / len(targets)).backward()
+        optimizer.step()
+        schedule.step()
+    found = softmax.log_probabilities(torch.ones(20, 1), torch.arange(20))
+    assert (true * (true.log() - found)).sum() < 0.02
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"type": "sampled", "num_samples": CLASSES}, "num_samples is 23, expected 1 to 22"),
+        ({"type": "sampled", "num_samples": 0}, "num_samples is 0, expected 1 to 22"),
+        ({"type": "sampled", "num_sample": 5}, "unknown key 'num_sample'; did you mean 'num_samples'"),
+        ({"type": "adaptive", "cutoffs": [5, 5]}, r"cutoffs is \[5, 5\], expected ascending"),
+        ({"type": "adaptive", "cutoffs": []}, r"cutoffs is \[\], expected"),
+        (
+            {"type": "adaptive", "cutoffs": [23]},
+            r"cutoffs is \[23\], expected ascending numbers from 1 to 22",
+        ),
+        ({"type": "adaptive", "cutoffs": [5, 12]}, "with dim 6, cluster 2 would have empty vectors"),
+    ],
+)
+def test_impossible_values(config, message):
+    with pytest.raises(ConfigurationError, match=message):
+        build(config)
