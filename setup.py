@@ -72,6 +72,7 @@ setup(
     license_files=["LICENSE"],
     python_requires=">=3.11",
     install_requires=direct_needs(),
+    extras_require={"mlflow": ["mlflow"]},
     # The explicit root makes the editable install a plain path, without an import hook at start-up.
     package_dir={"": "."},
     packages=find_packages(include=["elmo_tasks", "elmo_tasks.*"]),

@@ -50,5 +50,6 @@ training.seeds(13) + {
     grad_norm: 1.0,
     validation_metric: '-perplexity',
     num_epochs: $.epochs,
+    callbacks+: training.tracking,
   },
 }

@@ -12,11 +12,12 @@ from allennlp.common.util import SigTermReceived
 
 from elmo_tasks.commands.calibrate import Calibrate
 from elmo_tasks.commands.embed import Embed
+from elmo_tasks.commands.export import Export
 from elmo_tasks.commands.verb import Verb
 
 logger = logging.getLogger(__name__)
 
-VERBS: tuple[Verb, ...] = (Embed(), Calibrate())
+VERBS: tuple[Verb, ...] = (Embed(), Calibrate(), Export())
 
 
 @Subcommand.register("elmo")

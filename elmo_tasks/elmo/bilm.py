@@ -71,11 +71,9 @@ class BiLm(nn.Module):
         bilm.load(weight_file, vocabulary_file)
         return bilm
 
-    @torch.no_grad()
     def load(self, weight_file: Source | None, vocabulary_file: Source | None = None) -> None:
         """
-        Takes over the words of a vocabulary, and the weights of an official HDF5 file, one after the other:
-        they are large.
+        Takes over the words of a vocabulary, and the weights of an official HDF5 file.
 
         # Raises
         `ConfigurationError`: weights of a biLM that reads words without a vocabulary, a vocabulary for one
@@ -92,8 +90,17 @@ class BiLm(nn.Module):
             raise ConfigurationError(
                 f"{weight_file}: the biLM reads words, expected also its vocabulary_file, one word a line"
             )
-        if weight_file is None:
-            return
+        if weight_file is not None:
+            self.load_weights(weight_file)
+
+    @torch.no_grad()
+    def load_weights(self, weight_file: Source) -> None:
+        """
+        Takes over the weights of an official HDF5 file, one after the other: they are large.
+
+        # Raises
+        `ConfigurationError`: see `read_weights`.
+        """
         for name, weight in read_weights(weight_file, self.options):
             self.get_parameter(name).copy_(weight)
 

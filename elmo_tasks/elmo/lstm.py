@@ -205,6 +205,20 @@ class StackedBiLstm(nn.Module):
         *Shape:* of each direction `inputs` `(steps, projection_dim)`, packed in the order in which it reads,
         to the outputs of each layer in each direction, the same, and the state behind the last steps.
         """
+        # In full precision also where the rest is in mixed: a sum over many steps is what a state is.
+        with torch.autocast(inputs[0].device.type, enabled=False):
+            precision = state.memory.dtype
+            return self._train_steps(
+                (inputs[0].to(precision), inputs[1].to(precision)), steps, state, dropout
+            )
+
+    def _train_steps(
+        self,
+        inputs: tuple[torch.Tensor, torch.Tensor],
+        steps: PackedSteps,
+        state: LstmState,
+        dropout: float,
+    ) -> tuple[list[tuple[torch.Tensor, torch.Tensor]], LstmState]:
         order, in_order = steps.order, steps.order.argsort()
         layers, ended = [], []
         for layer, pair in enumerate(zip(self.stack(0), self.stack(1), strict=True)):

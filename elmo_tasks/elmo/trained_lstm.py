@@ -135,19 +135,19 @@ def _there(
 ) -> There:
     dim, size = memory.size(1), inputs.size(1)
     # tanh x is 2 sigmoid 2x - 1, which PyTorch computes several times as fast on a CPU: so one sigmoid is
-    # enough for all gates once the candidate's weights are doubled.
-    scale = torch.ones_like(weights.bias)
-    scale[2 * dim : 3 * dim] = 2
-    weight = weights.weight * scale.unsqueeze(1)
-    recurrent = prepared(weight[:, size:])
+    # enough for all gates once what the candidate's is of is doubled.
+    recurrent_weight = weights.weight[:, size:].clone(memory_format=torch.contiguous_format)
+    recurrent_weight[2 * dim : 3 * dim] *= 2
+    recurrent = prepared(recurrent_weight)
     project = None if weights.projection is None else prepared(weights.projection)
-    from_inputs = prepared(weight[:, :size])(inputs, weights.bias * scale, None).split(batch_sizes)
+    from_inputs = torch.addmm(weights.bias, inputs, weights.weight[:, :size].t())
+    from_inputs[:, 2 * dim : 3 * dim] *= 2
     of_steps = []
     memories, squashed, raw = (inputs.new_empty(len(inputs), dim) for _ in range(3))
     outputs = raw if project is None else torch.empty_like(inputs)
     saved = Saved(inputs, memories, squashed, raw, outputs, hidden, memory)
     start = 0
-    for rows, from_input in zip(batch_sizes, from_inputs, strict=True):
+    for rows, from_input in zip(batch_sizes, from_inputs.split(batch_sizes), strict=True):
         now = slice(start, start + rows)
         start += rows
         # (rows, 4 dim), and views of it, four times (rows, dim)
@@ -180,8 +180,7 @@ def _back(
 ) -> tuple[torch.Tensor | None, ...]:
     """The gradients of inputs, hidden and memory at the start, and the weights."""
     dim, size = saved.memory.size(1), saved.inputs.size(1)
-    recurrent = prepared(weights.weight[:, size:].t())
-    project = None if weights.projection is None else prepared(weights.projection.t())
+    for_input, recurrent = weights.weight[:, :size], weights.weight[:, size:]
     of_gates = saved.inputs.new_empty(len(saved.inputs), 4 * dim)
     of_outputs, of_hidden, of_memory = of_outputs.clone(), of_hidden.clone(), of_memory.clone()
     memories = torch.cat([saved.start, saved.memory])
@@ -195,10 +194,10 @@ def _back(
         input_gate, forget_gate, candidate, output_gate = gates.chunk(4, dim=1)
         # (rows, projection_dim), (rows, dim)
         of_raw = of_output = of_outputs[now].add_(of_hidden[:rows])
-        if project is not None:
+        if weights.projection is not None:
             if clips.projection:
                 _not_clipped(of_output, saved.outputs[now], clips.projection)
-            of_raw = project(of_output, None, None)
+            of_raw = of_output @ weights.projection
         # The slope of tanh is 1 - tanh^2.
         of_now = of_raw * output_gate
         of_now.addcmul_(of_now * squashed, squashed, value=-1).add_(of_memory[:rows])
@@ -215,12 +214,11 @@ def _back(
         torch.mul(candidate, candidate, out=slopes[:, 2 * dim : 3 * dim]).neg_().add_(1)
         of_step.mul_(slopes)
         torch.mul(of_now, forget_gate, out=of_memory[:rows])
-        of_hidden[:rows] = recurrent(of_step, None, None)
+        torch.mm(of_step, recurrent, out=of_hidden[:rows])
     hidden_before = torch.cat([saved.hidden, saved.outputs])[_rows_before(batch_sizes, batch)]
     of_weight = of_gates.t() @ torch.cat([saved.inputs, hidden_before], dim=1)
     of_projection = None if weights.projection is None else of_outputs.t() @ saved.raw
-    of_inputs = prepared(weights.weight[:, :size].t())(of_gates, None, None)
-    return of_inputs, of_hidden, of_memory, of_weight, of_gates.sum(dim=0), of_projection
+    return of_gates @ for_input, of_hidden, of_memory, of_weight, of_gates.sum(dim=0), of_projection
 
 
 def _not_clipped(gradient: torch.Tensor, value: torch.Tensor, bound: float) -> None:

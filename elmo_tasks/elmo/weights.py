@@ -12,6 +12,7 @@ AllenNLP reads them.
 | `CNN_proj/W_proj`, `b_proj` | (all filters, projection), (projection) |
 | `RNN_{d}/RNN/MultiRNNCell/Cell{l}/LSTMCell/W_0`, `B` | (2 projection, 4 dim), (4 dim) |
 | `RNN_{d}/RNN/MultiRNNCell/Cell{l}/LSTMCell/W_P_0` | (dim, projection) |
+| `softmax/W`, `softmax/b` | (words, projection), (words): one row a line of the vocabulary; may be missing |
 
 d = 0 is the forward and 1 the backward direction; `W_0` holds the input rows above the recurrent ones,
 its columns are the gates i, j (candidate), f, o; TensorFlow adds 1 to f outside of the bias.
@@ -19,6 +20,7 @@ its columns are the gates i, j (candidate), f, o; TensorFlow adds 1 to f outside
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -35,6 +37,8 @@ from elmo_tasks.elmo.characters import CHARACTERS_PER_WORD, NUM_CHARACTERS
 Source = str | PathLike
 CHARACTER_TABLE, WORD_TABLE = "char_embed", "embedding"
 """The datasets by which the two kinds of biLM are told apart."""
+SOFTMAX = ("softmax/W", "softmax/b")
+"""The language model's output layer, under bilm-tf's names for it; its own dumps leave it out."""
 _FORGET_BIAS = 1.0
 
 
@@ -234,25 +238,55 @@ def read_weights(source: Source, options: BiLmOptions) -> Iterator[tuple[str, to
     a dataset missing or too many, or of a shape that the options do not have; or weights of a biLM that
     reads words with options of one that reads characters, or the reverse.
     """
-    path = _local(source)
-    try:
-        with h5py.File(path, "r") as file:
-            _refuse_other_kind(file, options, source)
-            _refuse_surplus(file, {dataset for _, dataset, _ in _layout(options)}, source)
-            for name, dataset, shape in _layout(options):
-                yield name, _to_torch(dataset, _read_dataset(file, dataset, shape, source))
-    except (OSError, RuntimeError) as error:
-        raise ConfigurationError(f"{source}: not a whole HDF5 file of biLM weights ({error})") from error
+    with _opened(source, "biLM weights") as file:
+        _refuse_other_kind(file, options, source)
+        _refuse_surplus(file, {dataset for _, dataset, _ in _layout(options)}, source)
+        for name, dataset, shape in _layout(options):
+            yield name, _to_torch(dataset, _read_dataset(file, dataset, shape, source))
+
+
+def read_softmax(source: Source, options: BiLmOptions) -> tuple[torch.Tensor, torch.Tensor] | None:
+    """
+    The softmax of an official HDF5 file, or `None` where it holds none.
+
+    *Shape:* weight `(words, projection_dim)` and bias `(words,)`, in the order of the vocabulary.
+
+    # Raises
+    `ConfigurationError`, with the file, the dataset, and found and expected shape.
+    """
+    with _opened(source, "biLM weights") as file:
+        shapes = [file[dataset].shape for dataset in SOFTMAX if isinstance(file.get(dataset), h5py.Dataset)]
+        if not shapes:
+            return None
+        words = max(shape[0] if shape else 0 for shape in shapes)
+        weight = _read_dataset(file, SOFTMAX[0], (words, options.projection_dim), source)
+        bias = _read_dataset(file, SOFTMAX[1], (words,), source)
+    return torch.from_numpy(weight), torch.from_numpy(bias)
 
 
 def write_weights(
-    path: Source, options: BiLmOptions, weights: dict[str, torch.Tensor], *, dtype: str = "float32"
+    path: Source,
+    options: BiLmOptions,
+    weights: dict[str, torch.Tensor],
+    *,
+    dtype: str = "float32",
+    softmax: tuple[torch.Tensor, torch.Tensor] | None = None,
 ) -> None:
-    """Writes what `read_weights` reads; `weights` is the state dict of a `BiLm(options)`."""
+    """
+    Writes what `read_weights` and `read_softmax` read; `weights` is the state dict of a `BiLm(options)`.
+
+    `dtype` is that of matrices; biases, a small part, stay float32: AllenNLP adds 1 to them in the precision
+    they are stored in.
+
+    # Raises
+    `ConfigurationError`, with the dataset: values that are not finite, or too large for `dtype`.
+    """
     with h5py.File(path, "w") as file:
         for name, dataset, shape in _layout(options):
-            array = _to_tensorflow(dataset, weights[name]).astype(dtype)
-            file.create_dataset(dataset, shape=shape, data=array.reshape(shape))
+            _write_dataset(file, dataset, _to_tensorflow(dataset, weights[name]).reshape(shape), dtype)
+        if softmax is not None:
+            for dataset, part in zip(SOFTMAX, softmax, strict=True):
+                _write_dataset(file, dataset, part.detach().cpu().float().numpy(), dtype)
 
 
 def read_initial_state(source: Source, options: BiLmOptions) -> tuple[torch.Tensor, torch.Tensor]:
@@ -265,15 +299,11 @@ def read_initial_state(source: Source, options: BiLmOptions) -> tuple[torch.Tens
     `ConfigurationError`, with the file, the dataset, and found and expected shape.
     """
     sizes = {"hidden": options.projection_dim, "memory": options.dim}
-    path = _local(source)
-    try:
-        with h5py.File(path, "r") as file:
-            hidden, memory = (
-                torch.from_numpy(_read_dataset(file, name, (options.n_layers, 2, size), source))
-                for name, size in sizes.items()
-            )
-    except (OSError, RuntimeError) as error:
-        raise ConfigurationError(f"{source}: not an HDF5 file of an LSTM state ({error})") from error
+    with _opened(source, "an LSTM state") as file:
+        hidden, memory = (
+            torch.from_numpy(_read_dataset(file, name, (options.n_layers, 2, size), source))
+            for name, size in sizes.items()
+        )
     return hidden, memory
 
 
@@ -289,6 +319,16 @@ def write_initial_state(
 
 def _local(source: Source) -> Path:
     return Path(cached_path(source))
+
+
+@contextmanager
+def _opened(source: Source, content: str) -> Iterator[h5py.File]:
+    path = _local(source)
+    try:
+        with h5py.File(path, "r") as file:
+            yield file
+    except (OSError, RuntimeError) as error:
+        raise ConfigurationError(f"{source}: not a whole HDF5 file of {content} ({error})") from error
 
 
 def _layout(options: BiLmOptions) -> Iterator[tuple[str, str, tuple[int, ...]]]:
@@ -342,6 +382,17 @@ def _read_dataset(file: h5py.File, dataset: str, shape: tuple[int, ...], source:
     if not np.isfinite(array).all():
         raise ConfigurationError(f"{source}: dataset {dataset} holds values that are not finite")
     return array
+
+
+def _write_dataset(file: h5py.File, dataset: str, array: np.ndarray, dtype: str) -> None:
+    with np.errstate(over="ignore"):
+        stored = array.astype(dtype if array.ndim > 1 else "float32")
+    if not np.isfinite(stored).all():
+        raise ConfigurationError(
+            f"dataset {dataset} holds values up to {np.abs(array).max():.3g}, expected at most "
+            f"{np.finfo(stored.dtype).max:.3g}, the largest of {stored.dtype}"
+        )
+    file.create_dataset(dataset, data=stored)
 
 
 def _refuse_other_kind(file: h5py.File, options: BiLmOptions, source: Source) -> None:

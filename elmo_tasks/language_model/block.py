@@ -198,6 +198,17 @@ def blocks(
         yield BlockField(steps=steps, lexicon=lexicon, lengths=lengths, fresh=fresh, stream=stream)
 
 
+def dry_block(*, lanes: int, input: str) -> BlockField:
+    """Of lanes that have all run dry."""
+    return BlockField(
+        steps=np.empty((len(_ORDERS), 0), np.int64),
+        lexicon=Lexicon(input),
+        lengths=[0] * lanes,
+        fresh=[False] * lanes,
+        stream=0,
+    )
+
+
 def _numbered(
     passages: Iterable[Iterable[Sequence[str]]], input: str
 ) -> Iterator[tuple[Lexicon, np.ndarray]]:

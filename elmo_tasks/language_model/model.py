@@ -1,24 +1,35 @@
 """The bidirectional language model of Peters et al. 2018, section 3.1: what a biLM is trained by."""
 
-from typing import Any
+import json
+import logging
+from os import PathLike
+from pathlib import Path
+from typing import Any, Optional, Union
 
 import torch
-from allennlp.common import Lazy
+from allennlp.common import Lazy, Params
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import Vocabulary
 from allennlp.models import Model
+from allennlp.models.model import _DEFAULT_WEIGHTS
 from torch.nn import functional as F
 
 from elmo_tasks.elmo import BiLm, BiLmOptions
 from elmo_tasks.elmo.linear import Linear
 from elmo_tasks.elmo.lstm import LstmState, PackedSteps
+from elmo_tasks.elmo.weights import read_softmax
 from elmo_tasks.elmo.word_encoder import WordEncoder
+from elmo_tasks.language_model.input_vectors import take_vectors
 from elmo_tasks.language_model.metric import Perplexity
-from elmo_tasks.language_model.softmax import Softmax
+from elmo_tasks.language_model.softmax import FullSoftmax, Softmax
 from elmo_tasks.strict_params import StrictParams
+
+logger = logging.getLogger(__name__)
 
 WORDS = "tokens"
 """The namespace of the vocabulary."""
+
+_OPTIONS = "options"
 
 
 @Model.register("elmo_bilm")
@@ -36,26 +47,54 @@ class BiLmModel(StrictParams, Model):
     options : the sizes of a new biLM, in the layout of `options.json`; `n_tokens_vocab` may be left out.
     softmax : `full`, `sampled` or `adaptive`.
     dropout : the probability with which an input of an LSTM layer, or of the softmax, is left out.
+    options_file : in place of `options`: path, URL or `hf://` name of an official `options.json`.
+    weight_file : of the official HDF5 weights to start from, with `options_file`. Where they hold a softmax,
+        too, `vocab` must be its words in their order (`elmo_words`); otherwise a new one is made, and that is
+        said. An archive needs neither file.
+    input_vectors : of a new biLM that reads words: what the vectors of words begin as.
+        Path or URL of a text file of `projection_dim` numbers a word, see `take_vectors`. An archive does
+        not need it.
+
+    # Raises
+    `ConfigurationError`: not one of `options` and `options_file`, a `weight_file` without `options_file`,
+    a softmax in the weights that `softmax` or `vocab` does not fit, and whatever reading the files raises.
     """
+
+    default_predictor = "elmo_bilm"
+    softmax_is_new: bool
+    """The biLM has trained weights, and the softmax has not."""
 
     def __init__(
         self,
         *,
         vocab: Vocabulary,
-        options: dict[str, Any],
+        options: Optional[dict[str, Any]] = None,
         softmax: Lazy[Softmax],
         dropout: float = 0.0,
+        options_file: Optional[str] = None,
+        weight_file: Optional[str] = None,
+        input_vectors: Optional[str] = None,
     ) -> None:
         super().__init__(vocab)
         if not 0 <= dropout < 1:
             raise ConfigurationError(f"dropout is {dropout}, expected 0 or more, and less than 1")
+        if weight_file is not None and options_file is None:
+            raise ConfigurationError(f"found weight_file, {weight_file}, expected also its options_file")
         words = class_names(vocab)
-        if "char_cnn" not in options:
-            options = {**options, "n_tokens_vocab": len(words)}
-        self.bilm = BiLm(options=BiLmOptions.from_json(options, where="model.options"))
+        self.bilm = BiLm(options=_sizes(options, options_file, num_words=len(words)))
         if isinstance(self.bilm.token_encoder, WordEncoder):
             self.bilm.token_encoder.know(words)
-        self.softmax = softmax.construct(num_classes=len(words), dim=self.bilm.options.projection_dim)
+        self.num_classes = len(words)
+        self.softmax = softmax.construct(num_classes=self.num_classes, dim=self.bilm.options.projection_dim)
+        self.softmax_is_new = False
+        if weight_file is not None:
+            self._start_from(weight_file)
+        if input_vectors is not None:
+            if not isinstance(self.bilm.token_encoder, WordEncoder):
+                raise ConfigurationError(
+                    f"found input_vectors, {input_vectors}, but the biLM reads characters"
+                )
+            take_vectors(self.bilm.token_encoder.embedding, words, input_vectors)
         self.dropout = dropout
         self.perplexity = Perplexity()
         # Of each stream of training and of evaluation, where its lanes stand
@@ -69,7 +108,9 @@ class BiLmModel(StrictParams, Model):
         """
         lengths = block["lengths"]
         if not int(lengths.sum()):
-            # A worker that has run dry takes part in the update all the same.
+            # A worker that has run dry takes part in updates all the same, and in no mean of an evaluation.
+            if not self.training:
+                return {}
             return {"loss": sum(weight.sum() * 0 for weight in self.parameters() if weight.requires_grad)}
         steps = PackedSteps.of(lengths)
         rows, places = steps.rows[0], steps.places[0]
@@ -85,6 +126,60 @@ class BiLmModel(StrictParams, Model):
     def get_metrics(self, reset: bool = False) -> dict[str, float]:
         """Of evaluations; in training only the loss is known."""
         return {} if self.training else self.perplexity.get_metric(reset)
+
+    def extend_embedder_vocab(self, embedding_sources_mapping: Optional[dict[str, str]] = None) -> None:
+        """
+        AllenNLP's hook for more words than before: a biLM cannot have them.
+
+        # Raises
+        `ConfigurationError`: there are.
+        """
+        if (found := len(class_names(self.vocab))) != self.num_classes:
+            raise ConfigurationError(
+                f"the vocabulary has {found:,} words, expected the {self.num_classes:,} that the softmax was "
+                "trained with, in their order"
+            )
+
+    def _start_from(self, weight_file: str) -> None:
+        self.bilm.load_weights(weight_file)
+        found = read_softmax(weight_file, self.bilm.options)
+        self.softmax_is_new = found is None
+        if found is None:
+            logger.warning(
+                "%s holds no softmax: it is new and random, so that perplexities mean nothing before it is "
+                "trained (see elmo_softmax_first)",
+                weight_file,
+            )
+        elif not isinstance(self.softmax, FullSoftmax):
+            raise ConfigurationError(f"{weight_file} holds a softmax: expected type full or sampled")
+        elif len(found[1]) != self.num_classes:
+            raise ConfigurationError(
+                f"{weight_file} holds a softmax over {len(found[1]):,} words, but the vocabulary has "
+                f"{self.num_classes:,}; expected the words that it was trained with (vocabulary elmo_words)"
+            )
+        else:
+            with torch.no_grad():
+                self.softmax.weight.copy_(found[0])
+                self.softmax.bias.copy_(found[1])
+
+    @classmethod
+    def _load(
+        cls,
+        config: Params,
+        serialization_dir: Union[str, PathLike],
+        weights_file: Optional[Union[str, PathLike]] = None,
+        cuda_device: int = -1,
+    ) -> Model:
+        """AllenNLP's hook for loading: the files that the model started from may be gone."""
+        weights_file = weights_file or Path(serialization_dir) / _DEFAULT_WEIGHTS
+        block = config["model"]
+        block.pop("input_vectors", None)
+        if block.pop("options_file", None) is not None:
+            block.pop("weight_file", None)
+            # Mapped, not read: only the options are wanted here.
+            state = torch.load(weights_file, map_location="cpu", mmap=True)
+            block["options"] = json.loads(state["_extra_state"][_OPTIONS])
+        return super()._load(config, serialization_dir, weights_file, cuda_device)
 
     def _outputs(self, block: dict[str, Any], steps: PackedSteps) -> tuple[torch.Tensor, torch.Tensor]:
         """*Shape:* of the last layer, forward and backward, `(steps, projection_dim)`, packed."""
@@ -104,25 +199,30 @@ class BiLmModel(StrictParams, Model):
     def _state(self, stream: tuple[bool, int], fresh: torch.Tensor) -> LstmState:
         """Where the block before ended, and zeros where a lane begins afresh."""
         before = self._states.get(stream)
-        if before is None or bool(fresh.all()):
+        if before is None or before.hidden.size(2) != len(fresh) or bool(fresh.all()):
             return self.bilm.initial_state(len(fresh))
         kept = (~fresh).view(-1, 1)
-        return LstmState(*(part * kept for part in before))
+        # From a checkpoint they come on the CPU.
+        return LstmState(*(part.to(kept.device) * kept for part in before))
 
     def _dropped(self, vectors: torch.Tensor) -> torch.Tensor:
         return F.dropout(vectors, self.dropout) if self.dropout else vectors
 
-    def get_extra_state(self) -> dict[str, torch.Tensor]:
-        """PyTorch's hook for what a checkpoint holds beside weights: where the lanes of training stand."""
-        return {
+    def get_extra_state(self) -> dict[str, Any]:
+        """
+        PyTorch's hook for what a checkpoint holds beside weights: the options, and where the lanes of
+        training stand; of a distributed training those of the first worker, from where all go on if it is
+        resumed.
+        """
+        return {_OPTIONS: json.dumps(self.bilm.options.to_json())} | {
             f"{stream} {name}": part
             for (training, stream), state in self._states.items()
             if training
             for name, part in state._asdict().items()
         }
 
-    def set_extra_state(self, state: dict[str, torch.Tensor]) -> None:
-        for stream in {int(key.split()[0]) for key in state}:
+    def set_extra_state(self, state: dict[str, Any]) -> None:
+        for stream in {int(key.split()[0]) for key in state if key != _OPTIONS}:
             parts = (state[f"{stream} {name}"] for name in LstmState._fields)
             self._states[True, stream] = LstmState(*parts)
 
@@ -131,3 +231,12 @@ def class_names(vocab: Vocabulary) -> list[str]:
     """The word of each class."""
     words = vocab.get_index_to_token_vocabulary(WORDS)
     return [words[index] for index in range(1, len(words))]
+
+
+def _sizes(options: dict[str, Any] | None, options_file: str | None, *, num_words: int) -> BiLmOptions:
+    if (options is None) == (options_file is None):
+        found = "neither" if options is None else "both"
+        raise ConfigurationError(f"found {found} of options and options_file, expected one of them")
+    if options_file is not None:
+        return BiLmOptions.read(options_file)
+    return BiLmOptions.from_json({**(options or {}), "n_tokens_vocab": num_words}, where="model.options")

@@ -5,16 +5,20 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from hashlib import blake2b
+from itertools import chain, repeat
 from math import sqrt
 from random import Random
 from typing import Any, Optional, TypeVar
 
 import torch
+import torch.distributed as dist
 from allennlp.common.checks import ConfigurationError
+from allennlp.common.util import is_distributed
 from allennlp.data import DatasetReader, Instance
 from allennlp.data.dataset_readers.dataset_reader import DatasetReaderInput
+from allennlp.nn.util import dist_reduce
 
-from elmo_tasks.language_model.block import ENCODERS, blocks
+from elmo_tasks.language_model.block import ENCODERS, blocks, dry_block
 from elmo_tasks.language_model.text_stream import (
     LongSentences,
     Passage,
@@ -60,8 +64,8 @@ class BiLmReader(StrictParams, DatasetReader):
     source : another reader, whose texts are read in place of lines: each different text of an instance is a
         sentence, one instance after the other.
     subsample : t of Mikolov et al. 2013, section 2.3: words of relative frequency f > t stay with probability
-        sqrt(t / f). Frequencies are those of the whole text, from a first pass over it (once a reader; in each
-        epoch where loader processes read).
+        sqrt(t / f). Frequencies are those of the whole text, from a first pass over it;
+        loader processes make it in each epoch again.
     The others : see `DatasetReader`; `max_instances` counts blocks.
 
     # Order and resuming
@@ -72,7 +76,9 @@ class BiLmReader(StrictParams, DatasetReader):
     AllenNLP takes blocks as they come, in an order that nothing repeats.
 
     Processes share the text passage by passage (paragraph by paragraph of running text); `source` shares
-    its own instances among the workers of a distributed training.
+    its own instances among the workers of a distributed training. These get the same number of blocks, so
+    that all of the text is used: a worker whose text has ended gets blocks without steps. With loader
+    processes AllenNLP ends an epoch, with a warning, where the first worker's text does.
 
     # Raises
     `ConfigurationError`: a parameter out of its range. When reading, `InputError`: no file, no sentence at
@@ -117,6 +123,11 @@ class BiLmReader(StrictParams, DatasetReader):
         self._reads = _Reads()
         self._kept: dict[str, dict[str, float]] = {}
 
+    def read(self, file_path: DatasetReaderInput) -> Iterator[Instance]:
+        instances = super().read(file_path)
+        # Loader processes are not members of the process group.
+        return self._in_step(instances) if is_distributed() and not self.get_worker_info() else instances
+
     def text_to_instance(self, sentences: list[list[str]]) -> Instance:
         """
         One block of whole sentences, a lane each, for prediction.
@@ -148,6 +159,14 @@ class BiLmReader(StrictParams, DatasetReader):
         if long.cut:
             counts[f"sentences of more than {self.max_sentence} words, cut"] = long.cut
         logger.info("%s: %s", file_path, ", ".join(f"{count:,} {name}" for name, count in counts.items()))
+
+    def _in_step(self, instances: Iterator[Instance]) -> Iterator[Instance]:
+        """With blocks without steps at the end, until the text of all workers has ended."""
+        dry = Instance({"block": dry_block(lanes=self.lanes, input=self.input)})
+        for instance in chain(instances, repeat(None)):
+            if not dist_reduce(int(instance is not None), dist.ReduceOp.MAX):
+                return
+            yield dry if instance is None else instance
 
     def _passages(
         self,

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from allennlp.common import Registrable
 from allennlp.common.checks import ConfigurationError
+from allennlp.common.util import is_distributed
 from torch import nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
@@ -217,7 +218,11 @@ class AdaptiveSoftmax(StrictParams, Softmax):
         return max(1, LOGITS_AT_ONCE // self.softmax.n_classes)
 
     def _loss(self, vectors: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-        return -self.softmax(vectors, targets).output.sum()
+        loss = -self.softmax(vectors, targets).output.sum()
+        if is_distributed():
+            # Workers exchange the gradients of all parameters, also of a cluster that is no target's.
+            loss = loss + sum(weight.sum() * 0 for weight in self.softmax.tail.parameters())
+        return loss
 
     def _exact(self, vectors: torch.Tensor, targets: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         return self.softmax(vectors, targets).output, self.softmax.predict(vectors) == targets

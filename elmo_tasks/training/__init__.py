@@ -2,6 +2,7 @@
 
 from elmo_tasks.training.batch_sampler import ElmoBucketSampler
 from elmo_tasks.training.checkpointer import SafeCheckpointer
+from elmo_tasks.training.mlflow import MlflowCallback
 from elmo_tasks.training.optimizer import FusedAdam
 from elmo_tasks.training.repeatable import RepeatableCallback
 from elmo_tasks.training.share_cores import ShareCoresCallback
@@ -9,6 +10,7 @@ from elmo_tasks.training.share_cores import ShareCoresCallback
 __all__ = [
     "ElmoBucketSampler",
     "FusedAdam",
+    "MlflowCallback",
     "RepeatableCallback",
     "SafeCheckpointer",
     "ShareCoresCallback",

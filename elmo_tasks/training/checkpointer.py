@@ -16,19 +16,32 @@ logger = logging.getLogger(__name__)
 @Checkpointer.register("elmo_safe")
 class SafeCheckpointer(Checkpointer):
     """
-    AllenNLP's checkpointer, for runs that may be killed: a checkpoint is used only if both of its files are
-    whole, and the best weights are put in order if the kill came between them and their checkpoint.
+    AllenNLP's checkpointer, for runs that may be killed, and disks that may be full: a file gets its name
+    when it is whole, a checkpoint is used only if both of its files are, and the best weights are put in
+    order if the kill came between them and their checkpoint.
 
     Its parameters are those of AllenNLP's `Checkpointer`.
     """
 
     def save_checkpoint(self, trainer: Trainer) -> None:
-        """Nothing of an unfinished checkpoint keeps its place from being written again."""
+        """
+        Nothing of an unfinished checkpoint keeps its place from being written again.
+
+        # Raises
+        `OSError`, with the file: it cannot be written. Those before it are still there.
+        """
         if self._is_primary:
             for checkpoint in self._find_all_checkpoints():
                 if not all(map(_is_whole, self._paths(checkpoint))):
                     logger.warning("removing an unfinished checkpoint: %s", self._paths(checkpoint))
                     self._remove_checkpoint(*checkpoint)
+            if (state := trainer.get_checkpoint_state()) is not None:
+                done = state.trainer_state
+                paths = self._paths((done["epochs_completed"], done["batches_in_epoch_completed"]))
+                for part, path in zip((state.model_state, state.trainer_state), paths, strict=True):
+                    if not os.path.isfile(path):
+                        _save(part, path)
+        # It finds the files written, and removes the oldest ones.
         super().save_checkpoint(trainer)
 
     def find_latest_checkpoint(self) -> Optional[tuple[str, str]]:
@@ -64,10 +77,21 @@ class SafeCheckpointer(Checkpointer):
             return
         best = Path(self._serialization_dir) / "best.th"
         if self._is_primary:
-            partial = best.with_suffix(".partial")
-            torch.save(checkpoint.model_state, partial)
-            os.replace(partial, best)
+            _save(checkpoint.model_state, best)
         state["best_model_filename"] = str(best)
+
+
+def _save(state: dict[str, Any], path: str | Path) -> None:
+    """All of a file, or nothing."""
+    partial = Path(path).with_name("checkpoint.partial")
+    try:
+        # Given a path, torch.save has no word for a full disk but "unexpected pos".
+        with open(partial, "wb") as file:
+            torch.save(state, file)
+        os.replace(partial, path)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 def _is_whole(path: str) -> bool:

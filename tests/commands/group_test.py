@@ -18,8 +18,8 @@ def test_help_lists_the_verbs(elmo, capsys):
         assert re.search(rf"(?m)^ +{verb.name} +{re.escape(verb.help)}$", shown)
 
 
-@pytest.mark.parametrize("verb", [verb.name for verb in VERBS])
-def test_help_of_a_verb_shows_defaults(elmo, capsys, verb):
+@pytest.mark.parametrize("verb", ["embed", "calibrate"])
+def test_help_of_a_verb_that_runs_a_bilm_shows_defaults(elmo, capsys, verb):
     assert elmo(verb, "--help") == 0
     shown = " ".join(capsys.readouterr().out.split())
     assert "(default = cpu)" in shown

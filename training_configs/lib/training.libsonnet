@@ -11,5 +11,11 @@
     checkpointer: { type: 'elmo_safe' },
     callbacks: [{ type: 'elmo_repeatable' }, { type: 'elmo_share_cores' }],
   },
+  // Callbacks of a long run over text: a line on the progress now and then, and curves in the run's folder `log`, for
+  // TensorBoard.
+  tracking:: [
+    { type: 'elmo_progress', every_seconds: 30 },
+    { type: 'tensorboard', summary_interval: 100, should_log_learning_rate: true },
+  ],
   seeds(seed):: { random_seed: seed, numpy_seed: seed, pytorch_seed: seed },
 }

@@ -1,0 +1,162 @@
+"""`allennlp elmo export`: a trained biLM in the official layout."""
+
+import argparse
+import json
+import os
+import tarfile
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from allennlp.common.checks import ConfigurationError
+from allennlp.models import Model
+from allennlp.models.archival import load_archive
+
+from elmo_tasks.commands.verb import Verb
+from elmo_tasks.commands.work_folder import work_folder
+from elmo_tasks.elmo import BiLm, WordOptions
+from elmo_tasks.elmo.weights import write_weights
+from elmo_tasks.elmo.words import UNKNOWN, read_words
+from elmo_tasks.language_model import BiLmModel
+from elmo_tasks.language_model.model import class_names
+from elmo_tasks.language_model.softmax import FullSoftmax, Softmax
+from elmo_tasks.modules.elmo_model import ElmoModel
+from elmo_tasks.modules.input_files import InputError
+
+OPTIONS, WEIGHTS, VOCABULARY = "options.json", "weights.hdf5", "vocab.txt"
+DTYPES = ("float32", "float16")
+
+
+class Export(Verb):
+    """See `write_bilm`."""
+
+    name = "export"
+    help = "A trained biLM, in the official layout."
+    description = f"""Writes {OPTIONS} and {WEIGHTS}, which this project, AllenNLP and other tools read, and
+        {VOCABULARY}, the words of the softmax and of word input, of a trained biLM or of the biLM in a task's
+        model. An adaptive softmax has no place in that layout, and is left out."""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument(
+            "archive", metavar="ARCHIVE", help="model.tar.gz, a path or URL; or the folder of a run"
+        )
+        parser.add_argument("output", metavar="DIR", type=Path, help="folder to write the files to")
+        parser.add_argument(
+            "--dtype", choices=DTYPES, default="float32", help="of the stored matrices; float16 rounds them"
+        )
+        parser.add_argument("--no-softmax", action="store_true", help="leave the softmax out")
+        parser.add_argument("--force", action="store_true", help="overwrite the files in DIR")
+
+    def run(self, arguments: argparse.Namespace) -> None:
+        output: Path = arguments.output
+        _check_folder(output, force=arguments.force)
+        trained = read_trained(arguments.archive)
+        softmax = None if arguments.no_softmax else trained.softmax
+        with work_folder(output.resolve()) as folder:
+            try:
+                write_bilm(folder, trained.bilm, softmax, trained.words, dtype=arguments.dtype)
+            except ConfigurationError as error:
+                raise ConfigurationError(f"{arguments.archive}: {error}") from error
+            written = _move(folder, output)
+        print(f"{output}: {', '.join(written)}; {arguments.dtype}, {_softmax_in_words(softmax)}")
+        if VOCABULARY not in written and isinstance(trained.bilm.options.tokens, WordOptions):
+            print(f"A task's archive does not hold the words: put the biLM's {VOCABULARY} beside these files")
+
+
+class Trained(NamedTuple):
+    """What an archive holds of a language model."""
+
+    bilm: BiLm
+    softmax: Softmax | None
+    words: list[str] | None
+    """Of the classes and, for word input, of the rows of the table; `None` of a task's archive."""
+
+
+def read_trained(archive: str) -> Trained:
+    """
+    # Raises
+    `ConfigurationError`: what is there is no archive, or one without a biLM. `OSError`: nothing is there.
+    """
+    model = _model(archive)
+    if isinstance(model, BiLmModel):
+        words = class_names(model.vocab)
+        unknown = model.vocab._oov_token
+        if UNKNOWN not in words:
+            words[words.index(unknown)] = UNKNOWN
+        return Trained(model.bilm, model.softmax, words)
+    elmo = model.elmo if isinstance(model, ElmoModel) else None
+    if elmo is None or elmo.bilm is None:
+        raise ConfigurationError(
+            f"{archive}: found a model without a biLM, {type(model).__name__}, expected elmo_bilm, or a "
+            "task's model with ELMo"
+        )
+    return Trained(elmo.bilm, None, None)
+
+
+def write_bilm(
+    folder: Path, bilm: BiLm, softmax: Softmax | None, words: Sequence[str] | None, *, dtype: str
+) -> None:
+    """
+    Writes `options.json`, `weights.hdf5` and, where there is a softmax or word input, `vocab.txt`.
+
+    # Raises
+    `ConfigurationError`: values that `dtype` cannot hold, or words that no file of one word a line can.
+    """
+    options = bilm.options.to_json()
+    stored = (softmax.weight, softmax.bias) if isinstance(softmax, FullSoftmax) else None
+    if words is not None and (stored is not None or isinstance(bilm.options.tokens, WordOptions)):
+        options["n_tokens_vocab"] = len(words)
+        _write_words(folder / VOCABULARY, words)
+    (folder / OPTIONS).write_text(json.dumps(options, indent=2) + "\n", encoding="utf-8")
+    write_weights(folder / WEIGHTS, bilm.options, bilm.state_dict(), dtype=dtype, softmax=stored)
+
+
+def _model(archive: str) -> Model:
+    try:
+        return load_archive(archive).model
+    except (tarfile.TarError, EOFError, zlib.error, KeyError, RuntimeError) as error:
+        reason = str(error).partition("\n")[0]
+        raise ConfigurationError(
+            f"{archive}: not a whole archive of a model ({type(error).__name__}: {reason})"
+        ) from error
+
+
+def _write_words(path: Path, words: Sequence[str]) -> None:
+    path.write_text("".join(f"{word}\n" for word in words), encoding="utf-8")
+    try:
+        same = read_words(path) == list(words)
+    except InputError as error:
+        raise ConfigurationError(f"the vocabulary cannot be written as {error}") from error
+    if not same:
+        raise ConfigurationError("the vocabulary has a word with a line break, expected one line a word")
+
+
+def _check_folder(output: Path, *, force: bool) -> None:
+    if output.exists() and not output.is_dir():
+        raise ConfigurationError(f"{output} is not a folder")
+    there = [name for name in (OPTIONS, WEIGHTS, VOCABULARY) if (output / name).exists()]
+    if there and not force:
+        raise ConfigurationError(f"{output} has {', '.join(there)} already; --force overwrites")
+
+
+def _move(folder: Path, output: Path) -> list[str]:
+    """The options go first and come last: without them nothing can be read."""
+    output.mkdir(exist_ok=True)
+    (output / OPTIONS).unlink(missing_ok=True)
+    written = []
+    for name in (WEIGHTS, VOCABULARY, OPTIONS):
+        if (folder / name).exists():
+            os.replace(folder / name, output / name)
+            written.append(name)
+        else:
+            (output / name).unlink(missing_ok=True)
+    return written
+
+
+def _softmax_in_words(softmax: Softmax | None) -> str:
+    if softmax is None:
+        return "without a softmax"
+    if isinstance(softmax, FullSoftmax):
+        return f"with the softmax over {len(softmax.bias):,} words"
+    return "without the adaptive softmax, which has no place in this layout"

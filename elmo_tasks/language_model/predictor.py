@@ -1,0 +1,91 @@
+"""Probabilities of a sentence's words, from JSON Lines."""
+
+import math
+
+import numpy as np
+from allennlp.common import JsonDict
+from allennlp.common.checks import ConfigurationError
+from allennlp.data import Instance
+from allennlp.predictors import Predictor
+
+from elmo_tasks.language_model.metric import DIRECTIONS
+from elmo_tasks.language_model.text_stream import words_of
+from elmo_tasks.modules.json_lines_predictor import JsonLinesPredictor, require
+
+_EXPECTED = '"sentence": a string, or "tokens": a list of strings'
+
+
+@Predictor.register("elmo_bilm")
+class BiLmPredictor(JsonLinesPredictor):
+    """
+    In: `{"sentence": "..."}`, its words between blanks, or found by spaCy's rules if the reader reads
+    `running_text`; or `{"tokens": [...]}`. Each sentence is read on its own, from an LSTM state of zeros.
+
+    Out, everything in nats and in the order of the text: `tokens`; `log_probabilities_forward` and
+    `log_probabilities_backward` of each of them (of a word that the biLM cannot predict: that of the unknown
+    word); `log_probability_end` of the sentence's end after the last word, and `log_probability_begin` of its
+    begin before the first one; `perplexity_forward`, `perplexity_backward` and `perplexity`, of both, counted
+    as in training: the end (the begin) is one word more.
+    """
+
+    def predict(self, sentence: str) -> JsonDict:
+        """The probabilities of one sentence."""
+        return self.predict_json({"sentence": sentence})
+
+    def predict_instance(self, instance: Instance) -> JsonDict:
+        return self.predict_batch_instance([instance])[0]
+
+    def predict_batch_instance(self, instances: list[Instance]) -> list[JsonDict]:
+        """
+        # Raises
+        `ConfigurationError`: blocks of the reader, which hold parts of sentences.
+        """
+        sentences = [instance.words for instance in instances if isinstance(instance, _Sentence)]
+        if len(sentences) < len(instances):
+            raise ConfigurationError(
+                "found blocks of text, expected JSON Lines, and no --use-dataset-reader; "
+                "`allennlp evaluate` measures the perplexity of a text"
+            )
+        block = self._dataset_reader.text_to_instance(sentences)
+        # (2, steps)
+        scores = self._model.forward_on_instance(block)["log_probabilities"].astype(np.float64)
+        borders = np.cumsum([len(words) + 1 for words in sentences])[:-1]
+        parts = np.split(scores, borders, axis=1)
+        return [_result(words, *part) for words, part in zip(sentences, parts, strict=True)]
+
+    def _json_to_instance(self, json_dict: JsonDict) -> Instance:
+        return _Sentence(self._words(json_dict))
+
+    def _words(self, json_dict: JsonDict) -> list[str]:
+        if "tokens" not in json_dict:
+            text = require(json_dict, "sentence", str, _EXPECTED)
+            split = self._dataset_reader._split
+            sentences = split([text]) if split else [text]
+            return [word for sentence in sentences if sentence for word in words_of(sentence)]
+        words = require(json_dict, "tokens", list, _EXPECTED)
+        for position, word in enumerate(words):
+            if not isinstance(word, str):
+                raise ConfigurationError(f'"tokens" has {word!r} at position {position}; expected strings')
+        return words
+
+
+class _Sentence(Instance):
+    """A sentence, to be put into a block together with others."""
+
+    def __init__(self, words: list[str]) -> None:
+        super().__init__({})
+        self.words = words
+
+
+def _result(words: list[str], forward: np.ndarray, backward: np.ndarray) -> JsonDict:
+    """*Shape:* each direction `(words + 1,)`, as it reads."""
+    losses = -forward.mean(), -backward.mean()
+    return {
+        "tokens": words,
+        "log_probabilities_forward": forward[:-1].tolist(),
+        "log_probabilities_backward": backward[-2::-1].tolist(),
+        "log_probability_end": float(forward[-1]),
+        "log_probability_begin": float(backward[-1]),
+        **{f"perplexity_{name}": math.exp(loss) for name, loss in zip(DIRECTIONS, losses, strict=True)},
+        "perplexity": math.exp(sum(losses) / 2),
+    }

@@ -1,0 +1,148 @@
+"""Runs in MLflow, an optional extra."""
+
+import json
+import logging
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Optional
+
+from allennlp.common import Params
+from allennlp.common.checks import ConfigurationError
+from allennlp.models.archival import CONFIG_NAME, archive_model
+from allennlp.training import GradientDescentTrainer, TrainerCallback
+
+from elmo_tasks.strict_params import StrictParams
+
+logger = logging.getLogger(__name__)
+
+RUN_ID_FILE = "mlflow_run_id"
+"""In the serialization folder, so that `--recover` goes on with the same run."""
+
+
+@TrainerCallback.register("elmo_mlflow")
+class MlflowCallback(StrictParams, TrainerCallback):
+    """
+    Logs to MLflow: as parameters the keys of the config; all metrics of each epoch, its number (from 0)
+    being the step; and, when the training has finished, the archive `model.tar.gz`.
+
+    Placed behind the callbacks whose metrics it is to log. Metrics on test data (`evaluate_on_test`) come
+    after the callbacks, and are not logged. If the store cannot be reached later on, the training goes on,
+    with a warning.
+
+    # Parameters
+
+    tracking_uri : of a store or a server, as MLflow takes it; null: a store of the run itself, `mlflow.db`
+        and `mlruns` in its folder, which needs no server.
+    experiment : by name, made if there is none.
+    run_name : null: the name of the serialization folder.
+
+    # Raises
+    `ConfigurationError`: MLflow is not installed; or, at the start, its store cannot be opened.
+    """
+
+    def __init__(
+        self,
+        serialization_dir: str,
+        *,
+        tracking_uri: Optional[str] = None,
+        experiment: str = "elmo",
+        run_name: Optional[str] = None,
+    ) -> None:
+        super().__init__(serialization_dir)
+        try:
+            import mlflow
+        except ImportError as error:
+            raise ConfigurationError(
+                "elmo_mlflow: MLflow is not installed; install it beside what is pinned here: "
+                "pip install mlflow -c requirements.lock"
+            ) from error
+        self._mlflow = mlflow
+        self._folder = Path(serialization_dir).resolve()
+        self._tracking_uri = tracking_uri
+        self._experiment = experiment
+        self._run_name = run_name
+
+    def on_start(self, trainer: GradientDescentTrainer, is_primary: bool = True, **kwargs: Any) -> None:
+        super().on_start(trainer, is_primary, **kwargs)
+        if not is_primary:
+            return
+        uri = self._tracking_uri or f"sqlite:///{self._folder / 'mlflow.db'}"
+        try:
+            self._client = self._mlflow.MlflowClient(tracking_uri=uri)
+            self._run_id = self._run()
+        except Exception as error:  # each kind of store raises its own classes, with no common base
+            raise ConfigurationError(f"elmo_mlflow: tracking_uri {uri!r} cannot be used: {error}") from error
+
+    def on_epoch(
+        self,
+        trainer: GradientDescentTrainer,
+        metrics: dict[str, Any],
+        epoch: int,
+        is_primary: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        if is_primary:
+            now = int(1000 * time.time())
+            numbers = [
+                self._mlflow.entities.Metric(key, value, now, epoch)
+                for key, value in metrics.items()
+                if isinstance(value, int | float)
+            ]
+            self._attempt(self._client.log_batch, metrics=numbers)
+
+    def on_end(
+        self,
+        trainer: GradientDescentTrainer,
+        metrics: Optional[dict[str, Any]] = None,
+        epoch: Optional[int] = None,
+        is_primary: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        """Without metrics the training was interrupted."""
+        if not is_primary:
+            return
+        if metrics is None:
+            self._attempt(self._client.set_terminated, status="FAILED")
+            return
+        # AllenNLP makes its own archive later, and tells nobody.
+        with TemporaryDirectory(dir=self._folder) as folder:
+            archive = archive_model(
+                self._folder, archive_path=folder, include_in_archive=self._config().get("include_in_archive")
+            )
+            self._attempt(self._client.log_artifact, archive)
+        self._attempt(self._client.set_terminated, status="FINISHED")
+
+    def _run(self) -> str:
+        """The id of a new run, or of the one that is resumed."""
+        file = self._folder / RUN_ID_FILE
+        if file.exists():
+            run_id = file.read_text(encoding="utf-8")
+            self._client.update_run(run_id, status="RUNNING")
+            return run_id
+        run = self._client.create_run(self._experiment_id(), run_name=self._run_name or self._folder.name)
+        params = [
+            self._mlflow.entities.Param(re.sub(r"[^\w\-. :/]", "_", key), str(value))
+            for key, value in Params(self._config()).as_flat_dict().items()
+        ]
+        self._client.log_batch(run.info.run_id, params=params)
+        file.write_text(run.info.run_id, encoding="utf-8")
+        return run.info.run_id
+
+    def _experiment_id(self) -> str:
+        experiment = self._client.get_experiment_by_name(self._experiment)
+        if experiment is not None:
+            return experiment.experiment_id
+        own = (self._folder / "mlruns").as_uri() if self._tracking_uri is None else None
+        return self._client.create_experiment(self._experiment, artifact_location=own)
+
+    def _config(self) -> dict[str, Any]:
+        return json.loads((self._folder / CONFIG_NAME).read_text(encoding="utf-8"))
+
+    def _attempt(self, log: Callable, *arguments: Any, **options: Any) -> None:
+        try:
+            log(self._run_id, *arguments, **options)
+        except Exception as error:  # as above
+            logger.warning("elmo_mlflow: %s failed, nothing was logged: %s", log.__name__, error)

@@ -1,0 +1,182 @@
+import json
+import tarfile
+
+import h5py
+import numpy as np
+import pytest
+import torch
+from allennlp.commands.evaluate import evaluate_from_archive
+from allennlp.models.archival import archive_model, load_archive
+from allennlp.modules.elmo import Elmo, _ElmoBiLm, batch_to_ids
+
+from elmo_tasks.elmo import BiLm
+from elmo_tasks.elmo.words import read_words
+from tests.elmo.files import SENTENCES, VOCABULARY
+from tests.language_model.archives import TEXT, perplexity_of_files, write_run
+
+FULL = [sentence for sentence in SENTENCES if sentence]
+
+
+def read(folder, vocabulary=None):
+    return BiLm.read(folder / "options.json", folder / "weights.hdf5", vocabulary)
+
+
+def layers(bilm, sentences=FULL):
+    with torch.no_grad():
+        return bilm(bilm.token_encoder.padded_ids(sentences))[0]
+
+
+def change(run, **weights):
+    """Other values in the archive of a run."""
+    state = torch.load(run / "best.th")
+    state.update({name.replace("__", "."): weight for name, weight in weights.items()})
+    torch.save(state, run / "best.th")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_ours_and_allennlp_read_what_was_trained(elmo, tmp_path, dtype):
+    trained = write_run(tmp_path / "run").bilm
+    archive = archive_model(tmp_path / "run")
+    assert elmo("export", archive, tmp_path / "out", "--dtype", dtype) == 0
+    ours = layers(read(tmp_path / "out"))
+    tolerance = 1e-5 if dtype == "float32" else 2e-2
+    torch.testing.assert_close(ours, layers(trained), atol=tolerance, rtol=0)
+    if dtype == "float16":
+        assert not torch.equal(ours, layers(trained))
+    with h5py.File(tmp_path / "out/weights.hdf5") as file:
+        assert {file[name].dtype for name in ("char_embed", "CNN/W_cnn_1", "softmax/W")} == {np.dtype(dtype)}
+
+    files = str(tmp_path / "out/options.json"), str(tmp_path / "out/weights.hdf5")
+    theirs = _ElmoBiLm(*files)
+    activations = theirs(batch_to_ids(FULL))["activations"]
+    for row, sentence in enumerate(FULL):
+        for layer, found in enumerate(activations):
+            expected = ours[layer, row, : len(sentence)]
+            torch.testing.assert_close(found[row, 1 : len(sentence) + 1], expected, atol=1e-5, rtol=0)
+    mixed = Elmo(*files, num_output_representations=1, dropout=0)(batch_to_ids(FULL))
+    torch.testing.assert_close(mixed["elmo_representations"][0], ours.mean(dim=0), atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("input", ["characters", "words"])
+def test_files(elmo, tmp_path, capsys, input):
+    trained = write_run(tmp_path / "run", input=input)
+    out = tmp_path / "out"
+    assert elmo("export", tmp_path / "run", out) == 0
+    assert sorted(file.name for file in out.iterdir()) == ["options.json", "vocab.txt", "weights.hdf5"]
+    assert read_words(out / "vocab.txt") == VOCABULARY
+    assert json.loads((out / "options.json").read_text())["n_tokens_vocab"] == len(VOCABULARY)
+    with h5py.File(out / "weights.hdf5") as file:
+        assert np.array_equal(file["softmax/W"], trained.softmax.weight.detach())
+        assert np.array_equal(file["softmax/b"], trained.softmax.bias.detach())
+    vocabulary = out / "vocab.txt" if input == "words" else None
+    expected = layers(trained.bilm)
+    torch.testing.assert_close(layers(read(out, vocabulary)), expected, atol=1e-5, rtol=0)
+    assert "with the softmax over 13 words" in capsys.readouterr().out
+
+    assert elmo("export", tmp_path / "run", out) == 1
+    assert "options.json, weights.hdf5, vocab.txt already; --force" in capsys.readouterr().err
+    (out / "notes.txt").write_text("mine")
+    assert elmo("export", tmp_path / "run", out, "--force", "--no-softmax") == 0
+    # A vocabulary is no longer of use, unless the biLM reads words; what is not ours stays.
+    words = ["vocab.txt"] if input == "words" else []
+    left = ["notes.txt", "options.json", *words, "weights.hdf5"]
+    assert sorted(file.name for file in out.iterdir()) == left
+    with h5py.File(out / "weights.hdf5") as file:
+        assert "softmax" not in file
+    assert not (tmp_path / "out.partial").exists()
+
+
+@pytest.mark.parametrize("lanes", [1, 3, 16])
+@pytest.mark.parametrize("input", ["characters", "words"])
+def test_evaluate_is_the_perplexity_step_by_step(elmo, tmp_path, lanes, input):
+    """What AllenNLP's command gives, on an archive, whatever the lanes."""
+    (tmp_path / "text.txt").write_text(TEXT, encoding="utf-8")
+    write_run(tmp_path / "run", input=input)
+    elmo("export", tmp_path / "run", tmp_path / "out")
+    expected = perplexity_of_files(tmp_path / "out", TEXT, passage=2)
+    found = evaluate_from_archive(
+        archive_model(tmp_path / "run"),
+        str(tmp_path / "text.txt"),
+        cmd_overrides=json.dumps({"dataset_reader.lanes": lanes}),
+    )
+    assert found["perplexity"] == pytest.approx(expected, rel=1e-5)
+    both = found["perplexity_forward"] * found["perplexity_backward"]
+    assert both**0.5 == pytest.approx(expected, rel=1e-5)
+
+
+def test_adaptive_softmax_is_left_out_and_said(elmo, tmp_path, capsys):
+    write_run(tmp_path / "run", softmax={"type": "adaptive", "cutoffs": [4], "div_value": 2.0})
+    assert elmo("export", tmp_path / "run", tmp_path / "out") == 0
+    assert "without the adaptive softmax" in capsys.readouterr().out
+    assert not (tmp_path / "out/vocab.txt").exists()
+    read(tmp_path / "out")
+
+
+def test_bilm_of_a_task(elmo, trained_ner, tmp_path, capsys):
+    assert elmo("export", trained_ner / "model.tar.gz", tmp_path / "out") == 0
+    assert "without a softmax" in capsys.readouterr().out
+    expected = layers(load_archive(trained_ner / "model.tar.gz").model.elmo.bilm)
+    torch.testing.assert_close(layers(read(tmp_path / "out")), expected, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("weights", "arguments", "expected"),
+    [
+        (
+            {"softmax__weight": torch.full((13, 6), -7e4)},
+            ["--dtype", "float16"],
+            "dataset softmax/W holds values up to 7e+04, expected at most 6.55e+04, the largest of float16",
+        ),
+        (
+            {"bilm__lstm__directions__1__0__projection": torch.full((6, 12), torch.nan)},
+            [],
+            "dataset RNN_1/RNN/MultiRNNCell/Cell0/LSTMCell/W_P_0 holds values up to nan",
+        ),
+        ({"softmax__bias": torch.zeros(12)}, [], "not a whole archive of a model (RuntimeError"),
+    ],
+)
+def test_wrong_weights(elmo, tmp_path, capsys, weights, arguments, expected):
+    write_run(tmp_path / "run")
+    change(tmp_path / "run", **weights)
+    assert elmo("export", tmp_path / "run", tmp_path / "out", *arguments) == 1
+    shown = capsys.readouterr().err.splitlines()[-1]
+    assert shown.startswith(f"error: {tmp_path / 'run'}: ")
+    assert expected in shown
+    assert not (tmp_path / "out").exists()
+    assert not (tmp_path / "out.partial").exists()
+
+
+def test_a_vocabulary_that_no_file_can_hold(elmo, tmp_path, capsys):
+    write_run(tmp_path / "run")
+    file = tmp_path / "run/vocabulary/tokens.txt"
+    file.write_text(file.read_text(encoding="utf-8").replace("<S>", "of"), encoding="utf-8")
+    assert elmo("export", tmp_path / "run", tmp_path / "out") == 1
+    assert "found no <S>, expected the lines <S>, </S>, <UNK>" in capsys.readouterr().err
+    assert elmo("export", tmp_path / "run", tmp_path / "out", "--no-softmax") == 0
+
+
+def test_unknown_word_under_allennlps_name(elmo, tmp_path):
+    run = tmp_path / "run"
+    write_run(run)
+    config = json.loads((run / "config.json").read_text())
+    del config["vocabulary"]
+    (run / "config.json").write_text(json.dumps(config))
+    file = run / "vocabulary/tokens.txt"
+    file.write_text(file.read_text(encoding="utf-8").replace("<UNK>", "@@UNKNOWN@@"), encoding="utf-8")
+    assert elmo("export", run, tmp_path / "out") == 0
+    assert read_words(tmp_path / "out/vocab.txt") == VOCABULARY
+
+
+def test_what_is_no_archive(elmo, tmp_path, capsys):
+    (tmp_path / "text").write_text("no archive")
+    with tarfile.open(tmp_path / "empty.tar.gz", "w:gz"):
+        pass
+    for name, expected in [
+        ("text", "not a whole archive of a model (ReadError"),
+        ("empty.tar.gz", "config.json not found"),
+        ("nowhere", "nowhere not found"),
+    ]:
+        assert elmo("export", tmp_path / name, tmp_path / "out") == 1
+        assert expected in capsys.readouterr().err
+    assert elmo("export", tmp_path / "text", tmp_path / "text") == 1
+    assert "text is not a folder" in capsys.readouterr().err

@@ -1,0 +1,77 @@
+"""Runs of tiny language models, as `allennlp train` would leave them, and their perplexity step by step."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from allennlp.common import Params
+from allennlp.data import Vocabulary
+from allennlp.models import Model
+
+from elmo_tasks.language_model import BiLmModel
+from tests.elmo.files import OPTIONS, VOCABULARY
+from tests.elmo.numpy_reference import NumpyBiLm
+
+READER = {"type": "elmo_bilm", "lanes": 2, "unroll": 3, "passage": 2, "shuffle_buffer": 0}
+
+TEXT = """The cat and the mat .
+on the mat until Łódź
+
+until until the dog sat on
+😀
+and and the cat
+the cat . the mat .
+The
+"""
+
+
+def write_words(file: Path, words: list[str] = VOCABULARY) -> str:
+    file.write_text("".join(f"{word}\n" for word in words), encoding="utf-8")
+    return str(file)
+
+
+def write_run(folder: Path, *, input: str = "characters", softmax: dict[str, Any] | None = None) -> BiLmModel:
+    """The folder of a run, with all weights random, and its model."""
+    folder.mkdir()
+    options = OPTIONS if input == "characters" else {"lstm": OPTIONS["lstm"]}
+    config = {
+        "dataset_reader": READER | {"input": input},
+        "data_loader": {"batch_size": 1, "max_instances_in_memory": 1, "quiet": True},
+        "vocabulary": {"type": "elmo_words", "words_file": write_words(folder / "words.txt")},
+        "model": {"type": "elmo_bilm", "options": options, "softmax": softmax or {"type": "full"}},
+    }
+    (folder / "config.json").write_text(json.dumps(config))
+    vocab = Vocabulary.from_params(Params(dict(config["vocabulary"])))
+    vocab.save_to_files(str(folder / "vocabulary"))
+    torch.manual_seed(3)
+    model = Model.from_params(Params(config["model"]), vocab=vocab)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.3 * torch.randn_like(parameter))
+    torch.save(model.state_dict(), folder / "best.th")
+    return model.eval()
+
+
+def perplexity_of_files(folder: Path, text: str, *, passage: int) -> float:
+    """Of an export: NumPy in double precision, one sentence and one step at a time."""
+    words = (folder / "vocab.txt").read_text(encoding="utf-8").splitlines()
+    reads_words = "char_cnn" not in json.loads((folder / "options.json").read_text())
+    bilm = NumpyBiLm(
+        folder / "options.json", folder / "weights.hdf5", folder / "vocab.txt" if reads_words else None
+    )
+    losses = []
+    for document in text.split("\n\n"):
+        sentences = [line.split() for line in document.splitlines()]
+        for number, sentence in enumerate(sentences):
+            if number % passage == 0:
+                bilm.reset()
+            forward, backward = ["<S>", *sentence, "</S>"], ["</S>", *reversed(sentence), "<S>"]
+            for direction, row in enumerate((forward, backward)):
+                outputs = bilm._run(direction, [bilm.word_vector(word) for word in row[:-1]])[-1]
+                for output, target in zip(outputs, row[1:], strict=True):
+                    logits = bilm.weights["softmax/W"] @ output + bilm.weights["softmax/b"]
+                    known = target if target in words else "<UNK>"
+                    losses.append(np.log(np.exp(logits).sum()) - logits[words.index(known)])
+    return float(np.exp(np.mean(losses)))

@@ -1,0 +1,215 @@
+"""From trained weights, or an archive, to a biLM of another text."""
+
+import json
+import shutil
+
+import pytest
+import torch
+from allennlp.commands.evaluate import evaluate_from_archive
+from allennlp.commands.train import train_model
+from allennlp.common import Params
+from allennlp.common.checks import ConfigurationError
+from allennlp.data import Vocabulary
+from allennlp.models import Model
+from allennlp.models.archival import archive_model, load_archive
+
+from elmo_tasks.commands.export import write_bilm
+from elmo_tasks.elmo import BiLm
+from elmo_tasks.language_model.model import class_names
+from elmo_tasks.language_model.softmax import Softmax
+from elmo_tasks.paths import bundled
+from tests.elmo.files import VOCABULARY, make_files
+from tests.language_model.archives import READER, TEXT, write_run, write_words
+
+CONFIG = bundled("training_configs/bilm_finetune.jsonnet").resolve()
+FIXTURE = BiLm.read(bundled("fixtures/elmo/options.json"), bundled("fixtures/elmo/weights.hdf5"))
+FULL, ADAPTIVE = {"type": "full"}, {"type": "adaptive", "cutoffs": [4], "div_value": 2.0}
+
+
+@pytest.fixture
+def text(tmp_path):
+    (tmp_path / "text.txt").write_text(TEXT, encoding="utf-8")
+    return str(tmp_path / "text.txt")
+
+
+def exported(folder, input="characters"):
+    """The folder of an exported biLM with its softmax."""
+    model = write_run(folder / "run", input=input)
+    (folder / "out").mkdir()
+    words = class_names(model.vocab)
+    write_bilm(folder / "out", model.bilm, model.softmax, words, dtype="float32")
+    return folder / "out"
+
+
+def start(folder, words=None, softmax=FULL):
+    """A model from the files of an export."""
+    vocab = Vocabulary.from_params(
+        Params({"type": "elmo_words", "words_file": words or str(folder / "vocab.txt")})
+    )
+    files = {"options_file": str(folder / "options.json"), "weight_file": str(folder / "weights.hdf5")}
+    return Model.from_params(Params({"type": "elmo_bilm", "softmax": dict(softmax), **files}), vocab=vocab)
+
+
+def run_config(folder, text, **changes):
+    """Trains on the text, in short blocks."""
+    config = {
+        "dataset_reader": dict(READER),
+        "train_data_path": text,
+        "validation_data_path": text,
+        "data_loader": {"batch_size": 1, "max_instances_in_memory": 1, "quiet": True},
+        "trainer": {"optimizer": {"type": "adam", "lr": 0.01}, "num_epochs": 1},
+        **changes,
+    }
+    return train_model(Params(config), str(folder))
+
+
+def evaluated(archive, text):
+    return evaluate_from_archive(str(archive), text)["perplexity"]
+
+
+@pytest.mark.parametrize("input", ["characters", "words"])
+def test_starts_where_the_exported_model_was(tmp_path, text, input):
+    """A run from its export that learns nothing is as good as it; its archive needs none of the files."""
+    out = exported(tmp_path, input)
+    expected = evaluated(archive_model(tmp_path / "run"), text)
+    run_config(
+        tmp_path / "again",
+        text,
+        dataset_reader=READER | {"input": input},
+        vocabulary={"type": "elmo_words", "words_file": str(out / "vocab.txt")},
+        model={
+            "type": "elmo_bilm",
+            "options_file": str(out / "options.json"),
+            "weight_file": str(out / "weights.hdf5"),
+            "softmax": {"type": "sampled", "num_samples": 4},
+        },
+        trainer={"optimizer": {"type": "adam", "lr": 0.0}, "num_epochs": 1},
+    )
+    shutil.rmtree(out)
+    assert evaluated(tmp_path / "again/model.tar.gz", text) == pytest.approx(expected, rel=1e-6)
+    assert not load_archive(tmp_path / "again/model.tar.gz").model.softmax_is_new
+
+
+def test_starts_from_an_archive(tmp_path, text):
+    write_run(tmp_path / "run")
+    archive = archive_model(tmp_path / "run")
+    vocabulary = {"type": "from_files", "directory": archive, "oov_token": "<UNK>"}
+    model = {"type": "from_archive", "archive_file": archive}
+    run_config(tmp_path / "better", text, vocabulary=vocabulary, model=model)
+    better = tmp_path / "better/model.tar.gz"
+    assert evaluated(better, text) < 0.9 * evaluated(archive, text)
+    with pytest.raises(ConfigurationError, match="the vocabulary has 15 words, expected the 13"):
+        run_config(tmp_path / "wrong", text, vocabulary={"oov_token": "<UNK>"}, model=model)
+
+
+def test_weights_without_a_softmax(tmp_path, caplog):
+    make_files(tmp_path)
+    assert start(tmp_path, write_words(tmp_path / "words")).softmax_is_new
+    assert f"{tmp_path / 'weights.hdf5'} holds no softmax: it is new and random" in caplog.text
+    model = start(tmp_path, write_words(tmp_path / "words"), ADAPTIVE)
+    weights = BiLm.read(tmp_path / "options.json", tmp_path / "weights.hdf5").state_dict()
+    assert all(torch.equal(weights[name], found) for name, found in model.bilm.state_dict().items())
+
+
+@pytest.mark.parametrize("input", ["characters", "words"])
+def test_words_that_do_not_fit(tmp_path, input):
+    out = exported(tmp_path, input)
+    with pytest.raises(ConfigurationError) as caught:
+        start(out, write_words(tmp_path / "words", [*VOCABULARY, "dog"]))
+    assert "14" in str(caught.value)
+    assert "13" in str(caught.value)
+    with pytest.raises(ConfigurationError, match="holds a softmax: expected type full or sampled"):
+        start(out, softmax=ADAPTIVE)
+
+
+def test_weights_of_another_architecture(tmp_path):
+    out = exported(tmp_path)
+    make_files(tmp_path / "other", dim=14)
+    shutil.copy(tmp_path / "other/options.json", out)
+    with pytest.raises(ConfigurationError, match=r"weights\.hdf5: dataset .* has shape .*, expected"):
+        start(out)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ({}, "found neither of options and options_file"),
+        ({"options": {}, "options_file": "o.json"}, "found both of options and options_file"),
+        (
+            {"options": {}, "weight_file": "w.hdf5"},
+            "found weight_file, w.hdf5, expected also its options_file",
+        ),
+    ],
+)
+def test_wrong_arguments(arguments, expected):
+    with pytest.raises(ConfigurationError, match=expected):
+        Model.from_params(
+            Params({"type": "elmo_bilm", "softmax": dict(FULL), **arguments}), vocab=Vocabulary()
+        )
+
+
+def test_config_trains_the_new_softmax_first(tmp_path, monkeypatch):
+    """One epoch each; to the same weights if the run is killed in both of them, and resumed."""
+    overrides = {"data_loader.batches_per_epoch": 3, "validation_data_loader.batches_per_epoch": 3}
+    graphs = []
+    stop = None
+    loss = Softmax.loss
+
+    def spy(self, vectors, targets):
+        if len(graphs) == stop:
+            raise KeyboardInterrupt
+        graphs.append(vectors.requires_grad)
+        return loss(self, vectors, targets)
+
+    def train(name, **options):
+        graphs.clear()
+        params = Params.from_file(str(CONFIG), json.dumps(overrides))
+        return train_model(params, str(tmp_path / name), **options)
+
+    monkeypatch.setattr(Softmax, "loss", spy)
+    model = train("run")
+    assert graphs == [False] * 3 + [True] * 3
+    log = (tmp_path / "run/out.log").read_text()
+    for line in (
+        "holds no softmax",
+        "epochs 0 to 0 train it alone",
+        "From epoch 1 on the biLM is trained, too",
+    ):
+        assert line in log
+    after_first = torch.load(tmp_path / "run/model_state_e1_b0.th")
+    for name, weight in FIXTURE.named_parameters():
+        assert torch.equal(after_first[f"bilm.{name}"], weight)
+        assert not torch.equal(model.bilm.get_parameter(name), weight)
+
+    for stop, expected in [(2, [False] * 2), (4, [False] * 3 + [True])]:
+        with pytest.raises(KeyboardInterrupt):
+            train("killed", recover=stop > 2)
+        assert graphs == expected
+    stop = None
+    resumed = train("killed", recover=True)
+    assert graphs == [True] * 3
+    for one, other in zip(model.parameters(), resumed.parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_a_trained_softmax_is_not_trained_alone(tmp_path, text):
+    out = exported(tmp_path)
+    model = run_config(
+        tmp_path / "again",
+        text,
+        vocabulary={"type": "elmo_words", "words_file": str(out / "vocab.txt")},
+        model={
+            "type": "elmo_bilm",
+            "options_file": str(out / "options.json"),
+            "weight_file": str(out / "weights.hdf5"),
+            "softmax": dict(FULL),
+        },
+        trainer={
+            "optimizer": {"type": "adam", "lr": 0.01},
+            "num_epochs": 1,
+            "callbacks": [{"type": "elmo_softmax_first"}],
+        },
+    )
+    before = start(out).state_dict()
+    after = model.state_dict()
+    assert not any(torch.equal(after[name], before[name]) for name, _ in model.named_parameters())

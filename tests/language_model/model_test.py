@@ -1,0 +1,214 @@
+import json
+import math
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+from allennlp.common import Params
+from allennlp.data import Instance, Vocabulary
+from allennlp.data.data_loaders import MultiProcessDataLoader
+from allennlp.models import Model
+from allennlp.training import GradientDescentTrainer
+
+from elmo_tasks.elmo.weights import write_weights
+from elmo_tasks.language_model import BiLmReader
+from elmo_tasks.language_model.block import dry_block
+from elmo_tasks.language_model.model import class_names
+from tests.elmo.files import changed
+from tests.elmo.numpy_reference import NumpyBiLm
+
+TEXT = """The cat sat on the mat .
+It was a very long day for the cat , and it did not like that at all until the evening came .
+Łódź
+고양이가 매트 위에 앉았다 .
+
+The mat was red .
+Nobody asked the cat .
+
+No .
+
+a b a b a b a b a b a b
+The cat left , and the mat stayed on the floor .
+The end .
+Really .
+"""
+SOFTMAXES = [
+    {"type": "full"},
+    {"type": "sampled", "num_samples": 5},
+    {"type": "adaptive", "cutoffs": [6], "div_value": 2},
+]
+PASSAGE = 3
+"""Sentences, so that the longest passage has many more steps than a block."""
+
+
+@pytest.fixture
+def text(tmp_path):
+    (tmp_path / "text").write_text(TEXT, encoding="utf-8")
+    return str(tmp_path / "text")
+
+
+def passages_of(text):
+    documents = [[line.split() for line in part.splitlines()] for part in text.split("\n\n")]
+    return [d[start : start + PASSAGE] for d in documents for start in range(0, len(d), PASSAGE)]
+
+
+def reader_of(kind="characters", **options):
+    return BiLmReader(
+        input=kind, passage=PASSAGE, **({"lanes": 3, "unroll": 5, "shuffle_buffer": 0} | options)
+    )
+
+
+def build(text, kind="characters", softmax=None, vocab=None, dropout=0.0, **changes):
+    """A tiny model with weights so large that the state, and where it is reset, can be seen."""
+    vocab = vocab or Vocabulary.from_instances(
+        reader_of().read(text), oov_token="<UNK>", min_count={"tokens": 2}
+    )
+    options = changed(**changes)
+    if kind == "words":
+        del options["char_cnn"]
+    torch.manual_seed(3)
+    params = {
+        "type": "elmo_bilm",
+        "options": options,
+        "softmax": softmax or {"type": "full"},
+        "dropout": dropout,
+    }
+    model = Model.from_params(Params(params), vocab=vocab)
+    with torch.no_grad():
+        for parameter in model.bilm.lstm.parameters():
+            parameter.mul_(3).add_(0.5 * torch.randn_like(parameter))
+    return model
+
+
+def blocks(model, instances):
+    for instance in instances:
+        instance.index_fields(model.vocab)
+        yield instance.as_tensor_dict()["block"]
+
+
+def scores(model, reader, text):
+    """Of each passage the log probabilities, `(2, steps)`, and the perplexity that is reported."""
+    lanes, found = {}, []
+    model.eval()
+    for block in blocks(model, reader.read(text)):
+        outputs = model(block)
+        parts = outputs["log_probabilities"][0].split(block["lengths"].tolist(), dim=1)
+        for lane, (part, fresh) in enumerate(zip(parts, block["fresh"].tolist(), strict=True)):
+            if fresh:
+                lanes[lane] = []
+                found.append(lanes[lane])
+            lanes.get(lane, []).append(part.numpy())
+        assert outputs["loss"].item() == pytest.approx(-outputs["log_probabilities"].mean().item(), rel=1e-6)
+    return [np.concatenate(part, axis=1) for part in found], model.get_metrics(reset=True)
+
+
+def expected_scores(model, folder, kind):
+    """As `scores`: one sentence, one direction and one step at a time, in double precision."""
+    (folder / "options.json").write_text(json.dumps(model.bilm.options.to_json()))
+    write_weights(folder / "weights.hdf5", model.bilm.options, model.bilm.state_dict())
+    classes = class_names(model.vocab)
+    (folder / "vocabulary.txt").write_text("\n".join(classes), encoding="utf-8")
+    reference = NumpyBiLm(
+        folder / "options.json",
+        folder / "weights.hdf5",
+        folder / "vocabulary.txt" if kind == "words" else None,
+    )
+    word_vector = cache(reference.word_vector)
+    weight, bias = (part.detach().double().numpy() for part in (model.softmax.weight, model.softmax.bias))
+    found = []
+    for passage in passages_of(TEXT):
+        reference.reset()
+        rows = ([], [])
+        for words in passage:
+            for direction, steps in enumerate((["<S>", *words, "</S>"], ["</S>", *words[::-1], "<S>"])):
+                inputs = [word_vector(word) for word in steps[:-1]]
+                for vector, target in zip(reference._run(direction, inputs)[-1], steps[1:], strict=True):
+                    logits = weight @ vector + bias
+                    place = classes.index(target if target in classes else "<UNK>")
+                    rows[direction].append(logits[place] - np.log(np.exp(logits).sum()))
+        found.append(np.array(rows))
+    return found
+
+
+@pytest.mark.parametrize("kind", ["characters", "words"])
+@pytest.mark.parametrize(
+    "changes", [{}, {"n_layers": 1}, {"dim": 6, "use_skip_connections": False}], ids=["", "1 layer", "plain"]
+)
+def test_probabilities_are_those_of_single_steps(text, tmp_path, kind, changes):
+    """Whatever the lanes and blocks: the state goes on within a passage and is zeros at its begin."""
+    model = build(text, kind, **changes)
+    expected = expected_scores(model, tmp_path, kind)
+    means = np.concatenate(expected, axis=1).mean(axis=1)
+    for lanes, unroll in [(1, 20), (3, 5), (8, 1)]:
+        found, metrics = scores(model, reader_of(kind, lanes=lanes, unroll=unroll), text)
+        assert len(found) == len(expected)
+        for ours, theirs in zip(found, expected, strict=True):
+            np.testing.assert_allclose(ours, theirs, atol=2e-5)
+        assert metrics["perplexity"] == pytest.approx(math.exp(-means.mean()), rel=1e-5)
+        assert metrics["perplexity_forward"] == pytest.approx(math.exp(-means[0]), rel=1e-5)
+        assert metrics["perplexity_backward"] == pytest.approx(math.exp(-means[1]), rel=1e-5)
+    model.train()
+    whole = next(blocks(model, reader_of(kind, lanes=8, unroll=None).read(text)))
+    assert model(whole)["loss"].item() == pytest.approx(-means.mean(), rel=1e-5)
+    assert model.get_metrics() == {}
+
+
+@pytest.mark.parametrize("softmax", SOFTMAXES, ids=lambda block: block["type"])
+def test_loss_falls(text, softmax):
+    model = build(text, softmax=softmax, dropout=0.1)
+    before = scores(model, reader_of(), text)[1]["perplexity"]
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
+    model.train()
+    for _ in range(3):
+        for block in blocks(model, reader_of().read(text)):
+            optimizer.zero_grad()
+            model(block)["loss"].backward()
+            optimizer.step()
+    assert scores(model, reader_of(), text)[1]["perplexity"] < 0.7 * before
+
+
+@pytest.mark.parametrize("kind", ["characters", "words"])
+@pytest.mark.parametrize("softmax", SOFTMAXES, ids=lambda block: block["type"])
+def test_block_without_steps(text, kind, softmax):
+    model = build(text, kind, softmax).train()
+    first, *_ = blocks(model, reader_of(kind).read(text))
+    model(first)
+    state = model.get_extra_state()
+    (dry,) = blocks(model, [Instance({"block": dry_block(lanes=3, input=kind)})])
+    loss = model(dry)["loss"]
+    loss.backward()
+    assert loss.item() == 0
+    assert all((weight.grad == 0).all() for weight in model.parameters())
+    assert all(state[name] is part or state[name] == part for name, part in model.get_extra_state().items())
+    assert model.eval()(dry) == {}
+    assert model.get_metrics() == {}
+
+
+def test_other_lanes_than_before(text):
+    """A text with fewer passages than lanes, read by a model that has read with another number of lanes."""
+    model = build(text)
+    scores(model, reader_of(lanes=3), text)
+    scores(model, reader_of(lanes=64), text)
+    assert scores(model, reader_of(lanes=50), text)[1] == scores(build(text), reader_of(lanes=50), text)[1]
+
+
+def test_accumulated_gradients(text):
+    """The update is that of the mean of two blocks' gradients, the second going on from the first's state."""
+    ours, theirs = build(text), build(text)
+    loader = MultiProcessDataLoader(reader_of(max_instances=2), text, batch_size=1, quiet=True)
+    loader.index_with(ours.vocab)
+    GradientDescentTrainer(
+        model=ours,
+        optimizer=torch.optim.SGD(ours.parameters(), lr=0.5),
+        data_loader=loader,
+        num_epochs=1,
+        num_gradient_accumulation_steps=2,
+        cuda_device=-1,
+    ).train()
+    theirs.train()
+    losses = [theirs(block)["loss"] for block in blocks(theirs, reader_of(max_instances=2).read(text))]
+    assert len(losses) == 2
+    (sum(losses) / 2).backward()
+    for one, other in zip(ours.parameters(), theirs.parameters(), strict=True):
+        torch.testing.assert_close(one, other - 0.5 * other.grad)

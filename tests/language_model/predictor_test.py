@@ -1,0 +1,121 @@
+import json
+import math
+
+import pytest
+import torch
+from allennlp.common import Params
+from allennlp.common.checks import ConfigurationError
+from allennlp.data import Vocabulary
+from allennlp.models import Model
+
+from elmo_tasks.language_model import BiLmPredictor, BiLmReader
+from elmo_tasks.language_model.model import class_names
+from elmo_tasks.paths import bundled
+from tests.elmo.files import OPTIONS
+
+SENTENCE = ["Jonas", "Berg", "scored", "zwölfmal", "."]
+
+
+@pytest.fixture(scope="module")
+def predictor() -> BiLmPredictor:
+    reader = BiLmReader(lanes=2)
+    blocks = reader.read(str(bundled("fixtures/language_model/train.txt")))
+    vocab = Vocabulary.from_instances(blocks, oov_token="<UNK>", max_vocab_size={"tokens": 40})
+    torch.manual_seed(3)
+    params = Params({"type": "elmo_bilm", "options": OPTIONS, "softmax": {"type": "full"}})
+    model = Model.from_params(params, vocab=vocab).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(2)
+    return BiLmPredictor(model, reader)
+
+
+def predict(predictor, *sentences):
+    return list(predictor.predict_batch_json([{"tokens": words} for words in sentences]))
+
+
+def test_probabilities_of_all_words_sum_to_one(predictor):
+    """Each place in each direction, with the sentence on the other side of it cut off."""
+    result = predictor.predict_json({"tokens": SENTENCE})
+    words = class_names(predictor._model.vocab)
+    for place in range(len(SENTENCE) + 1):
+        before, behind = SENTENCE[:place], SENTENCE[place:]
+        forward = [
+            r["log_probabilities_forward"][place]
+            for r in predict(predictor, *([*before, word] for word in words))
+        ]
+        backward = [
+            r["log_probabilities_backward"][0]
+            for r in predict(predictor, *([word, *behind] for word in words))
+        ]
+        assert math.fsum(map(math.exp, forward)) == pytest.approx(1, abs=1e-5)
+        assert math.fsum(map(math.exp, backward)) == pytest.approx(1, abs=1e-5)
+        to_come = [*SENTENCE, "</S>"][place]
+        expected = [*result["log_probabilities_forward"], result["log_probability_end"]][place]
+        assert forward[number(words, to_come)] == pytest.approx(expected, abs=1e-5)
+        gone = ["<S>", *SENTENCE][place]
+        expected = [result["log_probability_begin"], *result["log_probabilities_backward"]][place]
+        assert backward[number(words, gone)] == pytest.approx(expected, abs=1e-5)
+
+
+def number(words, word):
+    return words.index(word if word in words else "<UNK>")
+
+
+def test_perplexities_are_those_of_evaluation(predictor):
+    result = predictor.predict_json({"sentence": " ".join(SENTENCE)})
+    assert json.loads(json.dumps(result)) == result
+    assert result["tokens"] == SENTENCE
+    model = predictor._model
+    model.get_metrics(reset=True)
+    model.forward_on_instance(predictor._dataset_reader.text_to_instance([SENTENCE]))
+    for name, value in model.get_metrics(reset=True).items():
+        if name.startswith("perplexity"):
+            assert result[name] == pytest.approx(value, rel=1e-6)
+
+
+def test_a_sentence_has_one_result_alone_and_in_a_batch(predictor):
+    sentences = [SENTENCE, [], ["."], SENTENCE * 20]
+    together = predict(predictor, *sentences)
+    for words, result in zip(sentences, together, strict=True):
+        (alone,) = predict(predictor, words)
+        assert len(result["log_probabilities_backward"]) == len(words)
+        assert result.keys() == alone.keys()
+        for key in alone:
+            assert result[key] == (words if key == "tokens" else pytest.approx(alone[key], rel=1e-5))
+
+
+def test_running_text_is_tokenised(predictor):
+    running = BiLmPredictor(predictor._model, BiLmReader(running_text=True))
+    text = "Norway won.  Portugal didn't!"
+    assert running.predict(text)["tokens"] == ["Norway", "won", ".", "Portugal", "did", "n't", "!"]
+    assert predictor.predict(text)["tokens"] == ["Norway", "won.", "Portugal", "didn't!"]
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        ({}, 'found the fields: none; expected "sentence": a string, or "tokens"'),
+        ({"sentence": 5}, '"sentence" is 5; expected "sentence": a string'),
+        ({"tokens": ["Ana", None]}, '"tokens" has None at position 1; expected strings'),
+    ],
+)
+def test_wrong_fields(predictor, inputs, message):
+    with pytest.raises(ConfigurationError) as caught:
+        predictor.predict_json(inputs)
+    assert message in str(caught.value)
+
+
+def test_results_before_a_bad_line_come_out(predictor):
+    good = json.dumps({"sentence": "Norway won ."})
+    fresh = BiLmPredictor(predictor._model, predictor._dataset_reader)
+    results = fresh.predict_batch_json([fresh.load_line(x) for x in (good, "[1]", good)])
+    assert next(results)["tokens"] == ["Norway", "won", "."]
+    with pytest.raises(ConfigurationError, match=r"line 2 .* found \[1\], expected a JSON object"):
+        next(results)
+
+
+def test_blocks_of_a_text_are_no_sentences(predictor):
+    block = next(iter(predictor._dataset_reader.read(str(bundled("fixtures/language_model/dev.txt")))))
+    with pytest.raises(ConfigurationError, match="expected JSON Lines, and no --use-dataset-reader"):
+        predictor.predict_instance(block)

@@ -1,0 +1,100 @@
+"""Whole trainings, each in a process of its own, forked from one that has imported everything."""
+
+import json
+import multiprocessing
+import os
+import random
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from allennlp.commands.train import train_model
+from allennlp.common import Params
+
+import elmo_tasks  # noqa: F401
+from elmo_tasks.paths import bundled
+from tests.elmo.files import OPTIONS
+
+_FORKED = multiprocessing.get_context("forkserver")
+_FORKED.set_forkserver_preload([__name__])
+
+CONFIG = str(bundled("training_configs/bilm_words.jsonnet").resolve())
+SMALL: dict[str, Any] = {
+    "dataset_reader.lanes": 4,
+    "dataset_reader.unroll": 5,
+    "dataset_reader.passage": 3,
+    "dataset_reader.subsample": None,
+    "validation_dataset_reader.lanes": 4,
+    "validation_dataset_reader.unroll": 5,
+    "validation_dataset_reader.passage": 3,
+    "model.options.lstm": OPTIONS["lstm"],
+    "data_loader.batches_per_epoch": 5,
+    "trainer.optimizer.lr": 0.01,
+    "trainer.num_epochs": 3,
+}
+"""Overrides that make the config of words train in a second."""
+
+
+def write_text(path: Path, *, passages: int, seed: int, sentences: int = 3, words: int | None = None) -> str:
+    """Random documents of as many sentences, of 1 to 9 words, or of as many as are given."""
+    draw = random.Random(seed)
+    documents = [
+        [" ".join(draw.choices("abcdefghij", k=words or draw.randint(1, 9))) for _ in range(sentences)]
+        for _ in range(passages)
+    ]
+    path.write_text("\n\n".join("\n".join(document) for document in documents))
+    return str(path)
+
+
+def train(
+    folder: Path,
+    overrides: dict[str, Any],
+    *,
+    recover: bool = False,
+    meddle: Callable[[], None] | None = None,
+    status: int = 0,
+) -> str:
+    """
+    As `allennlp train`: what the process wrote until it ended with `status`.
+
+    `meddle` is called in the process before it begins.
+    """
+    output = folder.with_suffix(".log")
+    process = _FORKED.Process(target=_train, args=(folder, SMALL | overrides, recover, meddle, output))
+    process.start()
+    process.join()
+    assert process.exitcode == status, output.read_text()
+    return output.read_text()
+
+
+def metrics_of(folder: Path) -> dict[str, float]:
+    """The final metrics, less what depends on the machine and the hour."""
+    metrics = json.loads((folder / "metrics.json").read_text())
+    return {
+        name: value
+        for name, value in metrics.items()
+        if not any(part in name for part in ("memory", "duration", "epochs", "per_second"))
+    }
+
+
+def weights_of(folder: Path, name: str = "best.th") -> dict[str, torch.Tensor]:
+    """Of the last checkpoint; and where its lanes stand."""
+    state = torch.load(folder / name)
+    lanes = {name: part for name, part in state.pop("_extra_state").items() if torch.is_tensor(part)}
+    return state | lanes
+
+
+def _train(
+    folder: Path, overrides: dict[str, Any], recover: bool, meddle: Callable[[], None] | None, output: Path
+) -> None:
+    file = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    for stream in (1, 2):
+        os.dup2(file, stream)
+    torch.set_num_threads(1)
+    # Workers of a distributed training need not import everything again.
+    torch.multiprocessing.spawn = partial(torch.multiprocessing.start_processes, start_method="fork")
+    if meddle is not None:
+        meddle()
+    train_model(Params.from_file(CONFIG, json.dumps(overrides)), folder, recover=recover)
