@@ -35,11 +35,10 @@ from torch import nn
 
 from elmo_tasks.elmo.characters import BEGIN_SENTENCE, END_SENTENCE, NUM_CHARACTERS, character_ids
 from elmo_tasks.elmo.weights import BiLmOptions, CharacterOptions, WordOptions
-from elmo_tasks.elmo.words import UNKNOWN
+from elmo_tasks.input_files import read_lines
 from elmo_tasks.language_model import BiLmModel
 from elmo_tasks.language_model.block import NAMESPACE, blocks
 from elmo_tasks.language_model.softmax import SampledSoftmax
-from elmo_tasks.modules.input_files import read_lines
 from elmo_tasks.training import FusedAdam
 
 STEPS = 20
@@ -234,7 +233,6 @@ class Text:
         self.vocabulary = Vocabulary(
             {NAMESPACE: {**counts, **made_up}},
             max_vocab_size={NAMESPACE: network.classes - 1},
-            oov_token=UNKNOWN,
         )
         remaining = itertools.chain.from_iterable(map(sentences, itertools.repeat(path)))
         self.lanes: list[list[list[str]]] = []

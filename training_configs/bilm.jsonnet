@@ -17,7 +17,7 @@ training.seeds(13) + {
   train_data_path: fixture('language_model/train.txt'),
   validation_data_path: fixture('language_model/dev.txt'),
   datasets_for_vocab_creation: ['train'],
-  vocabulary: { oov_token: '<UNK>', max_vocab_size: { tokens: 16000 } },
+  vocabulary: { max_vocab_size: { tokens: 16000 } },
   model: {
     type: 'elmo_bilm',
     // In the layout of the official options.json.

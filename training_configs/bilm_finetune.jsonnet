@@ -1,5 +1,5 @@
-// Fine-tuning of a trained biLM on a task's own text, as in the ELMo paper's supplement, A.1:
-// one epoch over all of the text.
+// Fine-tuning of a trained biLM on a task's own text, as in the ELMo paper's supplement, A.1: one epoch over all
+// of it.
 //
 // The text is that of any reader of a task, through `source`; without it, of text files as in bilm.jsonnet. To evaluate
 // on a text file:  allennlp evaluate ARCHIVE TEXT --overrides '{"validation_dataset_reader.source": null}'
@@ -21,7 +21,7 @@ training.seeds(13) + {
   validation_data_path: fixture('ner/dev.conll'),
   datasets_for_vocab_creation: ['train'],
   vocabulary: if $.words_file == null
-  then { oov_token: '<UNK>', max_vocab_size: { tokens: 16000 } }
+  then { max_vocab_size: { tokens: 16000 } }
   else { type: 'elmo_words', words_file: $.words_file },
   model: {
     type: 'elmo_bilm',

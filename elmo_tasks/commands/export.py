@@ -17,12 +17,12 @@ from elmo_tasks.commands.verb import Verb
 from elmo_tasks.commands.work_folder import work_folder
 from elmo_tasks.elmo import BiLm, WordOptions
 from elmo_tasks.elmo.weights import write_weights
-from elmo_tasks.elmo.words import UNKNOWN, read_words
+from elmo_tasks.elmo.words import read_words
+from elmo_tasks.input_files import InputError
 from elmo_tasks.language_model import BiLmModel
 from elmo_tasks.language_model.model import class_names
 from elmo_tasks.language_model.softmax import FullSoftmax, Softmax
 from elmo_tasks.modules.elmo_model import ElmoModel
-from elmo_tasks.modules.input_files import InputError
 
 OPTIONS, WEIGHTS, VOCABULARY = "options.json", "weights.hdf5", "vocab.txt"
 DTYPES = ("float32", "float16")
@@ -80,11 +80,7 @@ def read_trained(archive: str) -> Trained:
     """
     model = _model(archive)
     if isinstance(model, BiLmModel):
-        words = class_names(model.vocab)
-        unknown = model.vocab._oov_token
-        if UNKNOWN not in words:
-            words[words.index(unknown)] = UNKNOWN
-        return Trained(model.bilm, model.softmax, words)
+        return Trained(model.bilm, model.softmax, class_names(model.vocab))
     elmo = model.elmo if isinstance(model, ElmoModel) else None
     if elmo is None or elmo.bilm is None:
         raise ConfigurationError(

@@ -17,7 +17,7 @@ from allennlp.data import Token, TokenIndexer, Vocabulary
 
 from elmo_tasks.elmo.characters import BEGIN_SENTENCE, END_SENTENCE
 from elmo_tasks.elmo.weights import Source
-from elmo_tasks.modules.input_files import InputError, read_lines
+from elmo_tasks.input_files import InputError, read_lines
 from elmo_tasks.strict_params import StrictParams
 
 UNKNOWN = "<UNK>"

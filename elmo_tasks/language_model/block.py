@@ -16,7 +16,7 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.data import Field, Vocabulary
 
 from elmo_tasks.elmo.characters import BEGIN_SENTENCE, END_SENTENCE, character_ids
-from elmo_tasks.elmo.words import word_ids
+from elmo_tasks.elmo.words import UNKNOWN, word_ids
 
 NAMESPACE = "tokens"
 ENCODERS: dict[str, Callable[[Iterable[str]], np.ndarray]] = {"characters": character_ids, "words": word_ids}
@@ -116,10 +116,11 @@ class BlockField(Field[dict[str, Any]]):
         self._targets: np.ndarray | None = None
 
     def count_vocab_items(self, counter: dict[str, dict[str, int]]) -> None:
-        """Each word of the text once, and the borders once a sentence."""
+        """Each word of the text once, and the borders once a sentence; `<UNK>` in the text is no word."""
         for number, count in zip(*np.unique(self.steps[2], return_counts=True), strict=True):
-            if number != _BEGIN:
-                counter[NAMESPACE][self.lexicon.words[number]] += int(count)
+            word = self.lexicon.words[number]
+            if number != _BEGIN and word != UNKNOWN:
+                counter[NAMESPACE][word] += int(count)
         if begins := int((self.steps[0] == _BEGIN).sum()):
             counter[NAMESPACE][BEGIN_SENTENCE] += begins
 

@@ -19,6 +19,7 @@ from elmo_tasks.elmo.linear import Linear
 from elmo_tasks.elmo.lstm import LstmState, PackedSteps
 from elmo_tasks.elmo.weights import read_softmax
 from elmo_tasks.elmo.word_encoder import WordEncoder
+from elmo_tasks.elmo.words import UNKNOWN
 from elmo_tasks.language_model.input_vectors import take_vectors
 from elmo_tasks.language_model.metric import Perplexity
 from elmo_tasks.language_model.softmax import FullSoftmax, Softmax
@@ -42,8 +43,8 @@ class BiLmModel(StrictParams, Model):
 
     # Parameters
 
-    vocab : the words that are predicted and, for word input, those that are read; with `<UNK>` for all
-        others.
+    vocab : the words that are predicted and, for word input, those that are read; the OOV token is
+        `<UNK>`.
     options : the sizes of a new biLM, in the layout of `options.json`; `n_tokens_vocab` may be left out.
     softmax : `full`, `sampled` or `adaptive`.
     dropout : the probability with which an input of an LSTM layer, or of the softmax, is left out.
@@ -228,9 +229,10 @@ class BiLmModel(StrictParams, Model):
 
 
 def class_names(vocab: Vocabulary) -> list[str]:
-    """The word of each class."""
+    """The word of each class; `<UNK>` for all that have none, whatever the vocabulary calls it."""
     words = vocab.get_index_to_token_vocabulary(WORDS)
-    return [words[index] for index in range(1, len(words))]
+    names = (words[index] for index in range(1, len(words)))
+    return [UNKNOWN if name == vocab._oov_token else name for name in names]
 
 
 def _sizes(options: dict[str, Any] | None, options_file: str | None, *, num_words: int) -> BiLmOptions:

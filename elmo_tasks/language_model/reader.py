@@ -18,6 +18,7 @@ from allennlp.data import DatasetReader, Instance
 from allennlp.data.dataset_readers.dataset_reader import DatasetReaderInput
 from allennlp.nn.util import dist_reduce
 
+from elmo_tasks.input_files import InputError, input_files
 from elmo_tasks.language_model.block import ENCODERS, blocks, dry_block
 from elmo_tasks.language_model.text_stream import (
     LongSentences,
@@ -31,7 +32,6 @@ from elmo_tasks.language_model.text_stream import (
     subsampled,
     words_of,
 )
-from elmo_tasks.modules.input_files import InputError, input_files
 from elmo_tasks.strict_params import StrictParams
 
 logger = logging.getLogger(__name__)

@@ -1,8 +1,5 @@
 """The vocabulary of a softmax that was trained before, from its file."""
 
-from os import PathLike
-from typing import Optional, Union
-
 from allennlp.data import Vocabulary
 
 from elmo_tasks.elmo.words import UNKNOWN, read_words
@@ -27,18 +24,9 @@ class WordsVocabulary(Vocabulary):
         # Raises
         `InputError`, with the file and the line: see `read_words`.
         """
-        vocab = cls(oov_token=UNKNOWN)
+        vocab = cls()
         words = [vocab._padding_token, *read_words(words_file)]
+        words[words.index(UNKNOWN)] = vocab._oov_token
         vocab._index_to_token[NAMESPACE] = dict(enumerate(words))
         vocab._token_to_index[NAMESPACE] = {word: index for index, word in enumerate(words)}
         return vocab
-
-    @classmethod
-    def from_files(
-        cls,
-        directory: Union[str, PathLike],
-        padding_token: Optional[str] = None,
-        oov_token: Optional[str] = None,
-    ) -> Vocabulary:
-        """Of an archive."""
-        return super().from_files(directory, padding_token, oov_token or UNKNOWN)

@@ -13,7 +13,7 @@ from allennlp.data import DatasetReader, Instance, Token, TokenIndexer
 from allennlp.data.fields import Field, MetadataField, TextField
 from allennlp.data.token_indexers import SingleIdTokenIndexer
 
-from elmo_tasks.modules.input_files import InputError, input_files, read_lines
+from elmo_tasks.input_files import InputError, input_files, read_lines
 from elmo_tasks.modules.tag_field import TagField
 from elmo_tasks.modules.tag_schemes import (
     MixedSchemeError,

@@ -294,7 +294,7 @@ def test_bad_lines_are_found_before_anything_is_encoded(
         (["in.txt", "nowhere/out"], "nowhere/out.partial: No such file or directory"),
         (["in.txt", "out", "--options-file", "in.txt"], "--options-file and --weight-file belong together"),
         (["in.txt", "out", "--options-file", "no", "--weight-file", "no"], "file no not found"),
-        (["in.txt", "out", "--initial-state", "in.txt"], "in.txt: not an HDF5 file of an LSTM state"),
+        (["in.txt", "out", "--initial-state", "in.txt"], "in.txt: not a whole HDF5 file of an LSTM state"),
         (["in.txt", "out", "--device", "qpu"], "--device qpu cannot be used: Expected one of cpu"),
     ],
 )

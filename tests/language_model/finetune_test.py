@@ -93,13 +93,13 @@ def test_starts_where_the_exported_model_was(tmp_path, text, input):
 def test_starts_from_an_archive(tmp_path, text):
     write_run(tmp_path / "run")
     archive = archive_model(tmp_path / "run")
-    vocabulary = {"type": "from_files", "directory": archive, "oov_token": "<UNK>"}
+    vocabulary = {"type": "from_files", "directory": archive}
     model = {"type": "from_archive", "archive_file": archive}
     run_config(tmp_path / "better", text, vocabulary=vocabulary, model=model)
     better = tmp_path / "better/model.tar.gz"
     assert evaluated(better, text) < 0.9 * evaluated(archive, text)
     with pytest.raises(ConfigurationError, match="the vocabulary has 15 words, expected the 13"):
-        run_config(tmp_path / "wrong", text, vocabulary={"oov_token": "<UNK>"}, model=model)
+        run_config(tmp_path / "wrong", text, vocabulary={}, model=model)
 
 
 def test_weights_without_a_softmax(tmp_path, caplog):

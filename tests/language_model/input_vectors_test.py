@@ -9,8 +9,8 @@ from allennlp.data import Vocabulary
 from allennlp.models import Model
 from allennlp.models.archival import archive_model, load_archive
 
+from elmo_tasks.input_files import InputError
 from elmo_tasks.language_model.input_vectors import take_vectors
-from elmo_tasks.modules.input_files import InputError
 from tests.elmo.files import OPTIONS
 
 WORDS = ["<UNK>", "the", ".", "a\u00a0b", "mat", "\u0085"]
@@ -60,14 +60,13 @@ def config(**changes):
 
 def test_archive_does_not_need_the_file(tmp_path):
     counts = {"tokens": {"<S>": 3, "</S>": 3, "the": 2, "mat": 1}}
-    vocab = Vocabulary(counts, oov_token="<UNK>")
+    vocab = Vocabulary(counts)
     file = tmp_path / "vectors"
     file.write_text("the 1 2 3 4 5 6\n")
     settings = {
         "model": config(input_vectors=str(file)),
         "dataset_reader": {"type": "elmo_bilm", "input": "words"},
     }
-    settings["vocabulary"] = {"oov_token": "<UNK>"}
     model = Model.from_params(Params(settings).duplicate()["model"], vocab=vocab)
     place = vocab.get_token_index("the") - 1
     assert model.bilm.token_encoder.embedding[place].tolist() == [1, 2, 3, 4, 5, 6]

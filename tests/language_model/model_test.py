@@ -61,9 +61,7 @@ def reader_of(kind="characters", **options):
 
 def build(text, kind="characters", softmax=None, vocab=None, dropout=0.0, **changes):
     """A tiny model with weights so large that the state, and where it is reset, can be seen."""
-    vocab = vocab or Vocabulary.from_instances(
-        reader_of().read(text), oov_token="<UNK>", min_count={"tokens": 2}
-    )
+    vocab = vocab or Vocabulary.from_instances(reader_of().read(text), min_count={"tokens": 2})
     options = changed(**changes)
     if kind == "words":
         del options["char_cnn"]

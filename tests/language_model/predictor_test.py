@@ -20,7 +20,7 @@ SENTENCE = ["Jonas", "Berg", "scored", "zwölfmal", "."]
 def predictor() -> BiLmPredictor:
     reader = BiLmReader(lanes=2)
     blocks = reader.read(str(bundled("fixtures/language_model/train.txt")))
-    vocab = Vocabulary.from_instances(blocks, oov_token="<UNK>", max_vocab_size={"tokens": 40})
+    vocab = Vocabulary.from_instances(blocks, max_vocab_size={"tokens": 40})
     torch.manual_seed(3)
     params = Params({"type": "elmo_bilm", "options": OPTIONS, "softmax": {"type": "full"}})
     model = Model.from_params(params, vocab=vocab).eval()

@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 
 from elmo_tasks.elmo.characters import character_ids
 from elmo_tasks.elmo.words import word_ids
+from elmo_tasks.input_files import InputError
 from elmo_tasks.language_model import block as block_module
 from elmo_tasks.language_model.reader import BiLmReader
-from elmo_tasks.modules.input_files import InputError
 
 DOCUMENTS = [
     [["The", "cat", "sat"], ["on"], ["the", "mat", "the", "cat"], ["고양이가", "잤다", "."], ["x"]],

@@ -80,7 +80,7 @@ def metrics_of(folder: Path) -> dict[str, float]:
 
 
 def weights_of(folder: Path, name: str = "best.th") -> dict[str, torch.Tensor]:
-    """Of the last checkpoint; and where its lanes stand."""
+    """Of a checkpoint; and where its lanes stand."""
     state = torch.load(folder / name)
     lanes = {name: part for name, part in state.pop("_extra_state").items() if torch.is_tensor(part)}
     return state | lanes

@@ -7,6 +7,7 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.data import Instance, Token
 from allennlp.data.fields import LabelField, ListField, TextField
 
+from elmo_tasks.input_files import InputError, read_lines
 from elmo_tasks.language_model import text_stream
 from elmo_tasks.language_model.text_stream import (
     LongSentences,
@@ -18,7 +19,6 @@ from elmo_tasks.language_model.text_stream import (
     shuffled,
     subsampled,
 )
-from elmo_tasks.modules.input_files import InputError, read_lines
 
 MIXED = "한국어 문장 , ελληνικά и русский 😀 \u3000 words\n\n다음 문장\r\nlast"
 

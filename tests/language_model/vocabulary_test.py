@@ -2,11 +2,12 @@ import pytest
 from allennlp.common import Params
 from allennlp.data import Vocabulary
 
+from elmo_tasks.input_files import InputError
 from elmo_tasks.language_model.model import class_names
-from elmo_tasks.language_model.vocabulary import WordsVocabulary
-from elmo_tasks.modules.input_files import InputError
 from tests.elmo.files import VOCABULARY
 from tests.language_model.archives import write_words
+
+UNKNOWN_INDEX = VOCABULARY.index("<UNK>") + 1
 
 
 def build(file):
@@ -16,10 +17,10 @@ def build(file):
 def test_is_the_file_in_its_order_also_from_an_archive(tmp_path):
     vocab = build(write_words(tmp_path / "words.txt"))
     vocab.save_to_files(str(tmp_path / "vocabulary"))
-    for found in (vocab, WordsVocabulary.from_files(tmp_path / "vocabulary", None, None)):
+    for found in (vocab, Vocabulary.from_files(tmp_path / "vocabulary")):
         assert class_names(found) == VOCABULARY
         assert [found.get_token_index(word) for word in VOCABULARY] == list(range(1, len(VOCABULARY) + 1))
-        assert found.get_token_index("zebra") == found.get_token_index("<UNK>")
+        assert found.get_token_index("zebra") == found.get_token_index("<UNK>") == UNKNOWN_INDEX
         assert found.get_vocab_size() == len(VOCABULARY) + 1
 
 
