@@ -2,8 +2,8 @@
 
 The wheel and the editable install both carry a `.pth` file that appends the folder of placeholder
 packages (see `elmo_tasks/compat/placeholders`) to `sys.path`, and an empty nltk data folder (see
-`elmo_tasks/compat/nltk_data`). The wheel also carries `fixtures/` and `training_configs/`, as
-folders of the package.
+`elmo_tasks/compat/nltk_data`). The wheel also carries `fixtures/`, `pretrained/` and
+`training_configs/`, as folders of the package.
 """
 
 import shutil
@@ -20,7 +20,7 @@ from distutils.command.install_data import (
 
 HERE = Path(__file__).resolve().parent
 PLACEHOLDERS = Path("elmo_tasks", "compat", "placeholders")
-DATA_FOLDERS = ("fixtures", "training_configs")
+DATA_FOLDERS = ("fixtures", "pretrained", "training_configs")
 DATA_SUFFIXES = (
     *(".json", ".jsonl", ".jsonnet", ".libsonnet", ".hdf5"),
     *(".conll", ".txt", ".md", ".csv", ".tsv", ".gz"),

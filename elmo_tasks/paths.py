@@ -7,7 +7,8 @@ _PACKAGE = Path(__file__).parent
 
 def bundled(name: str) -> Path:
     """
-    `fixtures/...` or `training_configs/...`: beside the package in a checkout, inside it in a wheel.
+    `fixtures/...`, `pretrained/...` or `training_configs/...`: beside the package in a checkout, inside it
+    in a wheel.
     """
     inside = _PACKAGE / name
     return inside if inside.exists() else _PACKAGE.parent / name

@@ -64,7 +64,7 @@ def exit_code() -> int:
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """A copy of what a checkout holds, and the user's files that the README speaks of."""
-    for name in ("training_configs", "fixtures"):
+    for name in ("training_configs", "fixtures", "pretrained"):
         shutil.copytree(bundled(name), tmp_path / name)
     ner, elmo = bundled("fixtures/ner"), bundled("fixtures/elmo")
     for name in ("conll2003", "wnut17", "elmo"):

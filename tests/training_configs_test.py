@@ -61,7 +61,7 @@ def test_elmo_is_the_baseline_and_two_blocks():
 
 
 def test_dimensions_come_from_the_options(tmp_path):
-    dim = BiLmOptions.read(bundled("fixtures/elmo/options.json")).output_dim
+    dim = BiLmOptions.read(bundled("pretrained/english/options.json")).output_dim
     places = {"none": (0, 0), "input": (dim, 0), "output": (0, dim), "input+output": (dim, dim)}
     source = ", ".join(
         f"'{place}': [elmo.input_dim('{place}'), elmo.output_dim('{place}')]" for place in places

@@ -4,21 +4,21 @@
 // The text is that of any reader of a task, through `source`; without it, of text files as in bilm.jsonnet. To evaluate
 // on a text file:  allennlp evaluate ARCHIVE TEXT --overrides '{"validation_dataset_reader.source": null}'
 local training = import 'lib/training.libsonnet';
-local fixture = (import 'lib/paths.libsonnet').fixture;
+local paths = import 'lib/paths.libsonnet';
 
 training.seeds(13) + {
   epochs:: 1,
   // The biLM to start from. If its weights have a softmax, `vocab.txt` beside them has its words; if they have none, a
   // new softmax is trained first, for so many more epochs, with the biLM frozen.
-  options_file:: fixture('elmo/options.json'),
-  weight_file:: fixture('elmo/weights.hdf5'),
-  words_file:: null,
+  options_file:: paths.pretrained('english/options.json'),
+  weight_file:: paths.pretrained('english/weights.hdf5'),
+  words_file:: paths.pretrained('english/vocab.txt'),
   softmax_epochs:: if $.words_file == null then 1 else 0,
 
   dataset_reader: { type: 'elmo_bilm', source: { type: 'elmo_ner' }, lanes: 16, shuffle_buffer: 1024 },
   validation_dataset_reader: $.dataset_reader { shuffle_buffer: 0 },
-  train_data_path: fixture('ner/train.conll'),
-  validation_data_path: fixture('ner/dev.conll'),
+  train_data_path: paths.fixture('ner/train.conll'),
+  validation_data_path: paths.fixture('ner/dev.conll'),
   datasets_for_vocab_creation: ['train'],
   vocabulary: if $.words_file == null
   then { max_vocab_size: { tokens: 16000 } }

@@ -16,9 +16,10 @@ from allennlp.models.archival import load_archive
 from elmo_tasks.commands.verb import Verb
 from elmo_tasks.commands.work_folder import work_folder
 from elmo_tasks.elmo import BiLm, WordOptions
+from elmo_tasks.elmo.standardize import standardize_tokens
 from elmo_tasks.elmo.weights import write_weights
 from elmo_tasks.elmo.words import read_words
-from elmo_tasks.input_files import InputError
+from elmo_tasks.input_files import InputError, input_files, read_lines
 from elmo_tasks.language_model import BiLmModel
 from elmo_tasks.language_model.model import class_names
 from elmo_tasks.language_model.softmax import FullSoftmax, Softmax
@@ -45,6 +46,12 @@ class Export(Verb):
         parser.add_argument(
             "--dtype", choices=DTYPES, default="float32", help="of the stored matrices; float16 rounds them"
         )
+        parser.add_argument(
+            "--standardize",
+            metavar="TEXT",
+            help="give each feature of the token layer mean 0 and deviation 1 over this text, one tokenised "
+            "sentence a line; all other layers stay as they are",
+        )
         parser.add_argument("--no-softmax", action="store_true", help="leave the softmax out")
         parser.add_argument("--force", action="store_true", help="overwrite the files in DIR")
 
@@ -53,6 +60,10 @@ class Export(Verb):
         _check_folder(output, force=arguments.force)
         trained = read_trained(arguments.archive)
         softmax = None if arguments.no_softmax else trained.softmax
+        if arguments.standardize is not None:
+            lines = (line for path in input_files(arguments.standardize) for _, line in read_lines(path))
+            standardize_tokens(trained.bilm, map(str.split, lines))
+        output.parent.mkdir(parents=True, exist_ok=True)
         with work_folder(output.resolve()) as folder:
             try:
                 write_bilm(folder, trained.bilm, softmax, trained.words, dtype=arguments.dtype)

@@ -21,8 +21,8 @@ PLACEMENTS = {
     "output": ("output",),
     "input+output": ("input", "output"),
 }
-DEFAULT_OPTIONS = str(bundled("fixtures/elmo/options.json"))
-DEFAULT_WEIGHTS = str(bundled("fixtures/elmo/weights.hdf5"))
+DEFAULT_OPTIONS = str(bundled("pretrained/english/options.json"))
+DEFAULT_WEIGHTS = str(bundled("pretrained/english/weights.hdf5"))
 
 
 class ElmoRepresentations(NamedTuple):

@@ -33,6 +33,8 @@ class RepeatableCallback(TrainerCallback):
         self._seed = torch.initial_seed()
         # Else kernels add up in another order from run to run, with more than one thread.
         torch.use_deterministic_algorithms(True, warn_only=True)
+        # Nothing here reads what it has not written.
+        torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
         self._hook = trainer.model.register_forward_pre_hook(self._seed_batch)
 
     def on_batch(

@@ -27,7 +27,7 @@ from elmo_tasks.elmo.bilm import BiLm
 from elmo_tasks.elmo.embedder import DEFAULT_OPTIONS, DEFAULT_WEIGHTS
 from elmo_tasks.elmo.lstm import LstmState
 from elmo_tasks.elmo.weights import write_initial_state
-from tests.commands.texts import LINES, TEXT, encode, feed_stdin, shipped_bilm
+from tests.commands.texts import DIM, LINES, TEXT, encode, feed_stdin, shipped_bilm
 from tests.conftest import environment
 from tests.elmo.files import make_word_files
 from tests.elmo.numpy_reference import NumpyBiLm
@@ -105,8 +105,8 @@ def test_layers(elmo, source, tmp_path):
         found[layers] = vectors(tmp_path / layers)
     for line, words in enumerate(map(str.split, LINES)):
         every, top, average = (found[layers][line] for layers in ("all", "top", "average"))
-        assert every.shape == (3, len(words), 64)
-        assert top.shape == average.shape == (len(words), 64)
+        assert every.shape == (3, len(words), DIM)
+        assert top.shape == average.shape == (len(words), DIM)
         assert np.array_equal(top, every[-1])
         if words:
             assert np.allclose(average, np.average(every, axis=0), rtol=0, atol=1e-6)
@@ -245,14 +245,14 @@ def test_an_empty_input_gives_an_empty_file(elmo, source, output):
 def test_nothing_but_empty_lines(elmo, source, output):
     source.write_bytes(b"\n \n\n")
     assert elmo("embed", source, output) == 0
-    assert [found.shape for found in vectors(output)] == [(3, 0, 64)] * 3
+    assert [found.shape for found in vectors(output)] == [(3, 0, DIM)] * 3
 
 
 def test_long_lines(elmo, source, output):
     """A word of a million characters, and a sentence of 20,000 words in a batch of its own."""
     source.write_text(f"a {'b' * 1_000_000} c\n{'w ' * 20_000}\nd\n")
     assert elmo("embed", source, output, "--layers", "top") == 0
-    assert [found.shape for found in vectors(output)] == [(3, 64), (20_000, 64), (1, 64)]
+    assert [found.shape for found in vectors(output)] == [(3, DIM), (20_000, DIM), (1, DIM)]
     assert all(np.isfinite(found).all() for found in vectors(output))
 
 
@@ -515,7 +515,7 @@ def test_a_stopped_run_is_not_lost_by_accident(elmo, source, output, stopped, ca
     assert elmo("embed", source, output) == 1
     assert "holds a run that was stopped; --resume goes on with it, --force starts" in capsys.readouterr().err
     assert elmo("embed", source, output, "--force", "--layers", "top") == 0
-    assert vectors(output)[0].shape == (7, 64)
+    assert vectors(output)[0].shape == (7, DIM)
 
 
 def test_resume_with_a_broken_checkpoint(elmo, source, output, stopped, capsys):

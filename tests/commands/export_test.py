@@ -180,3 +180,18 @@ def test_what_is_no_archive(elmo, tmp_path, capsys):
         assert expected in capsys.readouterr().err
     assert elmo("export", tmp_path / "text", tmp_path / "text") == 1
     assert "text is not a folder" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("input", ["characters", "words"])
+def test_standardized_token_layer(elmo, tmp_path, input):
+    trained = write_run(tmp_path / "run", input=input).bilm
+    text = tmp_path / "text.txt"
+    text.write_text("".join(" ".join(words) + "\n" for words in FULL))
+    assert elmo("export", tmp_path / "run", tmp_path / "out", "--standardize", text) == 0
+    vocabulary = tmp_path / "out/vocab.txt" if input == "words" else None
+    before, after = layers(trained), layers(read(tmp_path / "out", vocabulary))
+    torch.testing.assert_close(after[1:], before[1:], atol=1e-5, rtol=0)
+    size = after.size(-1) // 2
+    tokens = torch.cat([row[: len(words), :size] for row, words in zip(after[0], FULL, strict=True)])
+    torch.testing.assert_close(tokens.mean(dim=0), torch.zeros(size), atol=1e-4, rtol=0)
+    torch.testing.assert_close(tokens.var(dim=0, correction=0), torch.ones(size), atol=1e-3, rtol=0)

@@ -9,6 +9,7 @@ import torch
 from elmo_tasks.elmo.bilm import BiLm
 from elmo_tasks.elmo.embedder import DEFAULT_OPTIONS, DEFAULT_WEIGHTS
 from elmo_tasks.elmo.lstm import LstmState
+from elmo_tasks.elmo.weights import BiLmOptions
 from tests.elmo.files import batch
 
 LINES = [
@@ -24,6 +25,8 @@ LINES = [
     "one two three",
 ]
 TEXT = "\n".join(LINES) + "\n"
+DIM = BiLmOptions.read(DEFAULT_OPTIONS).output_dim
+"""Of the vectors of the biLM that comes with the project."""
 
 
 def shipped_bilm() -> BiLm:

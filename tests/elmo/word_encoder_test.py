@@ -191,7 +191,7 @@ def test_a_task(files, tmp_path):
     library.write_text(
         library.read_text()
         .replace("local weights = {", f"local weights = {json.dumps(files)} + {{")
-        .replace("../../fixtures/elmo/options.json", files["options_file"])
+        .replace("../../pretrained/english/options.json", files["options_file"])
     )
     overrides = SMALL_NER | {"trainer.num_epochs": 1, "data_loader.batches_per_epoch": 2}
     params = Params.from_file(str(folder / "ner_elmo.jsonnet"), json.dumps(overrides))

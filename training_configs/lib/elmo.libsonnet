@@ -10,7 +10,7 @@ local weights = {
   // activations: '/data/elmo/activations',
 };
 // The options of `weights`: what the biLM reads, and its sizes for configs that must tell a layer.
-local options = import '../../fixtures/elmo/options.json';
+local options = import '../../pretrained/english/options.json';
 
 local placements = ['none', 'input', 'output', 'input+output'];
 local checked(placement) =

@@ -1,5 +1,6 @@
-// The fixtures that come with the project, from wherever a config is used.
+// The files that come with the project, from wherever a config is used.
 local lib = std.thisFile[:std.length(std.thisFile) - std.length('paths.libsonnet')];
 {
   fixture(name):: lib + '../../fixtures/' + name,
+  pretrained(name):: lib + '../../pretrained/' + name,
 }
