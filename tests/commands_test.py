@@ -15,7 +15,7 @@ from allennlp.common import Params
 from allennlp.models.archival import load_archive
 
 from elmo_tasks.paths import bundled
-from tests.conftest import SMALL_NER, environment
+from tests.conftest import SMALL_NER_ELMO, environment
 
 DEV = bundled("fixtures/ner/dev.conll").resolve()
 TEST = bundled("fixtures/ner/test.conll").resolve()
@@ -120,7 +120,7 @@ def test_archive_needs_no_file_of_the_bilm(trained_ner, tmp_path):
 def test_recover_after_a_kill_gives_the_same_result(allennlp, ner_config, trained_ner, tmp_path, batches):
     """SIGKILL in the middle of the second epoch; dropout, order and optimizer go on as they were."""
     checkpointer = {"trainer.checkpointer.save_every_num_batches": batches} if batches else {}
-    overrides = json.dumps(SMALL_NER | checkpointer)
+    overrides = json.dumps(SMALL_NER_ELMO | checkpointer)
     arguments = ["train", ner_config, "-s", tmp_path / "run", "-o", overrides]
     process = subprocess.Popen(
         [sys.executable, "-m", "allennlp", *map(str, arguments)],
@@ -148,7 +148,7 @@ def test_two_gloo_workers(allennlp, ner_config, tmp_path):
     lines = DEV.read_text().split("\n\n")
     # 33 sentences in batches of 16: one worker has a batch more than the other.
     (tmp_path / "dev.conll").write_text("\n\n".join(lines[:36]) + "\n")
-    overrides = SMALL_NER | {
+    overrides = SMALL_NER_ELMO | {
         "distributed": {"cuda_devices": [-1, -1]},
         "validation_data_path": str(tmp_path / "dev.conll"),
         "data_loader.batch_sampler.batch_size": 16,
@@ -169,7 +169,7 @@ def test_two_gloo_workers(allennlp, ner_config, tmp_path):
 
 
 def test_reduce_on_plateau(allennlp, ner_config, tmp_path):
-    overrides = SMALL_NER | {
+    overrides = SMALL_NER_ELMO | {
         "trainer.num_epochs": 2,
         "trainer.learning_rate_scheduler": {
             "type": "reduce_on_plateau",
@@ -211,5 +211,5 @@ def test_model_in_a_notebook(trained_ner):
 
 
 def test_config_of_the_archive_is_the_config_given(trained_ner, ner_config):
-    expected = Params.from_file(str(ner_config), json.dumps(SMALL_NER)).as_dict()
+    expected = Params.from_file(str(ner_config), json.dumps(SMALL_NER_ELMO)).as_dict()
     assert json.loads((trained_ner / "config.json").read_text()) == expected

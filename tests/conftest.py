@@ -19,6 +19,12 @@ SMALL_NER = {
     "trainer.optimizer.lr": 0.02,
 }
 """Overrides that make a NER config train in seconds."""
+TINY_ELMO = {
+    f"model.elmo.{name}_file": str(bundled(f"fixtures/elmo/{file}").resolve())
+    for name, file in (("options", "options.json"), ("weight", "weights.hdf5"))
+}
+"""The random biLM of the fixtures, where any will do."""
+SMALL_NER_ELMO = SMALL_NER | TINY_ELMO
 
 Script = Callable[..., subprocess.CompletedProcess]
 
@@ -60,5 +66,5 @@ def ner_config() -> Path:
 def trained_ner(allennlp: Script, ner_config: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a finished run of a small NER model with ELMo."""
     folder = tmp_path_factory.mktemp("trained") / "run"
-    allennlp("train", ner_config, "-s", folder, "-o", json.dumps(SMALL_NER))
+    allennlp("train", ner_config, "-s", folder, "-o", json.dumps(SMALL_NER_ELMO))
     return folder

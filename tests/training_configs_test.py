@@ -54,7 +54,7 @@ def test_elmo_is_the_baseline_and_two_blocks():
         Params.from_file(str(bundled(f"training_configs/{name}.jsonnet"))).as_dict()
         for name in ("ner", "ner_elmo")
     )
-    assert with_elmo["model"].pop("elmo") == {"placement": "input", "dropout": 0.5, "mix_l2": 0.1}
+    assert with_elmo["model"].pop("elmo") == {"placement": "input", "dropout": 0.0, "mix_l2": 0.1}
     indexers = with_elmo["dataset_reader"]["token_indexers"]
     assert indexers.pop("elmo") == {"type": "elmo_character_ids"}
     assert with_elmo == baseline

@@ -1,65 +1,18 @@
 """
 One layer of the biLSTM with gradients, both directions at once.
 
-What autograd would record of every step is written out here: each step works in place on what it leaves for
-the way back, and the gradients of the weights are one product over all steps instead of a sum of small ones.
+What autograd would record of every step is written out here: each step is a few computations over both
+directions, and the gradients of the weights are one product over all steps instead of a sum of small ones.
 """
 
-from functools import partial
-from itertools import accumulate
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import torch
 from torch.autograd import Function
-
-from elmo_tasks.elmo.linear import prepared
-from elmo_tasks.elmo.side_by_side import side_by_side
+from torch.nn import functional as F
 
 Tensors = tuple[torch.Tensor, ...]
-
-
-class LstmWeights(NamedTuple):
-    """Of one layer in one direction; the gates are in the order i, f, candidate, o."""
-
-    weight: torch.Tensor
-    """`(4 dim, 2 projection_dim)`: for the input, and for the hidden of the step before."""
-    bias: torch.Tensor
-    """`(4 dim,)`"""
-    projection: torch.Tensor | None
-    """`(projection_dim, dim)`"""
-
-
-class Saved(NamedTuple):
-    """What the way back needs of the way there, packed."""
-
-    inputs: torch.Tensor
-    """`(steps, projection_dim)`"""
-    memory: torch.Tensor
-    """`(steps, dim)`"""
-    squashed: torch.Tensor
-    """`(steps, dim)`: tanh of the memory."""
-    raw: torch.Tensor
-    """`(steps, dim)`: what is projected."""
-    outputs: torch.Tensor
-    """`(steps, projection_dim)`"""
-    hidden: torch.Tensor
-    """`(batch, projection_dim)`: at the start."""
-    start: torch.Tensor
-    """`(batch, dim)`: the memory at the start."""
-
-
-class There(NamedTuple):
-    """Of the way there, what is saved."""
-
-    saved: Saved
-    gates: list[torch.Tensor]
-    """Of each step, `(rows, 4 dim)`, behind their sigmoid or tanh."""
-
-    def results(self, last: list[int]) -> Tensors:
-        """The outputs, and the hidden and the memory at the end: the rows `last`, see `_last_rows`."""
-        saved = self.saved
-        hidden, memory = torch.cat([saved.hidden, saved.outputs]), torch.cat([saved.start, saved.memory])
-        return saved.outputs, hidden[last], memory[last]
 
 
 class Clips(NamedTuple):
@@ -69,156 +22,188 @@ class Clips(NamedTuple):
     projection: float
 
 
+class Step(NamedTuple):
+    """What the way back needs of a step of both directions."""
+
+    gates: torch.Tensor
+    """`(2, rows, 4 dim)`, behind their sigmoid or tanh, in the order i, f, candidate, o."""
+    memory: torch.Tensor
+    """`(2, rows, dim)`"""
+    squashed: torch.Tensor
+    """`(2, rows, dim)`: tanh of the memory."""
+    raw: torch.Tensor
+    """`(2, rows, dim)`: what is projected."""
+    hidden: torch.Tensor
+    """`(2, rows, projection_dim)`"""
+
+
 class TrainedLayer(Function):
     """
     `apply(batch_sizes, clips, *tensors)`: of each direction the inputs, the hidden and the memory at the
-    start, and its three `LstmWeights`; to, of each direction, the outputs and the hidden and the memory at
-    the end. All packed as `PackedSteps`, sequences by falling length.
+    start, and the weights of a `ProjectedLstm`: `weight`, `bias`, and `projection` or `None`; to, of each
+    direction, the outputs and the hidden and the memory at the end. All packed as `PackedSteps`, sequences by
+    falling length.
     """
 
     @staticmethod
     def forward(ctx: Any, batch_sizes: list[int], clips: Clips, *tensors: Any) -> Tensors:
-        halves = tensors[:6], tensors[6:]
-        forward, backward = side_by_side(
-            *(partial(_there, batch_sizes, clips, LstmWeights(*half[3:]), *half[:3]) for half in halves)
+        inputs, hidden, memory, weight, bias, projection = zip(tensors[:6], tensors[6:], strict=True)
+        start = torch.stack(hidden), torch.stack(memory)
+        steps, ends = _there(batch_sizes, clips, inputs, start, weight, bias, projection)
+        ctx.batch_sizes, ctx.clips, ctx.steps, ctx.start = batch_sizes, clips, steps, start
+        ctx.save_for_backward(*inputs, *weight, *projection)
+        return tuple(
+            tensor
+            for direction in range(2)
+            for tensor in (
+                torch.cat([step.hidden[direction] for step in steps]),
+                *(end[direction].clone() for end in ends),
+            )
         )
-        ctx.batch_sizes, ctx.clips, ctx.gates = batch_sizes, clips, (forward.gates, backward.gates)
-        ctx.save_for_backward(*forward.saved, *backward.saved, *halves[0][3:], *halves[1][3:])
-        last = _last_rows(batch_sizes, len(halves[0][1]))
-        return *forward.results(last), *backward.results(last)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
-        found, number = ctx.saved_tensors, len(Saved._fields)
-        saved, weights = found[: 2 * number], found[2 * number :]
-        forward, backward = side_by_side(
-            *(
-                partial(
-                    _back,
-                    ctx.batch_sizes,
-                    ctx.clips,
-                    LstmWeights(*weights[3 * half : 3 * half + 3]),
-                    Saved(*saved[number * half : number * (half + 1)]),
-                    ctx.gates[half],
-                    *gradients[3 * half : 3 * half + 3],
-                )
-                for half in range(2)
-            )
+        inputs, weight, projection = (ctx.saved_tensors[first : first + 2] for first in (0, 2, 4))
+        of_outputs, *of_ends = (torch.stack(pair) for pair in zip(gradients[:3], gradients[3:], strict=True))
+        of_start, of_gates, of_outputs = _back(
+            ctx.batch_sizes, ctx.clips, ctx.steps, ctx.start, weight, projection, of_outputs, of_ends
         )
-        return None, None, *forward, *backward
-
-
-def _last_rows(batch_sizes: list[int], batch: int) -> list[int]:
-    """For each sequence, the row of its end among those of the starts and, below them, of all steps."""
-    last, first = list(range(batch)), batch
-    for size in batch_sizes:
-        last[:size] = range(first, first + size)
-        first += size
-    return last
-
-
-def _rows_before(batch_sizes: list[int], batch: int) -> torch.Tensor:
-    """*Shape:* `(steps,)`: for each step the row of the one before, counted in the same way."""
-    firsts = [0, *accumulate([batch, *batch_sizes])]
-    return torch.cat(
-        [torch.arange(first, first + size) for first, size in zip(firsts, batch_sizes, strict=False)]
-    )
+        # (2, steps, projection_dim), (2, steps, dim)
+        before = _before(ctx.batch_sizes, ctx.start[0], [step.hidden for step in ctx.steps])
+        raw = torch.cat([step.raw for step in ctx.steps], dim=1) if projection[0] is not None else None
+        found: list[torch.Tensor | None] = []
+        for direction in range(2):
+            gates, size = of_gates[direction], inputs[direction].size(1)
+            found += [
+                gates @ weight[direction][:, :size],
+                *(part[direction] for part in of_start),
+                gates.t() @ torch.cat([inputs[direction], before[direction]], dim=1),
+                gates.sum(dim=0),
+                None if raw is None else of_outputs[direction].t() @ raw[direction],
+            ]
+        return None, None, *found
 
 
 def _there(
     batch_sizes: list[int],
     clips: Clips,
-    weights: LstmWeights,
-    inputs: torch.Tensor,
-    hidden: torch.Tensor,
-    memory: torch.Tensor,
-) -> There:
-    dim, size = memory.size(1), inputs.size(1)
+    inputs: Tensors,
+    start: tuple[torch.Tensor, torch.Tensor],
+    weight: Tensors,
+    bias: Tensors,
+    projection: tuple[torch.Tensor | None, ...],
+) -> tuple[list[Step], tuple[torch.Tensor, torch.Tensor]]:
+    """Each step, and the hidden and the memory at the end, `(2, batch, ...)`."""
+    hidden, memory = start
+    dim, size = memory.size(2), inputs[0].size(1)
     # tanh x is 2 sigmoid 2x - 1, which PyTorch computes several times as fast on a CPU: so one sigmoid is
     # enough for all gates once what the candidate's is of is doubled.
-    recurrent_weight = weights.weight[:, size:].clone(memory_format=torch.contiguous_format)
-    recurrent_weight[2 * dim : 3 * dim] *= 2
-    recurrent = prepared(recurrent_weight)
-    project = None if weights.projection is None else prepared(weights.projection)
-    from_inputs = torch.addmm(weights.bias, inputs, weights.weight[:, :size].t())
-    from_inputs[:, 2 * dim : 3 * dim] *= 2
-    of_steps = []
-    memories, squashed, raw = (inputs.new_empty(len(inputs), dim) for _ in range(3))
-    outputs = raw if project is None else torch.empty_like(inputs)
-    saved = Saved(inputs, memories, squashed, raw, outputs, hidden, memory)
-    start = 0
-    for rows, from_input in zip(batch_sizes, from_inputs.split(batch_sizes), strict=True):
-        now = slice(start, start + rows)
-        start += rows
-        # (rows, 4 dim), and views of it, four times (rows, dim)
-        of_step = recurrent(hidden[:rows], None, from_input).sigmoid_()
-        of_steps.append(of_step)
-        input_gate, forget_gate, candidate, output_gate = of_step.chunk(4, dim=1)
+    doubled = slice(2 * dim, 3 * dim)
+    recurrent = torch.stack([part[:, size:] for part in weight])
+    recurrent[:, doubled] *= 2
+    projected = []
+    for of_direction in range(2):
+        gates = torch.addmm(bias[of_direction], inputs[of_direction], weight[of_direction][:, :size].t())
+        gates[:, doubled] *= 2
+        projected.append(gates.split(batch_sizes))
+    project = _stacked(projection)
+    last = hidden.clone(), memory.clone()
+    steps = []
+    for (rows, still), *from_inputs in zip(pairwise([*batch_sizes, 0]), *projected, strict=True):
+        # (2, rows, 4 dim), and views of it, four times (2, rows, dim)
+        gates = _product(hidden[:, :rows], recurrent, torch.stack(from_inputs)).sigmoid_()
+        input_gate, forget_gate, candidate, output_gate = gates.chunk(4, dim=2)
         candidate.mul_(2).sub_(1)
-        memory = torch.mul(forget_gate, memory[:rows], out=memories[now])
-        memory.addcmul_(input_gate, candidate)
+        memory = (forget_gate * memory[:, :rows]).addcmul_(input_gate, candidate)
         if clips.cell:
             memory.clamp_(-clips.cell, clips.cell)
-        torch.mul(memory, 2, out=squashed[now]).sigmoid_().mul_(2).sub_(1)
-        hidden = torch.mul(output_gate, squashed[now], out=raw[now])
+        squashed = (memory * 2).sigmoid_().mul_(2).sub_(1)
+        raw = hidden = output_gate * squashed
         if project is not None:
-            hidden = outputs[now].copy_(project(hidden, None, None))
+            hidden = _product(raw, project)
             if clips.projection:
                 hidden.clamp_(-clips.projection, clips.projection)
-    return There(saved, of_steps)
+        steps.append(Step(gates, memory, squashed, raw, hidden))
+        if still < rows:
+            for end, part in zip(last, (hidden, memory), strict=True):
+                end[:, still:rows] = part[:, still:]
+    return steps, last
+
+
+def _product(rows: torch.Tensor, weight: torch.Tensor, addend: torch.Tensor | None = None) -> torch.Tensor:
+    """
+    *Shape:* `(2, rows, in)`, `(2, out, in)`, and `(2, rows, out)`, which may be computed over, to
+    `(2, rows, out)`. Of at least 16 rows: BLAS adds up fewer in another order, see `linear.py`.
+    """
+    weight, missing = weight.transpose(1, 2), 16 - rows.size(1)
+    if addend is not None and missing <= 0:
+        return addend.baddbmm_(rows, weight)
+    product = torch.bmm(F.pad(rows, (0, 0, 0, max(0, missing))), weight)[:, : rows.size(1)]
+    return product.contiguous() if addend is None else product + addend
 
 
 def _back(
     batch_sizes: list[int],
     clips: Clips,
-    weights: LstmWeights,
-    saved: Saved,
-    saved_gates: list[torch.Tensor],
+    steps: list[Step],
+    start: tuple[torch.Tensor, torch.Tensor],
+    weight: Tensors,
+    projection: tuple[torch.Tensor | None, ...],
     of_outputs: torch.Tensor,
-    of_hidden: torch.Tensor,
-    of_memory: torch.Tensor,
-) -> tuple[torch.Tensor | None, ...]:
-    """The gradients of inputs, hidden and memory at the start, and the weights."""
-    dim, size = saved.memory.size(1), saved.inputs.size(1)
-    for_input, recurrent = weights.weight[:, :size], weights.weight[:, size:]
-    of_gates = saved.inputs.new_empty(len(saved.inputs), 4 * dim)
-    of_outputs, of_hidden, of_memory = of_outputs.clone(), of_hidden.clone(), of_memory.clone()
-    memories = torch.cat([saved.start, saved.memory])
-    end, batch = len(of_outputs), len(saved.start)
-    for step, rows in reversed(list(enumerate(batch_sizes))):
-        now = slice(end - rows, end)
-        end -= rows
-        first_before = batch + end - batch_sizes[step - 1] if step else 0
-        memory_before = memories[first_before : first_before + rows]
-        gates, squashed = saved_gates[step], saved.squashed[now]
-        input_gate, forget_gate, candidate, output_gate = gates.chunk(4, dim=1)
-        # (rows, projection_dim), (rows, dim)
-        of_raw = of_output = of_outputs[now].add_(of_hidden[:rows])
-        if weights.projection is not None:
+    of_ends: list[torch.Tensor],
+) -> tuple[list[torch.Tensor], torch.Tensor, torch.Tensor]:
+    """
+    The gradients of hidden and memory at the start, `(2, batch, ...)`, of the gates before their sigmoid or
+    tanh, `(2, steps, 4 dim)`, and of what the projection gives, `(2, steps, projection_dim)`.
+    """
+    of_hidden, of_memory = of_ends
+    dim, size = of_memory.size(2), of_hidden.size(2)
+    recurrent = torch.stack([part[:, size:] for part in weight])
+    project = _stacked(projection)
+    of_gates, of_projected = [], []
+    earlier = [start[1], *(step.memory for step in steps[:-1])]
+    for step, before, rows, of_output in zip(
+        *(part[::-1] for part in (steps, earlier, batch_sizes, of_outputs.split(batch_sizes, dim=1))),
+        strict=True,
+    ):
+        input_gate, forget_gate, candidate, output_gate = step.gates.chunk(4, dim=2)
+        # (2, rows, projection_dim), (2, rows, dim)
+        of_raw = of_output = of_output + of_hidden[:, :rows]
+        if project is not None:
             if clips.projection:
-                _not_clipped(of_output, saved.outputs[now], clips.projection)
-            of_raw = of_output @ weights.projection
+                _not_clipped(of_output, step.hidden, clips.projection)
+            of_raw = torch.bmm(of_output, project)
         # The slope of tanh is 1 - tanh^2.
         of_now = of_raw * output_gate
-        of_now.addcmul_(of_now * squashed, squashed, value=-1).add_(of_memory[:rows])
+        of_now.addcmul_(of_now * step.squashed, step.squashed, value=-1).add_(of_memory[:, :rows])
         if clips.cell:
-            _not_clipped(of_now, saved.memory[now], clips.cell)
-        of_step = of_gates[now]
-        of_input, of_forget, of_candidate, of_output_gate = of_step.chunk(4, dim=1)
+            _not_clipped(of_now, step.memory, clips.cell)
+        of_step = torch.empty_like(step.gates)
+        of_input, of_forget, of_candidate, of_output_gate = of_step.chunk(4, dim=2)
         torch.mul(of_now, candidate, out=of_input)
-        torch.mul(of_now, memory_before, out=of_forget)
+        torch.mul(of_now, before[:, :rows], out=of_forget)
         torch.mul(of_now, input_gate, out=of_candidate)
-        torch.mul(of_raw, squashed, out=of_output_gate)
+        torch.mul(of_raw, step.squashed, out=of_output_gate)
         # That of the sigmoid is s - s^2.
-        slopes = torch.addcmul(gates, gates, gates, value=-1)
-        torch.mul(candidate, candidate, out=slopes[:, 2 * dim : 3 * dim]).neg_().add_(1)
-        of_step.mul_(slopes)
-        torch.mul(of_now, forget_gate, out=of_memory[:rows])
-        torch.mm(of_step, recurrent, out=of_hidden[:rows])
-    hidden_before = torch.cat([saved.hidden, saved.outputs])[_rows_before(batch_sizes, batch)]
-    of_weight = of_gates.t() @ torch.cat([saved.inputs, hidden_before], dim=1)
-    of_projection = None if weights.projection is None else of_outputs.t() @ saved.raw
-    return of_gates @ for_input, of_hidden, of_memory, of_weight, of_gates.sum(dim=0), of_projection
+        slopes = torch.addcmul(step.gates, step.gates, step.gates, value=-1)
+        torch.mul(candidate, candidate, out=slopes[:, :, 2 * dim : 3 * dim]).neg_().add_(1)
+        of_gates.append(of_step.mul_(slopes))
+        of_projected.append(of_output)
+        of_memory[:, :rows] = of_now.mul_(forget_gate)
+        of_hidden[:, :rows] = torch.bmm(of_step, recurrent)
+    of_outputs = torch.cat(of_projected[::-1], dim=1) if project is not None else of_outputs
+    return [of_hidden, of_memory], torch.cat(of_gates[::-1], dim=1), of_outputs
+
+
+def _before(batch_sizes: list[int], start: torch.Tensor, parts: list[torch.Tensor]) -> torch.Tensor:
+    """*Shape:* of each step what the one before has, `(2, steps, size)`."""
+    earlier = zip(batch_sizes, [start, *parts[:-1]], strict=True)
+    return torch.cat([part[:, :rows] for rows, part in earlier], dim=1)
+
+
+def _stacked(parts: tuple[torch.Tensor | None, ...]) -> torch.Tensor | None:
+    given = [part for part in parts if part is not None]
+    return torch.stack(given) if given else None
 
 
 def _not_clipped(gradient: torch.Tensor, value: torch.Tensor, bound: float) -> None:

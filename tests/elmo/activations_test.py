@@ -25,7 +25,7 @@ from safetensors import safe_open
 
 from elmo_tasks.elmo import BiLm, Elmo, activations
 from elmo_tasks.elmo.activations import Activations
-from tests.conftest import SMALL_NER, environment
+from tests.conftest import SMALL_NER_ELMO, environment
 from tests.elmo.files import SENTENCES, batch, make_files
 
 BATCHES = [
@@ -623,7 +623,7 @@ def test_training_gives_the_same_metrics(ner_config, folder, tmp_path, monkeypat
     monkeypatch.setattr(BiLm, "encode", lambda *inputs: batches.append(1) or encode(*inputs))
 
     def metrics(name, **elmo):
-        overrides = SMALL_NER | {"trainer.num_epochs": 2} | elmo
+        overrides = SMALL_NER_ELMO | {"trainer.num_epochs": 2} | elmo
         batches.clear()
         gc.collect()  # as a run before leaves the process
         train_model(Params.from_file(str(ner_config), json.dumps(overrides)), str(tmp_path / name))

@@ -151,6 +151,15 @@ def test_wrong_arguments(arguments, expected):
 def test_config_trains_the_new_softmax_first(tmp_path, monkeypatch):
     """One epoch each; to the same weights if the run is killed in both of them, and resumed."""
     overrides = {"data_loader.batches_per_epoch": 3, "validation_data_loader.batches_per_epoch": 3}
+    fixture = bundled("fixtures/elmo").resolve()
+    config = tmp_path / "config.jsonnet"
+    config.write_text(
+        f"""(import '{CONFIG}') + {{
+            options_file:: '{fixture}/options.json',
+            weight_file:: '{fixture}/weights.hdf5',
+            words_file:: null,
+        }}"""
+    )
     graphs = []
     stop = None
     loss = Softmax.loss
@@ -163,7 +172,7 @@ def test_config_trains_the_new_softmax_first(tmp_path, monkeypatch):
 
     def train(name, **options):
         graphs.clear()
-        params = Params.from_file(str(CONFIG), json.dumps(overrides))
+        params = Params.from_file(str(config), json.dumps(overrides))
         return train_model(params, str(tmp_path / name), **options)
 
     monkeypatch.setattr(Softmax, "loss", spy)
