@@ -23,6 +23,7 @@ from typing import Any
 import torch
 from allennlp.commands.train import train_model
 from allennlp.common import Params
+from allennlp.common.params import with_fallback
 
 import elmo_tasks
 from elmo_tasks.paths import bundled
@@ -36,19 +37,12 @@ def settings(config: str, arguments: argparse.Namespace, seed: int) -> dict[str,
         "trainer": {"patience": None},
     }
     path = str(bundled(f"training_configs/{config}.jsonnet"))
-    both = merged(Params.from_file(path).as_dict(quiet=True), merged(given, json.loads(arguments.overrides)))
+    both = with_fallback(
+        with_fallback(json.loads(arguments.overrides), given), Params.from_file(path).as_dict(quiet=True)
+    )
     if "elmo" in both["model"]:
         both["model"]["elmo"] |= {"activations": arguments.activations} | json.loads(arguments.elmo)
     return both
-
-
-def merged(base: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
-    """`more` in place of what `base` has, block by block."""
-    found = dict(base)
-    for key, value in more.items():
-        both = isinstance(value, dict) and isinstance(found.get(key), dict)
-        found[key] = merged(found[key], value) if both else value
-    return found
 
 
 def best_score(of: dict[str, Any]) -> float:

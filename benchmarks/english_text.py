@@ -15,7 +15,8 @@ import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-import spacy
+from elmo_tasks.language_model.text_stream import SentenceSplitter, words_of
+from elmo_tasks.modules.tokenization import tokenizer
 
 Document = list[list[str]]
 
@@ -23,22 +24,6 @@ ONTOGUM_GENRES = ("academic", "bio", "interview", "news", "textbook", "voyage")
 """The genres under CC BY or CC BY-SA; the texts of the others have NC or ND licences, or mixed ones."""
 VALID_SENTENCES = 300
 """Of each corpus."""
-
-
-class Splitter:
-    """Running text to tokenised sentences."""
-
-    def __init__(self) -> None:
-        self._pipeline = spacy.blank("en")
-        self._pipeline.add_pipe("sentencizer")
-
-    def __call__(self, text: str) -> Document:
-        sentences = self._pipeline(text).sents
-        split = ([token.text for token in sentence if not token.is_space] for sentence in sentences)
-        return [words for words in split if words]
-
-    def sentence(self, text: str) -> list[str]:
-        return [token.text for token in self._pipeline.make_doc(text) if not token.is_space]
 
 
 def universal_dependencies(path: Path) -> Iterator[Document]:
@@ -56,20 +41,23 @@ def universal_dependencies(path: Path) -> Iterator[Document]:
     yield document
 
 
-def snli(path: Path, splitter: Splitter) -> Iterator[Document]:
+def snli(path: Path) -> Iterator[Document]:
     """Each caption and each different hypothesis of it, next to each other."""
+    tokenize = tokenizer(None)
     pairs: dict[str, dict[str, None]] = {}
     with open(path, encoding="utf-8") as file:
         for line in file:
             pair = json.loads(line)
             pairs.setdefault(pair["sentence1"], {})[pair["sentence2"]] = None
     for caption, hypotheses in pairs.items():
-        yield [words for text in (caption, *hypotheses) if (words := splitter.sentence(text))]
+        yield [words for text in (caption, *hypotheses) if (words := tokenize(text).words)]
 
 
-def squad(path: Path, splitter: Splitter) -> Iterator[Document]:
+def squad(path: Path) -> Iterator[Document]:
+    split = SentenceSplitter("en")
     for article in json.loads(path.read_text(encoding="utf-8"))["data"]:
-        yield [words for paragraph in article["paragraphs"] for words in splitter(paragraph["context"])]
+        paragraphs = (paragraph["context"] for paragraph in article["paragraphs"])
+        yield [words_of(sentence) for sentence in split(paragraphs) if sentence]
 
 
 def ontogum(folder: Path) -> Iterator[Document]:
@@ -116,13 +104,13 @@ def main() -> None:
     parser.add_argument("data", type=Path)
     parser.add_argument("out", type=Path)
     arguments = parser.parse_args()
-    data, out, splitter = arguments.data, arguments.out, Splitter()
+    data, out = arguments.data, arguments.out
     out.mkdir(parents=True, exist_ok=True)
     corpora = {
         "litbank": litbank(data / "lm_litbank/train.txt.gz"),
         "ewt": universal_dependencies(data / "ud_ewt/en_ewt-ud-train.conllu"),
-        "snli": snli(data / "snli/train.jsonl", splitter),
-        "squad": squad(data / "squad/train.json", splitter),
+        "snli": snli(data / "snli/train.jsonl"),
+        "squad": squad(data / "squad/train.json"),
         "ontogum": ontogum(data / "coref_ontogum/train"),
     }
     valid = []

@@ -113,17 +113,11 @@ class FrozenLinear(Linear):
 
     def prepared(self, weight: torch.Tensor) -> Matrix:
         """The product with a weight, which need not be kept for it."""
-        if self.precision == "float32":
-            return prepared(weight)
         if weight.device.type != "cpu":
-            return _plain_bfloat16(weight)
+            return _plain(weight) if self.dtype == torch.float32 else _plain_bfloat16(weight)
+        if self.precision == "float32":
+            return _packed(weight) if onednn_is_faster() else _plain(weight)
         return {"bfloat16": _packed_bfloat16, "int8": _packed_int8}[self.precision](weight)
-
-
-def prepared(weight: torch.Tensor) -> Matrix:
-    """The exact product with a weight, for several uses of it."""
-    on_cpu = weight.device.type == "cpu" and weight.dtype == torch.float32
-    return _packed(weight.contiguous()) if on_cpu and onednn_is_faster() else _plain(weight)
 
 
 @cache

@@ -3,7 +3,6 @@
 import json
 import logging
 from os import PathLike
-from pathlib import Path
 from typing import Any, Optional, Union
 
 import torch
@@ -11,7 +10,6 @@ from allennlp.common import Lazy, Params
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import Vocabulary
 from allennlp.models import Model
-from allennlp.models.model import _DEFAULT_WEIGHTS
 from torch.nn import functional as F
 
 from elmo_tasks.elmo import BiLm, BiLmOptions
@@ -20,15 +18,14 @@ from elmo_tasks.elmo.lstm import LstmState, PackedSteps
 from elmo_tasks.elmo.weights import read_softmax
 from elmo_tasks.elmo.word_encoder import WordEncoder
 from elmo_tasks.elmo.words import UNKNOWN
+from elmo_tasks.language_model.block import NAMESPACE
 from elmo_tasks.language_model.input_vectors import take_vectors
 from elmo_tasks.language_model.metric import Perplexity
 from elmo_tasks.language_model.softmax import FullSoftmax, Softmax
+from elmo_tasks.modules.elmo_model import archived_state
 from elmo_tasks.strict_params import StrictParams
 
 logger = logging.getLogger(__name__)
-
-WORDS = "tokens"
-"""The namespace of the vocabulary."""
 
 _OPTIONS = "options"
 
@@ -172,13 +169,11 @@ class BiLmModel(StrictParams, Model):
         cuda_device: int = -1,
     ) -> Model:
         """AllenNLP's hook for loading: the files that the model started from may be gone."""
-        weights_file = weights_file or Path(serialization_dir) / _DEFAULT_WEIGHTS
         block = config["model"]
         block.pop("input_vectors", None)
         if block.pop("options_file", None) is not None:
             block.pop("weight_file", None)
-            # Mapped, not read: only the options are wanted here.
-            state = torch.load(weights_file, map_location="cpu", mmap=True)
+            state = archived_state(serialization_dir, weights_file)
             block["options"] = json.loads(state["_extra_state"][_OPTIONS])
         return super()._load(config, serialization_dir, weights_file, cuda_device)
 
@@ -230,7 +225,7 @@ class BiLmModel(StrictParams, Model):
 
 def class_names(vocab: Vocabulary) -> list[str]:
     """The word of each class; `<UNK>` for all that have none, whatever the vocabulary calls it."""
-    words = vocab.get_index_to_token_vocabulary(WORDS)
+    words = vocab.get_index_to_token_vocabulary(NAMESPACE)
     names = (words[index] for index in range(1, len(words)))
     return [UNKNOWN if name == vocab._oov_token else name for name in names]
 

@@ -10,7 +10,7 @@ from allennlp.predictors import Predictor
 
 from elmo_tasks.language_model.metric import DIRECTIONS
 from elmo_tasks.language_model.text_stream import words_of
-from elmo_tasks.modules.json_lines_predictor import JsonLinesPredictor, require
+from elmo_tasks.modules.json_lines_predictor import JsonLinesPredictor, require, require_tokens
 
 _EXPECTED = '"sentence": a string, or "tokens": a list of strings'
 
@@ -62,11 +62,7 @@ class BiLmPredictor(JsonLinesPredictor):
             split = self._dataset_reader._split
             sentences = split([text]) if split else [text]
             return [word for sentence in sentences if sentence for word in words_of(sentence)]
-        words = require(json_dict, "tokens", list, _EXPECTED)
-        for position, word in enumerate(words):
-            if not isinstance(word, str):
-                raise ConfigurationError(f'"tokens" has {word!r} at position {position}; expected strings')
-        return words
+        return require_tokens(json_dict, _EXPECTED)
 
 
 class _Sentence(Instance):

@@ -2,7 +2,7 @@
 
 from os import PathLike
 from pathlib import Path
-from typing import Optional, Union
+from typing import Any, Optional, Union
 
 import torch
 from allennlp.common import Params
@@ -93,14 +93,21 @@ class ElmoModel(StrictParams, Model):
         """
         AllenNLP's hook for loading: the archive holds the biLM, so that the files it came from may be gone.
         """
-        weights_file = weights_file or Path(serialization_dir) / _DEFAULT_WEIGHTS
         block = config["model"].get("elmo")
         if block is not None:
-            # Mapped, not read: only the options are wanted here.
-            state = torch.load(weights_file, map_location="cpu", mmap=True)
+            state = archived_state(serialization_dir, weights_file)
             for key, value in Elmo.block_for_archive(state, "elmo.").items():
                 block[key] = value
         return super()._load(config, serialization_dir, weights_file, cuda_device)
+
+
+def archived_state(
+    serialization_dir: Union[str, PathLike], weights_file: Optional[Union[str, PathLike]]
+) -> dict[str, Any]:
+    """What `Model._load` is about to load; mapped, not read, for the few parts that are wanted first."""
+    return torch.load(
+        weights_file or Path(serialization_dir) / _DEFAULT_WEIGHTS, map_location="cpu", mmap=True
+    )
 
 
 def append(vectors: torch.Tensor, more: torch.Tensor | None) -> torch.Tensor:

@@ -101,6 +101,20 @@ def require(json_dict: JsonDict, name: str, kind: type, expected: str) -> Any:
     return json_dict[name]
 
 
+def require_tokens(json_dict: JsonDict, expected: str) -> list[str]:
+    """
+    The value of the field `tokens`.
+
+    # Raises
+    `ConfigurationError` with what was found, if it is no list of strings.
+    """
+    words = require(json_dict, "tokens", list, expected)
+    for position, word in enumerate(words):
+        if not isinstance(word, str):
+            raise ConfigurationError(f'"tokens" has {word!r} at position {position}; expected strings')
+    return words
+
+
 def _shorten(text: str, length: int = 80) -> str:
     text = text.strip()
     return text if len(text) <= length else text[:length] + "..."

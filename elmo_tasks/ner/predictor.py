@@ -3,12 +3,11 @@
 from typing import Optional
 
 from allennlp.common import JsonDict
-from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader, Instance
 from allennlp.models import Model
 from allennlp.predictors import Predictor
 
-from elmo_tasks.modules.json_lines_predictor import JsonLinesPredictor, require
+from elmo_tasks.modules.json_lines_predictor import JsonLinesPredictor, require, require_tokens
 from elmo_tasks.modules.tokenization import Words, joined, tokenizer
 
 _EXPECTED = '"sentence": a string, or "tokens": a list of strings'
@@ -52,8 +51,4 @@ class NerPredictor(JsonLinesPredictor):
     def _words(self, json_dict: JsonDict) -> Words:
         if "tokens" not in json_dict:
             return self._tokenize(require(json_dict, "sentence", str, _EXPECTED))
-        words = require(json_dict, "tokens", list, _EXPECTED)
-        for position, word in enumerate(words):
-            if not isinstance(word, str):
-                raise ConfigurationError(f'"tokens" has {word!r} at position {position}; expected strings')
-        return joined(words)
+        return joined(require_tokens(json_dict, _EXPECTED))
