@@ -14,12 +14,18 @@ from elmo_tasks.paths import bundled
 
 CONFIGS = sorted(bundled("training_configs").resolve().glob("*.jsonnet"))
 TEXT = str(bundled("fixtures/language_model/train.txt").resolve())
+ENGLISH = {"train_data_path": TEXT, "validation_data_path": TEXT, "model.softmax.num_samples": 100}
 OVERRIDES = {
-    "bilm_english": {
-        "train_data_path": TEXT,
-        "validation_data_path": TEXT,
-        "model.softmax.num_samples": 100,
-    }
+    "bilm_english": ENGLISH,
+    "bilm_english_second": ENGLISH
+    | {
+        key: str(bundled(f"pretrained/english/{file}").resolve())
+        for key, file in (
+            ("model.options_file", "options.json"),
+            ("model.weight_file", "weights.hdf5"),
+            ("vocabulary.words_file", "vocab.txt"),
+        )
+    },
 }
 """For configs whose data does not come with the project."""
 ELMO = bundled("training_configs/lib/elmo.libsonnet").resolve()
