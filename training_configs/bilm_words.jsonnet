@@ -1,6 +1,6 @@
 // A biLM that reads words, as small systems that are trained from scratch do: 30,000 words, all sizes 512 without a
-// projection, 32 lanes of 20 tokens, frequent words left out at random. Word vectors to begin with, of 512 numbers, are
-// `model.input_vectors`.
+// projection, 32 lanes of 20 tokens, frequent words left out at random. Without projection and clipping PyTorch's own LSTM
+// does the work, which is faster. Word vectors to begin with, of 512 numbers, are `model.input_vectors`.
 (import 'bilm.jsonnet') + {
   dataset_reader+: { input: 'words', lanes: 32, subsample: 1e-3 },
   // Perplexity is of the whole text.
@@ -8,7 +8,7 @@
   vocabulary+: { max_vocab_size: { tokens: 30000 } },
   model+: {
     options: {
-      lstm: { cell_clip: 3, proj_clip: 3, use_skip_connections: true, n_layers: 2, dim: 512, projection_dim: 512 },
+      lstm: { cell_clip: 0, proj_clip: 0, use_skip_connections: true, n_layers: 2, dim: 512, projection_dim: 512 },
     },
   },
   trainer+: { optimizer+: { lr: 0.001 } },

@@ -17,7 +17,7 @@ from elmo_tasks.elmo.frozen_lstm import FrozenStep, PaddedSteps, PairedStep
 from elmo_tasks.elmo.graphed import Graphed
 from elmo_tasks.elmo.linear import FrozenLinear, Linear
 from elmo_tasks.elmo.side_by_side import side_by_side
-from elmo_tasks.elmo.trained_lstm import Clips, TrainedLayer
+from elmo_tasks.elmo.trained_lstm import Clips, trained_layer
 from elmo_tasks.elmo.weights import BiLmOptions
 
 ROWS_AT_ONCE = 128
@@ -223,7 +223,7 @@ class StackedBiLstm(nn.Module):
         layers, ended = [], []
         for layer, pair in enumerate(zip(self.stack(0), self.stack(1), strict=True)):
             inputs = F.dropout(inputs[0], dropout), F.dropout(inputs[1], dropout)
-            outputs = TrainedLayer.apply(
+            outputs = trained_layer(
                 steps.batch_sizes,
                 Clips(pair[0].cell_clip, pair[0].proj_clip),
                 *(

@@ -1,20 +1,26 @@
 import pytest
 import torch
 
-from elmo_tasks.elmo.trained_lstm import Clips, TrainedLayer
+from elmo_tasks.elmo.trained_lstm import Clips, TrainedLayer, trained_layer
 
 # A fourth sequence has no steps.
 BATCH_SIZES = [3, 3, 2, 1]
 
 
-def tensors(*, dim, size, with_projection):
+def tensors(*, dim, size, with_projection, sequences=4):
     def some(*shape):
         return torch.randn(*shape, dtype=torch.float64, generator=generator).mul_(0.5).requires_grad_()
 
     generator = torch.Generator().manual_seed(13)
     found = []
     for _ in range(2):
-        found += [some(9, size), some(4, size), some(4, dim), some(4 * dim, 2 * size), some(4 * dim)]
+        found += [
+            some(9, size),
+            some(sequences, size),
+            some(sequences, dim),
+            some(4 * dim, 2 * size),
+            some(4 * dim),
+        ]
         found.append(some(size, dim) if with_projection else None)
     return found
 
@@ -35,3 +41,16 @@ def test_a_sequence_without_steps_keeps_its_state():
         assert torch.equal(hidden[3], hidden_before[3])
         assert torch.equal(memory[3], memory_before[3])
         assert not torch.equal(hidden[:3], hidden_before[:3])
+
+
+def test_pytorchs_own_lstm_where_it_computes_the_same(monkeypatch):
+    """Sequences of one length, without bounds and projection: the same values and gradients."""
+    given = tensors(dim=5, size=5, with_projection=False, sequences=3)
+    learned = [tensor for tensor in given if tensor is not None]
+    results = [layer([3, 3, 3], Clips(0, 0), *given) for layer in (trained_layer, TrainedLayer.apply)]
+    losses = [sum(part.square().sum() for part in found) for found in results]
+    gradients = [torch.autograd.grad(loss, learned) for loss in losses]
+    for pair in (*zip(*results, strict=True), *zip(*gradients, strict=True)):
+        torch.testing.assert_close(*pair)
+    monkeypatch.setattr(torch, "lstm", None)
+    trained_layer([3, 3, 2, 1], Clips(0, 0), *given)
