@@ -39,7 +39,7 @@ ner: install
 	$(VENV) -m elmo_tasks.ner.show $(RUN)/test_metrics.json $(RUN)/predictions.jsonl
 
 test: install
-	$(VENV) -m pytest
+	OMP_NUM_THREADS=1 $(VENV) -m pytest -n 2
 
 check: install
 	$(VENV) -m ruff format --check .

@@ -23,7 +23,7 @@ PLACEHOLDERS = Path("elmo_tasks", "compat", "placeholders")
 DATA_FOLDERS = ("fixtures", "pretrained", "training_configs")
 DATA_SUFFIXES = (
     *(".json", ".jsonl", ".jsonnet", ".libsonnet", ".hdf5"),
-    *(".conll", ".txt", ".md", ".csv", ".tsv", ".gz"),
+    *(".conll", ".conllu", ".txt", ".md", ".csv", ".tsv", ".gz"),
 )
 
 

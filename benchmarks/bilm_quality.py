@@ -1,7 +1,7 @@
 """
 How good a biLM is as a language model, and what its vectors tell apart.
 
-    python benchmarks/bilm_quality.py perplexity TEXT ... [--passage 64]
+    python benchmarks/bilm_quality.py perplexity TEXT ... [--passage 64] [--initial-state FILE]
     python benchmarks/bilm_quality.py finetune --train TEXT --dev TEXT
     python benchmarks/bilm_quality.py senses
 
@@ -10,7 +10,7 @@ with the project. Texts have one tokenised sentence a line, plain or gzip.
 
 `perplexity` prints that of each text, forward and backward, over all its sentences and their ends;
 `benchmarks/kneser_ney.py` with the folder's `vocab.txt` prints that of a 5-gram model. `--passage 1` starts
-every sentence from zeros. `finetune` trains the biLM on TRAIN for one epoch, as `bilm_finetune.jsonnet` says,
+every sentence from zeros, or from the state in FILE, of `allennlp elmo calibrate`. `finetune` trains the biLM on TRAIN for one epoch, as `bilm_finetune.jsonnet` says,
 and prints the perplexity of DEV before and after. `senses` prints, for each of some sentences with "play" in
 sport or on a stage, the sentence whose "play" is nearest, by the cosine of each layer.
 """
@@ -31,6 +31,8 @@ from allennlp.models import Model
 import elmo_tasks  # noqa: F401 (registers the parts)
 from elmo_tasks.elmo import BiLm
 from elmo_tasks.elmo.characters import padded_character_ids
+from elmo_tasks.elmo.lstm import LstmState
+from elmo_tasks.elmo.weights import read_initial_state
 from elmo_tasks.paths import bundled
 
 SPORT = """
@@ -84,6 +86,11 @@ DIRECTIONS = ("perplexity_forward", "perplexity_backward")
 
 def perplexity(arguments: argparse.Namespace) -> None:
     model = language_model(arguments.model)
+    if arguments.initial_state:
+        start = read_initial_state(arguments.initial_state, model.bilm.options)
+        model.bilm.initial_state = lambda lanes: LstmState(
+            *(part.unsqueeze(2).expand(-1, -1, lanes, -1) for part in start)
+        )
     for text in arguments.texts:
         show(text, perplexities(model, text, arguments.passage))
 
@@ -140,6 +147,7 @@ def main() -> None:
             sub.add_argument("--passage", type=int, default=64)
         if command is perplexity:
             sub.add_argument("texts", nargs="+")
+            sub.add_argument("--initial-state", type=Path)
         if command is finetune:
             sub.add_argument("--train", required=True)
             sub.add_argument("--dev", required=True)

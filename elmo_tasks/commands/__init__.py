@@ -11,13 +11,27 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.common.util import SigTermReceived
 
 from elmo_tasks.commands.calibrate import Calibrate
+from elmo_tasks.commands.compare import Compare
+from elmo_tasks.commands.confusion import Confusion
 from elmo_tasks.commands.embed import Embed
+from elmo_tasks.commands.ensemble import Ensemble
 from elmo_tasks.commands.export import Export
+from elmo_tasks.commands.intrinsic import Intrinsic
+from elmo_tasks.commands.mix import Mix
+from elmo_tasks.commands.neighbors import Neighbors
+from elmo_tasks.commands.probe import Probe
+from elmo_tasks.commands.squad_predictions import SquadPredictions
+from elmo_tasks.commands.vectors import Vectors
 from elmo_tasks.commands.verb import Verb
 
 logger = logging.getLogger(__name__)
 
-VERBS: tuple[Verb, ...] = (Embed(), Calibrate(), Export())
+VERBS: tuple[Verb, ...] = (
+    *(Embed(), Calibrate(), Export(), Ensemble(), Confusion()),
+    *(Intrinsic(), Neighbors(), Probe(), Mix()),
+    *(Vectors(), Compare()),
+    SquadPredictions(),
+)
 
 
 @Subcommand.register("elmo")

@@ -3,15 +3,11 @@
 import argparse
 import json
 import os
-import tarfile
-import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from allennlp.common.checks import ConfigurationError
-from allennlp.models import Model
-from allennlp.models.archival import load_archive
 
 from elmo_tasks.commands.verb import Verb
 from elmo_tasks.commands.work_folder import work_folder
@@ -23,6 +19,7 @@ from elmo_tasks.input_files import InputError, input_files, read_lines
 from elmo_tasks.language_model import BiLmModel
 from elmo_tasks.language_model.model import class_names
 from elmo_tasks.language_model.softmax import FullSoftmax, Softmax
+from elmo_tasks.modules.archives import open_archive
 from elmo_tasks.modules.elmo_model import ElmoModel
 
 OPTIONS, WEIGHTS, VOCABULARY = "options.json", "weights.hdf5", "vocab.txt"
@@ -89,7 +86,7 @@ def read_trained(archive: str) -> Trained:
     # Raises
     `ConfigurationError`: what is there is no archive, or one without a biLM. `OSError`: nothing is there.
     """
-    model = _model(archive)
+    model = open_archive(archive).model
     if isinstance(model, BiLmModel):
         return Trained(model.bilm, model.softmax, class_names(model.vocab))
     elmo = model.elmo if isinstance(model, ElmoModel) else None
@@ -117,16 +114,6 @@ def write_bilm(
         _write_words(folder / VOCABULARY, words)
     (folder / OPTIONS).write_text(json.dumps(options, indent=2) + "\n", encoding="utf-8")
     write_weights(folder / WEIGHTS, bilm.options, bilm.state_dict(), dtype=dtype, softmax=stored)
-
-
-def _model(archive: str) -> Model:
-    try:
-        return load_archive(archive).model
-    except (tarfile.TarError, EOFError, zlib.error, KeyError, RuntimeError) as error:
-        reason = str(error).partition("\n")[0]
-        raise ConfigurationError(
-            f"{archive}: not a whole archive of a model ({type(error).__name__}: {reason})"
-        ) from error
 
 
 def _write_words(path: Path, words: Sequence[str]) -> None:

@@ -1,6 +1,7 @@
-"""A stack of bidirectional LSTM layers with variational dropout: the context encoder of several tasks."""
+"""Stacked bidirectional LSTM and GRU layers with variational dropout: the context encoders of the tasks."""
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 import torch
 from allennlp.common.checks import ConfigurationError
@@ -13,6 +14,7 @@ class BiLstm(nn.Module):
     PyTorch's fused LSTM takes padded batches only, for which a bidirectional one would read the padding
     first in its backward direction. So each direction is an LSTM of its own, and the backward one reads
     each sequence reversed: the same numbers as packed sequences, in less time, on batches of like length.
+    `BiGru` is the same of GRUs.
 
     # Parameters
 
@@ -22,14 +24,16 @@ class BiLstm(nn.Module):
         sequence (Gal and Ghahramani 2016, arXiv:1512.05287).
     """
 
+    cell: ClassVar[type[nn.LSTM] | type[nn.GRU]] = nn.LSTM
+
     def __init__(self, *, input_dim: int, hidden_sizes: Sequence[int], dropout: float) -> None:
         super().__init__()
         if not hidden_sizes or min(hidden_sizes) < 1:
             raise ConfigurationError(f"hidden_sizes is {hidden_sizes}, expected positive numbers")
         sizes = [input_dim, *(2 * hidden for hidden in hidden_sizes)]
         shapes = list(zip(sizes, hidden_sizes, strict=False))
-        self.onward = nn.ModuleList(nn.LSTM(size, hidden) for size, hidden in shapes)
-        self.back = nn.ModuleList(nn.LSTM(size, hidden) for size, hidden in shapes)
+        self.onward = nn.ModuleList(self.cell(size, hidden) for size, hidden in shapes)
+        self.back = nn.ModuleList(self.cell(size, hidden) for size, hidden in shapes)
         self.dropout = InputVariationalDropout(dropout)
         self.output_dim = sizes[-1]
 
@@ -47,6 +51,12 @@ class BiLstm(nn.Module):
             read_back, _ = back(_take(steps, reverse))
             outputs = torch.cat([read_onward, _take(read_back, reverse)], dim=2).transpose(0, 1)
         return self.dropout(outputs) * mask.unsqueeze(2)
+
+
+class BiGru(BiLstm):
+    """See `BiLstm`; the recurrent unit is that of Cho et al. 2014, arXiv:1406.1078, as in cuDNN."""
+
+    cell = nn.GRU
 
 
 def _reversed_steps(mask: torch.Tensor) -> torch.Tensor:

@@ -1,10 +1,10 @@
 """
 A linear-chain CRF (Lafferty et al. 2001) whose impossible transitions take no part in training or decoding.
 
-pytorch-crf holds the parameters and gives the likelihood. All that walks through a sentence is done here for
-all sentences of a batch at once, from one tensor of step scores, in which a step behind the end of a
-sentence is the identity: pytorch-crf's numbers in fewer kernels, its decoding without a loop over sentences,
-and the marginals that it does not have.
+pytorch-crf holds the parameters. All that walks through a sentence is done here for all sentences of a batch
+at once, from one tensor of step scores, in which a step behind the end of a sentence is the identity:
+pytorch-crf's likelihood in fewer kernels, its decoding without a loop over sentences, and the marginals that
+it does not have.
 """
 
 import math
@@ -33,6 +33,120 @@ class Marginals(NamedTuple):
     log_z: torch.Tensor
 
 
+class Chain(NamedTuple):
+    """
+    The scores of all tag sequences of each sentence: that of a sequence is the sum of what it passes.
+
+    The mean of several chains, tensor by tensor, scores each sequence with the mean of its scores.
+
+    *Shape:* `emissions` `(batch, tokens, tags)`, `mask` `(batch, tokens)`, `start` and `end` `(tags,)`,
+    `transitions` `(tags, tags)`, from the row's tag to the column's.
+    """
+
+    emissions: torch.Tensor
+    mask: torch.Tensor
+    start: torch.Tensor
+    end: torch.Tensor
+    transitions: torch.Tensor
+
+    def log_likelihood(self, tags: torch.Tensor) -> torch.Tensor:
+        """*Shape:* `(batch, tokens)` to `(batch,)`."""
+        return self._score(tags) - self._log_sum()
+
+    @torch.no_grad()
+    def best(self) -> torch.Tensor:
+        """
+        The best sequence of each sentence (Viterbi 1967).
+
+        *Shape:* `(batch, tokens)`, 0 where the mask is.
+        """
+        # (batch, tags)
+        scores = self.start + self.emissions[:, 0]
+        origins = []
+        for step in self._steps():
+            # (batch, from, to) to (batch, to)
+            scores, origin = (scores.unsqueeze(2) + step).max(dim=1)
+            origins.append(origin)
+        # (batch, 1)
+        tags = [(scores + self.end).argmax(dim=1, keepdim=True)]
+        for origin in reversed(origins):
+            tags.append(origin.gather(1, tags[-1]))
+        return torch.cat(tags[::-1], dim=1) * self.mask
+
+    @torch.no_grad()
+    def marginals(self) -> Marginals:
+        """In double precision."""
+        chain = self._replace(emissions=self.emissions.double())
+        steps = chain._steps()
+        alpha = [chain.start + chain.emissions[:, 0]]
+        for step in steps:
+            # (batch, from, to) to (batch, to)
+            alpha.append((alpha[-1].unsqueeze(2) + step).logsumexp(dim=1))
+        beta = [chain.end.double().expand_as(alpha[0])]
+        for step in reversed(steps):
+            # (batch, from, to) to (batch, from)
+            beta.append((step + beta[-1].unsqueeze(1)).logsumexp(dim=2))
+        log_z = (alpha[-1] + chain.end).logsumexp(dim=1)
+        return Marginals(torch.stack(alpha, dim=1), torch.stack(beta[::-1], dim=1), log_z)
+
+    @torch.no_grad()
+    def span_probabilities(
+        self, tags: torch.Tensor, spans: Sequence[Sequence[tuple[int, int]]]
+    ) -> list[list[float]]:
+        """
+        For each sentence's spans `[start, end)`: the probability that a sequence drawn from the CRF has just
+        the tags `tags[start:end]` there, whatever it has elsewhere.
+
+        *Shape:* `(batch, tokens)`, and the spans of each sentence.
+        """
+        alpha, beta, log_z = self.marginals()
+        here = tags.unsqueeze(2)
+        emitted = self.emissions.double().gather(2, here).squeeze(2)
+        steps = self.transitions.double()[tags[:, :-1], tags[:, 1:]] + emitted[:, 1:]
+        # (batch, tokens): the score of the tags up to a token, from the first on
+        path = torch.cat([steps.new_zeros(len(tags), 1), steps.cumsum(dim=1)], dim=1)
+        # Whatever leads to a token, and whatever follows it, apart from the path itself
+        before = (alpha.gather(2, here).squeeze(2) - path).tolist()
+        after = (beta.gather(2, here).squeeze(2) + path - log_z.unsqueeze(1)).tolist()
+        return [
+            [min(1.0, math.exp(before[row][start] + after[row][end - 1])) for start, end in places]
+            for row, places in enumerate(spans)
+        ]
+
+    def _steps(self) -> tuple[torch.Tensor, ...]:
+        """
+        What each step from the second token on adds to the score, from one tag (row) to the next (column).
+
+        *Shape:* `tokens - 1` times `(batch, tags, tags)`.
+        """
+        stay = torch.full_like(self.transitions, IMPOSSIBLE).fill_diagonal_(0.0)
+        emissions, mask = self.emissions.transpose(0, 1)[1:], self.mask.t()[1:]
+        # (tokens - 1, batch, tags, tags)
+        scores = self.transitions + emissions.unsqueeze(2)
+        return torch.where(mask[:, :, None, None], scores, stay.to(scores.dtype)).unbind()
+
+    def _log_sum(self) -> torch.Tensor:
+        """Over all sequences. *Shape:* `(batch,)`."""
+        # (batch, tags)
+        scores = self.start + self.emissions[:, 0]
+        for step in self._steps():
+            # (batch, from, to) to (batch, to)
+            scores = (scores.unsqueeze(2) + step).logsumexp(dim=1)
+        return (scores + self.end).logsumexp(dim=1)
+
+    def _score(self, tags: torch.Tensor) -> torch.Tensor:
+        """Of one sequence a sentence. *Shape:* `(batch, tokens)` to `(batch,)`."""
+        # A sentence without tokens is run as one of one token, which nobody uses.
+        lengths = self.mask.sum(dim=1, keepdim=True).clamp(min=1)
+        mask = torch.arange(tags.size(1), device=tags.device) < lengths
+        # (batch, tokens)
+        scores = self.emissions.gather(2, tags.unsqueeze(2)).squeeze(2)
+        steps = self.transitions.flatten()[tags[:, :-1] * len(self.start) + tags[:, 1:]]
+        scores = scores + torch.cat([self.start[tags[:, :1]], steps], dim=1)
+        last = tags.gather(1, lengths - 1).squeeze(1)
+        return scores.masked_fill(~mask, 0.0).sum(dim=1) + self.end[last]
+
+
 class ConstrainedCrf(nn.Module):
     """
     # Parameters
@@ -44,7 +158,7 @@ class ConstrainedCrf(nn.Module):
 
     def __init__(self, *, start: torch.Tensor, end: torch.Tensor, transitions: torch.Tensor) -> None:
         super().__init__()
-        self.crf = _Crf(len(start), batch_first=True)
+        self.crf = CRF(len(start), batch_first=True)
         for name, allowed in (
             ("start_transitions", start),
             ("end_transitions", end),
@@ -52,109 +166,10 @@ class ConstrainedCrf(nn.Module):
         ):
             parametrize.register_parametrization(self.crf, name, _Possible(allowed))
 
-    def log_likelihood(self, emissions: torch.Tensor, tags: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        """*Shape:* `(batch, tokens, tags)`, `(batch, tokens)` twice, to `(batch,)`."""
-        with parametrize.cached():
-            return self.crf(emissions, tags, _with_first(mask), reduction="none")
-
-    @torch.no_grad()
-    def decode(self, emissions: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        """
-        The best sequence of each sentence (Viterbi 1967).
-
-        *Shape:* `(batch, tokens, tags)`, `(batch, tokens)` to `(batch, tokens)`, 0 where the mask is.
-        """
-        # (batch, tags)
-        scores = self.crf.start_transitions + emissions[:, 0]
-        origins = []
-        for step in self._steps(emissions, mask):
-            # (batch, from, to) to (batch, to)
-            scores, origin = (scores.unsqueeze(2) + step).max(dim=1)
-            origins.append(origin)
-        # (batch, 1)
-        tags = [(scores + self.crf.end_transitions).argmax(dim=1, keepdim=True)]
-        for origin in reversed(origins):
-            tags.append(origin.gather(1, tags[-1]))
-        return torch.cat(tags[::-1], dim=1) * mask
-
-    @torch.no_grad()
-    def marginals(self, emissions: torch.Tensor, mask: torch.Tensor) -> Marginals:
-        """*Shape:* `(batch, tokens, tags)`, `(batch, tokens)`; in double precision."""
-        emissions = emissions.double()
-        steps = self._steps(emissions, mask)
-        alpha = [self.crf.start_transitions + emissions[:, 0]]
-        for step in steps:
-            # (batch, from, to) to (batch, to)
-            alpha.append((alpha[-1].unsqueeze(2) + step).logsumexp(dim=1))
-        beta = [self.crf.end_transitions.double().expand_as(alpha[0])]
-        for step in reversed(steps):
-            # (batch, from, to) to (batch, from)
-            beta.append((step + beta[-1].unsqueeze(1)).logsumexp(dim=2))
-        log_z = (alpha[-1] + self.crf.end_transitions).logsumexp(dim=1)
-        return Marginals(torch.stack(alpha, dim=1), torch.stack(beta[::-1], dim=1), log_z)
-
-    def _steps(self, emissions: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """Of `(batch, tokens, tags)`, `(batch, tokens)`: see `_Crf.steps`."""
-        return self.crf.steps(emissions.transpose(0, 1), mask.t())
-
-    @torch.no_grad()
-    def span_probabilities(
-        self,
-        emissions: torch.Tensor,
-        mask: torch.Tensor,
-        tags: torch.Tensor,
-        spans: Sequence[Sequence[tuple[int, int]]],
-    ) -> list[list[float]]:
-        """
-        For each sentence's spans `[start, end)`: the probability that a sequence drawn from the CRF has just
-        the tags `tags[start:end]` there, whatever it has elsewhere.
-
-        *Shape:* `(batch, tokens, tags)`, `(batch, tokens)` twice, and the spans of each sentence.
-        """
-        alpha, beta, log_z = self.marginals(emissions, mask)
-        here = tags.unsqueeze(2)
-        emitted = emissions.double().gather(2, here).squeeze(2)
-        steps = self.crf.transitions.double()[tags[:, :-1], tags[:, 1:]] + emitted[:, 1:]
-        # (batch, tokens): the score of the tags up to a token, from the first on
-        path = torch.cat([steps.new_zeros(len(tags), 1), steps.cumsum(dim=1)], dim=1)
-        # Whatever leads to a token, and whatever follows it, apart from the path itself
-        before = (alpha.gather(2, here).squeeze(2) - path).tolist()
-        after = (beta.gather(2, here).squeeze(2) + path - log_z.unsqueeze(1)).tolist()
-        return [
-            [min(1.0, math.exp(before[row][start] + after[row][end - 1])) for start, end in places]
-            for row, places in enumerate(spans)
-        ]
-
-
-class _Crf(CRF):
-    """pytorch-crf, whose two sums are computed from step scores: the same numbers."""
-
-    def steps(self, emissions: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """
-        What each step from the second token on adds to the score, from one tag (row) to the next (column).
-
-        *Shape:* `(tokens, batch, tags)`, `(tokens, batch)` to `tokens - 1` times `(batch, tags, tags)`.
-        """
-        stay = torch.full_like(self.transitions, IMPOSSIBLE).fill_diagonal_(0.0)
-        scores = self.transitions + emissions[1:].unsqueeze(2)
-        return torch.where(mask[1:, :, None, None], scores, stay.to(scores.dtype)).unbind()
-
-    def _compute_normalizer(self, emissions: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        """*Shape:* `(tokens, batch, tags)`, `(tokens, batch)` to `(batch,)`."""
-        scores = self.start_transitions + emissions[0]
-        for step in self.steps(emissions, mask):
-            # (batch, from, to) to (batch, to)
-            scores = (scores.unsqueeze(2) + step).logsumexp(dim=1)
-        return (scores + self.end_transitions).logsumexp(dim=1)
-
-    def _compute_score(self, emissions: torch.Tensor, tags: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        """*Shape:* `(tokens, batch, tags)`, `(tokens, batch)` twice, to `(batch,)`."""
-        # (tokens, batch)
-        scores = emissions.gather(2, tags.unsqueeze(2)).squeeze(2)
-        steps = self.transitions.flatten()[tags[:-1] * self.num_tags + tags[1:]]
-        scores = scores + torch.cat([self.start_transitions[tags[:1]], steps])
-        last = tags.gather(0, mask.sum(dim=0, keepdim=True) - 1).squeeze(0)
-        return scores.masked_fill(~mask, 0.0).sum(dim=0) + self.end_transitions[last]
+    def forward(self, emissions: torch.Tensor, mask: torch.Tensor) -> Chain:
+        """*Shape:* `(batch, tokens, tags)`, `(batch, tokens)`."""
+        crf = self.crf
+        return Chain(emissions, mask, crf.start_transitions, crf.end_transitions, crf.transitions)
 
 
 class _Possible(nn.Module):
@@ -168,10 +183,3 @@ class _Possible(nn.Module):
 
     def forward(self, scores: torch.Tensor) -> torch.Tensor:
         return scores.masked_fill(~self.allowed, IMPOSSIBLE)
-
-
-def _with_first(mask: torch.Tensor) -> torch.Tensor:
-    """A sequence without tokens is run as one of one token, which the caller does not use."""
-    mask = mask.clone()
-    mask[:, 0] = True
-    return mask

@@ -24,6 +24,9 @@ class ElmoModel(StrictParams, Model):
     """
     Base class of a task model with an optional `Elmo` beside its token vectors.
 
+    A task's `forward` is `decode(scores(<input fields>), <metadata, gold fields>)`. Between the two is all
+    that an ensemble needs: it decodes from the `average` of its members' scores.
+
     # Parameters
 
     vocab : made from the training data.
@@ -47,6 +50,41 @@ class ElmoModel(StrictParams, Model):
         """Size of what `embed` returns for a token."""
         self.elmo_output_dim = elmo.output_dim if elmo else 0
         """Size of what `at_output` adds to the context encoder's output."""
+
+    def scores(self, *inputs: Any, **fields: Any) -> dict[str, torch.Tensor]:
+        """
+        All that the network says of a batch, such as logits, attention to show and masks: no metric, no loss.
+        A task's parameters are the fields that it reads, by their names in the instances; none is gold.
+        """
+        raise NotImplementedError
+
+    def decode(self, scores: dict[str, torch.Tensor], *others: Any, **fields: Any) -> dict[str, Any]:
+        """
+        The outputs from scores; with gold fields also the `loss`, and the metrics count the batch. A task's
+        other parameters are fields, by their names in the instances; those that are gold are optional.
+        """
+        raise NotImplementedError
+
+    @staticmethod
+    def average(members: list[dict[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
+        """
+        What an ensemble decodes from: of the scores of its members for one batch, the mean of each tensor of
+        real numbers. A task overrides it where that is not right.
+
+        # Raises
+        `ConfigurationError`: other tensors (masks, positions) differ, so that the scores are of different
+        things.
+        """
+        mean = {}
+        for name, first in members[0].items():
+            values = [scores[name] for scores in members]
+            if first.is_floating_point():
+                mean[name] = torch.stack(values).mean(dim=0)
+            elif all(torch.equal(first, value) for value in values[1:]):
+                mean[name] = first
+            else:
+                raise ConfigurationError(f"the members differ in {name!r}: their scores have no mean")
+        return mean
 
     def embed(self, tokens: TextFieldTensors) -> tuple[torch.Tensor, ElmoRepresentations]:
         """
@@ -93,11 +131,7 @@ class ElmoModel(StrictParams, Model):
         """
         AllenNLP's hook for loading: the archive holds the biLM, so that the files it came from may be gone.
         """
-        block = config["model"].get("elmo")
-        if block is not None:
-            state = archived_state(serialization_dir, weights_file)
-            for key, value in Elmo.block_for_archive(state, "elmo.").items():
-                block[key] = value
+        elmo_from_state(config["model"], archived_state(serialization_dir, weights_file))
         return super()._load(config, serialization_dir, weights_file, cuda_device)
 
 
@@ -108,6 +142,13 @@ def archived_state(
     return torch.load(
         weights_file or Path(serialization_dir) / _DEFAULT_WEIGHTS, map_location="cpu", mmap=True
     )
+
+
+def elmo_from_state(model: Params, state: dict[str, torch.Tensor]) -> None:
+    """Changes the config block of an archived model: its ELMo, if it has one, needs its state dict alone."""
+    if (block := model.get("elmo")) is not None:
+        for key, value in Elmo.block_for_archive(state, "elmo.").items():
+            block[key] = value
 
 
 def append(vectors: torch.Tensor, more: torch.Tensor | None) -> torch.Tensor:

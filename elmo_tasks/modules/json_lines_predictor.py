@@ -101,17 +101,17 @@ def require(json_dict: JsonDict, name: str, kind: type, expected: str) -> Any:
     return json_dict[name]
 
 
-def require_tokens(json_dict: JsonDict, expected: str) -> list[str]:
+def require_tokens(json_dict: JsonDict, expected: str, name: str = "tokens") -> list[str]:
     """
-    The value of the field `tokens`.
+    The value of the field `name`.
 
     # Raises
     `ConfigurationError` with what was found, if it is no list of strings.
     """
-    words = require(json_dict, "tokens", list, expected)
+    words = require(json_dict, name, list, expected)
     for position, word in enumerate(words):
         if not isinstance(word, str):
-            raise ConfigurationError(f'"tokens" has {word!r} at position {position}; expected strings')
+            raise ConfigurationError(f'"{name}" has {word!r} at position {position}; expected strings')
     return words
 
 

@@ -1,10 +1,22 @@
-"""Plain text to words that know where they stand in it."""
+"""
+Plain text to words: functions whose words know where they stand in it, and tokenizers that a config chooses.
 
+The tokenizer of a reader's config is part of its archive, so that prediction splits text as training did.
+"""
+
+import re
 from collections.abc import Callable
 from typing import NamedTuple
 
 import spacy
 from allennlp.common.checks import ConfigurationError
+from allennlp.data import Token, Tokenizer
+
+from elmo_tasks.strict_params import StrictParams
+
+_SYLLABLE = "[\uac00-\ud7a3]|[\u1100-\u115f]+[\u1160-\u11a7]+[\u11a8-\u11ff]*"
+"""A Hangul syllable, in one character or in the letters that it is composed of."""
+_SYLLABLES = re.compile(rf"{_SYLLABLE}|(?:(?!{_SYLLABLE})\w)+|[^\w\s]")
 
 
 class Words(NamedTuple):
@@ -51,3 +63,47 @@ def tokenizer(spacy_model: str | None = None) -> Callable[[str], Words]:
         )
 
     return run
+
+
+def language_rules(language: str) -> spacy.Language:
+    """
+    spaCy's rules for a language, by its code.
+
+    # Raises
+    `ConfigurationError`: spaCy does not know the language, or needs another package for it.
+    """
+    try:
+        return spacy.blank(language)
+    except ImportError as error:
+        raise ConfigurationError(f"language: found {language!r}, expected one of spaCy's: {error}") from error
+
+
+@Tokenizer.register("elmo_spacy")
+class SpacyRules(StrictParams, Tokenizer):
+    """
+    spaCy's rules for a language: no trained model is needed. White space is no token.
+
+    # Parameters
+
+    language : spaCy's code; `xx` for what all languages have in common: Korean's own rules need MeCab.
+
+    # Raises
+    `ConfigurationError`: see `language_rules`.
+    """
+
+    def __init__(self, *, language: str = "en") -> None:
+        self._tokenize = language_rules(language).tokenizer
+
+    def tokenize(self, text: str) -> list[Token]:
+        return [Token(token.text) for token in self._tokenize(text) if not token.is_space]
+
+
+@Tokenizer.register("elmo_syllables")
+class Syllables(StrictParams, Tokenizer):
+    """Each Hangul syllable, each run of other letters and digits, and each other character is a token."""
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    def tokenize(self, text: str) -> list[Token]:
+        return [Token(token) for token in _SYLLABLES.findall(text)]

@@ -12,7 +12,7 @@ from torch import nn
 
 from elmo_tasks.elmo import Elmo
 from elmo_tasks.modules.bilstm import BiLstm
-from elmo_tasks.modules.crf import ConstrainedCrf
+from elmo_tasks.modules.crf import Chain, ConstrainedCrf
 from elmo_tasks.modules.elmo_model import ElmoModel
 from elmo_tasks.modules.tag_schemes import Scheme, Span, allowed_transitions, from_spans, to_spans
 from elmo_tasks.ner.metric import ConllEval
@@ -66,10 +66,14 @@ class NerModel(ElmoModel):
         tags: Optional[torch.Tensor] = None,
     ) -> dict[str, Any]:
         """
-        *Shape:* `tags` `(batch, tokens)`. Returns `emissions` `(batch, tokens, tags)`, `mask` and the best
-        `tags`, both `(batch, tokens)`, `metadata`, and with gold tags the `loss`: the mean over the
-        sentences of the negative log-likelihood.
+        *Shape:* `tags` `(batch, tokens)`. Returns the parts of the CRF's `Chain`, the best `tags`
+        `(batch, tokens)`, `metadata`, and with gold tags the `loss`: the mean over the sentences of the
+        negative log-likelihood.
         """
+        return self.decode(self.scores(tokens), metadata, tags)
+
+    def scores(self, tokens: TextFieldTensors) -> dict[str, torch.Tensor]:
+        """The parts of the CRF's `Chain`; so an ensemble scores a sequence with the mean of its scores."""
         mask = get_text_field_mask(tokens)
         # (batch, tokens, input_dim)
         embedded, elmo = self.embed(tokens)
@@ -77,23 +81,33 @@ class NerModel(ElmoModel):
         encoded = self.encoder(embedded, mask)
         # (batch, tokens, tags)
         emissions = self.tag_projection(self.at_output(encoded, elmo))
-        best = self.crf.decode(emissions, mask)
-        outputs = {"emissions": emissions, "mask": mask, "tags": best, "metadata": metadata}
+        return self.crf(emissions, mask)._asdict()
+
+    def decode(
+        self,
+        scores: dict[str, torch.Tensor],
+        metadata: list[NerSentence],
+        tags: Optional[torch.Tensor] = None,
+    ) -> dict[str, Any]:
+        chain = Chain(**scores)
+        # (batch, tokens)
+        best = chain.best()
+        outputs = {**scores, "tags": best, "metadata": metadata}
         if tags is not None:
-            outputs["loss"] = -self.crf.log_likelihood(emissions, tags, mask).mean()
+            outputs["loss"] = -chain.log_likelihood(tags).mean()
             predicted = [
                 from_spans(spans, len(sentence.words), Scheme.IOB2)
-                for spans, sentence in zip(self._spans(best, mask), metadata, strict=True)
+                for spans, sentence in zip(self._spans(best, chain.mask), metadata, strict=True)
             ]
             self.metric(predicted, [sentence.gold_tags or [] for sentence in metadata])
         return outputs
 
     def make_output_human_readable(self, output_dict: dict[str, Any]) -> dict[str, Any]:
         """The words, their tags (IOB2), and the entities with their place and probability."""
-        emissions, mask, tags = (output_dict[key] for key in ("emissions", "mask", "tags"))
-        spans = self._spans(tags, mask)
-        probabilities = self.crf.span_probabilities(
-            emissions, mask, tags, [[(span.start, span.end) for span in row] for row in spans]
+        chain = Chain(**{name: output_dict[name] for name in Chain._fields})
+        spans = self._spans(output_dict["tags"], chain.mask)
+        probabilities = chain.span_probabilities(
+            output_dict["tags"], [[(span.start, span.end) for span in row] for row in spans]
         )
         sentences: list[NerSentence] = output_dict["metadata"]
         return {

@@ -2,6 +2,7 @@
 
 from elmo_tasks.training.batch_sampler import ElmoBucketSampler
 from elmo_tasks.training.checkpointer import SafeCheckpointer
+from elmo_tasks.training.grouped_sampler import GroupedBucketSampler
 from elmo_tasks.training.mlflow import MlflowCallback
 from elmo_tasks.training.optimizer import FusedAdam
 from elmo_tasks.training.repeatable import RepeatableCallback
@@ -10,6 +11,7 @@ from elmo_tasks.training.share_cores import ShareCoresCallback
 __all__ = [
     "ElmoBucketSampler",
     "FusedAdam",
+    "GroupedBucketSampler",
     "MlflowCallback",
     "RepeatableCallback",
     "SafeCheckpointer",

@@ -1,20 +1,20 @@
 import pytest
 import torch
 from allennlp.common.checks import ConfigurationError
-from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from elmo_tasks.modules.bilstm import BiLstm
+from elmo_tasks.modules.bilstm import BiGru, BiLstm
 
 LENGTHS = torch.tensor([5, 1, 3])
 MASK = torch.arange(5) < LENGTHS.unsqueeze(1)
 
 
 def packed_reference(ours: BiLstm, inputs: torch.Tensor) -> torch.Tensor:
-    """PyTorch's bidirectional LSTM over packed sequences, with the same weights."""
+    """PyTorch's bidirectional LSTM or GRU over packed sequences, with the same weights."""
     outputs = inputs
     for layer, onward in enumerate(ours.onward):
-        reference = nn.LSTM(outputs.size(2), onward.hidden_size, batch_first=True, bidirectional=True)
+        sizes = outputs.size(2), onward.hidden_size
+        reference = ours.cell(*sizes, batch_first=True, bidirectional=True)
         reference.load_state_dict(
             {
                 name + suffix: tensor
@@ -27,9 +27,10 @@ def packed_reference(ours: BiLstm, inputs: torch.Tensor) -> torch.Tensor:
     return outputs
 
 
-def test_equals_packed_sequences_in_value_and_gradient():
+@pytest.mark.parametrize("kind", [BiLstm, BiGru])
+def test_equals_packed_sequences_in_value_and_gradient(kind):
     torch.manual_seed(0)
-    ours = BiLstm(input_dim=4, hidden_sizes=[6, 3], dropout=0.0)
+    ours = kind(input_dim=4, hidden_sizes=[6, 3], dropout=0.0)
     inputs = torch.randn(3, 5, 4, requires_grad=True)
     outputs, expected = ours(inputs, MASK), packed_reference(ours, inputs)
     assert outputs.shape == (3, 5, ours.output_dim)

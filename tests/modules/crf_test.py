@@ -59,7 +59,7 @@ def log_sum(scores):
 
 def test_log_likelihood_by_brute_force(crf, emissions):
     tags = torch.tensor([[1, 2, 3, 0], [4, 0, 0, 0], [0, 0, 0, 0], [0, 1, 3, 0]])
-    likelihood = crf.log_likelihood(emissions, tags, MASK)
+    likelihood = crf(emissions, MASK).log_likelihood(tags)
     for row, length in enumerate(LENGTHS):
         if length:
             scores = scores_of_all(crf, emissions[row], length)
@@ -70,19 +70,16 @@ def test_log_likelihood_by_brute_force(crf, emissions):
 def test_probabilities_of_all_sequences_add_up_to_one(crf, emissions):
     """Nothing is left for a sequence that is no BIOUL."""
     paths = list(scores_of_all(crf, emissions[0], 3))
-    total = crf.log_likelihood(
-        emissions[:1, :3].expand(len(paths), -1, -1),
-        torch.tensor(paths),
-        torch.ones(len(paths), 3, dtype=torch.bool),
-    )
+    chain = crf(emissions[:1, :3].expand(len(paths), -1, -1), torch.ones(len(paths), 3, dtype=torch.bool))
+    total = chain.log_likelihood(torch.tensor(paths))
     assert total.exp().sum().item() == pytest.approx(1.0, abs=1e-5)
     impossible = torch.tensor([[2, 0, 4]])
     mask = torch.ones(1, 3, dtype=torch.bool)
-    assert crf.log_likelihood(emissions[:1, :3], impossible, mask).exp() == 0
+    assert crf(emissions[:1, :3], mask).log_likelihood(impossible).exp() == 0
 
 
 def test_decode_by_brute_force(crf, emissions):
-    decoded = crf.decode(emissions, MASK)
+    decoded = crf(emissions, MASK).best()
     for row, length in enumerate(LENGTHS):
         if length:
             scores = scores_of_all(crf, emissions[row], length)
@@ -94,16 +91,16 @@ def test_decodes_only_possible_sequences(crf):
     """Also where all emissions speak for an impossible one."""
     emissions = torch.zeros(1, 5, len(TAGS))
     emissions[0, :, 2] = 50.0
-    assert crf.decode(emissions, torch.ones(1, 5, dtype=torch.bool)).tolist() == [[1, 2, 2, 2, 3]]
+    assert crf(emissions, torch.ones(1, 5, dtype=torch.bool)).best().tolist() == [[1, 2, 2, 2, 3]]
 
 
 def test_span_probabilities_by_brute_force(crf, emissions):
-    decoded = crf.decode(emissions, MASK)
+    decoded = crf(emissions, MASK).best()
     spans = [
         [(start, end) for start in range(length) for end in range(start + 1, length + 1)]
         for length in LENGTHS
     ]
-    found = crf.span_probabilities(emissions, MASK, decoded, spans)
+    found = crf(emissions, MASK).span_probabilities(decoded, spans)
     assert found[2] == []
     for row, length in enumerate(LENGTHS):
         if not length:
@@ -119,14 +116,14 @@ def test_span_probabilities_by_brute_force(crf, emissions):
 
 
 def test_marginals_of_a_token_add_up_to_one(crf, emissions):
-    alpha, beta, log_z = crf.marginals(emissions, MASK)
+    alpha, beta, log_z = crf(emissions, MASK).marginals()
     shares = (alpha + beta - log_z[:, None, None]).exp().sum(dim=2)
     torch.testing.assert_close(shares[MASK], torch.ones_like(shares[MASK]))
 
 
 def test_gradients_reach_possible_transitions_only(crf, emissions):
     tags = torch.tensor([[1, 2, 3, 0]])
-    crf.log_likelihood(emissions[:1], tags, MASK[:1]).sum().backward()
+    crf(emissions[:1], MASK[:1]).log_likelihood(tags).sum().backward()
     allowed = allowed_transitions(TAGS, Scheme.BIOUL).transitions
     gradient = crf.crf.parametrizations.transitions.original.grad
     assert torch.isfinite(gradient).all()
@@ -144,7 +141,7 @@ def test_likelihood_equals_allennlp_with_constraints(crf, emissions):
     rows = [0, 1, 3]
     tags = torch.randint(len(TAGS), (4, 4), generator=torch.Generator().manual_seed(2))
     expected = theirs(emissions[rows], tags[rows], MASK[rows])
-    found = ours.log_likelihood(emissions[rows], tags[rows], MASK[rows]).sum()
+    found = ours(emissions[rows], MASK[rows]).log_likelihood(tags[rows]).sum()
     torch.testing.assert_close(found, expected, atol=1e-4, rtol=1e-5)
 
 
@@ -157,12 +154,12 @@ def test_equals_pytorch_crf_in_value_and_gradient(crf, emissions):
     rows = [0, 1, 3]
     tags = torch.tensor([[1, 2, 3, 0], [4, 0, 0, 0], [0, 1, 3, 0]])
     inputs = emissions[rows].requires_grad_()
-    found = crf.log_likelihood(inputs, tags, MASK[rows]).sum()
+    found = crf(inputs, MASK[rows]).log_likelihood(tags).sum()
     expected = stock(inputs, tags, MASK[rows])
     torch.testing.assert_close(found, expected)
     (found_gradient,) = torch.autograd.grad(found, inputs)
     (expected_gradient,) = torch.autograd.grad(expected, inputs)
     torch.testing.assert_close(found_gradient, expected_gradient)
-    decoded = crf.decode(inputs, MASK[rows])
+    decoded = crf(inputs, MASK[rows]).best()
     for row, best in enumerate(stock.decode(inputs, MASK[rows])):
         assert decoded[row, : len(best)].tolist() == best

@@ -1,7 +1,11 @@
-import pytest
-from allennlp.common.checks import ConfigurationError
+import unicodedata
 
-from elmo_tasks.modules.tokenization import joined, tokenizer
+import pytest
+from allennlp.common import Params
+from allennlp.common.checks import ConfigurationError
+from allennlp.data import Tokenizer
+
+from elmo_tasks.modules.tokenization import SpacyRules, Syllables, joined, tokenizer
 
 
 def test_words_know_their_place():
@@ -24,3 +28,49 @@ def test_joined():
 def test_missing_model():
     with pytest.raises(ConfigurationError, match="'en_no_such' is not installed; install it with"):
         tokenizer("en_no_such")
+
+
+def texts(tokens):
+    return [token.text for token in tokens]
+
+
+def test_rules_of_a_language():
+    assert texts(SpacyRules().tokenize(" It's  5%.")) == ["It", "'s", "5", "%", "."]
+    assert texts(SpacyRules(language="xx").tokenize("앱 2개, 공개…")) == ["앱", "2개", ",", "공개", "…"]
+    assert texts(
+        Tokenizer.from_params(Params({"type": "elmo_spacy", "language": "de"})).tokenize("z.B. so")
+    ) == [
+        "z.B.",
+        "so",
+    ]
+    for language in ("ko", "nowhere"):
+        with pytest.raises(
+            ConfigurationError, match=f"language: found '{language}', expected one of spaCy's"
+        ):
+            SpacyRules(language=language)
+
+
+def test_syllables():
+    text = "새 AI반도체, 3.5% 올라…ㅋㅋ don't"
+    expected = [
+        "새",
+        "AI",
+        "반",
+        "도",
+        "체",
+        ",",
+        "3",
+        ".",
+        "5",
+        "%",
+        "올",
+        "라",
+        "…",
+        "ㅋㅋ",
+        "don",
+        "'",
+        "t",
+    ]
+    assert texts(Syllables().tokenize(text)) == expected
+    decomposed = texts(Syllables().tokenize(unicodedata.normalize("NFD", text)))
+    assert [unicodedata.normalize("NFC", token) for token in decomposed] == expected

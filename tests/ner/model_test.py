@@ -109,11 +109,9 @@ def test_entities(tmp_path):
     # Let the model be sure of the gold tags.
     emissions = 9.0 * torch.nn.functional.one_hot(batch["tags"], len(model.tags)).float()
     mask = batch["tokens"]["tokens"]["tokens"] != 0
-    tags = model.crf.decode(emissions, mask)
-    assert torch.equal(tags, batch["tags"] * mask)
-    readable = model.make_output_human_readable(
-        {"emissions": emissions, "mask": mask, "tags": tags, "metadata": batch["metadata"]}
-    )
+    outputs = model.decode(model.crf(emissions, mask)._asdict(), batch["metadata"])
+    assert torch.equal(outputs["tags"], batch["tags"] * mask)
+    readable = model.make_output_human_readable(outputs)
     for i, instance in enumerate(instances):
         sentence = instance["metadata"].metadata
         assert readable["tags"][i] == sentence.gold_tags

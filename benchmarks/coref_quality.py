@@ -1,0 +1,205 @@
+"""
+Coreference side by side with allennlp-models' `coref` of the same sizes, optimizer, words and vocabulary: dev
+F1, the time of an epoch, and peak memory.
+
+    python benchmarks/coref_quality.py DATA_FOLDER [--systems ours peer ours_elmo peer_elmo]
+        [--seeds 13 14 15] [--epochs 20] [--limit 80] [--sentences 50]
+
+The folder holds `train/` and `dev/` in CoNLL-2012 columns. Each run has a process of its own, and the systems
+take turns. Both train on whole documents, or on `--sentences` of each: ours on a window that is drawn each
+time, the peer on the first ones. With ELMo both have the one that comes with the project: ours without
+activations kept on disk, the peer as AllenNLP's `elmo_token_embedder`, for which a document is one sentence.
+
+F1 is the average of MUC, B-cubed and CEAF-e by our metric, for both, in the epoch that is best by its own.
+The time of an epoch is the median of all but the first, training and validation together.
+"""
+
+import argparse
+import copy
+import multiprocessing
+import resource
+import statistics
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+import allennlp_models.coref  # noqa: F401 (registers the peer)
+from allennlp.commands.train import train_model
+from allennlp.common import Params
+from allennlp.data import DatasetReader
+from elmo_speed import machine, shipped_weights
+from ner_quality import EpochTimes
+from side_by_side import Settings, quiet
+
+import elmo_tasks.coref  # noqa: F401 (registers ours)
+from elmo_tasks.coref.documents import read_documents
+from elmo_tasks.coref.metric import CorefScores
+from elmo_tasks.elmo import BiLmOptions
+from elmo_tasks.paths import bundled
+
+SYSTEMS = ("ours", "peer", "ours_elmo", "peer_elmo")
+ALL = 1_000_000
+"""Sentences that no document has."""
+
+
+class Result(NamedTuple):
+    """Dev F1 in percent, seconds of an epoch, GiB."""
+
+    score: float
+    seconds: float
+    memory: float
+
+
+def ours(config: str, data: Path, epochs: int, seed: int, sentences: int | None) -> Settings:
+    """All epochs are trained, and the best one is scored."""
+    settings = Params.from_file(str(bundled(f"training_configs/{config}.jsonnet"))).as_dict(quiet=True)
+    settings |= dict.fromkeys(("random_seed", "numpy_seed", "pytorch_seed"), seed)
+    settings["train_data_path"], settings["validation_data_path"] = (
+        str(data / f"{n}.conll") for n in ("train", "dev")
+    )
+    settings["model"]["max_training_sentences"] = sentences or ALL
+    settings["trainer"] |= {"num_epochs": epochs, "patience": None}
+    settings["trainer"]["callbacks"] = [{"type": "epoch_times"}]
+    return settings
+
+
+def peer(baseline: Settings, sentences: int | None, *, elmo: bool) -> Settings:
+    """The same of stock parts."""
+    settings = dict(baseline)
+    model = settings["model"]
+    hidden_sizes, hidden, dropout = model["feedforward_sizes"], model["hidden_sizes"][0], model["dropout"]
+    indexers = settings["dataset_reader"]["token_indexers"]
+    embedders = model["text_field_embedder"]["token_embedders"]
+    encoder = embedders["token_characters"]["encoder"]
+    words = embedders["tokens"]["embedding_dim"] + encoder["num_filters"] * len(encoder["ngram_filter_sizes"])
+    if elmo:
+        options_file, weight_file = shipped_weights()
+        indexers["elmo"] = {"type": "elmo_characters"}
+        embedders["elmo"] = {
+            "type": "elmo_token_embedder",
+            "options_file": options_file,
+            "weight_file": weight_file,
+            "dropout": 0.0,
+        }
+        words += BiLmOptions.read(options_file).output_dim
+    span = words + 4 * hidden + model["feature_dim"]
+
+    def feedforward(size: int) -> Settings:
+        sizes = {"input_dim": size, "num_layers": len(hidden_sizes), "hidden_dims": hidden_sizes}
+        return {**sizes, "activations": "relu", "dropout": dropout}
+
+    reader = {"type": "coref", "token_indexers": indexers, "max_span_width": model["max_span_width"]}
+    settings["dataset_reader"] = {**reader, "max_sentences": sentences}
+    settings["validation_dataset_reader"] = copy.deepcopy(reader)
+    settings["model"] = {
+        "type": "coref",
+        "text_field_embedder": model["text_field_embedder"],
+        "context_layer": {
+            "type": "lstm",
+            "input_size": words,
+            "hidden_size": hidden,
+            "bidirectional": True,
+        },
+        "mention_feedforward": feedforward(span),
+        "antecedent_feedforward": feedforward(3 * span + model["feature_dim"]),
+        "feature_size": model["feature_dim"],
+        **{
+            key: model[key]
+            for key in ("max_span_width", "spans_per_word", "max_antecedents", "lexical_dropout")
+        },
+    }
+    settings["data_loader"] = {"batch_size": 1, "shuffle": True}
+    settings["validation_data_loader"] = {"batch_size": 1}
+    settings["trainer"] |= {"validation_metric": "+coref_f1", "checkpointer": {}}
+    settings["trainer"]["optimizer"]["type"] = "adam"
+    return settings
+
+
+def settings_of(system: str, data: Path, arguments: argparse.Namespace, seed: int) -> Settings:
+    config = "coref_elmo" if system == "ours_elmo" else "coref"
+    baseline = ours(config, data, arguments.epochs, seed, arguments.sentences)
+    if system.startswith("ours"):
+        return baseline
+    return peer(baseline, arguments.sentences, elmo=system == "peer_elmo")
+
+
+def run(settings: Settings) -> Result:
+    """Trains in this process, and scores the best epoch on the dev documents."""
+    quiet()
+    reader = DatasetReader.from_params(
+        Params(copy.deepcopy(settings.get("validation_dataset_reader") or settings["dataset_reader"]))
+    )
+    dev = settings["validation_data_path"]
+    with tempfile.TemporaryDirectory() as folder:
+        model = train_model(Params(settings), folder, force=True, file_friendly_logging=True)
+    # Before the scores, which are the same work for both
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    metric = CorefScores()
+    model.eval()
+    for instance, document in zip(reader.read(dev), read_documents(Path(dev)), strict=True):
+        reader.apply_token_indexers(instance)
+        metric(model.forward_on_instance(instance)["clusters"], document.clusters or [])
+    return Result(
+        100 * metric.get_metric()["average_f1"],
+        statistics.median(EpochTimes.times[1:] or EpochTimes.times),
+        memory,
+    )
+
+
+def in_a_process(settings: Settings) -> Result:
+    with multiprocessing.get_context("spawn").Pool(1) as process:
+        return process.apply(run, (settings,))
+
+
+def first_documents(folder: Path, file: Path, limit: int | None) -> None:
+    """One file of all documents, as the peer reads it."""
+    paths = sorted(path for path in folder.rglob("*") if path.is_file())[:limit]
+    file.write_text("".join(path.read_text(encoding="utf-8") for path in paths), encoding="utf-8")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--systems", nargs="+", choices=SYSTEMS, default=["ours", "peer"])
+    parser.add_argument("--seeds", type=int, nargs="+", default=[13, 14, 15])
+    parser.add_argument("--epochs", type=int, default=20)
+    parser.add_argument("--limit", type=int, help="files of train and of dev; default all")
+    parser.add_argument("--sentences", type=int, help="of a training document; default all")
+    arguments = parser.parse_args()
+    print(f"Machine: {machine()}.")
+    results: dict[str, list[Result]] = {system: [] for system in arguments.systems}
+    with tempfile.TemporaryDirectory() as name:
+        data = Path(name)
+        for part in ("train", "dev"):
+            first_documents(arguments.data / part, data / f"{part}.conll", arguments.limit)
+        for seed in arguments.seeds:
+            for system, found in results.items():
+                found.append(in_a_process(settings_of(system, data, arguments, seed)))
+                print(
+                    "seed {}  {:<10} F1 {:5.2f}  {:7.1f} s an epoch  {:5.2f} GiB".format(
+                        seed, system, *found[-1]
+                    ),
+                    flush=True,
+                )
+    for system, found in results.items():
+        scores = [result.score for result in found]
+        spread = statistics.stdev(scores) if len(scores) > 1 else 0.0
+        print(f"{system:<10} F1 {statistics.mean(scores):.2f} (standard deviation {spread:.2f})")
+    for mine, theirs in (("ours", "peer"), ("ours_elmo", "peer_elmo")):
+        if mine in results and theirs in results:
+            for name, place in (("time of an epoch", 1), ("peak memory", 2)):
+                pairs = zip(results[mine], results[theirs], strict=True)
+                ratios = [one[place] / other[place] for one, other in pairs]
+                middle, least, most = statistics.median(ratios), min(ratios), max(ratios)
+                print(f"{name}, {mine} / {theirs}: median {middle:.2f} ({least:.2f} to {most:.2f})")
+    if "ours" in results and "ours_elmo" in results:
+        without, with_elmo = (
+            statistics.mean(result.score for result in results[s]) for s in ("ours", "ours_elmo")
+        )
+        print(f"ELMo reduces the error by {(with_elmo - without) / (100 - without):.1%}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,137 @@
+"""A biLSTM, a vector for each sentence, and a linear layer over the classes."""
+
+from collections.abc import Callable
+from typing import Any, Optional
+
+import torch
+from allennlp.common.checks import ConfigurationError
+from allennlp.data import TextFieldTensors, Vocabulary
+from allennlp.models import Model
+from allennlp.modules import InputVariationalDropout, TextFieldEmbedder
+from allennlp.nn import InitializerApplicator, RegularizerApplicator
+from allennlp.nn.util import get_final_encoder_states, get_text_field_mask, masked_max, masked_mean
+from torch import nn
+
+from elmo_tasks.classification.reader import Sentences
+from elmo_tasks.elmo import Elmo
+from elmo_tasks.modules.bilstm import BiLstm
+from elmo_tasks.modules.classifier import Classifier
+from elmo_tasks.modules.stacking import stack_texts
+
+POOLING: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
+    "max": lambda vectors, mask: masked_max(vectors, mask.unsqueeze(2), dim=1),
+    "mean": lambda vectors, mask: masked_mean(vectors, mask.unsqueeze(2), dim=1),
+    "last": lambda vectors, mask: get_final_encoder_states(vectors, mask, bidirectional=True),
+}
+"""*Shape:* `(batch, tokens, dim)`, `(batch, tokens)` to `(batch, dim)`."""
+
+
+@Model.register("elmo_classifier")
+class ClassificationModel(Classifier):
+    """
+    Conneau et al. 2017, arXiv:1705.02364, section 3: a biLSTM reads the sentence, its outputs are pooled to
+    one vector; of a pair, the classes depend on both vectors u and v, |u - v| and u * v.
+
+    Both sentences of a pair stand in one batch, the first ones first.
+
+    # Parameters
+
+    pairs : whether the instances are pairs.
+    hidden_sizes : units of each biLSTM layer, for each direction; without one, the token vectors are pooled.
+    pooling : `max` or `mean` over the tokens, or `last`: where each direction ends, of the biLSTM and of
+        ELMo.
+    dropout : probability, of the variational dropout on the token vectors, those of ELMo included, and of
+        that on what the classes depend on.
+    initializer : of the parameters, as in any AllenNLP model.
+    The others : see `Classifier`.
+
+    # Raises
+    `ConfigurationError`: an unknown pooling, `last` without a biLSTM, a vocabulary without labels.
+    """
+
+    default_predictor = "elmo_classifier"
+
+    def __init__(
+        self,
+        *,
+        vocab: Vocabulary,
+        text_field_embedder: TextFieldEmbedder,
+        pairs: bool,
+        hidden_sizes: list[int],
+        pooling: str,
+        dropout: float,
+        elmo: Optional[Elmo] = None,
+        initializer: Optional[InitializerApplicator] = None,
+        regularizer: Optional[RegularizerApplicator] = None,
+    ) -> None:
+        super().__init__(
+            vocab=vocab, text_field_embedder=text_field_embedder, elmo=elmo, regularizer=regularizer
+        )
+        if pooling not in POOLING:
+            raise ConfigurationError(f"pooling is {pooling!r}, expected one of {', '.join(POOLING)}")
+        if pooling == "last" and not hidden_sizes:
+            raise ConfigurationError("pooling is 'last', of a biLSTM: expected hidden_sizes, or max or mean")
+        self.pairs = pairs
+        self.token_dropout = InputVariationalDropout(dropout)
+        self.encoder = (
+            BiLstm(input_dim=self.input_dim, hidden_sizes=hidden_sizes, dropout=0.0) if hidden_sizes else None
+        )
+        self.pool = POOLING[pooling]
+        self.dropout = nn.Dropout(dropout)
+        sentence_dim = (self.encoder.output_dim if self.encoder else self.input_dim) + self.elmo_output_dim
+        self.output = nn.Linear(4 * sentence_dim if pairs else sentence_dim, len(self.labels))
+        if initializer is not None:
+            initializer(self)
+
+    def forward(
+        self,
+        sentence1: TextFieldTensors,
+        metadata: list[Sentences],
+        sentence2: Optional[TextFieldTensors] = None,
+        label: Optional[torch.Tensor] = None,
+    ) -> dict[str, Any]:
+        """See `scores` and `decode`."""
+        return self.decode(self.scores(sentence1, sentence2), metadata, label)
+
+    def scores(
+        self, sentence1: TextFieldTensors, sentence2: Optional[TextFieldTensors] = None
+    ) -> dict[str, torch.Tensor]:
+        """
+        *Shape:* `logits` `(batch, classes)`.
+
+        # Raises
+        `ConfigurationError`: pairs where the model has single sentences, or the reverse.
+        """
+        if (sentence2 is not None) != self.pairs:
+            found = "single sentences" if self.pairs else "pairs of sentences"
+            raise ConfigurationError(f"found {found}, but the model has pairs: {str(self.pairs).lower()}")
+        if sentence2 is None:
+            # (batch, sentence_dim)
+            features = self._sentences(sentence1)
+        else:
+            # (batch, sentence_dim)
+            first, second = self._sentences(stack_texts(sentence1, sentence2)).chunk(2)
+            # (batch, 4 sentence_dim)
+            features = torch.cat([first, second, (first - second).abs(), first * second], dim=1)
+        return {"logits": self.output(self.dropout(features))}
+
+    def _sentences(self, tokens: TextFieldTensors) -> torch.Tensor:
+        """*Shape:* `(batch, sentence_dim)`."""
+        mask = get_text_field_mask(tokens)
+        # (batch, tokens, input_dim)
+        embedded, elmo = self.embed(tokens)
+        embedded = self.token_dropout(embedded)
+        # (batch, tokens, encoder dim)
+        encoded = embedded if self.encoder is None else self.encoder(embedded, mask)
+        # (batch, encoder dim), (batch, elmo_output_dim): pooled apart, since each has directions of its own
+        pooled = [self.pool(part, mask) for part in (encoded, elmo.output) if part is not None]
+        # (batch, sentence_dim)
+        return torch.cat(pooled, dim=1)
+
+    def make_output_human_readable(self, output_dict: dict[str, Any]) -> dict[str, Any]:
+        """The words, the `label`, and the `probabilities` by label."""
+        sentences: list[Sentences] = output_dict["metadata"]
+        words = {"sentence1_tokens": [both.sentence1 for both in sentences]}
+        if self.pairs:
+            words["sentence2_tokens"] = [both.sentence2 or [] for both in sentences]
+        return words | super().make_output_human_readable(output_dict)

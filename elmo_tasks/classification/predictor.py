@@ -1,0 +1,51 @@
+"""The class of sentences and of pairs of sentences, from JSON Lines."""
+
+from typing import Optional
+
+from allennlp.common import JsonDict
+from allennlp.data import Instance
+from allennlp.predictors import Predictor
+
+from elmo_tasks.modules.json_lines_predictor import JsonLinesPredictor, require, require_tokens
+
+_EXPECTED = '"{0}": a string, or "{1}": a list of strings'
+
+
+@Predictor.register("elmo_classifier")
+class ClassificationPredictor(JsonLinesPredictor):
+    """
+    In: `{"sentence": "..."}` or `{"tokens": [...]}`; of pairs `{"sentence1": "...", "sentence2": "..."}`, or
+    a list of words as `sentence1_tokens`, `sentence2_tokens`. Text is split by the tokenizer of the archive.
+
+    Out: `sentence1_tokens`, of pairs `sentence2_tokens`, `label`, and `probabilities` by label. Where a
+    sentence has no words there is no label: it is `null`, and there are no probabilities.
+    """
+
+    def predict(self, sentence1: str, sentence2: Optional[str] = None) -> JsonDict:
+        """The class of one sentence, or of one pair."""
+        if sentence2 is None:
+            return self.predict_json({"sentence": sentence1})
+        return self.predict_json({"sentence1": sentence1, "sentence2": sentence2})
+
+    def empty_result(self, json_dict: JsonDict) -> JsonDict | None:
+        sentences = self._sentences(json_dict)
+        if all(sentences):
+            return None
+        words = {f"sentence{number}_tokens": words for number, words in enumerate(sentences, start=1)}
+        return {**words, "label": None, "probabilities": {}}
+
+    def _json_to_instance(self, json_dict: JsonDict) -> Instance:
+        return self._dataset_reader.text_to_instance(*self._sentences(json_dict))
+
+    def _sentences(self, json_dict: JsonDict) -> list[list[str]]:
+        names = {"sentence": "tokens"}
+        if self._dataset_reader.pairs:
+            names = {name: f"{name}_tokens" for name in ("sentence1", "sentence2")}
+        return [self._words(json_dict, *both) for both in names.items()]
+
+    def _words(self, json_dict: JsonDict, plain: str, tokens: str) -> list[str]:
+        expected = _EXPECTED.format(plain, tokens)
+        if tokens in json_dict:
+            return require_tokens(json_dict, expected, tokens)
+        text = require(json_dict, plain, str, expected)
+        return [token.text for token in self._dataset_reader.tokens(text)]

@@ -1,0 +1,212 @@
+"""Labelled sentences and pairs of sentences, by column name: AG News, SST-2, MRPC, KLUE and the like."""
+
+import json
+import logging
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, Optional, Union
+
+from allennlp.common.checks import ConfigurationError
+from allennlp.data import DatasetReader, Instance, Token, TokenIndexer, Tokenizer
+from allennlp.data.fields import Field, MetadataField, TextField
+from allennlp.data.token_indexers import SingleIdTokenIndexer
+
+from elmo_tasks.classification.records import FORMATS, Record, read_records
+from elmo_tasks.input_files import InputError, input_files
+from elmo_tasks.modules.class_field import ClassField
+from elmo_tasks.modules.tokenization import SpacyRules
+from elmo_tasks.strict_params import StrictParams
+
+logger = logging.getLogger(__name__)
+
+Text = Union[str, list[str]]
+"""Plain text, or its words."""
+
+
+@dataclass
+class Sentences:
+    """What an instance knows of its words beside tensors; no dict, so that nothing walks through it."""
+
+    sentence1: list[str]
+    sentence2: list[str] | None = None
+
+    def __len__(self) -> int:
+        """The tokens of the longer sentence: what the instance costs in a batch, for samplers to sort by."""
+        return max(len(self.sentence1), len(self.sentence2 or ()))
+
+
+class _Example(NamedTuple):
+    """A sentence or pair of a file, tokenised."""
+
+    sentences: list[list[Token]]
+    label: str | None
+
+
+@DatasetReader.register("elmo_classifier")
+class ClassificationReader(StrictParams, DatasetReader):
+    """
+    Text and class from columns of csv, tsv, json, jsonl or plain text files (`records.py` has the formats).
+
+    Instances have `sentence1`, of pairs also `sentence2`, `metadata` (a `Sentences`) and, of labelled ones,
+    `label`: all classes get into the vocabulary, in the order of `classes`.
+
+    # Parameters
+
+    format : `csv`, `tsv`, `json`, `jsonl` or `text`.
+    columns : names of the columns of a csv or tsv file without a header; null: its first line has them.
+    sentence1 : the column of the text, or several whose texts are joined by blanks, empty ones left out.
+    sentence2 : the same of the second sentence of pairs; null: single sentences.
+    label : the column of the class; null: the files are text to pre-train on, without labels.
+    classes : the names of the classes, in their order.
+    label_names : the class for each label as it stands in the files, a number as text; null: the files have
+        the names of the classes.
+    tokenizer : any of AllenNLP's, here also `elmo_spacy` and `elmo_syllables`; by default spaCy's rules for
+        English.
+    token_indexers : as in any AllenNLP reader; by default one id a word, named `tokens`.
+    The others : see `DatasetReader`.
+
+    # Raises
+    `ConfigurationError`: an unknown format, columns of a format that names them itself, fewer than two
+    classes or one twice, label names of other classes. When reading, `InputError` with file, line and column:
+    no file, nothing in a file, what is not of the format, a column that is missing, text that is no string or
+    has no words, and an unknown label.
+    """
+
+    def __init__(
+        self,
+        *,
+        format: str,
+        sentence1: Union[str, list[str]],
+        label: Optional[str],
+        classes: list[str],
+        sentence2: Optional[Union[str, list[str]]] = None,
+        columns: Optional[list[str]] = None,
+        label_names: Optional[dict[str, str]] = None,
+        tokenizer: Optional[Tokenizer] = None,
+        token_indexers: Optional[dict[str, TokenIndexer]] = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(manual_distributed_sharding=True, manual_multiprocess_sharding=True, **kwargs)
+        if format not in FORMATS:
+            raise ConfigurationError(f"format is {format!r}, expected one of {', '.join(FORMATS)}")
+        if columns is not None and format not in ("csv", "tsv"):
+            raise ConfigurationError(f"found columns, but {format} names them itself")
+        _check_classes(classes, label_names)
+        self.format = format
+        self.columns = columns
+        self.texts = [_listed(names) for names in (sentence1, sentence2) if names is not None]
+        """The columns of each sentence."""
+        self.label = label
+        self.classes = classes
+        self.label_names = label_names or {name: name for name in classes}
+        self.tokenizer = tokenizer or SpacyRules()
+        self.token_indexers = token_indexers or {"tokens": SingleIdTokenIndexer()}
+
+    @property
+    def pairs(self) -> bool:
+        """Whether instances have two sentences."""
+        return len(self.texts) == 2
+
+    def _read(self, file_path: str) -> Iterator[Instance]:
+        for example in self.shard_iterable(self._examples(file_path)):
+            yield self._instance(*example)
+
+    def text_to_instance(
+        self, sentence1: Text, sentence2: Optional[Text] = None, label: Optional[str] = None
+    ) -> Instance:
+        """
+        The instance of one sentence, or of one pair; without `label` for prediction.
+
+        # Raises
+        `ConfigurationError`: a pair where there are single sentences or the reverse, a sentence without
+        words, or a label that is none of `classes`.
+        """
+        if (sentence2 is not None) != self.pairs:
+            found, expected = ("one sentence", "a pair") if self.pairs else ("a pair", "one sentence")
+            raise ConfigurationError(f"found {found}, expected {expected}: what the reader's files have")
+        if label is not None and label not in self.classes:
+            raise ConfigurationError(f"found the label {label!r}, expected one of {', '.join(self.classes)}")
+        sentences = [self.tokens(text) for text in (sentence1, sentence2) if text is not None]
+        if not all(sentences):
+            raise ConfigurationError("found a sentence without words, expected at least one word")
+        return self._instance(sentences, label)
+
+    def tokens(self, text: Text) -> list[Token]:
+        """The words of a sentence, as the reader's files have them."""
+        return self.tokenizer.tokenize(text) if isinstance(text, str) else [Token(word) for word in text]
+
+    def apply_token_indexers(self, instance: Instance) -> None:
+        for field in instance.fields.values():
+            if isinstance(field, TextField):
+                field.token_indexers = self.token_indexers
+
+    def _instance(self, sentences: list[list[Token]], label: str | None) -> Instance:
+        words = [[token.text or "" for token in tokens] for tokens in sentences]
+        fields: dict[str, Field] = {
+            name: TextField(tokens)
+            for name, tokens in zip(("sentence1", "sentence2"), sentences, strict=False)
+        }
+        fields["metadata"] = MetadataField(Sentences(*words))
+        if label is not None:
+            fields["label"] = ClassField(label, self.classes)
+        return Instance(fields)
+
+    def _examples(self, file_path: str) -> Iterator[_Example]:
+        """The examples of all files, checked."""
+        for path in input_files(file_path):
+            counts: Counter[str | None] = Counter()
+            for record in read_records(path, self.format, self.columns):
+                example = self._example(path, record)
+                counts[example.label] += 1
+                yield example
+            if not counts:
+                raise InputError.at(path, found="no record", expected="at least one")
+            by_class = ", ".join(f"{name} {counts[name]}" for name in self.classes)
+            logger.info(
+                "%s: %d instances (%s)", path, counts.total(), by_class if self.label else "no labels"
+            )
+
+    def _example(self, path: Path, record: Record) -> _Example:
+        sentences = [self._sentence(path, record, names) for names in self.texts]
+        return _Example(sentences, self._class(path, record, self.label) if self.label is not None else None)
+
+    def _class(self, path: Path, record: Record, column: str) -> str:
+        value = _value(path, record, column)
+        label = value if isinstance(value, str) else json.dumps(value)
+        if label not in self.label_names:
+            found, expected = f"the label {label!r} in the column {column!r}", ", ".join(self.label_names)
+            raise InputError.at(path, record.line, found=found, expected=f"one of {expected}")
+        return self.label_names[label]
+
+    def _sentence(self, path: Path, record: Record, columns: list[str]) -> list[Token]:
+        values = [_value(path, record, name) for name in columns]
+        for name, value in zip(columns, values, strict=True):
+            if not isinstance(value, str):
+                found = f"{json.dumps(value)[:80]} in the column {name!r}"
+                raise InputError.at(path, record.line, found=found, expected="text")
+        tokens = self.tokens(" ".join(filter(None, values)))
+        if not tokens:
+            found = f"no words in the column {' and '.join(map(repr, columns))}"
+            raise InputError.at(path, record.line, found=found, expected="at least one word")
+        return tokens
+
+
+def _value(path: Path, record: Record, column: str) -> Any:
+    if column not in record.values:
+        known = ", ".join(record.values)
+        raise InputError.at(path, record.line, found=f"the columns {known}", expected=f"also {column!r}")
+    return record.values[column]
+
+
+def _listed(names: str | list[str]) -> list[str]:
+    return [names] if isinstance(names, str) else names
+
+
+def _check_classes(classes: Sequence[str], label_names: dict[str, str] | None) -> None:
+    if isinstance(classes, str) or len(set(classes)) < max(2, len(classes)):
+        raise ConfigurationError(f"classes: found {classes!r}, expected two names or more, each once")
+    if label_names is not None and set(label_names.values()) != set(classes):
+        named = ", ".join(dict.fromkeys(label_names.values()))
+        raise ConfigurationError(f"label_names: found names of {named}, expected of {', '.join(classes)}")

@@ -1,0 +1,176 @@
+"""`allennlp elmo compare`: mixes of ELMo's layers, no ELMo, and static vectors in its place."""
+
+import argparse
+from hashlib import blake2b
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from allennlp.common import Params
+from allennlp.common.checks import ConfigurationError
+from allennlp.common.params import with_overrides
+from allennlp.data import DatasetReader
+
+from elmo_tasks.commands.results import Results
+from elmo_tasks.commands.vectors import METHODS, Vectors
+from elmo_tasks.commands.verb import Verb, positive
+from elmo_tasks.commands.work_folder import work_folder
+from elmo_tasks.elmo.scalar_mix import WEIGHTS
+from elmo_tasks.evaluation.plot import bars
+from elmo_tasks.evaluation.table import Cell, Table
+from elmo_tasks.input_files import InputError, input_files, read_lines
+from elmo_tasks.language_model.text_stream import instance_sentences
+from elmo_tasks.training.variants import Run, plan, score, summary, train, validation_metric
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+MIXES: dict[str, dict[str, Any]] = {
+    weights + ("" if gamma else "-no-gamma"): {"model.elmo.weights": weights, "model.elmo.gamma": gamma}
+    for weights in WEIGHTS
+    for gamma in (True, False)
+}
+NO_ELMO = {"model.elmo.placement": "none"}
+VARIANTS = (*MIXES, "no-elmo", *METHODS)
+
+_TOKENS = "model.text_field_embedder.token_embedders.tokens"
+RESULTS = "results.csv"
+
+
+class Compare(Verb):
+    """See `MIXES`, `NO_ELMO` and `with_vectors`; `training.variants` trains them."""
+
+    name = "compare"
+    help = "Mixes, gamma and static vectors, side by side."
+    description = f"""Trains a config with ELMo once for each variant and seed: the mix of ELMo's layers
+        trainable, frozen at random, or a learned function of them, each with and without gamma; no ELMo; and,
+        without ELMo, word vectors that begin as those of Word2Vec or of an SVD, trained on the text of the
+        training data. Each run is in a folder of its own below OUT. The same command goes on after a kill.
+        {RESULTS}, .md and .png show the best scores on the validation data."""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("config", metavar="CONFIG", help="config of a task with ELMo")
+        parser.add_argument("output", metavar="OUT", type=Path, help="folder of the runs and results")
+        parser.add_argument(
+            "-o", "--overrides", default="", help="JSON that overrides keys of CONFIG, as for allennlp train"
+        )
+        parser.add_argument("--seeds", type=int, nargs="+", default=[13, 14, 15], help="of the runs")
+        parser.add_argument(
+            "--variants",
+            nargs="+",
+            choices=VARIANTS,
+            default=VARIANTS,
+            metavar="VARIANT",
+            help=", ".join(VARIANTS),
+        )
+        parser.add_argument("--jobs", type=positive, default=1, help="runs at a time")
+        for method in METHODS:
+            parser.add_argument(
+                f"--{method}",
+                metavar="FILE",
+                help=f"word vectors as text (default: what `vectors {method}` trains on the training data)",
+            )
+        parser.add_argument(
+            "--mlflow",
+            metavar="URI",
+            help="store or server to log the runs to, in one experiment with the name of CONFIG",
+        )
+
+    def run(self, arguments: argparse.Namespace) -> None:
+        output: Path = arguments.output
+        config = Params.from_file(arguments.config, arguments.overrides).as_dict(quiet=True)
+        if "elmo" not in config["model"]:
+            raise ConfigurationError(f"{arguments.config}: found no model.elmo, expected a config with ELMo")
+        output.mkdir(parents=True, exist_ok=True)
+        with work_folder(output / RESULTS) as folder:
+            variants = {**MIXES, "no-elmo": NO_ELMO}
+            for method in METHODS:
+                if method in arguments.variants:
+                    file = getattr(arguments, method) or train_vectors(config, method, output, folder)
+                    variants[method] = NO_ELMO | with_vectors(file)
+            chosen = {name: variants[name] for name in arguments.variants}
+            runs = plan(config, chosen, seeds=arguments.seeds, folder=output)
+            if arguments.mlflow is not None:
+                experiment = Path(arguments.config).name.partition(".")[0]
+                runs = [tracked(run, uri=arguments.mlflow, experiment=experiment) for run in runs]
+            train_and_tell(runs, jobs=arguments.jobs, packages=arguments.include_package)
+            Results(folder, output / RESULTS).write(summary(runs), figure(runs))
+
+
+def train_vectors(config: dict[str, Any], method: str, output: Path, folder: Path) -> str:
+    """
+    The file of the vectors of the training data's text, as the reader and the indexer of words see it, of the
+    size of the word vectors. They are trained once for a text.
+
+    # Raises
+    `ConfigurationError`: the config has no embedding and no indexer of words that are named `tokens`.
+    """
+    try:
+        dim = config["model"]["text_field_embedder"]["token_embedders"]["tokens"]["embedding_dim"]
+        indexer = config["dataset_reader"]["token_indexers"]["tokens"]
+    except KeyError as error:
+        raise ConfigurationError(
+            f"{method}: found no {error} in the config, expected an embedding and an indexer named 'tokens'"
+        ) from error
+    reader = DatasetReader.from_params(Params(config["dataset_reader"]).duplicate())
+    digest = blake2b(digest_size=4)
+    with open(folder / "sentences.txt", "wb") as file:
+        for words in instance_sentences(reader.read(config["train_data_path"])):
+            line = f"{' '.join(words)}\n".encode()
+            file.write(line)
+            digest.update(line)
+    path = output / f"{method}-{digest.hexdigest()}.txt.gz"
+    if not path.exists():
+        Vectors.train(
+            *(method, str(folder / "sentences.txt"), str(path), "--dim", str(dim)),
+            *(["--lowercase"] if indexer.get("lowercase_tokens") else []),
+        )
+    return str(path)
+
+
+def with_vectors(file: str) -> dict[str, Any]:
+    """What has word vectors begin as those of a file, in their size."""
+    return {f"{_TOKENS}.pretrained_file": file, f"{_TOKENS}.embedding_dim": _dimensions(file)}
+
+
+def tracked(run: Run, *, uri: str, experiment: str) -> Run:
+    """The same run, logged to MLflow."""
+    callback = {
+        "type": "elmo_mlflow",
+        "tracking_uri": uri,
+        "experiment": experiment,
+        "run_name": str(run),
+    }
+    callbacks = [*run.config["trainer"].get("callbacks", []), callback]
+    return run._replace(config=with_overrides(run.config, {"trainer.callbacks": callbacks}))
+
+
+def train_and_tell(runs: list[Run], *, jobs: int, packages: list[str]) -> None:
+    """Trains the runs that are not done, and says how many are there, and what each one scores."""
+    metric = validation_metric(runs[0].config)
+    done = sum(run.metrics() is not None for run in runs)
+    print(f"{len(runs)} runs, {done} of them done", flush=True)
+
+    def tell(run: Run) -> None:
+        nonlocal done
+        done += 1
+        print(f"{done} of {len(runs)}: {run}: {metric} {score(run, metric):.4f}", flush=True)
+
+    train(runs, jobs=jobs, packages=packages, report=tell)
+
+
+def figure(runs: list[Run]) -> "Figure":
+    """A group of bars a variant, a bar a seed."""
+    metric = validation_metric(runs[0].config)
+    rows: list[tuple[Cell, ...]] = [(run.variant, f"seed {run.seed}", score(run, metric)) for run in runs]
+    picture = bars(Table(("variant", "seed", metric), rows), groups="variant", bars="seed", heights=metric)
+    picture.axes[0].tick_params(axis="x", labelrotation=90)
+    return picture
+
+
+def _dimensions(file: str) -> int:
+    """Of word vectors: from word2vec's first line, or the numbers of the first word."""
+    for path in input_files(file):
+        for _, line in read_lines(path):
+            fields = line.rstrip().split(" ")
+            return int(fields[1]) if len(fields) == 2 else len(fields) - 1
+    raise InputError.at(file, found="no vector", expected="a word and its numbers a line")

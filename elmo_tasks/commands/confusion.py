@@ -1,0 +1,114 @@
+"""`allennlp elmo confusion`: which classes a trained classifier takes for which."""
+
+import argparse
+import os
+from pathlib import Path
+
+from allennlp.common.checks import ConfigurationError, check_for_gpu
+from allennlp.common.util import int_to_device
+from allennlp.data.data_loaders import MultiProcessDataLoader
+from allennlp.evaluation import SimpleEvaluator
+from allennlp.models import Model
+from allennlp.models.archival import Archive
+
+from elmo_tasks.commands.verb import Verb, positive
+from elmo_tasks.commands.work_folder import check_output, work_folder
+from elmo_tasks.evaluation.plot import heat_map
+from elmo_tasks.evaluation.table import Table
+from elmo_tasks.modules.archives import open_archive
+from elmo_tasks.modules.classification_metric import ClassificationMetric, confusion_name
+from elmo_tasks.modules.ensemble import EnsembleModel
+from elmo_tasks.training import ElmoBucketSampler
+
+
+class Confusion(Verb):
+    """See `confusion_table` and `draw`."""
+
+    name = "confusion"
+    help = "The confusion matrix of a classifier."
+    description = """Evaluates an archived classifier, or an ensemble of some, on labelled data, as `allennlp
+        evaluate` does. Shows accuracy, macro F1, and a table with a row for each gold class: how many of its
+        instances were taken for each class, and its precision, recall and F1. The picture has each row's
+        shares."""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument(
+            "archive", metavar="ARCHIVE", help="model.tar.gz, a path or URL; or the folder of a run"
+        )
+        parser.add_argument("input", metavar="FILE", help="data, in what the archive's dataset reader reads")
+        parser.add_argument(
+            "output", metavar="PNG", type=Path, help="picture to write; its suffix says in which format"
+        )
+        parser.add_argument("--batch-size", type=positive, default=64, help="instances at once")
+        parser.add_argument(
+            "--cuda-device", type=int, default=-1, help="number of the GPU to use, -1 for none"
+        )
+        parser.add_argument("--force", action="store_true", help="overwrite PNG")
+
+    def run(self, arguments: argparse.Namespace) -> None:
+        output: Path = arguments.output
+        check_for_gpu(arguments.cuda_device)
+        _check_format(output)
+        check_output(output, force=arguments.force)
+        with work_folder(output) as folder:
+            archive = open_archive(arguments.archive)
+            labels = _metric(arguments.archive, archive.model).labels
+            metrics = _evaluate(archive, arguments)
+            print(f"accuracy {metrics['accuracy']:.4f}, macro F1 {metrics['macro_f1']:.4f}\n")
+            print(confusion_table(labels, metrics).markdown(), end="")
+            draw(labels, metrics, folder / output.name)
+            os.replace(folder / output.name, output)
+
+
+def confusion_table(labels: list[str], metrics: dict[str, float]) -> Table:
+    """A row for each gold class, from the metrics of a `ClassificationMetric`."""
+    scores = ("precision", "recall", "f1")
+    table = Table(("gold", *(f"as {label}" for label in labels), *scores))
+    for gold in labels:
+        counts = [int(metrics[confusion_name(gold, predicted)]) for predicted in labels]
+        table.add(gold, *counts, *(metrics[f"{score}-{gold}"] for score in scores))
+    return table
+
+
+def draw(labels: list[str], metrics: dict[str, float], path: Path) -> None:
+    """The shares of each gold class as colours; a row also has its number of instances."""
+    shares, names = [], []
+    for gold in labels:
+        counts = [metrics[confusion_name(gold, predicted)] for predicted in labels]
+        total = sum(counts)
+        shares.append([count / total if total else 0.0 for count in counts])
+        names.append(f"{gold} ({total:.0f})")
+    figure = heat_map(shares, rows=names, columns=labels)
+    axes = figure.axes[0]
+    axes.set_xlabel("predicted")
+    axes.set_ylabel("gold (instances)")
+    figure.savefig(path, dpi=150, bbox_inches="tight")
+
+
+def _check_format(output: Path) -> None:
+    from matplotlib.figure import Figure
+
+    known = Figure().canvas.get_supported_filetypes()
+    if output.suffix.removeprefix(".").lower() not in known:
+        raise ConfigurationError(f"found {output}, expected a name that ends in one of .{', .'.join(known)}")
+
+
+def _metric(name: str, model: Model) -> ClassificationMetric:
+    member = model.first if isinstance(model, EnsembleModel) else model
+    metric = getattr(member, "metric", None)
+    if not isinstance(metric, ClassificationMetric):
+        raise ConfigurationError(
+            f"{name}: found a model of the class {type(member).__name__}, expected a classifier"
+        )
+    return metric
+
+
+def _evaluate(archive: Archive, arguments: argparse.Namespace) -> dict[str, float]:
+    loader = MultiProcessDataLoader(
+        archive.validation_dataset_reader,
+        arguments.input,
+        batch_sampler=ElmoBucketSampler(batch_size=arguments.batch_size, shuffle=False),
+    )
+    loader.index_with(archive.model.vocab)
+    model = archive.model.to(int_to_device(arguments.cuda_device))
+    return SimpleEvaluator(cuda_device=arguments.cuda_device)(model, loader)

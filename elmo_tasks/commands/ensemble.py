@@ -1,0 +1,73 @@
+"""`allennlp elmo ensemble`: archives of one task to one archive that decodes from their averaged scores."""
+
+import argparse
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+from allennlp.common import Params
+from allennlp.common.meta import META_NAME, Meta
+from allennlp.models.archival import CONFIG_NAME, archive_model
+
+from elmo_tasks.commands.verb import Verb
+from elmo_tasks.commands.work_folder import check_output, work_folder
+from elmo_tasks.elmo import BiLm
+from elmo_tasks.modules.ensemble import EnsembleModel, open_members
+
+WEIGHTS, ARCHIVE = "weights.th", "model.tar.gz"
+
+KEPT = (
+    *("dataset_reader", "validation_dataset_reader", "vocabulary"),
+    *("data_loader", "validation_data_loader", "evaluation"),
+    *("random_seed", "numpy_seed", "pytorch_seed"),
+)
+"""What `evaluate` and `predict` read of a config, beside the model."""
+
+
+class Ensemble(Verb):
+    """See `write_ensemble`."""
+
+    name = "ensemble"
+    help = "Several archives of one task, as one archive."
+    description = """Writes one archive that evaluate and predict take like any other, and that decodes from
+        the averaged scores of several models of one task. It needs their archives no more. Equal biLMs are
+        stored, and run, once."""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument(
+            "archives",
+            metavar="ARCHIVE",
+            nargs="+",
+            help="two or more model.tar.gz, paths or URLs; or folders of runs",
+        )
+        parser.add_argument(
+            "-o", "--output", metavar="OUT", type=Path, required=True, help="tar.gz file to write"
+        )
+        parser.add_argument("--force", action="store_true", help="overwrite OUT")
+
+    def run(self, arguments: argparse.Namespace) -> None:
+        output: Path = arguments.output
+        check_output(output, force=arguments.force)
+        archives = open_members(arguments.archives)
+        model = EnsembleModel(vocab=archives[0].model.vocab, members=[archive.model for archive in archives])
+        output.parent.mkdir(parents=True, exist_ok=True)
+        with work_folder(output) as folder:
+            write_ensemble(folder, model, [archive.config for archive in archives])
+            os.replace(folder / ARCHIVE, output)
+        bilms = {module for module in model.modules() if isinstance(module, BiLm)}
+        print(f"{output}: {len(archives)} members, distinct biLMs: {len(bilms)}")
+
+
+def write_ensemble(folder: Path, model: EnsembleModel, configs: list[Params]) -> None:
+    """Writes `ARCHIVE` into a folder of its own, from an ensemble and the configs of its members."""
+    members = [config.as_dict(quiet=True) for config in configs]
+    config: dict[str, Any] = {key: members[0][key] for key in KEPT if key in members[0]}
+    config["model"] = {"type": "elmo_ensemble", "members": [member["model"] for member in members]}
+    (folder / CONFIG_NAME).write_text(json.dumps(config, indent=2), encoding="utf-8")
+    Meta.new().to_file(folder / META_NAME)
+    model.vocab.save_to_files(str(folder / "vocabulary"))
+    # PyTorch writes a tensor once that the state dict has under several names.
+    torch.save(model.state_dict(), folder / WEIGHTS)
+    archive_model(folder, weights=WEIGHTS, archive_path=folder / ARCHIVE)

@@ -1,0 +1,131 @@
+"""`allennlp elmo intrinsic`: word similarity and analogies, layer by layer."""
+
+import argparse
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from allennlp.common.checks import ConfigurationError
+
+from elmo_tasks.commands.results import add_output_arguments, results
+from elmo_tasks.commands.text import copy_text
+from elmo_tasks.commands.vector_arguments import add_vector_arguments, read_bilm_encoder, read_static_vectors
+from elmo_tasks.commands.verb import Verb, positive
+from elmo_tasks.evaluation.analogies import Question, accuracies, read_questions
+from elmo_tasks.evaluation.plot import bars
+from elmo_tasks.evaluation.similarity import Pair, read_pairs, spearman
+from elmo_tasks.evaluation.table import Cell, Table
+from elmo_tasks.evaluation.word_vectors import WordVectors, alone, in_contexts
+from elmo_tasks.input_files import InputError, input_files, read_lines
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+SIMILARITY = {"wordsim": "WordSim-353", "simlex": "SimLex-999", "men": "MEN", "rg": "RG-65"}
+COLUMNS = ("test", "section", "measure", "vectors", "score", "covered", "total")
+
+
+class Intrinsic(Verb):
+    """See `evaluation.similarity`, `evaluation.analogies` and `evaluation.word_vectors`."""
+
+    name = "intrinsic"
+    help = "Word similarity and analogies."
+    description = """Spearman's correlation of cosines with people's scores of word pairs, and the share of
+        analogies that are solved, by 3CosAdd and 3CosMul, for each layer of a biLM, their average, given
+        mixes and static vectors. A word is encoded alone, or averaged over its occurrences in a text. What
+        has an unknown word is not covered, and does not count."""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        for option, test in SIMILARITY.items():
+            parser.add_argument(f"--{option}", metavar="FILE", help=f"word pairs with scores, as in {test}")
+        parser.add_argument(
+            "--analogies", metavar="FILE", help="`: section` lines and four words a line, as Google's"
+        )
+        parser.add_argument(
+            "--vocabulary",
+            metavar="FILE",
+            help="the words among which answers to analogies are looked for, one a line (default: the words "
+            "of the questions)",
+        )
+        parser.add_argument(
+            "--contexts",
+            metavar="TEXT",
+            help="text, one tokenised sentence a line, in which words are encoded; if a word never stands "
+            "there as it is, case is ignored (default: words are encoded alone)",
+        )
+        parser.add_argument(
+            "--occurrences",
+            type=positive,
+            default=20,
+            help="of a word in --contexts that are averaged, at most",
+        )
+        parser.add_argument("--seed", type=int, default=13, help="by which occurrences are drawn")
+        add_vector_arguments(parser)
+        add_output_arguments(parser)
+
+    def run(self, arguments: argparse.Namespace) -> None:
+        with results(arguments) as output:
+            pairs = {
+                option: read_pairs(path)
+                for option in SIMILARITY
+                if (path := getattr(arguments, option)) is not None
+            }
+            questions = read_questions(arguments.analogies) if arguments.analogies is not None else []
+            if not pairs and not questions:
+                tests = ", ".join(f"--{option}" for option in (*SIMILARITY, "analogies"))
+                raise ConfigurationError(f"found no test, expected one or more of {tests}")
+            asked = [word for question in questions for word in question.words]
+            vocabulary = _read_vocabulary(arguments.vocabulary) if arguments.vocabulary is not None else asked
+            compared = [word for test in pairs.values() for pair in test for word in pair[:2]]
+            words = list(dict.fromkeys([*compared, *asked, *(vocabulary if questions else [])]))
+            by_vectors = [
+                [
+                    *_similarity_rows(vectors, words, pairs),
+                    *(_analogy_rows(vectors, words, questions, vocabulary) if questions else ()),
+                ]
+                for vectors in _word_vectors(words, arguments, output.folder)
+            ]
+            # What is to be compared stands together.
+            table = Table(COLUMNS, [row for rows in zip(*by_vectors, strict=True) for row in rows])
+            output.write(table, _figure(table))
+
+
+def _word_vectors(words: list[str], arguments: argparse.Namespace, folder: Path) -> list[WordVectors]:
+    encoder, static = read_bilm_encoder(arguments), read_static_vectors(arguments)
+    if arguments.contexts is None:
+        vectors = alone(encoder, words)
+    else:
+        with copy_text(arguments.contexts, folder) as text:
+            vectors = in_contexts(encoder, words, text, limit=arguments.occurrences, seed=arguments.seed)
+    return [*vectors, *(row for table in static for row in alone(table, words))]
+
+
+def _similarity_rows(
+    vectors: WordVectors, words: list[str], tests: dict[str, list[Pair]]
+) -> Iterator[tuple[Cell, ...]]:
+    for test, pairs in tests.items():
+        value, covered = spearman(vectors, words, pairs)
+        yield test, None, "spearman", vectors.name, value, covered, len(pairs)
+
+
+def _analogy_rows(
+    vectors: WordVectors, words: list[str], questions: list[Question], vocabulary: list[str]
+) -> Iterator[tuple[Cell, ...]]:
+    for section, method, correct, covered, total in accuracies(vectors, words, questions, vocabulary):
+        score = correct / covered if covered else math.nan
+        yield "analogies", section, method, vectors.name, score, covered, total
+
+
+def _figure(table: Table) -> "Figure":
+    shown = Table(("test", "vectors", "score"))
+    for test, section, measure, vectors, score, _, _ in table.where("section", None, "all").rows:
+        shown.add(test if section is None else f"{test}\n{measure}", vectors, score)
+    return bars(shown, groups="test", bars="vectors", heights="score")
+
+
+def _read_vocabulary(path: str) -> list[str]:
+    words = [line.strip() for file in input_files(path) for _, line in read_lines(file)]
+    if not any(words):
+        raise InputError.at(path, found="no word", expected="one word a line")
+    return [word for word in words if word]

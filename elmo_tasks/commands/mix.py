@@ -1,0 +1,56 @@
+"""`allennlp elmo mix`: the mixes that tasks have learned (the paper's Figure 2)."""
+
+import argparse
+import math
+
+from elmo_tasks.commands.results import add_output_arguments, results
+from elmo_tasks.commands.verb import Verb
+from elmo_tasks.evaluation.mixes import read_mixes
+from elmo_tasks.evaluation.plot import heat_map
+from elmo_tasks.evaluation.table import Cell, Table
+
+
+class Mix(Verb):
+    """See `evaluation.mixes`."""
+
+    name = "mix"
+    help = "The mix weights that models have learned."
+    description = """The normalised weight of each layer, and gamma, of each placement of ELMo in archived
+        models. Weights that are a function of the token have no fixed numbers, and are left empty."""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument(
+            "archives",
+            metavar="ARCHIVE",
+            nargs="+",
+            help="model.tar.gz, a path or URL; or the folder of a run",
+        )
+        add_output_arguments(parser)
+
+    def run(self, arguments: argparse.Namespace) -> None:
+        with results(arguments) as output:
+            mixes = [(archive, mix) for archive in arguments.archives for mix in read_mixes(archive)]
+            layers = range(max(mix.bilm.num_layers for _, mix in mixes))
+            names = [f"layer {layer}" for layer in layers]
+            table = Table(("archive", "model", "placement", "weights", "gamma", *names))
+            for archive, mix in mixes:
+                shares = mix.shares()
+                weights = "function" if shares is None else "fixed"
+                cells = _cells(shares, len(layers))
+                table.add(archive, mix.model, mix.placement, weights, mix.gamma(), *cells)
+            figure = heat_map(
+                [_numbers(row[-len(layers) :]) for row in table.rows],
+                rows=[f"{mix.model}, {mix.placement}" for _, mix in mixes],
+                columns=names,
+            )
+            output.write(table, figure)
+
+
+def _cells(shares: list[float] | None, layers: int) -> list[Cell]:
+    """Empty where there is no number: archives may differ in their number of layers."""
+    given: list[Cell] = [*(shares or ())]
+    return given + [None] * (layers - len(given))
+
+
+def _numbers(cells: tuple[Cell, ...]) -> list[float]:
+    return [float(cell) if isinstance(cell, int | float) else math.nan for cell in cells]

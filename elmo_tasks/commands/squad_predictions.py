@@ -1,0 +1,81 @@
+"""`allennlp elmo squad-predictions`: answers in the official format of SQuAD."""
+
+import argparse
+import json
+import os
+from pathlib import Path
+
+from allennlp.common.checks import ConfigurationError, check_for_gpu
+from allennlp.common.tqdm import Tqdm
+from allennlp.common.util import int_to_device
+from allennlp.data import Instance
+from allennlp.models.archival import Archive
+
+from elmo_tasks.commands.verb import Verb, positive
+from elmo_tasks.commands.work_folder import check_output, work_folder
+from elmo_tasks.modules.archives import open_archive
+from elmo_tasks.squad.dataset import read_datasets
+from elmo_tasks.squad.reader import SquadReader
+from elmo_tasks.training import GroupedBucketSampler
+
+
+class SquadPredictions(Verb):
+    """See `predictions`."""
+
+    name = "squad-predictions"
+    help = "Answers to SQuAD's questions, as the official script reads them."
+    description = """Writes one JSON object, {"id": "answer", ...}, as the official scripts evaluate-v1.1.py
+        and evaluate-v2.0.py read it, and `python -m elmo_tasks.squad.score DATA OUT`. The answers in DATA are
+        not looked at, and may be missing."""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument(
+            "archive", metavar="ARCHIVE", help="model.tar.gz, a path or URL; or the folder of a run"
+        )
+        parser.add_argument("input", metavar="DATA", help="SQuAD's JSON: a file, folder, pattern or URL")
+        parser.add_argument("output", metavar="OUT", type=Path, help="JSON file to write")
+        parser.add_argument("--batch-size", type=positive, default=45, help="questions at once")
+        parser.add_argument(
+            "--cuda-device", type=int, default=-1, help="number of the GPU to use, -1 for none"
+        )
+        parser.add_argument("--force", action="store_true", help="overwrite OUT")
+
+    def run(self, arguments: argparse.Namespace) -> None:
+        output: Path = arguments.output
+        check_for_gpu(arguments.cuda_device)
+        check_output(output, force=arguments.force)
+        archive = open_archive(arguments.archive)
+        reader = archive.validation_dataset_reader
+        if not isinstance(reader, SquadReader):
+            raise ConfigurationError(
+                f"{arguments.archive}: found the dataset reader {type(reader).__name__}, expected elmo_squad"
+            )
+        instances = [
+            reader.text_to_instance(paragraph.passage, question.text, id=question.id)
+            for dataset in read_datasets(arguments.input, answers=False)
+            for paragraph in dataset.paragraphs
+            for question in paragraph.questions
+        ]
+        output.parent.mkdir(parents=True, exist_ok=True)
+        with work_folder(output) as folder:
+            archive.model.to(int_to_device(arguments.cuda_device))
+            found = predictions(archive, instances, batch_size=arguments.batch_size)
+            text = json.dumps(found, ensure_ascii=False)
+            (folder / output.name).write_text(text, encoding="utf-8")
+            os.replace(folder / output.name, output)
+        print(f"{output}: {len(found):,} answers")
+
+
+def predictions(archive: Archive, instances: list[Instance], *, batch_size: int) -> dict[str, str]:
+    """The answer to each question by its id, in their order; the empty string where there is none."""
+    sampler = GroupedBucketSampler(
+        group="paragraph", batch_size=batch_size, sorting_keys=["passage"], shuffle=False
+    )
+    answers: dict[str, str] = {instance["metadata"].metadata.id: "" for instance in instances}
+    archive.model.eval()
+    for batch in Tqdm.tqdm(list(sampler.get_batch_indices(instances)), desc="squad-predictions"):
+        chosen = [instances[index] for index in batch]
+        for instance in chosen:
+            archive.validation_dataset_reader.apply_token_indexers(instance)
+        answers |= {output["id"]: output["answer"] for output in archive.model.forward_on_instances(chosen)}
+    return answers

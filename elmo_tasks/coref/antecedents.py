@@ -1,0 +1,279 @@
+"""
+Which earlier span each span refers to: pair scores (Lee et al. 2017, sections 3 and 4), the inference of
+Lee et al. 2018 (arXiv:1804.05392), and what follows from the scores.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from elmo_tasks.coref.documents import Cluster, Span
+from elmo_tasks.coref.feed_forward import feature, scoring_layers
+from elmo_tasks.coref.mentions import Mentions
+from elmo_tasks.coref.reader import UNKNOWN_SPEAKER
+
+SPANS_AT_ONCE = 32
+"""Spans whose antecedents are scored together."""
+ROWS_AT_ONCE = 1024
+"""Spans for which the best antecedents are found together."""
+_DISTANCES = (1, 2, 3, 4, 5, 8, 16, 32, 64)
+"""Where the buckets of distances begin (Clark and Manning 2016, arXiv:1606.01323, appendix)."""
+_SPEAKERS = 3
+"""Unknown of one of both, different, the same."""
+
+
+class AntecedentScorer(nn.Module):
+    """
+    The score of each span with each of its possible antecedents, s_m(i) + s_m(j) + s_a(i, j).
+
+    # Parameters
+
+    span_dim : size of a span's vector g.
+    feature_dim : size of the vectors of distance, speakers and genre.
+    genres : how many there are.
+    max_antecedents : K of section 5.
+    coarse_to_fine : the K antecedents are those with the best scores s_m(i) + s_m(j) + s_c(i, j), s_c = g_i W
+        g_j, which is then added to the score (Lee et al. 2018, section 4); if not, the K nearest.
+    inference_order : so many times the pairs are scored; in between each g becomes a gated mean of itself and
+        its expected antecedent (Lee et al. 2018, section 3).
+    hidden_sizes, dropout : of the FFNN.
+    """
+
+    def __init__(
+        self,
+        *,
+        span_dim: int,
+        feature_dim: int,
+        genres: int,
+        max_antecedents: int,
+        coarse_to_fine: bool,
+        inference_order: int,
+        hidden_sizes: list[int],
+        dropout: float,
+    ) -> None:
+        super().__init__()
+        self.max_antecedents = max_antecedents
+        self.inference_order = inference_order
+        self.pairs = PairScorer(
+            span_dim=span_dim,
+            feature_dim=feature_dim,
+            genres=genres,
+            nearest=not coarse_to_fine,
+            hidden_sizes=hidden_sizes,
+            dropout=dropout,
+        )
+        self.coarse = nn.Linear(span_dim, span_dim, bias=False) if coarse_to_fine else None
+        self.gate = nn.Linear(2 * span_dim, span_dim) if inference_order > 1 else None
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(
+        self, mentions: Mentions, speakers: torch.Tensor, genre: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """
+        *Shape:* the speaker of each span `(kept,)`, genre `(1,)`. Returns the places of the antecedents among
+        the spans `(kept, antecedents)`, -1 where there is none, and the scores `(kept, 1 + antecedents)`:
+        first that of no antecedent, which is 0; -inf where there is none.
+        """
+        vectors = mentions.vectors
+        most = max(1, min(self.max_antecedents, len(vectors) - 1))
+        # (kept, antecedents) twice
+        antecedents, coarse = (
+            self._nearest(mentions, most) if self.coarse is None else self._best(mentions, most)
+        )
+        scores = _with_none(coarse + self.pairs(vectors, antecedents, speakers, genre))
+        for _ in range(self.inference_order - 1):
+            vectors = self._refined(vectors, antecedents, scores)
+            scores = _with_none(coarse + self.pairs(vectors, antecedents, speakers, genre))
+        return antecedents, scores
+
+    def _nearest(self, mentions: Mentions, most: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """*Shape:* `(kept, most)` twice: the spans before each, the nearest first, and s_m(i) + s_m(j)."""
+        of_span = mentions.scores.unsqueeze(1)
+        places = torch.arange(len(of_span), device=of_span.device).unsqueeze(1)
+        antecedents = (places - 1 - torch.arange(most, device=of_span.device)).clamp(min=-1)
+        scores = of_span + F.embedding(antecedents.clamp(min=0), of_span).squeeze(2)
+        return antecedents, scores.masked_fill(antecedents < 0, -torch.inf)
+
+    def _best(self, mentions: Mentions, most: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """*Shape:* `(kept, most)` twice: the spans before each that score best, and these scores."""
+        assert self.coarse is not None
+        projected = self.dropout(self.coarse(mentions.vectors))
+        places = torch.arange(len(projected), device=projected.device)
+        antecedents, scores = [], []
+        for rows in places.split(ROWS_AT_ONCE):
+            # (rows, kept)
+            pairs = (
+                projected[rows] @ mentions.vectors.t() + mentions.scores[rows].unsqueeze(1) + mentions.scores
+            )
+            best, found = pairs.masked_fill(places >= rows.unsqueeze(1), -torch.inf).topk(most)
+            antecedents.append(found.masked_fill(best.isinf(), -1))
+            scores.append(best)
+        return torch.cat(antecedents), torch.cat(scores)
+
+    def _refined(
+        self, vectors: torch.Tensor, antecedents: torch.Tensor, scores: torch.Tensor
+    ) -> torch.Tensor:
+        """*Shape:* g `(kept, span_dim)`, `(kept, antecedents)`, `(kept, 1 + antecedents)` to the next g."""
+        assert self.gate is not None
+        # (kept, 1 + antecedents): without an antecedent, the span itself
+        choices = torch.cat(
+            [torch.arange(len(vectors), device=vectors.device).unsqueeze(1), antecedents], dim=1
+        )
+        # (kept, span_dim)
+        expected = F.embedding_bag(
+            choices.clamp(min=0), vectors, per_sample_weights=scores.softmax(dim=1), mode="sum"
+        )
+        gate = self.gate(torch.cat([vectors, expected], dim=1)).sigmoid()
+        return gate * vectors + (1 - gate) * expected
+
+
+class PairScorer(nn.Module):
+    """
+    s_a(i, j) = w . FFNN([g_i; g_j; g_i * g_j; distance; speakers; genre]), Lee et al. 2017, section 4.
+
+    The first layer is applied to the parts before they are put together: only the product needs a vector for
+    each pair, and no pair's g_i * g_j is ever built, since W (g_i * g_j) = (W * g_i) g_j. Spans are scored a
+    few at a time with all columns that their antecedents are among.
+
+    # Parameters
+
+    nearest : the antecedents of a span are those right before it, so that neighbours have most in common.
+    The others : see `AntecedentScorer`.
+    """
+
+    def __init__(
+        self,
+        *,
+        span_dim: int,
+        feature_dim: int,
+        genres: int,
+        nearest: bool,
+        hidden_sizes: list[int],
+        dropout: float,
+    ) -> None:
+        super().__init__()
+        self.nearest = nearest
+        self.distance = feature(len(_DISTANCES) + 1, feature_dim)
+        self.speakers = feature(_SPEAKERS, feature_dim)
+        self.genre = feature(genres, feature_dim)
+        self.parts = [span_dim] * 3 + [feature_dim] * 3
+        self.projection = nn.Linear(sum(self.parts), hidden_sizes[0])
+        self.scorer = scoring_layers(hidden_sizes, dropout)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(
+        self, vectors: torch.Tensor, antecedents: torch.Tensor, speakers: torch.Tensor, genre: torch.Tensor
+    ) -> torch.Tensor:
+        """*Shape:* `(kept, span_dim)`, `(kept, antecedents)`, `(kept,)`, `(1,)` to `(kept, antecedents)`."""
+        of_span, of_antecedent, of_pair, *of_features = self.projection.weight.split(self.parts, dim=1)
+        # (kept, hidden) twice
+        as_span = F.linear(vectors, of_span, self.projection.bias)
+        as_antecedent = F.linear(vectors, of_antecedent)
+        # (distances * speakers, hidden)
+        features = self._features(of_features, genre)
+        scores = []
+        for rows in torch.arange(len(vectors), device=vectors.device).split(SPANS_AT_ONCE):
+            # (rows, antecedents)
+            places = antecedents[rows].clamp(min=0)
+            # (columns,), or (rows, columns)
+            columns = (
+                torch.arange(int(places.min()), int(rows[-1]) + 1, device=rows.device)
+                if self.nearest
+                else places
+            )
+            # (rows, hidden, span_dim)
+            weights = of_pair * vectors[rows].unsqueeze(1)
+            # (rows, columns, hidden)
+            hidden = F.embedding(columns, vectors) @ weights.mT
+            hidden = hidden + as_span[rows].unsqueeze(1) + F.embedding(columns, as_antecedent)
+            hidden = hidden + F.embedding(_kinds(rows, columns, speakers), features)
+            # (rows, columns)
+            found = self.scorer(hidden).squeeze(2)
+            scores.append(found.gather(1, places - columns[0]) if self.nearest else found)
+        return torch.cat(scores)
+
+    def _features(self, weights: Sequence[torch.Tensor], genre: torch.Tensor) -> torch.Tensor:
+        """*Shape:* what each kind of pair adds to the hidden layer, `(distances * speakers, hidden)`."""
+        embedded = (self.distance.weight, self.speakers.weight, self.genre(genre))
+        distance, speakers, genre = (
+            F.linear(self.dropout(vectors), weight) for vectors, weight in zip(embedded, weights, strict=True)
+        )
+        return (distance.unsqueeze(1) + speakers + genre).flatten(0, 1)
+
+
+def _kinds(rows: torch.Tensor, columns: torch.Tensor, speakers: torch.Tensor) -> torch.Tensor:
+    """
+    Distance and speakers of pairs as one number.
+
+    *Shape:* `(rows,)`, `(columns,)` or `(rows, columns)`, `(kept,)` to `(rows, columns)`.
+    """
+    bounds = torch.tensor(_DISTANCES, device=rows.device)
+    distance = torch.bucketize(rows.unsqueeze(1) - columns, bounds, right=True)
+    speaker, other = speakers[rows].unsqueeze(1), speakers[columns]
+    known = (speaker != UNKNOWN_SPEAKER) & (other != UNKNOWN_SPEAKER)
+    return distance * _SPEAKERS + known.long() * (1 + (speaker == other).long())
+
+
+def _with_none(scores: torch.Tensor) -> torch.Tensor:
+    """*Shape:* `(kept, antecedents)` to `(kept, 1 + antecedents)`: first the score of no antecedent, 0."""
+    return F.pad(scores, (1, 0))
+
+
+def linked(spans: Sequence[Span], antecedents: Sequence[int]) -> list[Cluster]:
+    """
+    The clusters that links from spans to earlier ones make; the place of each span's antecedent, -1 for none.
+    """
+    clusters: list[Cluster] = []
+    cluster_of: dict[int, Cluster] = {}
+    for place, antecedent in enumerate(antecedents):
+        if antecedent >= 0:
+            if antecedent not in cluster_of:
+                clusters.append([spans[antecedent]])
+                cluster_of[antecedent] = clusters[-1]
+            cluster_of[place] = cluster_of[antecedent]
+            cluster_of[place].append(spans[place])
+    return sorted(map(sorted, clusters))
+
+
+def mean_of_members(members: list[dict[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
+    """
+    The scores of an ensemble for one document: the logarithm of the mean of its members' distributions over
+    antecedents. The members may have kept other spans: all are kept, and a member takes a span that it did
+    not keep for one without an antecedent.
+
+    *Shape:* as `CorefModel.scores`.
+    """
+    # (kept by any, 2), and where the spans of each member are among them
+    spans, places = torch.cat([scores["spans"] for scores in members]).unique(dim=0, return_inverse=True)
+    size, number = len(spans), len(members)
+    # (kept by any,), (kept by any, kept by any)
+    none = members[0]["antecedent_scores"].new_zeros(size)
+    pairs = torch.zeros(size, size, dtype=none.dtype, device=none.device, layout=torch.sparse_coo)
+    of_members = places.split([len(scores["spans"]) for scores in members])
+    for scores, place in zip(members, of_members, strict=True):
+        there = scores["antecedents"] >= 0
+        indices = torch.stack(
+            [place.unsqueeze(1).expand_as(there)[there], place[scores["antecedents"][there]]]
+        )
+        probabilities = scores["antecedent_scores"].softmax(dim=1)
+        pairs = pairs + torch.sparse_coo_tensor(indices, probabilities[:, 1:][there], (size, size))
+        none = none + torch.ones_like(none).index_copy(0, place, probabilities[:, 0])
+    pairs = pairs.coalesce()
+    rows, columns = pairs.indices()
+    of_row = rows.bincount(minlength=size)
+    # (pairs,): number of an antecedent among those of its span
+    numbers = torch.arange(len(rows), device=rows.device) - (of_row.cumsum(0) - of_row)[rows]
+    most = max(1, int(of_row.max()))
+    mean = none.new_zeros(size, 1 + most)
+    mean[:, 0] = none / number
+    mean[rows, 1 + numbers] = pairs.values() / number
+    antecedents = places.new_full((size, most), -1)
+    antecedents[rows, numbers] = columns
+    return {
+        "window": members[0]["window"],
+        "spans": spans,
+        "antecedents": antecedents,
+        "antecedent_scores": mean.log(),
+    }

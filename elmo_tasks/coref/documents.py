@@ -1,0 +1,271 @@
+"""
+Documents with coreference chains, and the two formats that they are read from.
+
+CoNLL-2012 (https://conll.cemantix.org/2012/data.html): one token a line in columns, an empty line between
+sentences, each part of a document between `#begin document (ID); part 000` and `#end document`. Columns are
+separated by tabs, or by runs of blanks in a line without tabs. Three are read: the word (4th), the speaker
+(10th) and the chains (last): `-`, or marks joined by `|`: `(12` where a mention of chain 12 starts, `12)`
+where it ends, `(12)` for one token. Of two mentions of a chain, the one that started last ends first.
+
+JSON Lines, in the layout of e2e-coref: `{"doc_key": "...", "sentences": [["..."]], "speakers": [["..."]],
+"clusters": [[[first, last]]]}`, an object a line; only `sentences` is required.
+"""
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from allennlp.common.checks import ConfigurationError
+
+from elmo_tasks.input_files import InputError, read_lines
+from elmo_tasks.modules.tokenization import Words, joined
+
+Span = tuple[int, int]
+"""First and last token, both inclusive, counted from the first token of the document."""
+Cluster = list[Span]
+
+NO_SPEAKER = "-"
+
+_COLUMNS = 12
+_WORD, _SPEAKER, _CHAINS = 3, 9, -1
+_NO_CHAIN = "-"
+_BEGIN = re.compile(r"#begin document \((.*)\); *part *(\d+)\s*")
+_END = "#end document"
+_MARK = re.compile(r"(\(?)([^()|]+)(\)?)")
+_BLANKS = " \t"
+_ESCAPED = {"/.": ".", "/?": "?"}
+"""How OntoNotes writes some ends of sentences."""
+
+
+@dataclass
+class CorefDocument:
+    """A document, or one part of it; no dict, so that nothing walks through it."""
+
+    id: str
+    sentences: list[list[str]]
+    speakers: list[str]
+    """Of each token; `-` for unknown."""
+    clusters: list[Cluster] | None = None
+    """Gold: mentions, and clusters by their first one, in the order of the text. `None`: not annotated."""
+    words: Words = field(kw_only=True)
+    """All tokens, and where they stand in the text."""
+    joined: int = 0
+    """How many of the clusters given were joined to others."""
+
+    def __len__(self) -> int:
+        """In tokens."""
+        return len(self.words.words)
+
+    @classmethod
+    def of(
+        cls,
+        sentences: list[list[str]],
+        *,
+        id: str = "",
+        speakers: list[list[str]] | None = None,
+        clusters: Sequence[Sequence[Sequence[int]]] | None = None,
+        words: Words | None = None,
+    ) -> "CorefDocument":
+        """
+        Of values that anyone may have written, with the text that they were found in if there is one.
+        Clusters with a mention in common are joined to one, as in other systems for OntoNotes.
+
+        # Raises
+        `ConfigurationError`: a value of another type, no sentence, one without words, other numbers of
+        speakers than of words, or a span that is outside of the document or ends before it starts.
+        """
+        if not isinstance(id, str):
+            raise ConfigurationError(f"doc_key: found {id!r}, expected a string")
+        _check_words("sentences", sentences)
+        if not sentences or not all(sentences):
+            raise ConfigurationError("sentences: found none, or one without words; expected words in each")
+        if speakers is None:
+            speakers = [[NO_SPEAKER] * len(sentence) for sentence in sentences]
+        _check_words("speakers", speakers)
+        for number, (names, sentence) in enumerate(zip(speakers, sentences, strict=False)):
+            if len(names) != len(sentence):
+                raise ConfigurationError(
+                    f"speakers: found {len(names)} in sentence {number}, expected {len(sentence)}"
+                )
+        if len(speakers) != len(sentences):
+            raise ConfigurationError(f"speakers: found {len(speakers)} sentences, expected {len(sentences)}")
+        tokens = list(chain.from_iterable(sentences))
+        gold = None if clusters is None else _clusters(clusters, len(tokens))
+        return cls(
+            id,
+            sentences,
+            list(chain.from_iterable(speakers)),
+            gold,
+            words=words or joined(tokens),
+            joined=len(clusters or ()) - len(gold or ()),
+        )
+
+
+def read_documents(path: Path) -> Iterator[CorefDocument]:
+    """
+    The documents of a file; it is JSON Lines if the first line that is not empty starts with `{`.
+
+    # Raises
+    `InputError` with file and line: whatever is not as the format says, a mention that is not closed or not
+    opened, and all that `CorefDocument.of` raises.
+    """
+    lines = read_lines(path)
+    for number, line in lines:
+        if line.strip(_BLANKS):
+            read = _read_json if line.lstrip(_BLANKS).startswith("{") else _read_conll
+            yield from read(path, chain([(number, line)], lines))
+
+
+def _read_json(path: Path, lines: Iterable[tuple[int, str]]) -> Iterator[CorefDocument]:
+    for number, line in lines:
+        if not line.strip(_BLANKS):
+            continue
+        try:
+            content = json.loads(line)
+        except json.JSONDecodeError as error:
+            found = f"{line[:80]!r} ({error})"
+            raise InputError.at(path, number, found=found, expected="a JSON object") from error
+        if not isinstance(content, dict) or "sentences" not in content:
+            expected = 'a JSON object with "sentences"'
+            raise InputError.at(path, number, found=repr(line[:80]), expected=expected)
+        try:
+            yield from_json(content)
+        except ConfigurationError as error:
+            raise InputError(f"{path}, line {number}: {error.message}") from error
+
+
+def from_json(content: dict[str, Any]) -> CorefDocument:
+    """
+    Of an object in the layout of e2e-coref, which has `sentences`.
+
+    # Raises
+    `ConfigurationError`: see `CorefDocument.of`.
+    """
+    return CorefDocument.of(
+        content["sentences"],
+        id=content.get("doc_key", ""),
+        speakers=content.get("speakers"),
+        clusters=content.get("clusters"),
+    )
+
+
+def _read_conll(path: Path, lines: Iterable[tuple[int, str]]) -> Iterator[CorefDocument]:
+    part: _Part | None = None
+    number = 0
+    for number, line in lines:
+        begin = _BEGIN.fullmatch(line)
+        if begin is not None and part is None:
+            part = _Part(path, f"{begin[1]}_{int(begin[2])}")
+        elif begin is not None:
+            raise InputError.at(path, number, found=line, expected=f"{_END!r} before it")
+        elif part is None and line.strip(_BLANKS):
+            expected = "'#begin document (ID); part 000'"
+            raise InputError.at(path, number, found=repr(line[:80]), expected=expected)
+        elif part is not None and line.startswith(_END):
+            yield part.document(number)
+            part = None
+        elif part is not None:
+            part.add(number, line)
+    if part is not None:
+        raise InputError.at(path, number, found="the end of the file", expected=repr(_END))
+
+
+class _Part:
+    """What stands between the lines `#begin document` and `#end document`."""
+
+    def __init__(self, path: Path, id: str) -> None:
+        self._path = path
+        self._id = id
+        self._sentences: list[list[str]] = [[]]
+        self._speakers: list[list[str]] = [[]]
+        self._tokens = 0
+        self._clusters: dict[str, list[Span]] = defaultdict(list)
+        # Of each chain the mentions that have not ended: token and line of their start
+        self._open: dict[str, list[tuple[int, int]]] = defaultdict(list)
+
+    def add(self, number: int, line: str) -> None:
+        """A token, or the end of a sentence."""
+        row = [value.strip(_BLANKS) for value in line.split("\t")] if "\t" in line else line.split()
+        if not any(row):
+            if self._sentences[-1]:
+                self._sentences.append([])
+                self._speakers.append([])
+            return
+        if len(row) < _COLUMNS:
+            found = f"{len(row)} columns in {line[:80]!r}"
+            raise InputError.at(self._path, number, found=found, expected=f"at least {_COLUMNS}")
+        self._sentences[-1].append(_ESCAPED.get(row[_WORD], row[_WORD]))
+        self._speakers[-1].append(row[_SPEAKER])
+        if row[_CHAINS] != _NO_CHAIN:
+            for mark in row[_CHAINS].split("|"):
+                self._mark(number, mark)
+        self._tokens += 1
+
+    def _mark(self, number: int, mark: str) -> None:
+        parts = _MARK.fullmatch(mark)
+        if parts is None or not (parts[1] or parts[3]):
+            expected = "'-', or '(ID', 'ID)' or '(ID)', joined by '|'"
+            raise InputError.at(self._path, number, found=f"the chains {mark!r}", expected=expected)
+        opens, name, closes = parts.groups()
+        if opens:
+            self._open[name].append((self._tokens, number))
+        if closes:
+            if not self._open[name]:
+                found = f"the end of a mention, {mark!r}"
+                raise InputError.at(self._path, number, found=found, expected=f"'({name}' before it")
+            first, _ = self._open[name].pop()
+            self._clusters[name].append((first, self._tokens))
+
+    def document(self, number: int) -> CorefDocument:
+        """All of it; `number` is the line of its end."""
+        unclosed = [(line, name) for name, starts in self._open.items() for _, line in starts]
+        for line, name in sorted(unclosed):
+            found = f"the start of a mention, '({name}', that is not closed"
+            raise InputError.at(self._path, line, found=found, expected=f"'{name})' after it")
+        if not self._tokens:
+            raise InputError.at(self._path, number, found="a document without tokens", expected="one or more")
+        whole = slice(None if self._sentences[-1] else -1)
+        return CorefDocument.of(
+            self._sentences[whole],
+            id=self._id,
+            speakers=self._speakers[whole],
+            clusters=list(self._clusters.values()),
+        )
+
+
+def _clusters(given: Any, tokens: int) -> list[Cluster]:
+    """Checked, joined where they have a mention in common, and in the order of the text."""
+    if not isinstance(given, list) or not all(isinstance(cluster, list) for cluster in given):
+        raise ConfigurationError(f"clusters: found {str(given)[:80]}, expected lists of lists of spans")
+    cluster_of: dict[Span, set[Span]] = {}
+    for cluster in given:
+        mentions = {_span(span, tokens) for span in cluster}
+        mentions = mentions.union(*(cluster_of.get(mention, ()) for mention in mentions))
+        cluster_of |= dict.fromkeys(mentions, mentions)
+    different = {id(mentions): sorted(mentions) for mentions in cluster_of.values()}
+    return sorted(different.values())
+
+
+def _span(given: Any, tokens: int) -> Span:
+    whole = isinstance(given, (list, tuple)) and len(given) == 2 and all(type(end) is int for end in given)
+    if not whole:
+        raise ConfigurationError(f"clusters: found {str(given)[:80]}, expected [first token, last token]")
+    first, last = given
+    if first > last:
+        raise ConfigurationError(f"clusters: found {[first, last]}, a mention that ends before it starts")
+    if first < 0 or last >= tokens:
+        raise ConfigurationError(
+            f"clusters: found {[first, last]}, expected tokens of the document, from 0 to {tokens - 1}"
+        )
+    return first, last
+
+
+def _check_words(name: str, given: Any) -> None:
+    lists = isinstance(given, list) and all(isinstance(part, list) for part in given)
+    if not lists or not all(isinstance(word, str) for part in given for word in part):
+        raise ConfigurationError(f"{name}: found {str(given)[:80]}, expected a list of lists of strings")

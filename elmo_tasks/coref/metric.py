@@ -1,0 +1,114 @@
+"""
+The evaluation of the CoNLL-2011 and 2012 shared tasks: MUC, B-cubed, CEAF-e and their average.
+
+As the reference scorer counts, version 8.01 (Pradhan et al. 2014, https://aclanthology.org/P14-2006):
+mentions match if both ends are equal, and nothing is taken out of key or response. So mentions that only one
+of them has are wrong, and singletons count like all others.
+"""
+
+from collections.abc import Collection, Hashable, Sequence
+
+import numpy as np
+from allennlp.training.metrics import Metric
+from scipy.optimize import linear_sum_assignment
+
+from elmo_tasks.modules.workers import of_all_workers
+
+Clusters = Sequence[Collection[Hashable]]
+"""The mentions of each entity; a mention is whatever compares equal: (first token, last token)."""
+
+_AVERAGED = ("muc", "b_cubed", "ceaf_e")
+_MEASURES = (*_AVERAGED, "mention", "span")
+
+
+@Metric.register("elmo_coref_scores")
+class CorefScores(Metric):
+    """
+    What is divided is summed over all documents first; what would be divided by 0 is 0.
+
+    With several workers, `get_metric` is that of all documents together, so every worker has to call it
+    (AllenNLP's trainer does, after each batch); each goes on counting its own.
+    """
+
+    supports_distributed = True
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def __call__(self, predicted: Clusters, gold: Clusters, spans: Collection[Hashable] = ()) -> None:
+        """
+        Add a document: its predicted and its gold clusters, and the spans that a model takes for possible
+        mentions.
+
+        # Raises
+        `ValueError`: a cluster without mentions, or a mention that stands twice.
+        """
+        _check("predicted", predicted)
+        _check("gold", gold)
+        self._counts += _count(predicted, gold, set(spans))
+
+    def get_metric(self, reset: bool = False) -> dict[str, float]:
+        """
+        From 0 to 1: `muc_precision`, `muc_recall`, `muc_f1`, the same of `b_cubed`, `ceaf_e` and `mention`
+        (of the mentions in clusters, whatever their entity), `average_f1` of the first three, and
+        `span_recall`: gold mentions among the possible ones.
+        """
+        counts = np.sum(of_all_workers(self._counts), axis=0)
+        if reset:
+            self.reset()
+        metrics: dict[str, float] = {}
+        for measure, (precision, recall) in zip(_MEASURES, counts, strict=True):
+            scores = {"precision": _ratio(*precision), "recall": _ratio(*recall)}
+            scores["f1"] = _ratio(2 * scores["precision"] * scores["recall"], sum(scores.values()))
+            metrics |= {f"{measure}_{name}": score for name, score in scores.items()}
+        del metrics["span_precision"], metrics["span_f1"]
+        metrics["average_f1"] = sum(metrics[f"{measure}_f1"] for measure in _AVERAGED) / len(_AVERAGED)
+        return metrics
+
+    def reset(self) -> None:
+        """Forget all documents."""
+        # (measures, precision and recall, numerator and denominator)
+        self._counts = np.zeros((len(_MEASURES), 2, 2))
+
+
+def _count(predicted: Clusters, gold: Clusters, spans: set[Hashable]) -> np.ndarray:
+    """*Shape:* as `CorefScores._counts`, of one document."""
+    entity_of = {mention: entity for entity, cluster in enumerate(gold) for mention in cluster}
+    # (predicted, gold): mentions in common
+    common = np.zeros((len(predicted), len(gold)))
+    for row, cluster in zip(common, predicted, strict=True):
+        for mention in cluster:
+            if mention in entity_of:
+                row[entity_of[mention]] += 1
+    # (predicted, 1) and (gold,): mentions of each entity
+    found = np.array([len(cluster) for cluster in predicted]).reshape(-1, 1)
+    true = np.array([len(cluster) for cluster in gold])
+    # Vilain et al. 1995: a cluster less the parts that the other side cuts it into, where each mention that
+    # the other side does not have is a part by itself
+    links = (common - 1).clip(min=0).sum()
+    # Luo 2005, section 4, phi 4
+    similarity = 2 * common / (found + true)
+    aligned = similarity[linear_sum_assignment(similarity, maximize=True)].sum()
+    return np.array(
+        [
+            [[links, (found - 1).sum()], [links, (true - 1).sum()]],
+            # Bagga and Baldwin 1998, section 3
+            [[(common**2 / found).sum(), found.sum()], [(common**2 / true).sum(), true.sum()]],
+            [[aligned, len(found)], [aligned, len(true)]],
+            [[common.sum(), found.sum()], [common.sum(), true.sum()]],
+            [[0, 0], [len(spans & entity_of.keys()), true.sum()]],
+        ]
+    )
+
+
+def _ratio(numerator: float, denominator: float) -> float:
+    return float(numerator / denominator) if denominator else 0.0
+
+
+def _check(name: str, clusters: Clusters) -> None:
+    if not all(clusters):
+        raise ValueError(f"{name}: found a cluster without mentions")
+    mentions = [mention for cluster in clusters for mention in cluster]
+    if len(set(mentions)) < len(mentions):
+        twice = next(mention for mention in mentions if mentions.count(mention) > 1)
+        raise ValueError(f"{name}: found {twice} twice, expected each mention in one cluster")

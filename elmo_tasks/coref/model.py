@@ -1,0 +1,256 @@
+"""End-to-end coreference resolution, the baseline of the ELMo paper."""
+
+from collections.abc import Iterator
+from typing import Any, Optional
+
+import torch
+from allennlp.common.checks import ConfigurationError
+from allennlp.data import TextFieldTensors, Vocabulary
+from allennlp.models import Model
+from allennlp.modules import TextFieldEmbedder
+from allennlp.nn import InitializerApplicator, RegularizerApplicator
+from allennlp.nn.util import get_text_field_mask
+from torch import nn
+from torch.nn import functional as F
+
+from elmo_tasks.coref.antecedents import AntecedentScorer, linked, mean_of_members
+from elmo_tasks.coref.documents import Cluster, CorefDocument, Span
+from elmo_tasks.coref.mentions import MentionFinder
+from elmo_tasks.coref.metric import CorefScores
+from elmo_tasks.coref.reader import GENRES
+from elmo_tasks.coref.text import marked, resolved
+from elmo_tasks.elmo import Elmo
+from elmo_tasks.modules.bilstm import BiLstm
+from elmo_tasks.modules.elmo_model import ElmoModel
+
+WORDS_AT_ONCE = 4096
+"""Words, and padding, of sentences that are encoded together."""
+
+
+@Model.register("elmo_coref")
+class CorefModel(ElmoModel):
+    """
+    Lee et al. 2017, arXiv:1707.07045: a biLSTM over each sentence on its own, vectors and scores of all
+    spans, the best of them as possible mentions, and for each a distribution over the antecedents among those
+    before it. It predicts no clusters of one mention.
+
+    A batch is one document, whose sentences are encoded a few at a time, with others of like length.
+
+    # Parameters
+
+    hidden_sizes : units of each biLSTM layer, for each direction.
+    feedforward_sizes : hidden layers of all FFNNs.
+    feature_dim : size of the vectors of width, distance, speakers and genre.
+    max_span_width, spans_per_word, max_antecedents : see `MentionFinder` and `AntecedentScorer`.
+    max_training_sentences : in training, a window of at most so many sentences is drawn from a document each
+        time.
+    lexical_dropout : probability, on word vectors.
+    dropout : on all that is hidden, and on features; one mask for all words of a sentence around the biLSTM.
+    coarse_to_fine, inference_order : of Lee et al. 2018; see `AntecedentScorer`.
+    initializer : of the parameters, as in any AllenNLP model.
+    The others : see `ElmoModel`.
+    """
+
+    default_predictor = "elmo_coref"
+
+    def __init__(
+        self,
+        *,
+        vocab: Vocabulary,
+        text_field_embedder: TextFieldEmbedder,
+        hidden_sizes: list[int],
+        feedforward_sizes: list[int],
+        feature_dim: int,
+        max_span_width: int,
+        spans_per_word: float,
+        max_antecedents: int,
+        max_training_sentences: int,
+        lexical_dropout: float,
+        dropout: float,
+        coarse_to_fine: bool = False,
+        inference_order: int = 1,
+        elmo: Optional[Elmo] = None,
+        initializer: Optional[InitializerApplicator] = None,
+        regularizer: Optional[RegularizerApplicator] = None,
+    ) -> None:
+        super().__init__(
+            vocab=vocab, text_field_embedder=text_field_embedder, elmo=elmo, regularizer=regularizer
+        )
+        self.max_training_sentences = max_training_sentences
+        self.lexical_dropout = nn.Dropout(lexical_dropout)
+        self.encoder = BiLstm(input_dim=self.input_dim, hidden_sizes=hidden_sizes, dropout=dropout)
+        self.mentions = MentionFinder(
+            word_dim=self.input_dim,
+            context_dim=self.encoder.output_dim + self.elmo_output_dim,
+            feature_dim=feature_dim,
+            max_width=max_span_width,
+            spans_per_word=spans_per_word,
+            hidden_sizes=feedforward_sizes,
+            dropout=dropout,
+        )
+        self.antecedents = AntecedentScorer(
+            span_dim=self.mentions.output_dim,
+            feature_dim=feature_dim,
+            genres=vocab.get_vocab_size(GENRES),
+            max_antecedents=max_antecedents,
+            coarse_to_fine=coarse_to_fine,
+            inference_order=inference_order,
+            hidden_sizes=feedforward_sizes,
+            dropout=dropout,
+        )
+        self.metric = CorefScores()
+        if initializer is not None:
+            initializer(self)
+
+    def forward(
+        self,
+        tokens: TextFieldTensors,
+        speakers: torch.Tensor,
+        genre: torch.Tensor,
+        metadata: list[CorefDocument],
+    ) -> dict[str, Any]:
+        """
+        *Shape:* `tokens` `(1, sentences, words of the longest, ...)`, `speakers` `(1, words)`, `genre`
+        `(1,)`. Returns a list of the document's `clusters`, `metadata`, and with gold clusters the `loss`:
+        the negative marginal log-likelihood of the gold antecedents, summed over the spans.
+
+        # Raises
+        `ConfigurationError`: several documents.
+        """
+        return self.decode(self.scores(tokens, speakers, genre), metadata)
+
+    def scores(
+        self, tokens: TextFieldTensors, speakers: torch.Tensor, genre: torch.Tensor
+    ) -> dict[str, torch.Tensor]:
+        """
+        *Shape:* `window` `(2,)`, the first word that was read and the one behind the last; of the spans that
+        may be mentions first and last word, `spans` `(kept, 2)`; `antecedents` and `antecedent_scores` as
+        `AntecedentScorer` returns them.
+        """
+        if len(genre) > 1:
+            raise ConfigurationError(f"found {len(genre)} documents in a batch, expected batch_size 1")
+        # (sentences,)
+        lengths = get_text_field_mask(tokens, num_wrapping_dims=1)[0].sum(dim=1)
+        rows = self._window(lengths)
+        first = int(lengths[: rows[0]].sum())
+        # (words of the window, input_dim), (words of the window, encoder dim)
+        words, context = self._encode(tokens, lengths, rows)
+        mentions = self.mentions(words, context, lengths[rows])
+        spans = mentions.spans + first
+        antecedents, scores = self.antecedents(mentions, speakers[0, spans[:, 0]], genre)
+        return {
+            "window": torch.tensor([first, first + len(words)], device=spans.device),
+            "spans": spans,
+            "antecedents": antecedents,
+            "antecedent_scores": scores,
+        }
+
+    def decode(self, scores: dict[str, torch.Tensor], metadata: list[CorefDocument]) -> dict[str, Any]:
+        spans = [(first, last) for first, last in scores["spans"].tolist()]
+        # (kept,): place among the spans, -1 for none
+        best = scores["antecedent_scores"].argmax(dim=1, keepdim=True)
+        best = F.pad(scores["antecedents"], (1, 0), value=-1).gather(1, best).squeeze(1)
+        clusters = linked(spans, best.tolist())
+        outputs: dict[str, Any] = {"clusters": [clusters], "metadata": metadata}
+        if metadata[0].clusters is not None:
+            gold = _within(metadata[0].clusters, *scores["window"].tolist())
+            outputs["loss"] = self._loss(scores, spans, gold)
+            self.metric(clusters, gold, spans)
+        return outputs
+
+    def make_output_human_readable(self, output_dict: dict[str, Any]) -> dict[str, Any]:
+        """The document's tokens, its clusters, its text with marked mentions and with pronouns replaced."""
+        documents: list[CorefDocument] = output_dict["metadata"]
+        pairs = list(zip(documents, output_dict["clusters"], strict=True))
+        return {
+            "tokens": [document.words.words for document in documents],
+            "clusters": output_dict["clusters"],
+            "marked": [marked(document.words, clusters) for document, clusters in pairs],
+            "resolved": [resolved(document, clusters) for document, clusters in pairs],
+        }
+
+    def get_metrics(self, reset: bool = False) -> dict[str, float]:
+        """The average F1 and the recall of possible mentions; at the end of an epoch all of `CorefScores`."""
+        metrics = self.metric.get_metric(reset)
+        return metrics if reset else {name: metrics[name] for name in ("average_f1", "span_recall")}
+
+    @staticmethod
+    def average(members: list[dict[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
+        """See `mean_of_members`."""
+        return mean_of_members(members)
+
+    def _window(self, lengths: torch.Tensor) -> torch.Tensor:
+        """*Shape:* `(sentences,)` to the numbers of those that are read this time, `(rows,)`."""
+        rows = torch.arange(len(lengths), device=lengths.device)
+        if not self.training:
+            return rows
+        spare = max(0, len(rows) - self.max_training_sentences)
+        first = int(torch.randint(spare + 1, ()))
+        return rows[first : len(rows) - spare + first]
+
+    def _encode(
+        self, tokens: TextFieldTensors, lengths: torch.Tensor, rows: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """
+        *Shape:* `tokens` as in `forward`, `(sentences,)`, numbers of the sentences to read, to the vectors of
+        their words, `(words, input_dim)`, and of these in their context, `(words, encoder dim)`.
+        """
+        starts = lengths.cumsum(0) - lengths
+        words, context, places = [], [], []
+        for part in _of_like_length(rows, lengths):
+            longest = int(lengths[part].max())
+            read = {
+                indexer: {name: ids[0, part, :longest] for name, ids in tensors.items()}
+                for indexer, tensors in tokens.items()
+            }
+            positions = torch.arange(longest, device=lengths.device)
+            # (part of sentences, longest)
+            mask = positions < lengths[part].unsqueeze(1)
+            # (part of sentences, longest, input_dim)
+            embedded, elmo = self.embed(read)
+            embedded = self.lexical_dropout(embedded)
+            # (part of sentences, longest, encoder dim)
+            encoded = self.at_output(self.encoder(embedded, mask), elmo)
+            words.append(embedded[mask])
+            context.append(encoded[mask])
+            places.append((starts[part].unsqueeze(1) + positions)[mask])
+        # From the order of reading to that of the text
+        order = torch.cat(places).argsort()
+        return torch.cat(words).index_select(0, order), torch.cat(context).index_select(0, order)
+
+    def _loss(self, scores: dict[str, torch.Tensor], spans: list[Span], gold: list[Cluster]) -> torch.Tensor:
+        """Section 5: over all spans, minus the logarithm of what their gold antecedents have together."""
+        entity_of = {mention: entity for entity, cluster in enumerate(gold) for mention in cluster}
+        antecedents, found = scores["antecedents"], scores["antecedent_scores"]
+        # (kept, 1)
+        entities = torch.tensor([[entity_of.get(span, -1)] for span in spans], device=found.device)
+        # (kept, antecedents)
+        other = F.embedding(antecedents.clamp(min=0), entities).squeeze(2)
+        right = (antecedents >= 0) & (entities >= 0) & (entities == other)
+        # (kept, 1 + antecedents): a span without a gold antecedent has none
+        right = torch.cat([~right.any(dim=1, keepdim=True), right], dim=1)
+        return (found.logsumexp(dim=1) - found.masked_fill(~right, -torch.inf).logsumexp(dim=1)).sum()
+
+
+def _of_like_length(rows: torch.Tensor, lengths: torch.Tensor) -> Iterator[torch.Tensor]:
+    """
+    Sentences in parts that are read together: at least half as long as the longest of a part, which has at
+    most `WORDS_AT_ONCE` words and padding, or is one sentence.
+
+    *Shape:* numbers of sentences `(rows,)`, words of all sentences `(sentences,)`, to `(part of rows,)` each.
+    """
+    rows = rows[lengths[rows].argsort(descending=True, stable=True)]
+    start = 0
+    longest = 0
+    for end, length in enumerate(lengths[rows].tolist()):
+        longest = longest or length
+        if end > start and (2 * length < longest or (end + 1 - start) * longest > WORDS_AT_ONCE):
+            yield rows[start:end]
+            start, longest = end, length
+    yield rows[start:]
+
+
+def _within(clusters: list[Cluster], first: int, end: int) -> list[Cluster]:
+    """What of the clusters lies within the words from `first` up to `end`."""
+    inside = ([span for span in cluster if first <= span[0] and span[1] < end] for cluster in clusters)
+    return [cluster for cluster in inside if cluster]

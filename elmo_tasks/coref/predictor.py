@@ -1,0 +1,94 @@
+"""Clusters of plain or tokenised documents, from JSON Lines."""
+
+import re
+from itertools import chain
+from typing import Optional
+
+import spacy
+from allennlp.common import JsonDict
+from allennlp.data import DatasetReader, Instance
+from allennlp.models import Model
+from allennlp.predictors import Predictor
+from spacy.tokens import Doc
+
+from elmo_tasks.coref.documents import CorefDocument, from_json
+from elmo_tasks.modules.json_lines_predictor import JsonLinesPredictor, require, require_tokens
+from elmo_tasks.modules.tokenization import Words, joined, tokenizer
+
+_EXPECTED = '"document": a string, "sentences": a list of lists of strings, or "tokens": a list of strings'
+_PARAGRAPH = re.compile(r"\S.*?(?=\n[ \t]*\n|\Z)", re.DOTALL)
+
+
+@Predictor.register("elmo_coref")
+class CorefPredictor(JsonLinesPredictor):
+    """
+    In: `{"document": "..."}` or `{"tokens": ["..."]}`, both cut into sentences by spaCy's rules, a document
+    at empty lines, too; or `{"sentences": [["..."]]}`, if wanted with `speakers`, a list for each sentence.
+    All may have a `doc_key`, which tells the genre. So the reader's JSON Lines are read as they are.
+
+    Out: `tokens`; `clusters`, each a list of [first, last] token, both inclusive, from 0; `marked`: the text
+    with `[0 ...]` around the mentions of cluster 0, and so on; `resolved`: the text with pronouns replaced by
+    the first mention that is none. The text is that of the document, or the tokens joined by blanks.
+
+    # Parameters
+
+    spacy_model : name of an installed spaCy model whose tokenizer is used for `document`; the tokenizer of
+        blank English by default.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        dataset_reader: DatasetReader,
+        frozen: bool = True,
+        spacy_model: Optional[str] = None,
+    ) -> None:
+        super().__init__(model, dataset_reader, frozen)
+        self._tokenize = tokenizer(spacy_model)
+        self._rules = spacy.blank("en")
+        self._rules.add_pipe("sentencizer")
+
+    def predict(self, document: str) -> JsonDict:
+        """The clusters of one document."""
+        return self.predict_json({"document": document})
+
+    def predict_batch_instance(self, instances: list[Instance]) -> list[JsonDict]:
+        """One by one: the model's batch is one document."""
+        return [self.predict_instance(instance) for instance in instances]
+
+    def empty_result(self, json_dict: JsonDict) -> JsonDict | None:
+        if self._document(json_dict) is not None:
+            return None
+        return {"tokens": [], "clusters": [], "marked": "", "resolved": ""}
+
+    def _json_to_instance(self, json_dict: JsonDict) -> Instance:
+        return self._dataset_reader.text_to_instance(self._document(json_dict))
+
+    def _document(self, json_dict: JsonDict) -> CorefDocument | None:
+        """`None` if it has no words."""
+        if "sentences" in json_dict:
+            return from_json(json_dict | {"clusters": None}) if json_dict["sentences"] != [] else None
+        if "tokens" in json_dict:
+            words = joined(require_tokens(json_dict, _EXPECTED))
+            paragraphs = [words.words]
+        else:
+            words, paragraphs = self._paragraphs(require(json_dict, "document", str, _EXPECTED))
+        if not words.words:
+            return None
+        sentences = [sentence for paragraph in paragraphs for sentence in self._sentences(paragraph)]
+        return CorefDocument.of(sentences, id=json_dict.get("doc_key", ""), words=words)
+
+    def _paragraphs(self, text: str) -> tuple[Words, list[list[str]]]:
+        """The words of a text, and those of each of its paragraphs."""
+        paragraphs = [(match.start(), self._tokenize(match[0])) for match in _PARAGRAPH.finditer(text)]
+        offsets = [
+            (before + start, before + end)
+            for before, paragraph in paragraphs
+            for start, end in paragraph.offsets
+        ]
+        found = [paragraph.words for _, paragraph in paragraphs]
+        return Words(text, list(chain.from_iterable(found)), offsets), found
+
+    def _sentences(self, words: list[str]) -> list[list[str]]:
+        paragraph = self._rules(Doc(self._rules.vocab, words=words))
+        return [words[sentence.start : sentence.end] for sentence in paragraph.sents]

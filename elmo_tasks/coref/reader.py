@@ -1,0 +1,134 @@
+"""Documents with coreference chains: CoNLL-2012 columns, or JSON Lines in the layout of e2e-coref."""
+
+import logging
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, Optional
+
+import torch
+from allennlp.common.checks import ConfigurationError
+from allennlp.data import DatasetReader, Instance, Token, TokenIndexer
+from allennlp.data.fields import Field, LabelField, ListField, MetadataField, TensorField, TextField
+from allennlp.data.token_indexers import SingleIdTokenIndexer
+from allennlp.data.vocabulary import DEFAULT_OOV_TOKEN
+
+from elmo_tasks.coref.documents import NO_SPEAKER, CorefDocument, read_documents
+from elmo_tasks.input_files import InputError, input_files
+from elmo_tasks.strict_params import StrictParams
+
+logger = logging.getLogger(__name__)
+
+GENRES = "genres"
+"""The vocabulary's namespace of genres. Whatever it does not know has one place, that of unknown genres."""
+UNKNOWN_SPEAKER = 0
+
+
+@DatasetReader.register("elmo_coref")
+class CorefReader(StrictParams, DatasetReader):
+    """
+    An instance is a document, or a part of one that stands in CoNLL-2012 as a document of its own. It has
+    `tokens` (one text for each sentence), `speakers` (a number for each token in the order of their first
+    words, 0 for unknown), `genre` and `metadata`: a `CorefDocument`, with its gold clusters if there are any.
+
+    Formats: see `documents.py`.
+
+    # Parameters
+
+    token_indexers : as in any AllenNLP reader; by default one id a word, named `tokens`.
+    singletons : whether gold clusters of one mention are kept. The model proposes none, so they count as
+        missed in the metric, and tell it nothing in training.
+    genre_pattern : a regular expression with one group, the genre, that is searched for in a document's id;
+        that of OntoNotes by default, as in `nw/wsj/00/wsj_0001`. Without a match the genre is unknown.
+    The others : see `DatasetReader`.
+
+    # Raises
+    `ConfigurationError`: a pattern that is none, or without one group. When reading, `InputError` with file
+    and line: no file, no document in a file, not UTF-8, and whatever is not as the formats say.
+    """
+
+    def __init__(
+        self,
+        *,
+        token_indexers: Optional[dict[str, TokenIndexer]] = None,
+        singletons: bool = True,
+        genre_pattern: str = "^([a-z]{2})/",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(manual_distributed_sharding=True, manual_multiprocess_sharding=True, **kwargs)
+        self.token_indexers = token_indexers or {"tokens": SingleIdTokenIndexer()}
+        self.singletons = singletons
+        self.genre_pattern = _pattern(genre_pattern)
+
+    def _read(self, file_path: str) -> Iterator[Instance]:
+        for document in self.shard_iterable(self._documents(file_path)):
+            yield self.text_to_instance(document)
+
+    def text_to_instance(self, document: CorefDocument) -> Instance:
+        """The instance of one document; without gold clusters for prediction."""
+        numbers = {NO_SPEAKER: UNKNOWN_SPEAKER}
+        speakers = [numbers.setdefault(speaker, len(numbers)) for speaker in document.speakers]
+        genre = self.genre_pattern.search(document.id)
+        fields: dict[str, Field] = {
+            "tokens": ListField([TextField([Token(word) for word in words]) for words in document.sentences]),
+            "speakers": TensorField(torch.tensor(speakers)),
+            "genre": _GenreField(genre[1] if genre else DEFAULT_OOV_TOKEN, GENRES),
+            "metadata": MetadataField(document),
+        }
+        return Instance(fields)
+
+    def apply_token_indexers(self, instance: Instance) -> None:
+        for sentence in instance["tokens"]:
+            sentence.token_indexers = self.token_indexers
+
+    def _documents(self, file_path: str) -> Iterator[CorefDocument]:
+        total: Counter[str] = Counter()
+        paths = input_files(file_path)
+        for path in paths:
+            counts: Counter[str] = Counter()
+            for document in read_documents(path):
+                counts.update(self._keep(document))
+                yield document
+            if not counts:
+                raise InputError.at(path, found="no document", expected="at least one")
+            logger.info("%s: %s", path, _summary(counts))
+            total.update(counts)
+        if len(paths) > 1:
+            logger.info("%s: %d files, %s", file_path, len(paths), _summary(total))
+
+    def _keep(self, document: CorefDocument) -> dict[str, int]:
+        """Drops what shall not be kept, and counts the document."""
+        clusters = document.clusters or []
+        alone = sum(len(cluster) == 1 for cluster in clusters)
+        if document.clusters is not None and not self.singletons:
+            document.clusters = [cluster for cluster in clusters if len(cluster) > 1]
+        return {
+            "documents": 1,
+            "sentences": len(document.sentences),
+            "tokens": len(document.words.words),
+            "clusters": len(document.clusters or []),
+            "mentions": sum(map(len, document.clusters or [])),
+            "singletons kept" if self.singletons else "singletons dropped": alone,
+            "clusters joined since they had a mention in common": document.joined,
+        }
+
+
+class _GenreField(LabelField):
+    """A label that the vocabulary need not know; AllenNLP warns of such namespaces."""
+
+    def _maybe_warn_for_namespace(self, label_namespace: str) -> None:
+        pass
+
+
+def _summary(counts: Counter[str]) -> str:
+    return ", ".join(f"{count} {name}" for name, count in counts.items())
+
+
+def _pattern(pattern: str) -> re.Pattern[str]:
+    try:
+        compiled = re.compile(pattern)
+    except re.error as error:
+        raise ConfigurationError(f"genre_pattern: found {pattern!r} ({error})") from error
+    if compiled.groups != 1:
+        raise ConfigurationError(f"genre_pattern: found {pattern!r}, expected one group in brackets")
+    return compiled

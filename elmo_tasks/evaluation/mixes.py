@@ -1,0 +1,76 @@
+"""The mixes that archived models have learned (Peters et al. 2018, Figure 2)."""
+
+from typing import NamedTuple, cast
+
+import torch
+from allennlp.common.checks import ConfigurationError
+
+from elmo_tasks.elmo import BiLm, Elmo
+from elmo_tasks.elmo.scalar_mix import ScalarMix
+from elmo_tasks.modules.archives import open_archive
+
+
+class LearnedMix(NamedTuple):
+    """One of an archive's mixes."""
+
+    model: str
+    """The model's registered name."""
+    placement: str
+    """`input` or `output`; in an ensemble, with the member before it."""
+    mix: ScalarMix
+    bilm: BiLm
+    """Whose layers are mixed."""
+
+    def gamma(self) -> float:
+        """The scale; 1 where it is not learned."""
+        return 1.0 if self.mix.gamma is None else self.mix.gamma.item()
+
+    def shares(self) -> list[float] | None:
+        """
+        The normalised weight of each layer, the token layer first; `None` if they are a `function` of the
+        token, and so no fixed numbers.
+        """
+        if self.mix.function:
+            return None
+        if self.mix.top:
+            return [0.0] * (self.bilm.num_layers - 1) + [1.0]
+        return self.mix.scores.detach().softmax(dim=0).tolist()
+
+
+def read_mixes(archive: str) -> list[LearnedMix]:
+    """
+    # Parameters
+
+    archive : `model.tar.gz`, a path or URL; or the folder of a run.
+
+    # Raises
+    `ConfigurationError`: what is there is no archive, or one of a model without ELMo. `OSError`: nothing is
+    there.
+    """
+    opened = open_archive(archive)
+    name = opened.config["model"]["type"]
+    mixes = [
+        LearnedMix(
+            name,
+            f"{path.removesuffix('elmo').rstrip('.')} {place}".strip(),
+            cast(ScalarMix, mix),
+            module.bilm,
+        )
+        for path, module in opened.model.named_modules()
+        if isinstance(module, Elmo) and module.bilm is not None
+        for place, mix in module.mixes.items()
+    ]
+    if not mixes:
+        raise ConfigurationError(
+            f"{archive}: found a model without ELMo, {name}, expected one with an elmo block whose placement "
+            "is not none"
+        )
+    return mixes
+
+
+def same_weights(one: BiLm, other: BiLm) -> bool:
+    """Whether two biLMs have the same vectors, but for their precision and their device."""
+    first, second = one.state_dict(), other.state_dict()
+    return first.keys() == second.keys() and all(
+        torch.equal(weight.cpu(), second[name].cpu()) for name, weight in first.items()
+    )

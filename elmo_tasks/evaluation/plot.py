@@ -1,0 +1,66 @@
+"""Pictures of tables, by matplotlib without a display."""
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from elmo_tasks.evaluation.table import Cell, Table
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def bars(table: Table, *, groups: str, bars: str, heights: str) -> "Figure":
+    """
+    Groups of bars: the columns that say of each row its group, its bar in the group, and how high it is.
+
+    A bar whose height is missing or not a number is left out.
+    """
+    places = dict(
+        zip(zip(table.column(groups), table.column(bars), strict=True), table.column(heights), strict=True)
+    )
+    names, kinds = _distinct(table.column(groups)), _distinct(table.column(bars))
+    width = 0.8 / len(kinds)
+    figure = _figure(2.5 + 0.3 * len(names) * len(kinds), 4.0)
+    axes = figure.subplots()
+    for number, kind in enumerate(kinds):
+        positions = [place - 0.4 + (number + 0.5) * width for place in range(len(names))]
+        drawn = axes.bar(
+            positions, [_height(places.get((name, kind))) for name in names], width, label=str(kind)
+        )
+        axes.bar_label(drawn, fmt="%.2f", fontsize=6)
+    axes.set_xticks(range(len(names)), list(map(str, names)))
+    axes.set_ylabel(heights)
+    axes.legend(fontsize=7, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    return figure
+
+
+def heat_map(values: Sequence[Sequence[float]], *, rows: Sequence[str], columns: Sequence[str]) -> "Figure":
+    """Numbers from 0 to 1 as colours, with the number in each field; what is not a number stays white."""
+    figure = _figure(2.5 + 0.8 * len(columns), 1.0 + 0.4 * len(rows))
+    axes = figure.subplots()
+    image = axes.imshow(values, vmin=0.0, vmax=1.0, cmap="Blues", aspect="auto")
+    axes.set_xticks(range(len(columns)), columns)
+    axes.set_yticks(range(len(rows)), rows)
+    for row, line in enumerate(values):
+        for column, value in enumerate(line):
+            if not math.isnan(value):
+                colour = "white" if value > 0.5 else "black"
+                axes.text(column, row, f"{value:.2f}", ha="center", va="center", color=colour)
+    figure.colorbar(image)
+    return figure
+
+
+def _figure(width: float, height: float) -> "Figure":
+    # Imported where it is used: it takes a second, and most commands draw nothing.
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height))
+
+
+def _distinct(cells: list[Cell]) -> list[Cell]:
+    return list(dict.fromkeys(cells))
+
+
+def _height(cell: Cell) -> float:
+    return float(cell) if isinstance(cell, int | float) else math.nan

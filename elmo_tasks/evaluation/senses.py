@@ -1,0 +1,127 @@
+"""Words with their senses: JSON Lines, and the XML of Raganato et al. (2017), http://lcl.uniroma1.it/wsdeval/."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple, cast
+from xml.etree.ElementTree import Element, ParseError, XMLPullParser
+
+from elmo_tasks.input_files import InputError, input_files, read_lines
+
+_XML, _KEY = ".data.xml", ".gold.key.txt"
+_PARTS_OF_SPEECH = {1: "NOUN", 2: "VERB", 3: "ADJ", 4: "ADV", 5: "ADJ"}
+"""WordNet's numbers, in a sense key behind the `%`."""
+
+
+class Target(NamedTuple):
+    """The tokens `[start, end)` of a sentence, whose sense is known."""
+
+    start: int
+    end: int
+    lemma: str
+    """What is told apart: the lemma, in XML with its part of speech."""
+    senses: tuple[str, ...]
+    """Any of them is right."""
+
+
+class SenseSentence(NamedTuple):
+    words: list[str]
+    targets: list[Target]
+
+
+def read_senses(path: str) -> list[SenseSentence]:
+    """
+    - `NAME.data.xml`, with `NAME.gold.key.txt` beside it: sentences of `wf` and `instance` elements, and a
+      line with the id and the senses of each instance.
+    - Any other file: JSON Lines, `{"lemma": "line", "tokens": [...], "index": 3, "sense": "cord"}`.
+
+    # Raises
+    `InputError`, with the file and, where it is one, the line: no sense in a file, no JSON, no XML, a key or
+    an element that is missing, an index outside of the sentence, and whatever reading raises.
+    """
+    sentences = []
+    for file in input_files(path):
+        found = list(_read_xml(file) if file.name.endswith(_XML) else _read_jsonl(file))
+        if not any(sentence.targets for sentence in found):
+            raise InputError.at(file, found="no word with a sense", expected="at least one")
+        sentences += found
+    return sentences
+
+
+def read_first_senses(path: str) -> dict[str, str]:
+    """
+    The first sense of each lemma, named as in `Target`, of WordNet's `index.sense`: lines of a sense key, an
+    offset, the sense's number and a count.
+
+    # Raises
+    `InputError`, with the file and the line: another number of columns, or no sense key.
+    """
+    first: dict[str, str] = {}
+    for file in input_files(path):
+        for line, text in read_lines(file):
+            cells = text.split(" ")
+            lemma, mark, rest = cells[0].partition("%")
+            kind = rest.partition(":")[0]
+            if len(cells) != 4 or not mark or kind not in map(str, _PARTS_OF_SPEECH):
+                raise InputError.at(file, line, found=repr(text), expected="sense key, offset, number, count")
+            if cells[2] == "1":
+                first.setdefault(f"{lemma}.{_PARTS_OF_SPEECH[int(kind)]}", cells[0])
+    return first
+
+
+def _read_jsonl(file: Path) -> Iterator[SenseSentence]:
+    for line, text in read_lines(file):
+        try:
+            content = json.loads(text)
+            words, place = content["tokens"], content["index"]
+            if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+                raise TypeError("tokens is no list of strings")
+            if not isinstance(place, int) or not 0 <= place < len(words):
+                raise TypeError(f"index is {place!r}, of {len(words)} tokens")
+            yield SenseSentence(words, [Target(place, place + 1, content["lemma"], (content["sense"],))])
+        except (ValueError, KeyError, TypeError) as error:
+            found = f"no {error}" if isinstance(error, KeyError) else str(error)
+            expected = 'JSON with "lemma", "tokens", "index" and "sense"'
+            raise InputError.at(file, line, found=found, expected=expected) from error
+
+
+def _read_xml(file: Path) -> Iterator[SenseSentence]:
+    senses = _read_keys(file.with_name(file.name.removesuffix(_XML) + _KEY))
+    parser: XMLPullParser = XMLPullParser(["end"])
+    line = 0
+    try:
+        for line, text in read_lines(file):
+            parser.feed(text + "\n")
+            for _, element in cast(Iterator[tuple[str, Element]], parser.read_events()):
+                if element.tag == "sentence":
+                    yield _sentence(element, senses, file, line)
+                if element.tag in ("sentence", "text"):
+                    element.clear()
+        parser.close()
+    except ParseError as error:
+        raise InputError.at(file, error.position[0], found=str(error), expected="XML") from error
+
+
+def _sentence(element: Element, senses: dict[str, tuple[str, ...]], file: Path, line: int) -> SenseSentence:
+    """A `wf` or `instance` of several words, "New York", has as many tokens."""
+    sentence = SenseSentence([], [])
+    for token in element:
+        start = len(sentence.words)
+        sentence.words.extend((token.text or "").split())
+        if token.tag == "instance":
+            name, lemma, kind = (token.get(key) for key in ("id", "lemma", "pos"))
+            if name not in senses or lemma is None or kind is None or start == len(sentence.words):
+                expected = f"text, lemma, pos, and an id of {_KEY}"
+                raise InputError.at(file, line, found=f"the instance {dict(token.attrib)}", expected=expected)
+            sentence.targets.append(Target(start, len(sentence.words), f"{lemma}.{kind}", senses[name]))
+    return sentence
+
+
+def _read_keys(file: Path) -> dict[str, tuple[str, ...]]:
+    senses = {}
+    for line, text in read_lines(file):
+        name, *keys = text.split()
+        if not keys:
+            raise InputError.at(file, line, found=repr(text), expected="an id and its senses")
+        senses[name] = tuple(keys)
+    return senses

@@ -1,0 +1,132 @@
+"""
+Word in Context (Pilehvar and Camacho-Collados 2019, arXiv:1808.09121): does a word have the same sense in two
+sentences? Answered by a threshold on the cosine of its two vectors.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from allennlp.common.tqdm import Tqdm
+from torch.nn import functional as F
+
+from elmo_tasks.evaluation.cosine import settled
+from elmo_tasks.evaluation.encoder import Encoder
+from elmo_tasks.input_files import InputError, input_files, read_lines
+from elmo_tasks.modules.tokenization import Words, tokenizer
+
+_COLUMNS = ("sentence1", "sentence2", "start1", "start2", "end1", "end2", "label")
+_LABELS = {"0": False, "1": True}
+
+
+class Use(NamedTuple):
+    """The tokens `[start, end)` of a sentence."""
+
+    words: list[str]
+    start: int
+    end: int
+
+
+class UsePair(NamedTuple):
+    first: Use
+    second: Use
+    same: bool
+
+
+class Threshold(NamedTuple):
+    """The sense is the same from this cosine on."""
+
+    cosine: float
+    correct: int
+    """Of the pairs that it was chosen on."""
+
+
+def read_use_pairs(path: str) -> list[UsePair]:
+    """
+    Tab-separated columns with a header: the sentences, where the word starts and ends in each, in characters,
+    and whether it has the same sense in both, 0 or 1. Quotes are literal, further columns are ignored.
+
+    # Raises
+    `InputError`, with the file and, where it is one, the line: no pair in a file, a column that is missing,
+    characters `[start, end)` without a token, another label, and whatever reading raises.
+    """
+    return [pair for file in input_files(path) for pair in _read(file)]
+
+
+def use_cosines(encoder: Encoder, pairs: Sequence[UsePair]) -> torch.Tensor:
+    """The cosine of both uses of each pair; 0 where one has no vector. *Shape:* `(rows, pairs)`, float64."""
+    uses = [use for pair in pairs for use in (pair.first, pair.second)]
+    bar = Tqdm.tqdm(uses, desc="uses", unit=" sentences", leave=False)
+    # (rows, 2 pairs, dim)
+    vectors = torch.stack(
+        [
+            encoder.occurrence(vectors, use.start, use.end)
+            for use, vectors in encoder.encode_items(bar, lambda use: use.words)
+        ],
+        dim=1,
+    )
+    unit = F.normalize(vectors.double(), dim=2)
+    return settled((unit[:, ::2] * unit[:, 1::2]).sum(dim=2))
+
+
+def choose_threshold(cosines: torch.Tensor, same: torch.Tensor) -> Threshold:
+    """
+    The threshold with which the most pairs are right; of several the lowest. It lies halfway between two
+    neighbouring cosines, or at an end, where all pairs have the same answer.
+
+    *Shape:* both `(pairs,)`.
+    """
+    values = cosines.unique()
+    ends = values.new_tensor([torch.inf])
+    # (thresholds,)
+    thresholds = torch.cat([-ends, (values[1:] + values[:-1]) / 2, ends])
+    of_same, of_different = cosines[same].sort().values, cosines[~same].sort().values
+    below_same, below_different = (torch.searchsorted(of, thresholds) for of in (of_same, of_different))
+    correct = len(of_same) - below_same + below_different
+    best = int(correct.argmax())
+    return Threshold(float(thresholds[best]), int(correct[best]))
+
+
+def _read(file: Path) -> list[UsePair]:
+    tokenize = tokenizer()
+    columns: list[str] | None = None
+    pairs = []
+    for line, text in read_lines(file):
+        cells = text.split("\t")
+        if columns is None:
+            columns = cells
+            if missing := [name for name in _COLUMNS if name not in columns]:
+                raise InputError.at(
+                    file,
+                    line,
+                    found=f"no column {missing[0]}",
+                    expected=f"a header with {', '.join(_COLUMNS)}",
+                )
+            continue
+        if len(cells) != len(columns):
+            raise InputError.at(file, line, found=f"{len(cells)} columns", expected=f"{len(columns)}")
+        row = dict(zip(columns, cells, strict=True))
+        if row["label"] not in _LABELS:
+            raise InputError.at(file, line, found=f"the label {row['label']!r}", expected="0 or 1")
+        uses = [_use(tokenize(row[f"sentence{n}"]), row[f"start{n}"], row[f"end{n}"]) for n in (1, 2)]
+        first, second = uses
+        if first is None or second is None:
+            found = f"no token at {', '.join(f'{name} {row[name]}' for name in _COLUMNS[2:6])}"
+            raise InputError.at(file, line, found=found, expected="the characters of a word")
+        pairs.append(UsePair(first, second, _LABELS[row["label"]]))
+    if not pairs:
+        raise InputError.at(file, found="no pair", expected="at least one")
+    return pairs
+
+
+def _use(sentence: Words, start: str, end: str) -> Use | None:
+    """All tokens that have characters of `[start, end)`."""
+    if not start.isdecimal() or not end.isdecimal():
+        return None
+    tokens = [
+        number
+        for number, (first, last) in enumerate(sentence.offsets)
+        if first < int(end) and last > int(start)
+    ]
+    return Use(sentence.words, tokens[0], tokens[-1] + 1) if tokens else None

@@ -1,0 +1,81 @@
+"""What the models share that give an instance one of a few classes."""
+
+import math
+from typing import Any, Optional
+
+import torch
+from allennlp.common.checks import ConfigurationError
+from allennlp.data import Vocabulary
+from allennlp.modules import TextFieldEmbedder
+from allennlp.nn import RegularizerApplicator
+from torch.nn import functional as F
+
+from elmo_tasks.elmo import Elmo
+from elmo_tasks.modules.classification_metric import ClassificationMetric
+from elmo_tasks.modules.elmo_model import ElmoModel
+
+
+class Classifier(ElmoModel):
+    """
+    Base class of a task model whose `scores` have `logits` `(batch, classes)`. The classes are the `labels`
+    of the vocabulary. Instances have the gold one as `label` (a `ClassField`), and what is no tensor as
+    `metadata`.
+
+    # Parameters
+
+    See `ElmoModel`.
+
+    # Raises
+    `ConfigurationError`: the vocabulary has no labels.
+    """
+
+    def __init__(
+        self,
+        *,
+        vocab: Vocabulary,
+        text_field_embedder: TextFieldEmbedder,
+        elmo: Optional[Elmo] = None,
+        regularizer: Optional[RegularizerApplicator] = None,
+    ) -> None:
+        super().__init__(
+            vocab=vocab, text_field_embedder=text_field_embedder, elmo=elmo, regularizer=regularizer
+        )
+        self.labels = list(vocab.get_index_to_token_vocabulary("labels").values())
+        if not self.labels:
+            raise ConfigurationError("found no labels in the vocabulary: it was not made from labelled data")
+        self.metric = ClassificationMetric(self.labels)
+
+    def decode(
+        self, scores: dict[str, torch.Tensor], metadata: list[Any], label: Optional[torch.Tensor] = None
+    ) -> dict[str, Any]:
+        """
+        *Shape:* `label` `(batch,)`. Returns the scores, `probabilities` `(batch, classes)`, `metadata`, and
+        with gold labels the `loss`: the mean over the instances of the negative log-likelihood.
+        """
+        logits = scores["logits"]
+        outputs = {**scores, "probabilities": logits.softmax(dim=1), "metadata": metadata}
+        if label is not None:
+            outputs["loss"] = F.cross_entropy(logits, label)
+            self.metric(logits.argmax(dim=1), label)
+        return outputs
+
+    @staticmethod
+    def average(members: list[dict[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
+        """As `logits` the logarithm of the mean of the members' probabilities; the rest as `ElmoModel`."""
+        # (members, batch, classes)
+        log_probabilities = torch.stack([scores["logits"] for scores in members]).log_softmax(dim=2)
+        # (batch, classes)
+        mean = log_probabilities.logsumexp(dim=0) - math.log(len(members))
+        return ElmoModel.average(members) | {"logits": mean}
+
+    def make_output_human_readable(self, output_dict: dict[str, Any]) -> dict[str, Any]:
+        """The most probable `label`, and the `probabilities` by label."""
+        rows: list[list[float]] = output_dict["probabilities"].tolist()
+        return {
+            "label": [self.labels[row.index(max(row))] for row in rows],
+            "probabilities": [dict(zip(self.labels, row, strict=True)) for row in rows],
+        }
+
+    def get_metrics(self, reset: bool = False) -> dict[str, float]:
+        """See `ClassificationMetric`."""
+        return self.metric.get_metric(reset)

@@ -1,0 +1,137 @@
+"""ESIM, the enhanced sequential inference model."""
+
+from typing import Any, Optional
+
+import torch
+from allennlp.data import TextFieldTensors, Vocabulary
+from allennlp.models import Model
+from allennlp.modules import InputVariationalDropout, TextFieldEmbedder
+from allennlp.nn import InitializerApplicator, RegularizerApplicator
+from allennlp.nn.util import get_text_field_mask, masked_max, masked_mean
+from torch import nn
+
+from elmo_tasks.elmo import Elmo
+from elmo_tasks.modules.attention import align
+from elmo_tasks.modules.bilstm import BiLstm
+from elmo_tasks.modules.classifier import Classifier
+from elmo_tasks.modules.stacking import stack_texts
+from elmo_tasks.snli.reader import SnliPair
+
+
+@Model.register("elmo_snli")
+class SnliModel(Classifier):
+    """
+    Chen et al. 2017, arXiv:1609.06038, section 3, as in Peters et al. 2018, supplement: a biLSTM encodes
+    premise and hypothesis, attention aligns their words both ways, a second biLSTM composes what was
+    inferred at each word, and mean and maximum over the words go through two layers to the label.
+
+    Whatever happens to a sentence by itself happens to premises and hypotheses at once: they stand in one
+    batch, the premises first.
+
+    # Parameters
+
+    hidden_size : units of each biLSTM for each direction, and of the layers between.
+    dropout : probability of the variational dropout on the input of each biLSTM, and of that on the inputs of
+        the last two layers.
+    attention_dropout : probability of the dropout on what comes from the attention.
+    initializer : of the parameters, as in any AllenNLP model.
+    The others : see `Classifier`.
+    """
+
+    default_predictor = "elmo_snli"
+
+    def __init__(
+        self,
+        *,
+        vocab: Vocabulary,
+        text_field_embedder: TextFieldEmbedder,
+        hidden_size: int,
+        dropout: float,
+        attention_dropout: float,
+        elmo: Optional[Elmo] = None,
+        initializer: Optional[InitializerApplicator] = None,
+        regularizer: Optional[RegularizerApplicator] = None,
+    ) -> None:
+        super().__init__(
+            vocab=vocab, text_field_embedder=text_field_embedder, elmo=elmo, regularizer=regularizer
+        )
+        self.lstm_dropout = InputVariationalDropout(dropout)
+        self.encoder = BiLstm(input_dim=self.input_dim, hidden_sizes=[hidden_size], dropout=0.0)
+        self.attention_dropout = nn.Dropout(attention_dropout)
+        encoded_dim = self.encoder.output_dim + self.elmo_output_dim
+        self.projection = nn.Linear(4 * encoded_dim, hidden_size)
+        self.composition = BiLstm(input_dim=hidden_size, hidden_sizes=[hidden_size], dropout=0.0)
+        self.dropout = nn.Dropout(dropout)
+        self.hidden = nn.Linear(4 * self.composition.output_dim, hidden_size)
+        self.output = nn.Linear(hidden_size, len(self.labels))
+        if initializer is not None:
+            initializer(self)
+
+    def forward(
+        self,
+        premise: TextFieldTensors,
+        hypothesis: TextFieldTensors,
+        metadata: list[SnliPair],
+        label: Optional[torch.Tensor] = None,
+    ) -> dict[str, Any]:
+        """See `scores` and `decode`."""
+        return self.decode(self.scores(premise, hypothesis), metadata, label)
+
+    def scores(self, premise: TextFieldTensors, hypothesis: TextFieldTensors) -> dict[str, torch.Tensor]:
+        """
+        *Shape:* `logits` `(batch, labels)`, and the attention `premise_to_hypothesis` and
+        `hypothesis_to_premise`, both `(batch, tokens, tokens)`, 0 at padding, where `tokens` is the length of
+        the longest sentence of both.
+        """
+        both = stack_texts(premise, hypothesis)
+        # (2 batch, tokens)
+        mask = get_text_field_mask(both)
+        # (2 batch, tokens, input_dim)
+        embedded, elmo = self.embed(both)
+        # (2 batch, tokens, encoded_dim)
+        encoded = self.at_output(self.encoder(self.lstm_dropout(embedded), mask), elmo)
+        # (batch, tokens, encoded_dim)
+        premises, hypotheses = encoded.chunk(2)
+        # (batch, tokens, tokens)
+        to_hypothesis, to_premise = align(premises, hypotheses, *mask.chunk(2))
+        # (2 batch, tokens, encoded_dim)
+        aligned = torch.cat([to_hypothesis @ hypotheses, to_premise @ premises])
+        # (2 batch, tokens, 4 encoded_dim)
+        enhanced = torch.cat([encoded, aligned, encoded - aligned, encoded * aligned], dim=2)
+        # (2 batch, tokens, hidden_size)
+        projected = self.projection(self.attention_dropout(enhanced)).relu()
+        # (2 batch, tokens, 2 hidden_size)
+        composed = self.composition(self.lstm_dropout(projected), mask)
+        # (2 batch, tokens, 1)
+        words = mask.unsqueeze(2)
+        # (2 batch, 4 hidden_size)
+        pooled = torch.cat([masked_mean(composed, words, 1), masked_max(composed, words, 1)], dim=1)
+        # (batch, 8 hidden_size)
+        pairs = torch.cat(pooled.chunk(2), dim=1)
+        # (batch, hidden_size)
+        hidden = self.hidden(self.dropout(pairs)).relu()
+        # (batch, labels)
+        logits = self.output(self.dropout(hidden))
+        return {
+            "logits": logits,
+            "premise_to_hypothesis": to_hypothesis,
+            "hypothesis_to_premise": to_premise,
+        }
+
+    def make_output_human_readable(self, output_dict: dict[str, Any]) -> dict[str, Any]:
+        """The label, the probabilities, the words and their alignments, without padding."""
+        pairs: list[SnliPair] = output_dict["metadata"]
+        lengths = [(len(pair.premise), len(pair.hypothesis)) for pair in pairs]
+        forth, back = output_dict["premise_to_hypothesis"], output_dict["hypothesis_to_premise"]
+        return super().make_output_human_readable(output_dict) | {
+            "premise_tokens": [pair.premise for pair in pairs],
+            "hypothesis_tokens": [pair.hypothesis for pair in pairs],
+            "premise_to_hypothesis": [
+                matrix[:premise, :hypothesis].tolist()
+                for matrix, (premise, hypothesis) in zip(forth, lengths, strict=True)
+            ],
+            "hypothesis_to_premise": [
+                matrix[:hypothesis, :premise].tolist()
+                for matrix, (premise, hypothesis) in zip(back, lengths, strict=True)
+            ],
+        }

@@ -1,0 +1,34 @@
+"""The relation of two sentences, from JSON Lines."""
+
+from allennlp.common import JsonDict
+from allennlp.data import Instance
+from allennlp.predictors import Predictor
+
+from elmo_tasks.modules.json_lines_predictor import JsonLinesPredictor, require, require_tokens
+
+_EXPECTED = '"{0}": a string, or "{0}_tokens": a list of strings'
+
+
+@Predictor.register("elmo_snli")
+class SnliPredictor(JsonLinesPredictor):
+    """
+    In: `{"premise": "...", "hypothesis": "..."}`, or lists of tokens: `premise_tokens`, `hypothesis_tokens`.
+    Out: `label`, `probabilities` by label, `premise_tokens`, `hypothesis_tokens`, and the alignments, whose
+    rows add up to 1: `premise_to_hypothesis`, for each token of the premise a row over those of the
+    hypothesis, and `hypothesis_to_premise`.
+    """
+
+    def predict(self, premise: str, hypothesis: str) -> JsonDict:
+        """The relation of one pair."""
+        return self.predict_json({"premise": premise, "hypothesis": hypothesis})
+
+    def _json_to_instance(self, json_dict: JsonDict) -> Instance:
+        premise, hypothesis = (_sentence(json_dict, name) for name in ("premise", "hypothesis"))
+        return self._dataset_reader.text_to_instance(premise, hypothesis)
+
+
+def _sentence(json_dict: JsonDict, name: str) -> str | list[str]:
+    expected, tokens = _EXPECTED.format(name), f"{name}_tokens"
+    if tokens in json_dict:
+        return require_tokens(json_dict, expected, tokens)
+    return require(json_dict, name, str, expected)

@@ -1,0 +1,182 @@
+"""Pairs of sentences, and whether the second follows from the first: SNLI, MultiNLI and the like."""
+
+import json
+import logging
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple, Optional, Union
+
+from allennlp.common.checks import ConfigurationError
+from allennlp.data import DatasetReader, Instance, Token, TokenIndexer
+from allennlp.data.fields import Field, MetadataField, TextField
+from allennlp.data.token_indexers import SingleIdTokenIndexer
+
+from elmo_tasks.input_files import InputError, input_files, read_lines
+from elmo_tasks.modules.class_field import ClassField
+from elmo_tasks.modules.tokenization import tokenizer
+from elmo_tasks.strict_params import StrictParams
+
+logger = logging.getLogger(__name__)
+
+LABELS = ("entailment", "neutral", "contradiction")
+_UNDECIDED = "-"
+"""The label of pairs whose annotators had no majority."""
+
+_tokenizer = lru_cache(maxsize=None)(tokenizer)
+
+
+@dataclass
+class SnliPair:
+    """What an instance knows of its pair beside tensors; no dict, so that nothing walks through it."""
+
+    premise: list[str]
+    hypothesis: list[str]
+
+    def __len__(self) -> int:
+        """The tokens of the longer sentence: what the pair costs in a batch, for samplers to sort by."""
+        return max(len(self.premise), len(self.hypothesis))
+
+
+class _FilePair(NamedTuple):
+    """A labelled pair of a file."""
+
+    premise: str
+    hypothesis: str
+    label: str
+
+
+@DatasetReader.register("elmo_snli")
+class SnliReader(StrictParams, DatasetReader):
+    """
+    One JSON object a line with `gold_label`, `sentence1` (the premise) and `sentence2` (the hypothesis);
+    other fields are ignored. Pairs with the label `-`, on which the annotators did not agree, are left out,
+    and counted in the log.
+
+    Format: https://nlp.stanford.edu/projects/snli/ and https://cims.nyu.edu/~sbowman/multinli/. Instances
+    have `premise`, `hypothesis`, `metadata` (an `SnliPair`) and, of labelled pairs, `label`. The labels stand
+    in the vocabulary in the order of `LABELS`.
+
+    # Parameters
+
+    token_indexers : as in any AllenNLP reader; by default one id a word, named `tokens`.
+    spacy_model : name of an installed spaCy model whose tokenizer is used; that of blank English by default.
+    The others : see `DatasetReader`.
+
+    # Raises
+    `ConfigurationError`: the spaCy model is not installed. When reading, `InputError` with file and line: no
+    file, no labelled pair in a file, not UTF-8, a blank line between pairs, no JSON object, a field that is
+    missing or no string, another label, and a sentence without words.
+    """
+
+    def __init__(
+        self,
+        *,
+        token_indexers: Optional[dict[str, TokenIndexer]] = None,
+        spacy_model: Optional[str] = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(manual_distributed_sharding=True, manual_multiprocess_sharding=True, **kwargs)
+        self.token_indexers = token_indexers or {"tokens": SingleIdTokenIndexer()}
+        self.spacy_model = spacy_model
+        _tokenizer(spacy_model)
+
+    def _read(self, file_path: str) -> Iterator[Instance]:
+        for pair in self.shard_iterable(self._pairs(file_path)):
+            yield self.text_to_instance(*pair)
+
+    def text_to_instance(
+        self,
+        premise: Union[str, list[str]],
+        hypothesis: Union[str, list[str]],
+        label: Optional[str] = None,
+    ) -> Instance:
+        """
+        The instance of one pair; without `label` for prediction. A sentence is text, or a list of words.
+
+        # Raises
+        `ConfigurationError`: a sentence without words, or another label than those of `LABELS`.
+        """
+        if label is not None and label not in LABELS:
+            raise ConfigurationError(f"found the label {label!r}, expected one of {', '.join(LABELS)}")
+        sides = {"premise": self._tokens(premise), "hypothesis": self._tokens(hypothesis)}
+        for name, tokens in sides.items():
+            if not tokens:
+                raise ConfigurationError(f"found a {name} without words, expected at least one word")
+        fields: dict[str, Field] = {name: TextField(tokens) for name, tokens in sides.items()}
+        words = {name: [token.text for token in tokens] for name, tokens in sides.items()}
+        fields["metadata"] = MetadataField(SnliPair(**words))
+        if label is not None:
+            fields["label"] = ClassField(label, LABELS)
+        return Instance(fields)
+
+    def apply_token_indexers(self, instance: Instance) -> None:
+        for side in ("premise", "hypothesis"):
+            instance[side].token_indexers = self.token_indexers
+
+    def _tokens(self, sentence: str | list[str]) -> list[Token]:
+        if isinstance(sentence, str):
+            return _tokenized(sentence, self.spacy_model)
+        return [Token(word) for word in sentence]
+
+    def _pairs(self, file_path: str) -> Iterator[_FilePair]:
+        """The labelled pairs of all files, checked."""
+        for path in input_files(file_path):
+            counts: Counter[str] = Counter()
+            for number, line in _filled_lines(path):
+                pair = _parse(path, number, line)
+                counts[pair.label] += 1
+                if pair.label != _UNDECIDED:
+                    yield pair
+            undecided = f'{counts[_UNDECIDED]} with the label "{_UNDECIDED}"'
+            if not any(counts[label] for label in LABELS):
+                raise InputError.at(path, found=f"no labelled pair, {undecided}", expected="at least one")
+            labelled = ", ".join(f"{label} {counts[label]}" for label in LABELS)
+            logger.info("%s: %s; left out: %s", path, labelled, undecided)
+
+
+@lru_cache(maxsize=1 << 12)
+def _tokenized(text: str, spacy_model: str | None) -> list[Token]:
+    """The same list for the same text, since a premise comes with several hypotheses; not to be changed."""
+    return [Token(word) for word in _tokenizer(spacy_model)(text).words]
+
+
+def _filled_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """The lines with their numbers; blank ones may stand at the end only."""
+    blank = None
+    for number, line in read_lines(path):
+        if not line.strip():
+            blank = blank or number
+        elif blank:
+            raise InputError.at(path, blank, found="a blank line", expected="a JSON object")
+        else:
+            yield number, line
+
+
+def _parse(path: Path, number: int, line: str) -> _FilePair:
+    def error(found: str, expected: str) -> InputError:
+        return InputError.at(path, number, found=found, expected=expected)
+
+    try:
+        content = json.loads(line)
+    except json.JSONDecodeError as reason:
+        raise error(f"no JSON ({reason})", "a JSON object") from reason
+    if not isinstance(content, dict):
+        raise error(f"{line.strip()[:80]}", "a JSON object")
+
+    def sentence(name: str) -> str:
+        text = content.get(name)
+        if not isinstance(text, str):
+            found = f"{name} {json.dumps(text)}" if name in content else f"no {name}"
+            raise error(found, f"{name} with a sentence")
+        if not text.strip():
+            raise error(f"an empty {name}", "a sentence")
+        return text
+
+    label = content.get("gold_label")
+    if label not in (*LABELS, _UNDECIDED):
+        found = f"the label {json.dumps(label)}" if "gold_label" in content else "no gold_label"
+        raise error(found, f"{', '.join(LABELS)} or {_UNDECIDED}")
+    return _FilePair(sentence("sentence1"), sentence("sentence2"), label)

@@ -1,0 +1,312 @@
+"""The reading comprehension model of Clark and Gardner."""
+
+from collections.abc import Sequence
+from math import exp, log
+from typing import Any, Optional
+
+import torch
+from allennlp.common.checks import ConfigurationError
+from allennlp.data import TextFieldTensors, Vocabulary
+from allennlp.models import Model
+from allennlp.modules import InputVariationalDropout, TextFieldEmbedder
+from allennlp.nn import InitializerApplicator, RegularizerApplicator
+from allennlp.nn.util import get_text_field_mask
+from torch import nn
+from torch.nn import functional as F
+
+from elmo_tasks.elmo import Elmo
+from elmo_tasks.modules.bilstm import BiGru
+from elmo_tasks.modules.elmo_model import ElmoModel
+from elmo_tasks.modules.groups import distinct_members, text_of
+from elmo_tasks.modules.span_search import best_spans, span_scores
+from elmo_tasks.modules.tri_linear_attention import BidirectionalAttention, SelfAttention
+from elmo_tasks.squad.metric import SquadMetric
+from elmo_tasks.squad.no_answer import NoAnswer
+from elmo_tasks.squad.reader import SquadQuestion
+from elmo_tasks.squad.windows import Windows
+
+N_BEST = 20
+"""Answers that are told of a question, at most."""
+PLACE = ("token_start", "token_end", "char_start", "char_end")
+PROBABILITIES = ("start", "end", "spans", "no_answer")
+
+
+@Model.register("elmo_squad")
+class SquadModel(ElmoModel):
+    """
+    Clark and Gardner 2017, arXiv:1710.10723, section 2, as in Peters et al. 2018, supplement: one biGRU reads
+    passage and question, attention looks for the question in the passage and, behind another biGRU, for the
+    passage in itself, and two chained biGRUs score where the answer starts and where it ends.
+
+    A passage is embedded and read once, however many of its questions are in the batch. The attention sees it
+    in overlapping windows. Where an answer starts and ends is each one distribution over all tokens of the
+    passage, so that windows are comparable (section 3.1, shared normalisation).
+
+    # Parameters
+
+    hidden_size : units of each biGRU, for each direction.
+    linear_size : units of the layers behind the attentions.
+    dropout : probability of the variational dropout around the first two biGRUs, and before the last two.
+    longest_answer : tokens of a predicted answer, at most.
+    window, overlap : tokens of a window, and those that it has in common with the one before it.
+    no_answer : whether a question may have no answer, as in SQuAD 2.0 (section 3.3); see `NoAnswer`.
+    initializer : of the parameters, as in any AllenNLP model.
+    The others : see `ElmoModel`.
+
+    # Raises
+    `ConfigurationError`: a length that is too short; an overlap as long as the window.
+    """
+
+    default_predictor = "elmo_squad"
+
+    def __init__(
+        self,
+        *,
+        vocab: Vocabulary,
+        text_field_embedder: TextFieldEmbedder,
+        hidden_size: int,
+        linear_size: int,
+        dropout: float,
+        longest_answer: int,
+        window: int,
+        overlap: int,
+        no_answer: bool = False,
+        elmo: Optional[Elmo] = None,
+        initializer: Optional[InitializerApplicator] = None,
+        regularizer: Optional[RegularizerApplicator] = None,
+    ) -> None:
+        super().__init__(
+            vocab=vocab, text_field_embedder=text_field_embedder, elmo=elmo, regularizer=regularizer
+        )
+        lengths = {"longest_answer": (longest_answer, 1), "overlap": (overlap, 0)}
+        for name, (value, least) in {**lengths, "window": (window, overlap + 1)}.items():
+            if value < least:
+                raise ConfigurationError(f"{name} is {value}, expected {least} or more")
+
+        def gru(size: int, dropout: float) -> BiGru:
+            return BiGru(input_dim=size, hidden_sizes=[hidden_size], dropout=dropout)
+
+        self.longest_answer, self.window, self.overlap = longest_answer, window, overlap
+        self.encoder = gru(self.input_dim, dropout)
+        self.attention = BidirectionalAttention(dim=self.encoder.output_dim + self.elmo_output_dim)
+        self.merge = nn.Linear(self.attention.output_dim, linear_size)
+        self.self_encoder = gru(linear_size, dropout)
+        self.self_attention = SelfAttention(dim=self.self_encoder.output_dim)
+        self.self_merge = nn.Linear(self.self_attention.output_dim, linear_size)
+        self.dropout = InputVariationalDropout(dropout)
+        self.start_encoder = gru(linear_size, 0.0)
+        self.end_encoder = gru(linear_size + self.start_encoder.output_dim, 0.0)
+        self.start = nn.Linear(self.start_encoder.output_dim, 1)
+        self.end = nn.Linear(self.end_encoder.output_dim, 1)
+        self.no_answer = (
+            NoAnswer(dim=linear_size, start_dim=self.start.in_features, end_dim=self.end.in_features)
+            if no_answer
+            else None
+        )
+        self.metric = SquadMetric("2.0" if no_answer else "1.1")
+        if initializer is not None:
+            initializer(self)
+
+    def forward(
+        self,
+        passage: TextFieldTensors,
+        question: TextFieldTensors,
+        paragraph: torch.Tensor,
+        metadata: list[SquadQuestion],
+        span: Optional[torch.Tensor] = None,
+    ) -> dict[str, Any]:
+        """See `scores` and `decode`."""
+        return self.decode(self.scores(passage, question, paragraph), metadata, span)
+
+    def scores(
+        self, passage: TextFieldTensors, question: TextFieldTensors, paragraph: torch.Tensor
+    ) -> dict[str, torch.Tensor]:
+        """
+        *Shape:* `paragraph` `(batch,)`: equal numbers where the passages are equal. Returns the log
+        probabilities of `_distribution`; in evaluation also `question_attention` `(batch, tokens, words)`,
+        `self_attention` `(batch, tokens, window)`, over the tokens of the window that each token counts in,
+        and the `window_start` `(batch, tokens)` of that one.
+        """
+        # (passages,), (batch,): where each distinct passage is in the batch, and which one each question has
+        rows, of_question = distinct_members(paragraph)
+        # (passages, tokens, dim), (passages, tokens)
+        passages, mask = self._read(text_of(rows, passage))
+        windows = Windows(mask, size=self.window, overlap=self.overlap)
+        # (batch * windows, words, dim), (batch * windows, words)
+        questions, words = (part.repeat_interleave(windows.number, dim=0) for part in self._read(question))
+        # (batch * windows, window, dim), (batch * windows, window)
+        passages, tokens = (windows.split(part)[of_question].flatten(0, 1) for part in (passages, mask))
+        attended, to_question = self.attention(passages, questions, tokens, words)
+        # (batch * windows, window, linear_size)
+        merged = self.merge(attended).relu()
+        attended, to_itself = self.self_attention(self.self_encoder(merged, tokens), tokens)
+        # (batch * windows, window, linear_size)
+        merged = self.dropout(merged + self.self_merge(attended).relu())
+        # (batch * windows, window, 2 hidden_size)
+        starts = self.start_encoder(merged, tokens)
+        ends = self.end_encoder(torch.cat([merged, starts], dim=2), tokens)
+
+        def joined(part: torch.Tensor) -> torch.Tensor:
+            """*Shape:* `(batch * windows, window, ...)` to `(batch, tokens, ...)`."""
+            return windows.join(part.unflatten(0, (-1, windows.number)), of_question)
+
+        found = self._distribution(joined(merged), joined(starts), joined(ends), mask[of_question])
+        if not self.training:
+            found |= {
+                "question_attention": joined(to_question),
+                "self_attention": joined(to_itself),
+                "window_start": windows.first[of_question],
+            }
+        return found
+
+    def _read(self, text: TextFieldTensors) -> tuple[torch.Tensor, torch.Tensor]:
+        """*Shape:* tokens in context, `(batch, tokens, 2 hidden_size + elmo_output_dim)`, and their mask."""
+        mask = get_text_field_mask(text)
+        embedded, elmo = self.embed(text)
+        return self.at_output(self.encoder(embedded, mask), elmo), mask
+
+    def _distribution(
+        self, merged: torch.Tensor, starts: torch.Tensor, ends: torch.Tensor, mask: torch.Tensor
+    ) -> dict[str, torch.Tensor]:
+        """
+        Log probabilities: `start` and `end` `(batch, tokens)`, that an answer starts and ends at a token,
+        minus infinity at padding; `spans` `(batch, tokens, longest_answer)`, as in `span_scores`; and with
+        `no_answer` that there is none, `(batch,)`, which the starts leave room for.
+
+        *Shape:* the layers of the model, each `(batch, tokens, its size)`.
+        """
+        # (batch, tokens)
+        start_scores, end_scores = (
+            layer(states).squeeze(2).masked_fill(~mask, -torch.inf)
+            for layer, states in ((self.start, starts), (self.end, ends))
+        )
+        start, end = start_scores.log_softmax(dim=1), end_scores.log_softmax(dim=1)
+        found = {}
+        if self.no_answer is not None:
+            # (batch,): of no answer against all answers
+            odds = self.no_answer(merged, starts, ends, start, end, mask)
+            odds = odds - start_scores.logsumexp(dim=1) - end_scores.logsumexp(dim=1)
+            found["no_answer"] = F.logsigmoid(odds)
+            start = start + F.logsigmoid(-odds).unsqueeze(1)
+        spans = span_scores(start, end, longest=self.longest_answer)
+        return {"start": start, "end": end, "spans": spans, **found}
+
+    def decode(
+        self,
+        scores: dict[str, torch.Tensor],
+        metadata: list[SquadQuestion],
+        span: Optional[torch.Tensor] = None,
+    ) -> dict[str, Any]:
+        """
+        *Shape:* `span` `(batch, 2)`, -1 where there is none to train on. Returns the scores, `metadata`, the
+        log probabilities `best` `(batch, n)` of the best spans and their first and last tokens `places`
+        `(batch, n, 2)`, and with gold spans the `loss`: the mean negative log-likelihood over the questions
+        that have a span or no answer.
+        """
+        # (batch, n), (batch, n, 2)
+        best, places = best_spans(scores["spans"], N_BEST)
+        outputs = {**scores, "best": best, "places": places, "metadata": metadata}
+        if span is not None:
+            outputs["loss"] = self._loss(scores, metadata, span)
+            for answers, question in zip(_answers(outputs), metadata, strict=True):
+                self.metric(answers[0]["text"], question.answers or [])
+        return outputs
+
+    def _loss(
+        self, scores: dict[str, torch.Tensor], metadata: list[SquadQuestion], span: torch.Tensor
+    ) -> torch.Tensor:
+        # (batch,)
+        first, last = span.clamp(min=0).unbind(dim=1)
+        rows = torch.arange(len(span), device=span.device)
+        likelihood = scores["start"][rows, first] + scores["end"][rows, last]
+        used = span[:, 0] >= 0
+        unanswerable = torch.tensor([not question.answers for question in metadata], device=span.device)
+        if "no_answer" in scores:
+            likelihood = torch.where(unanswerable, scores["no_answer"], likelihood)
+            used = used | unanswerable
+        elif unanswerable.any():
+            raise ConfigurationError(
+                "found a question without an answer, expected one that has one: the model needs "
+                "no_answer: true, or the dataset reader unanswerable: false"
+            )
+        return -likelihood[used].sum() / used.sum().clamp(min=1)
+
+    @staticmethod
+    def average(members: Sequence[dict[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
+        """
+        The mean of the probabilities, those of spans among them.
+
+        # Raises
+        `ConfigurationError`: the members differ in `longest_answer`, `window`, `overlap` or `no_answer`.
+        """
+        shapes = [{name: tensor.shape for name, tensor in scores.items()} for scores in members]
+        if any(each != shapes[0] for each in shapes):
+            raise ConfigurationError(
+                "the members differ in longest_answer, window, overlap or no_answer, expected the same"
+            )
+        names = [name for name in PROBABILITIES if name in shapes[0]]
+        mean = {
+            name: torch.stack([scores[name] for scores in members]).logsumexp(dim=0) - log(len(members))
+            for name in names
+        }
+        others = [{name: scores[name] for name in scores if name not in mean} for scores in members]
+        return ElmoModel.average(others) | mean
+
+    def make_output_human_readable(self, output_dict: dict[str, Any]) -> dict[str, Any]:
+        """
+        The best answer, its place and its probability; the `n_best` answers; the words; and the attentions
+        without padding, as tensors, see `scores`.
+        """
+        questions: list[SquadQuestion] = output_dict["metadata"]
+        n_best = _answers(output_dict)
+        tokens = [len(question.passage.words) for question in questions]
+        words = [len(question.question.words) for question in questions]
+        return {
+            "id": [question.id for question in questions],
+            "answer": [answers[0]["text"] for answers in n_best],
+            **{key: [answers[0][key] for answers in n_best] for key in (*PLACE, "probability")},
+            "n_best": n_best,
+            "passage_tokens": [question.passage.words for question in questions],
+            "question_tokens": [question.question.words for question in questions],
+            "question_attention": [
+                matrix[:rows, :columns]
+                for matrix, rows, columns in zip(
+                    output_dict["question_attention"], tokens, words, strict=True
+                )
+            ],
+            **{
+                name: [part[:rows] for part, rows in zip(output_dict[name], tokens, strict=True)]
+                for name in ("self_attention", "window_start")
+            },
+        }
+
+    def get_metrics(self, reset: bool = False) -> dict[str, float]:
+        """Exact match and F1; at the end of an epoch, with `no_answer`, also of both kinds of questions."""
+        return self.metric.get_metric(reset)
+
+
+def _answers(outputs: dict[str, Any]) -> list[list[dict[str, Any]]]:
+    """The best answers of each question, the best first; an answer of no text is that there is none."""
+    answers = [
+        [
+            _answer(question, place, score)
+            for place, score in zip(places, scores, strict=True)
+            if score > -torch.inf
+        ]
+        for question, places, scores in zip(
+            outputs["metadata"], outputs["places"].tolist(), outputs["best"].tolist(), strict=True
+        )
+    ]
+    if "no_answer" in outputs:
+        for row, score in zip(answers, outputs["no_answer"].tolist(), strict=True):
+            row.append({"text": "", **dict.fromkeys(PLACE), "probability": exp(score)})
+            row.sort(key=lambda answer: -answer["probability"])
+    return answers
+
+
+def _answer(question: SquadQuestion, place: list[int], score: float) -> dict[str, Any]:
+    """Positions are half-open: from `start` up to, not including, `end`."""
+    first, last = place
+    start, end = question.passage.offsets[first][0], question.passage.offsets[last][1]
+    found = zip(PLACE, (first, last + 1, start, end), strict=True)
+    return {"text": question.passage.text[start:end], **dict(found), "probability": exp(score)}

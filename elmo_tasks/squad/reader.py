@@ -1,0 +1,225 @@
+"""Questions about passages whose answers are spans of these: SQuAD 1.1 and 2.0."""
+
+import logging
+import random
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import blake2b
+from typing import Any, Optional
+
+import torch
+from allennlp.common.checks import ConfigurationError
+from allennlp.data import DatasetReader, Instance, Token, TokenIndexer
+from allennlp.data.fields import Field, LabelField, MetadataField, TensorField, TextField
+from allennlp.data.token_indexers import SingleIdTokenIndexer
+
+from elmo_tasks.modules.tokenization import Words, tokenizer
+from elmo_tasks.squad.dataset import Answer, Paragraph, Question, read_datasets
+from elmo_tasks.strict_params import StrictParams
+
+logger = logging.getLogger(__name__)
+
+TRAINING_ANSWERS = ("first", "most_frequent", "random")
+NO_SPAN = (-1, -1)
+"""Of a question whose answers are not on token boundaries, or that has none."""
+
+_DASHES = r"\-~\u2010-\u2015\u2212"
+_CURRENCIES = r"$\u00a2-\u00a5\u20a0-\u20cf"
+_OTHERS = r"/:;\"\u201c-\u201e()\[\]{}\u00b0\u00d7"
+"""What else joins words that spaCy leaves together."""
+_SPLIT = _DASHES + _CURRENCIES + _OTHERS
+_PIECES = re.compile(f"[{_SPLIT}]|[^{_SPLIT}]+")
+
+_tokenizer = lru_cache(maxsize=None)(tokenizer)
+
+
+@dataclass
+class SquadQuestion:
+    """What an instance knows of its question beside tensors; no dict, so that nothing walks through it."""
+
+    passage: Words
+    question: Words
+    id: str | None = None
+    answers: list[str] | None = None
+    """All gold answers; none: the question has no answer. `None` for prediction."""
+
+
+@DatasetReader.register("elmo_squad")
+class SquadReader(StrictParams, DatasetReader):
+    """
+    The official JSON of SQuAD 1.1 and 2.0; see `dataset` for the format. Words are those of spaCy's blank
+    English, split at hyphens, dashes and signs of currencies.
+
+    Instances have `passage`, `question`, `paragraph` (a number that the questions of a passage share),
+    `metadata` (a `SquadQuestion`) and, of answered questions, `span`: the first and the last token of the
+    answer to train on, or `NO_SPAN`. An answer that is not on token boundaries is for evaluation by its text
+    alone; the log has its share.
+
+    # Parameters
+
+    token_indexers : as in any AllenNLP reader; by default one id a word, named `tokens`.
+    training_answer : which of several answers is trained on: the `first`, the `most_frequent` or a `random`
+        one, drawn by the question's text, so the same in each run.
+    unanswerable : keep the questions of SQuAD 2.0 that have no answer; if not, they are left out, and counted
+        in the log. The model needs `no_answer` for them.
+    The others : see `DatasetReader`.
+
+    # Raises
+    `ConfigurationError`: an unknown `training_answer`. When reading, `InputError`, see `read_datasets`.
+    """
+
+    def __init__(
+        self,
+        *,
+        token_indexers: Optional[dict[str, TokenIndexer]] = None,
+        training_answer: str = "first",
+        unanswerable: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(manual_distributed_sharding=True, manual_multiprocess_sharding=True, **kwargs)
+        if training_answer not in TRAINING_ANSWERS:
+            known = ", ".join(TRAINING_ANSWERS)
+            raise ConfigurationError(f"training_answer: found {training_answer!r}, expected one of {known}")
+        self.token_indexers = token_indexers or {"tokens": SingleIdTokenIndexer()}
+        self.training_answer = training_answer
+        self.unanswerable = unanswerable
+        self._passage: _Passage | None = None
+
+    def _read(self, file_path: str) -> Iterator[Instance]:
+        """A worker takes all questions of its paragraphs."""
+        counts: Counter[str] = Counter()
+        try:
+            for paragraph in self.shard_iterable(_paragraphs(file_path)):
+                counts["paragraphs"] += 1
+                for question in paragraph.questions:
+                    if question.answers or self.unanswerable:
+                        yield self._counted(paragraph, question, counts)
+                    else:
+                        counts["left out"] += 1
+        finally:  # also where max_instances ends the reading
+            _log(file_path, counts)
+
+    def text_to_instance(
+        self,
+        passage: str,
+        question: str,
+        answers: Optional[list[Answer]] = None,
+        *,
+        id: Optional[str] = None,
+    ) -> Instance:
+        """
+        The instance of one question; without `answers` for prediction, with no answers of one that has none.
+
+        # Raises
+        `ConfigurationError`: a passage or a question without words.
+        """
+        read = self._read_passage(passage)
+        asked = _words(question)
+        for name, words in (("passage", read.words), ("question", asked)):
+            if not words.words:
+                raise ConfigurationError(f"found no words in the {name}, expected at least one")
+        metadata = SquadQuestion(read.words, asked, id)
+        fields: dict[str, Field] = {
+            "passage": read.field,
+            "question": _text_field(asked),
+            "paragraph": LabelField(read.number, skip_indexing=True),
+            "metadata": MetadataField(metadata),
+        }
+        if answers is not None:
+            metadata.answers = [answer.text for answer in answers]
+            spans = [span for answer in answers if (span := read.span(answer)) is not None]
+            chosen = self._choose(spans, question) if spans else NO_SPAN
+            fields["span"] = TensorField(torch.tensor(chosen), padding_value=-1)
+        return Instance(fields)
+
+    def apply_token_indexers(self, instance: Instance) -> None:
+        for name in ("passage", "question"):
+            instance[name].token_indexers = self.token_indexers
+
+    def _counted(self, paragraph: Paragraph, question: Question, counts: Counter[str]) -> Instance:
+        instance = self.text_to_instance(paragraph.passage, question.text, question.answers, id=question.id)
+        answers = question.answers or []
+        spans = [self._read_passage(paragraph.passage).span(answer) for answer in answers]
+        counts["questions"] += 1
+        counts["unanswerable"] += not answers
+        counts["answers"] += len(answers)
+        counts["not on boundaries"] += spans.count(None)
+        counts["no span"] += bool(answers) and not any(spans)
+        return instance
+
+    def _read_passage(self, text: str) -> "_Passage":
+        """The passage at hand is kept: the questions of a paragraph come one after the other."""
+        if self._passage is None or self._passage.words.text != text:
+            self._passage = _Passage(text)
+        return self._passage
+
+    def _choose(self, spans: list[tuple[int, int]], question: str) -> tuple[int, int]:
+        """The answer to train on."""
+        if self.training_answer == "most_frequent":
+            return Counter(spans).most_common(1)[0][0]
+        return random.Random(question).choice(spans) if self.training_answer == "random" else spans[0]
+
+
+class _Passage:
+    """
+    A passage, tokenised. Its questions share its `TextField`, so that it is indexed and held in memory once.
+
+    # Parameters
+
+    text : of the passage.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.words = _words(text)
+        self.field = _text_field(self.words)
+        digest = blake2b(text.encode(), digest_size=8).digest()
+        self.number = int.from_bytes(digest, "big", signed=True)
+        self._first = {start: token for token, (start, _) in enumerate(self.words.offsets)}
+        self._last = {end: token for token, (_, end) in enumerate(self.words.offsets)}
+
+    def span(self, answer: Answer) -> tuple[int, int] | None:
+        """The first and the last token of an answer, or `None` where it is not on token boundaries."""
+        text = answer.text.rstrip()
+        start = answer.start + len(text) - len(text.lstrip())
+        first, last = self._first.get(start), self._last.get(answer.start + len(text))
+        return None if first is None or last is None else (first, last)
+
+
+def _words(text: str) -> Words:
+    """The tokens of spaCy's blank English, in pieces."""
+    whole = _tokenizer()(text)
+    words, offsets = [], []
+    for word, (start, _) in zip(whole.words, whole.offsets, strict=True):
+        for piece in _PIECES.finditer(word):
+            words.append(piece.group())
+            offsets.append((start + piece.start(), start + piece.end()))
+    return Words(text, words, offsets)
+
+
+def _text_field(words: Words) -> TextField:
+    return TextField(
+        [
+            Token(word, idx=start, idx_end=end)
+            for word, (start, end) in zip(words.words, words.offsets, strict=True)
+        ]
+    )
+
+
+def _paragraphs(file_path: str) -> Iterator[Paragraph]:
+    for dataset in read_datasets(file_path):
+        yield from dataset.paragraphs
+
+
+def _log(file_path: str, counts: Counter[str]) -> None:
+    logger.info(
+        "%s: %d paragraphs, %d questions (%d unanswerable), %d answers; left out: %d unanswerable questions; "
+        "not on token boundaries, and for evaluation only: %d answers (%.2f%%), all those of %d questions",
+        file_path,
+        *(counts[key] for key in ("paragraphs", "questions", "unanswerable", "answers", "left out")),
+        counts["not on boundaries"],
+        100 * counts["not on boundaries"] / max(1, counts["answers"]),
+        counts["no span"],
+    )

@@ -1,0 +1,61 @@
+"""Scores predictions as the official scripts do: `python -m elmo_tasks.squad.score DATA PREDICTIONS`."""
+
+import json
+import sys
+
+from elmo_tasks.input_files import InputError, input_files, read_lines
+from elmo_tasks.squad.dataset import read_datasets
+from elmo_tasks.squad.metric import KINDS, SquadMetric
+
+
+def main(data_file: str, predictions_file: str) -> None:
+    print(report(data_file, predictions_file))
+
+
+def report(data_file: str, predictions_file: str) -> str:
+    """
+    What evaluate-v1.1.py or evaluate-v2.0.py prints, to the character; which of them, the data's `version`
+    says. A question without a prediction is named on stderr, and counts as wrong with 1.1.
+
+    # Raises `InputError`: see `read_datasets`; the predictions are no object of strings; there is none for a
+    question, with 2.0, whose script stops there, too.
+    """
+    predictions = _predictions(predictions_file)
+    datasets = list(read_datasets(data_file))
+    metric = SquadMetric("2.0" if datasets[0].version.endswith("2.0") else "1.1")
+    for question in (q for dataset in datasets for p in dataset.paragraphs for q in p.questions):
+        if question.id in predictions:
+            metric(predictions[question.id], [answer.text for answer in question.answers or []])
+        elif metric.version == "1.1":
+            print(f"Unanswered question {question.id} will receive score 0.", file=sys.stderr)
+            metric.skip()
+        else:
+            raise InputError.at(
+                predictions_file, found=f"no prediction for {question.id}", expected="one for each question"
+            )
+    questions, exact, f1 = metric.scores(scale=100.0)
+    if metric.version == "1.1":
+        return json.dumps({"exact_match": exact, "f1": f1})
+    scores = {"exact": exact, "f1": f1, "total": questions}
+    for kind in KINDS:
+        questions, exact, f1 = metric.scores(kind, scale=100.0)
+        if questions:
+            scores |= {f"{kind}_exact": exact, f"{kind}_f1": f1, f"{kind}_total": questions}
+    return json.dumps(scores, indent=2)
+
+
+def _predictions(path: str) -> dict[str, str]:
+    (file,) = input_files(path)
+    text = "\n".join(line for _, line in read_lines(file))
+    expected = 'an object: {"id": "answer", ...}'
+    try:
+        predictions = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise InputError.at(path, error.lineno, found=f"no JSON ({error.msg})", expected=expected) from error
+    if not isinstance(predictions, dict) or not all(isinstance(text, str) for text in predictions.values()):
+        raise InputError.at(path, found="something else", expected=expected)
+    return predictions
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

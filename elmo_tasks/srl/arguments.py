@@ -1,0 +1,82 @@
+"""
+The arguments of a predicate, as the scorer of the CoNLL-2005 shared task reads them (`srl-eval.pl`,
+2005-04-21, https://www.cs.upc.edu/~srlconll/soft.html).
+
+A span labelled C-X continues the last argument X before it, which is then one of several spans; where there
+is none before it, it is an X. R-X, a reference to an argument, is a label like others. V is the predicate
+itself.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from elmo_tasks.modules.tag_schemes import Scheme, Span, from_spans, to_spans
+
+CONTINUATION = "C-"
+PREDICATE = "V"
+
+
+class Argument(NamedTuple):
+    """A label, and the words `[start, end)` of each part, from left to right."""
+
+    label: str
+    spans: tuple[tuple[int, int], ...]
+
+
+def from_tags(tags: Sequence[str]) -> list[Argument]:
+    """
+    The arguments by their first words.
+
+    # Raises
+    `TagError`: tags that are no IOB2.
+    """
+    found: list[tuple[str, list[tuple[int, int]]]] = []
+    latest: dict[str, list[tuple[int, int]]] = {}
+    for start, end, label in to_spans(tags, Scheme.IOB2):
+        role = label.removeprefix(CONTINUATION)
+        if role != label and role in latest:
+            latest[role].append((start, end))
+        else:
+            latest[role] = [(start, end)]
+            found.append((role, latest[role]))
+    return [Argument(role, tuple(spans)) for role, spans in found]
+
+
+def to_tags(arguments: Iterable[Argument], length: int) -> list[str]:
+    """
+    The IOB2 tags of a sentence of `length` words.
+
+    # Raises
+    `ValueError`: a span that is empty, outside of the sentence, over another or unlabelled, or arguments
+    that the tags cannot tell apart.
+    """
+    expected = sorted(arguments, key=lambda argument: argument.spans)
+    tags = from_spans(
+        (
+            Span(start, end, CONTINUATION + label if part else label)
+            for label, spans in expected
+            for part, (start, end) in enumerate(spans)
+        ),
+        length,
+        Scheme.IOB2,
+    )
+    if from_tags(tags) != expected:
+        raise ValueError(
+            f"found {expected}, expected arguments that can be told by their C-: parts of one from left "
+            "to right, and none of its label between them"
+        )
+    return tags
+
+
+def description(words: Sequence[str], tags: Sequence[str]) -> str:
+    """
+    The words with each labelled span in brackets: `[ARG0: Ana] [V: flew] [ARG4: to Lisbon] .`
+
+    # Raises
+    `TagError`: tags that are no IOB2.
+    """
+    parts, place = [], 0
+    for start, end, label in to_spans(tags, Scheme.IOB2):
+        parts += [*words[place:start], f"[{label}: {' '.join(words[start:end])}]"]
+        place = end
+    return " ".join([*parts, *words[place:]])

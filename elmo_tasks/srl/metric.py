@@ -1,0 +1,112 @@
+"""
+The evaluation of the CoNLL-2005 shared task, as the official script `srl-eval.pl` does it.
+
+An argument is right if its label and all of its spans are: see `arguments.py` for what an argument is.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from allennlp.training.metrics import Metric
+
+from elmo_tasks.modules.workers import of_all_workers
+from elmo_tasks.srl.arguments import PREDICATE, from_tags
+
+
+@dataclass
+class Counts:
+    """What the evaluation counts; arguments by their label, the predicate as `V`."""
+
+    propositions: int = 0
+    perfect: int = 0
+    """Propositions in which every argument but the predicate is right, and none is too much."""
+    gold: Counter[str] = field(default_factory=Counter)
+    predicted: Counter[str] = field(default_factory=Counter)
+    correct: Counter[str] = field(default_factory=Counter)
+
+    def __add__(self, other: "Counts") -> "Counts":
+        return Counts(
+            self.propositions + other.propositions,
+            self.perfect + other.perfect,
+            self.gold + other.gold,
+            self.predicted + other.predicted,
+            self.correct + other.correct,
+        )
+
+    def add_proposition(self, predicted: Sequence[str], gold: Sequence[str]) -> None:
+        """Count one proposition: its predicted and its gold tags, of equal number."""
+        guesses, truths = (set(from_tags(tags)) for tags in (predicted, gold))
+        self.predicted.update(argument.label for argument in guesses)
+        self.gold.update(argument.label for argument in truths)
+        self.correct.update(argument.label for argument in guesses & truths)
+        self.perfect += all(argument.label == PREDICATE for argument in guesses ^ truths)
+        self.propositions += 1
+
+    def labels(self) -> list[str]:
+        """Those of the gold and the predicted arguments, sorted."""
+        return sorted(self.gold.keys() | self.predicted.keys())
+
+    def scores(self, labels: Sequence[str]) -> dict[str, float]:
+        """Precision, recall and F1 of arguments with these labels; what would be divided by 0 is 0."""
+        gold, predicted, correct = (
+            sum(counter[label] for label in labels) for counter in (self.gold, self.predicted, self.correct)
+        )
+        return {
+            "precision": correct / predicted if predicted else 0.0,
+            "recall": correct / gold if gold else 0.0,
+            "f1": 2 * correct / (gold + predicted) if correct else 0.0,
+        }
+
+
+@Metric.register("elmo_srl_eval")
+class SrlEval(Metric):
+    """
+    Precision, recall and F1 of arguments, exactly as `srl-eval.pl` computes them.
+
+    With several workers, `get_metric` is that of all propositions together, so every worker has to call it
+    (AllenNLP's trainer does, after each batch); each goes on counting its own.
+    """
+
+    supports_distributed = True
+
+    def __init__(self) -> None:
+        self._counts = Counts()
+
+    def __call__(self, predicted: Sequence[Sequence[str]], gold: Sequence[Sequence[str]]) -> None:
+        """
+        Add propositions: the predicted and the gold IOB2 tags of each, one a word.
+
+        # Raises
+        `ValueError`: the numbers of propositions differ, or those of the tags of one.
+        """
+        if len(predicted) != len(gold):
+            raise ValueError(f"found {len(predicted)} predicted propositions, expected {len(gold)}")
+        for number, (guesses, truths) in enumerate(zip(predicted, gold, strict=True)):
+            if len(guesses) != len(truths):
+                raise ValueError(f"proposition {number}: found {len(guesses)} tags, expected {len(truths)}")
+        for guesses, truths in zip(predicted, gold, strict=True):
+            self._counts.add_proposition(guesses, truths)
+
+    def get_metric(self, reset: bool = False) -> dict[str, float]:
+        """
+        `precision`, `recall` and `f1` of all arguments without the predicates, as the script and the papers
+        report; the same names with `_with_predicate`; `perfect`, the share of propositions without a
+        mistake; then `precision-ARG0`, `recall-ARG0`, `f1-ARG0` for each label, also V. All from 0 to 1.
+        """
+        counts = sum(of_all_workers(self._counts), start=Counts())
+        if reset:
+            self.reset()
+        labels = counts.labels()
+        metrics = counts.scores([label for label in labels if label != PREDICATE])
+        for name, value in counts.scores(labels).items():
+            metrics[f"{name}_with_predicate"] = value
+        metrics["perfect"] = counts.perfect / counts.propositions if counts.propositions else 0.0
+        for label in labels:
+            for name, value in counts.scores([label]).items():
+                metrics[f"{name}-{label}"] = value
+        return metrics
+
+    def reset(self) -> None:
+        """Forget all propositions."""
+        self._counts = Counts()

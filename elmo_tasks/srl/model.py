@@ -1,0 +1,189 @@
+"""The interleaved highway LSTM of He et al. 2017 for semantic roles, as the baseline of the ELMo paper."""
+
+from typing import Any, Optional
+
+import torch
+from allennlp.common.checks import ConfigurationError
+from allennlp.data import TextFieldTensors, Vocabulary
+from allennlp.models import Model
+from allennlp.modules import TextFieldEmbedder
+from allennlp.modules.token_embedders import Embedding
+from allennlp.nn import InitializerApplicator, RegularizerApplicator
+from allennlp.nn.util import get_text_field_mask, sequence_cross_entropy_with_logits
+from torch import nn
+
+from elmo_tasks.elmo import Elmo
+from elmo_tasks.modules.elmo_model import ElmoModel, append
+from elmo_tasks.modules.groups import distinct_members, text_of
+from elmo_tasks.modules.highway_lstm import HighwayLstm
+from elmo_tasks.modules.viterbi import Iob2Viterbi
+from elmo_tasks.srl.arguments import description, from_tags
+from elmo_tasks.srl.metric import SrlEval
+from elmo_tasks.srl.reader import SrlProposition
+
+
+@Model.register("elmo_srl")
+class SrlModel(ElmoModel):
+    """
+    He et al. 2017 (ACL 2017, P17-1044); Peters et al. 2018, section 4 and supplement: to each word vector a
+    vector that says whether the word is the predicate, eight LSTM layers that read forward and backward in
+    turn, and a tag for each word. The best tags are those of the likeliest sequence that is IOB2.
+
+    Word vectors and ELMo are computed once a sentence, not once a predicate; so is ELMo's dropout.
+
+    # Parameters
+
+    predicate_dim : size of the vector that marks the predicate, or no predicate.
+    hidden_size : units of each LSTM layer.
+    num_layers : of the LSTM.
+    dropout : probability of the LSTM's recurrent dropout, see `HighwayLstm`.
+    label_smoothing : share of a gold tag's probability that is spread over all tags in the loss (Szegedy et
+        al. 2016, arXiv:1512.00567).
+    initializer : of the parameters, as in any AllenNLP model.
+    The others : see `ElmoModel`.
+
+    # Raises
+    `ConfigurationError`: the vocabulary has no tags, or impossible sizes or probabilities.
+    """
+
+    default_predictor = "elmo_srl"
+
+    def __init__(
+        self,
+        *,
+        vocab: Vocabulary,
+        text_field_embedder: TextFieldEmbedder,
+        predicate_dim: int,
+        hidden_size: int,
+        num_layers: int,
+        dropout: float,
+        label_smoothing: float = 0.0,
+        elmo: Optional[Elmo] = None,
+        initializer: Optional[InitializerApplicator] = None,
+        regularizer: Optional[RegularizerApplicator] = None,
+    ) -> None:
+        super().__init__(
+            vocab=vocab, text_field_embedder=text_field_embedder, elmo=elmo, regularizer=regularizer
+        )
+        if not 0 <= label_smoothing < 1:
+            raise ConfigurationError(f"label_smoothing is {label_smoothing}, expected a probability below 1")
+        self.tags = list(vocab.get_index_to_token_vocabulary("labels").values())
+        if not self.tags:
+            raise ConfigurationError("found no tags in the vocabulary: it was not made from labelled data")
+        self.label_smoothing = label_smoothing
+        self.predicate_embedding = Embedding(num_embeddings=2, embedding_dim=predicate_dim)
+        self.encoder = HighwayLstm(
+            input_dim=self.input_dim + predicate_dim,
+            hidden_dim=hidden_size,
+            num_layers=num_layers,
+            dropout=dropout,
+        )
+        self.tag_projection = nn.Linear(self.encoder.output_dim + self.elmo_output_dim, len(self.tags))
+        self.viterbi = Iob2Viterbi(self.tags)
+        self.metric = SrlEval()
+        if initializer is not None:
+            initializer(self)
+
+    def forward(
+        self,
+        tokens: TextFieldTensors,
+        predicate: torch.Tensor,
+        sentence: torch.Tensor,
+        metadata: list[SrlProposition],
+        tags: Optional[torch.Tensor] = None,
+    ) -> dict[str, Any]:
+        """See `scores` and `decode`."""
+        return self.decode(self.scores(tokens, predicate, sentence), metadata, tags)
+
+    def scores(
+        self, tokens: TextFieldTensors, predicate: torch.Tensor, sentence: torch.Tensor
+    ) -> dict[str, torch.Tensor]:
+        """
+        *Shape:* `predicate` `(batch, 1)`, its place or -1 for none, `sentence` `(batch,)`: equal numbers
+        where the tokens are equal. Returns `logits` `(batch, tokens, tags)` and `mask` `(batch, tokens)`,
+        of the words that have a tag: none in a sentence without a predicate.
+        """
+        rows, places = distinct_members(sentence)
+        # (sentences, tokens, input_dim)
+        embedded, elmo = self.embed(text_of(rows, tokens))
+        mask = get_text_field_mask(tokens)
+        # (batch, tokens)
+        is_predicate = torch.arange(mask.size(1), device=mask.device) == predicate
+        # (batch, tokens, input_dim + predicate_dim)
+        marked = append(embedded[places], self.predicate_embedding(is_predicate.long()))
+        # (batch, tokens, hidden_size)
+        encoded = self.encoder(marked, mask)
+        if elmo.output is not None:
+            # (batch, tokens, hidden_size + elmo_output_dim)
+            encoded = append(encoded, elmo.output[places])
+        return {"logits": self.tag_projection(encoded), "mask": mask & (predicate >= 0)}
+
+    def decode(
+        self,
+        scores: dict[str, torch.Tensor],
+        metadata: list[SrlProposition],
+        tags: Optional[torch.Tensor] = None,
+    ) -> dict[str, Any]:
+        """
+        *Shape:* `tags` `(batch, tokens)`. Returns the scores, `best`, the IOB2 tags of each proposition,
+        `metadata`, and with gold tags the `loss`: the mean over the words of a proposition, and over the
+        propositions, of the negative log-likelihood.
+        """
+        logits, mask = scores["logits"], scores["mask"]
+        # (batch, tokens)
+        ids = self.viterbi(logits.log_softmax(dim=2), mask).tolist()
+        best = [
+            [self.tags[tag] for tag in row[:length]]
+            for row, length in zip(ids, mask.sum(dim=1).tolist(), strict=True)
+        ]
+        outputs = {**scores, "best": best, "metadata": metadata}
+        if tags is not None:
+            outputs["loss"] = sequence_cross_entropy_with_logits(
+                logits, tags, mask, label_smoothing=self.label_smoothing or None
+            )
+            known = [number for number, each in enumerate(metadata) if each.predicate is not None]
+            self.metric(
+                [best[number] for number in known], [metadata[number].gold_tags or [] for number in known]
+            )
+        return outputs
+
+    @staticmethod
+    def average(members: list[dict[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
+        """The log of the mean probabilities, as logits."""
+        probabilities = [{**scores, "logits": scores["logits"].softmax(dim=2)} for scores in members]
+        mean = ElmoModel.average(probabilities)
+        return {**mean, "logits": mean["logits"].log()}
+
+    def make_output_human_readable(self, output_dict: dict[str, Any]) -> dict[str, Any]:
+        """Of each instance its words, and a list of its predicate with all that is said of it, or of none."""
+        propositions: list[SrlProposition] = output_dict["metadata"]
+        return {
+            "tokens": [each.words for each in propositions],
+            "predicates": [
+                [] if each.predicate is None else [_readable(each.words, each.predicate, tags)]
+                for each, tags in zip(propositions, output_dict["best"], strict=True)
+            ],
+        }
+
+    def get_metrics(self, reset: bool = False) -> dict[str, float]:
+        """Precision, recall and F1 without the predicates; all that `SrlEval` has at the end of an epoch."""
+        metrics = self.metric.get_metric(reset)
+        return metrics if reset else {name: metrics[name] for name in ("precision", "recall", "f1")}
+
+
+def _readable(words: list[str], predicate: int, tags: list[str]) -> dict[str, Any]:
+    """Spans are half-open: from `start` up to, not including, `end`."""
+    return {
+        "index": predicate,
+        "predicate": words[predicate],
+        "arguments": [
+            {
+                "label": label,
+                "text": " ... ".join(" ".join(words[start:end]) for start, end in spans),
+                "spans": [list(span) for span in spans],
+            }
+            for label, spans in from_tags(tags)
+        ],
+        "tags": tags,
+        "description": description(words, tags),
+    }

@@ -1,0 +1,108 @@
+"""Predicates and their arguments of plain or tokenised text, from JSON Lines."""
+
+from functools import cached_property
+from typing import Optional
+
+import spacy
+from allennlp.common import JsonDict
+from allennlp.common.checks import ConfigurationError
+from allennlp.data import DatasetReader, Instance
+from allennlp.models import Model
+from allennlp.predictors import Predictor
+from spacy.tokens import Doc
+from spacy.util import get_installed_models
+
+from elmo_tasks.modules.json_lines_predictor import require
+from elmo_tasks.modules.sentence_predictor import SentencePredictor
+
+_VERBS = ("VERB", "AUX")
+_HELPING = ("aux", "auxpass")
+_ENGLISH = "en_"
+
+
+class _Sentence(Instance):
+    """A sentence, with the instances of its predicates, which are predicted in its place."""
+
+    def __init__(self, words: list[str], propositions: list[Instance]) -> None:
+        super().__init__({})
+        self.words, self.propositions = words, propositions
+
+
+@Predictor.register("elmo_srl")
+class SrlPredictor(SentencePredictor):
+    """
+    In: `{"sentence": "..."}` or `{"tokens": [...]}`, and `"predicates"`, the places of tokens, from 0.
+    Without it, the predicates are the verbs that a spaCy model finds, but for those that only help another
+    verb.
+
+    Out: `tokens` and `predicates`, of each its `index`, its word (`predicate`), `arguments`, `tags` (IOB2)
+    and `description`, the sentence with labelled brackets. An argument has `label`, `text` and `spans`
+    (half-open; several where it is in parts); the one labelled V is the predicate itself. An instance of a
+    dataset reader gives a sentence with this one predicate, or with none.
+
+    # Parameters
+
+    spacy_model : name of an installed spaCy model, whose tokenizer is used for `sentence`, and which finds
+        verbs. By default the tokenizer of blank English, and an English model for the verbs if one is
+        installed.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        dataset_reader: DatasetReader,
+        frozen: bool = True,
+        spacy_model: Optional[str] = None,
+    ) -> None:
+        super().__init__(model, dataset_reader, frozen, spacy_model)
+        self._spacy_model = spacy_model
+
+    def predict_instance(self, instance: Instance) -> JsonDict:
+        return self.predict_batch_instance([instance])[0]
+
+    def predict_batch_instance(self, instances: list[Instance]) -> list[JsonDict]:
+        """All predicates of all sentences in one batch."""
+        sentences = [
+            each if isinstance(each, _Sentence) else _Sentence(each["metadata"].metadata.words, [each])
+            for each in instances
+        ]
+        propositions = [proposition for sentence in sentences for proposition in sentence.propositions]
+        outputs = iter(super().predict_batch_instance(propositions) if propositions else [])
+        return [
+            {
+                "tokens": sentence.words,
+                "predicates": [one for _ in sentence.propositions for one in next(outputs)["predicates"]],
+            }
+            for sentence in sentences
+        ]
+
+    def _json_to_instance(self, json_dict: JsonDict) -> Instance:
+        words = self.words(json_dict).words
+        expected = f'"predicates": places of the {len(words)} tokens, from 0'
+        places = require(json_dict, "predicates", list, expected) if "predicates" in json_dict else None
+        for place in places or []:
+            if isinstance(place, bool) or place not in range(len(words)):
+                raise ConfigurationError(f'"predicates" has {place!r}; expected {expected}')
+        places = self._verbs(words) if places is None else places
+        return _Sentence(words, [self._dataset_reader.text_to_instance(words, place) for place in places])
+
+    def _verbs(self, words: list[str]) -> list[int]:
+        if not words:
+            return []
+        tagged = self._tagger(Doc(self._tagger.vocab, words=words))
+        if not any(token.pos_ for token in tagged):
+            raise ConfigurationError(
+                f"the spaCy model {self._tagger.meta['name']!r} tells no parts of speech; expected one that "
+                'does, or "predicates" in the input'
+            )
+        return [token.i for token in tagged if token.pos_ in _VERBS and token.dep_ not in _HELPING]
+
+    @cached_property
+    def _tagger(self) -> spacy.Language:
+        installed = [name for name in sorted(get_installed_models()) if name.startswith(_ENGLISH)]
+        if not self._spacy_model and not installed:
+            raise ConfigurationError(
+                'found no "predicates", and no spaCy model that finds verbs; expected "predicates": the places '
+                "of tokens, from 0, or an installed model: `python -m spacy download en_core_web_sm`"
+            )
+        return spacy.load(self._spacy_model or installed[0])

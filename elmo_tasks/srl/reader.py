@@ -1,0 +1,194 @@
+"""Predicates with their arguments, from columns (CoNLL 2012, CoNLL 2005) or JSON Lines."""
+
+import logging
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, Optional
+
+from allennlp.common.checks import ConfigurationError
+from allennlp.data import DatasetReader, Instance, Token, TokenIndexer
+from allennlp.data.fields import Field, IndexField, LabelField, MetadataField, TextField
+from allennlp.data.token_indexers import SingleIdTokenIndexer
+
+from elmo_tasks.input_files import InputError, input_files
+from elmo_tasks.modules.tag_field import TagField
+from elmo_tasks.srl.sentences import CONLL_2012, Columns, Proposition, Sentence, read_sentences
+from elmo_tasks.strict_params import StrictParams
+
+logger = logging.getLogger(__name__)
+
+_SKELETON = "_skel"
+_NO_PREDICATE = -1
+
+
+@dataclass
+class SrlProposition:
+    """What an instance knows beside tensors; no dict, so that nothing walks through it."""
+
+    words: list[str]
+    predicate: int | None
+    """Its place among the words; `None` for a sentence without predicates."""
+    gold_tags: list[str] | None = None
+    """In IOB2; of labelled sentences."""
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+
+@DatasetReader.register("elmo_srl")
+class SrlReader(StrictParams, DatasetReader):
+    """
+    One instance a predicate. For the formats see `sentences.py`; in a folder of OntoNotes, the skeleton
+    files (`*_skel`), which have no words, are left out. Instances have `tokens`, `predicate` (its place, or
+    -1), `sentence` (a number that the predicates of a sentence share, for the sampler `elmo_grouped_bucket`
+    and for what the model computes once a sentence), `metadata` (a `SrlProposition`) and, of labelled
+    sentences, `tags` (IOB2).
+
+    # Parameters
+
+    token_indexers : as in any AllenNLP reader; by default one id a word, named `tokens`.
+    columns : names of the columns in order, those of CoNLL 2012 by default. For the words and the props of
+        CoNLL 2005 side by side: `["word", "predicate", "arguments"]`. See `Columns`.
+    delimiter : what separates the columns; by default any run of blanks and tabs.
+    verbs_only : leave out predicates whose part of speech does not begin with V.
+    keep_without_predicates : make an instance of a sentence without predicates, too, for prediction: it
+        takes no part in loss and metric.
+    The others : see `DatasetReader`.
+
+    # Raises
+    `ConfigurationError`: impossible columns or delimiter. When reading, `InputError` with file, line and
+    column: no file, no sentence in a file, no instance at all, not UTF-8, another number of columns, an
+    empty word, brackets that do not match, arguments within one another, other numbers of predicates and of
+    their columns, with `verbs_only` no part of speech, no JSON object, a field that is missing or of
+    another type, and spans that are outside of the sentence, over one another or out of order.
+    """
+
+    def __init__(
+        self,
+        *,
+        token_indexers: Optional[dict[str, TokenIndexer]] = None,
+        columns: Sequence[str] = CONLL_2012,
+        delimiter: Optional[str] = None,
+        verbs_only: bool = False,
+        keep_without_predicates: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(manual_distributed_sharding=True, manual_multiprocess_sharding=True, **kwargs)
+        self.token_indexers = token_indexers or {"tokens": SingleIdTokenIndexer()}
+        self.columns = Columns(columns, delimiter)
+        self.verbs_only = verbs_only
+        self.keep_without_predicates = keep_without_predicates
+
+    def _read(self, file_path: str) -> Iterator[Instance]:
+        """A worker takes all predicates of its sentences."""
+        for sentence in self.shard_iterable(self._sentences(file_path)):
+            tokens = _text(sentence.words)
+            for proposition in sentence.propositions:
+                yield _instance(sentence.words, tokens, proposition.predicate, proposition.tags)
+            if not sentence.propositions:
+                yield _instance(sentence.words, tokens, None, ["O"] * len(sentence.words))
+
+    def text_to_instance(
+        self, words: list[str], predicate: Optional[int] = None, tags: Optional[list[str]] = None
+    ) -> Instance:
+        """
+        The instance of a predicate, by its place among the words; without `tags` for prediction.
+
+        # Raises
+        `ConfigurationError`: no words, no such place, another number of tags than words.
+        """
+        if not words:
+            raise ConfigurationError("found no words, expected at least one")
+        if predicate is not None and not 0 <= predicate < len(words):
+            raise ConfigurationError(
+                f"found the predicate {predicate}, expected one of {len(words)} words from 0"
+            )
+        if tags is not None and len(tags) != len(words):
+            raise ConfigurationError(f"found {len(tags)} tags, expected {len(words)}")
+        return _instance(words, _text(words), predicate, tags)
+
+    def apply_token_indexers(self, instance: Instance) -> None:
+        instance["tokens"].token_indexers = self.token_indexers
+
+    def _sentences(self, file_path: str) -> Iterator[Sentence]:
+        """The sentences of all files that become instances."""
+        total: Counter[str] = Counter()
+        for path in _with_words(file_path):
+            counts: Counter[str] = Counter()
+            try:
+                for sentence in read_sentences(path, self.columns):
+                    counts["sentences"] += 1
+                    counts["predicates"] += len(sentence.propositions)
+                    if self.verbs_only:
+                        sentence.propositions = [
+                            each for each in sentence.propositions if _is_verb(path, each)
+                        ]
+                    counts["instances"] += len(sentence.propositions)
+                    counts["without"] += not sentence.propositions
+                    if sentence.propositions or self.keep_without_predicates:
+                        yield sentence
+            finally:  # also where max_instances ends the reading
+                logger.info("%s: %s", path, self._summary(counts))
+            if not counts["sentences"]:
+                raise InputError.at(path, found="no sentence", expected="at least one")
+            total += counts
+        if not total["instances"] and not self.keep_without_predicates:
+            raise InputError.at(file_path, found=self._summary(total), expected="a predicate")
+
+    def _summary(self, counts: Counter[str]) -> str:
+        kept = "kept" if self.keep_without_predicates else "left out"
+        dropped = counts["predicates"] - counts["instances"]
+        return (
+            f"{counts['sentences']} sentences, {counts['without']} of them without predicates ({kept}), "
+            f"{counts['instances']} predicates"
+            + (f" and {dropped} that are no verbs" if self.verbs_only else "")
+        )
+
+
+def _with_words(file_path: str) -> list[Path]:
+    """The files, without the skeletons of OntoNotes."""
+    paths = input_files(file_path)
+    kept = [path for path in paths if not path.name.endswith(_SKELETON)]
+    if len(kept) < len(paths):
+        logger.info("%s: %d skeleton files (*%s) left out", file_path, len(paths) - len(kept), _SKELETON)
+    if not kept:
+        raise InputError.at(file_path, found="only skeleton files", expected="files with words")
+    return kept
+
+
+def _is_verb(path: Path, proposition: Proposition) -> bool:
+    if proposition.pos is None:
+        raise InputError.at(path, found="predicates without parts of speech", expected="pos, with verbs_only")
+    return proposition.pos.startswith("V")
+
+
+class _RoleField(TagField):
+    """As a `TagField`, of IOB2: a label brings its B- and its I- into the vocabulary."""
+
+    def count_vocab_items(self, counter: dict[str, dict[str, int]]) -> None:
+        tags: dict[str, dict[str, int]] = {self._label_namespace: Counter()}
+        super().count_vocab_items(tags)
+        for tag, count in tags[self._label_namespace].items():
+            if tag[0] in "OBI":
+                counter[self._label_namespace][tag] += count
+
+
+def _text(words: list[str]) -> TextField:
+    """One for all predicates of a sentence, so that it is in memory once."""
+    return TextField([Token(word) for word in words])
+
+
+def _instance(words: list[str], tokens: TextField, predicate: int | None, tags: list[str] | None) -> Instance:
+    digest = blake2b("\0".join(words).encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    fields: dict[str, Field] = {
+        "tokens": tokens,
+        "predicate": IndexField(_NO_PREDICATE if predicate is None else predicate, tokens),
+        "sentence": LabelField(int.from_bytes(digest, "big", signed=True), skip_indexing=True),
+        "metadata": MetadataField(SrlProposition(words, predicate, tags)),
+    }
+    if tags is not None:
+        fields["tags"] = _RoleField(tags, tokens)
+    return Instance(fields)

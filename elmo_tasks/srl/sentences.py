@@ -1,0 +1,270 @@
+"""
+Sentences with their predicates and arguments, from files.
+
+Columns, one word a line, an empty line between sentences: those of CoNLL 2012 (OntoNotes,
+https://conll.cemantix.org/2012/data.html), where lines that begin with `#begin document` and `#end
+document` are no words, or others by name. There is one column of arguments for each predicate, in their
+order, with `(LABEL*` where an argument starts, `*)` where it ends, `(LABEL*)` for one of a single word, and
+`*` elsewhere.
+
+JSON Lines, one sentence a line: `{"tokens": ["Ana", "flew", "to", "Lisbon"], "predicates": [{"index": 1,
+"arguments": [{"label": "ARG0", "spans": [[0, 1]]}, {"label": "ARG4", "spans": [[2, 4]]}]}]}`. Spans are
+half-open; an argument in parts has several. The predicate's own span has the label V; so has the word at
+`index` if it is in no span. `pos`, the parts of speech, may be there; other keys are ignored, so that what
+the predictor writes can be read.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from allennlp.common.checks import ConfigurationError
+
+from elmo_tasks.input_files import InputError, read_lines
+from elmo_tasks.modules.tag_schemes import Scheme, Span, from_spans
+from elmo_tasks.srl.arguments import PREDICATE, Argument, to_tags
+
+WORD, LEMMA, FRAMESET, POS, ARGUMENTS = "word", "predicate", "frameset", "pos", "arguments"
+CONLL_2012 = (
+    *("document", "part", "number", WORD, POS, "parse", LEMMA, FRAMESET, "sense", "speaker", "entity"),
+    *(ARGUMENTS, "coreference"),
+)
+_BLANKS = " \t"
+_RUN = re.compile(f"[{_BLANKS}]+")
+_DOCUMENT = ("#begin document", "#end document")
+_NONE = "-"
+_CELL = re.compile(r"(?:\(([^()*]+))?\*(?:([^()*]*)(\)))?")
+
+
+@dataclass
+class Proposition:
+    """A predicate, by its place among the words, and the IOB2 tags of its arguments and itself."""
+
+    predicate: int
+    tags: list[str]
+    pos: str | None
+    """The predicate's part of speech, where it is known."""
+
+
+@dataclass
+class Sentence:
+    words: list[str]
+    propositions: list[Proposition]
+
+
+class _Row(NamedTuple):
+    line: int
+    cells: list[str]
+
+
+class Columns:
+    """
+    # Parameters
+
+    names : of the columns in order: `word`, `predicate` (`-` for a word that is none) and `arguments` (any
+        number of columns) once each. Where there is `frameset`, a word with `-` there is no predicate
+        either; `pos` is the part of speech. All others are ignored.
+    delimiter : what separates the columns; `None` for any run of blanks and tabs.
+
+    # Raises
+    `ConfigurationError`: impossible columns or delimiter.
+    """
+
+    def __init__(self, names: Sequence[str], delimiter: str | None) -> None:
+        needed = (WORD, LEMMA, ARGUMENTS)
+        if isinstance(names, str) or any(list(names).count(name) != 1 for name in needed):
+            raise ConfigurationError(
+                f"columns: found {names!r}, expected a list of names with {', '.join(needed)} once each"
+            )
+        if delimiter == "":
+            raise ConfigurationError("delimiter: found '', expected a string such as a tab, or null")
+        self.names = list(names)
+        self.delimiter = delimiter
+        self.first = self.names.index(ARGUMENTS)
+        self.behind = len(self.names) - self.first - 1
+
+    def of(self, name: str, row: _Row) -> str:
+        """What a row has in a column."""
+        place = self.names.index(name)
+        return row.cells[place if place < self.first else place - len(self.names)]
+
+    def row(self, path: Path, number: int, line: str, first: _Row | None) -> _Row:
+        """A line; it must have as many columns as the first of its sentence."""
+        cells = line.split(self.delimiter) if self.delimiter else _RUN.split(line.strip(_BLANKS))
+        if first is None and len(cells) < len(self.names) - 1:
+            expected = f"{len(self.names) - 1} or more: {', '.join(self.names)}"
+        elif first is not None and len(cells) != len(first.cells):
+            expected = f"{len(first.cells)} as in line {first.line}"
+        else:
+            return _Row(number, cells)
+        raise InputError.at(path, number, found=f"{len(cells)} columns in {line[:80]!r}", expected=expected)
+
+
+def read_sentences(path: Path, columns: Columns) -> Iterator[Sentence]:
+    """
+    The sentences of a file; it is JSON Lines if the first line that is not blank starts with `{"`.
+
+    # Raises
+    `InputError` with file and line: what `SrlReader` says.
+    """
+    lines = read_lines(path)
+    for number, line in lines:
+        if line.strip(_BLANKS):
+            rest = chain([(number, line)], lines)
+            yield from _json_lines(path, rest) if line.startswith('{"') else _columns(path, rest, columns)
+
+
+def _columns(path: Path, lines: Iterator[tuple[int, str]], columns: Columns) -> Iterator[Sentence]:
+    rows: list[_Row] = []
+    for number, line in lines:
+        if line.strip(_BLANKS) and not line.startswith(_DOCUMENT):
+            rows.append(columns.row(path, number, line, rows[0] if rows else None))
+        elif rows:
+            yield _sentence(path, rows, columns)
+            rows = []
+    if rows:
+        yield _sentence(path, rows, columns)
+
+
+def _sentence(path: Path, rows: list[_Row], columns: Columns) -> Sentence:
+    words = [columns.of(WORD, row) for row in rows]
+    for word, row in zip(words, rows, strict=True):
+        if not word:
+            raise InputError.at(path, row.line, found="an empty word", expected="a word")
+    places = range(columns.first, len(rows[0].cells) - columns.behind)
+    spans = [_spans(path, rows, place) for place in places]
+    if len(spans) == 1 and not spans[0]:
+        # How some write a sentence without predicates
+        spans = []
+    predicates = _predicates(path, rows, spans, columns)
+    return Sentence(
+        words,
+        [
+            Proposition(
+                predicate,
+                from_spans(of_predicate, len(words), Scheme.IOB2),
+                columns.of(POS, rows[predicate]) if POS in columns.names else None,
+            )
+            for predicate, of_predicate in zip(predicates, spans, strict=True)
+        ],
+    )
+
+
+def _spans(path: Path, rows: list[_Row], place: int) -> list[Span]:
+    """The labelled spans of one column."""
+    spans: list[Span] = []
+    opened: Span | None = None
+    for number, row in enumerate(rows):
+        cell = row.cells[place]
+        found = f"{cell!r} in column {place + 1}"
+        match = _CELL.fullmatch(cell)
+        if match is None:
+            raise InputError.at(path, row.line, found=found, expected="(LABEL*, *), (LABEL*) or *")
+        label, closed, closes = match.groups()
+        if label and opened:
+            line = rows[opened.start].line
+            expected = f"the end of {opened.label}, which starts in line {line}, before another argument"
+            raise InputError.at(path, row.line, found=found, expected=expected)
+        opened = Span(number, number + 1, label) if label else opened
+        if closes and (opened is None or closed not in ("", opened.label)):
+            expected = "* or (LABEL*" if opened is None else f"the end of {opened.label}"
+            raise InputError.at(path, row.line, found=found, expected=expected)
+        if closes and opened:
+            spans.append(opened._replace(end=number + 1))
+            opened = None
+    if opened:
+        raise InputError.at(
+            path,
+            rows[opened.start].line,
+            found=f"{rows[opened.start].cells[place]!r} in column {place + 1}",
+            expected=f"its end, *), by the end of the sentence in line {rows[-1].line}",
+        )
+    return spans
+
+
+def _predicates(path: Path, rows: list[_Row], spans: list[list[Span]], columns: Columns) -> list[int]:
+    """
+    The predicate of each column of arguments: the words that are marked as such; or, if their number is
+    another, as where a lemma stands beside words that are no predicates, the first words of V.
+    """
+    marks = [name for name in (LEMMA, FRAMESET) if name in columns.names]
+    marked = [
+        number for number, row in enumerate(rows) if all(columns.of(mark, row) != _NONE for mark in marks)
+    ]
+    if len(marked) == len(spans):
+        return marked
+    opening = [[span.start for span in column if span.label == PREDICATE] for column in spans]
+    if all(opening):
+        return [starts[0] for starts in opening]
+    raise InputError.at(
+        path,
+        rows[0].line,
+        found=f"{len(spans)} columns of arguments in a sentence of {len(marked)} predicates",
+        expected="one for each predicate, or a (V*) in each",
+    )
+
+
+def _json_lines(path: Path, lines: Iterator[tuple[int, str]]) -> Iterator[Sentence]:
+    for number, line in lines:
+        if line.strip():
+            try:
+                yield _from_json(json.loads(line))
+            except json.JSONDecodeError as error:
+                raise InputError.at(path, number, found=f"no JSON ({error})", expected="an object") from error
+            except _WrongError as error:
+                raise InputError.at(path, number, found=error.found, expected=error.expected) from error
+
+
+class _WrongError(Exception):
+    """What is wrong with a JSON object."""
+
+    def __init__(self, found: str, expected: str) -> None:
+        super().__init__(found, expected)
+        self.found, self.expected = found, expected
+
+
+def _from_json(content: Any) -> Sentence:
+    words = _strings(content, "tokens")
+    pos = _strings(content, POS) if POS in content else None
+    if not words or (pos is not None and len(pos) != len(words)):
+        found = f"{len(words)} tokens" + ("" if pos is None else f" and {len(pos)} pos")
+        raise _WrongError(found, "one or more tokens, and as many pos if any")
+    predicates = content.get("predicates", [])
+    if not isinstance(predicates, list):
+        raise _WrongError(f'"predicates": {_short(predicates)}', '"predicates": a list of objects')
+    return Sentence(words, [_proposition(each, words, pos) for each in predicates])
+
+
+def _strings(content: Any, name: str) -> list[str]:
+    values = content.get(name) if isinstance(content, dict) else None
+    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+        raise _WrongError(_short(content), f'an object with "{name}": a list of strings')
+    return values
+
+
+def _proposition(content: Any, words: list[str], pos: list[str] | None) -> Proposition:
+    try:
+        index = content["index"]
+        arguments = [
+            Argument(each["label"], tuple((start, end) for start, end in each["spans"]))
+            for each in content["arguments"]
+        ]
+        if index not in range(len(words)) or isinstance(index, bool):
+            raise ValueError(f"found the index {index!r}, expected one of the tokens 0 to {len(words) - 1}")
+        if not any(start <= index < end for argument in arguments for start, end in argument.spans):
+            arguments.append(Argument(PREDICATE, ((index, index + 1),)))
+        return Proposition(index, to_tags(arguments, len(words)), pos[index] if pos else None)
+    except (KeyError, TypeError, ValueError) as error:
+        raise _WrongError(
+            f"{_short(content)} ({error})",
+            'a predicate as {"index": 1, "arguments": [{"label": "ARG0", "spans": [[0, 1]]}]}',
+        ) from error
+
+
+def _short(content: Any) -> str:
+    text = json.dumps(content, ensure_ascii=False)
+    return text if len(text) <= 80 else text[:80] + "..."

@@ -1,0 +1,189 @@
+"""The biattentive classification network, as the ELMo paper has it."""
+
+from itertools import pairwise
+from typing import Any, Optional
+
+import torch
+from allennlp.common.checks import ConfigurationError
+from allennlp.data import TextFieldTensors, Vocabulary
+from allennlp.models import Model
+from allennlp.modules import InputVariationalDropout, TextFieldEmbedder
+from allennlp.nn import InitializerApplicator, RegularizerApplicator
+from allennlp.nn.util import get_text_field_mask, masked_max, masked_mean
+from torch import nn
+from torch.nn import functional as F
+
+from elmo_tasks.elmo import Elmo
+from elmo_tasks.modules.attention import attention
+from elmo_tasks.modules.bilstm import BiLstm
+from elmo_tasks.modules.classifier import Classifier
+from elmo_tasks.sst.reader import SstSentence
+
+OUTPUT_ELMO = ("encoder", "integrator")
+
+
+@Model.register("elmo_sst")
+class SstModel(Classifier):
+    """
+    McCann et al. 2017, arXiv:1708.00107, section 5, with the changes of Peters et al. 2018 (supplement): a
+    ReLU layer and a biLSTM, the encoder, read the sentence; biattention of the sentence with itself; a second
+    biLSTM, the integrator, reads each token's encoding, its difference to what it attends to, and their
+    product; the maximum, mean, minimum and self-attentive sum over the tokens; ReLU layers to the classes.
+
+    # Parameters
+
+    projection_size : units of the ReLU layer before the encoder; `None`: no such layer.
+    hidden_size : units of the encoder and of the integrator, for each direction.
+    classifier_sizes : units of each layer between the pooled tokens and the classes.
+    dropout : probability of the variational dropout on the token vectors and around the encoder.
+    classifier_dropout : probability of the dropout on the pooled tokens and on each layer behind them.
+    maxout : with a number, a unit of `classifier_sizes` is the largest of so many linear ones, normalised
+        over the batch, as McCann et al. have it; `None`: ReLU.
+    output_elmo : what the output ELMo joins: `encoder`, as in the paper, or `integrator`.
+    initializer : of the parameters, as in any AllenNLP model.
+    The others : see `ElmoModel`.
+
+    # Raises
+    `ConfigurationError`: an unknown `output_elmo`; a vocabulary without labels.
+    """
+
+    default_predictor = "elmo_sst"
+
+    def __init__(
+        self,
+        *,
+        vocab: Vocabulary,
+        text_field_embedder: TextFieldEmbedder,
+        projection_size: Optional[int],
+        hidden_size: int,
+        classifier_sizes: list[int],
+        dropout: float,
+        classifier_dropout: float,
+        maxout: Optional[int] = None,
+        output_elmo: str = "encoder",
+        elmo: Optional[Elmo] = None,
+        initializer: Optional[InitializerApplicator] = None,
+        regularizer: Optional[RegularizerApplicator] = None,
+    ) -> None:
+        super().__init__(
+            vocab=vocab, text_field_embedder=text_field_embedder, elmo=elmo, regularizer=regularizer
+        )
+        if output_elmo not in OUTPUT_ELMO:
+            raise ConfigurationError(
+                f"output_elmo is {output_elmo!r}, expected one of {', '.join(OUTPUT_ELMO)}"
+            )
+        self.output_elmo = output_elmo
+        self.projection = _projection(self.input_dim, projection_size, dropout)
+        encoder_input = projection_size or self.input_dim
+        self.encoder = BiLstm(input_dim=encoder_input, hidden_sizes=[hidden_size], dropout=dropout)
+        encoded_dim = self.encoder.output_dim + self._joined("encoder")
+        self.integrator = BiLstm(input_dim=3 * encoded_dim, hidden_sizes=[hidden_size], dropout=0.0)
+        integrated_dim = self.integrator.output_dim + self._joined("integrator")
+        self.pooling = nn.Linear(integrated_dim, 1)
+        sizes = [4 * integrated_dim, *classifier_sizes]
+        self.classifier = _layers(sizes, len(self.labels), maxout, classifier_dropout)
+        if initializer is not None:
+            initializer(self)
+
+    def forward(
+        self,
+        tokens: TextFieldTensors,
+        metadata: list[SstSentence],
+        label: Optional[torch.Tensor] = None,
+    ) -> dict[str, Any]:
+        """See `scores` and `decode`."""
+        return self.decode(self.scores(tokens), metadata, label)
+
+    def scores(self, tokens: TextFieldTensors) -> dict[str, torch.Tensor]:
+        """
+        *Shape:* `logits` `(batch, classes)`, the `attention` of the self-attentive pooling and `mask`, both
+        `(batch, tokens)`.
+        """
+        mask = get_text_field_mask(tokens)
+        # (batch, tokens, input_dim)
+        embedded, elmo = self.embed(tokens)
+        # (batch, tokens, encoded_dim)
+        encoded = self.encoder(self.projection(embedded), mask)
+        if self.output_elmo == "encoder":
+            encoded = self.at_output(encoded, elmo)
+        # (batch, tokens, tokens)
+        biattention = attention(encoded @ encoded.mT, mask.unsqueeze(1))
+        # (batch, tokens, encoded_dim)
+        context = biattention @ encoded
+        # (batch, tokens, integrated_dim)
+        integrated = self.integrator(torch.cat([encoded, encoded - context, encoded * context], dim=2), mask)
+        if self.output_elmo == "integrator":
+            integrated = self.at_output(integrated, elmo)
+        # (batch, tokens)
+        weights = attention(self.pooling(integrated).squeeze(2), mask)
+        # (batch, 4 * integrated_dim)
+        pooled = torch.cat(
+            [
+                masked_max(integrated, mask.unsqueeze(2), dim=1),
+                masked_mean(integrated, mask.unsqueeze(2), dim=1),
+                -masked_max(-integrated, mask.unsqueeze(2), dim=1),
+                (weights.unsqueeze(1) @ integrated).squeeze(1),
+            ],
+            dim=1,
+        )
+        return {"logits": self.classifier(pooled), "attention": weights, "mask": mask}
+
+    def make_output_human_readable(self, output_dict: dict[str, Any]) -> dict[str, Any]:
+        """The words, the `label`, the `probabilities` by label, and the attention to each word."""
+        sentences: list[SstSentence] = output_dict["metadata"]
+        attentions: list[list[float]] = output_dict["attention"].tolist()
+        return {
+            "tokens": [sentence.words for sentence in sentences],
+            **super().make_output_human_readable(output_dict),
+            "attention": [
+                row[: len(sentence.words)] for row, sentence in zip(attentions, sentences, strict=True)
+            ],
+        }
+
+    def _joined(self, place: str) -> int:
+        """What the output ELMo adds to a vector of `place`."""
+        return self.elmo_output_dim if place == self.output_elmo else 0
+
+
+class Maxout(nn.Module):
+    """
+    Goodfellow et al. 2013, arXiv:1302.4389: each unit is the largest of `pieces` linear ones. Behind it the
+    units are normalised over the batch (Ioffe and Szegedy 2015, arXiv:1502.03167); a batch of one has no
+    variance, and is normalised in training as in evaluation.
+    """
+
+    def __init__(self, *, input_dim: int, output_dim: int, pieces: int) -> None:
+        super().__init__()
+        self.pieces = pieces
+        self.linear = nn.Linear(input_dim, output_dim * pieces)
+        self.norm = nn.BatchNorm1d(output_dim)
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        """*Shape:* `(batch, input_dim)` to `(batch, output_dim)`."""
+        # (batch, output_dim)
+        largest = self.linear(inputs).unflatten(1, (-1, self.pieces)).amax(dim=2)
+        if len(inputs) > 1:
+            return self.norm(largest)
+        norm = self.norm
+        return F.batch_norm(
+            largest, norm.running_mean, norm.running_var, norm.weight, norm.bias, eps=norm.eps
+        )
+
+
+def _projection(input_dim: int, size: int | None, dropout: float) -> nn.Module:
+    """*Shape:* `(batch, tokens, input_dim)` to `(batch, tokens, size)`; without a size as it is."""
+    if size is None:
+        return nn.Identity()
+    return nn.Sequential(InputVariationalDropout(dropout), nn.Linear(input_dim, size), nn.ReLU())
+
+
+def _layers(sizes: list[int], classes: int, maxout: int | None, dropout: float) -> nn.Sequential:
+    """*Shape:* `(batch, sizes[0])` to `(batch, classes)`."""
+    layers: list[nn.Module] = [nn.Dropout(dropout)]
+    for before, size in pairwise(sizes):
+        if maxout is None:
+            layers += [nn.Linear(before, size), nn.ReLU()]
+        else:
+            layers += [Maxout(input_dim=before, output_dim=size, pieces=maxout)]
+        layers += [nn.Dropout(dropout)]
+    return nn.Sequential(*layers, nn.Linear(sizes[-1], classes))

@@ -1,0 +1,24 @@
+"""The sentiment of plain or tokenised sentences, from JSON Lines."""
+
+from allennlp.common import JsonDict
+from allennlp.data import Instance
+from allennlp.predictors import Predictor
+
+from elmo_tasks.modules.sentence_predictor import SentencePredictor
+
+
+@Predictor.register("elmo_sst")
+class SstPredictor(SentencePredictor):
+    """
+    In: `{"sentence": "..."}` or `{"tokens": [...]}`. Out: `tokens`, the most probable `label`, the
+    `probabilities` by label, and the `attention`: for each token its weight in the self-attentive pooling.
+    Without words there is no label: it is `null`, and the others are empty.
+    """
+
+    def empty_result(self, json_dict: JsonDict) -> JsonDict | None:
+        if self.words(json_dict).words:
+            return None
+        return {"tokens": [], "label": None, "probabilities": {}, "attention": []}
+
+    def _json_to_instance(self, json_dict: JsonDict) -> Instance:
+        return self._dataset_reader.text_to_instance(self.words(json_dict).words)

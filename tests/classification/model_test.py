@@ -1,0 +1,147 @@
+import numpy as np
+import pytest
+import torch
+from allennlp.common import Params
+from allennlp.common.checks import ConfigurationError
+from allennlp.data import Batch, DatasetReader, Vocabulary
+from allennlp.models import Model
+
+from elmo_tasks.classification import ClassificationModel
+from elmo_tasks.paths import bundled
+from tests.elmo.files import make_files
+from tests.modules.numpy_reference import array, bilstm, linear, softmax
+
+TEXTS = [
+    ("Shares fell .", "The shares of the old bank fell after the report on jobs .", "paraphrase"),
+    ("A worm slows the mail servers of many offices , and the telephones too .", "Rain", "different"),
+    ("Rain", "Sun", "different"),
+]
+
+
+def settings(tmp_path, *, pairs, pooling="max", placement="input+output", hidden_sizes=(5,)):
+    of = Params.from_file(str(bundled("training_configs/mrpc.jsonnet"))).as_dict()
+    options_file, weight_file = map(str, make_files(tmp_path))
+    of["dataset_reader"]["tokenizer"] = "whitespace"
+    of["dataset_reader"]["token_indexers"]["elmo"] = {"type": "elmo_character_ids"}
+    if not pairs:
+        del of["dataset_reader"]["sentence2"]
+    of["model"] |= {"pairs": pairs, "pooling": pooling, "hidden_sizes": list(hidden_sizes), "dropout": 0.0}
+    of["model"]["text_field_embedder"]["token_embedders"]["tokens"]["embedding_dim"] = 8
+    of["model"]["elmo"] = {"placement": placement, "options_file": options_file, "weight_file": weight_file}
+    return of
+
+
+def build(of):
+    """The model with large weights, so that errors show, and the instances."""
+    reader = DatasetReader.from_params(Params(of["dataset_reader"]))
+    made = [
+        reader.text_to_instance(one, other if reader.pairs else None, label) for one, other, label in TEXTS
+    ]
+    for instance in made:
+        reader.apply_token_indexers(instance)
+    vocab = Vocabulary.from_instances(made)
+    torch.manual_seed(0)
+    model = Model.from_params(Params(of["model"]), vocab=vocab)
+    assert isinstance(model, ClassificationModel)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if parameter.requires_grad and not name.startswith("elmo."):
+                parameter.copy_(0.5 * torch.randn_like(parameter))
+    return model.eval(), made
+
+
+def tensors(made, vocab):
+    batch = Batch(made)
+    batch.index_instances(vocab)
+    return batch.as_tensor_dict()
+
+
+def last(vectors):
+    """Where the forward half ends, and the backward one."""
+    middle = vectors.shape[1] // 2
+    return np.concatenate([vectors[-1, :middle], vectors[0, middle:]])
+
+
+POOLING = {
+    "max": lambda vectors: vectors.max(axis=0),
+    "mean": lambda vectors: vectors.mean(axis=0),
+    "last": last,
+}
+
+
+def sentence(model, indexed, pooling):
+    """One sentence, from the indices of its tokens."""
+    words = model.text_field_embedder.token_embedder_tokens.weight[indexed["tokens"]["tokens"][0]]
+    at_input, at_output = (array(vectors[0]) for vectors in model.elmo(indexed["elmo"]["character_ids"]))
+    tokens = np.concatenate([array(words), at_input], axis=1)
+    encoded = tokens if model.encoder is None else bilstm(model.encoder, tokens)
+    return np.concatenate([POOLING[pooling](encoded), POOLING[pooling](at_output)])
+
+
+@pytest.mark.parametrize("pairs", [False, True])
+@pytest.mark.parametrize(
+    ("pooling", "hidden_sizes"), [("max", [5]), ("mean", [5]), ("last", [5]), ("mean", [])]
+)
+def test_equals_numpy_alone_and_in_a_batch(tmp_path, pairs, pooling, hidden_sizes):
+    model, made = build(settings(tmp_path, pairs=pairs, pooling=pooling, hidden_sizes=hidden_sizes))
+    with torch.no_grad():
+        outputs = model(**tensors(made, model.vocab))
+    readable = model.make_output_human_readable(outputs)
+    losses = []
+    for row, instance in enumerate(made):
+        alone = tensors([instance], model.vocab)
+        features = sentence(model, alone["sentence1"], pooling)
+        if pairs:
+            other = sentence(model, alone["sentence2"], pooling)
+            features = np.concatenate([features, other, np.abs(features - other), features * other])
+        logits = linear(model.output, features)
+        np.testing.assert_allclose(outputs["logits"][row], logits, atol=1e-5)
+        with torch.no_grad():
+            np.testing.assert_allclose(model(**alone)["logits"][0], logits, atol=1e-5)
+        probabilities = softmax(logits)
+        assert readable["label"][row] == ("different", "paraphrase")[logits.argmax()]
+        assert list(readable["probabilities"][row].values()) == pytest.approx(probabilities, abs=1e-5)
+        losses.append(-np.log(probabilities[alone["label"][0]]))
+    assert outputs["loss"].item() == pytest.approx(np.mean(losses), abs=1e-5)
+    assert readable["sentence1_tokens"][2] == ["Rain"]
+    assert pairs == ("sentence2_tokens" in readable)
+
+
+@pytest.mark.parametrize(
+    ("placement", "added"),
+    [("none", (0, 0)), ("input", (12, 0)), ("output", (0, 12)), ("input+output", (12, 12))],
+)
+def test_placement(tmp_path, placement, added):
+    model, made = build(settings(tmp_path, pairs=True, placement=placement))
+    assert model.encoder.onward[0].input_size == 8 + added[0]
+    assert model.output.in_features == 4 * (10 + added[1])
+    model(**tensors(made, model.vocab))["loss"].backward()
+    learned = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    assert all(parameter.grad is not None for parameter in learned)
+
+
+def test_the_bilm_runs_once_for_both_sentences(tmp_path, monkeypatch):
+    model, made = build(settings(tmp_path, pairs=True))
+    runs, encode = [], model.elmo.bilm.encode
+    monkeypatch.setattr(model.elmo.bilm, "encode", lambda *inputs: runs.append(1) or encode(*inputs))
+    model(**tensors(made, model.vocab))
+    assert runs == [1]
+
+
+def test_pairs_and_single_sentences_are_not_mixed_up(tmp_path):
+    model, _ = build(settings(tmp_path, pairs=True))
+    _, single = build(settings(tmp_path, pairs=False))
+    with pytest.raises(ConfigurationError, match="found single sentences, but the model has pairs: true"):
+        model(**tensors(single, model.vocab))
+
+
+@pytest.mark.parametrize(
+    ("pooling", "hidden_sizes", "message"),
+    [
+        ("min", [5], "pooling is 'min', expected one of max, mean, last"),
+        ("last", [], "expected hidden_sizes"),
+    ],
+)
+def test_impossible_pooling(tmp_path, pooling, hidden_sizes, message):
+    with pytest.raises(ConfigurationError, match=message):
+        build(settings(tmp_path, pairs=False, pooling=pooling, hidden_sizes=hidden_sizes))

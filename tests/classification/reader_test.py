@@ -1,0 +1,264 @@
+import csv
+import gzip
+import json
+import logging
+
+import pytest
+from allennlp.common import Params
+from allennlp.common.checks import ConfigurationError
+from allennlp.data import DatasetReader, Vocabulary
+from allennlp.data.dataset_readers.dataset_reader import WorkerInfo
+from allennlp.data.tokenizers import WhitespaceTokenizer
+
+from elmo_tasks.classification import ClassificationReader
+from elmo_tasks.input_files import InputError
+from elmo_tasks.language_model import BiLmReader
+from elmo_tasks.modules.tokenization import Syllables
+from elmo_tasks.paths import bundled
+
+RECORDS = [
+    {"id": "1", "text": 'He said "no", twice.', "class": "bad"},
+    {"id": "2", "text": "Fine; wine's 3,50.", "class": "good"},
+    {"id": "3", "text": "좋은 하루", "class": "good"},
+]
+WORDS = [["He", "said", '"no",', "twice."], ["Fine;", "wine's", "3,50."], ["좋은", "하루"]]
+
+
+def reader(**parameters):
+    defaults = {"format": "tsv", "sentence1": "text", "label": "class", "classes": ["good", "bad"]}
+    return ClassificationReader(**{"tokenizer": WhitespaceTokenizer(), **defaults, **parameters})
+
+
+def pair_reader(**parameters):
+    return reader(sentence1="a", sentence2="b", label="c", **parameters)
+
+
+def words(instances, field="sentence1"):
+    return [[token.text for token in instance[field]] for instance in instances]
+
+
+def labels(instances):
+    return [instance["label"].label for instance in instances]
+
+
+def read(path, content, of):
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return list(of.read(str(path)))
+
+
+def error_of(tmp_path, content, of):
+    with pytest.raises(InputError) as error:
+        read(tmp_path / "data", content, of)
+    return str(error.value).removeprefix(str(tmp_path / "data"))
+
+
+def as_csv(header):
+    rows = [list(record.values()) for record in RECORDS]
+    lines = [list(RECORDS[0]), *rows] if header else rows
+    return "".join(",".join('"' + cell.replace('"', '""') + '"' for cell in row) + "\n" for row in lines)
+
+
+def as_tsv(header):
+    rows = ["\t".join(record.values()) for record in RECORDS]
+    return "\n".join(["\t".join(RECORDS[0]), *rows] if header else rows) + "\n"
+
+
+COLUMNS = {"columns": list(RECORDS[0])}
+
+
+@pytest.mark.parametrize(
+    ("content", "parameters"),
+    [
+        (as_csv(True), {"format": "csv"}),
+        (as_csv(False), {"format": "csv"} | COLUMNS),
+        ("\ufeff" + as_csv(True).replace("\n", "\r\n"), {"format": "csv"}),
+        (as_tsv(True), {"format": "tsv"}),
+        ("\ufeff" + as_tsv(True).replace("\n", "\r\n"), {"format": "tsv"}),
+        (as_tsv(False) + "\n\n", {"format": "tsv"} | COLUMNS),
+        (json.dumps(RECORDS), {"format": "json"}),
+        (json.dumps(RECORDS, indent=4, ensure_ascii=False), {"format": "json"}),
+        ("\n".join(map(json.dumps, RECORDS)) + "\n\n", {"format": "jsonl"}),
+    ],
+)
+def test_formats(tmp_path, content, parameters):
+    of = reader(**parameters)
+    for name, bytes_ in (("a", content.encode()), ("a.gz", gzip.compress(content.encode()))):
+        instances = read(tmp_path / name, bytes_, of)
+        assert words(instances) == WORDS
+        assert labels(instances) == ["bad", "good", "good"]
+
+
+def test_csv_agrees_with_python_on_odd_fields(tmp_path):
+    rows = [["x, \n\n y", "good"], ['"', "bad"], ["a\tb \u2028 c", "good"]]
+    with open(tmp_path / "odd", "w", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows(rows)
+    instances = list(reader(format="csv", columns=["text", "class"]).read(tmp_path / "odd"))
+    assert words(instances) == [text.split() for text, _ in rows]
+
+
+def test_text_to_pretrain_on(tmp_path, caplog):
+    of = reader(format="text", label=None)
+    with caplog.at_level(logging.INFO):
+        instances = read(tmp_path / "a", 'One "line".\n\nAnother\tone\n', of)
+    assert words(instances) == [["One", '"line".'], ["Another", "one"]]
+    assert "label" not in instances[0].fields
+    assert "2 instances (no labels)" in caplog.text
+
+
+def test_several_columns_are_one_text(tmp_path):
+    of = reader(format="csv", columns=["class", "title", "text"], sentence1=["title", "text"])
+    instances = read(tmp_path / "a", "good,Rain,It rains\nbad,,Sun\n", of)
+    assert words(instances) == [["Rain", "It", "rains"], ["Sun"]]
+
+
+def test_pairs(tmp_path):
+    of = pair_reader(label_names={"0": "bad", "1": "good"})
+    (instance,) = read(tmp_path / "a", 'c\ta\tb\n1\tsome "words" here\tx\n', of)
+    assert words([instance]) == [["some", '"words"', "here"]]
+    assert words([instance], "sentence2") == [["x"]]
+    assert instance["label"].label == "good"
+    assert len(instance["metadata"]) == 3
+
+
+def test_labels_are_names_or_numbers_and_their_order_is_that_of_the_classes(tmp_path):
+    content = '[{"text": "x", "class": 1}, {"text": "y", "class": "1"}, {"text": "z", "class": true}]'
+    of = reader(format="json", classes=["C", "B", "A"], label_names={"1": "A", "true": "B", "0": "C"})
+    instances = read(tmp_path / "a", content, of)
+    assert labels(instances) == ["A", "A", "B"]
+    vocab = Vocabulary.from_instances(instances)
+    assert list(vocab.get_token_to_index_vocabulary("labels")) == ["C", "B", "A"]
+
+
+def test_counts_are_logged(tmp_path, caplog):
+    with caplog.at_level(logging.INFO):
+        read(tmp_path / "a", as_tsv(True), reader())
+    assert f"{tmp_path / 'a'}: 3 instances (good 2, bad 1)" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("content", "parameters", "expected"),
+    [
+        ("", {}, ": found no record, expected at least one"),
+        ("text\tclass\n", {}, ": found no record, expected at least one"),
+        ("text\tclass\nx\n", {}, ", line 2: found 1 columns, expected 2: text, class"),
+        ("text\tkind\nx\ty\n", {}, ", line 2: found the columns text, kind, expected also 'class'"),
+        ("text\ttext\n", {}, ", line 1: found the column 'text' twice, expected a header"),
+        (
+            "text\tclass\n\nx\tgood\nx\tGood\n",
+            {},
+            ", line 4: found the label 'Good' in the column 'class', expected one of good, bad",
+        ),
+        (
+            "text\tclass\n \tgood\n",
+            {},
+            ", line 2: found no words in the column 'text', expected at least one word",
+        ),
+        (
+            'text,class\n"two\nlines",good\nx,worse\n',
+            {"format": "csv"},
+            ", line 4: found the label 'worse' in the column 'class', expected one of good, bad",
+        ),
+        (
+            'text,class\nx,good\n"open,good\nx,bad\n',
+            {"format": "csv"},
+            ", line 3: found no csv (unexpected end of data), expected csv",
+        ),
+        (
+            '{"text": "x", "class": "good"}\n{"text": "x", "class": null}\n',
+            {"format": "jsonl"},
+            ", line 2: found the label 'null' in the column 'class', expected one of good, bad",
+        ),
+        ('{"text": "x"}\n', {"format": "jsonl"}, ", line 1: found the columns text, expected also 'class'"),
+        (
+            '\n{"text": x}\n',
+            {"format": "jsonl"},
+            ", line 2: found no JSON (Expecting value, character 10), expected JSON",
+        ),
+        ("[1]\n", {"format": "jsonl"}, ", line 1: found [1], expected a JSON object"),
+        (
+            '[\n{"text": "x",\n"class": "good"},\n\n{"text": 5, "class": "good"}]',
+            {"format": "json"},
+            ", line 5: found 5 in the column 'text', expected text",
+        ),
+        (
+            '[{},\n{"a": }]',
+            {"format": "json"},
+            ", line 2: found no JSON (Expecting value, character 7), expected JSON",
+        ),
+        ('{"data": []}', {"format": "json"}, ": found a dict, expected a list of JSON objects"),
+        (b"text\tclass\nx\xff\tgood\n", {}, ", line 2: found the byte 0xff at offset 12, expected UTF-8"),
+    ],
+)
+def test_errors_name_line_and_column(tmp_path, content, parameters, expected):
+    assert error_of(tmp_path, content, reader(**parameters)) == expected
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"format": "xml"}, "format is 'xml', expected one of csv, tsv, json, jsonl, text"),
+        ({"format": "json", "columns": ["text"]}, "found columns, but json names them itself"),
+        ({"classes": ["one"]}, "expected two names or more, each once"),
+        ({"classes": ["one", "one"]}, "expected two names or more, each once"),
+        ({"label_names": {"0": "good", "1": "bed"}}, "found names of good, bed, expected of good, bad"),
+    ],
+)
+def test_impossible_parameters(parameters, message):
+    with pytest.raises(ConfigurationError) as error:
+        reader(**parameters)
+    assert message in str(error.value)
+
+
+def test_misspelt_parameter():
+    parameters = {"type": "elmo_classifier", "format": "csv", "sentence": "text"}
+    with pytest.raises(ConfigurationError, match="unknown key 'sentence'; did you mean 'sentence"):
+        DatasetReader.from_params(Params(parameters))
+
+
+@pytest.mark.parametrize(
+    ("of", "sentences", "message"),
+    [
+        (reader(), ("a", "b"), "found a pair, expected one sentence"),
+        (pair_reader(), ("a",), "found one sentence, expected a pair"),
+        (pair_reader(), ("a", " "), "found a sentence without words"),
+        (reader(), ("a", None, "ugly"), "found the label 'ugly', expected one of good, bad"),
+    ],
+)
+def test_text_to_instance(of, sentences, message):
+    with pytest.raises(ConfigurationError, match=message):
+        of.text_to_instance(*sentences)
+
+
+def test_workers_share_the_instances(tmp_path):
+    (tmp_path / "a").write_text(as_tsv(True))
+    shares = []
+    for rank in range(2):
+        of = reader()
+        of._set_worker_info(WorkerInfo(2, rank))
+        shares.append(words(of.read(str(tmp_path / "a"))))
+    assert shares == [WORDS[::2], WORDS[1::2]]
+
+
+def test_pretraining_reads_the_same_words():
+    """A task's reader block is the source of pre-training, tokenizer included."""
+    block = Params.from_file(str(bundled("training_configs/klue_tc.jsonnet")))["dataset_reader"].as_dict()
+    block["tokenizer"] = "elmo_syllables"
+    task = DatasetReader.from_params(Params(dict(block)))
+    assert isinstance(task.tokenizer, Syllables)
+    bilm = DatasetReader.from_params(
+        Params(
+            {
+                "type": "elmo_bilm",
+                "source": block,
+                "lanes": 1,
+                "passage": 1,
+                "unroll": None,
+                "shuffle_buffer": 0,
+            }
+        )
+    )
+    assert isinstance(bilm, BiLmReader)
+    file = bundled("fixtures/classification/klue_tc/dev.json")
+    blocks = [instance["block"].human_readable_repr()["forward"][1:] for instance in bilm.read(str(file))]
+    assert blocks == words(task.read(str(file)))
+    assert len(blocks) == 28

@@ -1,0 +1,126 @@
+"""`allennlp elmo compare`; what trains the runs is tested in tests/training/variants_test.py."""
+
+import csv
+import gzip
+import json
+import random
+
+import pytest
+
+import elmo_tasks.classification  # noqa: F401
+from elmo_tasks.commands import compare
+from elmo_tasks.commands.compare import VARIANTS
+from elmo_tasks.paths import bundled
+
+CONFIG = bundled("training_configs/sst2_elmo.jsonnet").resolve()
+SMALL = json.dumps({"model.text_field_embedder.token_embedders.tokens.embedding_dim": 6})
+
+
+@pytest.fixture
+def trained(monkeypatch):
+    """The runs in the order in which they would be trained, each with a score."""
+    done = []
+
+    def train(runs, *, jobs, packages, report):
+        for run in runs:
+            if run.metrics() is None:
+                run.folder.mkdir(parents=True)
+                value = random.Random(str(run)).random()
+                (run.folder / "metrics.json").write_text(json.dumps({"best_validation_accuracy": value}))
+                done.append(run)
+                report(run)
+
+    monkeypatch.setattr(compare, "train", train)
+    return done
+
+
+def test_all_variants(elmo, trained, tmp_path, capsys):
+    pytest.importorskip("gensim")
+    assert elmo("compare", CONFIG, tmp_path / "out", "--seeds", 1, 2, "--overrides", SMALL) == 0
+    shown = capsys.readouterr().out
+    assert [(run.variant, run.seed) for run in trained] == [
+        (name, seed) for seed in (1, 2) for name in VARIANTS
+    ]
+    blocks = {run.variant: run.config["model"]["elmo"] for run in trained}
+    assert [(blocks[name].get("weights"), blocks[name].get("gamma")) for name in VARIANTS[:6]] == [
+        (weights, gamma) for weights in ("trainable", "frozen", "function") for gamma in (True, False)
+    ]
+    assert {name for name in VARIANTS if blocks[name]["placement"] == "none"} == {
+        "no-elmo",
+        "word2vec",
+        "svd",
+    }
+    embeddings = {
+        run.variant: run.config["model"]["text_field_embedder"]["token_embedders"]["tokens"]
+        for run in trained
+    }
+    assert "pretrained_file" not in embeddings["no-elmo"]
+    for method in ("word2vec", "svd"):
+        assert embeddings[method]["embedding_dim"] == 6
+        with gzip.open(embeddings[method]["pretrained_file"], "rt") as file:
+            header, *lines = file.read().splitlines()
+        assert header == f"{len(lines)} 6"
+        # As the indexer looks words up: in lower case
+        words = {line.split(" ")[0] for line in lines}
+        assert {"the", "film"} < words == {word.lower() for word in words}
+    assert "18 runs, 0 of them done\n1 of 18: trainable, seed 1: accuracy 0." in shown
+    rows = list(csv.reader((tmp_path / "out" / "results.csv").read_text().splitlines()))
+    assert rows[0] == ["variant", "accuracy", "standard deviation", "seed 1", "seed 2"]
+    assert [row[0] for row in rows[1:]] == list(VARIANTS)
+    assert (tmp_path / "out" / "results.md").read_text() in shown
+    assert (tmp_path / "out" / "results.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_goes_on(elmo, trained, tmp_path, capsys):
+    arguments = ["compare", CONFIG, tmp_path / "out", "--overrides", SMALL, "--variants", "svd", "no-elmo"]
+    assert elmo(*arguments, "--seeds", 1) == 0
+    vectors = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").glob("svd-*")}
+    assert len(vectors) == 1
+    assert elmo(*arguments, "--seeds", 1, 2) == 0
+    assert [str(run) for run in trained[2:]] == ["svd, seed 2", "no-elmo, seed 2"]
+    assert "4 runs, 2 of them done\n3 of 4: svd, seed 2" in capsys.readouterr().out
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "out").glob("svd-*")} == vectors
+
+
+def test_vectors_of_a_file(elmo, trained, tmp_path):
+    (tmp_path / "glove.txt").write_text("the 1 2 3\n")
+    out = ["compare", CONFIG, tmp_path / "out", "--seeds", 1, "--variants", "word2vec"]
+    assert elmo(*out, "--word2vec", tmp_path / "glove.txt") == 0
+    (run,) = trained
+    assert run.config["model"]["text_field_embedder"]["token_embedders"]["tokens"]["embedding_dim"] == 3
+
+
+def test_mlflow(elmo, trained, tmp_path):
+    arguments = ["--seeds", 1, "--variants", "frozen", "--mlflow", "http://store"]
+    assert elmo("compare", CONFIG, tmp_path / "out", *arguments) == 0
+    *others, callback = trained[0].config["trainer"]["callbacks"]
+    assert {"type": "elmo_safe"} not in others
+    assert len(others) == 2
+    assert callback == {
+        "type": "elmo_mlflow",
+        "tracking_uri": "http://store",
+        "experiment": "sst2_elmo",
+        "run_name": "frozen, seed 1",
+    }
+
+
+@pytest.mark.parametrize(
+    ("config", "overrides", "message"),
+    [
+        ("sst2", "{}", "found no model.elmo, expected a config with ELMo"),
+        (
+            "sst2_elmo",
+            '{"model.text_field_embedder.token_embedders": {"words": {"type": "embedding"}}}',
+            "svd: found no 'tokens' in the config, expected an embedding and an indexer named 'tokens'",
+        ),
+    ],
+)
+def test_errors(elmo, tmp_path, capsys, config, overrides, message):
+    path = CONFIG.with_name(f"{config}.jsonnet")
+    assert elmo("compare", path, tmp_path / "out", "--variants", "svd", "--overrides", overrides) == 1
+    assert message in capsys.readouterr().err
+
+
+def test_unknown_variant(elmo, capsys):
+    assert elmo("compare", CONFIG, "out", "--variants", "fixed") == 2
+    assert "invalid choice: 'fixed'" in capsys.readouterr().err

@@ -1,0 +1,85 @@
+import io
+import shutil
+import tarfile
+
+import pytest
+import torch
+from allennlp.commands.evaluate import evaluate_from_archive
+from allennlp.models.archival import archive_model, load_archive
+from allennlp.predictors import Predictor
+
+from elmo_tasks.modules.ensemble import EnsembleModel, open_members
+from elmo_tasks.ner import NerPredictor
+from tests.elmo.files import make_files
+from tests.ner.archives import DEV, dev_batch, write_run
+
+SENTENCE = {"tokens": ["Ana", "Silva", "flew", "to", "Lisbon", "."]}
+
+
+@pytest.fixture
+def runs(tmp_path):
+    """The folders of two runs with one biLM, and of a third with another."""
+    for name, changes in (("bilm", {}), ("other", {"projection_dim": 7})):
+        make_files(tmp_path / name, **changes)
+    folders = [tmp_path / "runs" / name for name in "abc"]
+    for seed, (folder, bilm) in enumerate(zip(folders, ("bilm", "bilm", "other"), strict=True)):
+        write_run(folder, seed=seed, bilm=tmp_path / bilm)
+    return folders
+
+
+def test_the_archive_stands_alone(elmo, runs, tmp_path, capsys):
+    members = [archive.model for archive in open_members(list(map(str, runs)))]
+    expected = EnsembleModel(vocab=members[0].vocab, members=members).eval()
+    batch = dev_batch(members[0], runs[0], slice(None))
+    outputs = expected(**batch)
+    output = tmp_path / "out/ensemble.tar.gz"
+    assert elmo("ensemble", archive_model(runs[0]), *runs[1:], "--output", output) == 0
+    assert capsys.readouterr().out == f"{output}: 3 members, distinct biLMs: 2\n"
+    assert [file.name for file in output.parent.iterdir()] == ["ensemble.tar.gz"]
+    for folder in ("runs", "bilm", "other"):
+        shutil.rmtree(tmp_path / folder)
+
+    model = load_archive(output).model.eval()
+    assert torch.equal(model(**batch)["emissions"], outputs["emissions"])
+    first, second, third = (member.elmo.bilm for member in model.members)
+    assert first is second is not third
+    assert first.token_encoder.embedding.data_ptr() == second.token_encoder.embedding.data_ptr()
+    with tarfile.open(output) as archive:
+        archive.extract("weights.th", tmp_path)
+    state = torch.load(tmp_path / "weights.th")
+    stored = {weight.untyped_storage().data_ptr() for name, weight in state.items() if ".bilm." in name}
+    assert len(stored) == 2 * len(first.state_dict())
+
+    found = evaluate_from_archive(output, DEV)
+    for name, value in expected.get_metrics(reset=True).items():
+        assert found[name] == pytest.approx(value)
+    predictor = Predictor.from_path(str(output), import_plugins=False)
+    assert isinstance(predictor, NerPredictor)
+    result = predictor.predict_json(SENTENCE)
+    assert result["tokens"] == SENTENCE["tokens"]
+    assert len(result["tags"]) == len(SENTENCE["tokens"])
+
+
+def test_a_file_that_is_there_stays(elmo, runs, tmp_path, capsys):
+    output = tmp_path / "ensemble.tar.gz"
+    output.write_text("mine")
+    assert elmo("ensemble", *runs[:2], "-o", output) == 1
+    assert capsys.readouterr().err == f"error: {output} exists; --force overwrites it\n"
+    assert elmo("ensemble", *runs[:2], runs[0] / "nothing", "-o", output, "--force") == 1
+    assert output.read_text() == "mine"
+    assert elmo("ensemble", *runs[:2], "-o", output, "--force") == 0
+    assert len(load_archive(output).model.members) == 2
+    assert not (tmp_path / "ensemble.tar.gz.partial").exists()
+
+
+def test_what_cannot_be_put_together(elmo, runs, tmp_path, capsys):
+    output = tmp_path / "ensemble.tar.gz"
+    assert elmo("ensemble", runs[0], "-o", output) == 1
+    assert "found the members: NerModel; expected two or more" in capsys.readouterr().err
+    with tarfile.open(tmp_path / "climbs.tar.gz", "w:gz") as archive:
+        archive.addfile(tarfile.TarInfo("../climbed"), io.BytesIO())
+    assert elmo("ensemble", runs[0], tmp_path / "climbs.tar.gz", "-o", output) == 1
+    shown = capsys.readouterr().err
+    assert shown.startswith(f"error: {tmp_path}/climbs.tar.gz: not a whole archive of a model (ValueError: ")
+    assert "'../climbed' leads to '../climbed', outside" in shown
+    assert not output.exists()

@@ -1,0 +1,87 @@
+"""`allennlp elmo vectors`."""
+
+import gzip
+
+import pytest
+import torch
+from allennlp.common import Params
+from allennlp.data import Instance, Token, Vocabulary
+from allennlp.data.fields import TextField
+from allennlp.data.token_indexers import SingleIdTokenIndexer
+from allennlp.modules import TokenEmbedder
+
+from elmo_tasks.language_model.input_vectors import take_vectors
+from tests.static_vectors.texts import sentences
+
+
+@pytest.fixture
+def text(tmp_path):
+    path = tmp_path / "text.gz"
+    with gzip.open(path, "wt") as file:
+        file.write("".join(" ".join(words).capitalize() + "\n\n" for words in sentences()))
+    return path
+
+
+def table_of(path):
+    lines = (
+        (gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes())
+        .decode()
+        .splitlines()
+    )
+    rows = [line.split(" ") for line in lines[1:]]
+    return lines[0], {word: [float(number) for number in numbers] for word, *numbers in rows}
+
+
+@pytest.mark.parametrize("method", ["word2vec", "svd"])
+def test_what_it_writes_is_read(elmo, text, tmp_path, method, capsys):
+    if method == "word2vec":
+        pytest.importorskip("gensim")
+    output = tmp_path / "out.txt.gz"
+    assert elmo("vectors", method, text, output, "--dim", 5, "--lowercase") == 0
+    assert f"{output}: 14 words, 5 dimensions" in capsys.readouterr().out
+    header, table = table_of(output)
+    assert header == "14 5"
+    assert len(table) == 14
+    # By AllenNLP's embedding
+    vocab = Vocabulary.from_instances(
+        [Instance({"x": TextField([Token("pump"), Token("new")], {"tokens": SingleIdTokenIndexer()})})]
+    )
+    embedding = TokenEmbedder.from_params(
+        Params({"type": "embedding", "embedding_dim": 5, "pretrained_file": str(output)}), vocab=vocab
+    )
+    assert torch.allclose(embedding.weight[vocab.get_token_index("pump")], torch.tensor(table["pump"]))
+    # As the start of a biLM
+    rows = torch.zeros(2, 5)
+    take_vectors(rows, ["cat", "new"], str(output))
+    assert torch.allclose(rows, torch.tensor([table["cat"], [0.0] * 5]))
+    # Equal bytes each time
+    before = output.read_bytes()
+    assert elmo("vectors", method, text, output, "--dim", 5, "--lowercase", "--force") == 0
+    assert output.read_bytes() == before
+
+
+def test_case_is_kept_unless_asked(elmo, text, tmp_path):
+    assert elmo("vectors", "svd", text, tmp_path / "out.txt", "--dim", 3) == 0
+    assert {"The", "We"} < set(table_of(tmp_path / "out.txt")[1])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["svd", "nowhere.txt", "{out}"], "nowhere.txt: found no file"),
+        (["svd", "{text}", "{text}"], "exists; --force overwrites it"),
+        (["svd", "{text}", "{out}", "--min-count", "1000"], "none of them 1000 times"),
+    ],
+)
+def test_errors(elmo, text, tmp_path, capsys, arguments, message):
+    filled = [argument.format(text=text, out=tmp_path / "out.txt") for argument in arguments]
+    assert elmo("vectors", *filled) == 1
+    assert message in capsys.readouterr().err
+    assert not list(tmp_path.glob("out*"))
+
+
+@pytest.mark.parametrize(
+    "arguments", [(), ("svd", "a", "b", "--shift", "0"), ("word2vec", "a", "b", "--subsample", "x")]
+)
+def test_wrong_usage(elmo, arguments):
+    assert elmo("vectors", *arguments) == 2

@@ -1,0 +1,232 @@
+import itertools
+import random
+
+import pytest
+from allennlp.training.metrics import Metric
+from allennlp_models.coref.metrics.conll_coref_scores import ConllCorefScores, Scorer
+
+from elmo_tasks.coref.metric import CorefScores
+
+MEASURES = ("muc", "b_cubed", "ceaf_e", "mention")
+
+
+def evaluate(*documents):
+    metric = CorefScores()
+    for document in documents:
+        metric(*document)
+    return metric.get_metric()
+
+
+def table(metrics):
+    """Precision, recall and F1 of each measure."""
+    return {
+        measure: tuple(metrics[f"{measure}_{name}"] for name in ("precision", "recall", "f1"))
+        for measure in MEASURES
+    }
+
+
+def test_the_example_of_the_scorers_paper():
+    """Pradhan et al. 2014, figure 1 and section 4; it prints .40 .40, .50 .42 and .43 .65."""
+    key, response = ["abc", "defg"], ["ab", "cd", "fghi"]
+    metrics = evaluate((response, key))
+    expected = {
+        "muc": (2 / 5, 2 / 5),
+        "b_cubed": (4 / 8, 35 / 12 / 7),
+        "ceaf_e": (1.3 / 3, 1.3 / 2),
+        # c, d and a, b, f, g are found, e is not; h and i are no mentions
+        "mention": (6 / 8, 6 / 7),
+    }
+    for measure, scores in expected.items():
+        assert table(metrics)[measure][:2] == pytest.approx(scores)
+    assert metrics["average_f1"] == pytest.approx(sum(metrics[f"{m}_f1"] for m in MEASURES[:3]) / 3)
+
+
+# Counted by hand, with the definitions of the papers: precision, recall.
+WORKED = {
+    "identical": (["ab", "cde", "f"], ["cde", "f", "ab"], dict.fromkeys(MEASURES, (1, 1))),
+    "nothing predicted": ([], ["ab", "c"], dict.fromkeys(MEASURES, (0, 0))),
+    "nothing to find": (["ab"], [], dict.fromkeys(MEASURES, (0, 0))),
+    "nothing at all": ([], [], dict.fromkeys(MEASURES, (0, 0))),
+    # Two links of three; a and b are in a cluster of 2 of 3, c is missed
+    "missing mention": (
+        ["ab", "de"],
+        ["abc", "de"],
+        {
+            "muc": (2 / 2, 2 / 3),
+            "b_cubed": (4 / 4, (2 * 2 / 3 + 2) / 5),
+            "ceaf_e": ((4 / 5 + 1) / 2, (4 / 5 + 1) / 2),
+            "mention": (1, 4 / 5),
+        },
+    ),
+    "spurious mention": (
+        ["abx"],
+        ["ab"],
+        {"muc": (1 / 2, 1), "b_cubed": (2 * (2 / 3) / 3, 1), "ceaf_e": (4 / 5, 4 / 5), "mention": (2 / 3, 1)},
+    ),
+    "spurious cluster": (
+        ["ab", "xy"],
+        ["ab"],
+        {"muc": (1 / 2, 1), "b_cubed": (1 / 2, 1), "ceaf_e": (1 / 2, 1), "mention": (1 / 2, 1)},
+    ),
+    # A perfect response but for singletons, which have no links and count as entities
+    "singletons in the key": (
+        ["ab"],
+        ["ab", "c", "d"],
+        {"muc": (1, 1), "b_cubed": (1, 2 / 4), "ceaf_e": (1, 1 / 3), "mention": (1, 2 / 4)},
+    ),
+    "singletons in the response": (
+        ["ab", "c", "x"],
+        ["ab", "c"],
+        {"muc": (1, 1), "b_cubed": (3 / 4, 1), "ceaf_e": (2 / 3, 1), "mention": (3 / 4, 1)},
+    ),
+    "all in one": (
+        ["abcd"],
+        ["ab", "cd"],
+        {"muc": (2 / 3, 1), "b_cubed": (1 / 2, 1), "ceaf_e": (4 / 6, 4 / 6 / 2), "mention": (1, 1)},
+    ),
+    "alignment": (
+        ["a", "bcd"],
+        ["ab", "cde"],
+        {
+            "muc": (1 / 2, 1 / 3),
+            "b_cubed": ((1 + 1 / 3 + 4 / 3) / 4, (1 / 2 + 1 / 2 + 4 / 3) / 5),
+            "ceaf_e": ((2 / 3 + 4 / 6) / 2, (2 / 3 + 4 / 6) / 2),
+            "mention": (1, 4 / 5),
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WORKED)
+def test_worked_examples(name):
+    response, key, expected = WORKED[name]
+    for measure, (precision, recall, f1) in table(evaluate((response, key))).items():
+        assert (precision, recall) == pytest.approx(expected[measure]), measure
+        both = sum(expected[measure])
+        assert f1 == pytest.approx(2 * expected[measure][0] * expected[measure][1] / both if both else 0)
+
+
+def test_documents_are_summed_before_they_are_divided():
+    first, second = (["ab"], ["abc"]), (["de"], ["de", "fg"])
+    assert table(evaluate(first, second))["muc"][:2] == (2 / 2, 2 / 4)
+    assert table(evaluate(first, second))["ceaf_e"][:2] == pytest.approx(((0.8 + 1) / 2, (0.8 + 1) / 3))
+    # A mention of one document is none of another
+    assert evaluate((["ab"], []), ([], ["ab"]))["mention_recall"] == 0
+
+
+def test_recall_of_possible_mentions():
+    metric = Metric.by_name("elmo_coref_scores")()
+    metric([], ["ab", "c"], spans="bcxyz")
+    assert metric.get_metric()["span_recall"] == 2 / 3
+    assert metric.get_metric()["mention_recall"] == 0
+
+
+@pytest.mark.parametrize(
+    ("predicted", "gold", "message"),
+    [
+        (["ab", "ca"], ["ab"], "predicted: found a twice"),
+        (["ab"], ["aa"], "gold: found a twice"),
+        (["ab", ""], ["ab"], "predicted: found a cluster without mentions"),
+    ],
+)
+def test_impossible_clusters_count_nothing(predicted, gold, message):
+    metric = CorefScores()
+    with pytest.raises(ValueError, match=message):
+        metric(predicted, gold)
+    assert metric.get_metric() == CorefScores().get_metric()
+
+
+# The definitions once more, mention by mention and alignment by alignment.
+
+
+def of(mention, clusters):
+    return next((set(cluster) for cluster in clusters if mention in cluster), set())
+
+
+def reference_muc(one, other):
+    """Recall of `other` for the key `one`: links less the cuts."""
+    right = sum(
+        len(cluster) - len({frozenset(of(m, other)) or frozenset([m]) for m in cluster}) for cluster in one
+    )
+    return right, sum(len(cluster) - 1 for cluster in one)
+
+
+def reference_b_cubed(one, other):
+    mentions = [mention for cluster in one for mention in cluster]
+    return sum(len(of(m, one) & of(m, other)) / len(of(m, one)) for m in mentions), len(mentions)
+
+
+def reference_ceaf(one, other):
+    few, many = sorted((one, other), key=len)
+    best = max(
+        sum(2 * len(set(a) & set(b)) / (len(a) + len(b)) for a, b in zip(few, chosen, strict=True))
+        for chosen in itertools.permutations(many, len(few))
+    )
+    return best, len(one)
+
+
+def random_clusters(generator, *, least=1):
+    mentions = generator.sample("abcdefghij", generator.randint(0, 10))
+    clusters = [[] for _ in range(4)]
+    for mention in mentions:
+        generator.choice(clusters).append(mention)
+    return [cluster for cluster in clusters if len(cluster) >= least]
+
+
+def test_equals_the_definitions_on_random_documents():
+    generator = random.Random(3)
+    for _ in range(300):
+        documents = [(random_clusters(generator), random_clusters(generator)) for _ in range(2)]
+        found = table(evaluate(*documents))
+        for measure, reference in (
+            ("muc", reference_muc),
+            ("b_cubed", reference_b_cubed),
+            ("ceaf_e", reference_ceaf),
+        ):
+            for score, sides in zip(found[measure], ((0, 1), (1, 0)), strict=False):
+                parts = [reference(document[sides[0]], document[sides[1]]) for document in documents]
+                right, all_ = map(sum, zip(*parts, strict=True))
+                assert score == pytest.approx(right / all_ if all_ else 0), (measure, documents)
+
+
+def peer(*documents):
+    metric = ConllCorefScores()
+    for predicted, gold in documents:
+        predicted, gold = [tuple(c) for c in predicted], [tuple(c) for c in gold]
+        maps = [{m: cluster for cluster in clusters for m in cluster} for clusters in (predicted, gold)]
+        for scorer in metric.scorers:
+            scorer.update(predicted, gold, *maps)
+    names = {Scorer.muc: "muc", Scorer.b_cubed: "b_cubed", Scorer.ceafe: "ceaf_e"}
+    return {names[scorer.metric]: scorer.get_prf() for scorer in metric.scorers}
+
+
+def test_equals_allennlp_models_without_singletons():
+    generator = random.Random(4)
+    for _ in range(100):
+        documents = [(random_clusters(generator, least=2), random_clusters(generator, least=2))]
+        ours, theirs = table(evaluate(*documents)), peer(*documents)
+        for measure, scores in theirs.items():
+            assert ours[measure] == pytest.approx(scores), documents
+
+
+def test_differs_from_allennlp_models_on_singletons():
+    """It leaves gold singletons out of B-cubed, and counts them in CEAF-e; the scorer counts all in both."""
+    response, key = ["ab"], ["ab", "c", "d", "e"]
+    ours, theirs = table(evaluate((response, key))), peer((response, key))
+    assert (theirs["b_cubed"][1], ours["b_cubed"][1]) == (1, 2 / 5)
+    assert theirs["ceaf_e"][1] == ours["ceaf_e"][1] == 1 / 4
+    # Predicted singletons it drops throughout
+    assert peer((["ab", "c"], ["ab", "c"]))["ceaf_e"][1] == 1 / 2
+
+
+def test_all_workers_are_counted(monkeypatch):
+    here, elsewhere = CorefScores(), CorefScores()
+    documents = [(["ab"], ["abc"]), (["xy"], [])]
+    here(*documents[0])
+    elsewhere(*documents[1])
+    monkeypatch.setattr("elmo_tasks.coref.metric.of_all_workers", lambda counts: [counts, elsewhere._counts])
+    together = here.get_metric()
+    assert here.get_metric(reset=True) == together
+    monkeypatch.undo()
+    assert together == evaluate(*documents)
+    assert here.get_metric() == evaluate()

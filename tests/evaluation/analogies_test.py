@@ -1,0 +1,118 @@
+import numpy as np
+import pytest
+import torch
+
+from elmo_tasks.evaluation import analogies
+from elmo_tasks.evaluation.analogies import METHODS, Accuracy, Question, accuracies, read_questions, solve
+from elmo_tasks.evaluation.word_vectors import WordVectors
+from elmo_tasks.input_files import InputError
+from elmo_tasks.paths import bundled
+
+WORDS = [f"w{number}" for number in range(15)]
+
+
+def by_hand(unit: np.ndarray, question: tuple[int, ...], candidates: list[int], method: str) -> int:
+    """Levy and Goldberg 2014, equations (3) and (4), word by word."""
+    a, b, c, _ = question
+    scores = {}
+    for word in candidates:
+        if word not in (a, b, c):
+            to_a, to_b, to_c = (unit[word] @ unit[other] for other in (a, b, c))
+            if method == "3CosAdd":
+                scores[word] = to_b - to_a + to_c
+            else:
+                to_a, to_b, to_c = ((1 + cosine) / 2 for cosine in (to_a, to_b, to_c))
+                scores[word] = to_b * to_c / (to_a + 0.001)
+    return max(scores, key=lambda word: scores[word])
+
+
+@pytest.fixture
+def table() -> np.ndarray:
+    """Vectors in which some of the questions are solved."""
+    generator = np.random.default_rng(4)
+    table = generator.normal(size=(15, 3))
+    table[10:] = table[5:10] + [1.0, 2.0, 0.0] + 0.3 * generator.normal(size=(5, 3))
+    return table
+
+
+def questions() -> list[tuple[int, ...]]:
+    pairs = [(one, one + 5) for one in range(5, 10)]
+    found = [(*one, *two) for one in pairs for two in pairs if one != two]
+    # Repeated words, too
+    return [*found, (5, 10, 5, 10), (0, 1, 2, 3), (1, 1, 2, 2)]
+
+
+@pytest.mark.parametrize("numbers", [1, 40, 1 << 22])
+def test_solve(table, monkeypatch, numbers):
+    monkeypatch.setattr(analogies, "_NUMBERS", numbers)
+    unit = table / np.linalg.norm(table, axis=1, keepdims=True)
+    found = solve(torch.from_numpy(table), torch.tensor(questions()))
+    for method in METHODS:
+        expected = [
+            by_hand(unit, question, list(range(15)), method) == question[3] for question in questions()
+        ]
+        assert found[method].tolist() == expected
+        assert 0 < sum(expected) < len(expected)
+
+
+def test_accuracies_by_section_over_what_is_covered(table):
+    """Neither an unknown word nor one outside of the vocabulary is an answer."""
+    sections = ["capitals", "gram1-plural", "capitals", "family"]
+    asked = [
+        Question(sections[number % 4], tuple(WORDS[word] for word in question))
+        for number, question in enumerate(questions())
+    ]
+    known = torch.ones(15, dtype=torch.bool)
+    known[4] = known[6] = False
+    vocabulary = [word for word in WORDS if word != "w12"] * 2
+    found = accuracies(WordVectors("x", torch.from_numpy(table), known), WORDS, asked, vocabulary)
+    unit = table / np.linalg.norm(table, axis=1, keepdims=True)
+    candidates = [word for word in range(15) if word not in (4, 6, 12)]
+    names = ["capitals", "gram1-plural", "family", "semantic", "syntactic", "all"]
+    groups = {name: {name} for name in names} | {
+        "semantic": {"capitals", "family"},
+        "syntactic": {"gram1-plural"},
+        "all": set(sections),
+    }
+    expected = []
+    for method in METHODS:
+        for name in names:
+            mine = [q for q, one in zip(questions(), asked, strict=True) if one.section in groups[name]]
+            covered = [question for question in mine if set(question) <= set(candidates)]
+            right = sum(by_hand(unit, question, candidates, method) == question[3] for question in covered)
+            expected.append(Accuracy(name, method, right, len(covered), len(mine)))
+    assert found == expected
+
+
+def test_nothing_covered():
+    vectors = WordVectors("x", torch.zeros(15, 3), torch.zeros(15, dtype=torch.bool))
+    found = accuracies(vectors, WORDS, [Question("s", ("w1", "w2", "w3", "w4"))], WORDS)
+    assert found == [Accuracy(section, method, 0, 0, 1) for method in METHODS for section in ("s", "all")]
+
+
+def test_read(tmp_path):
+    (tmp_path / "q").write_text(": family\nboy girl son daughter\n\n: gram1 plural\na b c d\n")
+    assert read_questions(str(tmp_path / "q")) == [
+        Question("family", ("boy", "girl", "son", "daughter")),
+        Question("gram1 plural", ("a", "b", "c", "d")),
+    ]
+    assert len(read_questions(str(bundled("fixtures/evaluation/analogies.txt")))) == 32
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "found no question, expected lines of four words below `: section`"),
+        (": family\n", "found no question"),
+        (
+            "boy girl son daughter\n",
+            "line 1: found 'boy girl son daughter', expected a line `: section` before it",
+        ),
+        (": family\nboy girl son\n", "line 2: found 'boy girl son', expected four words"),
+    ],
+)
+def test_errors(tmp_path, text, message):
+    (tmp_path / "q").write_text(text)
+    with pytest.raises(InputError) as error:
+        read_questions(str(tmp_path / "q"))
+    assert message in str(error.value)

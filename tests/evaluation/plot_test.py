@@ -1,0 +1,40 @@
+import io
+import math
+
+import matplotlib.image
+
+from elmo_tasks.evaluation.plot import bars, heat_map
+from elmo_tasks.evaluation.table import Table
+
+
+def picture(figure) -> object:
+    """What is drawn, `(height, width, 4)`."""
+    file = io.BytesIO()
+    figure.savefig(file, format="png")
+    file.seek(0)
+    return matplotlib.image.imread(file)
+
+
+def test_bars_are_as_high_as_their_scores():
+    table = Table(("test", "vectors", "score"))
+    table.add("one", "layer 0", 0.25)
+    table.add("two", "layer 0", -0.5)
+    table.add("one", "layer 1", 0.75)
+    table.add("two", "layer 1", math.nan)
+    figure = bars(table, groups="test", bars="vectors", heights="score")
+    (axes,) = figure.axes
+    heights = [[bar.get_height() for bar in bars] for bars in axes.containers]
+    assert heights[0] == [0.25, -0.5]
+    assert heights[1][0] == 0.75
+    assert math.isnan(heights[1][1])
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["one", "two"]
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["layer 0", "layer 1"]
+    assert picture(figure).std() > 0
+
+
+def test_heat_map_writes_its_numbers():
+    values = [[0.25, 0.75], [math.nan, 1.0]]
+    figure = heat_map(values, rows=["ner", "sst"], columns=["layer 0", "layer 1"])
+    assert [text.get_text() for text in figure.axes[0].texts] == ["0.25", "0.75", "1.00"]
+    assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == ["ner", "sst"]
+    assert picture(figure).std() > 0

@@ -1,0 +1,100 @@
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import spearmanr
+
+from elmo_tasks.evaluation.similarity import Pair, read_pairs, spearman
+from elmo_tasks.evaluation.word_vectors import WordVectors
+from elmo_tasks.input_files import InputError
+from elmo_tasks.paths import bundled
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Word 1,Word 2,Human (mean)\nold,new,1.5\nCD,stock,1.31\n",
+        "Word 1\tWord 2\tHuman (mean)\t1\t2\nold\tnew\t1.5\t1\t2\nCD\tstock\t1.31\t1\t1.62\n",
+        "# WordSim\nold\tnew\t1.5\n\nCD\tstock\t1.31\n",
+        "word1\tword2\tPOS\tSimLex999\tconc(w1)\nold\tnew\tA\t1.5\t2.7\nCD\tstock\tN\t1.31\t4\n",
+        "old new 1.500000\nCD stock 1.31\n",
+        "old;new;1.5\nCD;stock;1.31\n",
+        'old,new,1.5\n"CD", stock, 1.31\n',
+    ],
+)
+def test_layouts(tmp_path, text):
+    (tmp_path / "pairs").write_text(text)
+    assert read_pairs(str(tmp_path / "pairs")) == [Pair("old", "new", 1.5), Pair("CD", "stock", 1.31)]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("\n# nothing\n", "found no pair of words, expected lines of two words and a score"),
+        ("Word 1,Word 2,Human\n", "line 1: found 'Word 1 Word 2 Human', expected two words and a number"),
+        ("a b 1\nCD stock\n", "line 2: found 'CD stock', expected two words and a number"),
+        (
+            "a b 1\nc d 2\nCD stock\n",
+            "line 3: found 'CD stock', expected two words, and a number in column 3",
+        ),
+        (
+            "a b N 1\nc d N 1\ne f 1 x\n",
+            "'e f 1 x', expected two words, and a number in column 4",
+        ),
+        ("a b c\nd e f\n", "line 2: found 'd e f', expected two words and a number"),
+    ],
+)
+def test_errors(tmp_path, text, message):
+    (tmp_path / "pairs").write_text(text)
+    with pytest.raises(InputError) as error:
+        read_pairs(str(tmp_path / "pairs"))
+    assert message in str(error.value)
+
+
+def test_spearman_is_scipys_over_the_covered_pairs():
+    generator = np.random.default_rng(3)
+    words = [f"w{number}" for number in range(12)]
+    table = generator.normal(size=(12, 4)).astype(np.float32)
+    table[7] = table[3]  # ties
+    known = torch.ones(12, dtype=torch.bool)
+    known[[0, 5]] = False
+    pairs = [
+        Pair(words[a], words[b], round(float(generator.uniform(0, 3))))
+        for a, b in generator.integers(12, size=(40, 2))
+    ]
+    pairs += [Pair("w3", "w9", 1.0), Pair("w7", "w9", 2.0)]
+    cosines, scores = [], []
+    for first, second, score in pairs:
+        one, two = (table[int(word[1:])].astype(float) for word in (first, second))
+        if known[int(first[1:])] and known[int(second[1:])]:
+            cosines.append(one @ two / np.sqrt((one @ one) * (two @ two)))
+            scores.append(score)
+    found = spearman(WordVectors("x", torch.from_numpy(table), known), words, pairs)
+    assert found.covered == len(scores) < len(pairs)
+    assert found.value == pytest.approx(spearmanr(np.round(cosines, 12), scores).statistic, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("table", "scores"),
+    [(torch.ones(3, 2), (1.0, 2.0)), (torch.eye(3), (1.0, 2.0)), (torch.randn(3, 2), (1.0, 1.0))],
+)
+def test_constants_have_no_correlation(table, scores, caplog):
+    vectors = WordVectors("flat", table, torch.ones(3, dtype=torch.bool))
+    pairs = [Pair("a", "b", scores[0]), Pair("b", "c", scores[1])]
+    value, covered = spearman(vectors, ["a", "b", "c"], pairs)
+    assert math.isnan(value)
+    assert covered == 2
+    assert "flat: all cosines or all scores are alike" in caplog.text
+
+
+def test_nothing_covered():
+    vectors = WordVectors("none", torch.zeros(2, 3), torch.zeros(2, dtype=torch.bool))
+    value, covered = spearman(vectors, ["a", "b"], [Pair("a", "b", 1.0)])
+    assert math.isnan(value)
+    assert covered == 0
+
+
+def test_fixtures():
+    assert len(read_pairs(str(bundled("fixtures/evaluation/wordsim.csv")))) == 24
+    assert read_pairs(str(bundled("fixtures/evaluation/simlex.txt")))[0] == Pair("quick", "fast", 9.1)

@@ -1,0 +1,81 @@
+import numpy as np
+import pytest
+import torch
+
+from elmo_tasks.evaluation.word_in_context import Use, choose_threshold, read_use_pairs, use_cosines
+from elmo_tasks.input_files import InputError
+from elmo_tasks.paths import bundled
+from tests.evaluation.encoders import tiny_encoder
+
+HEADER = "index\tword\tsentence1\tsentence2\tstart1\tstart2\tend1\tend2\tlabel\n"
+
+
+def test_read(tmp_path):
+    text = HEADER + '0\tplay\t"They don\'t play," he said.\tA play-off.\t12\t2\t16\t6\t1\n'
+    (tmp_path / "a.tsv").write_text(text)
+    (pair,) = read_use_pairs(str(tmp_path))
+    assert pair.first == Use(['"', "They", "do", "n't", "play", ",", '"', "he", "said", "."], 4, 5)
+    # The token that has the word
+    assert pair.second.words[pair.second.start] in ("play", "play-off")
+    assert pair.same is True
+
+
+def test_fixtures():
+    pairs = read_use_pairs(str(bundled("fixtures/evaluation/wic_train.tsv")))
+    assert len(pairs) == 20
+    for pair in pairs:
+        (first,), (second,) = (use.words[use.start : use.end] for use in pair[:2])
+        assert first[:2].lower() in (second[:2].lower(), "ru", "ra")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "found no pair, expected at least one"),
+        (HEADER, "found no pair"),
+        ("word\tsentence1\n", "line 1: found no column sentence2, expected a header with sentence1"),
+        (HEADER + "0\ta\n", "line 2: found 2 columns, expected 9"),
+        (HEADER + "0\ta\ta b\ta c\t0\t0\t1\t1\tT\n", "line 2: found the label 'T', expected 0 or 1"),
+        (
+            HEADER + "0\ta\ta b\ta c\t0\t9\t1\t10\t1\n",
+            "found no token at start1 0, start2 9, end1 1, end2 10",
+        ),
+        (HEADER + "0\ta\ta b\ta c\tx\t0\t1\t1\t1\n", "found no token at start1 x"),
+    ],
+)
+def test_errors(tmp_path, text, message):
+    (tmp_path / "a.tsv").write_text(text)
+    with pytest.raises(InputError) as error:
+        read_use_pairs(str(tmp_path / "a.tsv"))
+    assert message in str(error.value)
+
+
+def test_cosines(tmp_path):
+    encoder = tiny_encoder(tmp_path)
+    pairs = read_use_pairs(str(bundled("fixtures/evaluation/wic_dev.tsv")))
+    found = use_cosines(encoder, pairs)
+    assert found.shape == (len(encoder.names), len(pairs))
+    for number, pair in enumerate(pairs):
+        one, two = (
+            next(encoder.encode([use.words]))[:, use.start : use.end].double().numpy().mean(axis=1)
+            for use in pair[:2]
+        )
+        for row in range(len(encoder.names)):
+            expected = one[row] @ two[row] / np.linalg.norm(one[row]) / np.linalg.norm(two[row])
+            assert float(found[row, number]) == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_threshold_against_all_thresholds(seed):
+    generator = torch.Generator().manual_seed(seed)
+    number = int(torch.randint(1, 12, (), generator=generator))
+    # Few values, so that there are ties
+    cosines = torch.randint(-4, 5, (number,), generator=generator).double() / 4
+    same = torch.rand(number, generator=generator) < 0.5
+    possible = [-np.inf, *np.arange(-1.125, 1.2, 0.25), np.inf]
+    counts = [int(((cosines >= threshold) == same).sum()) for threshold in possible]
+    found = choose_threshold(cosines, same)
+    assert found.correct == max(counts) == int(((cosines >= found.cosine) == same).sum())
+    # The lowest of the best, which differ in their answers
+    best = min(threshold for threshold, count in zip(possible, counts, strict=True) if count == found.correct)
+    assert torch.equal(cosines >= found.cosine, cosines >= best)

@@ -1,0 +1,252 @@
+import json
+import math
+import shutil
+from contextlib import contextmanager
+from functools import reduce
+
+import numpy as np
+import pytest
+import torch
+from allennlp.common.checks import ConfigurationError
+from allennlp.data import Vocabulary
+from allennlp.models import Model
+from allennlp.models.archival import load_archive
+
+from elmo_tasks.elmo import BiLm
+from elmo_tasks.modules.elmo_model import ElmoModel
+from elmo_tasks.modules.ensemble import EnsembleModel, open_members
+from elmo_tasks.ner import ConllEval
+from tests.elmo.files import make_files
+from tests.language_model.archives import write_run as write_language_model
+from tests.ner.archives import dev_batch, write_run
+
+
+@pytest.fixture
+def bilm(tmp_path):
+    make_files(tmp_path / "bilm")
+    return tmp_path / "bilm"
+
+
+def ensemble_of(*folders):
+    members = [archive.model for archive in open_members(list(map(str, folders)))]
+    return EnsembleModel(vocab=members[0].vocab, members=members).eval()
+
+
+@contextmanager
+def changed_config(folder):
+    config = json.loads((folder / "config.json").read_text())
+    yield config
+    (folder / "config.json").write_text(json.dumps(config))
+
+
+def count_runs(monkeypatch):
+    """The biLM of each run from here on."""
+    runs, encode = [], BiLm.encode
+    monkeypatch.setattr(BiLm, "encode", lambda bilm, *inputs: runs.append(bilm) or encode(bilm, *inputs))
+    return runs
+
+
+def scores_of_all(model, batch):
+    """Of a batch of one sentence: the score of every sequence of tags, `(tags, ..., tags)`."""
+    emissions = model(**batch)["emissions"][0].double()
+    crf = model.crf.crf
+    last = len(emissions) - 1
+
+    def along(values, *axes):
+        shape = [values.size(axes.index(axis)) if axis in axes else 1 for axis in range(last + 1)]
+        return values.detach().double().view(shape).numpy()
+
+    return reduce(
+        np.add,
+        [
+            along(crf.start_transitions, 0),
+            along(crf.end_transitions, last),
+            *(along(emissions[token], token) for token in range(last + 1)),
+            *(along(crf.transitions, token, token + 1) for token in range(last)),
+        ],
+    )
+
+
+def test_decodes_by_the_mean_of_the_members_scores_for_each_sequence(tmp_path, bilm):
+    """Of two models that have no size of their own in common; by brute force."""
+    models = [
+        write_run(tmp_path / "a", seed=4, bilm=bilm),
+        write_run(tmp_path / "b", seed=2, bilm=bilm, hidden_sizes=(5, 3, 7), placement="input+output"),
+    ]
+    ensemble = ensemble_of(tmp_path / "a", tmp_path / "b")
+    batch = dev_batch(models[0], tmp_path / "a", slice(1, 2))
+    assert batch["tags"].shape == (1, 4)
+    members = [scores_of_all(model, batch) for model in models]
+    scores = np.mean(members, axis=0)
+    best = np.unravel_index(scores.argmax(), scores.shape)
+    assert all(best != np.unravel_index(member.argmax(), member.shape) for member in members)
+
+    outputs = ensemble(**batch)
+    assert tuple(outputs["tags"][0].tolist()) == best
+    gold = scores[tuple(batch["tags"][0].tolist())]
+    log_sum = math.log(np.exp(scores - scores.max()).sum()) + scores.max()
+    assert outputs["loss"].item() == pytest.approx(log_sum - gold, rel=1e-5)
+    readable = ensemble.make_output_human_readable(outputs)
+    expected = ConllEval()
+    expected(readable["tags"], [batch["metadata"][0].gold_tags])
+    assert ensemble.get_metrics(reset=True) == expected.get_metric()
+
+
+def test_one_model_twice_is_the_model(tmp_path, bilm):
+    model = write_run(tmp_path / "a", seed=1, bilm=bilm)
+    ensemble = ensemble_of(tmp_path / "a", tmp_path / "a")
+    batch = dev_batch(model, tmp_path / "a")
+    expected, found = model(**batch), ensemble(**batch)
+    for name in ("emissions", "tags", "loss"):
+        assert torch.equal(found[name], expected[name])
+    # Without the gold tags, and of a sentence alone
+    del batch["tags"]
+    assert "loss" not in ensemble(**batch)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'tag'"):
+        ensemble(**batch, tag=None)
+
+
+@pytest.mark.parametrize("trainable", [False, True])
+def test_equal_bilms_are_one_and_run_once(tmp_path, bilm, monkeypatch, trainable):
+    models = [
+        write_run(tmp_path / name, seed=seed, bilm=bilm, placement=placement, trainable=trainable)
+        for seed, (name, placement) in enumerate([("a", "input"), ("b", "output"), ("c", "input+output")])
+    ]
+    batch = dev_batch(models[0], tmp_path / "a")
+    expected = torch.stack([model(**batch)["emissions"] for model in models]).mean(dim=0)
+    ensemble = ensemble_of(*(tmp_path / name for name in "abc"))
+    assert len({member.elmo.bilm.token_encoder.embedding.data_ptr() for member in ensemble.members}) == 1
+    runs = count_runs(monkeypatch)
+    for _ in range(2):
+        torch.testing.assert_close(ensemble(**batch)["emissions"], expected, atol=1e-5, rtol=0)
+    assert len(runs) == 2
+    # Nothing is kept for a member on its own
+    for _ in range(2):
+        ensemble.first(**batch)
+    assert len(runs) == 4
+
+
+def test_other_bilms_and_other_starts_run_on_their_own(tmp_path, bilm, monkeypatch):
+    make_files(tmp_path / "larger", dim=14, projection_dim=5)
+    models = [
+        write_run(tmp_path / "a", seed=1, bilm=bilm),
+        write_run(tmp_path / "b", seed=2, bilm=tmp_path / "larger"),
+        write_run(tmp_path / "c", seed=3, bilm=bilm),
+    ]
+    # As if the third had been trained with an initial state
+    models[2].elmo.start_hidden.fill_(0.5)
+    torch.save(models[2].state_dict(), tmp_path / "c/best.th")
+    batch = dev_batch(models[0], tmp_path / "a")
+    expected = torch.stack([model(**batch)["emissions"] for model in models]).mean(dim=0)
+    ensemble = ensemble_of(*(tmp_path / name for name in "abc"))
+    runs = count_runs(monkeypatch)
+    torch.testing.assert_close(ensemble(**batch)["emissions"], expected, atol=1e-5, rtol=0)
+    first, second, third = (member.elmo.bilm for member in ensemble.members)
+    assert first is third
+    assert runs == [first, second, third]
+
+
+def test_state_is_carried_for_each_member(tmp_path, bilm):
+    models = [
+        write_run(tmp_path / name, seed=seed, bilm=bilm, stateful=True) for seed, name in enumerate("ab")
+    ]
+    ensemble = ensemble_of(tmp_path / "a", tmp_path / "b")
+    batch = dev_batch(models[0], tmp_path / "a")
+    emissions = []
+    for _ in range(2):
+        expected = torch.stack([model(**batch)["emissions"] for model in models]).mean(dim=0)
+        emissions.append(ensemble(**batch)["emissions"])
+        torch.testing.assert_close(emissions[-1], expected, atol=1e-5, rtol=0)
+    assert not torch.allclose(*emissions)
+
+
+class Coin(ElmoModel):
+    """A task that knows nothing but its own average: of probabilities."""
+
+    def __init__(self, logits):
+        Model.__init__(self, Vocabulary())
+        self.elmo = None
+        self.logits = torch.nn.Parameter(torch.tensor(logits))
+
+    def forward(self, flips, label=None):
+        return self.decode(self.scores(flips), label)
+
+    def scores(self, flips):
+        return {"logits": self.logits * flips.unsqueeze(1), "mask": flips > self.threshold}
+
+    def decode(self, scores, label=None):
+        return {"probabilities": scores["logits"].softmax(dim=1), "label": label}
+
+    @staticmethod
+    def average(members):
+        probabilities = torch.stack([scores["logits"].softmax(dim=1) for scores in members])
+        return ElmoModel.average(members) | {"logits": probabilities.mean(dim=0).log()}
+
+    threshold = 0.0
+
+
+def test_a_task_says_what_is_averaged():
+    members = [Coin([0.0, 2.0]), Coin([1.0, 0.0])]
+    ensemble = EnsembleModel(vocab=members[0].vocab, members=members)
+    outputs = ensemble(flips=torch.tensor([1.0, 2.0]), label="heads")
+    expected = [(1 / (1 + math.exp(2 * n)) + 1 / (1 + math.exp(-n))) / 2 for n in (1, 2)]
+    torch.testing.assert_close(outputs["probabilities"][:, 0], torch.tensor(expected))
+    assert outputs["label"] == "heads"
+    members[1].threshold = 1.5
+    with pytest.raises(ConfigurationError, match="the members differ in 'mask': their scores have no mean"):
+        ensemble(flips=torch.tensor([1.0, 2.0]))
+
+
+@pytest.mark.parametrize("members", [[], [Coin([0.0])], [Coin([0.0]), Model(Vocabulary())]])
+def test_what_is_no_ensemble(members):
+    with pytest.raises(ConfigurationError, match="expected two or more models of one task"):
+        EnsembleModel(vocab=Vocabulary(), members=members)
+
+
+def test_archives_that_do_not_go_together(tmp_path, bilm):
+    write_run(tmp_path / "a", seed=1, bilm=bilm)
+
+    def error_of(other):
+        with pytest.raises(ConfigurationError) as caught:
+            open_members([str(tmp_path / "a"), str(tmp_path / other)])
+        return str(caught.value)
+
+    write_run(tmp_path / "indexer", seed=1, bilm=bilm)
+    with changed_config(tmp_path / "indexer") as config:
+        config["dataset_reader"]["token_indexers"]["tokens"] = {"type": "single_id"}
+    assert error_of("indexer") == (
+        f"{tmp_path}/indexer: the token indexer 'tokens' of the dataset_reader is {{'type': 'single_id'}}, "
+        f"expected {{'lowercase_tokens': True, 'type': 'single_id'}}, as in {tmp_path}/a"
+    )
+    write_run(tmp_path / "labels", seed=1, bilm=bilm)
+    labels = tmp_path / "labels/vocabulary/labels.txt"
+    first, second, *rest = labels.read_text().splitlines()
+    labels.write_text("\n".join([second, first, *rest]))
+    assert error_of("labels") == (
+        f"{tmp_path}/labels: the vocabulary 'labels' has {2 + len(rest)} entries, expected {2 + len(rest)}; "
+        f"entry 0 is {second!r}, expected {first!r}, as in {tmp_path}/a"
+    )
+    write_language_model(tmp_path / "bilm_model")
+    assert error_of("bilm_model") == (
+        f"{tmp_path}/bilm_model: found a model of the class BiLmModel, expected one of a task, as in "
+        f"{tmp_path}/a"
+    )
+    (tmp_path / "a/best.th").write_bytes(b"cut off")
+    assert error_of("labels").startswith(f"{tmp_path}/a: not a whole archive of a model (")
+
+
+def test_archives_that_stay_where_they_are(tmp_path, bilm):
+    model = write_run(tmp_path / "a", seed=1, bilm=bilm)
+    write_run(tmp_path / "b", seed=2, bilm=bilm)
+    archives = [str(tmp_path / "a"), str(tmp_path / "b")]
+    (tmp_path / "both").mkdir()
+    shutil.copy(tmp_path / "a/config.json", tmp_path / "both")
+    with changed_config(tmp_path / "both") as config:
+        config["model"] = {"type": "elmo_ensemble", "archives": archives}
+    batch = dev_batch(model, tmp_path / "a")
+    expected = ensemble_of(*archives)(**batch)["emissions"]
+    assert torch.equal(load_archive(tmp_path / "both").model.eval()(**batch)["emissions"], expected)
+    with changed_config(tmp_path / "both") as config:
+        del config["dataset_reader"]["token_indexers"]["elmo"]
+    with pytest.raises(ConfigurationError, match="the ensemble's config: the token indexer 'elmo'"):
+        load_archive(tmp_path / "both")

@@ -1,0 +1,77 @@
+"""Tiny SQuAD models, their batches, and their runs as `allennlp train` would leave them."""
+
+import copy
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from allennlp.common import Params
+from allennlp.data import Batch, DatasetReader, Instance, Vocabulary
+from allennlp.models import Model
+
+from elmo_tasks.paths import bundled
+from elmo_tasks.squad import SquadModel
+from tests.conftest import TINY_ELMO
+
+DEV = str(bundled("fixtures/squad/dev.json").resolve())
+UNANSWERABLE = str(bundled("fixtures/squad/unanswerable.json").resolve())
+TINY = {
+    "model.text_field_embedder.token_embedders.tokens.embedding_dim": 6,
+    "model.text_field_embedder.token_embedders.token_characters.embedding_dim": 3,
+    "model.text_field_embedder.token_embedders.token_characters.num_filters": 4,
+    "model.hidden_size": 5,
+    "model.linear_size": 8,
+    "model.dropout": 0.0,
+    **TINY_ELMO,
+}
+"""Overrides of `squad_elmo`, too."""
+
+
+def config(**model: Any) -> dict[str, Any]:
+    """That of `squad_elmo` with tiny sizes, the fixtures' biLM, and changes of the model."""
+    settings = json.loads(_config())
+    settings["model"] |= model
+    settings["dataset_reader"]["unanswerable"] = settings["model"]["no_answer"]
+    return settings
+
+
+@cache
+def _config() -> str:
+    path = str(bundled("training_configs/squad_elmo.jsonnet"))
+    return json.dumps(Params.from_file(path, json.dumps(TINY)).as_dict(quiet=True))
+
+
+def build(settings: dict[str, Any], data: str = DEV, seed: int = 0) -> tuple[SquadModel, list[Instance]]:
+    """A model with weights at random, so large that its answers are certain, and the instances of a file."""
+    params = Params(copy.deepcopy(settings))
+    reader = DatasetReader.from_params(params["dataset_reader"])
+    instances = list(reader.read(data))
+    for instance in instances:
+        reader.apply_token_indexers(instance)
+    vocab = Vocabulary.from_instances(instances, min_count={"tokens": 2})
+    torch.manual_seed(seed)
+    model = Model.from_params(params["model"], vocab=vocab)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if ".bilm." not in name:
+                parameter.add_(0.3 * torch.randn_like(parameter))
+    return model.eval(), instances
+
+
+def batch(model: Model, instances: list[Instance]) -> dict[str, Any]:
+    together = Batch(instances)
+    together.index_instances(model.vocab)
+    return together.as_tensor_dict()
+
+
+def write_run(folder: Path, *, seed: int = 0, data: str = DEV, **model: Any) -> SquadModel:
+    """The folder of a run, and its model."""
+    settings = config(**model)
+    found, _ = build(settings, data, seed)
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text(json.dumps(settings))
+    found.vocab.save_to_files(str(folder / "vocabulary"))
+    torch.save(found.state_dict(), folder / "best.th")
+    return found

@@ -1,0 +1,274 @@
+import math
+
+import numpy as np
+import pytest
+import torch
+from allennlp.common.checks import ConfigurationError
+
+from elmo_tasks.modules.ensemble import EnsembleModel
+from elmo_tasks.squad import SquadMetric, SquadModel
+from elmo_tasks.squad.reader import SquadReader
+from elmo_tasks.squad.windows import Windows
+from tests.squad.archives import DEV, UNANSWERABLE, batch, build, config
+
+INPUTS = ("passage", "question", "paragraph")
+
+
+def scores_of(model, instances):
+    fields = batch(model, instances)
+    with torch.no_grad():
+        return model.scores(**{name: fields[name] for name in INPUTS})
+
+
+def outputs_of(layer) -> list[torch.Tensor]:
+    """What a layer gives from now on."""
+    seen: list[torch.Tensor] = []
+    layer.register_forward_hook(lambda _, __, output: seen.append(output))
+    return seen
+
+
+@pytest.mark.parametrize(
+    ("placement", "places"), [("none", ()), ("input", "i"), ("output", "o"), ("input+output", "io")]
+)
+def test_placement_by_one_word(placement, places):
+    settings = config()
+    settings["model"]["elmo"]["placement"] = placement
+    model, instances = build(settings)
+    dim = model.elmo.dim
+    assert model.encoder.onward[0].input_size == 6 + 4 + dim * ("i" in places)
+    assert model.attention.similarity.weights.shape == (3, 10 + dim * ("o" in places))
+    model.train()(**batch(model, instances))["loss"].backward()
+    learned = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    assert all(parameter.grad is not None and parameter.grad.isfinite().all() for parameter in learned)
+
+
+def test_a_passage_is_read_once_for_its_questions(monkeypatch):
+    model, instances = build(config())
+    ids, encode = [], model.elmo.bilm.encode
+    monkeypatch.setattr(
+        model.elmo.bilm, "encode", lambda given, start: ids.append(given) or encode(given, start)
+    )
+    read, characters = outputs_of(model.encoder), outputs_of(model.text_field_embedder)
+    scores_of(model, [instances[index] for index in (0, 9, 1, 2, 8, 5)])
+    for passages, questions in (ids, read, characters):
+        assert (len(passages), len(questions)) == (3, 6)
+
+
+@pytest.mark.parametrize("no_answer", [False, True])
+@pytest.mark.parametrize("window", [400, 30])
+def test_a_question_has_one_result_in_any_batch(window, no_answer):
+    data = UNANSWERABLE if no_answer else DEV
+    model, instances = build(config(window=window, overlap=12, no_answer=no_answer), data)
+    chosen = [instances[index] for index in (7, 0, 12, 2)]
+    together = scores_of(model, chosen)
+    for row, instance in enumerate(chosen):
+        alone = scores_of(model, [instance])
+        tokens, words = len(instance["passage"]), len(instance["question"])
+        for name in ("start", "end", "spans", "window_start"):
+            torch.testing.assert_close(together[name][row, :tokens], alone[name][0], rtol=1e-5, atol=1e-5)
+            assert (together[name][row, tokens:] == -torch.inf).all() or name == "window_start"
+        torch.testing.assert_close(
+            together["question_attention"][row, :tokens, :words],
+            alone["question_attention"][0],
+            rtol=1e-5,
+            atol=1e-5,
+        )
+        if no_answer:
+            torch.testing.assert_close(
+                together["no_answer"][row], alone["no_answer"][0], rtol=1e-5, atol=1e-5
+            )
+
+
+def test_distributions_are_over_the_whole_passage():
+    model, instances = build(config(window=30, overlap=12))
+    scores = scores_of(model, instances)
+    for name in ("start", "end"):
+        torch.testing.assert_close(scores[name].exp().sum(dim=1), torch.ones(len(instances)))
+
+
+def test_a_token_is_scored_in_its_window(monkeypatch):
+    """The windows one by one, each as a passage of its own whose words were read in the whole one."""
+    size, overlap = 30, 12
+    model, instances = build(config(window=size, overlap=overlap))
+    instance, raw = instances[0], outputs_of(model.start)
+    scores_of(model, [instance])
+    found = raw.pop().squeeze(2)[0]
+    fields = batch(model, [instance])
+    with torch.no_grad():
+        states, mask = model._read(fields["passage"])
+        question = model._read(fields["question"])
+        windows = Windows(mask, size=size, overlap=overlap)
+        assert windows.number == 3
+        for window, start in enumerate(range(0, windows.number * (size - overlap), size - overlap)):
+            part = states[:, start : start + size]
+            reads = iter([(part, torch.ones(part.shape[:2], dtype=torch.bool)), question])
+            monkeypatch.setattr(model, "_read", lambda text, reads=reads: next(reads))
+            model.scores(**{name: fields[name] for name in INPUTS})
+            here = (windows.of_token[0] == window).nonzero().squeeze(1)
+            torch.testing.assert_close(found[here], raw.pop().squeeze(2)[0][here - start])
+
+
+def test_loss_by_hand():
+    model, instances = build(config())
+    raw = outputs_of(model.start), outputs_of(model.end)
+    outputs = model(**batch(model, instances))
+    losses = []
+    for row, instance in enumerate(instances):
+        tokens = len(instance["passage"])
+        first, last = instance["span"].tensor.tolist()
+        start, end = (seen[0][row, :tokens, 0].detach().numpy().astype(float) for seen in raw)
+        losses.append(np.log(np.exp(start).sum() * np.exp(end).sum()) - start[first] - end[last])
+    assert outputs["loss"].item() == pytest.approx(np.mean(losses), rel=1e-5)
+
+
+def test_loss_with_no_answer_by_hand():
+    """Clark and Gardner 2017, section 3.3: the score of no answer among those of all spans."""
+    model, instances = build(config(no_answer=True), UNANSWERABLE)
+    raw = [outputs_of(layer) for layer in (model.start, model.end, model.no_answer)]
+    outputs = model(**batch(model, instances))
+    losses = []
+    for row, instance in enumerate(instances):
+        tokens = len(instance["passage"])
+        start, end = (seen[0][row, :tokens, 0].detach().numpy().astype(float) for seen in raw[:2])
+        none = raw[2][0][row].item()
+        total = math.log(math.exp(none) + np.exp(start[:, None] + end[None, :]).sum())
+        first, last = instance["span"].tensor.tolist()
+        losses.append(total - (start[first] + end[last] if first >= 0 else none))
+        spans = outputs["spans"][row].exp().sum() + outputs["no_answer"][row].exp()
+        assert outputs["no_answer"][row].item() == pytest.approx(none - total, rel=1e-4)
+        assert spans.item() < 1
+    assert outputs["loss"].item() == pytest.approx(np.mean(losses), rel=1e-5)
+
+
+def test_questions_without_a_span_do_not_train():
+    model, instances = build(config())
+    expected = model(**batch(model, instances[:3]))["loss"].item()
+    fields = batch(model, instances[:5])
+    fields["span"][3:] = -1
+    assert model(**fields)["loss"].item() == pytest.approx(expected, rel=1e-5)
+    fields["span"][:] = -1
+    loss = model.train()(**fields)["loss"]
+    assert loss.item() == 0
+    loss.backward()
+
+
+def test_answers_and_metrics():
+    model, instances = build(config(longest_answer=4))
+    outputs = model(**batch(model, instances))
+    readable = model.make_output_human_readable(outputs)
+    expected = SquadMetric()
+    for row, instance in enumerate(instances):
+        question = instance["metadata"].metadata
+        n_best = readable["n_best"][row]
+        assert len(n_best) == 20
+        assert [answer["probability"] for answer in n_best] == sorted(
+            (answer["probability"] for answer in n_best), reverse=True
+        )
+        for answer in n_best:
+            place = slice(answer["token_start"], answer["token_end"])
+            start, end = answer["char_start"], answer["char_end"]
+            assert answer["text"] == question.passage.text[start:end]
+            assert 1 <= len(question.passage.words[place]) <= 4
+            assert answer["text"].replace(" ", "") == "".join(question.passage.words[place])
+            first, last = answer["token_start"], answer["token_end"] - 1
+            probability = (outputs["start"][row, first] + outputs["end"][row, last]).exp().item()
+            assert answer["probability"] == pytest.approx(probability, rel=1e-4)
+        assert readable["answer"][row] == n_best[0]["text"]
+        assert readable["char_start"][row] == n_best[0]["char_start"]
+        expected(n_best[0]["text"], question.answers)
+    assert readable["id"] == [instance["metadata"].metadata.id for instance in instances]
+    assert model.get_metrics(reset=True) == expected.get_metric()
+
+
+def test_no_answer_is_one_of_the_answers():
+    model, instances = build(config(no_answer=True), UNANSWERABLE)
+    with torch.no_grad():
+        for bias, empty in ((-30.0, False), (30.0, True)):
+            model.get_metrics(reset=True)
+            model.no_answer.output.bias.fill_(bias)
+            readable = model.make_output_human_readable(model(**batch(model, instances)))
+            for answer, n_best in zip(readable["answer"], readable["n_best"], strict=True):
+                assert (answer == "") == empty
+                texts = [each["text"] for each in n_best]
+                assert texts.index("") == (0 if empty else len(texts) - 1)
+                assert n_best[texts.index("")]["char_start"] is None
+    metrics = model.get_metrics(reset=True)
+    assert metrics["f1-NoAns"] == metrics["exact_match-NoAns"] == 1
+    assert metrics["f1-HasAns"] == metrics["exact_match-HasAns"] == 0
+    assert metrics["f1"] == 6 / 14
+
+
+def test_output_elmo_does_not_reach_the_encoder():
+    settings = config()
+    settings["model"]["elmo"]["placement"] = "output"
+    model, instances = build(settings)
+    encoded = outputs_of(model.encoder)
+    scores = [scores_of(model, instances)["start"]]
+    with torch.no_grad():
+        model.elmo.mixes["output"].gamma.mul_(5.0)
+    scores.append(scores_of(model, instances)["start"])
+    assert torch.equal(encoded[0], encoded[2])
+    assert not torch.allclose(scores[0], scores[1])
+
+
+def test_attentions_add_up_and_see_no_padding():
+    model, instances = build(config(window=30, overlap=12))
+    readable = model.make_output_human_readable(model(**batch(model, instances[:6])))
+    for row, instance in enumerate(instances[:6]):
+        tokens, words = len(instance["passage"]), len(instance["question"])
+        question = readable["question_attention"][row]
+        assert question.shape == (tokens, words)
+        for attention in (question, readable["self_attention"][row]):
+            torch.testing.assert_close(attention.sum(dim=1), torch.ones(tokens))
+
+
+def test_an_ensemble_averages_probabilities():
+    built = [build(config(no_answer=True), UNANSWERABLE, seed) for seed in (0, 1)]
+    models, instances = [model for model, _ in built], built[0][1]
+    each = [scores_of(model, instances) for model in models]
+    mean = SquadModel.average(each)
+    for name in ("start", "end", "spans", "no_answer"):
+        expected = (each[0][name].exp() + each[1][name].exp()) / 2
+        torch.testing.assert_close(mean[name].exp(), expected)
+    torch.testing.assert_close(
+        mean["self_attention"], (each[0]["self_attention"] + each[1]["self_attention"]) / 2
+    )
+    fields = batch(models[0], instances)
+    twice = EnsembleModel(vocab=models[0].vocab, members=[models[0], models[0]]).eval()
+    torch.testing.assert_close(twice(**fields)["best"], models[0](**fields)["best"])
+    both = EnsembleModel(vocab=models[0].vocab, members=models).eval()(**fields)
+    torch.testing.assert_close(both["best"], models[0].decode(mean, fields["metadata"])["best"])
+
+
+def test_members_that_differ():
+    models = [build(config(longest_answer=longest))[0] for longest in (3, 4)]
+    instances = build(config())[1]
+    with pytest.raises(
+        ConfigurationError, match="the members differ in longest_answer, window, overlap or no"
+    ):
+        SquadModel.average([scores_of(model, instances) for model in models])
+
+
+@pytest.mark.parametrize(
+    ("lengths", "message"),
+    [
+        ({"longest_answer": 0}, "longest_answer is 0, expected 1 or more"),
+        ({"overlap": -1}, "overlap is -1, expected 0 or more"),
+        ({"window": 10, "overlap": 10}, "window is 10, expected 11 or more"),
+        ({"hidden_sise": 3}, "unknown key 'hidden_sise'; did you mean 'hidden_size'"),
+    ],
+)
+def test_wrong_parameters(lengths, message):
+    with pytest.raises(ConfigurationError, match=message):
+        build(config(**lengths))
+
+
+def test_unanswerable_questions_need_no_answer():
+    model, _ = build(config())
+    reader = SquadReader(unanswerable=True, token_indexers=None)
+    instances = [each for each in reader.read(UNANSWERABLE) if not each["metadata"].metadata.answers]
+    metadata = [instance["metadata"].metadata for instance in instances]
+    with pytest.raises(
+        ConfigurationError, match="the model needs no_answer: true, or the dataset reader unansw"
+    ):
+        model._loss({name: torch.zeros(6, 9) for name in ("start", "end")}, metadata, torch.full((6, 2), -1))

@@ -1,0 +1,109 @@
+import json
+
+import pytest
+from allennlp.common.checks import ConfigurationError
+from allennlp.predictors import Predictor
+
+from elmo_tasks.squad import SquadPredictor
+from tests.squad.archives import UNANSWERABLE, write_run
+
+PASSAGE = "  The choir (of St. Brannoc) rehearses on Tuesdays,  at half-past seven, in the old fire station."
+QUESTION = "Where does the choir rehearse?"
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("squad") / "run"
+    write_run(folder, window=30, overlap=12)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def predictor(run) -> SquadPredictor:
+    return Predictor.from_path(str(run), import_plugins=False)
+
+
+def test_is_the_models_default(predictor):
+    assert isinstance(predictor, SquadPredictor)
+
+
+def test_an_answer_is_text_of_the_passage(predictor):
+    result = predictor.predict(PASSAGE, QUESTION)
+    assert json.loads(json.dumps(result)) == result
+    assert result["answer"] == PASSAGE[result["char_start"] : result["char_end"]] != ""
+    assert set(result) == {
+        *("answer", "token_start", "token_end", "char_start", "char_end", "probability", "n_best"),
+    }
+    assert len(result["n_best"]) == 5
+    for answer in result["n_best"]:
+        assert answer["text"] == PASSAGE[answer["char_start"] : answer["char_end"]]
+    assert result["n_best"][0] == {
+        "text": result["answer"],
+        **{key: value for key, value in result.items() if key not in ("answer", "n_best")},
+    }
+
+
+def test_options(run):
+    predictor = Predictor.from_path(
+        str(run), import_plugins=False, extra_args={"n_best": 2, "attention": True}
+    )
+    # Three windows
+    passage = " ".join([PASSAGE] * 4)
+    result = predictor.predict(passage, QUESTION)
+    assert len(result["n_best"]) == 2
+    tokens, words = result["passage_tokens"], result["question_tokens"]
+    assert "".join(tokens) == passage.replace(" ", "")
+    assert [len(row) for row in result["question_attention"]] == [len(words)] * len(tokens)
+    matrix = result["self_attention"]
+    assert [len(row) for row in matrix] == [len(tokens)] * len(tokens)
+    for place, row in enumerate(matrix):
+        assert sum(row) == pytest.approx(1, abs=1e-4)
+        assert row[place] == 0
+        seen = [column for column, value in enumerate(row) if value > 0]
+        assert seen[-1] - seen[0] < 30
+        assert min(place - seen[0], 5) >= 5 or seen[0] == 0
+        assert min(seen[-1] - place, 5) >= 5 or seen[-1] >= len(tokens) - 2
+
+
+def test_one_result_alone_and_in_a_batch(predictor):
+    inputs = [
+        {"passage": passage, "question": question, "id": str(number)}
+        for number, (passage, question) in enumerate(
+            [(PASSAGE, QUESTION), (PASSAGE * 3, "Who?"), (PASSAGE, "When?"), ("Seven.", "When?")]
+        )
+    ]
+    for together, alone in zip(
+        predictor.predict_batch_json(inputs), map(predictor.predict_json, inputs), strict=True
+    ):
+        assert together["id"] == alone["id"]
+        assert together["answer"] == alone["answer"]
+        assert together["probability"] == pytest.approx(alone["probability"], abs=1e-5)
+    assert alone["answer"] in ("Seven", ".", "Seven.")
+    assert len(alone["n_best"]) == 3
+
+
+def test_no_answer(tmp_path):
+    model = write_run(tmp_path / "run", data=UNANSWERABLE, no_answer=True)
+    predictor = Predictor.from_path(str(tmp_path / "run"), import_plugins=False)
+    predictor._model.no_answer.output.bias.data.fill_(30.0)
+    result = predictor.predict(PASSAGE, QUESTION)
+    assert result["answer"] == ""
+    assert result["char_start"] is None
+    assert result["probability"] == pytest.approx(1.0)
+    assert result["n_best"][1]["text"]
+    assert model.no_answer is not None
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        ({"passage": PASSAGE}, 'found the fields: "passage"; expected "passage" and "question": strings'),
+        ({"passage": 5, "question": QUESTION}, '"passage" is 5; expected "passage" and "question": strings'),
+        ({"passage": " ", "question": QUESTION}, "found no words in the passage, expected at least one"),
+        ({"passage": PASSAGE, "question": ""}, "found no words in the question, expected at least one"),
+    ],
+)
+def test_wrong_fields(predictor, inputs, message):
+    with pytest.raises(ConfigurationError) as caught:
+        predictor.predict_json(inputs)
+    assert message in str(caught.value)

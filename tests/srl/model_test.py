@@ -1,0 +1,200 @@
+import pytest
+import torch
+from allennlp.common import Params
+from allennlp.common.checks import ConfigurationError
+from allennlp.data import Batch, DatasetReader, Vocabulary
+from allennlp.models import Model
+
+from elmo_tasks.modules.tag_schemes import Scheme, to_spans
+from elmo_tasks.paths import bundled
+from elmo_tasks.srl import SrlEval, SrlModel
+from tests.elmo.files import make_files
+
+
+def config(tmp_path, placement="none", **elmo):
+    """The ELMo config of SRL with small layers and a tiny biLM."""
+    settings = Params.from_file(str(bundled("training_configs/srl_elmo.jsonnet"))).as_dict()
+    options_file, weight_file = map(str, make_files(tmp_path))
+    settings["model"] |= {"predicate_dim": 5, "hidden_size": 6, "num_layers": 2, "dropout": 0.0}
+    settings["model"]["elmo"] |= {
+        "placement": placement,
+        "options_file": options_file,
+        "weight_file": weight_file,
+        **elmo,
+    }
+    settings["dataset_reader"]["keep_without_predicates"] = True
+    return settings
+
+
+def build(settings):
+    """Of the sentences up to the first without predicates."""
+    reader = DatasetReader.from_params(Params(settings["dataset_reader"]))
+    instances = list(reader.read(bundled("fixtures/srl/dev.conll")))[:10]
+    vocab = Vocabulary.from_instances(instances)
+    torch.manual_seed(0)
+    return Model.from_params(Params(settings["model"]), vocab=vocab), instances
+
+
+def batch_of(model, instances):
+    batch = Batch(instances)
+    batch.index_instances(model.vocab)
+    return batch.as_tensor_dict()
+
+
+def outputs_of(model, instances):
+    return model(**batch_of(model, instances))
+
+
+@pytest.mark.parametrize(
+    ("placement", "added"),
+    [("none", (0, 0)), ("input", (12, 0)), ("output", (0, 12)), ("input+output", (12, 12))],
+)
+def test_placement_by_one_word(tmp_path, placement, added):
+    model, instances = build(config(tmp_path, placement))
+    outputs = outputs_of(model, instances)
+    assert isinstance(model, SrlModel)
+    assert model.encoder.layers[0].highway.shape == (6, 100 + 5 + added[0])
+    assert model.tag_projection.in_features == 6 + added[1]
+    outputs["loss"].backward()
+    learned = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    assert all(parameter.grad is not None for parameter in learned)
+
+
+def test_elmo_runs_once_a_sentence(tmp_path, monkeypatch):
+    model, instances = build(config(tmp_path, "input+output"))
+    encode, rows = model.elmo.bilm.encode, []
+    monkeypatch.setattr(
+        model.elmo.bilm, "encode", lambda ids, *more: rows.append(len(ids)) or encode(ids, *more)
+    )
+    outputs = outputs_of(model.eval(), instances)
+    sentences = {tuple(each["metadata"].metadata.words) for each in instances}
+    assert rows == [len(sentences)]
+    assert len(sentences) < len(instances)
+    monkeypatch.undo()
+    for number, instance in enumerate(instances):
+        alone = outputs_of(model, [instance])["logits"][0]
+        torch.testing.assert_close(outputs["logits"][number, : len(alone)], alone, atol=1e-6, rtol=1e-5)
+
+
+def test_a_proposition_has_one_result_in_any_batch(tmp_path):
+    model, instances = build(config(tmp_path, "input"))
+    model.eval()
+    together = outputs_of(model, instances)["best"]
+    assert together == outputs_of(model, instances[::-1])["best"][::-1]
+    assert together == [outputs_of(model, [instance])["best"][0] for instance in instances]
+
+
+def test_the_predicate_makes_the_difference(tmp_path):
+    model, _ = build(config(tmp_path))
+    reader = DatasetReader.from_params(Params(config(tmp_path)["dataset_reader"]))
+    words = ["Anna", "sold", "it", "and", "left"]
+    instances = [reader.text_to_instance(words, place) for place in (1, 4, 1)]
+    for instance in instances:
+        reader.apply_token_indexers(instance)
+    logits = outputs_of(model.eval(), instances)["logits"]
+    torch.testing.assert_close(logits[0], logits[2])
+    assert not torch.allclose(logits[0], logits[1])
+
+
+def test_loss_and_metric_without_the_sentences_that_have_no_predicate(tmp_path):
+    model, instances = build(config(tmp_path))
+    model.eval()
+    without = [each["metadata"].metadata.predicate is None for each in instances]
+    assert any(without)
+    outputs, metrics = outputs_of(model, instances), model.get_metrics(reset=True)
+    kept = [instance for instance, none in zip(instances, without, strict=True) if not none]
+    assert outputs["loss"].item() == pytest.approx(outputs_of(model, kept)["loss"].item(), rel=1e-5)
+    assert metrics == model.get_metrics(reset=True)
+    assert [not tags for tags in outputs["best"]] == without
+
+
+def test_the_loss_by_hand(tmp_path):
+    """The mean over the words of a proposition, then over the propositions, with and without smoothing."""
+    for smoothing in (0.0, 0.1):
+        settings = config(tmp_path)
+        settings["model"]["label_smoothing"] = smoothing
+        model, instances = build(settings)
+        outputs = outputs_of(model.eval(), instances)
+        losses = []
+        for logits, instance in zip(outputs["logits"], instances, strict=True):
+            if instance["metadata"].metadata.predicate is not None:
+                gold = torch.tensor(instance["tags"]._indexed_labels)
+                log_probabilities = logits[: len(gold)].log_softmax(dim=1)
+                right = log_probabilities[torch.arange(len(gold)), gold]
+                losses.append(-((1 - smoothing) * right + smoothing * log_probabilities.mean(dim=1)).mean())
+        assert outputs["loss"].item() == pytest.approx(torch.stack(losses).mean().item(), rel=1e-5)
+
+
+def test_metrics_are_those_of_its_own_tags(tmp_path):
+    model, instances = build(config(tmp_path))
+    readable = model.make_output_human_readable(outputs_of(model.eval(), instances))
+    expected = SrlEval()
+    for predicates, instance in zip(readable["predicates"], instances, strict=True):
+        for proposition in predicates:
+            to_spans(proposition["tags"], Scheme.IOB2)
+            expected([proposition["tags"]], [instance["metadata"].metadata.gold_tags])
+    assert set(model.get_metrics()) == {"precision", "recall", "f1"}
+    assert model.get_metrics(reset=True) == expected.get_metric()
+
+
+def test_what_people_read(tmp_path):
+    model, instances = build(config(tmp_path))
+    batch = batch_of(model, instances)
+    # Let the model be sure of the gold tags.
+    sure = 9.0 * torch.nn.functional.one_hot(batch["tags"], len(model.tags)).float()
+    mask = model.scores(batch["tokens"], batch["predicate"], batch["sentence"])["mask"]
+    outputs = model.decode({"logits": sure, "mask": mask}, batch["metadata"])
+    assert "loss" not in outputs
+    readable = model.make_output_human_readable(outputs)
+    words = ["He", "could", "not", "find", "a", "lamp", "that", "fits", "the", "frame", "."]
+    place = readable["tokens"].index(words)
+    assert readable["predicates"][place + 1] == [
+        {
+            "index": 7,
+            "predicate": "fits",
+            "arguments": [
+                {"label": "ARG0", "text": "a lamp", "spans": [[4, 6]]},
+                {"label": "R-ARG0", "text": "that", "spans": [[6, 7]]},
+                {"label": "V", "text": "fits", "spans": [[7, 8]]},
+                {"label": "ARG1", "text": "the frame", "spans": [[8, 10]]},
+            ],
+            "tags": instances[place + 1]["metadata"].metadata.gold_tags,
+            "description": "He could not find [ARG0: a lamp] [R-ARG0: that] [V: fits] [ARG1: the frame] .",
+        }
+    ]
+    parts = [
+        argument
+        for predicates in readable["predicates"]
+        for proposition in predicates
+        for argument in proposition["arguments"]
+        if len(argument["spans"]) > 1
+    ]
+    assert parts == [{"label": "ARG1", "text": "The brakes ... need oil", "spans": [[1, 3], [10, 12]]}]
+    assert [] in readable["predicates"]
+
+
+def test_an_ensemble_has_the_mean_probabilities():
+    one, other = ({"logits": torch.randn(2, 3, 4), "mask": torch.ones(2, 3, dtype=torch.bool)} for _ in "ab")
+    found = SrlModel.average([one, other])
+    expected = (one["logits"].softmax(dim=2) + other["logits"].softmax(dim=2)) / 2
+    torch.testing.assert_close(found["logits"].softmax(dim=2), expected)
+    assert torch.equal(found["mask"], one["mask"])
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("label_smoothing", 1.0, "label_smoothing is 1.0, expected a probability below 1"),
+        ("hiden_size", 5, "SrlModel: unknown key 'hiden_size'; did you mean 'hidden_size'"),
+    ],
+)
+def test_wrong_parameters(tmp_path, key, value, message):
+    settings = config(tmp_path)
+    settings["model"][key] = value
+    with pytest.raises(ConfigurationError, match=message):
+        build(settings)
+
+
+def test_a_vocabulary_without_tags(tmp_path):
+    with pytest.raises(ConfigurationError, match="found no tags in the vocabulary"):
+        Model.from_params(Params(config(tmp_path)["model"]), vocab=Vocabulary())

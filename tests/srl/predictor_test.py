@@ -1,0 +1,164 @@
+import json
+
+import pytest
+import spacy
+from allennlp.commands.train import train_model
+from allennlp.common import Params
+from allennlp.common.checks import ConfigurationError
+from allennlp.predictors import Predictor
+
+from elmo_tasks.paths import bundled
+from elmo_tasks.srl import SrlPredictor, SrlReader
+from elmo_tasks.srl import predictor as module
+from elmo_tasks.srl.arguments import from_tags
+from tests.conftest import TINY_ELMO
+
+SMALL = TINY_ELMO | {
+    "model.predicate_dim": 5,
+    "model.hidden_size": 8,
+    "model.num_layers": 2,
+    "trainer.num_epochs": 1,
+}
+SENTENCE = "Anna sold the bicycle and left."
+
+
+@pytest.fixture(scope="module")
+def predictor(tmp_path_factory) -> SrlPredictor:
+    folder = tmp_path_factory.mktemp("trained") / "run"
+    config = bundled("training_configs/srl_elmo.jsonnet").resolve()
+    train_model(Params.from_file(str(config), json.dumps(SMALL)), str(folder))
+    return Predictor.from_path(str(folder / "model.tar.gz"))
+
+
+@pytest.fixture(scope="module")
+def tagger(tmp_path_factory) -> str:
+    """A spaCy model that knows three words."""
+    folder = tmp_path_factory.mktemp("spacy") / "en_three_words"
+    nlp = spacy.blank("en")
+    ruler = nlp.add_pipe("attribute_ruler")
+    for word, attributes in (
+        ("sold", {"POS": "VERB"}),
+        ("had", {"POS": "AUX", "DEP": "aux"}),
+        ("was", {"POS": "AUX", "DEP": "ROOT"}),
+    ):
+        ruler.add([[{"LOWER": word}]], attributes)
+    nlp.to_disk(folder)
+    return str(folder)
+
+
+def another(predictor, **options):
+    return SrlPredictor(predictor._model, predictor._dataset_reader, **options)
+
+
+def test_the_result(predictor):
+    assert isinstance(predictor, SrlPredictor)
+    result = predictor.predict_json({"sentence": SENTENCE, "predicates": [1, 5]})
+    assert json.loads(json.dumps(result)) == result
+    words = result["tokens"]
+    assert words == ["Anna", "sold", "the", "bicycle", "and", "left", "."]
+    assert [each["predicate"] for each in result["predicates"]] == ["sold", "left"]
+    for each in result["predicates"]:
+        arguments = [(argument["label"], argument["spans"]) for argument in each["arguments"]]
+        assert arguments == [
+            (label, [list(span) for span in spans]) for label, spans in from_tags(each["tags"])
+        ]
+        assert len(each["tags"]) == len(words)
+
+
+def test_the_result_can_be_read(predictor, tmp_path):
+    inputs = [{"sentence": SENTENCE, "predicates": [1, 5]}, {"tokens": ["Rain", "again"], "predicates": []}]
+    results = list(predictor.predict_batch_json(inputs))
+    assert results[1] == {"tokens": ["Rain", "again"], "predicates": []}
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(result) + "\n" for result in results))
+    instances = list(SrlReader(keep_without_predicates=True).read(str(tmp_path / "a.jsonl")))
+    assert [each["metadata"].metadata.predicate for each in instances] == [1, 5, None]
+    for instance, each in zip(instances, results[0]["predicates"], strict=False):
+        tags = instance["metadata"].metadata.gold_tags
+        # A word that has no tag is the predicate itself.
+        expected = list(each["tags"])
+        if expected[each["index"]] == "O":
+            expected[each["index"]] = "B-V"
+        assert from_tags(tags) == from_tags(expected)
+
+
+def test_one_result_alone_and_in_a_batch(predictor):
+    inputs = [
+        {"sentence": SENTENCE, "predicates": [5, 1]},
+        {"sentence": "", "predicates": []},
+        {"tokens": ["He"] * 60 + ["left"], "predicates": [60]},
+    ]
+    assert list(predictor.predict_batch_json(inputs)) == list(map(predictor.predict_json, inputs))
+
+
+def test_instances_of_the_reader(predictor):
+    reader = predictor._dataset_reader
+    reader.keep_without_predicates = True
+    instances = list(reader.read(bundled("fixtures/srl/dev.conll")))
+    reader.keep_without_predicates = False
+    results = predictor.predict_batch_instance(instances)
+    assert [len(result["predicates"]) for result in results] == [
+        int(each["metadata"].metadata.predicate is not None) for each in instances
+    ]
+    first = instances[0]["metadata"].metadata
+    inputs = {"tokens": first.words, "predicates": [first.predicate]}
+    assert predictor.predict_instance(instances[0]) == results[0] == predictor.predict_json(inputs)
+
+
+def test_verbs_that_a_model_finds(predictor, tagger, monkeypatch):
+    def places(found, inputs):
+        return [each["index"] for each in found.predict_json(inputs)["predicates"]]
+
+    with_tagger = another(predictor, spacy_model=tagger)
+    assert places(with_tagger, {"sentence": SENTENCE}) == [1]
+    assert places(with_tagger, {"tokens": ["It", "was", "late", "and", "he", "had", "sold", "it"]}) == [1, 6]
+    assert with_tagger.predict("") == {"tokens": [], "predicates": []}
+    # An installed model is found by itself.
+    monkeypatch.setattr(module, "get_installed_models", lambda: ["xx_other", tagger])
+    monkeypatch.setattr(module, "_ENGLISH", tagger[:3])
+    assert places(predictor, {"sentence": SENTENCE}) == [1]
+
+
+def test_no_model_that_finds_verbs(predictor, tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "get_installed_models", lambda: ["de_core_news_sm"])
+    with pytest.raises(ConfigurationError) as error:
+        another(predictor).predict(SENTENCE)
+    for part in (
+        'found no "predicates"',
+        'expected "predicates": the places',
+        "spacy download en_core_web_sm",
+    ):
+        assert part in str(error.value)
+    spacy.blank("en").to_disk(tmp_path / "en_blank")
+    with pytest.raises(ConfigurationError, match="tells no parts of speech"):
+        another(predictor, spacy_model=str(tmp_path / "en_blank")).predict(SENTENCE)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        ({}, 'found the fields: none; expected "sentence": a string, or "tokens"'),
+        (
+            {"tokens": ["a"], "predicates": 0},
+            '"predicates" is 0; expected "predicates": places of the 1 tokens',
+        ),
+        (
+            {"tokens": ["a"], "predicates": [1]},
+            '"predicates" has 1; expected "predicates": places of the 1 tok',
+        ),
+        ({"tokens": ["a"], "predicates": [True]}, '"predicates" has True'),
+        ({"tokens": ["a"], "predicates": ["a"]}, "\"predicates\" has 'a'"),
+    ],
+)
+def test_wrong_fields(predictor, inputs, message):
+    with pytest.raises(ConfigurationError) as caught:
+        predictor.predict_json(inputs)
+    assert message in str(caught.value)
+
+
+def test_results_before_a_bad_line_come_out(predictor):
+    fresh = another(predictor)
+    good = json.dumps({"tokens": ["Anna", "left"], "predicates": [1]})
+    results = fresh.predict_batch_json([fresh.load_line(line) for line in (good, '{"tokens": 3}', good)])
+    assert next(results)["tokens"] == ["Anna", "left"]
+    with pytest.raises(ConfigurationError, match=r"line 2 .*\"tokens\" is 3"):
+        next(results)

@@ -1,0 +1,186 @@
+import numpy as np
+import pytest
+import torch
+from allennlp.common import Params
+from allennlp.common.checks import ConfigurationError
+from allennlp.data import Batch, DatasetReader, Vocabulary
+from allennlp.models import Model
+
+from elmo_tasks.paths import bundled
+from elmo_tasks.sst import SstModel
+from elmo_tasks.sst.model import Maxout
+from tests.elmo.files import make_files
+from tests.modules.numpy_reference import array, bilstm, linear, relu, softmax
+
+SENTENCES = [
+    ("A warm and funny film that stays with you .", "4"),
+    ("Dull .", "1"),
+    ("It runs for two hours .", "2"),
+    ("Good , but far too long for what it has to say in the end .", "2"),
+    ("No", "0"),
+]
+
+
+def settings(tmp_path, placement, **model):
+    """The ELMo config with small layers and a tiny biLM, without dropout."""
+    of = Params.from_file(str(bundled("training_configs/sst_elmo.jsonnet"))).as_dict()
+    options_file, weight_file = map(str, make_files(tmp_path))
+    of["model"] |= {"projection_size": 6, "hidden_size": 5, "classifier_sizes": [7, 4]}
+    of["model"] |= {"dropout": 0.0, "classifier_dropout": 0.0, **model}
+    of["model"]["text_field_embedder"]["token_embedders"]["tokens"]["embedding_dim"] = 3
+    of["model"]["elmo"] |= {
+        "placement": placement,
+        "dropout": 0.0,
+        "options_file": options_file,
+        "weight_file": weight_file,
+    }
+    return of
+
+
+def build(of):
+    """The model with large weights, so that errors show, and the sentences."""
+    reader = DatasetReader.from_params(Params(of["dataset_reader"]))
+    made = [reader.text_to_instance(text.split(), label) for text, label in SENTENCES]
+    for instance in made:
+        reader.apply_token_indexers(instance)
+    vocab = Vocabulary.from_instances(made)
+    torch.manual_seed(0)
+    model = Model.from_params(Params(of["model"]), vocab=vocab)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if parameter.requires_grad and not name.startswith("elmo."):
+                parameter.copy_(0.5 * torch.randn_like(parameter))
+    return model.eval(), made
+
+
+def tensors(made, vocab):
+    batch = Batch(made)
+    batch.index_instances(vocab)
+    return batch.as_tensor_dict()
+
+
+def reference(model, tokens):
+    """McCann et al. 2017, section 5, of one sentence: logits and the weights of the pooling."""
+    x = array(model.text_field_embedder.token_embedder_tokens.weight[tokens["tokens"]["tokens"][0]])
+    at_input, at_output = (array(vectors[0]) for vectors in model.elmo(tokens["elmo"]["character_ids"]))
+    projected = relu(linear(model.projection[1], np.concatenate([x, at_input], axis=1)))
+    encoded = bilstm(model.encoder, projected)
+    if model.output_elmo == "encoder":
+        encoded = np.concatenate([encoded, at_output], axis=1)
+    context = softmax(encoded @ encoded.T) @ encoded
+    read = np.concatenate([encoded, encoded - context, encoded * context], axis=1)
+    integrated = bilstm(model.integrator, read)
+    if model.output_elmo == "integrator":
+        integrated = np.concatenate([integrated, at_output], axis=1)
+    weights = softmax(linear(model.pooling, integrated)[:, 0])
+    pooled = [integrated.max(axis=0), integrated.mean(axis=0), integrated.min(axis=0), weights @ integrated]
+    first, second, last = (layer for layer in model.classifier if isinstance(layer, torch.nn.Linear))
+    hidden = relu(linear(second, relu(linear(first, np.concatenate(pooled)))))
+    return linear(last, hidden), weights
+
+
+@pytest.mark.parametrize("output_elmo", ["encoder", "integrator"])
+def test_equals_the_paper_by_hand(tmp_path, output_elmo):
+    model, made = build(settings(tmp_path, "input+output", output_elmo=output_elmo))
+    batch = tensors(made, model.vocab)
+    with torch.no_grad():
+        outputs = model(**batch)
+    readable = model.make_output_human_readable(outputs)
+    losses = []
+    for row, (text, label) in enumerate(SENTENCES):
+        logits, weights = reference(model, tensors([made[row]], model.vocab)["tokens"])
+        np.testing.assert_allclose(outputs["logits"][row], logits, atol=1e-5)
+        probabilities = softmax(logits)
+        losses.append(-np.log(probabilities[int(label)]))
+        assert readable["tokens"][row] == text.split()
+        assert readable["attention"][row] == pytest.approx(weights, abs=1e-5)
+        assert readable["label"][row] == str(logits.argmax())
+        assert readable["probabilities"][row] == pytest.approx(
+            dict(zip("01234", probabilities, strict=True)), abs=1e-5
+        )
+    assert outputs["loss"].item() == pytest.approx(np.mean(losses), abs=1e-5)
+    right = np.mean([guess == label for guess, (_, label) in zip(readable["label"], SENTENCES, strict=True)])
+    assert model.get_metrics(reset=True)["accuracy"] == right
+
+
+@pytest.mark.parametrize(
+    "changes", [{}, {"output_elmo": "integrator"}, {"maxout": 2, "projection_size": None}]
+)
+@pytest.mark.parametrize("placement", ["none", "input+output"])
+def test_a_sentence_has_one_result_alone_and_in_any_batch(tmp_path, placement, changes):
+    model, made = build(settings(tmp_path, placement, **changes))
+    with torch.no_grad():
+        together = model(**tensors(made, model.vocab))
+        for row, instance in enumerate(made):
+            alone = model(**tensors([instance], model.vocab))
+            pair = model(**tensors([made[row - 1], instance], model.vocab))
+            for logits in (alone["logits"][0], pair["logits"][1]):
+                torch.testing.assert_close(logits, together["logits"][row], rtol=0, atol=1e-5)
+    lengths = together["mask"].sum(dim=1)
+    assert all(row[length:].eq(0).all() for row, length in zip(together["attention"], lengths, strict=True))
+
+
+@pytest.mark.parametrize("output_elmo", ["encoder", "integrator"])
+@pytest.mark.parametrize(
+    ("placement", "added"),
+    [("none", (0, 0)), ("input", (12, 0)), ("output", (0, 12)), ("input+output", (12, 12))],
+)
+def test_placement_by_one_word(tmp_path, placement, added, output_elmo):
+    model, made = build(settings(tmp_path, placement, output_elmo=output_elmo))
+    assert isinstance(model, SstModel)
+    at_encoder, at_integrator = (added[1], 0) if output_elmo == "encoder" else (0, added[1])
+    assert model.projection[1].in_features == 3 + added[0]
+    assert model.integrator.onward[0].input_size == 3 * (10 + at_encoder)
+    assert model.pooling.in_features == 10 + at_integrator
+    model.train()(**tensors(made, model.vocab))["loss"].backward()
+    learned = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    assert all(parameter.grad is not None for parameter in learned)
+
+
+def test_without_a_projection_the_encoder_reads_the_vectors(tmp_path):
+    model, made = build(settings(tmp_path, "input", projection_size=None))
+    assert model.encoder.onward[0].input_size == 3 + 12
+    assert model(**tensors(made, model.vocab))["loss"].isfinite()
+
+
+def test_maxout_with_batch_normalisation(tmp_path):
+    model, made = build(settings(tmp_path, "input", maxout=3))
+    layers = [layer for layer in model.classifier if isinstance(layer, Maxout)]
+    assert [layer.linear.out_features for layer in layers] == [3 * 7, 3 * 4]
+    layer, inputs = layers[1], torch.randn(6, 7)
+    units = linear(layer.linear, array(inputs)).reshape(6, 4, 3).max(axis=2)
+    normalised = (units - units.mean(axis=0)) / np.sqrt(units.var(axis=0) + layer.norm.eps)
+    expected = normalised * array(layer.norm.weight) + array(layer.norm.bias)
+    np.testing.assert_allclose(layer.train()(inputs).detach(), expected, atol=1e-5)
+    # A last batch of one sentence has no variance.
+    assert model.train()(**tensors(made[:1], model.vocab))["loss"].isfinite()
+    assert torch.equal(layer.train()(inputs[:1]), layer.eval()(inputs[:1]))
+
+
+def test_dropout_in_training_only(tmp_path):
+    model, made = build(settings(tmp_path, "input"))
+    batch = tensors(made, model.vocab)
+    expected = model(**batch)["logits"]
+    for layer in (model.projection[0], model.encoder.dropout, model.classifier[0]):
+        layer.p = 0.5
+        assert torch.equal(model.eval()(**batch)["logits"], expected)
+        assert not torch.allclose(model.train()(**batch)["logits"], expected)
+        layer.p = 0.0
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"output_elmo": "input"}, "output_elmo is 'input', expected one of encoder, integrator"),
+        ({"hiden_size": 3}, "unknown key 'hiden_size'; did you mean 'hidden_size'"),
+    ],
+)
+def test_impossible_parameters(tmp_path, changes, message):
+    with pytest.raises(ConfigurationError, match=message):
+        build(settings(tmp_path, "input", **changes))
+
+
+def test_a_vocabulary_without_labels(tmp_path):
+    model = Params(settings(tmp_path, "none")["model"])
+    with pytest.raises(ConfigurationError, match="found no labels in the vocabulary"):
+        Model.from_params(model, vocab=Vocabulary())

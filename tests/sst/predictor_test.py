@@ -1,0 +1,63 @@
+import json
+
+import pytest
+from allennlp.common.checks import ConfigurationError
+from allennlp.predictors import Predictor
+
+from elmo_tasks.sst import SstPredictor
+from tests.sst.archives import write_archive
+
+
+@pytest.fixture(scope="module")
+def predictor(tmp_path_factory) -> SstPredictor:
+    return Predictor.from_path(str(write_archive(tmp_path_factory.mktemp("archive") / "run")))
+
+
+def test_is_the_models_default(predictor):
+    assert isinstance(predictor, SstPredictor)
+
+
+def test_a_sentence(predictor):
+    result = predictor.predict("A warm, funny film.")
+    assert json.loads(json.dumps(result)) == result
+    assert result["tokens"] == ["A", "warm", ",", "funny", "film", "."]
+    assert list(result["probabilities"]) == ["0", "1", "2", "3", "4"]
+    assert sum(result["probabilities"].values()) == pytest.approx(1)
+    assert result["label"] == max(result["probabilities"], key=result["probabilities"].get)
+    assert len(result["attention"]) == 6
+    assert sum(result["attention"]) == pytest.approx(1)
+
+
+def test_tokens(predictor):
+    words = ["A", "warm", ",", "funny", "film", "."]
+    assert predictor.predict_json({"tokens": words}) == predictor.predict(" ".join(words))
+
+
+def test_a_sentence_has_one_result_alone_and_in_a_batch(predictor):
+    inputs = [{"sentence": s} for s in ("Dull.", "", "A warm and funny film .", "Very " * 70)]
+    for together, alone in zip(
+        predictor.predict_batch_json(inputs), map(predictor.predict_json, inputs), strict=True
+    ):
+        assert (together["tokens"], together["label"]) == (alone["tokens"], alone["label"])
+        assert together["probabilities"] == pytest.approx(alone["probabilities"], abs=1e-5)
+        assert together["attention"] == pytest.approx(alone["attention"], abs=1e-5)
+
+
+@pytest.mark.parametrize("inputs", [{"sentence": ""}, {"sentence": " \n"}, {"tokens": []}])
+def test_empty(predictor, inputs):
+    empty = {"tokens": [], "label": None, "probabilities": {}, "attention": []}
+    assert predictor.predict_json(inputs) == empty
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        ({}, 'found the fields: none; expected "sentence": a string, or "tokens"'),
+        ({"sentence": 5}, '"sentence" is 5; expected "sentence": a string'),
+        ({"tokens": ["Dull", None]}, '"tokens" has None at position 1; expected strings'),
+    ],
+)
+def test_wrong_fields(predictor, inputs, message):
+    with pytest.raises(ConfigurationError) as caught:
+        predictor.predict_json(inputs)
+    assert message in str(caught.value)

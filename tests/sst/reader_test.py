@@ -1,0 +1,192 @@
+import gzip
+import logging
+from collections import Counter
+
+import pytest
+from allennlp.common import Params
+from allennlp.common.checks import ConfigurationError
+from allennlp.data import DatasetReader, Vocabulary
+from allennlp.data.data_loaders import MultiProcessDataLoader
+from allennlp.data.dataset_readers.dataset_reader import WorkerInfo
+from nltk import Tree
+
+from elmo_tasks.input_files import InputError
+from elmo_tasks.paths import bundled
+from elmo_tasks.sst.reader import SstReader, SstSentence
+
+GOOD = "(3 (2 It) (4 (4 (2 is) (3 good)) (2 .)))"
+NEUTRAL = "(2 (3 (2 A) (4 gem)) (1 (1 flawed) (2 now)))"
+BAD = "(0 Awful)"
+TREES = f"{GOOD}\n\n{NEUTRAL}\n{BAD}\n"
+
+
+def read(path, content=TREES, **parameters):
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return list(SstReader(**parameters).read(str(path)))
+
+
+def texts(instances):
+    return [
+        (" ".join(token.text for token in instance["tokens"]), instance["label"].label)
+        for instance in instances
+    ]
+
+
+def test_sentences(tmp_path):
+    instances = read(tmp_path / "a")
+    assert texts(instances) == [("It is good .", "3"), ("A gem flawed now", "2"), ("Awful", "0")]
+    assert instances[0]["metadata"].metadata == SstSentence(["It", "is", "good", "."])
+
+
+def test_phrases_of_so_many_tokens(tmp_path):
+    """The sentence is read whatever its length."""
+    assert texts(read(tmp_path / "a", min_phrase_tokens=2)) == [
+        ("It is good .", "3"),
+        ("is good .", "4"),
+        ("is good", "4"),
+        ("A gem flawed now", "2"),
+        ("A gem", "3"),
+        ("flawed now", "1"),
+        ("Awful", "0"),
+    ]
+
+
+@pytest.mark.parametrize("fewest", [1, 4])
+def test_phrases_are_those_of_nltk(fewest):
+    path = bundled("fixtures/sst/train.txt")
+    expected = Counter()
+    for line in path.read_text().splitlines():
+        tree = Tree.fromstring(line)
+        expected[tree.label(), len(tree.leaves())] += len(tree.leaves()) < fewest
+        for phrase in tree.subtrees(lambda phrase: len(phrase.leaves()) >= fewest):
+            expected[phrase.label(), len(phrase.leaves())] += 1
+    found = SstReader(min_phrase_tokens=fewest).read(str(path))
+    assert Counter((instance["label"].label, len(instance["tokens"])) for instance in found) == +expected
+
+
+@pytest.mark.parametrize(
+    ("granularity", "labels", "classes"),
+    [
+        (5, ["3", "2", "0"], ["0", "1", "2", "3", "4"]),
+        (3, ["positive", "neutral", "negative"], ["negative", "neutral", "positive"]),
+        (2, ["positive", "negative"], ["negative", "positive"]),
+    ],
+)
+def test_granularity_and_the_order_of_classes(tmp_path, granularity, labels, classes):
+    instances = read(tmp_path / "a", granularity=granularity)
+    assert [label for _, label in texts(instances)] == labels
+    vocab = Vocabulary.from_instances(instances)
+    assert list(vocab.get_token_to_index_vocabulary("labels")) == classes
+
+
+def test_what_is_read_and_left_out_is_counted(tmp_path, caplog):
+    with caplog.at_level(logging.INFO):
+        read(tmp_path / "a", min_phrase_tokens=2)
+        read(tmp_path / "a", granularity=2, min_phrase_tokens=2)
+    assert f"{tmp_path}/a: 3 sentences and 4 phrases inside them (0 1, 1 1, 2 1, 3 2, 4 2)" in caplog.text
+    assert "2 sentences and 4 phrases inside them (negative 2, positive 4); 1 neutral left out" in caplog.text
+
+
+def test_a_word_counts_once_for_each_sentence(tmp_path):
+    """Also where the sentence itself is left out, but not its phrases."""
+    counts = {}
+    for granularity in (5, 2):
+        counter = counts[granularity] = {"tokens": Counter(), "labels": Counter()}
+        instances = read(tmp_path / "a", f"{GOOD}\n{NEUTRAL}\n", min_phrase_tokens=1, granularity=granularity)
+        reader = SstReader()
+        for instance in instances:
+            reader.apply_token_indexers(instance)
+            instance.count_vocab_items(counter)
+        assert set(counter["tokens"].values()) == {1}
+    assert set(counts[5]["tokens"]) == {"It", "is", "good", ".", "A", "gem", "flawed", "now"}
+    # `now` and `It` are neutral by themselves, but for the phrases that they are in.
+    assert set(counts[2]["tokens"]) == set(counts[5]["tokens"])
+
+
+def test_a_folder_and_gzip(tmp_path, caplog):
+    (tmp_path / "a.txt").write_text(GOOD)
+    (tmp_path / "b.txt").write_bytes(gzip.compress(f"{BAD}\r\n{NEUTRAL}".encode()))
+    for path in (tmp_path, tmp_path / "*.txt"):
+        with caplog.at_level(logging.INFO):
+            labels = [label for _, label in texts(SstReader().read(str(path)))]
+        assert labels == ["3", "0", "2"]
+    assert f"{tmp_path}: 2 files, 3 sentences and 0 phrases inside them (0 1, 2 1, 3 1)" in caplog.text
+
+
+def test_workers_share_the_phrases(tmp_path):
+    everything = texts(read(tmp_path / "a", min_phrase_tokens=2))
+    shards = []
+    for rank in range(2):
+        reader = SstReader(min_phrase_tokens=2)
+        reader._set_worker_info(WorkerInfo(2, rank))
+        shards.append(texts(reader.read(str(tmp_path / "a"))))
+    assert shards == [everything[::2], everything[1::2]]
+
+
+def test_a_batch_by_two_processes(tmp_path):
+    (tmp_path / "a").write_text(TREES)
+    loader = MultiProcessDataLoader(
+        SstReader(), str(tmp_path / "a"), batch_size=2, num_workers=2, start_method="fork"
+    )
+    loader.index_with(Vocabulary.from_instances(SstReader().read(str(tmp_path / "a"))))
+    labels = [label for batch in loader for label in batch["label"].tolist()]
+    assert sorted(labels) == [0, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (f"{GOOD}\n\n(3 (5 It))\n", "line 3: found the label '5' in column 5, expected a label from 0 to 4"),
+        (
+            f"{GOOD}\n(3 (2 It)",
+            "line 2: found the end of the line, with the bracket of column 1 open in column",
+        ),
+        (f"{GOOD} {BAD}", "line 1: found '(' in column 42, expected the end of the line"),
+        ("It is good", "line 1: found 'It' in column 1, expected ("),
+        (b"(2 M\xfcller)", "line 1: found the byte 0xfc at offset 4, expected UTF-8"),
+        ("", "found 0 sentences and 0 phrases inside them, expected at least one"),
+    ],
+)
+def test_errors_name_the_place(tmp_path, content, message):
+    with pytest.raises(InputError) as caught:
+        read(tmp_path / "some.txt", content)
+    assert f"{tmp_path}/some.txt" in str(caught.value)
+    assert message in str(caught.value)
+
+
+def test_nothing_but_neutral(tmp_path):
+    with pytest.raises(InputError, match=r"found 0 sentences .*; 1 neutral left out, expected at least one"):
+        read(tmp_path / "a", NEUTRAL, granularity=2)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"granularity": 4}, "granularity is 4, expected 2, 3 or 5"),
+        ({"min_phrase_tokens": 0}, "min_phrase_tokens is 0, expected 1 or more, or null"),
+        ({"granularty": 3}, "'granularty'; did you mean 'granularity'"),
+    ],
+)
+def test_impossible_parameters(parameters, message):
+    with pytest.raises(ConfigurationError, match=message):
+        DatasetReader.from_params(Params({"type": "elmo_sst", **parameters}))
+
+
+def test_text_to_instance():
+    reader = SstReader(granularity=3)
+    assert set(reader.text_to_instance(["Fine", "."]).fields) == {"tokens", "metadata"}
+    assert reader.text_to_instance(["Fine"], "positive")["label"].label == "positive"
+    with pytest.raises(ConfigurationError, match="found no words"):
+        reader.text_to_instance([])
+    with pytest.raises(ConfigurationError, match="found the label '4', expected one of negative, neutral"):
+        reader.text_to_instance(["Fine"], "4")
+
+
+def test_a_model_of_other_classes(tmp_path):
+    coarse = read(tmp_path / "a", granularity=2)
+    vocab = Vocabulary.from_instances(coarse)
+    (_, fine, _) = read(tmp_path / "a", granularity=3)
+    with pytest.raises(
+        ConfigurationError, match=r"found the label 'neutral', expected .*: negative, positive"
+    ):
+        fine.index_fields(vocab)

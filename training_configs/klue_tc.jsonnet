@@ -1,0 +1,20 @@
+// Topics of Korean headlines, KLUE-TC (YNAT): json. The classifier is that of agnews.jsonnet.
+//
+// The tokenizer is a choice: words, or syllables with `tokenizer: 'elmo_syllables'`. klue_tc_bilm.jsonnet takes the
+// reader from here, so that pre-training and classification always agree; in a run with --overrides, give the same to
+// both stages.
+local fixture = (import 'lib/paths.libsonnet').fixture;
+
+(import 'agnews.jsonnet') + {
+  dataset_reader: {
+    type: 'elmo_classifier',
+    format: 'json',
+    sentence1: 'title',
+    label: 'label',
+    classes: ['IT과학', '경제', '사회', '생활문화', '세계', '스포츠', '정치'],
+    tokenizer: { type: 'elmo_spacy', language: 'xx' },
+    token_indexers: { tokens: { type: 'single_id' } },
+  },
+  train_data_path: fixture('classification/klue_tc/train.json'),
+  validation_data_path: fixture('classification/klue_tc/dev.json'),
+}

@@ -1,0 +1,4 @@
+// The baseline with ELMo at the input and the output of the shared biGRU; no layer norm, no penalty on the mix weights.
+local elmo = import 'lib/elmo.libsonnet';
+
+(import 'squad.jsonnet') + elmo.plug('input+output')
