@@ -4,7 +4,6 @@ from typing import Any
 
 import torch
 from allennlp.common import JsonDict
-from allennlp.common.util import sanitize
 from allennlp.data import DatasetReader, Instance
 from allennlp.models import Model
 from allennlp.predictors import Predictor
@@ -18,17 +17,17 @@ _ATTENTION = ("passage_tokens", "question_tokens", "question_attention", "self_a
 @Predictor.register("elmo_squad")
 class SquadPredictor(JsonLinesPredictor):
     """
-    In: `{"passage": "...", "question": "..."}`. Out: `answer`, empty where the model says that there is none;
-    `token_start`, `token_end`, `char_start`, `char_end` (half-open; of the passage); `probability`; and
-    `n_best`: the best answers with the same keys, `text` for `answer`. Of a passage longer than the model's
-    window, answers in all windows are compared with each other.
+    In: `{"passage": "...", "question": "..."}`. Out: `answer`, text of the passage; `token_start`,
+    `token_end`, `char_start`, `char_end` (half-open); `probability`; and `n_best`: the best answers with the
+    same keys, and `text` for `answer`. Where the model says that there is no answer, the text is empty and
+    its place null. Of a passage longer than the model's window, answers in all windows are compared with each
+    other.
 
     # Parameters
 
-    n_best : number of answers.
-    attention : add `passage_tokens`, `question_tokens`, `question_attention`, for each token of the passage a
-        row over those of the question, and `self_attention`, a row over those of the passage; rows add up to
-        1.
+    n_best : number of answers, at most.
+    attention : add `passage_tokens` and `question_tokens`, and for each token of the passage a row, which
+        adds up to 1: `question_attention` over the question, `self_attention` over the passage.
     """
 
     def __init__(
@@ -53,21 +52,23 @@ class SquadPredictor(JsonLinesPredictor):
     def predict_batch_instance(self, instances: list[Instance]) -> list[JsonDict]:
         for instance in instances:
             self._dataset_reader.apply_token_indexers(instance)
-        return [sanitize(self._shown(output)) for output in self._model.forward_on_instances(instances)]
+        return [self._shown(output) for output in self._model.forward_on_instances(instances)]
 
     def _json_to_instance(self, json_dict: JsonDict) -> Instance:
         passage, question = (require(json_dict, name, str, _EXPECTED) for name in ("passage", "question"))
         return self._dataset_reader.text_to_instance(passage, question, id=json_dict.get("id"))
 
-    def _shown(self, output: dict[str, Any]) -> dict[str, Any]:
+    def _shown(self, output: dict[str, Any]) -> JsonDict:
+        """What is told of a question, ready for JSON."""
         output["n_best"] = output["n_best"][: self._n_best]
         if output["id"] is None:
             del output["id"]
-        window_start = output.pop("window_start")
-        if self._attention:
-            output["self_attention"] = _whole(output["self_attention"], window_start)
-            return output
-        return {name: value for name, value in output.items() if name not in _ATTENTION}
+        start = output.pop("window_start")
+        if not self._attention:
+            return {name: value for name, value in output.items() if name not in _ATTENTION}
+        output["self_attention"] = _whole(output["self_attention"], start).tolist()
+        output["question_attention"] = output["question_attention"].tolist()
+        return output
 
 
 def _whole(rows: torch.Tensor, start: torch.Tensor) -> torch.Tensor:

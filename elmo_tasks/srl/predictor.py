@@ -102,7 +102,7 @@ class SrlPredictor(SentencePredictor):
         installed = [name for name in sorted(get_installed_models()) if name.startswith(_ENGLISH)]
         if not self._spacy_model and not installed:
             raise ConfigurationError(
-                'found no "predicates", and no spaCy model that finds verbs; expected "predicates": the places '
-                "of tokens, from 0, or an installed model: `python -m spacy download en_core_web_sm`"
+                'found no "predicates", and no spaCy model that finds verbs; expected "predicates": the '
+                "places of tokens, from 0, or an installed model: `python -m spacy download en_core_web_sm`"
             )
         return spacy.load(self._spacy_model or installed[0])

@@ -15,7 +15,7 @@ def test_help_lists_the_verbs(elmo, capsys):
     assert elmo("--help") == 0
     shown = capsys.readouterr().out
     for verb in VERBS:
-        assert re.search(rf"(?m)^ +{verb.name} +{re.escape(verb.help)}$", shown)
+        assert re.search(rf"(?m)^ +{verb.name}\s+{re.escape(verb.help)}$", shown)
 
 
 @pytest.mark.parametrize("verb", ["embed", "calibrate"])

@@ -5,7 +5,6 @@ import pytest
 import torch
 from allennlp.common import Params
 from allennlp.training.metrics import Metric
-from sklearn.metrics import accuracy_score, confusion_matrix, precision_recall_fscore_support
 
 from elmo_tasks.modules.classification_metric import ClassificationMetric, confusion_name
 
@@ -25,6 +24,9 @@ def evaluate(predictions, gold, labels=LABELS):
 
 @pytest.mark.parametrize("number", [1, 2, 5, 40])
 def test_equals_scikit_learn(number):
+    # Imported here: the workers below have no use for it.
+    from sklearn.metrics import accuracy_score, confusion_matrix, precision_recall_fscore_support
+
     predictions, gold = pairs(number, classes=3)
     metric = evaluate(predictions, gold)
     names = "precision", "recall", "f1"

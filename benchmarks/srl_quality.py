@@ -1,0 +1,156 @@
+"""
+Semantic roles on a folder that holds `train.*` and `dev.*` in the columns of CoNLL 2012, in one of two
+comparisons:
+
+    python benchmarks/srl_quality.py DATA_FOLDER [--limit 1500] [--layers 4] [--epochs 10] [--seeds 13 14 15]
+    python benchmarks/srl_quality.py DATA_FOLDER --elmo
+
+- Beside allennlp-models' `srl` of the same sizes, optimizer, batch size and vocabulary: dev F1 without the
+  predicates, as both report it, and the time of an epoch. The peer marks every word of a predicate at its
+  input, its C-V included, ours only the one that stands for it.
+- `--elmo`: dev F1 of ours with the ELMo that comes with the project, and without.
+
+`--limit` and `--dev` are the sentences with predicates that are used of the two files, the first ones. F1
+is that of the best epoch. The time of an epoch is that of training and validation from the second epoch on,
+of `--timed` sentences of the two files.
+"""
+
+import argparse
+import copy
+import tempfile
+from functools import partial
+from pathlib import Path
+
+import allennlp_models.structured_prediction  # noqa: F401 (registers the peer)
+from allennlp.common import Params
+from elmo_speed import machine
+from side_by_side import Settings, epoch_times, mean_scores, quiet
+
+import elmo_tasks.srl  # noqa: F401 (registers ours)
+from elmo_tasks.paths import bundled
+from elmo_tasks.srl.reader import SrlReader
+
+OPTIMIZERS = {"adadelta": {"type": "adadelta", "rho": 0.95}, "adam": {"type": "adam", "lr": 0.001}}
+"""The config's, and one that gets further in a few epochs of little data."""
+TIMED_EPOCHS = 3
+_DOCUMENT, _POS = "#", 4
+
+
+def first_sentences(data: Path, folder: Path, train: int, dev: int) -> Path:
+    """
+    Copies of both files that hold their first sentences with predicates only, each file in a folder of its
+    own as the peer wants it, without parts of speech: then the peer builds no trees, which stop it at some
+    brackets.
+    """
+    for part, number in (("train", train), ("dev", dev)):
+        sentences = []
+        for block in next(data.glob(f"{part}.*")).read_text(encoding="utf-8").split("\n\n"):
+            rows = [line.split() for line in block.splitlines() if not line.startswith(_DOCUMENT)]
+            if rows and any("(V*" in cell for row in rows for cell in row):
+                sentences.append(
+                    "".join("\t".join([*row[:_POS], "XX", *row[_POS + 1 :]]) + "\n" for row in rows)
+                )
+            if len(sentences) == number:
+                break
+        (folder / part).mkdir(parents=True)
+        (folder / part / f"{part}.gold_conll").write_text("\n".join(sentences), encoding="utf-8")
+    return folder
+
+
+def ours(arguments: argparse.Namespace, data: Path, epochs: int, config: str, seed: int) -> Settings:
+    """All epochs are trained, and the best one is scored."""
+    settings = Params.from_file(str(bundled(f"training_configs/{config}.jsonnet"))).as_dict(quiet=True)
+    settings |= dict.fromkeys(("random_seed", "numpy_seed", "pytorch_seed"), seed)
+    settings |= {"train_data_path": str(data / "train"), "validation_data_path": str(data / "dev")}
+    settings["model"]["num_layers"] = arguments.layers
+    settings["trainer"] |= {
+        "num_epochs": epochs,
+        "patience": None,
+        "optimizer": OPTIMIZERS[arguments.optimizer],
+        "callbacks": [{"type": "epoch_times"}],
+    }
+    return settings
+
+
+def peer(baseline: Settings) -> Settings:
+    """The same of stock parts."""
+    settings = copy.deepcopy(baseline)
+    model = settings["model"]
+    embedder = model["text_field_embedder"]
+    settings["dataset_reader"]["type"] = "srl"
+    settings["model"] = {
+        "type": "srl",
+        "text_field_embedder": embedder,
+        "binary_feature_dim": model["predicate_dim"],
+        "encoder": {
+            "type": "alternating_lstm",
+            "input_size": embedder["token_embedders"]["tokens"]["embedding_dim"] + model["predicate_dim"],
+            "hidden_size": model["hidden_size"],
+            "num_layers": model["num_layers"],
+            "recurrent_dropout_probability": model["dropout"],
+            "use_input_projection_bias": False,
+        },
+    }
+    # It stops at a tag that the training data does not have.
+    instances = SrlReader().read(settings["validation_data_path"])
+    tags = {tag for instance in instances for tag in instance["tags"]}
+    settings["vocabulary"]["tokens_to_add"] = {"labels": sorted(tags)}
+    for loader in ("data_loader", "validation_data_loader"):
+        batches = settings[loader]["batch_sampler"]
+        del batches["group"]
+        batches |= {"type": "bucket", "sorting_keys": ["tokens"]}
+    settings["trainer"] |= {"validation_metric": "+f1-measure-overall", "checkpointer": {}}
+    return settings
+
+
+def beside_peer(arguments: argparse.Namespace, data: Path, epochs: int, seed: int) -> dict[str, Settings]:
+    baseline = ours(arguments, data, epochs, "srl", seed)
+    return {"elmo_srl": baseline, "srl": peer(baseline)}
+
+
+def gain(arguments: argparse.Namespace, data: Path, activations: str, seed: int) -> dict[str, Settings]:
+    without, with_elmo = (
+        ours(arguments, data, arguments.epochs, config, seed) for config in ("srl", "srl_elmo")
+    )
+    with_elmo["model"]["elmo"]["activations"] = activations
+    return {"without ELMo": without, "with ELMo": with_elmo}
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--limit", type=int, default=1500, help="sentences of the training file")
+    parser.add_argument("--dev", type=int, default=500, help="sentences of the dev file")
+    parser.add_argument("--layers", type=int, default=8, help="of the LSTM, in all systems")
+    parser.add_argument("--optimizer", default="adadelta", choices=OPTIMIZERS)
+    parser.add_argument("--seeds", type=int, nargs="*", default=[13, 14, 15])
+    parser.add_argument("--epochs", type=int, default=10, help="at least 2")
+    parser.add_argument("--rounds", type=int, default=3, help="short runs for the time of an epoch")
+    parser.add_argument("--timed", type=int, nargs=2, default=(200, 50), help="sentences of their two files")
+    parser.add_argument("--elmo", action="store_true")
+    return parser.parse_args()
+
+
+def main() -> None:
+    arguments = parse_arguments()
+    quiet()
+    print(f"Machine: {machine()}.", flush=True)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        data = first_sentences(arguments.data, folder / "data", arguments.limit, arguments.dev)
+        if arguments.elmo:
+            systems = partial(gain, arguments, data, str(folder / "activations"))
+            scores = mean_scores(systems, arguments.seeds)
+            if scores:
+                without, with_elmo = scores.values()
+                print(f"relative error reduction {(with_elmo - without) / (100 - without):.1%}")
+        else:
+            mean_scores(partial(beside_peer, arguments, data, arguments.epochs), arguments.seeds)
+            timed = first_sentences(arguments.data, folder / "timed", *arguments.timed)
+            epoch_times(partial(beside_peer, arguments, timed, TIMED_EPOCHS), arguments.rounds)
+
+
+if __name__ == "__main__":
+    main()

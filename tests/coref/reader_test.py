@@ -1,0 +1,155 @@
+import gzip
+import json
+import logging
+from itertools import chain, product
+
+import pytest
+import torch
+from allennlp.common import Params
+from allennlp.common.checks import ConfigurationError
+from allennlp.data import DatasetReader, Vocabulary
+from allennlp.data.data_loaders import MultiProcessDataLoader
+from allennlp.data.dataset_readers.dataset_reader import DistributedInfo, WorkerInfo
+from allennlp.data.token_indexers import SingleIdTokenIndexer
+
+from elmo_tasks.coref.reader import CorefReader
+from elmo_tasks.input_files import InputError
+from tests.coref.documents_test import ANA, conll
+
+
+def ids(instances):
+    return [instance["metadata"].metadata.id for instance in instances]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Documents a, b and c in files of all kinds."""
+    (tmp_path / "more").mkdir()
+    (tmp_path / "a.gold_conll").write_text(conll("a/(1) b/(1)", id="a"))
+    with gzip.open(tmp_path / "b.gold_conll.gz", "wt") as file:
+        file.write(conll("a/-", id="b") + conll("a/-", id="b", part=1))
+    (tmp_path / "more/c.jsonl").write_text(json.dumps({"doc_key": "c", "sentences": [["a"]]}))
+    return tmp_path
+
+
+def test_the_instance(tmp_path):
+    (tmp_path / "a").write_text(
+        conll("a/(1)", "b/-", speaker="Petra").replace(
+            "\tb\tXX\t*\t-\t-\t-\tPetra", "\tb\tXX\t*\t-\t-\t-\tOmar"
+        )
+        + ANA
+    )
+    first, second = CorefReader().read(tmp_path / "a")
+    assert [[token.text for token in sentence] for sentence in first["tokens"]] == [["a"], ["b"]]
+    assert first["speakers"].tensor.tolist() == [1, 2]
+    assert second["speakers"].tensor.tolist() == [0] * 7
+    assert first["genre"].label == "nw"
+    assert first["metadata"].metadata.clusters == [[(0, 0)]]
+
+
+def test_a_batch(tmp_path):
+    (tmp_path / "a").write_text(ANA)
+    loader = MultiProcessDataLoader(CorefReader(), str(tmp_path / "a"), batch_size=1)
+    loader.index_with(Vocabulary.from_instances(loader.iter_instances()))
+    (batch,) = loader
+    assert batch["tokens"]["tokens"]["tokens"].shape == (1, 2, 5)
+    assert batch["speakers"].shape == (1, 7)
+    assert batch["speakers"].dtype == torch.long
+    assert batch["metadata"][0].clusters == [[(0, 0), (2, 2), (5, 5)], [(2, 3)]]
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("a.gold_conll", ["a_0"]),
+        ("", ["a_0", "b_0", "b_1", "c"]),
+        ("*.gold_conll*", ["a_0", "b_0", "b_1"]),
+        ("**/*.jsonl", ["c"]),
+    ],
+)
+def test_files_folders_and_patterns(folder, path, expected):
+    assert ids(CorefReader().read(str(folder / path))) == expected
+
+
+def test_nothing_to_read(folder):
+    with pytest.raises(InputError, match="nowhere: found no file"):
+        list(CorefReader().read(str(folder / "nowhere")))
+    (folder / "empty").write_text("\n\n")
+    with pytest.raises(InputError, match="empty: found no document, expected at least one"):
+        list(CorefReader().read(str(folder)))
+
+
+def test_singletons_are_kept_or_dropped_and_counted(tmp_path, caplog):
+    (tmp_path / "a").write_text(ANA + conll("a/(1)|(2) b/(1) c/(2) d/(3)"))
+    with caplog.at_level(logging.INFO):
+        kept = [instance["metadata"].metadata.clusters for instance in CorefReader().read(tmp_path / "a")]
+    assert kept == [[[(0, 0), (2, 2), (5, 5)], [(2, 3)]], [[(0, 0), (1, 1), (2, 2)], [(3, 3)]]]
+    assert (
+        "2 documents, 3 sentences, 11 tokens, 4 clusters, 8 mentions, 2 singletons kept, 1 clusters joined "
+        "since they had a mention in common" in caplog.text
+    )
+    with caplog.at_level(logging.INFO):
+        reader = CorefReader(singletons=False)
+        dropped = [instance["metadata"].metadata.clusters for instance in reader.read(tmp_path / "a")]
+    assert dropped == [[[(0, 0), (2, 2), (5, 5)]], [[(0, 0), (1, 1), (2, 2)]]]
+    assert "2 clusters, 6 mentions, 2 singletons dropped" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("pattern", "id", "genre"),
+    [
+        (None, "nw/wsj/00/wsj_0001", "nw"),
+        (None, "1023_bleak_house_brat", "@@UNKNOWN@@"),
+        ("^GUM_([a-z]+)_", "GUM_fiction_lunre", "fiction"),
+        ("^GUM_([a-z]+)_", "nw/wsj", "@@UNKNOWN@@"),
+    ],
+)
+def test_genres(tmp_path, pattern, id, genre):
+    (tmp_path / "a").write_text(conll("a/-", id=id))
+    reader = CorefReader(**({"genre_pattern": pattern} if pattern else {}))
+    (instance,) = reader.read(tmp_path / "a")
+    assert instance["genre"].label == genre
+
+
+def test_all_unknown_genres_have_one_place(tmp_path, caplog):
+    (tmp_path / "a").write_text(conll("a/-", id="nw/1") + conll("a/-", id="other"))
+    known, unknown = CorefReader().read(tmp_path / "a")
+    vocab = Vocabulary.from_instances([known, unknown])
+    assert vocab.get_vocab_size("genres") == 3
+    (tmp_path / "b").write_text(conll("a/-", id="bc/1"))
+    (new,) = CorefReader().read(tmp_path / "b")
+    places = []
+    for instance in (known, unknown, new):
+        instance["genre"].index(vocab)
+        places.append(int(instance["genre"].as_tensor({})))
+    assert places == [2, 1, 1]
+    assert "namespace" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("pattern", "message"), [("(", r"found '\(' \(missing \)"), ("nw", "found 'nw', expected one group")]
+)
+def test_impossible_patterns(pattern, message):
+    with pytest.raises(ConfigurationError, match=f"genre_pattern: {message}"):
+        CorefReader(genre_pattern=pattern)
+
+
+def test_from_params(tmp_path):
+    parameters = {"type": "elmo_coref", "singletons": False, "max_instances": 1}
+    reader = DatasetReader.from_params(Params(parameters))
+    (tmp_path / "a").write_text(ANA + ANA)
+    assert len(list(reader.read(tmp_path / "a"))) == 1
+    assert isinstance(reader.token_indexers["tokens"], SingleIdTokenIndexer)
+    with pytest.raises(ConfigurationError, match=r"unknown key 'singeltons'; did you mean 'singletons'"):
+        DatasetReader.from_params(Params({"type": "elmo_coref", "singeltons": False}))
+
+
+def test_workers_share_the_documents(folder):
+    found = []
+    for rank, process in product((0, 1), repeat=2):
+        reader = CorefReader()
+        reader._set_distributed_info(DistributedInfo(2, rank))
+        reader._set_worker_info(WorkerInfo(2, process))
+        found.append(ids(reader.read(str(folder))))
+    assert sorted(chain(*found)) == ["a_0", "b_0", "b_1", "c"]
+    assert max(map(len, found)) == 1

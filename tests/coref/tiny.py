@@ -1,0 +1,60 @@
+"""A small model, and batches of documents."""
+
+import json
+from typing import Any
+
+import torch
+from allennlp.common import Params
+from allennlp.data import Batch, DatasetReader, Instance, Vocabulary
+from allennlp.models import Model
+
+from elmo_tasks.coref.documents import CorefDocument
+from elmo_tasks.paths import bundled
+from tests.conftest import TINY_ELMO
+
+SIZES = {
+    "text_field_embedder": {
+        "token_embedders": {
+            "tokens": {"embedding_dim": 7},
+            "token_characters": {"encoder": {"num_filters": 2}},
+        }
+    },
+    "hidden_sizes": [5],
+    "feedforward_sizes": [6, 4],
+    "feature_dim": 3,
+    "max_span_width": 4,
+    "max_antecedents": 5,
+    "lexical_dropout": 0.0,
+    "dropout": 0.0,
+}
+
+
+class Tiny:
+    """A model of the shipped config with small layers, for the documents of the fixtures."""
+
+    def __init__(self, config: str = "coref", **changes: Any) -> None:
+        overrides = {"model": {**SIZES, **changes}} | (TINY_ELMO if config == "coref_elmo" else {})
+        path = str(bundled(f"training_configs/{config}.jsonnet"))
+        settings = Params.from_file(path, json.dumps(overrides))
+        self.reader = DatasetReader.from_params(settings["dataset_reader"])
+        self.instances = list(self.reader.read(bundled("fixtures/coref/train.conll")))
+        for instance in self.instances:
+            self.reader.apply_token_indexers(instance)
+        self.vocab = Vocabulary.from_instances(self.instances)
+        torch.manual_seed(1)
+        self.model = Model.from_params(settings["model"], vocab=self.vocab).eval()
+
+    def instance(self, document: CorefDocument) -> Instance:
+        instance = self.reader.text_to_instance(document)
+        self.reader.apply_token_indexers(instance)
+        return instance
+
+    def batch(self, *instances: Instance) -> dict[str, Any]:
+        batch = Batch(instances)
+        batch.index_instances(self.vocab)
+        return batch.as_tensor_dict()
+
+    def scores(self, instance: Instance) -> dict[str, torch.Tensor]:
+        fields = self.batch(instance)
+        del fields["metadata"]
+        return self.model.scores(**fields)
