@@ -5,9 +5,9 @@ What ELMo adds to a task: the baseline and the same with ELMo, over several seed
         [--elmo BLOCK]
 
 The task is the name of its config: `ner` is trained beside `ner_elmo`, both for all their epochs, and scored
-on DEV at the best one. `--overrides` are merged into both configs, and `--elmo` into the `elmo` block, for
-other weights than the shipped ones. The activations of the frozen biLM are kept for all seeds. At the end:
-means with their standard deviations, and by how much of the baseline's error ELMo reduces it.
+on DEV at the best one. `--overrides` are those of `allennlp train`, for both configs; `--elmo` is merged into the
+`elmo` block, for other weights than the shipped ones. The activations of the frozen biLM are kept for all seeds.
+At the end: means with their standard deviations, and by how much of the baseline's error ELMo reduces it.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from typing import Any
 import torch
 from allennlp.commands.train import train_model
 from allennlp.common import Params
-from allennlp.common.params import with_fallback
+from allennlp.common.params import with_overrides
 
 import elmo_tasks
 from elmo_tasks.paths import bundled
@@ -34,12 +34,10 @@ def settings(config: str, arguments: argparse.Namespace, seed: int) -> dict[str,
         **dict.fromkeys(("random_seed", "numpy_seed", "pytorch_seed"), seed),
         "train_data_path": arguments.train,
         "validation_data_path": arguments.dev,
-        "trainer": {"patience": None},
+        "trainer.patience": None,
     }
     path = str(bundled(f"training_configs/{config}.jsonnet"))
-    both = with_fallback(
-        with_fallback(json.loads(arguments.overrides), given), Params.from_file(path).as_dict(quiet=True)
-    )
+    both = with_overrides(Params.from_file(path, arguments.overrides).as_dict(quiet=True), given)
     if "elmo" in both["model"]:
         both["model"]["elmo"] |= {"activations": arguments.activations} | json.loads(arguments.elmo)
     return both
