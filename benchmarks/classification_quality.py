@@ -5,11 +5,11 @@ Word2Vec and an SVD of the same text, and the ELMo that comes with the project.
     python benchmarks/classification_quality.py DATA_FOLDER OUT [--sets ag_news sst2 mrpc klue]
         [--seeds 13 14 15] [--limit 500] [--epochs 3] [--pretrain-epochs 5] [--jobs 1]
 
-The folder holds `ag_news/`, `sst2/`, `mrpc/` and `klue/`. MRPC and KLUE-NLI come in one file: every fifth record
-is for validation. One biLM is trained for each set (seed 13), and its classifier from each seed. OUT keeps
-everything: the same command goes on after a kill. `--limit` takes only the first records of each file; `--epochs`
-and `--pretrain-epochs` replace those of the configs. At the end a table for each set: accuracy on the validation
-data at the best epoch, mean and standard deviation over the seeds.
+The folder holds `ag_news/`, `sst2/`, `mrpc/` and `klue/`. MRPC and KLUE-NLI come in one file: every fifth
+record is for validation. One biLM is trained for each set (seed 13), and its classifier from each seed. OUT
+keeps everything: the same command goes on after a kill. `--limit` takes only the first records of each file;
+`--epochs` and `--pretrain-epochs` replace those of the configs. At the end a table for each set: accuracy on
+the validation data at the best epoch, mean and standard deviation over the seeds.
 """
 
 import argparse
@@ -33,7 +33,6 @@ from elmo_tasks.training.variants import plan, summary
 
 Overrides = dict[str, Any]
 
-PACKAGES = ["elmo_tasks.classification"]
 SHIPPED = {
     "model.elmo.options_file": DEFAULT_OPTIONS,
     "model.elmo.weight_file": DEFAULT_WEIGHTS,
@@ -110,7 +109,7 @@ def pretrained(of: DataSet, folder: Path, arguments: argparse.Namespace) -> Over
         overrides["trainer.num_epochs"] = arguments.pretrain_epochs
     config = settings(f"{of.config}_bilm", overrides)
     (run,) = plan(config, {"bilm": {}}, seeds=[13], folder=folder)
-    train_and_tell([run], jobs=1, packages=PACKAGES)
+    train_and_tell([run], jobs=1, packages=[])
     files = folder / "elmo"
     files.mkdir(exist_ok=True)
     trained = read_trained(str(run.folder / "model.tar.gz"))
@@ -142,7 +141,7 @@ def compare(name: str, arguments: argparse.Namespace) -> None:
     for method in METHODS:
         variants[method] = NO_ELMO | with_vectors(train_vectors(config, method, folder, folder))
     runs = plan(config, variants, seeds=arguments.seeds, folder=folder)
-    train_and_tell(runs, jobs=arguments.jobs, packages=PACKAGES)
+    train_and_tell(runs, jobs=arguments.jobs, packages=[])
     print(f"\n{name}:\n\n{summary(runs).markdown()}", flush=True)
 
 

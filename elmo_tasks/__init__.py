@@ -5,7 +5,29 @@ from elmo_tasks import compat
 compat.repair()
 
 # Importing the packages registers their components.
-from elmo_tasks import commands, elmo, language_model, modules, ner, snli, sst, training  # noqa: E402
+from elmo_tasks import (  # noqa: E402
+    classification,
+    commands,
+    elmo,
+    language_model,
+    modules,
+    ner,
+    snli,
+    sst,
+    static_vectors,
+    training,
+)
 
 __version__ = "0.1.0"
-__all__ = ["commands", "elmo", "language_model", "modules", "ner", "snli", "sst", "training"]
+__all__ = [
+    "classification",
+    "commands",
+    "elmo",
+    "language_model",
+    "modules",
+    "ner",
+    "snli",
+    "sst",
+    "static_vectors",
+    "training",
+]

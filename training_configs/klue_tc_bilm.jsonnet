@@ -1,7 +1,12 @@
-// A small biLM from scratch on Korean headlines; it reads the UTF-8 bytes of words or syllables. See agnews_bilm.jsonnet.
+// A small biLM from scratch on Korean headlines, as in agnews_bilm.jsonnet; it reads the UTF-8 bytes of words or syllables.
 //
-// On other text, one paragraph a line, such as petitions:
-//   --overrides '{"dataset_reader.source.format": "text", "dataset_reader.source.sentence1": "text",
-//     "dataset_reader.source.label": null, "train_data_path": "data/petitions.txt",
-//     "validation_dataset_reader...": the same, "validation_data_path": "data/petitions_dev.txt"}'
+// On other text, such as petitions, one a line, split by the same tokenizer:
+//
+//   (import 'klue_tc_bilm.jsonnet') + {
+//     task+:: {
+//       dataset_reader+: { format: 'text', sentence1: 'text', label: null },
+//       train_data_path: 'data/petitions.txt',
+//       validation_data_path: 'data/petitions_dev.txt',
+//     },
+//   }
 (import 'agnews_bilm.jsonnet') + { task:: import 'klue_tc.jsonnet' }

@@ -248,27 +248,29 @@ def mean_of_members(members: list[dict[str, torch.Tensor]]) -> dict[str, torch.T
     # (kept by any, 2), and where the spans of each member are among them
     spans, places = torch.cat([scores["spans"] for scores in members]).unique(dim=0, return_inverse=True)
     size, number = len(spans), len(members)
-    # (kept by any,), (kept by any, kept by any)
+    # (kept by any,): the sum of the members' probabilities of no antecedent
     none = members[0]["antecedent_scores"].new_zeros(size)
-    pairs = torch.zeros(size, size, dtype=none.dtype, device=none.device, layout=torch.sparse_coo)
+    pairs, probabilities = [], []
     of_members = places.split([len(scores["spans"]) for scores in members])
     for scores, place in zip(members, of_members, strict=True):
+        distribution = scores["antecedent_scores"].softmax(dim=1)
+        none = none + torch.ones_like(none).index_copy(0, place, distribution[:, 0])
+        # (pairs of the member,): span and antecedent as one number
         there = scores["antecedents"] >= 0
-        indices = torch.stack(
-            [place.unsqueeze(1).expand_as(there)[there], place[scores["antecedents"][there]]]
-        )
-        probabilities = scores["antecedent_scores"].softmax(dim=1)
-        pairs = pairs + torch.sparse_coo_tensor(indices, probabilities[:, 1:][there], (size, size))
-        none = none + torch.ones_like(none).index_copy(0, place, probabilities[:, 0])
-    pairs = pairs.coalesce()
-    rows, columns = pairs.indices()
+        antecedents = place[scores["antecedents"].clamp(min=0)]
+        pairs.append((place.unsqueeze(1) * size + antecedents)[there])
+        probabilities.append(distribution[:, 1:][there])
+    # (pairs of any,)
+    distinct, index = torch.cat(pairs).unique(return_inverse=True)
+    sums = none.new_zeros(len(distinct)).index_add(0, index, torch.cat(probabilities))
+    rows, columns = distinct // size, distinct % size
     of_row = rows.bincount(minlength=size)
-    # (pairs,): number of an antecedent among those of its span
+    # (pairs of any,): number of an antecedent among those of its span
     numbers = torch.arange(len(rows), device=rows.device) - (of_row.cumsum(0) - of_row)[rows]
     most = max(1, int(of_row.max()))
     mean = none.new_zeros(size, 1 + most)
     mean[:, 0] = none / number
-    mean[rows, 1 + numbers] = pairs.values() / number
+    mean[rows, 1 + numbers] = sums / number
     antecedents = places.new_full((size, most), -1)
     antecedents[rows, numbers] = columns
     return {

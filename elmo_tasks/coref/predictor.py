@@ -90,5 +90,6 @@ class CorefPredictor(JsonLinesPredictor):
         return Words(text, list(chain.from_iterable(found)), offsets), found
 
     def _sentences(self, words: list[str]) -> list[list[str]]:
-        paragraph = self._rules(Doc(self._rules.vocab, words=words))
+        # spaCy has no empty words
+        paragraph = self._rules(Doc(self._rules.vocab, words=[word or "_" for word in words]))
         return [words[sentence.start : sentence.end] for sentence in paragraph.sents]

@@ -1,4 +1,4 @@
-"""Perplexity, as bilm-tf counts it."""
+"""Perplexity, as bilm-tf counts it, and which words are taken for which."""
 
 import math
 
@@ -6,6 +6,10 @@ import torch
 from allennlp.nn.util import dist_reduce_sum
 from allennlp.training.metrics import Metric
 
+from elmo_tasks.modules.classification_metric import ClassificationMetric
+
+OTHER_WORDS = "other words"
+"""A class of the confusion matrix; no word has a blank."""
 DIRECTIONS = ("forward", "backward")
 
 
@@ -48,6 +52,25 @@ class Perplexity(Metric):
         self._count = 0
         self._losses = torch.zeros(2, dtype=torch.float64)
         self._correct = torch.zeros(2, dtype=torch.long)
+
+
+class FrequentWords(ClassificationMetric):
+    """
+    How well the most frequent words are told apart; all other words are one class more.
+
+    # Parameters
+
+    words : of the classes, the most frequent first.
+    number : so many of them have a class of their own.
+    """
+
+    def __init__(self, words: list[str], number: int) -> None:
+        super().__init__([*words[:number], OTHER_WORDS])
+
+    def __call__(self, predictions: torch.Tensor, gold: torch.Tensor) -> None:
+        """*Shape:* classes of words, both `(targets,)`."""
+        other = len(self.labels) - 1
+        super().__call__(predictions.clamp(max=other), gold.clamp(max=other))
 
 
 def _exp(loss: float) -> float:

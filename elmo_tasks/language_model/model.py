@@ -20,7 +20,7 @@ from elmo_tasks.elmo.word_encoder import WordEncoder
 from elmo_tasks.elmo.words import UNKNOWN
 from elmo_tasks.language_model.block import NAMESPACE
 from elmo_tasks.language_model.input_vectors import take_vectors
-from elmo_tasks.language_model.metric import Perplexity
+from elmo_tasks.language_model.metric import FrequentWords, Perplexity
 from elmo_tasks.language_model.softmax import FullSoftmax, Softmax
 from elmo_tasks.modules.elmo_model import archived_state
 from elmo_tasks.strict_params import StrictParams
@@ -52,6 +52,8 @@ class BiLmModel(StrictParams, Model):
     input_vectors : of a new biLM that reads words: what the vectors of words begin as.
         Path or URL of a text file of `projection_dim` numbers a word, see `take_vectors`. An archive does
         not need it.
+    frequent_words : with a number, evaluations also count which words are taken for which, in both
+        directions, among so many of the most frequent ones (`FrequentWords`).
 
     # Raises
     `ConfigurationError`: not one of `options` and `options_file`, a `weight_file` without `options_file`,
@@ -72,6 +74,7 @@ class BiLmModel(StrictParams, Model):
         options_file: Optional[str] = None,
         weight_file: Optional[str] = None,
         input_vectors: Optional[str] = None,
+        frequent_words: int = 0,
     ) -> None:
         super().__init__(vocab)
         if not 0 <= dropout < 1:
@@ -95,6 +98,7 @@ class BiLmModel(StrictParams, Model):
             take_vectors(self.bilm.token_encoder.embedding, words, input_vectors)
         self.dropout = dropout
         self.perplexity = Perplexity()
+        self.metric = FrequentWords(words, frequent_words) if frequent_words else None
         # Of each stream of training and of evaluation, where its lanes stand
         self._states: dict[tuple[bool, int], LstmState] = {}
 
@@ -117,13 +121,19 @@ class BiLmModel(StrictParams, Model):
         targets = block["targets"][:, rows].flatten()
         if self.training:
             return {"loss": self.softmax.loss(self._dropped(outputs), targets) / len(targets)}
-        scores, correct = (part.view(2, -1) for part in self.softmax.exact(outputs, targets))
-        self.perplexity(scores, correct)
+        scores, predicted = self.softmax.exact(outputs, targets)
+        if self.metric is not None:
+            self.metric(predicted, targets)
+        scores = scores.view(2, -1)
+        self.perplexity(scores, (predicted == targets).view(2, -1))
         return {"loss": -scores.mean(), "log_probabilities": scores[:, places].unsqueeze(0)}
 
     def get_metrics(self, reset: bool = False) -> dict[str, float]:
         """Of evaluations; in training only the loss is known."""
-        return {} if self.training else self.perplexity.get_metric(reset)
+        if self.training:
+            return {}
+        words = self.metric.get_metric(reset) if self.metric is not None else {}
+        return self.perplexity.get_metric(reset) | words
 
     def extend_embedder_vocab(self, embedding_sources_mapping: Optional[dict[str, str]] = None) -> None:
         """

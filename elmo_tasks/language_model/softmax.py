@@ -42,8 +42,7 @@ class Softmax(Registrable, nn.Module):
         """
         Under the whole vocabulary, without a graph.
 
-        *Shape:* the log probability of each target, `(rows,)`, and whether it is the most probable class,
-        `(rows,)` bool.
+        *Shape:* the log probability of each target, `(rows,)`, and the most probable class, `(rows,)` int64.
         """
         with torch.autocast(vectors.device.type, enabled=False):
             chunks = zip(
@@ -51,8 +50,8 @@ class Softmax(Registrable, nn.Module):
                 targets.split(self._exact_rows),
                 strict=True,
             )
-            scores, correct = zip(*(self._exact(*chunk) for chunk in chunks), strict=True)
-        return torch.cat(scores), torch.cat(correct)
+            scores, best = zip(*(self._exact(*chunk) for chunk in chunks), strict=True)
+        return torch.cat(scores), torch.cat(best)
 
     def log_probabilities(self, vectors: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         """*Shape:* the first result of `exact`, `(rows,)`."""
@@ -116,7 +115,7 @@ class FullSoftmax(StrictParams, Softmax):
             highest, where = logits.max(dim=1)
             best = torch.where(highest > top, where + start, best)
             top = torch.maximum(highest, top)
-        return true - total, best == targets
+        return true - total, best
 
 
 @Softmax.register("sampled")
@@ -225,7 +224,7 @@ class AdaptiveSoftmax(StrictParams, Softmax):
         return loss
 
     def _exact(self, vectors: torch.Tensor, targets: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        return self.softmax(vectors, targets).output, self.softmax.predict(vectors) == targets
+        return self.softmax(vectors, targets).output, self.softmax.predict(vectors)
 
 
 class _Loss(torch.autograd.Function):

@@ -46,7 +46,7 @@ class SquadModel(ElmoModel):
 
     hidden_size : units of each biGRU, for each direction.
     linear_size : units of the layers behind the attentions.
-    dropout : probability of the variational dropout around the first two biGRUs, and before the last two.
+    dropout : probability of the variational dropout on what each biGRU and each attention reads.
     longest_answer : tokens of a predicted answer, at most.
     window, overlap : tokens of a window, and those that it has in common with the one before it.
     no_answer : whether a question may have no answer, as in SQuAD 2.0 (section 3.3); see `NoAnswer`.
@@ -83,19 +83,19 @@ class SquadModel(ElmoModel):
             if value < least:
                 raise ConfigurationError(f"{name} is {value}, expected {least} or more")
 
-        def gru(size: int, dropout: float) -> BiGru:
-            return BiGru(input_dim=size, hidden_sizes=[hidden_size], dropout=dropout)
+        def gru(size: int) -> BiGru:
+            return BiGru(input_dim=size, hidden_sizes=[hidden_size], dropout=0.0)
 
         self.longest_answer, self.window, self.overlap = longest_answer, window, overlap
-        self.encoder = gru(self.input_dim, dropout)
+        self.dropout = InputVariationalDropout(dropout)
+        self.encoder = gru(self.input_dim)
         self.attention = BidirectionalAttention(dim=self.encoder.output_dim + self.elmo_output_dim)
         self.merge = nn.Linear(self.attention.output_dim, linear_size)
-        self.self_encoder = gru(linear_size, dropout)
+        self.self_encoder = gru(linear_size)
         self.self_attention = SelfAttention(dim=self.self_encoder.output_dim)
         self.self_merge = nn.Linear(self.self_attention.output_dim, linear_size)
-        self.dropout = InputVariationalDropout(dropout)
-        self.start_encoder = gru(linear_size, 0.0)
-        self.end_encoder = gru(linear_size + self.start_encoder.output_dim, 0.0)
+        self.start_encoder = gru(linear_size)
+        self.end_encoder = gru(linear_size + self.start_encoder.output_dim)
         self.start = nn.Linear(self.start_encoder.output_dim, 1)
         self.end = nn.Linear(self.end_encoder.output_dim, 1)
         self.no_answer = (
@@ -139,12 +139,14 @@ class SquadModel(ElmoModel):
         attended, to_question = self.attention(passages, questions, tokens, words)
         # (batch * windows, window, linear_size)
         merged = self.merge(attended).relu()
-        attended, to_itself = self.self_attention(self.self_encoder(merged, tokens), tokens)
+        # (batch * windows, window, 2 hidden_size)
+        context = self.dropout(self.self_encoder(self.dropout(merged), tokens))
+        attended, to_itself = self.self_attention(context, tokens)
         # (batch * windows, window, linear_size)
         merged = self.dropout(merged + self.self_merge(attended).relu())
         # (batch * windows, window, 2 hidden_size)
         starts = self.start_encoder(merged, tokens)
-        ends = self.end_encoder(torch.cat([merged, starts], dim=2), tokens)
+        ends = self.end_encoder(torch.cat([merged, self.dropout(starts)], dim=2), tokens)
 
         def joined(part: torch.Tensor) -> torch.Tensor:
             """*Shape:* `(batch * windows, window, ...)` to `(batch, tokens, ...)`."""
@@ -163,7 +165,8 @@ class SquadModel(ElmoModel):
         """*Shape:* tokens in context, `(batch, tokens, 2 hidden_size + elmo_output_dim)`, and their mask."""
         mask = get_text_field_mask(text)
         embedded, elmo = self.embed(text)
-        return self.at_output(self.encoder(embedded, mask), elmo), mask
+        encoded = self.encoder(self.dropout(embedded), mask)
+        return self.dropout(self.at_output(encoded, elmo)), mask
 
     def _distribution(
         self, merged: torch.Tensor, starts: torch.Tensor, ends: torch.Tensor, mask: torch.Tensor

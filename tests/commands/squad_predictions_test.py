@@ -2,6 +2,7 @@ import json
 from pathlib import Path
 
 import pytest
+from allennlp.commands.evaluate import evaluate_from_archive
 
 from elmo_tasks.squad.score import report
 from tests.squad.archives import DEV, UNANSWERABLE, write_run
@@ -27,6 +28,22 @@ def test_the_official_format(elmo, run, tmp_path, capsys):
     }
     assert all(answer and answer in passages[id] for id, answer in predictions.items())
     assert set(json.loads(report(DEV, str(output)))) == {"exact_match", "f1"}
+
+
+def test_an_ensemble(elmo, run, tmp_path):
+    write_run(tmp_path / "second", seed=1)
+    ensemble = tmp_path / "ensemble.tar.gz"
+    assert elmo("ensemble", run, tmp_path / "second", "-o", ensemble) == 0
+    found = {}
+    for name, archive in (("one", run), ("other", tmp_path / "second"), ("both", ensemble)):
+        assert elmo("squad-predictions", archive, DEV, tmp_path / name) == 0
+        found[name] = json.loads((tmp_path / name).read_text())
+    assert len(found["both"]) == 16
+    assert found["one"] != found["other"]
+    metrics = evaluate_from_archive(ensemble, DEV)
+    expected = json.loads(report(DEV, str(tmp_path / "both")))
+    assert 100 * metrics["f1"] == pytest.approx(expected["f1"])
+    assert 100 * metrics["exact_match"] == pytest.approx(expected["exact_match"])
 
 
 def test_questions_without_answers(elmo, run, tmp_path):

@@ -1,7 +1,6 @@
 import gzip
 import json
 import logging
-from itertools import chain, product
 
 import pytest
 import torch
@@ -9,7 +8,7 @@ from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader, Vocabulary
 from allennlp.data.data_loaders import MultiProcessDataLoader
-from allennlp.data.dataset_readers.dataset_reader import DistributedInfo, WorkerInfo
+from allennlp.data.dataset_readers.dataset_reader import WorkerInfo
 from allennlp.data.token_indexers import SingleIdTokenIndexer
 
 from elmo_tasks.coref.reader import CorefReader
@@ -144,12 +143,10 @@ def test_from_params(tmp_path):
         DatasetReader.from_params(Params({"type": "elmo_coref", "singeltons": False}))
 
 
-def test_workers_share_the_documents(folder):
+def test_loader_processes_share_the_documents(folder):
     found = []
-    for rank, process in product((0, 1), repeat=2):
+    for process in (0, 1, 2):
         reader = CorefReader()
-        reader._set_distributed_info(DistributedInfo(2, rank))
-        reader._set_worker_info(WorkerInfo(2, process))
+        reader._set_worker_info(WorkerInfo(3, process))
         found.append(ids(reader.read(str(folder))))
-    assert sorted(chain(*found)) == ["a_0", "b_0", "b_1", "c"]
-    assert max(map(len, found)) == 1
+    assert found == [["a_0", "c"], ["b_0"], ["b_1"]]

@@ -13,12 +13,8 @@ from elmo_tasks.paths import bundled
 from tests.conftest import TINY_ELMO
 
 SIZES = {
-    "text_field_embedder": {
-        "token_embedders": {
-            "tokens": {"embedding_dim": 7},
-            "token_characters": {"encoder": {"num_filters": 2}},
-        }
-    },
+    "text_field_embedder.token_embedders.tokens.embedding_dim": 7,
+    "text_field_embedder.token_embedders.token_characters.encoder.num_filters": 2,
     "hidden_sizes": [5],
     "feedforward_sizes": [6, 4],
     "feature_dim": 3,
@@ -33,9 +29,9 @@ class Tiny:
     """A model of the shipped config with small layers, for the documents of the fixtures."""
 
     def __init__(self, config: str = "coref", **changes: Any) -> None:
-        overrides = {"model": {**SIZES, **changes}} | (TINY_ELMO if config == "coref_elmo" else {})
-        path = str(bundled(f"training_configs/{config}.jsonnet"))
-        settings = Params.from_file(path, json.dumps(overrides))
+        overrides = {f"model.{key}": value for key, value in (SIZES | changes).items()}
+        overrides |= TINY_ELMO if config == "coref_elmo" else {}
+        settings = Params.from_file(str(bundled(f"training_configs/{config}.jsonnet")), json.dumps(overrides))
         self.reader = DatasetReader.from_params(settings["dataset_reader"])
         self.instances = list(self.reader.read(bundled("fixtures/coref/train.conll")))
         for instance in self.instances:

@@ -1,5 +1,6 @@
 import json
 import math
+from collections import Counter
 from functools import cache
 
 import numpy as np
@@ -14,7 +15,9 @@ from allennlp.training import GradientDescentTrainer
 from elmo_tasks.elmo.weights import write_weights
 from elmo_tasks.language_model import BiLmReader
 from elmo_tasks.language_model.block import dry_block
+from elmo_tasks.language_model.metric import OTHER_WORDS
 from elmo_tasks.language_model.model import class_names
+from elmo_tasks.modules.classification_metric import confusion_name
 from tests.elmo.files import changed
 from tests.elmo.numpy_reference import NumpyBiLm
 
@@ -59,7 +62,7 @@ def reader_of(kind="characters", **options):
     )
 
 
-def build(text, kind="characters", softmax=None, vocab=None, dropout=0.0, **changes):
+def build(text, kind="characters", softmax=None, vocab=None, dropout=0.0, frequent_words=0, **changes):
     """A tiny model with weights so large that the state, and where it is reset, can be seen."""
     vocab = vocab or Vocabulary.from_instances(reader_of().read(text), min_count={"tokens": 2})
     options = changed(**changes)
@@ -71,6 +74,7 @@ def build(text, kind="characters", softmax=None, vocab=None, dropout=0.0, **chan
         "options": options,
         "softmax": softmax or {"type": "full"},
         "dropout": dropout,
+        "frequent_words": frequent_words,
     }
     model = Model.from_params(Params(params), vocab=vocab)
     with torch.no_grad():
@@ -210,3 +214,22 @@ def test_accumulated_gradients(text):
     (sum(losses) / 2).backward()
     for one, other in zip(ours.parameters(), theirs.parameters(), strict=True):
         torch.testing.assert_close(one, other - 0.5 * other.grad)
+
+
+def test_which_words_are_taken_for_which(text):
+    model = build(text, softmax=SOFTMAXES[2], frequent_words=4)
+    classes = class_names(model.vocab)
+    metrics = scores(model, reader_of(), text)[1]
+    # Both directions predict each word, one of them the ends and the other the begins.
+    sentences = [line.split() for line in TEXT.splitlines() if line]
+    targets = [word for words in sentences for word in [*words, *words, "<S>", "</S>"]]
+    named = [word if word in classes else "<UNK>" for word in targets]
+    counted = Counter(word if word in classes[:4] else OTHER_WORDS for word in named)
+    for gold in (*classes[:4], OTHER_WORDS):
+        row = [metrics[confusion_name(gold, predicted)] for predicted in (*classes[:4], OTHER_WORDS)]
+        assert sum(row) == counted[gold] > 0
+        assert metrics[f"recall-{gold}"] == pytest.approx(metrics[confusion_name(gold, gold)] / counted[gold])
+    # With a class for each word, accuracy is that of both directions.
+    metrics = scores(build(text, softmax=SOFTMAXES[2], frequent_words=len(classes)), reader_of(), text)[1]
+    both = (metrics["accuracy_forward"] + metrics["accuracy_backward"]) / 2
+    assert metrics["accuracy"] == pytest.approx(both)

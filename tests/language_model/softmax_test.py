@@ -110,9 +110,9 @@ def test_exact(config):
     targets[::2] = best[::2]
     right = expected.gather(1, targets.unsqueeze(1)).squeeze(1).detach()
 
-    scores, correct = softmax.exact(vectors, targets)
+    scores, predicted = softmax.exact(vectors, targets)
     torch.testing.assert_close(scores, right)
-    assert torch.equal(correct, best == targets)
+    assert torch.equal(predicted, best)
     torch.testing.assert_close(softmax.log_probabilities(vectors, targets), right)
     softmax.eval()
     torch.testing.assert_close(softmax.loss(vectors, targets).detach(), -right.sum())

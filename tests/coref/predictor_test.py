@@ -1,0 +1,99 @@
+import json
+
+import pytest
+from allennlp.common.checks import ConfigurationError
+from allennlp.predictors import Predictor
+
+from elmo_tasks.coref import CorefPredictor
+from elmo_tasks.paths import bundled
+from tests.coref.tiny import Tiny
+
+TEXT = "Ana Silva lost her keys.  She asked the ferryman.\n\nA heading\n\nHe had   seen them, she said."
+
+
+@pytest.fixture(scope="module")
+def predictor():
+    """Of a model that makes links, whatever they are."""
+    tiny = Tiny(spans_per_word=1.0)
+    tiny.model.mentions.scorer[-1].bias.data.fill_(1.0)
+    return Predictor.by_name(tiny.model.default_predictor)(tiny.model, tiny.reader)
+
+
+def test_a_document(predictor):
+    result = predictor.predict(TEXT)
+    assert isinstance(predictor, CorefPredictor)
+    assert json.loads(json.dumps(result)) == result
+    assert set(result) == {"tokens", "clusters", "marked", "resolved"}
+    assert result["tokens"][:6] == ["Ana", "Silva", "lost", "her", "keys", "."]
+    assert result["clusters"]
+    for cluster in result["clusters"]:
+        assert len(cluster) > 1
+        for first, last in cluster:
+            assert 0 <= first <= last < len(result["tokens"])
+    unmarked = result["marked"].replace("]", "")
+    for number in range(len(result["clusters"])):
+        unmarked = unmarked.replace(f"[{number} ", "")
+    assert unmarked == TEXT
+
+
+def test_sentences_of_a_document_and_of_tokens(predictor):
+    document = predictor._document({"document": TEXT})
+    assert [" ".join(sentence) for sentence in document.sentences] == [
+        "Ana Silva lost her keys .",
+        "She asked the ferryman .",
+        "A heading",
+        "He had seen them , she said .",
+    ]
+    starts = [TEXT[start:end] for start, end in document.words.offsets]
+    assert starts == document.words.words == [word for sentence in document.sentences for word in sentence]
+    tokens = predictor._document({"tokens": ["Ana", "ran", "!", '"', "He", "", "fell", "."]})
+    assert tokens.sentences == [["Ana", "ran", "!", '"'], ["He", "", "fell", "."]]
+
+
+def test_sentences_with_speakers_and_genre(predictor):
+    given = {"sentences": [["I", "ran"], ["You", "did", "?"]], "speakers": [["A"] * 2, ["B"] * 3]}
+    document = predictor._document(given | {"doc_key": "tc/1", "clusters": "whatever"})
+    assert (document.id, document.speakers, document.clusters) == ("tc/1", list("AABBB"), None)
+    assert predictor.predict_json(given)["tokens"] == ["I", "ran", "You", "did", "?"]
+
+
+def test_a_document_has_one_result_alone_and_among_others(predictor):
+    inputs = [{"document": TEXT}, {"document": " "}, {"tokens": ["Ana"]}, {"document": TEXT[26:]}]
+    alone = [predictor.predict_json(each) for each in inputs]
+    assert list(predictor.predict_batch_json(inputs)) == alone
+    assert list(predictor.predict_batch_json(inputs[::-1])) == alone[::-1]
+
+
+def test_the_fixture(predictor):
+    lines = bundled("fixtures/coref/predict.jsonl").read_text().splitlines()
+    for line in lines:
+        assert predictor.predict_json(predictor.load_line(line))["tokens"]
+
+
+def test_instances_of_the_reader(predictor):
+    instances = list(predictor._dataset_reader.read(bundled("fixtures/coref/dev.conll")))
+    results = predictor.predict_batch_instance(instances)
+    assert [set(result) for result in results] == [{"tokens", "clusters", "marked", "resolved"}] * 4
+
+
+@pytest.mark.parametrize(
+    "inputs", [{"document": ""}, {"document": " \n\n "}, {"tokens": []}, {"sentences": []}]
+)
+def test_empty(predictor, inputs):
+    assert predictor.predict_json(inputs) == {"tokens": [], "clusters": [], "marked": "", "resolved": ""}
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        ({}, 'found the fields: none; expected "document": a string, "sentences": a list of lists'),
+        ({"document": 5}, '"document" is 5; expected'),
+        ({"tokens": ["Ana", None]}, '"tokens" has None at position 1'),
+        ({"sentences": ["Ana"]}, "sentences: found ['Ana'], expected a list of lists of strings"),
+        ({"sentences": [["Ana"]], "speakers": [[]]}, "speakers: found 0 in sentence 0, expected 1"),
+    ],
+)
+def test_wrong_fields(predictor, inputs, message):
+    with pytest.raises(ConfigurationError) as caught:
+        predictor.predict_json(inputs)
+    assert message in str(caught.value)
