@@ -225,7 +225,7 @@ def test_an_empty_word(tmp_path):
         ('{"tokens": ["a"], "predicates": [{"index": 1, "arguments": []}]}', "found the index 1"),
         ('{"tokens": ["a"], "predicates": [{"index": 0}]}', "'arguments'"),
         (
-            '{"tokens": ["a"], "predicates": [{"index": 0, "arguments": [{"label": "", "spans": [[0, 1]]}]}]}',
+            '{"tokens": ["a"], "predicates": [{"index": 0, "arguments": [{"label": 0, "spans": [[0]]}]}]}',
             "expected a predicate as",
         ),
         (
