@@ -23,7 +23,7 @@ class SquadPredictions(Verb):
     """See `predictions`."""
 
     name = "squad-predictions"
-    help = "Answers to SQuAD's questions, as the official script reads them."
+    help = "Answers in SQuAD's official format."
     description = """Writes one JSON object, {"id": "answer", ...}, as the official scripts evaluate-v1.1.py
         and evaluate-v2.0.py read it, and `python -m elmo_tasks.squad.score DATA OUT`. The answers in DATA are
         not looked at, and may be missing."""
