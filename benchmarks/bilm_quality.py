@@ -10,9 +10,10 @@ with the project. Texts have one tokenised sentence a line, plain or gzip.
 
 `perplexity` prints that of each text, forward and backward, over all its sentences and their ends;
 `benchmarks/kneser_ney.py` with the folder's `vocab.txt` prints that of a 5-gram model. `--passage 1` starts
-every sentence from zeros, or from the state in FILE, of `allennlp elmo calibrate`. `finetune` trains the biLM on TRAIN for one epoch, as `bilm_finetune.jsonnet` says,
-and prints the perplexity of DEV before and after. `senses` prints, for each of some sentences with "play" in
-sport or on a stage, the sentence whose "play" is nearest, by the cosine of each layer.
+every sentence from zeros, or from the state in FILE, of `allennlp elmo calibrate`. `finetune` trains the biLM
+on TRAIN for one epoch, as `bilm_finetune.jsonnet` says, and prints the perplexity of DEV before and after.
+`senses` prints, for each of some sentences with "play" in sport or on a stage, the sentence whose "play" is
+nearest, by the cosine of each layer.
 """
 
 import argparse

@@ -5,9 +5,9 @@ What ELMo adds to a task: the baseline and the same with ELMo, over several seed
         [--elmo BLOCK]
 
 The task is the name of its config: `ner` is trained beside `ner_elmo`, both for all their epochs, and scored
-on DEV at the best one. `--overrides` are those of `allennlp train`, for both configs; `--elmo` is merged into the
-`elmo` block, for other weights than the shipped ones. The activations of the frozen biLM are kept for all seeds.
-At the end: means with their standard deviations, and by how much of the baseline's error ELMo reduces it.
+on DEV at the best one. `--overrides` are those of `allennlp train`, for both configs; `--elmo` is merged into
+the `elmo` block, for other weights than the shipped ones. The activations of the frozen biLM are kept for all
+seeds. At the end: means with their standard deviations, and what share of the baseline's error is gone.
 """
 
 import argparse
