@@ -54,6 +54,6 @@ training.seeds(13) + {
     grad_norm: 5.0,
     validation_metric: '+average_f1',
     num_epochs: 150,
-    patience: 10,
+    patience: 20,
   },
 }

@@ -70,14 +70,13 @@ class SafeCheckpointer(Checkpointer):
         state: dict[str, Any] = checkpoint.trainer_state
         tracker = state["metric_tracker"]
         end_of_epoch = state["batches_in_epoch_completed"] == 0
-        # With a moving average the best weights are not those of the checkpoint.
         if not (end_of_epoch and tracker["best_so_far"] is not None and tracker["is_best_so_far"]):
             return
-        if "moving_average" in state:
-            return
         best = Path(self._serialization_dir) / "best.th"
+        # With a moving average, its weights are what was evaluated.
+        averages = state.get("moving_average", {"shadows": {}})["shadows"]
         if self._is_primary:
-            _save(checkpoint.model_state, best)
+            _save({**checkpoint.model_state, **averages}, best)
         state["best_model_filename"] = str(best)
 
 

@@ -73,3 +73,14 @@ def test_best_weights_are_put_in_order(run, best):
     state = run.checkpointer.load_checkpoint()
     assert state.trainer_state["best_model_filename"] == str(file)
     assert torch.load(file)["weight"][0] == 2
+
+
+def test_best_weights_are_those_of_the_moving_average(run):
+    checkpoint = run.trainer.get_checkpoint_state()
+    checkpoint.trainer_state["moving_average"] = {"shadows": {"weight": torch.full((3,), 1.5)}}
+    run.trainer.get_checkpoint_state = lambda: checkpoint
+    for path in run.folder.glob("*_e2_b0.th"):
+        path.unlink()
+    run.checkpointer.save_checkpoint(run.trainer)
+    assert run.checkpointer.load_checkpoint().model_state["weight"][0] == 2
+    assert torch.load(run.folder / "best.th")["weight"][0] == 1.5
