@@ -8,6 +8,7 @@ compat.repair()
 from elmo_tasks import (  # noqa: E402
     classification,
     commands,
+    coref,
     elmo,
     language_model,
     modules,
@@ -24,6 +25,7 @@ __version__ = "0.1.0"
 __all__ = [
     "classification",
     "commands",
+    "coref",
     "elmo",
     "language_model",
     "modules",

@@ -99,9 +99,11 @@ def test_what_makes_no_difference(tmp_path, change):
     assert read(tmp_path, change(ANA)) == read(tmp_path, ANA)
 
 
-def test_words_may_hold_blanks_between_tabs(tmp_path):
-    (document,) = read(tmp_path, ANA.replace("\tkeys\t", "\tcar\u00a0 keys\t"))
-    assert document.sentences[0][3] == "car\u00a0 keys"
+def test_words_between_tabs_may_hold_blanks_or_nothing(tmp_path):
+    """OntoGUM has an empty word; positions count it."""
+    (document,) = read(tmp_path, ANA.replace("\tkeys\t", "\tcar\u00a0 keys\t").replace("\t.\t", "\t\t"))
+    assert document.sentences[0] == ["Ana", "lost", "her", "car\u00a0 keys", ""]
+    assert document.clusters == [[(0, 0), (2, 2), (5, 5)], [(2, 3)]]
 
 
 @pytest.mark.parametrize(

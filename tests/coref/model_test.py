@@ -7,6 +7,7 @@ from allennlp.common.checks import ConfigurationError
 from elmo_tasks.coref import model as module
 from elmo_tasks.coref.antecedents import linked
 from elmo_tasks.coref.documents import CorefDocument
+from elmo_tasks.modules.ensemble import EnsembleModel
 from tests.coref.tiny import Tiny
 
 ORDERS = [
@@ -354,3 +355,17 @@ def test_mean_of_one_member_twice_is_the_member(tiny):
     outputs = [tiny.model.decode(given, [instance["metadata"].metadata]) for given in (scores, mean)]
     assert outputs[0]["clusters"] == outputs[1]["clusters"]
     torch.testing.assert_close(outputs[0]["loss"], outputs[1]["loss"])
+
+
+def test_an_ensemble_decodes_from_the_mean(tiny):
+    members = [tiny.model, Tiny(hidden_sizes=[4]).model]
+    ensemble = EnsembleModel(vocab=tiny.vocab, members=members).eval()
+    batch = tiny.batch(tiny.instances[3])
+    fields = {name: field for name, field in batch.items() if name != "metadata"}
+    with torch.no_grad():
+        found = ensemble(**batch)
+        expected = members[0].decode(
+            module.CorefModel.average([member.scores(**fields) for member in members]), batch["metadata"]
+        )
+    assert found["clusters"] == expected["clusters"]
+    torch.testing.assert_close(found["loss"], expected["loss"])
