@@ -34,6 +34,11 @@ def environment() -> dict[str, str]:
     return os.environ | {"OMP_NUM_THREADS": "1", "ALLENNLP_LOG_LEVEL": "WARNING"}
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest file first, so that no process waits for it at the end."""
+    items.sort(key=lambda item: item.path.name != "readme_test.py")
+
+
 @pytest.fixture(scope="session")
 def allennlp(tmp_path_factory: pytest.TempPathFactory) -> Script:
     """Runs the installed `allennlp` script in a folder that has nothing to do with the project."""

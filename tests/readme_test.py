@@ -47,8 +47,11 @@ def in_one_epoch(words: list[str]) -> list[str]:
     if "--overrides" not in words:
         words += ["--overrides", "{}"]
     place = words.index("--overrides") + 1
-    short = {"trainer.num_epochs": 1, "data_loader.batches_per_epoch": 12}
-    words[place] = json.dumps(json.loads(words[place]) | short)
+    given = json.loads(words[place])
+    # Beyond the first checkpoint within an epoch
+    batches = 12 if "trainer.checkpointer.save_every_num_batches" in given else 2
+    short = {"trainer.num_epochs": 1, "data_loader.batches_per_epoch": batches}
+    words[place] = json.dumps(given | short)
     return words
 
 

@@ -80,7 +80,7 @@ def test_the_wheel_carries_everything(wheel, project):
     assert any(name.endswith("data/share/nltk_data/tokenizers/punkt/README.txt") for name in names)
     suffixes = {
         *(".json", ".jsonl", ".jsonnet", ".libsonnet", ".hdf5"),
-        *(".conll", ".txt", ".md", ".csv", ".tsv", ".gz"),
+        *(".conll", ".conllu", ".txt", ".md", ".csv", ".tsv", ".gz"),
     }
     for folder in ("fixtures", "training_configs"):
         for path in (project / folder).rglob("*"):

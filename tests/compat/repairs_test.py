@@ -57,6 +57,7 @@ class TestReduceOnPlateau:
             Params({"type": "reduce_on_plateau", **parameters}), optimizer=optimizer
         )
         assert isinstance(scheduler, ReduceOnPlateauLearningRateScheduler)
+        caplog.clear()
         caplog.set_level(logging.INFO)
         for metric in (0.3, 0.4):
             scheduler.step(metric)
