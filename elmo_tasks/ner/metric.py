@@ -11,11 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-import torch.distributed as dist
-from allennlp.common.util import is_distributed
 from allennlp.training.metrics import Metric
 
 from elmo_tasks.modules.tag_schemes import Tag, split_tag
+from elmo_tasks.modules.workers import of_all_workers
 
 _BORDER = Tag("O", "")
 
@@ -181,11 +180,7 @@ class ConllEval(Metric):
 
     def _all_workers(self) -> Counts:
         """The counts of all workers together; this worker's stay as they are."""
-        if not is_distributed():
-            return self._counts
-        workers: list[Counts] = [Counts()] * dist.get_world_size()
-        dist.all_gather_object(workers, self._counts)
-        return sum(workers, start=Counts())
+        return sum(of_all_workers(self._counts), start=Counts())
 
 
 def _line(counts: Counts, label: str | None = None) -> str:
