@@ -76,7 +76,10 @@ setup(
     # The explicit root makes the editable install a plain path, without an import hook at start-up.
     package_dir={"": "."},
     packages=find_packages(include=["elmo_tasks", "elmo_tasks.*"]),
-    package_data={"elmo_tasks.compat": ["placeholders/**/*.py", "nltk_data/*.txt"]},
+    package_data={
+        "elmo_tasks.commands": ["*.html"],
+        "elmo_tasks.compat": ["placeholders/**/*.py", "nltk_data/*.txt"],
+    },
     data_files=[
         ("share/nltk_data/tokenizers/punkt", ["elmo_tasks/compat/nltk_data/README.txt"]),
     ],

@@ -4,12 +4,14 @@ Word2Vec and an SVD of the same text, and the ELMo that comes with the project.
 
     python benchmarks/classification_quality.py DATA_FOLDER OUT [--sets ag_news sst2 mrpc klue]
         [--seeds 13 14 15] [--limit 500] [--epochs 3] [--pretrain-epochs 5] [--jobs 1]
+        [--overrides JSON]
 
 The folder holds `ag_news/`, `sst2/`, `mrpc/` and `klue/`. MRPC and KLUE-NLI come in one file: every fifth
 record is for validation. One biLM is trained for each set (seed 13), and its classifier from each seed. OUT
 keeps everything: the same command goes on after a kill. `--limit` takes only the first records of each file;
-`--epochs` and `--pretrain-epochs` replace those of the configs. At the end a table for each set: accuracy on
-the validation data at the best epoch, mean and standard deviation over the seeds.
+`--epochs` and `--pretrain-epochs` replace those of the configs, `--overrides` is for those of the
+classifiers. At the end a table for each set: accuracy on the validation data at the best epoch, mean and
+standard deviation over the seeds.
 """
 
 import argparse
@@ -21,11 +23,12 @@ from typing import Any, NamedTuple
 
 from allennlp.common import Params
 from elmo_speed import machine
-from side_by_side import quiet
+from side_by_side import argument_parser, quiet
 
 import elmo_tasks.classification  # noqa: F401 (registers its parts)
-from elmo_tasks.commands.compare import MIXES, NO_ELMO, train_and_tell, train_vectors, with_vectors
+from elmo_tasks.commands.compare import MIXES, NO_ELMO, train_vectors, with_vectors
 from elmo_tasks.commands.export import read_trained, write_bilm
+from elmo_tasks.commands.runs import train_and_tell
 from elmo_tasks.commands.vectors import METHODS
 from elmo_tasks.elmo.embedder import DEFAULT_OPTIONS, DEFAULT_WEIGHTS
 from elmo_tasks.paths import bundled
@@ -128,6 +131,7 @@ def compare(name: str, arguments: argparse.Namespace) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     of = SETS[name](arguments.data, folder)
     overrides = {
+        **arguments.overrides,
         **paths(of),
         **reader_of(of, "dataset_reader", arguments.limit),
         **pretrained(of, folder, arguments),
@@ -146,10 +150,7 @@ def compare(name: str, arguments: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("data", type=Path)
+    parser = argument_parser(__doc__)
     parser.add_argument("output", type=Path)
     parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS))
     parser.add_argument("--seeds", type=int, nargs="+", default=[13, 14, 15])

@@ -3,7 +3,7 @@ Coreference side by side with allennlp-models' `coref` of the same sizes, optimi
 F1, the time of an epoch, and peak memory.
 
     python benchmarks/coref_quality.py DATA_FOLDER [--systems ours peer ours_elmo peer_elmo]
-        [--seeds 13 14 15] [--epochs 20] [--limit 80] [--sentences 50]
+        [--seeds 13 14 15] [--epochs 20] [--limit 80] [--sentences 50] [--overrides JSON]
 
 The folder holds `train/` and `dev/` in CoNLL-2012 columns. Each run has a process of its own, and the systems
 take turns. Both train on whole documents, or on `--sentences` of each: ours on a window that is drawn each
@@ -16,50 +16,43 @@ The time of an epoch is the median of all but the first, training and validation
 
 import argparse
 import copy
-import multiprocessing
-import resource
-import statistics
 import tempfile
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 import allennlp_models.coref  # noqa: F401 (registers the peer)
 from allennlp.commands.train import train_model
 from allennlp.common import Params
 from allennlp.data import DatasetReader
 from elmo_speed import machine, shipped_weights
-from ner_quality import EpochTimes
-from side_by_side import Settings, quiet
+from side_by_side import (
+    EpochTimes,
+    Result,
+    Settings,
+    argument_parser,
+    parts,
+    peak_memory,
+    print_results,
+    quiet,
+    read_config,
+    results_in_processes,
+)
 
 import elmo_tasks.coref  # noqa: F401 (registers ours)
 from elmo_tasks.coref.documents import read_documents
 from elmo_tasks.coref.metric import CorefScores
 from elmo_tasks.elmo import BiLmOptions
-from elmo_tasks.paths import bundled
 
 SYSTEMS = ("ours", "peer", "ours_elmo", "peer_elmo")
 ALL = 1_000_000
 """Sentences that no document has."""
 
 
-class Result(NamedTuple):
-    """Dev F1 in percent, seconds of an epoch, GiB."""
-
-    score: float
-    seconds: float
-    memory: float
-
-
-def ours(config: str, data: Path, epochs: int, seed: int, sentences: int | None) -> Settings:
-    """All epochs are trained, and the best one is scored."""
-    settings = Params.from_file(str(bundled(f"training_configs/{config}.jsonnet"))).as_dict(quiet=True)
-    settings |= dict.fromkeys(("random_seed", "numpy_seed", "pytorch_seed"), seed)
-    settings["train_data_path"], settings["validation_data_path"] = (
-        str(data / f"{n}.conll") for n in ("train", "dev")
+def ours(config: str, data: Path, arguments: argparse.Namespace, seed: int) -> Settings:
+    settings = read_config(
+        config, *parts(data), seed=seed, epochs=arguments.epochs, overrides=arguments.overrides
     )
-    settings["model"]["max_training_sentences"] = sentences or ALL
-    settings["trainer"] |= {"num_epochs": epochs, "patience": None}
-    settings["trainer"]["callbacks"] = [{"type": "epoch_times"}]
+    settings["model"]["max_training_sentences"] = arguments.sentences or ALL
     return settings
 
 
@@ -115,9 +108,12 @@ def peer(baseline: Settings, sentences: int | None, *, elmo: bool) -> Settings:
     return settings
 
 
+def systems(data: Path, arguments: argparse.Namespace, seed: int) -> dict[str, Settings]:
+    return {system: settings_of(system, data, arguments, seed) for system in arguments.systems}
+
+
 def settings_of(system: str, data: Path, arguments: argparse.Namespace, seed: int) -> Settings:
-    config = "coref_elmo" if system == "ours_elmo" else "coref"
-    baseline = ours(config, data, arguments.epochs, seed, arguments.sentences)
+    baseline = ours("coref_elmo" if system == "ours_elmo" else "coref", data, arguments, seed)
     if system.startswith("ours"):
         return baseline
     return peer(baseline, arguments.sentences, elmo=system == "peer_elmo")
@@ -133,22 +129,13 @@ def run(settings: Settings) -> Result:
     with tempfile.TemporaryDirectory() as folder:
         model = train_model(Params(settings), folder, force=True, file_friendly_logging=True)
     # Before the scores, which are the same work for both
-    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    memory = peak_memory()
     metric = CorefScores()
     model.eval()
     for instance, document in zip(reader.read(dev), read_documents(Path(dev)), strict=True):
         reader.apply_token_indexers(instance)
         metric(model.forward_on_instance(instance)["clusters"], document.clusters or [])
-    return Result(
-        100 * metric.get_metric()["average_f1"],
-        statistics.median(EpochTimes.times[1:] or EpochTimes.times),
-        memory,
-    )
-
-
-def in_a_process(settings: Settings) -> Result:
-    with multiprocessing.get_context("spawn").Pool(1) as process:
-        return process.apply(run, (settings,))
+    return Result(100 * metric.get_metric()["average_f1"], EpochTimes.median(), memory)
 
 
 def first_documents(folder: Path, file: Path, limit: int | None) -> None:
@@ -158,10 +145,7 @@ def first_documents(folder: Path, file: Path, limit: int | None) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("data", type=Path)
+    parser = argument_parser(__doc__)
     parser.add_argument("--systems", nargs="+", choices=SYSTEMS, default=["ours", "peer"])
     parser.add_argument("--seeds", type=int, nargs="+", default=[13, 14, 15])
     parser.add_argument("--epochs", type=int, default=20)
@@ -169,36 +153,14 @@ def main() -> None:
     parser.add_argument("--sentences", type=int, help="of a training document; default all")
     arguments = parser.parse_args()
     print(f"Machine: {machine()}.")
-    results: dict[str, list[Result]] = {system: [] for system in arguments.systems}
     with tempfile.TemporaryDirectory() as name:
         data = Path(name)
         for part in ("train", "dev"):
             first_documents(arguments.data / part, data / f"{part}.conll", arguments.limit)
-        for seed in arguments.seeds:
-            for system, found in results.items():
-                found.append(in_a_process(settings_of(system, data, arguments, seed)))
-                print(
-                    "seed {}  {:<10} F1 {:5.2f}  {:7.1f} s an epoch  {:5.2f} GiB".format(
-                        seed, system, *found[-1]
-                    ),
-                    flush=True,
-                )
-    for system, found in results.items():
-        scores = [result.score for result in found]
-        spread = statistics.stdev(scores) if len(scores) > 1 else 0.0
-        print(f"{system:<10} F1 {statistics.mean(scores):.2f} (standard deviation {spread:.2f})")
-    for mine, theirs in (("ours", "peer"), ("ours_elmo", "peer_elmo")):
-        if mine in results and theirs in results:
-            for name, place in (("time of an epoch", 1), ("peak memory", 2)):
-                pairs = zip(results[mine], results[theirs], strict=True)
-                ratios = [one[place] / other[place] for one, other in pairs]
-                middle, least, most = statistics.median(ratios), min(ratios), max(ratios)
-                print(f"{name}, {mine} / {theirs}: median {middle:.2f} ({least:.2f} to {most:.2f})")
-    if "ours" in results and "ours_elmo" in results:
-        without, with_elmo = (
-            statistics.mean(result.score for result in results[s]) for s in ("ours", "ours_elmo")
-        )
-        print(f"ELMo reduces the error by {(with_elmo - without) / (100 - without):.1%}")
+        results = results_in_processes(partial(systems, data, arguments), arguments.seeds, run)
+    print_results(
+        results, beside=[("ours", "peer"), ("ours_elmo", "peer_elmo")], gains=[("ours", "ours_elmo")]
+    )
 
 
 if __name__ == "__main__":

@@ -193,6 +193,11 @@ def shipped_weights() -> Files:
     return DEFAULT_OPTIONS, DEFAULT_WEIGHTS
 
 
+def weights(folder: Path, size: str) -> Files:
+    """The biLM that comes with the project for `shipped`, else random weights."""
+    return shipped_weights() if size == "shipped" else random_weights(folder, size)
+
+
 def seconds(work: Callable[[Any], Any], batches: Iterable[Any]) -> float:
     start = time.perf_counter()
     for batch in batches:
@@ -492,7 +497,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for size in arguments.sizes:
-            files = shipped_weights() if size == "shipped" else random_weights(folder, size)
+            files = weights(folder, size)
             more, number = speed(size, files, sentences, arguments)
             rows += [*more, memory(size, files, number, arguments)]
         if arguments.cuda and torch.cuda.is_available():

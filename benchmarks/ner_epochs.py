@@ -22,7 +22,8 @@ import ner_quality
 import torch
 from allennlp.commands.train import train_model
 from allennlp.common import Params
-from elmo_speed import SIZES, Files, machine, random_weights, shipped_weights
+from elmo_speed import SIZES, Files, machine, weights
+from side_by_side import EpochTimes
 
 from elmo_tasks.elmo import BiLmOptions
 
@@ -62,7 +63,7 @@ def epoch_times(settings: dict[str, Any]) -> list[float]:
         train_model(Params(settings), folder, force=True, file_friendly_logging=True)
     # With the model go its last activations, to the disk.
     gc.collect()
-    return list(ner_quality.EpochTimes.times)
+    return list(EpochTimes.times)
 
 
 def first_sentences(data: Path, folder: Path, number: int) -> Path:
@@ -111,7 +112,7 @@ def main() -> None:
         data, size = arguments.data, arguments.size
         if arguments.sentences:
             data = first_sentences(data, folder / "data", arguments.sentences)
-        files = shipped_weights() if size == "shipped" else random_weights(folder, size)
+        files = weights(folder, size)
         kept = epoch_times(ours(data, files, arguments.epochs, activations))
         theirs = epoch_times(peer(data, files, arguments.peer_epochs))
         computed = epoch_times(ours(data, files, arguments.epochs, None))

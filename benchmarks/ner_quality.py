@@ -8,54 +8,26 @@ The folder holds `train.*` and `dev.*` in CoNLL columns; two-column files are re
 """
 
 import argparse
-import json
-import platform
-import statistics
-import tempfile
-import time
+from functools import partial
 from pathlib import Path
-from typing import Any
 
-import allennlp
 import allennlp_models.tagging  # noqa: F401 (registers the peer)
-import torch
-from allennlp.commands.train import train_model
-from allennlp.common import Params
-from allennlp.training import TrainerCallback
+from elmo_speed import machine
+from side_by_side import Settings, epoch_times, mean_scores, parts, read_config
 
-import elmo_tasks  # noqa: F401 (registers ours)
-from elmo_tasks.paths import bundled
+import elmo_tasks.ner  # noqa: F401 (registers ours)
 
-
-@TrainerCallback.register("epoch_times")
-class EpochTimes(TrainerCallback):
-    """Seconds of each epoch, training and validation together."""
-
-    times: list[float] = []  # noqa: RUF012 (one run at a time)
-
-    def on_start(self, *args: Any, **kwargs: Any) -> None:
-        EpochTimes.times.clear()
-        self._last = time.perf_counter()
-
-    def on_epoch(self, *args: Any, **kwargs: Any) -> None:
-        now = time.perf_counter()
-        EpochTimes.times.append(now - self._last)
-        self._last = now
+TIMED_EPOCHS = 4
 
 
-def ours(config: str, data: Path, columns: list[str], epochs: int, seed: int) -> dict[str, Any]:
-    settings = Params.from_file(str(bundled(f"training_configs/{config}.jsonnet"))).as_dict()
-    settings |= dict.fromkeys(("random_seed", "numpy_seed", "pytorch_seed"), seed)
-    settings["train_data_path"] = str(next(data.glob("train.*")))
-    settings["validation_data_path"] = str(next(data.glob("dev.*")))
+def ours(config: str, data: Path, columns: list[str], epochs: int, seed: int) -> Settings:
+    """Both systems train for all epochs, and are scored at their best one."""
+    settings = read_config(config, *parts(data), seed=seed, epochs=epochs)
     settings["dataset_reader"]["columns"] = columns
-    # Both systems train for all epochs, and are scored at their best one.
-    settings["trainer"] |= {"num_epochs": epochs, "patience": None}
-    settings["trainer"]["callbacks"] = [{"type": "epoch_times"}]
     return settings
 
 
-def peer(data: Path, epochs: int, seed: int) -> dict[str, Any]:
+def peer(data: Path, epochs: int, seed: int) -> Settings:
     """The same sizes, optimizer and batches, of stock parts."""
     settings = ours("ner", data, ["word", "pos", "chunk", "tag"], epochs, seed)
     model = settings["model"]
@@ -102,15 +74,6 @@ def peer(data: Path, epochs: int, seed: int) -> dict[str, Any]:
     return settings
 
 
-def run(settings: dict[str, Any]) -> tuple[float, float]:
-    """Dev F1 of the best epoch in percent, and the median seconds of an epoch but the first."""
-    metric = settings["trainer"]["validation_metric"].removeprefix("+")
-    with tempfile.TemporaryDirectory() as folder:
-        train_model(Params(settings), folder, force=True, file_friendly_logging=True)
-        metrics = json.loads((Path(folder) / "metrics.json").read_text())
-    return 100 * metrics[f"best_validation_{metric}"], statistics.median(EpochTimes.times[1:])
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("data", type=Path)
@@ -122,36 +85,16 @@ def main() -> None:
     parser.add_argument("--ours-only", action="store_true")
     arguments = parser.parse_args()
 
-    def systems(epochs: int, seed: int) -> dict[str, dict[str, Any]]:
+    def systems(epochs: int, seed: int) -> dict[str, Settings]:
         both = {"elmo_ner": ours(arguments.config, arguments.data, arguments.columns, epochs, seed)}
         if not arguments.ours_only:
             both["crf_tagger"] = peer(arguments.data, epochs, seed)
         return both
 
-    print(
-        f"{platform.processor() or platform.machine()}, {torch.get_num_threads()} threads, Python "
-        f"{platform.python_version()}, torch {torch.__version__}, allennlp {allennlp.__version__}"
-    )
-    scores: dict[str, list[float]] = {}
-    for seed in arguments.seeds:
-        for name, settings in systems(arguments.epochs, seed).items():
-            score, seconds = run(settings)
-            scores.setdefault(name, []).append(score)
-            print(f"seed {seed}  {name:<11} dev F1 {score:5.2f}  {seconds:5.2f} s an epoch")
-    for name, values in scores.items():
-        spread = statistics.stdev(values) if len(values) > 1 else 0.0
-        print(f"{name:<11} dev F1 {statistics.mean(values):.2f} (standard deviation {spread:.2f})")
-    if arguments.rounds and not arguments.ours_only:
-        # The speed of a shared machine drifts: short runs in turn, compared pair by pair.
-        ratios = []
-        for seed in range(arguments.rounds):
-            seconds_of = {name: run(settings)[1] for name, settings in systems(4, seed).items()}
-            ratios.append(seconds_of["elmo_ner"] / seconds_of["crf_tagger"])
-            print("round {}  {elmo_ner:.2f} s / {crf_tagger:.2f} s an epoch".format(seed, **seconds_of))
-        print(
-            f"time of an epoch, ours / crf_tagger: median {statistics.median(ratios):.2f} "
-            f"({min(ratios):.2f} to {max(ratios):.2f})"
-        )
+    print(f"Machine: {machine()}.", flush=True)
+    mean_scores(partial(systems, arguments.epochs), arguments.seeds)
+    if not arguments.ours_only:
+        epoch_times(partial(systems, TIMED_EPOCHS), arguments.rounds)
 
 
 if __name__ == "__main__":

@@ -1,19 +1,20 @@
 """
-SNLI on a folder that holds `train.*` and `dev.*`, in one of three comparisons:
+SNLI on a folder that holds `train.*` and `dev.*`, beside allennlp-models' `esim` of the same sizes,
+optimizer, batch size, words and vocabulary.
 
-    python benchmarks/snli_quality.py DATA_FOLDER [--limit 5000] [--seeds 13 14 15] [--epochs 10]
-    python benchmarks/snli_quality.py DATA_FOLDER --elmo [--size original]
+    python benchmarks/snli_quality.py DATA_FOLDER [--limit 5000] [--dev-limit 2000] [--seeds 13 14 15]
+        [--epochs 10] [--rounds 3] [--size original] [--overrides JSON]
     python benchmarks/snli_quality.py DATA_FOLDER --tables
 
-- Without ELMo, beside allennlp-models' `esim` of the same sizes, optimizer, batch size, words and vocabulary:
-  dev accuracy, and the time of an epoch.
-- `--elmo`: the time of an epoch with the same frozen biLM at the input of both systems, AllenNLP's own
-  `elmo_token_embedder` there, no activations kept here; then dev accuracy of ours with the ELMo that comes
-  with the project, and without.
-- `--tables`: Tables 2 and 3 of Peters et al. 2018: the layers and the lambda of the mix, and the placement.
+First dev accuracy of ours, of the peer, and of ours with the ELMo that comes with the project: that of the
+best epoch. Nothing is scored where no seed follows `--seeds`.
 
-Accuracy is that of the best epoch, on all of `dev.*`. The time of an epoch is that of training and validation
-from the second epoch on, with the first pairs of both files.
+Then the time of an epoch of both, without ELMo, and with the same frozen biLM of `--size` at the input of
+both, AllenNLP's own `elmo_token_embedder` there, no activations kept here: training and validation from the
+second epoch on, with the first pairs of both files. Nothing is timed with `--rounds 0`.
+
+`--tables`: instead of these, Tables 2 and 3 of Peters et al. 2018: the layers and the lambda of the mix, and
+the placement.
 """
 
 import argparse
@@ -24,13 +25,21 @@ from pathlib import Path
 from typing import Any
 
 import allennlp_models.pair_classification  # noqa: F401 (registers the peer)
-from allennlp.common import Params
-from elmo_speed import SIZES, Files, machine, random_weights, shipped_weights
-from side_by_side import Settings, epoch_times, mean_scores, quiet
+from elmo_speed import SIZES, Files, machine, weights
+from side_by_side import (
+    Settings,
+    add_elmo_indexers,
+    argument_parser,
+    epoch_times,
+    mean_scores,
+    parts,
+    print_gain,
+    quiet,
+    read_config,
+)
 
 import elmo_tasks.snli  # noqa: F401 (registers ours)
 from elmo_tasks.elmo import BiLmOptions
-from elmo_tasks.paths import bundled
 
 TABLES: dict[str, dict[str, Any]] = {
     "top layer": {"layers": "top", "mix_l2": None},
@@ -41,20 +50,18 @@ TABLES: dict[str, dict[str, Any]] = {
 }
 """What the rows change in the `elmo` block of `snli_elmo`, which is the third one."""
 TIMED_EPOCHS = 3
+OURS, PEER, WITH_ELMO = "elmo_snli", "esim", "elmo_snli with ELMo"
 
 
 def ours(
-    config: str, data: Path, seed: int, epochs: int, train: int | None, dev: int | None = None
+    config: str, arguments: argparse.Namespace, seed: int, epochs: int, train: int | None, dev: int | None
 ) -> Settings:
-    """A config for the first `train` and `dev` pairs; all epochs are trained, and the best one is scored."""
-    settings = Params.from_file(str(bundled(f"training_configs/{config}.jsonnet"))).as_dict(quiet=True)
-    settings |= dict.fromkeys(("random_seed", "numpy_seed", "pytorch_seed"), seed)
-    settings["train_data_path"] = str(next(data.glob("train.*")))
-    settings["validation_data_path"] = str(next(data.glob("dev.*")))
+    """For the first `train` and `dev` pairs."""
+    settings = read_config(
+        config, *parts(arguments.data), seed=seed, epochs=epochs, overrides=arguments.overrides
+    )
     settings["validation_dataset_reader"] = copy.deepcopy(settings["dataset_reader"]) | {"max_instances": dev}
     settings["dataset_reader"]["max_instances"] = train
-    settings["trainer"] |= {"num_epochs": epochs, "patience": None}
-    settings["trainer"]["callbacks"] = [{"type": "epoch_times"}]
     return settings
 
 
@@ -96,55 +103,50 @@ def add_elmo(ours: Settings, peer: Settings, files: Files) -> None:
     ours["model"]["elmo"] = {"placement": "input", **block}
     peer["model"]["text_field_embedder"]["token_embedders"]["elmo"] = {"type": "elmo_token_embedder", **block}
     peer["model"]["encoder"]["input_size"] += BiLmOptions.read(options_file).output_dim
-    for settings, indexer in ((ours, "elmo_character_ids"), (peer, "elmo_characters")):
-        for reader in ("dataset_reader", "validation_dataset_reader"):
-            settings[reader]["token_indexers"]["elmo"] = {"type": indexer}
+    add_elmo_indexers(ours, peer)
 
 
-def scored(arguments: argparse.Namespace, seed: int, elmo: dict[str, Any] | None = None) -> Settings:
-    """Of ours, without ELMo or with these changes of its block."""
-    config = "snli" if elmo is None else "snli_elmo"
-    settings = ours(config, arguments.data, seed, arguments.epochs, arguments.limit)
-    if elmo is not None:
-        settings["model"]["elmo"] |= {"activations": arguments.activations} | elmo
+def whole(arguments: argparse.Namespace, config: str, seed: int) -> Settings:
+    return ours(config, arguments, seed, arguments.epochs, arguments.limit, arguments.dev_limit)
+
+
+def with_elmo(arguments: argparse.Namespace, seed: int, changes: dict[str, Any]) -> Settings:
+    """With these changes of the `elmo` block."""
+    settings = whole(arguments, "snli_elmo", seed)
+    settings["model"]["elmo"] |= {"activations": arguments.activations} | changes
     return settings
 
 
-def beside_peer(arguments: argparse.Namespace, seed: int) -> dict[str, Settings]:
-    baseline = scored(arguments, seed)
-    return {"elmo_snli": baseline, "esim": peer(baseline)}
-
-
-def gain(arguments: argparse.Namespace, seed: int) -> dict[str, Settings]:
-    return {"without ELMo": scored(arguments, seed), "with ELMo": scored(arguments, seed, {})}
+def scored(arguments: argparse.Namespace, seed: int) -> dict[str, Settings]:
+    baseline = whole(arguments, "snli", seed)
+    return {OURS: baseline, PEER: peer(baseline), WITH_ELMO: with_elmo(arguments, seed, {})}
 
 
 def tables(arguments: argparse.Namespace, seed: int) -> dict[str, Settings]:
-    return {row: scored(arguments, seed, changes) for row, changes in TABLES.items()}
+    return {row: with_elmo(arguments, seed, changes) for row, changes in TABLES.items()}
 
 
 def timed(arguments: argparse.Namespace, files: Files | None, seed: int) -> dict[str, Settings]:
-    baseline = ours("snli", arguments.data, seed, TIMED_EPOCHS, *arguments.timed)
+    baseline = ours("snli", arguments, seed, TIMED_EPOCHS, *arguments.timed)
     stock = peer(baseline)
-    if files is not None:
-        add_elmo(baseline, stock, files)
-    return {"elmo_snli": baseline, "esim": stock}
+    if files is None:
+        return {OURS: baseline, PEER: stock}
+    add_elmo(baseline, stock, files)
+    return {WITH_ELMO: baseline, f"{PEER} with ELMo": stock}
 
 
 def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("data", type=Path)
+    parser = argument_parser(__doc__)
     parser.add_argument("--limit", type=int, help="training pairs that are used, the first ones; default all")
+    parser.add_argument(
+        "--dev-limit", type=int, help="dev pairs that are scored, the first ones; default all"
+    )
     parser.add_argument("--seeds", type=int, nargs="*", default=[13, 14, 15])
-    parser.add_argument("--epochs", type=int, default=10, help="at least 2")
+    parser.add_argument("--epochs", type=int, default=10)
     parser.add_argument("--rounds", type=int, default=3, help="short runs for the time of an epoch")
     parser.add_argument("--timed", type=int, nargs=2, default=(1000, 200), help="pairs of their two files")
     parser.add_argument("--size", default="original", choices=[*SIZES, "shipped"], help="of the timed biLM")
-    comparison = parser.add_mutually_exclusive_group()
-    comparison.add_argument("--elmo", action="store_true")
-    comparison.add_argument("--tables", action="store_true")
+    parser.add_argument("--tables", action="store_true")
     return parser.parse_args()
 
 
@@ -156,17 +158,12 @@ def main() -> None:
         arguments.activations = f"{folder}/activations"
         if arguments.tables:
             mean_scores(partial(tables, arguments), arguments.seeds)
-        elif arguments.elmo:
-            shipped = arguments.size == "shipped"
-            files = shipped_weights() if shipped else random_weights(Path(folder), arguments.size)
-            epoch_times(partial(timed, arguments, files), arguments.rounds)
-            scores = mean_scores(partial(gain, arguments), arguments.seeds)
-            if scores:
-                without, with_elmo = scores.values()
-                print(f"relative error reduction {(with_elmo - without) / (100 - without):.1%}")
-        else:
-            mean_scores(partial(beside_peer, arguments), arguments.seeds)
-            epoch_times(partial(timed, arguments, None), arguments.rounds)
+            return
+        means = mean_scores(partial(scored, arguments), arguments.seeds)
+        print_gain(means, OURS, WITH_ELMO)
+        if arguments.rounds:
+            for files in (None, weights(Path(folder), arguments.size)):
+                epoch_times(partial(timed, arguments, files), arguments.rounds)
 
 
 if __name__ == "__main__":

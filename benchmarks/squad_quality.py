@@ -3,13 +3,14 @@ SQuAD side by side with allennlp-models' `bidaf` with its own settings: dev F1, 
 memory.
 
     python benchmarks/squad_quality.py DATA_FOLDER [--systems ours peer] [--seeds 13] [--epochs 20]
-        [--limit 8839 1731] [--vectors FILE]
+        [--limit 8839 1731] [--vectors FILE] [--overrides JSON]
     python benchmarks/squad_quality.py DATA_FOLDER --elmo [shipped | small | original]
     python benchmarks/squad_quality.py DATA_FOLDER --systems ours input input+output output
 
 The folder holds `train.json` and `dev.json` of SQuAD 1.1; `--limit` takes so many questions of each, of
 paragraphs at like distances. Each run has a process of its own, and the systems take turns. Words, the
 vocabulary of the training data and `--vectors` are the same for all; without vectors, each learns its own.
+`--overrides` is for ours; the peer takes the vocabulary from there, and nothing else.
 
 - `ours`: without ELMo; `peer`: `bidaf`, likewise.
 - `input`, `input+output`, `output`: ours with the ELMo that comes with the project, placed there (Table 3 of
@@ -24,27 +25,33 @@ together. For ratios of times, short runs over several seeds: `--epochs 3 --limi
 import argparse
 import gzip
 import json
-import multiprocessing
-import resource
-import statistics
 import tempfile
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import allennlp_models.rc  # noqa: F401 (registers the peer)
-from allennlp.commands.train import train_model
-from allennlp.common import Params
 from allennlp.data import Token, Tokenizer
-from elmo_speed import SIZES, Files, machine, random_weights, shipped_weights
-from ner_quality import EpochTimes
-from side_by_side import Settings, quiet
+from elmo_speed import SIZES, Files, machine, weights
+from side_by_side import (
+    Result,
+    Settings,
+    argument_parser,
+    parts,
+    peak_memory,
+    print_results,
+    quiet,
+    read_config,
+    results_in_processes,
+    run,
+)
 
 import elmo_tasks.squad  # noqa: F401 (registers ours)
 from elmo_tasks.elmo import BiLmOptions
 from elmo_tasks.modules.tokenization import tokenizer
-from elmo_tasks.paths import bundled
 
 PLACEMENTS = ("input", "input+output", "output")
+SYSTEMS = ("ours", "peer", *PLACEMENTS)
 PARTS = ("train", "dev")
 
 
@@ -60,22 +67,11 @@ class WordsWithPlaces(Tokenizer):
         return [Token(word, idx=start) for word, (start, _) in zip(words, offsets, strict=True)]
 
 
-class Result(NamedTuple):
-    """Dev F1 in percent, seconds of an epoch, GiB."""
-
-    f1: float
-    seconds: float
-    memory: float
-
-
 def ours(arguments: argparse.Namespace, data: Path, seed: int, placement: str | None) -> Settings:
-    """All epochs are trained, and the best one is scored."""
     config = "squad" if placement is None else "squad_elmo"
-    settings = Params.from_file(str(bundled(f"training_configs/{config}.jsonnet"))).as_dict(quiet=True)
-    settings |= dict.fromkeys(("random_seed", "numpy_seed", "pytorch_seed"), seed)
-    settings["train_data_path"], settings["validation_data_path"] = (str(data / f"{n}.json") for n in PARTS)
-    settings["trainer"] |= {"num_epochs": arguments.epochs, "patience": None}
-    settings["trainer"]["callbacks"] = [{"type": "epoch_times"}]
+    settings = read_config(
+        config, *parts(data), seed=seed, epochs=arguments.epochs, overrides=arguments.overrides
+    )
     if placement is not None:
         settings["model"]["elmo"]["placement"] = placement
     tokens = settings["model"]["text_field_embedder"]["token_embedders"]["tokens"]
@@ -160,6 +156,10 @@ def word_vectors(file: Path | None) -> Settings:
     return {"pretrained_file": str(file), "embedding_dim": len(lines[1]) - 1, "trainable": False}
 
 
+def systems(names: list[str], arguments: argparse.Namespace, folder: Path, seed: int) -> dict[str, Settings]:
+    return {name: settings_of(name, arguments, folder, seed) for name in names}
+
+
 def settings_of(system: str, arguments: argparse.Namespace, folder: Path, seed: int) -> Settings:
     baseline = ours(arguments, folder, seed, system if system in PLACEMENTS else None)
     if system == "peer":
@@ -173,22 +173,10 @@ def settings_of(system: str, arguments: argparse.Namespace, folder: Path, seed: 
     return baseline
 
 
-def run(settings: Settings) -> Result:
+def run_alone(settings: Settings) -> Result:
     """Trains in this process."""
     quiet()
-    with tempfile.TemporaryDirectory() as folder:
-        train_model(Params(settings), folder, force=True, file_friendly_logging=True)
-        metrics = json.loads((Path(folder) / "metrics.json").read_text())
-    return Result(
-        100 * metrics["best_validation_f1"],
-        statistics.median(EpochTimes.times[1:] or EpochTimes.times),
-        resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
-    )
-
-
-def in_a_process(settings: Settings) -> Result:
-    with multiprocessing.get_context("spawn").Pool(1) as process:
-        return process.apply(run, (settings,))
+    return Result(*run(settings), peak_memory())
 
 
 def some_paragraphs(source: Path, target: Path, wanted: int | None) -> None:
@@ -208,56 +196,28 @@ def some_paragraphs(source: Path, target: Path, wanted: int | None) -> None:
     print(f"{source}: {questions} questions of {len(chosen)} paragraphs")
 
 
-def show(results: dict[str, list[Result]]) -> None:
-    for system, found in results.items():
-        scores = [result.f1 for result in found]
-        spread = statistics.stdev(scores) if len(scores) > 1 else 0.0
-        print(f"{system:<12} dev F1 {statistics.mean(scores):.2f} (standard deviation {spread:.2f})")
-    if "peer" in results:
-        for system in results.keys() - {"peer"}:
-            for name, place in (("time of an epoch", 1), ("peak memory", 2)):
-                pairs = zip(results[system], results["peer"], strict=True)
-                ratios = [one[place] / other[place] for one, other in pairs]
-                middle, least, most = statistics.median(ratios), min(ratios), max(ratios)
-                print(f"{name}, {system} / peer: median {middle:.2f} ({least:.2f} to {most:.2f})")
-    for placement in results.keys() & set(PLACEMENTS) if "ours" in results else ():
-        without, with_elmo = (statistics.mean(r.f1 for r in results[s]) for s in ("ours", placement))
-        print(f"{placement}: the error is reduced by {(with_elmo - without) / (100 - without):.1%}")
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("data", type=Path)
-    parser.add_argument("--systems", nargs="+", choices=("ours", "peer", *PLACEMENTS))
+    parser = argument_parser(__doc__)
+    parser.add_argument("--systems", nargs="+", choices=SYSTEMS)
     parser.add_argument("--seeds", type=int, nargs="+", default=[13])
     parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--limit", type=int, nargs=2, metavar=("TRAIN", "DEV"), default=(None, None))
     parser.add_argument("--vectors", type=Path, help="text vectors, gzip or not")
     parser.add_argument("--elmo", nargs="?", const="shipped", choices=("shipped", *SIZES))
     arguments = parser.parse_args()
-    systems = arguments.systems or (["input+output", "peer"] if arguments.elmo else ["ours", "peer"])
+    names = arguments.systems or (["input+output", "peer"] if arguments.elmo else ["ours", "peer"])
     print(f"Machine: {machine()}.", flush=True)
-    results: dict[str, list[Result]] = {system: [] for system in systems}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        arguments.files = None
-        if arguments.elmo is not None:
-            shipped = arguments.elmo == "shipped"
-            arguments.files = shipped_weights() if shipped else random_weights(folder, arguments.elmo)
+        arguments.files = weights(folder, arguments.elmo) if arguments.elmo else None
         for part, wanted in zip(PARTS, arguments.limit, strict=True):
             some_paragraphs(arguments.data / f"{part}.json", folder / f"{part}.json", wanted)
-        for seed in arguments.seeds:
-            for system, found in results.items():
-                found.append(in_a_process(settings_of(system, arguments, folder, seed)))
-                print(
-                    "seed {}  {:<12} dev F1 {:5.2f}  {:7.1f} s an epoch  {:5.2f} GiB".format(
-                        seed, system, *found[-1]
-                    ),
-                    flush=True,
-                )
-    show(results)
+        results = results_in_processes(partial(systems, names, arguments, folder), arguments.seeds, run_alone)
+    print_results(
+        results,
+        beside=[(system, "peer") for system in SYSTEMS if system != "peer"],
+        gains=[("ours", placement) for placement in PLACEMENTS],
+    )
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@ Semantic roles on a folder that holds `train.*` and `dev.*` in the columns of Co
 comparisons:
 
     python benchmarks/srl_quality.py DATA_FOLDER [--limit 1500] [--layers 4] [--epochs 10] [--seeds 13 14 15]
+        [--overrides JSON]
     python benchmarks/srl_quality.py DATA_FOLDER --elmo
 
 - Beside allennlp-models' `srl` of the same sizes, optimizer, batch size and vocabulary: dev F1 without the
@@ -22,17 +23,25 @@ from functools import partial
 from pathlib import Path
 
 import allennlp_models.structured_prediction  # noqa: F401 (registers the peer)
-from allennlp.common import Params
 from elmo_speed import machine
-from side_by_side import Settings, epoch_times, mean_scores, quiet
+from side_by_side import (
+    Settings,
+    argument_parser,
+    epoch_times,
+    mean_scores,
+    parts,
+    print_gain,
+    quiet,
+    read_config,
+)
 
 import elmo_tasks.srl  # noqa: F401 (registers ours)
-from elmo_tasks.paths import bundled
 from elmo_tasks.srl.reader import SrlReader
 
 OPTIMIZERS = {"adadelta": {"type": "adadelta", "rho": 0.95}, "adam": {"type": "adam", "lr": 0.001}}
 """The config's, and one that gets further in a few epochs of little data."""
 TIMED_EPOCHS = 3
+OURS, PEER, WITH_ELMO = "elmo_srl", "srl", "elmo_srl with ELMo"
 _DOCUMENT, _POS = "#", 4
 
 
@@ -42,9 +51,9 @@ def first_sentences(data: Path, folder: Path, train: int, dev: int) -> Path:
     own as the peer wants it, without parts of speech: then the peer builds no trees, which stop it at some
     brackets.
     """
-    for part, number in (("train", train), ("dev", dev)):
+    for file, part, number in zip(parts(data), ("train", "dev"), (train, dev), strict=True):
         sentences = []
-        for block in next(data.glob(f"{part}.*")).read_text(encoding="utf-8").split("\n\n"):
+        for block in file.read_text(encoding="utf-8").split("\n\n"):
             rows = [line.split() for line in block.splitlines() if not line.startswith(_DOCUMENT)]
             if rows and any("(V*" in cell for row in rows for cell in row):
                 sentences.append(
@@ -58,17 +67,13 @@ def first_sentences(data: Path, folder: Path, train: int, dev: int) -> Path:
 
 
 def ours(arguments: argparse.Namespace, data: Path, epochs: int, config: str, seed: int) -> Settings:
-    """All epochs are trained, and the best one is scored."""
-    settings = Params.from_file(str(bundled(f"training_configs/{config}.jsonnet"))).as_dict(quiet=True)
-    settings |= dict.fromkeys(("random_seed", "numpy_seed", "pytorch_seed"), seed)
-    settings |= {"train_data_path": str(data / "train"), "validation_data_path": str(data / "dev")}
-    settings["model"]["num_layers"] = arguments.layers
-    settings["trainer"] |= {
-        "num_epochs": epochs,
-        "patience": None,
-        "optimizer": OPTIMIZERS[arguments.optimizer],
-        "callbacks": [{"type": "epoch_times"}],
-    }
+    settings = read_config(
+        config, data / "train", data / "dev", seed=seed, epochs=epochs, overrides=arguments.overrides
+    )
+    if arguments.layers:
+        settings["model"]["num_layers"] = arguments.layers
+    if arguments.optimizer:
+        settings["trainer"]["optimizer"] = OPTIMIZERS[arguments.optimizer]
     return settings
 
 
@@ -105,7 +110,7 @@ def peer(baseline: Settings) -> Settings:
 
 def beside_peer(arguments: argparse.Namespace, data: Path, epochs: int, seed: int) -> dict[str, Settings]:
     baseline = ours(arguments, data, epochs, "srl", seed)
-    return {"elmo_srl": baseline, "srl": peer(baseline)}
+    return {OURS: baseline, PEER: peer(baseline)}
 
 
 def gain(arguments: argparse.Namespace, data: Path, activations: str, seed: int) -> dict[str, Settings]:
@@ -113,20 +118,17 @@ def gain(arguments: argparse.Namespace, data: Path, activations: str, seed: int)
         ours(arguments, data, arguments.epochs, config, seed) for config in ("srl", "srl_elmo")
     )
     with_elmo["model"]["elmo"]["activations"] = activations
-    return {"without ELMo": without, "with ELMo": with_elmo}
+    return {OURS: without, WITH_ELMO: with_elmo}
 
 
 def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("data", type=Path)
+    parser = argument_parser(__doc__)
     parser.add_argument("--limit", type=int, default=1500, help="sentences of the training file")
     parser.add_argument("--dev", type=int, default=500, help="sentences of the dev file")
-    parser.add_argument("--layers", type=int, default=8, help="of the LSTM, in all systems")
-    parser.add_argument("--optimizer", default="adadelta", choices=OPTIMIZERS)
+    parser.add_argument("--layers", type=int, help="of the LSTM, in all systems; default the config's")
+    parser.add_argument("--optimizer", choices=OPTIMIZERS, help="default the config's, Adadelta")
     parser.add_argument("--seeds", type=int, nargs="*", default=[13, 14, 15])
-    parser.add_argument("--epochs", type=int, default=10, help="at least 2")
+    parser.add_argument("--epochs", type=int, default=10)
     parser.add_argument("--rounds", type=int, default=3, help="short runs for the time of an epoch")
     parser.add_argument("--timed", type=int, nargs=2, default=(200, 50), help="sentences of their two files")
     parser.add_argument("--elmo", action="store_true")
@@ -142,10 +144,8 @@ def main() -> None:
         data = first_sentences(arguments.data, folder / "data", arguments.limit, arguments.dev)
         if arguments.elmo:
             systems = partial(gain, arguments, data, str(folder / "activations"))
-            scores = mean_scores(systems, arguments.seeds)
-            if scores:
-                without, with_elmo = scores.values()
-                print(f"relative error reduction {(with_elmo - without) / (100 - without):.1%}")
+            means = mean_scores(systems, arguments.seeds)
+            print_gain(means, OURS, WITH_ELMO)
         else:
             mean_scores(partial(beside_peer, arguments, data, arguments.epochs), arguments.seeds)
             timed = first_sentences(arguments.data, folder / "timed", *arguments.timed)

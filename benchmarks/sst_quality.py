@@ -1,17 +1,16 @@
 """
-SST-5 on a folder that holds the trees `train.*` and `dev.*`, in one of two comparisons:
+SST-5 on a folder that holds the trees `train.*` and `dev.*`, beside allennlp-models' `bcn` of the same sizes,
+dropout, optimizer, batch size, phrases and vocabulary.
 
     python benchmarks/sst_quality.py DATA_FOLDER [--limit 2000] [--sentences] [--seeds 13 14 15] [--epochs 5]
-    python benchmarks/sst_quality.py DATA_FOLDER --elmo [--size original]
+        [--rounds 3] [--size original] [--overrides JSON]
 
-- Without ELMo, beside allennlp-models' `bcn` of the same sizes, dropout, optimizer, batch size, phrases and
-  vocabulary: dev accuracy, and the time of an epoch.
-- `--elmo`: the time of an epoch with the same frozen biLM at the input of both systems, AllenNLP's own `Elmo`
-  there, no activations kept here; then dev accuracy of ours with the ELMo that comes with the project, and
-  without.
+First dev accuracy of ours, of the peer, and of ours with the ELMo that comes with the project: that of the
+best epoch, on all sentences of `dev.*`. Nothing is scored where no seed follows `--seeds`.
 
-Accuracy is that of the best epoch, on all sentences of `dev.*`. The time of an epoch is that of training and
-validation from the second epoch on, with some sentences of both files, and no phrases inside them.
+Then the time of an epoch of both, without ELMo, and with the same frozen biLM of `--size` at the input of
+both, AllenNLP's own `Elmo` there, no activations kept here: training and validation from the second epoch on,
+with some sentences of both files, and no phrases inside them. Nothing is timed with `--rounds 0`.
 """
 
 import argparse
@@ -22,17 +21,26 @@ from pathlib import Path
 from typing import Any
 
 import allennlp_models.classification  # noqa: F401 (registers the peer)
-from allennlp.common import Params
 from allennlp.data import DatasetReader, Instance
-from elmo_speed import SIZES, Files, machine, random_weights, shipped_weights
-from side_by_side import Settings, epoch_times, mean_scores, quiet
+from elmo_speed import SIZES, Files, machine, weights
+from side_by_side import (
+    Settings,
+    add_elmo_indexers,
+    argument_parser,
+    epoch_times,
+    mean_scores,
+    parts,
+    print_gain,
+    quiet,
+    read_config,
+)
 
 from elmo_tasks.elmo import BiLmOptions
-from elmo_tasks.paths import bundled
 from elmo_tasks.sst import SstReader
 
 CLASSES = 5
 TIMED_EPOCHS = 3
+OURS, PEER, WITH_ELMO = "elmo_sst", "bcn", "elmo_sst with ELMo"
 
 
 @DatasetReader.register("sst_for_peer")
@@ -43,19 +51,6 @@ class ReaderForPeer(SstReader):
         instance = super()._instance(*args, **kwargs)
         del instance.fields["metadata"]
         return instance
-
-
-def ours(config: str, data: Path, seed: int, epochs: int, *, sentences_only: bool) -> Settings:
-    """A config for the files of a folder; all epochs are trained, and the best one is scored."""
-    settings = Params.from_file(str(bundled(f"training_configs/{config}.jsonnet"))).as_dict(quiet=True)
-    settings |= dict.fromkeys(("random_seed", "numpy_seed", "pytorch_seed"), seed)
-    settings["train_data_path"] = str(next(data.glob("train.*")))
-    settings["validation_data_path"] = str(next(data.glob("dev.*")))
-    if sentences_only:
-        settings["dataset_reader"]["min_phrase_tokens"] = None
-    settings["trainer"] |= {"num_epochs": epochs, "patience": None}
-    settings["trainer"]["callbacks"] = [{"type": "epoch_times"}]
-    return settings
 
 
 def peer(baseline: Settings) -> Settings:
@@ -109,39 +104,42 @@ def add_elmo(ours: Settings, peer: Settings, files: Files) -> None:
     ours["model"]["elmo"] = {"placement": "input", **block}
     peer["model"] |= {"elmo": {"num_output_representations": 1, **block}, "use_input_elmo": True}
     peer["model"]["pre_encode_feedforward"]["input_dim"] += BiLmOptions.read(options_file).output_dim
-    for settings, indexer in ((ours, "elmo_character_ids"), (peer, "elmo_characters")):
-        for reader in ("dataset_reader", "validation_dataset_reader"):
-            settings[reader]["token_indexers"]["elmo"] = {"type": indexer}
+    add_elmo_indexers(ours, peer)
 
 
-def scored(arguments: argparse.Namespace, config: str, seed: int) -> Settings:
-    return ours(config, arguments.used, seed, arguments.epochs, sentences_only=arguments.sentences)
-
-
-def beside_peer(arguments: argparse.Namespace, seed: int) -> dict[str, Settings]:
-    baseline = scored(arguments, "sst", seed)
-    return {"elmo_sst": baseline, "bcn": peer(baseline)}
-
-
-def gain(arguments: argparse.Namespace, seed: int) -> dict[str, Settings]:
-    with_elmo = scored(arguments, "sst_elmo", seed)
+def scored(arguments: argparse.Namespace, seed: int) -> dict[str, Settings]:
+    baseline, with_elmo = (
+        read_config(
+            name,
+            *parts(arguments.used),
+            seed=seed,
+            epochs=arguments.epochs,
+            overrides=arguments.overrides,
+        )
+        for name in ("sst", "sst_elmo")
+    )
+    if arguments.sentences:
+        for settings in (baseline, with_elmo):
+            settings["dataset_reader"]["min_phrase_tokens"] = None
     with_elmo["model"]["elmo"]["activations"] = arguments.activations
-    return {"without ELMo": scored(arguments, "sst", seed), "with ELMo": with_elmo}
+    return {OURS: baseline, PEER: peer(baseline), WITH_ELMO: with_elmo}
 
 
-def timed(data: Path, files: Files | None, seed: int) -> dict[str, Settings]:
-    baseline = ours("sst", data, seed, TIMED_EPOCHS, sentences_only=True)
+def timed(arguments: argparse.Namespace, data: Path, files: Files | None, seed: int) -> dict[str, Settings]:
+    baseline = read_config("sst", *parts(data), seed=seed, epochs=TIMED_EPOCHS, overrides=arguments.overrides)
+    baseline["dataset_reader"]["min_phrase_tokens"] = None
     stock = peer(baseline)
-    if files is not None:
-        add_elmo(baseline, stock, files)
-    return {"elmo_sst": baseline, "bcn": stock}
+    if files is None:
+        return {OURS: baseline, PEER: stock}
+    add_elmo(baseline, stock, files)
+    return {WITH_ELMO: baseline, f"{PEER} with ELMo": stock}
 
 
 def some_trees(data: Path, folder: Path, *, train: int | None, dev: int | None) -> Path:
     """Copies of both files with so many trees, at like distances: the published files are not shuffled."""
     folder.mkdir()
-    for part, wanted in (("train", train), ("dev", dev)):
-        lines = next(data.glob(f"{part}.*")).read_text(encoding="utf-8").strip("\n").split("\n")
+    for file, part, wanted in zip(parts(data), ("train", "dev"), (train, dev), strict=True):
+        lines = file.read_text(encoding="utf-8").strip("\n").split("\n")
         number = min(wanted or len(lines), len(lines))
         chosen = (lines[place * len(lines) // number] for place in range(number))
         (folder / f"{part}.txt").write_text("".join(f"{line}\n" for line in chosen), encoding="utf-8")
@@ -149,10 +147,7 @@ def some_trees(data: Path, folder: Path, *, train: int | None, dev: int | None) 
 
 
 def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("data", type=Path)
+    parser = argument_parser(__doc__)
     parser.add_argument(
         "--limit", type=int, help="sentences that are trained on, from all of the file; default all"
     )
@@ -160,13 +155,12 @@ def parse_arguments() -> argparse.Namespace:
         "--sentences", action="store_true", help="train on sentences only, not on phrases inside them"
     )
     parser.add_argument("--seeds", type=int, nargs="*", default=[13, 14, 15])
-    parser.add_argument("--epochs", type=int, default=5, help="at least 2")
+    parser.add_argument("--epochs", type=int, default=5)
     parser.add_argument("--rounds", type=int, default=3, help="short runs for the time of an epoch")
     parser.add_argument(
         "--timed", type=int, nargs=2, default=(1000, 200), help="sentences of their two files"
     )
     parser.add_argument("--size", default="original", choices=[*SIZES, "shipped"], help="of the timed biLM")
-    parser.add_argument("--elmo", action="store_true")
     return parser.parse_args()
 
 
@@ -178,19 +172,13 @@ def main() -> None:
         folder = Path(name)
         arguments.activations = str(folder / "activations")
         arguments.used = some_trees(arguments.data, folder / "used", train=arguments.limit, dev=None)
-        train, dev = arguments.timed
-        short = some_trees(arguments.data, folder / "short", train=train, dev=dev)
-        if arguments.elmo:
-            shipped = arguments.size == "shipped"
-            files = shipped_weights() if shipped else random_weights(folder, arguments.size)
-            epoch_times(partial(timed, short, files), arguments.rounds)
-            scores = mean_scores(partial(gain, arguments), arguments.seeds)
-            if scores:
-                without, with_elmo = scores.values()
-                print(f"relative error reduction {(with_elmo - without) / (100 - without):.1%}")
-        else:
-            mean_scores(partial(beside_peer, arguments), arguments.seeds)
-            epoch_times(partial(timed, short, None), arguments.rounds)
+        means = mean_scores(partial(scored, arguments), arguments.seeds)
+        print_gain(means, OURS, WITH_ELMO)
+        if arguments.rounds:
+            train, dev = arguments.timed
+            short = some_trees(arguments.data, folder / "short", train=train, dev=dev)
+            for files in (None, weights(folder, arguments.size)):
+                epoch_times(partial(timed, arguments, short, files), arguments.rounds)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,6 @@ from elmo_tasks import (  # noqa: E402
     squad,
     srl,
     sst,
-    static_vectors,
     training,
 )
 
@@ -34,6 +33,5 @@ __all__ = [
     "squad",
     "srl",
     "sst",
-    "static_vectors",
     "training",
 ]

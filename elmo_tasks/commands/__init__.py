@@ -10,6 +10,7 @@ from allennlp.commands import Subcommand
 from allennlp.common.checks import ConfigurationError
 from allennlp.common.util import SigTermReceived
 
+from elmo_tasks.commands.ablate import Ablate
 from elmo_tasks.commands.calibrate import Calibrate
 from elmo_tasks.commands.compare import Compare
 from elmo_tasks.commands.confusion import Confusion
@@ -20,6 +21,7 @@ from elmo_tasks.commands.intrinsic import Intrinsic
 from elmo_tasks.commands.mix import Mix
 from elmo_tasks.commands.neighbors import Neighbors
 from elmo_tasks.commands.probe import Probe
+from elmo_tasks.commands.report import Report
 from elmo_tasks.commands.squad_predictions import SquadPredictions
 from elmo_tasks.commands.vectors import Vectors
 from elmo_tasks.commands.verb import Verb
@@ -29,7 +31,7 @@ logger = logging.getLogger(__name__)
 VERBS: tuple[Verb, ...] = (
     *(Embed(), Calibrate(), Export(), Ensemble(), Confusion()),
     *(Intrinsic(), Neighbors(), Probe(), Mix()),
-    *(Vectors(), Compare()),
+    *(Vectors(), Compare(), Ablate(), Report()),
     SquadPredictions(),
 )
 

@@ -3,7 +3,7 @@
 import argparse
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
@@ -11,18 +11,14 @@ from allennlp.common.params import with_overrides
 from allennlp.data import DatasetReader
 
 from elmo_tasks.commands.results import Results
+from elmo_tasks.commands.runs import add_run_arguments, figure, read_elmo_config, train_and_tell
 from elmo_tasks.commands.vectors import METHODS, Vectors
-from elmo_tasks.commands.verb import Verb, positive
+from elmo_tasks.commands.verb import Verb
 from elmo_tasks.commands.work_folder import work_folder
 from elmo_tasks.elmo.scalar_mix import WEIGHTS
-from elmo_tasks.evaluation.plot import bars
-from elmo_tasks.evaluation.table import Cell, Table
-from elmo_tasks.input_files import InputError, input_files, read_lines
 from elmo_tasks.language_model.text_stream import instance_sentences
-from elmo_tasks.training.variants import Run, plan, score, summary, train, validation_metric
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from elmo_tasks.static_vectors.text_vectors import dimensions
+from elmo_tasks.training.variants import Run, plan, summary
 
 MIXES: dict[str, dict[str, Any]] = {
     weights + ("" if gamma else "-no-gamma"): {"model.elmo.weights": weights, "model.elmo.gamma": gamma}
@@ -48,12 +44,7 @@ class Compare(Verb):
         {RESULTS}, .md and .png show the best scores on the validation data."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("config", metavar="CONFIG", help="config of a task with ELMo")
-        parser.add_argument("output", metavar="OUT", type=Path, help="folder of the runs and results")
-        parser.add_argument(
-            "-o", "--overrides", default="", help="JSON that overrides keys of CONFIG, as for allennlp train"
-        )
-        parser.add_argument("--seeds", type=int, nargs="+", default=[13, 14, 15], help="of the runs")
+        add_run_arguments(parser)
         parser.add_argument(
             "--variants",
             nargs="+",
@@ -62,7 +53,6 @@ class Compare(Verb):
             metavar="VARIANT",
             help=", ".join(VARIANTS),
         )
-        parser.add_argument("--jobs", type=positive, default=1, help="runs at a time")
         for method in METHODS:
             parser.add_argument(
                 f"--{method}",
@@ -77,9 +67,7 @@ class Compare(Verb):
 
     def run(self, arguments: argparse.Namespace) -> None:
         output: Path = arguments.output
-        config = Params.from_file(arguments.config, arguments.overrides).as_dict(quiet=True)
-        if "elmo" not in config["model"]:
-            raise ConfigurationError(f"{arguments.config}: found no model.elmo, expected a config with ELMo")
+        config = read_elmo_config(arguments)
         output.mkdir(parents=True, exist_ok=True)
         with work_folder(output / RESULTS) as folder:
             variants = {**MIXES, "no-elmo": NO_ELMO}
@@ -129,7 +117,7 @@ def train_vectors(config: dict[str, Any], method: str, output: Path, folder: Pat
 
 def with_vectors(file: str) -> dict[str, Any]:
     """What has word vectors begin as those of a file, in their size."""
-    return {f"{_TOKENS}.pretrained_file": file, f"{_TOKENS}.embedding_dim": _dimensions(file)}
+    return {f"{_TOKENS}.pretrained_file": file, f"{_TOKENS}.embedding_dim": dimensions(file)}
 
 
 def tracked(run: Run, *, uri: str, experiment: str) -> Run:
@@ -142,35 +130,3 @@ def tracked(run: Run, *, uri: str, experiment: str) -> Run:
     }
     callbacks = [*run.config["trainer"].get("callbacks", []), callback]
     return run._replace(config=with_overrides(run.config, {"trainer.callbacks": callbacks}))
-
-
-def train_and_tell(runs: list[Run], *, jobs: int, packages: list[str]) -> None:
-    """Trains the runs that are not done, and says how many are there, and what each one scores."""
-    metric = validation_metric(runs[0].config)
-    done = sum(run.metrics() is not None for run in runs)
-    print(f"{len(runs)} runs, {done} of them done", flush=True)
-
-    def tell(run: Run) -> None:
-        nonlocal done
-        done += 1
-        print(f"{done} of {len(runs)}: {run}: {metric} {score(run, metric):.4f}", flush=True)
-
-    train(runs, jobs=jobs, packages=packages, report=tell)
-
-
-def figure(runs: list[Run]) -> "Figure":
-    """A group of bars a variant, a bar a seed."""
-    metric = validation_metric(runs[0].config)
-    rows: list[tuple[Cell, ...]] = [(run.variant, f"seed {run.seed}", score(run, metric)) for run in runs]
-    picture = bars(Table(("variant", "seed", metric), rows), groups="variant", bars="seed", heights=metric)
-    picture.axes[0].tick_params(axis="x", labelrotation=90)
-    return picture
-
-
-def _dimensions(file: str) -> int:
-    """Of word vectors: from word2vec's first line, or the numbers of the first word."""
-    for path in input_files(file):
-        for _, line in read_lines(path):
-            fields = line.rstrip().split(" ")
-            return int(fields[1]) if len(fields) == 2 else len(fields) - 1
-    raise InputError.at(file, found="no vector", expected="a word and its numbers a line")

@@ -11,7 +11,7 @@ from allennlp.evaluation import SimpleEvaluator
 from allennlp.models import Model
 from allennlp.models.archival import Archive
 
-from elmo_tasks.commands.verb import Verb, positive
+from elmo_tasks.commands.verb import Verb, add_archive_argument, add_batch_arguments
 from elmo_tasks.commands.work_folder import check_output, work_folder
 from elmo_tasks.evaluation.plot import heat_map
 from elmo_tasks.evaluation.table import Table
@@ -32,17 +32,12 @@ class Confusion(Verb):
         shares."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument(
-            "archive", metavar="ARCHIVE", help="model.tar.gz, a path or URL; or the folder of a run"
-        )
+        add_archive_argument(parser)
         parser.add_argument("input", metavar="FILE", help="data, in what the archive's dataset reader reads")
         parser.add_argument(
             "output", metavar="PNG", type=Path, help="picture to write; its suffix says in which format"
         )
-        parser.add_argument("--batch-size", type=positive, default=64, help="instances at once")
-        parser.add_argument(
-            "--cuda-device", type=int, default=-1, help="number of the GPU to use, -1 for none"
-        )
+        add_batch_arguments(parser, size=64, of="instances")
         parser.add_argument("--force", action="store_true", help="overwrite PNG")
 
     def run(self, arguments: argparse.Namespace) -> None:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.commands.verb import Verb
+from elmo_tasks.commands.verb import Verb, add_archive_argument
 from elmo_tasks.commands.work_folder import work_folder
 from elmo_tasks.elmo import BiLm, WordOptions
 from elmo_tasks.elmo.standardize import standardize_tokens
@@ -36,9 +36,7 @@ class Export(Verb):
         model. An adaptive softmax has no place in that layout, and is left out."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument(
-            "archive", metavar="ARCHIVE", help="model.tar.gz, a path or URL; or the folder of a run"
-        )
+        add_archive_argument(parser)
         parser.add_argument("output", metavar="DIR", type=Path, help="folder to write the files to")
         parser.add_argument(
             "--dtype", choices=DTYPES, default="float32", help="of the stored matrices; float16 rounds them"

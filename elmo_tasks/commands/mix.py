@@ -4,7 +4,7 @@ import argparse
 import math
 
 from elmo_tasks.commands.results import add_output_arguments, results
-from elmo_tasks.commands.verb import Verb
+from elmo_tasks.commands.verb import Verb, add_archive_argument
 from elmo_tasks.evaluation.mixes import read_mixes
 from elmo_tasks.evaluation.plot import heat_map
 from elmo_tasks.evaluation.table import Cell, Table
@@ -19,12 +19,7 @@ class Mix(Verb):
         models. Weights that are a function of the token have no fixed numbers, and are left empty."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument(
-            "archives",
-            metavar="ARCHIVE",
-            nargs="+",
-            help="model.tar.gz, a path or URL; or the folder of a run",
-        )
+        add_archive_argument(parser, "archives", nargs="+")
         add_output_arguments(parser)
 
     def run(self, arguments: argparse.Namespace) -> None:

@@ -11,7 +11,7 @@ from allennlp.common.util import int_to_device
 from allennlp.data import Instance
 from allennlp.models.archival import Archive
 
-from elmo_tasks.commands.verb import Verb, positive
+from elmo_tasks.commands.verb import Verb, add_archive_argument, add_batch_arguments
 from elmo_tasks.commands.work_folder import check_output, work_folder
 from elmo_tasks.modules.archives import open_archive
 from elmo_tasks.squad.dataset import read_datasets
@@ -29,15 +29,10 @@ class SquadPredictions(Verb):
         not looked at, and may be missing."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument(
-            "archive", metavar="ARCHIVE", help="model.tar.gz, a path or URL; or the folder of a run"
-        )
+        add_archive_argument(parser)
         parser.add_argument("input", metavar="DATA", help="SQuAD's JSON: a file, folder, pattern or URL")
         parser.add_argument("output", metavar="OUT", type=Path, help="JSON file to write")
-        parser.add_argument("--batch-size", type=positive, default=45, help="questions at once")
-        parser.add_argument(
-            "--cuda-device", type=int, default=-1, help="number of the GPU to use, -1 for none"
-        )
+        add_batch_arguments(parser, size=45, of="questions")
         parser.add_argument("--force", action="store_true", help="overwrite OUT")
 
     def run(self, arguments: argparse.Namespace) -> None:

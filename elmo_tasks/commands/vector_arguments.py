@@ -12,7 +12,7 @@ from elmo_tasks.elmo.bilm import BiLm
 from elmo_tasks.evaluation.encoder import BiLmEncoder, Mix
 from elmo_tasks.evaluation.mixes import read_mixes, same_weights
 from elmo_tasks.evaluation.static_vectors import StaticVectors
-from elmo_tasks.evaluation.text_vectors import read_table
+from elmo_tasks.static_vectors.text_vectors import read_table
 
 
 def add_vector_arguments(parser: argparse.ArgumentParser) -> None:

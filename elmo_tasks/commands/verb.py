@@ -28,3 +28,18 @@ def positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"found {text!r}, expected a positive whole number")
     return int(text)
+
+
+def add_archive_argument(
+    parser: argparse.ArgumentParser, name: str = "archive", nargs: str | None = None
+) -> None:
+    """ARCHIVE, as `open_archive` reads it."""
+    parser.add_argument(
+        name, nargs=nargs, metavar="ARCHIVE", help="model.tar.gz, a path or URL; or the folder of a run"
+    )
+
+
+def add_batch_arguments(parser: argparse.ArgumentParser, *, size: int, of: str) -> None:
+    """Of a verb that runs a model."""
+    parser.add_argument("--batch-size", type=positive, default=size, help=f"{of} at once")
+    parser.add_argument("--cuda-device", type=int, default=-1, help="number of the GPU to use, -1 for none")

@@ -1,26 +1,26 @@
 """Clusters of plain or tokenised documents, from JSON Lines."""
 
 import re
+from functools import cached_property
 from itertools import chain
-from typing import Optional
 
 import spacy
 from allennlp.common import JsonDict
-from allennlp.data import DatasetReader, Instance
-from allennlp.models import Model
+from allennlp.data import Instance
 from allennlp.predictors import Predictor
 from spacy.tokens import Doc
 
 from elmo_tasks.coref.documents import CorefDocument, from_json
-from elmo_tasks.modules.json_lines_predictor import JsonLinesPredictor, require, require_tokens
-from elmo_tasks.modules.tokenization import Words, joined, tokenizer
+from elmo_tasks.modules.json_lines_predictor import require, require_tokens
+from elmo_tasks.modules.text_predictor import TextPredictor
+from elmo_tasks.modules.tokenization import Words, joined
 
 _EXPECTED = '"document": a string, "sentences": a list of lists of strings, or "tokens": a list of strings'
 _PARAGRAPH = re.compile(r"\S.*?(?=\n[ \t]*\n|\Z)", re.DOTALL)
 
 
 @Predictor.register("elmo_coref")
-class CorefPredictor(JsonLinesPredictor):
+class CorefPredictor(TextPredictor):
     """
     In: `{"document": "..."}` or `{"tokens": ["..."]}`, both cut into sentences by spaCy's rules, a document
     at empty lines, too; or `{"sentences": [["..."]]}`, if wanted with `speakers`, a list for each sentence.
@@ -29,24 +29,7 @@ class CorefPredictor(JsonLinesPredictor):
     Out: `tokens`; `clusters`, each a list of [first, last] token, both inclusive, from 0; `marked`: the text
     with `[0 ...]` around the mentions of cluster 0, and so on; `resolved`: the text with pronouns replaced by
     the first mention that is none. The text is that of the document, or the tokens joined by blanks.
-
-    # Parameters
-
-    spacy_model : name of an installed spaCy model whose tokenizer is used for `document`; the tokenizer of
-        blank English by default.
     """
-
-    def __init__(
-        self,
-        model: Model,
-        dataset_reader: DatasetReader,
-        frozen: bool = True,
-        spacy_model: Optional[str] = None,
-    ) -> None:
-        super().__init__(model, dataset_reader, frozen)
-        self._tokenize = tokenizer(spacy_model)
-        self._rules = spacy.blank("en")
-        self._rules.add_pipe("sentencizer")
 
     def predict(self, document: str) -> JsonDict:
         """The clusters of one document."""
@@ -93,3 +76,9 @@ class CorefPredictor(JsonLinesPredictor):
         # spaCy has no empty words
         paragraph = self._rules(Doc(self._rules.vocab, words=[word or "_" for word in words]))
         return [words[sentence.start : sentence.end] for sentence in paragraph.sents]
+
+    @cached_property
+    def _rules(self) -> spacy.Language:
+        rules = spacy.blank("en")
+        rules.add_pipe("sentencizer")
+        return rules

@@ -26,7 +26,7 @@ def bars(table: Table, *, groups: str, bars: str, heights: str) -> "Figure":
     for number, kind in enumerate(kinds):
         positions = [place - 0.4 + (number + 0.5) * width for place in range(len(names))]
         drawn = axes.bar(
-            positions, [_height(places.get((name, kind))) for name in names], width, label=str(kind)
+            positions, [_number(places.get((name, kind))) for name in names], width, label=str(kind)
         )
         axes.bar_label(drawn, fmt="%.2f", fontsize=6)
     axes.set_xticks(range(len(names)), list(map(str, names)))
@@ -51,6 +51,29 @@ def heat_map(values: Sequence[Sequence[float]], *, rows: Sequence[str], columns:
     return figure
 
 
+def curves(table: Table, *, lines: str, x: str, heights: str, errors: str) -> "Figure":
+    """
+    Lines over a logarithmic axis: the columns that say of each row its line, its place, how high it is, and
+    how far up and down its error bar goes.
+
+    A point or a bar that is missing or not a number is left out.
+    """
+    figure = _figure(6.0, 4.0)
+    axes = figure.subplots()
+    for line in _distinct(table.column(lines)):
+        columns = map(table.where(lines, line).column, (x, heights, errors))
+        places, levels, bars_at = ([_number(cell) for cell in column] for column in columns)
+        axes.errorbar(places, levels, yerr=bars_at, marker="o", capsize=3, label=f"{line} {lines}")
+    axes.set_xscale("log")
+    ticks = [_number(cell) for cell in _distinct(table.column(x))]
+    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    axes.minorticks_off()
+    axes.set_xlabel(x)
+    axes.set_ylabel(heights)
+    axes.legend(fontsize=7)
+    return figure
+
+
 def _figure(width: float, height: float) -> "Figure":
     # Imported where it is used: it takes a second, and most commands draw nothing.
     from matplotlib.figure import Figure
@@ -62,5 +85,5 @@ def _distinct(cells: list[Cell]) -> list[Cell]:
     return list(dict.fromkeys(cells))
 
 
-def _height(cell: Cell) -> float:
+def _number(cell: Cell) -> float:
     return float(cell) if isinstance(cell, int | float) else math.nan

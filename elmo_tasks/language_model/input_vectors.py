@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import torch
 
 from elmo_tasks.input_files import InputError, input_files, read_lines
+from elmo_tasks.static_vectors.text_vectors import is_header, is_number
 
 logger = logging.getLogger(__name__)
 
@@ -33,11 +34,11 @@ def take_vectors(table: torch.Tensor, words: Sequence[str], path: str) -> None:
     for file in input_files(path):
         for line, text in read_lines(file):
             word, *numbers = text.rstrip().split(" ")
-            if line == 1 and _is_header(word, numbers):
+            if line == 1 and is_header(word, numbers):
                 if int(numbers[0]) != dim:
                     raise _wrong_size(file, line, int(numbers[0]), dim)
             elif word in rows:
-                if len(numbers) > dim and not _is_number(numbers[-dim - 1]):
+                if len(numbers) > dim and not is_number(numbers[-dim - 1]):
                     continue  # the word goes on behind a blank
                 if len(numbers) != dim:
                     raise _wrong_size(file, line, len(numbers), dim)
@@ -49,18 +50,6 @@ def take_vectors(table: torch.Tensor, words: Sequence[str], path: str) -> None:
     if len(rows) == len(words):
         raise InputError.at(path, found=f"none of {len(words):,} words", expected="vectors of some of them")
     logger.info("%s: vectors of %d of %d words", path, len(words) - len(rows), len(words))
-
-
-def _is_header(word: str, numbers: list[str]) -> bool:
-    return len(numbers) == 1 and word.isdecimal() and numbers[0].isdecimal()
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _wrong_size(file: object, line: int, found: int, dim: int) -> InputError:

@@ -1,36 +1,16 @@
 """Predictors of a single sentence, plain or tokenised."""
 
-from typing import Optional
-
 from allennlp.common import JsonDict
-from allennlp.data import DatasetReader
-from allennlp.models import Model
 
-from elmo_tasks.modules.json_lines_predictor import JsonLinesPredictor, require, require_tokens
-from elmo_tasks.modules.tokenization import Words, joined, tokenizer
+from elmo_tasks.modules.json_lines_predictor import require, require_tokens
+from elmo_tasks.modules.text_predictor import TextPredictor
+from elmo_tasks.modules.tokenization import Words, joined
 
 _EXPECTED = '"sentence": a string, or "tokens": a list of strings'
 
 
-class SentencePredictor(JsonLinesPredictor):
-    """
-    Base class of predictors that read `{"sentence": "..."}` or `{"tokens": [...]}`.
-
-    # Parameters
-
-    spacy_model : name of an installed spaCy model whose tokenizer is used for `sentence`; the tokenizer of
-        blank English by default.
-    """
-
-    def __init__(
-        self,
-        model: Model,
-        dataset_reader: DatasetReader,
-        frozen: bool = True,
-        spacy_model: Optional[str] = None,
-    ) -> None:
-        super().__init__(model, dataset_reader, frozen)
-        self._tokenize = tokenizer(spacy_model)
+class SentencePredictor(TextPredictor):
+    """Base class of predictors that read `{"sentence": "..."}` or `{"tokens": [...]}`."""
 
     def predict(self, sentence: str) -> JsonDict:
         """The result of one sentence."""

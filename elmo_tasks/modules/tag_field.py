@@ -1,4 +1,4 @@
-"""Tags as a field that knows what an entity type is."""
+"""Tags of labelled spans, as a field that knows what a type of span is."""
 
 import logging
 from typing import ClassVar
@@ -19,10 +19,10 @@ class TagField(SequenceLabelField):
     The BIOUL tags of a `TextField`; otherwise a `SequenceLabelField`.
 
     - A type brings all four of its tags into the vocabulary, so that I-MISC is known even where no
-      entity of the training data has three tokens. `O` is always the first tag, and the four of a
-      type stand together.
+      MISC of the training data has three tokens. `O` is always the first tag, and the four of a type
+      stand together.
     - A tag that the vocabulary does not know (a type that the training data does not have) becomes
-      `O`, with one warning for each type. Its entities remain in the gold tags of the instance, and
+      `O`, with one warning for each type. Its spans remain in the gold tags of the instance, and
       count as missed there.
 
     # Raises
@@ -57,7 +57,7 @@ class TagField(SequenceLabelField):
         if (self._label_namespace, label) not in self._warned:
             self._warned.add((self._label_namespace, label))
             logger.warning(
-                "the vocabulary does not know %s: entities of type %s count as O in the loss, and "
+                "the vocabulary does not know %s: spans of type %s count as O in the loss, and "
                 "as missed in the metric",
                 tag,
                 label,

@@ -1,13 +1,11 @@
 """Predicates and their arguments of plain or tokenised text, from JSON Lines."""
 
 from functools import cached_property
-from typing import Optional
 
 import spacy
 from allennlp.common import JsonDict
 from allennlp.common.checks import ConfigurationError
-from allennlp.data import DatasetReader, Instance
-from allennlp.models import Model
+from allennlp.data import Instance
 from allennlp.predictors import Predictor
 from spacy.tokens import Doc
 from spacy.util import get_installed_models
@@ -46,16 +44,6 @@ class SrlPredictor(SentencePredictor):
         verbs. By default the tokenizer of blank English, and an English model for the verbs if one is
         installed.
     """
-
-    def __init__(
-        self,
-        model: Model,
-        dataset_reader: DatasetReader,
-        frozen: bool = True,
-        spacy_model: Optional[str] = None,
-    ) -> None:
-        super().__init__(model, dataset_reader, frozen, spacy_model)
-        self._spacy_model = spacy_model
 
     def predict_instance(self, instance: Instance) -> JsonDict:
         return self.predict_batch_instance([instance])[0]

@@ -6,6 +6,7 @@ from elmo_tasks.training.grouped_sampler import GroupedBucketSampler
 from elmo_tasks.training.mlflow import MlflowCallback
 from elmo_tasks.training.optimizer import FusedAdam
 from elmo_tasks.training.repeatable import RepeatableCallback
+from elmo_tasks.training.sample_reader import SampleReader
 from elmo_tasks.training.share_cores import ShareCoresCallback
 
 __all__ = [
@@ -15,5 +16,6 @@ __all__ = [
     "MlflowCallback",
     "RepeatableCallback",
     "SafeCheckpointer",
+    "SampleReader",
     "ShareCoresCallback",
 ]

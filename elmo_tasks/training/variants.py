@@ -30,6 +30,8 @@ from allennlp.models.archival import CONFIG_NAME
 from elmo_tasks.evaluation.table import Table
 
 METRICS = "metrics.json"
+SPREAD = ("standard deviation", "runs")
+"""Columns behind a mean; see `spread`."""
 
 # A process is ready at once: it is forked from one that has imported everything.
 _FORKED = multiprocessing.get_context("forkserver")
@@ -51,6 +53,13 @@ class Run(NamedTuple):
     def metrics(self) -> dict[str, Any] | None:
         """The metrics of a run that is done."""
         return _read(self.folder / METRICS)
+
+    def scores(self, metric: str) -> list[float]:
+        """A metric on the validation data after each epoch that is done."""
+        scores: list[float] = []
+        while (of_epoch := _read(self.folder / f"metrics_epoch_{len(scores)}.json")) is not None:
+            scores.append(of_epoch[f"validation_{metric}"])
+        return scores
 
     def __str__(self) -> str:
         return f"{self.variant}, seed {self.seed}"
@@ -127,21 +136,24 @@ def train(runs: list[Run], *, jobs: int, packages: Sequence[str], report: Callab
 
 def summary(runs: list[Run]) -> Table:
     """
-    A row a variant, in their order: the mean of its best scores on the validation data, their standard
-    deviation, and the score of each seed; empty where a run is not done. The second column has the name of
-    the metric.
+    A row a variant, in their order: the `spread` of its best scores on the validation data, and the score of
+    each seed; empty where a run is not done. The second column has the name of the metric.
     """
     metric = validation_metric(runs[0].config)
     seeds = list(dict.fromkeys(run.seed for run in runs))
     scores = {(run.variant, run.seed): score(run, metric) for run in runs}
-    table = Table(("variant", metric, "standard deviation", *(f"seed {seed}" for seed in seeds)))
+    table = Table(("variant", metric, *SPREAD, *(f"seed {seed}" for seed in seeds)))
     for variant in dict.fromkeys(run.variant for run in runs):
         of_seeds = [scores.get((variant, seed)) for seed in seeds]
-        done = [value for value in of_seeds if value is not None]
-        mean = statistics.mean(done) if done else None
-        deviation = statistics.stdev(done) if len(done) > 1 else None
-        table.add(variant, mean, deviation, *of_seeds)
+        table.add(variant, *spread(of_seeds), *of_seeds)
     return table
+
+
+def spread(scores: Iterable[float | None]) -> tuple[float | None, float | None, int]:
+    """The mean of the scores that are there, their standard deviation, and how many they are."""
+    done = [value for value in scores if value is not None]
+    mean = statistics.mean(done) if done else None
+    return mean, statistics.stdev(done) if len(done) > 1 else None, len(done)
 
 
 def validation_metric(config: dict[str, Any]) -> str:

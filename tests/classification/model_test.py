@@ -3,12 +3,12 @@ import pytest
 import torch
 from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
-from allennlp.data import Batch, DatasetReader, Vocabulary
-from allennlp.models import Model
+from allennlp.data import DatasetReader
 
 from elmo_tasks.classification import ClassificationModel
 from elmo_tasks.paths import bundled
 from tests.elmo.files import make_files
+from tests.modules.models import build, indexed, tensors
 from tests.modules.numpy_reference import array, bilstm, linear, softmax
 
 TEXTS = [
@@ -31,29 +31,16 @@ def settings(tmp_path, *, pairs, pooling="max", placement="input+output", hidden
     return of
 
 
-def build(of):
-    """The model with large weights, so that errors show, and the instances."""
+def build_texts(of):
+    """The model, and the instances."""
     reader = DatasetReader.from_params(Params(of["dataset_reader"]))
-    made = [
-        reader.text_to_instance(one, other if reader.pairs else None, label) for one, other, label in TEXTS
-    ]
-    for instance in made:
-        reader.apply_token_indexers(instance)
-    vocab = Vocabulary.from_instances(made)
-    torch.manual_seed(0)
-    model = Model.from_params(Params(of["model"]), vocab=vocab)
+    made = indexed(
+        reader,
+        (reader.text_to_instance(one, other if reader.pairs else None, label) for one, other, label in TEXTS),
+    )
+    model = build(of, made)
     assert isinstance(model, ClassificationModel)
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            if parameter.requires_grad and not name.startswith("elmo."):
-                parameter.copy_(0.5 * torch.randn_like(parameter))
-    return model.eval(), made
-
-
-def tensors(made, vocab):
-    batch = Batch(made)
-    batch.index_instances(vocab)
-    return batch.as_tensor_dict()
+    return model, made
 
 
 def last(vectors):
@@ -83,7 +70,7 @@ def sentence(model, indexed, pooling):
     ("pooling", "hidden_sizes"), [("max", [5]), ("mean", [5]), ("last", [5]), ("mean", [])]
 )
 def test_equals_numpy_alone_and_in_a_batch(tmp_path, pairs, pooling, hidden_sizes):
-    model, made = build(settings(tmp_path, pairs=pairs, pooling=pooling, hidden_sizes=hidden_sizes))
+    model, made = build_texts(settings(tmp_path, pairs=pairs, pooling=pooling, hidden_sizes=hidden_sizes))
     with torch.no_grad():
         outputs = model(**tensors(made, model.vocab))
     readable = model.make_output_human_readable(outputs)
@@ -112,7 +99,7 @@ def test_equals_numpy_alone_and_in_a_batch(tmp_path, pairs, pooling, hidden_size
     [("none", (0, 0)), ("input", (12, 0)), ("output", (0, 12)), ("input+output", (12, 12))],
 )
 def test_placement(tmp_path, placement, added):
-    model, made = build(settings(tmp_path, pairs=True, placement=placement))
+    model, made = build_texts(settings(tmp_path, pairs=True, placement=placement))
     assert model.encoder.onward[0].input_size == 8 + added[0]
     assert model.output.in_features == 4 * (10 + added[1])
     model(**tensors(made, model.vocab))["loss"].backward()
@@ -121,7 +108,7 @@ def test_placement(tmp_path, placement, added):
 
 
 def test_the_bilm_runs_once_for_both_sentences(tmp_path, monkeypatch):
-    model, made = build(settings(tmp_path, pairs=True))
+    model, made = build_texts(settings(tmp_path, pairs=True))
     runs, encode = [], model.elmo.bilm.encode
     monkeypatch.setattr(model.elmo.bilm, "encode", lambda *inputs: runs.append(1) or encode(*inputs))
     model(**tensors(made, model.vocab))
@@ -129,8 +116,8 @@ def test_the_bilm_runs_once_for_both_sentences(tmp_path, monkeypatch):
 
 
 def test_pairs_and_single_sentences_are_not_mixed_up(tmp_path):
-    model, _ = build(settings(tmp_path, pairs=True))
-    _, single = build(settings(tmp_path, pairs=False))
+    model, _ = build_texts(settings(tmp_path, pairs=True))
+    _, single = build_texts(settings(tmp_path, pairs=False))
     with pytest.raises(ConfigurationError, match="found single sentences, but the model has pairs: true"):
         model(**tensors(single, model.vocab))
 
@@ -144,4 +131,4 @@ def test_pairs_and_single_sentences_are_not_mixed_up(tmp_path):
 )
 def test_impossible_pooling(tmp_path, pooling, hidden_sizes, message):
     with pytest.raises(ConfigurationError, match=message):
-        build(settings(tmp_path, pairs=False, pooling=pooling, hidden_sizes=hidden_sizes))
+        build_texts(settings(tmp_path, pairs=False, pooling=pooling, hidden_sizes=hidden_sizes))

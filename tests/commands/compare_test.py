@@ -3,35 +3,15 @@
 import csv
 import gzip
 import json
-import random
 
 import pytest
 
 import elmo_tasks.classification  # noqa: F401
-from elmo_tasks.commands import compare
 from elmo_tasks.commands.compare import VARIANTS
 from elmo_tasks.paths import bundled
 
 CONFIG = bundled("training_configs/sst2_elmo.jsonnet").resolve()
 SMALL = json.dumps({"model.text_field_embedder.token_embedders.tokens.embedding_dim": 6})
-
-
-@pytest.fixture
-def trained(monkeypatch):
-    """The runs in the order in which they would be trained, each with a score."""
-    done = []
-
-    def train(runs, *, jobs, packages, report):
-        for run in runs:
-            if run.metrics() is None:
-                run.folder.mkdir(parents=True)
-                value = random.Random(str(run)).random()
-                (run.folder / "metrics.json").write_text(json.dumps({"best_validation_accuracy": value}))
-                done.append(run)
-                report(run)
-
-    monkeypatch.setattr(compare, "train", train)
-    return done
 
 
 def test_all_variants(elmo, trained, tmp_path, capsys):
@@ -63,9 +43,11 @@ def test_all_variants(elmo, trained, tmp_path, capsys):
         # As the indexer looks words up: in lower case
         words = {line.split(" ")[0] for line in lines}
         assert {"the", "film"} < words == {word.lower() for word in words}
-    assert "18 runs, 0 of them done\n1 of 18: trainable, seed 1: accuracy 0." in shown
+    assert "18 runs, 0 of them done\n\n| variant | accuracy |" in shown
+    assert "| trainable |  |  | 0 |  |  |\n" in shown
+    assert "\n1 of 18: trainable, seed 1: accuracy 0." in shown
     rows = list(csv.reader((tmp_path / "out" / "results.csv").read_text().splitlines()))
-    assert rows[0] == ["variant", "accuracy", "standard deviation", "seed 1", "seed 2"]
+    assert rows[0] == ["variant", "accuracy", "standard deviation", "runs", "seed 1", "seed 2"]
     assert [row[0] for row in rows[1:]] == list(VARIANTS)
     assert (tmp_path / "out" / "results.md").read_text() in shown
     assert (tmp_path / "out" / "results.png").read_bytes().startswith(b"\x89PNG")
@@ -78,7 +60,9 @@ def test_goes_on(elmo, trained, tmp_path, capsys):
     assert len(vectors) == 1
     assert elmo(*arguments, "--seeds", 1, 2) == 0
     assert [str(run) for run in trained[2:]] == ["svd, seed 2", "no-elmo, seed 2"]
-    assert "4 runs, 2 of them done\n3 of 4: svd, seed 2" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "4 runs, 2 of them done\n" in shown
+    assert "\n3 of 4: svd, seed 2" in shown
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "out").glob("svd-*")} == vectors
 
 

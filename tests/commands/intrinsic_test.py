@@ -10,8 +10,8 @@ from elmo_tasks.evaluation.analogies import accuracies, read_questions
 from elmo_tasks.evaluation.encoder import BiLmEncoder
 from elmo_tasks.evaluation.similarity import read_pairs, spearman
 from elmo_tasks.evaluation.static_vectors import StaticVectors
-from elmo_tasks.evaluation.text_vectors import read_table
 from elmo_tasks.evaluation.word_vectors import alone, in_contexts
+from elmo_tasks.static_vectors.text_vectors import read_table
 from tests.commands.tiny import FIXTURES, tiny
 from tests.evaluation.archives import make_run
 

@@ -5,12 +5,13 @@ from typing import Any
 
 import torch
 from allennlp.common import Params
-from allennlp.data import Batch, DatasetReader, Instance, Vocabulary
+from allennlp.data import DatasetReader, Instance, Vocabulary
 from allennlp.models import Model
 
 from elmo_tasks.coref.documents import CorefDocument
 from elmo_tasks.paths import bundled
 from tests.conftest import TINY_ELMO
+from tests.modules.models import indexed, tensors
 
 SIZES = {
     "text_field_embedder.token_embedders.tokens.embedding_dim": 7,
@@ -33,22 +34,16 @@ class Tiny:
         overrides |= TINY_ELMO if config == "coref_elmo" else {}
         settings = Params.from_file(str(bundled(f"training_configs/{config}.jsonnet")), json.dumps(overrides))
         self.reader = DatasetReader.from_params(settings["dataset_reader"])
-        self.instances = list(self.reader.read(bundled("fixtures/coref/train.conll")))
-        for instance in self.instances:
-            self.reader.apply_token_indexers(instance)
+        self.instances = indexed(self.reader, self.reader.read(bundled("fixtures/coref/train.conll")))
         self.vocab = Vocabulary.from_instances(self.instances)
         torch.manual_seed(1)
         self.model = Model.from_params(settings["model"], vocab=self.vocab).eval()
 
     def instance(self, document: CorefDocument) -> Instance:
-        instance = self.reader.text_to_instance(document)
-        self.reader.apply_token_indexers(instance)
-        return instance
+        return indexed(self.reader, [self.reader.text_to_instance(document)])[0]
 
     def batch(self, *instances: Instance) -> dict[str, Any]:
-        batch = Batch(instances)
-        batch.index_instances(self.vocab)
-        return batch.as_tensor_dict()
+        return tensors(list(instances), self.vocab)
 
     def scores(self, instance: Instance) -> dict[str, torch.Tensor]:
         fields = self.batch(instance)

@@ -3,7 +3,7 @@ import math
 
 import matplotlib.image
 
-from elmo_tasks.evaluation.plot import bars, heat_map
+from elmo_tasks.evaluation.plot import bars, curves, heat_map
 from elmo_tasks.evaluation.table import Table
 
 
@@ -37,4 +37,23 @@ def test_heat_map_writes_its_numbers():
     figure = heat_map(values, rows=["ner", "sst"], columns=["layer 0", "layer 1"])
     assert [text.get_text() for text in figure.axes[0].texts] == ["0.25", "0.75", "1.00"]
     assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == ["ner", "sst"]
+    assert picture(figure).std() > 0
+
+
+def test_curves_go_through_their_points():
+    table = Table(("part", "model", "score", "deviation"))
+    table.add(0.01, "one", 0.25, 0.125)
+    table.add(0.01, "two", 0.5, None)
+    table.add(1.0, "one", 0.75, 0.25)
+    table.add(1.0, "two", None, None)
+    figure = curves(table, lines="model", x="part", heights="score", errors="deviation")
+    (axes,) = figure.axes
+    one, two = axes.containers
+    assert one.lines[0].get_xydata().tolist() == [[0.01, 0.25], [1.0, 0.75]]
+    (bars_of_one,) = one.lines[2]
+    assert [bar[:, 1].tolist() for bar in bars_of_one.get_segments()] == [[0.125, 0.375], [0.5, 1.0]]
+    assert two.lines[0].get_xydata()[0].tolist() == [0.01, 0.5]
+    assert axes.get_xscale() == "log"
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["0.01", "1"]
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["one model", "two model"]
     assert picture(figure).std() > 0

@@ -4,6 +4,7 @@ import io
 import pytest
 
 from elmo_tasks.evaluation.table import Table
+from elmo_tasks.input_files import InputError
 
 TABLE = Table(("name", "score", "count"))
 TABLE.add("a,b", 1 / 3, 2)
@@ -17,6 +18,30 @@ def test_csv_reads_back_the_same():
     assert [row[0] for row in rows] == TABLE.column("name")
     assert float(rows[0][1]) == 1 / 3
     assert rows[1][1:] == ["nan", ""]
+
+
+def test_reads_what_it_wrote(tmp_path):
+    """Also text over lines, and text that only looks like a number."""
+    table = Table(("name", "score"), [("two\nlines", 1 / 3), ("007", 1e-9), ("1_0", None), ("-3", -3)])
+    (tmp_path / "table.csv").write_text(table.csv())
+    read = Table.read(tmp_path / "table.csv")
+    assert read.columns == table.columns
+    assert read.rows == [*table.rows[:3], (-3, -3)]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "table.csv: found nothing, expected a line with the names of columns"),
+        ("a,b\n1,2\n3\n", "table.csv, line 3: found 1 cells, expected 2: a, b"),
+        ('a,b\n1,"2\n', "table.csv, line 2: found unexpected end of data, expected CSV"),
+    ],
+)
+def test_what_is_no_table(tmp_path, text, message):
+    (tmp_path / "table.csv").write_text(text)
+    with pytest.raises(InputError) as raised:
+        Table.read(tmp_path / "table.csv")
+    assert str(raised.value) == f"{tmp_path}/{message}"
 
 
 def test_markdown():

@@ -7,11 +7,12 @@ from typing import Any
 
 import torch
 from allennlp.common import Params
-from allennlp.data import Batch, DatasetReader, Vocabulary
+from allennlp.data import DatasetReader, Vocabulary
 from allennlp.models import Model
 
 from elmo_tasks.ner import NerModel
 from elmo_tasks.paths import bundled
+from tests.modules.models import indexed, tensors
 
 DEV = str(bundled("fixtures/ner/dev.conll").resolve())
 
@@ -53,9 +54,4 @@ def dev_batch(model: Model, folder: Path, sentences: slice = slice(8)) -> dict[s
     """Tagged sentences as the model of a run reads them."""
     config = json.loads((folder / "config.json").read_text())
     reader = DatasetReader.from_params(Params(config["dataset_reader"]))
-    instances = list(reader.read(DEV))[sentences]
-    for instance in instances:
-        reader.apply_token_indexers(instance)
-    batch = Batch(instances)
-    batch.index_instances(model.vocab)
-    return batch.as_tensor_dict()
+    return tensors(indexed(reader, list(reader.read(DEV))[sentences]), model.vocab)

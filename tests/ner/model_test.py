@@ -1,16 +1,18 @@
 import math
+from itertools import islice
 
 import pytest
 import torch
 from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
-from allennlp.data import Batch, DatasetReader, Vocabulary
+from allennlp.data import DatasetReader, Vocabulary
 from allennlp.models import Model
 
 from elmo_tasks.modules.tag_schemes import Scheme, convert
 from elmo_tasks.ner import ConllEval, NerModel
 from elmo_tasks.paths import bundled
 from tests.elmo.files import make_files
+from tests.modules.models import indexed, tensors
 
 
 def config(tmp_path, placement, **elmo):
@@ -30,15 +32,11 @@ def config(tmp_path, placement, **elmo):
 
 def build(settings):
     reader = DatasetReader.from_params(Params(settings["dataset_reader"]))
-    instances = list(reader.read(bundled("fixtures/ner/dev.conll")))[:8]
-    for instance in instances:
-        reader.apply_token_indexers(instance)
+    instances = indexed(reader, islice(reader.read(bundled("fixtures/ner/dev.conll")), 8))
     vocab = Vocabulary.from_instances(instances)
     torch.manual_seed(0)
     model = Model.from_params(Params(settings["model"]), vocab=vocab)
-    batch = Batch(instances)
-    batch.index_instances(vocab)
-    return model, batch.as_tensor_dict(), instances
+    return model, tensors(instances, vocab), instances
 
 
 @pytest.mark.parametrize(
@@ -86,11 +84,7 @@ def test_no_penalty_without_lambda(tmp_path):
 def test_loss_is_the_mean_over_sentences(tmp_path):
     model, batch, instances = build(config(tmp_path, "input"))
     model.eval()
-    alone = []
-    for instance in instances:
-        single = Batch([instance])
-        single.index_instances(model.vocab)
-        alone.append(model(**single.as_tensor_dict())["loss"].item())
+    alone = [model(**tensors([instance], model.vocab))["loss"].item() for instance in instances]
     assert model(**batch)["loss"].item() == pytest.approx(sum(alone) / len(alone), rel=1e-4)
 
 

@@ -2,13 +2,13 @@ import numpy as np
 import pytest
 import torch
 from allennlp.common import Params
-from allennlp.data import Batch, DatasetReader, Vocabulary
-from allennlp.models import Model
+from allennlp.data import DatasetReader
 from allennlp.training.learning_rate_schedulers import LearningRateScheduler
 
 from elmo_tasks.paths import bundled
 from elmo_tasks.snli import SnliModel
 from tests.elmo.files import make_files
+from tests.modules.models import build, indexed, tensors
 from tests.modules.numpy_reference import array, bilstm, linear, relu, softmax
 
 PAIRS = [
@@ -35,30 +35,13 @@ def settings(tmp_path, placement, **elmo):
     return of
 
 
-def instances(reader):
-    made = [reader.text_to_instance(one.split(), other.split(), label) for one, other, label in PAIRS]
-    for instance in made:
-        reader.apply_token_indexers(instance)
-    return made
-
-
-def build(of):
-    """The model with large weights, so that errors show, and the pairs."""
-    made = instances(DatasetReader.from_params(Params(of["dataset_reader"])))
-    vocab = Vocabulary.from_instances(made)
-    torch.manual_seed(0)
-    model = Model.from_params(Params(of["model"]), vocab=vocab)
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            if parameter.requires_grad and not name.startswith("elmo."):
-                parameter.copy_(0.5 * torch.randn_like(parameter))
-    return model.eval(), made
-
-
-def tensors(made, vocab):
-    batch = Batch(made)
-    batch.index_instances(vocab)
-    return batch.as_tensor_dict()
+def build_pairs(of):
+    """The model, and the pairs."""
+    reader = DatasetReader.from_params(Params(of["dataset_reader"]))
+    made = indexed(
+        reader, (reader.text_to_instance(one.split(), other.split(), label) for one, other, label in PAIRS)
+    )
+    return build(of, made), made
 
 
 def encode(model, indexed):
@@ -88,7 +71,7 @@ def reference(model, premise, hypothesis):
 
 
 def test_equals_the_paper_by_hand(tmp_path):
-    model, made = build(settings(tmp_path, "input+output"))
+    model, made = build_pairs(settings(tmp_path, "input+output"))
     batch = tensors(made, model.vocab)
     with torch.no_grad():
         outputs = model(**batch)
@@ -111,7 +94,7 @@ def test_equals_the_paper_by_hand(tmp_path):
 
 @pytest.mark.parametrize("placement", ["none", "input+output"])
 def test_a_pair_has_one_result_alone_and_in_any_batch(tmp_path, placement):
-    model, made = build(settings(tmp_path, placement))
+    model, made = build_pairs(settings(tmp_path, placement))
     with torch.no_grad():
         together = model(**tensors(made, model.vocab))
         for row, instance in enumerate(made):
@@ -132,7 +115,7 @@ def test_a_pair_has_one_result_alone_and_in_any_batch(tmp_path, placement):
     [("none", (0, 0)), ("input", (12, 0)), ("output", (0, 12)), ("input+output", (12, 12))],
 )
 def test_placement_by_one_word(tmp_path, placement, added):
-    model, made = build(settings(tmp_path, placement))
+    model, made = build_pairs(settings(tmp_path, placement))
     assert isinstance(model, SnliModel)
     assert model.encoder.onward[0].input_size == 7 + added[0]
     assert model.projection.in_features == 4 * (10 + added[1])
@@ -142,7 +125,7 @@ def test_placement_by_one_word(tmp_path, placement, added):
 
 
 def test_elmo_runs_once_a_batch(tmp_path, monkeypatch):
-    model, made = build(settings(tmp_path, "input+output"))
+    model, made = build_pairs(settings(tmp_path, "input+output"))
     rows, bilm_encode = [], model.elmo.bilm.encode
     monkeypatch.setattr(
         model.elmo.bilm, "encode", lambda ids, start: rows.append(len(ids)) or bilm_encode(ids, start)
@@ -152,7 +135,7 @@ def test_elmo_runs_once_a_batch(tmp_path, monkeypatch):
 
 
 def test_penalty_of_the_matrices_and_the_mixes(tmp_path):
-    model, _ = build(settings(tmp_path, "input+output"))
+    model, _ = build_pairs(settings(tmp_path, "input+output"))
     matrices = [
         weight
         for layer in (model.encoder, model.projection, model.composition, model.hidden, model.output)
@@ -168,7 +151,7 @@ def test_penalty_of_the_matrices_and_the_mixes(tmp_path):
 
 def test_dropout_in_training_only(tmp_path):
     of = settings(tmp_path, "input")
-    model, made = build(of)
+    model, made = build_pairs(of)
     batch = tensors(made, model.vocab)
     expected = model(**batch)["logits"]
     for name in ("lstm_dropout", "attention_dropout", "dropout"):

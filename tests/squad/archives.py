@@ -8,12 +8,13 @@ from typing import Any
 
 import torch
 from allennlp.common import Params
-from allennlp.data import Batch, DatasetReader, Instance, Vocabulary
+from allennlp.data import DatasetReader, Instance, Vocabulary
 from allennlp.models import Model
 
 from elmo_tasks.paths import bundled
 from elmo_tasks.squad import SquadModel
 from tests.conftest import TINY_ELMO
+from tests.modules.models import indexed, tensors
 
 DEV = str(bundled("fixtures/squad/dev.json").resolve())
 UNANSWERABLE = str(bundled("fixtures/squad/unanswerable.json").resolve())
@@ -47,9 +48,7 @@ def build(settings: dict[str, Any], data: str = DEV, seed: int = 0) -> tuple[Squ
     """A model with weights at random, so large that its answers are certain, and the instances of a file."""
     params = Params(copy.deepcopy(settings))
     reader = DatasetReader.from_params(params["dataset_reader"])
-    instances = list(reader.read(data))
-    for instance in instances:
-        reader.apply_token_indexers(instance)
+    instances = indexed(reader, reader.read(data))
     vocab = Vocabulary.from_instances(instances, min_count={"tokens": 2})
     torch.manual_seed(seed)
     model = Model.from_params(params["model"], vocab=vocab)
@@ -61,9 +60,7 @@ def build(settings: dict[str, Any], data: str = DEV, seed: int = 0) -> tuple[Squ
 
 
 def batch(model: Model, instances: list[Instance]) -> dict[str, Any]:
-    together = Batch(instances)
-    together.index_instances(model.vocab)
-    return together.as_tensor_dict()
+    return tensors(instances, model.vocab)
 
 
 def write_run(folder: Path, *, seed: int = 0, data: str = DEV, **model: Any) -> SquadModel:

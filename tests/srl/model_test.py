@@ -2,13 +2,14 @@ import pytest
 import torch
 from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
-from allennlp.data import Batch, DatasetReader, Vocabulary
+from allennlp.data import DatasetReader, Vocabulary
 from allennlp.models import Model
 
 from elmo_tasks.modules.tag_schemes import Scheme, to_spans
 from elmo_tasks.paths import bundled
 from elmo_tasks.srl import SrlEval, SrlModel
 from tests.elmo.files import make_files
+from tests.modules.models import tensors
 
 
 def config(tmp_path, placement="none", **elmo):
@@ -35,14 +36,8 @@ def build(settings):
     return Model.from_params(Params(settings["model"]), vocab=vocab), instances
 
 
-def batch_of(model, instances):
-    batch = Batch(instances)
-    batch.index_instances(model.vocab)
-    return batch.as_tensor_dict()
-
-
 def outputs_of(model, instances):
-    return model(**batch_of(model, instances))
+    return model(**tensors(instances, model.vocab))
 
 
 @pytest.mark.parametrize(
@@ -139,7 +134,7 @@ def test_metrics_are_those_of_its_own_tags(tmp_path):
 
 def test_what_people_read(tmp_path):
     model, instances = build(config(tmp_path))
-    batch = batch_of(model, instances)
+    batch = tensors(instances, model.vocab)
     # Let the model be sure of the gold tags.
     sure = 9.0 * torch.nn.functional.one_hot(batch["tags"], len(model.tags)).float()
     mask = model.scores(batch["tokens"], batch["predicate"], batch["sentence"])["mask"]

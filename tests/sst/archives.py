@@ -12,6 +12,7 @@ from allennlp.models.archival import archive_model
 import elmo_tasks.sst  # noqa: F401 (registers the task)
 from elmo_tasks.paths import bundled
 from tests.conftest import TINY_ELMO
+from tests.modules.models import indexed
 
 SMALL_SST = {"model.projection_size": 6, "model.hidden_size": 5, "model.classifier_sizes": [7]}
 
@@ -23,10 +24,7 @@ def write_archive(folder: Path, *, seed: int = 0, **overrides) -> Path:
     folder.mkdir(parents=True)
     params.to_file(str(folder / "config.json"))
     reader = DatasetReader.from_params(params.pop("dataset_reader"))
-    instances = list(reader.read(params["train_data_path"]))
-    for instance in instances:
-        reader.apply_token_indexers(instance)
-    vocab = Vocabulary.from_instances(instances)
+    vocab = Vocabulary.from_instances(indexed(reader, reader.read(params["train_data_path"])))
     vocab.save_to_files(str(folder / "vocabulary"))
     torch.manual_seed(seed)
     model = Model.from_params(params.pop("model"), vocab=vocab)

@@ -3,13 +3,14 @@ import pytest
 import torch
 from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
-from allennlp.data import Batch, DatasetReader, Vocabulary
+from allennlp.data import DatasetReader, Vocabulary
 from allennlp.models import Model
 
 from elmo_tasks.paths import bundled
 from elmo_tasks.sst import SstModel
 from elmo_tasks.sst.model import Maxout
 from tests.elmo.files import make_files
+from tests.modules.models import build, indexed, tensors
 from tests.modules.numpy_reference import array, bilstm, linear, relu, softmax
 
 SENTENCES = [
@@ -37,26 +38,11 @@ def settings(tmp_path, placement, **model):
     return of
 
 
-def build(of):
-    """The model with large weights, so that errors show, and the sentences."""
+def build_sentences(of):
+    """The model, and the sentences."""
     reader = DatasetReader.from_params(Params(of["dataset_reader"]))
-    made = [reader.text_to_instance(text.split(), label) for text, label in SENTENCES]
-    for instance in made:
-        reader.apply_token_indexers(instance)
-    vocab = Vocabulary.from_instances(made)
-    torch.manual_seed(0)
-    model = Model.from_params(Params(of["model"]), vocab=vocab)
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            if parameter.requires_grad and not name.startswith("elmo."):
-                parameter.copy_(0.5 * torch.randn_like(parameter))
-    return model.eval(), made
-
-
-def tensors(made, vocab):
-    batch = Batch(made)
-    batch.index_instances(vocab)
-    return batch.as_tensor_dict()
+    made = indexed(reader, (reader.text_to_instance(text.split(), label) for text, label in SENTENCES))
+    return build(of, made), made
 
 
 def reference(model, tokens):
@@ -81,7 +67,7 @@ def reference(model, tokens):
 
 @pytest.mark.parametrize("output_elmo", ["encoder", "integrator"])
 def test_equals_the_paper_by_hand(tmp_path, output_elmo):
-    model, made = build(settings(tmp_path, "input+output", output_elmo=output_elmo))
+    model, made = build_sentences(settings(tmp_path, "input+output", output_elmo=output_elmo))
     batch = tensors(made, model.vocab)
     with torch.no_grad():
         outputs = model(**batch)
@@ -108,7 +94,7 @@ def test_equals_the_paper_by_hand(tmp_path, output_elmo):
 )
 @pytest.mark.parametrize("placement", ["none", "input+output"])
 def test_a_sentence_has_one_result_alone_and_in_any_batch(tmp_path, placement, changes):
-    model, made = build(settings(tmp_path, placement, **changes))
+    model, made = build_sentences(settings(tmp_path, placement, **changes))
     with torch.no_grad():
         together = model(**tensors(made, model.vocab))
         for row, instance in enumerate(made):
@@ -126,7 +112,7 @@ def test_a_sentence_has_one_result_alone_and_in_any_batch(tmp_path, placement, c
     [("none", (0, 0)), ("input", (12, 0)), ("output", (0, 12)), ("input+output", (12, 12))],
 )
 def test_placement_by_one_word(tmp_path, placement, added, output_elmo):
-    model, made = build(settings(tmp_path, placement, output_elmo=output_elmo))
+    model, made = build_sentences(settings(tmp_path, placement, output_elmo=output_elmo))
     assert isinstance(model, SstModel)
     at_encoder, at_integrator = (added[1], 0) if output_elmo == "encoder" else (0, added[1])
     assert model.projection[1].in_features == 3 + added[0]
@@ -138,13 +124,13 @@ def test_placement_by_one_word(tmp_path, placement, added, output_elmo):
 
 
 def test_without_a_projection_the_encoder_reads_the_vectors(tmp_path):
-    model, made = build(settings(tmp_path, "input", projection_size=None))
+    model, made = build_sentences(settings(tmp_path, "input", projection_size=None))
     assert model.encoder.onward[0].input_size == 3 + 12
     assert model(**tensors(made, model.vocab))["loss"].isfinite()
 
 
 def test_maxout_with_batch_normalisation(tmp_path):
-    model, made = build(settings(tmp_path, "input", maxout=3))
+    model, made = build_sentences(settings(tmp_path, "input", maxout=3))
     layers = [layer for layer in model.classifier if isinstance(layer, Maxout)]
     assert [layer.linear.out_features for layer in layers] == [3 * 7, 3 * 4]
     layer, inputs = layers[1], torch.randn(6, 7)
@@ -158,7 +144,7 @@ def test_maxout_with_batch_normalisation(tmp_path):
 
 
 def test_dropout_in_training_only(tmp_path):
-    model, made = build(settings(tmp_path, "input"))
+    model, made = build_sentences(settings(tmp_path, "input"))
     batch = tensors(made, model.vocab)
     expected = model(**batch)["logits"]
     for layer in (model.projection[0], model.encoder.dropout, model.classifier[0]):
@@ -177,7 +163,7 @@ def test_dropout_in_training_only(tmp_path):
 )
 def test_impossible_parameters(tmp_path, changes, message):
     with pytest.raises(ConfigurationError, match=message):
-        build(settings(tmp_path, "input", **changes))
+        build_sentences(settings(tmp_path, "input", **changes))
 
 
 def test_a_vocabulary_without_labels(tmp_path):

@@ -8,6 +8,7 @@ from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.paths import bundled
 from elmo_tasks.training.variants import plan, summary, train
+from tests.training.finished import finish
 
 VARIANTS = {"small": {}, "large": {"model.hidden_sizes": [8]}}
 SMALL = {
@@ -22,13 +23,6 @@ PACKAGES = ["elmo_tasks.classification", "tests.training.kill_once"]
 def config(**overrides):
     path = str(bundled("training_configs/sst2.jsonnet").resolve())
     return Params.from_file(path, json.dumps(SMALL | overrides)).as_dict(quiet=True)
-
-
-def finish(run, value):
-    """As if the run were done."""
-    run.folder.mkdir(parents=True)
-    (run.folder / "config.json").write_text(json.dumps(run.config))
-    (run.folder / "metrics.json").write_text(json.dumps({"best_validation_accuracy": value}))
 
 
 def train_all(runs, jobs=1):
@@ -50,12 +44,12 @@ def test_plan(tmp_path):
 def test_summary(tmp_path):
     runs = plan(config(), VARIANTS, seeds=[1, 2], folder=tmp_path)
     for run, value in zip(runs, (0.5, 0.25, 0.75), strict=False):
-        finish(run, value)
+        finish(run, [value])
     table = summary(runs)
-    assert table.columns == ("variant", "accuracy", "standard deviation", "seed 1", "seed 2")
+    assert table.columns == ("variant", "accuracy", "standard deviation", "runs", "seed 1", "seed 2")
     assert table.rows == [
-        ("small", 0.625, statistics.stdev([0.5, 0.75]), 0.5, 0.75),
-        ("large", 0.25, None, 0.25, None),
+        ("small", 0.625, statistics.stdev([0.5, 0.75]), 2, 0.5, 0.75),
+        ("large", 0.25, None, 1, 0.25, None),
     ]
 
 
@@ -70,6 +64,8 @@ def test_a_killed_run_goes_on_to_the_same_result_and_a_done_one_stays(tmp_path):
     for name in ("best_validation_accuracy", "best_validation_loss", "training_loss"):
         assert killed[0].metrics()[name] == whole[0].metrics()[name]
     assert (whole[0].folder / "model.tar.gz").exists()
+    assert len(whole[0].scores("accuracy")) == 3
+    assert max(whole[0].scores("accuracy")) == whole[0].metrics()["best_validation_accuracy"]
     assert not list(tmp_path.rglob("*.th"))
     assert train_all([*killed, *whole]) == []
 
@@ -91,7 +87,7 @@ def test_two_processes_never_train_one_run(tmp_path):
 
 def test_a_run_of_another_config_is_not_taken_for_this_one(tmp_path):
     (run,) = plan(config(), {"only": {}}, seeds=[1], folder=tmp_path)
-    finish(run, 0.5)
+    finish(run, [0.5])
     (other,) = plan(config(**{"trainer.num_epochs": 4}), {"only": {}}, seeds=[1], folder=tmp_path)
     message = r"seed-1 has a run with another trainer.num_epochs \(was 3, is 4\); take another folder"
     with pytest.raises(ConfigurationError, match=message):

@@ -3,9 +3,9 @@ import gzip
 import numpy as np
 import pytest
 
-from elmo_tasks.evaluation.text_vectors import read_table
 from elmo_tasks.input_files import InputError
 from elmo_tasks.static_vectors import WordTable, write_table
+from elmo_tasks.static_vectors.text_vectors import dimensions, read_table
 
 
 @pytest.mark.parametrize("header", ["", "4 3\n"])
@@ -45,3 +45,15 @@ def test_errors(tmp_path, text, message):
     with pytest.raises(InputError) as error:
         read_table(str(tmp_path / "vectors"))
     assert message in str(error.value)
+
+
+@pytest.mark.parametrize(("text", "dim"), [("2 3\nthe 1 2 3\n", 3), ("the 1 2 3\n", 3), ("7 1.5\n", 1)])
+def test_dimensions_with_and_without_a_header(tmp_path, text, dim):
+    (tmp_path / "vectors").write_text(text)
+    assert dimensions(str(tmp_path / "vectors")) == dim
+
+
+def test_dimensions_of_nothing(tmp_path):
+    (tmp_path / "vectors").touch()
+    with pytest.raises(InputError, match="found no vector, expected a word and its numbers a line"):
+        dimensions(str(tmp_path / "vectors"))

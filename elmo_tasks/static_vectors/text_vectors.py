@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from elmo_tasks.input_files import InputError, input_files, read_lines
-from elmo_tasks.static_vectors import WordTable
+from elmo_tasks.static_vectors.word_table import WordTable
 
 logger = logging.getLogger(__name__)
 
@@ -41,17 +41,44 @@ def read_table(path: str) -> WordTable:
     return WordTable(words, np.frombuffer(values, np.float32).reshape(len(words), -1))
 
 
+def dimensions(path: str) -> int:
+    """
+    Of the vectors of a file: from word2vec's first line, or the numbers of the first word.
+
+    # Raises
+    `InputError`: the file is empty; and whatever reading raises.
+    """
+    for file in input_files(path):
+        for _, text in read_lines(file):
+            word, *cells = text.rstrip().split(" ")
+            return int(cells[0]) if is_header(word, cells) else len(cells)
+    raise InputError.at(path, found="no vector", expected="a word and its numbers a line")
+
+
+def is_header(word: str, cells: list[str]) -> bool:
+    """Whether a first line of these cells says how many words and numbers there are."""
+    return len(cells) == 1 and word.isdecimal() and cells[0].isdecimal()
+
+
+def is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
 def _vectors(path: str) -> Iterator[tuple[str, np.ndarray]]:
     """Words and their vectors, all of one size."""
     dim: int | None = None
     for file in input_files(path):
         for line, text in read_lines(file):
             word, *cells = text.rstrip().split(" ")
-            if line == 1 and len(cells) == 1 and word.isdecimal() and cells[0].isdecimal():
+            if line == 1 and is_header(word, cells):
                 continue
             dim = dim or len(cells) or 1
             blanks, numbers = cells[:-dim], cells[-dim:]
-            if len(numbers) < dim or (blanks and _is_number(blanks[-1])):
+            if len(numbers) < dim or (blanks and is_number(blanks[-1])):
                 raise InputError.at(file, line, found=f"{len(cells)} numbers", expected=f"{dim}, with a word")
             try:
                 vector = np.array(numbers, dtype=np.float32)
@@ -60,11 +87,3 @@ def _vectors(path: str) -> Iterator[tuple[str, np.ndarray]]:
             if not np.isfinite(vector).all():
                 raise InputError.at(file, line, found="no finite number", expected=f"{dim} numbers")
             yield " ".join([word, *blanks]), vector
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True

@@ -1,0 +1,89 @@
+"""`allennlp elmo report`: what other verbs have found, as one HTML file."""
+
+import argparse
+import os
+from base64 import b64encode
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from elmo_tasks.commands.verb import Verb
+from elmo_tasks.commands.work_folder import check_output, work_folder
+from elmo_tasks.evaluation.table import Table, shown
+from elmo_tasks.input_files import InputError
+
+TEMPLATE = Path(__file__).with_name("report.html")
+
+
+class Result(NamedTuple):
+    """A CSV file of a verb, its table, and the PNG beside it, if there is one, as a `data:` URI."""
+
+    path: Path
+    table: Table
+    picture: str | None
+
+    @classmethod
+    def read(cls, path: Path) -> "Result":
+        picture = path.with_suffix(".png")
+        data = (
+            f"data:image/png;base64,{b64encode(picture.read_bytes()).decode()}" if picture.exists() else None
+        )
+        return cls(path, Table.read(path), data)
+
+
+class Report(Verb):
+    """See `find_results` and `render`."""
+
+    name = "report"
+    help = "Tables and pictures of results, as one HTML file."
+    description = """Puts what intrinsic, neighbors, probe, mix, compare and ablate have written into one HTML
+        file, table and picture of each, which needs no server, no script and no other file."""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("folders", metavar="FOLDER", nargs="+", help="with results, at any depth")
+        parser.add_argument(
+            "-o",
+            "--output",
+            metavar="HTML",
+            type=Path,
+            default=Path("report.html"),
+            help="file to write",
+        )
+        parser.add_argument("--force", action="store_true", help="overwrite HTML")
+
+    def run(self, arguments: argparse.Namespace) -> None:
+        output: Path = arguments.output
+        check_output(output, force=arguments.force)
+        with work_folder(output) as folder:
+            paths = [path for name in arguments.folders for path in find_results(Path(name))]
+            results = [Result.read(path) for path in dict.fromkeys(paths)]
+            (folder / output.name).write_text(render(results), encoding="utf-8")
+            os.replace(folder / output.name, output)
+        print(f"{output}: {len(results)} results")
+
+
+def find_results(folder: Path) -> list[Path]:
+    """
+    The CSV files below a folder that have a Markdown file beside them, as `Results` writes them.
+
+    # Raises
+    `InputError`: there are none.
+    """
+    paths = sorted(path for path in folder.rglob("*.csv") if path.with_suffix(".md").exists())
+    if not paths:
+        raise InputError.at(folder, found="no results", expected="a CSV file with its Markdown beside it")
+    return paths
+
+
+def render(results: Sequence[Result]) -> str:
+    """The page."""
+    environment = Environment(
+        loader=FileSystemLoader(TEMPLATE.parent),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+    )
+    environment.filters["shown"] = shown
+    return environment.get_template(TEMPLATE.name).render(results=results)

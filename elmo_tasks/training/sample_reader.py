@@ -1,0 +1,74 @@
+"""A random part of the training data."""
+
+import random
+from collections.abc import Iterator
+from typing import Any, Optional
+
+from allennlp.common.checks import ConfigurationError
+from allennlp.data import DatasetReader, Instance
+from allennlp.data.dataset_readers.dataset_reader import DatasetReaderInput, DistributedInfo, WorkerInfo
+
+from elmo_tasks.strict_params import StrictParams
+
+
+@DatasetReader.register("elmo_sample")
+class SampleReader(StrictParams, DatasetReader):
+    """
+    A random part of what another reader reads, in the same order: for training on less data.
+
+    With the same seed the same instances are drawn in each run, whatever the model, and those of a smaller
+    fraction are among those of a larger one. Of several workers, each draws from its own share. For the
+    validation data, give the other reader as `validation_dataset_reader`; archives predict with that one.
+
+    # Parameters
+
+    reader : the reader of the whole data.
+    fraction : how much of it, above 0, up to 1.
+    seed : of the draw.
+
+    # Raises
+    `ConfigurationError`: an impossible fraction; when reading, one that leaves no instance.
+    """
+
+    def __init__(self, *, reader: DatasetReader, fraction: float, seed: int) -> None:
+        super().__init__(manual_distributed_sharding=True, manual_multiprocess_sharding=True)
+        if not 0 < fraction <= 1:
+            raise ConfigurationError(f"fraction is {fraction}, expected a number above 0, up to 1")
+        self._reader = reader
+        self.fraction = fraction
+        self.seed = seed
+
+    def _read(self, file_path: DatasetReaderInput) -> Iterator[Instance]:
+        instances = list(self._reader.read(file_path))
+        order = list(range(len(instances)))
+        random.Random(self.seed).shuffle(order)
+        for place in sorted(order[: sample_size(self.fraction, len(instances))]):
+            yield instances[place]
+
+    def text_to_instance(self, *inputs: Any, **named_inputs: Any) -> Instance:
+        """That of the other reader."""
+        return self._reader.text_to_instance(*inputs, **named_inputs)
+
+    def apply_token_indexers(self, instance: Instance) -> None:
+        self._reader.apply_token_indexers(instance)
+
+    def _set_worker_info(self, info: Optional[WorkerInfo]) -> None:
+        super()._set_worker_info(info)
+        self._reader._set_worker_info(info)
+
+    def _set_distributed_info(self, info: Optional[DistributedInfo]) -> None:
+        super()._set_distributed_info(info)
+        self._reader._set_distributed_info(info)
+
+
+def sample_size(fraction: float, total: int) -> int:
+    """
+    The number of instances that are `fraction` of `total`, rounded.
+
+    # Raises
+    `ConfigurationError`: none are.
+    """
+    size = round(fraction * total)
+    if size == 0:
+        raise ConfigurationError(f"fraction {fraction:g} of {total} instances is none, expected 1 or more")
+    return size

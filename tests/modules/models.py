@@ -1,0 +1,36 @@
+"""Small models for tests, their instances and batches."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from allennlp.common import Params
+from allennlp.data import Batch, DatasetReader, Instance, Vocabulary
+from allennlp.models import Model
+
+
+def indexed(reader: DatasetReader, instances: Iterable[Instance]) -> list[Instance]:
+    """With the token indexers of their reader."""
+    made = list(instances)
+    for instance in made:
+        reader.apply_token_indexers(instance)
+    return made
+
+
+def build(settings: dict[str, Any], instances: list[Instance]) -> Model:
+    """The model of a config, for the vocabulary of the instances; with large weights, so that errors show."""
+    vocab = Vocabulary.from_instances(instances)
+    torch.manual_seed(0)
+    model = Model.from_params(Params(settings["model"]), vocab=vocab)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if parameter.requires_grad and not name.startswith("elmo."):
+                parameter.copy_(0.5 * torch.randn_like(parameter))
+    return model.eval()
+
+
+def tensors(instances: list[Instance], vocab: Vocabulary) -> dict[str, Any]:
+    """One batch."""
+    batch = Batch(instances)
+    batch.index_instances(vocab)
+    return batch.as_tensor_dict()

@@ -1,0 +1,84 @@
+import json
+
+import pytest
+from allennlp.commands.train import train_model
+from allennlp.common import Params
+from allennlp.common.checks import ConfigurationError
+from allennlp.data import DatasetReader
+from allennlp.data.dataset_readers.dataset_reader import WorkerInfo
+from allennlp.predictors import Predictor
+
+import elmo_tasks  # noqa: F401
+from elmo_tasks.paths import bundled
+from tests.conftest import SMALL_NER
+
+FIXTURES = bundled("fixtures").resolve()
+FILES = {"elmo_ner": "ner/train.conll", "elmo_sst": "sst/dev.txt", "elmo_squad": "squad/train.json"}
+
+
+def sampled(reader: str, fraction: float, *, seed: int = 1) -> DatasetReader:
+    block = {"type": "elmo_sample", "reader": {"type": reader}, "fraction": fraction, "seed": seed}
+    return DatasetReader.from_params(Params(block))
+
+
+def texts(reader: DatasetReader, path: str) -> list[str]:
+    """All that the instances hold; a data loader's worker leaves the indexers to the main process."""
+    instances = list(reader.read(FIXTURES / path))
+    for instance in instances:
+        reader.apply_token_indexers(instance)
+    return list(map(str, instances))
+
+
+@pytest.mark.parametrize(("reader", "path"), FILES.items())
+def test_a_part_of_each_reader(reader, path):
+    whole = texts(DatasetReader.by_name(reader)(), path)
+    small, large = (texts(sampled(reader, fraction), path) for fraction in (0.1, 0.5))
+    assert (len(small), len(large)) == (round(0.1 * len(whole)), round(0.5 * len(whole)))
+    places = [whole.index(text) for text in large]
+    assert places == sorted(places)
+    assert places != list(range(len(places)))
+    assert set(small) < set(large)
+    assert texts(sampled(reader, 0.5), path) == large
+    assert texts(sampled(reader, 0.5, seed=2), path) != large
+    assert texts(sampled(reader, 1.0), path) == whole
+
+
+def test_workers_draw_from_their_shares():
+    whole = texts(DatasetReader.by_name("elmo_ner")(), FILES["elmo_ner"])
+    shares = []
+    for worker in range(2):
+        reader = sampled("elmo_ner", 0.25)
+        reader._set_worker_info(WorkerInfo(num_workers=2, id=worker))
+        shares.append(texts(reader, FILES["elmo_ner"]))
+        assert set(shares[-1]) < set(whole[worker::2])
+    assert [len(share) for share in shares] == [25, 25]
+
+
+def test_instances_are_those_of_the_reader():
+    reader = sampled("elmo_ner", 0.5)
+    instance = reader.text_to_instance(["Ana", "flew"], tags=["U-PER", "O"])
+    assert instance["tags"].labels == ["U-PER", "O"]
+    reader.apply_token_indexers(instance)
+    assert set(instance["tokens"].token_indexers) == {"tokens"}
+
+
+def test_a_model_that_was_trained_on_a_part_predicts(tmp_path):
+    path = str(bundled("training_configs/ner.jsonnet").resolve())
+    plain = Params.from_file(path).as_dict(quiet=True)["dataset_reader"]
+    sample = {"type": "elmo_sample", "reader": plain, "fraction": 0.2, "seed": 1}
+    readers = {"dataset_reader": sample, "validation_dataset_reader": plain}
+    config = Params.from_file(path, json.dumps(SMALL_NER | {"trainer.num_epochs": 1} | readers))
+    train_model(config, tmp_path / "run", file_friendly_logging=True)
+    predictor = Predictor.from_path(tmp_path / "run" / "model.tar.gz")
+    assert predictor.predict("Ana flew .")["tokens"] == ["Ana", "flew", "."]
+
+
+@pytest.mark.parametrize("fraction", [0, 1.5])
+def test_impossible_fractions(fraction):
+    with pytest.raises(ConfigurationError, match=f"fraction is {fraction}, expected a number above 0, up to"):
+        sampled("elmo_ner", fraction)
+
+
+def test_a_part_of_nothing():
+    with pytest.raises(ConfigurationError, match=r"fraction 0\.001 of 200 instances is none, expected"):
+        texts(sampled("elmo_ner", 0.001), FILES["elmo_ner"])
