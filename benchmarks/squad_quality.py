@@ -3,7 +3,7 @@ SQuAD side by side with allennlp-models' `bidaf` with its own settings: dev F1, 
 memory.
 
     python benchmarks/squad_quality.py DATA_FOLDER [--systems ours peer] [--seeds 13] [--epochs 20]
-        [--limit 8839 1731] [--vectors FILE] [--overrides JSON]
+        [--limit 8839 1731] [--batch-size 15] [--vectors FILE] [--overrides JSON]
     python benchmarks/squad_quality.py DATA_FOLDER --elmo [shipped | small | original]
     python benchmarks/squad_quality.py DATA_FOLDER --systems ours input input+output output
 
@@ -132,8 +132,8 @@ def peer(baseline: Settings, vectors: Path | None, elmo: Files | None) -> Settin
         "span_end_encoder": lstm(1400),
         "dropout": 0.2,
     }
-    settings["data_loader"] = {"batch_sampler": {"type": "bucket", "batch_size": 40}}
-    settings["validation_data_loader"] = settings["data_loader"]
+    for loader in ("data_loader", "validation_data_loader"):
+        settings[loader] = {"batch_sampler": {"type": "bucket", "batch_size": 40}}
     settings["trainer"] = {
         **{key: baseline["trainer"][key] for key in ("num_epochs", "patience", "callbacks")},
         "validation_metric": "+f1",
@@ -157,7 +157,11 @@ def word_vectors(file: Path | None) -> Settings:
 
 
 def systems(names: list[str], arguments: argparse.Namespace, folder: Path, seed: int) -> dict[str, Settings]:
-    return {name: settings_of(name, arguments, folder, seed) for name in names}
+    chosen = {name: settings_of(name, arguments, folder, seed) for name in names}
+    if arguments.batch_size:
+        for settings in chosen.values():
+            settings["data_loader"]["batch_sampler"]["batch_size"] = arguments.batch_size
+    return chosen
 
 
 def settings_of(system: str, arguments: argparse.Namespace, folder: Path, seed: int) -> Settings:
@@ -202,6 +206,9 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[13])
     parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--limit", type=int, nargs=2, metavar=("TRAIN", "DEV"), default=(None, None))
+    parser.add_argument(
+        "--batch-size", type=int, help="questions of a training batch, for all systems; default their own"
+    )
     parser.add_argument("--vectors", type=Path, help="text vectors, gzip or not")
     parser.add_argument("--elmo", nargs="?", const="shipped", choices=("shipped", *SIZES))
     arguments = parser.parse_args()
