@@ -76,6 +76,14 @@ def argument_parser(description: str | None) -> argparse.ArgumentParser:
     return parser
 
 
+def add_runs(parser: argparse.ArgumentParser, *, epochs: int, timed: tuple[int, int], what: str) -> None:
+    """The arguments of a benchmark that first scores and then times: `timed` counts `what` of both files."""
+    parser.add_argument("--seeds", type=int, nargs="*", default=[13, 14, 15])
+    parser.add_argument("--epochs", type=int, default=epochs)
+    parser.add_argument("--rounds", type=int, default=3, help="short runs for the time of an epoch")
+    parser.add_argument("--timed", type=int, nargs=2, default=timed, help=f"{what} of their two files")
+
+
 def parts(data: Path) -> tuple[Path, Path]:
     """The files `train.*` and `dev.*` of a folder."""
     return next(data.glob("train.*")), next(data.glob("dev.*"))

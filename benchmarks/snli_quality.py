@@ -29,6 +29,7 @@ from elmo_speed import SIZES, Files, machine, weights
 from side_by_side import (
     Settings,
     add_elmo_indexers,
+    add_runs,
     argument_parser,
     epoch_times,
     mean_scores,
@@ -141,10 +142,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument(
         "--dev-limit", type=int, help="dev pairs that are scored, the first ones; default all"
     )
-    parser.add_argument("--seeds", type=int, nargs="*", default=[13, 14, 15])
-    parser.add_argument("--epochs", type=int, default=10)
-    parser.add_argument("--rounds", type=int, default=3, help="short runs for the time of an epoch")
-    parser.add_argument("--timed", type=int, nargs=2, default=(1000, 200), help="pairs of their two files")
+    add_runs(parser, epochs=10, timed=(1000, 200), what="pairs")
     parser.add_argument("--size", default="original", choices=[*SIZES, "shipped"], help="of the timed biLM")
     parser.add_argument("--tables", action="store_true")
     return parser.parse_args()

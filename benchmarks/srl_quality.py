@@ -24,6 +24,7 @@ import allennlp_models.structured_prediction  # noqa: F401 (registers the peer)
 from elmo_speed import machine
 from side_by_side import (
     Settings,
+    add_runs,
     argument_parser,
     epoch_times,
     mean_scores,
@@ -123,10 +124,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--dev", type=int, default=500, help="sentences of the dev file")
     parser.add_argument("--layers", type=int, help="of the LSTM, in all systems; default the config's")
     parser.add_argument("--optimizer", choices=OPTIMIZERS, help="default the config's, Adadelta")
-    parser.add_argument("--seeds", type=int, nargs="*", default=[13, 14, 15])
-    parser.add_argument("--epochs", type=int, default=10)
-    parser.add_argument("--rounds", type=int, default=3, help="short runs for the time of an epoch")
-    parser.add_argument("--timed", type=int, nargs=2, default=(200, 50), help="sentences of their two files")
+    add_runs(parser, epochs=10, timed=(200, 50), what="sentences")
     return parser.parse_args()
 
 

@@ -26,6 +26,7 @@ from elmo_speed import SIZES, Files, machine, weights
 from side_by_side import (
     Settings,
     add_elmo_indexers,
+    add_runs,
     argument_parser,
     epoch_times,
     mean_scores,
@@ -154,12 +155,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument(
         "--sentences", action="store_true", help="train on sentences only, not on phrases inside them"
     )
-    parser.add_argument("--seeds", type=int, nargs="*", default=[13, 14, 15])
-    parser.add_argument("--epochs", type=int, default=5)
-    parser.add_argument("--rounds", type=int, default=3, help="short runs for the time of an epoch")
-    parser.add_argument(
-        "--timed", type=int, nargs=2, default=(1000, 200), help="sentences of their two files"
-    )
+    add_runs(parser, epochs=5, timed=(1000, 200), what="sentences")
     parser.add_argument("--size", default="original", choices=[*SIZES, "shipped"], help="of the timed biLM")
     return parser.parse_args()
 
