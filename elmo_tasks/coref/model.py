@@ -34,6 +34,9 @@ class CorefModel(ElmoModel):
     spans, the best of them as possible mentions, and for each a distribution over the antecedents among those
     before it. It predicts no clusters of one mention.
 
+    ELMo at the input is read by the biLSTM only: a span's head is made of the other word vectors, as in the
+    code of Lee et al. 2018.
+
     A batch is one document, whose sentences are encoded a few at a time, with others of like length.
 
     # Parameters
@@ -79,8 +82,10 @@ class CorefModel(ElmoModel):
         self.max_training_sentences = max_training_sentences
         self.lexical_dropout = nn.Dropout(lexical_dropout)
         self.encoder = BiLstm(input_dim=self.input_dim, hidden_sizes=hidden_sizes, dropout=dropout)
+        self.word_dim = text_field_embedder.get_output_dim()
+        """Size of a word's vector without ELMo, of which a span's head is made."""
         self.mentions = MentionFinder(
-            word_dim=self.input_dim,
+            word_dim=self.word_dim,
             context_dim=self.encoder.output_dim + self.elmo_output_dim,
             feature_dim=feature_dim,
             max_width=max_span_width,
@@ -193,7 +198,7 @@ class CorefModel(ElmoModel):
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """
         *Shape:* `tokens` as in `forward`, `(sentences,)`, numbers of the sentences to read, to the vectors of
-        their words, `(words, input_dim)`, and of these in their context, `(words, encoder dim)`.
+        their words, `(words, word_dim)`, and of these in their context, `(words, encoder dim)`.
         """
         starts = lengths.cumsum(0) - lengths
         words, context, places = [], [], []
@@ -211,7 +216,7 @@ class CorefModel(ElmoModel):
             embedded = self.lexical_dropout(embedded)
             # (part of sentences, longest, encoder dim)
             encoded = self.at_output(self.encoder(embedded, mask), elmo)
-            words.append(embedded[mask])
+            words.append(embedded[mask][:, : self.word_dim])
             context.append(encoded[mask])
             places.append((starts[part].unsqueeze(1) + positions)[mask])
         # From the order of reading to that of the text
