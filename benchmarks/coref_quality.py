@@ -3,7 +3,7 @@ Coreference side by side with allennlp-models' `coref` of the same sizes, optimi
 F1, the time of an epoch, and peak memory.
 
     python benchmarks/coref_quality.py DATA_FOLDER [--systems ours peer ours_elmo peer_elmo]
-        [--seeds 13 14 15] [--epochs 20] [--limit 80] [--sentences 50] [--overrides JSON]
+        [--seeds 13 14 15] [--epochs 20] [--limit 80] [--sentences 50] [--no-singletons] [--overrides JSON]
 
 The folder holds `train/` and `dev/` in CoNLL-2012 columns. Each run has a process of its own, and the systems
 take turns. Both train on whole documents, or on `--sentences` of each: ours on a window that is drawn each
@@ -11,6 +11,7 @@ time, the peer on the first ones. With ELMo both have the one that comes with th
 activations kept on disk, the peer as AllenNLP's `elmo_token_embedder`, for which a document is one sentence.
 
 F1 is the average of MUC, B-cubed and CEAF-e by our metric, for both, in the epoch that is best by its own.
+Gold clusters of one mention, which neither proposes, count as missed, but not with `--no-singletons`.
 The time of an epoch is the median of all but the first, training and validation together.
 """
 
@@ -119,7 +120,7 @@ def settings_of(system: str, data: Path, arguments: argparse.Namespace, seed: in
     return peer(baseline, arguments.sentences, elmo=system == "peer_elmo")
 
 
-def run(settings: Settings) -> Result:
+def run(settings: Settings, *, singletons: bool) -> Result:
     """Trains in this process, and scores the best epoch on the dev documents."""
     quiet()
     reader = DatasetReader.from_params(
@@ -134,7 +135,8 @@ def run(settings: Settings) -> Result:
     model.eval()
     for instance, document in zip(reader.read(dev), read_documents(Path(dev)), strict=True):
         reader.apply_token_indexers(instance)
-        metric(model.forward_on_instance(instance)["clusters"], document.clusters or [])
+        gold = [cluster for cluster in document.clusters or [] if singletons or len(cluster) > 1]
+        metric(model.forward_on_instance(instance)["clusters"], gold)
     return Result(100 * metric.get_metric()["average_f1"], EpochTimes.median(), memory)
 
 
@@ -151,13 +153,20 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--limit", type=int, help="files of train and of dev; default all")
     parser.add_argument("--sentences", type=int, help="of a training document; default all")
+    parser.add_argument(
+        "--no-singletons", action="store_true", help="gold clusters of one mention do not count"
+    )
     arguments = parser.parse_args()
     print(f"Machine: {machine()}.")
     with tempfile.TemporaryDirectory() as name:
         data = Path(name)
         for part in ("train", "dev"):
             first_documents(arguments.data / part, data / f"{part}.conll", arguments.limit)
-        results = results_in_processes(partial(systems, data, arguments), arguments.seeds, run)
+        results = results_in_processes(
+            partial(systems, data, arguments),
+            arguments.seeds,
+            partial(run, singletons=not arguments.no_singletons),
+        )
     print_results(
         results, beside=[("ours", "peer"), ("ours_elmo", "peer_elmo")], gains=[("ours", "ours_elmo")]
     )
