@@ -40,8 +40,8 @@ from side_by_side import (
 )
 
 import elmo_tasks.coref  # noqa: F401 (registers ours)
-from elmo_tasks.coref.documents import read_documents
 from elmo_tasks.coref.metric import CorefScores
+from elmo_tasks.coref.reader import CorefReader
 from elmo_tasks.elmo import BiLmOptions
 
 SYSTEMS = ("ours", "peer", "ours_elmo", "peer_elmo")
@@ -133,10 +133,10 @@ def run(settings: Settings, *, singletons: bool) -> Result:
     memory = peak_memory()
     metric = CorefScores()
     model.eval()
-    for instance, document in zip(reader.read(dev), read_documents(Path(dev)), strict=True):
+    documents = CorefReader(singletons=singletons).read(dev)
+    for instance, document in zip(reader.read(dev), documents, strict=True):
         reader.apply_token_indexers(instance)
-        gold = [cluster for cluster in document.clusters or [] if singletons or len(cluster) > 1]
-        metric(model.forward_on_instance(instance)["clusters"], gold)
+        metric(model.forward_on_instance(instance)["clusters"], document["metadata"].metadata.clusters)
     return Result(100 * metric.get_metric()["average_f1"], EpochTimes.median(), memory)
 
 
