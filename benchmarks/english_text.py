@@ -1,19 +1,29 @@
 """
-The text that the English biLM of `elmo_tasks/pretrained/english` was trained on, from the corpora as they are
-distributed: one tokenised sentence a line, an empty line between documents.
+The text that the English biLM of `pretrained/english` is trained on, from the corpora as they are distributed:
+one tokenised sentence a line, an empty line between documents.
 
     python benchmarks/english_text.py DATA OUT
 
-DATA holds the folders lm_litbank, ud_ewt, snli, squad and coref_ontogum; their training parts alone are read.
-OUT gets one gzip file of each, and valid.txt.gz with the last sentences of each, which are in no other. Texts
-that come without tokens are split by spaCy's blank English.
+DATA holds the folders lm_open, lm_litbank, ud_ewt, snli, squad and coref_ontogum, whose training parts alone are
+read, and the dev sets of the tasks. OUT gets one gzip file of each corpus; `valid-CORPUS.txt.gz` with the last
+sentences of each, which are in no other file; `vocab.txt`, the words of the softmax; and `text.json`, which says how
+much text each file holds and what was left out.
+
+What is left out, and counted: the beginning of each novel of LitBank, which is a document of the coreference data;
+and every sentence that holds a sentence of 8 or more words of a dev set (words compared in lower case, without
+punctuation). Texts that come without tokens are split by spaCy's blank English. Where spaCy has split hyphenated words
+(`all - seater`), they are joined again at a random half, so that the biLM knows both ways of writing them.
 """
 
 import argparse
+import csv
 import gzip
 import json
+import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from random import Random
 
 from elmo_tasks.language_model.text_stream import SentenceSplitter, words_of
 from elmo_tasks.modules.tokenization import tokenizer
@@ -23,10 +33,38 @@ Document = list[list[str]]
 ONTOGUM_GENRES = ("academic", "bio", "interview", "news", "textbook", "voyage")
 """The genres under CC BY or CC BY-SA; the texts of the others have NC or ND licences, or mixed ones."""
 VALID_SENTENCES = 300
-"""Of each corpus."""
+"""Of each corpus, at most one sentence in twenty."""
+NOVEL_BEGINNING = 3000
+"""Tokens that are left out at the start of each novel: the coreference documents hold some 2,000."""
+SHORTEST_MATCH = 8
+"""Words of a dev sentence that is looked for in the training text."""
+WEIGHTS = {
+    **{"wikipedia": 1, "litbank": 1, "wikinews": 2, "gmb_voa": 3, "un_debates": 1, "us_gov_web": 1},
+    **{"stackexchange": 2, "tatoeba": 4, "snli": 3, "squad": 3, "ewt": 6, "ontogum": 6},
+}
+"""How many times each corpus is read in a round of `training_configs/bilm_english.jsonnet`."""
+VOCABULARY_SIZE = 32_000
+FIRST_CHAPTER = re.compile(r"(chapter|chap \.|book|part|letter|adventure) (i|1|one|first)\b( \.)?$", re.IGNORECASE)
 
 
-def universal_dependencies(path: Path) -> Iterator[Document]:
+# Each corpus: its documents
+
+
+def lines(path: Path) -> Iterator[Document]:
+    """One tokenised sentence a line, an empty line between documents."""
+    document: Document = []
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        for line in file:
+            if words := line.split():
+                document.append(words)
+            elif document:
+                yield document
+                document = []
+    if document:
+        yield document
+
+
+def conllu(path: Path) -> Iterator[Document]:
     document: Document = []
     words: list[str] = []
     for line in path.read_text(encoding="utf-8").splitlines():
@@ -60,29 +98,144 @@ def squad(path: Path) -> Iterator[Document]:
         yield [words_of(sentence) for sentence in split(paragraphs) if sentence]
 
 
+def conll_2012(path: Path) -> Document:
+    document: Document = [[]]
+    for line in path.read_text(encoding="utf-8").splitlines():
+        if line and not line.startswith("#"):
+            document[-1].append(re.split(r"\t| +", line)[3])
+        elif not line and document[-1]:
+            document.append([])
+    return [words for words in document if words]
+
+
 def ontogum(folder: Path) -> Iterator[Document]:
     for path in sorted(folder.iterdir()):
-        if path.name.split("_")[1] not in ONTOGUM_GENRES:
-            continue
-        document: Document = [[]]
-        for line in path.read_text(encoding="utf-8").splitlines():
-            if line.startswith("#"):
+        if path.name.split("_")[1] in ONTOGUM_GENRES:
+            yield conll_2012(path)
+
+
+def novels(path: Path, coreference: Path, left_out: Counter[str]) -> Iterator[Document]:
+    """
+    The novels without their beginnings. The file has no mark between two novels: one begins where a document of the
+    coreference data does, and, since not all of them are at hand, a first chapter is taken for a beginning, too.
+    """
+    (sentences,) = lines(path)
+    beginnings = {
+        tuple(folded(conll_2012(document))[:SHORTEST_MATCH])
+        for part in sorted(coreference.iterdir())
+        for document in sorted(part.iterdir())
+    }
+    document: Document = []
+    tokens_to_skip = 0
+    for number, words in enumerate(sentences):
+        ahead = tuple(folded(sentences[number : number + SHORTEST_MATCH])[:SHORTEST_MATCH])
+        if ahead in beginnings or FIRST_CHAPTER.match(" ".join(words)):
+            left_out["novels begun"] += ahead in beginnings
+            tokens_to_skip = NOVEL_BEGINNING
+            if document:
+                yield document
+            document = []
+        if tokens_to_skip > 0:
+            tokens_to_skip -= len(words)
+            left_out["tokens of beginnings of novels"] += len(words)
+        else:
+            document.append(words)
+    if document:
+        yield document
+
+
+# The dev sets: their sentences, as words in lower case
+
+
+def folded(sentences: Iterable[Iterable[str]]) -> list[str]:
+    """Their words in lower case: runs of letters and digits."""
+    return re.findall(r"[^\W_]+", " ".join(" ".join(words) for words in sentences).lower())
+
+
+def dev_sentences(data: Path) -> Iterator[list[str]]:
+    """Every sentence of every dev set, folded."""
+    for path in sorted([*data.glob("*/dev*"), *data.glob("ner/*/dev*"), data / "wic/validation.tsv"]):
+        if path.is_dir():
+            for document in sorted(path.iterdir()):
+                yield from (folded([words]) for words in conll_2012(document))
+        elif path.suffix == ".gold_conll":
+            yield from (folded([words]) for words in conll_2012(path))
+        elif path.parent.parent.name == "ner":
+            yield from (folded([part.splitlines()]) for part in first_columns(path).split("\n\n"))
+        elif path.parent.name == "snli":
+            for pair in map(json.loads, path.read_text(encoding="utf-8").splitlines()):
+                yield from (folded([[pair[key]]]) for key in ("sentence1", "sentence2"))
+        elif path.parent.name == "squad":
+            yield from (folded([words]) for document in squad(path) for words in document)
+        elif path.parent.name == "sst5":
+            trees = path.read_text(encoding="utf-8").splitlines()
+            yield from (folded([re.findall(r" ([^()\s]+)\)", tree)]) for tree in trees)
+        elif path.parent.name == "ag_news":
+            split = SentenceSplitter("en")
+            with open(path, encoding="utf-8", newline="") as file:
+                for row in csv.reader(file):
+                    yield from (folded([words_of(words)]) for words in split(row[1:]) if words)
+        elif path.parent.name == "wsd":
+            yield from (folded([json.loads(line)["tokens"]]) for line in path.read_text(encoding="utf-8").splitlines())
+        else:  # a table, one sentence in a column
+            for line in path.read_text(encoding="utf-8").splitlines():
+                yield from (folded([[column]]) for column in line.split("\t"))
+    tokenised = *conllu(data / "ud_ewt/en_ewt-ud-dev.conllu"), *lines(data / "lm_litbank/heldout.txt.gz")
+    yield from (folded([words]) for document in tokenised for words in document)
+
+
+def first_columns(path: Path) -> str:
+    return "\n".join(line.split()[0] if line.strip() else "" for line in path.read_text(encoding="utf-8").splitlines())
+
+
+class DevText:
+    """Tells whether a sentence holds one of a dev set."""
+
+    def __init__(self, sentences: Iterable[list[str]]) -> None:
+        self._by_beginning: dict[tuple[str, ...], set[tuple[str, ...]]] = {}
+        for words in sentences:
+            if len(words) >= SHORTEST_MATCH:
+                self._by_beginning.setdefault(tuple(words[:SHORTEST_MATCH]), set()).add(tuple(words))
+
+    def within(self, sentence: list[str]) -> bool:
+        words = folded([sentence])
+        for start in range(len(words) - SHORTEST_MATCH + 1):
+            for match in self._by_beginning.get(tuple(words[start : start + SHORTEST_MATCH]), ()):
+                if tuple(words[start : start + len(match)]) == match:
+                    return True
+        return False
+
+
+# From documents to files
+
+
+def join_hyphenated(document: Document, random: Random) -> Document:
+    """At a random half, `a - b` as `a-b`."""
+    return [_joined(words, random) if "-" in words else words for words in document]
+
+
+def _joined(words: list[str], random: Random) -> list[str]:
+    joined: list[str] = []
+    join = False
+    for place, word in enumerate(words):
+        between = 0 < place < len(words) - 1 and words[place - 1].isalnum() and words[place + 1].isalnum()
+        if word == "-" and between:
+            # `state - of - the - art` is one word, or none of it is.
+            join = join if place > 1 and words[place - 2] == "-" else random.random() < 0.5
+            if join:
+                joined[-1] += "-"
                 continue
-            if line:
-                document[-1].append(line.split("\t")[3])
-            elif document[-1]:
-                document.append([])
-        yield [words for words in document if words]
+        if joined and joined[-1].endswith("-") and len(joined[-1]) > 1 and join and words[place - 1] == "-":
+            joined[-1] += word
+        else:
+            joined.append(word)
+    return joined
 
 
-def litbank(path: Path) -> Iterator[Document]:
-    with gzip.open(path, "rt", encoding="utf-8") as file:
-        yield list(map(str.split, file))
-
-
-def split_off(documents: Iterable[Document], number: int) -> tuple[list[Document], Document]:
-    """All but the last `number` sentences, and these."""
+def split_off(documents: list[Document]) -> tuple[list[Document], Document]:
+    """All but the last sentences, and these."""
     kept, last = list(documents), list[list[str]]()
+    number = min(VALID_SENTENCES, sum(map(len, documents)) // 20)
     while len(last) < number:
         document = kept.pop()
         missing = number - len(last)
@@ -92,33 +245,72 @@ def split_off(documents: Iterable[Document], number: int) -> tuple[list[Document
     return kept, last
 
 
-def write(path: Path, documents: list[Document]) -> None:
-    with gzip.open(path, "wt", encoding="utf-8") as file:
+def write(path: Path, documents: list[Document]) -> dict[str, int]:
+    with gzip.open(path, "wt", encoding="utf-8", compresslevel=6) as file:
         file.write("\n".join("".join(" ".join(words) + "\n" for words in document) for document in documents))
-    sentences = [words for document in documents for words in document]
-    print(f"{path.name}: {len(sentences):,} sentences, {sum(map(len, sentences)):,} tokens")
+    sizes = {
+        "documents": len(documents),
+        "sentences": sum(map(len, documents)),
+        "tokens": sum(len(words) for document in documents for words in document),
+    }
+    print(f"{path.name}: {sizes['sentences']:,} sentences, {sizes['tokens']:,} tokens", flush=True)
+    return sizes
+
+
+def vocabulary(counts: Counter[str], known: list[str]) -> list[str]:
+    """The words of `known` and the most frequent others, the most frequent first."""
+    chosen = dict.fromkeys(known)
+    for word, _ in counts.most_common():
+        if len(chosen) >= VOCABULARY_SIZE:
+            break
+        chosen[word] = None
+    # <UNK> stands first, where the log-uniform sampler draws most often: it is the most frequent target but a few.
+    return ["<UNK>", *sorted(chosen, key=lambda word: -counts[word])]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("data", type=Path)
     parser.add_argument("out", type=Path)
+    parser.add_argument("--words-of", type=Path, help="a vocab.txt, all of whose words the new one has, too")
     arguments = parser.parse_args()
     data, out = arguments.data, arguments.out
     out.mkdir(parents=True, exist_ok=True)
-    corpora = {
-        "litbank": litbank(data / "lm_litbank/train.txt.gz"),
-        "ewt": universal_dependencies(data / "ud_ewt/en_ewt-ud-train.conllu"),
+    left_out: Counter[str] = Counter()
+    open_text = sorted((data / "lm_open").glob("*.txt.gz"))
+    corpora = {path.name.removesuffix(".txt.gz"): lines(path) for path in open_text} | {
         "snli": snli(data / "snli/train.jsonl"),
         "squad": squad(data / "squad/train.json"),
+        "ewt": conllu(data / "ud_ewt/en_ewt-ud-train.conllu"),
         "ontogum": ontogum(data / "coref_ontogum/train"),
+        "litbank": novels(data / "lm_litbank/train.txt.gz", data / "coref_litbank", left_out),
     }
-    valid = []
+    split_by_spacy = {"snli", "squad"} | {path.name.removesuffix(".txt.gz") for path in open_text}
+    dev_text = DevText(dev_sentences(data))
+    random = Random(13)
+    counts: Counter[str] = Counter()
+    sizes = {}
     for name, documents in corpora.items():
-        kept, last = split_off(documents, VALID_SENTENCES)
-        write(out / f"{name}.txt.gz", kept)
-        valid.append(last)
-    write(out / "valid.txt.gz", valid)
+        corpus = []
+        for document in documents:
+            clean = [words for words in document if not dev_text.within(words)]
+            left_out[f"sentences of {name} with one of a dev set"] += len(document) - len(clean)
+            if clean:
+                corpus.append(join_hyphenated(clean, random) if name in split_by_spacy else clean)
+        corpus, valid = split_off(corpus)
+        for document in corpus:
+            for words in document:
+                for word in words:
+                    counts[word] += WEIGHTS[name]
+            counts["<S>"] += WEIGHTS[name] * len(document)
+            counts["</S>"] += WEIGHTS[name] * len(document)
+        sizes[name] = write(out / f"{name}.txt.gz", corpus) | {"weight": WEIGHTS[name]}
+        write(out / f"valid-{name}.txt.gz", [valid])
+    known = arguments.words_of.read_text(encoding="utf-8").splitlines() if arguments.words_of else ["<S>", "</S>"]
+    words = vocabulary(counts, [word for word in known if word != "<UNK>"])
+    (out / "vocab.txt").write_text("".join(f"{word}\n" for word in words), encoding="utf-8")
+    (out / "text.json").write_text(json.dumps({"corpora": sizes, "left_out": left_out}, indent=2) + "\n")
+    print(f"{len(words):,} words; left out: {dict(left_out)}")
 
 
 if __name__ == "__main__":

@@ -1,14 +1,36 @@
 // The English biLM that comes with the project: `python benchmarks/english_text.py DATA text/english` makes its text
-// (see elmo_tasks/pretrained/english/README.md). Novels are nine tenths of that text; the others are read several times
-// in a round.
-local text(names) = ['text/english/%s.txt.gz' % name for name in names];
+// (see pretrained/english/README.md). The rate is constant, so that a run can go on for as long as there is time;
+// `bilm_english_last.jsonnet` ends it with a rate that falls to zero.
+local text(name) = 'text/english/%s.txt.gz' % name;
+// How many times each corpus is read in a round; english_text.py counts the vocabulary with the same weights.
+local weights = {
+  wikipedia: 1, litbank: 1, wikinews: 2, gmb_voa: 3, un_debates: 1, us_gov_web: 1,
+  stackexchange: 2, tatoeba: 4, snli: 3, squad: 3, ewt: 6, ontogum: 6,
+};
+local in_order = { shuffle_buffer: 0, restart: 0 };
 
 (import 'bilm.jsonnet') + {
-  epochs:: 24,
-  epoch_blocks:: 1000,
-  dataset_reader+: { passage: 32, shuffle_buffer: 32768 },
-  validation_dataset_reader+: { passage: 64 },
-  train_data_path: text(['litbank', 'snli'] + std.repeat(['squad'], 3) + std.repeat(['ewt', 'ontogum'], 4)),
-  validation_data_path: text(['valid']),
-  model+: { softmax: { type: 'sampled', num_samples: 2048 }, dropout: 0.0 },
+  epochs:: 100,
+  epoch_blocks:: 2000,
+  // One sentence in four starts from zeros, as every sentence does in a task; the others go on in their document.
+  dataset_reader+: { lanes: 128, passage: 64, restart: 0.25, shuffle_buffer: 524288 },
+  validation_dataset_reader+: in_order,
+  train_data_path: std.flattenArrays([std.repeat([text(name)], weights[name]) for name in std.objectFields(weights)]),
+  validation_data_path: [text('valid-' + name) for name in std.objectFields(weights)],
+  vocabulary: { type: 'elmo_words', words_file: 'text/english/vocab.txt' },
+  model+: {
+    options+: { lstm+: { dim: 1024 }, char_cnn+: { n_highway: 1 } },
+    softmax: { type: 'sampled', num_samples: 4096 },
+    dropout: 0.0,
+  },
+  trainer+: {
+    optimizer+: { lr: 0.0015 },
+    learning_rate_scheduler: { type: 'constant_with_warmup', warmup_steps: 500 },
+    checkpointer+: { save_every_num_seconds: 600, keep_most_recent_by_count: 2 },
+    callbacks+: [{
+      type: 'elmo_text_perplexities',
+      texts: { [name]: text('valid-' + name) for name in std.objectFields(weights) },
+      reader: $.dataset_reader + in_order,
+    }],
+  },
 }

@@ -56,6 +56,8 @@ class BiLmReader(StrictParams, DatasetReader):
     unroll : steps of a lane in a block, and so of truncated back-propagation; null: whole passages.
     passage : up to so many consecutive sentences of a document are read with one LSTM state; null: whole
         documents, which are then held in memory.
+    restart : the probability with which a passage ends behind a sentence, so that the next one starts from a
+        state of zeros, as a sentence does in a task.
     shuffle_buffer : passages from which the next one is drawn, files being in random order too; 0: in order.
     seed : of the order and of subsampling.
     max_sentence : words; a longer sentence is cut into several, which are counted in the log.
@@ -92,6 +94,7 @@ class BiLmReader(StrictParams, DatasetReader):
         lanes: int = 64,
         unroll: Optional[int] = 20,
         passage: Optional[int] = 64,
+        restart: float = 0.0,
         shuffle_buffer: int = 1024,
         seed: int = 13,
         max_sentence: int = 400,
@@ -114,6 +117,9 @@ class BiLmReader(StrictParams, DatasetReader):
         self.lanes = lanes
         self.unroll = unroll
         self.passage = passage
+        if not 0 <= restart < 1:
+            raise ConfigurationError(f"restart: found {restart}, expected 0 or more, and less than 1")
+        self.restart = restart
         self.shuffle_buffer = shuffle_buffer
         self.seed = seed
         self.max_sentence = max_sentence
@@ -143,7 +149,7 @@ class BiLmReader(StrictParams, DatasetReader):
 
     def _read(self, file_path: DatasetReaderInput) -> Iterator[Instance]:
         worker, share, _ = self._share()
-        random = self.shuffle_buffer > 0 or self.subsample is not None
+        random = self.shuffle_buffer > 0 or self.subsample is not None or self.restart > 0
         epoch = self._reads.add(file_path, worker) if random else 0
         order = Random(f"{self.seed} {epoch}")
         draws = Random(f"{self.seed} {epoch} {share}")
@@ -176,16 +182,17 @@ class BiLmReader(StrictParams, DatasetReader):
         order: Random | None = None,
     ) -> Iterator[Passage]:
         """The passages that `deal` leaves, with files in random order if there is one."""
+        cut = partial(passages, size=self.passage, restart=self.restart, random=order)
         if self.source is not None:
             sentences = instance_sentences(self.source.read(path))
-            return deal(passages(long(sentences), self.passage))
+            return deal(cut(long(sentences)))
         paths = path if isinstance(path, list) else [path]
         files = [file for name in paths for file in input_files(name)]
         if self.shuffle_buffer and order is not None:
             order.shuffle(files)
         if self._split is not None:
-            return passages(long(self._split(deal(file_paragraphs(files)))), self.passage)
-        return deal(passages(long(file_sentences(files)), self.passage))
+            return cut(long(self._split(deal(file_paragraphs(files)))))
+        return deal(cut(long(file_sentences(files))))
 
     def _deal(self, items: Iterable[Item], path: DatasetReaderInput) -> Iterator[Item]:
         """This process's share of the text: every so many-th item."""

@@ -126,13 +126,19 @@ class LongSentences:
                     yield words[start : start + self.longest]
 
 
-def passages(sentences: Iterable[Sentence | None], size: int | None) -> Iterator[Passage]:
-    """Up to `size` sentences in a row, by default any number; a `None` among the sentences ends a passage."""
+def passages(
+    sentences: Iterable[Sentence | None], size: int | None, *, restart: float = 0.0, random: Random | None = None
+) -> Iterator[Passage]:
+    """
+    Up to `size` sentences in a row, with `None` any number; a `None` among the sentences ends a passage. With
+    `random`, a passage also ends behind each sentence with the probability `restart`.
+    """
     passage: Passage = []
     for sentence in sentences:
         if sentence is not None:
             passage.append(sentence)
-        if passage and (sentence is None or len(passage) == size):
+        ends = random is not None and restart > 0 and sentence is not None and random.random() < restart
+        if passage and (ends or sentence is None or len(passage) == size):
             yield passage
             passage = []
     if passage:

@@ -1,0 +1,126 @@
+"""The perplexity of several texts, one by one, while a biLM is trained."""
+
+import csv
+import logging
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+from allennlp.common.checks import ConfigurationError
+from allennlp.data import Batch, DatasetReader
+from allennlp.nn.util import move_to_device
+from allennlp.training import GradientDescentTrainer, TrainerCallback
+
+from elmo_tasks.language_model.metric import DIRECTIONS
+
+logger = logging.getLogger(__name__)
+
+FILE_NAME = "perplexities.csv"
+
+
+@TrainerCallback.register("elmo_text_perplexities")
+class TextPerplexities(TrainerCallback):
+    """
+    After each epoch a row for each text in `perplexities.csv`, in the run's folder: the epoch, the batches and the tokens
+    that were read in training, the seconds since the run began (a resumed run goes on counting), the name of the text, and
+    its perplexity in each direction.
+
+    # Parameters
+
+    texts : the path of each text, by a name for it.
+    reader : how each text is read: in order, so that its perplexity is the same in each run.
+
+    # Raises
+    `ConfigurationError`: no texts.
+    """
+
+    def __init__(self, serialization_dir: str, *, texts: dict[str, str], reader: DatasetReader) -> None:
+        super().__init__(serialization_dir)
+        if not texts:
+            raise ConfigurationError("texts: found none, expected the path of each text, by a name for it")
+        self._texts = texts
+        self._reader = reader
+        self._path = Path(serialization_dir, FILE_NAME)
+        self._tokens = 0
+        self._batches = 0
+        self._seconds = 0.0
+        self._started: float | None = None
+
+    def on_start(self, trainer: GradientDescentTrainer, is_primary: bool = True, **kwargs: Any) -> None:
+        super().on_start(trainer, is_primary, **kwargs)
+        self._started = time.monotonic()
+        if not is_primary:
+            return
+        rows = []
+        if self._path.exists():
+            with open(self._path, encoding="utf-8", newline="") as file:
+                rows = [row for row in csv.DictReader(file) if int(row["batches"]) <= self._batches]
+        self._write(rows, "w")
+
+    def on_batch(
+        self,
+        trainer: GradientDescentTrainer,
+        batch_inputs: list[Any],
+        batch_outputs: Any,
+        batch_metrics: Any,
+        epoch: int,
+        batch_number: int,
+        is_training: bool,
+        **kwargs: Any,
+    ) -> None:
+        if is_training:
+            self._batches += 1
+            self._tokens += trainer._world_size * sum(
+                batch["block"]["inputs"].size(1) for batch in batch_inputs
+            )
+
+    def on_epoch(
+        self,
+        trainer: GradientDescentTrainer,
+        metrics: Any,
+        epoch: int,
+        is_primary: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        if not is_primary:
+            return
+        progress = {
+            "epoch": epoch + 1,
+            "batches": self._batches,
+            "tokens": self._tokens,
+            "seconds": round(self._elapsed()),
+        }
+        rows = [progress | {"text": name} | self._perplexities(trainer, name) for name in self._texts]
+        self._write(rows, "a")
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"tokens": self._tokens, "batches": self._batches, "seconds": self._elapsed()}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self._tokens, self._batches = state_dict["tokens"], state_dict["batches"]
+        self._seconds = state_dict["seconds"]
+
+    def _elapsed(self) -> float:
+        return self._seconds + (0.0 if self._started is None else time.monotonic() - self._started)
+
+    @torch.no_grad()
+    def _perplexities(self, trainer: GradientDescentTrainer, name: str) -> dict[str, str]:
+        model = trainer.model.eval()
+        model.get_metrics(reset=True)
+        for instance in self._reader.read(self._texts[name]):
+            batch = Batch([instance])
+            batch.index_instances(model.vocab)
+            model(**move_to_device(batch.as_tensor_dict(), trainer.cuda_device))
+        metrics = model.get_metrics(reset=True)
+        model.train()
+        logger.info("%s: perplexity %.2f", name, metrics["perplexity"])
+        return {direction: f"{metrics[f'perplexity_{direction}']:.3f}" for direction in DIRECTIONS}
+
+    def _write(self, rows: list[dict[str, Any]], mode: str) -> None:
+        columns = ["epoch", "batches", "tokens", "seconds", "text", *DIRECTIONS]
+        with open(self._path, mode, encoding="utf-8", newline="") as file:
+            writer = csv.DictWriter(file, columns, lineterminator="\n")
+            if mode == "w":
+                writer.writeheader()
+            writer.writerows(rows)
