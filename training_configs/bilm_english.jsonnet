@@ -25,7 +25,7 @@ local in_order = { shuffle_buffer: 0, restart: 0 };
   },
   trainer+: {
     optimizer+: { lr: 0.0015 },
-    learning_rate_scheduler: { type: 'constant_with_warmup', warmup_steps: 500 },
+    learning_rate_scheduler: { type: 'constant_with_warmup', num_warmup_steps: 500 },
     checkpointer+: { save_every_num_seconds: 600, keep_most_recent_by_count: 2 },
     callbacks+: [{
       type: 'elmo_text_perplexities',
