@@ -25,7 +25,8 @@ local in_order = { shuffle_buffer: 0, restart: 0 };
   },
   trainer+: {
     optimizer+: { lr: 0.0015 },
-    learning_rate_scheduler: { type: 'constant_with_warmup', num_warmup_steps: 500 },
+    // A decay to where it starts from: AllenNLP's `constant_with_warmup` counts epochs, not batches.
+    learning_rate_scheduler: { type: 'polynomial_decay', warmup_steps: 500, end_learning_rate: $.trainer.optimizer.lr },
     checkpointer+: { save_every_num_seconds: 600, keep_most_recent_by_count: 2 },
     callbacks+: [{
       type: 'elmo_text_perplexities',
