@@ -15,11 +15,11 @@ from torch import nn
 from elmo_tasks.elmo import Elmo
 from elmo_tasks.modules.elmo_model import ElmoModel, append
 from elmo_tasks.modules.groups import distinct_members, text_of
-from elmo_tasks.modules.highway_lstm import HighwayLstm
-from elmo_tasks.modules.viterbi import Iob2Viterbi
 from elmo_tasks.srl.arguments import description, from_tags
+from elmo_tasks.srl.highway_lstm import HighwayLstm
 from elmo_tasks.srl.metric import SrlEval
 from elmo_tasks.srl.reader import SrlProposition
+from elmo_tasks.srl.viterbi import Iob2Viterbi
 
 
 @Model.register("elmo_srl")

@@ -5,8 +5,8 @@ from allennlp.modules import augmented_lstm
 from allennlp.modules.seq2seq_encoders import PytorchSeq2SeqWrapper
 from allennlp.modules.stacked_alternating_lstm import StackedAlternatingLstm
 
-from elmo_tasks.modules import highway_lstm
-from elmo_tasks.modules.highway_lstm import GATES, HighwayLstm
+from elmo_tasks.srl import highway_lstm
+from elmo_tasks.srl.highway_lstm import GATES, HighwayLstm
 
 LENGTHS = torch.tensor([5, 2, 9, 1, 7])
 MASK = torch.arange(9) < LENGTHS.unsqueeze(1)

@@ -3,7 +3,7 @@ import itertools
 import pytest
 import torch
 
-from elmo_tasks.modules.spans import attended_spans, best_without_crossing, candidate_spans
+from elmo_tasks.coref.spans import attended_spans, best_without_crossing, candidate_spans
 
 
 @pytest.mark.parametrize("lengths", [[4, 1, 7], [1], [0, 3, 0, 2], [12]])

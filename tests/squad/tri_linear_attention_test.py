@@ -3,7 +3,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten
 
-from elmo_tasks.modules.tri_linear_attention import BidirectionalAttention, SelfAttention
+from elmo_tasks.squad.tri_linear_attention import BidirectionalAttention, SelfAttention
 
 DIM = 5
 LENGTHS, WORDS = (6, 3, 1), (2, 4, 1)
