@@ -15,8 +15,8 @@ import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from elmo_tasks.language_model.text_stream import SentenceSplitter, words_of
-from elmo_tasks.modules.tokenization import tokenizer
+from elmo_tasks.data.text_stream import SentenceSplitter, words_of
+from elmo_tasks.data.tokenization import tokenizer
 
 Document = list[list[str]]
 

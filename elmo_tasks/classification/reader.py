@@ -14,9 +14,9 @@ from allennlp.data.fields import Field, MetadataField, TextField
 from allennlp.data.token_indexers import SingleIdTokenIndexer
 
 from elmo_tasks.classification.records import FORMATS, Record, read_records
-from elmo_tasks.input_files import InputError, input_files
-from elmo_tasks.modules.class_field import ClassField
-from elmo_tasks.modules.tokenization import SpacyRules
+from elmo_tasks.data.input_files import InputError, input_files
+from elmo_tasks.data.label_field import ClassField
+from elmo_tasks.data.tokenization import SpacyRules
 from elmo_tasks.strict_params import StrictParams
 
 logger = logging.getLogger(__name__)

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from elmo_tasks.input_files import InputError, read_lines
+from elmo_tasks.data.input_files import InputError, read_lines
 
 Columns = Sequence[str] | None
 

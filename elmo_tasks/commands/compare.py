@@ -15,8 +15,8 @@ from elmo_tasks.commands.runs import add_run_arguments, figure, read_elmo_config
 from elmo_tasks.commands.vectors import METHODS, Vectors
 from elmo_tasks.commands.verb import Verb
 from elmo_tasks.commands.work_folder import work_folder
+from elmo_tasks.data.text_stream import instance_sentences
 from elmo_tasks.elmo.scalar_mix import WEIGHTS
-from elmo_tasks.language_model.text_stream import instance_sentences
 from elmo_tasks.static_vectors.text_vectors import dimensions
 from elmo_tasks.training.variants import Run, plan, summary
 

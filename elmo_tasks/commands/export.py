@@ -11,11 +11,11 @@ from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.commands.verb import Verb, add_archive_argument
 from elmo_tasks.commands.work_folder import work_folder
+from elmo_tasks.data.input_files import InputError, input_files, read_lines
 from elmo_tasks.elmo import BiLm, WordOptions
 from elmo_tasks.elmo.standardize import standardize_tokens
 from elmo_tasks.elmo.weights import write_weights
 from elmo_tasks.elmo.words import read_words
-from elmo_tasks.input_files import InputError, input_files, read_lines
 from elmo_tasks.language_model import BiLmModel
 from elmo_tasks.language_model.model import class_names
 from elmo_tasks.language_model.softmax import FullSoftmax, Softmax

@@ -12,12 +12,12 @@ from elmo_tasks.commands.results import add_output_arguments, results
 from elmo_tasks.commands.text import copy_text
 from elmo_tasks.commands.vector_arguments import add_vector_arguments, read_bilm_encoder, read_static_vectors
 from elmo_tasks.commands.verb import Verb, positive
+from elmo_tasks.data.input_files import InputError, input_files, read_lines
 from elmo_tasks.evaluation.analogies import Question, accuracies, read_questions
 from elmo_tasks.evaluation.plot import bars
 from elmo_tasks.evaluation.similarity import Pair, read_pairs, spearman
 from elmo_tasks.evaluation.table import Cell, Table
 from elmo_tasks.evaluation.word_vectors import WordVectors, alone, in_contexts
-from elmo_tasks.input_files import InputError, input_files, read_lines
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

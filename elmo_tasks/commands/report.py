@@ -11,8 +11,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from elmo_tasks.commands.verb import Verb
 from elmo_tasks.commands.work_folder import check_output, work_folder
+from elmo_tasks.data.input_files import InputError
 from elmo_tasks.evaluation.table import Table, shown
-from elmo_tasks.input_files import InputError
 
 TEMPLATE = Path(__file__).with_name("report.html")
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 from allennlp.common.tqdm import Tqdm
 
-from elmo_tasks.input_files import InputError, input_files, read_lines
+from elmo_tasks.data.input_files import InputError, input_files, read_lines
 
 MAX_TOKENS = 1 << 16
 """Of a line. Memory is needed in proportion; a longer line is a text whose sentences were not split."""

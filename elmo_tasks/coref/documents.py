@@ -22,8 +22,8 @@ from typing import Any
 
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.input_files import InputError, read_lines
-from elmo_tasks.modules.tokenization import Words, joined
+from elmo_tasks.data.input_files import InputError, read_lines
+from elmo_tasks.data.tokenization import Words, joined
 
 Span = tuple[int, int]
 """First and last token, both inclusive, counted from the first token of the document."""

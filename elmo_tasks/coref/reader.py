@@ -14,7 +14,7 @@ from allennlp.data.token_indexers import SingleIdTokenIndexer
 from allennlp.data.vocabulary import DEFAULT_OOV_TOKEN
 
 from elmo_tasks.coref.documents import NO_SPEAKER, CorefDocument, read_documents
-from elmo_tasks.input_files import InputError, input_files
+from elmo_tasks.data.input_files import InputError, input_files
 from elmo_tasks.strict_params import StrictParams
 
 logger = logging.getLogger(__name__)

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate
 
 from elmo_tasks.coref.documents import Cluster, CorefDocument, Span
-from elmo_tasks.modules.tokenization import Words
+from elmo_tasks.data.tokenization import Words
 
 
 def _words(listed: str) -> frozenset[str]:

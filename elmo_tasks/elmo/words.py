@@ -15,9 +15,9 @@ import torch
 from allennlp.common.file_utils import cached_path
 from allennlp.data import Token, TokenIndexer, Vocabulary
 
+from elmo_tasks.data.input_files import InputError, read_lines
 from elmo_tasks.elmo.characters import BEGIN_SENTENCE, END_SENTENCE
 from elmo_tasks.elmo.weights import Source
-from elmo_tasks.input_files import InputError, read_lines
 from elmo_tasks.strict_params import StrictParams
 
 UNKNOWN = "<UNK>"

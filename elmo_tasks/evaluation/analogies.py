@@ -6,8 +6,8 @@ from typing import NamedTuple
 import torch
 from torch.nn import functional as F
 
+from elmo_tasks.data.input_files import InputError, input_files, read_lines
 from elmo_tasks.evaluation.word_vectors import WordVectors
-from elmo_tasks.input_files import InputError, input_files, read_lines
 
 METHODS = ("3CosAdd", "3CosMul")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple, cast
 from xml.etree.ElementTree import Element, ParseError, XMLPullParser
 
-from elmo_tasks.input_files import InputError, input_files, read_lines
+from elmo_tasks.data.input_files import InputError, input_files, read_lines
 
 _XML, _KEY = ".data.xml", ".gold.key.txt"
 _PARTS_OF_SPEECH = {1: "NOUN", 2: "VERB", 3: "ADJ", 4: "ADV", 5: "ADJ"}

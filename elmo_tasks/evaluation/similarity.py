@@ -12,9 +12,9 @@ import torch
 from scipy.stats import ConstantInputWarning, spearmanr
 from torch.nn import functional as F
 
+from elmo_tasks.data.input_files import InputError, input_files, read_lines
 from elmo_tasks.evaluation.cosine import settled
 from elmo_tasks.evaluation.word_vectors import WordVectors
-from elmo_tasks.input_files import InputError, input_files, read_lines
 
 logger = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from elmo_tasks.input_files import InputError, read_lines
+from elmo_tasks.data.input_files import InputError, read_lines
 
 Cell = str | int | float | None
 """`None` is an empty cell."""

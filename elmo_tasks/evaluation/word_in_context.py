@@ -11,10 +11,10 @@ import torch
 from allennlp.common.tqdm import Tqdm
 from torch.nn import functional as F
 
+from elmo_tasks.data.input_files import InputError, input_files, read_lines
+from elmo_tasks.data.tokenization import Words, tokenizer
 from elmo_tasks.evaluation.cosine import settled
 from elmo_tasks.evaluation.encoder import Encoder
-from elmo_tasks.input_files import InputError, input_files, read_lines
-from elmo_tasks.modules.tokenization import Words, tokenizer
 
 _COLUMNS = ("sentence1", "sentence2", "start1", "start2", "end1", "end2", "label")
 _LABELS = {"0": False, "1": True}

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import torch
 
-from elmo_tasks.input_files import InputError, input_files, read_lines
+from elmo_tasks.data.input_files import InputError, input_files, read_lines
 from elmo_tasks.static_vectors.text_vectors import is_header, is_number
 
 logger = logging.getLogger(__name__)

@@ -18,9 +18,8 @@ from allennlp.data import DatasetReader, Instance
 from allennlp.data.dataset_readers.dataset_reader import DatasetReaderInput
 from allennlp.nn.util import dist_reduce
 
-from elmo_tasks.input_files import InputError, input_files
-from elmo_tasks.language_model.block import ENCODERS, blocks, dry_block
-from elmo_tasks.language_model.text_stream import (
+from elmo_tasks.data.input_files import InputError, input_files
+from elmo_tasks.data.text_stream import (
     LongSentences,
     Passage,
     SentenceSplitter,
@@ -32,6 +31,7 @@ from elmo_tasks.language_model.text_stream import (
     subsampled,
     words_of,
 )
+from elmo_tasks.language_model.block import ENCODERS, blocks, dry_block
 from elmo_tasks.strict_params import StrictParams
 
 logger = logging.getLogger(__name__)

@@ -5,8 +5,8 @@ from typing import Optional
 from allennlp.data import DatasetReader
 from allennlp.models import Model
 
+from elmo_tasks.data.tokenization import tokenizer
 from elmo_tasks.modules.json_lines_predictor import JsonLinesPredictor
-from elmo_tasks.modules.tokenization import tokenizer
 
 
 class TextPredictor(JsonLinesPredictor):

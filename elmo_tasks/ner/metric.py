@@ -13,7 +13,7 @@ from itertools import pairwise
 
 from allennlp.training.metrics import Metric
 
-from elmo_tasks.modules.tag_schemes import Tag, split_tag
+from elmo_tasks.data.tag_schemes import Tag, split_tag
 from elmo_tasks.modules.workers import of_all_workers
 
 _BORDER = Tag("O", "")

@@ -10,10 +10,10 @@ from allennlp.nn import InitializerApplicator, RegularizerApplicator
 from allennlp.nn.util import get_text_field_mask
 from torch import nn
 
+from elmo_tasks.data.tag_schemes import Scheme, Span, allowed_transitions, from_spans, to_spans
 from elmo_tasks.elmo import Elmo
 from elmo_tasks.modules.bilstm import BiLstm
 from elmo_tasks.modules.elmo_model import ElmoModel
-from elmo_tasks.modules.tag_schemes import Scheme, Span, allowed_transitions, from_spans, to_spans
 from elmo_tasks.ner.crf import Chain, ConstrainedCrf
 from elmo_tasks.ner.metric import ConllEval
 from elmo_tasks.ner.reader import NerSentence

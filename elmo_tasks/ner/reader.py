@@ -13,9 +13,9 @@ from allennlp.data import DatasetReader, Instance, Token, TokenIndexer
 from allennlp.data.fields import Field, MetadataField, TextField
 from allennlp.data.token_indexers import SingleIdTokenIndexer
 
-from elmo_tasks.input_files import InputError, input_files, read_lines
-from elmo_tasks.modules.tag_field import TagField
-from elmo_tasks.modules.tag_schemes import (
+from elmo_tasks.data.input_files import InputError, input_files, read_lines
+from elmo_tasks.data.tag_field import TagField
+from elmo_tasks.data.tag_schemes import (
     MixedSchemeError,
     Scheme,
     Span,
@@ -24,7 +24,7 @@ from elmo_tasks.modules.tag_schemes import (
     from_spans,
     to_spans,
 )
-from elmo_tasks.modules.tokenization import Words, joined
+from elmo_tasks.data.tokenization import Words, joined
 from elmo_tasks.strict_params import StrictParams
 
 logger = logging.getLogger(__name__)

@@ -14,9 +14,9 @@ from allennlp.data import DatasetReader, Instance, Token, TokenIndexer
 from allennlp.data.fields import Field, MetadataField, TextField
 from allennlp.data.token_indexers import SingleIdTokenIndexer
 
-from elmo_tasks.input_files import InputError, input_files, read_lines
-from elmo_tasks.modules.class_field import ClassField
-from elmo_tasks.modules.tokenization import tokenizer
+from elmo_tasks.data.input_files import InputError, input_files, read_lines
+from elmo_tasks.data.label_field import ClassField
+from elmo_tasks.data.tokenization import tokenizer
 from elmo_tasks.strict_params import StrictParams
 
 logger = logging.getLogger(__name__)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from elmo_tasks.input_files import InputError, input_files, read_lines
+from elmo_tasks.data.input_files import InputError, input_files, read_lines
 
 _KINDS = {str: "a string", int: "a whole number", list: "a list", dict: "an object", bool: "true or false"}
 

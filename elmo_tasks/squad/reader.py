@@ -16,7 +16,7 @@ from allennlp.data import DatasetReader, Instance, Token, TokenIndexer
 from allennlp.data.fields import Field, LabelField, MetadataField, TensorField, TextField
 from allennlp.data.token_indexers import SingleIdTokenIndexer
 
-from elmo_tasks.modules.tokenization import Words, tokenizer
+from elmo_tasks.data.tokenization import Words, tokenizer
 from elmo_tasks.squad.dataset import Answer, Paragraph, Question, read_datasets
 from elmo_tasks.strict_params import StrictParams
 

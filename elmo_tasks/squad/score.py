@@ -3,7 +3,7 @@
 import json
 import sys
 
-from elmo_tasks.input_files import InputError, input_files, read_lines
+from elmo_tasks.data.input_files import InputError, input_files, read_lines
 from elmo_tasks.squad.dataset import read_datasets
 from elmo_tasks.squad.metric import KINDS, SquadMetric
 

@@ -13,8 +13,8 @@ from allennlp.data import DatasetReader, Instance, Token, TokenIndexer
 from allennlp.data.fields import Field, IndexField, LabelField, MetadataField, TextField
 from allennlp.data.token_indexers import SingleIdTokenIndexer
 
-from elmo_tasks.input_files import InputError, input_files
-from elmo_tasks.modules.tag_field import TagField
+from elmo_tasks.data.input_files import InputError, input_files
+from elmo_tasks.data.tag_field import TagField
 from elmo_tasks.srl.sentences import CONLL_2012, Columns, Proposition, Sentence, read_sentences
 from elmo_tasks.strict_params import StrictParams
 

@@ -24,8 +24,8 @@ from typing import Any, NamedTuple
 
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.input_files import InputError, read_lines
-from elmo_tasks.modules.tag_schemes import Scheme, Span, from_spans
+from elmo_tasks.data.input_files import InputError, read_lines
+from elmo_tasks.data.tag_schemes import Scheme, Span, from_spans
 from elmo_tasks.srl.arguments import PREDICATE, Argument, to_tags
 
 WORD, LEMMA, FRAMESET, POS, ARGUMENTS = "word", "predicate", "frameset", "pos", "arguments"

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import nn
 
-from elmo_tasks.modules.tag_schemes import Scheme, allowed_transitions
+from elmo_tasks.data.tag_schemes import Scheme, allowed_transitions
 
 
 class Iob2Viterbi(nn.Module):

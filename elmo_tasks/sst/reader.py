@@ -12,8 +12,8 @@ from allennlp.data import DatasetReader, Instance, Token, TokenIndexer
 from allennlp.data.fields import Field, MetadataField, TextField
 from allennlp.data.token_indexers import SingleIdTokenIndexer
 
-from elmo_tasks.input_files import InputError, input_files, read_lines
-from elmo_tasks.modules.class_field import ClassField
+from elmo_tasks.data.input_files import InputError, input_files, read_lines
+from elmo_tasks.data.label_field import ClassField
 from elmo_tasks.sst.trees import Tree, TreeError, parse
 from elmo_tasks.strict_params import StrictParams
 

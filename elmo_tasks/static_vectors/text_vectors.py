@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from elmo_tasks.input_files import InputError, input_files, read_lines
+from elmo_tasks.data.input_files import InputError, input_files, read_lines
 from elmo_tasks.static_vectors.word_table import WordTable
 
 logger = logging.getLogger(__name__)

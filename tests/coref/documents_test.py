@@ -4,7 +4,7 @@ import pytest
 from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.coref.documents import CorefDocument, read_documents
-from elmo_tasks.input_files import InputError
+from elmo_tasks.data.input_files import InputError
 from elmo_tasks.paths import bundled
 
 

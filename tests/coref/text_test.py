@@ -2,7 +2,7 @@ import pytest
 
 from elmo_tasks.coref.documents import CorefDocument
 from elmo_tasks.coref.text import marked, resolved
-from elmo_tasks.modules.tokenization import Words, joined, tokenizer
+from elmo_tasks.data.tokenization import Words, joined, tokenizer
 
 ANA = [["Ana", "lost", "her", "keys", "."], ["She", "found", "them", "."]]
 CLUSTERS = [[(0, 0), (2, 2), (5, 5)], [(2, 3), (7, 7)]]

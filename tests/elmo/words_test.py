@@ -7,9 +7,9 @@ from allennlp.common import Params
 from allennlp.data import Batch, Instance, Token, TokenIndexer, Vocabulary
 from allennlp.data.fields import TextField
 
+from elmo_tasks.data.input_files import InputError
 from elmo_tasks.elmo import ElmoWordIndexer, words
 from elmo_tasks.elmo.words import padded_word_ids, read_words, word_ids
-from elmo_tasks.input_files import InputError
 
 
 def test_ids_are_hashes():

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 import torch
 
+from elmo_tasks.data.input_files import InputError
 from elmo_tasks.evaluation.word_in_context import Use, choose_threshold, read_use_pairs, use_cosines
-from elmo_tasks.input_files import InputError
 from elmo_tasks.paths import bundled
 from tests.evaluation.encoders import tiny_encoder
 

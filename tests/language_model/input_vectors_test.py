@@ -9,7 +9,7 @@ from allennlp.data import Vocabulary
 from allennlp.models import Model
 from allennlp.models.archival import archive_model, load_archive
 
-from elmo_tasks.input_files import InputError
+from elmo_tasks.data.input_files import InputError
 from elmo_tasks.language_model.input_vectors import take_vectors
 from tests.elmo.files import OPTIONS
 

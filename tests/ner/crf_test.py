@@ -6,7 +6,7 @@ import torch
 from allennlp.modules import ConditionalRandomField
 from torchcrf import CRF
 
-from elmo_tasks.modules.tag_schemes import Scheme, allowed_transitions
+from elmo_tasks.data.tag_schemes import Scheme, allowed_transitions
 from elmo_tasks.ner.crf import ConstrainedCrf
 
 TAGS = ["O", "B-PER", "I-PER", "L-PER", "U-PER"]

@@ -8,7 +8,7 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader, Vocabulary
 from allennlp.models import Model
 
-from elmo_tasks.modules.tag_schemes import Scheme, convert
+from elmo_tasks.data.tag_schemes import Scheme, convert
 from elmo_tasks.ner import ConllEval, NerModel
 from elmo_tasks.paths import bundled
 from tests.elmo.files import make_files

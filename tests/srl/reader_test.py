@@ -11,7 +11,7 @@ from allennlp.data.data_loaders import MultiProcessDataLoader
 from allennlp.data.dataset_readers.dataset_reader import WorkerInfo
 from allennlp.data.token_indexers import SingleIdTokenIndexer
 
-from elmo_tasks.input_files import InputError
+from elmo_tasks.data.input_files import InputError
 from elmo_tasks.paths import bundled
 from elmo_tasks.srl.reader import SrlProposition, SrlReader
 

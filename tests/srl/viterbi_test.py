@@ -3,7 +3,7 @@ import itertools
 import pytest
 import torch
 
-from elmo_tasks.modules.tag_schemes import Scheme, TagError, to_spans
+from elmo_tasks.data.tag_schemes import Scheme, TagError, to_spans
 from elmo_tasks.srl.viterbi import Iob2Viterbi
 
 TAGS = ["O", "B-A", "I-A", "B-B", "I-C", "B-C"]

@@ -3,7 +3,7 @@ import gzip
 import numpy as np
 import pytest
 
-from elmo_tasks.input_files import InputError
+from elmo_tasks.data.input_files import InputError
 from elmo_tasks.static_vectors import WordTable, write_table
 from elmo_tasks.static_vectors.text_vectors import dimensions, read_table
 

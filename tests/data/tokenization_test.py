@@ -5,7 +5,7 @@ from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import Tokenizer
 
-from elmo_tasks.modules.tokenization import SpacyRules, Syllables, joined, tokenizer
+from elmo_tasks.data.tokenization import SpacyRules, Syllables, joined, tokenizer
 
 
 def test_words_know_their_place():

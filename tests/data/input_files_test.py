@@ -9,7 +9,7 @@ import pytest
 from allennlp.common import file_utils
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.input_files import InputError, input_files, read_lines
+from elmo_tasks.data.input_files import InputError, input_files, read_lines
 
 
 @pytest.fixture(autouse=True)

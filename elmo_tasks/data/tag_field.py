@@ -7,7 +7,7 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.data import Vocabulary
 from allennlp.data.fields import SequenceLabelField
 
-from elmo_tasks.modules.tag_schemes import split_tag
+from elmo_tasks.data.tag_schemes import split_tag
 
 logger = logging.getLogger(__name__)
 

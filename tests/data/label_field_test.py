@@ -2,7 +2,7 @@ import pytest
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import Instance, Vocabulary
 
-from elmo_tasks.modules.class_field import ClassField
+from elmo_tasks.data.label_field import ClassField
 
 CLASSES = ["low", "middle", "high"]
 

@@ -7,9 +7,9 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.data import Instance, Token
 from allennlp.data.fields import LabelField, ListField, TextField
 
-from elmo_tasks.input_files import InputError, read_lines
-from elmo_tasks.language_model import text_stream
-from elmo_tasks.language_model.text_stream import (
+from elmo_tasks.data import text_stream
+from elmo_tasks.data.input_files import InputError, read_lines
+from elmo_tasks.data.text_stream import (
     LongSentences,
     SentenceSplitter,
     file_paragraphs,

@@ -15,7 +15,7 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.data import Field, Instance
 from allennlp.data.fields import ListField, TextField
 
-from elmo_tasks.input_files import read_lines
+from elmo_tasks.data.input_files import read_lines
 
 logger = logging.getLogger(__name__)
 

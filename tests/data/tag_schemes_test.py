@@ -3,7 +3,7 @@ from itertools import pairwise, product
 
 import pytest
 
-from elmo_tasks.modules.tag_schemes import (
+from elmo_tasks.data.tag_schemes import (
     MixedSchemeError,
     Scheme,
     Span,
