@@ -14,9 +14,9 @@ from torch import nn
 
 from elmo_tasks.classification.reader import Sentences
 from elmo_tasks.elmo import Elmo
+from elmo_tasks.modules.batch_pairs import stack_texts
 from elmo_tasks.modules.bilstm import BiLstm
 from elmo_tasks.modules.classifier import Classifier
-from elmo_tasks.modules.stacking import stack_texts
 
 POOLING: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
     "max": lambda vectors, mask: masked_max(vectors, mask.unsqueeze(2), dim=1),

@@ -11,12 +11,12 @@ from allennlp.evaluation import SimpleEvaluator
 from allennlp.models import Model
 from allennlp.models.archival import Archive
 
+from elmo_tasks.archives import open_archive
 from elmo_tasks.commands.verb import Verb, add_archive_argument, add_batch_arguments
 from elmo_tasks.commands.work_folder import check_output, work_folder
 from elmo_tasks.evaluation.plot import heat_map
 from elmo_tasks.evaluation.table import Table
-from elmo_tasks.modules.archives import open_archive
-from elmo_tasks.modules.classification_metric import ClassificationMetric, confusion_name
+from elmo_tasks.metrics.classification import ClassificationMetric, confusion_name
 from elmo_tasks.modules.ensemble import EnsembleModel
 from elmo_tasks.training import ElmoBucketSampler
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from allennlp.common.checks import ConfigurationError
 
+from elmo_tasks.archives import open_archive
 from elmo_tasks.commands.verb import Verb, add_archive_argument
 from elmo_tasks.commands.work_folder import work_folder
 from elmo_tasks.data.input_files import InputError, input_files, read_lines
@@ -19,7 +20,6 @@ from elmo_tasks.elmo.words import read_words
 from elmo_tasks.language_model import BiLmModel
 from elmo_tasks.language_model.model import class_names
 from elmo_tasks.language_model.softmax import FullSoftmax, Softmax
-from elmo_tasks.modules.archives import open_archive
 from elmo_tasks.modules.elmo_model import ElmoModel
 
 OPTIONS, WEIGHTS, VOCABULARY = "options.json", "weights.hdf5", "vocab.txt"

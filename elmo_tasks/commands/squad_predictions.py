@@ -11,9 +11,9 @@ from allennlp.common.util import int_to_device
 from allennlp.data import Instance
 from allennlp.models.archival import Archive
 
+from elmo_tasks.archives import open_archive
 from elmo_tasks.commands.verb import Verb, add_archive_argument, add_batch_arguments
 from elmo_tasks.commands.work_folder import check_output, work_folder
-from elmo_tasks.modules.archives import open_archive
 from elmo_tasks.squad.dataset import read_datasets
 from elmo_tasks.squad.reader import SquadReader
 from elmo_tasks.training import GroupedBucketSampler

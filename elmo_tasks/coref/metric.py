@@ -12,7 +12,7 @@ import numpy as np
 from allennlp.training.metrics import Metric
 from scipy.optimize import linear_sum_assignment
 
-from elmo_tasks.modules.workers import of_all_workers
+from elmo_tasks.metrics.distributed import of_all_workers
 
 Clusters = Sequence[Collection[Hashable]]
 """The mentions of each entity; a mention is whatever compares equal: (first token, last token)."""

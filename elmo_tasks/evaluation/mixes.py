@@ -5,9 +5,9 @@ from typing import NamedTuple, cast
 import torch
 from allennlp.common.checks import ConfigurationError
 
+from elmo_tasks.archives import open_archive
 from elmo_tasks.elmo import BiLm, Elmo
 from elmo_tasks.elmo.scalar_mix import ScalarMix
-from elmo_tasks.modules.archives import open_archive
 
 
 class LearnedMix(NamedTuple):

@@ -11,7 +11,7 @@ from allennlp.nn import RegularizerApplicator
 from torch.nn import functional as F
 
 from elmo_tasks.elmo import Elmo
-from elmo_tasks.modules.classification_metric import ClassificationMetric
+from elmo_tasks.metrics.classification import ClassificationMetric
 from elmo_tasks.modules.elmo_model import ElmoModel
 
 

@@ -17,9 +17,9 @@ from allennlp.models.archival import Archive
 from allennlp.predictors import Predictor
 from torch import nn
 
+from elmo_tasks.archives import open_archive
 from elmo_tasks.elmo import BiLm
 from elmo_tasks.elmo.lstm import LstmState
-from elmo_tasks.modules.archives import open_archive
 from elmo_tasks.modules.elmo_model import ElmoModel, archived_state, elmo_from_state
 from elmo_tasks.strict_params import StrictParams
 

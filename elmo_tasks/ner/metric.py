@@ -14,7 +14,7 @@ from itertools import pairwise
 from allennlp.training.metrics import Metric
 
 from elmo_tasks.data.tag_schemes import Tag, split_tag
-from elmo_tasks.modules.workers import of_all_workers
+from elmo_tasks.metrics.distributed import of_all_workers
 
 _BORDER = Tag("O", "")
 

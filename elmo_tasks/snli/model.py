@@ -12,9 +12,9 @@ from torch import nn
 
 from elmo_tasks.elmo import Elmo
 from elmo_tasks.modules.attention import align
+from elmo_tasks.modules.batch_pairs import stack_texts
 from elmo_tasks.modules.bilstm import BiLstm
 from elmo_tasks.modules.classifier import Classifier
-from elmo_tasks.modules.stacking import stack_texts
 from elmo_tasks.snli.reader import SnliPair
 
 

@@ -16,8 +16,8 @@ from torch.nn import functional as F
 
 from elmo_tasks.elmo import Elmo
 from elmo_tasks.modules.bilstm import BiGru
+from elmo_tasks.modules.deduplicate import distinct_members, text_of
 from elmo_tasks.modules.elmo_model import ElmoModel
-from elmo_tasks.modules.groups import distinct_members, text_of
 from elmo_tasks.squad.metric import SquadMetric
 from elmo_tasks.squad.no_answer import NoAnswer
 from elmo_tasks.squad.reader import SquadQuestion

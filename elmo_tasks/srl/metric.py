@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from allennlp.training.metrics import Metric
 
-from elmo_tasks.modules.workers import of_all_workers
+from elmo_tasks.metrics.distributed import of_all_workers
 from elmo_tasks.srl.arguments import PREDICATE, from_tags
 
 

@@ -13,8 +13,8 @@ from allennlp.nn.util import get_text_field_mask, sequence_cross_entropy_with_lo
 from torch import nn
 
 from elmo_tasks.elmo import Elmo
+from elmo_tasks.modules.deduplicate import distinct_members, text_of
 from elmo_tasks.modules.elmo_model import ElmoModel, append
-from elmo_tasks.modules.groups import distinct_members, text_of
 from elmo_tasks.srl.arguments import description, from_tags
 from elmo_tasks.srl.highway_lstm import HighwayLstm
 from elmo_tasks.srl.metric import SrlEval

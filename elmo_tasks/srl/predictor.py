@@ -10,8 +10,8 @@ from allennlp.predictors import Predictor
 from spacy.tokens import Doc
 from spacy.util import get_installed_models
 
-from elmo_tasks.modules.json_lines_predictor import require
-from elmo_tasks.modules.sentence_predictor import SentencePredictor
+from elmo_tasks.predictors.json_lines import require
+from elmo_tasks.predictors.sentence import SentencePredictor
 
 _VERBS = ("VERB", "AUX")
 _HELPING = ("aux", "auxpass")

@@ -17,7 +17,7 @@ from elmo_tasks.language_model import BiLmReader
 from elmo_tasks.language_model.block import dry_block
 from elmo_tasks.language_model.metric import OTHER_WORDS
 from elmo_tasks.language_model.model import class_names
-from elmo_tasks.modules.classification_metric import confusion_name
+from elmo_tasks.metrics.classification import confusion_name
 from tests.elmo.files import changed
 from tests.elmo.numpy_reference import NumpyBiLm
 

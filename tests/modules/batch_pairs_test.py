@@ -1,6 +1,6 @@
 import torch
 
-from elmo_tasks.modules.stacking import stack_texts
+from elmo_tasks.modules.batch_pairs import stack_texts
 
 
 def test_pads_whatever_is_shorter():

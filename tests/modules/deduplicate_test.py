@@ -1,6 +1,6 @@
 import torch
 
-from elmo_tasks.modules.groups import distinct_members, text_of
+from elmo_tasks.modules.deduplicate import distinct_members, text_of
 
 
 def test_each_group_once():

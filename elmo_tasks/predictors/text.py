@@ -6,7 +6,7 @@ from allennlp.data import DatasetReader
 from allennlp.models import Model
 
 from elmo_tasks.data.tokenization import tokenizer
-from elmo_tasks.modules.json_lines_predictor import JsonLinesPredictor
+from elmo_tasks.predictors.json_lines import JsonLinesPredictor
 
 
 class TextPredictor(JsonLinesPredictor):

@@ -3,8 +3,8 @@
 from allennlp.common import JsonDict
 
 from elmo_tasks.data.tokenization import Words, joined
-from elmo_tasks.modules.json_lines_predictor import require, require_tokens
-from elmo_tasks.modules.text_predictor import TextPredictor
+from elmo_tasks.predictors.json_lines import require, require_tokens
+from elmo_tasks.predictors.text import TextPredictor
 
 _EXPECTED = '"sentence": a string, or "tokens": a list of strings'
 
