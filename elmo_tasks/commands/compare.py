@@ -17,8 +17,8 @@ from elmo_tasks.commands.verb import Verb
 from elmo_tasks.commands.work_folder import work_folder
 from elmo_tasks.data.text_stream import instance_sentences
 from elmo_tasks.elmo.scalar_mix import WEIGHTS
-from elmo_tasks.static_vectors.text_vectors import dimensions
 from elmo_tasks.training.variants import Run, plan, summary
+from elmo_tasks.vectors.text_format import dimensions
 
 MIXES: dict[str, dict[str, Any]] = {
     weights + ("" if gamma else "-no-gamma"): {"model.elmo.weights": weights, "model.elmo.gamma": gamma}

@@ -17,7 +17,7 @@ from elmo_tasks.evaluation.analogies import Question, accuracies, read_questions
 from elmo_tasks.evaluation.plot import bars
 from elmo_tasks.evaluation.similarity import Pair, read_pairs, spearman
 from elmo_tasks.evaluation.table import Cell, Table
-from elmo_tasks.evaluation.word_vectors import WordVectors, alone, in_contexts
+from elmo_tasks.vectors.word_vectors import WordVectors, alone, in_contexts
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -9,10 +9,10 @@ from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.commands.bilm_arguments import add_bilm_arguments, read_bilm
 from elmo_tasks.elmo.bilm import BiLm
-from elmo_tasks.evaluation.encoder import BiLmEncoder, Mix
 from elmo_tasks.evaluation.mixes import read_mixes, same_weights
-from elmo_tasks.evaluation.static_vectors import StaticVectors
-from elmo_tasks.static_vectors.text_vectors import read_table
+from elmo_tasks.vectors.encoder import BiLmEncoder, Mix
+from elmo_tasks.vectors.static_vectors import StaticVectors
+from elmo_tasks.vectors.text_format import read_table
 
 
 def add_vector_arguments(parser: argparse.ArgumentParser) -> None:

@@ -11,13 +11,13 @@ from allennlp.common.tqdm import Tqdm
 from elmo_tasks.commands.text import Text, copy_text
 from elmo_tasks.commands.verb import Verb, positive
 from elmo_tasks.commands.work_folder import check_output, work_folder
-from elmo_tasks.static_vectors import WordTable, ppmi_svd, skip_gram, write_table
+from elmo_tasks.vectors import WordTable, ppmi_svd, skip_gram, write_table
 
 METHODS = ("word2vec", "svd")
 
 
 class Vectors(Verb):
-    """See `static_vectors`."""
+    """See `elmo_tasks.vectors`."""
 
     name = "vectors"
     help = "Static word vectors of a text."

@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional as F
 
 from elmo_tasks.data.input_files import InputError, input_files, read_lines
-from elmo_tasks.evaluation.word_vectors import WordVectors
+from elmo_tasks.vectors.word_vectors import WordVectors
 
 METHODS = ("3CosAdd", "3CosMul")
 

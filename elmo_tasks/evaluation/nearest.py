@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional as F
 
 from elmo_tasks.evaluation.cosine import settled
-from elmo_tasks.evaluation.encoder import Encoder
+from elmo_tasks.vectors.encoder import Encoder
 
 _BLOCK = 4096
 """Tokens that are compared at once; one sentence more at most."""

@@ -9,8 +9,8 @@ from allennlp.common.tqdm import Tqdm
 from torch.nn import functional as F
 
 from elmo_tasks.evaluation.cosine import settled
-from elmo_tasks.evaluation.encoder import Encoder
 from elmo_tasks.evaluation.senses import SenseSentence, Target
+from elmo_tasks.vectors.encoder import Encoder
 
 
 class SenseProbe:

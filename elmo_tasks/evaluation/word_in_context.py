@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from elmo_tasks.data.input_files import InputError, input_files, read_lines
 from elmo_tasks.data.tokenization import Words, tokenizer
 from elmo_tasks.evaluation.cosine import settled
-from elmo_tasks.evaluation.encoder import Encoder
+from elmo_tasks.vectors.encoder import Encoder
 
 _COLUMNS = ("sentence1", "sentence2", "start1", "start2", "end1", "end2", "label")
 _LABELS = {"0": False, "1": True}

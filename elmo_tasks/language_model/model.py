@@ -19,11 +19,11 @@ from elmo_tasks.elmo.weights import read_softmax
 from elmo_tasks.elmo.word_encoder import WordEncoder
 from elmo_tasks.elmo.words import UNKNOWN
 from elmo_tasks.language_model.block import NAMESPACE
-from elmo_tasks.language_model.input_vectors import take_vectors
 from elmo_tasks.language_model.metric import FrequentWords, Perplexity
 from elmo_tasks.language_model.softmax import FullSoftmax, Softmax
 from elmo_tasks.modules.elmo_model import archived_state
 from elmo_tasks.strict_params import StrictParams
+from elmo_tasks.vectors.text_format import take_vectors
 
 logger = logging.getLogger(__name__)
 

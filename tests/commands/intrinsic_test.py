@@ -7,11 +7,11 @@ import torch
 
 from elmo_tasks.elmo import BiLm
 from elmo_tasks.evaluation.analogies import accuracies, read_questions
-from elmo_tasks.evaluation.encoder import BiLmEncoder
 from elmo_tasks.evaluation.similarity import read_pairs, spearman
-from elmo_tasks.evaluation.static_vectors import StaticVectors
-from elmo_tasks.evaluation.word_vectors import alone, in_contexts
-from elmo_tasks.static_vectors.text_vectors import read_table
+from elmo_tasks.vectors.encoder import BiLmEncoder
+from elmo_tasks.vectors.static_vectors import StaticVectors
+from elmo_tasks.vectors.text_format import read_table
+from elmo_tasks.vectors.word_vectors import alone, in_contexts
 from tests.commands.tiny import FIXTURES, tiny
 from tests.evaluation.archives import make_run
 

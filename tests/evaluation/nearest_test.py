@@ -1,9 +1,10 @@
 import numpy as np
 import pytest
 
-from elmo_tasks.evaluation import encoder, nearest
+from elmo_tasks.evaluation import nearest
 from elmo_tasks.evaluation.nearest import Token, nearest_tokens
-from tests.evaluation.encoders import tiny_encoder
+from elmo_tasks.vectors import encoder
+from tests.vectors.encoders import tiny_encoder
 
 LINES = [
     "They play cards on Thursday",

@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 
 from elmo_tasks.elmo import BiLm
-from elmo_tasks.evaluation.encoder import BiLmEncoder
-from elmo_tasks.evaluation.static_vectors import StaticVectors
-from elmo_tasks.static_vectors import WordTable
+from elmo_tasks.vectors import WordTable
+from elmo_tasks.vectors.encoder import BiLmEncoder
+from elmo_tasks.vectors.static_vectors import StaticVectors
 from tests.elmo.files import make_files
 
 WORDS = ["the", "cat", "dog", "sat", "ran", "Oslo", "mat", "on"]

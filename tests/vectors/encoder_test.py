@@ -1,10 +1,10 @@
 import torch
 
 from elmo_tasks.elmo import BiLm
-from elmo_tasks.evaluation import encoder as module
-from elmo_tasks.evaluation.encoder import BiLmEncoder
+from elmo_tasks.vectors import encoder as module
+from elmo_tasks.vectors.encoder import BiLmEncoder
 from tests.elmo.files import SENTENCES, VOCABULARY, batch, make_word_files
-from tests.evaluation.encoders import tiny_bilm
+from tests.vectors.encoders import tiny_bilm
 
 
 def test_rows_are_the_layers_their_average_and_the_mixes(tmp_path, monkeypatch):

@@ -10,7 +10,7 @@ from allennlp.models import Model
 from allennlp.models.archival import archive_model, load_archive
 
 from elmo_tasks.data.input_files import InputError
-from elmo_tasks.language_model.input_vectors import take_vectors
+from elmo_tasks.vectors.text_format import take_vectors
 from tests.elmo.files import OPTIONS
 
 WORDS = ["<UNK>", "the", ".", "a\u00a0b", "mat", "\u0085"]

@@ -14,7 +14,7 @@ from allennlp.common.checks import ConfigurationError
 from scipy import sparse
 from scipy.sparse.linalg import svds
 
-from elmo_tasks.static_vectors.word_table import Sentences, WordTable, frequent_words
+from elmo_tasks.vectors.word_table import Sentences, WordTable, frequent_words
 
 _SENTENCES_AT_ONCE = 1 << 16
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 from allennlp.common.tqdm import Tqdm
 
-from elmo_tasks.evaluation.encoder import Encoder
+from elmo_tasks.vectors.encoder import Encoder
 
 
 class WordVectors(NamedTuple):

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from elmo_tasks.data.input_files import InputError
-from elmo_tasks.static_vectors import WordTable, write_table
-from elmo_tasks.static_vectors.text_vectors import dimensions, read_table
+from elmo_tasks.vectors import WordTable, write_table
+from elmo_tasks.vectors.text_format import dimensions, read_table
 
 
 @pytest.mark.parametrize("header", ["", "4 3\n"])

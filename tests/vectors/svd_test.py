@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.static_vectors import ppmi_svd, svd
-from elmo_tasks.static_vectors.svd import cooccurrences, positive_information
-from tests.static_vectors.texts import sentences, similarity
+from elmo_tasks.vectors import ppmi_svd, svd
+from elmo_tasks.vectors.svd import cooccurrences, positive_information
+from tests.vectors.texts import sentences, similarity
 
 SETTINGS = {
     "dim": 4,

@@ -3,8 +3,8 @@ from collections import Counter
 import pytest
 import torch
 
-from elmo_tasks.evaluation.word_vectors import alone, in_contexts, sample_occurrences
-from tests.evaluation.encoders import tiny_encoder
+from elmo_tasks.vectors.word_vectors import alone, in_contexts, sample_occurrences
+from tests.vectors.encoders import tiny_encoder
 
 LINES = ["the cat saw Oslo", "", "The cat , the cat and a dog", "oslo is OSLO", "no more cat"]
 WORDS = ["cat", "oslo", "Dog", "the", "absent"]

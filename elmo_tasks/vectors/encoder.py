@@ -1,4 +1,4 @@
-"""Where vectors come from: the layers of a biLM here, static vectors in `static_vectors`."""
+"""Where vectors come from: the layers of a biLM here, static vectors in `static_vectors.py`."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 import torch
 
-from elmo_tasks.evaluation.static_vectors import StaticVectors
-from elmo_tasks.static_vectors import WordTable
-from tests.evaluation.encoders import WORDS, random_vectors
+from elmo_tasks.vectors import WordTable
+from elmo_tasks.vectors.static_vectors import StaticVectors
+from tests.vectors.encoders import WORDS, random_vectors
 
 
 def test_a_word_as_it_stands_or_in_another_case():

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator, Sequence
 import torch
 from torch.nn import functional as F
 
-from elmo_tasks.evaluation.encoder import Encoder
-from elmo_tasks.static_vectors import WordTable
+from elmo_tasks.vectors import WordTable
+from elmo_tasks.vectors.encoder import Encoder
 
 
 class StaticVectors(Encoder):

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.static_vectors import skip_gram, word2vec
-from tests.static_vectors.texts import sentences, similarity
+from elmo_tasks.vectors import skip_gram, word2vec
+from tests.vectors.texts import sentences, similarity
 
 SETTINGS = {
     "dim": 8,

@@ -1,0 +1,7 @@
+"""Static word vectors trained on a text: one vector a word, whatever its context."""
+
+from elmo_tasks.vectors.svd import ppmi_svd
+from elmo_tasks.vectors.word2vec import skip_gram
+from elmo_tasks.vectors.word_table import WordTable, write_table
+
+__all__ = ["WordTable", "ppmi_svd", "skip_gram", "write_table"]
