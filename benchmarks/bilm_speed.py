@@ -37,7 +37,7 @@ from elmo_tasks.data.input_files import read_lines
 from elmo_tasks.elmo.characters import BEGIN_SENTENCE, END_SENTENCE, NUM_CHARACTERS, character_ids
 from elmo_tasks.elmo.weights import BiLmOptions, CharacterOptions, WordOptions
 from elmo_tasks.language_model import BiLmModel
-from elmo_tasks.language_model.block import NAMESPACE, blocks
+from elmo_tasks.language_model.bptt_batch import NAMESPACE, blocks
 from elmo_tasks.language_model.softmax import SampledSoftmax
 from elmo_tasks.training import FusedAdam
 

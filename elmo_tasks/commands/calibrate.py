@@ -15,11 +15,11 @@ import torch
 from allennlp.common.checks import ConfigurationError
 from allennlp.common.tqdm import Tqdm
 
+from elmo_tasks.commands.base import Verb, positive
 from elmo_tasks.commands.bilm_arguments import add_bilm_arguments, read_bilm
+from elmo_tasks.commands.corpus import Text, copy_text
 from elmo_tasks.commands.sentences import Sentence, batches, padded_ids
-from elmo_tasks.commands.text import Text, copy_text
-from elmo_tasks.commands.verb import Verb, positive
-from elmo_tasks.commands.work_folder import check_output, work_folder
+from elmo_tasks.commands.staging import check_output, staging_folder
 from elmo_tasks.elmo.bilm import BiLm
 from elmo_tasks.elmo.lstm import LstmState
 from elmo_tasks.elmo.weights import write_initial_state
@@ -56,7 +56,7 @@ class Calibrate(Verb):
         began = time.monotonic()
         output: Path = arguments.output
         check_output(output, force=arguments.force)
-        with work_folder(output) as folder:
+        with staging_folder(output) as folder:
             bilm = read_bilm(arguments)
             limit = arguments.max_sentences
             with copy_text(arguments.input, folder, skip_empty=True, limit=limit) as text:

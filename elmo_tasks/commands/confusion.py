@@ -12,8 +12,8 @@ from allennlp.models import Model
 from allennlp.models.archival import Archive
 
 from elmo_tasks.archives import open_archive
-from elmo_tasks.commands.verb import Verb, add_archive_argument, add_batch_arguments
-from elmo_tasks.commands.work_folder import check_output, work_folder
+from elmo_tasks.commands.base import Verb, add_archive_argument, add_batch_arguments
+from elmo_tasks.commands.staging import check_output, staging_folder
 from elmo_tasks.evaluation.plot import heat_map
 from elmo_tasks.evaluation.table import Table
 from elmo_tasks.metrics.classification import ClassificationMetric, confusion_name
@@ -45,7 +45,7 @@ class Confusion(Verb):
         check_for_gpu(arguments.cuda_device)
         _check_format(output)
         check_output(output, force=arguments.force)
-        with work_folder(output) as folder:
+        with staging_folder(output) as folder:
             archive = open_archive(arguments.archive)
             labels = _metric(arguments.archive, archive.model).labels
             metrics = _evaluate(archive, arguments)

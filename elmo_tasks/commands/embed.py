@@ -13,14 +13,14 @@ import torch
 from allennlp.common.checks import ConfigurationError
 from allennlp.common.tqdm import Tqdm
 
-from elmo_tasks.commands.background import Background
+from elmo_tasks.commands.base import Verb, positive
 from elmo_tasks.commands.bilm_arguments import add_bilm_arguments, read_bilm
 from elmo_tasks.commands.checkpoint import CHECKPOINT, Checkpoint, Settings
+from elmo_tasks.commands.corpus import Text, copy_text
 from elmo_tasks.commands.sentences import Sentence, batches, padded_ids
-from elmo_tasks.commands.text import Text, copy_text
+from elmo_tasks.commands.staging import check_output, staging_folder
 from elmo_tasks.commands.vector_file import VECTORS, VectorFile, lay_out
-from elmo_tasks.commands.verb import Verb, positive
-from elmo_tasks.commands.work_folder import check_output, work_folder
+from elmo_tasks.commands.writer_thread import Background
 from elmo_tasks.elmo.bilm import BiLm
 from elmo_tasks.elmo.lstm import LstmState
 from elmo_tasks.elmo.weights import read_initial_state
@@ -84,7 +84,7 @@ class Embed(Verb):
     def run(self, arguments: argparse.Namespace) -> None:
         began = time.monotonic()
         output: Path = arguments.output
-        with work_folder(output, keep=CHECKPOINT) as folder:
+        with staging_folder(output, keep=CHECKPOINT) as folder:
             if not _must_run(output, folder, resume=arguments.resume, force=arguments.force):
                 print(f"{output} is whole already")
                 return

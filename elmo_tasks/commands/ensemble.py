@@ -11,8 +11,8 @@ from allennlp.common import Params
 from allennlp.common.meta import META_NAME, Meta
 from allennlp.models.archival import CONFIG_NAME, archive_model
 
-from elmo_tasks.commands.verb import Verb
-from elmo_tasks.commands.work_folder import check_output, work_folder
+from elmo_tasks.commands.base import Verb
+from elmo_tasks.commands.staging import check_output, staging_folder
 from elmo_tasks.elmo import BiLm
 from elmo_tasks.modules.ensemble import EnsembleModel, open_members
 
@@ -53,7 +53,7 @@ class Ensemble(Verb):
         archives = open_members(arguments.archives)
         model = EnsembleModel(vocab=archives[0].model.vocab, members=[archive.model for archive in archives])
         output.parent.mkdir(parents=True, exist_ok=True)
-        with work_folder(output) as folder:
+        with staging_folder(output) as folder:
             write_ensemble(folder, model, [archive.config for archive in archives])
             os.replace(folder / ARCHIVE, output)
         bilms = {module for module in model.modules() if isinstance(module, BiLm)}

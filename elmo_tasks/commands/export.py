@@ -10,8 +10,8 @@ from typing import NamedTuple
 from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.archives import open_archive
-from elmo_tasks.commands.verb import Verb, add_archive_argument
-from elmo_tasks.commands.work_folder import work_folder
+from elmo_tasks.commands.base import Verb, add_archive_argument
+from elmo_tasks.commands.staging import staging_folder
 from elmo_tasks.data.input_files import InputError, input_files, read_lines
 from elmo_tasks.elmo import BiLm, WordOptions
 from elmo_tasks.elmo.standardize import standardize_tokens
@@ -59,7 +59,7 @@ class Export(Verb):
             lines = (line for path in input_files(arguments.standardize) for _, line in read_lines(path))
             standardize_tokens(trained.bilm, map(str.split, lines))
         output.parent.mkdir(parents=True, exist_ok=True)
-        with work_folder(output.resolve()) as folder:
+        with staging_folder(output.resolve()) as folder:
             try:
                 write_bilm(folder, trained.bilm, softmax, trained.words, dtype=arguments.dtype)
             except ConfigurationError as error:

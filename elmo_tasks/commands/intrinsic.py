@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from allennlp.common.checks import ConfigurationError
 
+from elmo_tasks.commands.base import Verb, positive
+from elmo_tasks.commands.corpus import copy_text
 from elmo_tasks.commands.results import add_output_arguments, results
-from elmo_tasks.commands.text import copy_text
 from elmo_tasks.commands.vector_arguments import add_vector_arguments, read_bilm_encoder, read_static_vectors
-from elmo_tasks.commands.verb import Verb, positive
 from elmo_tasks.data.input_files import InputError, input_files, read_lines
 from elmo_tasks.evaluation.analogies import Question, accuracies, read_questions
 from elmo_tasks.evaluation.plot import bars

@@ -3,8 +3,8 @@
 import argparse
 import math
 
+from elmo_tasks.commands.base import Verb, add_archive_argument
 from elmo_tasks.commands.results import add_output_arguments, results
-from elmo_tasks.commands.verb import Verb, add_archive_argument
 from elmo_tasks.evaluation.mixes import read_mixes
 from elmo_tasks.evaluation.plot import heat_map
 from elmo_tasks.evaluation.table import Cell, Table

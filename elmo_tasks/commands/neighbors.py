@@ -5,10 +5,10 @@ import argparse
 from allennlp.common.checks import ConfigurationError
 from allennlp.common.tqdm import Tqdm
 
+from elmo_tasks.commands.base import Verb, positive
+from elmo_tasks.commands.corpus import Text, copy_text
 from elmo_tasks.commands.results import add_output_arguments, results
-from elmo_tasks.commands.text import Text, copy_text
 from elmo_tasks.commands.vector_arguments import add_vector_arguments, read_bilm_encoder, read_static_vectors
-from elmo_tasks.commands.verb import Verb, positive
 from elmo_tasks.evaluation.nearest import Token, nearest_tokens
 from elmo_tasks.evaluation.table import Table
 

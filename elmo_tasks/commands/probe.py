@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from elmo_tasks.commands.base import Verb
 from elmo_tasks.commands.results import add_output_arguments, results
 from elmo_tasks.commands.vector_arguments import add_vector_arguments, read_bilm_encoder, read_static_vectors
-from elmo_tasks.commands.verb import Verb
 from elmo_tasks.evaluation.conllu import TAG_COLUMNS, read_conllu
 from elmo_tasks.evaluation.plot import bars
 from elmo_tasks.evaluation.sense_probe import SenseProbe, sense_baseline

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from elmo_tasks.commands.verb import Verb
-from elmo_tasks.commands.work_folder import check_output, work_folder
+from elmo_tasks.commands.base import Verb
+from elmo_tasks.commands.staging import check_output, staging_folder
 from elmo_tasks.data.input_files import InputError
 from elmo_tasks.evaluation.table import Table, shown
 
@@ -56,7 +56,7 @@ class Report(Verb):
     def run(self, arguments: argparse.Namespace) -> None:
         output: Path = arguments.output
         check_output(output, force=arguments.force)
-        with work_folder(output) as folder:
+        with staging_folder(output) as folder:
             paths = [path for name in arguments.folders for path in find_results(Path(name))]
             results = [Result.read(path) for path in dict.fromkeys(paths)]
             (folder / output.name).write_text(render(results), encoding="utf-8")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Optional
 
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.commands.work_folder import check_output, work_folder
+from elmo_tasks.commands.staging import check_output, staging_folder
 from elmo_tasks.evaluation.table import Table
 
 if TYPE_CHECKING:
@@ -79,4 +79,4 @@ def results(arguments: argparse.Namespace) -> Iterator[Results]:
             raise ConfigurationError(f"--output: found {output}, expected a name that ends in .csv")
         for suffix in (".csv", ".md", ".png"):
             check_output(output.with_suffix(suffix), force=arguments.force)
-        yield Results(stack.enter_context(work_folder(output)), output)
+        yield Results(stack.enter_context(staging_folder(output)), output)

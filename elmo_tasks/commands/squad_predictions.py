@@ -12,8 +12,8 @@ from allennlp.data import Instance
 from allennlp.models.archival import Archive
 
 from elmo_tasks.archives import open_archive
-from elmo_tasks.commands.verb import Verb, add_archive_argument, add_batch_arguments
-from elmo_tasks.commands.work_folder import check_output, work_folder
+from elmo_tasks.commands.base import Verb, add_archive_argument, add_batch_arguments
+from elmo_tasks.commands.staging import check_output, staging_folder
 from elmo_tasks.squad.dataset import read_datasets
 from elmo_tasks.squad.reader import SquadReader
 from elmo_tasks.training import GroupedBucketSampler
@@ -52,7 +52,7 @@ class SquadPredictions(Verb):
             for question in paragraph.questions
         ]
         output.parent.mkdir(parents=True, exist_ok=True)
-        with work_folder(output) as folder:
+        with staging_folder(output) as folder:
             archive.model.to(int_to_device(arguments.cuda_device))
             found = predictions(archive, instances, batch_size=arguments.batch_size)
             text = json.dumps(found, ensure_ascii=False)

@@ -27,8 +27,8 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.common.tqdm import Tqdm
 from h5py import h5d, h5f, h5p, h5s, h5t
 
+from elmo_tasks.commands.corpus import Text
 from elmo_tasks.commands.sentences import Sentence
-from elmo_tasks.commands.text import Text
 
 VECTORS = "vectors.hdf5"
 _PLACES = "places"

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from allennlp.common.tqdm import Tqdm
 
-from elmo_tasks.commands.text import Text, copy_text
-from elmo_tasks.commands.verb import Verb, positive
-from elmo_tasks.commands.work_folder import check_output, work_folder
+from elmo_tasks.commands.base import Verb, positive
+from elmo_tasks.commands.corpus import Text, copy_text
+from elmo_tasks.commands.staging import check_output, staging_folder
 from elmo_tasks.vectors import WordTable, ppmi_svd, skip_gram, write_table
 
 METHODS = ("word2vec", "svd")
@@ -66,7 +66,7 @@ class Vectors(Verb):
     def run(self, arguments: argparse.Namespace) -> None:
         output: Path = arguments.output
         check_output(output, force=arguments.force)
-        with work_folder(output) as folder:
+        with staging_folder(output) as folder:
             with copy_text(arguments.input, folder, skip_empty=True) as text:
                 train: Callable[[TextSentences, argparse.Namespace], WordTable] = arguments.train
                 table = train(TextSentences(text, lowercase=arguments.lowercase), arguments)

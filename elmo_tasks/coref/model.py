@@ -15,10 +15,10 @@ from torch.nn import functional as F
 
 from elmo_tasks.coref.antecedents import AntecedentScorer, linked, mean_of_members
 from elmo_tasks.coref.documents import Cluster, CorefDocument, Span
+from elmo_tasks.coref.formatting import marked, resolved
 from elmo_tasks.coref.mentions import MentionFinder
 from elmo_tasks.coref.metric import CorefScores
 from elmo_tasks.coref.reader import GENRES
-from elmo_tasks.coref.text import marked, resolved
 from elmo_tasks.elmo import Elmo
 from elmo_tasks.modules.bilstm import BiLstm
 from elmo_tasks.modules.elmo_model import ElmoModel

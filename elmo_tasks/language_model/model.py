@@ -18,7 +18,7 @@ from elmo_tasks.elmo.lstm import LstmState, PackedSteps
 from elmo_tasks.elmo.weights import read_softmax
 from elmo_tasks.elmo.word_encoder import WordEncoder
 from elmo_tasks.elmo.words import UNKNOWN
-from elmo_tasks.language_model.block import NAMESPACE
+from elmo_tasks.language_model.bptt_batch import NAMESPACE
 from elmo_tasks.language_model.metric import FrequentWords, Perplexity
 from elmo_tasks.language_model.softmax import FullSoftmax, Softmax
 from elmo_tasks.modules.elmo_model import archived_state

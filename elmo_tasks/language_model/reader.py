@@ -31,7 +31,7 @@ from elmo_tasks.data.text_stream import (
     subsampled,
     words_of,
 )
-from elmo_tasks.language_model.block import ENCODERS, blocks, dry_block
+from elmo_tasks.language_model.bptt_batch import ENCODERS, blocks, dry_block
 from elmo_tasks.strict_params import StrictParams
 
 logger = logging.getLogger(__name__)

@@ -3,7 +3,7 @@
 from allennlp.data import Vocabulary
 
 from elmo_tasks.elmo.words import UNKNOWN, read_words
-from elmo_tasks.language_model.block import NAMESPACE
+from elmo_tasks.language_model.bptt_batch import NAMESPACE
 
 
 @Vocabulary.register("elmo_words", constructor="from_words_file")

@@ -19,7 +19,7 @@ from elmo_tasks.modules.bilstm import BiGru
 from elmo_tasks.modules.deduplicate import distinct_members, text_of
 from elmo_tasks.modules.elmo_model import ElmoModel
 from elmo_tasks.squad.metric import SquadMetric
-from elmo_tasks.squad.no_answer import NoAnswer
+from elmo_tasks.squad.no_answer_head import NoAnswer
 from elmo_tasks.squad.reader import SquadQuestion
 from elmo_tasks.squad.span_search import best_spans, span_scores
 from elmo_tasks.squad.tri_linear_attention import BidirectionalAttention, SelfAttention

@@ -22,7 +22,7 @@ from allennlp.common.util import SigTermReceived
 
 from elmo_tasks.commands import embed, vector_file
 from elmo_tasks.commands.checkpoint import CHECKPOINT, Checkpoint
-from elmo_tasks.commands.text import MAX_TOKENS
+from elmo_tasks.commands.corpus import MAX_TOKENS
 from elmo_tasks.elmo.bilm import BiLm
 from elmo_tasks.elmo.embedder import DEFAULT_OPTIONS, DEFAULT_WEIGHTS
 from elmo_tasks.elmo.lstm import LstmState

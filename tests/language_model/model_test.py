@@ -14,7 +14,7 @@ from allennlp.training import GradientDescentTrainer
 
 from elmo_tasks.elmo.weights import write_weights
 from elmo_tasks.language_model import BiLmReader
-from elmo_tasks.language_model.block import dry_block
+from elmo_tasks.language_model.bptt_batch import dry_block
 from elmo_tasks.language_model.metric import OTHER_WORDS
 from elmo_tasks.language_model.model import class_names
 from elmo_tasks.metrics.classification import confusion_name

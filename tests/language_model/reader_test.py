@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from elmo_tasks.data.input_files import InputError
 from elmo_tasks.elmo.characters import character_ids
 from elmo_tasks.elmo.words import word_ids
-from elmo_tasks.language_model import block as block_module
+from elmo_tasks.language_model import bptt_batch as block_module
 from elmo_tasks.language_model.reader import BiLmReader
 
 DOCUMENTS = [

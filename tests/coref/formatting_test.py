@@ -1,7 +1,7 @@
 import pytest
 
 from elmo_tasks.coref.documents import CorefDocument
-from elmo_tasks.coref.text import marked, resolved
+from elmo_tasks.coref.formatting import marked, resolved
 from elmo_tasks.data.tokenization import Words, joined, tokenizer
 
 ANA = [["Ana", "lost", "her", "keys", "."], ["She", "found", "them", "."]]

@@ -23,7 +23,7 @@ def check_output(output: Path, *, force: bool) -> None:
 
 
 @contextmanager
-def work_folder(output: Path, *, keep: str | None = None) -> Iterator[Path]:
+def staging_folder(output: Path, *, keep: str | None = None) -> Iterator[Path]:
     """
     The folder `OUT.partial` beside `output`, for this process alone.
 

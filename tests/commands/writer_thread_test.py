@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from elmo_tasks.commands.background import Background
+from elmo_tasks.commands.writer_thread import Background
 
 
 def fail() -> None:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.commands.verb import positive
+from elmo_tasks.commands.base import positive
 from elmo_tasks.evaluation.plot import bars
 from elmo_tasks.evaluation.table import Cell, Table
-from elmo_tasks.training.variants import Run, score, summary, train, validation_metric
+from elmo_tasks.training.experiments import Run, score, summary, train, validation_metric
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -7,7 +7,7 @@ from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.paths import bundled
-from elmo_tasks.training.variants import plan, summary, train
+from elmo_tasks.training.experiments import plan, summary, train
 from tests.training.finished import finish
 
 VARIANTS = {"small": {}, "large": {"model.hidden_sizes": [8]}}
