@@ -12,7 +12,7 @@ from allennlp.nn import InitializerApplicator, RegularizerApplicator
 from allennlp.nn.util import get_final_encoder_states, get_text_field_mask, masked_max, masked_mean
 from torch import nn
 
-from elmo_tasks.classification.reader import Sentences
+from elmo_tasks.classification.reader import ClassifierText
 from elmo_tasks.elmo import Elmo
 from elmo_tasks.modules.batch_pairs import stack_texts
 from elmo_tasks.modules.bilstm import BiLstm
@@ -86,7 +86,7 @@ class ClassificationModel(Classifier):
     def forward(
         self,
         sentence1: TextFieldTensors,
-        metadata: list[Sentences],
+        metadata: list[ClassifierText],
         sentence2: Optional[TextFieldTensors] = None,
         label: Optional[torch.Tensor] = None,
     ) -> dict[str, Any]:
@@ -130,7 +130,7 @@ class ClassificationModel(Classifier):
 
     def make_output_human_readable(self, output_dict: dict[str, Any]) -> dict[str, Any]:
         """The words, the `label`, and the `probabilities` by label."""
-        sentences: list[Sentences] = output_dict["metadata"]
+        sentences: list[ClassifierText] = output_dict["metadata"]
         words = {"sentence1_tokens": [both.sentence1 for both in sentences]}
         if self.pairs:
             words["sentence2_tokens"] = [both.sentence2 or [] for both in sentences]

@@ -15,7 +15,7 @@ from allennlp.data.token_indexers import SingleIdTokenIndexer
 
 from elmo_tasks.classification.records import FORMATS, Record, read_records
 from elmo_tasks.data.input_files import InputError, input_files
-from elmo_tasks.data.label_field import ClassField
+from elmo_tasks.data.label_field import ClosedLabelField
 from elmo_tasks.data.tokenization import SpacyRules
 from elmo_tasks.strict_params import StrictParams
 
@@ -26,7 +26,7 @@ Text = Union[str, list[str]]
 
 
 @dataclass
-class Sentences:
+class ClassifierText:
     """What an instance knows of its words beside tensors; no dict, so that nothing walks through it."""
 
     sentence1: list[str]
@@ -49,8 +49,8 @@ class ClassificationReader(StrictParams, DatasetReader):
     """
     Text and class from columns of csv, tsv, json, jsonl or plain text files (`records.py` has the formats).
 
-    Instances have `sentence1`, of pairs also `sentence2`, `metadata` (a `Sentences`) and, of labelled ones,
-    `label`: all classes get into the vocabulary, in the order of `classes`.
+    Instances have `sentence1`, of pairs also `sentence2`, `metadata` (a `ClassifierText`) and, of labelled
+    ones, `label`: all classes get into the vocabulary, in the order of `classes`.
 
     # Parameters
 
@@ -148,9 +148,9 @@ class ClassificationReader(StrictParams, DatasetReader):
             name: TextField(tokens)
             for name, tokens in zip(("sentence1", "sentence2"), sentences, strict=False)
         }
-        fields["metadata"] = MetadataField(Sentences(*words))
+        fields["metadata"] = MetadataField(ClassifierText(*words))
         if label is not None:
-            fields["label"] = ClassField(label, self.classes)
+            fields["label"] = ClosedLabelField(label, self.classes)
         return Instance(fields)
 
     def _examples(self, file_path: str) -> Iterator[_Example]:

@@ -17,8 +17,8 @@ from allennlp.common.tqdm import Tqdm
 
 from elmo_tasks.commands.base import Verb, positive
 from elmo_tasks.commands.bilm_arguments import add_bilm_arguments, read_bilm
-from elmo_tasks.commands.corpus import Text, copy_text
-from elmo_tasks.commands.sentences import Sentence, batches, padded_ids
+from elmo_tasks.commands.corpus import Corpus, copy_corpus
+from elmo_tasks.commands.sentences import NumberedSentence, batches, padded_ids
 from elmo_tasks.commands.staging import check_output, staging_folder
 from elmo_tasks.elmo.bilm import BiLm
 from elmo_tasks.elmo.lstm import LstmState
@@ -59,7 +59,7 @@ class Calibrate(Verb):
         with staging_folder(output) as folder:
             bilm = read_bilm(arguments)
             limit = arguments.max_sentences
-            with copy_text(arguments.input, folder, skip_empty=True, limit=limit) as text:
+            with copy_corpus(arguments.input, folder, skip_empty=True, limit=limit) as text:
                 mean, starts = mean_start(bilm, text, lanes=arguments.lanes)
             attributes: dict[str, str | int] = {
                 "sentences": len(text),
@@ -75,7 +75,7 @@ class Calibrate(Verb):
         )
 
 
-def mean_start(bilm: BiLm, text: Text, *, lanes: int) -> tuple[LstmState, int]:
+def mean_start(bilm: BiLm, text: Corpus, *, lanes: int) -> tuple[LstmState, int]:
     """
     The mean of the states that sentences start from, and of how many.
 
@@ -109,7 +109,7 @@ def mean_start(bilm: BiLm, text: Text, *, lanes: int) -> tuple[LstmState, int]:
                 for total, part in zip(sums, state, strict=True):
                     total += part[:, :, running].sum(dim=2, dtype=torch.float64).cpu()
             for batch in batches(
-                (Sentence(lane, text[line].split()) for lane, line in lines.items()), BATCH_TOKENS
+                (NumberedSentence(lane, text[line].split()) for lane, line in lines.items()), BATCH_TOKENS
             ):
                 _advance(bilm, batch, state)
                 bar.update(sum(len(words) for _, words in batch))
@@ -117,7 +117,7 @@ def mean_start(bilm: BiLm, text: Text, *, lanes: int) -> tuple[LstmState, int]:
     return LstmState(*(total / starts for total in sums)), starts
 
 
-def _advance(bilm: BiLm, batch: list[Sentence], state: LstmState) -> None:
+def _advance(bilm: BiLm, batch: list[NumberedSentence], state: LstmState) -> None:
     """Takes the lanes of `batch` over their next sentence, and puts what they end with into `state`."""
     rows = [sentence.number for sentence in batch]
     ids = padded_ids(batch, bilm)

@@ -23,7 +23,7 @@ MAX_TOKENS = 1 << 16
 """Of a line. Memory is needed in proportion; a longer line is a text whose sentences were not split."""
 
 
-class Text:
+class Corpus:
     """
     The lines of a text without the white space around them, on disk.
 
@@ -59,14 +59,14 @@ class Text:
             for line in file:
                 yield line[:-1].decode()
 
-    def __enter__(self) -> "Text":
+    def __enter__(self) -> "Corpus":
         return self
 
     def __exit__(self, *_: object) -> None:
         self._file.close()
 
 
-def copy_text(source: str, folder: Path, *, skip_empty: bool = False, limit: int | None = None) -> Text:
+def copy_corpus(source: str, folder: Path, *, skip_empty: bool = False, limit: int | None = None) -> Corpus:
     """
     The text of `source`, copied to `folder`.
 
@@ -92,7 +92,7 @@ def copy_text(source: str, folder: Path, *, skip_empty: bool = False, limit: int
             tokens += length
             end += len(encoded)
             starts.write(struct.pack("=Q", end))
-    return Text(folder=folder, tokens=tokens, digest=digest.hexdigest())
+    return Corpus(folder=folder, tokens=tokens, digest=digest.hexdigest())
 
 
 def _sentences(source: str, folder: Path, skip_empty: bool) -> Iterator[tuple[str, int]]:

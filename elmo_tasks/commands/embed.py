@@ -16,8 +16,8 @@ from allennlp.common.tqdm import Tqdm
 from elmo_tasks.commands.base import Verb, positive
 from elmo_tasks.commands.bilm_arguments import add_bilm_arguments, read_bilm
 from elmo_tasks.commands.checkpoint import CHECKPOINT, Checkpoint, Settings
-from elmo_tasks.commands.corpus import Text, copy_text
-from elmo_tasks.commands.sentences import Sentence, batches, padded_ids
+from elmo_tasks.commands.corpus import Corpus, copy_corpus
+from elmo_tasks.commands.sentences import NumberedSentence, batches, padded_ids
 from elmo_tasks.commands.staging import check_output, staging_folder
 from elmo_tasks.commands.vector_file import VECTORS, VectorFile, lay_out
 from elmo_tasks.commands.writer_thread import Background
@@ -89,7 +89,7 @@ class Embed(Verb):
                 print(f"{output} is whole already")
                 return
             bilm = read_bilm(arguments)
-            with copy_text(arguments.input, folder) as text:
+            with copy_corpus(arguments.input, folder) as text:
                 embedding = Embedding(
                     bilm=bilm,
                     text=text,
@@ -166,7 +166,7 @@ class Embedding:
         self,
         *,
         bilm: BiLm,
-        text: Text,
+        text: Corpus,
         folder: Path,
         layers: str,
         start: LstmState,
@@ -244,13 +244,13 @@ class Embedding:
             )
             raise
 
-    def _batches(self, window: list[Sentence]) -> Iterable[list[Sentence]]:
+    def _batches(self, window: list[NumberedSentence]) -> Iterable[list[NumberedSentence]]:
         if self.stateful:
             return ([sentence] for sentence in window if sentence.words)
         return batches(window, self.batch_tokens)
 
     def _vectors(
-        self, batch: list[Sentence], carried: LstmState | None
+        self, batch: list[NumberedSentence], carried: LstmState | None
     ) -> tuple[np.ndarray, LstmState | None]:
         """
         *Shape:* `(layers, sentences, longest, dim)`, with one layer if one is asked for; and the state to
@@ -279,13 +279,13 @@ class Embedding:
         self.done = done
 
 
-def windows(text: Text, first: int) -> Iterator[list[Sentence]]:
+def windows(text: Corpus, first: int) -> Iterator[list[NumberedSentence]]:
     """The lines of `text` from line `first` on, which starts a window, in their order."""
-    window: list[Sentence] = []
+    window: list[NumberedSentence] = []
     tokens = 0
     for line, sentence in enumerate(text.lines(first), start=first):
         words = sentence.split()
-        window.append(Sentence(line, words))
+        window.append(NumberedSentence(line, words))
         tokens += len(words)
         if len(window) == WINDOW_LINES or tokens >= WINDOW_TOKENS:
             yield window
@@ -294,7 +294,7 @@ def windows(text: Text, first: int) -> Iterator[list[Sentence]]:
         yield window
 
 
-def _count(sentences: Iterable[Sentence]) -> int:
+def _count(sentences: Iterable[NumberedSentence]) -> int:
     return sum(len(sentence.words) for sentence in sentences)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.commands.base import Verb, positive
-from elmo_tasks.commands.corpus import copy_text
+from elmo_tasks.commands.corpus import copy_corpus
 from elmo_tasks.commands.results import add_output_arguments, results
 from elmo_tasks.commands.vector_arguments import add_vector_arguments, read_bilm_encoder, read_static_vectors
 from elmo_tasks.data.input_files import InputError, input_files, read_lines
@@ -96,7 +96,7 @@ def _word_vectors(words: list[str], arguments: argparse.Namespace, folder: Path)
     if arguments.contexts is None:
         vectors = alone(encoder, words)
     else:
-        with copy_text(arguments.contexts, folder) as text:
+        with copy_corpus(arguments.contexts, folder) as text:
             vectors = in_contexts(encoder, words, text, limit=arguments.occurrences, seed=arguments.seed)
     return [*vectors, *(row for table in static for row in alone(table, words))]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from allennlp.common.tqdm import Tqdm
 
 from elmo_tasks.commands.base import Verb, positive
-from elmo_tasks.commands.corpus import Text, copy_text
+from elmo_tasks.commands.corpus import Corpus, copy_corpus
 from elmo_tasks.commands.staging import check_output, staging_folder
 from elmo_tasks.vectors import WordTable, ppmi_svd, skip_gram, write_table
 
@@ -67,7 +67,7 @@ class Vectors(Verb):
         output: Path = arguments.output
         check_output(output, force=arguments.force)
         with staging_folder(output) as folder:
-            with copy_text(arguments.input, folder, skip_empty=True) as text:
+            with copy_corpus(arguments.input, folder, skip_empty=True) as text:
                 train: Callable[[TextSentences, argparse.Namespace], WordTable] = arguments.train
                 table = train(TextSentences(text, lowercase=arguments.lowercase), arguments)
             write_table(folder / output.name, table)
@@ -78,7 +78,7 @@ class Vectors(Verb):
 class TextSentences:
     """The words of each line; each pass over them shows its progress."""
 
-    def __init__(self, text: Text, *, lowercase: bool) -> None:
+    def __init__(self, text: Corpus, *, lowercase: bool) -> None:
         self._text = text
         self._lowercase = lowercase
 

@@ -25,9 +25,9 @@ from allennlp.common.checks import ConfigurationError
 from elmo_tasks.data.input_files import InputError, read_lines
 from elmo_tasks.data.tokenization import Words, joined
 
-Span = tuple[int, int]
+Mention = tuple[int, int]
 """First and last token, both inclusive, counted from the first token of the document."""
-Cluster = list[Span]
+Cluster = list[Mention]
 
 NO_SPEAKER = "-"
 
@@ -184,7 +184,7 @@ class _Part:
         self._sentences: list[list[str]] = [[]]
         self._speakers: list[list[str]] = [[]]
         self._tokens = 0
-        self._clusters: dict[str, list[Span]] = defaultdict(list)
+        self._clusters: dict[str, list[Mention]] = defaultdict(list)
         # Of each chain the mentions that have not ended: token and line of their start
         self._open: dict[str, list[tuple[int, int]]] = defaultdict(list)
 
@@ -242,7 +242,7 @@ def _clusters(given: Any, tokens: int) -> list[Cluster]:
     """Checked, joined where they have a mention in common, and in the order of the text."""
     if not isinstance(given, list) or not all(isinstance(cluster, list) for cluster in given):
         raise ConfigurationError(f"clusters: found {str(given)[:80]}, expected lists of lists of spans")
-    cluster_of: dict[Span, set[Span]] = {}
+    cluster_of: dict[Mention, set[Mention]] = {}
     for cluster in given:
         mentions = {_span(span, tokens) for span in cluster}
         mentions = mentions.union(*(cluster_of.get(mention, ()) for mention in mentions))
@@ -251,7 +251,7 @@ def _clusters(given: Any, tokens: int) -> list[Cluster]:
     return sorted(different.values())
 
 
-def _span(given: Any, tokens: int) -> Span:
+def _span(given: Any, tokens: int) -> Mention:
     whole = isinstance(given, (list, tuple)) and len(given) == 2 and all(type(end) is int for end in given)
     if not whole:
         raise ConfigurationError(f"clusters: found {str(given)[:80]}, expected [first token, last token]")

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
 
-from elmo_tasks.coref.documents import Cluster, CorefDocument, Span
+from elmo_tasks.coref.documents import Cluster, CorefDocument, Mention
 from elmo_tasks.data.tokenization import Words
 
 
@@ -76,11 +76,11 @@ def _rewritten(words: Words, replaced: Mapping[int, str]) -> str:
     return "".join([*parts, words.text[behind:]])
 
 
-def _text(words: Words, span: Span) -> str:
+def _text(words: Words, span: Mention) -> str:
     return words.text[words.offsets[span[0]][0] : words.offsets[span[1]][1]]
 
 
-def _is_one_of(words: Words, span: Span, pronouns: frozenset[str]) -> bool:
+def _is_one_of(words: Words, span: Mention, pronouns: frozenset[str]) -> bool:
     return span[0] == span[1] and words.words[span[0]].lower() in pronouns
 
 
@@ -94,7 +94,7 @@ def _is_possessive(words: Words, place: int, beginnings: set[int]) -> bool:
     return following.isalpha() and following not in _AFTER_OBJECT
 
 
-def _name(words: Words, span: Span, *, capital: bool) -> str:
+def _name(words: Words, span: Mention, *, capital: bool) -> str:
     """A mention as it is written in another place: without its own 's, its first letter large or small."""
     first, last = span
     last -= first < last and words.words[last] in _GENITIVE

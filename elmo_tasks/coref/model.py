@@ -13,8 +13,8 @@ from allennlp.nn.util import get_text_field_mask
 from torch import nn
 from torch.nn import functional as F
 
-from elmo_tasks.coref.antecedents import AntecedentScorer, linked, mean_of_members
-from elmo_tasks.coref.documents import Cluster, CorefDocument, Span
+from elmo_tasks.coref.antecedents import AntecedentScorer, clusters_from_links, mean_of_members
+from elmo_tasks.coref.documents import Cluster, CorefDocument, Mention
 from elmo_tasks.coref.formatting import marked, resolved
 from elmo_tasks.coref.mentions import MentionFinder
 from elmo_tasks.coref.metric import CorefScores
@@ -152,10 +152,10 @@ class CorefModel(ElmoModel):
 
     def decode(self, scores: dict[str, torch.Tensor], metadata: list[CorefDocument]) -> dict[str, Any]:
         spans = [(first, last) for first, last in scores["spans"].tolist()]
-        # (kept,): place among the spans, -1 for none
+        # (kept,): index among the spans, -1 for none
         best = scores["antecedent_scores"].argmax(dim=1, keepdim=True)
         best = F.pad(scores["antecedents"], (1, 0), value=-1).gather(1, best).squeeze(1)
-        clusters = linked(spans, best.tolist())
+        clusters = clusters_from_links(spans, best.tolist())
         outputs: dict[str, Any] = {"clusters": [clusters], "metadata": metadata}
         if metadata[0].clusters is not None:
             gold = _within(metadata[0].clusters, *scores["window"].tolist())
@@ -201,7 +201,7 @@ class CorefModel(ElmoModel):
         their words, `(words, word_dim)`, and of these in their context, `(words, encoder dim)`.
         """
         starts = lengths.cumsum(0) - lengths
-        words, context, places = [], [], []
+        words, context, positions_of_parts = [], [], []
         for part in _of_like_length(rows, lengths):
             longest = int(lengths[part].max())
             read = {
@@ -218,12 +218,14 @@ class CorefModel(ElmoModel):
             encoded = self.at_output(self.encoder(embedded, mask), elmo)
             words.append(embedded[mask][:, : self.word_dim])
             context.append(encoded[mask])
-            places.append((starts[part].unsqueeze(1) + positions)[mask])
+            positions_of_parts.append((starts[part].unsqueeze(1) + positions)[mask])
         # From the order of reading to that of the text
-        order = torch.cat(places).argsort()
+        order = torch.cat(positions_of_parts).argsort()
         return torch.cat(words).index_select(0, order), torch.cat(context).index_select(0, order)
 
-    def _loss(self, scores: dict[str, torch.Tensor], spans: list[Span], gold: list[Cluster]) -> torch.Tensor:
+    def _loss(
+        self, scores: dict[str, torch.Tensor], spans: list[Mention], gold: list[Cluster]
+    ) -> torch.Tensor:
         """Section 5: over all spans, minus the logarithm of what their gold antecedents have together."""
         entity_of = {mention: entity for entity, cluster in enumerate(gold) for mention in cluster}
         antecedents, found = scores["antecedents"], scores["antecedent_scores"]

@@ -34,14 +34,14 @@ def attended_spans(
     `(spans, 2)`, to `(spans, dim)`.
     """
     # (spans, width)
-    places = spans[:, :1] + torch.arange(width, device=spans.device)
-    inside = places <= spans[:, 1:]
-    places = places.where(inside, spans[:, :1])
+    indices = spans[:, :1] + torch.arange(width, device=spans.device)
+    inside = indices <= spans[:, 1:]
+    indices = indices.where(inside, spans[:, :1])
     # (spans, width)
     weights = masked_softmax(
-        scores.index_select(0, places.flatten()).view_as(places), inside, memory_efficient=True
+        scores.index_select(0, indices.flatten()).view_as(indices), inside, memory_efficient=True
     )
-    return F.embedding_bag(places, vectors, per_sample_weights=weights, mode="sum")
+    return F.embedding_bag(indices, vectors, per_sample_weights=weights, mode="sum")
 
 
 def best_without_crossing(spans: torch.Tensor, scores: torch.Tensor, most: int) -> torch.Tensor:
@@ -49,7 +49,7 @@ def best_without_crossing(spans: torch.Tensor, scores: torch.Tensor, most: int) 
     The best spans of which no two cross: by falling score, each that crosses none taken before it, until
     there are `most` (Lee et al. 2017, section 5). Spans that nest or are apart do not cross.
 
-    *Shape:* first and last token `(spans, 2)`, `(spans,)` to the places of those taken, in rising order,
+    *Shape:* first and last token `(spans, 2)`, `(spans,)` to the indices of those taken, in rising order,
     `(at most most,)`.
     """
     bounds = spans.tolist()
@@ -57,13 +57,13 @@ def best_without_crossing(spans: torch.Tensor, scores: torch.Tensor, most: int) 
     # Of the spans taken, the last token of the longest that starts at a token, the first of that ending there
     reaches, starts = [-1] * size, [size] * size
     taken: list[int] = []
-    for place in scores.argsort(descending=True, stable=True).tolist():
+    for index in scores.argsort(descending=True, stable=True).tolist():
         if len(taken) == most:
             break
-        first, last = bounds[place]
+        first, last = bounds[index]
         crosses = any(reaches[token + 1] > last or starts[token] < first for token in range(first, last))
         if not crosses:
-            taken.append(place)
+            taken.append(index)
             reaches[first] = max(reaches[first], last)
             starts[last] = min(starts[last], first)
     return torch.tensor(sorted(taken), dtype=torch.long, device=spans.device)

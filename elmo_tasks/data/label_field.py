@@ -7,7 +7,7 @@ from allennlp.data import Vocabulary
 from allennlp.data.fields import LabelField
 
 
-class ClassField(LabelField):
+class ClosedLabelField(LabelField):
     """
     A `LabelField` of one of `classes`: all of them get into the vocabulary, in this order, also those that
     the training data does not have.

@@ -21,9 +21,9 @@ logger = logging.getLogger(__name__)
 
 Item = TypeVar("Item")
 
-Sentence = str | list[str]
+WordsOrLine = str | list[str]
 """Words, or a line of words between blanks, which takes less memory."""
-Passage = list[Sentence]
+Passage = list[WordsOrLine]
 
 LONGEST_LINE = 1_000_000
 """Bytes. A longer line is read in pieces of this size at most, cut between words."""
@@ -31,11 +31,11 @@ LONGEST_PARAGRAPH = 100_000
 """Characters. A longer paragraph ends with the line that reaches them."""
 
 
-def words_of(sentence: Sentence) -> list[str]:
+def words_of(sentence: WordsOrLine) -> list[str]:
     return sentence.split() if isinstance(sentence, str) else sentence
 
 
-def file_sentences(files: Iterable[Path]) -> Iterator[Sentence | None]:
+def file_sentences(files: Iterable[Path]) -> Iterator[WordsOrLine | None]:
     """The lines, one sentence each; `None` for an empty line and for the end of a file."""
     for file in files:
         empty = True
@@ -84,7 +84,7 @@ class SentenceSplitter:
             ) from error
         self._spacy.add_pipe("sentencizer")
 
-    def __call__(self, paragraphs: Iterable[str]) -> Iterator[Sentence | None]:
+    def __call__(self, paragraphs: Iterable[str]) -> Iterator[WordsOrLine | None]:
         """The sentences; `None` behind each paragraph."""
         for paragraph in paragraphs:
             for sentence in self._spacy(paragraph).sents:
@@ -93,7 +93,7 @@ class SentenceSplitter:
             yield None
 
 
-def instance_sentences(instances: Iterable[Instance]) -> Iterator[Sentence]:
+def instance_sentences(instances: Iterable[Instance]) -> Iterator[WordsOrLine]:
     """The different texts of each instance, in the order of its fields."""
     for instance in instances:
         texts = (
@@ -111,7 +111,7 @@ class LongSentences:
         self.longest = longest
         self.cut = 0
 
-    def __call__(self, sentences: Iterable[Sentence | None]) -> Iterator[Sentence | None]:
+    def __call__(self, sentences: Iterable[WordsOrLine | None]) -> Iterator[WordsOrLine | None]:
         for sentence in sentences:
             # A line has more characters than words.
             if (
@@ -126,7 +126,7 @@ class LongSentences:
                     yield words[start : start + self.longest]
 
 
-def passages(sentences: Iterable[Sentence | None], size: int | None) -> Iterator[Passage]:
+def passages(sentences: Iterable[WordsOrLine | None], size: int | None) -> Iterator[Passage]:
     """Up to `size` sentences in a row, by default any number; a `None` among the sentences ends a passage."""
     passage: Passage = []
     for sentence in sentences:

@@ -69,8 +69,8 @@ class Lexicon(dict[str, int]):
         """Steps in numbers of this lexicon, found in those of another one."""
         if other is self or not steps.size:
             return steps
-        used, places = np.unique(steps, return_inverse=True)
-        return np.array([self[other.words[number]] for number in used])[places].reshape(steps.shape)
+        used, inverse = np.unique(steps, return_inverse=True)
+        return np.array([self[other.words[number]] for number in used])[inverse].reshape(steps.shape)
 
 
 class BlockField(Field[dict[str, Any]]):
@@ -89,7 +89,7 @@ class BlockField(Field[dict[str, Any]]):
 
     words : the input words, each once. *Shape:* `(distinct, 50)`, `int16`, their characters; or
         `(distinct,)`, `int64`, their hashes.
-    inputs : place in `words` of each step's input, forward and backward. *Shape:* `(2, steps)`, `int64`.
+    inputs : row in `words` of each step's input, forward and backward. *Shape:* `(2, steps)`, `int64`.
     targets : class of each step's target: its id in the vocabulary less 1, so that the unknown word is 0.
         *Shape:* `(2, steps)`, `int64`.
     lengths : *Shape:* `(lanes,)`, `int64`.

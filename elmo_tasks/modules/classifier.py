@@ -18,7 +18,7 @@ from elmo_tasks.modules.elmo_model import ElmoModel
 class Classifier(ElmoModel):
     """
     Base class of a task model whose `scores` have `logits` `(batch, classes)`. The classes are the `labels`
-    of the vocabulary. Instances have the gold one as `label` (a `ClassField`), and what is no tensor as
+    of the vocabulary. Instances have the gold one as `label` (a `ClosedLabelField`), and what is no tensor as
     `metadata`.
 
     # Parameters

@@ -7,11 +7,11 @@ from allennlp.data import TextFieldTensors
 def distinct_members(groups: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """
     *Shape:* the number of each instance's group `(batch,)` to one row of the batch for each group,
-    `(groups,)`, and for each instance the place of its group among them, `(batch,)`.
+    `(groups,)`, and for each instance the index of its group among them, `(batch,)`.
     """
-    numbers, places = groups.unique(return_inverse=True)
-    rows = torch.empty_like(numbers).scatter_(0, places, torch.arange(len(groups), device=groups.device))
-    return rows, places
+    numbers, indices = groups.unique(return_inverse=True)
+    rows = torch.empty_like(numbers).scatter_(0, indices, torch.arange(len(groups), device=groups.device))
+    return rows, indices
 
 
 def text_of(rows: torch.Tensor, tokens: TextFieldTensors) -> TextFieldTensors:

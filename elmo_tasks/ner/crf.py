@@ -109,8 +109,8 @@ class Chain(NamedTuple):
         before = (alpha.gather(2, here).squeeze(2) - path).tolist()
         after = (beta.gather(2, here).squeeze(2) + path - log_z.unsqueeze(1)).tolist()
         return [
-            [min(1.0, math.exp(before[row][start] + after[row][end - 1])) for start, end in places]
-            for row, places in enumerate(spans)
+            [min(1.0, math.exp(before[row][start] + after[row][end - 1])) for start, end in bounds]
+            for row, bounds in enumerate(spans)
         ]
 
     def _steps(self) -> tuple[torch.Tensor, ...]:

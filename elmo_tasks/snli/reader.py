@@ -15,7 +15,7 @@ from allennlp.data.fields import Field, MetadataField, TextField
 from allennlp.data.token_indexers import SingleIdTokenIndexer
 
 from elmo_tasks.data.input_files import InputError, input_files, read_lines
-from elmo_tasks.data.label_field import ClassField
+from elmo_tasks.data.label_field import ClosedLabelField
 from elmo_tasks.data.tokenization import tokenizer
 from elmo_tasks.strict_params import StrictParams
 
@@ -109,7 +109,7 @@ class SnliReader(StrictParams, DatasetReader):
         words = {name: [token.text for token in tokens] for name, tokens in sides.items()}
         fields["metadata"] = MetadataField(SnliPair(**words))
         if label is not None:
-            fields["label"] = ClassField(label, LABELS)
+            fields["label"] = ClosedLabelField(label, LABELS)
         return Instance(fields)
 
     def apply_token_indexers(self, instance: Instance) -> None:

@@ -7,7 +7,7 @@ HIDDEN_SIZE = 80
 """Of Clark and Gardner 2017."""
 
 
-class NoAnswer(nn.Module):
+class NoAnswerHead(nn.Module):
     """
     Clark and Gardner 2017, arXiv:1710.10723, section 3.3: two layers over three summaries of the passage, by
     where an answer would start, by where it would end, and by an attention of its own.

@@ -6,7 +6,7 @@ from torch.nn import functional as F
 
 def span_scores(start: torch.Tensor, end: torch.Tensor, *, longest: int) -> torch.Tensor:
     """
-    The score of every span of at most `longest` tokens: place `[i, k]` is that of the span of `k + 1` tokens
+    The score of every span of at most `longest` tokens: index `[i, k]` is that of the span of `k + 1` tokens
     that starts at token `i`.
 
     *Shape:* `(batch, tokens)` twice, minus infinity at padding, to `(batch, tokens, longest)`, minus infinity
@@ -19,13 +19,13 @@ def span_scores(start: torch.Tensor, end: torch.Tensor, *, longest: int) -> torc
 
 def best_spans(scores: torch.Tensor, number: int) -> tuple[torch.Tensor, torch.Tensor]:
     """
-    The `number` best spans, or all where there are fewer places, the best first; of equal ones in any order.
+    The `number` best spans, or all where there are fewer indices, the best first; of equal ones in any order.
 
     *Shape:* of `span_scores` to the scores `(batch, number)`, and the first and the last token of each span
     `(batch, number, 2)`.
     """
     longest = scores.size(2)
-    best, places = scores.flatten(1).topk(min(number, scores[0].numel()), dim=1)
+    best, indices = scores.flatten(1).topk(min(number, scores[0].numel()), dim=1)
     # (batch, number)
-    first = places // longest
-    return best, torch.stack([first, first + places % longest], dim=2)
+    first = indices // longest
+    return best, torch.stack([first, first + indices % longest], dim=2)

@@ -99,23 +99,23 @@ class SrlModel(ElmoModel):
         self, tokens: TextFieldTensors, predicate: torch.Tensor, sentence: torch.Tensor
     ) -> dict[str, torch.Tensor]:
         """
-        *Shape:* `predicate` `(batch, 1)`, its place or -1 for none, `sentence` `(batch,)`: equal numbers
+        *Shape:* `predicate` `(batch, 1)`, its index or -1 for none, `sentence` `(batch,)`: equal numbers
         where the tokens are equal. Returns `logits` `(batch, tokens, tags)` and `mask` `(batch, tokens)`,
         of the words that have a tag: none in a sentence without a predicate.
         """
-        rows, places = distinct_members(sentence)
+        rows, indices = distinct_members(sentence)
         # (sentences, tokens, input_dim)
         embedded, elmo = self.embed(text_of(rows, tokens))
         mask = get_text_field_mask(tokens)
         # (batch, tokens)
         is_predicate = torch.arange(mask.size(1), device=mask.device) == predicate
         # (batch, tokens, input_dim + predicate_dim)
-        marked = append(embedded[places], self.predicate_embedding(is_predicate.long()))
+        marked = append(embedded[indices], self.predicate_embedding(is_predicate.long()))
         # (batch, tokens, hidden_size)
         encoded = self.encoder(marked, mask)
         if elmo.output is not None:
             # (batch, tokens, hidden_size + elmo_output_dim)
-            encoded = append(encoded, elmo.output[places])
+            encoded = append(encoded, elmo.output[indices])
         return {"logits": self.tag_projection(encoded), "mask": mask & (predicate >= 0)}
 
     def decode(

@@ -15,7 +15,7 @@ from allennlp.data.token_indexers import SingleIdTokenIndexer
 
 from elmo_tasks.data.input_files import InputError, input_files
 from elmo_tasks.data.tag_field import TagField
-from elmo_tasks.srl.sentences import CONLL_2012, Columns, Proposition, Sentence, read_sentences
+from elmo_tasks.srl.sentences import CONLL_2012, Columns, Proposition, SrlSentence, read_sentences
 from elmo_tasks.strict_params import StrictParams
 
 logger = logging.getLogger(__name__)
@@ -113,7 +113,7 @@ class SrlReader(StrictParams, DatasetReader):
     def apply_token_indexers(self, instance: Instance) -> None:
         instance["tokens"].token_indexers = self.token_indexers
 
-    def _sentences(self, file_path: str) -> Iterator[Sentence]:
+    def _sentences(self, file_path: str) -> Iterator[SrlSentence]:
         """The sentences of all files that become instances."""
         total: Counter[str] = Counter()
         for path in _with_words(file_path):

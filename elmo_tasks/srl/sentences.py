@@ -42,7 +42,7 @@ _CELL = re.compile(r"(?:\(([^()*]+))?\*(?:([^()*]*)(\)))?")
 
 @dataclass
 class Proposition:
-    """A predicate, by its place among the words, and the IOB2 tags of its arguments and itself."""
+    """A predicate, by its index among the words, and the IOB2 tags of its arguments and itself."""
 
     predicate: int
     tags: list[str]
@@ -51,7 +51,7 @@ class Proposition:
 
 
 @dataclass
-class Sentence:
+class SrlSentence:
     words: list[str]
     propositions: list[Proposition]
 
@@ -89,8 +89,8 @@ class Columns:
 
     def of(self, name: str, row: _Row) -> str:
         """What a row has in a column."""
-        place = self.names.index(name)
-        return row.cells[place if place < self.first else place - len(self.names)]
+        column = self.names.index(name)
+        return row.cells[column if column < self.first else column - len(self.names)]
 
     def row(self, path: Path, number: int, line: str, first: _Row | None) -> _Row:
         """A line; it must have as many columns as the first of its sentence."""
@@ -104,7 +104,7 @@ class Columns:
         raise InputError.at(path, number, found=f"{len(cells)} columns in {line[:80]!r}", expected=expected)
 
 
-def read_sentences(path: Path, columns: Columns) -> Iterator[Sentence]:
+def read_sentences(path: Path, columns: Columns) -> Iterator[SrlSentence]:
     """
     The sentences of a file; it is JSON Lines if the first line that is not blank starts with `{"`.
 
@@ -118,7 +118,7 @@ def read_sentences(path: Path, columns: Columns) -> Iterator[Sentence]:
             yield from _json_lines(path, rest) if line.startswith('{"') else _columns(path, rest, columns)
 
 
-def _columns(path: Path, lines: Iterator[tuple[int, str]], columns: Columns) -> Iterator[Sentence]:
+def _columns(path: Path, lines: Iterator[tuple[int, str]], columns: Columns) -> Iterator[SrlSentence]:
     rows: list[_Row] = []
     for number, line in lines:
         if line.strip(_BLANKS) and not line.startswith(_DOCUMENT):
@@ -130,18 +130,18 @@ def _columns(path: Path, lines: Iterator[tuple[int, str]], columns: Columns) -> 
         yield _sentence(path, rows, columns)
 
 
-def _sentence(path: Path, rows: list[_Row], columns: Columns) -> Sentence:
+def _sentence(path: Path, rows: list[_Row], columns: Columns) -> SrlSentence:
     words = [columns.of(WORD, row) for row in rows]
     for word, row in zip(words, rows, strict=True):
         if not word:
             raise InputError.at(path, row.line, found="an empty word", expected="a word")
-    places = range(columns.first, len(rows[0].cells) - columns.behind)
-    spans = [_spans(path, rows, place) for place in places]
+    columns_of_arguments = range(columns.first, len(rows[0].cells) - columns.behind)
+    spans = [_spans(path, rows, column) for column in columns_of_arguments]
     if len(spans) == 1 and not spans[0]:
         # How some write a sentence without predicates
         spans = []
     predicates = _predicates(path, rows, spans, columns)
-    return Sentence(
+    return SrlSentence(
         words,
         [
             Proposition(
@@ -154,13 +154,13 @@ def _sentence(path: Path, rows: list[_Row], columns: Columns) -> Sentence:
     )
 
 
-def _spans(path: Path, rows: list[_Row], place: int) -> list[Span]:
+def _spans(path: Path, rows: list[_Row], column: int) -> list[Span]:
     """The labelled spans of one column."""
     spans: list[Span] = []
     opened: Span | None = None
     for number, row in enumerate(rows):
-        cell = row.cells[place]
-        found = f"{cell!r} in column {place + 1}"
+        cell = row.cells[column]
+        found = f"{cell!r} in column {column + 1}"
         match = _CELL.fullmatch(cell)
         if match is None:
             raise InputError.at(path, row.line, found=found, expected="(LABEL*, *), (LABEL*) or *")
@@ -180,7 +180,7 @@ def _spans(path: Path, rows: list[_Row], place: int) -> list[Span]:
         raise InputError.at(
             path,
             rows[opened.start].line,
-            found=f"{rows[opened.start].cells[place]!r} in column {place + 1}",
+            found=f"{rows[opened.start].cells[column]!r} in column {column + 1}",
             expected=f"its end, *), by the end of the sentence in line {rows[-1].line}",
         )
     return spans
@@ -208,7 +208,7 @@ def _predicates(path: Path, rows: list[_Row], spans: list[list[Span]], columns: 
     )
 
 
-def _json_lines(path: Path, lines: Iterator[tuple[int, str]]) -> Iterator[Sentence]:
+def _json_lines(path: Path, lines: Iterator[tuple[int, str]]) -> Iterator[SrlSentence]:
     for number, line in lines:
         if line.strip():
             try:
@@ -227,7 +227,7 @@ class _WrongError(Exception):
         self.found, self.expected = found, expected
 
 
-def _from_json(content: Any) -> Sentence:
+def _from_json(content: Any) -> SrlSentence:
     words = _strings(content, "tokens")
     pos = _strings(content, POS) if POS in content else None
     if not words or (pos is not None and len(pos) != len(words)):
@@ -236,7 +236,7 @@ def _from_json(content: Any) -> Sentence:
     predicates = content.get("predicates", [])
     if not isinstance(predicates, list):
         raise _WrongError(f'"predicates": {_short(predicates)}', '"predicates": a list of objects')
-    return Sentence(words, [_proposition(each, words, pos) for each in predicates])
+    return SrlSentence(words, [_proposition(each, words, pos) for each in predicates])
 
 
 def _strings(content: Any, name: str) -> list[str]:

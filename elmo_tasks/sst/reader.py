@@ -13,7 +13,7 @@ from allennlp.data.fields import Field, MetadataField, TextField
 from allennlp.data.token_indexers import SingleIdTokenIndexer
 
 from elmo_tasks.data.input_files import InputError, input_files, read_lines
-from elmo_tasks.data.label_field import ClassField
+from elmo_tasks.data.label_field import ClosedLabelField
 from elmo_tasks.sst.trees import Tree, TreeError, parse
 from elmo_tasks.strict_params import StrictParams
 
@@ -116,7 +116,7 @@ class SstReader(StrictParams, DatasetReader):
             "metadata": MetadataField(SstSentence(words)),
         }
         if label is not None:
-            fields["label"] = ClassField(label, self.classes)
+            fields["label"] = ClosedLabelField(label, self.classes)
         return Instance(fields)
 
     def _examples(self, file_path: str) -> Iterator[_Example]:

@@ -14,13 +14,13 @@ from allennlp.common.checks import ConfigurationError
 from scipy import sparse
 from scipy.sparse.linalg import svds
 
-from elmo_tasks.vectors.word_table import Sentences, WordTable, frequent_words
+from elmo_tasks.vectors.word_table import TokenizedText, WordTable, frequent_words
 
 _SENTENCES_AT_ONCE = 1 << 16
 
 
 def ppmi_svd(
-    sentences: Sentences,
+    sentences: TokenizedText,
     *,
     dim: int,
     window: int,
@@ -61,7 +61,7 @@ def ppmi_svd(
     return WordTable(words, (left * values**eigenvalues).astype(np.float32))
 
 
-def cooccurrences(sentences: Sentences, words: list[str], window: int) -> sparse.csr_array:
+def cooccurrences(sentences: TokenizedText, words: list[str], window: int) -> sparse.csr_array:
     """
     How often each word has each other one within `window` words of the list, on either side.
 

@@ -5,14 +5,14 @@ from collections.abc import Iterator
 import numpy as np
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.vectors.word_table import Sentences, WordTable, frequent_words
+from elmo_tasks.vectors.word_table import TokenizedText, WordTable, frequent_words
 
 _LONGEST = 10_000
 """Words of a sentence. Of a longer one gensim drops the rest without a word."""
 
 
 def skip_gram(
-    sentences: Sentences,
+    sentences: TokenizedText,
     *,
     dim: int,
     window: int,
@@ -62,7 +62,7 @@ def skip_gram(
 class _Pieces:
     """The sentences, long ones in pieces."""
 
-    def __init__(self, sentences: Sentences) -> None:
+    def __init__(self, sentences: TokenizedText) -> None:
         self._sentences = sentences
 
     def __iter__(self) -> Iterator[list[str]]:

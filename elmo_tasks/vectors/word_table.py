@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from allennlp.common.checks import ConfigurationError
 
-Sentences = Iterable[list[str]]
+TokenizedText = Iterable[list[str]]
 """The words of each sentence. It is read several times, so no generator."""
 
 
@@ -20,7 +20,7 @@ class WordTable(NamedTuple):
     vectors: np.ndarray
 
 
-def frequent_words(sentences: Sentences, min_count: int) -> dict[str, int]:
+def frequent_words(sentences: TokenizedText, min_count: int) -> dict[str, int]:
     """
     The words that occur `min_count` times or more, and how often, the most frequent first.
 

@@ -42,13 +42,13 @@ def in_contexts(
     lines : a tokenised sentence each; they are read twice.
     limit, seed : see `sample_occurrences`.
     """
-    places = sample_occurrences(lines, words, limit=limit, seed=seed)
-    chosen = ((number, line.split()) for number, line in enumerate(lines) if number in places)
-    bar = Tqdm.tqdm(chosen, total=len(places), desc="occurrences", unit=" sentences", leave=False)
+    occurrences = sample_occurrences(lines, words, limit=limit, seed=seed)
+    chosen = ((number, line.split()) for number, line in enumerate(lines) if number in occurrences)
+    bar = Tqdm.tqdm(chosen, total=len(occurrences), desc="occurrences", unit=" sentences", leave=False)
     sums = torch.zeros(len(words), len(encoder.names), encoder.dim)
     counts = torch.zeros(len(words), 1, 1)
     for (number, _), vectors in encoder.encode_items(bar, itemgetter(1)):
-        for position, word in places[number]:
+        for position, word in occurrences[number]:
             sums[word] += vectors[:, position]
             counts[word] += 1
     known = encoder.known(words) & (counts.flatten() > 0)
@@ -78,26 +78,26 @@ def sample_occurrences(
         for position, token in enumerate(line.split()):
             for sample in samples(token):
                 sample.add((number, position), limit, draw)
-    places: dict[int, list[tuple[int, int]]] = {}
+    occurrences: dict[int, list[tuple[int, int]]] = {}
     for index, word in enumerate(words):
-        for number, position in exact[word].kept or folded[word.lower()].kept:
-            places.setdefault(number, []).append((position, index))
-    return places
+        for number, position in exact[word].sample or folded[word.lower()].sample:
+            occurrences.setdefault(number, []).append((position, index))
+    return occurrences
 
 
 @dataclass
 class _Sample:
-    """A reservoir: each of all places is kept with the same chance (Vitter 1985, algorithm R)."""
+    """A reservoir: each of all occurrences is kept with the same chance (Vitter 1985, algorithm R)."""
 
     seen: int = 0
-    kept: list[tuple[int, int]] = field(default_factory=list)
+    sample: list[tuple[int, int]] = field(default_factory=list)
 
-    def add(self, place: tuple[int, int], limit: int, draw: random.Random) -> None:
+    def add(self, occurrence: tuple[int, int], limit: int, draw: random.Random) -> None:
         self.seen += 1
-        if len(self.kept) < limit:
-            self.kept.append(place)
+        if len(self.sample) < limit:
+            self.sample.append(occurrence)
         elif (slot := draw.randrange(self.seen)) < limit:
-            self.kept[slot] = place
+            self.sample[slot] = occurrence
 
 
 def _by_row(encoder: Encoder, vectors: torch.Tensor, known: torch.Tensor) -> list[WordVectors]:

@@ -5,7 +5,7 @@ import torch
 from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.coref import model as module
-from elmo_tasks.coref.antecedents import linked
+from elmo_tasks.coref.antecedents import clusters_from_links
 from elmo_tasks.coref.documents import CorefDocument
 from elmo_tasks.modules.ensemble import EnsembleModel
 from tests.coref.tiny import Tiny
@@ -294,8 +294,11 @@ def test_placement_by_one_word(placement, added):
 
 def test_links_make_clusters():
     spans = [(place, place) for place in range(7)]
-    assert linked(spans, [-1, -1, 0, 1, 2, -1, 4]) == [[(0, 0), (2, 2), (4, 4), (6, 6)], [(1, 1), (3, 3)]]
-    assert linked(spans, [-1] * 7) == []
+    assert clusters_from_links(spans, [-1, -1, 0, 1, 2, -1, 4]) == [
+        [(0, 0), (2, 2), (4, 4), (6, 6)],
+        [(1, 1), (3, 3)],
+    ]
+    assert clusters_from_links(spans, [-1] * 7) == []
 
 
 def scores_of(spans, *rows):

@@ -2,13 +2,13 @@ import pytest
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import Instance, Vocabulary
 
-from elmo_tasks.data.label_field import ClassField
+from elmo_tasks.data.label_field import ClosedLabelField
 
 CLASSES = ["low", "middle", "high"]
 
 
 def instances(labels, classes=CLASSES):
-    return [Instance({"label": ClassField(label, classes)}) for label in labels]
+    return [Instance({"label": ClosedLabelField(label, classes)}) for label in labels]
 
 
 def test_all_classes_in_their_order_whatever_the_counts():
