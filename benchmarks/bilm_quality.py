@@ -67,7 +67,7 @@ FILES = {"options_file": "options.json", "weight_file": "weights.hdf5"}
 @torch.no_grad()
 def perplexities(model: Model, text: str, passage: int) -> dict[str, float]:
     reader = DatasetReader.from_params(
-        Params({"type": "elmo_bilm", "lanes": 32, "shuffle_buffer": 0, "passage": passage})
+        Params({"type": "elmo_bilm", "streams": 32, "shuffle_buffer": 0, "passage": passage})
     )
     model.get_metrics(reset=True)
     for instance in reader.read(text):

@@ -247,7 +247,7 @@ class Text:
 
     def our_batches(self) -> list[Batch]:
         read = "characters" if self.reads_characters else "words"
-        fields = blocks(self.lanes, lanes=len(self.lanes), unroll=STEPS, stream=0, input=read)
+        fields = blocks(self.lanes, streams=len(self.lanes), bptt_steps=STEPS, process=0, input=read)
         batches = []
         for field in itertools.islice(fields, self.number):
             field.index(self.vocabulary)

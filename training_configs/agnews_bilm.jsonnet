@@ -14,7 +14,7 @@ local training = import 'lib/training.libsonnet';
 (import 'bilm.jsonnet') + {
   task:: import 'agnews.jsonnet',
   epochs:: 30,
-  dataset_reader+: { source: $.task.dataset_reader, lanes: 32, unroll: null, passage: 1, shuffle_buffer: 100000 },
+  dataset_reader+: { source: $.task.dataset_reader, streams: 32, bptt_steps: null, passage: 1, shuffle_buffer: 100000 },
   train_data_path: $.task.train_data_path,
   validation_data_path: $.task.validation_data_path,
   model+: {

@@ -1,5 +1,5 @@
 """
-What a bidirectional language model reads at once: a few steps of many lanes, in both directions.
+What a bidirectional language model reads at once: a few steps of many streams, in both directions.
 
 A sentence `w1 .. wn` is, forward, the inputs `<S> w1 .. wn` with the targets `w1 .. wn </S>`; backward, the
 inputs `</S> wn .. w1` with the targets `wn .. w1 <S>`. Nothing predicts across the border of two sentences.
@@ -75,15 +75,15 @@ class Lexicon(dict[str, int]):
 
 class BlockField(Field[dict[str, Any]]):
     """
-    One block, of lanes that may differ in their number of steps.
+    One block, of streams that may differ in their number of steps.
 
     # Parameters
 
-    steps : *Shape:* `(4, steps)`, lane by lane: what `lexicon` gives.
+    steps : *Shape:* `(4, steps)`, stream by stream: what `lexicon` gives.
     lexicon : the words that `steps` have numbers of.
-    lengths : steps of each lane; 0 for one without text.
-    fresh : whether a lane begins a new passage, so that its LSTM state is zeros.
-    stream : which process made the block; each has lanes of its own.
+    lengths : steps of each stream; 0 for one without text.
+    fresh : whether a stream begins a new passage, so that its LSTM state is zeros.
+    process : which process made the block; each has streams of its own.
 
     # Tensors
 
@@ -92,12 +92,12 @@ class BlockField(Field[dict[str, Any]]):
     inputs : row in `words` of each step's input, forward and backward. *Shape:* `(2, steps)`, `int64`.
     targets : class of each step's target: its id in the vocabulary less 1, so that the unknown word is 0.
         *Shape:* `(2, steps)`, `int64`.
-    lengths : *Shape:* `(lanes,)`, `int64`.
-    fresh : *Shape:* `(lanes,)`, `bool`.
-    stream : an `int`.
+    lengths : *Shape:* `(streams,)`, `int64`.
+    fresh : *Shape:* `(streams,)`, `bool`.
+    stream : `process`, an `int`.
     """
 
-    __slots__ = ["_targets", "fresh", "lengths", "lexicon", "steps", "stream"]
+    __slots__ = ["_targets", "fresh", "lengths", "lexicon", "process", "steps"]
 
     def __init__(
         self,
@@ -106,13 +106,13 @@ class BlockField(Field[dict[str, Any]]):
         lexicon: Lexicon,
         lengths: Sequence[int],
         fresh: Sequence[bool],
-        stream: int,
+        process: int,
     ) -> None:
         self.steps = steps
         self.lexicon = lexicon
         self.lengths = lengths
         self.fresh = fresh
-        self.stream = stream
+        self.process = process
         self._targets: np.ndarray | None = None
 
     def count_vocab_items(self, counter: dict[str, dict[str, int]]) -> None:
@@ -142,20 +142,20 @@ class BlockField(Field[dict[str, Any]]):
             "targets": torch.from_numpy(self._targets),
             "lengths": torch.tensor(self.lengths),
             "fresh": torch.tensor(self.fresh),
-            "stream": self.stream,
+            "stream": self.process,
         }
 
     def batch_tensors(self, tensor_list: list[dict[str, Any]]) -> dict[str, Any]:
         if len(tensor_list) != 1:
             raise ConfigurationError(
                 f"data loader: found a batch of {len(tensor_list)} blocks, expected batch_size 1: "
-                "a block already holds what all lanes read at once"
+                "a block already holds what all streams read at once"
             )
         return tensor_list[0]
 
     def empty_field(self) -> "BlockField":
         return BlockField(
-            steps=self.steps[:, :0], lexicon=self.lexicon, lengths=[], fresh=[], stream=self.stream
+            steps=self.steps[:, :0], lexicon=self.lexicon, lengths=[], fresh=[], process=self.process
         )
 
     def human_readable_repr(self) -> dict[str, Any]:
@@ -178,15 +178,21 @@ class BlockField(Field[dict[str, Any]]):
 
 
 def blocks(
-    passages: Iterable[Iterable[Sequence[str]]], *, lanes: int, unroll: int | None, stream: int, input: str
+    passages: Iterable[Iterable[Sequence[str]]],
+    *,
+    streams: int,
+    bptt_steps: int | None,
+    process: int,
+    input: str,
 ) -> Iterator[BlockField]:
     """
-    The passages dealt to `lanes` lanes: each takes the next one when its own is used up, from a new block on.
+    The passages dealt to `streams` streams: each takes the next one when its own is used up, from a new block
+    on.
 
-    A lane has up to `unroll` steps in a block; with `None` a whole passage.
+    A stream has up to `bptt_steps` steps in a block; with `None` a whole passage.
     """
     remaining = _numbered(passages, input)
-    rows = [_lane(remaining, unroll) for _ in range(lanes)]
+    rows = [_stream(remaining, bptt_steps) for _ in range(streams)]
     dry = (False, Lexicon(input), np.empty((len(_ORDERS), 0), np.int64))
     while True:
         fresh, lexicons, parts = zip(*(next(row, dry) for row in rows), strict=True)
@@ -196,17 +202,17 @@ def blocks(
         # Of one lexicon, except for a while after a new one was begun
         lexicon = lexicons[lengths.index(max(lengths))]
         steps = np.concatenate(list(map(lexicon.translate, parts, lexicons)), axis=1)
-        yield BlockField(steps=steps, lexicon=lexicon, lengths=lengths, fresh=fresh, stream=stream)
+        yield BlockField(steps=steps, lexicon=lexicon, lengths=lengths, fresh=fresh, process=process)
 
 
-def dry_block(*, lanes: int, input: str) -> BlockField:
-    """Of lanes that have all run dry."""
+def dry_block(*, streams: int, input: str) -> BlockField:
+    """Of streams that have all run dry."""
     return BlockField(
         steps=np.empty((len(_ORDERS), 0), np.int64),
         lexicon=Lexicon(input),
-        lengths=[0] * lanes,
-        fresh=[False] * lanes,
-        stream=0,
+        lengths=[0] * streams,
+        fresh=[False] * streams,
+        process=0,
     )
 
 
@@ -221,14 +227,14 @@ def _numbered(
         yield lexicon, lexicon.steps(passage)
 
 
-def _lane(
-    passages: Iterator[tuple[Lexicon, np.ndarray]], unroll: int | None
+def _stream(
+    passages: Iterator[tuple[Lexicon, np.ndarray]], bptt_steps: int | None
 ) -> Iterator[tuple[bool, Lexicon, np.ndarray]]:
     """Pieces of passages, and whether each is the first of its passage."""
     for lexicon, steps in passages:
         length = steps.shape[1]
-        for start in range(0, length, unroll or length):
-            yield start == 0, lexicon, steps[:, start : start + (unroll or length)]
+        for start in range(0, length, bptt_steps or length):
+            yield start == 0, lexicon, steps[:, start : start + (bptt_steps or length)]
 
 
 class _Table:

@@ -250,9 +250,9 @@ def test_pretraining_reads_the_same_words():
             {
                 "type": "elmo_bilm",
                 "source": block,
-                "lanes": 1,
+                "streams": 1,
                 "passage": 1,
-                "unroll": None,
+                "bptt_steps": None,
                 "shuffle_buffer": 0,
             }
         )

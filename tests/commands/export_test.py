@@ -86,10 +86,10 @@ def test_files(elmo, tmp_path, capsys, input):
     assert not (tmp_path / "out.partial").exists()
 
 
-@pytest.mark.parametrize("lanes", [1, 3, 16])
+@pytest.mark.parametrize("streams", [1, 3, 16])
 @pytest.mark.parametrize("input", ["characters", "words"])
-def test_evaluate_is_the_perplexity_step_by_step(elmo, tmp_path, lanes, input):
-    """What AllenNLP's command gives, on an archive, whatever the lanes."""
+def test_evaluate_is_the_perplexity_step_by_step(elmo, tmp_path, streams, input):
+    """What AllenNLP's command gives, on an archive, whatever the streams."""
     (tmp_path / "text.txt").write_text(TEXT, encoding="utf-8")
     write_run(tmp_path / "run", input=input)
     elmo("export", tmp_path / "run", tmp_path / "out")
@@ -97,7 +97,7 @@ def test_evaluate_is_the_perplexity_step_by_step(elmo, tmp_path, lanes, input):
     found = evaluate_from_archive(
         archive_model(tmp_path / "run"),
         str(tmp_path / "text.txt"),
-        cmd_overrides=json.dumps({"dataset_reader.lanes": lanes}),
+        cmd_overrides=json.dumps({"dataset_reader.streams": streams}),
     )
     assert found["perplexity"] == pytest.approx(expected, rel=1e-5)
     both = found["perplexity_forward"] * found["perplexity_backward"]

@@ -58,7 +58,7 @@ def passages_of(text):
 
 def reader_of(kind="characters", **options):
     return BiLmReader(
-        input=kind, passage=PASSAGE, **({"lanes": 3, "unroll": 5, "shuffle_buffer": 0} | options)
+        input=kind, passage=PASSAGE, **({"streams": 3, "bptt_steps": 5, "shuffle_buffer": 0} | options)
     )
 
 
@@ -91,16 +91,16 @@ def blocks(model, instances):
 
 def scores(model, reader, text):
     """Of each passage the log probabilities, `(2, steps)`, and the perplexity that is reported."""
-    lanes, found = {}, []
+    streams, found = {}, []
     model.eval()
     for block in blocks(model, reader.read(text)):
         outputs = model(block)
         parts = outputs["log_probabilities"][0].split(block["lengths"].tolist(), dim=1)
-        for lane, (part, fresh) in enumerate(zip(parts, block["fresh"].tolist(), strict=True)):
+        for stream, (part, fresh) in enumerate(zip(parts, block["fresh"].tolist(), strict=True)):
             if fresh:
-                lanes[lane] = []
-                found.append(lanes[lane])
-            lanes.get(lane, []).append(part.numpy())
+                streams[stream] = []
+                found.append(streams[stream])
+            streams.get(stream, []).append(part.numpy())
         assert outputs["loss"].item() == pytest.approx(-outputs["log_probabilities"].mean().item(), rel=1e-6)
     return [np.concatenate(part, axis=1) for part in found], model.get_metrics(reset=True)
 
@@ -138,12 +138,12 @@ def expected_scores(model, folder, kind):
     "changes", [{}, {"n_layers": 1}, {"dim": 6, "use_skip_connections": False}], ids=["", "1 layer", "plain"]
 )
 def test_probabilities_are_those_of_single_steps(text, tmp_path, kind, changes):
-    """Whatever the lanes and blocks: the state goes on within a passage and is zeros at its begin."""
+    """Whatever the streams and blocks: the state goes on within a passage and is zeros at its begin."""
     model = build(text, kind, **changes)
     expected = expected_scores(model, tmp_path, kind)
     means = np.concatenate(expected, axis=1).mean(axis=1)
-    for lanes, unroll in [(1, 20), (3, 5), (8, 1)]:
-        found, metrics = scores(model, reader_of(kind, lanes=lanes, unroll=unroll), text)
+    for streams, bptt_steps in [(1, 20), (3, 5), (8, 1)]:
+        found, metrics = scores(model, reader_of(kind, streams=streams, bptt_steps=bptt_steps), text)
         assert len(found) == len(expected)
         for ours, theirs in zip(found, expected, strict=True):
             np.testing.assert_allclose(ours, theirs, atol=2e-5)
@@ -151,7 +151,7 @@ def test_probabilities_are_those_of_single_steps(text, tmp_path, kind, changes):
         assert metrics["perplexity_forward"] == pytest.approx(math.exp(-means[0]), rel=1e-5)
         assert metrics["perplexity_backward"] == pytest.approx(math.exp(-means[1]), rel=1e-5)
     model.train()
-    whole = next(blocks(model, reader_of(kind, lanes=8, unroll=None).read(text)))
+    whole = next(blocks(model, reader_of(kind, streams=8, bptt_steps=None).read(text)))
     assert model(whole)["loss"].item() == pytest.approx(-means.mean(), rel=1e-5)
     assert model.get_metrics() == {}
 
@@ -177,7 +177,7 @@ def test_block_without_steps(text, kind, softmax):
     first, *_ = blocks(model, reader_of(kind).read(text))
     model(first)
     state = model.get_extra_state()
-    (dry,) = blocks(model, [Instance({"block": dry_block(lanes=3, input=kind)})])
+    (dry,) = blocks(model, [Instance({"block": dry_block(streams=3, input=kind)})])
     loss = model(dry)["loss"]
     loss.backward()
     assert loss.item() == 0
@@ -187,12 +187,14 @@ def test_block_without_steps(text, kind, softmax):
     assert model.get_metrics() == {}
 
 
-def test_other_lanes_than_before(text):
-    """A text with fewer passages than lanes, read by a model that has read with another number of lanes."""
+def test_other_streams_than_before(text):
+    """A text with fewer passages than streams, read by a model that has read another number of streams."""
     model = build(text)
-    scores(model, reader_of(lanes=3), text)
-    scores(model, reader_of(lanes=64), text)
-    assert scores(model, reader_of(lanes=50), text)[1] == scores(build(text), reader_of(lanes=50), text)[1]
+    scores(model, reader_of(streams=3), text)
+    scores(model, reader_of(streams=64), text)
+    assert (
+        scores(model, reader_of(streams=50), text)[1] == scores(build(text), reader_of(streams=50), text)[1]
+    )
 
 
 def test_accumulated_gradients(text):
