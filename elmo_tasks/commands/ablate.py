@@ -17,7 +17,7 @@ from elmo_tasks.commands.experiment_arguments import (
     read_elmo_config,
     train_and_tell,
 )
-from elmo_tasks.commands.results import Results
+from elmo_tasks.commands.results import ResultsWriter
 from elmo_tasks.commands.staging import staging_folder
 from elmo_tasks.evaluation.plot import curves
 from elmo_tasks.evaluation.table import Table
@@ -88,11 +88,11 @@ class Ablate(Verb):
                     for run in _runs_of(setting, runs)
                 ]
                 print()
-                Results(folder, output / f"{name}.csv").write(summary(shown), figure(shown))
+                ResultsWriter(folder, output / f"{name}.csv").write(summary(shown), figure(shown))
             if samples:
                 table = sample_table(runs, own, samples)
                 print()
-                Results(folder, output / "samples.csv").write(table, _sample_figure(table))
+                ResultsWriter(folder, output / "samples.csv").write(table, _sample_figure(table))
 
 
 def sample_table(runs: list[Run], own: Setting, samples: dict[float, int]) -> Table:

@@ -30,6 +30,13 @@ def positive(text: str) -> int:
     return int(text)
 
 
+def add_text_argument(parser: argparse.ArgumentParser, *, metavar: str) -> None:
+    """The text that `copy_corpus` reads."""
+    parser.add_argument(
+        "input", metavar=metavar, help="text, gzip or not: a file, folder, pattern or URL, or - for stdin"
+    )
+
+
 def add_archive_argument(
     parser: argparse.ArgumentParser, name: str = "archive", nargs: str | None = None
 ) -> None:

@@ -6,7 +6,6 @@ it hardly ever saw. The mean of the states between the sentences of a text is a 
 """
 
 import argparse
-import os
 import time
 from itertools import pairwise
 from pathlib import Path
@@ -15,11 +14,11 @@ import torch
 from allennlp.common.checks import ConfigurationError
 from allennlp.common.tqdm import Tqdm
 
-from elmo_tasks.commands.base import Verb, positive
+from elmo_tasks.commands.base import Verb, add_text_argument, positive
 from elmo_tasks.commands.bilm_arguments import add_bilm_arguments, read_bilm
 from elmo_tasks.commands.corpus import Corpus, copy_corpus
 from elmo_tasks.commands.sentences import NumberedSentence, batches, padded_ids
-from elmo_tasks.commands.staging import check_output, staging_folder
+from elmo_tasks.commands.staging import add_output_argument, staged_file
 from elmo_tasks.elmo.bilm import BiLm
 from elmo_tasks.elmo.lstm import LstmState
 from elmo_tasks.elmo.weights import write_initial_state
@@ -38,10 +37,8 @@ class Calibrate(Verb):
         left out. `embed --initial-state OUT` and the key initial_state of a config's elmo block read it."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument(
-            "input", metavar="TEXT", help="text, gzip or not: a file, folder, pattern or URL, or - for stdin"
-        )
-        parser.add_argument("output", metavar="OUT", type=Path, help="HDF5 file to write")
+        add_text_argument(parser, metavar="TEXT")
+        add_output_argument(parser, metavar="OUT", help="HDF5 file to write")
         add_bilm_arguments(parser)
         parser.add_argument(
             "--lanes",
@@ -50,24 +47,21 @@ class Calibrate(Verb):
             help="parts of the text that are run side by side, each from zeros",
         )
         parser.add_argument("--max-sentences", type=positive, help="read so many at most (default: all)")
-        parser.add_argument("--force", action="store_true", help="overwrite OUT")
 
     def run(self, arguments: argparse.Namespace) -> None:
         began = time.monotonic()
         output: Path = arguments.output
-        check_output(output, force=arguments.force)
-        with staging_folder(output) as folder:
+        with staged_file(output, force=arguments.force) as path:
             bilm = read_bilm(arguments)
             limit = arguments.max_sentences
-            with copy_corpus(arguments.input, folder, skip_empty=True, limit=limit) as text:
+            with copy_corpus(arguments.input, path.parent, skip_empty=True, limit=limit) as text:
                 mean, starts = mean_start(bilm, text, lanes=arguments.lanes)
             attributes: dict[str, str | int] = {
                 "sentences": len(text),
                 "starts": starts,
                 "digest": bilm.digest(),
             }
-            write_initial_state(folder / "state.hdf5", *mean, attributes=attributes)
-            os.replace(folder / "state.hdf5", output)
+            write_initial_state(path, *mean, attributes=attributes)
         seconds = time.monotonic() - began
         print(
             f"{output}: the mean of {starts:,} starts; {len(text):,} sentences, {text.tokens:,} tokens, "

@@ -17,9 +17,9 @@ from elmo_tasks.commands.experiment_arguments import (
     read_elmo_config,
     train_and_tell,
 )
-from elmo_tasks.commands.results import Results
+from elmo_tasks.commands.results import ResultsWriter
 from elmo_tasks.commands.staging import staging_folder
-from elmo_tasks.commands.vectors import METHODS, Vectors
+from elmo_tasks.commands.vectors import METHODS, train_file
 from elmo_tasks.data.text_stream import instance_sentences
 from elmo_tasks.elmo.scalar_mix import WEIGHTS
 from elmo_tasks.training.experiments import Run, plan, summary
@@ -86,7 +86,7 @@ class Compare(Verb):
                 experiment = Path(arguments.config).name.partition(".")[0]
                 runs = [tracked(run, uri=arguments.mlflow, experiment=experiment) for run in runs]
             train_and_tell(runs, jobs=arguments.jobs, packages=arguments.include_package)
-            Results(folder, output / RESULTS).write(summary(runs), figure(runs))
+            ResultsWriter(folder, output / RESULTS).write(summary(runs), figure(runs))
 
 
 def train_vectors(config: dict[str, Any], method: str, output: Path, folder: Path) -> str:
@@ -113,10 +113,8 @@ def train_vectors(config: dict[str, Any], method: str, output: Path, folder: Pat
             digest.update(line)
     path = output / f"{method}-{digest.hexdigest()}.txt.gz"
     if not path.exists():
-        Vectors.train(
-            *(method, str(folder / "sentences.txt"), str(path), "--dim", str(dim)),
-            *(["--lowercase"] if indexer.get("lowercase_tokens") else []),
-        )
+        lowercase = indexer.get("lowercase_tokens", False)
+        train_file(method, str(folder / "sentences.txt"), path, lowercase=lowercase, dim=dim)
     return str(path)
 
 

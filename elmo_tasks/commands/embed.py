@@ -13,7 +13,7 @@ import torch
 from allennlp.common.checks import ConfigurationError
 from allennlp.common.tqdm import Tqdm
 
-from elmo_tasks.commands.base import Verb, positive
+from elmo_tasks.commands.base import Verb, add_text_argument, positive
 from elmo_tasks.commands.bilm_arguments import add_bilm_arguments, read_bilm
 from elmo_tasks.commands.checkpoint import CHECKPOINT, Checkpoint, Settings
 from elmo_tasks.commands.corpus import Corpus, copy_corpus
@@ -46,9 +46,7 @@ class Embed(Verb):
         tokens. OUT appears when it is whole. Until then the work is in OUT.partial, for --resume."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument(
-            "input", metavar="IN", help="text, gzip or not: a file, folder, pattern or URL, or - for stdin"
-        )
+        add_text_argument(parser, metavar="IN")
         parser.add_argument("output", metavar="OUT", type=Path, help="HDF5 file to write")
         parser.add_argument(
             "--layers",

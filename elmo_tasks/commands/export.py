@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -11,7 +10,7 @@ from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.archives import open_archive
 from elmo_tasks.commands.base import Verb, add_archive_argument
-from elmo_tasks.commands.staging import staging_folder
+from elmo_tasks.commands.staging import publish, staging_folder
 from elmo_tasks.data.input_files import InputError, input_files, read_lines
 from elmo_tasks.elmo import BiLm, WordOptions
 from elmo_tasks.elmo.standardize import standardize_tokens
@@ -136,14 +135,9 @@ def _move(folder: Path, output: Path) -> list[str]:
     """The options go first and come last: without them nothing can be read."""
     output.mkdir(exist_ok=True)
     (output / OPTIONS).unlink(missing_ok=True)
-    written = []
-    for name in (WEIGHTS, VOCABULARY, OPTIONS):
-        if (folder / name).exists():
-            os.replace(folder / name, output / name)
-            written.append(name)
-        else:
-            (output / name).unlink(missing_ok=True)
-    return written
+    if not (folder / VOCABULARY).exists():
+        (output / VOCABULARY).unlink(missing_ok=True)
+    return publish(folder, output, (WEIGHTS, VOCABULARY, OPTIONS))
 
 
 def _softmax_in_words(softmax: Softmax | None) -> str:

@@ -10,7 +10,7 @@ from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.commands.base import Verb, positive
 from elmo_tasks.commands.corpus import copy_corpus
-from elmo_tasks.commands.results import add_output_arguments, results
+from elmo_tasks.commands.results import add_output_arguments, open_results
 from elmo_tasks.commands.vector_arguments import add_vector_arguments, read_bilm_encoder, read_static_vectors
 from elmo_tasks.data.input_files import InputError, input_files, read_lines
 from elmo_tasks.evaluation.analogies import Question, accuracies, read_questions
@@ -65,7 +65,7 @@ class Intrinsic(Verb):
         add_output_arguments(parser)
 
     def run(self, arguments: argparse.Namespace) -> None:
-        with results(arguments) as output:
+        with open_results(arguments) as output:
             pairs = {
                 option: read_pairs(path)
                 for option in SIMILARITY

@@ -7,7 +7,7 @@ from allennlp.common.tqdm import Tqdm
 
 from elmo_tasks.commands.base import Verb, positive
 from elmo_tasks.commands.corpus import Corpus, copy_corpus
-from elmo_tasks.commands.results import add_output_arguments, results
+from elmo_tasks.commands.results import add_output_arguments, open_results
 from elmo_tasks.commands.vector_arguments import add_vector_arguments, read_bilm_encoder, read_static_vectors
 from elmo_tasks.evaluation.nearest import Occurrence, nearest_tokens
 from elmo_tasks.evaluation.table import Table
@@ -54,7 +54,7 @@ class Neighbors(Verb):
 
     def run(self, arguments: argparse.Namespace) -> None:
         word: str = arguments.word
-        with results(arguments) as output, copy_corpus(arguments.corpus, output.folder) as text:
+        with open_results(arguments) as output, copy_corpus(arguments.corpus, output.folder) as text:
             queries = _queries(word, arguments.sentence, arguments.line, text, arguments.corpus)
             encoder, static = read_bilm_encoder(arguments), read_static_vectors(arguments)
             bar = Tqdm.tqdm(text, total=len(text), desc="neighbors", unit=" lines")

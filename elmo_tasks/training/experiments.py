@@ -5,7 +5,6 @@ Each run is what `allennlp train` makes, in a folder and a process of its own. A
 metrics; one that was interrupted goes on where it was.
 """
 
-import fcntl
 import json
 import multiprocessing
 import os
@@ -26,6 +25,7 @@ from allennlp.common.params import with_overrides
 from allennlp.common.plugins import import_plugins
 from allennlp.common.util import import_module_and_submodules
 from allennlp.models.archival import CONFIG_NAME
+from filelock import lock_descriptor
 
 from elmo_tasks.evaluation.table import Table
 
@@ -184,9 +184,7 @@ def _train(run: Run, recover: bool, threads: int, packages: Sequence[str]) -> No
     log = os.open(run.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     for stream in (1, 2):
         os.dup2(log, stream)
-    try:
-        fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    if not lock_descriptor(log, blocking=False):
         sys.exit(f"{run.folder} is in use by another process")
     torch.set_num_threads(threads)
     import_plugins()
