@@ -20,7 +20,7 @@ from elmo_tasks.commands.corpus import Corpus, copy_corpus
 from elmo_tasks.commands.sentences import NumberedSentence, batches, padded_ids
 from elmo_tasks.commands.staging import check_output, staging_folder
 from elmo_tasks.commands.vector_file import VECTORS, VectorFile, lay_out
-from elmo_tasks.commands.writer_thread import Background
+from elmo_tasks.commands.writer_thread import WriterThread
 from elmo_tasks.elmo.bilm import BiLm
 from elmo_tasks.elmo.lstm import LstmState
 from elmo_tasks.elmo.weights import read_initial_state
@@ -225,16 +225,16 @@ class Embedding:
                 torch.no_grad(),
                 bar,
                 VectorFile(self.folder) as file,
-                Background(waiting=WAITING_BATCHES) as disk,
+                WriterThread(waiting=WAITING_BATCHES) as writer,
             ):
                 lines, tokens, state = self.done
                 for window in windows(self.text, lines):
                     for batch in self._batches(window):
                         vectors, state = self._vectors(batch, state)
-                        disk.submit(partial(file.write, batch, vectors))
+                        writer.submit(partial(file.write, batch, vectors))
                         bar.update(_count(batch))
                     lines, tokens = lines + len(window), tokens + _count(window)
-                    disk.submit(partial(self._finish_window, file, Checkpoint(lines, tokens, state)))
+                    writer.submit(partial(self._finish_window, file, Checkpoint(lines, tokens, state)))
         except BaseException as error:
             error.add_note(
                 f"{self.done.lines:,} of {len(self.text):,} lines are done, "

@@ -1,17 +1,17 @@
-"""Work that goes on while the next is prepared."""
+"""A thread that writes while the next batch is computed."""
 
+from collections import deque
 from collections.abc import Callable
-from queue import Queue
-from threading import Thread
+from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 
 
-class Background:
+class WriterThread:
     """
     Runs calls one after another on a thread of its own.
 
     A context manager: leaving it waits for the calls, also when an exception leaves it. After a call that
-    raised no other is run, and its exception is raised by the next `submit` or in the end.
+    raised, no other is run, and its exception is raised by a later `submit` or in the end.
 
     # Parameters
 
@@ -19,12 +19,11 @@ class Background:
     """
 
     def __init__(self, *, waiting: int) -> None:
-        self._calls: Queue[Callable[[], None] | None] = Queue(waiting)
-        self._error: Exception | None = None
-        self._thread = Thread(target=self._work, daemon=True)
+        self._waiting = waiting
+        self._pool = ThreadPoolExecutor(max_workers=1)
+        self._calls: deque[Future[None]] = deque()
 
-    def __enter__(self) -> "Background":
-        self._thread.start()
+    def __enter__(self) -> "WriterThread":
         return self
 
     def __exit__(
@@ -33,20 +32,19 @@ class Background:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._calls.put(None)
-        self._thread.join()
-        if self._error is not None and error is None:
-            raise self._error
+        self._pool.shutdown()
+        if self._calls and error is None:
+            self._calls[-1].result()
 
     def submit(self, call: Callable[[], None]) -> None:
-        if self._error is not None:
-            raise self._error
-        self._calls.put(call)
+        while self._calls and (len(self._calls) > self._waiting or self._calls[0].done()):
+            self._calls.popleft().result()
+        before = self._calls[-1] if self._calls else None
+        self._calls.append(self._pool.submit(_run_after, before, call))
 
-    def _work(self) -> None:
-        while (call := self._calls.get()) is not None:
-            if self._error is None:
-                try:
-                    call()
-                except Exception as error:  # raised again where the call came from
-                    self._error = error
+
+def _run_after(before: Future[None] | None, call: Callable[[], None]) -> None:
+    """Runs `call`, or raises what the call before it has raised. There is one thread, so that one is done."""
+    if before is not None:
+        before.result()
+    call()

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from elmo_tasks.commands.writer_thread import Background
+from elmo_tasks.commands.writer_thread import WriterThread
 
 
 def fail() -> None:
@@ -13,9 +13,9 @@ def fail() -> None:
 
 def test_calls_are_run_in_order():
     done = []
-    with Background(waiting=2) as background:
+    with WriterThread(waiting=2) as writer:
         for number in range(10):
-            background.submit(lambda number=number: done.append(number))
+            writer.submit(lambda number=number: done.append(number))
     assert done == list(range(10))
 
 
@@ -23,11 +23,11 @@ def test_nothing_is_run_after_a_failure():
     done = []
 
     def fill() -> None:
-        with Background(waiting=2) as background:
-            background.submit(fail)
+        with WriterThread(waiting=2) as writer:
+            writer.submit(fail)
             for _ in range(10):
                 time.sleep(0.01)
-                background.submit(lambda: done.append(1))
+                writer.submit(lambda: done.append(1))
 
     with pytest.raises(ValueError, match="disk"):
         fill()
@@ -35,18 +35,18 @@ def test_nothing_is_run_after_a_failure():
 
 
 def test_the_last_call_fails():
-    with pytest.raises(ValueError, match="disk"), Background(waiting=2) as background:
-        background.submit(fail)
+    with pytest.raises(ValueError, match="disk"), WriterThread(waiting=2) as writer:
+        writer.submit(fail)
 
 
 def test_what_waits_is_done_when_the_caller_fails():
     done = []
 
     def fill() -> None:
-        with Background(waiting=20) as background:
-            background.submit(lambda: time.sleep(0.1))
+        with WriterThread(waiting=20) as writer:
+            writer.submit(lambda: time.sleep(0.1))
             for _ in range(10):
-                background.submit(lambda: done.append(1))
+                writer.submit(lambda: done.append(1))
             raise KeyError
 
     with pytest.raises(KeyError):
