@@ -1,30 +1,32 @@
 """How well classes are told apart: accuracy, precision, recall and F1, and the confusion matrix."""
 
 import torch
-from allennlp.nn.util import dist_reduce_sum
 from allennlp.training.metrics import Metric
+
+from elmo_tasks.metrics.base import CountingMetric
 
 
 @Metric.register("elmo_classification")
-class ClassificationMetric(Metric):
+class ClassificationMetric(CountingMetric[torch.Tensor]):
     """
     The numbers of scikit-learn's `precision_recall_fscore_support` and `confusion_matrix` with all `labels`
     given and `zero_division=0`: a class that is never predicted has precision 0, one that never occurs recall
     0, and both count in the macro averages.
 
-    With several workers, `get_metric` and `confusion` are those of all instances together, so every worker
-    has to call them (AllenNLP's trainer does, after each batch); each goes on counting its own.
+    `get_metric` and `confusion` are those of all workers' instances together, see `CountingMetric`.
 
     # Parameters
 
     labels : names of the classes, in the order of their ids.
     """
 
-    supports_distributed = True
-
     def __init__(self, labels: list[str]) -> None:
         self.labels = labels
-        self.reset()
+        super().__init__()
+
+    def no_counts(self) -> torch.Tensor:
+        """*Shape:* `(gold classes, predicted classes)`."""
+        return torch.zeros(len(self.labels), len(self.labels), dtype=torch.long)
 
     def __call__(self, predictions: torch.Tensor, gold: torch.Tensor) -> None:
         """*Shape:* class ids, both `(batch,)`."""
@@ -35,7 +37,7 @@ class ClassificationMetric(Metric):
     @property
     def confusion(self) -> torch.Tensor:
         """*Shape:* counts `(gold classes, predicted classes)`."""
-        return dist_reduce_sum(self._counts).cpu()
+        return self.total_counts()
 
     def get_metric(self, reset: bool = False) -> dict[str, float]:
         """
@@ -62,10 +64,6 @@ class ClassificationMetric(Metric):
             for guess, count in zip(self.labels, row, strict=True):
                 metrics[confusion_name(truth, guess)] = float(count)
         return metrics
-
-    def reset(self) -> None:
-        """Forget all instances."""
-        self._counts = torch.zeros(len(self.labels), len(self.labels), dtype=torch.long)
 
 
 def confusion_name(gold: str, predicted: str) -> str:
