@@ -7,6 +7,15 @@ from allennlp.data import Vocabulary
 from allennlp.data.fields import LabelField
 
 
+def check_label(label: str | None, classes: Sequence[str]) -> None:
+    """
+    # Raises
+    `ConfigurationError`: there is a label, and it is none of `classes`.
+    """
+    if label is not None and label not in classes:
+        raise ConfigurationError(f"found the label {label!r}, expected one of {', '.join(classes)}")
+
+
 class ClosedLabelField(LabelField):
     """
     A `LabelField` of one of `classes`: all of them get into the vocabulary, in this order, also those that

@@ -6,6 +6,7 @@ The tokenizer of a reader's config is part of its archive, so that prediction sp
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from typing import NamedTuple
 
 import spacy
@@ -63,6 +64,10 @@ def tokenizer(spacy_model: str | None = None) -> Callable[[str], Words]:
         )
 
     return run
+
+
+cached_tokenizer = lru_cache(maxsize=None)(tokenizer)
+"""As `tokenizer`, which is made once for a model."""
 
 
 def language_rules(language: str) -> spacy.Language:
