@@ -11,7 +11,6 @@ JSON Lines, in the layout of e2e-coref: `{"doc_key": "...", "sentences": [["..."
 "clusters": [[[first, last]]]}`, an object a line; only `sentences` is required.
 """
 
-import json
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,7 +21,9 @@ from typing import Any
 
 from allennlp.common.checks import ConfigurationError
 
+from elmo_tasks.data.columns import BLANKS
 from elmo_tasks.data.input_files import InputError, read_lines
+from elmo_tasks.data.json_lines import read_json_lines, shorten_json
 from elmo_tasks.data.tokenization import Words, joined
 
 Mention = tuple[int, int]
@@ -37,7 +38,6 @@ _NO_CHAIN = "-"
 _BEGIN = re.compile(r"#begin document \((.*)\); *part *(\d+)\s*")
 _END = "#end document"
 _MARK = re.compile(r"(\(?)([^()|]+)(\)?)")
-_BLANKS = " \t"
 _ESCAPED = {"/.": ".", "/?": "?"}
 """How OntoNotes writes some ends of sentences."""
 
@@ -116,23 +116,16 @@ def read_documents(path: Path) -> Iterator[CorefDocument]:
     """
     lines = read_lines(path)
     for number, line in lines:
-        if line.strip(_BLANKS):
-            read = _read_json if line.lstrip(_BLANKS).startswith("{") else _read_conll
+        if line.strip(BLANKS):
+            read = _read_json if line.lstrip(BLANKS).startswith("{") else _read_conll
             yield from read(path, chain([(number, line)], lines))
 
 
 def _read_json(path: Path, lines: Iterable[tuple[int, str]]) -> Iterator[CorefDocument]:
-    for number, line in lines:
-        if not line.strip(_BLANKS):
-            continue
-        try:
-            content = json.loads(line)
-        except json.JSONDecodeError as error:
-            found = f"{line[:80]!r} ({error})"
-            raise InputError.at(path, number, found=found, expected="a JSON object") from error
+    for number, content in read_json_lines(path, lines):
         if not isinstance(content, dict) or "sentences" not in content:
             expected = 'a JSON object with "sentences"'
-            raise InputError.at(path, number, found=repr(line[:80]), expected=expected)
+            raise InputError.at(path, number, found=repr(shorten_json(content)), expected=expected)
         try:
             yield from_json(content)
         except ConfigurationError as error:
@@ -163,7 +156,7 @@ def _read_conll(path: Path, lines: Iterable[tuple[int, str]]) -> Iterator[CorefD
             part = _Part(path, f"{begin[1]}_{int(begin[2])}")
         elif begin is not None:
             raise InputError.at(path, number, found=line, expected=f"{_END!r} before it")
-        elif part is None and line.strip(_BLANKS):
+        elif part is None and line.strip(BLANKS):
             expected = "'#begin document (ID); part 000'"
             raise InputError.at(path, number, found=repr(line[:80]), expected=expected)
         elif part is not None and line.startswith(_END):
@@ -190,7 +183,7 @@ class _Part:
 
     def add(self, number: int, line: str) -> None:
         """A token, or the end of a sentence."""
-        row = [value.strip(_BLANKS) for value in line.split("\t")] if "\t" in line else line.split()
+        row = [value.strip(BLANKS) for value in line.split("\t")] if "\t" in line else line.split()
         if not any(row):
             if self._sentences[-1]:
                 self._sentences.append([])

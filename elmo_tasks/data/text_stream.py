@@ -10,12 +10,11 @@ from pathlib import Path
 from random import Random
 from typing import TypeVar
 
-import spacy
-from allennlp.common.checks import ConfigurationError
-from allennlp.data import Field, Instance
-from allennlp.data.fields import ListField, TextField
+from allennlp.data import Instance
 
 from elmo_tasks.data.input_files import read_lines
+from elmo_tasks.data.reader import text_fields
+from elmo_tasks.data.tokenization import language_rules
 
 logger = logging.getLogger(__name__)
 
@@ -76,12 +75,7 @@ class SentenceSplitter:
     """
 
     def __init__(self, language: str) -> None:
-        try:
-            self._spacy = spacy.blank(language)
-        except ImportError as error:
-            raise ConfigurationError(
-                f"language: found {language!r}, expected one of spaCy's: {error}"
-            ) from error
+        self._spacy = language_rules(language)
         self._spacy.add_pipe("sentencizer")
 
     def __call__(self, paragraphs: Iterable[str]) -> Iterator[WordsOrLine | None]:
@@ -99,7 +93,7 @@ def instance_sentences(instances: Iterable[Instance]) -> Iterator[WordsOrLine]:
         texts = (
             tuple(token.text for token in text.tokens if token.text)
             for field in instance.fields.values()
-            for text in _text_fields(field)
+            for text in text_fields(field)
         )
         yield from (list(words) for words in dict.fromkeys(texts) if words)
 
@@ -159,11 +153,3 @@ def _draw(buffer: list[Item], random: Random) -> Item:
     place = random.randrange(len(buffer))
     buffer[place], buffer[-1] = buffer[-1], buffer[place]
     return buffer.pop()
-
-
-def _text_fields(field: Field) -> Iterator[TextField]:
-    if isinstance(field, TextField):
-        yield field
-    elif isinstance(field, ListField):
-        for part in field.field_list:
-            yield from _text_fields(part)

@@ -10,6 +10,8 @@ from allennlp.data import DatasetReader, Instance
 from allennlp.models import Model
 from allennlp.predictors import Predictor
 
+from elmo_tasks.data.json_lines import shorten
+
 
 class _Line(dict):
     """The JSON object of a line that remembers where it was, and what is wrong with it."""
@@ -44,9 +46,9 @@ class JsonLinesPredictor(Predictor):
         try:
             content = json.loads(line)
         except json.JSONDecodeError as error:
-            return _Line({}, where, f"not JSON ({error}): {_shorten(line)}")
+            return _Line({}, where, f"not JSON ({error}): {shorten(line.strip())}")
         if not isinstance(content, dict):
-            return _Line({}, where, f"found {_shorten(line)}, expected a JSON object")
+            return _Line({}, where, f"found {shorten(line.strip())}, expected a JSON object")
         return _Line(content, where)
 
     def predict_json(self, inputs: JsonDict) -> JsonDict:
@@ -96,7 +98,7 @@ def require(json_dict: JsonDict, name: str, kind: type, expected: str) -> Any:
         found = ", ".join(f'"{key}"' for key in json_dict) or "none"
         raise ConfigurationError(f"found the fields: {found}; expected {expected}")
     if not isinstance(json_dict[name], kind):
-        found = _shorten(json.dumps(json_dict[name]))
+        found = shorten(json.dumps(json_dict[name]))
         raise ConfigurationError(f'"{name}" is {found}; expected {expected}')
     return json_dict[name]
 
@@ -113,8 +115,3 @@ def require_tokens(json_dict: JsonDict, expected: str, name: str = "tokens") -> 
         if not isinstance(word, str):
             raise ConfigurationError(f'"{name}" has {word!r} at position {position}; expected strings')
     return words
-
-
-def _shorten(text: str, length: int = 80) -> str:
-    text = text.strip()
-    return text if len(text) <= length else text[:length] + "..."

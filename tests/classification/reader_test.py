@@ -172,7 +172,7 @@ def test_counts_are_logged(tmp_path, caplog):
         (
             '\n{"text": x}\n',
             {"format": "jsonl"},
-            ", line 2: found no JSON (Expecting value, character 10), expected JSON",
+            ", line 2: found no JSON (Expecting value, column 10), expected JSON",
         ),
         ("[1]\n", {"format": "jsonl"}, ", line 1: found [1], expected a JSON object"),
         (
@@ -183,7 +183,7 @@ def test_counts_are_logged(tmp_path, caplog):
         (
             '[{},\n{"a": }]',
             {"format": "json"},
-            ", line 2: found no JSON (Expecting value, character 7), expected JSON",
+            ", line 2: found no JSON (Expecting value, column 7), expected JSON",
         ),
         ('{"data": []}', {"format": "json"}, ": found a dict, expected a list of JSON objects"),
         (b"text\tclass\nx\xff\tgood\n", {}, ", line 2: found the byte 0xff at offset 12, expected UTF-8"),

@@ -186,7 +186,7 @@ def test_errors_of_json_lines(tmp_path, change, message):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("{'a'", "found \"{'a'\" (Expecting property name"),
+        ("{'a'", "found no JSON (Expecting property name"),
         ("[1]", "found '[1]', expected a JSON object with \"sentences\""),
         ('{"tokens": []}', 'expected a JSON object with "sentences"'),
     ],

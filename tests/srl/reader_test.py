@@ -252,7 +252,7 @@ def test_no_sentence_and_no_predicate(tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"columns": ["word", "predicate"]}, "columns: found .* expected a list of names with word, pred"),
+        ({"columns": ["word", "predicate"]}, "columns: found .* expected a list of names with 'word', 'pred"),
         ({"columns": "word"}, "columns: found 'word'"),
         ({"delimiter": ""}, "delimiter: found ''"),
     ],
