@@ -1,5 +1,6 @@
 """What the task models share: words and ELMo in, the mix's penalty in the loss, archives that stand alone."""
 
+from functools import wraps
 from os import PathLike
 from pathlib import Path
 from typing import Any, Optional, Union
@@ -11,7 +12,7 @@ from allennlp.data import TextFieldTensors, Vocabulary
 from allennlp.models import Model
 from allennlp.models.model import _DEFAULT_WEIGHTS
 from allennlp.modules import TextFieldEmbedder
-from allennlp.nn import RegularizerApplicator
+from allennlp.nn import InitializerApplicator, RegularizerApplicator
 
 from elmo_tasks.elmo import Elmo, ElmoRepresentations
 from elmo_tasks.strict_params import StrictParams
@@ -32,8 +33,24 @@ class ElmoModel(StrictParams, Model):
     vocab : made from the training data.
     text_field_embedder : of every token indexer but `elmo`.
     elmo : the shared embedder, or `None` for the baseline.
+    initializer : of the parameters, as in any AllenNLP model. It runs when the constructor of the task's own
+        class has ended.
     regularizer : as in any AllenNLP model; the mix's penalty is added to its penalty.
     """
+
+    _initializer: Optional[InitializerApplicator] = None
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        constructor = cls.__init__
+
+        @wraps(constructor)
+        def construct(self: "ElmoModel", *args: Any, **parameters: Any) -> None:
+            constructor(self, *args, **parameters)
+            if type(self) is cls and self._initializer is not None:
+                self._initializer(self)
+
+        cls.__init__ = construct  # type: ignore[method-assign]
 
     def __init__(
         self,
@@ -41,9 +58,11 @@ class ElmoModel(StrictParams, Model):
         vocab: Vocabulary,
         text_field_embedder: TextFieldEmbedder,
         elmo: Optional[Elmo] = None,
+        initializer: Optional[InitializerApplicator] = None,
         regularizer: Optional[RegularizerApplicator] = None,
     ) -> None:
         super().__init__(vocab, regularizer)
+        self._initializer = initializer
         self.text_field_embedder = text_field_embedder
         self.elmo = elmo
         self.input_dim = text_field_embedder.get_output_dim() + (elmo.input_dim if elmo else 0)

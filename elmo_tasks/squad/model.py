@@ -6,15 +6,13 @@ from typing import Any, Optional
 
 import torch
 from allennlp.common.checks import ConfigurationError
-from allennlp.data import TextFieldTensors, Vocabulary
+from allennlp.data import TextFieldTensors
 from allennlp.models import Model
-from allennlp.modules import InputVariationalDropout, TextFieldEmbedder
-from allennlp.nn import InitializerApplicator, RegularizerApplicator
+from allennlp.modules import InputVariationalDropout
 from allennlp.nn.util import get_text_field_mask
 from torch import nn
 from torch.nn import functional as F
 
-from elmo_tasks.elmo import Elmo
 from elmo_tasks.modules.bilstm import BiGru
 from elmo_tasks.modules.deduplicate import distinct_members, text_of
 from elmo_tasks.modules.elmo_model import ElmoModel
@@ -50,7 +48,6 @@ class SquadModel(ElmoModel):
     longest_answer : tokens of a predicted answer, at most.
     window, overlap : tokens of a window, and those that it has in common with the one before it.
     no_answer : whether a question may have no answer, as in SQuAD 2.0 (section 3.3); see `NoAnswerHead`.
-    initializer : of the parameters, as in any AllenNLP model.
     The others : see `ElmoModel`.
 
     # Raises
@@ -62,8 +59,6 @@ class SquadModel(ElmoModel):
     def __init__(
         self,
         *,
-        vocab: Vocabulary,
-        text_field_embedder: TextFieldEmbedder,
         hidden_size: int,
         linear_size: int,
         dropout: float,
@@ -71,13 +66,9 @@ class SquadModel(ElmoModel):
         window: int,
         overlap: int,
         no_answer: bool = False,
-        elmo: Optional[Elmo] = None,
-        initializer: Optional[InitializerApplicator] = None,
-        regularizer: Optional[RegularizerApplicator] = None,
+        **kwargs: Any,
     ) -> None:
-        super().__init__(
-            vocab=vocab, text_field_embedder=text_field_embedder, elmo=elmo, regularizer=regularizer
-        )
+        super().__init__(**kwargs)
         lengths = {"longest_answer": (longest_answer, 1), "overlap": (overlap, 0)}
         for name, (value, least) in {**lengths, "window": (window, overlap + 1)}.items():
             if value < least:
@@ -104,8 +95,6 @@ class SquadModel(ElmoModel):
             else None
         )
         self.metric = SquadMetric("2.0" if no_answer else "1.1")
-        if initializer is not None:
-            initializer(self)
 
     def forward(
         self,
