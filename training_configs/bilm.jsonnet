@@ -3,8 +3,8 @@
 // the original's Adagrad, and a rate that falls to zero.
 //
 // Text is one tokenised sentence a line, an empty line between documents: a file, a folder, a pattern, or a list of
-// these, plain or gzip. An epoch is `epoch_blocks` blocks of 64 streams of 20 tokens, of which the text may have fewer or
-// more: the next epoch goes on from there.
+// these, plain or gzip. An epoch is `epoch_blocks` blocks of 64 streams of 20 tokens, of which the text may have fewer
+// or more: the next epoch goes on from there.
 local training = import 'lib/training.libsonnet';
 local fixture = (import 'lib/paths.libsonnet').fixture;
 
