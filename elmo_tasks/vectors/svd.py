@@ -69,15 +69,17 @@ def cooccurrences(sentences: TokenizedText, words: list[str], window: int) -> sp
     """
     ids = {word: number for number, word in enumerate(words)}
     size = len(words)
-    onward = sparse.csr_array((size, size))
+    to_the_right = sparse.csr_array((size, size))
     known = ([ids[word] for word in sentence if word in ids] for sentence in sentences)
     for numbers, lines in _flat(known):
         for distance in range(1, window + 1):
             same = lines[:-distance] == lines[distance:]
             # (pairs,)
             left, right = numbers[:-distance][same], numbers[distance:][same]
-            onward = onward + sparse.coo_array((np.ones(len(left)), (left, right)), (size, size)).tocsr()
-    return (onward + onward.T).tocsr()
+            to_the_right = (
+                to_the_right + sparse.coo_array((np.ones(len(left)), (left, right)), (size, size)).tocsr()
+            )
+    return (to_the_right + to_the_right.T).tocsr()
 
 
 def positive_information(counts: sparse.csr_array, *, shift: float, smoothing: float) -> sparse.csr_array:

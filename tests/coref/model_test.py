@@ -284,7 +284,7 @@ def test_one_document_a_batch(tiny):
 )
 def test_placement_by_one_word(placement, added):
     tiny = Tiny("coref_elmo", **{"elmo.placement": placement})
-    assert tiny.model.encoder.onward[0].input_size == 7 + 6 + added[0]
+    assert tiny.model.encoder.forward_layers[0].input_size == 7 + 6 + added[0]
     assert tiny.model.mentions.output_dim == 2 * (10 + added[1]) + 13 + 3
     outputs = tiny.model(**tiny.batch(tiny.instances[0]))
     outputs["loss"].backward()
