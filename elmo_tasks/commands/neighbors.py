@@ -58,9 +58,9 @@ class Neighbors(Verb):
             queries = _queries(word, arguments.sentence, arguments.line, text, arguments.corpus)
             encoder, static = read_bilm_encoder(arguments), read_static_vectors(arguments)
             bar = Tqdm.tqdm(text, total=len(text), desc="neighbors", unit=" lines")
-            found = nearest_tokens(encoder, queries, bar, count=arguments.top)
+            nearest = nearest_tokens(encoder, queries, bar, count=arguments.top)
             table = Table(COLUMNS)
-            for query, by_row in zip(queries, found, strict=True):
+            for query, by_row in zip(queries, nearest, strict=True):
                 for name, neighbors in zip(encoder.names, by_row, strict=True):
                     for rank, (line, position, cosine) in enumerate(neighbors, start=1):
                         token = Occurrence(text[line].split(), position)
@@ -81,20 +81,20 @@ def _queries(
     # Raises
     `ConfigurationError`: a sentence or a line without the word, or a line that the text has not.
     """
-    given = [("--sentence", sentence) for sentence in sentences]
+    sources = [("--sentence", sentence) for sentence in sentences]
     for line in lines:
         if line > len(text):
             raise ConfigurationError(
                 f"--line: found {line}, expected 1 to {len(text):,}, the lines of {corpus}"
             )
-        given.append((f"--line {line}", text[line - 1]))
-    if not given:
+        sources.append((f"--line {line}", text[line - 1]))
+    if not sources:
         first = next((line for line in text if word in line.split()), None)
         if first is None:
             raise ConfigurationError(f"{corpus}: found no line with {word!r}, expected one, or a --sentence")
-        given.append(("the first line", first))
+        sources.append(("the first line", first))
     queries = []
-    for source, sentence in given:
+    for source, sentence in sources:
         words = sentence.split()
         if word not in words:
             raise ConfigurationError(

@@ -41,10 +41,10 @@ def read_senses(path: str) -> list[SenseSentence]:
     """
     sentences = []
     for file in input_files(path):
-        found = list(_read_xml(file) if file.name.endswith(_XML) else _read_jsonl(file))
-        if not any(sentence.targets for sentence in found):
+        of_file = list(_read_xml(file) if file.name.endswith(_XML) else _read_jsonl(file))
+        if not any(sentence.targets for sentence in of_file):
             raise InputError.at(file, found="no word with a sense", expected="at least one")
-        sentences += found
+        sentences += of_file
     return sentences
 
 

@@ -40,8 +40,8 @@ class Table:
 
     def where(self, name: str, *values: Cell) -> "Table":
         """The rows that have one of `values` under a name."""
-        kept = [row for row, cell in zip(self.rows, self.column(name), strict=True) if cell in values]
-        return Table(self.columns, kept)
+        rows = [row for row, cell in zip(self.rows, self.column(name), strict=True) if cell in values]
+        return Table(self.columns, rows)
 
     @classmethod
     def read(cls, path: Path) -> "Table":

@@ -136,8 +136,8 @@ class ElmoModel(StrictParams, Model):
             super().get_regularization_penalty(),
             self.elmo.penalty() if self.elmo else None,
         ]
-        given = [penalty for penalty in penalties if penalty is not None]
-        return sum(given[1:], start=given[0]) if given else None
+        present = [penalty for penalty in penalties if penalty is not None]
+        return sum(present[1:], start=present[0]) if present else None
 
     @classmethod
     def _load(

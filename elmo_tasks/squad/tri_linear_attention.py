@@ -64,12 +64,12 @@ class BidirectionalAttention(nn.Module):
         # (batch, tokens, words)
         to_question = attention(similarity, words)
         # (batch, tokens, dim)
-        found = to_question @ question
+        attended = to_question @ question
         # (batch, tokens)
         to_passage = attention(similarity.masked_fill(~words, -torch.inf).amax(dim=2), passage_mask)
         # (batch, 1, dim)
         asked = to_passage.unsqueeze(1) @ passage
-        return torch.cat([passage, found, passage * found, asked * found], dim=2), to_question
+        return torch.cat([passage, attended, passage * attended, asked * attended], dim=2), to_question
 
 
 class SelfAttention(nn.Module):
@@ -96,5 +96,5 @@ class SelfAttention(nn.Module):
         # (batch, tokens, tokens)
         to_others = attention(self.similarity(passage, passage), mask.unsqueeze(1) & ~itself)
         # (batch, tokens, dim)
-        found = to_others @ passage
-        return torch.cat([passage, found, passage * found], dim=2), to_others
+        attended = to_others @ passage
+        return torch.cat([passage, attended, passage * attended], dim=2), to_others

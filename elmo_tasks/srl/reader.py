@@ -141,12 +141,14 @@ class SrlReader(TaskReader):
 def _with_words(file_path: str) -> list[Path]:
     """The files, without the skeletons of OntoNotes."""
     paths = input_files(file_path)
-    kept = [path for path in paths if not path.name.endswith(_SKELETON)]
-    if len(kept) < len(paths):
-        logger.info("%s: %d skeleton files (*%s) left out", file_path, len(paths) - len(kept), _SKELETON)
-    if not kept:
+    with_words = [path for path in paths if not path.name.endswith(_SKELETON)]
+    if len(with_words) < len(paths):
+        logger.info(
+            "%s: %d skeleton files (*%s) left out", file_path, len(paths) - len(with_words), _SKELETON
+        )
+    if not with_words:
         raise InputError.at(file_path, found="only skeleton files", expected="files with words")
-    return kept
+    return with_words
 
 
 def _is_verb(path: Path, proposition: Proposition) -> bool:

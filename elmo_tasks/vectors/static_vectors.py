@@ -41,8 +41,8 @@ class StaticVectors(Encoder):
 
     def occurrence(self, vectors: torch.Tensor, start: int, end: int) -> torch.Tensor:
         """The mean of all other words of the sentence: the word itself has the same vector everywhere."""
-        others = torch.cat([vectors[:, :start], vectors[:, end:]], dim=1)
-        return others.sum(dim=1) / max(1, others.size(1))
+        other_words = torch.cat([vectors[:, :start], vectors[:, end:]], dim=1)
+        return other_words.sum(dim=1) / max(1, other_words.size(1))
 
     def nearest(self, word: str, count: int) -> list[tuple[str, float]]:
         """The other words of the highest cosine, and the cosine; `word` is known."""

@@ -71,8 +71,8 @@ def sample_occurrences(
 
     @lru_cache(maxsize=1 << 17)
     def samples(token: str) -> list["_Sample"]:
-        found = (exact.get(token), folded.get(token.lower()))
-        return [sample for sample in found if sample is not None]
+        both = (exact.get(token), folded.get(token.lower()))
+        return [sample for sample in both if sample is not None]
 
     for number, line in enumerate(Tqdm.tqdm(lines, desc="looking for words", unit=" lines", leave=False)):
         for position, token in enumerate(line.split()):
