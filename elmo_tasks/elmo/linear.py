@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import torch
 from torch.nn import functional as F
 
+from elmo_tasks.elmo.products import Product, Products
 from elmo_tasks.elmo.seen import Seen
 
 Matrix = Callable[[torch.Tensor, torch.Tensor | None, torch.Tensor | None], torch.Tensor]
@@ -49,6 +50,23 @@ class Linear:
     def derived(self, name: Hashable, make: Callable[[], Made], *others: torch.Tensor) -> Made:
         """What `make` makes from the weights, which may be trained: so it is made each time."""
         return make()
+
+
+class TrainedLinear(Linear):
+    """`Linear` as fast as it can be with gradients: a row may be rounded in another way among other rows."""
+
+    def __init__(self, products: Products) -> None:
+        self.products = products
+
+    def __call__(
+        self,
+        inputs: torch.Tensor,
+        weight: torch.Tensor,
+        bias: torch.Tensor | None = None,
+        addend: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        result = Product.apply(self.products, inputs, weight, bias)
+        return result if addend is None else result + addend
 
 
 class FrozenLinear(Linear):

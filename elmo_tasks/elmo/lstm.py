@@ -16,6 +16,7 @@ from torch.nn import functional as F
 from elmo_tasks.elmo.frozen_lstm import FrozenStep, PaddedSteps, PairedStep
 from elmo_tasks.elmo.graphed import Graphed
 from elmo_tasks.elmo.linear import FrozenLinear, Linear
+from elmo_tasks.elmo.products import Products
 from elmo_tasks.elmo.side_by_side import side_by_side
 from elmo_tasks.elmo.trained_lstm import Clips, trained_layer
 from elmo_tasks.elmo.weights import BiLmOptions
@@ -198,9 +199,11 @@ class StackedBiLstm(nn.Module):
         steps: PackedSteps,
         state: LstmState,
         dropout: float = 0.0,
+        products: Products | None = None,
     ) -> tuple[list[tuple[torch.Tensor, torch.Tensor]], LstmState]:
         """
-        With gradients; `dropout` is the probability with which an input of a layer is left out.
+        With gradients; `dropout` is the probability with which an input of a layer is left out, `products`
+        is how it multiplies, in float32 unless given.
 
         *Shape:* of each direction `inputs` `(steps, projection_dim)`, packed in the order in which it reads,
         to the outputs of each layer in each direction, the same, and the state behind the last steps.
@@ -209,7 +212,11 @@ class StackedBiLstm(nn.Module):
         with torch.autocast(inputs[0].device.type, enabled=False):
             precision = state.memory.dtype
             return self._train_steps(
-                (inputs[0].to(precision), inputs[1].to(precision)), steps, state, dropout
+                (inputs[0].to(precision), inputs[1].to(precision)),
+                steps,
+                state,
+                dropout,
+                products or Products(),
             )
 
     def _train_steps(
@@ -218,6 +225,7 @@ class StackedBiLstm(nn.Module):
         steps: PackedSteps,
         state: LstmState,
         dropout: float,
+        products: Products,
     ) -> tuple[list[tuple[torch.Tensor, torch.Tensor]], LstmState]:
         order, in_order = steps.order, steps.order.argsort()
         layers, ended = [], []
@@ -226,6 +234,7 @@ class StackedBiLstm(nn.Module):
             outputs = trained_layer(
                 steps.batch_sizes,
                 Clips(pair[0].cell_clip, pair[0].proj_clip),
+                products,
                 *(
                     tensor
                     for direction, lstm in enumerate(pair)

@@ -5,12 +5,14 @@ What autograd would record of every step is written out here: each step is a few
 directions, and the gradients of the weights are one product over all steps instead of a sum of small ones.
 """
 
-from itertools import pairwise
+from collections.abc import Iterator
 from typing import Any, NamedTuple, cast
 
 import torch
 from torch.autograd import Function
-from torch.nn import functional as F
+from torch.autograd.function import once_differentiable
+
+from elmo_tasks.elmo.products import Loan, Products, product, weight_gradient
 
 Tensors = tuple[torch.Tensor, ...]
 
@@ -22,29 +24,42 @@ class Clips(NamedTuple):
     projection: float
 
 
-class Step(NamedTuple):
-    """What the way back needs of a step of both directions."""
+class Weights(NamedTuple):
+    """Of both directions, in the dtype of products."""
 
     gates: torch.Tensor
-    """`(2, rows, 4 dim)`, behind their sigmoid or tanh, in the order i, f, candidate, o."""
-    memory: torch.Tensor
-    """`(2, rows, dim)`"""
+    """`(2, 4 dim, 2 projection_dim)`: for the input, and for the hidden of the step before."""
+    bias: torch.Tensor
+    """`(2, 4 dim)`"""
+    projection: torch.Tensor | None
+    """`(2, projection_dim, dim)`"""
+
+
+class Steps(NamedTuple):
+    """
+    What the way back needs of all steps of both directions, packed: the rows of a step stand behind those of
+    the step before.
+    """
+
+    read: torch.Tensor
+    """`(2, steps, 2 projection_dim)`: the input, and the hidden of the step before, in the dtype of products."""
+    gates: torch.Tensor
+    """`(2, steps, 4 dim)`, behind their sigmoid or tanh, in the order i, f, candidate, o."""
+    cell: torch.Tensor
+    """`(2, steps, dim)`"""
     squashed: torch.Tensor
-    """`(2, rows, dim)`: tanh of the memory."""
-    raw: torch.Tensor
-    """`(2, rows, dim)`: what is projected."""
-    hidden: torch.Tensor
-    """`(2, rows, projection_dim)`"""
+    """`(2, steps, dim)`: tanh of the cell."""
 
 
-def trained_layer(batch_sizes: list[int], clips: Clips, *tensors: Any) -> Tensors:
+def trained_layer(batch_sizes: list[int], clips: Clips, products: Products, *tensors: Any) -> Tensors:
     """`TrainedLayer`, or PyTorch's own LSTM, which is faster, where that computes the same."""
-    inputs, hidden, memory, weight, bias, projection = zip(tensors[:6], tensors[6:], strict=True)
+    inputs, hidden, cell, weight, bias, projection = zip(tensors[:6], tensors[6:], strict=True)
     same_length = len(hidden[0]) == batch_sizes[0] == batch_sizes[-1]
-    if any(clips) or projection[0] is not None or not same_length:
-        return cast(Tensors, TrainedLayer.apply(batch_sizes, clips, *tensors))
+    rounded = products.dtype(weight[0]) != weight[0].dtype
+    if any(clips) or projection[0] is not None or not same_length or rounded:
+        return cast(Tensors, TrainedLayer.apply(batch_sizes, clips, products, *tensors))
     found: list[torch.Tensor] = []
-    for rows, *start, both, shift in zip(inputs, hidden, memory, weight, bias, strict=True):
+    for rows, *start, both, shift in zip(inputs, hidden, cell, weight, bias, strict=True):
         weights = [*both.split(rows.size(1), dim=1), shift, torch.zeros_like(shift)]
         # (steps, batch, size), twice (1, batch, size)
         outputs, *ends = torch.lstm(
@@ -64,171 +79,207 @@ def trained_layer(batch_sizes: list[int], clips: Clips, *tensors: Any) -> Tensor
 
 class TrainedLayer(Function):
     """
-    `apply(batch_sizes, clips, *tensors)`: of each direction the inputs, the hidden and the memory at the
-    start, and the weights of a `ProjectedLstm`: `weight`, `bias`, and `projection` or `None`; to, of each
-    direction, the outputs and the hidden and the memory at the end. All packed as `PackedSteps`, sequences by
+    `apply(batch_sizes, clips, products, *tensors)`: of each direction the inputs, the hidden and the cell at
+    the start, and the weights of a `ProjectedLstm`: `weight`, `bias`, and `projection` or `None`; to, of each
+    direction, the outputs and the hidden and the cell at the end. All packed as `PackedSteps`, sequences by
     falling length.
     """
 
     @staticmethod
-    def forward(ctx: Any, batch_sizes: list[int], clips: Clips, *tensors: Any) -> Tensors:
-        inputs, hidden, memory, weight, bias, projection = zip(tensors[:6], tensors[6:], strict=True)
-        start = torch.stack(hidden), torch.stack(memory)
-        steps, ends = _there(batch_sizes, clips, inputs, start, weight, bias, projection)
-        ctx.batch_sizes, ctx.clips, ctx.steps, ctx.start = batch_sizes, clips, steps, start
-        ctx.save_for_backward(*inputs, *weight, *projection)
-        return tuple(
-            tensor
-            for direction in range(2)
-            for tensor in (
-                torch.cat([step.hidden[direction] for step in steps]),
-                *(end[direction].clone() for end in ends),
-            )
+    def forward(ctx: Any, batch_sizes: list[int], clips: Clips, products: Products, *tensors: Any) -> Tensors:
+        inputs, hidden, cell, weight, bias, projection = zip(tensors[:6], tensors[6:], strict=True)
+        start, loan, dtype = torch.stack(cell), Loan(products.buffers), products.dtype(weight[0])
+        weights = Weights(*(_stacked(parts, loan, dtype) for parts in (weight, bias, projection)))
+        (_, outer, width), dim, total = weights.gates.shape, start.size(2), sum(batch_sizes)
+        steps = Steps(
+            loan.empty(start, 2, total, width, dtype=dtype),
+            loan.empty(start, 2, total, outer),
+            *(loan.empty(start, 2, total, dim) for _ in range(2)),
         )
+        for direction, part in enumerate(inputs):
+            steps.read[direction, :, : part.size(1)] = part
+        outputs, *ends = _there(batch_sizes, clips, weights, steps, torch.stack(hidden), start)
+        ctx.batch_sizes, ctx.clips, ctx.products = batch_sizes, clips, products
+        ctx.weights, ctx.steps, ctx.loan = weights, steps, loan
+        ctx.save_for_backward(outputs, start)
+        return tuple(part[direction].clone() for direction in range(2) for part in (outputs, *ends))
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *gradients: Any) -> Any:
-        inputs, weight, projection = (ctx.saved_tensors[first : first + 2] for first in (0, 2, 4))
-        of_outputs, *of_ends = (torch.stack(pair) for pair in zip(gradients[:3], gradients[3:], strict=True))
-        of_start, of_gates, of_outputs = _back(
-            ctx.batch_sizes, ctx.clips, ctx.steps, ctx.start, weight, projection, of_outputs, of_ends
+        outputs, start = ctx.saved_tensors
+        pairs = zip(gradients[:3], gradients[3:], strict=True)
+        of_outputs, of_hidden, of_cell = (torch.stack(pair) for pair in pairs)
+        weights, read, loan = ctx.weights, ctx.steps.read, Loan(ctx.products.buffers)
+        (_, total, outer), dim = ctx.steps.gates.shape, start.size(2)
+        # In the dtype of products, (2, steps, 4 dim), (2, steps, projection_dim), (2, steps, dim)
+        of_gates, of_projected, raw = (
+            loan.empty(read, 2, total, width) for width in (outer, outputs.size(2), dim)
         )
-        # (2, steps, projection_dim), (2, steps, dim)
-        before = _before(ctx.batch_sizes, ctx.start[0], [step.hidden for step in ctx.steps])
-        raw = torch.cat([step.raw for step in ctx.steps], dim=1) if projection[0] is not None else None
+        of_inputs = _back(
+            *(ctx.batch_sizes, ctx.clips, weights, ctx.steps, outputs, start),
+            *(of_outputs, of_hidden, of_cell, of_gates, of_projected, raw),
+        )
         found: list[torch.Tensor | None] = []
         for direction in range(2):
-            gates, size = of_gates[direction], inputs[direction].size(1)
+            gates = of_gates[direction]
             found += [
-                gates @ weight[direction][:, :size],
-                *(part[direction] for part in of_start),
-                gates.t() @ torch.cat([inputs[direction], before[direction]], dim=1),
-                gates.sum(dim=0),
-                None if raw is None else of_outputs[direction].t() @ raw[direction],
+                *(part[direction] for part in (of_inputs, of_hidden, of_cell)),
+                weight_gradient(gates, read[direction]).to(start.dtype),
+                gates.sum(dim=0, dtype=start.dtype),
+                None
+                if weights.projection is None
+                else weight_gradient(of_projected[direction], raw[direction]).to(start.dtype),
             ]
-        return None, None, *found
+        return None, None, None, *found
 
 
 def _there(
     batch_sizes: list[int],
     clips: Clips,
-    inputs: Tensors,
-    start: tuple[torch.Tensor, torch.Tensor],
-    weight: Tensors,
-    bias: Tensors,
-    projection: tuple[torch.Tensor | None, ...],
-) -> tuple[list[Step], tuple[torch.Tensor, torch.Tensor]]:
-    """Each step, and the hidden and the memory at the end, `(2, batch, ...)`."""
-    hidden, memory = start
-    dim, size = memory.size(2), inputs[0].size(1)
-    # tanh x is 2 sigmoid 2x - 1, which PyTorch computes several times as fast on a CPU: so one sigmoid is
-    # enough for all gates once what the candidate's is of is doubled.
-    doubled = slice(2 * dim, 3 * dim)
-    recurrent = torch.stack([part[:, size:] for part in weight])
-    recurrent[:, doubled] *= 2
-    projected = []
-    for of_direction in range(2):
-        gates = torch.addmm(bias[of_direction], inputs[of_direction], weight[of_direction][:, :size].t())
-        gates[:, doubled] *= 2
-        projected.append(gates.split(batch_sizes))
-    project = _stacked(projection)
-    last = hidden.clone(), memory.clone()
-    steps = []
-    for (rows, still), *from_inputs in zip(pairwise([*batch_sizes, 0]), *projected, strict=True):
+    weights: Weights,
+    steps: Steps,
+    hidden: torch.Tensor,
+    cell: torch.Tensor,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """
+    Fills in the `steps`. *Shape:* the outputs, `(2, steps, projection_dim)`, and the hidden and the cell at
+    the end, `(2, batch, ...)`.
+    """
+    size, dim = hidden.size(2), cell.size(2)
+    outputs = cell.new_empty(2, sum(batch_sizes), size)
+    last_hidden, last_cell = hidden.clone(), cell.clone()
+    raw_buffer = steps.read.new_empty(2, batch_sizes[0], dim)
+    for now, rows, still in _ranges(batch_sizes):
+        steps.read[:, now, size:] = hidden[:, :rows]
         # (2, rows, 4 dim), and views of it, four times (2, rows, dim)
-        gates = _product(hidden[:, :rows], recurrent, torch.stack(from_inputs)).sigmoid_()
+        gates = _multiply(steps.read[:, now], weights.gates, weights.bias, steps.gates[:, now])
         input_gate, forget_gate, candidate, output_gate = gates.chunk(4, dim=2)
+        # tanh x is 2 sigmoid 2x - 1, which PyTorch computes several times as fast on a CPU: so one sigmoid is
+        # enough for all gates once what the candidate's is of is doubled.
+        candidate.mul_(2)
+        gates.sigmoid_()
         candidate.mul_(2).sub_(1)
-        memory = (forget_gate * memory[:, :rows]).addcmul_(input_gate, candidate)
+        # (2, rows, dim)
+        before, cell = cell, steps.cell[:, now]
+        torch.mul(forget_gate, before[:, :rows], out=cell).addcmul_(input_gate, candidate)
         if clips.cell:
-            memory.clamp_(-clips.cell, clips.cell)
-        squashed = (memory * 2).sigmoid_().mul_(2).sub_(1)
-        raw = hidden = output_gate * squashed
-        if project is not None:
-            hidden = _product(raw, project)
+            cell.clamp_(-clips.cell, clips.cell)
+        squashed = torch.mul(cell, 2, out=steps.squashed[:, now]).sigmoid_().mul_(2).sub_(1)
+        hidden = outputs[:, now]
+        if weights.projection is None:
+            torch.mul(output_gate, squashed, out=hidden)
+        else:
+            raw = torch.mul(output_gate, squashed, out=raw_buffer[:, :rows])
+            _multiply(raw, weights.projection, None, hidden)
             if clips.projection:
                 hidden.clamp_(-clips.projection, clips.projection)
-        steps.append(Step(gates, memory, squashed, raw, hidden))
         if still < rows:
-            for end, part in zip(last, (hidden, memory), strict=True):
-                end[:, still:rows] = part[:, still:]
-    return steps, last
-
-
-def _product(rows: torch.Tensor, weight: torch.Tensor, addend: torch.Tensor | None = None) -> torch.Tensor:
-    """
-    *Shape:* `(2, rows, in)`, `(2, out, in)`, and `(2, rows, out)`, which may be computed over, to
-    `(2, rows, out)`. Of at least 16 rows: BLAS adds up fewer in another order, see `linear.py`.
-    """
-    weight, missing = weight.transpose(1, 2), 16 - rows.size(1)
-    if addend is not None and missing <= 0:
-        return addend.baddbmm_(rows, weight)
-    product = torch.bmm(F.pad(rows, (0, 0, 0, max(0, missing))), weight)[:, : rows.size(1)]
-    return product.contiguous() if addend is None else product + addend
+            last_hidden[:, still:rows] = hidden[:, still:]
+            last_cell[:, still:rows] = cell[:, still:]
+    return outputs, last_hidden, last_cell
 
 
 def _back(
     batch_sizes: list[int],
     clips: Clips,
-    steps: list[Step],
-    start: tuple[torch.Tensor, torch.Tensor],
-    weight: Tensors,
-    projection: tuple[torch.Tensor | None, ...],
+    weights: Weights,
+    steps: Steps,
+    outputs: torch.Tensor,
+    start: torch.Tensor,
     of_outputs: torch.Tensor,
-    of_ends: list[torch.Tensor],
-) -> tuple[list[torch.Tensor], torch.Tensor, torch.Tensor]:
+    of_hidden: torch.Tensor,
+    of_cell: torch.Tensor,
+    of_gates: torch.Tensor,
+    of_projected: torch.Tensor,
+    raw: torch.Tensor,
+) -> torch.Tensor:
     """
-    The gradients of hidden and memory at the start, `(2, batch, ...)`, of the gates before their sigmoid or
-    tanh, `(2, steps, 4 dim)`, and of what the projection gives, `(2, steps, projection_dim)`.
+    Fills in the gradients of the gates before their sigmoid or tanh, `of_gates`, and of what the projection
+    gives, `of_projected`, and what is projected, `raw`; turns the gradients of hidden and cell at the end
+    into those at the start. *Shape:* the gradient of the inputs, `(2, steps, projection_dim)`.
     """
-    of_hidden, of_memory = of_ends
-    dim, size = of_memory.size(2), of_hidden.size(2)
-    recurrent = torch.stack([part[:, size:] for part in weight])
-    project = _stacked(projection)
-    of_gates, of_projected = [], []
-    earlier = [start[1], *(step.memory for step in steps[:-1])]
-    for step, before, rows, of_output in zip(
-        *(part[::-1] for part in (steps, earlier, batch_sizes, of_outputs.split(batch_sizes, dim=1))),
-        strict=True,
-    ):
-        input_gate, forget_gate, candidate, output_gate = step.gates.chunk(4, dim=2)
+    size, dim, most = outputs.size(2), start.size(2), batch_sizes[0]
+    of_inputs = torch.empty_like(outputs)
+    of_read_buffer = start.new_empty(2, most, 2 * size)
+    of_raw_buffer, of_now_buffer = start.new_empty(2, 2, most, dim).unbind()
+    of_step_buffer = start.new_empty(2, most, 4 * dim)
+    ranges = list(_ranges(batch_sizes))
+    earlier = [start, *(steps.cell[:, now] for now, _, _ in ranges)]
+    for (now, rows, _), before in zip(ranges[::-1], earlier[-2::-1], strict=True):
+        squashed = steps.squashed[:, now]
+        input_gate, forget_gate, candidate, output_gate = steps.gates[:, now].chunk(4, dim=2)
         # (2, rows, projection_dim), (2, rows, dim)
-        of_raw = of_output = of_output + of_hidden[:, :rows]
-        if project is not None:
+        of_raw = of_output = of_outputs[:, now].add_(of_hidden[:, :rows])
+        if weights.projection is not None:
             if clips.projection:
-                _not_clipped(of_output, step.hidden, clips.projection)
-            of_raw = torch.bmm(of_output, project)
-        # The slope of tanh is 1 - tanh^2.
-        of_now = of_raw * output_gate
-        of_now.addcmul_(of_now * step.squashed, step.squashed, value=-1).add_(of_memory[:, :rows])
+                _not_clipped(of_output, outputs[:, now], clips.projection)
+            of_projected[:, now] = of_output
+            torch.mul(output_gate, squashed, out=raw[:, now])
+            of_raw = _multiply(
+                of_projected[:, now], weights.projection.transpose(1, 2), None, of_raw_buffer[:, :rows]
+            )
+        of_now = torch.mul(of_raw, output_gate, out=of_now_buffer[:, :rows])
+        _behind_tanh(of_now, squashed).add_(of_cell[:, :rows])
         if clips.cell:
-            _not_clipped(of_now, step.memory, clips.cell)
-        of_step = torch.empty_like(step.gates)
+            _not_clipped(of_now, steps.cell[:, now], clips.cell)
+        of_step = of_gates[:, now] if of_gates.dtype == start.dtype else of_step_buffer[:, :rows]
         of_input, of_forget, of_candidate, of_output_gate = of_step.chunk(4, dim=2)
         torch.mul(of_now, candidate, out=of_input)
         torch.mul(of_now, before[:, :rows], out=of_forget)
         torch.mul(of_now, input_gate, out=of_candidate)
-        torch.mul(of_raw, step.squashed, out=of_output_gate)
-        # That of the sigmoid is s - s^2.
-        slopes = torch.addcmul(step.gates, step.gates, step.gates, value=-1)
-        torch.mul(candidate, candidate, out=slopes[:, :, 2 * dim : 3 * dim]).neg_().add_(1)
-        of_gates.append(of_step.mul_(slopes))
-        of_projected.append(of_output)
-        of_memory[:, :rows] = of_now.mul_(forget_gate)
-        of_hidden[:, :rows] = torch.bmm(of_step, recurrent)
-    of_outputs = torch.cat(of_projected[::-1], dim=1) if project is not None else of_outputs
-    return [of_hidden, of_memory], torch.cat(of_gates[::-1], dim=1), of_outputs
+        torch.mul(of_raw, squashed, out=of_output_gate)
+        for of_gate, gate in (
+            (of_step[..., : 2 * dim], steps.gates[:, now, : 2 * dim]),
+            (of_output_gate, output_gate),
+        ):
+            torch.ops.aten.sigmoid_backward.grad_input(of_gate, gate, grad_input=of_gate)
+        _behind_tanh(of_candidate, candidate)
+        if of_step.dtype != of_gates.dtype:
+            of_gates[:, now] = of_step
+        torch.mul(of_now, forget_gate, out=of_cell[:, :rows])
+        of_read = _multiply(of_gates[:, now], weights.gates.transpose(1, 2), None, of_read_buffer[:, :rows])
+        of_inputs[:, now] = of_read[..., :size]
+        of_hidden[:, :rows] = of_read[..., size:]
+    return of_inputs
 
 
-def _before(batch_sizes: list[int], start: torch.Tensor, parts: list[torch.Tensor]) -> torch.Tensor:
-    """*Shape:* of each step what the one before has, `(2, steps, size)`."""
-    earlier = zip(batch_sizes, [start, *parts[:-1]], strict=True)
-    return torch.cat([part[:, :rows] for rows, part in earlier], dim=1)
+def _ranges(batch_sizes: list[int]) -> Iterator[tuple[slice, int, int]]:
+    """Of each step where its packed rows are, how many there are, and how many of them the next step has."""
+    start = 0
+    for rows, still in zip(batch_sizes, [*batch_sizes[1:], 0], strict=True):
+        yield slice(start, start + rows), rows, still
+        start += rows
 
 
-def _stacked(parts: tuple[torch.Tensor | None, ...]) -> torch.Tensor | None:
-    given = [part for part in parts if part is not None]
-    return torch.stack(given) if given else None
+def _stacked(parts: tuple[torch.Tensor | None, ...], loan: Loan, dtype: torch.dtype) -> torch.Tensor | None:
+    first, second = parts
+    if first is None or second is None:
+        return None
+    both = loan.empty(first, 2, *first.shape, dtype=dtype)
+    both[0], both[1] = first, second
+    return both
+
+
+def _multiply(
+    rows: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, out: torch.Tensor
+) -> torch.Tensor:
+    """
+    *Shape:* `(2, rows, in)`, `(2, out, in)` and `(2, out)` to `out`, `(2, rows, out)`, which may have another
+    dtype.
+    """
+    if rows.device.type != "cpu":
+        result = torch.bmm(rows, weight.transpose(1, 2))
+        return out.copy_(result if bias is None else result.add_(bias.unsqueeze(1)))
+    for direction in range(2):
+        of_direction = None if bias is None else bias[direction]
+        out[direction] = product(rows[direction], weight[direction], of_direction)
+    return out
+
+
+def _behind_tanh(gradient: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+    """In place: the gradient of what `value` is the tanh of."""
+    return torch.ops.aten.tanh_backward.grad_input(gradient, value, grad_input=gradient)
 
 
 def _not_clipped(gradient: torch.Tensor, value: torch.Tensor, bound: float) -> None:

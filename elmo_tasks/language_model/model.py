@@ -13,8 +13,9 @@ from allennlp.models import Model
 from torch.nn import functional as F
 
 from elmo_tasks.elmo import BiLm, BiLmOptions
-from elmo_tasks.elmo.linear import Linear
+from elmo_tasks.elmo.linear import TrainedLinear
 from elmo_tasks.elmo.lstm import LstmState, PackedSteps
+from elmo_tasks.elmo.products import Products, bfloat16_is_supported
 from elmo_tasks.elmo.weights import read_softmax
 from elmo_tasks.elmo.word_encoder import WordEncoder
 from elmo_tasks.elmo.words import UNKNOWN
@@ -26,6 +27,8 @@ from elmo_tasks.modules.elmo_model import archived_state
 from elmo_tasks.strict_params import StrictParams
 
 logger = logging.getLogger(__name__)
+
+PRECISIONS = ("float32", "bfloat16")
 
 _OPTIONS = "options"
 
@@ -54,9 +57,11 @@ class BiLmModel(StrictParams, Model):
         not need it.
     frequent_words : with a number, evaluations also count which words are taken for which, in both
         directions, among so many of the most frequent ones (`FrequentWords`).
+    precision : of the matrix products of training, `float32` or `bfloat16`, which is faster; weights, sums and
+        everything else are in float32 in both, and so are evaluations.
 
     # Raises
-    `ConfigurationError`: not one of `options` and `options_file`, a `weight_file` without `options_file`,
+    `ConfigurationError`: a `precision` that does not exist, or that this processor does not have, not one of `options` and `options_file`, a `weight_file` without `options_file`,
     a softmax in the weights that `softmax` or `vocab` does not fit, and whatever reading the files raises.
     """
 
@@ -75,10 +80,12 @@ class BiLmModel(StrictParams, Model):
         weight_file: Optional[str] = None,
         input_vectors: Optional[str] = None,
         frequent_words: int = 0,
+        precision: str = "float32",
     ) -> None:
         super().__init__(vocab)
         if not 0 <= dropout < 1:
             raise ConfigurationError(f"dropout is {dropout}, expected 0 or more, and less than 1")
+        _check_precision(precision)
         if weight_file is not None and options_file is None:
             raise ConfigurationError(f"found weight_file, {weight_file}, expected also its options_file")
         words = class_names(vocab)
@@ -97,6 +104,7 @@ class BiLmModel(StrictParams, Model):
                 )
             take_vectors(self.bilm.token_encoder.embedding, words, input_vectors)
         self.dropout = dropout
+        self._products, self._exact_products = Products(precision), Products()
         self.perplexity = Perplexity()
         self.metric = FrequentWords(words, frequent_words) if frequent_words else None
         # Of each stream of training and of evaluation, where its lanes stand
@@ -120,7 +128,7 @@ class BiLmModel(StrictParams, Model):
         outputs = torch.cat(self._outputs(block, steps))
         targets = block["targets"][:, rows].flatten()
         if self.training:
-            return {"loss": self.softmax.loss(self._dropped(outputs), targets) / len(targets)}
+            return {"loss": self.softmax.loss(self._dropped(outputs), targets, self._products) / len(targets)}
         scores, predicted = self.softmax.exact(outputs, targets)
         if self.metric is not None:
             self.metric(predicted, targets)
@@ -180,6 +188,9 @@ class BiLmModel(StrictParams, Model):
     ) -> Model:
         """AllenNLP's hook for loading: the files that the model started from may be gone."""
         block = config["model"]
+        if block.get("precision") == "bfloat16" and not bfloat16_is_supported():
+            # It is of training alone.
+            block.pop("precision")
         block.pop("input_vectors", None)
         if block.pop("options_file", None) is not None:
             block.pop("weight_file", None)
@@ -189,7 +200,8 @@ class BiLmModel(StrictParams, Model):
 
     def _outputs(self, block: dict[str, Any], steps: PackedSteps) -> tuple[torch.Tensor, torch.Tensor]:
         """*Shape:* of the last layer, forward and backward, `(steps, projection_dim)`, packed."""
-        vectors, index = self.bilm.token_encoder(block["words"], Linear())
+        products = self._products if self.training else self._exact_products
+        vectors, index = self.bilm.token_encoder(block["words"], TrainedLinear(products))
         # (2, steps)
         inputs = index[block["inputs"][:, steps.rows[0]]]
         stream = self.training, int(block["stream"])
@@ -198,6 +210,7 @@ class BiLmModel(StrictParams, Model):
             steps,
             self._state(stream, block["fresh"]),
             self.dropout if self.training else 0.0,
+            products,
         )
         self._states[stream] = LstmState(*(part.detach() for part in state))
         return layers[-1]
@@ -238,6 +251,16 @@ def class_names(vocab: Vocabulary) -> list[str]:
     words = vocab.get_index_to_token_vocabulary(NAMESPACE)
     names = (words[index] for index in range(1, len(words)))
     return [UNKNOWN if name == vocab._oov_token else name for name in names]
+
+
+def _check_precision(precision: str) -> None:
+    if precision not in PRECISIONS:
+        raise ConfigurationError(f"precision is {precision!r}, expected one of {', '.join(PRECISIONS)}")
+    if precision == "bfloat16" and not (bfloat16_is_supported() or torch.cuda.is_available()):
+        raise ConfigurationError(
+            "precision is 'bfloat16', but this processor does not multiply in it (AVX512_BF16, AMX or an ARM "
+            "with bfloat16, and PyTorch with oneDNN): set precision to 'float32'"
+        )
 
 
 def _sizes(options: dict[str, Any] | None, options_file: str | None, *, num_words: int) -> BiLmOptions:

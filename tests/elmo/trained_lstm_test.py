@@ -1,6 +1,7 @@
 import pytest
 import torch
 
+from elmo_tasks.elmo.products import Products
 from elmo_tasks.elmo.trained_lstm import Clips, TrainedLayer, trained_layer
 
 # A fourth sequence has no steps.
@@ -29,12 +30,12 @@ def tensors(*, dim, size, with_projection, sequences=4):
 @pytest.mark.parametrize("clips", [Clips(0.3, 0.2), Clips(0, 0)])
 def test_gradients(size, with_projection, clips):
     given = tensors(dim=5, size=size, with_projection=with_projection)
-    assert torch.autograd.gradcheck(lambda *some: TrainedLayer.apply(BATCH_SIZES, clips, *some), given)
+    assert torch.autograd.gradcheck(lambda *some: TrainedLayer.apply(BATCH_SIZES, clips, Products(), *some), given)
 
 
 def test_a_sequence_without_steps_keeps_its_state():
     given = tensors(dim=5, size=4, with_projection=True)
-    results = TrainedLayer.apply(BATCH_SIZES, Clips(3, 3), *given)
+    results = TrainedLayer.apply(BATCH_SIZES, Clips(3, 3), Products(), *given)
     for direction in range(2):
         _, hidden, memory = results[3 * direction : 3 * direction + 3]
         _, hidden_before, memory_before = given[6 * direction : 6 * direction + 3]
@@ -47,10 +48,10 @@ def test_pytorchs_own_lstm_where_it_computes_the_same(monkeypatch):
     """Sequences of one length, without bounds and projection: the same values and gradients."""
     given = tensors(dim=5, size=5, with_projection=False, sequences=3)
     learned = [tensor for tensor in given if tensor is not None]
-    results = [layer([3, 3, 3], Clips(0, 0), *given) for layer in (trained_layer, TrainedLayer.apply)]
+    results = [layer([3, 3, 3], Clips(0, 0), Products(), *given) for layer in (trained_layer, TrainedLayer.apply)]
     losses = [sum(part.square().sum() for part in found) for found in results]
     gradients = [torch.autograd.grad(loss, learned) for loss in losses]
     for pair in (*zip(*results, strict=True), *zip(*gradients, strict=True)):
         torch.testing.assert_close(*pair)
     monkeypatch.setattr(torch, "lstm", None)
-    trained_layer([3, 3, 2, 1], Clips(0, 0), *given)
+    trained_layer([3, 3, 2, 1], Clips(0, 0), Products(), *given)
