@@ -20,15 +20,14 @@ from elmo_tasks.elmo.characters import (
     padded_character_ids,
 )
 from elmo_tasks.elmo.distinct import distinct_rows
-from elmo_tasks.elmo.linear import FrozenLinear, Linear
+from elmo_tasks.elmo.linear import FrozenLinear, Linear, TrainedLinear
 from elmo_tasks.elmo.token_encoder import TokenEncoder
+from elmo_tasks.elmo.trained_filters import WINDOWS_AT_ONCE, TrainedFilters, Words
 from elmo_tasks.elmo.weights import CharacterOptions
 from elmo_tasks.elmo.word_cache import WordCache
 
 WORDS = "words"
 """The name of the word cache among what is derived from frozen weights."""
-WINDOWS_AT_ONCE = 1024
-"""What the convolution gives for so many windows still fits into a processor's cache."""
 
 
 class CharacterEncoder(TokenEncoder):
@@ -77,15 +76,50 @@ class CharacterEncoder(TokenEncoder):
         """*Shape:* distinct words `(words, 50)` to `(words, projection_dim)`."""
         weight, bias = linear.derived("filters", self._joined_filters)
         lengths, order = (words != FILLING).sum(dim=1).sort()
+        if isinstance(linear, TrainedLinear):
+            return self._encode_trained(words[order], lengths, weight, bias, linear)[order.argsort()]
         encoded = []
         for start, end, longest in _blocks(lengths.tolist()):
             features = self._features(words[order[start:end]], longest, weight, bias, linear)
-            for highway in self.highways:
-                features = highway(features, linear)
-            if self.projection is not None:
-                features = linear(features, self.projection.weight, self.projection.bias)
-            encoded.append(features)
+            encoded.append(self._projected(features, linear))
         return torch.cat(encoded)[order.argsort()]
+
+    def _encode_trained(
+        self,
+        words: torch.Tensor,
+        lengths: torch.Tensor,
+        weight: torch.Tensor,
+        bias: torch.Tensor,
+        linear: TrainedLinear,
+    ) -> torch.Tensor:
+        """As `_encode`, of words by rising length, with gradients."""
+        parts = []
+        for start, end, longest in _blocks(lengths.tolist()):
+            windows = min(longest, CHARACTERS_PER_WORD - 1) + 1
+            ids = self._filled_up(words[start:end].int(), windows)
+            cut = ids.size(1) > CHARACTERS_PER_WORD
+            parts.append(Words(ids, self._missing(windows) if cut else None))
+        features = TrainedFilters.apply(linear.products, parts, self.embedding, weight, bias)
+        # So that products of few sizes recur, for each of which oneDNN compiles a kernel
+        features = F.pad(self.activation(features), (0, 0, 0, -len(words) % 64))
+        return self._projected(features, linear)[: len(words)]
+
+    def _projected(self, features: torch.Tensor, linear: Linear) -> torch.Tensor:
+        """*Shape:* through the highway layers, `(words, filters)` to `(words, projection_dim)`."""
+        for highway in self.highways:
+            features = highway(features, linear)
+        if self.projection is not None:
+            features = linear(features, self.projection.weight, self.projection.bias)
+        return features
+
+    def _filled_up(self, words: torch.Tensor, windows: int) -> torch.Tensor:
+        """*Shape:* `(words, 50)` to `(words, windows + widest - 1)`: what so many windows see."""
+        missing = windows + self.widest - 1 - CHARACTERS_PER_WORD
+        return F.pad(words, (0, missing), value=FILLING)
+
+    def _missing(self, windows: int) -> torch.Tensor:
+        """*Shape:* where a filter has no window, `(windows, filters)`."""
+        return torch.arange(windows, device=self.last_start.device).unsqueeze(1) > self.last_start
 
     def _features(
         self,
@@ -101,17 +135,15 @@ class CharacterEncoder(TokenEncoder):
         The last window kept starts behind the last character: all later ones see the same filling.
         """
         windows = min(longest, CHARACTERS_PER_WORD - 1) + 1
-        width = windows + self.widest - 1
-        words = F.pad(words, (0, width - CHARACTERS_PER_WORD), value=FILLING)
+        words = self._filled_up(words, windows)
         # (words, width, character dim)
         characters = F.embedding(words.int(), self.embedding)
         # (words * windows, widest * character dim)
         seen = characters.unfold(1, self.widest, 1).flatten(0, 1).transpose(1, 2).flatten(1)
         # (words, windows, filters)
         features = linear(seen, weight, bias).view(len(words), windows, -1)
-        if width > CHARACTERS_PER_WORD:
-            start = torch.arange(windows, device=words.device).unsqueeze(1)
-            features = features.masked_fill(start > self.last_start, -torch.inf)
+        if words.size(1) > CHARACTERS_PER_WORD:
+            features = features.masked_fill(self._missing(windows), -torch.inf)
         return _by_row(self.activation, features.amax(dim=1))
 
     def _joined_filters(self) -> tuple[torch.Tensor, torch.Tensor]:

@@ -42,7 +42,7 @@ class Steps(NamedTuple):
     """
 
     read: torch.Tensor
-    """`(2, steps, 2 projection_dim)`: the input, and the hidden of the step before, in the dtype of products."""
+    """`(2, steps, 2 projection_dim)`: the input and the hidden before the step, in the dtype of products."""
     gates: torch.Tensor
     """`(2, steps, 4 dim)`, behind their sigmoid or tanh, in the order i, f, candidate, o."""
     cell: torch.Tensor
@@ -116,7 +116,7 @@ class TrainedLayer(Function):
         of_gates, of_projected, raw = (
             loan.empty(read, 2, total, width) for width in (outer, outputs.size(2), dim)
         )
-        of_inputs = _back(
+        of_inputs, of_bias = _back(
             *(ctx.batch_sizes, ctx.clips, weights, ctx.steps, outputs, start),
             *(of_outputs, of_hidden, of_cell, of_gates, of_projected, raw),
         )
@@ -126,7 +126,7 @@ class TrainedLayer(Function):
             found += [
                 *(part[direction] for part in (of_inputs, of_hidden, of_cell)),
                 weight_gradient(gates, read[direction]).to(start.dtype),
-                gates.sum(dim=0, dtype=start.dtype),
+                of_bias[direction],
                 None
                 if weights.projection is None
                 else weight_gradient(of_projected[direction], raw[direction]).to(start.dtype),
@@ -149,15 +149,16 @@ def _there(
     size, dim = hidden.size(2), cell.size(2)
     outputs = cell.new_empty(2, sum(batch_sizes), size)
     last_hidden, last_cell = hidden.clone(), cell.clone()
+    # tanh x is 2 sigmoid 2x - 1, which PyTorch computes several times as fast on a CPU: so one sigmoid is
+    # enough for all gates while what the candidate's is of is doubled.
+    for part in (weights.gates, weights.bias):
+        part[:, 2 * dim : 3 * dim] *= 2
     raw_buffer = steps.read.new_empty(2, batch_sizes[0], dim)
     for now, rows, still in _ranges(batch_sizes):
         steps.read[:, now, size:] = hidden[:, :rows]
         # (2, rows, 4 dim), and views of it, four times (2, rows, dim)
         gates = _multiply(steps.read[:, now], weights.gates, weights.bias, steps.gates[:, now])
         input_gate, forget_gate, candidate, output_gate = gates.chunk(4, dim=2)
-        # tanh x is 2 sigmoid 2x - 1, which PyTorch computes several times as fast on a CPU: so one sigmoid is
-        # enough for all gates once what the candidate's is of is doubled.
-        candidate.mul_(2)
         gates.sigmoid_()
         candidate.mul_(2).sub_(1)
         # (2, rows, dim)
@@ -177,6 +178,7 @@ def _there(
         if still < rows:
             last_hidden[:, still:rows] = hidden[:, still:]
             last_cell[:, still:rows] = cell[:, still:]
+    weights.gates[:, 2 * dim : 3 * dim] /= 2
     return outputs, last_hidden, last_cell
 
 
@@ -193,14 +195,15 @@ def _back(
     of_gates: torch.Tensor,
     of_projected: torch.Tensor,
     raw: torch.Tensor,
-) -> torch.Tensor:
+) -> tuple[torch.Tensor, torch.Tensor]:
     """
     Fills in the gradients of the gates before their sigmoid or tanh, `of_gates`, and of what the projection
     gives, `of_projected`, and what is projected, `raw`; turns the gradients of hidden and cell at the end
-    into those at the start. *Shape:* the gradient of the inputs, `(2, steps, projection_dim)`.
+    into those at the start. *Shape:* the gradients of the inputs, `(2, steps, projection_dim)`, and of the
+    bias, `(2, 4 dim)`.
     """
     size, dim, most = outputs.size(2), start.size(2), batch_sizes[0]
-    of_inputs = torch.empty_like(outputs)
+    of_inputs, of_bias = torch.empty_like(outputs), start.new_zeros(2, 4 * dim)
     of_read_buffer = start.new_empty(2, most, 2 * size)
     of_raw_buffer, of_now_buffer = start.new_empty(2, 2, most, dim).unbind()
     of_step_buffer = start.new_empty(2, most, 4 * dim)
@@ -235,13 +238,14 @@ def _back(
         ):
             torch.ops.aten.sigmoid_backward.grad_input(of_gate, gate, grad_input=of_gate)
         _behind_tanh(of_candidate, candidate)
+        of_bias += of_step.sum(dim=1)
         if of_step.dtype != of_gates.dtype:
             of_gates[:, now] = of_step
         torch.mul(of_now, forget_gate, out=of_cell[:, :rows])
         of_read = _multiply(of_gates[:, now], weights.gates.transpose(1, 2), None, of_read_buffer[:, :rows])
         of_inputs[:, now] = of_read[..., :size]
         of_hidden[:, :rows] = of_read[..., size:]
-    return of_inputs
+    return of_inputs, of_bias
 
 
 def _ranges(batch_sizes: list[int]) -> Iterator[tuple[slice, int, int]]:

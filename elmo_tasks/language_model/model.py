@@ -13,7 +13,7 @@ from allennlp.models import Model
 from torch.nn import functional as F
 
 from elmo_tasks.elmo import BiLm, BiLmOptions
-from elmo_tasks.elmo.linear import TrainedLinear
+from elmo_tasks.elmo.linear import Linear, TrainedLinear
 from elmo_tasks.elmo.lstm import LstmState, PackedSteps
 from elmo_tasks.elmo.products import Products, bfloat16_is_supported
 from elmo_tasks.elmo.weights import read_softmax
@@ -57,12 +57,13 @@ class BiLmModel(StrictParams, Model):
         not need it.
     frequent_words : with a number, evaluations also count which words are taken for which, in both
         directions, among so many of the most frequent ones (`FrequentWords`).
-    precision : of the matrix products of training, `float32` or `bfloat16`, which is faster; weights, sums and
-        everything else are in float32 in both, and so are evaluations.
+    precision : of the matrix products of training, `float32` or `bfloat16`, which is faster; weights, sums
+        and everything else are in float32 in both, and so are evaluations.
 
     # Raises
-    `ConfigurationError`: a `precision` that does not exist, or that this processor does not have, not one of `options` and `options_file`, a `weight_file` without `options_file`,
-    a softmax in the weights that `softmax` or `vocab` does not fit, and whatever reading the files raises.
+    `ConfigurationError`: a `precision` that does not exist or that this processor does not have, not one of
+    `options` and `options_file`, a `weight_file` without `options_file`, a softmax in the weights that
+    `softmax` or `vocab` does not fit, and whatever reading the files raises.
     """
 
     default_predictor = "elmo_bilm"
@@ -201,7 +202,10 @@ class BiLmModel(StrictParams, Model):
     def _outputs(self, block: dict[str, Any], steps: PackedSteps) -> tuple[torch.Tensor, torch.Tensor]:
         """*Shape:* of the last layer, forward and backward, `(steps, projection_dim)`, packed."""
         products = self._products if self.training else self._exact_products
-        vectors, index = self.bilm.token_encoder(block["words"], TrainedLinear(products))
+        words = block["words"]
+        # Many small products gain nothing on a GPU.
+        linear = Linear() if words.is_cuda else TrainedLinear(products)
+        vectors, index = self.bilm.token_encoder(words, linear)
         # (2, steps)
         inputs = index[block["inputs"][:, steps.rows[0]]]
         stream = self.training, int(block["stream"])

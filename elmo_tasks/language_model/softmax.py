@@ -264,8 +264,8 @@ class _Loss(torch.autograd.Function):
         rounded, rounded_weight = (part.to(products.dtype(part)) for part in (vectors, weight))
         for start in range(0, len(vectors), ROWS_AT_ONCE):
             rows = slice(start, start + ROWS_AT_ONCE)
-            # (rows, candidates), from here to the gradient in place
-            logits = product(rounded[rows], rounded_weight).to(vectors.dtype).add_(bias)
+            # (rows, candidates), from here in place to the gradient times `total`
+            logits = _logits(rounded[rows], rounded_weight, bias)
             # (rows, 1)
             true = logits.gather(1, places[rows]) if true_logits is None else true_logits[rows]
             logits.scatter_add_(1, places[rows], hidden[rows])
@@ -273,19 +273,17 @@ class _Loss(torch.autograd.Function):
             others = logits.sub_(top).exp_().sum(dim=1, keepdim=True)
             total = others + (true - top).exp_()
             losses[rows] = total.log() + top - true
-            logits.div_(total)
-            true_gradient = -others / total
             if true_logits is None:
-                logits.scatter_(1, places[rows], true_gradient)
-            rounded_logits = logits.to(rounded.dtype)
+                logits.scatter_(1, places[rows], -others)
+            scaled = logits.to(rounded.dtype)
             if for_vectors is not None:
-                for_vectors[rows] = product(rounded_logits, rounded_weight.t())
+                torch.div(product(scaled, rounded_weight.t()), total, out=for_vectors[rows])
             if for_weight is not None:
-                for_weight += weight_gradient(rounded_logits, rounded[rows])
+                for_weight += weight_gradient(scaled, (vectors[rows] / total).to(scaled.dtype))
             if for_bias is not None:
-                for_bias += logits.sum(dim=0)
+                for_bias += torch.mv(logits.t(), 1 / total.squeeze(1))
             if for_true is not None:
-                for_true[rows] = true_gradient
+                torch.div(others, -total, out=for_true[rows])
         ctx.save_for_backward(*gradients)
         return losses.sum()
 
@@ -294,6 +292,13 @@ class _Loss(torch.autograd.Function):
     def backward(ctx: Any, scale: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         scaled = (None if gradient is None else gradient * scale for gradient in ctx.saved_tensors)
         return None, *scaled, None, None
+
+
+def _logits(vectors: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+    """In the dtype of `bias`, which is never rounded: it may be large."""
+    if vectors.dtype == bias.dtype:
+        return product(vectors, weight, bias)
+    return product(vectors, weight).to(bias.dtype).add_(bias)
 
 
 def _check_cutoffs(cutoffs: Sequence[int], num_classes: int) -> None:

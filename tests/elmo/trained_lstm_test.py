@@ -3,14 +3,17 @@ import torch
 
 from elmo_tasks.elmo.products import Products
 from elmo_tasks.elmo.trained_lstm import Clips, TrainedLayer, trained_layer
+from tests.elmo.products_test import PRECISIONS
 
 # A fourth sequence has no steps.
 BATCH_SIZES = [3, 3, 2, 1]
 
 
-def tensors(*, dim, size, with_projection, sequences=4):
+def tensors(*, dim, size, with_projection, sequences=4, dtype=torch.float64):
     def some(*shape):
-        return torch.randn(*shape, dtype=torch.float64, generator=generator).mul_(0.5).requires_grad_()
+        return (
+            torch.randn(*shape, dtype=torch.float64, generator=generator).mul_(0.5).to(dtype).requires_grad_()
+        )
 
     generator = torch.Generator().manual_seed(13)
     found = []
@@ -30,7 +33,9 @@ def tensors(*, dim, size, with_projection, sequences=4):
 @pytest.mark.parametrize("clips", [Clips(0.3, 0.2), Clips(0, 0)])
 def test_gradients(size, with_projection, clips):
     given = tensors(dim=5, size=size, with_projection=with_projection)
-    assert torch.autograd.gradcheck(lambda *some: TrainedLayer.apply(BATCH_SIZES, clips, Products(), *some), given)
+    assert torch.autograd.gradcheck(
+        lambda *some: TrainedLayer.apply(BATCH_SIZES, clips, Products(), *some), given
+    )
 
 
 def test_a_sequence_without_steps_keeps_its_state():
@@ -48,10 +53,41 @@ def test_pytorchs_own_lstm_where_it_computes_the_same(monkeypatch):
     """Sequences of one length, without bounds and projection: the same values and gradients."""
     given = tensors(dim=5, size=5, with_projection=False, sequences=3)
     learned = [tensor for tensor in given if tensor is not None]
-    results = [layer([3, 3, 3], Clips(0, 0), Products(), *given) for layer in (trained_layer, TrainedLayer.apply)]
+    results = [
+        layer([3, 3, 3], Clips(0, 0), Products(), *given) for layer in (trained_layer, TrainedLayer.apply)
+    ]
     losses = [sum(part.square().sum() for part in found) for found in results]
     gradients = [torch.autograd.grad(loss, learned) for loss in losses]
     for pair in (*zip(*results, strict=True), *zip(*gradients, strict=True)):
         torch.testing.assert_close(*pair)
     monkeypatch.setattr(torch, "lstm", None)
     trained_layer([3, 3, 2, 1], Clips(0, 0), Products(), *given)
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize(("size", "with_projection"), [(32, True), (48, False)])
+def test_precision(precision, size, with_projection):
+    """Values and gradients against those in double precision, whose gradients are tested above."""
+    clips, results = Clips(0.5, 0.4), []
+    for dtype, products in ((torch.float64, Products()), (torch.float32, Products(precision))):
+        given = tensors(dim=48, size=size, with_projection=with_projection, dtype=dtype)
+        learned = [tensor for tensor in given if tensor is not None]
+        # Two blocks at once, so that they must not share memory
+        found, other = (TrainedLayer.apply(BATCH_SIZES, clips, products, *given) for _ in range(2))
+        loss = sum((part * part.cos()).sum() for part in found)
+        results.append([*found, *torch.autograd.grad(loss + 0 * other[0].sum(), learned)])
+    for expected, part in zip(*results, strict=True):
+        assert part.dtype == torch.float32
+        error = (part - expected).norm() / expected.norm()
+        assert error < {"float32": 5e-6, "bfloat16": 0.1}[precision]
+
+
+def test_the_same_bits_each_time():
+    """Also in memory that was used before, and after a batch of another size."""
+    products, found = Products(), []
+    for sequences in (3, 5, 3, 3):
+        given = tensors(dim=32, size=16, with_projection=True, sequences=sequences, dtype=torch.float32)
+        results = TrainedLayer.apply(BATCH_SIZES, Clips(3, 3), products, *given)
+        found.append(torch.autograd.grad(results[0].sum(), given[3])[0])
+    assert torch.equal(found[0], found[2])
+    assert torch.equal(found[0], found[3])
