@@ -89,7 +89,11 @@ class TrainedLayer(Function):
     def forward(ctx: Any, batch_sizes: list[int], clips: Clips, products: Products, *tensors: Any) -> Tensors:
         inputs, hidden, cell, weight, bias, projection = zip(tensors[:6], tensors[6:], strict=True)
         start, loan, dtype = torch.stack(cell), Loan(products.buffers), products.dtype(weight[0])
-        weights = Weights(*(_stacked(parts, loan, dtype) for parts in (weight, bias, projection)))
+        weights = Weights(
+            _stacked(weight, loan, dtype),
+            _stacked(bias, loan, dtype),
+            _stacked(projection, loan, dtype) if projection[0] is not None else None,
+        )
         (_, outer, width), dim, total = weights.gates.shape, start.size(2), sum(batch_sizes)
         steps = Steps(
             loan.empty(start, 2, total, width, dtype=dtype),
@@ -256,13 +260,12 @@ def _ranges(batch_sizes: list[int]) -> Iterator[tuple[slice, int, int]]:
         start += rows
 
 
-def _stacked(parts: tuple[torch.Tensor | None, ...], loan: Loan, dtype: torch.dtype) -> torch.Tensor | None:
-    first, second = parts
-    if first is None or second is None:
-        return None
-    both = loan.empty(first, 2, *first.shape, dtype=dtype)
-    both[0], both[1] = first, second
-    return both
+def _stacked(parts: Tensors, loan: Loan, dtype: torch.dtype) -> torch.Tensor:
+    """*Shape:* those of both directions, `(2, ...)`."""
+    stacked = loan.empty(parts[0], len(parts), *parts[0].shape, dtype=dtype)
+    for place, part in zip(stacked, parts, strict=True):
+        place.copy_(part)
+    return stacked
 
 
 def _multiply(
