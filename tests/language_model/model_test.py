@@ -7,16 +7,19 @@ import numpy as np
 import pytest
 import torch
 from allennlp.common import Params
+from allennlp.common.checks import ConfigurationError
 from allennlp.data import Instance, Vocabulary
 from allennlp.data.data_loaders import MultiProcessDataLoader
 from allennlp.models import Model
 from allennlp.training import GradientDescentTrainer
 
+from elmo_tasks.elmo.products import bfloat16_is_supported
 from elmo_tasks.elmo.weights import write_weights
 from elmo_tasks.language_model import BiLmReader
+from elmo_tasks.language_model import model as model_module
 from elmo_tasks.language_model.block import dry_block
 from elmo_tasks.language_model.metric import OTHER_WORDS
-from elmo_tasks.language_model.model import class_names
+from elmo_tasks.language_model.model import PRECISIONS, class_names
 from elmo_tasks.modules.classification_metric import confusion_name
 from tests.elmo.files import changed
 from tests.elmo.numpy_reference import NumpyBiLm
@@ -62,7 +65,16 @@ def reader_of(kind="characters", **options):
     )
 
 
-def build(text, kind="characters", softmax=None, vocab=None, dropout=0.0, frequent_words=0, **changes):
+def build(
+    text,
+    kind="characters",
+    softmax=None,
+    vocab=None,
+    dropout=0.0,
+    frequent_words=0,
+    precision="float32",
+    **changes,
+):
     """A tiny model with weights so large that the state, and where it is reset, can be seen."""
     vocab = vocab or Vocabulary.from_instances(reader_of().read(text), min_count={"tokens": 2})
     options = changed(**changes)
@@ -75,6 +87,7 @@ def build(text, kind="characters", softmax=None, vocab=None, dropout=0.0, freque
         "softmax": softmax or {"type": "full"},
         "dropout": dropout,
         "frequent_words": frequent_words,
+        "precision": precision,
     }
     model = Model.from_params(Params(params), vocab=vocab)
     with torch.no_grad():
@@ -214,6 +227,34 @@ def test_accumulated_gradients(text):
     (sum(losses) / 2).backward()
     for one, other in zip(ours.parameters(), theirs.parameters(), strict=True):
         torch.testing.assert_close(one, other - 0.5 * other.grad)
+
+
+@pytest.mark.skipif(not bfloat16_is_supported(), reason="no bfloat16 here")
+@pytest.mark.parametrize("kind", ["characters", "words"])
+@pytest.mark.parametrize("softmax", SOFTMAXES, ids=lambda block: block["type"])
+def test_bfloat16(text, kind, softmax):
+    """In training the loss and the gradients are near; evaluations are the same."""
+    exact, rounded = (build(text, kind, softmax, precision=name) for name in PRECISIONS)
+    assert scores(exact, reader_of(kind), text)[1] == scores(rounded, reader_of(kind), text)[1]
+    losses, gradients = [], []
+    for model in (exact, rounded):
+        model.train()
+        torch.manual_seed(3)
+        losses.append(sum(model(block)["loss"] for block in blocks(model, reader_of(kind).read(text))))
+        losses[-1].backward()
+        gradients.append(torch.cat([weight.grad.flatten() for weight in model.parameters()]))
+    assert 0 < abs(losses[0] - losses[1]) < 0.01 * losses[0]
+    assert (gradients[0] - gradients[1]).norm() < 0.05 * gradients[0].norm()
+    assert rounded.state_dict().keys() == exact.state_dict().keys()
+
+
+def test_impossible_precision(text, monkeypatch):
+    with pytest.raises(ConfigurationError, match=r"precision is 'bf16', expected one of float32, bfloat16"):
+        build(text, precision="bf16")
+    monkeypatch.setattr(model_module, "bfloat16_is_supported", lambda: False)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(ConfigurationError, match=r"this processor .* set precision to 'float32'"):
+        build(text, precision="bfloat16")
 
 
 def test_which_words_are_taken_for_which(text):
