@@ -60,21 +60,63 @@ def trained_layer(batch_sizes: list[int], clips: Clips, products: Products, *ten
         return cast(Tensors, TrainedLayer.apply(batch_sizes, clips, products, *tensors))
     found: list[torch.Tensor] = []
     for rows, *start, both, shift in zip(inputs, hidden, cell, weight, bias, strict=True):
-        weights = [*both.split(rows.size(1), dim=1), shift, torch.zeros_like(shift)]
-        # (steps, batch, size), twice (1, batch, size)
-        outputs, *ends = torch.lstm(
-            rows.view(len(batch_sizes), -1, rows.size(1)),
-            [part.unsqueeze(0) for part in start],
-            [part.contiguous() for part in weights],
-            has_biases=True,
-            num_layers=1,
-            dropout=0.0,
-            train=True,
-            bidirectional=False,
-            batch_first=False,
-        )
-        found += [outputs.flatten(0, 1), *(end.squeeze(0) for end in ends)]
+        # (steps, batch, projection_dim)
+        sequences = rows.view(len(batch_sizes), -1, rows.size(1))
+        onednn = rows.device.type == "cpu" and rows.dtype == torch.float32
+        run: Any = OneDnnLayer.apply if onednn and torch.backends.mkldnn.is_available() else _torch_lstm
+        outputs, *ends = run(sequences, *start, both, shift)
+        found += [outputs.flatten(0, 1), *ends]
     return tuple(found)
+
+
+def _torch_lstm(
+    inputs: torch.Tensor, hidden: torch.Tensor, cell: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor
+) -> Tensors:
+    """As `OneDnnLayer`."""
+    weights = [*weight.split(inputs.size(2), dim=1), bias, torch.zeros_like(bias)]
+    outputs, *ends = torch.lstm(
+        inputs,
+        [hidden.unsqueeze(0), cell.unsqueeze(0)],
+        [part.contiguous() for part in weights],
+        has_biases=True,
+        num_layers=1,
+        dropout=0.0,
+        train=True,
+        bidirectional=False,
+        batch_first=False,
+    )
+    return outputs, *(end.squeeze(0) for end in ends)
+
+
+class OneDnnLayer(Function):
+    """
+    `apply(inputs, hidden, cell, weight, bias)`: one direction without bounds and projection, by the kernel of
+    `torch.lstm`, which reads both halves of the weight where they are. *Shape:* `(steps, batch, size)`, twice
+    `(batch, size)`, `(4 size, 2 size)` and `(4 size,)`; to the outputs and the final state, the same.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, *tensors: torch.Tensor) -> Tensors:
+        inputs, hidden, cell, weight, bias = (tensor.detach() for tensor in tensors)
+        given = inputs, *weight.split(inputs.size(2), dim=1), bias, torch.zeros_like(bias), hidden, cell
+        # Reversed, batch sizes, LSTM, size, layers, biases, both directions, batch first, training
+        settings: tuple[Any, ...] = False, [], 2, hidden.size(1), 1, True, False, False, True
+        with torch.enable_grad():  # Else it keeps no workspace.
+            *results, workspace = torch.ops.aten.mkldnn_rnn_layer(*given, *settings)
+        ctx.save_for_backward(*given, *results, workspace)
+        return tuple(results)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *gradients: torch.Tensor) -> Tensors:
+        *kept, workspace = ctx.saved_tensors
+        # As above, in another order
+        settings: tuple[Any, ...] = False, 2, kept[5].size(1), 1, True, True, False, [], False
+        contiguous = (gradient.contiguous() for gradient in gradients)
+        of_inputs, for_input, recurrent, of_bias, _, *of_start = torch.ops.aten.mkldnn_rnn_layer_backward(
+            *kept, *contiguous, *settings, workspace
+        )
+        return of_inputs, *of_start, torch.cat([for_input, recurrent], dim=1), of_bias
 
 
 class TrainedLayer(Function):
@@ -276,8 +318,9 @@ def _multiply(
     dtype.
     """
     if rows.device.type != "cpu":
-        result = torch.bmm(rows, weight.transpose(1, 2))
-        return out.copy_(result if bias is None else result.add_(bias.unsqueeze(1)))
+        # A GPU takes longer to begin a computation than to do it: so both directions at once
+        factors = rows, weight.transpose(1, 2)
+        return out.copy_(torch.bmm(*factors) if bias is None else torch.baddbmm(bias.unsqueeze(1), *factors))
     for direction in range(2):
         of_direction = None if bias is None else bias[direction]
         out[direction] = product(rows[direction], weight[direction], of_direction)

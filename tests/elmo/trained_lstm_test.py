@@ -1,6 +1,7 @@
 import pytest
 import torch
 
+from elmo_tasks.elmo import trained_lstm as module
 from elmo_tasks.elmo.products import Products
 from elmo_tasks.elmo.trained_lstm import Clips, TrainedLayer, trained_layer
 from tests.elmo.products_test import PRECISIONS
@@ -49,9 +50,10 @@ def test_a_sequence_without_steps_keeps_its_state():
         assert not torch.equal(hidden[:3], hidden_before[:3])
 
 
-def test_pytorchs_own_lstm_where_it_computes_the_same(monkeypatch):
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_pytorchs_own_lstm_where_it_computes_the_same(dtype, monkeypatch):
     """Sequences of one length, without bounds and projection: the same values and gradients."""
-    given = tensors(dim=5, size=5, with_projection=False, sequences=3)
+    given = tensors(dim=5, size=5, with_projection=False, sequences=3, dtype=dtype)
     learned = [tensor for tensor in given if tensor is not None]
     results = [
         layer([3, 3, 3], Clips(0, 0), Products(), *given) for layer in (trained_layer, TrainedLayer.apply)
@@ -60,7 +62,8 @@ def test_pytorchs_own_lstm_where_it_computes_the_same(monkeypatch):
     gradients = [torch.autograd.grad(loss, learned) for loss in losses]
     for pair in (*zip(*results, strict=True), *zip(*gradients, strict=True)):
         torch.testing.assert_close(*pair)
-    monkeypatch.setattr(torch, "lstm", None)
+    monkeypatch.setattr(module, "_torch_lstm", None)
+    monkeypatch.setattr(module, "OneDnnLayer", None)
     trained_layer([3, 3, 2, 1], Clips(0, 0), Products(), *given)
 
 
