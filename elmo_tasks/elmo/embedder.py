@@ -7,7 +7,7 @@ import torch
 from allennlp.common.checks import ConfigurationError
 from torch import nn
 
-from elmo_tasks.elmo.activations import Activations
+from elmo_tasks.elmo.activations import Activations, ActivationsError
 from elmo_tasks.elmo.bilm import BiLm
 from elmo_tasks.elmo.lstm import LstmState
 from elmo_tasks.elmo.scalar_mix import ScalarMix
@@ -68,8 +68,8 @@ class Elmo(StrictParams, nn.Module):
     precision : of the frozen biLM's products: `float32`, or, faster and not exact, `bfloat16` or `int8`.
 
     # Raises
-    `ConfigurationError` for unknown values, an `activations` folder that cannot be written to, and whatever
-    reading the files raises.
+    `ConfigurationError` for unknown values, an `activations` folder that cannot be written to or is of an
+    earlier version, and whatever reading the files raises.
     """
 
     options: torch.Tensor
@@ -147,9 +147,9 @@ class Elmo(StrictParams, nn.Module):
         self.register_buffer("start_hidden", start[0])
         self.register_buffer("start_memory", start[1])
         self._carried: LstmState | None = None
-        self.activations = Activations.of(activations) if activations is not None else None
-        if self.activations is not None and self.bilm is not None:
-            self.activations.prepare()
+        self.activations = (
+            _activations(activations, prepare=self.bilm is not None) if activations is not None else None
+        )
 
     @staticmethod
     def block_for_archive(state: dict[str, torch.Tensor], prefix: str) -> dict[str, Any]:
@@ -230,3 +230,13 @@ class Elmo(StrictParams, nn.Module):
         self._carried = LstmState(
             *(torch.cat([new, old[:, :, rows:]], dim=2) for new, old in zip(state, rest, strict=True))
         )
+
+
+def _activations(block: str | dict[str, Any], *, prepare: bool) -> Activations:
+    try:
+        activations = Activations.of(block)
+        if prepare:
+            activations.prepare()
+    except ActivationsError as error:
+        raise ConfigurationError(str(error)) from error
+    return activations
