@@ -105,8 +105,8 @@ class ActivationStore:
             except DamagedError as error:
                 aside = set_aside(self.folder)
                 logger.warning(
-                    "activations: the database in %s is damaged (%s). Its sentences are encoded again; it was "
-                    "renamed to %s, which can be deleted.",
+                    "activations: the database in %s is damaged (%s). Its sentences are encoded again; "
+                    "it was renamed to %s, which can be deleted.",
                     *(self.folder, error, aside),
                 )
                 database = Database.at(self.folder, map_size)

@@ -3,8 +3,8 @@ LMDB databases that several processes and threads share: one environment a file 
 
 LMDB (https://lmdb.readthedocs.io) never writes to a page in use, and a transaction becomes visible by one
 write of a meta page: a process killed at any moment leaves all of a batch or nothing. But LMDB trusts its
-file, and a damaged page may crash the process. So the pages are verified before a file is opened; checksums of
-the values are the caller's.
+file, and a damaged page may crash the process. So the pages are verified before a file is opened; checksums
+of the values are the caller's.
 """
 
 import fcntl
@@ -81,7 +81,10 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[Callable[[bytes], Any]]:
-        """From key to a memoryview of its value, or `None`; they are valid within the `with` block. Raises `lmdb.Error`."""
+        """
+        A function from a key to a memoryview of its value, or `None`; a value is valid within the `with` block.
+        Raises `lmdb.Error`.
+        """
         with self.lock, self._begin(write=False) as transaction:
             yield transaction.get
 
