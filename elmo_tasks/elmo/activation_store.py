@@ -18,8 +18,8 @@ import mmap
 import os
 import zlib
 from collections import Counter
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +52,10 @@ class ActivationStore:
         damaged, asked = 0, len(places)
         try:
             # The file that is there now: it may have been deleted, and made again.
-            self._database = Database.opened(self.folder) or self._open()
+            self._database = Database.opened(self.folder)
+            if self._database is None:
+                with self._only_writer():
+                    self._database = self._open()
             with self._database.reading() as get:
                 for key, place in list(places.items()):
                     value = get(key)
@@ -87,7 +90,7 @@ class ActivationStore:
         }
         if records and self._writing:
             try:
-                with only_writer(self.folder.parent):
+                with self._only_writer():
                     if self._has_room(records.values()):
                         self._database = self._open()
                         self._database.write(records)
@@ -95,26 +98,31 @@ class ActivationStore:
                 self._stop_writing(f"cannot write to {self.folder}: {error}")
         return not_finite
 
-    def _open(self) -> Database:
+    @contextmanager
+    def _only_writer(self) -> Iterator[None]:
         self.folder.parent.mkdir(parents=True, exist_ok=True)
         with only_writer(self.folder.parent):
-            # A gigabyte is room for the pages of the tree.
-            map_size = int(min(self._limit, 1e15)) + (1 << 30)
-            try:
-                database = Database.at(self.folder, map_size)
-            except DamagedError as error:
-                aside = set_aside(self.folder)
-                logger.warning(
-                    "activations: the database in %s is damaged (%s). Its sentences are encoded again; "
-                    "it was renamed to %s, which can be deleted.",
-                    *(self.folder, error, aside),
-                )
-                database = Database.at(self.folder, map_size)
-            if not _is_ours(self.folder):
-                temporary = self.folder / (_ABOUT + ".tmp")
-                temporary.write_text(json.dumps(self._about, indent=2), encoding="utf-8")
-                os.replace(temporary, self.folder / _ABOUT)
-            return database
+            yield
+
+    def _open(self) -> Database:
+        """Within `_only_writer`."""
+        # A gigabyte is room for the pages of the tree.
+        map_size = int(min(self._limit, 1e15)) + (1 << 30)
+        try:
+            database = Database.at(self.folder, map_size)
+        except DamagedError as error:
+            aside = set_aside(self.folder)
+            logger.warning(
+                "activations: the database in %s is damaged (%s). Its sentences are encoded again; "
+                "it was renamed to %s, which can be deleted.",
+                *(self.folder, error, aside),
+            )
+            database = Database.at(self.folder, map_size)
+        if not _is_ours(self.folder):
+            temporary = self.folder / (_ABOUT + ".tmp")
+            temporary.write_text(json.dumps(self._about, indent=2), encoding="utf-8")
+            os.replace(temporary, self.folder / _ABOUT)
+        return database
 
     def _take(self, key: bytes, value: memoryview, place: np.ndarray) -> bool:
         """Whether a record is what was written; if so, its values are copied."""

@@ -82,8 +82,8 @@ class Database:
     @contextmanager
     def reading(self) -> Iterator[Callable[[bytes], Any]]:
         """
-        A function from a key to a memoryview of its value, or `None`; a value is valid within the `with` block.
-        Raises `lmdb.Error`.
+        A function from a key to a memoryview of its value, or `None`, for use within the `with` block. Raises
+        `lmdb.Error`.
         """
         with self.lock, self._begin(write=False) as transaction:
             yield transaction.get

@@ -1,0 +1,24 @@
+"""Fixtures of the tests of `Activations`."""
+
+import logging
+
+import pytest
+
+from tests.elmo.files import make_files
+
+
+@pytest.fixture
+def files(tmp_path):
+    options_file, weight_file = make_files(tmp_path / "bilm")
+    return {"options_file": str(options_file), "weight_file": str(weight_file)}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return tmp_path / "kept"
+
+
+@pytest.fixture
+def warnings(caplog):
+    """The warnings so far, as one text."""
+    return lambda: "\n".join(r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING)
