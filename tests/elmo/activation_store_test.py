@@ -1,20 +1,21 @@
-import json
+import logging
 import os
 import random
+import resource
 import shutil
 import signal
-import subprocess
-import sys
 import threading
 import time
+import traceback
+import uuid
 from pathlib import Path
 
 import pytest
 import torch
 
 from elmo_tasks.elmo import Elmo, database
+from elmo_tasks.elmo.activations import Activations
 from elmo_tasks.elmo.database import Database
-from tests.conftest import environment
 from tests.elmo.activation_runs import BATCHES, DISTINCT, Run, assert_same, databases, expected, fill
 from tests.elmo.files import SENTENCES, batch
 
@@ -22,47 +23,61 @@ NUMBERED = [[f"number{number}", "of", "many", "sentences"] for number in range(6
 
 # Several processes and threads
 
-WORKER = """
-import json, resource, sys
-from elmo_tasks.elmo import Elmo
-from tests.elmo.files import batch
 
-folder, files, sentences, limits = json.loads(sys.argv[1])
-elmo = Elmo(activations=folder, **files)
-elmo(batch([["warm"]]))
-for name, more in limits.items():
-    used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
-    value = used + more if name == "RLIMIT_AS" else more
-    resource.setrlimit(getattr(resource, name), (value, value))
-print("ready", flush=True)
-for words in sentences:
-    elmo(batch([words]))
-print("done", flush=True)
-"""
+class Worker:
+    """A forked process that encodes sentences, one a batch, and counts the batches in a pipe."""
+
+    def __init__(self, files, folder, sentences, **limits):
+        self._log = folder.parent / f"{uuid.uuid4().hex}.log"
+        self.batches, written = (
+            os.fdopen(end, mode) for end, mode in zip(os.pipe(), ("rb", "wb"), strict=True)
+        )
+        self._process = os.fork()
+        if self._process:
+            written.close()
+            return
+        try:
+            # The threads of the other process are not here.
+            torch.set_num_threads(1)
+            logging.getLogger().addHandler(logging.FileHandler(self._log))
+            run = Run(files, folder)
+            run.layers([["warm"]])
+            for name, more in limits.items():
+                limit = more + (address_space() if name == "RLIMIT_AS" else 0)
+                resource.setrlimit(getattr(resource, name), (limit, limit))
+            for words in sentences:
+                run.layers([words])
+                os.write(written.fileno(), b".")
+            os._exit(0)
+        except BaseException:
+            with open(self._log, "a") as log:
+                log.write(traceback.format_exc())
+        finally:
+            os._exit(1)
+
+    def kill(self):
+        os.kill(self._process, signal.SIGKILL)
+        assert os.waitstatus_to_exitcode(os.waitpid(self._process, 0)[1]) == -signal.SIGKILL
+        self.batches.close()
+
+    def finish(self):
+        """Returns what it has logged."""
+        self.batches.read()
+        self.batches.close()
+        status = os.waitstatus_to_exitcode(os.waitpid(self._process, 0)[1])
+        log = self._log.read_text()
+        assert status == 0, log
+        return log
 
 
-def start_worker(folder, files, sentences, **limits):
-    return subprocess.Popen(
-        [sys.executable, "-c", WORKER, json.dumps([str(folder), files, sentences, limits])],
-        env=environment(),
-        cwd=Path(__file__).parents[2],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-def finish(worker):
-    output, errors = worker.communicate(timeout=120)
-    assert worker.returncode == 0, errors
-    assert output.endswith("done\n")
-    return errors
+def address_space():
+    return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
 
 
 def test_three_processes_write_at_once(files, folder):
     orders = [random.Random(seed).sample(NUMBERED, 40) for seed in range(3)]
-    for worker in [start_worker(folder, files, order) for order in orders]:
-        finish(worker)
+    for worker in [Worker(files, folder, order) for order in orders]:
+        worker.finish()
     run = Run(files, folder)
     written = [words for words in NUMBERED if any(words in order for order in orders)]
     assert_same([run.layers(written)], [Run(files, None).layers(written)])
@@ -95,33 +110,31 @@ def test_eight_threads(files, folder, warnings):
     assert not failures
     assert not any(thread.is_alive() for thread in threads)
     assert not warnings()
-    del elmos
+    elmos.clear()
     run = Run(files, folder)
     run.layers(NUMBERED)
     assert run.close() == 0
 
 
 def test_killed_while_writing(files, folder, warnings):
-    """At moments that nobody has chosen; the next process finds all that a batch before had written."""
-    many = [[f"{word}{number}" for word in "abcd"] for number in range(3000)]
-    for moment in range(4):
-        worker = start_worker(folder, files, many[moment * 700 :])
-        assert worker.stdout.readline() == "ready\n"
-        time.sleep(random.Random(moment).random() * 0.15)
-        worker.send_signal(signal.SIGKILL)
-        worker.communicate(timeout=60)
-        assert worker.returncode == -signal.SIGKILL
+    """At moments that nobody has chosen; the next process finds all that was written before."""
+    for trial in range(8):
+        chance = random.Random(trial)
+        many = [[f"{word}{number}" for word in ["trial", str(trial), "and"]] for number in range(1000)]
+        worker = Worker(files, folder, many)
+        whole = len(worker.batches.read(chance.randrange(1, 20)))
+        time.sleep(chance.random() * 0.01)
+        worker.kill()
         run = Run(files, folder)
-        some = many[moment * 700 : moment * 700 + 200]
-        assert_same([run.layers(some)], [Run(files, None).layers(some)])
-        assert run.close() < 200
+        assert_same([run.layers(many[:40])], [Run(files, None).layers(many[:40])])
+        assert run.close() <= 40 - whole
     assert not warnings()
 
 
 def test_sees_what_another_has_written_in_the_meantime(files, folder):
     one, other = Run(files, folder), Run(files, folder)
     one.layers([SENTENCES[0]])
-    finish(start_worker(folder, files, [SENTENCES[3]]))
+    Worker(files, folder, [SENTENCES[3]]).finish()
     other.layers([SENTENCES[0]])
     assert other.close() == 0
     one.layers([SENTENCES[3]])
@@ -135,6 +148,7 @@ def test_fork(files, folder, warnings):
     if not process:
         status = 1
         try:
+            torch.set_num_threads(1)
             run.layers(NUMBERED[:40])
             status = 0 if sum(run.encoded) == 40 else 2
         finally:
@@ -153,7 +167,7 @@ def test_a_map_too_small_grows(files, folder, monkeypatch, warnings):
     run = Run(files, folder)
     run.layers(NUMBERED[:2])
     monkeypatch.setattr(database, "_LARGEST_MAP", 1 << 30)
-    finish(start_worker(folder, files, NUMBERED))
+    Worker(files, folder, NUMBERED).finish()
     many = [[f"{word}{number}" for word in "abcdefgh"] for number in range(200)]
     assert_same([run.layers(many)], [Run(files, None).layers(many)])
     run.layers(NUMBERED)
@@ -164,7 +178,7 @@ def test_a_map_too_small_grows(files, folder, monkeypatch, warnings):
 
 def test_little_address_space(files, folder):
     shutil.rmtree(folder, ignore_errors=True)
-    errors = finish(start_worker(folder, files, NUMBERED, RLIMIT_AS=1 << 30))
+    errors = Worker(files, folder, NUMBERED, RLIMIT_AS=1 << 30).finish()
     assert "nothing is written" not in errors
     run = Run(files, folder)
     run.layers(NUMBERED)
@@ -173,7 +187,7 @@ def test_little_address_space(files, folder):
 
 def test_full_disk(files, folder, warnings):
     """As far as a limit for files looks like one."""
-    errors = finish(start_worker(folder, files, NUMBERED, RLIMIT_FSIZE=60_000))
+    errors = Worker(files, folder, NUMBERED, RLIMIT_FSIZE=60_000).finish()
     assert errors.count("From here on nothing is written, and the run goes on.") == 1
     assert "cannot write to" in errors
     run = Run(files, folder)
@@ -243,36 +257,6 @@ def test_empty_file_is_a_new_database(files, folder, warnings):
     assert not warnings()
 
 
-FLIPS = """
-import json, random, sys
-from pathlib import Path
-import torch
-from elmo_tasks.elmo import Elmo
-from elmo_tasks.elmo.activations import Activations
-from tests.elmo.files import batch
-
-folder, files, sentences, path, number = json.loads(sys.argv[1])
-elmo, path = Elmo(**files), Path(path)
-whole, ids = path.read_bytes(), batch(sentences)
-wanted = elmo.bilm.encode(ids, elmo.start)
-positions = [*range(0, 160, 3), *range(4096, 4096 + 160, 3)]
-positions += random.Random(0).choices(range(8192, len(whole)), k=number)
-for position in positions:
-    flipped = bytearray(whole)
-    flipped[position] ^= 1 << position % 8
-    for other in path.parent.parent.glob("*.damaged-*/*"):
-        other.unlink()
-    path.parent.mkdir(exist_ok=True)
-    path.unlink(missing_ok=True)
-    path.with_name("lock.mdb").unlink(missing_ok=True)
-    path.write_bytes(flipped)
-    for _ in range(2):
-        kept = Activations(path=folder)
-        torch.testing.assert_close(kept.layers(ids, elmo.bilm, elmo.start), wanted, atol=1e-5, rtol=0)
-        del kept
-"""
-
-
 def test_no_flipped_bit_changes_a_vector_or_ends_the_process(files, folder):
     """In the meta pages, in the tree, in lists of free pages, and in the values."""
     run = Run(files, folder)
@@ -280,15 +264,28 @@ def test_no_flipped_bit_changes_a_vector_or_ends_the_process(files, folder):
         run.layers(NUMBERED[start : start + 10])
     run.close()
     (path,) = databases(folder)
-    arguments = json.dumps([str(folder), files, NUMBERED, str(path), 150])
-    done = subprocess.run(
-        [sys.executable, "-c", FLIPS, arguments],
-        env=environment(),
-        cwd=Path(__file__).parents[2],
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
+    whole, ids, elmo = path.read_bytes(), batch(NUMBERED), Elmo(**files)
+    wanted = elmo.bilm.encode(ids, elmo.start)
+    positions = [*range(0, 160, 5), *range(4096, 4096 + 160, 5)]
+    positions += random.Random(0).choices(range(8192, len(whole)), k=100)
+    process = os.fork()
+    if not process:
+        try:
+            torch.set_num_threads(1)
+            for position in positions:
+                content = bytearray(whole)
+                content[position] ^= 1 << position % 8
+                shutil.rmtree(folder)
+                path.parent.mkdir(parents=True)
+                path.write_bytes(content)
+                for _ in range(2):
+                    kept = Activations(path=str(folder))
+                    assert_same([kept.layers(ids, elmo.bilm, elmo.start)], [wanted])
+                    del kept
+            os._exit(0)
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 0
 
 
 def test_files_that_disappear(files, folder):
