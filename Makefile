@@ -45,6 +45,7 @@ check: install
 	$(VENV) -m ruff format --check .
 	$(VENV) -m ruff check .
 	$(VENV) -m mypy
+	$(VENV) -c 'from importlinter.cli import lint_imports_command as lint; lint()' --no-cache
 
 # Keeps the versions that requirements.lock names where it can; delete the file to move everything to the newest.
 lock: | $(VENV)

@@ -30,10 +30,9 @@ from allennlp.data import Batch, DatasetReader, Vocabulary
 from allennlp.models import Model
 
 import elmo_tasks  # noqa: F401 (registers the parts)
-from elmo_tasks.elmo import BiLm
-from elmo_tasks.elmo.characters import padded_character_ids
-from elmo_tasks.elmo.lstm import LstmState
-from elmo_tasks.elmo.weights import read_initial_state
+from elmo_tasks.elmo import LstmState
+from elmo_tasks.elmo.model.characters import padded_character_ids
+from elmo_tasks.elmo.sources import read_frozen_bilm, read_initial_state, read_options
 from elmo_tasks.paths import bundled
 
 SPORT = """
@@ -67,7 +66,7 @@ FILES = {"options_file": "options.json", "weight_file": "weights.hdf5"}
 @torch.no_grad()
 def perplexities(model: Model, text: str, passage: int) -> dict[str, float]:
     reader = DatasetReader.from_params(
-        Params({"type": "elmo_bilm", "lanes": 32, "shuffle_buffer": 0, "passage": passage})
+        Params({"type": "elmo_bilm", "streams": 32, "shuffle_buffer": 0, "passage": passage})
     )
     model.get_metrics(reset=True)
     for instance in reader.read(text):
@@ -121,7 +120,8 @@ def finetune(arguments: argparse.Namespace) -> None:
 
 
 def senses(arguments: argparse.Namespace) -> None:
-    bilm = BiLm.read(*(arguments.model / file for file in FILES.values())).requires_grad_(False)
+    options_file, weight_file = (arguments.model / file for file in FILES.values())
+    bilm = read_frozen_bilm(read_options(options_file), weight_file)
     sentences = [line.split() for line in (*SPORT, *STAGE)]
     # (layers, sentences, tokens, 2 projection_dim)
     layers = bilm.encode(padded_character_ids(sentences))

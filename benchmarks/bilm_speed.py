@@ -8,8 +8,9 @@ TEXT has one tokenised sentence a line, plain or gzip. Its commonest words, with
 few, are the classes. Batches are made beforehand: lanes of consecutive text, 20 tokens of each at once, state
 carried from batch to batch, the end of a sentence counted as a token; a text that is too short is read again.
 Both sides read the same sentences. A step is the loss, its gradients, not clipped, and Adam: of AllenNLP its
-own, otherwise the fused one. The ratio is the median of the rounds, with its range. With `--cuda`, ours alone
-trains the original size as well.
+own, otherwise the fused one. The ratio is the median of the rounds, with its range. The last column
+says which share of the rate of a large matrix product, in the same precision, ours reaches with all it does.
+With `--cuda`, ours alone trains the original size as well.
 """
 
 import argparse
@@ -33,11 +34,12 @@ from allennlp.training.optimizers import AdamOptimizer
 from elmo_speed import FILTERS, machine, rate, ratios, seconds
 from torch import nn
 
-from elmo_tasks.elmo.characters import BEGIN_SENTENCE, END_SENTENCE, NUM_CHARACTERS, character_ids
-from elmo_tasks.elmo.weights import BiLmOptions, CharacterOptions, WordOptions
-from elmo_tasks.input_files import read_lines
+from elmo_tasks.data.input_files import read_lines
+from elmo_tasks.elmo import BiLmOptions, CharacterOptions, WordOptions
+from elmo_tasks.elmo.inference.training_products import product, trains_in_bfloat16
+from elmo_tasks.elmo.model.characters import BEGIN_SENTENCE, END_SENTENCE, NUM_CHARACTERS, character_ids
 from elmo_tasks.language_model import BiLmModel
-from elmo_tasks.language_model.block import NAMESPACE, blocks
+from elmo_tasks.language_model.bptt_batch import NAMESPACE, blocks
 from elmo_tasks.language_model.softmax import SampledSoftmax
 from elmo_tasks.training import FusedAdam
 
@@ -80,6 +82,21 @@ SMALL = Network(
     samples=4096,
     lanes=64,
 )
+# Of the model that comes with the project, training_configs/bilm_english.jsonnet
+SHIPPED = Network(
+    options=BiLmOptions(
+        tokens=CharacterOptions(filters=FILTERS[:-2], dim=16, activation="relu", n_highway=1),
+        dim=512,
+        projection_dim=128,
+        n_layers=2,
+        cell_clip=3.0,
+        proj_clip=3.0,
+        use_skip_connections=True,
+    ),
+    classes=16_000,
+    samples=2048,
+    lanes=64,
+)
 # Without the bounds and the residual connections, which `torch.nn.LSTM` does not have
 WORDS = Network(
     options=BiLmOptions(
@@ -109,7 +126,7 @@ ORIGINAL = Network(
     samples=8192,
     lanes=128,
 )
-SMALL_TARGET, WORDS_TARGET = 3.0, 1.0
+SMALL_TARGET, WORDS_TARGET = 3.5, 1.0
 ORIGINAL_TARGET = 100_000
 """Tokens a second."""
 
@@ -247,7 +264,7 @@ class Text:
 
     def our_batches(self) -> list[Batch]:
         read = "characters" if self.reads_characters else "words"
-        fields = blocks(self.lanes, lanes=len(self.lanes), unroll=STEPS, stream=0, input=read)
+        fields = blocks(self.lanes, streams=len(self.lanes), bptt_steps=STEPS, process=0, input=read)
         batches = []
         for field in itertools.islice(fields, self.number):
             field.index(self.vocabulary)
@@ -290,8 +307,9 @@ def count_words(path: Path) -> Counter[str]:
     return counts
 
 
-def our_model(network: Network, vocabulary: Vocabulary) -> BiLmModel:
+def our_model(network: Network, vocabulary: Vocabulary, precision: str = "float32") -> BiLmModel:
     settings = {
+        "precision": precision,
         "options": network.options.to_json(),
         "softmax": {"type": "sampled", "num_samples": network.samples},
         "dropout": DROPOUT,
@@ -319,26 +337,43 @@ def compare(
     network: Network,
     peer: type[nn.Module],
     optimizer: Optimizer,
-    target: float,
+    targets: dict[str, float | None],
     counts: Counter[str],
     arguments: argparse.Namespace,
 ) -> None:
-    """Prints the speed of both sides, their ratio, and what they learned."""
+    """
+    Prints the speed of the peer and of ours in each precision of `targets`, the ratios, and what was learned.
+    """
     torch.manual_seed(13)
     text = Text(arguments.text, counts, network, number_of_batches(arguments))
     theirs = Side(peer(network), optimizer, text.their_batches())
-    ours = Side(our_model(network, text.vocabulary), FusedAdam, text.our_batches())
-    their_times, our_times = times_in_turn([theirs, ours], arguments)
-    found = ratios(their_times, our_times)
+    ours = {
+        precision: Side(our_model(network, text.vocabulary, precision), FusedAdam, text.our_batches())
+        for precision in targets
+    }
+    their_times, *our_times = times_in_turn([theirs, *ours.values()], arguments)
     tokens = arguments.batches * network.tokens
     print(f"{case}, batches of {network.tokens:,} tokens")
-    print(f"  {peer.__name__:<9}  {rate(tokens, their_times)}, {theirs.learned()}")
-    print(f"  ours       {rate(tokens, our_times)}, {ours.learned()}")
-    print(
-        f"  ratio      {statistics.median(found):.3g} ({min(found):.3g} to {max(found):.3g}), "
-        f"{verdict(statistics.median(found), target)}",
-        flush=True,
-    )
+    print(f"  {peer.__name__:<14}  {rate(tokens, their_times)}, {theirs.learned()}")
+    for (precision, side), times in zip(ours.items(), our_times, strict=True):
+        performed = sum(operations(network, batch["block"]) for batch in side.batches[WARM_UP:])
+        share = performed / sum(times) / product_rate(precision)
+        found, target = ratios(their_times, times), targets[precision]
+        print(f"  ours, {precision:<8}  {rate(tokens, times)}, {side.learned()}")
+        print(
+            f"    ratio {statistics.median(found):.3g} ({min(found):.3g} to {max(found):.3g})"
+            + (f", {verdict(statistics.median(found), target)}" if target else "")
+            + f"; {share:.0%} of the product rate",
+            flush=True,
+        )
+
+
+def product_rate(precision: str, size: int = 1024) -> float:
+    """Operations a second of a large product, the best of many."""
+    dtype = torch.float32 if precision == "float32" else torch.bfloat16
+    inputs, weight = (torch.randn(size, size).to(dtype) for _ in range(2))
+    fastest = min(seconds(lambda _: product(inputs, weight), range(4)) for _ in range(20)) / 4
+    return 2 * size**3 / fastest
 
 
 def verdict(found: float, target: float) -> str:
@@ -367,10 +402,11 @@ def operations(network: Network, block: Batch) -> int:
     """
     options = network.options
     size, dim, tokens = options.projection_dim, options.dim, options.tokens
-    assert isinstance(tokens, CharacterOptions)
-    lstm = options.n_layers * (4 * dim * 2 * size + dim * size)
+    lstm = options.n_layers * (4 * dim * 2 * size + (dim * size if dim != size else 0))
     softmax = (network.samples + 1) * size
-    word = tokens.num_filters * (2 * tokens.n_highway * tokens.num_filters + size)
+    word = 0
+    if isinstance(tokens, CharacterOptions):
+        word = tokens.num_filters * (2 * tokens.n_highway * tokens.num_filters + size)
     return 3 * 2 * (block["inputs"].numel() * (lstm + softmax) + len(block["words"]) * word)
 
 
@@ -392,9 +428,16 @@ def main() -> None:
     arguments = parse_arguments()
     torch.set_num_threads(arguments.threads)
     counts = count_words(arguments.text)
-    compare("small, characters", SMALL, AllenNLP, AdamOptimizer, SMALL_TARGET, counts, arguments)
+    rounded: dict[str, float | None] = {"bfloat16": None} if trains_in_bfloat16() else {}
+    for case, network, target in (
+        ("small, characters", SMALL, SMALL_TARGET),
+        ("shipped, characters", SHIPPED, None),
+    ):
+        compare(case, network, AllenNLP, AdamOptimizer, {"float32": target, **rounded}, counts, arguments)
     # The two have the same optimizer, so that only the networks differ.
-    compare("512, words", WORDS, TorchLstm, FusedAdam, WORDS_TARGET, counts, arguments)
+    compare(
+        "512, words", WORDS, TorchLstm, FusedAdam, {"float32": WORDS_TARGET, **rounded}, counts, arguments
+    )
     if arguments.cuda and torch.cuda.is_available():
         original_on_gpu(counts, arguments)
     print(f"Machine: {machine()}.")

@@ -27,12 +27,12 @@ from side_by_side import argument_parser, quiet
 
 import elmo_tasks.classification  # noqa: F401 (registers its parts)
 from elmo_tasks.commands.compare import MIXES, NO_ELMO, train_vectors, with_vectors
+from elmo_tasks.commands.experiment_arguments import train_and_tell
 from elmo_tasks.commands.export import read_trained, write_bilm
-from elmo_tasks.commands.runs import train_and_tell
 from elmo_tasks.commands.vectors import METHODS
-from elmo_tasks.elmo.embedder import DEFAULT_OPTIONS, DEFAULT_WEIGHTS
+from elmo_tasks.elmo.sources import DEFAULT_OPTIONS, DEFAULT_WEIGHTS
 from elmo_tasks.paths import bundled
-from elmo_tasks.training.variants import plan, summary
+from elmo_tasks.training.experiments import plan, summary
 
 Overrides = dict[str, Any]
 

@@ -20,22 +20,21 @@ import torch
 from allennlp.modules.elmo import _ElmoBiLm, batch_to_ids
 from allennlp.nn.util import remove_sentence_boundaries
 
-from elmo_tasks.elmo import BiLm
-from elmo_tasks.elmo.characters import character_ids, padded_character_ids
-from elmo_tasks.elmo.linear import Linear
+from elmo_tasks.elmo.model.characters import character_ids, padded_character_ids
+from elmo_tasks.elmo.sources import read_frozen_bilm, read_options
 
 
 @torch.no_grad()
 def main(folder: Path) -> None:
     files = folder / "options.json", folder / "lm_weights.hdf5"
-    ours, theirs = BiLm.read(*files).requires_grad_(False), _ElmoBiLm(*map(str, files))
+    ours = read_frozen_bilm(read_options(files[0]), files[1])
+    model, theirs = ours.thawed(), _ElmoBiLm(*map(str, files))
 
     words = (folder / "vocab_test.txt").read_text(encoding="utf-8").split()
     with h5py.File(folder / "elmo_token_embeddings.hdf5") as file:
         expected = file["embedding"][...]
-    vectors, index = ours.token_encoder(torch.tensor(character_ids(words)), Linear())
-    found = vectors[index].numpy()
-    print(f"token layer, original:            {np.abs(found - expected).max():.2e}")
+    vectors = model.token_encoder(torch.tensor(character_ids(words))).numpy()
+    print(f"token layer, original:            {np.abs(vectors - expected).max():.2e}")
 
     lanes = [[text.split() for text in lane] for lane in json.loads((folder / "sentences.json").read_text())]
     tops = [h5py.File(folder / f"lm_embeddings_{lane}.hdf5") for lane in range(len(lanes))]

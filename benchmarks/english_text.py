@@ -1,18 +1,19 @@
 """
-The text that the English biLM of `pretrained/english` is trained on, from the corpora as they are distributed:
-one tokenised sentence a line, an empty line between documents.
+The text that the English biLM of `pretrained/english` is trained on, from the corpora as they are
+distributed: one tokenised sentence a line, an empty line between documents.
 
     python benchmarks/english_text.py DATA OUT
 
-DATA holds the folders lm_open, lm_litbank, ud_ewt, snli, squad and coref_ontogum, whose training parts alone are
-read, and the dev sets of the tasks. OUT gets one gzip file of each corpus; `valid-CORPUS.txt.gz` with the last
-sentences of each, which are in no other file; `vocab.txt`, the words of the softmax; and `text.json`, which says how
-much text each file holds and what was left out.
+DATA holds the folders lm_open, lm_litbank, ud_ewt, snli, squad and coref_ontogum, whose training parts alone
+are read, and the dev sets of the tasks. OUT gets one gzip file of each corpus; `valid-CORPUS.txt.gz` with the
+last sentences of each, which are in no other file; `vocab.txt`, the words of the softmax; and `text.json`,
+which says how much text each file holds and what was left out.
 
-What is left out, and counted: the beginning of each novel of LitBank, which is a document of the coreference data;
-and every sentence that holds a sentence of 8 or more words of a dev set (words compared in lower case, without
-punctuation). Texts that come without tokens are split by spaCy's blank English. Where spaCy has split hyphenated words
-(`all - seater`), they are joined again at a random half, so that the biLM knows both ways of writing them.
+What is left out, and counted: the beginning of each novel of LitBank, which is a document of the coreference
+data; and every sentence that holds a sentence of 8 or more words of a dev set (words compared in lower case,
+without punctuation). Texts that come without tokens are split by spaCy's blank English. Where spaCy has split
+hyphenated words (`all - seater`), they are joined again at a random half, so that the biLM knows both ways of
+writing them.
 """
 
 import argparse
@@ -25,8 +26,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from random import Random
 
-from elmo_tasks.language_model.text_stream import SentenceSplitter, words_of
-from elmo_tasks.modules.tokenization import tokenizer
+from elmo_tasks.data.text_stream import SentenceSplitter, words_of
+from elmo_tasks.data.tokenization import tokenizer
 
 Document = list[list[str]]
 
@@ -39,12 +40,24 @@ NOVEL_BEGINNING = 3000
 SHORTEST_MATCH = 8
 """Words of a dev sentence that is looked for in the training text."""
 WEIGHTS = {
-    **{"wikipedia": 1, "litbank": 1, "wikinews": 2, "gmb_voa": 3, "un_debates": 1, "us_gov_web": 1},
-    **{"stackexchange": 2, "tatoeba": 4, "snli": 3, "squad": 3, "ewt": 6, "ontogum": 6},
+    "wikipedia": 1,
+    "litbank": 1,
+    "wikinews": 2,
+    "gmb_voa": 3,
+    "un_debates": 1,
+    "us_gov_web": 1,
+    "stackexchange": 2,
+    "tatoeba": 4,
+    "snli": 3,
+    "squad": 3,
+    "ewt": 6,
+    "ontogum": 6,
 }
 """How many times each corpus is read in a round of `training_configs/bilm_english.jsonnet`."""
 VOCABULARY_SIZE = 32_000
-FIRST_CHAPTER = re.compile(r"(chapter|chap \.|book|part|letter|adventure) (i|1|one|first)\b( \.)?$", re.IGNORECASE)
+FIRST_CHAPTER = re.compile(
+    r"(chapter|chap \.|book|part|letter|adventure) (i|1|one|first)\b( \.)?$", re.IGNORECASE
+)
 
 
 # Each corpus: its documents
@@ -116,8 +129,9 @@ def ontogum(folder: Path) -> Iterator[Document]:
 
 def novels(path: Path, coreference: Path, left_out: Counter[str]) -> Iterator[Document]:
     """
-    The novels without their beginnings. The file has no mark between two novels: one begins where a document of the
-    coreference data does, and, since not all of them are at hand, a first chapter is taken for a beginning, too.
+    The novels without their beginnings. The file has no mark between two novels: one begins where a document
+    of the coreference data does, and, since not all of them are at hand, a first chapter is taken for a
+    beginning, too.
     """
     (sentences,) = lines(path)
     beginnings = {
@@ -176,7 +190,9 @@ def dev_sentences(data: Path) -> Iterator[list[str]]:
                 for row in csv.reader(file):
                     yield from (folded([words_of(words)]) for words in split(row[1:]) if words)
         elif path.parent.name == "wsd":
-            yield from (folded([json.loads(line)["tokens"]]) for line in path.read_text(encoding="utf-8").splitlines())
+            yield from (
+                folded([json.loads(line)["tokens"]]) for line in path.read_text(encoding="utf-8").splitlines()
+            )
         else:  # a table, one sentence in a column
             for line in path.read_text(encoding="utf-8").splitlines():
                 yield from (folded([[column]]) for column in line.split("\t"))
@@ -185,7 +201,9 @@ def dev_sentences(data: Path) -> Iterator[list[str]]:
 
 
 def first_columns(path: Path) -> str:
-    return "\n".join(line.split()[0] if line.strip() else "" for line in path.read_text(encoding="utf-8").splitlines())
+    return "\n".join(
+        line.split()[0] if line.strip() else "" for line in path.read_text(encoding="utf-8").splitlines()
+    )
 
 
 class DevText:
@@ -264,7 +282,8 @@ def vocabulary(counts: Counter[str], known: list[str]) -> list[str]:
         if len(chosen) >= VOCABULARY_SIZE:
             break
         chosen[word] = None
-    # <UNK> stands first, where the log-uniform sampler draws most often: it is the most frequent target but a few.
+    # <UNK> stands first, where the log-uniform sampler draws most often: it is the most frequent target but a
+    # few.
     return ["<UNK>", *sorted(chosen, key=lambda word: -counts[word])]
 
 
@@ -306,7 +325,9 @@ def main() -> None:
             counts["</S>"] += WEIGHTS[name] * len(document)
         sizes[name] = write(out / f"{name}.txt.gz", corpus) | {"weight": WEIGHTS[name]}
         write(out / f"valid-{name}.txt.gz", [valid])
-    known = arguments.words_of.read_text(encoding="utf-8").splitlines() if arguments.words_of else ["<S>", "</S>"]
+    known = (
+        arguments.words_of.read_text(encoding="utf-8").splitlines() if arguments.words_of else ["<S>", "</S>"]
+    )
     words = vocabulary(counts, [word for word in known if word != "<UNK>"])
     (out / "vocab.txt").write_text("".join(f"{word}\n" for word in words), encoding="utf-8")
     (out / "text.json").write_text(json.dumps({"corpora": sizes, "left_out": left_out}, indent=2) + "\n")

@@ -25,9 +25,10 @@ from pathlib import Path
 
 import numpy as np
 
-from elmo_tasks.elmo.characters import BEGIN_SENTENCE, END_SENTENCE
-from elmo_tasks.elmo.words import UNKNOWN, read_words
-from elmo_tasks.input_files import InputError, read_lines
+from elmo_tasks.data.input_files import InputError, read_lines
+from elmo_tasks.elmo.model.characters import BEGIN_SENTENCE, END_SENTENCE
+from elmo_tasks.elmo.model.words import UNKNOWN
+from elmo_tasks.elmo.sources import read_words
 
 FALLBACK_DISCOUNTS = np.array([0.0, 0.5, 1.0, 1.5])
 """KenLM's, where counts of counts give none: a tiny text, or a vocabulary without rare words."""

@@ -61,7 +61,7 @@ def peer(data: Path, files: Files, epochs: int) -> dict[str, Any]:
 def epoch_times(settings: dict[str, Any]) -> list[float]:
     with tempfile.TemporaryDirectory() as folder:
         train_model(Params(settings), folder, force=True, file_friendly_logging=True)
-    # With the model go its last activations, to the disk.
+    # With the model goes its open database of activations.
     gc.collect()
     return list(EpochTimes.times)
 

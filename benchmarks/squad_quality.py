@@ -47,8 +47,8 @@ from side_by_side import (
 )
 
 import elmo_tasks.squad  # noqa: F401 (registers ours)
+from elmo_tasks.data.tokenization import tokenizer
 from elmo_tasks.elmo import BiLmOptions
-from elmo_tasks.modules.tokenization import tokenizer
 
 PLACEMENTS = ("input", "input+output", "output")
 SYSTEMS = ("ours", "peer", *PLACEMENTS)

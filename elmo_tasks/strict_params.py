@@ -3,7 +3,7 @@
 import difflib
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 from allennlp.common import FromParams, Params
 from allennlp.common.checks import ConfigurationError
@@ -18,6 +18,9 @@ class StrictParams(FromParams):
     optional one only after the whole object was built.
     """
 
+    renamed_keys: ClassVar[dict[str, str]] = {}
+    """The former names of keys, which configs may still have, and their names of today."""
+
     @classmethod
     def from_params(
         cls,
@@ -27,6 +30,7 @@ class StrictParams(FromParams):
         **extras: Any,
     ) -> Any:
         if isinstance(params, Params):
+            cls._rename_keys(params)
             known = _parameter_names(cls)
             for key in params.keys():  # noqa: SIM118 (Params is no plain mapping)
                 if key not in known and key != "type":
@@ -41,6 +45,18 @@ class StrictParams(FromParams):
             constructor_to_inspect=constructor_to_inspect,
             **extras,
         )
+
+    @classmethod
+    def _rename_keys(cls, params: Params) -> None:
+        for old, new in cls.renamed_keys.items():
+            if old not in params:
+                continue
+            if new in params:
+                raise ConfigurationError(
+                    f"{cls.__name__}: found the keys {old!r} and {new!r}, expected only {new!r}, the new "
+                    "name of the other"
+                )
+            params[new] = params.pop(old, keep_as_dict=True)
 
 
 def _parameter_names(cls: type) -> set[str]:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 from allennlp.common import Params
+from allennlp.common.checks import ConfigurationError
 from allennlp.models.archival import load_archive
 
 from elmo_tasks.paths import bundled
@@ -114,6 +115,21 @@ def test_archive_needs_no_file_of_the_bilm(trained_ner, tmp_path):
     after = load_archive(tmp_path).model.state_dict()
     assert before.keys() == after.keys()
     assert all(torch.equal(before[name], after[name]) for name in before)
+
+
+@pytest.mark.parametrize("key", ["options_file", "weight_file", "vocabulary_file", "initial_state"])
+def test_overrides_of_what_an_archive_holds_are_refused(trained_ner, key):
+    with pytest.raises(
+        ConfigurationError, match=f"model.elmo.{key}: found an override, 'other', expected none"
+    ):
+        load_archive(trained_ner / "model.tar.gz", overrides={f"model.elmo.{key}": "other"})
+
+
+def test_activations_for_an_archive(trained_ner, tmp_path):
+    folder = tmp_path / "activations"
+    archive = load_archive(trained_ner / "model.tar.gz", overrides={"model.elmo.activations": str(folder)})
+    assert archive.model.elmo.activations.path == str(folder)
+    assert folder.is_dir()
 
 
 @pytest.mark.parametrize("batches", [None, 2], ids=["each epoch", "within an epoch"])

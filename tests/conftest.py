@@ -8,6 +8,10 @@ from typing import Any
 
 import pytest
 
+# Before PyTorch is loaded: threads that have nothing to do sleep. Else those of an operation that waits for a
+# busy core keep another one busy, and tests with several threads take ten times as long beside others.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
 from elmo_tasks.paths import bundled
 
 SMALL_NER = {

@@ -9,21 +9,26 @@ from allennlp.commands.train import TrainModel
 from allennlp.common import Params
 from allennlp.common.util import prepare_environment
 
-from elmo_tasks.elmo.weights import BiLmOptions
 from elmo_tasks.paths import bundled
 
 CONFIGS = sorted(bundled("training_configs").resolve().glob("*.jsonnet"))
 TEXT = str(bundled("fixtures/language_model/train.txt").resolve())
-ENGLISH = {"train_data_path": TEXT, "validation_data_path": TEXT, "model.softmax.num_samples": 100}
+VOCABULARY = str(bundled("pretrained/english/vocab.txt").resolve())
+ENGLISH = {
+    "train_data_path": TEXT,
+    "validation_data_path": TEXT,
+    "vocabulary.words_file": VOCABULARY,
+    "model.softmax.num_samples": 100,
+    "trainer.callbacks": [],
+}
 OVERRIDES = {
     "bilm_english": ENGLISH,
-    "bilm_english_second": ENGLISH
+    "bilm_english_last": ENGLISH
     | {
         key: str(bundled(f"pretrained/english/{file}").resolve())
         for key, file in (
             ("model.options_file", "options.json"),
             ("model.weight_file", "weights.hdf5"),
-            ("vocabulary.words_file", "vocab.txt"),
         )
     },
 }
@@ -66,22 +71,12 @@ def test_elmo_is_the_baseline_and_two_blocks():
     assert with_elmo == baseline
 
 
-def test_dimensions_come_from_the_options(tmp_path):
-    dim = BiLmOptions.read(bundled("pretrained/english/options.json")).output_dim
-    places = {"none": (0, 0), "input": (dim, 0), "output": (0, dim), "input+output": (dim, dim)}
-    source = ", ".join(
-        f"'{place}': [elmo.input_dim('{place}'), elmo.output_dim('{place}')]" for place in places
-    )
-    found = evaluate(tmp_path, "{" + source + "}")
-    assert {place: tuple(dims) for place, dims in found.items()} == places
-
-
 def test_block_is_that_of_the_design(tmp_path):
     found = evaluate(tmp_path, "elmo.block('input+output', dropout=0.5, mix_l2=0.001)")
     assert found == {"placement": "input+output", "dropout": 0.5, "mix_l2": 0.001}
 
 
-@pytest.mark.parametrize("function", ["block", "plug", "indexers", "input_dim", "output_dim"])
+@pytest.mark.parametrize("function", ["block", "plug", "indexers"])
 def test_misspelt_placement_fails_when_the_config_is_evaluated(tmp_path, function):
     with pytest.raises(RuntimeError, match='placement is "inptu", expected one of: none, input'):
         evaluate(tmp_path, f"{{ x: elmo.{function}('inptu') }}")

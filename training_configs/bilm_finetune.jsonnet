@@ -15,7 +15,7 @@ training.seeds(13) + {
   words_file:: paths.pretrained('english/vocab.txt'),
   softmax_epochs:: if $.words_file == null then 1 else 0,
 
-  dataset_reader: { type: 'elmo_bilm', source: { type: 'elmo_ner' }, lanes: 16, shuffle_buffer: 1024 },
+  dataset_reader: { type: 'elmo_bilm', source: { type: 'elmo_ner' }, streams: 16, shuffle_buffer: 1024 },
   validation_dataset_reader: $.dataset_reader { shuffle_buffer: 0 },
   train_data_path: paths.fixture('ner/train.conll'),
   validation_data_path: paths.fixture('ner/dev.conll'),

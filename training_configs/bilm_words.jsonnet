@@ -1,8 +1,8 @@
 // A biLM that reads words, as small systems that are trained from scratch do: 30,000 words, all sizes 512 without a
-// projection, 32 lanes of 20 tokens, frequent words left out at random. Without projection and clipping PyTorch's own LSTM
-// does the work, which is faster. Word vectors to begin with, of 512 numbers, are `model.input_vectors`.
+// projection, 32 streams of 20 tokens, frequent words left out at random. Without projection and clipping PyTorch's own
+// LSTM does the work, which is faster. Word vectors to begin with, of 512 numbers, are `model.input_vectors`.
 (import 'bilm.jsonnet') + {
-  dataset_reader+: { input: 'words', lanes: 32, subsample: 1e-3 },
+  dataset_reader+: { input: 'words', streams: 32, subsample: 1e-3 },
   // Perplexity is of the whole text.
   validation_dataset_reader+: { subsample: null },
   vocabulary+: { max_vocab_size: { tokens: 30000 } },

@@ -1,11 +1,12 @@
-// Topics of Korean headlines, KLUE-TC (YNAT): json. The classifier is that of agnews.jsonnet.
+// Topics of Korean headlines, KLUE-TC (YNAT): json.
 //
 // The tokenizer is a choice: words, or syllables with `tokenizer: 'elmo_syllables'`. klue_tc_bilm.jsonnet takes the
 // reader from here, so that pre-training and classification always agree; in a run with --overrides, give the same to
 // both stages.
+local classifier = import 'lib/classifier.libsonnet';
 local fixture = (import 'lib/paths.libsonnet').fixture;
 
-(import 'agnews.jsonnet') + {
+classifier.config + {
   dataset_reader: {
     type: 'elmo_classifier',
     format: 'json',

@@ -1,4 +1,5 @@
-// A small biLM from scratch on Korean headlines, as in agnews_bilm.jsonnet; it reads the UTF-8 bytes of words or syllables.
+// A small biLM from scratch on Korean headlines: the first of two stages, as in agnews_bilm.jsonnet. It
+// reads the UTF-8 bytes of words or syllables.
 //
 // On other text, such as petitions, one a line, split by the same tokenizer:
 //
@@ -9,4 +10,6 @@
 //       validation_data_path: 'data/petitions_dev.txt',
 //     },
 //   }
-(import 'agnews_bilm.jsonnet') + { task:: import 'klue_tc.jsonnet' }
+local pretraining = import 'lib/pretraining.libsonnet';
+
+pretraining.characters + { task:: import 'klue_tc.jsonnet' }

@@ -1,5 +1,5 @@
-// The classifier with ELMo, as in agnews_elmo.jsonnet. The biLM that comes with the project knows no Korean: give that of
+// The classifier with ELMo. The biLM that comes with the project knows no Korean: give that of
 // klue_tc_bilm.jsonnet.
-local elmo = import 'lib/elmo.libsonnet';
+local classifier = import 'lib/classifier.libsonnet';
 
-(import 'klue_tc.jsonnet') + elmo.plug('input+output')
+(import 'klue_tc.jsonnet') + classifier.elmo

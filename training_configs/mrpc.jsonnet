@@ -1,8 +1,8 @@
-// Paraphrase or not, MRPC: tsv with a header, quotes that are text, pairs of sentences. The classifier is that of
-// agnews.jsonnet.
+// Paraphrase or not, MRPC: tsv with a header, quotes that are text, pairs of sentences.
+local classifier = import 'lib/classifier.libsonnet';
 local fixture = (import 'lib/paths.libsonnet').fixture;
 
-(import 'agnews.jsonnet') + {
+classifier.config + {
   dataset_reader: {
     type: 'elmo_classifier',
     format: 'tsv',

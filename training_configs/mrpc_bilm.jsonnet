@@ -1,2 +1,4 @@
-// A small biLM from scratch that reads words, on the sentences of MRPC: see sst2_bilm.jsonnet.
-(import 'sst2_bilm.jsonnet') + { task:: import 'mrpc.jsonnet' }
+// A small biLM from scratch that reads words, on the sentences of MRPC: the first of two stages, as in sst2_bilm.jsonnet.
+local pretraining = import 'lib/pretraining.libsonnet';
+
+pretraining.words + { task:: import 'mrpc.jsonnet' }

@@ -1,7 +1,4 @@
-// The classifier of pairs with a word-level biLM, of mrpc_bilm.jsonnet: see sst2_elmo.jsonnet.
-local sst2 = import 'sst2_elmo.jsonnet';
+// The classifier of pairs with a biLM that reads words. mrpc_bilm.jsonnet makes one of real data.
+local classifier = import 'lib/classifier.libsonnet';
 
-(import 'mrpc.jsonnet') + {
-  dataset_reader+: { token_indexers+: { elmo: sst2.dataset_reader.token_indexers.elmo } },
-  model+: { elmo: sst2.model.elmo },
-}
+(import 'mrpc.jsonnet') + classifier.word_elmo

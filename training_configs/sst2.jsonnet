@@ -1,8 +1,8 @@
-// Sentiment of sentences, SST-2: tsv with a header, sentences that are split into words already. The classifier is that
-// of agnews.jsonnet.
+// Sentiment of sentences, SST-2: tsv with a header, sentences that are split into words already.
+local classifier = import 'lib/classifier.libsonnet';
 local fixture = (import 'lib/paths.libsonnet').fixture;
 
-(import 'agnews.jsonnet') + {
+classifier.config + {
   dataset_reader: {
     type: 'elmo_classifier',
     format: 'tsv',

@@ -6,13 +6,6 @@
 //     "model.elmo.options_file": "runs/sst2_elmo/options.json",
 //     "model.elmo.weight_file": "runs/sst2_elmo/weights.hdf5",
 //     "model.elmo.vocabulary_file": "runs/sst2_elmo/vocab.txt"}'
-(import 'agnews_bilm.jsonnet') + {
-  task:: import 'sst2.jsonnet',
-  dataset_reader+: { input: 'words' },
-  model+: {
-    // Without clipping and projection PyTorch's own LSTM does the work.
-    options: {
-      lstm: { cell_clip: 0, proj_clip: 0, use_skip_connections: true, n_layers: 2, dim: 128, projection_dim: 128 },
-    },
-  },
-}
+local pretraining = import 'lib/pretraining.libsonnet';
+
+pretraining.words + { task:: import 'sst2.jsonnet' }

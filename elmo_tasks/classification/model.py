@@ -5,18 +5,16 @@ from typing import Any, Optional
 
 import torch
 from allennlp.common.checks import ConfigurationError
-from allennlp.data import TextFieldTensors, Vocabulary
+from allennlp.data import TextFieldTensors
 from allennlp.models import Model
-from allennlp.modules import InputVariationalDropout, TextFieldEmbedder
-from allennlp.nn import InitializerApplicator, RegularizerApplicator
+from allennlp.modules import InputVariationalDropout
 from allennlp.nn.util import get_final_encoder_states, get_text_field_mask, masked_max, masked_mean
 from torch import nn
 
-from elmo_tasks.classification.reader import Sentences
-from elmo_tasks.elmo import Elmo
+from elmo_tasks.classification.reader import ClassifierText
+from elmo_tasks.modules.batch_pairs import stack_texts
 from elmo_tasks.modules.bilstm import BiLstm
 from elmo_tasks.modules.classifier import Classifier
-from elmo_tasks.modules.stacking import stack_texts
 
 POOLING: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
     "max": lambda vectors, mask: masked_max(vectors, mask.unsqueeze(2), dim=1),
@@ -42,7 +40,6 @@ class ClassificationModel(Classifier):
         ELMo.
     dropout : probability, of the variational dropout on the token vectors, those of ELMo included, and of
         that on what the classes depend on.
-    initializer : of the parameters, as in any AllenNLP model.
     The others : see `Classifier`.
 
     # Raises
@@ -54,19 +51,13 @@ class ClassificationModel(Classifier):
     def __init__(
         self,
         *,
-        vocab: Vocabulary,
-        text_field_embedder: TextFieldEmbedder,
         pairs: bool,
         hidden_sizes: list[int],
         pooling: str,
         dropout: float,
-        elmo: Optional[Elmo] = None,
-        initializer: Optional[InitializerApplicator] = None,
-        regularizer: Optional[RegularizerApplicator] = None,
+        **kwargs: Any,
     ) -> None:
-        super().__init__(
-            vocab=vocab, text_field_embedder=text_field_embedder, elmo=elmo, regularizer=regularizer
-        )
+        super().__init__(**kwargs)
         if pooling not in POOLING:
             raise ConfigurationError(f"pooling is {pooling!r}, expected one of {', '.join(POOLING)}")
         if pooling == "last" and not hidden_sizes:
@@ -80,13 +71,11 @@ class ClassificationModel(Classifier):
         self.dropout = nn.Dropout(dropout)
         sentence_dim = (self.encoder.output_dim if self.encoder else self.input_dim) + self.elmo_output_dim
         self.output = nn.Linear(4 * sentence_dim if pairs else sentence_dim, len(self.labels))
-        if initializer is not None:
-            initializer(self)
 
     def forward(
         self,
         sentence1: TextFieldTensors,
-        metadata: list[Sentences],
+        metadata: list[ClassifierText],
         sentence2: Optional[TextFieldTensors] = None,
         label: Optional[torch.Tensor] = None,
     ) -> dict[str, Any]:
@@ -130,7 +119,7 @@ class ClassificationModel(Classifier):
 
     def make_output_human_readable(self, output_dict: dict[str, Any]) -> dict[str, Any]:
         """The words, the `label`, and the `probabilities` by label."""
-        sentences: list[Sentences] = output_dict["metadata"]
+        sentences: list[ClassifierText] = output_dict["metadata"]
         words = {"sentence1_tokens": [both.sentence1 for both in sentences]}
         if self.pairs:
             words["sentence2_tokens"] = [both.sentence2 or [] for both in sentences]

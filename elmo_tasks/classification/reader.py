@@ -1,7 +1,6 @@
 """Labelled sentences and pairs of sentences, by column name: AG News, SST-2, MRPC, KLUE and the like."""
 
 import json
-import logging
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,22 +10,20 @@ from typing import Any, NamedTuple, Optional, Union
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader, Instance, Token, TokenIndexer, Tokenizer
 from allennlp.data.fields import Field, MetadataField, TextField
-from allennlp.data.token_indexers import SingleIdTokenIndexer
 
 from elmo_tasks.classification.records import FORMATS, Record, read_records
-from elmo_tasks.input_files import InputError, input_files
-from elmo_tasks.modules.class_field import ClassField
-from elmo_tasks.modules.tokenization import SpacyRules
-from elmo_tasks.strict_params import StrictParams
-
-logger = logging.getLogger(__name__)
+from elmo_tasks.data.input_files import InputError
+from elmo_tasks.data.json_lines import shorten_json
+from elmo_tasks.data.label_field import ClosedLabelField, check_label
+from elmo_tasks.data.reader import TaskReader
+from elmo_tasks.data.tokenization import SpacyRules
 
 Text = Union[str, list[str]]
 """Plain text, or its words."""
 
 
 @dataclass
-class Sentences:
+class ClassifierText:
     """What an instance knows of its words beside tensors; no dict, so that nothing walks through it."""
 
     sentence1: list[str]
@@ -45,12 +42,12 @@ class _Example(NamedTuple):
 
 
 @DatasetReader.register("elmo_classifier")
-class ClassificationReader(StrictParams, DatasetReader):
+class ClassificationReader(TaskReader):
     """
     Text and class from columns of csv, tsv, json, jsonl or plain text files (`records.py` has the formats).
 
-    Instances have `sentence1`, of pairs also `sentence2`, `metadata` (a `Sentences`) and, of labelled ones,
-    `label`: all classes get into the vocabulary, in the order of `classes`.
+    Instances have `sentence1`, of pairs also `sentence2`, `metadata` (a `ClassifierText`) and, of labelled
+    ones, `label`: all classes get into the vocabulary, in the order of `classes`.
 
     # Parameters
 
@@ -88,7 +85,7 @@ class ClassificationReader(StrictParams, DatasetReader):
         token_indexers: Optional[dict[str, TokenIndexer]] = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(manual_distributed_sharding=True, manual_multiprocess_sharding=True, **kwargs)
+        super().__init__(token_indexers=token_indexers, **kwargs)
         if format not in FORMATS:
             raise ConfigurationError(f"format is {format!r}, expected one of {', '.join(FORMATS)}")
         if columns is not None and format not in ("csv", "tsv"):
@@ -102,7 +99,6 @@ class ClassificationReader(StrictParams, DatasetReader):
         self.classes = classes
         self.label_names = label_names or {name: name for name in classes}
         self.tokenizer = tokenizer or SpacyRules()
-        self.token_indexers = token_indexers or {"tokens": SingleIdTokenIndexer()}
 
     @property
     def pairs(self) -> bool:
@@ -126,8 +122,7 @@ class ClassificationReader(StrictParams, DatasetReader):
         if (sentence2 is not None) != self.pairs:
             found, expected = ("one sentence", "a pair") if self.pairs else ("a pair", "one sentence")
             raise ConfigurationError(f"found {found}, expected {expected}: what the reader's files have")
-        if label is not None and label not in self.classes:
-            raise ConfigurationError(f"found the label {label!r}, expected one of {', '.join(self.classes)}")
+        check_label(label, self.classes)
         sentences = [self.tokens(text) for text in (sentence1, sentence2) if text is not None]
         if not all(sentences):
             raise ConfigurationError("found a sentence without words, expected at least one word")
@@ -137,36 +132,34 @@ class ClassificationReader(StrictParams, DatasetReader):
         """The words of a sentence, as the reader's files have them."""
         return self.tokenizer.tokenize(text) if isinstance(text, str) else [Token(word) for word in text]
 
-    def apply_token_indexers(self, instance: Instance) -> None:
-        for field in instance.fields.values():
-            if isinstance(field, TextField):
-                field.token_indexers = self.token_indexers
-
     def _instance(self, sentences: list[list[Token]], label: str | None) -> Instance:
         words = [[token.text or "" for token in tokens] for tokens in sentences]
         fields: dict[str, Field] = {
             name: TextField(tokens)
             for name, tokens in zip(("sentence1", "sentence2"), sentences, strict=False)
         }
-        fields["metadata"] = MetadataField(Sentences(*words))
+        fields["metadata"] = MetadataField(ClassifierText(*words))
         if label is not None:
-            fields["label"] = ClassField(label, self.classes)
+            fields["label"] = ClosedLabelField(label, self.classes)
         return Instance(fields)
 
     def _examples(self, file_path: str) -> Iterator[_Example]:
         """The examples of all files, checked."""
-        for path in input_files(file_path):
-            counts: Counter[str | None] = Counter()
-            for record in read_records(path, self.format, self.columns):
-                example = self._example(path, record)
-                counts[example.label] += 1
-                yield example
-            if not counts:
-                raise InputError.at(path, found="no record", expected="at least one")
-            by_class = ", ".join(f"{name} {counts[name]}" for name in self.classes)
-            logger.info(
-                "%s: %d instances (%s)", path, counts.total(), by_class if self.label else "no labels"
-            )
+        return self.counted(file_path, self._file, self._describe)
+
+    def _file(self, path: Path, counts: Counter[str]) -> Iterator[_Example]:
+        for record in read_records(path, self.format, self.columns):
+            example = self._example(path, record)
+            counts["instances"] += 1
+            if example.label is not None:
+                counts[f"of {example.label}"] += 1
+            yield example
+        if not counts:
+            raise InputError.at(path, found="no record", expected="at least one")
+
+    def _describe(self, counts: Counter[str]) -> str:
+        by_class = ", ".join(f"{name} {counts[f'of {name}']}" for name in self.classes)
+        return f"{counts['instances']} instances ({by_class if self.label else 'no labels'})"
 
     def _example(self, path: Path, record: Record) -> _Example:
         sentences = [self._sentence(path, record, names) for names in self.texts]
@@ -184,7 +177,7 @@ class ClassificationReader(StrictParams, DatasetReader):
         values = [_value(path, record, name) for name in columns]
         for name, value in zip(columns, values, strict=True):
             if not isinstance(value, str):
-                found = f"{json.dumps(value)[:80]} in the column {name!r}"
+                found = f"{shorten_json(value)} in the column {name!r}"
                 raise InputError.at(path, record.line, found=found, expected="text")
         tokens = self.tokens(" ".join(filter(None, values)))
         if not tokens:

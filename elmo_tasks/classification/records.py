@@ -17,7 +17,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from elmo_tasks.input_files import InputError, read_lines
+from elmo_tasks.data.input_files import InputError, read_lines
+from elmo_tasks.data.json_lines import parse_json, read_json_lines, shorten_json
 
 Columns = Sequence[str] | None
 
@@ -84,7 +85,7 @@ def _named(path: Path, rows: Iterator[tuple[int, list[str]]], columns: Columns) 
 
 def _json(path: Path, _: Columns) -> Iterator[Record]:
     text = "\n".join(line for _, line in read_lines(path))
-    whole = _parsed(path, 0, text)
+    whole = parse_json(text, path, 1, expected="JSON")
     if not isinstance(whole, list):
         raise InputError.at(path, found=f"a {type(whole).__name__}", expected="a list of JSON objects")
     # Once more one by one: the parser does not tell where each of them begins.
@@ -98,27 +99,17 @@ def _json(path: Path, _: Columns) -> Iterator[Record]:
 
 
 def _jsonl(path: Path, _: Columns) -> Iterator[Record]:
-    for number, line in read_lines(path):
-        if line.strip():
-            yield Record(number, _object(path, number, _parsed(path, number - 1, line)))
+    for number, value in read_json_lines(path, expected="JSON"):
+        yield Record(number, _object(path, number, value))
 
 
 def _text(path: Path, _: Columns) -> Iterator[Record]:
     return (Record(number, {"text": line}) for number, line in read_lines(path) if line.strip())
 
 
-def _parsed(path: Path, lines_before: int, text: str) -> Any:
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        found = f"no JSON ({error.msg}, character {error.colno})"
-        raise InputError.at(path, lines_before + error.lineno, found=found, expected="JSON") from error
-
-
 def _object(path: Path, line: int, value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
-        found = json.dumps(value, ensure_ascii=False)[:80]
-        raise InputError.at(path, line, found=found, expected="a JSON object")
+        raise InputError.at(path, line, found=shorten_json(value), expected="a JSON object")
     return value
 
 

@@ -11,6 +11,7 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.common.util import SigTermReceived
 
 from elmo_tasks.commands.ablate import Ablate
+from elmo_tasks.commands.base import Verb
 from elmo_tasks.commands.calibrate import Calibrate
 from elmo_tasks.commands.compare import Compare
 from elmo_tasks.commands.confusion import Confusion
@@ -24,7 +25,6 @@ from elmo_tasks.commands.probe import Probe
 from elmo_tasks.commands.report import Report
 from elmo_tasks.commands.squad_predictions import SquadPredictions
 from elmo_tasks.commands.vectors import Vectors
-from elmo_tasks.commands.verb import Verb
 
 logger = logging.getLogger(__name__)
 

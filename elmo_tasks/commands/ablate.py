@@ -10,15 +10,20 @@ from typing import TYPE_CHECKING, Any
 from allennlp.common import Params
 from allennlp.data import DatasetReader
 
-from elmo_tasks.commands.results import Results
-from elmo_tasks.commands.runs import add_run_arguments, figure, read_elmo_config, train_and_tell
-from elmo_tasks.commands.verb import Verb
-from elmo_tasks.commands.work_folder import work_folder
+from elmo_tasks.commands.base import Verb
+from elmo_tasks.commands.experiment_arguments import (
+    add_run_arguments,
+    figure,
+    read_elmo_config,
+    train_and_tell,
+)
+from elmo_tasks.commands.results import ResultsWriter
+from elmo_tasks.commands.staging import staging_folder
 from elmo_tasks.evaluation.plot import curves
 from elmo_tasks.evaluation.table import Table
 from elmo_tasks.training.ablation import NO_ELMO, Setting, layer_rows, own_setting, placement_rows
+from elmo_tasks.training.experiments import SPREAD, Run, plan, score, spread, summary, validation_metric
 from elmo_tasks.training.sample_reader import sample_size
-from elmo_tasks.training.variants import SPREAD, Run, plan, score, spread, summary, validation_metric
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -27,7 +32,7 @@ TABLES = ("layers", "placement", "samples")
 
 
 class Ablate(Verb):
-    """See `training.ablation` and `sample_table`; `training.variants` trains the runs."""
+    """See `training.ablation` and `sample_table`; `training.experiments` trains the runs."""
 
     name = "ablate"
     help = "Layers, placement and data, as in the paper's tables."
@@ -64,7 +69,7 @@ class Ablate(Verb):
         settings = [setting for rows in tables.values() for setting in rows.values()]
         settings += [kind._replace(fraction=part) for part in samples for kind in (own, NO_ELMO)]
         output.mkdir(parents=True, exist_ok=True)
-        with work_folder(output / "tables") as folder:
+        with staging_folder(output / "tables") as folder:
             runs = [
                 run
                 for seed in arguments.seeds
@@ -83,11 +88,11 @@ class Ablate(Verb):
                     for run in _runs_of(setting, runs)
                 ]
                 print()
-                Results(folder, output / f"{name}.csv").write(summary(shown), figure(shown))
+                ResultsWriter(folder, output / f"{name}.csv").write(summary(shown), figure(shown))
             if samples:
                 table = sample_table(runs, own, samples)
                 print()
-                Results(folder, output / "samples.csv").write(table, _sample_figure(table))
+                ResultsWriter(folder, output / "samples.csv").write(table, _sample_figure(table))
 
 
 def sample_table(runs: list[Run], own: Setting, samples: dict[float, int]) -> Table:

@@ -5,8 +5,15 @@ import argparse
 import torch
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.elmo.bilm import PRECISIONS, BiLm
-from elmo_tasks.elmo.embedder import DEFAULT_OPTIONS, DEFAULT_WEIGHTS
+from elmo_tasks.elmo import FrozenBiLm
+from elmo_tasks.elmo.inference import PRECISIONS
+from elmo_tasks.elmo.sources import (
+    DEFAULT_OPTIONS,
+    DEFAULT_WEIGHTS,
+    configuration_errors,
+    read_frozen_bilm,
+    read_options,
+)
 
 
 def add_bilm_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,7 +35,7 @@ def add_bilm_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def read_bilm(arguments: argparse.Namespace) -> BiLm:
+def read_bilm(arguments: argparse.Namespace) -> FrozenBiLm:
     """
     The biLM of the arguments, frozen, on its device.
 
@@ -38,8 +45,8 @@ def read_bilm(arguments: argparse.Namespace) -> BiLm:
     """
     if (arguments.options_file is None) != (arguments.weight_file is None):
         raise ConfigurationError("--options-file and --weight-file belong together: give both, or neither")
-    bilm = BiLm.read(
-        arguments.options_file or DEFAULT_OPTIONS,
+    bilm = read_frozen_bilm(
+        read_options(arguments.options_file or DEFAULT_OPTIONS),
         arguments.weight_file or DEFAULT_WEIGHTS,
         arguments.vocabulary_file,
         precision=arguments.precision,
@@ -49,4 +56,6 @@ def read_bilm(arguments: argparse.Namespace) -> BiLm:
     except (RuntimeError, AssertionError) as error:  # PyTorch raises either for a device that is not there
         reason = str(error).partition("\n")[0]
         raise ConfigurationError(f"--device {arguments.device} cannot be used: {reason}") from error
-    return bilm.requires_grad_(False).eval()
+    with configuration_errors():
+        bilm.prepare()
+    return bilm

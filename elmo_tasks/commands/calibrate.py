@@ -6,7 +6,6 @@ it hardly ever saw. The mean of the states between the sentences of a text is a 
 """
 
 import argparse
-import os
 import time
 from itertools import pairwise
 from pathlib import Path
@@ -15,14 +14,13 @@ import torch
 from allennlp.common.checks import ConfigurationError
 from allennlp.common.tqdm import Tqdm
 
+from elmo_tasks.commands.base import Verb, add_text_argument, positive
 from elmo_tasks.commands.bilm_arguments import add_bilm_arguments, read_bilm
-from elmo_tasks.commands.sentences import Sentence, batches, padded_ids
-from elmo_tasks.commands.text import Text, copy_text
-from elmo_tasks.commands.verb import Verb, positive
-from elmo_tasks.commands.work_folder import check_output, work_folder
-from elmo_tasks.elmo.bilm import BiLm
-from elmo_tasks.elmo.lstm import LstmState
-from elmo_tasks.elmo.weights import write_initial_state
+from elmo_tasks.commands.corpus import Corpus, copy_corpus
+from elmo_tasks.commands.sentences import NumberedSentence, batches, padded_ids
+from elmo_tasks.commands.staging import add_output_argument, staged_file
+from elmo_tasks.elmo import FrozenBiLm, LstmState
+from elmo_tasks.elmo.model.weight_file import write_initial_state
 
 BATCH_TOKENS = 2048
 """Positions of a batch at most; lanes that do not fit are run in another."""
@@ -38,10 +36,8 @@ class Calibrate(Verb):
         left out. `embed --initial-state OUT` and the key initial_state of a config's elmo block read it."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument(
-            "input", metavar="TEXT", help="text, gzip or not: a file, folder, pattern or URL, or - for stdin"
-        )
-        parser.add_argument("output", metavar="OUT", type=Path, help="HDF5 file to write")
+        add_text_argument(parser, metavar="TEXT")
+        add_output_argument(parser, metavar="OUT", help="HDF5 file to write")
         add_bilm_arguments(parser)
         parser.add_argument(
             "--lanes",
@@ -50,24 +46,21 @@ class Calibrate(Verb):
             help="parts of the text that are run side by side, each from zeros",
         )
         parser.add_argument("--max-sentences", type=positive, help="read so many at most (default: all)")
-        parser.add_argument("--force", action="store_true", help="overwrite OUT")
 
     def run(self, arguments: argparse.Namespace) -> None:
         began = time.monotonic()
         output: Path = arguments.output
-        check_output(output, force=arguments.force)
-        with work_folder(output) as folder:
+        with staged_file(output, force=arguments.force) as path:
             bilm = read_bilm(arguments)
             limit = arguments.max_sentences
-            with copy_text(arguments.input, folder, skip_empty=True, limit=limit) as text:
+            with copy_corpus(arguments.input, path.parent, skip_empty=True, limit=limit) as text:
                 mean, starts = mean_start(bilm, text, lanes=arguments.lanes)
             attributes: dict[str, str | int] = {
                 "sentences": len(text),
                 "starts": starts,
                 "digest": bilm.digest(),
             }
-            write_initial_state(folder / "state.hdf5", *mean, attributes=attributes)
-            os.replace(folder / "state.hdf5", output)
+            write_initial_state(path, *mean, attributes=attributes)
         seconds = time.monotonic() - began
         print(
             f"{output}: the mean of {starts:,} starts; {len(text):,} sentences, {text.tokens:,} tokens, "
@@ -75,7 +68,7 @@ class Calibrate(Verb):
         )
 
 
-def mean_start(bilm: BiLm, text: Text, *, lanes: int) -> tuple[LstmState, int]:
+def mean_start(bilm: FrozenBiLm, text: Corpus, *, lanes: int) -> tuple[LstmState, int]:
     """
     The mean of the states that sentences start from, and of how many.
 
@@ -109,7 +102,7 @@ def mean_start(bilm: BiLm, text: Text, *, lanes: int) -> tuple[LstmState, int]:
                 for total, part in zip(sums, state, strict=True):
                     total += part[:, :, running].sum(dim=2, dtype=torch.float64).cpu()
             for batch in batches(
-                (Sentence(lane, text[line].split()) for lane, line in lines.items()), BATCH_TOKENS
+                (NumberedSentence(lane, text[line].split()) for lane, line in lines.items()), BATCH_TOKENS
             ):
                 _advance(bilm, batch, state)
                 bar.update(sum(len(words) for _, words in batch))
@@ -117,7 +110,7 @@ def mean_start(bilm: BiLm, text: Text, *, lanes: int) -> tuple[LstmState, int]:
     return LstmState(*(total / starts for total in sums)), starts
 
 
-def _advance(bilm: BiLm, batch: list[Sentence], state: LstmState) -> None:
+def _advance(bilm: FrozenBiLm, batch: list[NumberedSentence], state: LstmState) -> None:
     """Takes the lanes of `batch` over their next sentence, and puts what they end with into `state`."""
     rows = [sentence.number for sentence in batch]
     ids = padded_ids(batch, bilm)

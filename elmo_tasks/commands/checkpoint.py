@@ -1,7 +1,6 @@
 """How far a run of `embed` has come: one small file, replaced as a whole."""
 
 import json
-import os
 import zipfile
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,7 +9,8 @@ import numpy as np
 import torch
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.elmo.lstm import LstmState
+from elmo_tasks.atomic_files import atomic_file
+from elmo_tasks.elmo import LstmState
 
 CHECKPOINT = "checkpoint.npz"
 
@@ -31,13 +31,9 @@ class Checkpoint(NamedTuple):
         header = json.dumps({"settings": settings, "lines": self.lines, "tokens": self.tokens})
         content: dict[str, Any] = {"header": np.array(header)}
         if self.state is not None:
-            content |= {"hidden": self.state.hidden.cpu().numpy(), "memory": self.state.memory.cpu().numpy()}
-        new = folder / f"{CHECKPOINT}.new"
-        with open(new, "wb") as file:
+            content |= {"hidden": self.state.hidden.cpu().numpy(), "memory": self.state.cell.cpu().numpy()}
+        with atomic_file(folder / CHECKPOINT) as file:
             np.savez(file, **content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(new, folder / CHECKPOINT)
 
     @classmethod
     def load(cls, folder: Path, settings: Settings) -> "Checkpoint":

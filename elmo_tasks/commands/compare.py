@@ -10,15 +10,20 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.common.params import with_overrides
 from allennlp.data import DatasetReader
 
-from elmo_tasks.commands.results import Results
-from elmo_tasks.commands.runs import add_run_arguments, figure, read_elmo_config, train_and_tell
-from elmo_tasks.commands.vectors import METHODS, Vectors
-from elmo_tasks.commands.verb import Verb
-from elmo_tasks.commands.work_folder import work_folder
-from elmo_tasks.elmo.scalar_mix import WEIGHTS
-from elmo_tasks.language_model.text_stream import instance_sentences
-from elmo_tasks.static_vectors.text_vectors import dimensions
-from elmo_tasks.training.variants import Run, plan, summary
+from elmo_tasks.commands.base import Verb
+from elmo_tasks.commands.experiment_arguments import (
+    add_run_arguments,
+    figure,
+    read_elmo_config,
+    train_and_tell,
+)
+from elmo_tasks.commands.results import ResultsWriter
+from elmo_tasks.commands.staging import staging_folder
+from elmo_tasks.commands.vectors import METHODS, train_file
+from elmo_tasks.data.text_stream import instance_sentences
+from elmo_tasks.elmo.model.scalar_mix import WEIGHTS
+from elmo_tasks.training.experiments import Run, plan, summary
+from elmo_tasks.vectors.text_format import dimensions
 
 MIXES: dict[str, dict[str, Any]] = {
     weights + ("" if gamma else "-no-gamma"): {"model.elmo.weights": weights, "model.elmo.gamma": gamma}
@@ -33,7 +38,7 @@ RESULTS = "results.csv"
 
 
 class Compare(Verb):
-    """See `MIXES`, `NO_ELMO` and `with_vectors`; `training.variants` trains them."""
+    """See `MIXES`, `NO_ELMO` and `with_vectors`; `training.experiments` trains them."""
 
     name = "compare"
     help = "Mixes, gamma and static vectors, side by side."
@@ -69,7 +74,7 @@ class Compare(Verb):
         output: Path = arguments.output
         config = read_elmo_config(arguments)
         output.mkdir(parents=True, exist_ok=True)
-        with work_folder(output / RESULTS) as folder:
+        with staging_folder(output / RESULTS) as folder:
             variants = {**MIXES, "no-elmo": NO_ELMO}
             for method in METHODS:
                 if method in arguments.variants:
@@ -81,7 +86,7 @@ class Compare(Verb):
                 experiment = Path(arguments.config).name.partition(".")[0]
                 runs = [tracked(run, uri=arguments.mlflow, experiment=experiment) for run in runs]
             train_and_tell(runs, jobs=arguments.jobs, packages=arguments.include_package)
-            Results(folder, output / RESULTS).write(summary(runs), figure(runs))
+            ResultsWriter(folder, output / RESULTS).write(summary(runs), figure(runs))
 
 
 def train_vectors(config: dict[str, Any], method: str, output: Path, folder: Path) -> str:
@@ -108,10 +113,8 @@ def train_vectors(config: dict[str, Any], method: str, output: Path, folder: Pat
             digest.update(line)
     path = output / f"{method}-{digest.hexdigest()}.txt.gz"
     if not path.exists():
-        Vectors.train(
-            *(method, str(folder / "sentences.txt"), str(path), "--dim", str(dim)),
-            *(["--lowercase"] if indexer.get("lowercase_tokens") else []),
-        )
+        lowercase = indexer.get("lowercase_tokens", False)
+        train_file(method, str(folder / "sentences.txt"), path, lowercase=lowercase, dim=dim)
     return str(path)
 
 

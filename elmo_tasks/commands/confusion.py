@@ -1,7 +1,6 @@
 """`allennlp elmo confusion`: which classes a trained classifier takes for which."""
 
 import argparse
-import os
 from pathlib import Path
 
 from allennlp.common.checks import ConfigurationError, check_for_gpu
@@ -11,12 +10,12 @@ from allennlp.evaluation import SimpleEvaluator
 from allennlp.models import Model
 from allennlp.models.archival import Archive
 
-from elmo_tasks.commands.verb import Verb, add_archive_argument, add_batch_arguments
-from elmo_tasks.commands.work_folder import check_output, work_folder
+from elmo_tasks.archives import open_archive
+from elmo_tasks.commands.base import Verb, add_archive_argument, add_batch_arguments
+from elmo_tasks.commands.staging import add_output_argument, staged_file
 from elmo_tasks.evaluation.plot import heat_map
 from elmo_tasks.evaluation.table import Table
-from elmo_tasks.modules.archives import open_archive
-from elmo_tasks.modules.classification_metric import ClassificationMetric, confusion_name
+from elmo_tasks.metrics.classification import ClassificationMetric, confusion_name
 from elmo_tasks.modules.ensemble import EnsembleModel
 from elmo_tasks.training import ElmoBucketSampler
 
@@ -34,25 +33,20 @@ class Confusion(Verb):
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         add_archive_argument(parser)
         parser.add_argument("input", metavar="FILE", help="data, in what the archive's dataset reader reads")
-        parser.add_argument(
-            "output", metavar="PNG", type=Path, help="picture to write; its suffix says in which format"
-        )
+        add_output_argument(parser, metavar="PNG", help="picture to write; its suffix says in which format")
         add_batch_arguments(parser, size=64, of="instances")
-        parser.add_argument("--force", action="store_true", help="overwrite PNG")
 
     def run(self, arguments: argparse.Namespace) -> None:
         output: Path = arguments.output
         check_for_gpu(arguments.cuda_device)
         _check_format(output)
-        check_output(output, force=arguments.force)
-        with work_folder(output) as folder:
+        with staged_file(output, force=arguments.force) as path:
             archive = open_archive(arguments.archive)
             labels = _metric(arguments.archive, archive.model).labels
             metrics = _evaluate(archive, arguments)
             print(f"accuracy {metrics['accuracy']:.4f}, macro F1 {metrics['macro_f1']:.4f}\n")
             print(confusion_table(labels, metrics).markdown(), end="")
-            draw(labels, metrics, folder / output.name)
-            os.replace(folder / output.name, output)
+            draw(labels, metrics, path)
 
 
 def confusion_table(labels: list[str], metrics: dict[str, float]) -> Table:

@@ -13,17 +13,16 @@ import torch
 from allennlp.common.checks import ConfigurationError
 from allennlp.common.tqdm import Tqdm
 
-from elmo_tasks.commands.background import Background
+from elmo_tasks.commands.base import Verb, add_text_argument, positive
 from elmo_tasks.commands.bilm_arguments import add_bilm_arguments, read_bilm
 from elmo_tasks.commands.checkpoint import CHECKPOINT, Checkpoint, Settings
-from elmo_tasks.commands.sentences import Sentence, batches, padded_ids
-from elmo_tasks.commands.text import Text, copy_text
+from elmo_tasks.commands.corpus import Corpus, copy_corpus
+from elmo_tasks.commands.sentences import NumberedSentence, batches, padded_ids
+from elmo_tasks.commands.staging import check_output, staging_folder
 from elmo_tasks.commands.vector_file import VECTORS, VectorFile, lay_out
-from elmo_tasks.commands.verb import Verb, positive
-from elmo_tasks.commands.work_folder import check_output, work_folder
-from elmo_tasks.elmo.bilm import BiLm
-from elmo_tasks.elmo.lstm import LstmState
-from elmo_tasks.elmo.weights import read_initial_state
+from elmo_tasks.commands.writer_thread import WriterThread
+from elmo_tasks.elmo import FrozenBiLm, LstmState
+from elmo_tasks.elmo.sources import read_initial_state
 
 LAYERS = ("all", "top", "average")
 
@@ -46,9 +45,7 @@ class Embed(Verb):
         tokens. OUT appears when it is whole. Until then the work is in OUT.partial, for --resume."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument(
-            "input", metavar="IN", help="text, gzip or not: a file, folder, pattern or URL, or - for stdin"
-        )
+        add_text_argument(parser, metavar="IN")
         parser.add_argument("output", metavar="OUT", type=Path, help="HDF5 file to write")
         parser.add_argument(
             "--layers",
@@ -84,12 +81,12 @@ class Embed(Verb):
     def run(self, arguments: argparse.Namespace) -> None:
         began = time.monotonic()
         output: Path = arguments.output
-        with work_folder(output, keep=CHECKPOINT) as folder:
+        with staging_folder(output, keep=CHECKPOINT) as folder:
             if not _must_run(output, folder, resume=arguments.resume, force=arguments.force):
                 print(f"{output} is whole already")
                 return
             bilm = read_bilm(arguments)
-            with copy_text(arguments.input, folder) as text:
+            with copy_corpus(arguments.input, folder) as text:
                 embedding = Embedding(
                     bilm=bilm,
                     text=text,
@@ -134,7 +131,7 @@ def _must_run(output: Path, folder: Path, *, resume: bool, force: bool) -> bool:
     return must_run
 
 
-def _start(initial_state: str | None, bilm: BiLm) -> LstmState:
+def _start(initial_state: str | None, bilm: FrozenBiLm) -> LstmState:
     """Where a single sentence starts."""
     zeros = bilm.initial_state(1)
     if initial_state is None:
@@ -165,8 +162,8 @@ class Embedding:
     def __init__(
         self,
         *,
-        bilm: BiLm,
-        text: Text,
+        bilm: FrozenBiLm,
+        text: Corpus,
         folder: Path,
         layers: str,
         start: LstmState,
@@ -227,16 +224,16 @@ class Embedding:
                 torch.no_grad(),
                 bar,
                 VectorFile(self.folder) as file,
-                Background(waiting=WAITING_BATCHES) as disk,
+                WriterThread(waiting=WAITING_BATCHES) as writer,
             ):
                 lines, tokens, state = self.done
                 for window in windows(self.text, lines):
                     for batch in self._batches(window):
                         vectors, state = self._vectors(batch, state)
-                        disk.submit(partial(file.write, batch, vectors))
+                        writer.submit(partial(file.write, batch, vectors))
                         bar.update(_count(batch))
                     lines, tokens = lines + len(window), tokens + _count(window)
-                    disk.submit(partial(self._finish_window, file, Checkpoint(lines, tokens, state)))
+                    writer.submit(partial(self._finish_window, file, Checkpoint(lines, tokens, state)))
         except BaseException as error:
             error.add_note(
                 f"{self.done.lines:,} of {len(self.text):,} lines are done, "
@@ -244,13 +241,13 @@ class Embedding:
             )
             raise
 
-    def _batches(self, window: list[Sentence]) -> Iterable[list[Sentence]]:
+    def _batches(self, window: list[NumberedSentence]) -> Iterable[list[NumberedSentence]]:
         if self.stateful:
             return ([sentence] for sentence in window if sentence.words)
         return batches(window, self.batch_tokens)
 
     def _vectors(
-        self, batch: list[Sentence], carried: LstmState | None
+        self, batch: list[NumberedSentence], carried: LstmState | None
     ) -> tuple[np.ndarray, LstmState | None]:
         """
         *Shape:* `(layers, sentences, longest, dim)`, with one layer if one is asked for; and the state to
@@ -279,13 +276,13 @@ class Embedding:
         self.done = done
 
 
-def windows(text: Text, first: int) -> Iterator[list[Sentence]]:
+def windows(text: Corpus, first: int) -> Iterator[list[NumberedSentence]]:
     """The lines of `text` from line `first` on, which starts a window, in their order."""
-    window: list[Sentence] = []
+    window: list[NumberedSentence] = []
     tokens = 0
     for line, sentence in enumerate(text.lines(first), start=first):
         words = sentence.split()
-        window.append(Sentence(line, words))
+        window.append(NumberedSentence(line, words))
         tokens += len(words)
         if len(window) == WINDOW_LINES or tokens >= WINDOW_TOKENS:
             yield window
@@ -294,7 +291,7 @@ def windows(text: Text, first: int) -> Iterator[list[Sentence]]:
         yield window
 
 
-def _count(sentences: Iterable[Sentence]) -> int:
+def _count(sentences: Iterable[NumberedSentence]) -> int:
     return sum(len(sentence.words) for sentence in sentences)
 
 

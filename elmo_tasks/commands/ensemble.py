@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +10,12 @@ from allennlp.common import Params
 from allennlp.common.meta import META_NAME, Meta
 from allennlp.models.archival import CONFIG_NAME, archive_model
 
-from elmo_tasks.commands.verb import Verb
-from elmo_tasks.commands.work_folder import check_output, work_folder
-from elmo_tasks.elmo import BiLm
+from elmo_tasks.commands.base import Verb
+from elmo_tasks.commands.staging import add_output_argument, staged_file
+from elmo_tasks.elmo import FrozenBiLm, TrainedBiLm
 from elmo_tasks.modules.ensemble import EnsembleModel, open_members
 
-WEIGHTS, ARCHIVE = "weights.th", "model.tar.gz"
+WEIGHTS = "weights.th"
 
 KEPT = (
     *("dataset_reader", "validation_dataset_reader", "vocabulary"),
@@ -42,26 +41,25 @@ class Ensemble(Verb):
             nargs="+",
             help="two or more model.tar.gz, paths or URLs; or folders of runs",
         )
-        parser.add_argument(
-            "-o", "--output", metavar="OUT", type=Path, required=True, help="tar.gz file to write"
+        add_output_argument(
+            parser, "-o", "--output", metavar="OUT", help="tar.gz file to write", required=True
         )
-        parser.add_argument("--force", action="store_true", help="overwrite OUT")
 
     def run(self, arguments: argparse.Namespace) -> None:
         output: Path = arguments.output
-        check_output(output, force=arguments.force)
-        archives = open_members(arguments.archives)
-        model = EnsembleModel(vocab=archives[0].model.vocab, members=[archive.model for archive in archives])
         output.parent.mkdir(parents=True, exist_ok=True)
-        with work_folder(output) as folder:
-            write_ensemble(folder, model, [archive.config for archive in archives])
-            os.replace(folder / ARCHIVE, output)
-        bilms = {module for module in model.modules() if isinstance(module, BiLm)}
+        with staged_file(output, force=arguments.force) as path:
+            archives = open_members(arguments.archives)
+            members = [archive.model for archive in archives]
+            model = EnsembleModel(vocab=members[0].vocab, members=members)
+            write_ensemble(path, model, [archive.config for archive in archives])
+        bilms = {module for module in model.modules() if isinstance(module, FrozenBiLm | TrainedBiLm)}
         print(f"{output}: {len(archives)} members, distinct biLMs: {len(bilms)}")
 
 
-def write_ensemble(folder: Path, model: EnsembleModel, configs: list[Params]) -> None:
-    """Writes `ARCHIVE` into a folder of its own, from an ensemble and the configs of its members."""
+def write_ensemble(path: Path, model: EnsembleModel, configs: list[Params]) -> None:
+    """Writes the archive of an ensemble to a folder of its own, with the configs of its members."""
+    folder = path.parent
     members = [config.as_dict(quiet=True) for config in configs]
     config: dict[str, Any] = {key: members[0][key] for key in KEPT if key in members[0]}
     config["model"] = {"type": "elmo_ensemble", "members": [member["model"] for member in members]}
@@ -70,4 +68,4 @@ def write_ensemble(folder: Path, model: EnsembleModel, configs: list[Params]) ->
     model.vocab.save_to_files(str(folder / "vocabulary"))
     # PyTorch writes a tensor once that the state dict has under several names.
     torch.save(model.state_dict(), folder / WEIGHTS)
-    archive_model(folder, weights=WEIGHTS, archive_path=folder / ARCHIVE)
+    archive_model(folder, weights=WEIGHTS, archive_path=path)

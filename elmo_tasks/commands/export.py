@@ -2,24 +2,23 @@
 
 import argparse
 import json
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.commands.verb import Verb, add_archive_argument
-from elmo_tasks.commands.work_folder import work_folder
-from elmo_tasks.elmo import BiLm, WordOptions
-from elmo_tasks.elmo.standardize import standardize_tokens
-from elmo_tasks.elmo.weights import write_weights
-from elmo_tasks.elmo.words import read_words
-from elmo_tasks.input_files import InputError, input_files, read_lines
+from elmo_tasks.archives import open_archive
+from elmo_tasks.commands.base import Verb, add_archive_argument
+from elmo_tasks.commands.staging import publish, staging_folder
+from elmo_tasks.data.input_files import InputError, input_files, read_lines
+from elmo_tasks.elmo import BiLm, FrozenBiLm, WordOptions
+from elmo_tasks.elmo.layer_statistics import standardize_tokens
+from elmo_tasks.elmo.model.weight_file import write_weights
+from elmo_tasks.elmo.sources import configuration_errors, read_words
 from elmo_tasks.language_model import BiLmModel
 from elmo_tasks.language_model.model import class_names
 from elmo_tasks.language_model.softmax import FullSoftmax, Softmax
-from elmo_tasks.modules.archives import open_archive
 from elmo_tasks.modules.elmo_model import ElmoModel
 
 OPTIONS, WEIGHTS, VOCABULARY = "options.json", "weights.hdf5", "vocab.txt"
@@ -59,9 +58,10 @@ class Export(Verb):
             lines = (line for path in input_files(arguments.standardize) for _, line in read_lines(path))
             standardize_tokens(trained.bilm, map(str.split, lines))
         output.parent.mkdir(parents=True, exist_ok=True)
-        with work_folder(output.resolve()) as folder:
+        with staging_folder(output.resolve()) as folder:
             try:
-                write_bilm(folder, trained.bilm, softmax, trained.words, dtype=arguments.dtype)
+                with configuration_errors():
+                    write_bilm(folder, trained.bilm, softmax, trained.words, dtype=arguments.dtype)
             except ConfigurationError as error:
                 raise ConfigurationError(f"{arguments.archive}: {error}") from error
             written = _move(folder, output)
@@ -93,7 +93,8 @@ def read_trained(archive: str) -> Trained:
             f"{archive}: found a model without a biLM, {type(model).__name__}, expected elmo_bilm, or a "
             "task's model with ELMo"
         )
-    return Trained(elmo.bilm, None, None)
+    bilm = elmo.bilm
+    return Trained(bilm.thawed() if isinstance(bilm, FrozenBiLm) else bilm, None, None)
 
 
 def write_bilm(
@@ -103,7 +104,7 @@ def write_bilm(
     Writes `options.json`, `weights.hdf5` and, where there is a softmax or word input, `vocab.txt`.
 
     # Raises
-    `ConfigurationError`: values that `dtype` cannot hold, or words that no file of one word a line can.
+    `ElmoError`: values that `dtype` cannot hold, or words that no file of one word a line can.
     """
     options = bilm.options.to_json()
     stored = (softmax.weight, softmax.bias) if isinstance(softmax, FullSoftmax) else None
@@ -136,14 +137,9 @@ def _move(folder: Path, output: Path) -> list[str]:
     """The options go first and come last: without them nothing can be read."""
     output.mkdir(exist_ok=True)
     (output / OPTIONS).unlink(missing_ok=True)
-    written = []
-    for name in (WEIGHTS, VOCABULARY, OPTIONS):
-        if (folder / name).exists():
-            os.replace(folder / name, output / name)
-            written.append(name)
-        else:
-            (output / name).unlink(missing_ok=True)
-    return written
+    if not (folder / VOCABULARY).exists():
+        (output / VOCABULARY).unlink(missing_ok=True)
+    return publish(folder, output, (WEIGHTS, VOCABULARY, OPTIONS))
 
 
 def _softmax_in_words(softmax: Softmax | None) -> str:

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.commands.results import add_output_arguments, results
-from elmo_tasks.commands.text import copy_text
+from elmo_tasks.commands.base import Verb, positive
+from elmo_tasks.commands.corpus import copy_corpus
+from elmo_tasks.commands.results import add_output_arguments, open_results
 from elmo_tasks.commands.vector_arguments import add_vector_arguments, read_bilm_encoder, read_static_vectors
-from elmo_tasks.commands.verb import Verb, positive
+from elmo_tasks.data.input_files import InputError, input_files, read_lines
 from elmo_tasks.evaluation.analogies import Question, accuracies, read_questions
 from elmo_tasks.evaluation.plot import bars
 from elmo_tasks.evaluation.similarity import Pair, read_pairs, spearman
 from elmo_tasks.evaluation.table import Cell, Table
-from elmo_tasks.evaluation.word_vectors import WordVectors, alone, in_contexts
-from elmo_tasks.input_files import InputError, input_files, read_lines
+from elmo_tasks.vectors.word_vectors import WordVectors, alone, in_contexts
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -65,7 +65,7 @@ class Intrinsic(Verb):
         add_output_arguments(parser)
 
     def run(self, arguments: argparse.Namespace) -> None:
-        with results(arguments) as output:
+        with open_results(arguments) as output:
             pairs = {
                 option: read_pairs(path)
                 for option in SIMILARITY
@@ -96,7 +96,7 @@ def _word_vectors(words: list[str], arguments: argparse.Namespace, folder: Path)
     if arguments.contexts is None:
         vectors = alone(encoder, words)
     else:
-        with copy_text(arguments.contexts, folder) as text:
+        with copy_corpus(arguments.contexts, folder) as text:
             vectors = in_contexts(encoder, words, text, limit=arguments.occurrences, seed=arguments.seed)
     return [*vectors, *(row for table in static for row in alone(table, words))]
 

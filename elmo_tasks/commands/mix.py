@@ -3,8 +3,8 @@
 import argparse
 import math
 
-from elmo_tasks.commands.results import add_output_arguments, results
-from elmo_tasks.commands.verb import Verb, add_archive_argument
+from elmo_tasks.commands.base import Verb, add_archive_argument
+from elmo_tasks.commands.results import add_output_arguments, open_results
 from elmo_tasks.evaluation.mixes import read_mixes
 from elmo_tasks.evaluation.plot import heat_map
 from elmo_tasks.evaluation.table import Cell, Table
@@ -23,7 +23,7 @@ class Mix(Verb):
         add_output_arguments(parser)
 
     def run(self, arguments: argparse.Namespace) -> None:
-        with results(arguments) as output:
+        with open_results(arguments) as output:
             mixes = [(archive, mix) for archive in arguments.archives for mix in read_mixes(archive)]
             layers = range(max(mix.bilm.num_layers for _, mix in mixes))
             names = [f"layer {layer}" for layer in layers]

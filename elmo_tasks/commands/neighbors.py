@@ -5,11 +5,11 @@ import argparse
 from allennlp.common.checks import ConfigurationError
 from allennlp.common.tqdm import Tqdm
 
-from elmo_tasks.commands.results import add_output_arguments, results
-from elmo_tasks.commands.text import Text, copy_text
+from elmo_tasks.commands.base import Verb, positive
+from elmo_tasks.commands.corpus import Corpus, copy_corpus
+from elmo_tasks.commands.results import add_output_arguments, open_results
 from elmo_tasks.commands.vector_arguments import add_vector_arguments, read_bilm_encoder, read_static_vectors
-from elmo_tasks.commands.verb import Verb, positive
-from elmo_tasks.evaluation.nearest import Token, nearest_tokens
+from elmo_tasks.evaluation.nearest import Occurrence, nearest_tokens
 from elmo_tasks.evaluation.table import Table
 
 COLUMNS = ("query", "vectors", "rank", "cosine", "line", "neighbor")
@@ -54,16 +54,16 @@ class Neighbors(Verb):
 
     def run(self, arguments: argparse.Namespace) -> None:
         word: str = arguments.word
-        with results(arguments) as output, copy_text(arguments.corpus, output.folder) as text:
+        with open_results(arguments) as output, copy_corpus(arguments.corpus, output.folder) as text:
             queries = _queries(word, arguments.sentence, arguments.line, text, arguments.corpus)
             encoder, static = read_bilm_encoder(arguments), read_static_vectors(arguments)
             bar = Tqdm.tqdm(text, total=len(text), desc="neighbors", unit=" lines")
-            found = nearest_tokens(encoder, queries, bar, count=arguments.top)
+            nearest = nearest_tokens(encoder, queries, bar, count=arguments.top)
             table = Table(COLUMNS)
-            for query, by_row in zip(queries, found, strict=True):
+            for query, by_row in zip(queries, nearest, strict=True):
                 for name, neighbors in zip(encoder.names, by_row, strict=True):
                     for rank, (line, position, cosine) in enumerate(neighbors, start=1):
-                        token = Token(text[line].split(), position)
+                        token = Occurrence(text[line].split(), position)
                         table.add(query.marked(), name, rank, cosine, line + 1, token.marked())
             for vectors in static:
                 if not vectors.known([word]).all():
@@ -74,29 +74,31 @@ class Neighbors(Verb):
             output.write(table)
 
 
-def _queries(word: str, sentences: list[str], lines: list[int], text: Text, corpus: str) -> list[Token]:
+def _queries(
+    word: str, sentences: list[str], lines: list[int], text: Corpus, corpus: str
+) -> list[Occurrence]:
     """
     # Raises
     `ConfigurationError`: a sentence or a line without the word, or a line that the text has not.
     """
-    given = [("--sentence", sentence) for sentence in sentences]
+    sources = [("--sentence", sentence) for sentence in sentences]
     for line in lines:
         if line > len(text):
             raise ConfigurationError(
                 f"--line: found {line}, expected 1 to {len(text):,}, the lines of {corpus}"
             )
-        given.append((f"--line {line}", text[line - 1]))
-    if not given:
+        sources.append((f"--line {line}", text[line - 1]))
+    if not sources:
         first = next((line for line in text if word in line.split()), None)
         if first is None:
             raise ConfigurationError(f"{corpus}: found no line with {word!r}, expected one, or a --sentence")
-        given.append(("the first line", first))
+        sources.append(("the first line", first))
     queries = []
-    for source, sentence in given:
+    for source, sentence in sources:
         words = sentence.split()
         if word not in words:
             raise ConfigurationError(
                 f"{source}: found {sentence!r}, expected a sentence with the word {word!r}"
             )
-        queries.append(Token(words, words.index(word)))
+        queries.append(Occurrence(words, words.index(word)))
     return queries

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from elmo_tasks.commands.results import add_output_arguments, results
+from elmo_tasks.commands.base import Verb
+from elmo_tasks.commands.results import add_output_arguments, open_results
 from elmo_tasks.commands.vector_arguments import add_vector_arguments, read_bilm_encoder, read_static_vectors
-from elmo_tasks.commands.verb import Verb
 from elmo_tasks.evaluation.conllu import TAG_COLUMNS, read_conllu
-from elmo_tasks.evaluation.encoder import Encoder
 from elmo_tasks.evaluation.plot import bars
 from elmo_tasks.evaluation.sense_probe import SenseProbe, sense_baseline
 from elmo_tasks.evaluation.senses import read_first_senses, read_senses
 from elmo_tasks.evaluation.table import Table
 from elmo_tasks.evaluation.tagging import most_frequent_tag, tagging_probe
 from elmo_tasks.evaluation.word_in_context import choose_threshold, read_use_pairs, use_cosines
+from elmo_tasks.vectors.encoder import Encoder
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -55,7 +55,7 @@ class Probe(Verb):
         _add_probe(kinds, "wic", "Word in Context: the same sense, or not.", _WIC, probe_uses)
 
     def run(self, arguments: argparse.Namespace) -> None:
-        with results(arguments) as output:
+        with open_results(arguments) as output:
             table = arguments.probe(arguments, output.folder)
             output.write(table, _figure(table))
 

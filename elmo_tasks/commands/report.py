@@ -1,7 +1,6 @@
 """`allennlp elmo report`: what other verbs have found, as one HTML file."""
 
 import argparse
-import os
 from base64 import b64encode
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,15 +8,15 @@ from typing import NamedTuple
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from elmo_tasks.commands.verb import Verb
-from elmo_tasks.commands.work_folder import check_output, work_folder
+from elmo_tasks.commands.base import Verb
+from elmo_tasks.commands.staging import add_output_argument, staged_file
+from elmo_tasks.data.input_files import InputError
 from elmo_tasks.evaluation.table import Table, shown
-from elmo_tasks.input_files import InputError
 
 TEMPLATE = Path(__file__).with_name("report.html")
 
 
-class Result(NamedTuple):
+class ReportEntry(NamedTuple):
     """A CSV file of a verb, its table, and the PNG beside it, if there is one, as a `data:` URI."""
 
     path: Path
@@ -25,7 +24,7 @@ class Result(NamedTuple):
     picture: str | None
 
     @classmethod
-    def read(cls, path: Path) -> "Result":
+    def read(cls, path: Path) -> "ReportEntry":
         picture = path.with_suffix(".png")
         data = (
             f"data:image/png;base64,{b64encode(picture.read_bytes()).decode()}" if picture.exists() else None
@@ -43,30 +42,22 @@ class Report(Verb):
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("folders", metavar="FOLDER", nargs="+", help="with results, at any depth")
-        parser.add_argument(
-            "-o",
-            "--output",
-            metavar="HTML",
-            type=Path,
-            default=Path("report.html"),
-            help="file to write",
+        add_output_argument(
+            parser, "-o", "--output", metavar="HTML", help="file to write", default=Path("report.html")
         )
-        parser.add_argument("--force", action="store_true", help="overwrite HTML")
 
     def run(self, arguments: argparse.Namespace) -> None:
         output: Path = arguments.output
-        check_output(output, force=arguments.force)
-        with work_folder(output) as folder:
+        with staged_file(output, force=arguments.force) as path:
             paths = [path for name in arguments.folders for path in find_results(Path(name))]
-            results = [Result.read(path) for path in dict.fromkeys(paths)]
-            (folder / output.name).write_text(render(results), encoding="utf-8")
-            os.replace(folder / output.name, output)
-        print(f"{output}: {len(results)} results")
+            entries = [ReportEntry.read(csv) for csv in dict.fromkeys(paths)]
+            path.write_text(render(entries), encoding="utf-8")
+        print(f"{output}: {len(entries)} results")
 
 
 def find_results(folder: Path) -> list[Path]:
     """
-    The CSV files below a folder that have a Markdown file beside them, as `Results` writes them.
+    The CSV files below a folder that have a Markdown file beside them, as `ResultsWriter` writes them.
 
     # Raises
     `InputError`: there are none.
@@ -77,7 +68,7 @@ def find_results(folder: Path) -> list[Path]:
     return paths
 
 
-def render(results: Sequence[Result]) -> str:
+def render(entries: Sequence[ReportEntry]) -> str:
     """The page."""
     environment = Environment(
         loader=FileSystemLoader(TEMPLATE.parent),
@@ -86,4 +77,4 @@ def render(results: Sequence[Result]) -> str:
         trim_blocks=True,
     )
     environment.filters["shown"] = shown
-    return environment.get_template(TEMPLATE.name).render(results=results)
+    return environment.get_template(TEMPLATE.name).render(results=entries)

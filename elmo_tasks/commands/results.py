@@ -1,7 +1,6 @@
 """Where a verb's results go: shown as Markdown, and written as CSV, Markdown and a picture."""
 
 import argparse
-import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Optional
 
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.commands.work_folder import check_output, work_folder
+from elmo_tasks.commands.staging import add_output_argument, check_output, publish, staging_folder
 from elmo_tasks.evaluation.table import Table
 
 if TYPE_CHECKING:
@@ -23,18 +22,18 @@ def add_output_arguments(parser: argparse.ArgumentParser, *, picture: bool = Tru
         if picture
         else "OUT.md, the same as Markdown"
     )
-    parser.add_argument(
-        "-o",
-        "--output",
+    add_output_argument(
+        parser,
+        *("-o", "--output"),
         metavar="OUT.csv",
-        type=Path,
         help=f"file to write the results to; beside it {beside} (default: only show them)",
     )
-    parser.add_argument("--force", action="store_true", help="overwrite these files")
 
 
-class Results:
+class ResultsWriter:
     """
+    Shows a table, and writes it as CSV, Markdown and a picture.
+
     # Parameters
 
     folder : to work in; it is removed in the end.
@@ -55,16 +54,15 @@ class Results:
         new.with_suffix(".md").write_text(table.markdown(), encoding="utf-8")
         if figure is not None:
             figure.savefig(new.with_suffix(".png"), dpi=150, bbox_inches="tight")
-        written = [path for path in map(new.with_suffix, (".png", ".md", ".csv")) if path.exists()]
-        for path in written:
-            os.replace(path, self._output.with_name(path.name))
-        print(f"\n{self._output}: also {', '.join(path.name for path in written[:-1])}")
+        names = [new.with_suffix(suffix).name for suffix in (".png", ".md", ".csv")]
+        published = publish(self.folder, self._output.parent, names)
+        print(f"\n{self._output}: also {', '.join(published[:-1])}")
 
 
 @contextmanager
-def results(arguments: argparse.Namespace) -> Iterator[Results]:
+def open_results(arguments: argparse.Namespace) -> Iterator[ResultsWriter]:
     """
-    Of the arguments that `add_output_arguments` adds, checked before anything is computed.
+    The writer that the arguments of `add_output_arguments` ask for. They are checked at once.
 
     # Raises
     `ConfigurationError`: not the name of a CSV file, or a file that must not be overwritten. `OSError`: a
@@ -73,10 +71,10 @@ def results(arguments: argparse.Namespace) -> Iterator[Results]:
     output: Path | None = arguments.output
     with ExitStack() as stack:
         if output is None:
-            yield Results(Path(stack.enter_context(TemporaryDirectory())), None)
+            yield ResultsWriter(Path(stack.enter_context(TemporaryDirectory())), None)
             return
         if output.suffix != ".csv":
             raise ConfigurationError(f"--output: found {output}, expected a name that ends in .csv")
         for suffix in (".csv", ".md", ".png"):
             check_output(output.with_suffix(suffix), force=arguments.force)
-        yield Results(stack.enter_context(work_folder(output)), output)
+        yield ResultsWriter(stack.enter_context(staging_folder(output)), output)

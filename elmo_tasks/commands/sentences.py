@@ -5,22 +5,22 @@ from typing import NamedTuple
 
 import torch
 
-from elmo_tasks.elmo.bilm import BiLm
+from elmo_tasks.elmo import FrozenBiLm
 
 
-class Sentence(NamedTuple):
+class NumberedSentence(NamedTuple):
     number: int
     """Whose it is: of a line, or of a lane."""
     words: list[str]
 
 
-def batches(sentences: Iterable[Sentence], tokens: int) -> Iterator[list[Sentence]]:
+def batches(sentences: Iterable[NumberedSentence], tokens: int) -> Iterator[list[NumberedSentence]]:
     """
     Sentences of similar length together, longest first, those without words left out.
 
     A batch has at most `tokens` positions, padding included, or one sentence that is longer.
     """
-    batch: list[Sentence] = []
+    batch: list[NumberedSentence] = []
     by_length = sorted((sentence for sentence in sentences if sentence.words), key=lambda s: -len(s.words))
     for sentence in by_length:
         if batch and (len(batch) + 1) * len(batch[0].words) > tokens:
@@ -31,7 +31,6 @@ def batches(sentences: Iterable[Sentence], tokens: int) -> Iterator[list[Sentenc
         yield batch
 
 
-def padded_ids(sentences: Sequence[Sentence], bilm: BiLm) -> torch.Tensor:
+def padded_ids(sentences: Sequence[NumberedSentence], bilm: FrozenBiLm) -> torch.Tensor:
     """*Shape:* `(sentences, longest, *id)`: what `bilm` reads, on its device."""
-    ids = bilm.token_encoder.padded_ids([sentence.words for sentence in sentences])
-    return ids.to(bilm.token_encoder.embedding.device)
+    return bilm.padded_ids([sentence.words for sentence in sentences])

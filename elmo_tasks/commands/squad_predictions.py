@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import os
 from pathlib import Path
 
 from allennlp.common.checks import ConfigurationError, check_for_gpu
@@ -11,9 +10,9 @@ from allennlp.common.util import int_to_device
 from allennlp.data import Instance
 from allennlp.models.archival import Archive
 
-from elmo_tasks.commands.verb import Verb, add_archive_argument, add_batch_arguments
-from elmo_tasks.commands.work_folder import check_output, work_folder
-from elmo_tasks.modules.archives import open_archive
+from elmo_tasks.archives import open_archive
+from elmo_tasks.commands.base import Verb, add_archive_argument, add_batch_arguments
+from elmo_tasks.commands.staging import add_output_argument, staged_file
 from elmo_tasks.squad.dataset import read_datasets
 from elmo_tasks.squad.reader import SquadReader
 from elmo_tasks.training import GroupedBucketSampler
@@ -31,34 +30,31 @@ class SquadPredictions(Verb):
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         add_archive_argument(parser)
         parser.add_argument("input", metavar="DATA", help="SQuAD's JSON: a file, folder, pattern or URL")
-        parser.add_argument("output", metavar="OUT", type=Path, help="JSON file to write")
+        add_output_argument(parser, metavar="OUT", help="JSON file to write")
         add_batch_arguments(parser, size=45, of="questions")
-        parser.add_argument("--force", action="store_true", help="overwrite OUT")
 
     def run(self, arguments: argparse.Namespace) -> None:
         output: Path = arguments.output
         check_for_gpu(arguments.cuda_device)
-        check_output(output, force=arguments.force)
-        archive = open_archive(arguments.archive)
-        reader = archive.validation_dataset_reader
-        if not isinstance(reader, SquadReader):
-            raise ConfigurationError(
-                f"{arguments.archive}: found the dataset reader {type(reader).__name__}, expected elmo_squad"
-            )
-        instances = [
-            reader.text_to_instance(paragraph.passage, question.text, id=question.id)
-            for dataset in read_datasets(arguments.input, answers=False)
-            for paragraph in dataset.paragraphs
-            for question in paragraph.questions
-        ]
         output.parent.mkdir(parents=True, exist_ok=True)
-        with work_folder(output) as folder:
+        with staged_file(output, force=arguments.force) as path:
+            archive = open_archive(arguments.archive)
+            reader = archive.validation_dataset_reader
+            if not isinstance(reader, SquadReader):
+                raise ConfigurationError(
+                    f"{arguments.archive}: found the dataset reader {type(reader).__name__}, "
+                    "expected elmo_squad"
+                )
+            instances = [
+                reader.text_to_instance(paragraph.passage, question.text, id=question.id)
+                for dataset in read_datasets(arguments.input, answers=False)
+                for paragraph in dataset.paragraphs
+                for question in paragraph.questions
+            ]
             archive.model.to(int_to_device(arguments.cuda_device))
-            found = predictions(archive, instances, batch_size=arguments.batch_size)
-            text = json.dumps(found, ensure_ascii=False)
-            (folder / output.name).write_text(text, encoding="utf-8")
-            os.replace(folder / output.name, output)
-        print(f"{output}: {len(found):,} answers")
+            answers = predictions(archive, instances, batch_size=arguments.batch_size)
+            path.write_text(json.dumps(answers, ensure_ascii=False), encoding="utf-8")
+        print(f"{output}: {len(answers):,} answers")
 
 
 def predictions(archive: Archive, instances: list[Instance], *, batch_size: int) -> dict[str, str]:

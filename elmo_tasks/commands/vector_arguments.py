@@ -8,11 +8,11 @@ import torch
 from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.commands.bilm_arguments import add_bilm_arguments, read_bilm
-from elmo_tasks.elmo.bilm import BiLm
-from elmo_tasks.evaluation.encoder import BiLmEncoder, Mix
+from elmo_tasks.elmo import FrozenBiLm
 from elmo_tasks.evaluation.mixes import read_mixes, same_weights
-from elmo_tasks.evaluation.static_vectors import StaticVectors
-from elmo_tasks.static_vectors.text_vectors import read_table
+from elmo_tasks.vectors.encoder import BiLmEncoder, Mix
+from elmo_tasks.vectors.static_vectors import StaticVectors
+from elmo_tasks.vectors.text_format import read_table
 
 
 def add_vector_arguments(parser: argparse.ArgumentParser) -> None:
@@ -57,7 +57,7 @@ def read_static_vectors(arguments: argparse.Namespace) -> list[StaticVectors]:
     ]
 
 
-def _mixes(text: str, bilm: BiLm) -> dict[str, Mix]:
+def _mixes(text: str, bilm: FrozenBiLm) -> dict[str, Mix]:
     try:
         weights = [float(part) for part in text.split(",")]
     except ValueError:
@@ -66,16 +66,16 @@ def _mixes(text: str, bilm: BiLm) -> dict[str, Mix]:
         raise ConfigurationError(
             f"--mix: found {text}, expected {bilm.num_layers} numbers, one a layer, with commas between them"
         )
-    on_device = torch.tensor(weights, device=bilm.token_encoder.embedding.device)
+    on_device = torch.tensor(weights, device=bilm.device)
     return {f"mix {text}": partial(torch.tensordot, on_device, dims=1)}
 
 
-def _learned_mixes(archive: str, bilm: BiLm) -> dict[str, Mix]:
+def _learned_mixes(archive: str, bilm: FrozenBiLm) -> dict[str, Mix]:
     learned = read_mixes(archive)
     if not all(same_weights(bilm, mix.bilm) for mix in learned):
         raise ConfigurationError(
             f"--mix: {archive} was trained with another biLM than the one to be evaluated; "
             "`allennlp elmo export` writes its biLM, for --options-file and --weight-file"
         )
-    device = bilm.token_encoder.embedding.device
+    device = bilm.device
     return {f"{archive} {mix.placement}": mix.mix.to(device) for mix in learned}

@@ -6,10 +6,10 @@ The HDF5 file of `embed`, in the layout of AllenNLP 0.9's `allennlp elmo`:
 | `0`, `1`, ... | `(layers, tokens, dim)` or `(tokens, dim)` | float32; one a line, numbered from 0 |
 | `sentence_to_index` | `(1,)` | a JSON string: `{"the sentence": "0", ...}` |
 
-All datasets get their places before the first vector is known. From then on HDF5 has no part in it: vectors
-are bytes written to their places, so that a kill leaves a file that a later run can go on with, and the disk
-cannot run full on the way. The former command's string had a variable length, which HDF5 holds in memory as a
-whole; here its length is fixed. `json.loads(file["sentence_to_index"][0])` reads both.
+All datasets get their offsets in the file before the first vector is known. From then on HDF5 has no part in
+it: vectors are bytes written to their offsets, so that a kill leaves a file that a later run can go on with,
+and the disk cannot run full on the way. The former command's string had a variable length, which HDF5 holds
+in memory as a whole; here its length is fixed. `json.loads(file["sentence_to_index"][0])` reads both.
 """
 
 import errno
@@ -27,12 +27,12 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.common.tqdm import Tqdm
 from h5py import h5d, h5f, h5p, h5s, h5t
 
-from elmo_tasks.commands.sentences import Sentence
-from elmo_tasks.commands.text import Text
+from elmo_tasks.commands.corpus import Corpus
+from elmo_tasks.commands.sentences import NumberedSentence
 
 VECTORS = "vectors.hdf5"
-_PLACES = "places"
-"""Where each dataset's content starts in `VECTORS`: 8 bytes a line, and the place of the index."""
+_OFFSETS = "places"
+"""Where each dataset's content starts in `VECTORS`: 8 bytes a line, and the offset of the index."""
 
 _MAX_INDEX = 2**31 - 1
 """Bytes of the longest string that numpy, and so h5py, reads."""
@@ -40,7 +40,7 @@ _METADATA = 1024
 """More bytes than HDF5 needs for a dataset beside its content."""
 
 
-def lay_out(folder: Path, text: Text, *, layers: int | None, dim: int, with_index: bool) -> None:
+def lay_out(folder: Path, text: Corpus, *, layers: int | None, dim: int, with_index: bool) -> None:
     """
     Makes `VECTORS` in `folder`, whole but for its vectors.
 
@@ -64,17 +64,17 @@ def lay_out(folder: Path, text: Text, *, layers: int | None, dim: int, with_inde
     with open(folder / VECTORS, "r+b") as file:
         _reserve(file.fileno(), folder)
         if with_index:
-            file.seek(int(_read_places(folder)[-1]))
+            file.seek(int(_read_offsets(folder)[-1]))
             file.writelines(_index(text))
         file.flush()
         os.fsync(file.fileno())
 
 
 class VectorFile:
-    """Puts vectors into the places that `lay_out` found for them. A context manager."""
+    """Puts vectors at the offsets that `lay_out` found for them. A context manager."""
 
     def __init__(self, folder: Path) -> None:
-        self._places = _read_places(folder)
+        self._offsets = _read_offsets(folder)
         self._file = open(folder / VECTORS, "r+b", buffering=0)  # noqa: SIM115  closed by __exit__
 
     def __enter__(self) -> "VectorFile":
@@ -83,21 +83,21 @@ class VectorFile:
     def __exit__(self, *_: object) -> None:
         self._file.close()
 
-    def write(self, sentences: Sequence[Sentence], vectors: np.ndarray) -> None:
+    def write(self, sentences: Sequence[NumberedSentence], vectors: np.ndarray) -> None:
         """
         *Shape:* `vectors` `(layers, sentences, longest, dim)`, float32; padding is not written.
         """
         for row, (line, words) in enumerate(sentences):
             # A block a layer, which need not be copied together.
             blocks = [np.ascontiguousarray(layer[row, : len(words)]).data for layer in vectors]
-            _write_all(self._file.fileno(), blocks, int(self._places[line]))
+            _write_all(self._file.fileno(), blocks, int(self._offsets[line]))
 
     def sync(self) -> None:
         """Returns when all that was written is on the disk."""
         os.fsync(self._file.fileno())
 
 
-def _index(text: Text) -> Iterator[bytes]:
+def _index(text: Corpus) -> Iterator[bytes]:
     """`sentence_to_index` in pieces. Of equal sentences JSON takes the last, as the former command did."""
     yield b"{"
     for line, sentence in enumerate(text):
@@ -105,7 +105,7 @@ def _index(text: Text) -> Iterator[bytes]:
     yield b"}"
 
 
-def _create_datasets(folder: Path, text: Text, leading: tuple[int, ...], dim: int, index_size: int) -> None:
+def _create_datasets(folder: Path, text: Corpus, leading: tuple[int, ...], dim: int, index_size: int) -> None:
     """h5py's low-level interface: its high-level one takes several times as long for many datasets."""
     access = h5p.create(h5p.FILE_ACCESS)
     access.set_libver_bounds(h5f.LIBVER_V18, h5f.LIBVER_LATEST)
@@ -119,24 +119,24 @@ def _create_datasets(folder: Path, text: Text, leading: tuple[int, ...], dim: in
     number = h5t.py_create(np.dtype(np.float32))
     space = cache(lambda tokens: h5s.create_simple((*leading, tokens, dim)))
     file = h5f.create(os.fsencode(folder / VECTORS), h5f.ACC_TRUNC, fcpl=created, fapl=access)
-    with h5py.File(file), open(folder / _PLACES, "wb") as places:
+    with h5py.File(file), open(folder / _OFFSETS, "wb") as offsets:
         for line, sentence in enumerate(Tqdm.tqdm(text, desc="layout", unit=" lines", delay=2, leave=False)):
             dataset = h5d.create(file, b"%d" % line, number, space(len(sentence.split())), placed)
-            # Without content, there is no place.
-            places.write(struct.pack("=Q", dataset.get_offset() or 0))
-        index_place = 0
+            # Without content, there is no offset.
+            offsets.write(struct.pack("=Q", dataset.get_offset() or 0))
+        index_offset = 0
         if index_size:
             string = h5t.C_S1.copy()
             string.set_size(index_size)
             string.set_cset(h5t.CSET_UTF8)
             string.set_strpad(h5t.STR_NULLPAD)
             dataset = h5d.create(file, b"sentence_to_index", string, h5s.create_simple((1,)), placed)
-            index_place = dataset.get_offset()
-        places.write(struct.pack("=Q", index_place))
+            index_offset = dataset.get_offset()
+        offsets.write(struct.pack("=Q", index_offset))
 
 
-def _read_places(folder: Path) -> np.ndarray:
-    return np.memmap(folder / _PLACES, dtype=np.uint64, mode="r")
+def _read_offsets(folder: Path) -> np.ndarray:
+    return np.memmap(folder / _OFFSETS, dtype=np.uint64, mode="r")
 
 
 def _reserve(descriptor: int, folder: Path) -> None:
@@ -160,12 +160,12 @@ def _disk_full(folder: Path, needed: int) -> ConfigurationError:
     )
 
 
-def _write_all(descriptor: int, blocks: list[memoryview], place: int) -> None:
+def _write_all(descriptor: int, blocks: list[memoryview], offset: int) -> None:
     """The blocks one behind the other; the kernel may take several calls for it."""
     rest = [block.cast("B") for block in blocks]
     while rest:
-        written = os.pwritev(descriptor, rest, place)
-        place += written
+        written = os.pwritev(descriptor, rest, offset)
+        offset += written
         while rest and written >= len(rest[0]):
             written -= len(rest.pop(0))
         if rest and written:

@@ -2,22 +2,21 @@
 
 import argparse
 import math
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from allennlp.common.tqdm import Tqdm
 
-from elmo_tasks.commands.text import Text, copy_text
-from elmo_tasks.commands.verb import Verb, positive
-from elmo_tasks.commands.work_folder import check_output, work_folder
-from elmo_tasks.static_vectors import WordTable, ppmi_svd, skip_gram, write_table
+from elmo_tasks.commands.base import Verb, add_text_argument, positive
+from elmo_tasks.commands.corpus import Corpus, copy_corpus
+from elmo_tasks.commands.staging import add_output_argument, staged_file
+from elmo_tasks.vectors import DEFAULTS, train_table, write_table
 
-METHODS = ("word2vec", "svd")
+METHODS = tuple(DEFAULTS)
 
 
 class Vectors(Verb):
-    """See `static_vectors`."""
+    """See `elmo_tasks.vectors`."""
 
     name = "vectors"
     help = "Static word vectors of a text."
@@ -27,58 +26,71 @@ class Vectors(Verb):
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         methods = parser.add_subparsers(title="Methods", metavar="METHOD", required=True)
-        word2vec = methods.add_parser(
+        word2vec = _add_method(
+            methods,
             "word2vec",
-            help="skip-gram with negative sampling",
-            description="Word2Vec: skip-gram with negative sampling (Mikolov et al. 2013), by gensim.",
+            "skip-gram with negative sampling",
+            "Word2Vec: skip-gram with negative sampling (Mikolov et al. 2013), by gensim.",
         )
-        _add_common_arguments(word2vec)
+        word2vec.add_argument("--negative", type=positive, help="words drawn for each predicted one")
         word2vec.add_argument(
-            "--negative", type=positive, default=5, help="words drawn for each predicted one"
+            "--subsample", type=not_negative, help="Mikolov's t for frequent words; 0: none"
         )
-        word2vec.add_argument(
-            "--subsample", type=not_negative, default=1e-3, help="Mikolov's t for frequent words; 0: none"
-        )
-        word2vec.add_argument("--epochs", type=positive, default=20, help="passes over the text")
-        word2vec.set_defaults(train=_word2vec)
-        svd = methods.add_parser(
+        word2vec.add_argument("--epochs", type=positive, help="passes over the text")
+        svd = _add_method(
+            methods,
             "svd",
-            help="decomposed counts of words near each other",
-            description="""Truncated singular value decomposition of the positive pointwise mutual information
-                of words and their neighbours (Levy, Goldberg and Dagan 2015), by SciPy.""",
+            "decomposed counts of words near each other",
+            """Truncated singular value decomposition of the positive pointwise mutual information of words
+                and their neighbours (Levy, Goldberg and Dagan 2015), by SciPy.""",
         )
-        _add_common_arguments(svd)
-        svd.add_argument(
-            "--shift", type=above_zero, default=1.0, help="k: log k is taken off the information"
-        )
-        svd.add_argument("--smoothing", type=above_zero, default=0.75, help="exponent of counts of contexts")
-        svd.add_argument("--eigenvalues", type=not_negative, default=0.5, help="exponent of singular values")
-        svd.set_defaults(train=_svd)
-
-    @classmethod
-    def train(cls, *arguments: str) -> None:
-        """As the command with these arguments."""
-        parser = argparse.ArgumentParser()
-        verb = cls()
-        verb.add_arguments(parser)
-        verb.run(parser.parse_args(arguments))
+        svd.add_argument("--shift", type=above_zero, help="k: log k is taken off the information")
+        svd.add_argument("--smoothing", type=above_zero, help="exponent of counts of contexts")
+        svd.add_argument("--eigenvalues", type=not_negative, help="exponent of singular values")
+        for name, method in (("word2vec", word2vec), ("svd", svd)):
+            method.set_defaults(method=name, **DEFAULTS[name])
 
     def run(self, arguments: argparse.Namespace) -> None:
-        output: Path = arguments.output
-        check_output(output, force=arguments.force)
-        with work_folder(output) as folder:
-            with copy_text(arguments.input, folder, skip_empty=True) as text:
-                train: Callable[[TextSentences, argparse.Namespace], WordTable] = arguments.train
-                table = train(TextSentences(text, lowercase=arguments.lowercase), arguments)
-            write_table(folder / output.name, table)
-            os.replace(folder / output.name, output)
-        print(f"{output}: {len(table.words):,} words, {table.vectors.shape[1]} dimensions")
+        train_file(
+            arguments.method,
+            arguments.input,
+            arguments.output,
+            lowercase=arguments.lowercase,
+            force=arguments.force,
+            **{name: getattr(arguments, name) for name in DEFAULTS[arguments.method]},
+        )
 
 
-class TextSentences:
+def train_file(
+    method: str,
+    source: str,
+    output: Path,
+    *,
+    lowercase: bool = False,
+    force: bool = False,
+    **settings: int | float,
+) -> None:
+    """
+    Trains vectors on a text, writes them to `output`, and prints how many they are.
+
+    # Parameters
+
+    method, settings : see `train_table`.
+    source : the text, as `copy_corpus` takes it.
+    lowercase : whether the text is lower-cased.
+    force : whether `output` may be overwritten.
+    """
+    with staged_file(output, force=force) as path:
+        with copy_corpus(source, path.parent, skip_empty=True) as text:
+            table = train_table(method, CorpusSentences(text, lowercase=lowercase), **settings)
+        write_table(path, table)
+    print(f"{output}: {len(table.words):,} words, {table.vectors.shape[1]} dimensions")
+
+
+class CorpusSentences:
     """The words of each line; each pass over them shows its progress."""
 
-    def __init__(self, text: Text, *, lowercase: bool) -> None:
+    def __init__(self, text: Corpus, *, lowercase: bool) -> None:
         self._text = text
         self._lowercase = lowercase
 
@@ -110,42 +122,16 @@ def _number(text: str) -> float:
         return math.nan
 
 
-def _add_common_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "input", metavar="TEXT", help="text, gzip or not: a file, folder, pattern or URL, or - for stdin"
-    )
-    parser.add_argument("output", metavar="OUT", type=Path, help="file to write; gzip if it ends in .gz")
-    parser.add_argument("--dim", type=positive, default=100, help="numbers of a vector")
-    parser.add_argument("--window", type=positive, default=5, help="words on each side, at most")
-    parser.add_argument(
-        "--min-count", type=positive, default=2, help="words that occur less often are left out"
-    )
+def _add_method(
+    methods: argparse._SubParsersAction, name: str, short: str, description: str
+) -> argparse.ArgumentParser:
+    """The parser of a method, with the arguments that all methods have."""
+    parser: argparse.ArgumentParser = methods.add_parser(name, help=short, description=description)
+    add_text_argument(parser, metavar="TEXT")
+    add_output_argument(parser, metavar="OUT", help="file to write; gzip if it ends in .gz")
+    parser.add_argument("--dim", type=positive, help="numbers of a vector")
+    parser.add_argument("--window", type=positive, help="words on each side, at most")
+    parser.add_argument("--min-count", type=positive, help="words that occur less often are left out")
     parser.add_argument("--lowercase", action="store_true", help="lower-case the text")
-    parser.add_argument("--seed", type=int, default=13, help="of what is drawn at random")
-    parser.add_argument("--force", action="store_true", help="overwrite OUT")
-
-
-def _word2vec(sentences: TextSentences, arguments: argparse.Namespace) -> WordTable:
-    return skip_gram(
-        sentences,
-        dim=arguments.dim,
-        window=arguments.window,
-        min_count=arguments.min_count,
-        negative=arguments.negative,
-        subsample=arguments.subsample,
-        epochs=arguments.epochs,
-        seed=arguments.seed,
-    )
-
-
-def _svd(sentences: TextSentences, arguments: argparse.Namespace) -> WordTable:
-    return ppmi_svd(
-        sentences,
-        dim=arguments.dim,
-        window=arguments.window,
-        min_count=arguments.min_count,
-        shift=arguments.shift,
-        smoothing=arguments.smoothing,
-        eigenvalues=arguments.eigenvalues,
-        seed=arguments.seed,
-    )
+    parser.add_argument("--seed", type=int, help="of what is drawn at random")
+    return parser

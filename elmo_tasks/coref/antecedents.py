@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from elmo_tasks.coref.documents import Cluster, Span
+from elmo_tasks.coref.documents import Cluster, Mention
 from elmo_tasks.coref.feed_forward import feature, scoring_layers
 from elmo_tasks.coref.mentions import Mentions
 from elmo_tasks.coref.reader import UNKNOWN_SPEAKER
@@ -72,9 +72,9 @@ class AntecedentScorer(nn.Module):
         self, mentions: Mentions, speakers: torch.Tensor, genre: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """
-        *Shape:* the speaker of each span `(kept,)`, genre `(1,)`. Returns the places of the antecedents among
-        the spans `(kept, antecedents)`, -1 where there is none, and the scores `(kept, 1 + antecedents)`:
-        first that of no antecedent, which is 0; -inf where there is none.
+        *Shape:* the speaker of each span `(kept,)`, genre `(1,)`. Returns the indices of the antecedents
+        among the spans `(kept, antecedents)`, -1 where there is none, and the scores
+        `(kept, 1 + antecedents)`: first that of no antecedent, which is 0; -inf where there is none.
         """
         vectors = mentions.vectors
         most = max(1, min(self.max_antecedents, len(vectors) - 1))
@@ -91,8 +91,8 @@ class AntecedentScorer(nn.Module):
     def _nearest(self, mentions: Mentions, most: int) -> tuple[torch.Tensor, torch.Tensor]:
         """*Shape:* `(kept, most)` twice: the spans before each, the nearest first, and s_m(i) + s_m(j)."""
         of_span = mentions.scores.unsqueeze(1)
-        places = torch.arange(len(of_span), device=of_span.device).unsqueeze(1)
-        antecedents = (places - 1 - torch.arange(most, device=of_span.device)).clamp(min=-1)
+        indices = torch.arange(len(of_span), device=of_span.device).unsqueeze(1)
+        antecedents = (indices - 1 - torch.arange(most, device=of_span.device)).clamp(min=-1)
         scores = of_span + F.embedding(antecedents.clamp(min=0), of_span).squeeze(2)
         return antecedents, scores.masked_fill(antecedents < 0, -torch.inf)
 
@@ -100,14 +100,14 @@ class AntecedentScorer(nn.Module):
         """*Shape:* `(kept, most)` twice: the spans before each that score best, and these scores."""
         assert self.coarse is not None
         projected = self.dropout(self.coarse(mentions.vectors))
-        places = torch.arange(len(projected), device=projected.device)
+        indices = torch.arange(len(projected), device=projected.device)
         antecedents, scores = [], []
-        for rows in places.split(ROWS_AT_ONCE):
+        for rows in indices.split(ROWS_AT_ONCE):
             # (rows, kept)
             pairs = (
                 projected[rows] @ mentions.vectors.t() + mentions.scores[rows].unsqueeze(1) + mentions.scores
             )
-            best, found = pairs.masked_fill(places >= rows.unsqueeze(1), -torch.inf).topk(most)
+            best, found = pairs.masked_fill(indices >= rows.unsqueeze(1), -torch.inf).topk(most)
             antecedents.append(found.masked_fill(best.isinf(), -1))
             scores.append(best)
         return torch.cat(antecedents), torch.cat(scores)
@@ -176,12 +176,12 @@ class PairScorer(nn.Module):
         scores = []
         for rows in torch.arange(len(vectors), device=vectors.device).split(SPANS_AT_ONCE):
             # (rows, antecedents)
-            places = antecedents[rows].clamp(min=0)
+            indices = antecedents[rows].clamp(min=0)
             # (columns,), or (rows, columns)
             columns = (
-                torch.arange(int(places.min()), int(rows[-1]) + 1, device=rows.device)
+                torch.arange(int(indices.min()), int(rows[-1]) + 1, device=rows.device)
                 if self.nearest
-                else places
+                else indices
             )
             # (rows, hidden, span_dim)
             weights = of_pair * vectors[rows].unsqueeze(1)
@@ -191,7 +191,7 @@ class PairScorer(nn.Module):
             hidden = hidden + F.embedding(_kinds(rows, columns, speakers), features)
             # (rows, columns)
             found = self.scorer(hidden).squeeze(2)
-            scores.append(found.gather(1, places - columns[0]) if self.nearest else found)
+            scores.append(found.gather(1, indices - columns[0]) if self.nearest else found)
         return torch.cat(scores)
 
     def _features(self, weights: Sequence[torch.Tensor], genre: torch.Tensor) -> torch.Tensor:
@@ -221,19 +221,19 @@ def _with_none(scores: torch.Tensor) -> torch.Tensor:
     return F.pad(scores, (1, 0))
 
 
-def linked(spans: Sequence[Span], antecedents: Sequence[int]) -> list[Cluster]:
+def clusters_from_links(spans: Sequence[Mention], antecedents: Sequence[int]) -> list[Cluster]:
     """
-    The clusters that links from spans to earlier ones make; the place of each span's antecedent, -1 for none.
+    The clusters that links from spans to earlier ones make; the index of each span's antecedent, -1 for none.
     """
     clusters: list[Cluster] = []
     cluster_of: dict[int, Cluster] = {}
-    for place, antecedent in enumerate(antecedents):
+    for index, antecedent in enumerate(antecedents):
         if antecedent >= 0:
             if antecedent not in cluster_of:
                 clusters.append([spans[antecedent]])
                 cluster_of[antecedent] = clusters[-1]
-            cluster_of[place] = cluster_of[antecedent]
-            cluster_of[place].append(spans[place])
+            cluster_of[index] = cluster_of[antecedent]
+            cluster_of[index].append(spans[index])
     return sorted(map(sorted, clusters))
 
 
@@ -246,19 +246,19 @@ def mean_of_members(members: list[dict[str, torch.Tensor]]) -> dict[str, torch.T
     *Shape:* as `CorefModel.scores`.
     """
     # (kept by any, 2), and where the spans of each member are among them
-    spans, places = torch.cat([scores["spans"] for scores in members]).unique(dim=0, return_inverse=True)
+    spans, indices = torch.cat([scores["spans"] for scores in members]).unique(dim=0, return_inverse=True)
     size, number = len(spans), len(members)
     # (kept by any,): the sum of the members' probabilities of no antecedent
     none = members[0]["antecedent_scores"].new_zeros(size)
     pairs, probabilities = [], []
-    of_members = places.split([len(scores["spans"]) for scores in members])
-    for scores, place in zip(members, of_members, strict=True):
+    of_members = indices.split([len(scores["spans"]) for scores in members])
+    for scores, rows in zip(members, of_members, strict=True):
         distribution = scores["antecedent_scores"].softmax(dim=1)
-        none = none + torch.ones_like(none).index_copy(0, place, distribution[:, 0])
+        none = none + torch.ones_like(none).index_copy(0, rows, distribution[:, 0])
         # (pairs of the member,): span and antecedent as one number
         there = scores["antecedents"] >= 0
-        antecedents = place[scores["antecedents"].clamp(min=0)]
-        pairs.append((place.unsqueeze(1) * size + antecedents)[there])
+        antecedents = rows[scores["antecedents"].clamp(min=0)]
+        pairs.append((rows.unsqueeze(1) * size + antecedents)[there])
         probabilities.append(distribution[:, 1:][there])
     # (pairs of any,)
     distinct, index = torch.cat(pairs).unique(return_inverse=True)
@@ -271,7 +271,7 @@ def mean_of_members(members: list[dict[str, torch.Tensor]]) -> dict[str, torch.T
     mean = none.new_zeros(size, 1 + most)
     mean[:, 0] = none / number
     mean[rows, 1 + numbers] = sums / number
-    antecedents = places.new_full((size, most), -1)
+    antecedents = indices.new_full((size, most), -1)
     antecedents[rows, numbers] = columns
     return {
         "window": members[0]["window"],

@@ -11,7 +11,6 @@ JSON Lines, in the layout of e2e-coref: `{"doc_key": "...", "sentences": [["..."
 "clusters": [[[first, last]]]}`, an object a line; only `sentences` is required.
 """
 
-import json
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,12 +21,14 @@ from typing import Any
 
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.input_files import InputError, read_lines
-from elmo_tasks.modules.tokenization import Words, joined
+from elmo_tasks.data.columns import BLANKS
+from elmo_tasks.data.input_files import InputError, read_lines
+from elmo_tasks.data.json_lines import read_json_lines, shorten_json
+from elmo_tasks.data.tokenization import Words, joined
 
-Span = tuple[int, int]
+Mention = tuple[int, int]
 """First and last token, both inclusive, counted from the first token of the document."""
-Cluster = list[Span]
+Cluster = list[Mention]
 
 NO_SPEAKER = "-"
 
@@ -37,7 +38,6 @@ _NO_CHAIN = "-"
 _BEGIN = re.compile(r"#begin document \((.*)\); *part *(\d+)\s*")
 _END = "#end document"
 _MARK = re.compile(r"(\(?)([^()|]+)(\)?)")
-_BLANKS = " \t"
 _ESCAPED = {"/.": ".", "/?": "?"}
 """How OntoNotes writes some ends of sentences."""
 
@@ -116,23 +116,16 @@ def read_documents(path: Path) -> Iterator[CorefDocument]:
     """
     lines = read_lines(path)
     for number, line in lines:
-        if line.strip(_BLANKS):
-            read = _read_json if line.lstrip(_BLANKS).startswith("{") else _read_conll
+        if line.strip(BLANKS):
+            read = _read_json if line.lstrip(BLANKS).startswith("{") else _read_conll
             yield from read(path, chain([(number, line)], lines))
 
 
 def _read_json(path: Path, lines: Iterable[tuple[int, str]]) -> Iterator[CorefDocument]:
-    for number, line in lines:
-        if not line.strip(_BLANKS):
-            continue
-        try:
-            content = json.loads(line)
-        except json.JSONDecodeError as error:
-            found = f"{line[:80]!r} ({error})"
-            raise InputError.at(path, number, found=found, expected="a JSON object") from error
+    for number, content in read_json_lines(path, lines):
         if not isinstance(content, dict) or "sentences" not in content:
             expected = 'a JSON object with "sentences"'
-            raise InputError.at(path, number, found=repr(line[:80]), expected=expected)
+            raise InputError.at(path, number, found=repr(shorten_json(content)), expected=expected)
         try:
             yield from_json(content)
         except ConfigurationError as error:
@@ -163,7 +156,7 @@ def _read_conll(path: Path, lines: Iterable[tuple[int, str]]) -> Iterator[CorefD
             part = _Part(path, f"{begin[1]}_{int(begin[2])}")
         elif begin is not None:
             raise InputError.at(path, number, found=line, expected=f"{_END!r} before it")
-        elif part is None and line.strip(_BLANKS):
+        elif part is None and line.strip(BLANKS):
             expected = "'#begin document (ID); part 000'"
             raise InputError.at(path, number, found=repr(line[:80]), expected=expected)
         elif part is not None and line.startswith(_END):
@@ -184,13 +177,13 @@ class _Part:
         self._sentences: list[list[str]] = [[]]
         self._speakers: list[list[str]] = [[]]
         self._tokens = 0
-        self._clusters: dict[str, list[Span]] = defaultdict(list)
+        self._clusters: dict[str, list[Mention]] = defaultdict(list)
         # Of each chain the mentions that have not ended: token and line of their start
         self._open: dict[str, list[tuple[int, int]]] = defaultdict(list)
 
     def add(self, number: int, line: str) -> None:
         """A token, or the end of a sentence."""
-        row = [value.strip(_BLANKS) for value in line.split("\t")] if "\t" in line else line.split()
+        row = [value.strip(BLANKS) for value in line.split("\t")] if "\t" in line else line.split()
         if not any(row):
             if self._sentences[-1]:
                 self._sentences.append([])
@@ -242,7 +235,7 @@ def _clusters(given: Any, tokens: int) -> list[Cluster]:
     """Checked, joined where they have a mention in common, and in the order of the text."""
     if not isinstance(given, list) or not all(isinstance(cluster, list) for cluster in given):
         raise ConfigurationError(f"clusters: found {str(given)[:80]}, expected lists of lists of spans")
-    cluster_of: dict[Span, set[Span]] = {}
+    cluster_of: dict[Mention, set[Mention]] = {}
     for cluster in given:
         mentions = {_span(span, tokens) for span in cluster}
         mentions = mentions.union(*(cluster_of.get(mention, ()) for mention in mentions))
@@ -251,7 +244,7 @@ def _clusters(given: Any, tokens: int) -> list[Cluster]:
     return sorted(different.values())
 
 
-def _span(given: Any, tokens: int) -> Span:
+def _span(given: Any, tokens: int) -> Mention:
     whole = isinstance(given, (list, tuple)) and len(given) == 2 and all(type(end) is int for end in given)
     if not whole:
         raise ConfigurationError(f"clusters: found {str(given)[:80]}, expected [first token, last token]")

@@ -7,7 +7,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from elmo_tasks.coref.feed_forward import feature, feed_forward, scoring_layers
-from elmo_tasks.modules.spans import attended_spans, best_without_crossing, candidate_spans
+from elmo_tasks.coref.spans import attended_spans, best_without_crossing, candidate_spans
 
 SPANS_AT_ONCE = 32_768
 """Spans that are scored together."""

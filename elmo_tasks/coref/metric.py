@@ -12,7 +12,7 @@ import numpy as np
 from allennlp.training.metrics import Metric
 from scipy.optimize import linear_sum_assignment
 
-from elmo_tasks.modules.workers import of_all_workers
+from elmo_tasks.metrics.base import CountingMetric
 
 Clusters = Sequence[Collection[Hashable]]
 """The mentions of each entity; a mention is whatever compares equal: (first token, last token)."""
@@ -22,18 +22,14 @@ _MEASURES = (*_AVERAGED, "mention", "span")
 
 
 @Metric.register("elmo_coref_scores")
-class CorefScores(Metric):
+class CorefScores(CountingMetric[np.ndarray]):
     """
-    What is divided is summed over all documents first; what would be divided by 0 is 0.
-
-    With several workers, `get_metric` is that of all documents together, so every worker has to call it
-    (AllenNLP's trainer does, after each batch); each goes on counting its own.
+    What is divided is summed over all documents first, see `CountingMetric`; what would be divided by 0 is 0.
     """
 
-    supports_distributed = True
-
-    def __init__(self) -> None:
-        self.reset()
+    def no_counts(self) -> np.ndarray:
+        """*Shape:* `(measures, precision and recall, numerator and denominator)`."""
+        return np.zeros((len(_MEASURES), 2, 2))
 
     def __call__(self, predicted: Clusters, gold: Clusters, spans: Collection[Hashable] = ()) -> None:
         """
@@ -45,7 +41,7 @@ class CorefScores(Metric):
         """
         _check("predicted", predicted)
         _check("gold", gold)
-        self._counts += _count(predicted, gold, set(spans))
+        self._counts = self._counts + _count(predicted, gold, set(spans))
 
     def get_metric(self, reset: bool = False) -> dict[str, float]:
         """
@@ -53,9 +49,7 @@ class CorefScores(Metric):
         (of the mentions in clusters, whatever their entity), `average_f1` of the first three, and
         `span_recall`: gold mentions among the possible ones.
         """
-        counts = np.sum(of_all_workers(self._counts), axis=0)
-        if reset:
-            self.reset()
+        counts = self.total_counts(reset=reset)
         metrics: dict[str, float] = {}
         for measure, (precision, recall) in zip(_MEASURES, counts, strict=True):
             scores = {"precision": _ratio(*precision), "recall": _ratio(*recall)}
@@ -65,14 +59,9 @@ class CorefScores(Metric):
         metrics["average_f1"] = sum(metrics[f"{measure}_f1"] for measure in _AVERAGED) / len(_AVERAGED)
         return metrics
 
-    def reset(self) -> None:
-        """Forget all documents."""
-        # (measures, precision and recall, numerator and denominator)
-        self._counts = np.zeros((len(_MEASURES), 2, 2))
-
 
 def _count(predicted: Clusters, gold: Clusters, spans: set[Hashable]) -> np.ndarray:
-    """*Shape:* as `CorefScores._counts`, of one document."""
+    """*Shape:* as `CorefScores.no_counts`, of one document."""
     entity_of = {mention: entity for entity, cluster in enumerate(gold) for mention in cluster}
     # (predicted, gold): mentions in common
     common = np.zeros((len(predicted), len(gold)))

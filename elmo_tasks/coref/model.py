@@ -1,25 +1,22 @@
 """End-to-end coreference resolution, the baseline of the ELMo paper."""
 
 from collections.abc import Iterator
-from typing import Any, Optional
+from typing import Any
 
 import torch
 from allennlp.common.checks import ConfigurationError
-from allennlp.data import TextFieldTensors, Vocabulary
+from allennlp.data import TextFieldTensors
 from allennlp.models import Model
-from allennlp.modules import TextFieldEmbedder
-from allennlp.nn import InitializerApplicator, RegularizerApplicator
 from allennlp.nn.util import get_text_field_mask
 from torch import nn
 from torch.nn import functional as F
 
-from elmo_tasks.coref.antecedents import AntecedentScorer, linked, mean_of_members
-from elmo_tasks.coref.documents import Cluster, CorefDocument, Span
+from elmo_tasks.coref.antecedents import AntecedentScorer, clusters_from_links, mean_of_members
+from elmo_tasks.coref.documents import Cluster, CorefDocument, Mention
+from elmo_tasks.coref.formatting import marked, resolved
 from elmo_tasks.coref.mentions import MentionFinder
 from elmo_tasks.coref.metric import CorefScores
 from elmo_tasks.coref.reader import GENRES
-from elmo_tasks.coref.text import marked, resolved
-from elmo_tasks.elmo import Elmo
 from elmo_tasks.modules.bilstm import BiLstm
 from elmo_tasks.modules.elmo_model import ElmoModel
 
@@ -50,7 +47,6 @@ class CorefModel(ElmoModel):
     lexical_dropout : probability, on word vectors.
     dropout : on all that is hidden, and on features; one mask for all words of a sentence around the biLSTM.
     coarse_to_fine, inference_order : of Lee et al. 2018; see `AntecedentScorer`.
-    initializer : of the parameters, as in any AllenNLP model.
     The others : see `ElmoModel`.
     """
 
@@ -59,8 +55,6 @@ class CorefModel(ElmoModel):
     def __init__(
         self,
         *,
-        vocab: Vocabulary,
-        text_field_embedder: TextFieldEmbedder,
         hidden_sizes: list[int],
         feedforward_sizes: list[int],
         feature_dim: int,
@@ -72,17 +66,13 @@ class CorefModel(ElmoModel):
         dropout: float,
         coarse_to_fine: bool = False,
         inference_order: int = 1,
-        elmo: Optional[Elmo] = None,
-        initializer: Optional[InitializerApplicator] = None,
-        regularizer: Optional[RegularizerApplicator] = None,
+        **kwargs: Any,
     ) -> None:
-        super().__init__(
-            vocab=vocab, text_field_embedder=text_field_embedder, elmo=elmo, regularizer=regularizer
-        )
+        super().__init__(**kwargs)
         self.max_training_sentences = max_training_sentences
         self.lexical_dropout = nn.Dropout(lexical_dropout)
         self.encoder = BiLstm(input_dim=self.input_dim, hidden_sizes=hidden_sizes, dropout=dropout)
-        self.word_dim = text_field_embedder.get_output_dim()
+        self.word_dim = self.text_field_embedder.get_output_dim()
         """Size of a word's vector without ELMo, of which a span's head is made."""
         self.mentions = MentionFinder(
             word_dim=self.word_dim,
@@ -96,7 +86,7 @@ class CorefModel(ElmoModel):
         self.antecedents = AntecedentScorer(
             span_dim=self.mentions.output_dim,
             feature_dim=feature_dim,
-            genres=vocab.get_vocab_size(GENRES),
+            genres=self.vocab.get_vocab_size(GENRES),
             max_antecedents=max_antecedents,
             coarse_to_fine=coarse_to_fine,
             inference_order=inference_order,
@@ -104,8 +94,6 @@ class CorefModel(ElmoModel):
             dropout=dropout,
         )
         self.metric = CorefScores()
-        if initializer is not None:
-            initializer(self)
 
     def forward(
         self,
@@ -152,10 +140,10 @@ class CorefModel(ElmoModel):
 
     def decode(self, scores: dict[str, torch.Tensor], metadata: list[CorefDocument]) -> dict[str, Any]:
         spans = [(first, last) for first, last in scores["spans"].tolist()]
-        # (kept,): place among the spans, -1 for none
+        # (kept,): index among the spans, -1 for none
         best = scores["antecedent_scores"].argmax(dim=1, keepdim=True)
         best = F.pad(scores["antecedents"], (1, 0), value=-1).gather(1, best).squeeze(1)
-        clusters = linked(spans, best.tolist())
+        clusters = clusters_from_links(spans, best.tolist())
         outputs: dict[str, Any] = {"clusters": [clusters], "metadata": metadata}
         if metadata[0].clusters is not None:
             gold = _within(metadata[0].clusters, *scores["window"].tolist())
@@ -201,7 +189,7 @@ class CorefModel(ElmoModel):
         their words, `(words, word_dim)`, and of these in their context, `(words, encoder dim)`.
         """
         starts = lengths.cumsum(0) - lengths
-        words, context, places = [], [], []
+        words, context, positions_of_parts = [], [], []
         for part in _of_like_length(rows, lengths):
             longest = int(lengths[part].max())
             read = {
@@ -218,12 +206,14 @@ class CorefModel(ElmoModel):
             encoded = self.at_output(self.encoder(embedded, mask), elmo)
             words.append(embedded[mask][:, : self.word_dim])
             context.append(encoded[mask])
-            places.append((starts[part].unsqueeze(1) + positions)[mask])
+            positions_of_parts.append((starts[part].unsqueeze(1) + positions)[mask])
         # From the order of reading to that of the text
-        order = torch.cat(places).argsort()
+        order = torch.cat(positions_of_parts).argsort()
         return torch.cat(words).index_select(0, order), torch.cat(context).index_select(0, order)
 
-    def _loss(self, scores: dict[str, torch.Tensor], spans: list[Span], gold: list[Cluster]) -> torch.Tensor:
+    def _loss(
+        self, scores: dict[str, torch.Tensor], spans: list[Mention], gold: list[Cluster]
+    ) -> torch.Tensor:
         """Section 5: over all spans, minus the logarithm of what their gold antecedents have together."""
         entity_of = {mention: entity for entity, cluster in enumerate(gold) for mention in cluster}
         antecedents, found = scores["antecedents"], scores["antecedent_scores"]

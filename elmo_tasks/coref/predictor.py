@@ -11,9 +11,9 @@ from allennlp.predictors import Predictor
 from spacy.tokens import Doc
 
 from elmo_tasks.coref.documents import CorefDocument, from_json
-from elmo_tasks.modules.json_lines_predictor import require, require_tokens
-from elmo_tasks.modules.text_predictor import TextPredictor
-from elmo_tasks.modules.tokenization import Words, joined
+from elmo_tasks.data.tokenization import Words, joined
+from elmo_tasks.predictors.json_lines import require, require_tokens
+from elmo_tasks.predictors.text import TextPredictor
 
 _EXPECTED = '"document": a string, "sentences": a list of lists of strings, or "tokens": a list of strings'
 _PARAGRAPH = re.compile(r"\S.*?(?=\n[ \t]*\n|\Z)", re.DOTALL)

@@ -1,23 +1,20 @@
 """Documents with coreference chains: CoNLL-2012 columns, or JSON Lines in the layout of e2e-coref."""
 
-import logging
 import re
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Optional
 
 import torch
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader, Instance, Token, TokenIndexer
 from allennlp.data.fields import Field, LabelField, ListField, MetadataField, TensorField, TextField
-from allennlp.data.token_indexers import SingleIdTokenIndexer
 from allennlp.data.vocabulary import DEFAULT_OOV_TOKEN
 
 from elmo_tasks.coref.documents import NO_SPEAKER, CorefDocument, read_documents
-from elmo_tasks.input_files import InputError, input_files
-from elmo_tasks.strict_params import StrictParams
-
-logger = logging.getLogger(__name__)
+from elmo_tasks.data.input_files import InputError
+from elmo_tasks.data.reader import TaskReader
 
 GENRES = "genres"
 """The vocabulary's namespace of genres. Whatever it does not know has one place, that of unknown genres."""
@@ -25,7 +22,7 @@ UNKNOWN_SPEAKER = 0
 
 
 @DatasetReader.register("elmo_coref")
-class CorefReader(StrictParams, DatasetReader):
+class CorefReader(TaskReader):
     """
     An instance is a document, or a part of one that stands in CoNLL-2012 as a document of its own. It has
     `tokens` (one text for each sentence), `speakers` (a number for each token in the order of their first
@@ -55,8 +52,7 @@ class CorefReader(StrictParams, DatasetReader):
         genre_pattern: str = "^([a-z]{2})/",
         **kwargs: Any,
     ) -> None:
-        super().__init__(manual_distributed_sharding=True, manual_multiprocess_sharding=True, **kwargs)
-        self.token_indexers = token_indexers or {"tokens": SingleIdTokenIndexer()}
+        super().__init__(token_indexers=token_indexers, **kwargs)
         self.singletons = singletons
         self.genre_pattern = _pattern(genre_pattern)
 
@@ -77,24 +73,15 @@ class CorefReader(StrictParams, DatasetReader):
         }
         return Instance(fields)
 
-    def apply_token_indexers(self, instance: Instance) -> None:
-        for sentence in instance["tokens"]:
-            sentence.token_indexers = self.token_indexers
-
     def _documents(self, file_path: str) -> Iterator[CorefDocument]:
-        total: Counter[str] = Counter()
-        paths = input_files(file_path)
-        for path in paths:
-            counts: Counter[str] = Counter()
-            for document in read_documents(path):
-                counts.update(self._keep(document))
-                yield document
-            if not counts:
-                raise InputError.at(path, found="no document", expected="at least one")
-            logger.info("%s: %s", path, _summary(counts))
-            total.update(counts)
-        if len(paths) > 1:
-            logger.info("%s: %d files, %s", file_path, len(paths), _summary(total))
+        return self.counted(file_path, self._file, _summary)
+
+    def _file(self, path: Path, counts: Counter[str]) -> Iterator[CorefDocument]:
+        for document in read_documents(path):
+            counts.update(self._keep(document))
+            yield document
+        if not counts:
+            raise InputError.at(path, found="no document", expected="at least one")
 
     def _keep(self, document: CorefDocument) -> dict[str, int]:
         """Drops what shall not be kept, and counts the document."""

@@ -1,11 +1,13 @@
-"""What ELMo is. Nothing in this package knows a task."""
+"""
+What ELMo is: the model in plain PyTorch (`model`), what runs it fast (`inference`), and here, above both,
+what AllenNLP sees of it. Nothing in this package knows a task.
+"""
 
-from elmo_tasks.elmo.bilm import BiLm
-from elmo_tasks.elmo.characters import ElmoCharacterIndexer
+from elmo_tasks.elmo.character_indexer import ElmoCharacterIndexer
 from elmo_tasks.elmo.embedder import Elmo, ElmoRepresentations
-from elmo_tasks.elmo.scalar_mix import ScalarMix
-from elmo_tasks.elmo.weights import BiLmOptions, CharacterOptions, WordOptions
-from elmo_tasks.elmo.words import ElmoWordIndexer
+from elmo_tasks.elmo.inference import FrozenBiLm, TrainedBiLm
+from elmo_tasks.elmo.model import BiLm, BiLmOptions, CharacterOptions, LstmState, ScalarMix, WordOptions
+from elmo_tasks.elmo.word_indexer import ElmoWordIndexer
 
 __all__ = [
     "BiLm",
@@ -15,6 +17,9 @@ __all__ = [
     "ElmoCharacterIndexer",
     "ElmoRepresentations",
     "ElmoWordIndexer",
+    "FrozenBiLm",
+    "LstmState",
     "ScalarMix",
+    "TrainedBiLm",
     "WordOptions",
 ]

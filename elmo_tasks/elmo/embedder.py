@@ -1,18 +1,25 @@
 """`Elmo`: the one object that a task plugs."""
 
 import json
+from threading import Lock
 from typing import Any, NamedTuple, Optional, Union, cast
 
 import torch
 from allennlp.common.checks import ConfigurationError
 from torch import nn
 
-from elmo_tasks.elmo.activations import Activations
-from elmo_tasks.elmo.bilm import BiLm
-from elmo_tasks.elmo.lstm import LstmState
-from elmo_tasks.elmo.scalar_mix import ScalarMix
-from elmo_tasks.elmo.weights import BiLmOptions, read_initial_state
-from elmo_tasks.paths import bundled
+from elmo_tasks.elmo.inference import FrozenBiLm, TrainedBiLm
+from elmo_tasks.elmo.inference.activations import Activations
+from elmo_tasks.elmo.model import BiLmOptions, LstmState, ScalarMix
+from elmo_tasks.elmo.sources import (
+    DEFAULT_OPTIONS,
+    DEFAULT_WEIGHTS,
+    check_vocabulary,
+    configuration_errors,
+    read_frozen_bilm,
+    read_initial_state,
+    read_options,
+)
 from elmo_tasks.strict_params import StrictParams
 
 PLACEMENTS = {
@@ -21,8 +28,8 @@ PLACEMENTS = {
     "output": ("output",),
     "input+output": ("input", "output"),
 }
-DEFAULT_OPTIONS = str(bundled("pretrained/english/options.json"))
-DEFAULT_WEIGHTS = str(bundled("pretrained/english/weights.hdf5"))
+FROM_STATE_DICT = "(state dict)"
+"""In the place of a weight file: the weights come with a state dict that is loaded next."""
 
 
 class ElmoRepresentations(NamedTuple):
@@ -48,7 +55,7 @@ class Elmo(StrictParams, nn.Module):
         the model that ships with the project by default. `options_file` may also be the options themselves,
         and `weight_file` `None` for a biLM with random weights.
     vocabulary_file : of a biLM that reads words: one word a line, in the order of its table (`read_words`).
-        An archive needs it no more.
+        An archive does not need it.
     placement : `none`, `input`, `output` or `input+output`.
     dropout : probability, on each ELMo vector.
     layer_norm : normalise each layer over its own features at each token.
@@ -68,11 +75,12 @@ class Elmo(StrictParams, nn.Module):
     precision : of the frozen biLM's products: `float32`, or, faster and not exact, `bfloat16` or `int8`.
 
     # Raises
-    `ConfigurationError` for unknown values, an `activations` folder that cannot be written to, and whatever
-    reading the files raises.
+    `ConfigurationError` for unknown values, an `activations` folder that cannot be written to or is of an
+    earlier version, and whatever reading the files raises.
     """
 
     options: torch.Tensor
+    bilm: FrozenBiLm | TrainedBiLm | None
     start_hidden: torch.Tensor
     start_memory: torch.Tensor
 
@@ -112,27 +120,29 @@ class Elmo(StrictParams, nn.Module):
         self.mix_l2 = mix_l2
         self.trainable = trainable
         self.stateful = stateful
-        bilm_options = BiLmOptions.read(options_file)
+        bilm_options = read_options(options_file)
         self.dim = bilm_options.output_dim
         places = PLACEMENTS[placement]
-        self.mixes = nn.ModuleDict(
-            {
-                place: ScalarMix(
-                    num_layers=bilm_options.n_layers + 1,
-                    dim=self.dim,
-                    layers=layers,
-                    weights=weights,
-                    gamma=gamma,
-                    layer_norm=layer_norm,
-                )
-                for place in places
-            }
-        )
+        with configuration_errors():
+            self.mixes = nn.ModuleDict(
+                {
+                    place: ScalarMix(
+                        num_layers=bilm_options.n_layers + 1,
+                        dim=self.dim,
+                        layers=layers,
+                        weights=weights,
+                        gamma=gamma,
+                        layer_norm=layer_norm,
+                    )
+                    for place in places
+                }
+            )
         self.dropout = nn.Dropout(dropout)
-        self.bilm = BiLm(options=bilm_options, precision=precision) if places else None
-        if self.bilm is not None:
-            self.bilm.load(weight_file, vocabulary_file)
-            self.bilm.requires_grad_(trainable)
+        self.bilm = None
+        if places:
+            self.bilm = _bilm(
+                bilm_options, weight_file, vocabulary_file, trainable=trainable, precision=precision
+            )
         # With the options and the start inside, a state dict is all that an archive needs.
         as_bytes = json.dumps(bilm_options.to_json()).encode()
         self.register_buffer("options", torch.tensor(list(as_bytes), dtype=torch.uint8))
@@ -146,10 +156,14 @@ class Elmo(StrictParams, nn.Module):
         )
         self.register_buffer("start_hidden", start[0])
         self.register_buffer("start_memory", start[1])
-        self._carried: LstmState | None = None
-        self.activations = Activations.of(activations) if activations is not None else None
-        if self.activations is not None and self.bilm is not None:
-            self.activations.prepare()
+        self.carried: LstmState | None = None
+        """With `stateful`, where the rows of the batch before ended; `None` before the first batch."""
+        # Of the state that is carried: one batch at a time
+        self._turn = Lock()
+        with configuration_errors():
+            self.activations = Activations.of(activations) if activations is not None else None
+            if self.activations is not None and self.bilm is not None:
+                self.activations.prepare()
 
     @staticmethod
     def block_for_archive(state: dict[str, torch.Tensor], prefix: str) -> dict[str, Any]:
@@ -161,7 +175,7 @@ class Elmo(StrictParams, nn.Module):
         options = bytes(state[f"{prefix}options"].tolist())
         return {
             "options_file": json.loads(options),
-            "weight_file": None,
+            "weight_file": FROM_STATE_DICT,
             "vocabulary_file": None,
             "initial_state": None,
             "activations": None,
@@ -191,7 +205,7 @@ class Elmo(StrictParams, nn.Module):
 
     def reset_state(self) -> None:
         """With `stateful`: the next batch starts a new text."""
-        self._carried = None
+        self.carried = None
 
     def forward(self, ids: torch.Tensor) -> ElmoRepresentations:
         """
@@ -200,33 +214,84 @@ class Elmo(StrictParams, nn.Module):
         """
         if self.bilm is None:
             return ElmoRepresentations(None, None)
-        if self.activations is not None:
-            layers = self.activations.layers(ids, self.bilm, self.start)
-        elif not self.stateful:
-            layers = self.bilm.encode(ids, self.start)
-        else:
-            layers, state = self.bilm(ids, self._carried_to(len(ids)))
-            self._carry(state)
+        with configuration_errors():
+            layers = self._layers(ids, self.bilm)
         mixed = {place: self.dropout(mix(layers)) for place, mix in self.mixes.items()}
         return ElmoRepresentations(mixed.get("input"), mixed.get("output"))
+
+    def _layers(self, ids: torch.Tensor, bilm: FrozenBiLm | TrainedBiLm) -> torch.Tensor:
+        """*Shape:* `(layers, batch, tokens, dim)`."""
+        if self.activations is not None:
+            return self.activations.layers(ids, cast(FrozenBiLm, bilm), self.start)
+        if not self.stateful:
+            return bilm.encode(ids, self.start)
+        if not self._turn.acquire(blocking=False):
+            raise ConfigurationError(
+                "found two calls at once of an Elmo with stateful: true, which carries its state from call "
+                "to call; expected one after the other"
+            )
+        try:
+            layers, state = bilm(ids, self._carried_to(len(ids)))
+            self._carry(state)
+        finally:
+            self._turn.release()
+        return layers
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_turn": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self._turn = Lock()
 
     def _carried_to(self, batch: int) -> LstmState:
         """Where the rows of a batch go on: `(layers, 2, batch, ...)`."""
         fresh = LstmState(*(part.expand(-1, -1, batch, -1) for part in self.start))
-        if self._carried is None:
+        if self.carried is None:
             return fresh
         # The rows known so far, and fresh ones where the batch has more.
         return LstmState(
             *(
                 torch.cat([old[:, :, :batch], new[:, :, old.size(2) :]], dim=2)
-                for old, new in zip(self._carried, fresh, strict=True)
+                for old, new in zip(self.carried, fresh, strict=True)
             )
         )
 
     def _carry(self, state: LstmState) -> None:
         """Rows that the batch did not have keep their state, as in the original."""
         rows = state.hidden.size(2)
-        rest = self._carried or state
-        self._carried = LstmState(
+        rest = self.carried or state
+        self.carried = LstmState(
             *(torch.cat([new, old[:, :, rows:]], dim=2) for new, old in zip(state, rest, strict=True))
         )
+
+
+def _bilm(
+    options: BiLmOptions,
+    weight_file: str | None,
+    vocabulary_file: str | None,
+    *,
+    trainable: bool,
+    precision: str,
+) -> FrozenBiLm | TrainedBiLm:
+    """See `Elmo`. With neither weights nor a state dict to come they are random."""
+    if weight_file == FROM_STATE_DICT:
+        with configuration_errors():
+            return (
+                TrainedBiLm(options=options)
+                if trainable
+                else FrozenBiLm(options=options, precision=precision)
+            )
+    if weight_file is None:
+        check_vocabulary(options, weight_file, vocabulary_file)
+        bilm = TrainedBiLm(options=options)
+        if trainable:
+            return bilm
+        with configuration_errors():
+            return FrozenBiLm(options=options, precision=precision, weights=bilm.state_dict())
+    frozen = read_frozen_bilm(options, weight_file, vocabulary_file, precision=precision)
+    if not trainable:
+        return frozen
+    trained = TrainedBiLm(options=options)
+    trained.load_state_dict(frozen.weights())
+    return trained

@@ -6,8 +6,8 @@ from typing import NamedTuple
 import torch
 from torch.nn import functional as F
 
-from elmo_tasks.evaluation.word_vectors import WordVectors
-from elmo_tasks.input_files import InputError, input_files, read_lines
+from elmo_tasks.data.input_files import InputError, input_files, read_lines
+from elmo_tasks.vectors.word_vectors import WordVectors
 
 METHODS = ("3CosAdd", "3CosMul")
 
@@ -71,10 +71,10 @@ def accuracies(
     candidates = torch.tensor([rows[word] for word in dict.fromkeys(vocabulary)])
     candidates = candidates[vectors.known[candidates]]
     # (words,): where each is among the candidates, or -1
-    places = torch.full((len(words),), -1)
-    places[candidates] = torch.arange(len(candidates))
+    columns = torch.full((len(words),), -1)
+    columns[candidates] = torch.arange(len(candidates))
     # (questions, 4)
-    ids = places[torch.tensor([[rows[word] for word in question.words] for question in questions])]
+    ids = columns[torch.tensor([[rows[word] for word in question.words] for question in questions])]
     covered = (ids >= 0).all(dim=1)
     solved = solve(vectors.vectors[candidates], ids[covered])
     found = []
@@ -98,7 +98,7 @@ def solve(vectors: torch.Tensor, questions: torch.Tensor) -> dict[str, torch.Ten
     right: dict[str, list[torch.Tensor]] = {method: [] for method in METHODS}
     for block in questions.split(max(1, _NUMBERS // max(1, len(unit)))) if len(questions) else ():
         # (block, words) each
-        a, b, c = (unit[block[:, place]] @ unit.T for place in range(3))
+        a, b, c = (unit[block[:, column]] @ unit.T for column in range(3))
         for method, scores in (
             ("3CosAdd", b - a + c),
             ("3CosMul", (1 + b) * (1 + c) / (1 + a + 2 * _EPSILON)),

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from elmo_tasks.input_files import InputError, input_files, read_lines
+from elmo_tasks.data.columns import line_groups
+from elmo_tasks.data.input_files import InputError, input_files, read_lines
 
 TAG_COLUMNS = {"upos": 3, "xpos": 4}
 """The universal tags, and those of the language."""
@@ -34,25 +35,25 @@ def read_conllu(path: str, *, column: str) -> list[TaggedSentence]:
 
 def _read(file: Path, column: str) -> Iterator[TaggedSentence]:
     empty = True
-    sentence = TaggedSentence([], [])
-    for line, text in read_lines(file):
-        if not text.strip():
-            if sentence.words:
-                yield sentence
-            sentence = TaggedSentence([], [])
-        elif not text.startswith("#"):
-            cells = text.split("\t")
-            if len(cells) != _COLUMNS:
-                expected = f"{_COLUMNS}, separated by tabs"
-                raise InputError.at(file, line, found=f"{len(cells)} columns", expected=expected)
-            if cells[0].isdecimal():
-                tag = cells[TAG_COLUMNS[column]]
-                if tag in ("", "_"):
-                    raise InputError.at(file, line, found="a word without a tag", expected=f"a tag, {column}")
-                sentence.words.append(cells[1])
-                sentence.tags.append(tag)
-                empty = False
-    if sentence.words:
-        yield sentence
+    for lines in line_groups(read_lines(file)):
+        sentence = TaggedSentence([], [])
+        for number, line in lines:
+            if not line.startswith("#"):
+                _add_word(sentence, file, number, line.split("\t"), column)
+        if sentence.words:
+            empty = False
+            yield sentence
     if empty:
         raise InputError.at(file, found="no sentence", expected="at least one")
+
+
+def _add_word(sentence: TaggedSentence, file: Path, line: int, cells: list[str], column: str) -> None:
+    if len(cells) != _COLUMNS:
+        expected = f"{_COLUMNS}, separated by tabs"
+        raise InputError.at(file, line, found=f"{len(cells)} columns", expected=expected)
+    if cells[0].isdecimal():
+        tag = cells[TAG_COLUMNS[column]]
+        if tag in ("", "_"):
+            raise InputError.at(file, line, found="a word without a tag", expected=f"a tag, {column}")
+        sentence.words.append(cells[1])
+        sentence.tags.append(tag)

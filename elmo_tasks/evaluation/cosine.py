@@ -5,6 +5,6 @@ import torch
 _DECIMALS = 6
 
 
-def settled(cosines: torch.Tensor) -> torch.Tensor:
+def round_cosines(cosines: torch.Tensor) -> torch.Tensor:
     """*Shape:* any. Cosines to six decimals, of vectors in float32 or better."""
     return cosines.round(decimals=_DECIMALS)

@@ -1,25 +1,24 @@
-"""Multinomial logistic regression on vectors that are kept on disk."""
+"""Multinomial logistic regression on vectors that are kept on disk, by scikit-learn."""
 
-from collections.abc import Iterator
+import warnings
 from pathlib import Path
 
 import numpy as np
 import torch
-from torch import nn
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import StandardScaler
 from torch.nn import functional as F
 
 L2 = 1e-5
-"""Of the penalty L2/2 ||W||^2, beside the mean negative log-likelihood, on standardised features."""
+"""The penalty is L2/2 ||W||^2, beside the mean negative log-likelihood, on standardised features."""
 MAX_ITERATIONS = 200
 TOLERANCE = 1e-4
-"""Of the largest partial derivative, as scikit-learn's."""
-
-_BLOCK = 1 << 22
-"""Numbers in memory at once."""
+"""The largest partial derivative at which the search ends."""
 
 
 class VectorsOnDisk:
-    """Vectors of one size, written one behind the other and then read in blocks. A context manager."""
+    """Vectors of one size, written one behind the other and then read. A context manager."""
 
     def __init__(self, path: Path, dim: int) -> None:
         self.dim = dim
@@ -29,11 +28,10 @@ class VectorsOnDisk:
         """*Shape:* `(vectors, dim)`."""
         self._file.write(np.ascontiguousarray(vectors.numpy()).data)
 
-    def blocks(self) -> Iterator[torch.Tensor]:
-        """*Shape:* `(vectors, dim)` each, as many as `_BLOCK` holds, in the order they were written in."""
+    def read(self) -> np.ndarray:
+        """All vectors, in the order in which they were written. *Shape:* `(vectors, dim)`, float32."""
         self._file.seek(0)
-        while len(block := np.fromfile(self._file, np.float32, max(1, _BLOCK // self.dim) * self.dim)):
-            yield torch.from_numpy(block).view(-1, self.dim)
+        return np.fromfile(self._file, np.float32).reshape(-1, self.dim)
 
     def __enter__(self) -> "VectorsOnDisk":
         return self
@@ -63,51 +61,22 @@ def fit(vectors: VectorsOnDisk, classes: torch.Tensor, num_classes: int) -> Line
     The minimum of the penalised negative log-likelihood, by L-BFGS from zero: no randomness, and nothing to
     tune. Each feature is first brought to mean 0 and deviation 1, so that all layers are treated alike.
 
-    *Shape:* `classes` `(vectors,)`, from 0 to `num_classes - 1`.
+    *Shape:* `classes` `(vectors,)`, from 0 to `num_classes - 1`, each of them at least once.
     """
-    mean, deviation = _moments(vectors)
-    weight = nn.Parameter(torch.zeros(num_classes, vectors.dim))
-    bias = nn.Parameter(torch.zeros(num_classes))
-    optimizer = torch.optim.LBFGS(
-        [weight, bias],
-        max_iter=MAX_ITERATIONS,
-        tolerance_grad=TOLERANCE,
-        line_search_fn="strong_wolfe",
-    )
-
-    def unscaled() -> tuple[torch.Tensor, torch.Tensor]:
-        """The same classifier, of vectors as they are."""
-        scaled = weight / deviation
-        return scaled, bias - scaled @ mean
-
-    def loss() -> float:
-        optimizer.zero_grad()
-        penalty = L2 / 2 * weight.square().sum()
-        penalty.backward()
-        total = penalty.item()
-        start = 0
-        for block in vectors.blocks():
-            gold = classes[start : start + len(block)]
-            logits = F.linear(block, *unscaled())
-            share = F.cross_entropy(logits, gold, reduction="sum") / len(classes)
-            share.backward()
-            total += share.item()
-            start += len(block)
-        return total
-
-    optimizer.step(loss)
-    return LinearClassifier(*(part.detach() for part in unscaled()))
-
-
-def _moments(vectors: VectorsOnDisk) -> tuple[torch.Tensor, torch.Tensor]:
-    """Mean and deviation of each feature, `(dim,)`; a deviation of 0 is given as 1."""
-    count = 0
-    total = torch.zeros(vectors.dim, dtype=torch.double)
-    squares = torch.zeros(vectors.dim, dtype=torch.double)
-    for block in vectors.blocks():
-        count += len(block)
-        total += block.sum(dim=0, dtype=torch.double)
-        squares += block.double().square().sum(dim=0)
-    mean = total / count
-    deviation = (squares / count - mean.square()).clamp(min=0).sqrt()
-    return mean.float(), torch.where(deviation > 1e-6, deviation, 1.0).float()
+    if num_classes == 1:
+        return LinearClassifier(torch.zeros(1, vectors.dim), torch.zeros(1))
+    # In place: there is one copy of the vectors in memory.
+    scaler = StandardScaler(copy=False)
+    features = scaler.fit_transform(vectors.read())
+    # scikit-learn has one row of weights for two classes, the difference of ours.
+    penalty = L2 / 2 if num_classes == 2 else L2
+    regression = LogisticRegression(C=1 / (penalty * len(classes)), tol=TOLERANCE, max_iter=MAX_ITERATIONS)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # MAX_ITERATIONS is an end like any other
+        regression.fit(features, classes.numpy())
+    weight, bias = regression.coef_, regression.intercept_
+    if num_classes == 2:
+        weight, bias = np.concatenate([-weight, weight]) / 2, np.concatenate([-bias, bias]) / 2
+    weight = weight / scaler.scale_
+    bias = bias - weight @ scaler.mean_
+    return LinearClassifier(torch.from_numpy(weight).float(), torch.from_numpy(bias).float())

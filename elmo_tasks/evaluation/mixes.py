@@ -5,9 +5,9 @@ from typing import NamedTuple, cast
 import torch
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.elmo import BiLm, Elmo
-from elmo_tasks.elmo.scalar_mix import ScalarMix
-from elmo_tasks.modules.archives import open_archive
+from elmo_tasks.archives import open_archive
+from elmo_tasks.elmo import Elmo, FrozenBiLm, TrainedBiLm
+from elmo_tasks.elmo.model.scalar_mix import ScalarMix
 
 
 class LearnedMix(NamedTuple):
@@ -18,7 +18,7 @@ class LearnedMix(NamedTuple):
     placement: str
     """`input` or `output`; in an ensemble, with the member before it."""
     mix: ScalarMix
-    bilm: BiLm
+    bilm: FrozenBiLm | TrainedBiLm
     """Whose layers are mixed."""
 
     def gamma(self) -> float:
@@ -68,7 +68,7 @@ def read_mixes(archive: str) -> list[LearnedMix]:
     return mixes
 
 
-def same_weights(one: BiLm, other: BiLm) -> bool:
+def same_weights(one: FrozenBiLm | TrainedBiLm, other: FrozenBiLm | TrainedBiLm) -> bool:
     """Whether two biLMs have the same vectors, but for their precision and their device."""
     first, second = one.state_dict(), other.state_dict()
     return first.keys() == second.keys() and all(

@@ -6,18 +6,16 @@ from typing import NamedTuple
 import torch
 from torch.nn import functional as F
 
-from elmo_tasks.evaluation.cosine import settled
-from elmo_tasks.evaluation.encoder import Encoder
+from elmo_tasks.evaluation.cosine import round_cosines
+from elmo_tasks.vectors.encoder import Encoder
 
 _BLOCK = 4096
 """Tokens that are compared at once; one sentence more at most."""
-
-
 SHOWN = 10
 """Words on either side of a token that are shown of its sentence, at most."""
 
 
-class Token(NamedTuple):
+class Occurrence(NamedTuple):
     """A token of a sentence."""
 
     words: list[str]
@@ -44,14 +42,14 @@ class _Block(NamedTuple):
 
     vectors: torch.Tensor
     """`(rows, tokens, dim)`"""
-    places: torch.Tensor
+    indices: torch.Tensor
     """`(tokens, 2)`: line and position of each token."""
     sentences: list[tuple[int, list[str]]]
     """Where each begins among the tokens, and its words."""
 
 
 def nearest_tokens(
-    encoder: Encoder, queries: Sequence[Token], lines: Iterable[str], *, count: int
+    encoder: Encoder, queries: Sequence[Occurrence], lines: Iterable[str], *, count: int
 ) -> list[list[list[Neighbor]]]:
     """
     Of each query and each row, the `count` tokens of the text of the highest cosine, best first, or as many
@@ -69,10 +67,10 @@ def nearest_tokens(
     # (queries, rows, found so far)
     cosines = wanted.new_zeros(*wanted.shape[:2], 0)
     # (queries, rows, found so far, 2)
-    places = torch.zeros(*cosines.shape, 2, dtype=torch.long)
+    indices = torch.zeros(*cosines.shape, 2, dtype=torch.long)
     for block in _blocks(encoder, lines):
         # (queries, rows, tokens)
-        here = settled(torch.einsum("qrd,rtd->qrt", wanted, F.normalize(block.vectors, dim=2)))
+        here = round_cosines(torch.einsum("qrd,rtd->qrt", wanted, F.normalize(block.vectors, dim=2)))
         for number, query in enumerate(queries):
             for start, words in block.sentences:
                 if words == query.words:
@@ -80,32 +78,32 @@ def nearest_tokens(
         cosines, order = torch.cat([cosines, here], dim=2).sort(dim=2, descending=True, stable=True)
         cosines, order = cosines[:, :, :count], order[:, :, :count]
         # (queries, rows, found so far + tokens, 2)
-        both = torch.cat([places, block.places.expand(*here.shape, 2)], dim=2)
-        places = both.gather(2, order.unsqueeze(3).expand(-1, -1, -1, 2))
+        both = torch.cat([indices, block.indices.expand(*here.shape, 2)], dim=2)
+        indices = both.gather(2, order.unsqueeze(3).expand(-1, -1, -1, 2))
     return [
         [
             [
                 Neighbor(line, position, cosine)
-                for (line, position), cosine in zip(row_places, row_cosines, strict=True)
+                for (line, position), cosine in zip(row_indices, row_cosines, strict=True)
                 if cosine > -torch.inf
             ]
-            for row_places, row_cosines in zip(*query, strict=True)
+            for row_indices, row_cosines in zip(*query, strict=True)
         ]
-        for query in zip(places.tolist(), cosines.tolist(), strict=True)
+        for query in zip(indices.tolist(), cosines.tolist(), strict=True)
     ]
 
 
 def _blocks(encoder: Encoder, lines: Iterable[str]) -> Iterator[_Block]:
     vectors: list[torch.Tensor] = []
-    places: list[tuple[int, int]] = []
+    indices: list[tuple[int, int]] = []
     sentences: list[tuple[int, list[str]]] = []
     numbered = enumerate(map(str.split, lines))
     for (line, words), encoded in encoder.encode_items(numbered, lambda item: item[1]):
-        sentences.append((len(places), words))
+        sentences.append((len(indices), words))
         vectors.append(encoded)
-        places.extend((line, position) for position in range(len(words)))
-        if len(places) >= _BLOCK:
-            yield _Block(torch.cat(vectors, dim=1), torch.tensor(places), sentences)
-            vectors, places, sentences = [], [], []
-    if places:
-        yield _Block(torch.cat(vectors, dim=1), torch.tensor(places), sentences)
+        indices.extend((line, position) for position in range(len(words)))
+        if len(indices) >= _BLOCK:
+            yield _Block(torch.cat(vectors, dim=1), torch.tensor(indices), sentences)
+            vectors, indices, sentences = [], [], []
+    if indices:
+        yield _Block(torch.cat(vectors, dim=1), torch.tensor(indices), sentences)

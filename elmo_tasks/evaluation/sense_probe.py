@@ -8,9 +8,9 @@ import torch
 from allennlp.common.tqdm import Tqdm
 from torch.nn import functional as F
 
-from elmo_tasks.evaluation.cosine import settled
-from elmo_tasks.evaluation.encoder import Encoder
+from elmo_tasks.evaluation.cosine import round_cosines
 from elmo_tasks.evaluation.senses import SenseSentence, Target
+from elmo_tasks.vectors.encoder import Encoder
 
 
 class SenseProbe:
@@ -58,7 +58,7 @@ class SenseProbe:
             return [self._first_senses.get(target.lemma)] * len(vector)
         # (senses, rows)
         cosines = torch.einsum("srd,rd->sr", self._vectors[target.lemma], F.normalize(vector, dim=1))
-        best = settled(cosines).argmax(dim=0)
+        best = round_cosines(cosines).argmax(dim=0)
         return [self._senses[target.lemma][sense] for sense in best.tolist()]
 
     def _targets(

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple, cast
 from xml.etree.ElementTree import Element, ParseError, XMLPullParser
 
-from elmo_tasks.input_files import InputError, input_files, read_lines
+from elmo_tasks.data.input_files import InputError, input_files, read_lines
 
 _XML, _KEY = ".data.xml", ".gold.key.txt"
 _PARTS_OF_SPEECH = {1: "NOUN", 2: "VERB", 3: "ADJ", 4: "ADV", 5: "ADJ"}
@@ -41,10 +41,10 @@ def read_senses(path: str) -> list[SenseSentence]:
     """
     sentences = []
     for file in input_files(path):
-        found = list(_read_xml(file) if file.name.endswith(_XML) else _read_jsonl(file))
-        if not any(sentence.targets for sentence in found):
+        of_file = list(_read_xml(file) if file.name.endswith(_XML) else _read_jsonl(file))
+        if not any(sentence.targets for sentence in of_file):
             raise InputError.at(file, found="no word with a sense", expected="at least one")
-        sentences += found
+        sentences += of_file
     return sentences
 
 

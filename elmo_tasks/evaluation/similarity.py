@@ -12,9 +12,9 @@ import torch
 from scipy.stats import ConstantInputWarning, spearmanr
 from torch.nn import functional as F
 
-from elmo_tasks.evaluation.cosine import settled
-from elmo_tasks.evaluation.word_vectors import WordVectors
-from elmo_tasks.input_files import InputError, input_files, read_lines
+from elmo_tasks.data.input_files import InputError, input_files, read_lines
+from elmo_tasks.evaluation.cosine import round_cosines
+from elmo_tasks.vectors.word_vectors import WordVectors
 
 logger = logging.getLogger(__name__)
 
@@ -63,7 +63,7 @@ def spearman(vectors: WordVectors, words: Sequence[str], pairs: Sequence[Pair]) 
     covered = vectors.known[ids].all(dim=1)
     # (covered, 2, dim)
     unit = F.normalize(vectors.vectors[ids[covered]].double(), dim=-1)
-    cosines = settled((unit[:, 0] * unit[:, 1]).sum(dim=1))
+    cosines = round_cosines((unit[:, 0] * unit[:, 1]).sum(dim=1))
     scores = torch.tensor([pair.score for pair in pairs], dtype=torch.double)[covered]
     if len(scores) < 2:
         return Correlation(float("nan"), len(scores))

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from elmo_tasks.input_files import InputError, read_lines
+from elmo_tasks.data.input_files import InputError, read_lines
 
 Cell = str | int | float | None
 """`None` is an empty cell."""
@@ -40,8 +40,8 @@ class Table:
 
     def where(self, name: str, *values: Cell) -> "Table":
         """The rows that have one of `values` under a name."""
-        kept = [row for row, cell in zip(self.rows, self.column(name), strict=True) if cell in values]
-        return Table(self.columns, kept)
+        rows = [row for row, cell in zip(self.rows, self.column(name), strict=True) if cell in values]
+        return Table(self.columns, rows)
 
     @classmethod
     def read(cls, path: Path) -> "Table":

@@ -10,8 +10,8 @@ import torch
 from allennlp.common.tqdm import Tqdm
 
 from elmo_tasks.evaluation.conllu import TaggedSentence
-from elmo_tasks.evaluation.encoder import Encoder
 from elmo_tasks.evaluation.linear_classifier import LinearClassifier, VectorsOnDisk, fit
+from elmo_tasks.vectors.encoder import Encoder
 
 logger = logging.getLogger(__name__)
 

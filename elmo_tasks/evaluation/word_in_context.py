@@ -11,10 +11,10 @@ import torch
 from allennlp.common.tqdm import Tqdm
 from torch.nn import functional as F
 
-from elmo_tasks.evaluation.cosine import settled
-from elmo_tasks.evaluation.encoder import Encoder
-from elmo_tasks.input_files import InputError, input_files, read_lines
-from elmo_tasks.modules.tokenization import Words, tokenizer
+from elmo_tasks.data.input_files import InputError, input_files, read_lines
+from elmo_tasks.data.tokenization import Words, tokenizer
+from elmo_tasks.evaluation.cosine import round_cosines
+from elmo_tasks.vectors.encoder import Encoder
 
 _COLUMNS = ("sentence1", "sentence2", "start1", "start2", "end1", "end2", "label")
 _LABELS = {"0": False, "1": True}
@@ -67,7 +67,7 @@ def use_cosines(encoder: Encoder, pairs: Sequence[UsePair]) -> torch.Tensor:
         dim=1,
     )
     unit = F.normalize(vectors.double(), dim=2)
-    return settled((unit[:, ::2] * unit[:, 1::2]).sum(dim=2))
+    return round_cosines((unit[:, ::2] * unit[:, 1::2]).sum(dim=2))
 
 
 def choose_threshold(cosines: torch.Tensor, same: torch.Tensor) -> Threshold:

@@ -8,4 +8,12 @@ from elmo_tasks.language_model.softmax_first import SoftmaxFirst
 from elmo_tasks.language_model.text_perplexities import TextPerplexities
 from elmo_tasks.language_model.vocabulary import WordsVocabulary
 
-__all__ = ["BiLmModel", "BiLmPredictor", "BiLmReader", "ProgressCallback", "SoftmaxFirst", "TextPerplexities", "WordsVocabulary"]
+__all__ = [
+    "BiLmModel",
+    "BiLmPredictor",
+    "BiLmReader",
+    "ProgressCallback",
+    "SoftmaxFirst",
+    "TextPerplexities",
+    "WordsVocabulary",
+]

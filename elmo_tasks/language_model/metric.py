@@ -6,7 +6,7 @@ import torch
 from allennlp.nn.util import dist_reduce_sum
 from allennlp.training.metrics import Metric
 
-from elmo_tasks.modules.classification_metric import ClassificationMetric
+from elmo_tasks.metrics.classification import ClassificationMetric
 
 OTHER_WORDS = "other words"
 """A class of the confusion matrix; no word has a blank."""

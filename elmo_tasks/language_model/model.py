@@ -12,18 +12,18 @@ from allennlp.data import Vocabulary
 from allennlp.models import Model
 from torch.nn import functional as F
 
-from elmo_tasks.elmo import BiLm, BiLmOptions
-from elmo_tasks.elmo.linear import Linear
-from elmo_tasks.elmo.lstm import LstmState, PackedSteps
-from elmo_tasks.elmo.weights import read_softmax
-from elmo_tasks.elmo.word_encoder import WordEncoder
-from elmo_tasks.elmo.words import UNKNOWN
-from elmo_tasks.language_model.block import NAMESPACE
-from elmo_tasks.language_model.input_vectors import take_vectors
+from elmo_tasks.elmo import BiLmOptions, LstmState, TrainedBiLm
+from elmo_tasks.elmo.inference.packed_steps import PackedSteps
+from elmo_tasks.elmo.inference.training_products import trains_in_bfloat16
+from elmo_tasks.elmo.model.word_encoder import WordEncoder
+from elmo_tasks.elmo.model.words import UNKNOWN
+from elmo_tasks.elmo.sources import configuration_errors, local_file, read_options, read_softmax
+from elmo_tasks.language_model.bptt_batch import NAMESPACE
 from elmo_tasks.language_model.metric import FrequentWords, Perplexity
 from elmo_tasks.language_model.softmax import FullSoftmax, Softmax
 from elmo_tasks.modules.elmo_model import archived_state
 from elmo_tasks.strict_params import StrictParams
+from elmo_tasks.vectors.text_format import take_vectors
 
 logger = logging.getLogger(__name__)
 
@@ -54,10 +54,13 @@ class BiLmModel(StrictParams, Model):
         not need it.
     frequent_words : with a number, evaluations also count which words are taken for which, in both
         directions, among so many of the most frequent ones (`FrequentWords`).
+    precision : of the matrix products of training, `float32` or `bfloat16`, which is faster; weights, sums
+        and everything else are in float32 in both, and so are evaluations.
 
     # Raises
-    `ConfigurationError`: not one of `options` and `options_file`, a `weight_file` without `options_file`,
-    a softmax in the weights that `softmax` or `vocab` does not fit, and whatever reading the files raises.
+    `ConfigurationError`: a `precision` that does not exist or that this processor does not have, not one of
+    `options` and `options_file`, a `weight_file` without `options_file`, a softmax in the weights that
+    `softmax` or `vocab` does not fit, and whatever reading the files raises.
     """
 
     default_predictor = "elmo_bilm"
@@ -75,6 +78,7 @@ class BiLmModel(StrictParams, Model):
         weight_file: Optional[str] = None,
         input_vectors: Optional[str] = None,
         frequent_words: int = 0,
+        precision: str = "float32",
     ) -> None:
         super().__init__(vocab)
         if not 0 <= dropout < 1:
@@ -82,9 +86,11 @@ class BiLmModel(StrictParams, Model):
         if weight_file is not None and options_file is None:
             raise ConfigurationError(f"found weight_file, {weight_file}, expected also its options_file")
         words = class_names(vocab)
-        self.bilm = BiLm(options=_sizes(options, options_file, num_words=len(words)))
-        if isinstance(self.bilm.token_encoder, WordEncoder):
-            self.bilm.token_encoder.know(words)
+        sizes = _sizes(options, options_file, num_words=len(words))
+        with configuration_errors():
+            self.bilm = TrainedBiLm(options=sizes, precision=precision)
+            if isinstance(self.bilm.token_encoder, WordEncoder):
+                self.bilm.token_encoder.set_vocabulary(words)
         self.num_classes = len(words)
         self.softmax = softmax.construct(num_classes=self.num_classes, dim=self.bilm.options.projection_dim)
         self.softmax_is_new = False
@@ -115,12 +121,14 @@ class BiLmModel(StrictParams, Model):
                 return {}
             return {"loss": sum(weight.sum() * 0 for weight in self.parameters() if weight.requires_grad)}
         steps = PackedSteps.of(lengths)
-        rows, places = steps.rows[0], steps.places[0]
+        rows, places = steps.rows[0], steps.indices[0]
         # Both directions below each other: (2 steps, projection_dim), (2 steps,)
         outputs = torch.cat(self._outputs(block, steps))
         targets = block["targets"][:, rows].flatten()
         if self.training:
-            return {"loss": self.softmax.loss(self._dropped(outputs), targets) / len(targets)}
+            return {
+                "loss": self.softmax.loss(self._dropped(outputs), targets, self.bilm.products) / len(targets)
+            }
         scores, predicted = self.softmax.exact(outputs, targets)
         if self.metric is not None:
             self.metric(predicted, targets)
@@ -149,7 +157,8 @@ class BiLmModel(StrictParams, Model):
             )
 
     def _start_from(self, weight_file: str) -> None:
-        self.bilm.load_weights(weight_file)
+        with local_file(weight_file) as path:
+            self.bilm.load_weights(path)
         found = read_softmax(weight_file, self.bilm.options)
         self.softmax_is_new = found is None
         if found is None:
@@ -180,6 +189,9 @@ class BiLmModel(StrictParams, Model):
     ) -> Model:
         """AllenNLP's hook for loading: the files that the model started from may be gone."""
         block = config["model"]
+        if block.get("precision") == "bfloat16" and not trains_in_bfloat16():
+            # It is of training alone.
+            block.pop("precision")
         block.pop("input_vectors", None)
         if block.pop("options_file", None) is not None:
             block.pop("weight_file", None)
@@ -189,11 +201,11 @@ class BiLmModel(StrictParams, Model):
 
     def _outputs(self, block: dict[str, Any], steps: PackedSteps) -> tuple[torch.Tensor, torch.Tensor]:
         """*Shape:* of the last layer, forward and backward, `(steps, projection_dim)`, packed."""
-        vectors, index = self.bilm.token_encoder(block["words"], Linear())
+        vectors, index = self.bilm.token_vectors(block["words"])
         # (2, steps)
         inputs = index[block["inputs"][:, steps.rows[0]]]
         stream = self.training, int(block["stream"])
-        layers, state = self.bilm.lstm.train_steps(
+        layers, state = self.bilm.run_layers(
             (F.embedding(inputs[0], vectors), F.embedding(inputs[1], vectors)),
             steps,
             self._state(stream, block["fresh"]),
@@ -229,8 +241,9 @@ class BiLmModel(StrictParams, Model):
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
         for stream in {int(key.split()[0]) for key in state if key != _OPTIONS}:
-            parts = (state[f"{stream} {name}"] for name in LstmState._fields)
-            self._states[True, stream] = LstmState(*parts)
+            # The cell was called memory once.
+            cell = "cell" if f"{stream} cell" in state else "memory"
+            self._states[True, stream] = LstmState(state[f"{stream} hidden"], state[f"{stream} {cell}"])
 
 
 def class_names(vocab: Vocabulary) -> list[str]:
@@ -245,5 +258,6 @@ def _sizes(options: dict[str, Any] | None, options_file: str | None, *, num_word
         found = "neither" if options is None else "both"
         raise ConfigurationError(f"found {found} of options and options_file, expected one of them")
     if options_file is not None:
-        return BiLmOptions.read(options_file)
-    return BiLmOptions.from_json({**(options or {}), "n_tokens_vocab": num_words}, where="model.options")
+        return read_options(options_file)
+    with configuration_errors():
+        return BiLmOptions.from_json({**(options or {}), "n_tokens_vocab": num_words}, where="model.options")

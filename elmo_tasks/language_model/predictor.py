@@ -8,9 +8,9 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.data import Instance
 from allennlp.predictors import Predictor
 
+from elmo_tasks.data.text_stream import words_of
 from elmo_tasks.language_model.metric import DIRECTIONS
-from elmo_tasks.language_model.text_stream import words_of
-from elmo_tasks.modules.json_lines_predictor import JsonLinesPredictor, require, require_tokens
+from elmo_tasks.predictors.json_lines import JsonLinesPredictor, require, require_tokens
 
 _EXPECTED = '"sentence": a string, or "tokens": a list of strings'
 

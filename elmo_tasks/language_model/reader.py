@@ -1,4 +1,4 @@
-"""Text for a bidirectional language model: lanes of consecutive sentences."""
+"""Text for a bidirectional language model: streams of consecutive sentences."""
 
 import logging
 from collections import Counter
@@ -8,7 +8,7 @@ from hashlib import blake2b
 from itertools import chain, repeat
 from math import sqrt
 from random import Random
-from typing import Any, Optional, TypeVar
+from typing import Any, ClassVar, Optional, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -18,9 +18,8 @@ from allennlp.data import DatasetReader, Instance
 from allennlp.data.dataset_readers.dataset_reader import DatasetReaderInput
 from allennlp.nn.util import dist_reduce
 
-from elmo_tasks.input_files import InputError, input_files
-from elmo_tasks.language_model.block import ENCODERS, blocks, dry_block
-from elmo_tasks.language_model.text_stream import (
+from elmo_tasks.data.input_files import InputError, input_files
+from elmo_tasks.data.text_stream import (
     LongSentences,
     Passage,
     SentenceSplitter,
@@ -32,6 +31,7 @@ from elmo_tasks.language_model.text_stream import (
     subsampled,
     words_of,
 )
+from elmo_tasks.language_model.bptt_batch import ENCODERS, blocks, dry_block
 from elmo_tasks.strict_params import StrictParams
 
 logger = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ Item = TypeVar("Item")
 class BiLmReader(StrictParams, DatasetReader):
     """
     One tokenised sentence a line, its words between blanks; an empty line ends a document. An instance is
-    a whole *block*: what all lanes read at once, as in bilm-tf (Peters et al. 2018, section 3.1). Its one
+    a whole *block*: what all streams read at once, as in bilm-tf (Peters et al. 2018, section 3.1). Its one
     field is `block`, a `BlockField`; data loaders have `batch_size` 1.
 
     The text may be a file, a folder, a pattern or a list of these, plain or gzip, of any size: it is read
@@ -52,8 +52,8 @@ class BiLmReader(StrictParams, DatasetReader):
     # Parameters
 
     input : how the model reads words: `characters` or `words`.
-    lanes : passages read side by side.
-    unroll : steps of a lane in a block, and so of truncated back-propagation; null: whole passages.
+    streams : passages read side by side.
+    bptt_steps : steps of a stream in a block, and so of truncated back-propagation; null: whole passages.
     passage : up to so many consecutive sentences of a document are read with one LSTM state; null: whole
         documents, which are then held in memory.
     restart : the probability with which a passage ends behind a sentence, so that the next one starts from a
@@ -87,12 +87,14 @@ class BiLmReader(StrictParams, DatasetReader):
     all, a byte that is not UTF-8.
     """
 
+    renamed_keys: ClassVar[dict[str, str]] = {"lanes": "streams", "unroll": "bptt_steps"}
+
     def __init__(
         self,
         *,
         input: str = "characters",
-        lanes: int = 64,
-        unroll: Optional[int] = 20,
+        streams: int = 64,
+        bptt_steps: Optional[int] = 20,
         passage: Optional[int] = 64,
         restart: float = 0.0,
         shuffle_buffer: int = 1024,
@@ -111,11 +113,11 @@ class BiLmReader(StrictParams, DatasetReader):
             raise ConfigurationError("found running_text and source, expected one of them at most")
         if subsample is not None and not subsample > 0:
             raise ConfigurationError(f"subsample: found {subsample}, expected a number above 0, or null")
-        _check_at_least(1, lanes=lanes, unroll=unroll, passage=passage, max_sentence=max_sentence)
+        _check_at_least(1, streams=streams, bptt_steps=bptt_steps, passage=passage, max_sentence=max_sentence)
         _check_at_least(0, shuffle_buffer=shuffle_buffer)
         self.input = input
-        self.lanes = lanes
-        self.unroll = unroll
+        self.streams = streams
+        self.bptt_steps = bptt_steps
         self.passage = passage
         if not 0 <= restart < 1:
             raise ConfigurationError(f"restart: found {restart}, expected 0 or more, and less than 1")
@@ -136,15 +138,15 @@ class BiLmReader(StrictParams, DatasetReader):
 
     def text_to_instance(self, sentences: list[list[str]]) -> Instance:
         """
-        One block of whole sentences, a lane each, for prediction.
+        One block of whole sentences, a stream each, for prediction.
 
         # Raises
         `ConfigurationError`: no sentences.
         """
         if not sentences:
             raise ConfigurationError("found no sentences, expected at least one")
-        lanes = ([words] for words in sentences)
-        block = next(blocks(lanes, lanes=len(sentences), unroll=None, stream=0, input=self.input))
+        streams = ([words] for words in sentences)
+        block = next(blocks(streams, streams=len(sentences), bptt_steps=None, process=0, input=self.input))
         return Instance({"block": block})
 
     def _read(self, file_path: DatasetReaderInput) -> Iterator[Instance]:
@@ -159,7 +161,9 @@ class BiLmReader(StrictParams, DatasetReader):
             parts = shuffled(parts, self.shuffle_buffer, draws)
         counts: Counter[str] = Counter()
         texts = self._texts(parts, self._frequent(file_path), draws, counts)
-        for block in blocks(texts, lanes=self.lanes, unroll=self.unroll, stream=worker, input=self.input):
+        for block in blocks(
+            texts, streams=self.streams, bptt_steps=self.bptt_steps, process=worker, input=self.input
+        ):
             counts["blocks"] += 1
             yield Instance({"block": block})
         if long.cut:
@@ -168,7 +172,7 @@ class BiLmReader(StrictParams, DatasetReader):
 
     def _in_step(self, instances: Iterator[Instance]) -> Iterator[Instance]:
         """With blocks without steps at the end, until the text of all workers has ended."""
-        dry = Instance({"block": dry_block(lanes=self.lanes, input=self.input)})
+        dry = Instance({"block": dry_block(streams=self.streams, input=self.input)})
         for instance in chain(instances, repeat(None)):
             if not dist_reduce(int(instance is not None), dist.ReduceOp.MAX):
                 return

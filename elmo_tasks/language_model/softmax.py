@@ -17,6 +17,7 @@ from torch import nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
+from elmo_tasks.elmo.inference.training_products import Products, product, weight_gradient
 from elmo_tasks.strict_params import StrictParams
 
 ROWS_AT_ONCE = 256
@@ -32,10 +33,15 @@ class Softmax(Registrable, nn.Module):
     *Shape:* `vectors` `(rows, dim)`, `targets` `(rows,)` int64. Everything is in nats.
     """
 
-    def loss(self, vectors: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-        """*Shape:* the training loss, summed over the rows, `()`. In eval mode it is exact."""
+    def loss(
+        self, vectors: torch.Tensor, targets: torch.Tensor, products: Products | None = None
+    ) -> torch.Tensor:
+        """
+        *Shape:* the training loss, summed over the rows, `()`. In eval mode it is exact. `products` is how it
+        multiplies, in float32 unless given.
+        """
         with torch.autocast(vectors.device.type, enabled=False):
-            return self._loss(self._own_precision(vectors), targets)
+            return self._loss(self._own_precision(vectors), targets, products or Products())
 
     @torch.no_grad()
     def exact(self, vectors: torch.Tensor, targets: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -62,7 +68,7 @@ class Softmax(Registrable, nn.Module):
         """Rows that `_exact` gets at once."""
         raise NotImplementedError
 
-    def _loss(self, vectors: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    def _loss(self, vectors: torch.Tensor, targets: torch.Tensor, products: Products) -> torch.Tensor:
         raise NotImplementedError
 
     def _exact(self, vectors: torch.Tensor, targets: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -92,12 +98,12 @@ class FullSoftmax(StrictParams, Softmax):
     def _exact_rows(self) -> int:
         return ROWS_AT_ONCE
 
-    def _loss(self, vectors: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    def _loss(self, vectors: torch.Tensor, targets: torch.Tensor, products: Products) -> torch.Tensor:
         if not torch.is_grad_enabled():
             return -self.log_probabilities(vectors, targets).sum()
         # (rows, 1)
         hidden = vectors.new_full((len(vectors), 1), -math.inf)
-        return _Loss.apply(vectors, self.weight, self.bias, None, targets.unsqueeze(1), hidden)
+        return _Loss.apply(products, vectors, self.weight, self.bias, None, targets.unsqueeze(1), hidden)
 
     def _exact(self, vectors: torch.Tensor, targets: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         # All (rows,). Some classes at a time, and not fewer rows: the weights are read once for all rows.
@@ -163,9 +169,9 @@ class SampledSoftmax(FullSoftmax):
         probabilities = torch.log1p(1 / (classes.double() + 1)) / math.log1p(len(self.weight))
         return (-torch.expm1(num_draws * torch.log1p(-probabilities))).log()
 
-    def _loss(self, vectors: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    def _loss(self, vectors: torch.Tensor, targets: torch.Tensor, products: Products) -> torch.Tensor:
         if not self.training:
-            return super()._loss(vectors, targets)
+            return super()._loss(vectors, targets, products)
         samples, num_draws = self.sample()
         sizes = [len(samples), len(targets)]
         # (samples + rows,); one look-up for both, since its gradient is as large as the weight
@@ -178,7 +184,7 @@ class SampledSoftmax(FullSoftmax):
         places = torch.searchsorted(samples, targets).clamp(max=len(samples) - 1).unsqueeze(1)
         hit = samples[places] == targets.unsqueeze(1)
         hidden = torch.zeros_like(true_logits).masked_fill(hit, -math.inf)
-        return _Loss.apply(vectors, sample_weight, sample_bias, true_logits, places, hidden)
+        return _Loss.apply(products, vectors, sample_weight, sample_bias, true_logits, places, hidden)
 
     def _draw(self, number: int) -> torch.Tensor:
         """*Shape:* `(number,)` classes."""
@@ -216,7 +222,7 @@ class AdaptiveSoftmax(StrictParams, Softmax):
     def _exact_rows(self) -> int:
         return max(1, LOGITS_AT_ONCE // self.softmax.n_classes)
 
-    def _loss(self, vectors: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    def _loss(self, vectors: torch.Tensor, targets: torch.Tensor, products: Products) -> torch.Tensor:
         loss = -self.softmax(vectors, targets).output.sum()
         if is_distributed():
             # Workers exchange the gradients of all parameters, also of a cluster that is no target's.
@@ -239,6 +245,7 @@ class _Loss(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any,
+        products: Products,
         vectors: torch.Tensor,
         weight: torch.Tensor,
         bias: torch.Tensor,
@@ -249,15 +256,16 @@ class _Loss(torch.autograd.Function):
         gradients = [
             torch.zeros_like(tensor) if needed and tensor is not None else None
             for tensor, needed in zip(
-                (vectors, weight, bias, true_logits), ctx.needs_input_grad, strict=False
+                (vectors, weight, bias, true_logits), ctx.needs_input_grad[1:], strict=False
             )
         ]
         for_vectors, for_weight, for_bias, for_true = gradients
         losses = vectors.new_empty(len(vectors), 1)
+        rounded, rounded_weight = (part.to(products.dtype(part)) for part in (vectors, weight))
         for start in range(0, len(vectors), ROWS_AT_ONCE):
             rows = slice(start, start + ROWS_AT_ONCE)
-            # (rows, candidates), from here to the gradient in place
-            logits = torch.addmm(bias, vectors[rows], weight.t())
+            # (rows, candidates), from here in place to the gradient times `total`
+            logits = _logits(rounded[rows], rounded_weight, bias)
             # (rows, 1)
             true = logits.gather(1, places[rows]) if true_logits is None else true_logits[rows]
             logits.scatter_add_(1, places[rows], hidden[rows])
@@ -265,18 +273,17 @@ class _Loss(torch.autograd.Function):
             others = logits.sub_(top).exp_().sum(dim=1, keepdim=True)
             total = others + (true - top).exp_()
             losses[rows] = total.log() + top - true
-            logits.div_(total)
-            true_gradient = -others / total
             if true_logits is None:
-                logits.scatter_(1, places[rows], true_gradient)
+                logits.scatter_(1, places[rows], -others)
+            scaled = logits.to(rounded.dtype)
             if for_vectors is not None:
-                torch.mm(logits, weight, out=for_vectors[rows])
+                torch.div(product(scaled, rounded_weight.t()), total, out=for_vectors[rows])
             if for_weight is not None:
-                for_weight.addmm_(logits.t(), vectors[rows])
+                for_weight += weight_gradient(scaled, (vectors[rows] / total).to(scaled.dtype))
             if for_bias is not None:
-                for_bias += logits.sum(dim=0)
+                for_bias += torch.mv(logits.t(), 1 / total.squeeze(1))
             if for_true is not None:
-                for_true[rows] = true_gradient
+                torch.div(others, -total, out=for_true[rows])
         ctx.save_for_backward(*gradients)
         return losses.sum()
 
@@ -284,7 +291,14 @@ class _Loss(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, scale: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         scaled = (None if gradient is None else gradient * scale for gradient in ctx.saved_tensors)
-        return *scaled, None, None
+        return None, *scaled, None, None
+
+
+def _logits(vectors: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+    """In the dtype of `bias`, which is never rounded: it may be large."""
+    if vectors.dtype == bias.dtype:
+        return product(vectors, weight, bias)
+    return product(vectors, weight).to(bias.dtype).add_(bias)
 
 
 def _check_cutoffs(cutoffs: Sequence[int], num_classes: int) -> None:

@@ -22,9 +22,9 @@ FILE_NAME = "perplexities.csv"
 @TrainerCallback.register("elmo_text_perplexities")
 class TextPerplexities(TrainerCallback):
     """
-    After each epoch a row for each text in `perplexities.csv`, in the run's folder: the epoch, the batches and the tokens
-    that were read in training, the seconds since the run began (a resumed run goes on counting), the name of the text, and
-    its perplexity in each direction.
+    After each epoch a row for each text in `perplexities.csv`, in the run's folder: the epoch, the batches
+    and the tokens that were read in training, the seconds since the run began (a resumed run goes on
+    counting), the name of the text, and its perplexity in each direction.
 
     # Parameters
 
@@ -85,7 +85,7 @@ class TextPerplexities(TrainerCallback):
     ) -> None:
         if not is_primary:
             return
-        progress = {
+        progress: dict[str, Any] = {
             "epoch": epoch + 1,
             "batches": self._batches,
             "tokens": self._tokens,

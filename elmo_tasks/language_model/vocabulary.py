@@ -2,8 +2,9 @@
 
 from allennlp.data import Vocabulary
 
-from elmo_tasks.elmo.words import UNKNOWN, read_words
-from elmo_tasks.language_model.block import NAMESPACE
+from elmo_tasks.elmo.model.words import UNKNOWN
+from elmo_tasks.elmo.sources import read_words
+from elmo_tasks.language_model.bptt_batch import NAMESPACE
 
 
 @Vocabulary.register("elmo_words", constructor="from_words_file")

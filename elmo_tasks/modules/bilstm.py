@@ -1,7 +1,7 @@
 """Stacked bidirectional LSTM and GRU layers with variational dropout: the context encoders of the tasks."""
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from allennlp.common.checks import ConfigurationError
@@ -32,8 +32,8 @@ class BiLstm(nn.Module):
             raise ConfigurationError(f"hidden_sizes is {hidden_sizes}, expected positive numbers")
         sizes = [input_dim, *(2 * hidden for hidden in hidden_sizes)]
         shapes = list(zip(sizes, hidden_sizes, strict=False))
-        self.onward = nn.ModuleList(self.cell(size, hidden) for size, hidden in shapes)
-        self.back = nn.ModuleList(self.cell(size, hidden) for size, hidden in shapes)
+        self.forward_layers = nn.ModuleList(self.cell(size, hidden) for size, hidden in shapes)
+        self.backward_layers = nn.ModuleList(self.cell(size, hidden) for size, hidden in shapes)
         self.dropout = InputVariationalDropout(dropout)
         self.output_dim = sizes[-1]
 
@@ -44,13 +44,20 @@ class BiLstm(nn.Module):
         """
         reverse = _reversed_steps(mask)
         outputs = inputs
-        for onward, back in zip(self.onward, self.back, strict=True):
+        for forward_layer, backward_layer in zip(self.forward_layers, self.backward_layers, strict=True):
             # (tokens, batch, input)
             steps = self.dropout(outputs).transpose(0, 1)
-            read_onward, _ = onward(steps)
-            read_back, _ = back(_take(steps, reverse))
-            outputs = torch.cat([read_onward, _take(read_back, reverse)], dim=2).transpose(0, 1)
+            read_forward, _ = forward_layer(steps)
+            read_backward, _ = backward_layer(_take(steps, reverse))
+            outputs = torch.cat([read_forward, _take(read_backward, reverse)], dim=2).transpose(0, 1)
         return self.dropout(outputs) * mask.unsqueeze(2)
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
+        """PyTorch's hook for loading: archives may have the former names of the layers."""
+        for old, new in (("onward.", "forward_layers."), ("back.", "backward_layers.")):
+            for key in [key for key in state_dict if key.startswith(prefix + old)]:
+                state_dict[prefix + new + key.removeprefix(prefix + old)] = state_dict.pop(key)
+        super()._load_from_state_dict(state_dict, prefix, *args)
 
 
 class BiGru(BiLstm):

@@ -7,7 +7,7 @@ from allennlp.modules import TokenEmbedder
 from torch import nn
 from torch.nn import functional as F
 
-from elmo_tasks.elmo.distinct import distinct_rows
+from elmo_tasks.elmo.inference.unique_rows import unique_rows
 from elmo_tasks.strict_params import StrictParams
 
 
@@ -56,7 +56,7 @@ class CharacterCnn(StrictParams, TokenEmbedder):
     def forward(self, token_characters: torch.Tensor) -> torch.Tensor:
         """*Shape:* ids `(batch, tokens, characters)`, 0 for none, to `(batch, tokens, num_filters)`."""
         batch, tokens, length = token_characters.shape
-        words, index = distinct_rows(token_characters.view(-1, length))
+        words, index = unique_rows(token_characters.view(-1, length))
         # (distinct words, margin + characters + margin, embedding_dim)
         characters = self.embedding(F.pad(words, (self.margin, self.margin)))
         # (distinct words, characters, embedding_dim * width)

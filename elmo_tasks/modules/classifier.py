@@ -5,20 +5,16 @@ from typing import Any, Optional
 
 import torch
 from allennlp.common.checks import ConfigurationError
-from allennlp.data import Vocabulary
-from allennlp.modules import TextFieldEmbedder
-from allennlp.nn import RegularizerApplicator
 from torch.nn import functional as F
 
-from elmo_tasks.elmo import Elmo
-from elmo_tasks.modules.classification_metric import ClassificationMetric
+from elmo_tasks.metrics.classification import ClassificationMetric
 from elmo_tasks.modules.elmo_model import ElmoModel
 
 
 class Classifier(ElmoModel):
     """
     Base class of a task model whose `scores` have `logits` `(batch, classes)`. The classes are the `labels`
-    of the vocabulary. Instances have the gold one as `label` (a `ClassField`), and what is no tensor as
+    of the vocabulary. Instances have the gold one as `label` (a `ClosedLabelField`), and what is no tensor as
     `metadata`.
 
     # Parameters
@@ -29,18 +25,9 @@ class Classifier(ElmoModel):
     `ConfigurationError`: the vocabulary has no labels.
     """
 
-    def __init__(
-        self,
-        *,
-        vocab: Vocabulary,
-        text_field_embedder: TextFieldEmbedder,
-        elmo: Optional[Elmo] = None,
-        regularizer: Optional[RegularizerApplicator] = None,
-    ) -> None:
-        super().__init__(
-            vocab=vocab, text_field_embedder=text_field_embedder, elmo=elmo, regularizer=regularizer
-        )
-        self.labels = list(vocab.get_index_to_token_vocabulary("labels").values())
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.labels = list(self.vocab.get_index_to_token_vocabulary("labels").values())
         if not self.labels:
             raise ConfigurationError("found no labels in the vocabulary: it was not made from labelled data")
         self.metric = ClassificationMetric(self.labels)

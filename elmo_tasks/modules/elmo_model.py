@@ -1,5 +1,6 @@
 """What the task models share: words and ELMo in, the mix's penalty in the loss, archives that stand alone."""
 
+from functools import wraps
 from os import PathLike
 from pathlib import Path
 from typing import Any, Optional, Union
@@ -9,11 +10,13 @@ from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import TextFieldTensors, Vocabulary
 from allennlp.models import Model
+from allennlp.models.archival import CONFIG_NAME
 from allennlp.models.model import _DEFAULT_WEIGHTS
 from allennlp.modules import TextFieldEmbedder
-from allennlp.nn import RegularizerApplicator
+from allennlp.nn import InitializerApplicator, RegularizerApplicator
 
 from elmo_tasks.elmo import Elmo, ElmoRepresentations
+from elmo_tasks.elmo.inference import private_state_dict
 from elmo_tasks.strict_params import StrictParams
 
 ELMO_INDEXER = "elmo"
@@ -32,8 +35,24 @@ class ElmoModel(StrictParams, Model):
     vocab : made from the training data.
     text_field_embedder : of every token indexer but `elmo`.
     elmo : the shared embedder, or `None` for the baseline.
+    initializer : of the parameters, as in any AllenNLP model. It runs when the constructor of the task's own
+        class has ended.
     regularizer : as in any AllenNLP model; the mix's penalty is added to its penalty.
     """
+
+    _initializer: Optional[InitializerApplicator] = None
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        constructor = cls.__init__
+
+        @wraps(constructor)
+        def construct(self: "ElmoModel", *args: Any, **parameters: Any) -> None:
+            constructor(self, *args, **parameters)
+            if type(self) is cls and self._initializer is not None:
+                self._initializer(self)
+
+        cls.__init__ = construct  # type: ignore[method-assign]
 
     def __init__(
         self,
@@ -41,9 +60,11 @@ class ElmoModel(StrictParams, Model):
         vocab: Vocabulary,
         text_field_embedder: TextFieldEmbedder,
         elmo: Optional[Elmo] = None,
+        initializer: Optional[InitializerApplicator] = None,
         regularizer: Optional[RegularizerApplicator] = None,
     ) -> None:
         super().__init__(vocab, regularizer)
+        self._initializer = initializer
         self.text_field_embedder = text_field_embedder
         self.elmo = elmo
         self.input_dim = text_field_embedder.get_output_dim() + (elmo.input_dim if elmo else 0)
@@ -97,7 +118,7 @@ class ElmoModel(StrictParams, Model):
         vectors = self.text_field_embedder(words)
         if self.elmo is None or self.elmo.bilm is None:
             return vectors, ElmoRepresentations(None, None)
-        reads = self.elmo.bilm.token_encoder.reads
+        reads = self.elmo.bilm.reads
         indexed = tokens.get(ELMO_INDEXER)
         if indexed is None or reads not in indexed:
             found = ", ".join(tokens) if indexed is None else f"of another kind: {', '.join(indexed)}"
@@ -117,8 +138,8 @@ class ElmoModel(StrictParams, Model):
             super().get_regularization_penalty(),
             self.elmo.penalty() if self.elmo else None,
         ]
-        given = [penalty for penalty in penalties if penalty is not None]
-        return sum(given[1:], start=given[0]) if given else None
+        present = [penalty for penalty in penalties if penalty is not None]
+        return sum(present[1:], start=present[0]) if present else None
 
     @classmethod
     def _load(
@@ -131,8 +152,13 @@ class ElmoModel(StrictParams, Model):
         """
         AllenNLP's hook for loading: the archive holds the biLM, so that the files it came from may be gone.
         """
-        elmo_from_state(config["model"], archived_state(serialization_dir, weights_file))
-        return super()._load(config, serialization_dir, weights_file, cuda_device)
+        elmo_from_state(
+            config["model"],
+            archived_state(serialization_dir, weights_file),
+            archived_block=archived_elmo(serialization_dir),
+        )
+        with private_state_dict():
+            return super()._load(config, serialization_dir, weights_file, cuda_device)
 
 
 def archived_state(
@@ -144,11 +170,39 @@ def archived_state(
     )
 
 
-def elmo_from_state(model: Params, state: dict[str, torch.Tensor]) -> None:
-    """Changes the config block of an archived model: its ELMo, if it has one, needs its state dict alone."""
-    if (block := model.get("elmo")) is not None:
-        for key, value in Elmo.block_for_archive(state, "elmo.").items():
+def archived_elmo(serialization_dir: Union[str, PathLike]) -> dict[str, Any] | None:
+    """The `elmo` block of the config in an archive, before any overrides; `None` where it has none."""
+    config = Path(serialization_dir) / CONFIG_NAME
+    if not config.exists():
+        return None
+    return Params.from_file(str(config)).as_dict(quiet=True)["model"].get("elmo")
+
+
+def elmo_from_state(
+    model: Params, state: dict[str, torch.Tensor], *, archived_block: dict[str, Any] | None = None
+) -> None:
+    """
+    Changes the config block of an archived model: its ELMo, if it has one, needs its state dict alone.
+
+    # Parameters
+
+    archived_block : the block as it was archived, by which overrides are known.
+
+    # Raises
+    `ConfigurationError`: an override of what the archive holds itself.
+    """
+    if (block := model.get("elmo")) is None:
+        return
+    from_state = Elmo.block_for_archive(state, "elmo.")
+    for key, value in from_state.items():
+        overridden = archived_block is not None and block.get(key) != archived_block.get(key)
+        if not overridden:
             block[key] = value
+        elif key != "activations":
+            raise ConfigurationError(
+                f"model.elmo.{key}: found an override, {block.get(key)!r}, expected none: the archive holds "
+                "its own biLM; train again with another one"
+            )
 
 
 def append(vectors: torch.Tensor, more: torch.Tensor | None) -> torch.Tensor:

@@ -17,9 +17,9 @@ from allennlp.models.archival import Archive
 from allennlp.predictors import Predictor
 from torch import nn
 
-from elmo_tasks.elmo import BiLm
-from elmo_tasks.elmo.lstm import LstmState
-from elmo_tasks.modules.archives import open_archive
+from elmo_tasks.archives import open_archive
+from elmo_tasks.elmo import FrozenBiLm, LstmState, TrainedBiLm
+from elmo_tasks.elmo.inference import private_state_dict
 from elmo_tasks.modules.elmo_model import ElmoModel, archived_state, elmo_from_state
 from elmo_tasks.strict_params import StrictParams
 
@@ -128,7 +128,7 @@ def open_members(archives: list[str]) -> list[Archive]:
     vocabulary or its token indexers are not those of the first. `OSError`: nothing is there.
     """
     opened: list[Archive] = []
-    bilms: dict[str, BiLm] = {}
+    bilms: dict[str, FrozenBiLm | TrainedBiLm] = {}
     for name in archives:
         archive = open_archive(name)
         if problem := _problem(archive, opened[0] if opened else archive):
@@ -180,7 +180,7 @@ def _vocabulary_problem(vocab: Vocabulary, first: Vocabulary) -> str | None:
     return None
 
 
-def _share_bilm(model: ElmoModel, bilms: dict[str, BiLm]) -> None:
+def _share_bilm(model: ElmoModel, bilms: dict[str, FrozenBiLm | TrainedBiLm]) -> None:
     """Puts the biLM that is known under its digest, if there is one, in place of the model's own."""
     if model.elmo is not None and model.elmo.bilm is not None:
         bilm = model.elmo.bilm
@@ -190,7 +190,7 @@ def _share_bilm(model: ElmoModel, bilms: dict[str, BiLm]) -> None:
 def _members_inside(blocks: list[Params], state: dict[str, torch.Tensor], vocab: Vocabulary) -> list[Model]:
     """The members of an ensemble's own archive, from their configs and the weights of all."""
     members: list[Model] = []
-    bilms: dict[str, BiLm] = {}
+    bilms: dict[str, FrozenBiLm | TrainedBiLm] = {}
     for number, block in enumerate(blocks):
         prefix = f"members.{number}."
         weights = {
@@ -199,7 +199,8 @@ def _members_inside(blocks: list[Params], state: dict[str, torch.Tensor], vocab:
         elmo_from_state(block, weights)
         remove_keys_from_params(block)
         member = Model.from_params(block, vocab=vocab)
-        member.load_state_dict(weights)
+        with private_state_dict():
+            member.load_state_dict(weights)
         _share_bilm(member, bilms)
         members.append(member)
     return members
@@ -212,7 +213,7 @@ class _LayersOfBatch:
     """
 
     def __init__(self) -> None:
-        self._known: list[tuple[BiLm, tuple[torch.Tensor, ...], torch.Tensor]] | None = None
+        self._known: list[tuple[FrozenBiLm, tuple[torch.Tensor, ...], torch.Tensor]] | None = None
 
     def __enter__(self) -> None:
         self._known = []
@@ -220,7 +221,7 @@ class _LayersOfBatch:
     def __exit__(self, *_: object) -> None:
         self._known = None
 
-    def layers(self, ids: torch.Tensor, bilm: BiLm, start: LstmState) -> torch.Tensor:
+    def layers(self, ids: torch.Tensor, bilm: FrozenBiLm, start: LstmState) -> torch.Tensor:
         """See `Activations.layers`."""
         inputs = (ids, *start)
         for known, known_inputs, layers in self._known or ():

@@ -6,15 +6,14 @@ to. Its definitions are two tables and two rules here. They hold for any tags, a
 that no tag scheme allows: I-X after O or after another type, the prefixes E, `[` and `]`.
 """
 
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 
 from allennlp.training.metrics import Metric
 
-from elmo_tasks.modules.tag_schemes import Tag, split_tag
-from elmo_tasks.modules.workers import of_all_workers
+from elmo_tasks.data.tag_schemes import Tag, split_tag
+from elmo_tasks.metrics.base import CountingMetric, LabelCounts, check_tags
 
 _BORDER = Tag("O", "")
 
@@ -43,24 +42,12 @@ def _starts(previous: Tag, tag: Tag) -> bool:
     )
 
 
-@dataclass
-class Counts:
+@dataclass(kw_only=True)
+class Counts(LabelCounts):
     """What the evaluation counts; chunks by their type."""
 
     tokens: int = 0
     correct_tags: int = 0
-    gold: Counter[str] = field(default_factory=Counter)
-    predicted: Counter[str] = field(default_factory=Counter)
-    correct: Counter[str] = field(default_factory=Counter)
-
-    def __add__(self, other: "Counts") -> "Counts":
-        return Counts(
-            self.tokens + other.tokens,
-            self.correct_tags + other.correct_tags,
-            self.gold + other.gold,
-            self.predicted + other.predicted,
-            self.correct + other.correct,
-        )
 
     def add_sentence(self, predicted: Sequence[str], gold: Sequence[str]) -> None:
         """Count one sentence: its predicted and its gold tags, of equal number."""
@@ -83,10 +70,6 @@ class Counts:
         if matching:
             self.correct[truths[-1].label] += 1
 
-    def types(self) -> list[str]:
-        """The types of the gold and the predicted chunks, sorted."""
-        return sorted(self.gold.keys() | self.predicted.keys())
-
     def accuracy(self, *, scale: float) -> float:
         """The share of tokens whose whole tag is right; 0 without tokens."""
         return scale * self.correct_tags / self.tokens if self.tokens else 0.0
@@ -98,10 +81,7 @@ class Counts:
         What would be divided by 0 is 0. The order of the operations is the script's, so that the
         last digit that it prints is the same.
         """
-        gold, predicted, correct = (
-            counter.total() if label is None else counter[label]
-            for counter in (self.gold, self.predicted, self.correct)
-        )
+        gold, predicted, correct = self.totals(self.labels() if label is None else [label])
         precision = scale * correct / predicted if predicted else 0.0
         recall = scale * correct / gold if gold else 0.0
         both = precision + recall
@@ -113,7 +93,7 @@ class Counts:
 
 
 @Metric.register("elmo_conlleval")
-class ConllEval(Metric):
+class ConllEval(CountingMetric[Counts]):
     """
     Precision, recall and F1 of chunks, and accuracy of tags, exactly as `conlleval` computes them.
 
@@ -122,15 +102,11 @@ class ConllEval(Metric):
     accidents of the script are left out: that it takes the type `0` for the empty one, and that a
     chunk whose last tag has the prefix `.` goes on behind the sentence.
 
-    With several workers, `get_metric` and `report` are those of all sentences together, so every
-    worker has to call them (AllenNLP's trainer does, after each batch); each goes on counting its
-    own.
+    `report` and `get_metric` are those of all workers' sentences together, see `CountingMetric`.
     """
 
-    supports_distributed = True
-
-    def __init__(self) -> None:
-        self._counts = Counts()
+    def no_counts(self) -> Counts:
+        return Counts()
 
     def __call__(self, predicted: Sequence[Sequence[str]], gold: Sequence[Sequence[str]]) -> None:
         """
@@ -139,11 +115,7 @@ class ConllEval(Metric):
         # Raises
         `ValueError`: the numbers of sentences differ, or those of the tags of one.
         """
-        if len(predicted) != len(gold):
-            raise ValueError(f"found {len(predicted)} predicted sentences, expected {len(gold)}")
-        for number, (guesses, truths) in enumerate(zip(predicted, gold, strict=True)):
-            if len(guesses) != len(truths):
-                raise ValueError(f"sentence {number}: found {len(guesses)} tags, expected {len(truths)}")
+        check_tags(predicted, gold, kind="sentence")
         for guesses, truths in zip(predicted, gold, strict=True):
             self._counts.add_sentence(guesses, truths)
 
@@ -152,35 +124,25 @@ class ConllEval(Metric):
         `precision`, `recall`, `f1` and `accuracy`, then `precision-PER`, `recall-PER`, `f1-PER` for
         each type of a gold or predicted chunk; all from 0 to 1.
         """
-        counts = self._all_workers()
-        if reset:
-            self.reset()
+        counts = self.total_counts(reset=reset)
         metrics = {**counts.scores(scale=1.0), "accuracy": counts.accuracy(scale=1.0)}
-        for label in filter(None, counts.types()):
+        for label in filter(None, counts.labels()):
             for name, value in counts.scores(label, scale=1.0).items():
                 metrics[f"{name}-{label}"] = value
         return metrics
 
     def report(self) -> str:
         """What the script prints, to the character, with its final line break."""
-        counts = self._all_workers()
+        counts = self.total_counts()
         report = (
             f"processed {counts.tokens} tokens with {counts.gold.total()} phrases; "
             f"found: {counts.predicted.total()} phrases; correct: {counts.correct.total()}.\n"
         )
         if counts.tokens:
             report += f"accuracy: {counts.accuracy(scale=100.0):6.2f}%; {_line(counts)}\n"
-        for label in counts.types():
+        for label in counts.labels():
             report += f"{label:>17}: {_line(counts, label)}  {counts.predicted[label]}\n"
         return report
-
-    def reset(self) -> None:
-        """Forget all sentences."""
-        self._counts = Counts()
-
-    def _all_workers(self) -> Counts:
-        """The counts of all workers together; this worker's stay as they are."""
-        return sum(of_all_workers(self._counts), start=Counts())
 
 
 def _line(counts: Counts, label: str | None = None) -> str:

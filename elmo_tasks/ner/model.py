@@ -3,18 +3,15 @@
 from typing import Any, Optional
 
 import torch
-from allennlp.data import TextFieldTensors, Vocabulary
+from allennlp.data import TextFieldTensors
 from allennlp.models import Model
-from allennlp.modules import TextFieldEmbedder
-from allennlp.nn import InitializerApplicator, RegularizerApplicator
 from allennlp.nn.util import get_text_field_mask
 from torch import nn
 
-from elmo_tasks.elmo import Elmo
+from elmo_tasks.data.tag_schemes import Scheme, Span, allowed_transitions, from_spans, to_spans
 from elmo_tasks.modules.bilstm import BiLstm
-from elmo_tasks.modules.crf import Chain, ConstrainedCrf
 from elmo_tasks.modules.elmo_model import ElmoModel
-from elmo_tasks.modules.tag_schemes import Scheme, Span, allowed_transitions, from_spans, to_spans
+from elmo_tasks.ner.crf import Chain, ConstrainedCrf
 from elmo_tasks.ner.metric import ConllEval
 from elmo_tasks.ner.reader import NerSentence
 
@@ -30,7 +27,6 @@ class NerModel(ElmoModel):
 
     hidden_sizes : units of each biLSTM layer, for each direction.
     dropout : probability of the variational dropout around each biLSTM layer.
-    initializer : of the parameters, as in any AllenNLP model.
     The others : see `ElmoModel`.
     """
 
@@ -39,25 +35,17 @@ class NerModel(ElmoModel):
     def __init__(
         self,
         *,
-        vocab: Vocabulary,
-        text_field_embedder: TextFieldEmbedder,
         hidden_sizes: list[int],
         dropout: float,
-        elmo: Optional[Elmo] = None,
-        initializer: Optional[InitializerApplicator] = None,
-        regularizer: Optional[RegularizerApplicator] = None,
+        **kwargs: Any,
     ) -> None:
-        super().__init__(
-            vocab=vocab, text_field_embedder=text_field_embedder, elmo=elmo, regularizer=regularizer
-        )
-        self.tags = list(vocab.get_index_to_token_vocabulary("labels").values())
+        super().__init__(**kwargs)
+        self.tags = list(self.vocab.get_index_to_token_vocabulary("labels").values())
         self.encoder = BiLstm(input_dim=self.input_dim, hidden_sizes=hidden_sizes, dropout=dropout)
         self.tag_projection = nn.Linear(self.encoder.output_dim + self.elmo_output_dim, len(self.tags))
         allowed = allowed_transitions(self.tags, Scheme.BIOUL)
         self.crf = ConstrainedCrf(start=allowed.start, end=allowed.end, transitions=allowed.transitions)
         self.metric = ConllEval()
-        if initializer is not None:
-            initializer(self)
 
     def forward(
         self,

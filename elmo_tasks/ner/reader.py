@@ -1,21 +1,20 @@
 """Sentences with entity tags in columns: CoNLL 2003, W-NUT and the like."""
 
-import logging
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Optional
 
 from allennlp.common.checks import ConfigurationError
-from allennlp.data import DatasetReader, Instance, Token, TokenIndexer
-from allennlp.data.fields import Field, MetadataField, TextField
-from allennlp.data.token_indexers import SingleIdTokenIndexer
+from allennlp.data import DatasetReader, Instance, TokenIndexer
+from allennlp.data.fields import Field, MetadataField
 
-from elmo_tasks.input_files import InputError, input_files, read_lines
-from elmo_tasks.modules.tag_field import TagField
-from elmo_tasks.modules.tag_schemes import (
+from elmo_tasks.data.columns import ColumnLayout, line_groups
+from elmo_tasks.data.input_files import InputError, read_lines
+from elmo_tasks.data.reader import TaskReader, check_words, text_field
+from elmo_tasks.data.tag_field import TagField
+from elmo_tasks.data.tag_schemes import (
     MixedSchemeError,
     Scheme,
     Span,
@@ -24,15 +23,12 @@ from elmo_tasks.modules.tag_schemes import (
     from_spans,
     to_spans,
 )
-from elmo_tasks.modules.tokenization import Words, joined
-from elmo_tasks.strict_params import StrictParams
-
-logger = logging.getLogger(__name__)
+from elmo_tasks.data.tokenization import Words, joined
 
 _WORD, _TAG = "word", "tag"
-_DOCUMENT_START = "-DOCSTART-"
-_BLANKS = " \t"
-_RUN = re.compile(f"[{_BLANKS}]+")
+_SEPARATORS = ("-DOCSTART-",)
+_SCHEME, _ENTITY = "scheme ", "entity "
+"""What stands before tag schemes, and before types of entities, among the counts of what was read."""
 
 
 @dataclass
@@ -59,7 +55,7 @@ class _FileSentence(NamedTuple):
 
 
 @DatasetReader.register("elmo_ner")
-class NerReader(StrictParams, DatasetReader):
+class NerReader(TaskReader):
     """
     One token a line, its columns separated by blanks, an empty line between sentences. Lines that
     begin with `-DOCSTART-` separate documents and are no tokens.
@@ -90,13 +86,8 @@ class NerReader(StrictParams, DatasetReader):
         tag_scheme: str = "auto",
         **kwargs: Any,
     ) -> None:
-        super().__init__(manual_distributed_sharding=True, manual_multiprocess_sharding=True, **kwargs)
-        _check_columns(columns)
-        if delimiter == "":
-            raise ConfigurationError("delimiter: found '', expected a string such as a tab, or null")
-        self.token_indexers = token_indexers or {"tokens": SingleIdTokenIndexer()}
-        self.columns = tuple(columns)
-        self.delimiter = delimiter
+        super().__init__(token_indexers=token_indexers, **kwargs)
+        self.columns = ColumnLayout(columns, delimiter, needed=(_WORD, _TAG))
         self.scheme = _scheme(tag_scheme)
 
     def _read(self, file_path: str) -> Iterator[Instance]:
@@ -124,93 +115,59 @@ class NerReader(StrictParams, DatasetReader):
         if (text is None) != (offsets is None):
             raise ConfigurationError("found only one of text and offsets, expected both or neither")
         placed = joined(words) if text is None or offsets is None else Words(text, words, offsets)
-        _check_lengths(words, tags, placed.offsets)
+        check_words(words, tags=tags, offsets=placed.offsets)
         spans = None if tags is None else to_spans(tags, self.scheme or detect_scheme([tags]))
         return _instance(placed, spans)
 
-    def apply_token_indexers(self, instance: Instance) -> None:
-        instance["tokens"].token_indexers = self.token_indexers
-
     def _sentences(self, file_path: str) -> Iterator[tuple[list[str], list[Span]]]:
         """Words and entities of all files, checked; a file is read as a whole, to find its scheme."""
-        total = _Summary()
-        paths = input_files(file_path)
-        for path in paths:
-            sentences = list(self._parse(path))
-            if not sentences:
-                raise InputError.at(path, found="no sentence", expected="at least one")
-            scheme = self.scheme or _detect_scheme(path, sentences)
-            spans = [_spans(path, sentence, scheme) for sentence in sentences]
-            summary = _Summary.of(sentences, spans)
-            logger.info("%s: %s, %s", path, scheme.value, summary)
-            total.add(summary)
-            yield from zip((sentence.words for sentence in sentences), spans, strict=True)
-        if len(paths) > 1:
-            logger.info("%s: %d files, %s", file_path, len(paths), total)
+        return self.counted(file_path, self._file, _describe)
 
-    def _parse(self, path: Path) -> Iterator[_FileSentence]:
-        sentence = _FileSentence([], [], [])
-        for number, line in read_lines(path):
-            if line.strip(_BLANKS) and not line.startswith(_DOCUMENT_START):
-                word, tag = self._word_and_tag(path, number, line)
-                sentence.words.append(word)
-                sentence.tags.append(tag)
-                sentence.lines.append(number)
-            elif sentence.words:
-                yield sentence
-                sentence = _FileSentence([], [], [])
-        if sentence.words:
-            yield sentence
+    def _file(self, path: Path, counts: Counter[str]) -> Iterator[tuple[list[str], list[Span]]]:
+        groups = line_groups(read_lines(path), separators=_SEPARATORS)
+        sentences = [self._sentence(path, lines) for lines in groups]
+        if not sentences:
+            raise InputError.at(path, found="no sentence", expected="at least one")
+        scheme = self.scheme or _detect_scheme(path, sentences)
+        spans = [_spans(path, sentence, scheme) for sentence in sentences]
+        counts[_SCHEME + scheme.value] = 1
+        counts["sentences"] = len(sentences)
+        counts["tokens"] = sum(len(sentence.words) for sentence in sentences)
+        counts.update(_ENTITY + span.label for row in spans for span in row)
+        yield from zip((sentence.words for sentence in sentences), spans, strict=True)
+
+    def _sentence(self, path: Path, lines: list[tuple[int, str]]) -> _FileSentence:
+        words, tags = zip(*(self._word_and_tag(path, number, line) for number, line in lines), strict=True)
+        return _FileSentence(list(words), list(tags), [number for number, _ in lines])
 
     def _word_and_tag(self, path: Path, number: int, line: str) -> tuple[str, str]:
-        fields = line.split(self.delimiter) if self.delimiter else _RUN.split(line.strip(_BLANKS))
-        if len(fields) != len(self.columns):
-            names = ", ".join(self.columns)
-            raise InputError.at(
-                path,
-                number,
-                found=f"{len(fields)} columns in {line[:80]!r}",
-                expected=f"{len(self.columns)}: {names}",
-            )
-        word, tag = (fields[self.columns.index(name)] for name in (_WORD, _TAG))
+        names, cells = self.columns.names, self.columns.split(line)
+        if len(cells) != len(names):
+            found, expected = f"{len(cells)} columns in {line[:80]!r}", f"{len(names)}: {', '.join(names)}"
+            raise InputError.at(path, number, found=found, expected=expected)
+        word, tag = (cells[names.index(name)] for name in (_WORD, _TAG))
         if not word:
             raise InputError.at(path, number, found="an empty word", expected="a word")
         return word, tag
 
 
-@dataclass
-class _Summary:
-    """What was read, for the log."""
-
-    sentences: int = 0
-    tokens: int = 0
-    entities: Counter[str] = field(default_factory=Counter)
-
-    @classmethod
-    def of(cls, sentences: list[_FileSentence], spans: list[list[Span]]) -> "_Summary":
-        tokens = sum(len(sentence.words) for sentence in sentences)
-        return cls(len(sentences), tokens, Counter(span.label for row in spans for span in row))
-
-    def add(self, other: "_Summary") -> None:
-        self.sentences += other.sentences
-        self.tokens += other.tokens
-        self.entities += other.entities
-
-    def __str__(self) -> str:
-        types = ", ".join(f"{label} {count}" for label, count in sorted(self.entities.items()))
-        return f"{self.sentences} sentences, {self.tokens} tokens, {self.entities.total()} entities" + (
-            f" ({types})" if types else ""
-        )
+def _describe(counts: Counter[str]) -> str:
+    schemes, entities = (
+        Counter({name.removeprefix(kind): counts[name] for name in sorted(counts) if name.startswith(kind)})
+        for kind in (_SCHEME, _ENTITY)
+    )
+    # Several files may differ in their schemes.
+    scheme = f"{next(iter(schemes))}, " if schemes.total() == 1 else ""
+    types = ", ".join(f"{label} {count}" for label, count in entities.items())
+    return (
+        f"{scheme}{counts['sentences']} sentences, {counts['tokens']} tokens, {entities.total()} entities"
+        + (f" ({types})" if types else "")
+    )
 
 
 def _instance(words: Words, spans: list[Span] | None) -> Instance:
     """Of words and, for training and evaluation, their entities."""
-    tokens = TextField(
-        [
-            Token(word, idx=start, idx_end=end)
-            for word, (start, end) in zip(words.words, words.offsets, strict=True)
-        ]
-    )
+    tokens = text_field(words)
     sentence = NerSentence(words.words, words.text, words.offsets)
     fields: dict[str, Field] = {"tokens": tokens, "metadata": MetadataField(sentence)}
     if spans is not None:
@@ -251,18 +208,3 @@ def _scheme(name: str) -> Scheme | None:
         known = ", ".join(names)
         raise ConfigurationError(f"tag_scheme: found {name!r}, expected auto or one of {known}")
     return None if name == "auto" else Scheme(name)
-
-
-def _check_columns(columns: Sequence[str]) -> None:
-    if isinstance(columns, str) or any(list(columns).count(name) != 1 for name in (_WORD, _TAG)):
-        raise ConfigurationError(
-            f"columns: found {columns!r}, expected a list of names with {_WORD!r} and {_TAG!r} once each"
-        )
-
-
-def _check_lengths(words: list[str], tags: list[str] | None, offsets: list) -> None:
-    if not words:
-        raise ConfigurationError("found no words, expected at least one")
-    for name, values in (("tags", tags), ("offsets", offsets)):
-        if values is not None and len(values) != len(words):
-            raise ConfigurationError(f"found {len(values)} {name}, expected {len(words)}")

@@ -3,18 +3,16 @@
 from typing import Any, Optional
 
 import torch
-from allennlp.data import TextFieldTensors, Vocabulary
+from allennlp.data import TextFieldTensors
 from allennlp.models import Model
-from allennlp.modules import InputVariationalDropout, TextFieldEmbedder
-from allennlp.nn import InitializerApplicator, RegularizerApplicator
+from allennlp.modules import InputVariationalDropout
 from allennlp.nn.util import get_text_field_mask, masked_max, masked_mean
 from torch import nn
 
-from elmo_tasks.elmo import Elmo
 from elmo_tasks.modules.attention import align
+from elmo_tasks.modules.batch_pairs import stack_texts
 from elmo_tasks.modules.bilstm import BiLstm
 from elmo_tasks.modules.classifier import Classifier
-from elmo_tasks.modules.stacking import stack_texts
 from elmo_tasks.snli.reader import SnliPair
 
 
@@ -34,7 +32,6 @@ class SnliModel(Classifier):
     dropout : probability of the variational dropout on the input of each biLSTM, and of that on the inputs of
         the last two layers.
     attention_dropout : probability of the dropout on what comes from the attention.
-    initializer : of the parameters, as in any AllenNLP model.
     The others : see `Classifier`.
     """
 
@@ -43,18 +40,12 @@ class SnliModel(Classifier):
     def __init__(
         self,
         *,
-        vocab: Vocabulary,
-        text_field_embedder: TextFieldEmbedder,
         hidden_size: int,
         dropout: float,
         attention_dropout: float,
-        elmo: Optional[Elmo] = None,
-        initializer: Optional[InitializerApplicator] = None,
-        regularizer: Optional[RegularizerApplicator] = None,
+        **kwargs: Any,
     ) -> None:
-        super().__init__(
-            vocab=vocab, text_field_embedder=text_field_embedder, elmo=elmo, regularizer=regularizer
-        )
+        super().__init__(**kwargs)
         self.lstm_dropout = InputVariationalDropout(dropout)
         self.encoder = BiLstm(input_dim=self.input_dim, hidden_sizes=[hidden_size], dropout=0.0)
         self.attention_dropout = nn.Dropout(attention_dropout)
@@ -64,8 +55,6 @@ class SnliModel(Classifier):
         self.dropout = nn.Dropout(dropout)
         self.hidden = nn.Linear(4 * self.composition.output_dim, hidden_size)
         self.output = nn.Linear(hidden_size, len(self.labels))
-        if initializer is not None:
-            initializer(self)
 
     def forward(
         self,

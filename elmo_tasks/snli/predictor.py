@@ -4,7 +4,7 @@ from allennlp.common import JsonDict
 from allennlp.data import Instance
 from allennlp.predictors import Predictor
 
-from elmo_tasks.modules.json_lines_predictor import JsonLinesPredictor, require, require_tokens
+from elmo_tasks.predictors.json_lines import JsonLinesPredictor, require, require_tokens
 
 _EXPECTED = '"{0}": a string, or "{0}_tokens": a list of strings'
 

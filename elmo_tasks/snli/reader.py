@@ -1,7 +1,6 @@
 """Pairs of sentences, and whether the second follows from the first: SNLI, MultiNLI and the like."""
 
 import json
-import logging
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,20 +11,16 @@ from typing import Any, NamedTuple, Optional, Union
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader, Instance, Token, TokenIndexer
 from allennlp.data.fields import Field, MetadataField, TextField
-from allennlp.data.token_indexers import SingleIdTokenIndexer
 
-from elmo_tasks.input_files import InputError, input_files, read_lines
-from elmo_tasks.modules.class_field import ClassField
-from elmo_tasks.modules.tokenization import tokenizer
-from elmo_tasks.strict_params import StrictParams
-
-logger = logging.getLogger(__name__)
+from elmo_tasks.data.input_files import InputError, read_lines
+from elmo_tasks.data.json_lines import parse_json, shorten
+from elmo_tasks.data.label_field import ClosedLabelField, check_label
+from elmo_tasks.data.reader import TaskReader
+from elmo_tasks.data.tokenization import cached_tokenizer
 
 LABELS = ("entailment", "neutral", "contradiction")
 _UNDECIDED = "-"
 """The label of pairs whose annotators had no majority."""
-
-_tokenizer = lru_cache(maxsize=None)(tokenizer)
 
 
 @dataclass
@@ -49,7 +44,7 @@ class _FilePair(NamedTuple):
 
 
 @DatasetReader.register("elmo_snli")
-class SnliReader(StrictParams, DatasetReader):
+class SnliReader(TaskReader):
     """
     One JSON object a line with `gold_label`, `sentence1` (the premise) and `sentence2` (the hypothesis);
     other fields are ignored. Pairs with the label `-`, on which the annotators did not agree, are left out,
@@ -78,10 +73,9 @@ class SnliReader(StrictParams, DatasetReader):
         spacy_model: Optional[str] = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(manual_distributed_sharding=True, manual_multiprocess_sharding=True, **kwargs)
-        self.token_indexers = token_indexers or {"tokens": SingleIdTokenIndexer()}
+        super().__init__(token_indexers=token_indexers, **kwargs)
         self.spacy_model = spacy_model
-        _tokenizer(spacy_model)
+        cached_tokenizer(spacy_model)
 
     def _read(self, file_path: str) -> Iterator[Instance]:
         for pair in self.shard_iterable(self._pairs(file_path)):
@@ -99,8 +93,7 @@ class SnliReader(StrictParams, DatasetReader):
         # Raises
         `ConfigurationError`: a sentence without words, or another label than those of `LABELS`.
         """
-        if label is not None and label not in LABELS:
-            raise ConfigurationError(f"found the label {label!r}, expected one of {', '.join(LABELS)}")
+        check_label(label, LABELS)
         sides = {"premise": self._tokens(premise), "hypothesis": self._tokens(hypothesis)}
         for name, tokens in sides.items():
             if not tokens:
@@ -109,12 +102,8 @@ class SnliReader(StrictParams, DatasetReader):
         words = {name: [token.text for token in tokens] for name, tokens in sides.items()}
         fields["metadata"] = MetadataField(SnliPair(**words))
         if label is not None:
-            fields["label"] = ClassField(label, LABELS)
+            fields["label"] = ClosedLabelField(label, LABELS)
         return Instance(fields)
-
-    def apply_token_indexers(self, instance: Instance) -> None:
-        for side in ("premise", "hypothesis"):
-            instance[side].token_indexers = self.token_indexers
 
     def _tokens(self, sentence: str | list[str]) -> list[Token]:
         if isinstance(sentence, str):
@@ -123,24 +112,33 @@ class SnliReader(StrictParams, DatasetReader):
 
     def _pairs(self, file_path: str) -> Iterator[_FilePair]:
         """The labelled pairs of all files, checked."""
-        for path in input_files(file_path):
-            counts: Counter[str] = Counter()
-            for number, line in _filled_lines(path):
-                pair = _parse(path, number, line)
-                counts[pair.label] += 1
-                if pair.label != _UNDECIDED:
-                    yield pair
-            undecided = f'{counts[_UNDECIDED]} with the label "{_UNDECIDED}"'
-            if not any(counts[label] for label in LABELS):
-                raise InputError.at(path, found=f"no labelled pair, {undecided}", expected="at least one")
-            labelled = ", ".join(f"{label} {counts[label]}" for label in LABELS)
-            logger.info("%s: %s; left out: %s", path, labelled, undecided)
+        return self.counted(file_path, _file_pairs, _describe)
+
+
+def _file_pairs(path: Path, counts: Counter[str]) -> Iterator[_FilePair]:
+    for number, line in _filled_lines(path):
+        pair = _parse(path, number, line)
+        counts[pair.label] += 1
+        if pair.label != _UNDECIDED:
+            yield pair
+    if not any(counts[label] for label in LABELS):
+        found = f"no labelled pair, {_describe_undecided(counts)}"
+        raise InputError.at(path, found=found, expected="at least one")
+
+
+def _describe(counts: Counter[str]) -> str:
+    labelled = ", ".join(f"{label} {counts[label]}" for label in LABELS)
+    return f"{labelled}; left out: {_describe_undecided(counts)}"
+
+
+def _describe_undecided(counts: Counter[str]) -> str:
+    return f'{counts[_UNDECIDED]} with the label "{_UNDECIDED}"'
 
 
 @lru_cache(maxsize=1 << 12)
 def _tokenized(text: str, spacy_model: str | None) -> list[Token]:
     """The same list for the same text, since a premise comes with several hypotheses; not to be changed."""
-    return [Token(word) for word in _tokenizer(spacy_model)(text).words]
+    return [Token(word) for word in cached_tokenizer(spacy_model)(text).words]
 
 
 def _filled_lines(path: Path) -> Iterator[tuple[int, str]]:
@@ -159,12 +157,9 @@ def _parse(path: Path, number: int, line: str) -> _FilePair:
     def error(found: str, expected: str) -> InputError:
         return InputError.at(path, number, found=found, expected=expected)
 
-    try:
-        content = json.loads(line)
-    except json.JSONDecodeError as reason:
-        raise error(f"no JSON ({reason})", "a JSON object") from reason
+    content = parse_json(line, path, number)
     if not isinstance(content, dict):
-        raise error(f"{line.strip()[:80]}", "a JSON object")
+        raise error(shorten(line.strip()), "a JSON object")
 
     def sentence(name: str) -> str:
         text = content.get(name)

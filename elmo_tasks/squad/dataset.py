@@ -6,14 +6,16 @@ Format: https://rajpurkar.github.io/SQuAD-explorer/, versions 1.1 and 2.0: `data
 `text` and `answer_start`, a character of the context, and in 2.0 `is_impossible`.
 """
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from elmo_tasks.input_files import InputError, input_files, read_lines
+from elmo_tasks.data.input_files import InputError, input_files
+from elmo_tasks.data.json_lines import read_json, shorten_json
 
+_shorten = partial(shorten_json, length=60)
 _KINDS = {str: "a string", int: "a whole number", list: "a list", dict: "an object", bool: "true or false"}
 
 
@@ -62,7 +64,7 @@ def read_datasets(path: str, *, answers: bool = True) -> Iterator[Dataset]:
     """
     seen: dict[str, str] = {}
     for file in input_files(path):
-        content = _Node(_json(file), str(file))
+        content = _Node(read_json(file), str(file))
         paragraphs = [
             _paragraph(paragraph, answers, seen)
             for article in content.children("data", "article", name="title")
@@ -79,7 +81,7 @@ class _Node:
     def __init__(self, content: Any, where: str) -> None:
         self.where = where
         if not isinstance(content, dict):
-            raise self.error(f"{_shown(content)}", "an object")
+            raise self.error(f"{_shorten(content)}", "an object")
         self._content = content
 
     def error(self, found: str, expected: str) -> InputError:
@@ -93,7 +95,7 @@ class _Node:
             raise self.error(f"no {key!r}", f"{key!r}: {_KINDS[kind]}")
         value = self._content[key]
         if type(value) is not kind:
-            raise self.error(f"{key!r}: {_shown(value)}", _KINDS[kind])
+            raise self.error(f"{key!r}: {_shorten(value)}", _KINDS[kind])
         return value
 
     def text(self, key: str) -> str:
@@ -129,28 +131,13 @@ def _answers(question: _Node, passage: str) -> list[Answer]:
     ]
     impossible = question.optional("is_impossible", False)
     if bool(answers) is bool(impossible):
-        found = f"{len(answers)} answers and 'is_impossible': {_shown(impossible)}"
+        found = f"{len(answers)} answers and 'is_impossible': {_shorten(impossible)}"
         raise question.error(found, "an answer, or 'is_impossible': true")
     for answer in answers:
         there = passage[answer.start : answer.start + len(answer.text)] if answer.start >= 0 else ""
         if there != answer.text:
             place = passage.find(answer.text)
             hint = f", which is at {place}" if place >= 0 else ", which is not in the passage"
-            found = f"{_shown(there)} at answer_start {answer.start}"
-            raise question.error(found, f"the answer {_shown(answer.text)}{hint}")
+            found = f"{_shorten(there)} at answer_start {answer.start}"
+            raise question.error(found, f"the answer {_shorten(answer.text)}{hint}")
     return answers
-
-
-def _json(path: Path) -> Any:
-    """The content of a file, plain or gzip."""
-    lines = list(read_lines(path))
-    try:
-        return json.loads("\n".join(line for _, line in lines))
-    except json.JSONDecodeError as error:
-        found = f"no JSON ({error.msg}, column {error.colno})"
-        raise InputError.at(path, error.lineno, found=found, expected="a JSON object") from error
-
-
-def _shown(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= 60 else f"{text[:60]}..."

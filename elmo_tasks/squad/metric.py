@@ -9,10 +9,11 @@ import string
 from collections import Counter
 from collections.abc import Sequence
 
-import torch
+import numpy as np
 from allennlp.common.checks import ConfigurationError
-from allennlp.nn.util import dist_reduce_sum
 from allennlp.training.metrics import Metric
+
+from elmo_tasks.metrics.base import CountingMetric
 
 VERSIONS = ("1.1", "2.0")
 KINDS = ("HasAns", "NoAns")
@@ -45,12 +46,9 @@ def f1(predicted: str, gold: str, *, version: str) -> float:
 
 
 @Metric.register("elmo_squad")
-class SquadMetric(Metric):
+class SquadMetric(CountingMetric[np.ndarray]):
     """
-    The best exact match and F1 over the gold answers of each question, and their means.
-
-    With several workers, `get_metric` is that of all questions together, so every worker has to call it
-    (AllenNLP's trainer does, after each batch); each goes on counting its own.
+    The best exact match and F1 over the gold answers of each question, and their means. See `CountingMetric`.
 
     # Parameters
 
@@ -60,13 +58,18 @@ class SquadMetric(Metric):
     `ConfigurationError`: another version.
     """
 
-    supports_distributed = True
-
     def __init__(self, version: str = "1.1") -> None:
         if version not in VERSIONS:
             raise ConfigurationError(f"version: found {version!r}, expected one of {', '.join(VERSIONS)}")
         self.version = version
-        self.reset()
+        super().__init__()
+
+    def no_counts(self) -> np.ndarray:
+        """
+        *Shape:* `(3, 3)`: for all questions and those of each of `KINDS`, their number, and the sums of exact
+        match and F1.
+        """
+        return np.zeros((1 + len(KINDS), 3))
 
     def __call__(self, predicted: str, gold: Sequence[str]) -> None:
         """
@@ -77,7 +80,7 @@ class SquadMetric(Metric):
         """
         if not gold and self.version == "1.1":
             raise ConfigurationError("found a question without gold answers, which only SQuAD 2.0 has")
-        kind = KINDS[0] if gold else KINDS[1]
+        kind = 1 if gold else 2
         if self.version == "2.0":
             gold = [answer for answer in gold if normalize(answer)] or [""]
         scores = (
@@ -86,13 +89,11 @@ class SquadMetric(Metric):
             max(f1(predicted, answer, version=self.version) for answer in gold),
         )
         # One after the other, as the scripts add up, so that the last digit is theirs.
-        for counted in ("", kind):
-            self._sums[counted] = [sum(pair) for pair in zip(self._sums[counted], scores, strict=True)]
+        self._counts[[0, kind]] += scores
 
     def skip(self) -> None:
         """Add a question without a prediction: version 1.1 counts it as wrong."""
-        for counted in ("", KINDS[0]):
-            self._sums[counted][0] += 1
+        self._counts[[0, 1], 0] += 1
 
     def get_metric(self, reset: bool = False) -> dict[str, float]:
         """
@@ -113,10 +114,6 @@ class SquadMetric(Metric):
         The number of questions of a kind, or of all, and their exact match and F1, from 0 to `scale`; 0
         without questions. The order of the operations is that of the scripts.
         """
-        questions, *sums = dist_reduce_sum(torch.tensor(self._sums[kind], dtype=torch.double)).tolist()
+        questions, *sums = self.total_counts()[("", *KINDS).index(kind)].tolist()
         exact, f1 = (scale * total / questions if questions else 0.0 for total in sums)
         return int(questions), exact, f1
-
-    def reset(self) -> None:
-        """Forget all questions."""
-        self._sums: dict[str, list[float]] = {kind: [0, 0.0, 0.0] for kind in ("", *KINDS)}

@@ -6,23 +6,21 @@ from typing import Any, Optional
 
 import torch
 from allennlp.common.checks import ConfigurationError
-from allennlp.data import TextFieldTensors, Vocabulary
+from allennlp.data import TextFieldTensors
 from allennlp.models import Model
-from allennlp.modules import InputVariationalDropout, TextFieldEmbedder
-from allennlp.nn import InitializerApplicator, RegularizerApplicator
+from allennlp.modules import InputVariationalDropout
 from allennlp.nn.util import get_text_field_mask
 from torch import nn
 from torch.nn import functional as F
 
-from elmo_tasks.elmo import Elmo
 from elmo_tasks.modules.bilstm import BiGru
+from elmo_tasks.modules.deduplicate import distinct_members, text_of
 from elmo_tasks.modules.elmo_model import ElmoModel
-from elmo_tasks.modules.groups import distinct_members, text_of
-from elmo_tasks.modules.span_search import best_spans, span_scores
-from elmo_tasks.modules.tri_linear_attention import BidirectionalAttention, SelfAttention
 from elmo_tasks.squad.metric import SquadMetric
-from elmo_tasks.squad.no_answer import NoAnswer
+from elmo_tasks.squad.no_answer_head import NoAnswerHead
 from elmo_tasks.squad.reader import SquadQuestion
+from elmo_tasks.squad.span_search import best_spans, span_scores
+from elmo_tasks.squad.tri_linear_attention import BidirectionalAttention, SelfAttention
 from elmo_tasks.squad.windows import Windows
 
 N_BEST = 20
@@ -49,8 +47,7 @@ class SquadModel(ElmoModel):
     dropout : probability of the variational dropout on what each biGRU and each attention reads.
     longest_answer : tokens of a predicted answer, at most.
     window, overlap : tokens of a window, and those that it has in common with the one before it.
-    no_answer : whether a question may have no answer, as in SQuAD 2.0 (section 3.3); see `NoAnswer`.
-    initializer : of the parameters, as in any AllenNLP model.
+    no_answer : whether a question may have no answer, as in SQuAD 2.0 (section 3.3); see `NoAnswerHead`.
     The others : see `ElmoModel`.
 
     # Raises
@@ -62,8 +59,6 @@ class SquadModel(ElmoModel):
     def __init__(
         self,
         *,
-        vocab: Vocabulary,
-        text_field_embedder: TextFieldEmbedder,
         hidden_size: int,
         linear_size: int,
         dropout: float,
@@ -71,13 +66,9 @@ class SquadModel(ElmoModel):
         window: int,
         overlap: int,
         no_answer: bool = False,
-        elmo: Optional[Elmo] = None,
-        initializer: Optional[InitializerApplicator] = None,
-        regularizer: Optional[RegularizerApplicator] = None,
+        **kwargs: Any,
     ) -> None:
-        super().__init__(
-            vocab=vocab, text_field_embedder=text_field_embedder, elmo=elmo, regularizer=regularizer
-        )
+        super().__init__(**kwargs)
         lengths = {"longest_answer": (longest_answer, 1), "overlap": (overlap, 0)}
         for name, (value, least) in {**lengths, "window": (window, overlap + 1)}.items():
             if value < least:
@@ -99,13 +90,11 @@ class SquadModel(ElmoModel):
         self.start = nn.Linear(self.start_encoder.output_dim, 1)
         self.end = nn.Linear(self.end_encoder.output_dim, 1)
         self.no_answer = (
-            NoAnswer(dim=linear_size, start_dim=self.start.in_features, end_dim=self.end.in_features)
+            NoAnswerHead(dim=linear_size, start_dim=self.start.in_features, end_dim=self.end.in_features)
             if no_answer
             else None
         )
         self.metric = SquadMetric("2.0" if no_answer else "1.1")
-        if initializer is not None:
-            initializer(self)
 
     def forward(
         self,
@@ -204,13 +193,13 @@ class SquadModel(ElmoModel):
     ) -> dict[str, Any]:
         """
         *Shape:* `span` `(batch, 2)`, -1 where there is none to train on. Returns the scores, `metadata`, the
-        log probabilities `best` `(batch, n)` of the best spans and their first and last tokens `places`
+        log probabilities `best` `(batch, n)` of the best spans and their first and last tokens `indices`
         `(batch, n, 2)`, and with gold spans the `loss`: the mean negative log-likelihood over the questions
         that have a span or no answer.
         """
         # (batch, n), (batch, n, 2)
-        best, places = best_spans(scores["spans"], N_BEST)
-        outputs = {**scores, "best": best, "places": places, "metadata": metadata}
+        best, indices = best_spans(scores["spans"], N_BEST)
+        outputs = {**scores, "best": best, "indices": indices, "metadata": metadata}
         if span is not None:
             outputs["loss"] = self._loss(scores, metadata, span)
             for answers, question in zip(_answers(outputs), metadata, strict=True):
@@ -259,8 +248,8 @@ class SquadModel(ElmoModel):
 
     def make_output_human_readable(self, output_dict: dict[str, Any]) -> dict[str, Any]:
         """
-        The best answer, its place and its probability; the `n_best` answers; the words; and the attentions
-        without padding, as tensors, see `scores`.
+        The best answer, where it stands and its probability; the `n_best` answers; the words; and the
+        attentions without padding, as tensors, see `scores`.
         """
         questions: list[SquadQuestion] = output_dict["metadata"]
         n_best = _answers(output_dict)
@@ -294,12 +283,12 @@ def _answers(outputs: dict[str, Any]) -> list[list[dict[str, Any]]]:
     """The best answers of each question, the best first; an answer of no text is that there is none."""
     answers = [
         [
-            _answer(question, place, score)
-            for place, score in zip(places, scores, strict=True)
+            _answer(question, bounds, score)
+            for bounds, score in zip(indices, scores, strict=True)
             if score > -torch.inf
         ]
-        for question, places, scores in zip(
-            outputs["metadata"], outputs["places"].tolist(), outputs["best"].tolist(), strict=True
+        for question, indices, scores in zip(
+            outputs["metadata"], outputs["indices"].tolist(), outputs["best"].tolist(), strict=True
         )
     ]
     if "no_answer" in outputs:
@@ -309,9 +298,9 @@ def _answers(outputs: dict[str, Any]) -> list[list[dict[str, Any]]]:
     return answers
 
 
-def _answer(question: SquadQuestion, place: list[int], score: float) -> dict[str, Any]:
+def _answer(question: SquadQuestion, bounds: list[int], score: float) -> dict[str, Any]:
     """Positions are half-open: from `start` up to, not including, `end`."""
-    first, last = place
+    first, last = bounds
     start, end = question.passage.offsets[first][0], question.passage.offsets[last][1]
     found = zip(PLACE, (first, last + 1, start, end), strict=True)
     return {"text": question.passage.text[start:end], **dict(found), "probability": exp(score)}

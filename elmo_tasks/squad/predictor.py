@@ -8,7 +8,7 @@ from allennlp.data import DatasetReader, Instance
 from allennlp.models import Model
 from allennlp.predictors import Predictor
 
-from elmo_tasks.modules.json_lines_predictor import JsonLinesPredictor, require
+from elmo_tasks.predictors.json_lines import JsonLinesPredictor, require
 
 _EXPECTED = '"passage" and "question": strings'
 _ATTENTION = ("passage_tokens", "question_tokens", "question_attention", "self_attention")

@@ -6,19 +6,16 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
-from hashlib import blake2b
 from typing import Any, Optional
 
 import torch
 from allennlp.common.checks import ConfigurationError
-from allennlp.data import DatasetReader, Instance, Token, TokenIndexer
-from allennlp.data.fields import Field, LabelField, MetadataField, TensorField, TextField
-from allennlp.data.token_indexers import SingleIdTokenIndexer
+from allennlp.data import DatasetReader, Instance, TokenIndexer
+from allennlp.data.fields import Field, LabelField, MetadataField, TensorField
 
-from elmo_tasks.modules.tokenization import Words, tokenizer
+from elmo_tasks.data.reader import TaskReader, group_number, text_field
+from elmo_tasks.data.tokenization import Words, cached_tokenizer
 from elmo_tasks.squad.dataset import Answer, Paragraph, Question, read_datasets
-from elmo_tasks.strict_params import StrictParams
 
 logger = logging.getLogger(__name__)
 
@@ -33,8 +30,6 @@ _OTHERS = r"/:;\"\u201c-\u201e()\[\]{}\u00b0\u00d7"
 _SPLIT = _DASHES + _CURRENCIES + _OTHERS
 _PIECES = re.compile(f"[{_SPLIT}]|[^{_SPLIT}]+")
 
-_tokenizer = lru_cache(maxsize=None)(tokenizer)
-
 
 @dataclass
 class SquadQuestion:
@@ -48,7 +43,7 @@ class SquadQuestion:
 
 
 @DatasetReader.register("elmo_squad")
-class SquadReader(StrictParams, DatasetReader):
+class SquadReader(TaskReader):
     """
     The official JSON of SQuAD 1.1 and 2.0; see `dataset` for the format. Words are those of spaCy's blank
     English, split at hyphens, dashes and signs of currencies.
@@ -79,11 +74,10 @@ class SquadReader(StrictParams, DatasetReader):
         unanswerable: bool = False,
         **kwargs: Any,
     ) -> None:
-        super().__init__(manual_distributed_sharding=True, manual_multiprocess_sharding=True, **kwargs)
+        super().__init__(token_indexers=token_indexers, **kwargs)
         if training_answer not in TRAINING_ANSWERS:
             known = ", ".join(TRAINING_ANSWERS)
             raise ConfigurationError(f"training_answer: found {training_answer!r}, expected one of {known}")
-        self.token_indexers = token_indexers or {"tokens": SingleIdTokenIndexer()}
         self.training_answer = training_answer
         self.unanswerable = unanswerable
         self._passage: _Passage | None = None
@@ -124,7 +118,7 @@ class SquadReader(StrictParams, DatasetReader):
         metadata = SquadQuestion(read.words, asked, id)
         fields: dict[str, Field] = {
             "passage": read.field,
-            "question": _text_field(asked),
+            "question": text_field(asked),
             "paragraph": LabelField(read.number, skip_indexing=True),
             "metadata": MetadataField(metadata),
         }
@@ -134,10 +128,6 @@ class SquadReader(StrictParams, DatasetReader):
             chosen = self._choose(spans, question) if spans else NO_SPAN
             fields["span"] = TensorField(torch.tensor(chosen), padding_value=-1)
         return Instance(fields)
-
-    def apply_token_indexers(self, instance: Instance) -> None:
-        for name in ("passage", "question"):
-            instance[name].token_indexers = self.token_indexers
 
     def _counted(self, paragraph: Paragraph, question: Question, counts: Counter[str]) -> Instance:
         instance = self.text_to_instance(paragraph.passage, question.text, question.answers, id=question.id)
@@ -151,7 +141,7 @@ class SquadReader(StrictParams, DatasetReader):
         return instance
 
     def _read_passage(self, text: str) -> "_Passage":
-        """The passage at hand is kept: the questions of a paragraph come one after the other."""
+        """The passage that was read last is not read again: the questions of a paragraph come in a row."""
         if self._passage is None or self._passage.words.text != text:
             self._passage = _Passage(text)
         return self._passage
@@ -174,9 +164,8 @@ class _Passage:
 
     def __init__(self, text: str) -> None:
         self.words = _words(text)
-        self.field = _text_field(self.words)
-        digest = blake2b(text.encode(), digest_size=8).digest()
-        self.number = int.from_bytes(digest, "big", signed=True)
+        self.field = text_field(self.words)
+        self.number = group_number(text)
         self._first = {start: token for token, (start, _) in enumerate(self.words.offsets)}
         self._last = {end: token for token, (_, end) in enumerate(self.words.offsets)}
 
@@ -190,22 +179,13 @@ class _Passage:
 
 def _words(text: str) -> Words:
     """The tokens of spaCy's blank English, in pieces."""
-    whole = _tokenizer()(text)
+    whole = cached_tokenizer()(text)
     words, offsets = [], []
     for word, (start, _) in zip(whole.words, whole.offsets, strict=True):
         for piece in _PIECES.finditer(word):
             words.append(piece.group())
             offsets.append((start + piece.start(), start + piece.end()))
     return Words(text, words, offsets)
-
-
-def _text_field(words: Words) -> TextField:
-    return TextField(
-        [
-            Token(word, idx=start, idx_end=end)
-            for word, (start, end) in zip(words.words, words.offsets, strict=True)
-        ]
-    )
 
 
 def _paragraphs(file_path: str) -> Iterator[Paragraph]:

@@ -3,7 +3,8 @@
 import json
 import sys
 
-from elmo_tasks.input_files import InputError, input_files, read_lines
+from elmo_tasks.data.input_files import InputError, input_files
+from elmo_tasks.data.json_lines import read_json
 from elmo_tasks.squad.dataset import read_datasets
 from elmo_tasks.squad.metric import KINDS, SquadMetric
 
@@ -46,12 +47,8 @@ def report(data_file: str, predictions_file: str) -> str:
 
 def _predictions(path: str) -> dict[str, str]:
     (file,) = input_files(path)
-    text = "\n".join(line for _, line in read_lines(file))
     expected = 'an object: {"id": "answer", ...}'
-    try:
-        predictions = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise InputError.at(path, error.lineno, found=f"no JSON ({error.msg})", expected=expected) from error
+    predictions = read_json(file, expected=expected)
     if not isinstance(predictions, dict) or not all(isinstance(text, str) for text in predictions.values()):
         raise InputError.at(path, found="something else", expected=expected)
     return predictions

@@ -26,13 +26,13 @@ class Windows:
         # (passages, 1)
         last = ((mask.sum(dim=1, keepdim=True) - overlap - 1) // self.step).clamp(min=0)
         # (tokens,)
-        places = torch.arange(tokens, device=mask.device)
+        indices = torch.arange(tokens, device=mask.device)
         # (passages, tokens): the window in which each token counts
-        self.of_token = torch.minimum(((places - overlap // 2) // self.step).clamp(min=0), last)
+        self.of_token = torch.minimum(((indices - overlap // 2) // self.step).clamp(min=0), last)
         # (passages, tokens): the first token of that window
         self.first = self.of_token * self.step
         # (passages, tokens): the token among those of all windows of its passage
-        self._places = self.of_token * self.size + places - self.first
+        self._rows = self.of_token * self.size + indices - self.first
 
     def split(self, values: torch.Tensor) -> torch.Tensor:
         """*Shape:* `(passages, tokens, ...)` to `(passages, number, size, ...)`, 0 behind the end."""
@@ -52,4 +52,4 @@ class Windows:
         if self.number == 1:
             return values.squeeze(1)
         rows = torch.arange(len(values), device=values.device).unsqueeze(1)
-        return values.flatten(1, 2)[rows, self._places[passages]]
+        return values.flatten(1, 2)[rows, self._rows[passages]]

@@ -10,7 +10,7 @@ itself.
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from elmo_tasks.modules.tag_schemes import Scheme, Span, from_spans, to_spans
+from elmo_tasks.data.tag_schemes import Scheme, Span, from_spans, to_spans
 
 CONTINUATION = "C-"
 PREDICATE = "V"

@@ -4,35 +4,22 @@ The evaluation of the CoNLL-2005 shared task, as the official script `srl-eval.p
 An argument is right if its label and all of its spans are: see `arguments.py` for what an argument is.
 """
 
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from allennlp.training.metrics import Metric
 
-from elmo_tasks.modules.workers import of_all_workers
+from elmo_tasks.metrics.base import CountingMetric, LabelCounts, check_tags
 from elmo_tasks.srl.arguments import PREDICATE, from_tags
 
 
-@dataclass
-class Counts:
+@dataclass(kw_only=True)
+class Counts(LabelCounts):
     """What the evaluation counts; arguments by their label, the predicate as `V`."""
 
     propositions: int = 0
     perfect: int = 0
     """Propositions in which every argument but the predicate is right, and none is too much."""
-    gold: Counter[str] = field(default_factory=Counter)
-    predicted: Counter[str] = field(default_factory=Counter)
-    correct: Counter[str] = field(default_factory=Counter)
-
-    def __add__(self, other: "Counts") -> "Counts":
-        return Counts(
-            self.propositions + other.propositions,
-            self.perfect + other.perfect,
-            self.gold + other.gold,
-            self.predicted + other.predicted,
-            self.correct + other.correct,
-        )
 
     def add_proposition(self, predicted: Sequence[str], gold: Sequence[str]) -> None:
         """Count one proposition: its predicted and its gold tags, of equal number."""
@@ -43,15 +30,9 @@ class Counts:
         self.perfect += all(argument.label == PREDICATE for argument in guesses ^ truths)
         self.propositions += 1
 
-    def labels(self) -> list[str]:
-        """Those of the gold and the predicted arguments, sorted."""
-        return sorted(self.gold.keys() | self.predicted.keys())
-
     def scores(self, labels: Sequence[str]) -> dict[str, float]:
         """Precision, recall and F1 of arguments with these labels; what would be divided by 0 is 0."""
-        gold, predicted, correct = (
-            sum(counter[label] for label in labels) for counter in (self.gold, self.predicted, self.correct)
-        )
+        gold, predicted, correct = self.totals(labels)
         return {
             "precision": correct / predicted if predicted else 0.0,
             "recall": correct / gold if gold else 0.0,
@@ -60,18 +41,11 @@ class Counts:
 
 
 @Metric.register("elmo_srl_eval")
-class SrlEval(Metric):
-    """
-    Precision, recall and F1 of arguments, exactly as `srl-eval.pl` computes them.
+class SrlEval(CountingMetric[Counts]):
+    """Precision, recall and F1 of arguments, exactly as `srl-eval.pl` computes them. See `CountingMetric`."""
 
-    With several workers, `get_metric` is that of all propositions together, so every worker has to call it
-    (AllenNLP's trainer does, after each batch); each goes on counting its own.
-    """
-
-    supports_distributed = True
-
-    def __init__(self) -> None:
-        self._counts = Counts()
+    def no_counts(self) -> Counts:
+        return Counts()
 
     def __call__(self, predicted: Sequence[Sequence[str]], gold: Sequence[Sequence[str]]) -> None:
         """
@@ -80,11 +54,7 @@ class SrlEval(Metric):
         # Raises
         `ValueError`: the numbers of propositions differ, or those of the tags of one.
         """
-        if len(predicted) != len(gold):
-            raise ValueError(f"found {len(predicted)} predicted propositions, expected {len(gold)}")
-        for number, (guesses, truths) in enumerate(zip(predicted, gold, strict=True)):
-            if len(guesses) != len(truths):
-                raise ValueError(f"proposition {number}: found {len(guesses)} tags, expected {len(truths)}")
+        check_tags(predicted, gold, kind="proposition")
         for guesses, truths in zip(predicted, gold, strict=True):
             self._counts.add_proposition(guesses, truths)
 
@@ -94,9 +64,7 @@ class SrlEval(Metric):
         report; the same names with `_with_predicate`; `perfect`, the share of propositions without a
         mistake; then `precision-ARG0`, `recall-ARG0`, `f1-ARG0` for each label, also V. All from 0 to 1.
         """
-        counts = sum(of_all_workers(self._counts), start=Counts())
-        if reset:
-            self.reset()
+        counts = self.total_counts(reset=reset)
         labels = counts.labels()
         metrics = counts.scores([label for label in labels if label != PREDICATE])
         for name, value in counts.scores(labels).items():
@@ -106,7 +74,3 @@ class SrlEval(Metric):
             for name, value in counts.scores([label]).items():
                 metrics[f"{name}-{label}"] = value
         return metrics
-
-    def reset(self) -> None:
-        """Forget all propositions."""
-        self._counts = Counts()

@@ -4,22 +4,19 @@ from typing import Any, Optional
 
 import torch
 from allennlp.common.checks import ConfigurationError
-from allennlp.data import TextFieldTensors, Vocabulary
+from allennlp.data import TextFieldTensors
 from allennlp.models import Model
-from allennlp.modules import TextFieldEmbedder
 from allennlp.modules.token_embedders import Embedding
-from allennlp.nn import InitializerApplicator, RegularizerApplicator
 from allennlp.nn.util import get_text_field_mask, sequence_cross_entropy_with_logits
 from torch import nn
 
-from elmo_tasks.elmo import Elmo
+from elmo_tasks.modules.deduplicate import distinct_members, text_of
 from elmo_tasks.modules.elmo_model import ElmoModel, append
-from elmo_tasks.modules.groups import distinct_members, text_of
-from elmo_tasks.modules.highway_lstm import HighwayLstm
-from elmo_tasks.modules.viterbi import Iob2Viterbi
 from elmo_tasks.srl.arguments import description, from_tags
+from elmo_tasks.srl.highway_lstm import HighwayLstm
 from elmo_tasks.srl.metric import SrlEval
 from elmo_tasks.srl.reader import SrlProposition
+from elmo_tasks.srl.viterbi import Iob2Viterbi
 
 
 @Model.register("elmo_srl")
@@ -39,7 +36,6 @@ class SrlModel(ElmoModel):
     dropout : probability of the LSTM's recurrent dropout, see `HighwayLstm`.
     label_smoothing : share of a gold tag's probability that is spread over all tags in the loss (Szegedy et
         al. 2016, arXiv:1512.00567).
-    initializer : of the parameters, as in any AllenNLP model.
     The others : see `ElmoModel`.
 
     # Raises
@@ -51,23 +47,17 @@ class SrlModel(ElmoModel):
     def __init__(
         self,
         *,
-        vocab: Vocabulary,
-        text_field_embedder: TextFieldEmbedder,
         predicate_dim: int,
         hidden_size: int,
         num_layers: int,
         dropout: float,
         label_smoothing: float = 0.0,
-        elmo: Optional[Elmo] = None,
-        initializer: Optional[InitializerApplicator] = None,
-        regularizer: Optional[RegularizerApplicator] = None,
+        **kwargs: Any,
     ) -> None:
-        super().__init__(
-            vocab=vocab, text_field_embedder=text_field_embedder, elmo=elmo, regularizer=regularizer
-        )
+        super().__init__(**kwargs)
         if not 0 <= label_smoothing < 1:
             raise ConfigurationError(f"label_smoothing is {label_smoothing}, expected a probability below 1")
-        self.tags = list(vocab.get_index_to_token_vocabulary("labels").values())
+        self.tags = list(self.vocab.get_index_to_token_vocabulary("labels").values())
         if not self.tags:
             raise ConfigurationError("found no tags in the vocabulary: it was not made from labelled data")
         self.label_smoothing = label_smoothing
@@ -81,8 +71,6 @@ class SrlModel(ElmoModel):
         self.tag_projection = nn.Linear(self.encoder.output_dim + self.elmo_output_dim, len(self.tags))
         self.viterbi = Iob2Viterbi(self.tags)
         self.metric = SrlEval()
-        if initializer is not None:
-            initializer(self)
 
     def forward(
         self,
@@ -99,23 +87,23 @@ class SrlModel(ElmoModel):
         self, tokens: TextFieldTensors, predicate: torch.Tensor, sentence: torch.Tensor
     ) -> dict[str, torch.Tensor]:
         """
-        *Shape:* `predicate` `(batch, 1)`, its place or -1 for none, `sentence` `(batch,)`: equal numbers
+        *Shape:* `predicate` `(batch, 1)`, its index or -1 for none, `sentence` `(batch,)`: equal numbers
         where the tokens are equal. Returns `logits` `(batch, tokens, tags)` and `mask` `(batch, tokens)`,
         of the words that have a tag: none in a sentence without a predicate.
         """
-        rows, places = distinct_members(sentence)
+        rows, indices = distinct_members(sentence)
         # (sentences, tokens, input_dim)
         embedded, elmo = self.embed(text_of(rows, tokens))
         mask = get_text_field_mask(tokens)
         # (batch, tokens)
         is_predicate = torch.arange(mask.size(1), device=mask.device) == predicate
         # (batch, tokens, input_dim + predicate_dim)
-        marked = append(embedded[places], self.predicate_embedding(is_predicate.long()))
+        marked = append(embedded[indices], self.predicate_embedding(is_predicate.long()))
         # (batch, tokens, hidden_size)
         encoded = self.encoder(marked, mask)
         if elmo.output is not None:
             # (batch, tokens, hidden_size + elmo_output_dim)
-            encoded = append(encoded, elmo.output[places])
+            encoded = append(encoded, elmo.output[indices])
         return {"logits": self.tag_projection(encoded), "mask": mask & (predicate >= 0)}
 
     def decode(

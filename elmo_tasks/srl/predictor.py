@@ -10,8 +10,8 @@ from allennlp.predictors import Predictor
 from spacy.tokens import Doc
 from spacy.util import get_installed_models
 
-from elmo_tasks.modules.json_lines_predictor import require
-from elmo_tasks.modules.sentence_predictor import SentencePredictor
+from elmo_tasks.predictors.json_lines import require
+from elmo_tasks.predictors.sentence import SentencePredictor
 
 _VERBS = ("VERB", "AUX")
 _HELPING = ("aux", "auxpass")
@@ -67,12 +67,12 @@ class SrlPredictor(SentencePredictor):
     def _json_to_instance(self, json_dict: JsonDict) -> Instance:
         words = self.words(json_dict).words
         expected = f'"predicates": places of the {len(words)} tokens, from 0'
-        places = require(json_dict, "predicates", list, expected) if "predicates" in json_dict else None
-        for place in places or []:
-            if isinstance(place, bool) or place not in range(len(words)):
-                raise ConfigurationError(f'"predicates" has {place!r}; expected {expected}')
-        places = self._verbs(words) if places is None else places
-        return _Sentence(words, [self._dataset_reader.text_to_instance(words, place) for place in places])
+        indices = require(json_dict, "predicates", list, expected) if "predicates" in json_dict else None
+        for index in indices or []:
+            if isinstance(index, bool) or index not in range(len(words)):
+                raise ConfigurationError(f'"predicates" has {index!r}; expected {expected}')
+        indices = self._verbs(words) if indices is None else indices
+        return _Sentence(words, [self._dataset_reader.text_to_instance(words, index) for index in indices])
 
     def _verbs(self, words: list[str]) -> list[int]:
         if not words:

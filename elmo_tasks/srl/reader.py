@@ -4,19 +4,18 @@ import logging
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from hashlib import blake2b
+from functools import partial
 from pathlib import Path
 from typing import Any, Optional
 
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader, Instance, Token, TokenIndexer
 from allennlp.data.fields import Field, IndexField, LabelField, MetadataField, TextField
-from allennlp.data.token_indexers import SingleIdTokenIndexer
 
-from elmo_tasks.input_files import InputError, input_files
-from elmo_tasks.modules.tag_field import TagField
-from elmo_tasks.srl.sentences import CONLL_2012, Columns, Proposition, Sentence, read_sentences
-from elmo_tasks.strict_params import StrictParams
+from elmo_tasks.data.input_files import InputError, input_files
+from elmo_tasks.data.reader import TaskReader, check_words, group_number
+from elmo_tasks.data.tag_field import TagField
+from elmo_tasks.srl.sentences import CONLL_2012, Columns, Proposition, SrlSentence, read_sentences
 
 logger = logging.getLogger(__name__)
 
@@ -30,7 +29,7 @@ class SrlProposition:
 
     words: list[str]
     predicate: int | None
-    """Its place among the words; `None` for a sentence without predicates."""
+    """Its index among the words; `None` for a sentence without predicates."""
     gold_tags: list[str] | None = None
     """In IOB2; of labelled sentences."""
 
@@ -39,7 +38,7 @@ class SrlProposition:
 
 
 @DatasetReader.register("elmo_srl")
-class SrlReader(StrictParams, DatasetReader):
+class SrlReader(TaskReader):
     """
     One instance a predicate. For the formats see `sentences.py`; in a folder of OntoNotes, the skeleton
     files (`*_skel`), which have no words, are left out. Instances have `tokens`, `predicate` (its place, or
@@ -76,8 +75,7 @@ class SrlReader(StrictParams, DatasetReader):
         keep_without_predicates: bool = False,
         **kwargs: Any,
     ) -> None:
-        super().__init__(manual_distributed_sharding=True, manual_multiprocess_sharding=True, **kwargs)
-        self.token_indexers = token_indexers or {"tokens": SingleIdTokenIndexer()}
+        super().__init__(token_indexers=token_indexers, **kwargs)
         self.columns = Columns(columns, delimiter)
         self.verbs_only = verbs_only
         self.keep_without_predicates = keep_without_predicates
@@ -100,43 +98,35 @@ class SrlReader(StrictParams, DatasetReader):
         # Raises
         `ConfigurationError`: no words, no such place, another number of tags than words.
         """
-        if not words:
-            raise ConfigurationError("found no words, expected at least one")
+        check_words(words, tags=tags)
         if predicate is not None and not 0 <= predicate < len(words):
             raise ConfigurationError(
                 f"found the predicate {predicate}, expected one of {len(words)} words from 0"
             )
-        if tags is not None and len(tags) != len(words):
-            raise ConfigurationError(f"found {len(tags)} tags, expected {len(words)}")
         return _instance(words, _text(words), predicate, tags)
 
-    def apply_token_indexers(self, instance: Instance) -> None:
-        instance["tokens"].token_indexers = self.token_indexers
-
-    def _sentences(self, file_path: str) -> Iterator[Sentence]:
+    def _sentences(self, file_path: str) -> Iterator[SrlSentence]:
         """The sentences of all files that become instances."""
         total: Counter[str] = Counter()
-        for path in _with_words(file_path):
-            counts: Counter[str] = Counter()
-            try:
-                for sentence in read_sentences(path, self.columns):
-                    counts["sentences"] += 1
-                    counts["predicates"] += len(sentence.propositions)
-                    if self.verbs_only:
-                        sentence.propositions = [
-                            each for each in sentence.propositions if _is_verb(path, each)
-                        ]
-                    counts["instances"] += len(sentence.propositions)
-                    counts["without"] += not sentence.propositions
-                    if sentence.propositions or self.keep_without_predicates:
-                        yield sentence
-            finally:  # also where max_instances ends the reading
-                logger.info("%s: %s", path, self._summary(counts))
-            if not counts["sentences"]:
-                raise InputError.at(path, found="no sentence", expected="at least one")
-            total += counts
+        yield from self.counted(
+            file_path, partial(self._file, total=total), self._summary, _with_words(file_path)
+        )
         if not total["instances"] and not self.keep_without_predicates:
             raise InputError.at(file_path, found=self._summary(total), expected="a predicate")
+
+    def _file(self, path: Path, counts: Counter[str], *, total: Counter[str]) -> Iterator[SrlSentence]:
+        for sentence in read_sentences(path, self.columns):
+            counts["sentences"] += 1
+            counts["predicates"] += len(sentence.propositions)
+            if self.verbs_only:
+                sentence.propositions = [each for each in sentence.propositions if _is_verb(path, each)]
+            counts["instances"] += len(sentence.propositions)
+            counts["without"] += not sentence.propositions
+            if sentence.propositions or self.keep_without_predicates:
+                yield sentence
+        if not counts["sentences"]:
+            raise InputError.at(path, found="no sentence", expected="at least one")
+        total.update(counts)
 
     def _summary(self, counts: Counter[str]) -> str:
         kept = "kept" if self.keep_without_predicates else "left out"
@@ -151,12 +141,14 @@ class SrlReader(StrictParams, DatasetReader):
 def _with_words(file_path: str) -> list[Path]:
     """The files, without the skeletons of OntoNotes."""
     paths = input_files(file_path)
-    kept = [path for path in paths if not path.name.endswith(_SKELETON)]
-    if len(kept) < len(paths):
-        logger.info("%s: %d skeleton files (*%s) left out", file_path, len(paths) - len(kept), _SKELETON)
-    if not kept:
+    with_words = [path for path in paths if not path.name.endswith(_SKELETON)]
+    if len(with_words) < len(paths):
+        logger.info(
+            "%s: %d skeleton files (*%s) left out", file_path, len(paths) - len(with_words), _SKELETON
+        )
+    if not with_words:
         raise InputError.at(file_path, found="only skeleton files", expected="files with words")
-    return kept
+    return with_words
 
 
 def _is_verb(path: Path, proposition: Proposition) -> bool:
@@ -182,11 +174,10 @@ def _text(words: list[str]) -> TextField:
 
 
 def _instance(words: list[str], tokens: TextField, predicate: int | None, tags: list[str] | None) -> Instance:
-    digest = blake2b("\0".join(words).encode("utf-8", "surrogatepass"), digest_size=8).digest()
     fields: dict[str, Field] = {
         "tokens": tokens,
         "predicate": IndexField(_NO_PREDICATE if predicate is None else predicate, tokens),
-        "sentence": LabelField(int.from_bytes(digest, "big", signed=True), skip_indexing=True),
+        "sentence": LabelField(group_number("\0".join(words)), skip_indexing=True),
         "metadata": MetadataField(SrlProposition(words, predicate, tags)),
     }
     if tags is not None:

@@ -14,7 +14,6 @@ half-open; an argument in parts has several. The predicate's own span has the la
 the predictor writes can be read.
 """
 
-import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -22,10 +21,10 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from allennlp.common.checks import ConfigurationError
-
-from elmo_tasks.input_files import InputError, read_lines
-from elmo_tasks.modules.tag_schemes import Scheme, Span, from_spans
+from elmo_tasks.data.columns import BLANKS, ColumnLayout, line_groups
+from elmo_tasks.data.input_files import InputError, read_lines
+from elmo_tasks.data.json_lines import read_json_lines, shorten_json
+from elmo_tasks.data.tag_schemes import Scheme, Span, from_spans
 from elmo_tasks.srl.arguments import PREDICATE, Argument, to_tags
 
 WORD, LEMMA, FRAMESET, POS, ARGUMENTS = "word", "predicate", "frameset", "pos", "arguments"
@@ -33,8 +32,6 @@ CONLL_2012 = (
     *("document", "part", "number", WORD, POS, "parse", LEMMA, FRAMESET, "sense", "speaker", "entity"),
     *(ARGUMENTS, "coreference"),
 )
-_BLANKS = " \t"
-_RUN = re.compile(f"[{_BLANKS}]+")
 _DOCUMENT = ("#begin document", "#end document")
 _NONE = "-"
 _CELL = re.compile(r"(?:\(([^()*]+))?\*(?:([^()*]*)(\)))?")
@@ -42,7 +39,7 @@ _CELL = re.compile(r"(?:\(([^()*]+))?\*(?:([^()*]*)(\)))?")
 
 @dataclass
 class Proposition:
-    """A predicate, by its place among the words, and the IOB2 tags of its arguments and itself."""
+    """A predicate, by its index among the words, and the IOB2 tags of its arguments and itself."""
 
     predicate: int
     tags: list[str]
@@ -51,7 +48,7 @@ class Proposition:
 
 
 @dataclass
-class Sentence:
+class SrlSentence:
     words: list[str]
     propositions: list[Proposition]
 
@@ -61,7 +58,7 @@ class _Row(NamedTuple):
     cells: list[str]
 
 
-class Columns:
+class Columns(ColumnLayout):
     """
     # Parameters
 
@@ -75,26 +72,18 @@ class Columns:
     """
 
     def __init__(self, names: Sequence[str], delimiter: str | None) -> None:
-        needed = (WORD, LEMMA, ARGUMENTS)
-        if isinstance(names, str) or any(list(names).count(name) != 1 for name in needed):
-            raise ConfigurationError(
-                f"columns: found {names!r}, expected a list of names with {', '.join(needed)} once each"
-            )
-        if delimiter == "":
-            raise ConfigurationError("delimiter: found '', expected a string such as a tab, or null")
-        self.names = list(names)
-        self.delimiter = delimiter
+        super().__init__(names, delimiter, needed=(WORD, LEMMA, ARGUMENTS))
         self.first = self.names.index(ARGUMENTS)
         self.behind = len(self.names) - self.first - 1
 
     def of(self, name: str, row: _Row) -> str:
         """What a row has in a column."""
-        place = self.names.index(name)
-        return row.cells[place if place < self.first else place - len(self.names)]
+        column = self.names.index(name)
+        return row.cells[column if column < self.first else column - len(self.names)]
 
     def row(self, path: Path, number: int, line: str, first: _Row | None) -> _Row:
         """A line; it must have as many columns as the first of its sentence."""
-        cells = line.split(self.delimiter) if self.delimiter else _RUN.split(line.strip(_BLANKS))
+        cells = self.split(line)
         if first is None and len(cells) < len(self.names) - 1:
             expected = f"{len(self.names) - 1} or more: {', '.join(self.names)}"
         elif first is not None and len(cells) != len(first.cells):
@@ -104,7 +93,7 @@ class Columns:
         raise InputError.at(path, number, found=f"{len(cells)} columns in {line[:80]!r}", expected=expected)
 
 
-def read_sentences(path: Path, columns: Columns) -> Iterator[Sentence]:
+def read_sentences(path: Path, columns: Columns) -> Iterator[SrlSentence]:
     """
     The sentences of a file; it is JSON Lines if the first line that is not blank starts with `{"`.
 
@@ -113,35 +102,31 @@ def read_sentences(path: Path, columns: Columns) -> Iterator[Sentence]:
     """
     lines = read_lines(path)
     for number, line in lines:
-        if line.strip(_BLANKS):
+        if line.strip(BLANKS):
             rest = chain([(number, line)], lines)
             yield from _json_lines(path, rest) if line.startswith('{"') else _columns(path, rest, columns)
 
 
-def _columns(path: Path, lines: Iterator[tuple[int, str]], columns: Columns) -> Iterator[Sentence]:
-    rows: list[_Row] = []
-    for number, line in lines:
-        if line.strip(_BLANKS) and not line.startswith(_DOCUMENT):
+def _columns(path: Path, lines: Iterator[tuple[int, str]], columns: Columns) -> Iterator[SrlSentence]:
+    for group in line_groups(lines, separators=_DOCUMENT):
+        rows: list[_Row] = []
+        for number, line in group:
             rows.append(columns.row(path, number, line, rows[0] if rows else None))
-        elif rows:
-            yield _sentence(path, rows, columns)
-            rows = []
-    if rows:
         yield _sentence(path, rows, columns)
 
 
-def _sentence(path: Path, rows: list[_Row], columns: Columns) -> Sentence:
+def _sentence(path: Path, rows: list[_Row], columns: Columns) -> SrlSentence:
     words = [columns.of(WORD, row) for row in rows]
     for word, row in zip(words, rows, strict=True):
         if not word:
             raise InputError.at(path, row.line, found="an empty word", expected="a word")
-    places = range(columns.first, len(rows[0].cells) - columns.behind)
-    spans = [_spans(path, rows, place) for place in places]
+    columns_of_arguments = range(columns.first, len(rows[0].cells) - columns.behind)
+    spans = [_spans(path, rows, column) for column in columns_of_arguments]
     if len(spans) == 1 and not spans[0]:
         # How some write a sentence without predicates
         spans = []
     predicates = _predicates(path, rows, spans, columns)
-    return Sentence(
+    return SrlSentence(
         words,
         [
             Proposition(
@@ -154,13 +139,13 @@ def _sentence(path: Path, rows: list[_Row], columns: Columns) -> Sentence:
     )
 
 
-def _spans(path: Path, rows: list[_Row], place: int) -> list[Span]:
+def _spans(path: Path, rows: list[_Row], column: int) -> list[Span]:
     """The labelled spans of one column."""
     spans: list[Span] = []
     opened: Span | None = None
     for number, row in enumerate(rows):
-        cell = row.cells[place]
-        found = f"{cell!r} in column {place + 1}"
+        cell = row.cells[column]
+        found = f"{cell!r} in column {column + 1}"
         match = _CELL.fullmatch(cell)
         if match is None:
             raise InputError.at(path, row.line, found=found, expected="(LABEL*, *), (LABEL*) or *")
@@ -180,7 +165,7 @@ def _spans(path: Path, rows: list[_Row], place: int) -> list[Span]:
         raise InputError.at(
             path,
             rows[opened.start].line,
-            found=f"{rows[opened.start].cells[place]!r} in column {place + 1}",
+            found=f"{rows[opened.start].cells[column]!r} in column {column + 1}",
             expected=f"its end, *), by the end of the sentence in line {rows[-1].line}",
         )
     return spans
@@ -208,15 +193,12 @@ def _predicates(path: Path, rows: list[_Row], spans: list[list[Span]], columns: 
     )
 
 
-def _json_lines(path: Path, lines: Iterator[tuple[int, str]]) -> Iterator[Sentence]:
-    for number, line in lines:
-        if line.strip():
-            try:
-                yield _from_json(json.loads(line))
-            except json.JSONDecodeError as error:
-                raise InputError.at(path, number, found=f"no JSON ({error})", expected="an object") from error
-            except _WrongError as error:
-                raise InputError.at(path, number, found=error.found, expected=error.expected) from error
+def _json_lines(path: Path, lines: Iterator[tuple[int, str]]) -> Iterator[SrlSentence]:
+    for number, content in read_json_lines(path, lines, expected="an object"):
+        try:
+            yield _from_json(content)
+        except _WrongError as error:
+            raise InputError.at(path, number, found=error.found, expected=error.expected) from error
 
 
 class _WrongError(Exception):
@@ -227,7 +209,7 @@ class _WrongError(Exception):
         self.found, self.expected = found, expected
 
 
-def _from_json(content: Any) -> Sentence:
+def _from_json(content: Any) -> SrlSentence:
     words = _strings(content, "tokens")
     pos = _strings(content, POS) if POS in content else None
     if not words or (pos is not None and len(pos) != len(words)):
@@ -235,14 +217,14 @@ def _from_json(content: Any) -> Sentence:
         raise _WrongError(found, "one or more tokens, and as many pos if any")
     predicates = content.get("predicates", [])
     if not isinstance(predicates, list):
-        raise _WrongError(f'"predicates": {_short(predicates)}', '"predicates": a list of objects')
-    return Sentence(words, [_proposition(each, words, pos) for each in predicates])
+        raise _WrongError(f'"predicates": {shorten_json(predicates)}', '"predicates": a list of objects')
+    return SrlSentence(words, [_proposition(each, words, pos) for each in predicates])
 
 
 def _strings(content: Any, name: str) -> list[str]:
     values = content.get(name) if isinstance(content, dict) else None
     if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
-        raise _WrongError(_short(content), f'an object with "{name}": a list of strings')
+        raise _WrongError(shorten_json(content), f'an object with "{name}": a list of strings')
     return values
 
 
@@ -260,11 +242,6 @@ def _proposition(content: Any, words: list[str], pos: list[str] | None) -> Propo
         return Proposition(index, to_tags(arguments, len(words)), pos[index] if pos else None)
     except (KeyError, TypeError, ValueError) as error:
         raise _WrongError(
-            f"{_short(content)} ({error})",
+            f"{shorten_json(content)} ({error})",
             'a predicate as {"index": 1, "arguments": [{"label": "ARG0", "spans": [[0, 1]]}]}',
         ) from error
-
-
-def _short(content: Any) -> str:
-    text = json.dumps(content, ensure_ascii=False)
-    return text if len(text) <= 80 else text[:80] + "..."

@@ -5,15 +5,13 @@ from typing import Any, Optional
 
 import torch
 from allennlp.common.checks import ConfigurationError
-from allennlp.data import TextFieldTensors, Vocabulary
+from allennlp.data import TextFieldTensors
 from allennlp.models import Model
-from allennlp.modules import InputVariationalDropout, TextFieldEmbedder
-from allennlp.nn import InitializerApplicator, RegularizerApplicator
+from allennlp.modules import InputVariationalDropout
 from allennlp.nn.util import get_text_field_mask, masked_max, masked_mean
 from torch import nn
 from torch.nn import functional as F
 
-from elmo_tasks.elmo import Elmo
 from elmo_tasks.modules.attention import attention
 from elmo_tasks.modules.bilstm import BiLstm
 from elmo_tasks.modules.classifier import Classifier
@@ -40,7 +38,6 @@ class SstModel(Classifier):
     maxout : with a number, a unit of `classifier_sizes` is the largest of so many linear ones, normalised
         over the batch, as McCann et al. have it; `None`: ReLU.
     output_elmo : what the output ELMo joins: `encoder`, as in the paper, or `integrator`.
-    initializer : of the parameters, as in any AllenNLP model.
     The others : see `ElmoModel`.
 
     # Raises
@@ -52,8 +49,6 @@ class SstModel(Classifier):
     def __init__(
         self,
         *,
-        vocab: Vocabulary,
-        text_field_embedder: TextFieldEmbedder,
         projection_size: Optional[int],
         hidden_size: int,
         classifier_sizes: list[int],
@@ -61,13 +56,9 @@ class SstModel(Classifier):
         classifier_dropout: float,
         maxout: Optional[int] = None,
         output_elmo: str = "encoder",
-        elmo: Optional[Elmo] = None,
-        initializer: Optional[InitializerApplicator] = None,
-        regularizer: Optional[RegularizerApplicator] = None,
+        **kwargs: Any,
     ) -> None:
-        super().__init__(
-            vocab=vocab, text_field_embedder=text_field_embedder, elmo=elmo, regularizer=regularizer
-        )
+        super().__init__(**kwargs)
         if output_elmo not in OUTPUT_ELMO:
             raise ConfigurationError(
                 f"output_elmo is {output_elmo!r}, expected one of {', '.join(OUTPUT_ELMO)}"
@@ -82,8 +73,6 @@ class SstModel(Classifier):
         self.pooling = nn.Linear(integrated_dim, 1)
         sizes = [4 * integrated_dim, *classifier_sizes]
         self.classifier = _layers(sizes, len(self.labels), maxout, classifier_dropout)
-        if initializer is not None:
-            initializer(self)
 
     def forward(
         self,

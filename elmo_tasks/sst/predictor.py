@@ -4,7 +4,7 @@ from allennlp.common import JsonDict
 from allennlp.data import Instance
 from allennlp.predictors import Predictor
 
-from elmo_tasks.modules.sentence_predictor import SentencePredictor
+from elmo_tasks.predictors.sentence import SentencePredictor
 
 
 @Predictor.register("elmo_sst")

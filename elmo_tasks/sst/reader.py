@@ -1,23 +1,19 @@
 """Sentences and phrases with their sentiment, from trees: the Stanford Sentiment Treebank and the like."""
 
-import logging
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Optional
 
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader, Instance, Token, TokenIndexer
 from allennlp.data.fields import Field, MetadataField, TextField
-from allennlp.data.token_indexers import SingleIdTokenIndexer
 
-from elmo_tasks.input_files import InputError, input_files, read_lines
-from elmo_tasks.modules.class_field import ClassField
+from elmo_tasks.data.input_files import InputError, read_lines
+from elmo_tasks.data.label_field import ClosedLabelField, check_label
+from elmo_tasks.data.reader import TaskReader, check_words
 from elmo_tasks.sst.trees import Tree, TreeError, parse
-from elmo_tasks.strict_params import StrictParams
-
-logger = logging.getLogger(__name__)
 
 _CLASSES: dict[int, tuple[str | None, ...]] = {
     5: ("0", "1", "2", "3", "4"),
@@ -25,6 +21,9 @@ _CLASSES: dict[int, tuple[str | None, ...]] = {
     2: ("negative", "negative", None, "positive", "positive"),
 }
 """For each granularity the class of each label of a tree; without one, a phrase is left out."""
+
+
+_SENTENCES, _PHRASES, _LEFT_OUT = "sentences", "phrases inside them", "neutral left out"
 
 
 @dataclass
@@ -47,7 +46,7 @@ class _Example(NamedTuple):
 
 
 @DatasetReader.register("elmo_sst")
-class SstReader(StrictParams, DatasetReader):
+class SstReader(TaskReader):
     """
     One tree a line (`trees.py` has the format); lines without content are passed over. Instances have
     `tokens`, `metadata` (an `SstSentence`) and, of labelled sentences, `label`: all classes of the
@@ -78,12 +77,11 @@ class SstReader(StrictParams, DatasetReader):
         min_phrase_tokens: Optional[int] = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(manual_distributed_sharding=True, manual_multiprocess_sharding=True, **kwargs)
+        super().__init__(token_indexers=token_indexers, **kwargs)
         if granularity not in _CLASSES:
             raise ConfigurationError(f"granularity is {granularity}, expected 2, 3 or 5")
         if min_phrase_tokens is not None and min_phrase_tokens < 1:
             raise ConfigurationError(f"min_phrase_tokens is {min_phrase_tokens}, expected 1 or more, or null")
-        self.token_indexers = token_indexers or {"tokens": SingleIdTokenIndexer()}
         self.min_phrase_tokens = min_phrase_tokens
         self._class_of = _CLASSES[granularity]
         self.classes = list(dict.fromkeys(filter(None, self._class_of)))
@@ -100,14 +98,9 @@ class SstReader(StrictParams, DatasetReader):
         # Raises
         `ConfigurationError`: no words, or a label that is none of `classes`.
         """
-        if not words:
-            raise ConfigurationError("found no words, expected at least one")
-        if label is not None and label not in self.classes:
-            raise ConfigurationError(f"found the label {label!r}, expected one of {', '.join(self.classes)}")
+        check_words(words)
+        check_label(label, self.classes)
         return self._instance([Token(word) for word in words], label, inside=False)
-
-    def apply_token_indexers(self, instance: Instance) -> None:
-        instance["tokens"].token_indexers = self.token_indexers
 
     def _instance(self, tokens: list[Token], label: str | None, *, inside: bool) -> Instance:
         words = [token.text or "" for token in tokens]
@@ -116,33 +109,39 @@ class SstReader(StrictParams, DatasetReader):
             "metadata": MetadataField(SstSentence(words)),
         }
         if label is not None:
-            fields["label"] = ClassField(label, self.classes)
+            fields["label"] = ClosedLabelField(label, self.classes)
         return Instance(fields)
 
     def _examples(self, file_path: str) -> Iterator[_Example]:
         """The examples of all files; a file is read as a whole, so that it is counted before it is used."""
-        total = _Summary()
-        paths = input_files(file_path)
-        for path in paths:
-            summary = _Summary()
-            examples = [example for tree in _trees(path) for example in self._of_tree(tree, summary)]
-            if not examples:
-                raise InputError.at(path, found=f"{summary}", expected="at least one sentence to read")
-            logger.info("%s: %s", path, summary)
-            total.add(summary)
-            yield from examples
-        if len(paths) > 1:
-            logger.info("%s: %d files, %s", file_path, len(paths), total)
+        return self.counted(file_path, self._file, self._describe)
 
-    def _of_tree(self, tree: Tree, summary: "_Summary") -> Iterator[_Example]:
+    def _file(self, path: Path, counts: Counter[str]) -> Iterator[_Example]:
+        examples = [example for tree in _trees(path) for example in self._of_tree(tree, counts)]
+        if not examples:
+            raise InputError.at(path, found=self._describe(counts), expected="at least one sentence to read")
+        yield from examples
+
+    def _describe(self, counts: Counter[str]) -> str:
+        classes = ", ".join(f"{label} {counts[label]}" for label in sorted(self.classes) if counts[label])
+        return (
+            f"{counts[_SENTENCES]} {_SENTENCES} and {counts[_PHRASES]} {_PHRASES}"
+            + (f" ({classes})" if classes else "")
+            + (f"; {counts[_LEFT_OUT]} {_LEFT_OUT}" if counts[_LEFT_OUT] else "")
+        )
+
+    def _of_tree(self, tree: Tree, counts: Counter[str]) -> Iterator[_Example]:
         tokens = [Token(word) for word in tree.words]
         end_of_outer = 0
         for index, phrase in enumerate(tree.phrases):
             if index > 0 and not self._is_long(phrase.end - phrase.start):
                 continue
             label = self._class_of[phrase.label]
-            summary.count(label, is_sentence=index == 0)
-            if label is not None:
+            if label is None:
+                counts[_LEFT_OUT] += 1
+            else:
+                counts[_PHRASES if index else _SENTENCES] += 1
+                counts[label] += 1
                 inside = phrase.end <= end_of_outer
                 end_of_outer = max(end_of_outer, phrase.end)
                 yield _Example(tokens[phrase.start : phrase.end], label, inside)
@@ -162,38 +161,6 @@ class _Text(TextField):
     def count_vocab_items(self, counter: dict[str, dict[str, int]]) -> None:
         if self._counted:
             super().count_vocab_items(counter)
-
-
-@dataclass
-class _Summary:
-    """What was read, for the log."""
-
-    sentences: int = 0
-    phrases: int = 0
-    left_out: int = 0
-    classes: Counter[str] = field(default_factory=Counter)
-
-    def count(self, label: str | None, *, is_sentence: bool) -> None:
-        if label is None:
-            self.left_out += 1
-            return
-        self.sentences += is_sentence
-        self.phrases += not is_sentence
-        self.classes[label] += 1
-
-    def add(self, other: "_Summary") -> None:
-        self.sentences += other.sentences
-        self.phrases += other.phrases
-        self.left_out += other.left_out
-        self.classes += other.classes
-
-    def __str__(self) -> str:
-        classes = ", ".join(f"{label} {count}" for label, count in sorted(self.classes.items()))
-        return (
-            f"{self.sentences} sentences and {self.phrases} phrases inside them"
-            + (f" ({classes})" if classes else "")
-            + (f"; {self.left_out} neutral left out" if self.left_out else "")
-        )
 
 
 def _trees(path: Path) -> Iterator[Tree]:

@@ -2,10 +2,10 @@
 
 from elmo_tasks.training.batch_sampler import ElmoBucketSampler
 from elmo_tasks.training.checkpointer import SafeCheckpointer
+from elmo_tasks.training.deterministic import RepeatableCallback
 from elmo_tasks.training.grouped_sampler import GroupedBucketSampler
 from elmo_tasks.training.mlflow import MlflowCallback
 from elmo_tasks.training.optimizer import FusedAdam
-from elmo_tasks.training.repeatable import RepeatableCallback
 from elmo_tasks.training.sample_reader import SampleReader
 from elmo_tasks.training.share_cores import ShareCoresCallback
 

@@ -10,6 +10,8 @@ import torch
 from allennlp.training.checkpointer import Checkpointer
 from allennlp.training.trainer import Trainer, TrainerCheckpoint
 
+from elmo_tasks.atomic_files import atomic_file
+
 logger = logging.getLogger(__name__)
 
 
@@ -82,14 +84,11 @@ class SafeCheckpointer(Checkpointer):
 
 def _save(state: dict[str, Any], path: str | Path) -> None:
     """All of a file, or nothing."""
-    partial = Path(path).with_name("checkpoint.partial")
     try:
         # Given a path, torch.save has no word for a full disk but "unexpected pos".
-        with open(partial, "wb") as file:
+        with atomic_file(Path(path), partial="checkpoint.partial") as file:
             torch.save(state, file)
-        os.replace(partial, path)
     except OSError as error:
-        partial.unlink(missing_ok=True)
         raise OSError(error.errno, error.strerror, str(path)) from error
 
 

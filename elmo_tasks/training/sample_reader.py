@@ -42,8 +42,8 @@ class SampleReader(StrictParams, DatasetReader):
         instances = list(self._reader.read(file_path))
         order = list(range(len(instances)))
         random.Random(self.seed).shuffle(order)
-        for place in sorted(order[: sample_size(self.fraction, len(instances))]):
-            yield instances[place]
+        for index in sorted(order[: sample_size(self.fraction, len(instances))]):
+            yield instances[index]
 
     def text_to_instance(self, *inputs: Any, **named_inputs: Any) -> Instance:
         """That of the other reader."""

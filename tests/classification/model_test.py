@@ -100,7 +100,7 @@ def test_equals_numpy_alone_and_in_a_batch(tmp_path, pairs, pooling, hidden_size
 )
 def test_placement(tmp_path, placement, added):
     model, made = build_texts(settings(tmp_path, pairs=True, placement=placement))
-    assert model.encoder.onward[0].input_size == 8 + added[0]
+    assert model.encoder.forward_layers[0].input_size == 8 + added[0]
     assert model.output.in_features == 4 * (10 + added[1])
     model(**tensors(made, model.vocab))["loss"].backward()
     learned = [parameter for parameter in model.parameters() if parameter.requires_grad]

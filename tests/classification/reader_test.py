@@ -11,9 +11,9 @@ from allennlp.data.dataset_readers.dataset_reader import WorkerInfo
 from allennlp.data.tokenizers import WhitespaceTokenizer
 
 from elmo_tasks.classification import ClassificationReader
-from elmo_tasks.input_files import InputError
+from elmo_tasks.data.input_files import InputError
+from elmo_tasks.data.tokenization import Syllables
 from elmo_tasks.language_model import BiLmReader
-from elmo_tasks.modules.tokenization import Syllables
 from elmo_tasks.paths import bundled
 
 RECORDS = [
@@ -172,7 +172,7 @@ def test_counts_are_logged(tmp_path, caplog):
         (
             '\n{"text": x}\n',
             {"format": "jsonl"},
-            ", line 2: found no JSON (Expecting value, character 10), expected JSON",
+            ", line 2: found no JSON (Expecting value, column 10), expected JSON",
         ),
         ("[1]\n", {"format": "jsonl"}, ", line 1: found [1], expected a JSON object"),
         (
@@ -183,7 +183,7 @@ def test_counts_are_logged(tmp_path, caplog):
         (
             '[{},\n{"a": }]',
             {"format": "json"},
-            ", line 2: found no JSON (Expecting value, character 7), expected JSON",
+            ", line 2: found no JSON (Expecting value, column 7), expected JSON",
         ),
         ('{"data": []}', {"format": "json"}, ": found a dict, expected a list of JSON objects"),
         (b"text\tclass\nx\xff\tgood\n", {}, ", line 2: found the byte 0xff at offset 12, expected UTF-8"),
@@ -250,9 +250,9 @@ def test_pretraining_reads_the_same_words():
             {
                 "type": "elmo_bilm",
                 "source": block,
-                "lanes": 1,
+                "streams": 1,
                 "passage": 1,
-                "unroll": None,
+                "bptt_steps": None,
                 "shuffle_buffer": 0,
             }
         )

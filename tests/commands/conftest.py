@@ -7,8 +7,8 @@ import allennlp.commands
 import pytest
 
 import elmo_tasks  # noqa: F401
-from elmo_tasks.commands import runs as shared
-from elmo_tasks.training.variants import Run
+from elmo_tasks.commands import experiment_arguments as shared
+from elmo_tasks.training.experiments import Run
 from tests.training.finished import finish
 
 Verb = Callable[..., int]

@@ -20,16 +20,16 @@ import pytest
 import torch
 from allennlp.common.util import SigTermReceived
 
-from elmo_tasks.commands import embed, vector_file
+from elmo_tasks.commands import bilm_arguments, embed, vector_file
 from elmo_tasks.commands.checkpoint import CHECKPOINT, Checkpoint
-from elmo_tasks.commands.text import MAX_TOKENS
-from elmo_tasks.elmo.bilm import BiLm
-from elmo_tasks.elmo.embedder import DEFAULT_OPTIONS, DEFAULT_WEIGHTS
-from elmo_tasks.elmo.lstm import LstmState
-from elmo_tasks.elmo.weights import write_initial_state
+from elmo_tasks.commands.corpus import MAX_TOKENS
+from elmo_tasks.elmo import FrozenBiLm, LstmState
+from elmo_tasks.elmo.model.weight_file import write_initial_state
+from elmo_tasks.elmo.sources import DEFAULT_OPTIONS, DEFAULT_WEIGHTS
 from tests.commands.texts import DIM, LINES, TEXT, encode, feed_stdin, shipped_bilm
 from tests.conftest import environment
 from tests.elmo.files import make_word_files
+from tests.elmo.inference.precisions import REFUSAL, take_bfloat16_away
 from tests.elmo.numpy_reference import NumpyBiLm
 
 
@@ -86,9 +86,11 @@ def test_vectors_are_those_of_the_bilm(elmo, source, output, capsys):
 
 def test_batch_tokens_bound_a_batch(elmo, source, output, tmp_path, monkeypatch):
     shapes = []
-    encode = BiLm.encode
+    encode = FrozenBiLm.encode
     monkeypatch.setattr(
-        BiLm, "encode", lambda self, ids, start: (shapes.append(ids.shape[:2]), encode(self, ids, start))[1]
+        FrozenBiLm,
+        "encode",
+        lambda self, ids, start: (shapes.append(ids.shape[:2]), encode(self, ids, start))[1],
     )
     elmo("embed", source, output, "--batch-tokens", 12)
     assert all(rows == 1 or rows * longest <= 12 for rows, longest in shapes)
@@ -169,7 +171,7 @@ def test_initial_state(elmo, source, output, tmp_path):
     bilm = shipped_bilm()
     torch.manual_seed(1)
     state = LstmState(*(0.3 * torch.randn(part.shape) for part in bilm.initial_state(1)))
-    write_initial_state(tmp_path / "state.hdf5", state.hidden[:, :, 0], state.memory[:, :, 0], attributes={})
+    write_initial_state(tmp_path / "state.hdf5", state.hidden[:, :, 0], state.cell[:, :, 0], attributes={})
     assert elmo("embed", source, output, "--initial-state", tmp_path / "state.hdf5") == 0
     for words, found in zip(map(str.split, LINES), vectors(output), strict=True):
         if words:
@@ -179,7 +181,12 @@ def test_initial_state(elmo, source, output, tmp_path):
 
 def test_options_of_the_bilm(elmo, source, output, monkeypatch):
     bilm, read = shipped_bilm(), []
-    monkeypatch.setattr(BiLm, "read", lambda *files, precision: (read.append((*files, precision)), bilm)[1])
+    monkeypatch.setattr(bilm_arguments, "read_options", lambda source: source)
+    monkeypatch.setattr(
+        bilm_arguments,
+        "read_frozen_bilm",
+        lambda *files, precision: (read.append((*files, precision)), bilm)[1],
+    )
     assert elmo("embed", source, output) == 0
     assert (
         elmo(
@@ -274,7 +281,7 @@ def test_bad_lines_are_found_before_anything_is_encoded(
     elmo, source, output, capsys, monkeypatch, content, message
 ):
     source.write_bytes(content)
-    monkeypatch.setattr(BiLm, "encode", None)
+    monkeypatch.setattr(FrozenBiLm, "encode", None)
     assert elmo("embed", source, output) == 1
     assert message.format(source=source) in capsys.readouterr().err
     assert nothing_left(output)
@@ -350,7 +357,7 @@ def fail_with(number: int):
 
 def test_the_disk_cannot_reserve_so_much(elmo, source, output, capsys, monkeypatch):
     monkeypatch.setattr(os, "posix_fallocate", fail_with(errno.ENOSPC))
-    monkeypatch.setattr(BiLm, "encode", None)
+    monkeypatch.setattr(FrozenBiLm, "encode", None)
     assert elmo("embed", source, output) == 1
     assert "GB of disk" in capsys.readouterr().err
     assert nothing_left(output)
@@ -393,14 +400,14 @@ def test_writes_that_the_kernel_cuts_short(elmo, source, output, tmp_path, monke
 
 def stop_at_batch(monkeypatch, number: int, error: BaseException) -> None:
     """The biLM raises `error` instead of the batch `number`, from 0."""
-    encode, calls = BiLm._in_parts, iter(range(1000))
+    encode, calls = FrozenBiLm._in_parts, iter(range(1000))
 
     def stop(self, ids, run):
         if next(calls) == number:
             raise error
         return encode(self, ids, run)
 
-    monkeypatch.setattr(BiLm, "_in_parts", stop)
+    monkeypatch.setattr(FrozenBiLm, "_in_parts", stop)
 
 
 @pytest.mark.parametrize(
@@ -442,9 +449,11 @@ def test_resuming_does_not_encode_again(elmo, source, output, monkeypatch, small
         stop_at_batch(patch, 7, KeyboardInterrupt())
         elmo("embed", source, output, "--stateful")
     words = []
-    encode = BiLm._in_parts
+    encode = FrozenBiLm._in_parts
     monkeypatch.setattr(
-        BiLm, "_in_parts", lambda self, ids, run: (words.append(ids.shape[1]), encode(self, ids, run))[1]
+        FrozenBiLm,
+        "_in_parts",
+        lambda self, ids, run: (words.append(ids.shape[1]), encode(self, ids, run))[1],
     )
     assert elmo("embed", source, output, "--stateful", "--resume") == 0
     assert words == [len(line.split()) for line in LINES[8:]]
@@ -509,6 +518,15 @@ def test_resume_with_other_options(elmo, source, output, stopped, capsys, tmp_pa
     assert "this differs: the initial state; --force" in capsys.readouterr().err
     assert elmo("embed", source, output, "--resume", "--precision", "bfloat16") == 1
     assert "the biLM, --precision (was float32, is bfloat16); --force" in capsys.readouterr().err
+
+
+def test_bfloat16_where_there_is_none(elmo, source, output, capsys, monkeypatch):
+    take_bfloat16_away(monkeypatch)
+    assert elmo("embed", source, output, "--precision", "bfloat16") == 1
+    message = capsys.readouterr().err
+    assert message.count("\n") == 1
+    assert all(part in message for part in REFUSAL)
+    assert not output.exists()
 
 
 def test_a_stopped_run_is_not_lost_by_accident(elmo, source, output, stopped, capsys):

@@ -9,21 +9,25 @@ from allennlp.commands.evaluate import evaluate_from_archive
 from allennlp.models.archival import archive_model, load_archive
 from allennlp.modules.elmo import Elmo, _ElmoBiLm, batch_to_ids
 
-from elmo_tasks.elmo import BiLm
-from elmo_tasks.elmo.words import read_words
-from tests.elmo.files import SENTENCES, VOCABULARY
+from elmo_tasks.elmo.model.characters import padded_character_ids
+from elmo_tasks.elmo.model.words import padded_word_ids
+from elmo_tasks.elmo.sources import read_words
+from tests.elmo.files import SENTENCES, VOCABULARY, read_bilm
 from tests.language_model.archives import TEXT, perplexity_of_files, write_run
 
 FULL = [sentence for sentence in SENTENCES if sentence]
 
 
 def read(folder, vocabulary=None):
-    return BiLm.read(folder / "options.json", folder / "weights.hdf5", vocabulary)
+    return read_bilm(folder / "options.json", folder / "weights.hdf5", vocabulary)
+
+
+PADDED_IDS = {"character_ids": padded_character_ids, "word_ids": padded_word_ids}
 
 
 def layers(bilm, sentences=FULL):
     with torch.no_grad():
-        return bilm(bilm.token_encoder.padded_ids(sentences))[0]
+        return bilm(PADDED_IDS[bilm.reads](sentences))[0]
 
 
 def change(run, **weights):
@@ -86,10 +90,10 @@ def test_files(elmo, tmp_path, capsys, input):
     assert not (tmp_path / "out.partial").exists()
 
 
-@pytest.mark.parametrize("lanes", [1, 3, 16])
+@pytest.mark.parametrize("streams", [1, 3, 16])
 @pytest.mark.parametrize("input", ["characters", "words"])
-def test_evaluate_is_the_perplexity_step_by_step(elmo, tmp_path, lanes, input):
-    """What AllenNLP's command gives, on an archive, whatever the lanes."""
+def test_evaluate_is_the_perplexity_step_by_step(elmo, tmp_path, streams, input):
+    """What AllenNLP's command gives, on an archive, whatever the streams."""
     (tmp_path / "text.txt").write_text(TEXT, encoding="utf-8")
     write_run(tmp_path / "run", input=input)
     elmo("export", tmp_path / "run", tmp_path / "out")
@@ -97,7 +101,7 @@ def test_evaluate_is_the_perplexity_step_by_step(elmo, tmp_path, lanes, input):
     found = evaluate_from_archive(
         archive_model(tmp_path / "run"),
         str(tmp_path / "text.txt"),
-        cmd_overrides=json.dumps({"dataset_reader.lanes": lanes}),
+        cmd_overrides=json.dumps({"dataset_reader.streams": streams}),
     )
     assert found["perplexity"] == pytest.approx(expected, rel=1e-5)
     both = found["perplexity_forward"] * found["perplexity_backward"]

@@ -5,14 +5,14 @@ import math
 import pytest
 import torch
 
-from elmo_tasks.elmo import BiLm
 from elmo_tasks.evaluation.analogies import accuracies, read_questions
-from elmo_tasks.evaluation.encoder import BiLmEncoder
 from elmo_tasks.evaluation.similarity import read_pairs, spearman
-from elmo_tasks.evaluation.static_vectors import StaticVectors
-from elmo_tasks.evaluation.word_vectors import alone, in_contexts
-from elmo_tasks.static_vectors.text_vectors import read_table
+from elmo_tasks.vectors.encoder import BiLmEncoder
+from elmo_tasks.vectors.static_vectors import StaticVectors
+from elmo_tasks.vectors.text_format import read_table
+from elmo_tasks.vectors.word_vectors import alone, in_contexts
 from tests.commands.tiny import FIXTURES, tiny
+from tests.elmo.files import read_frozen
 from tests.evaluation.archives import make_run
 
 WORDSIM, ANALOGIES, CORPUS = (FIXTURES / name for name in ("wordsim.csv", "analogies.txt", "corpus.txt"))
@@ -21,7 +21,7 @@ WORDSIM, ANALOGIES, CORPUS = (FIXTURES / name for name in ("wordsim.csv", "analo
 def encoder(options: tuple[str, ...]) -> BiLmEncoder:
     weights = torch.tensor([0.2, 0.3, 0.5])
     return BiLmEncoder(
-        bilm=BiLm.read(options[1], options[3]),
+        bilm=read_frozen(options[1], options[3]),
         mixes={"mix 0.2,0.3,0.5": lambda layers: torch.tensordot(weights, layers, dims=1)},
     )
 

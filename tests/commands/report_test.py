@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 import matplotlib.image
 import pytest
 
-from elmo_tasks.commands.results import Results
+from elmo_tasks.commands.results import ResultsWriter
 from elmo_tasks.evaluation.plot import bars
 from elmo_tasks.evaluation.table import Table
 
@@ -56,7 +56,7 @@ def write(path, *names):
     path.parent.mkdir(parents=True, exist_ok=True)
     work = path.parent / "work"
     work.mkdir()
-    Results(work, path).write(table, bars(table, groups="test", bars="vectors", heights="score"))
+    ResultsWriter(work, path).write(table, bars(table, groups="test", bars="vectors", heights="score"))
     work.rmdir()
 
 

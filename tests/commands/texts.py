@@ -6,10 +6,8 @@ from types import SimpleNamespace
 
 import torch
 
-from elmo_tasks.elmo.bilm import BiLm
-from elmo_tasks.elmo.embedder import DEFAULT_OPTIONS, DEFAULT_WEIGHTS
-from elmo_tasks.elmo.lstm import LstmState
-from elmo_tasks.elmo.weights import BiLmOptions
+from elmo_tasks.elmo import BiLmOptions, FrozenBiLm, LstmState
+from elmo_tasks.elmo.sources import DEFAULT_OPTIONS, DEFAULT_WEIGHTS
 from tests.elmo.files import batch
 
 LINES = [
@@ -29,15 +27,14 @@ DIM = BiLmOptions.read(DEFAULT_OPTIONS).output_dim
 """Of the vectors of the biLM that comes with the project."""
 
 
-def shipped_bilm() -> BiLm:
-    return BiLm.read(DEFAULT_OPTIONS, DEFAULT_WEIGHTS).requires_grad_(False).eval()
+def shipped_bilm() -> FrozenBiLm:
+    return FrozenBiLm.read(BiLmOptions.read(DEFAULT_OPTIONS), DEFAULT_WEIGHTS)
 
 
 def encode(
-    bilm: BiLm, sentences: list[list[str]], state: LstmState | None = None
+    bilm: FrozenBiLm, sentences: list[list[str]], state: LstmState | None = None
 ) -> tuple[torch.Tensor, LstmState]:
-    with torch.no_grad():
-        return bilm(batch(sentences), state)
+    return bilm(batch(sentences), state)
 
 
 def feed_stdin(monkeypatch, content: bytes) -> None:

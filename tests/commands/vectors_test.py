@@ -10,8 +10,8 @@ from allennlp.data.fields import TextField
 from allennlp.data.token_indexers import SingleIdTokenIndexer
 from allennlp.modules import TokenEmbedder
 
-from elmo_tasks.language_model.input_vectors import take_vectors
-from tests.static_vectors.texts import sentences
+from elmo_tasks.vectors.text_format import take_vectors
+from tests.vectors.texts import sentences
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import pytest
 from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.coref.documents import CorefDocument, read_documents
-from elmo_tasks.input_files import InputError
+from elmo_tasks.data.input_files import InputError
 from elmo_tasks.paths import bundled
 
 
@@ -186,7 +186,7 @@ def test_errors_of_json_lines(tmp_path, change, message):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("{'a'", "found \"{'a'\" (Expecting property name"),
+        ("{'a'", "found no JSON (Expecting property name"),
         ("[1]", "found '[1]', expected a JSON object with \"sentences\""),
         ('{"tokens": []}', 'expected a JSON object with "sentences"'),
     ],

@@ -5,7 +5,7 @@ import torch
 from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.coref import model as module
-from elmo_tasks.coref.antecedents import linked
+from elmo_tasks.coref.antecedents import clusters_from_links
 from elmo_tasks.coref.documents import CorefDocument
 from elmo_tasks.modules.ensemble import EnsembleModel
 from tests.coref.tiny import Tiny
@@ -284,7 +284,7 @@ def test_one_document_a_batch(tiny):
 )
 def test_placement_by_one_word(placement, added):
     tiny = Tiny("coref_elmo", **{"elmo.placement": placement})
-    assert tiny.model.encoder.onward[0].input_size == 7 + 6 + added[0]
+    assert tiny.model.encoder.forward_layers[0].input_size == 7 + 6 + added[0]
     assert tiny.model.mentions.output_dim == 2 * (10 + added[1]) + 13 + 3
     outputs = tiny.model(**tiny.batch(tiny.instances[0]))
     outputs["loss"].backward()
@@ -294,8 +294,11 @@ def test_placement_by_one_word(placement, added):
 
 def test_links_make_clusters():
     spans = [(place, place) for place in range(7)]
-    assert linked(spans, [-1, -1, 0, 1, 2, -1, 4]) == [[(0, 0), (2, 2), (4, 4), (6, 6)], [(1, 1), (3, 3)]]
-    assert linked(spans, [-1] * 7) == []
+    assert clusters_from_links(spans, [-1, -1, 0, 1, 2, -1, 4]) == [
+        [(0, 0), (2, 2), (4, 4), (6, 6)],
+        [(1, 1), (3, 3)],
+    ]
+    assert clusters_from_links(spans, [-1] * 7) == []
 
 
 def scores_of(spans, *rows):

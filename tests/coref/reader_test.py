@@ -12,7 +12,7 @@ from allennlp.data.dataset_readers.dataset_reader import WorkerInfo
 from allennlp.data.token_indexers import SingleIdTokenIndexer
 
 from elmo_tasks.coref.reader import CorefReader
-from elmo_tasks.input_files import InputError
+from elmo_tasks.data.input_files import InputError
 from tests.coref.documents_test import ANA, conll
 
 

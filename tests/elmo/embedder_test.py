@@ -1,4 +1,9 @@
+import copy
 import itertools
+import pickle
+import random
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import h5py
 import numpy as np
@@ -7,11 +12,10 @@ import torch
 from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.elmo import Elmo
-from tests.elmo.files import SENTENCES, batch, make_files
+from elmo_tasks.elmo import Elmo, FrozenBiLm
+from tests.elmo.files import FILLING, PLACED, SENTENCES, batch, make_files, read_bilm
+from tests.elmo.inference.precisions import PRECISIONS, REFUSAL, needs_bfloat16, take_bfloat16_away
 from tests.elmo.numpy_reference import NumpyBiLm
-
-PLACED = [words for words in SENTENCES if words]
 
 
 @pytest.fixture
@@ -173,6 +177,15 @@ def test_built_again_from_its_state_dict(files):
         ({"stateful": True, "initial_state": "x"}, "with stateful: false"),
         ({"stateful": True, "activations": "x"}, "not with stateful: true"),
         ({"trainable": True, "activations": "x"}, "not with trainable: true"),
+        (
+            {"precision": "int8"},
+            "precision is 'int8': its vectors depended on the batch, expected one of float32",
+        ),
+        ({"precision": "half"}, "precision is 'half', expected one of float32, bfloat16"),
+        (
+            {"precision": "bfloat16", "trainable": True},
+            "bfloat16 is for a frozen biLM: not with trainable: true",
+        ),
         ({"dropuot": 0.5}, "Elmo: unknown key 'dropuot'; did you mean 'dropout'?"),
     ],
 )
@@ -180,3 +193,194 @@ def test_wrong_block(block, expected):
     with pytest.raises(ConfigurationError) as caught:
         Elmo.from_params(Params(block))
     assert expected in str(caught.value)
+
+
+# Precisions
+
+
+@needs_bfloat16
+@pytest.mark.parametrize("block", [{}, {"stateful": True}])
+def test_bfloat16(files, block):
+    exact, near = Elmo(**block, **files), Elmo(precision="bfloat16", **block, **files)
+    for _ in range(2):
+        difference = (exact(batch(PLACED)).input - near(batch(PLACED)).input).abs().max()
+        assert 0 < difference < 0.5
+
+
+def test_bfloat16_where_there_is_none(files, monkeypatch):
+    take_bfloat16_away(monkeypatch)
+    with pytest.raises(ConfigurationError) as caught:
+        Elmo(precision="bfloat16", **files)(batch(PLACED))
+    assert all(part in str(caught.value) for part in REFUSAL)
+
+
+# Many callers
+
+
+def at_once(*calls):
+    """What each call returns; all begin together, each in a thread of its own."""
+    barrier = threading.Barrier(len(calls))
+
+    def run(call):
+        barrier.wait(timeout=60)
+        return call()
+
+    with ThreadPoolExecutor(len(calls)) as pool:
+        return [future.result() for future in [pool.submit(run, call) for call in calls]]
+
+
+@pytest.fixture
+def filling(tmp_path):
+    options_file, weight_file = make_files(tmp_path, **FILLING)
+    return {"options_file": str(options_file), "weight_file": str(weight_file)}
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("block", [{}, {"placement": "input+output", "layer_norm": True}])
+def test_eight_callers_of_a_cold_elmo(filling, precision, block):
+    batches = [batch(random.Random(seed).choices(PLACED, k=1 + seed % 4)) for seed in range(8)]
+    original = Elmo(precision=precision, **block, **filling).eval()
+    expected = [tuple(original(ids)) for ids in batches]
+    for _ in range(15):
+        cold = Elmo(precision=precision, **block, **filling).eval()
+        cold.load_state_dict(original.state_dict())
+        found = at_once(*(lambda ids=ids, cold=cold: tuple(cold(ids)) for ids in batches))
+        for ours, theirs in zip(found, expected, strict=True):
+            for vectors, others in zip(ours, theirs, strict=True):
+                assert vectors is others is None or torch.equal(vectors, others)
+
+
+def test_two_callers_of_a_stateful_one_are_an_error(files, monkeypatch):
+    elmo, other = Elmo(stateful=True, **files), Elmo(stateful=True, **files)
+    inside, go_on = threading.Event(), threading.Event()
+    forward = FrozenBiLm.forward
+
+    def slow(self, *inputs):
+        inside.set()
+        assert go_on.wait(timeout=60)
+        return forward(self, *inputs)
+
+    with ThreadPoolExecutor(1) as pool:
+        monkeypatch.setattr(FrozenBiLm, "forward", slow)
+        first = pool.submit(elmo, batch(PLACED))
+        assert inside.wait(timeout=60)
+        with pytest.raises(
+            ConfigurationError, match="found two calls at once of an Elmo with stateful: true"
+        ):
+            elmo(batch(PLACED))
+        go_on.set()
+        found = [first.result().input]
+    # What was refused has changed nothing, and the next call is taken.
+    found.append(elmo(batch(PLACED)).input)
+    assert all(torch.equal(vectors, other(batch(PLACED)).input) for vectors in found)
+
+
+def test_a_stateful_one_goes_on_after_an_error(files):
+    elmo = Elmo(stateful=True, **files)
+    with pytest.raises(ConfigurationError, match="the biLM reads character_ids"):
+        elmo(torch.zeros(2, 3, dtype=torch.long))
+    assert torch.isfinite(elmo(batch(PLACED)).input).all()
+
+
+# Changed weights
+
+
+@pytest.fixture
+def encodings(monkeypatch):
+    """The calls that a `FrozenBiLm` has answered."""
+    calls, encode = [], FrozenBiLm.encode
+    monkeypatch.setattr(FrozenBiLm, "encode", lambda *inputs: calls.append(1) or encode(*inputs))
+    return calls
+
+
+def test_a_fine_tuned_one_in_evaluation_takes_the_fast_path(filling, encodings):
+    elmo = Elmo(trainable=True, **filling)
+    optimizer, before = torch.optim.SGD(elmo.parameters(), lr=0.01), None
+    for steps in range(3):
+        elmo.eval()
+        with torch.no_grad():
+            vectors = elmo(batch(SENTENCES)).input
+        assert len(encodings) == 1
+        # A frozen one with the same weights, however it comes to them
+        frozen = Elmo(**filling).eval()
+        frozen.load_state_dict(elmo.state_dict())
+        assert torch.equal(frozen(batch(SENTENCES)).input.detach(), vectors)
+        assert steps == 0 or not torch.allclose(vectors, before, atol=1e-3)
+        before = vectors
+        encodings.clear()
+        loss = elmo.train()(batch(SENTENCES)).input.square().mean()
+        assert not encodings
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+@pytest.mark.parametrize("trainable", [False, True])
+@pytest.mark.parametrize("stateful", [False, True])
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda elmo: pickle.loads(pickle.dumps(elmo))])
+def test_copies(filling, trainable, stateful, copied):
+    elmo = Elmo(trainable=trainable, stateful=stateful, **filling).eval()
+    with torch.no_grad():
+        elmo(batch(PLACED))
+        other = copied(elmo)
+        # With its state, if it carries one
+        assert torch.equal(other(batch(PLACED)).input, elmo(batch(PLACED)).input)
+        for text in (elmo, other):
+            text.reset_state()
+        expected = elmo(batch(PLACED)).input
+        other.load_state_dict(
+            {
+                name: weight / 2 if weight.is_floating_point() else weight
+                for name, weight in other.state_dict().items()
+            }
+        )
+        assert not torch.allclose(other(batch(PLACED)).input, expected, atol=1e-3)
+        elmo.reset_state()
+        assert torch.equal(elmo(batch(PLACED)).input, expected)
+
+
+def test_double_and_back(filling):
+    elmo = Elmo(layers="top", gamma=False, **filling)
+    expected = elmo(batch(SENTENCES)).input
+    exact = elmo.double()(batch(SENTENCES)).input
+    model = read_bilm(**filling).double().requires_grad_(False)
+    torch.testing.assert_close(exact, model.encode(batch(SENTENCES))[-1], atol=1e-9, rtol=0)
+    assert torch.equal(elmo.float()(batch(SENTENCES)).input, expected)
+
+
+# Autocast
+
+
+@pytest.mark.parametrize("block", [{}, {"stateful": True}, {"layer_norm": True}, {"weights": "function"}])
+def test_a_frozen_one_under_autocast(filling, block):
+    elmo = Elmo(**block, **filling).eval()
+    expected = elmo(batch(SENTENCES)).input
+    cold = Elmo(**block, **filling).eval()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = cold(batch(SENTENCES)).input
+    assert torch.equal(found, expected)
+    cold.reset_state()
+    assert torch.equal(cold(batch(SENTENCES)).input, expected)
+
+
+@pytest.mark.parametrize("worker", [False, True])
+def test_training_under_autocast(filling, worker):
+    elmo = Elmo(trainable=True, mix_l2=0.1, **filling)
+    optimizer = torch.optim.SGD(elmo.parameters(), lr=1e-3)
+
+    def train():
+        for _ in range(2):
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                loss = elmo(batch(SENTENCES)).input.square().mean() + elmo.penalty()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        return loss
+
+    if worker:
+        with ThreadPoolExecutor(1) as pool:
+            loss = pool.submit(train).result()
+    else:
+        loss = train()
+    assert torch.isfinite(loss)
+    assert all(torch.isfinite(weight.grad).all() for weight in elmo.parameters())

@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
-from elmo_tasks.elmo import BiLm, BiLmOptions
-from elmo_tasks.elmo.characters import CHARACTERS_PER_WORD, character_ids
-from elmo_tasks.elmo.weights import write_weights
+from elmo_tasks.elmo import BiLm, BiLmOptions, FrozenBiLm, TrainedBiLm
+from elmo_tasks.elmo.model.characters import CHARACTERS_PER_WORD, character_ids
+from elmo_tasks.elmo.model.weight_file import write_weights
 
 OPTIONS: dict[str, Any] = {
     "lstm": {
@@ -60,6 +60,22 @@ SENTENCES = [
     ],
 ]
 
+PLACED = [words for words in SENTENCES if words]
+"""Those with words."""
+
+VARIANTS: list[dict[str, Any]] = [
+    {},
+    {"activation": "tanh", "n_highway": 1, "use_skip_connections": False},
+    {"n_layers": 1, "cell_clip": 0, "proj_clip": 0},
+    {"n_layers": 3, "n_highway": 0},
+    # No projections at all, as bilm-tf leaves them out where the sizes agree
+    {"dim": 18, "projection_dim": 18},
+]
+"""Changes of `OPTIONS`, so that each branch of the biLM is taken."""
+
+FILLING = {"dim": 64, "projection_dim": 32, "filters": [[1, 32], [2, 32], [5, 64]]}
+"""Sizes that fill a processor's vectors; in others the last bit may depend on the batch."""
+
 
 def changed(**changes: Any) -> dict[str, Any]:
     """`OPTIONS` with keys of either section replaced; `None` removes one."""
@@ -89,6 +105,43 @@ def make_word_files(folder: Path) -> dict[str, str]:
         "weight_file": str(weight_file),
         "vocabulary_file": str(vocabulary_file),
     }
+
+
+def read_bilm(
+    options_file: Path | str, weight_file: Path | str, vocabulary_file: Path | str | None = None
+) -> BiLm:
+    """The model, the reference of what runs it fast."""
+    bilm = BiLm(options=BiLmOptions.read(options_file))
+    bilm.load_weights(weight_file)
+    if vocabulary_file is not None:
+        words = Path(vocabulary_file).read_text(encoding="utf-8").splitlines()
+        bilm.token_encoder.set_vocabulary(words)
+    return bilm
+
+
+def read_frozen(
+    options_file: Path | str, weight_file: Path | str, vocabulary_file: Path | str | None = None
+) -> FrozenBiLm:
+    return frozen(read_bilm(options_file, weight_file, vocabulary_file))
+
+
+def random_bilm(seed: int = 1, **changes: Any) -> BiLm:
+    """`OPTIONS` with keys replaced, and random weights."""
+    torch.manual_seed(seed)
+    return BiLm(options=BiLmOptions.read(changed(**changes)))
+
+
+def frozen(bilm: BiLm, precision: str = "float32") -> FrozenBiLm:
+    """With copies of its weights."""
+    weights = {name: weight.detach().clone() for name, weight in bilm.state_dict().items()}
+    return FrozenBiLm(options=bilm.options, precision=precision, weights=weights)
+
+
+def trained(bilm: BiLm) -> TrainedBiLm:
+    """With copies of its weights, in training."""
+    copied = TrainedBiLm(options=bilm.options)
+    copied.load_state_dict(bilm.state_dict())
+    return copied
 
 
 def _make_files(folder: Path, options: dict[str, Any]) -> tuple[Path, Path]:

@@ -2,11 +2,11 @@ import numpy as np
 import pytest
 import torch
 
+from elmo_tasks.data.input_files import InputError
 from elmo_tasks.evaluation import analogies
 from elmo_tasks.evaluation.analogies import METHODS, Accuracy, Question, accuracies, read_questions, solve
-from elmo_tasks.evaluation.word_vectors import WordVectors
-from elmo_tasks.input_files import InputError
 from elmo_tasks.paths import bundled
+from elmo_tasks.vectors.word_vectors import WordVectors
 
 WORDS = [f"w{number}" for number in range(15)]
 

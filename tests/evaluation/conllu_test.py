@@ -1,7 +1,7 @@
 import pytest
 
+from elmo_tasks.data.input_files import InputError
 from elmo_tasks.evaluation.conllu import read_conllu
-from elmo_tasks.input_files import InputError
 from elmo_tasks.paths import bundled
 
 TEXT = """\

@@ -3,9 +3,8 @@ import pytest
 import torch
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.elmo import BiLm
 from elmo_tasks.evaluation.mixes import read_mixes, same_weights
-from tests.elmo.files import make_files
+from tests.elmo.files import frozen, make_files, read_bilm, trained
 from tests.evaluation.archives import make_run
 
 
@@ -31,12 +30,13 @@ def test_weights_that_are_not_learned(tmp_path):
 
 def test_same_weights(tmp_path):
     (mix,) = read_mixes(str(make_run(tmp_path / "run", {"input": [0.0, 0.0, 0.0]})))
-    same = BiLm.read(*make_files(tmp_path / "bilm"), precision="bfloat16")
-    assert same_weights(mix.bilm, same)
+    model = read_bilm(*make_files(tmp_path / "bilm"))
+    assert same_weights(mix.bilm, frozen(model, "bfloat16"))
+    assert same_weights(mix.bilm, trained(model))
     with torch.no_grad():
-        same.token_encoder.projection.bias[0] += 1
-    assert not same_weights(mix.bilm, same)
-    assert not same_weights(mix.bilm, BiLm.read(*make_files(tmp_path / "other", n_layers=1)))
+        model.token_encoder.projection.bias[0] += 1
+    assert not same_weights(mix.bilm, frozen(model))
+    assert not same_weights(mix.bilm, frozen(read_bilm(*make_files(tmp_path / "other", n_layers=1))))
 
 
 @pytest.mark.parametrize("scores", [None, {}])

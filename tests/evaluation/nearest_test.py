@@ -1,9 +1,10 @@
 import numpy as np
 import pytest
 
-from elmo_tasks.evaluation import encoder, nearest
-from elmo_tasks.evaluation.nearest import Token, nearest_tokens
-from tests.evaluation.encoders import tiny_encoder
+from elmo_tasks.evaluation import nearest
+from elmo_tasks.evaluation.nearest import Occurrence, nearest_tokens
+from elmo_tasks.vectors import encoder
+from tests.vectors.encoders import tiny_encoder
 
 LINES = [
     "They play cards on Thursday",
@@ -21,7 +22,11 @@ def test_against_all_tokens_one_by_one(tmp_path, monkeypatch, block, count):
     monkeypatch.setattr(nearest, "_BLOCK", block)
     monkeypatch.setattr(encoder, "POSITIONS", 12)
     tiny = tiny_encoder(tmp_path)
-    queries = [Token(LINES[0].split(), 1), Token(["We", "play", "here"], 1), Token(LINES[2].split(), 6)]
+    queries = [
+        Occurrence(LINES[0].split(), 1),
+        Occurrence(["We", "play", "here"], 1),
+        Occurrence(LINES[2].split(), 6),
+    ]
     found = nearest_tokens(tiny, queries, iter(LINES), count=count)
     encoded = [vectors.double().numpy() for vectors in tiny.encode(map(str.split, LINES))]
     for query, by_row in zip(queries, found, strict=True):
@@ -43,16 +48,16 @@ def test_against_all_tokens_one_by_one(tmp_path, monkeypatch, block, count):
 
 
 def test_of_equally_near_ones_the_first(tmp_path):
-    (by_row,) = nearest_tokens(tiny_encoder(tmp_path), [Token(["play"], 0)], LINES, count=4)
+    (by_row,) = nearest_tokens(tiny_encoder(tmp_path), [Occurrence(["play"], 0)], LINES, count=4)
     # The token layer knows no context.
     assert [neighbor[:2] for neighbor in by_row[0]] == [(0, 1), (2, 1), (2, 6), (4, 1)]
 
 
 def test_a_text_without_tokens(tmp_path):
-    assert nearest_tokens(tiny_encoder(tmp_path), [Token(["play"], 0)], ["", ""], count=4) == [[[]] * 4]
+    assert nearest_tokens(tiny_encoder(tmp_path), [Occurrence(["play"], 0)], ["", ""], count=4) == [[[]] * 4]
 
 
 def test_marked():
-    assert Token(["They", "play", "on"], 1).marked() == "They **play** on"
+    assert Occurrence(["They", "play", "on"], 1).marked() == "They **play** on"
     words = [str(number) for number in range(30)]
-    assert Token(words, 15).marked() == f"… {' '.join(words[5:15])} **15** {' '.join(words[16:26])} …"
+    assert Occurrence(words, 15).marked() == f"… {' '.join(words[5:15])} **15** {' '.join(words[16:26])} …"

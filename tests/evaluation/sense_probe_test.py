@@ -4,10 +4,10 @@ import numpy as np
 
 from elmo_tasks.evaluation.sense_probe import SenseProbe, sense_baseline, senses_by_frequency
 from elmo_tasks.evaluation.senses import SenseSentence, Target, read_senses
-from elmo_tasks.evaluation.static_vectors import StaticVectors
 from elmo_tasks.paths import bundled
-from elmo_tasks.static_vectors import WordTable
-from tests.evaluation.encoders import tiny_encoder
+from elmo_tasks.vectors import WordTable
+from elmo_tasks.vectors.static_vectors import StaticVectors
+from tests.vectors.encoders import tiny_encoder
 
 TRAIN = read_senses(str(bundled("fixtures/evaluation/wsd_train.jsonl")))
 DEV = read_senses(str(bundled("fixtures/evaluation/wsd_dev.jsonl")))

@@ -2,8 +2,8 @@ import json
 
 import pytest
 
+from elmo_tasks.data.input_files import InputError
 from elmo_tasks.evaluation.senses import SenseSentence, Target, read_first_senses, read_senses
-from elmo_tasks.input_files import InputError
 from elmo_tasks.paths import bundled
 
 XML = """\

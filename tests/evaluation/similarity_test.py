@@ -5,10 +5,10 @@ import pytest
 import torch
 from scipy.stats import spearmanr
 
+from elmo_tasks.data.input_files import InputError
 from elmo_tasks.evaluation.similarity import Pair, read_pairs, spearman
-from elmo_tasks.evaluation.word_vectors import WordVectors
-from elmo_tasks.input_files import InputError
 from elmo_tasks.paths import bundled
+from elmo_tasks.vectors.word_vectors import WordVectors
 
 
 @pytest.mark.parametrize(

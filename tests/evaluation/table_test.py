@@ -3,8 +3,8 @@ import io
 
 import pytest
 
+from elmo_tasks.data.input_files import InputError
 from elmo_tasks.evaluation.table import Table
-from elmo_tasks.input_files import InputError
 
 TABLE = Table(("name", "score", "count"))
 TABLE.add("a,b", 1 / 3, 2)

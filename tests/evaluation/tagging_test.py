@@ -2,11 +2,11 @@ import numpy as np
 
 from elmo_tasks.evaluation import linear_classifier
 from elmo_tasks.evaluation.conllu import TaggedSentence, read_conllu
-from elmo_tasks.evaluation.static_vectors import StaticVectors
 from elmo_tasks.evaluation.tagging import most_frequent_tag, tagging_probe
 from elmo_tasks.paths import bundled
-from elmo_tasks.static_vectors import WordTable
-from tests.evaluation.encoders import tiny_encoder
+from elmo_tasks.vectors import WordTable
+from elmo_tasks.vectors.static_vectors import StaticVectors
+from tests.vectors.encoders import tiny_encoder
 
 TRAIN = [
     TaggedSentence(["the", "play", "was", "long"], ["DET", "NOUN", "AUX", "ADJ"]),

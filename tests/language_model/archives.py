@@ -14,7 +14,7 @@ from elmo_tasks.language_model import BiLmModel
 from tests.elmo.files import OPTIONS, VOCABULARY
 from tests.elmo.numpy_reference import NumpyBiLm
 
-READER = {"type": "elmo_bilm", "lanes": 2, "unroll": 3, "passage": 2, "shuffle_buffer": 0}
+READER = {"type": "elmo_bilm", "streams": 2, "bptt_steps": 3, "passage": 2, "shuffle_buffer": 0}
 
 TEXT = """The cat and the mat .
 on the mat until Łódź

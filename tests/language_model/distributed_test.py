@@ -20,13 +20,13 @@ def test_two_workers_are_one_with_twice_the_lanes(tmp_path):
         "train_data_path": train_data_path,
         "validation_data_path": write_text(tmp_path / "dev", passages=5, seed=2),
         "dataset_reader.shuffle_buffer": 0,
-        "validation_dataset_reader.lanes": 1,
+        "validation_dataset_reader.streams": 1,
         "model.dropout": 0.0,
         # A cluster of the rare word, which most blocks of a worker have not.
         "model.softmax": {"type": "adaptive", "cutoffs": [13], "div_value": 2},
     }
     assert "finishing" not in train(tmp_path / "two", overrides | TWO)
-    train(tmp_path / "one", overrides | {"dataset_reader.lanes": 8})
+    train(tmp_path / "one", overrides | {"dataset_reader.streams": 8})
     expected, found = metrics_of(tmp_path / "one"), metrics_of(tmp_path / "two")
     # That of AllenNLP is a mean over blocks, of which two workers have others.
     names = {name for name in expected if not name.endswith("validation_loss")}

@@ -7,17 +7,20 @@ import numpy as np
 import pytest
 import torch
 from allennlp.common import Params
+from allennlp.common.checks import ConfigurationError
 from allennlp.data import Instance, Vocabulary
 from allennlp.data.data_loaders import MultiProcessDataLoader
 from allennlp.models import Model
 from allennlp.training import GradientDescentTrainer
 
-from elmo_tasks.elmo.weights import write_weights
+from elmo_tasks.elmo.inference import training_products
+from elmo_tasks.elmo.inference.training_products import trains_in_bfloat16
+from elmo_tasks.elmo.model.weight_file import write_weights
 from elmo_tasks.language_model import BiLmReader
-from elmo_tasks.language_model.block import dry_block
+from elmo_tasks.language_model.bptt_batch import dry_block
 from elmo_tasks.language_model.metric import OTHER_WORDS
 from elmo_tasks.language_model.model import class_names
-from elmo_tasks.modules.classification_metric import confusion_name
+from elmo_tasks.metrics.classification import confusion_name
 from tests.elmo.files import changed
 from tests.elmo.numpy_reference import NumpyBiLm
 
@@ -58,11 +61,20 @@ def passages_of(text):
 
 def reader_of(kind="characters", **options):
     return BiLmReader(
-        input=kind, passage=PASSAGE, **({"lanes": 3, "unroll": 5, "shuffle_buffer": 0} | options)
+        input=kind, passage=PASSAGE, **({"streams": 3, "bptt_steps": 5, "shuffle_buffer": 0} | options)
     )
 
 
-def build(text, kind="characters", softmax=None, vocab=None, dropout=0.0, frequent_words=0, **changes):
+def build(
+    text,
+    kind="characters",
+    softmax=None,
+    vocab=None,
+    dropout=0.0,
+    frequent_words=0,
+    precision="float32",
+    **changes,
+):
     """A tiny model with weights so large that the state, and where it is reset, can be seen."""
     vocab = vocab or Vocabulary.from_instances(reader_of().read(text), min_count={"tokens": 2})
     options = changed(**changes)
@@ -75,6 +87,7 @@ def build(text, kind="characters", softmax=None, vocab=None, dropout=0.0, freque
         "softmax": softmax or {"type": "full"},
         "dropout": dropout,
         "frequent_words": frequent_words,
+        "precision": precision,
     }
     model = Model.from_params(Params(params), vocab=vocab)
     with torch.no_grad():
@@ -91,16 +104,16 @@ def blocks(model, instances):
 
 def scores(model, reader, text):
     """Of each passage the log probabilities, `(2, steps)`, and the perplexity that is reported."""
-    lanes, found = {}, []
+    streams, found = {}, []
     model.eval()
     for block in blocks(model, reader.read(text)):
         outputs = model(block)
         parts = outputs["log_probabilities"][0].split(block["lengths"].tolist(), dim=1)
-        for lane, (part, fresh) in enumerate(zip(parts, block["fresh"].tolist(), strict=True)):
+        for stream, (part, fresh) in enumerate(zip(parts, block["fresh"].tolist(), strict=True)):
             if fresh:
-                lanes[lane] = []
-                found.append(lanes[lane])
-            lanes.get(lane, []).append(part.numpy())
+                streams[stream] = []
+                found.append(streams[stream])
+            streams.get(stream, []).append(part.numpy())
         assert outputs["loss"].item() == pytest.approx(-outputs["log_probabilities"].mean().item(), rel=1e-6)
     return [np.concatenate(part, axis=1) for part in found], model.get_metrics(reset=True)
 
@@ -138,12 +151,12 @@ def expected_scores(model, folder, kind):
     "changes", [{}, {"n_layers": 1}, {"dim": 6, "use_skip_connections": False}], ids=["", "1 layer", "plain"]
 )
 def test_probabilities_are_those_of_single_steps(text, tmp_path, kind, changes):
-    """Whatever the lanes and blocks: the state goes on within a passage and is zeros at its begin."""
+    """Whatever the streams and blocks: the state goes on within a passage and is zeros at its begin."""
     model = build(text, kind, **changes)
     expected = expected_scores(model, tmp_path, kind)
     means = np.concatenate(expected, axis=1).mean(axis=1)
-    for lanes, unroll in [(1, 20), (3, 5), (8, 1)]:
-        found, metrics = scores(model, reader_of(kind, lanes=lanes, unroll=unroll), text)
+    for streams, bptt_steps in [(1, 20), (3, 5), (8, 1)]:
+        found, metrics = scores(model, reader_of(kind, streams=streams, bptt_steps=bptt_steps), text)
         assert len(found) == len(expected)
         for ours, theirs in zip(found, expected, strict=True):
             np.testing.assert_allclose(ours, theirs, atol=2e-5)
@@ -151,7 +164,7 @@ def test_probabilities_are_those_of_single_steps(text, tmp_path, kind, changes):
         assert metrics["perplexity_forward"] == pytest.approx(math.exp(-means[0]), rel=1e-5)
         assert metrics["perplexity_backward"] == pytest.approx(math.exp(-means[1]), rel=1e-5)
     model.train()
-    whole = next(blocks(model, reader_of(kind, lanes=8, unroll=None).read(text)))
+    whole = next(blocks(model, reader_of(kind, streams=8, bptt_steps=None).read(text)))
     assert model(whole)["loss"].item() == pytest.approx(-means.mean(), rel=1e-5)
     assert model.get_metrics() == {}
 
@@ -177,7 +190,7 @@ def test_block_without_steps(text, kind, softmax):
     first, *_ = blocks(model, reader_of(kind).read(text))
     model(first)
     state = model.get_extra_state()
-    (dry,) = blocks(model, [Instance({"block": dry_block(lanes=3, input=kind)})])
+    (dry,) = blocks(model, [Instance({"block": dry_block(streams=3, input=kind)})])
     loss = model(dry)["loss"]
     loss.backward()
     assert loss.item() == 0
@@ -187,12 +200,14 @@ def test_block_without_steps(text, kind, softmax):
     assert model.get_metrics() == {}
 
 
-def test_other_lanes_than_before(text):
-    """A text with fewer passages than lanes, read by a model that has read with another number of lanes."""
+def test_other_streams_than_before(text):
+    """A text with fewer passages than streams, read by a model that has read another number of streams."""
     model = build(text)
-    scores(model, reader_of(lanes=3), text)
-    scores(model, reader_of(lanes=64), text)
-    assert scores(model, reader_of(lanes=50), text)[1] == scores(build(text), reader_of(lanes=50), text)[1]
+    scores(model, reader_of(streams=3), text)
+    scores(model, reader_of(streams=64), text)
+    assert (
+        scores(model, reader_of(streams=50), text)[1] == scores(build(text), reader_of(streams=50), text)[1]
+    )
 
 
 def test_accumulated_gradients(text):
@@ -214,6 +229,34 @@ def test_accumulated_gradients(text):
     (sum(losses) / 2).backward()
     for one, other in zip(ours.parameters(), theirs.parameters(), strict=True):
         torch.testing.assert_close(one, other - 0.5 * other.grad)
+
+
+@pytest.mark.skipif(not trains_in_bfloat16(), reason="no bfloat16 here")
+@pytest.mark.parametrize("kind", ["characters", "words"])
+@pytest.mark.parametrize("softmax", SOFTMAXES, ids=lambda block: block["type"])
+def test_bfloat16(text, kind, softmax):
+    """In training the loss and the gradients are near; evaluations are the same."""
+    exact, rounded = (build(text, kind, softmax, precision=name) for name in ("float32", "bfloat16"))
+    assert scores(exact, reader_of(kind), text)[1] == scores(rounded, reader_of(kind), text)[1]
+    losses, gradients = [], []
+    for model in (exact, rounded):
+        model.train()
+        torch.manual_seed(3)
+        losses.append(sum(model(block)["loss"] for block in blocks(model, reader_of(kind).read(text))))
+        losses[-1].backward()
+        gradients.append(torch.cat([weight.grad.flatten() for weight in model.parameters()]))
+    assert 0 < abs(losses[0] - losses[1]) < 0.01 * losses[0]
+    assert (gradients[0] - gradients[1]).norm() < 0.05 * gradients[0].norm()
+    assert rounded.state_dict().keys() == exact.state_dict().keys()
+
+
+def test_impossible_precision(text, monkeypatch):
+    with pytest.raises(ConfigurationError, match=r"precision is 'bf16', expected one of float32, bfloat16"):
+        build(text, precision="bf16")
+    monkeypatch.setattr(training_products, "trains_in_bfloat16", lambda: False)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(ConfigurationError, match=r"this processor .* set precision to 'float32'"):
+        build(text, precision="bfloat16")
 
 
 def test_which_words_are_taken_for_which(text):

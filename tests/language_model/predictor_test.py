@@ -18,7 +18,7 @@ SENTENCE = ["Jonas", "Berg", "scored", "zwölfmal", "."]
 
 @pytest.fixture(scope="module")
 def predictor() -> BiLmPredictor:
-    reader = BiLmReader(lanes=2)
+    reader = BiLmReader(streams=2)
     blocks = reader.read(str(bundled("fixtures/language_model/train.txt")))
     vocab = Vocabulary.from_instances(blocks, max_vocab_size={"tokens": 40})
     torch.manual_seed(3)

@@ -17,10 +17,10 @@ from allennlp.data.dataset_readers.dataset_reader import DistributedInfo, Worker
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elmo_tasks.elmo.characters import character_ids
-from elmo_tasks.elmo.words import word_ids
-from elmo_tasks.input_files import InputError
-from elmo_tasks.language_model import block as block_module
+from elmo_tasks.data.input_files import InputError
+from elmo_tasks.elmo.model.characters import character_ids
+from elmo_tasks.elmo.model.words import word_ids
+from elmo_tasks.language_model import bptt_batch as block_module
 from elmo_tasks.language_model.reader import BiLmReader
 
 DOCUMENTS = [
@@ -65,7 +65,7 @@ def rebuild(tensors, vocab, known, kind="characters"):
     Checks on the way that both directions agree and that all is in its place.
     """
     spelt = words_by_input(kind, ["<S>", "</S>", *known])
-    lanes = {}
+    streams = {}
     found = []
     for block in tensors:
         assert block["words"].dtype == (torch.int16 if kind == "characters" else torch.int64)
@@ -77,22 +77,22 @@ def rebuild(tensors, vocab, known, kind="characters"):
         assert block["lengths"].sum() > 0
         assert torch.equal(block["inputs"].unique(), torch.arange(len(rows)))
         start = 0
-        for lane, (length, fresh) in enumerate(
+        for stream, (length, fresh) in enumerate(
             zip(block["lengths"].tolist(), block["fresh"].tolist(), strict=True)
         ):
             part = slice(start, start + length)
             start += length
             if fresh:
                 assert length
-                lanes[lane] = ([], [], [], [])
-                found.append(lanes[lane])
+                streams[stream] = ([], [], [], [])
+                found.append(streams[stream])
             if not length:
                 continue
             for direction in (0, 1):
-                lanes[lane][direction].extend(
+                streams[stream][direction].extend(
                     spelt[rows[n]] for n in block["inputs"][direction, part].tolist()
                 )
-                lanes[lane][2 + direction].extend(block["targets"][direction, part].tolist())
+                streams[stream][2 + direction].extend(block["targets"][direction, part].tolist())
     return [sentences_of(passage, vocab) for passage in found]
 
 
@@ -120,18 +120,18 @@ def by_size(documents, passage):
 
 
 @pytest.mark.parametrize("kind", ["characters", "words"])
-@pytest.mark.parametrize("lanes", [1, 2, 64])
-@pytest.mark.parametrize("unroll", [1, 3, None])
+@pytest.mark.parametrize("streams", [1, 2, 64])
+@pytest.mark.parametrize("bptt_steps", [1, 3, None])
 @pytest.mark.parametrize("passage", [1, 2, None])
-def test_blocks_hold_the_text(tmp_path, kind, lanes, unroll, passage):
+def test_blocks_hold_the_text(tmp_path, kind, streams, bptt_steps, passage):
     path = write(tmp_path / "text")
-    reader = BiLmReader(input=kind, lanes=lanes, unroll=unroll, passage=passage, shuffle_buffer=0)
+    reader = BiLmReader(input=kind, streams=streams, bptt_steps=bptt_steps, passage=passage, shuffle_buffer=0)
     tensors, vocab = blocks(reader, path)
     assert rebuild(tensors, vocab, list(chain(*SENTENCES)), kind) == by_size(DOCUMENTS, passage)
     for block in tensors:
-        assert block["lengths"].shape == block["fresh"].shape == (lanes,)
+        assert block["lengths"].shape == block["fresh"].shape == (streams,)
         assert block["stream"] == 0
-        assert unroll is None or block["lengths"].max() <= unroll
+        assert bptt_steps is None or block["lengths"].max() <= bptt_steps
 
 
 words = st.lists(st.sampled_from(["a", "b", "c", "다", "</S>x"]), min_size=1, max_size=5)
@@ -140,14 +140,14 @@ words = st.lists(st.sampled_from(["a", "b", "c", "다", "</S>x"]), min_size=1, m
 @settings(max_examples=40, deadline=None)
 @given(
     documents=st.lists(st.lists(words, min_size=1, max_size=6), min_size=1, max_size=5),
-    lanes=st.integers(1, 5),
-    unroll=st.integers(1, 7),
+    streams=st.integers(1, 5),
+    bptt_steps=st.integers(1, 7),
     passage=st.integers(1, 4),
     shuffle=st.integers(0, 6),
 )
-def test_any_text(tmp_path_factory, documents, lanes, unroll, passage, shuffle):
+def test_any_text(tmp_path_factory, documents, streams, bptt_steps, passage, shuffle):
     path = write(tmp_path_factory.mktemp("text") / "text", documents)
-    reader = BiLmReader(lanes=lanes, unroll=unroll, passage=passage, shuffle_buffer=shuffle)
+    reader = BiLmReader(streams=streams, bptt_steps=bptt_steps, passage=passage, shuffle_buffer=shuffle)
     tensors, vocab = blocks(reader, path)
     found = rebuild(tensors, vocab, [w for d in documents for s in d for w in s])
     expected = by_size(documents, passage)
@@ -160,14 +160,14 @@ def test_vocabulary_counts(tmp_path):
     """Each word once, the borders once a sentence, however the text is cut; a literal border is a word."""
     expected = Counter(word for sentence in SENTENCES for word in sentence)
     expected.update(["<S>", "</S>"] * len(SENTENCES))
-    for unroll in (1, 4, None):
+    for bptt_steps in (1, 4, None):
         found = {"tokens": Counter()}
-        for instance in BiLmReader(lanes=2, unroll=unroll).read(write(tmp_path / "text")):
+        for instance in BiLmReader(streams=2, bptt_steps=bptt_steps).read(write(tmp_path / "text")):
             instance.count_vocab_items(found)
         assert found["tokens"] == expected
     vocab = Vocabulary({"tokens": expected}, min_count={"tokens": 3})
     assert vocab.get_index_to_token_vocabulary("tokens")[1] == "@@UNKNOWN@@"
-    tensors, _ = blocks(BiLmReader(lanes=2, unroll=4), write(tmp_path / "text"), vocab)
+    tensors, _ = blocks(BiLmReader(streams=2, bptt_steps=4), write(tmp_path / "text"), vocab)
     rebuild(tensors, vocab, [*expected])
     assert min(int(block["targets"].min()) for block in tensors) == 0
 
@@ -178,7 +178,7 @@ def test_sources(tmp_path):
     packed = (tmp_path / "b.txt").read_bytes()
     (tmp_path / "b.txt").write_bytes(gzip.compress(packed))
     (tmp_path / "c.txt").write_text(" \n\n")
-    reader = BiLmReader(lanes=1, shuffle_buffer=0)
+    reader = BiLmReader(streams=1, shuffle_buffer=0)
     every = rows["a.txt"] + rows["b.txt"]
     for path in (str(tmp_path), str(tmp_path / "*.txt"), [str(tmp_path / "a.txt"), tmp_path / "b.txt"]):
         assert list(chain(*texts(reader, path))) == every
@@ -189,7 +189,7 @@ def test_sources(tmp_path):
 
 
 def texts(reader, path):
-    """The passages of a read in the order in which lanes begin them."""
+    """The passages of a read in the order in which streams begin them."""
     tensors, vocab = blocks(reader, path, Vocabulary())
     known = {word for document in DOCUMENTS for sentence in document for word in sentence}
     known |= {f"{name}-{n}" for name in ("a.txt", "b.txt", "c.txt") for n in range(100)} | {"w"}
@@ -199,7 +199,7 @@ def texts(reader, path):
 def test_order_depends_on_seed_and_epoch_alone(tmp_path):
     for name in ("a.txt", "b.txt", "c.txt"):
         numbered(tmp_path / name, 40)
-    options = {"lanes": 2, "passage": 3, "shuffle_buffer": 8}
+    options = {"streams": 2, "passage": 3, "shuffle_buffer": 8}
     state = random.getstate(), torch.get_rng_state().tolist(), np.random.get_state()[1].tolist()
     reader = BiLmReader(**options)
     epochs = [texts(reader, str(tmp_path)) for _ in range(3)]
@@ -216,7 +216,7 @@ def test_order_depends_on_seed_and_epoch_alone(tmp_path):
 def test_order_of_files(tmp_path):
     """With a buffer of one passage the files alone are in random order, the same in all processes."""
     rows = [numbered(tmp_path / name, 5) for name in ("a.txt", "b.txt", "c.txt")]
-    reader = BiLmReader(lanes=1, shuffle_buffer=1)
+    reader = BiLmReader(streams=1, shuffle_buffer=1)
     found = [list(chain(*texts(reader, str(tmp_path)))) for _ in range(12)]
     assert {str(epoch) for epoch in found} == {str(list(chain(*order))) for order in permutations(rows)}
 
@@ -227,7 +227,7 @@ def test_processes_share_the_text(tmp_path, running_text):
     found = []
     for rank in range(2):
         for worker in range(3):
-            reader = BiLmReader(lanes=2, passage=2, shuffle_buffer=4, running_text=running_text)
+            reader = BiLmReader(streams=2, passage=2, shuffle_buffer=4, running_text=running_text)
             reader._set_distributed_info(DistributedInfo(2, rank))
             reader._set_worker_info(WorkerInfo(3, worker))
             tensors = []
@@ -255,7 +255,7 @@ def test_epochs_of_a_data_loader(tmp_path, workers):
 
     def run():
         loader = MultiProcessDataLoader(
-            BiLmReader(lanes=2, passage=2, unroll=None),
+            BiLmReader(streams=2, passage=2, bptt_steps=None),
             str(tmp_path / "a.txt"),
             batch_size=1,
             num_workers=workers,
@@ -273,7 +273,7 @@ def test_epochs_of_a_data_loader(tmp_path, workers):
 
 def test_max_instances_counts_blocks(tmp_path):
     numbered(tmp_path / "a.txt", 40)
-    reader = BiLmReader(lanes=8, passage=1, max_instances=3)
+    reader = BiLmReader(streams=8, passage=1, max_instances=3)
     found = list(reader.read(str(tmp_path / "a.txt")))
     assert [instance["block"].lengths.count(0) for instance in found] == [0, 0, 0]
 
@@ -281,7 +281,7 @@ def test_max_instances_counts_blocks(tmp_path):
 def test_long_sentences(tmp_path, caplog):
     path = write(tmp_path / "text")
     with caplog.at_level(logging.INFO):
-        found = texts(BiLmReader(lanes=1, max_sentence=3, shuffle_buffer=0, passage=None), path)
+        found = texts(BiLmReader(streams=1, max_sentence=3, shuffle_buffer=0, passage=None), path)
     pieces = [[s[n : n + 3] for s in d for n in range(0, len(s), 3)] for d in DOCUMENTS]
     assert found == pieces
     assert f"{sum(map(len, pieces))} sentences, {sum(map(len, SENTENCES))} words" in caplog.text
@@ -293,7 +293,7 @@ def test_subsample(tmp_path, caplog):
     rng = random.Random(5)
     sentences = [["the"], *[["the", "the", rng.choice("abcdefgh")] for _ in range(3000)]]
     path = write(tmp_path / "text", [sentences])
-    reader = BiLmReader(subsample=0.01, lanes=4)
+    reader = BiLmReader(subsample=0.01, streams=4)
     with caplog.at_level(logging.INFO):
         counts = [Counter(), Counter()]
         for count in counts:
@@ -312,7 +312,7 @@ def test_subsample(tmp_path, caplog):
 
 def test_source(tmp_path):
     (tmp_path / "a.conll").write_text("\n\n".join("\n".join(f"{w} O" for w in s) for s in SENTENCES) + "\n")
-    params = {"type": "elmo_bilm", "shuffle_buffer": 0, "passage": 4, "lanes": 1}
+    params = {"type": "elmo_bilm", "shuffle_buffer": 0, "passage": 4, "streams": 1}
     reader = DatasetReader.from_params(
         Params(params | {"source": {"type": "elmo_ner", "columns": ["word", "tag"]}})
     )
@@ -321,7 +321,7 @@ def test_source(tmp_path):
 
 def test_text_to_instance():
     sentences = [["a", "b"], [], ["한국어", *["b"] * 500]]
-    reader = BiLmReader(unroll=2, max_sentence=3)
+    reader = BiLmReader(bptt_steps=2, max_sentence=3)
     instance = reader.text_to_instance(sentences)
     vocab = Vocabulary.from_instances([instance])
     instance.index_fields(vocab)
@@ -345,13 +345,13 @@ def test_two_blocks_are_no_batch(tmp_path):
     ("options", "message"),
     [
         ({"input": "bytes"}, "input: found 'bytes', expected one of characters, words"),
-        ({"lanes": 0}, "lanes: found 0, expected 1 or more"),
-        ({"unroll": 0}, "unroll: found 0"),
+        ({"streams": 0}, "streams: found 0, expected 1 or more"),
+        ({"bptt_steps": 0}, "bptt_steps: found 0"),
         ({"passage": -1}, "passage: found -1"),
         ({"shuffle_buffer": -1}, "shuffle_buffer: found -1, expected 0 or more"),
         ({"subsample": 0.0}, "subsample: found 0.0"),
         ({"running_text": True, "source": {"type": "elmo_ner"}}, "running_text and source"),
-        ({"lane": 3}, "did you mean 'lanes'"),
+        ({"stream": 3}, "did you mean 'streams'"),
     ],
 )
 def test_impossible_parameters(options, message):
@@ -359,9 +359,18 @@ def test_impossible_parameters(options, message):
         DatasetReader.from_params(Params({"type": "elmo_bilm"} | options))
 
 
+def test_former_names_of_keys_are_still_read():
+    reader = DatasetReader.from_params(Params({"type": "elmo_bilm", "lanes": 3, "unroll": None}))
+    assert (reader.streams, reader.bptt_steps) == (3, None)
+    with pytest.raises(
+        ConfigurationError, match="found the keys 'lanes' and 'streams', expected only 'streams'"
+    ):
+        DatasetReader.from_params(Params({"type": "elmo_bilm", "lanes": 3, "streams": 3}))
+
+
 def test_a_lexicon_that_grew_too_large_is_left_behind(tmp_path, monkeypatch):
     path = write(tmp_path / "text")
-    reader = BiLmReader(lanes=3, unroll=2, passage=2, shuffle_buffer=0)
+    reader = BiLmReader(streams=3, bptt_steps=2, passage=2, shuffle_buffer=0)
     expected, vocab = blocks(reader, path)
     monkeypatch.setattr(block_module, "LEXICON_SIZE", 5)
     found, _ = blocks(reader, path, vocab)

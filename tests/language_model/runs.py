@@ -22,12 +22,12 @@ _FORKED.set_forkserver_preload([__name__])
 
 CONFIG = str(bundled("training_configs/bilm_words.jsonnet").resolve())
 SMALL: dict[str, Any] = {
-    "dataset_reader.lanes": 4,
-    "dataset_reader.unroll": 5,
+    "dataset_reader.streams": 4,
+    "dataset_reader.bptt_steps": 5,
     "dataset_reader.passage": 3,
     "dataset_reader.subsample": None,
-    "validation_dataset_reader.lanes": 4,
-    "validation_dataset_reader.unroll": 5,
+    "validation_dataset_reader.streams": 4,
+    "validation_dataset_reader.bptt_steps": 5,
     "validation_dataset_reader.passage": 3,
     "model.options.lstm": OPTIONS["lstm"],
     "data_loader.batches_per_epoch": 5,
@@ -80,10 +80,10 @@ def metrics_of(folder: Path) -> dict[str, float]:
 
 
 def weights_of(folder: Path, name: str = "best.th") -> dict[str, torch.Tensor]:
-    """Of a checkpoint; and where its lanes stand."""
+    """Of a checkpoint; and where its streams stand."""
     state = torch.load(folder / name)
-    lanes = {name: part for name, part in state.pop("_extra_state").items() if torch.is_tensor(part)}
-    return state | lanes
+    streams = {name: part for name, part in state.pop("_extra_state").items() if torch.is_tensor(part)}
+    return state | streams
 
 
 def _train(

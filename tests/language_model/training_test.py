@@ -54,7 +54,7 @@ def die(update):
 
 @pytest.mark.parametrize("checkpointer", [{}, WITHIN], ids=["each epoch", "within an epoch"])
 def test_recover_after_a_kill_gives_the_same_result(run, tmp_path, checkpointer):
-    """SIGKILL in the second of three epochs: weights, order, dropout and the lanes go on as they were."""
+    """SIGKILL in the second of three epochs: weights, order, dropout and the streams go on as they were."""
     overrides = run.overrides | checkpointer
     train(tmp_path / "run", overrides, meddle=partial(die, update=5 + 4), status=-signal.SIGKILL)
     assert (tmp_path / "run" / "model_state_e1_b2.th").exists() == bool(checkpointer)

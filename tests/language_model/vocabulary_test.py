@@ -2,7 +2,7 @@ import pytest
 from allennlp.common import Params
 from allennlp.data import Vocabulary
 
-from elmo_tasks.input_files import InputError
+from elmo_tasks.data.input_files import InputError
 from elmo_tasks.language_model.model import class_names
 from tests.elmo.files import VOCABULARY
 from tests.language_model.archives import write_words

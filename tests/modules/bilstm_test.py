@@ -1,6 +1,7 @@
 import pytest
 import torch
 from allennlp.common.checks import ConfigurationError
+from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from elmo_tasks.modules.bilstm import BiGru, BiLstm
@@ -12,13 +13,13 @@ MASK = torch.arange(5) < LENGTHS.unsqueeze(1)
 def packed_reference(ours: BiLstm, inputs: torch.Tensor) -> torch.Tensor:
     """PyTorch's bidirectional LSTM or GRU over packed sequences, with the same weights."""
     outputs = inputs
-    for layer, onward in enumerate(ours.onward):
+    for layer, onward in enumerate(ours.forward_layers):
         sizes = outputs.size(2), onward.hidden_size
         reference = ours.cell(*sizes, batch_first=True, bidirectional=True)
         reference.load_state_dict(
             {
                 name + suffix: tensor
-                for direction, suffix in (("onward", ""), ("back", "_reverse"))
+                for direction, suffix in (("forward_layers", ""), ("backward_layers", "_reverse"))
                 for name, tensor in getattr(ours, direction)[layer].state_dict().items()
             }
         )
@@ -62,3 +63,15 @@ def test_dropout_is_one_mask_for_all_steps():
 def test_wrong_sizes(sizes):
     with pytest.raises(ConfigurationError, match=r"hidden_sizes is .* expected positive numbers"):
         BiLstm(input_dim=4, hidden_sizes=sizes, dropout=0.0)
+
+
+def test_archives_with_the_former_names_of_the_layers():
+    ours, former = (BiLstm(input_dim=4, hidden_sizes=[3, 2], dropout=0.0) for _ in range(2))
+    names = {"forward_layers": "onward", "backward_layers": "back"}
+    state = {
+        ".".join(["model", names[part], rest]): tensor
+        for name, tensor in former.state_dict().items()
+        for part, _, rest in [name.partition(".")]
+    }
+    nn.ModuleDict({"model": ours}).load_state_dict(state)
+    assert all(torch.equal(tensor, former.state_dict()[name]) for name, tensor in ours.state_dict().items())

@@ -42,5 +42,5 @@ def lstm(module, steps):
 
 def bilstm(module, steps):
     """`(tokens, input)` to `(tokens, 2 * hidden)`, of a `BiLstm` of one layer."""
-    back = lstm(module.back[0], steps[::-1])[::-1]
-    return np.concatenate([lstm(module.onward[0], steps), back], axis=1)
+    back = lstm(module.backward_layers[0], steps[::-1])[::-1]
+    return np.concatenate([lstm(module.forward_layers[0], steps), back], axis=1)

@@ -261,9 +261,11 @@ def reference(predicted, gold):
         script.line("O", "O", boundary=True)
     script.close()
     return Counts(
-        script.tokens,
-        script.correct_tags,
-        *map(Counter, (script.gold, script.guessed, script.correct)),
+        tokens=script.tokens,
+        correct_tags=script.correct_tags,
+        gold=Counter(script.gold),
+        predicted=Counter(script.guessed),
+        correct=Counter(script.correct),
     )
 
 

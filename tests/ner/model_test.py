@@ -8,7 +8,7 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader, Vocabulary
 from allennlp.models import Model
 
-from elmo_tasks.modules.tag_schemes import Scheme, convert
+from elmo_tasks.data.tag_schemes import Scheme, convert
 from elmo_tasks.ner import ConllEval, NerModel
 from elmo_tasks.paths import bundled
 from tests.elmo.files import make_files
@@ -47,7 +47,7 @@ def test_placement_by_one_word(tmp_path, placement, added):
     model, batch, _ = build(config(tmp_path, placement))
     outputs = model(**batch)
     assert isinstance(model, NerModel)
-    assert model.encoder.onward[0].input_size == 50 + 128 + added[0]
+    assert model.encoder.forward_layers[0].input_size == 50 + 128 + added[0]
     assert model.tag_projection.in_features == 8 + added[1]
     outputs["loss"].backward()
     learned = [parameter for parameter in model.parameters() if parameter.requires_grad]

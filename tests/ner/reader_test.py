@@ -11,8 +11,8 @@ from allennlp.data.data_loaders import MultiProcessDataLoader
 from allennlp.data.dataset_readers.dataset_reader import DistributedInfo, WorkerInfo
 from allennlp.data.token_indexers import SingleIdTokenIndexer, TokenCharactersIndexer
 
-from elmo_tasks.input_files import InputError
-from elmo_tasks.modules.tag_schemes import MixedSchemeError, TagError
+from elmo_tasks.data.input_files import InputError
+from elmo_tasks.data.tag_schemes import MixedSchemeError, TagError
 from elmo_tasks.ner.reader import NerReader, NerSentence
 
 CONLL = """-DOCSTART- -X- -X- O

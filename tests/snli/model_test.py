@@ -117,7 +117,7 @@ def test_a_pair_has_one_result_alone_and_in_any_batch(tmp_path, placement):
 def test_placement_by_one_word(tmp_path, placement, added):
     model, made = build_pairs(settings(tmp_path, placement))
     assert isinstance(model, SnliModel)
-    assert model.encoder.onward[0].input_size == 7 + added[0]
+    assert model.encoder.forward_layers[0].input_size == 7 + added[0]
     assert model.projection.in_features == 4 * (10 + added[1])
     model.train()(**tensors(made, model.vocab))["loss"].backward()
     learned = [parameter for parameter in model.parameters() if parameter.requires_grad]

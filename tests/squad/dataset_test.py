@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from elmo_tasks.input_files import InputError
+from elmo_tasks.data.input_files import InputError
 from elmo_tasks.paths import bundled
 from elmo_tasks.squad.dataset import Answer, read_datasets
 

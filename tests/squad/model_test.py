@@ -35,7 +35,7 @@ def test_placement_by_one_word(placement, places):
     settings["model"]["elmo"]["placement"] = placement
     model, instances = build(settings)
     dim = model.elmo.dim
-    assert model.encoder.onward[0].input_size == 6 + 4 + dim * ("i" in places)
+    assert model.encoder.forward_layers[0].input_size == 6 + 4 + dim * ("i" in places)
     assert model.attention.similarity.weights.shape == (3, 10 + dim * ("o" in places))
     model.train()(**batch(model, instances))["loss"].backward()
     learned = [parameter for parameter in model.parameters() if parameter.requires_grad]

@@ -1,6 +1,6 @@
 import pytest
 
-from elmo_tasks.modules.tag_schemes import TagError
+from elmo_tasks.data.tag_schemes import TagError
 from elmo_tasks.srl.arguments import Argument, description, from_tags, to_tags
 
 WORDS = ["Omar", "looked", "the", "word", "up", "."]

@@ -5,7 +5,7 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader, Vocabulary
 from allennlp.models import Model
 
-from elmo_tasks.modules.tag_schemes import Scheme, to_spans
+from elmo_tasks.data.tag_schemes import Scheme, to_spans
 from elmo_tasks.paths import bundled
 from elmo_tasks.srl import SrlEval, SrlModel
 from tests.elmo.files import make_files

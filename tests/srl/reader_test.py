@@ -11,7 +11,7 @@ from allennlp.data.data_loaders import MultiProcessDataLoader
 from allennlp.data.dataset_readers.dataset_reader import WorkerInfo
 from allennlp.data.token_indexers import SingleIdTokenIndexer
 
-from elmo_tasks.input_files import InputError
+from elmo_tasks.data.input_files import InputError
 from elmo_tasks.paths import bundled
 from elmo_tasks.srl.reader import SrlProposition, SrlReader
 
@@ -252,7 +252,7 @@ def test_no_sentence_and_no_predicate(tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"columns": ["word", "predicate"]}, "columns: found .* expected a list of names with word, pred"),
+        ({"columns": ["word", "predicate"]}, "columns: found .* expected a list of names with 'word', 'pred"),
         ({"columns": "word"}, "columns: found 'word'"),
         ({"delimiter": ""}, "delimiter: found ''"),
     ],

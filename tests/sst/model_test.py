@@ -116,7 +116,7 @@ def test_placement_by_one_word(tmp_path, placement, added, output_elmo):
     assert isinstance(model, SstModel)
     at_encoder, at_integrator = (added[1], 0) if output_elmo == "encoder" else (0, added[1])
     assert model.projection[1].in_features == 3 + added[0]
-    assert model.integrator.onward[0].input_size == 3 * (10 + at_encoder)
+    assert model.integrator.forward_layers[0].input_size == 3 * (10 + at_encoder)
     assert model.pooling.in_features == 10 + at_integrator
     model.train()(**tensors(made, model.vocab))["loss"].backward()
     learned = [parameter for parameter in model.parameters() if parameter.requires_grad]
@@ -125,7 +125,7 @@ def test_placement_by_one_word(tmp_path, placement, added, output_elmo):
 
 def test_without_a_projection_the_encoder_reads_the_vectors(tmp_path):
     model, made = build_sentences(settings(tmp_path, "input", projection_size=None))
-    assert model.encoder.onward[0].input_size == 3 + 12
+    assert model.encoder.forward_layers[0].input_size == 3 + 12
     assert model(**tensors(made, model.vocab))["loss"].isfinite()
 
 

@@ -10,7 +10,7 @@ from allennlp.data.data_loaders import MultiProcessDataLoader
 from allennlp.data.dataset_readers.dataset_reader import WorkerInfo
 from nltk import Tree
 
-from elmo_tasks.input_files import InputError
+from elmo_tasks.data.input_files import InputError
 from elmo_tasks.paths import bundled
 from elmo_tasks.sst.reader import SstReader, SstSentence
 

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Sequence
 
-from elmo_tasks.training.variants import Run, validation_metric
+from elmo_tasks.training.experiments import Run, validation_metric
 
 
 def finish(run: Run, scores: Sequence[float]) -> None:

@@ -9,7 +9,7 @@ local weights = {
   // vocabulary_file: '/data/elmo/vocabulary.txt',  // of a biLM that reads words
   // activations: '/data/elmo/activations',
 };
-// The options of `weights`: what the biLM reads, and its sizes for configs that must tell a layer.
+// The options of `weights`: they say what the biLM reads.
 local options = import '../../pretrained/english/options.json';
 
 local placements = ['none', 'input', 'output', 'input+output'];
@@ -17,8 +17,6 @@ local checked(placement) =
   assert std.member(placements, placement) :
          'placement is "%s", expected one of: %s' % [placement, std.join(', ', placements)];
   placement;
-local dim = 2 * options.lstm.projection_dim;
-local has(placement, place) = std.member(std.split(checked(placement), '+'), place);
 
 {
   // The `elmo` block of a model.
@@ -31,11 +29,6 @@ local has(placement, place) = std.member(std.split(checked(placement), '+'), pla
   indexers(placement):: if checked(placement) == 'none' then {} else {
     elmo: { type: if std.objectHas(options, 'char_cnn') then 'elmo_character_ids' else 'elmo_word_ids' },
   },
-  // What the placement adds to a token vector, and to the context encoder's output. Our own models find
-  // their sizes from the options file; this is for a layer that must be told.
-  input_dim(placement):: if has(placement, 'input') then dim else 0,
-  output_dim(placement):: if has(placement, 'output') then dim else 0,
-
   // Reader and model together, to be added to a baseline config.
   plug(placement, dropout=0.0, mix_l2=null):: {
     dataset_reader+: { token_indexers+: $.indexers(placement) },

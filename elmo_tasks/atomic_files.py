@@ -1,0 +1,33 @@
+"""Files that are whole or not there at all, whatever stops the process that writes them."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+
+@contextmanager
+def atomic_file(path: Path, *, partial: str | None = None) -> Iterator[BinaryIO]:
+    """
+    A file to write to. Its content appears at `path` when it is whole and on the disk; until then, and if an
+    exception leaves the context, whatever was at `path` stays.
+
+    # Parameters
+
+    partial : the name of the file beside `path` that holds the content until it is whole; by default the name
+        of `path` with `.partial` behind it.
+
+    # Raises
+    `OSError`: the file cannot be written.
+    """
+    unfinished = path.with_name(partial or f"{path.name}.partial")
+    try:
+        with open(unfinished, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(unfinished, path)
+    except BaseException:
+        unfinished.unlink(missing_ok=True)
+        raise

@@ -1,0 +1,52 @@
+"""What a verb of `allennlp elmo` is made of, and the arguments that several share."""
+
+import argparse
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+
+class Verb(ABC):
+    """One verb. `run` raises `ConfigurationError` or `OSError` for what the user can mend."""
+
+    name: ClassVar[str]
+    help: ClassVar[str]
+    """A few words, for the list of verbs."""
+    description: ClassVar[str]
+    """A few sentences, for `--help` of the verb."""
+
+    @abstractmethod
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Defaults are added to the help texts by AllenNLP's parser."""
+
+    @abstractmethod
+    def run(self, arguments: argparse.Namespace) -> None:
+        """Does what the arguments say."""
+
+
+def positive(text: str) -> int:
+    """The type of an argument that counts something."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"found {text!r}, expected a positive whole number")
+    return int(text)
+
+
+def add_text_argument(parser: argparse.ArgumentParser, *, metavar: str) -> None:
+    """The text that `copy_corpus` reads."""
+    parser.add_argument(
+        "input", metavar=metavar, help="text, gzip or not: a file, folder, pattern or URL, or - for stdin"
+    )
+
+
+def add_archive_argument(
+    parser: argparse.ArgumentParser, name: str = "archive", nargs: str | None = None
+) -> None:
+    """ARCHIVE, as `open_archive` reads it."""
+    parser.add_argument(
+        name, nargs=nargs, metavar="ARCHIVE", help="model.tar.gz, a path or URL; or the folder of a run"
+    )
+
+
+def add_batch_arguments(parser: argparse.ArgumentParser, *, size: int, of: str) -> None:
+    """Of a verb that runs a model."""
+    parser.add_argument("--batch-size", type=positive, default=size, help=f"{of} at once")
+    parser.add_argument("--cuda-device", type=int, default=-1, help="number of the GPU to use, -1 for none")

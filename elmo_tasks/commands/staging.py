@@ -1,0 +1,102 @@
+"""`OUT.partial`: the folder where a verb works until OUT is whole; and the arguments that name OUT."""
+
+import argparse
+import errno
+import os
+import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from allennlp.common.checks import ConfigurationError
+from filelock import lock_descriptor
+
+
+def add_output_argument(
+    parser: argparse.ArgumentParser, *names: str, metavar: str, help: str, **options: Any
+) -> None:
+    """
+    The file that a verb writes, and `--force`.
+
+    # Parameters
+
+    names : of the argument, `output` by default; the rest as `add_argument` takes it.
+    """
+    parser.add_argument(*(names or ("output",)), metavar=metavar, type=Path, help=help, **options)
+    parser.add_argument("--force", action="store_true", help=f"overwrite {metavar}")
+
+
+def check_output(output: Path, *, force: bool) -> None:
+    """
+    # Raises
+    `ConfigurationError`: something is at `output` that must not, or cannot, be replaced.
+    """
+    if output.exists() and not output.is_file():
+        raise ConfigurationError(f"{output} is not a file, and cannot be replaced by one")
+    if output.exists() and not force:
+        raise ConfigurationError(f"{output} exists; --force overwrites it")
+
+
+@contextmanager
+def staging_folder(output: Path, *, keep: str | None = None) -> Iterator[Path]:
+    """
+    The folder `OUT.partial` beside `output`, for this process alone.
+
+    It is removed in the end, unless it holds a file `keep`, from which a later run can go on.
+
+    # Raises
+    `OSError`: the folder cannot be made. `ConfigurationError`: another process works in it.
+    """
+    folder = output.with_name(f"{output.name}.partial")
+    folder.mkdir(exist_ok=True)
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        _lock(descriptor, folder)
+        try:
+            yield folder
+        finally:
+            if keep is None or not (folder / keep).exists():
+                shutil.rmtree(folder)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def staged_file(output: Path, *, force: bool) -> Iterator[Path]:
+    """
+    A path in the staging folder of `output`. The file that is written there becomes `output` in the end; if
+    an exception leaves the context, it is removed.
+
+    # Raises
+    See `check_output` and `staging_folder`.
+    """
+    check_output(output, force=force)
+    with staging_folder(output) as folder:
+        yield folder / output.name
+        publish(folder, output.parent, [output.name])
+
+
+def publish(folder: Path, target: Path, names: Iterable[str]) -> list[str]:
+    """
+    Moves the files `names` of a staging folder to the folder `target`, one after the other, each when it is
+    on the disk. Returns the names of those that are there.
+    """
+    published = [name for name in names if (folder / name).exists()]
+    for name in published:
+        with open(folder / name, "rb") as file:
+            os.fsync(file.fileno())
+        os.replace(folder / name, target / name)
+    return published
+
+
+def _lock(descriptor: int, folder: Path) -> None:
+    try:
+        locked = lock_descriptor(descriptor, blocking=False)
+    except OSError as error:
+        # Some network file systems have no locks.
+        if error.errno not in (errno.EBADF, errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS):
+            raise
+        return
+    if not locked:
+        raise ConfigurationError(f"{folder} is in use by another process")

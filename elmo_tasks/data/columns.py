@@ -1,0 +1,59 @@
+"""Text in columns: one token a line, an empty line between sentences."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from allennlp.common.checks import ConfigurationError
+
+BLANKS = " \t"
+_RUN = re.compile(f"[{BLANKS}]+")
+
+
+class ColumnLayout:
+    """
+    # Parameters
+
+    names : names of the columns in order.
+    delimiter : what separates the columns; `None` for any run of blanks and tabs.
+    needed : names that stand among `names` once each.
+
+    # Raises
+    `ConfigurationError`: impossible columns or delimiter.
+    """
+
+    def __init__(self, names: Sequence[str], delimiter: str | None, *, needed: Sequence[str]) -> None:
+        if isinstance(names, str) or any(list(names).count(name) != 1 for name in needed):
+            quoted = [repr(name) for name in needed]
+            raise ConfigurationError(
+                f"columns: found {names!r}, expected a list of names with {', '.join(quoted[:-1])} and "
+                f"{quoted[-1]} once each"
+            )
+        if delimiter == "":
+            raise ConfigurationError("delimiter: found '', expected a string such as a tab, or null")
+        self.names = list(names)
+        self.delimiter = delimiter
+
+    def split(self, line: str) -> list[str]:
+        """The cells of a line."""
+        return line.split(self.delimiter) if self.delimiter else _RUN.split(line.strip(BLANKS))
+
+
+def line_groups(
+    lines: Iterable[tuple[int, str]], *, separators: tuple[str, ...] = ()
+) -> Iterator[list[tuple[int, str]]]:
+    """
+    The numbered lines between empty ones, which may have blanks and tabs.
+
+    # Parameters
+
+    separators : a line that begins with one of them separates like an empty one.
+    """
+    group: list[tuple[int, str]] = []
+    for number, line in lines:
+        if line.strip(BLANKS) and not line.startswith(separators):
+            group.append((number, line))
+        elif group:
+            yield group
+            group = []
+    if group:
+        yield group

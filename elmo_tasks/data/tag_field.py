@@ -1,0 +1,64 @@
+"""Tags of labelled spans, as a field that knows what a type of span is."""
+
+import logging
+from typing import ClassVar
+
+from allennlp.common.checks import ConfigurationError
+from allennlp.data import Vocabulary
+from allennlp.data.fields import SequenceLabelField
+
+from elmo_tasks.data.tag_schemes import split_tag
+
+logger = logging.getLogger(__name__)
+
+_PREFIXES = "BILU"
+
+
+class TagField(SequenceLabelField):
+    """
+    The BIOUL tags of a `TextField`; otherwise a `SequenceLabelField`.
+
+    - A type brings all four of its tags into the vocabulary, so that I-MISC is known even where no
+      MISC of the training data has three tokens. `O` is always the first tag, and the four of a type
+      stand together.
+    - A tag that the vocabulary does not know (a type that the training data does not have) becomes
+      `O`, with one warning for each type. Its spans remain in the gold tags of the instance, and
+      count as missed there.
+
+    # Raises
+    `ConfigurationError`, when indexed: the vocabulary does not know `O`.
+    """
+
+    _warned: ClassVar[set[tuple[str, str]]] = set()  # namespaces and types
+
+    def count_vocab_items(self, counter: dict[str, dict[str, int]]) -> None:
+        counts = counter[self._label_namespace]
+        # The vocabulary sorts by count, equal counts by first appearance: no type may pass "O".
+        counts["O"] += len(self.labels)
+        types = [label for _, label in map(split_tag, self.labels) if label]
+        for label in sorted(types):
+            for prefix in _PREFIXES:
+                counts[f"{prefix}-{label}"] += 1
+
+    def index(self, vocab: Vocabulary) -> None:
+        known: dict[str, int] = vocab.get_token_to_index_vocabulary(self._label_namespace)
+        if "O" not in known:
+            raise ConfigurationError(
+                f"the vocabulary's namespace {self._label_namespace!r} has no tag 'O', but "
+                f"{sorted(known)}: it was not made from tagged sentences"
+            )
+        self._indexed_labels = [known.get(tag, known["O"]) for tag in self.labels]
+        for tag in self.labels:
+            if tag not in known:
+                self._warn(tag)
+
+    def _warn(self, tag: str) -> None:
+        label = split_tag(tag).label
+        if (self._label_namespace, label) not in self._warned:
+            self._warned.add((self._label_namespace, label))
+            logger.warning(
+                "the vocabulary does not know %s: spans of type %s count as O in the loss, and "
+                "as missed in the metric",
+                tag,
+                label,
+            )

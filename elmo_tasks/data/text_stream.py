@@ -1,0 +1,165 @@
+"""
+Text as a stream of passages: consecutive sentences of one file, in memory that does not grow with the text.
+
+Each step is a generator over the one before it.
+"""
+
+import logging
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from random import Random
+from typing import TypeVar
+
+from allennlp.data import Instance
+
+from elmo_tasks.data.input_files import read_lines
+from elmo_tasks.data.reader import text_fields
+from elmo_tasks.data.tokenization import language_rules
+
+logger = logging.getLogger(__name__)
+
+Item = TypeVar("Item")
+
+WordsOrLine = str | list[str]
+"""Words, or a line of words between blanks, which takes less memory."""
+Passage = list[WordsOrLine]
+
+LONGEST_LINE = 1_000_000
+"""Bytes. A longer line is read in pieces of this size at most, cut between words."""
+LONGEST_PARAGRAPH = 100_000
+"""Characters. A longer paragraph ends with the line that reaches them."""
+
+
+def words_of(sentence: WordsOrLine) -> list[str]:
+    return sentence.split() if isinstance(sentence, str) else sentence
+
+
+def file_sentences(files: Iterable[Path]) -> Iterator[WordsOrLine | None]:
+    """The lines, one sentence each; `None` for an empty line and for the end of a file."""
+    for file in files:
+        empty = True
+        for _, line in read_lines(file, longest=LONGEST_LINE):
+            if not line or line.isspace():
+                yield None
+            else:
+                empty = False
+                yield line
+        if empty:
+            logger.warning("%s: no sentence", file)
+        yield None
+
+
+def file_paragraphs(files: Iterable[Path]) -> Iterator[str]:
+    """Running text between empty lines, its lines joined by blanks."""
+    for file in files:
+        paragraph: list[str] = []
+        characters = 0
+        for _, line in read_lines(file, longest=LONGEST_PARAGRAPH):
+            ended = not line or line.isspace()
+            if not ended:
+                paragraph.append(line)
+                characters += len(line)
+            if paragraph and (ended or characters >= LONGEST_PARAGRAPH):
+                yield " ".join(paragraph)
+                paragraph, characters = [], 0
+        if paragraph:
+            yield " ".join(paragraph)
+
+
+class SentenceSplitter:
+    """
+    Sentences and words of running text by spaCy's rules for a language; no trained model is needed.
+
+    # Raises
+    `ConfigurationError`: spaCy does not know the language, or needs another package for it.
+    """
+
+    def __init__(self, language: str) -> None:
+        self._spacy = language_rules(language)
+        self._spacy.add_pipe("sentencizer")
+
+    def __call__(self, paragraphs: Iterable[str]) -> Iterator[WordsOrLine | None]:
+        """The sentences; `None` behind each paragraph."""
+        for paragraph in paragraphs:
+            for sentence in self._spacy(paragraph).sents:
+                if words := [token.text for token in sentence if not token.is_space]:
+                    yield words
+            yield None
+
+
+def instance_sentences(instances: Iterable[Instance]) -> Iterator[WordsOrLine]:
+    """The different texts of each instance, in the order of its fields."""
+    for instance in instances:
+        texts = (
+            tuple(token.text for token in text.tokens if token.text)
+            for field in instance.fields.values()
+            for text in text_fields(field)
+        )
+        yield from (list(words) for words in dict.fromkeys(texts) if words)
+
+
+class LongSentences:
+    """Cuts sentences of more than `longest` words into several, and counts them."""
+
+    def __init__(self, longest: int) -> None:
+        self.longest = longest
+        self.cut = 0
+
+    def __call__(self, sentences: Iterable[WordsOrLine | None]) -> Iterator[WordsOrLine | None]:
+        for sentence in sentences:
+            # A line has more characters than words.
+            if (
+                sentence is None
+                or len(sentence) <= self.longest
+                or len(words := words_of(sentence)) <= self.longest
+            ):
+                yield sentence
+            else:
+                self.cut += 1
+                for start in range(0, len(words), self.longest):
+                    yield words[start : start + self.longest]
+
+
+def passages(
+    sentences: Iterable[WordsOrLine | None],
+    size: int | None,
+    *,
+    restart: float = 0.0,
+    random: Random | None = None,
+) -> Iterator[Passage]:
+    """
+    Up to `size` sentences in a row, with `None` any number; a `None` among the sentences ends a passage. With
+    `random`, a passage also ends behind each sentence with the probability `restart`.
+    """
+    passage: Passage = []
+    for sentence in sentences:
+        if sentence is not None:
+            passage.append(sentence)
+        ends = random is not None and restart > 0 and sentence is not None and random.random() < restart
+        if passage and (ends or sentence is None or len(passage) == size):
+            yield passage
+            passage = []
+    if passage:
+        yield passage
+
+
+def shuffled(items: Iterable[Item], size: int, random: Random) -> Iterator[Item]:
+    """Each time one of the next `size` items, at random."""
+    buffer: list[Item] = []
+    for item in items:
+        buffer.append(item)
+        if len(buffer) == size:
+            yield _draw(buffer, random)
+    while buffer:
+        yield _draw(buffer, random)
+
+
+def subsampled(words: list[str], kept: dict[str, float], random: Random) -> list[str]:
+    """The words, those of `kept` left in at their probabilities."""
+    return [word for word in words if word not in kept or random.random() < kept[word]]
+
+
+def _draw(buffer: list[Item], random: Random) -> Item:
+    place = random.randrange(len(buffer))
+    buffer[place], buffer[-1] = buffer[-1], buffer[place]
+    return buffer.pop()

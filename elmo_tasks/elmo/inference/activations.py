@@ -1,0 +1,194 @@
+"""
+Frozen layers of the biLM on disk: a sentence is encoded once, in whatever epoch, run or process.
+
+`ActivationStore` says what is on disk. The token layer of a biLM is the same vector twice; it is kept once.
+"""
+
+import difflib
+import hashlib
+import json
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from elmo_tasks.elmo.inference.activation_store import ActivationStore, earlier_version, log_counts
+from elmo_tasks.elmo.inference.database import only_writer
+from elmo_tasks.elmo.inference.frozen_bilm import FrozenBiLm
+from elmo_tasks.elmo.model.errors import ElmoError
+from elmo_tasks.elmo.model.lstm import LstmState
+
+FORMAT = 2
+"""To be raised with a change of the records, or of what a biLM with given weights computes."""
+DTYPES = ("float32", "float16")
+
+
+class ActivationsError(ElmoError):
+    """The `activations` block, or the folder it names, cannot be used."""
+
+
+class Activations:
+    """
+    Keeps the layers of a frozen biLM on disk.
+
+    Several threads and processes may use one folder at once, and may be killed at any time: a batch that was
+    not yet written is encoded again. Damaged records and databases are found, reported, and encoded again.
+    A folder in it may be deleted at any time.
+
+    # Parameters
+
+    path : folder; made where it is not there.
+    dtype : `float32` keeps the layers as they are; `float16` takes half of the space and rounds them.
+    limit_gb : in 10^9 bytes. Nothing is written that would bring the databases under `path` beyond it.
+
+    # Raises
+    `ActivationsError` for an unknown dtype, or a limit that is not positive.
+    """
+
+    def __init__(self, *, path: str, dtype: str = "float32", limit_gb: float = 100.0) -> None:
+        if dtype not in DTYPES:
+            raise ActivationsError(f"activations: dtype is {dtype!r}, expected one of {', '.join(DTYPES)}")
+        if not isinstance(limit_gb, int | float) or not limit_gb > 0:
+            raise ActivationsError(f"activations: limit_gb is {limit_gb!r}, expected more than 0")
+        self.path, self.dtype, self.limit_gb = path, dtype, limit_gb
+        self._store: ActivationStore | None = None
+        self._choosing_store = threading.Lock()
+
+    @classmethod
+    def of(cls, value: str | Mapping[str, Any]) -> "Activations":
+        """From a config: a path, or a block of the parameters above. Raises `ActivationsError`."""
+        if isinstance(value, str):
+            return cls(path=value)
+        if not isinstance(value, Mapping):
+            raise ActivationsError(f"activations is {value!r}, expected a path or a block")
+        known = ("path", "dtype", "limit_gb")
+        for key in value:
+            if key not in known:
+                nearest = difflib.get_close_matches(str(key), known, n=1)
+                hint = f"; did you mean {nearest[0]!r}?" if nearest else ""
+                raise ActivationsError(
+                    f"Activations: unknown key {key!r}{hint} Known keys: {', '.join(sorted(known))}"
+                )
+        if "path" not in value:
+            raise ActivationsError('activations: key "path" is required')
+        return cls(**value)
+
+    def __reduce__(self) -> tuple[Callable, tuple]:
+        """A copy shares the folder."""
+        return partial(type(self), path=self.path, dtype=self.dtype, limit_gb=self.limit_gb), ()
+
+    def prepare(self) -> None:
+        """
+        Makes the folder.
+
+        # Raises
+        `ActivationsError` if nothing can be written there, or if it holds the files of an earlier version.
+        """
+        root = Path(self.path)
+        try:
+            root.mkdir(parents=True, exist_ok=True)
+            with only_writer(root):
+                pass
+            old = earlier_version(root)
+        except OSError as error:
+            raise ActivationsError(f"activations: cannot write to {self.path}: {error}") from error
+        if old:
+            raise ActivationsError(
+                f"activations: found *.safetensors files of an earlier version in {self.path}, expected LMDB "
+                f"databases. Delete these folders, or name another path: {', '.join(old)}"
+            )
+
+    def layers(self, ids: torch.Tensor, bilm: FrozenBiLm, start: LstmState) -> torch.Tensor:
+        """
+        The layers of `bilm.encode(ids, start)`, without a graph.
+
+        *Shape:* `ids` as `bilm` reads them. Returns `(layers, batch, tokens, 2 projection_dim)`,
+        float32, on the device of the ids, zero behind the end of a sentence.
+        """
+        keys, lengths = _keys_and_lengths(ids)
+        rows: dict[bytes, int] = {}
+        for row, key in enumerate(keys):
+            if lengths[row]:
+                rows.setdefault(key, row)
+        features = bilm.options.projection_dim + bilm.options.n_layers * bilm.options.output_dim
+        # (batch, tokens, features)
+        packed = np.zeros((*ids.shape[:2], features), dtype=self.dtype)
+        places = {key: packed[row, : lengths[row]] for key, row in rows.items()}
+        with self._choosing_store:
+            store = self._store_of(bilm, start)
+        store.read(places)
+        if places:
+            missing = [rows[key] for key in places]
+            encoded = _encode(ids[missing, : max(lengths[row] for row in missing)], bilm, start)
+            with np.errstate(over="ignore"):
+                for place, values in zip(places.values(), encoded, strict=True):
+                    place[:] = values[: len(place)]
+            exact = store.write(places)
+            if exact:
+                packed = packed.astype(np.float32)
+                for row, values in zip(missing, encoded, strict=True):
+                    if keys[row] in exact:
+                        packed[row, : lengths[row]] = values[: lengths[row]]
+        for row, key in enumerate(keys):
+            if lengths[row] and rows[key] != row:
+                packed[row] = packed[rows[key]]
+        return _unpack(torch.from_numpy(packed), bilm, ids.device)
+
+    def _store_of(self, bilm: FrozenBiLm, start: LstmState) -> ActivationStore:
+        source = {
+            "format": FORMAT,
+            "bilm": bilm.digest(),
+            "start": _hash(part.cpu().contiguous().numpy() for part in start),
+            "dtype": self.dtype,
+        }
+        name = _hash([json.dumps(source).encode()])
+        if self._store is None or self._store.folder.name != name:
+            about = source | {"precision": bilm.precision, "options": bilm.options.to_json()}
+            self._store = ActivationStore(Path(self.path, name), about, limit=self.limit_gb * 1e9)
+            weakref.finalize(self._store, log_counts, self._store.folder, self._store.counts)
+        return self._store
+
+
+def _keys_and_lengths(ids: torch.Tensor) -> tuple[list[bytes], list[int]]:
+    """Of each sentence. *Shape:* ids `(batch, tokens)` or `(batch, tokens, 50)`."""
+    # Characters fit into 16 bits; of a word, one id with all of its bits
+    ids = ids.to(torch.int16) if ids.dim() == 3 else ids.unsqueeze(2)
+    words_of = ids.cpu().contiguous().numpy()
+    lengths = (words_of != 0).any(axis=2).sum(axis=1).tolist()
+    keys = [
+        hashlib.blake2b(words[:length], digest_size=16).digest()
+        for words, length in zip(words_of, lengths, strict=True)
+    ]
+    return keys, lengths
+
+
+def _encode(ids: torch.Tensor, bilm: FrozenBiLm, start: LstmState) -> np.ndarray:
+    """*Shape:* ids as `bilm` reads them to `(batch, tokens, features)`, float32."""
+    layers = bilm.encode(ids, start)
+    words = layers[0, :, :, : bilm.options.projection_dim]
+    return torch.cat([words, *layers[1:]], dim=2).float().cpu().numpy()
+
+
+def _unpack(packed: torch.Tensor, bilm: FrozenBiLm, device: torch.device) -> torch.Tensor:
+    """*Shape:* `(batch, tokens, features)` to `(layers, batch, tokens, 2 projection_dim)`, float32."""
+    size = bilm.options.projection_dim
+    packed = packed.to(device)
+    layers = torch.empty(bilm.num_layers, *packed.shape[:2], bilm.options.output_dim, device=device)
+    layers[0, :, :, :size] = layers[0, :, :, size:] = packed[:, :, :size]
+    layers[1:] = (
+        packed[:, :, size:].unflatten(2, (bilm.options.n_layers, bilm.options.output_dim)).permute(2, 0, 1, 3)
+    )
+    return layers
+
+
+def _hash(parts: Iterable[Any]) -> str:
+    """16 hex digits for the bytes of all parts."""
+    hashed = hashlib.blake2b(digest_size=8)
+    for part in parts:
+        hashed.update(part)
+    return hashed.hexdigest()

@@ -1,0 +1,137 @@
+"""The character CNN over distinct words, in few computations: with packed weights, or with gradients."""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import cast
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from elmo_tasks.elmo.model.character_encoder import CharacterEncoder, Highway
+from elmo_tasks.elmo.model.characters import CHARACTERS_PER_WORD, FILLING
+
+WINDOWS_AT_ONCE = 1024
+"""What the filters give for so many windows still fits into a processor's cache."""
+VECTOR_WIDTH = 32
+"""PyTorch computes so many values at a time, and rounds those that are left over in another way."""
+
+Rows = Callable[[torch.Tensor], torch.Tensor]
+"""`(rows, in)` to `(rows, out)`."""
+Product = Callable[[torch.Tensor, torch.Tensor], Rows]
+"""Of a weight `(out, in)` and a bias `(out,)` the product with them."""
+
+
+class CharacterCnn:
+    """
+    What `CharacterEncoder` computes. All convolutions are one product over windows as wide as the widest
+    filter, and words are cut behind their last character.
+
+    # Parameters
+
+    encoder : whose weights are used.
+    product : of a weight and a bias; it is asked for once a weight.
+    """
+
+    def __init__(self, encoder: CharacterEncoder, product: Product) -> None:
+        self.widest = max(convolution.kernel_size[0] for convolution in _convolutions(encoder))
+        self.filters = product(*joined_filters(encoder))
+        self.highways = [
+            tuple(product(gate.weight, gate.bias) for gate in (highway.carry, highway.transform))
+            for highway in cast(Iterable[Highway], encoder.highways)
+        ]
+        projection = encoder.projection
+        self.projection = None if projection is None else product(projection.weight, projection.bias)
+        self.embedding, self.activation = encoder.embedding, encoder.activation
+        # (filters,): the last character at which a window of each filter starts
+        self.last_start = torch.cat(
+            [
+                torch.full((len(convolution.weight),), CHARACTERS_PER_WORD - convolution.kernel_size[0])
+                for convolution in _convolutions(encoder)
+            ]
+        ).to(encoder.embedding.device)
+
+    def __call__(self, words: torch.Tensor) -> torch.Tensor:
+        """
+        *Shape:* character ids of distinct words `(words, 50)` to their vectors `(words, projection_dim)`.
+        """
+        lengths, order = (words != FILLING).sum(dim=1).sort()
+        encoded = [
+            self.projected(self._features(words[order[start:end]], longest))
+            for start, end, longest in blocks_of_like_length(lengths.tolist())
+        ]
+        return torch.cat(encoded)[order.argsort()]
+
+    def projected(self, features: torch.Tensor) -> torch.Tensor:
+        """Through the highway layers. *Shape:* `(words, filters)` to `(words, projection_dim)`."""
+        for carry, transform in self.highways:
+            carried = _by_row(torch.sigmoid, carry(features))
+            features = features + carried * (transform(features).relu() - features)
+        return features if self.projection is None else self.projection(features)
+
+    def filled_up(self, words: torch.Tensor, windows: int) -> torch.Tensor:
+        """*Shape:* `(words, 50)` to `(words, windows + widest - 1)`: what so many windows see."""
+        missing = windows + self.widest - 1 - CHARACTERS_PER_WORD
+        return F.pad(words, (0, missing), value=FILLING)
+
+    def outside(self, windows: int) -> torch.Tensor | None:
+        """
+        *Shape:* where a filter would end behind the last character, `(windows, filters)`; `None` for nowhere.
+        """
+        if windows + self.widest - 1 <= CHARACTERS_PER_WORD:
+            return None
+        return torch.arange(windows, device=self.last_start.device).unsqueeze(1) > self.last_start
+
+    def _features(self, words: torch.Tensor, longest: int) -> torch.Tensor:
+        """*Shape:* words `(words, 50)` of at most `longest` characters to `(words, filters)`."""
+        windows = windows_of(longest)
+        # (words, width, character dim)
+        characters = F.embedding(self.filled_up(words, windows).int(), self.embedding)
+        # (words * windows, widest * character dim)
+        seen = characters.unfold(1, self.widest, 1).flatten(0, 1).transpose(1, 2).flatten(1)
+        # (words, windows, filters)
+        features = self.filters(seen).view(len(words), windows, -1)
+        if (outside := self.outside(windows)) is not None:
+            features = features.masked_fill(outside, -torch.inf)
+        return _by_row(self.activation, features.amax(dim=1))
+
+
+def joined_filters(encoder: CharacterEncoder) -> tuple[torch.Tensor, torch.Tensor]:
+    """All filters, as wide as the widest. *Shape:* `(filters, widest * character dim)` and `(filters,)`."""
+    convolutions = _convolutions(encoder)
+    widest = max(convolution.kernel_size[0] for convolution in convolutions)
+    weights = [
+        # (filters, widest, character dim)
+        F.pad(convolution.weight.transpose(1, 2), (0, 0, 0, widest - convolution.kernel_size[0]))
+        for convolution in convolutions
+    ]
+    biases = [cast(torch.Tensor, convolution.bias) for convolution in convolutions]
+    return torch.cat(weights).flatten(1), torch.cat(biases)
+
+
+def windows_of(longest: int) -> int:
+    """
+    The windows that words of so many characters need: the last one starts behind the last character, since
+    all later ones see the same filling.
+    """
+    return min(longest, CHARACTERS_PER_WORD - 1) + 1
+
+
+def blocks_of_like_length(lengths: list[int]) -> Iterator[tuple[int, int, int]]:
+    """Words of rising length as blocks of few windows: (first, behind the last, longest word)."""
+    start = 0
+    for index, length in enumerate(lengths):
+        if (index + 1 - start) * (length + 1) > WINDOWS_AT_ONCE and index > start:
+            yield start, index, lengths[index - 1]
+            start = index
+    yield start, len(lengths), lengths[-1]
+
+
+def _convolutions(encoder: CharacterEncoder) -> list[nn.Conv1d]:
+    return [cast(nn.Conv1d, convolution) for convolution in encoder.convolutions]
+
+
+def _by_row(function: Callable[[torch.Tensor], torch.Tensor], inputs: torch.Tensor) -> torch.Tensor:
+    """`function` of each value, rounded the same way in whatever batch a row comes."""
+    width = inputs.size(1)
+    filling = -width % VECTOR_WIDTH
+    return function(F.pad(inputs, (0, filling)))[:, :width] if filling else function(inputs)

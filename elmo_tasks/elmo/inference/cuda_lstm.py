@@ -1,0 +1,133 @@
+"""
+The stacked biLSTM for a device that takes longer to begin a computation than to do it: both directions and
+some steps in one launch.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch.nn import functional as F
+
+from elmo_tasks.elmo.inference.batch_lstm import Directions
+from elmo_tasks.elmo.inference.cuda_graph import CudaGraph
+from elmo_tasks.elmo.inference.lstm_layer import FrozenLstmLayer, half_output
+from elmo_tasks.elmo.inference.packed_steps import PackedSteps
+from elmo_tasks.elmo.model.lstm import LstmState
+
+STEPS_AT_ONCE = 8
+"""In one launch."""
+SEQUENCES_AT_ONCE = 8
+"""The number of sequences in a launch is a multiple of it, so that few kinds of launches recur."""
+
+
+class CudaLstm:
+    """
+    # Parameters
+
+    directions : the layers of both directions, from the lowest.
+    dtype : in which it multiplies.
+    skip : a layer's inputs are added to its outputs, from the second layer on.
+    """
+
+    def __init__(self, directions: Directions, dtype: torch.dtype, *, skip: bool) -> None:
+        self._skip = skip
+        self._layers = [CudaGraph(PaddedSteps(pair, dtype)) for pair in zip(*directions, strict=True)]
+
+    def __call__(
+        self,
+        inputs: torch.Tensor,
+        index: torch.Tensor,
+        lengths: torch.Tensor,
+        state: LstmState,
+    ) -> tuple[list[torch.Tensor], LstmState]:
+        """See `CpuLstm`."""
+        steps = PackedSteps.of(lengths)
+        sizes, order = steps.batch_sizes, steps.order
+        batch = -(-sizes[0] // SEQUENCES_AT_ONCE) * SEQUENCES_AT_ONCE
+        # Sequences without steps behind the others fill the last launch.
+        filling = (0, 0, 0, batch - sizes[0])
+        hidden = F.pad(state.hidden[:, :, order], filling)
+        doubled_cell = F.pad(state.cell[:, :, order] * 2, filling)
+        # (longest, batch): which sequences reach a step
+        real = torch.tensor(sizes, device=order.device).unsqueeze(1) > torch.arange(
+            batch, device=order.device
+        )
+        # (2, longest, batch, projection_dim)
+        padded = torch.stack(
+            [
+                inputs.new_zeros(*real.shape, inputs.size(1)).masked_scatter(
+                    real.unsqueeze(2), inputs[index[rows]]
+                )
+                for rows in steps.rows
+            ]
+        )
+        layers = []
+        for number, run in enumerate(self._layers):
+            outputs = torch.zeros_like(padded)
+            for start in range(0, len(sizes), STEPS_AT_ONCE):
+                now, missing = slice(start, start + STEPS_AT_ONCE), start + STEPS_AT_ONCE - len(sizes)
+                some = -(-sizes[start] // SEQUENCES_AT_ONCE) * SEQUENCES_AT_ONCE
+                of_steps, *ended = run(
+                    F.pad(padded[:, now, :some], (0, 0, 0, 0, 0, max(0, missing))),
+                    F.pad(real[now, :some], (0, 0, 0, max(0, missing))),
+                    hidden[number, :, :some],
+                    doubled_cell[number, :, :some],
+                )
+                outputs[:, now, :some] = of_steps[:, : len(sizes) - start]
+                hidden[number, :, :some], doubled_cell[number, :, :some] = ended
+            padded = outputs + padded if number and self._skip else outputs
+            layers.append(steps.unpacked((padded[0][real], padded[1][real])))
+        in_order = order.argsort()
+        return layers, LstmState(hidden[:, :, in_order], doubled_cell[:, :, in_order] / 2)
+
+
+class PaddedSteps:
+    """
+    Of one layer, some steps of both directions: a course of computations that depends on no value.
+
+    # Parameters
+
+    pair : the layer forward and backward.
+    dtype : in which it multiplies.
+    """
+
+    def __init__(self, pair: Sequence[FrozenLstmLayer], dtype: torch.dtype) -> None:
+        self.cell_clip, self.proj_clip = pair[0].cell_clip, pair[0].proj_clip
+        # (2, projection_dim, 4 dim), the same, (2, 1, 4 dim), (2, dim, projection_dim)
+        self.for_input = _stacked([layer.for_input.dense() for layer in pair], dtype)
+        self.recurrent = _stacked([layer.recurrent.dense() for layer in pair], dtype)
+        self.bias = torch.stack([layer.bias for layer in pair]).unsqueeze(1)
+        projections = [layer.projection.dense() for layer in pair if layer.projection is not None]
+        self.projection = _stacked(projections, dtype) if projections else None
+
+    def __call__(
+        self, inputs: torch.Tensor, real: torch.Tensor, hidden: torch.Tensor, doubled_cell: torch.Tensor
+    ) -> tuple[torch.Tensor, ...]:
+        """
+        *Shape:* `inputs` `(2, steps, batch, projection_dim)`, `real` `(steps, batch)`, `hidden` `(2, batch,
+        projection_dim)`, `doubled_cell` `(2, batch, dim)`. Returns outputs of the shape of `inputs`, and the
+        hidden and the doubled cell behind each sequence's last real step.
+        """
+        # (2, steps, batch, 4 dim)
+        gates = (_times(inputs.flatten(1, 2), self.for_input) + self.bias).unflatten(1, real.shape)
+        outputs = []
+        for step, is_real in enumerate(real.unsqueeze(2)):
+            of_step, after = _times(hidden, self.recurrent) + gates[:, step], doubled_cell.clone()
+            half = half_output(of_step.sigmoid_().chunk(4, dim=2), after, self.cell_clip)
+            output = half * 2 if self.projection is None else _times(half, self.projection)
+            if self.projection is not None and self.proj_clip:
+                output = output.clamp(-self.proj_clip, self.proj_clip)
+            outputs.append(output)
+            hidden = torch.where(is_real, output, hidden)
+            doubled_cell = torch.where(is_real, after, doubled_cell)
+        return torch.stack(outputs, dim=1), hidden, doubled_cell
+
+
+def _stacked(weights: list[torch.Tensor], dtype: torch.dtype) -> torch.Tensor:
+    """*Shape:* of both directions `(out, in)` to `(2, in, out)`."""
+    return torch.stack([weight.t() for weight in weights]).to(dtype)
+
+
+def _times(inputs: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+    """*Shape:* `(2, rows, in)` and `(2, in, out)` to `(2, rows, out)`, in the inputs' type."""
+    return torch.bmm(inputs.to(weights.dtype), weights).to(inputs.dtype)

@@ -1,0 +1,118 @@
+"""What a frozen biLM computes with on its device, made of its weights once."""
+
+from contextlib import nullcontext
+from functools import partial
+from threading import RLock
+
+import torch
+
+from elmo_tasks.elmo.inference.cpu_lstm import CpuLstm
+from elmo_tasks.elmo.inference.cuda_lstm import CudaLstm
+from elmo_tasks.elmo.inference.lstm_layer import FrozenLstmLayer, Pack
+from elmo_tasks.elmo.inference.packed_weights import check_precision, pack
+from elmo_tasks.elmo.inference.token_layer import FrozenCharacters, FrozenWords
+from elmo_tasks.elmo.model.bilm import BiLm
+from elmo_tasks.elmo.model.character_encoder import CharacterEncoder
+from elmo_tasks.elmo.model.characters import BEGIN_SENTENCE, END_SENTENCE
+from elmo_tasks.elmo.model.lstm import LstmState
+from elmo_tasks.elmo.model.word_encoder import WordEncoder
+
+
+class Kernels:
+    """
+    All that computes, on one device. Nothing in it changes but the word cache, which threads may share.
+
+    # Parameters
+
+    blueprint : a `BiLm` without weights.
+    weights : by their names; emptied, one layer after the other, so that each is in memory once.
+    """
+
+    def __init__(self, blueprint: BiLm, weights: dict[str, torch.Tensor], precision: str) -> None:
+        options = blueprint.options
+        embedding = weights["token_encoder.embedding"]
+        # Before a weight is gone
+        check_precision(precision, embedding.device)
+        packed = partial(pack, precision=precision)
+        self.present = blueprint.token_encoder.present
+        self.bos_eos_ids = blueprint.token_encoder.padded_ids([[BEGIN_SENTENCE, END_SENTENCE]])[0].to(
+            embedding.device
+        )
+        self.token_layer = _token_layer(blueprint.token_encoder, _taken(weights, "token_encoder."), packed)
+        self._layers = {
+            f"lstm.directions.{direction}.{number}.": FrozenLstmLayer(
+                _taken(weights, f"lstm.directions.{direction}.{number}."),
+                cell_clip=options.cell_clip,
+                proj_clip=options.proj_clip,
+                pack=packed,
+            )
+            for direction in range(2)
+            for number in range(options.n_layers)
+        }
+        layers = list(self._layers.values())
+        directions = layers[: options.n_layers], layers[options.n_layers :]
+        dtype = torch.bfloat16 if precision == "bfloat16" else embedding.dtype
+        self._run = (
+            CudaLstm(directions, dtype, skip=options.use_skip_connections)
+            if embedding.is_cuda
+            else CpuLstm(directions, packed, skip=options.use_skip_connections)
+        )
+        # CUDA graphs are played by one thread at a time.
+        self._turn = RLock() if embedding.is_cuda else nullcontext()
+        self._behind_mark: tuple[LstmState, LstmState] | None = None
+
+    def run(
+        self, words: torch.Tensor, lengths: torch.Tensor, state: LstmState
+    ) -> tuple[torch.Tensor, torch.Tensor, list[torch.Tensor], LstmState]:
+        """
+        *Shape:* `words` `(steps, *id)`, the sequences end to end, and their `lengths` `(batch,)`, none of
+        them 0. Returns the vectors of the distinct words, `(distinct words, projection_dim)`; for each step
+        the row of its word among them, `(steps,)`; the output of each layer, `(steps, 2 projection_dim)`; and
+        the state behind the last step of each sequence.
+        """
+        with self._turn:
+            vectors, index = self.token_layer(words)
+            outputs, after = self._run(vectors, index, lengths, state)
+        return vectors, index, outputs, after
+
+    def behind_first_mark(self, start: LstmState) -> LstmState:
+        """
+        From the start over the first mark: `<S>` forward and `</S>` backward. The result for the start of the
+        call before is kept.
+
+        *Shape:* of a batch of one, both.
+        """
+        kept = self._behind_mark
+        if kept is None or not all(map(torch.equal, kept[0], start)):
+            before = LstmState(*(part.expand(-1, -1, 2, -1) for part in start))
+            lengths = torch.ones(2, dtype=torch.long, device=start.hidden.device)
+            *_, (hidden, cell) = self.run(self.bos_eos_ids, lengths, before)
+            # Of the two sequences of one step, the one that each direction begins with
+            behind = LstmState(
+                *(torch.stack([part[:, 0, :1], part[:, 1, 1:]], dim=1) for part in (hidden, cell))
+            )
+            kept = LstmState(*(part.clone() for part in start)), behind
+            # One assignment, so that another thread sees both or neither.
+            self._behind_mark = kept
+        return kept[1]
+
+    def weights(self) -> dict[str, torch.Tensor]:
+        """See `FrozenBiLm.weights`."""
+        weights = {f"token_encoder.{name}": weight for name, weight in self.token_layer.weights().items()}
+        for prefix, layer in self._layers.items():
+            weights |= {f"{prefix}{name}": weight for name, weight in layer.weights().items()}
+        return weights
+
+
+def _token_layer(
+    encoder: CharacterEncoder | WordEncoder, weights: dict[str, torch.Tensor], pack: Pack
+) -> FrozenCharacters | FrozenWords:
+    if isinstance(encoder, WordEncoder):
+        return FrozenWords(weights)
+    return FrozenCharacters(encoder, weights, pack)
+
+
+def _taken(weights: dict[str, torch.Tensor], prefix: str) -> dict[str, torch.Tensor]:
+    """Takes the weights under a prefix out of all of them."""
+    names = [name for name in weights if name.startswith(prefix)]
+    return {name.removeprefix(prefix): weights.pop(name) for name in names}

@@ -1,0 +1,186 @@
+"""
+Products with a weight matrix that stays as it is: it is packed once into the order in which it is read
+fastest.
+
+A row of a product is rounded in the same way whatever rows are beside it, so that a sentence has the same
+vectors alone and in any batch. BLAS does not promise that, and oneDNN keeps it from two rows on, with every
+instruction set and any number of threads: so a lone row is multiplied together with a row of zeros. The tests
+hold it to that.
+
+Which product is taken depends on what the processor and PyTorch's build can do, never on a measurement.
+"""
+
+from abc import ABC, abstractmethod
+from functools import cache
+
+import torch
+from torch.nn import functional as F
+
+from elmo_tasks.elmo.model.errors import ElmoError
+
+PRECISIONS = ("float32", "bfloat16")
+FEWEST_ROWS = 2
+"""From so many rows on oneDNN rounds each row alike."""
+FEWEST_PLAIN_ROWS = 16
+"""The same for BLAS; not promised by any, and not kept by all."""
+
+
+class PackedWeight(ABC):
+    """
+    A weight matrix in the form in which one kind of processor multiplies with it.
+
+    # Parameters
+
+    weight : `(out, in)`.
+    """
+
+    product_dtype: torch.dtype | None = None
+    """Other than that of the weight."""
+
+    def __init__(self, weight: torch.Tensor) -> None:
+        self.numel = weight.numel()
+        self.dtype = self.product_dtype or weight.dtype
+        """In which it multiplies."""
+
+    def __call__(
+        self, inputs: torch.Tensor, bias: torch.Tensor | None = None, addend: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """
+        `inputs @ weight.T + bias + addend`.
+
+        *Shape:* `(rows, in)`, `(out,)`, `(rows, out)` to `(rows, out)`, newly made.
+        """
+        product = self._product(inputs, bias)[: len(inputs)]
+        return product if addend is None else product.add_(addend)
+
+    @abstractmethod
+    def _product(self, inputs: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+        """`inputs @ weight.T + bias`, in float32 or wider; rows behind those of the inputs are left out."""
+
+    @abstractmethod
+    def dense(self) -> torch.Tensor:
+        """The weight as it was packed, bit by bit. *Shape:* `(out, in)`."""
+
+
+def pack(weight: torch.Tensor, precision: str) -> PackedWeight:
+    """
+    Packs a weight for products in `precision`, on its own device.
+
+    # Raises
+    `ElmoError`: this processor has no products of that precision.
+    """
+    check_precision(precision, weight.device)
+    on_cpu = weight.device.type == "cpu"
+    if precision == "bfloat16":
+        return (OneDnnBfloat16 if on_cpu else PlainBfloat16)(weight)
+    return (OneDnn if on_cpu and weight.dtype == torch.float32 and has_onednn() else Plain)(weight)
+
+
+def check_precision(precision: str, device: torch.device) -> None:
+    """
+    # Raises
+    `ElmoError`: the device has no products of that precision.
+    """
+    if precision == "bfloat16" and device.type == "cpu" and not onednn_has_bfloat16():
+        raise ElmoError(
+            "precision is 'bfloat16', but this processor has no such products, which need AVX-512: expected "
+            "'float32' here, by --precision float32 or --overrides '{\"model.elmo.precision\": \"float32\"}'"
+        )
+
+
+@cache
+def has_onednn() -> bool:
+    """Whether this build of PyTorch has oneDNN's products with packed weights."""
+    return torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+
+
+@cache
+def onednn_has_bfloat16() -> bool:
+    """
+    Whether oneDNN multiplies bfloat16 on this processor, with the instructions that it is allowed to use.
+    """
+    return has_onednn() and bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+
+
+class OneDnn(PackedWeight):
+    """float32 on a CPU."""
+
+    def __init__(self, weight: torch.Tensor) -> None:
+        super().__init__(weight)
+        self._packed = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous())
+
+    def __call__(
+        self, inputs: torch.Tensor, bias: torch.Tensor | None = None, addend: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        if addend is not None and len(inputs) >= FEWEST_ROWS:
+            return torch.ops.mkldnn._linear_pointwise.binary(inputs, addend, self._packed, bias, "add")
+        return super().__call__(inputs, bias, addend)
+
+    def _product(self, inputs: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+        rows = _filled_up(inputs, _recurring(len(inputs)))
+        return torch.ops.mkldnn._linear_pointwise(rows, self._packed, bias, "none", [], "")
+
+    def dense(self) -> torch.Tensor:
+        return self._packed.to_dense()
+
+
+class OneDnnBfloat16(PackedWeight):
+    """bfloat16 on a CPU, sums in float32."""
+
+    product_dtype = torch.bfloat16
+
+    def __init__(self, weight: torch.Tensor) -> None:
+        super().__init__(weight)
+        self._exact = weight
+        self._packed = torch.ops.mkldnn._reorder_linear_weight(weight.bfloat16())
+
+    def _product(self, inputs: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+        rows = _filled_up(inputs.bfloat16(), _recurring(len(inputs)))
+        product = torch.ops.mkldnn._linear_pointwise(rows, self._packed, None, "none", [], "").float()
+        return product if bias is None else product.add_(bias)
+
+    def dense(self) -> torch.Tensor:
+        return self._exact
+
+
+class Plain(PackedWeight):
+    """PyTorch's own product: on other devices, in other types, and where there is no oneDNN."""
+
+    def __init__(self, weight: torch.Tensor) -> None:
+        super().__init__(weight)
+        self._weight = weight
+
+    def _product(self, inputs: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+        return F.linear(_filled_up(inputs, FEWEST_PLAIN_ROWS), self._weight, bias)
+
+    def dense(self) -> torch.Tensor:
+        return self._weight
+
+
+class PlainBfloat16(PackedWeight):
+    """bfloat16 on other devices."""
+
+    product_dtype = torch.bfloat16
+
+    def __init__(self, weight: torch.Tensor) -> None:
+        super().__init__(weight)
+        self._exact = weight
+        self._weight = weight.bfloat16()
+
+    def _product(self, inputs: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+        product = F.linear(inputs.bfloat16(), self._weight).float()
+        return product if bias is None else product.add_(bias)
+
+    def dense(self) -> torch.Tensor:
+        return self._exact
+
+
+def _recurring(rows: int) -> int:
+    """oneDNN compiles a kernel for each new number of rows, in 0.4 ms: so that the large ones recur."""
+    return max(rows, FEWEST_ROWS) if rows <= 64 else -(-rows // 16) * 16
+
+
+def _filled_up(inputs: torch.Tensor, rows: int) -> torch.Tensor:
+    """With rows of zeros behind them, so that there are `rows` at least."""
+    missing = rows - len(inputs)
+    return inputs if missing <= 0 else F.pad(inputs, (0, 0, 0, missing))

@@ -1,0 +1,86 @@
+"""
+The token layer with weights that stay as they are: each distinct word is encoded once, and its vector kept.
+"""
+
+import copy
+from collections.abc import Mapping
+
+import torch
+from torch.nn import functional as F
+
+from elmo_tasks.elmo.inference.character_cnn import CharacterCnn, Rows
+from elmo_tasks.elmo.inference.lstm_layer import Pack
+from elmo_tasks.elmo.inference.packed_weights import PackedWeight
+from elmo_tasks.elmo.inference.word_cache import WordCache
+from elmo_tasks.elmo.model.character_encoder import CharacterEncoder
+from elmo_tasks.elmo.model.word_encoder import rows_of_words
+
+
+class FrozenCharacters:
+    """
+    `CharacterEncoder` with packed weights and a cache of words.
+
+    # Parameters
+
+    blueprint : an encoder of the same sizes, whose weights are not read.
+    weights : by their names in it.
+    pack : puts a weight into the form in which it is multiplied with.
+    """
+
+    def __init__(self, blueprint: CharacterEncoder, weights: Mapping[str, torch.Tensor], pack: Pack) -> None:
+        encoder = copy.deepcopy(blueprint)
+        encoder.load_state_dict(weights, assign=True)
+        names = {id(parameter): name for name, parameter in encoder.named_parameters()}
+        self._packed: dict[str, PackedWeight] = {}
+
+        def product(weight: torch.Tensor, bias: torch.Tensor) -> Rows:
+            packed = pack(weight.detach())
+            if id(weight) in names:
+                self._packed[names[id(weight)]] = packed
+            return lambda rows: packed(rows, bias.detach())
+
+        self._cnn = CharacterCnn(encoder, product)
+        self._plain = {name: weight for name, weight in weights.items() if name not in self._packed}
+        self.forget_words()
+
+    def __call__(self, words: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """
+        *Shape:* `(words, *id)` to the vectors of the distinct words, `(distinct words, projection_dim)`, and
+        for each word its row among them, `(words,)`.
+        """
+        return self._words.vectors(words, self._cnn)
+
+    def forget_words(self) -> None:
+        """Empties the cache."""
+        self._words = WordCache()
+
+    def weights(self) -> dict[str, torch.Tensor]:
+        """By their names in the encoder."""
+        return self._plain | {name: packed.dense() for name, packed in self._packed.items()}
+
+
+class FrozenWords:
+    """
+    `WordEncoder`.
+
+    # Parameters
+
+    weights : its weights and its vocabulary, by their names in it.
+    """
+
+    def __init__(self, weights: Mapping[str, torch.Tensor]) -> None:
+        self._plain = dict(weights)
+
+    def __call__(self, words: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """See `FrozenCharacters`."""
+        table = self._plain
+        rows = rows_of_words(words, table["known"], table["rows"], table["unknown"])
+        distinct, index = rows.unique(return_inverse=True)
+        return F.embedding(distinct, table["embedding"]), index
+
+    def forget_words(self) -> None:
+        """There is no cache."""
+
+    def weights(self) -> dict[str, torch.Tensor]:
+        """By their names in the encoder."""
+        return dict(self._plain)

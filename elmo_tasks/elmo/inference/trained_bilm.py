@@ -1,0 +1,223 @@
+"""
+The biLM with weights that are trained: fast with gradients, and in evaluation as fast as one that is frozen.
+"""
+
+from functools import partial
+from threading import Lock
+from typing import Any
+
+import torch
+from torch.nn import functional as F
+
+from elmo_tasks.elmo.inference.character_cnn import CharacterCnn
+from elmo_tasks.elmo.inference.frozen_bilm import FrozenBiLm
+from elmo_tasks.elmo.inference.packed_steps import PackedSteps
+from elmo_tasks.elmo.inference.trained_characters import TrainedCharacterCnn
+from elmo_tasks.elmo.inference.trained_lstm import Clips, trained_layer
+from elmo_tasks.elmo.inference.training_products import Products
+from elmo_tasks.elmo.inference.unique_rows import unique_rows
+from elmo_tasks.elmo.model.bilm import BiLm, check_ids, with_bos_eos
+from elmo_tasks.elmo.model.lstm import LstmState
+from elmo_tasks.elmo.model.options import BiLmOptions
+from elmo_tasks.elmo.model.word_encoder import WordEncoder, rows_of_words
+
+Pair = tuple[torch.Tensor, torch.Tensor]
+"""Forward and backward."""
+
+
+class TrainedBiLm(BiLm):
+    """
+    `BiLm`, with the same results.
+
+    In evaluation without gradients a `FrozenBiLm` is made of the weights, and used until they change: with
+    the next pass that has gradients, `train()`, `eval()`, a state dict that is loaded, or a move to another
+    device. Who changes weights in another way says so by `weights_changed()`.
+
+    # Parameters
+
+    options : its sizes.
+    precision : of the products of training, `float32` or `bfloat16`; sums and weights are float32 in both,
+    and so is
+        evaluation.
+    """
+
+    def __init__(self, *, options: BiLmOptions, precision: str = "float32") -> None:
+        super().__init__(options=options)
+        self.products, self._exact_products = Products(precision), Products()
+        self._lock = Lock()
+        # Not a submodule: its weights are those of this one.
+        self._frozen: tuple[FrozenBiLm, ...] = ()
+        self.register_load_state_dict_post_hook(_after_loading)
+
+    def weights_changed(self) -> None:
+        """What was made of the weights is out of date."""
+        self._frozen = ()
+
+    def forward(self, ids: torch.Tensor, state: LstmState | None = None) -> tuple[torch.Tensor, LstmState]:
+        """See `BiLm.forward`."""
+        if (frozen := self._for_evaluation()) is not None:
+            return frozen(ids, state)
+        check_ids(ids, self.token_encoder.bos_eos_ids, self.token_encoder.reads)
+        state = state or self.initial_state(len(ids))
+        present = self.token_encoder.present(ids)
+        rows, lengths = _rows_with_tokens(present)
+        marked = with_bos_eos(ids[rows], lengths, self.token_encoder.bos_eos_ids)
+        positions = torch.arange(marked.size(1), device=ids.device)
+        ends = lengths.unsqueeze(1) + 1
+        inside = positions <= ends
+        before = LstmState(state.hidden[:, :, rows], state.cell[:, :, rows])
+        outputs, after = self._run(marked[inside], lengths + 2, before)
+        taken = ((positions > 0) & (positions < ends))[inside]
+        layers = _scattered([output[taken] for output in outputs], present, self._no_layers(ids))
+        return layers, LstmState(
+            *(part.index_copy(2, rows, new) for part, new in zip(state, after, strict=True))
+        )
+
+    def encode(self, ids: torch.Tensor, start: LstmState | None = None) -> torch.Tensor:
+        """See `BiLm.encode`."""
+        if (frozen := self._for_evaluation()) is not None:
+            return frozen.encode(ids, start)
+        check_ids(ids, self.token_encoder.bos_eos_ids, self.token_encoder.reads)
+        present = self.token_encoder.present(ids)
+        rows, lengths = _rows_with_tokens(present)
+        behind_mark = self._behind_first_mark(start or self.initial_state(1))
+        before = LstmState(*(part.expand(-1, -1, len(rows), -1) for part in behind_mark))
+        outputs, _ = self._run(ids[present], lengths, before)
+        return _scattered(outputs, present, self._no_layers(ids))
+
+    def token_vectors(self, words: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """
+        *Shape:* `(words, *id)` to the vectors of the distinct words, `(distinct words, projection_dim)`, and
+        for each word its row among them, `(words,)`.
+        """
+        encoder = self.token_encoder
+        if isinstance(encoder, WordEncoder):
+            rows = rows_of_words(words, encoder.known, encoder.rows, encoder.unknown)
+            distinct, index = rows.unique(return_inverse=True)
+            return F.embedding(distinct, encoder.embedding), index
+        distinct, index = unique_rows(words)
+        if words.is_cuda:
+            # There is nothing to gain from small products.
+            cnn = CharacterCnn(encoder, lambda weight, bias: partial(F.linear, weight=weight, bias=bias))
+            return cnn(distinct), index
+        return TrainedCharacterCnn(encoder, self._products())(distinct), index
+
+    def run_layers(
+        self, inputs: Pair, steps: PackedSteps, state: LstmState, dropout: float = 0.0
+    ) -> tuple[list[Pair], LstmState]:
+        """
+        All LSTM layers; `dropout` is the probability with which an input of a layer is left out.
+
+        *Shape:* of each direction `inputs` `(steps, projection_dim)`, packed in the order in which it reads,
+        to the outputs of each layer in each direction, the same, and the state behind the last steps.
+        """
+        # In full precision also where the rest is in mixed: a sum over many steps is what a state is.
+        with torch.autocast(inputs[0].device.type, enabled=False):
+            dtype = state.cell.dtype
+            inputs = inputs[0].to(dtype), inputs[1].to(dtype)
+            order, in_order = steps.order, steps.order.argsort()
+            layers, ended = [], []
+            for number, pair in enumerate(zip(*map(self.lstm.layers, range(2)), strict=True)):
+                inputs = F.dropout(inputs[0], dropout), F.dropout(inputs[1], dropout)
+                tensors = [
+                    tensor
+                    for direction, lstm in enumerate(pair)
+                    for tensor in (
+                        inputs[direction],
+                        state.hidden[number, direction, order],
+                        state.cell[number, direction, order],
+                        *(lstm.weight, lstm.bias, lstm.projection),
+                    )
+                ]
+                clips = Clips(pair[0].cell_clip, pair[0].proj_clip)
+                outputs = trained_layer(steps.batch_sizes, clips, self._products(), *tensors)
+                forward, backward = outputs[0], outputs[3]
+                if number and self.lstm.use_skip_connections:
+                    forward, backward = forward + inputs[0], backward + inputs[1]
+                inputs = forward, backward
+                layers.append(inputs)
+                ended.append([torch.stack([outputs[part], outputs[part + 3]]) for part in (1, 2)])
+            hidden, cell = (torch.stack(parts)[:, :, in_order] for parts in zip(*ended, strict=True))
+            return layers, LstmState(hidden, cell)
+
+    def train(self, mode: bool = True) -> "TrainedBiLm":
+        """PyTorch's hook for the change between training and evaluation."""
+        self.weights_changed()
+        super().train(mode)
+        return self
+
+    def _apply(self, *args: Any, **kwargs: Any) -> "TrainedBiLm":
+        """PyTorch's hook for moving a module."""
+        self.weights_changed()
+        super()._apply(*args, **kwargs)
+        return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_lock": None, "_frozen": ()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self._lock = Lock()
+
+    def _for_evaluation(self) -> FrozenBiLm | None:
+        """In evaluation without gradients the frozen biLM; otherwise none."""
+        wants_graph = torch.is_grad_enabled() and any(weight.requires_grad for weight in self.parameters())
+        if wants_graph:
+            self.weights_changed()
+        if self.training or wants_graph:
+            return None
+        with self._lock:
+            if not self._frozen:
+                weights = {name: weight.detach() for name, weight in self.state_dict().items()}
+                frozen = FrozenBiLm(options=self.options, weights=weights).to(self.token_encoder.embedding)
+                frozen.prepare()
+                self._frozen = (frozen,)
+            return self._frozen[0]
+
+    def _products(self) -> Products:
+        return self.products if self.training else self._exact_products
+
+    def _run(
+        self, words: torch.Tensor, lengths: torch.Tensor, state: LstmState
+    ) -> tuple[list[torch.Tensor], LstmState]:
+        """
+        *Shape:* `words` `(steps, *id)`, the sequences end to end, and their `lengths` `(batch,)`. Returns all
+        layers,
+        `(steps, 2 projection_dim)`, and the state behind the last step of each sequence.
+        """
+        if not len(lengths):
+            return [words.new_zeros(0, self.options.output_dim, dtype=torch.float)] * self.num_layers, state
+        vectors, index = self.token_vectors(words)
+        steps = PackedSteps.of(lengths)
+        inputs = F.embedding(index[steps.rows[0]], vectors), F.embedding(index[steps.rows[1]], vectors)
+        layers, after = self.run_layers(inputs, steps, state)
+        return [vectors[index].repeat(1, 2), *map(steps.unpacked, layers)], after
+
+    def _behind_first_mark(self, start: LstmState) -> LstmState:
+        """From the start over the first mark: `<S>` forward and `</S>` backward, both of a batch of one."""
+        before = LstmState(*(part.expand(-1, -1, 2, -1) for part in start))
+        lengths = torch.ones(2, dtype=torch.long, device=start.hidden.device)
+        _, after = self._run(self.token_encoder.bos_eos_ids, lengths, before)
+        # Of the two sequences of one step, the one that each direction begins with
+        return LstmState(*(torch.stack([part[:, 0, :1], part[:, 1, 1:]], dim=1) for part in after))
+
+    def _no_layers(self, ids: torch.Tensor) -> torch.Tensor:
+        shape = self.num_layers, *ids.shape[:2], self.options.output_dim
+        return self.token_encoder.embedding.new_zeros(shape)
+
+
+def _after_loading(bilm: TrainedBiLm, incompatible_keys: Any) -> None:
+    """PyTorch's hook for a state dict; no lambda, which could not be pickled."""
+    bilm.weights_changed()
+
+
+def _rows_with_tokens(present: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """*Shape:* `(batch, tokens)` to the rows with tokens and their lengths, `(rows,)` each."""
+    lengths = present.sum(dim=1)
+    rows = lengths.nonzero().squeeze(1)
+    return rows, lengths[rows]
+
+
+def _scattered(outputs: list[torch.Tensor], present: torch.Tensor, layers: torch.Tensor) -> torch.Tensor:
+    """*Shape:* of each layer `(tokens, dim)`, the sentences end to end, to where they are in `layers`."""
+    return layers.masked_scatter(present.unsqueeze(2), torch.stack(outputs))

@@ -1,0 +1,51 @@
+"""The character CNN with gradients."""
+
+import torch
+from torch.nn import functional as F
+
+from elmo_tasks.elmo.inference.character_cnn import (
+    CharacterCnn,
+    Rows,
+    blocks_of_like_length,
+    joined_filters,
+    windows_of,
+)
+from elmo_tasks.elmo.inference.trained_filters import TrainedFilters, Words
+from elmo_tasks.elmo.inference.training_products import Product, Products
+from elmo_tasks.elmo.model.character_encoder import CharacterEncoder
+from elmo_tasks.elmo.model.characters import FILLING
+
+RECURRING_WORDS = 64
+"""
+The number of words in a product is a multiple of it, so that few sizes recur: oneDNN compiles a kernel for
+each.
+"""
+
+
+class TrainedCharacterCnn(CharacterCnn):
+    """
+    # Parameters
+
+    encoder : whose weights are trained.
+    products : how it multiplies.
+    """
+
+    def __init__(self, encoder: CharacterEncoder, products: Products) -> None:
+        def product(weight: torch.Tensor, bias: torch.Tensor) -> Rows:
+            return lambda rows: Product.apply(products, rows, weight, bias)
+
+        super().__init__(encoder, product)
+        self._products = products
+        self._weight, self._bias = joined_filters(encoder)
+
+    def __call__(self, words: torch.Tensor) -> torch.Tensor:
+        """See `CharacterCnn`."""
+        lengths, order = (words != FILLING).sum(dim=1).sort()
+        words = words[order]
+        parts = []
+        for start, end, longest in blocks_of_like_length(lengths.tolist()):
+            windows = windows_of(longest)
+            parts.append(Words(self.filled_up(words[start:end].int(), windows), self.outside(windows)))
+        features = TrainedFilters.apply(self._products, parts, self.embedding, self._weight, self._bias)
+        features = F.pad(self.activation(features), (0, 0, 0, -len(words) % RECURRING_WORDS))
+        return self.projected(features)[: len(words)][order.argsort()]

@@ -1,0 +1,337 @@
+"""
+One layer of the biLSTM with gradients, both directions at once.
+
+What autograd would record of every step is written out here: each step is a few computations over both
+directions, and the gradients of the weights are one product over all steps instead of a sum of small ones.
+"""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple, cast
+
+import torch
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
+
+from elmo_tasks.elmo.inference.training_products import Loan, Products, product, weight_gradient
+
+Tensors = tuple[torch.Tensor, ...]
+
+
+class Clips(NamedTuple):
+    """Bounds of the absolute value; 0 for none."""
+
+    cell: float
+    projection: float
+
+
+class Weights(NamedTuple):
+    """Of both directions, in the dtype of products."""
+
+    gates: torch.Tensor
+    """`(2, 4 dim, 2 projection_dim)`: for the input, and for the hidden of the step before."""
+    bias: torch.Tensor
+    """`(2, 4 dim)`"""
+    projection: torch.Tensor | None
+    """`(2, projection_dim, dim)`"""
+
+
+class Steps(NamedTuple):
+    """
+    What the way back needs of all steps of both directions, packed: the rows of a step stand behind those of
+    the step before.
+    """
+
+    read: torch.Tensor
+    """`(2, steps, 2 projection_dim)`: the input and the hidden before the step, in the dtype of products."""
+    gates: torch.Tensor
+    """`(2, steps, 4 dim)`, behind their sigmoid or tanh, in the order i, f, candidate, o."""
+    cell: torch.Tensor
+    """`(2, steps, dim)`"""
+    squashed: torch.Tensor
+    """`(2, steps, dim)`: tanh of the cell."""
+
+
+def trained_layer(batch_sizes: list[int], clips: Clips, products: Products, *tensors: Any) -> Tensors:
+    """`TrainedLayer`, or PyTorch's own LSTM, which is faster, where that computes the same."""
+    inputs, hidden, cell, weight, bias, projection = zip(tensors[:6], tensors[6:], strict=True)
+    same_length = len(hidden[0]) == batch_sizes[0] == batch_sizes[-1]
+    rounded = products.dtype(weight[0]) != weight[0].dtype
+    if any(clips) or projection[0] is not None or not same_length or rounded:
+        return cast(Tensors, TrainedLayer.apply(batch_sizes, clips, products, *tensors))
+    found: list[torch.Tensor] = []
+    for rows, *start, both, shift in zip(inputs, hidden, cell, weight, bias, strict=True):
+        # (steps, batch, projection_dim)
+        sequences = rows.view(len(batch_sizes), -1, rows.size(1))
+        onednn = rows.device.type == "cpu" and rows.dtype == torch.float32
+        run: Any = OneDnnLayer.apply if onednn and torch.backends.mkldnn.is_available() else _torch_lstm
+        outputs, *ends = run(sequences, *start, both, shift)
+        found += [outputs.flatten(0, 1), *ends]
+    return tuple(found)
+
+
+def _torch_lstm(
+    inputs: torch.Tensor, hidden: torch.Tensor, cell: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor
+) -> Tensors:
+    """As `OneDnnLayer`."""
+    weights = [*weight.split(inputs.size(2), dim=1), bias, torch.zeros_like(bias)]
+    outputs, *ends = torch.lstm(
+        inputs,
+        [hidden.unsqueeze(0), cell.unsqueeze(0)],
+        [part.contiguous() for part in weights],
+        has_biases=True,
+        num_layers=1,
+        dropout=0.0,
+        train=True,
+        bidirectional=False,
+        batch_first=False,
+    )
+    return outputs, *(end.squeeze(0) for end in ends)
+
+
+class OneDnnLayer(Function):
+    """
+    `apply(inputs, hidden, cell, weight, bias)`: one direction without bounds and projection, by the kernel of
+    `torch.lstm`, which reads both halves of the weight where they are. *Shape:* `(steps, batch, size)`, twice
+    `(batch, size)`, `(4 size, 2 size)` and `(4 size,)`; to the outputs and the final state, the same.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, *tensors: torch.Tensor) -> Tensors:
+        inputs, hidden, cell, weight, bias = (tensor.detach() for tensor in tensors)
+        given = inputs, *weight.split(inputs.size(2), dim=1), bias, torch.zeros_like(bias), hidden, cell
+        # Reversed, batch sizes, LSTM, size, layers, biases, both directions, batch first, training
+        settings: tuple[Any, ...] = False, [], 2, hidden.size(1), 1, True, False, False, True
+        with torch.enable_grad():  # Else it keeps no workspace.
+            *results, workspace = torch.ops.aten.mkldnn_rnn_layer(*given, *settings)
+        ctx.save_for_backward(*given, *results, workspace)
+        return tuple(results)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *gradients: torch.Tensor) -> Tensors:
+        *kept, workspace = ctx.saved_tensors
+        # As above, in another order
+        settings: tuple[Any, ...] = False, 2, kept[5].size(1), 1, True, True, False, [], False
+        contiguous = (gradient.contiguous() for gradient in gradients)
+        of_inputs, for_input, recurrent, of_bias, _, *of_start = torch.ops.aten.mkldnn_rnn_layer_backward(
+            *kept, *contiguous, *settings, workspace
+        )
+        return of_inputs, *of_start, torch.cat([for_input, recurrent], dim=1), of_bias
+
+
+class TrainedLayer(Function):
+    """
+    `apply(batch_sizes, clips, products, *tensors)`: of each direction the inputs, the hidden and the cell at
+    the start, and the weights of a `ProjectedLstm`: `weight`, `bias`, and `projection` or `None`; to, of each
+    direction, the outputs and the hidden and the cell at the end. All packed as `PackedSteps`, sequences by
+    falling length.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, batch_sizes: list[int], clips: Clips, products: Products, *tensors: Any) -> Tensors:
+        inputs, hidden, cell, weight, bias, projection = zip(tensors[:6], tensors[6:], strict=True)
+        start, loan, dtype = torch.stack(cell), Loan(products.buffers), products.dtype(weight[0])
+        weights = Weights(
+            _stacked(weight, loan, dtype),
+            _stacked(bias, loan, dtype),
+            _stacked(projection, loan, dtype) if projection[0] is not None else None,
+        )
+        (_, outer, width), dim, total = weights.gates.shape, start.size(2), sum(batch_sizes)
+        steps = Steps(
+            loan.empty(start, 2, total, width, dtype=dtype),
+            loan.empty(start, 2, total, outer),
+            *(loan.empty(start, 2, total, dim) for _ in range(2)),
+        )
+        for direction, part in enumerate(inputs):
+            steps.read[direction, :, : part.size(1)] = part
+        outputs, *ends = _there(batch_sizes, clips, weights, steps, torch.stack(hidden), start)
+        ctx.batch_sizes, ctx.clips, ctx.products = batch_sizes, clips, products
+        ctx.weights, ctx.steps, ctx.loan = weights, steps, loan
+        ctx.save_for_backward(outputs, start)
+        return tuple(part[direction].clone() for direction in range(2) for part in (outputs, *ends))
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        outputs, start = ctx.saved_tensors
+        pairs = zip(gradients[:3], gradients[3:], strict=True)
+        of_outputs, of_hidden, of_cell = (torch.stack(pair) for pair in pairs)
+        weights, read, loan = ctx.weights, ctx.steps.read, Loan(ctx.products.buffers)
+        (_, total, outer), dim = ctx.steps.gates.shape, start.size(2)
+        # In the dtype of products, (2, steps, 4 dim), (2, steps, projection_dim), (2, steps, dim)
+        of_gates, of_projected, raw = (
+            loan.empty(read, 2, total, width) for width in (outer, outputs.size(2), dim)
+        )
+        of_inputs, of_bias = _back(
+            *(ctx.batch_sizes, ctx.clips, weights, ctx.steps, outputs, start),
+            *(of_outputs, of_hidden, of_cell, of_gates, of_projected, raw),
+        )
+        found: list[torch.Tensor | None] = []
+        for direction in range(2):
+            gates = of_gates[direction]
+            found += [
+                *(part[direction] for part in (of_inputs, of_hidden, of_cell)),
+                weight_gradient(gates, read[direction]).to(start.dtype),
+                of_bias[direction],
+                None
+                if weights.projection is None
+                else weight_gradient(of_projected[direction], raw[direction]).to(start.dtype),
+            ]
+        return None, None, None, *found
+
+
+def _there(
+    batch_sizes: list[int],
+    clips: Clips,
+    weights: Weights,
+    steps: Steps,
+    hidden: torch.Tensor,
+    cell: torch.Tensor,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """
+    Fills in the `steps`. *Shape:* the outputs, `(2, steps, projection_dim)`, and the hidden and the cell at
+    the end, `(2, batch, ...)`.
+    """
+    size, dim = hidden.size(2), cell.size(2)
+    outputs = cell.new_empty(2, sum(batch_sizes), size)
+    last_hidden, last_cell = hidden.clone(), cell.clone()
+    # tanh x is 2 sigmoid 2x - 1, which PyTorch computes several times as fast on a CPU: so one sigmoid is
+    # enough for all gates while what the candidate's is of is doubled.
+    for part in (weights.gates, weights.bias):
+        part[:, 2 * dim : 3 * dim] *= 2
+    raw_buffer = steps.read.new_empty(2, batch_sizes[0], dim)
+    for now, rows, still in _ranges(batch_sizes):
+        steps.read[:, now, size:] = hidden[:, :rows]
+        # (2, rows, 4 dim), and views of it, four times (2, rows, dim)
+        gates = _multiply(steps.read[:, now], weights.gates, weights.bias, steps.gates[:, now])
+        input_gate, forget_gate, candidate, output_gate = gates.chunk(4, dim=2)
+        gates.sigmoid_()
+        candidate.mul_(2).sub_(1)
+        # (2, rows, dim)
+        before, cell = cell, steps.cell[:, now]
+        torch.mul(forget_gate, before[:, :rows], out=cell).addcmul_(input_gate, candidate)
+        if clips.cell:
+            cell.clamp_(-clips.cell, clips.cell)
+        squashed = torch.mul(cell, 2, out=steps.squashed[:, now]).sigmoid_().mul_(2).sub_(1)
+        hidden = outputs[:, now]
+        if weights.projection is None:
+            torch.mul(output_gate, squashed, out=hidden)
+        else:
+            raw = torch.mul(output_gate, squashed, out=raw_buffer[:, :rows])
+            _multiply(raw, weights.projection, None, hidden)
+            if clips.projection:
+                hidden.clamp_(-clips.projection, clips.projection)
+        if still < rows:
+            last_hidden[:, still:rows] = hidden[:, still:]
+            last_cell[:, still:rows] = cell[:, still:]
+    weights.gates[:, 2 * dim : 3 * dim] /= 2
+    return outputs, last_hidden, last_cell
+
+
+def _back(
+    batch_sizes: list[int],
+    clips: Clips,
+    weights: Weights,
+    steps: Steps,
+    outputs: torch.Tensor,
+    start: torch.Tensor,
+    of_outputs: torch.Tensor,
+    of_hidden: torch.Tensor,
+    of_cell: torch.Tensor,
+    of_gates: torch.Tensor,
+    of_projected: torch.Tensor,
+    raw: torch.Tensor,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """
+    Fills in the gradients of the gates before their sigmoid or tanh, `of_gates`, and of what the projection
+    gives, `of_projected`, and what is projected, `raw`; turns the gradients of hidden and cell at the end
+    into those at the start. *Shape:* the gradients of the inputs, `(2, steps, projection_dim)`, and of the
+    bias, `(2, 4 dim)`.
+    """
+    size, dim, most = outputs.size(2), start.size(2), batch_sizes[0]
+    of_inputs, of_bias = torch.empty_like(outputs), start.new_zeros(2, 4 * dim)
+    of_read_buffer = start.new_empty(2, most, 2 * size)
+    of_raw_buffer, of_now_buffer = start.new_empty(2, 2, most, dim).unbind()
+    of_step_buffer = start.new_empty(2, most, 4 * dim)
+    ranges = list(_ranges(batch_sizes))
+    earlier = [start, *(steps.cell[:, now] for now, _, _ in ranges)]
+    for (now, rows, _), before in zip(ranges[::-1], earlier[-2::-1], strict=True):
+        squashed = steps.squashed[:, now]
+        input_gate, forget_gate, candidate, output_gate = steps.gates[:, now].chunk(4, dim=2)
+        # (2, rows, projection_dim), (2, rows, dim)
+        of_raw = of_output = of_outputs[:, now].add_(of_hidden[:, :rows])
+        if weights.projection is not None:
+            if clips.projection:
+                _not_clipped(of_output, outputs[:, now], clips.projection)
+            of_projected[:, now] = of_output
+            torch.mul(output_gate, squashed, out=raw[:, now])
+            of_raw = _multiply(
+                of_projected[:, now], weights.projection.transpose(1, 2), None, of_raw_buffer[:, :rows]
+            )
+        of_now = torch.mul(of_raw, output_gate, out=of_now_buffer[:, :rows])
+        _behind_tanh(of_now, squashed).add_(of_cell[:, :rows])
+        if clips.cell:
+            _not_clipped(of_now, steps.cell[:, now], clips.cell)
+        of_step = of_gates[:, now] if of_gates.dtype == start.dtype else of_step_buffer[:, :rows]
+        of_input, of_forget, of_candidate, of_output_gate = of_step.chunk(4, dim=2)
+        torch.mul(of_now, candidate, out=of_input)
+        torch.mul(of_now, before[:, :rows], out=of_forget)
+        torch.mul(of_now, input_gate, out=of_candidate)
+        torch.mul(of_raw, squashed, out=of_output_gate)
+        for of_gate, gate in (
+            (of_step[..., : 2 * dim], steps.gates[:, now, : 2 * dim]),
+            (of_output_gate, output_gate),
+        ):
+            torch.ops.aten.sigmoid_backward.grad_input(of_gate, gate, grad_input=of_gate)
+        _behind_tanh(of_candidate, candidate)
+        of_bias += of_step.sum(dim=1)
+        if of_step.dtype != of_gates.dtype:
+            of_gates[:, now] = of_step
+        torch.mul(of_now, forget_gate, out=of_cell[:, :rows])
+        of_read = _multiply(of_gates[:, now], weights.gates.transpose(1, 2), None, of_read_buffer[:, :rows])
+        of_inputs[:, now] = of_read[..., :size]
+        of_hidden[:, :rows] = of_read[..., size:]
+    return of_inputs, of_bias
+
+
+def _ranges(batch_sizes: list[int]) -> Iterator[tuple[slice, int, int]]:
+    """Of each step where its packed rows are, how many there are, and how many of them the next step has."""
+    start = 0
+    for rows, still in zip(batch_sizes, [*batch_sizes[1:], 0], strict=True):
+        yield slice(start, start + rows), rows, still
+        start += rows
+
+
+def _stacked(parts: Tensors, loan: Loan, dtype: torch.dtype) -> torch.Tensor:
+    """*Shape:* those of both directions, `(2, ...)`."""
+    stacked = loan.empty(parts[0], len(parts), *parts[0].shape, dtype=dtype)
+    for place, part in zip(stacked, parts, strict=True):
+        place.copy_(part)
+    return stacked
+
+
+def _multiply(
+    rows: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, out: torch.Tensor
+) -> torch.Tensor:
+    """
+    *Shape:* `(2, rows, in)`, `(2, out, in)` and `(2, out)` to `out`, `(2, rows, out)`, which may have another
+    dtype.
+    """
+    if rows.device.type != "cpu":
+        # A GPU takes longer to begin a computation than to do it: so both directions at once
+        factors = rows, weight.transpose(1, 2)
+        return out.copy_(torch.bmm(*factors) if bias is None else torch.baddbmm(bias.unsqueeze(1), *factors))
+    for direction in range(2):
+        of_direction = None if bias is None else bias[direction]
+        out[direction] = product(rows[direction], weight[direction], of_direction)
+    return out
+
+
+def _behind_tanh(gradient: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+    """In place: the gradient of what `value` is the tanh of."""
+    return torch.ops.aten.tanh_backward.grad_input(gradient, value, grad_input=gradient)
+
+
+def _not_clipped(gradient: torch.Tensor, value: torch.Tensor, bound: float) -> None:
+    """In place: no gradient where a value stands at its bound."""
+    torch.ops.aten.hardtanh_backward.grad_input(gradient, value, -bound, bound, grad_input=gradient)

@@ -1,0 +1,168 @@
+"""
+What training multiplies with: matrix products of a chosen precision, and memory that is used again.
+
+A product takes its kernel from what the processor can do, never from a measurement, so that a training that
+is resumed on the same machine rounds as before.
+"""
+
+import math
+import platform
+from functools import cache
+from typing import Any
+
+import torch
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
+from torch.nn import functional as F
+
+from elmo_tasks.elmo.inference.packed_weights import PRECISIONS, has_onednn, onednn_has_bfloat16
+from elmo_tasks.elmo.model.errors import ElmoError
+
+
+class Products:
+    """
+    How a training multiplies, and the buffers that it keeps from one batch to the next.
+
+    # Parameters
+
+    precision : `float32`, or `bfloat16`: factors and products are rounded to it, each product adds up in
+        float32, and everything else stays in float32. Of float64 tensors nothing is rounded.
+
+    # Raises
+    `ElmoError`: an unknown precision, or one that neither this processor nor a GPU of this machine has.
+    """
+
+    def __init__(self, precision: str = "float32") -> None:
+        if precision not in PRECISIONS:
+            raise ElmoError(f"precision is {precision!r}, expected one of {', '.join(PRECISIONS)}")
+        if precision == "bfloat16" and not (trains_in_bfloat16() or torch.cuda.is_available()):
+            raise ElmoError(
+                "precision is 'bfloat16', but this processor does not multiply in it (AVX512_BF16, AMX or an "
+                "ARM with bfloat16, and PyTorch with oneDNN): set precision to 'float32'"
+            )
+        self.precision = precision
+        self.buffers = Buffers()
+
+    def dtype(self, like: torch.Tensor) -> torch.dtype:
+        """In which tensors such as `like` are multiplied."""
+        rounded = self.precision == "bfloat16" and like.dtype == torch.float32
+        return torch.bfloat16 if rounded else like.dtype
+
+
+class Buffers:
+    """
+    Memory for a batch, used again for the next: the first touch of each fresh page costs more than what is
+    then done with it.
+    """
+
+    def __init__(self) -> None:
+        self.free: list[torch.Tensor] = []
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy begins without memory."""
+        return Buffers, ()
+
+
+class Loan:
+    """Tensors from `Buffers`, given back when the loan is no longer referred to."""
+
+    def __init__(self, buffers: Buffers) -> None:
+        self._free = buffers.free
+        self._taken: list[torch.Tensor] = []
+
+    def empty(self, like: torch.Tensor, *shape: int, dtype: torch.dtype | None = None) -> torch.Tensor:
+        """On the device of `like`, and of its dtype unless another is given."""
+        dtype = dtype or like.dtype
+        if like.device.type != "cpu":
+            return torch.empty(shape, dtype=dtype, device=like.device)
+        size = math.prod(shape)
+        fitting = [part for part in self._free if part.dtype == dtype and len(part) >= size]
+        if fitting:
+            buffer = min(fitting, key=len)
+            self._free[:] = [part for part in self._free if part is not buffer]
+        else:
+            # A power of two, so that a batch that is a little larger finds it large enough
+            buffer = torch.empty(1 << (size - 1).bit_length() if size else 0, dtype=dtype)
+        self._taken.append(buffer)
+        return buffer[:size].view(shape)
+
+    def __del__(self) -> None:
+        self._free += self._taken
+
+
+def product(inputs: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
+    """
+    `inputs @ weight.T + bias`, without gradients, of tensors of one dtype.
+
+    *Shape:* `(rows, in)`, `(out, in)`, which may be a transposed view, and `(out,)` to `(rows, out)`.
+    """
+    if inputs.device.type == "cpu" and inputs.dtype in _onednn_dtypes() and inputs.numel():
+        return torch.ops.mkldnn._linear_pointwise(inputs, weight, bias, "none", [], "")
+    return F.linear(inputs, weight, bias)
+
+
+def weight_gradient(of_outputs: torch.Tensor, inputs: torch.Tensor) -> torch.Tensor:
+    """
+    That of the weight of `product`: `of_outputs.T @ inputs`.
+
+    *Shape:* `(rows, out)` and `(rows, in)` to `(out, in)`.
+    """
+    # The kernel makes a transposed left factor contiguous: so the narrower one stands there.
+    if of_outputs.size(1) <= inputs.size(1):
+        return product(of_outputs.t(), inputs.t())
+    return product(inputs.t(), of_outputs.t()).t()
+
+
+def trains_in_bfloat16() -> bool:
+    """Whether this processor multiplies in bfloat16, faster than in float32."""
+    if torch.bfloat16 not in _onednn_dtypes():
+        return False
+    fast = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
+    return fast or platform.machine() in ("aarch64", "arm64")
+
+
+@cache
+def _onednn_dtypes() -> frozenset[torch.dtype]:
+    """
+    Of the products that oneDNN computes: in float32 it is twice as fast as `torch.mm`'s MKL on AMD's
+    processors with AVX-512, and not behind on Intel's; with AVX2 the two are alike.
+    """
+    if not has_onednn():
+        return frozenset()
+    found = set()
+    if torch.backends.cpu.get_cpu_capability().startswith("AVX512"):
+        found.add(torch.float32)
+    if onednn_has_bfloat16():
+        found.add(torch.bfloat16)
+    return frozenset(found)
+
+
+class Product(Function):
+    """`apply(products, inputs, weight, bias)`: `product` with gradients, in the precision of `products`."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        products: Products,
+        inputs: torch.Tensor,
+        weight: torch.Tensor,
+        bias: torch.Tensor | None,
+    ) -> torch.Tensor:
+        dtype = products.dtype(inputs)
+        factors = inputs.to(dtype), weight.to(dtype)
+        ctx.save_for_backward(*factors)
+        result = product(*factors, None if bias is None else bias.to(dtype))
+        return result.to(inputs.dtype)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, of_result: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        inputs, weight = ctx.saved_tensors
+        rounded = of_result.to(inputs.dtype)
+        _, for_inputs, for_weight, for_bias = ctx.needs_input_grad
+        return (
+            None,
+            product(rounded, weight.t()).to(of_result.dtype) if for_inputs else None,
+            weight_gradient(rounded, inputs).to(of_result.dtype) if for_weight else None,
+            of_result.sum(dim=0) if for_bias else None,
+        )

@@ -1,0 +1,62 @@
+"""
+The token layer in units of its own: each feature with mean 0 and deviation 1 over a text.
+
+What training leaves behind are features of very different size and far from zero, of which a task's mix sees
+little but the largest. The first LSTM layer takes the change back, so that all layers above, and the language
+model, stay as they are, but for rounding.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+import torch
+
+from elmo_tasks.elmo.model.bilm import BiLm
+from elmo_tasks.elmo.model.errors import ElmoError
+from elmo_tasks.elmo.model.word_encoder import WordEncoder
+
+WORDS_AT_ONCE = 4096
+SMALLEST_DEVIATION = 1e-6
+
+
+@torch.no_grad()
+def standardize_tokens(bilm: BiLm, sentences: Iterable[Sequence[str]]) -> None:
+    """
+    # Raises
+    `ElmoError`: a text without words; or a character CNN without a projection, whose features cannot
+    be below zero.
+    """
+    mean, deviation = _moments(bilm, Counter(word for words in sentences for word in words))
+    encoder = bilm.token_encoder
+    if isinstance(encoder, WordEncoder):
+        encoder.embedding.sub_(mean).div_(deviation)
+    elif encoder.projection is not None:
+        encoder.projection.weight.div_(deviation.unsqueeze(1))
+        encoder.projection.bias.sub_(mean).div_(deviation)
+    else:
+        raise ElmoError("the character CNN has no projection: its features cannot be standardized")
+    for direction in range(2):
+        lstm = bilm.lstm.layers(direction)[0]
+        # (4 dim, projection_dim)
+        for_input = lstm.weight[:, : len(mean)]
+        lstm.bias.add_(for_input @ mean)
+        for_input.mul_(deviation)
+
+
+def _moments(bilm: BiLm, counts: Counter[str]) -> tuple[torch.Tensor, torch.Tensor]:
+    """*Shape:* mean and deviation of each feature over all words of a text, `(projection_dim,)`."""
+    if not counts:
+        raise ElmoError("found a text without words, expected one to standardize the token layer by")
+    total = first = second = torch.zeros((), dtype=torch.float64)
+    distinct_words = list(counts)
+    for start in range(0, len(distinct_words), WORDS_AT_ONCE):
+        words = distinct_words[start : start + WORDS_AT_ONCE]
+        ids = bilm.token_encoder.padded_ids([words])[0].to(bilm.token_encoder.embedding.device)
+        encoded = bilm.token_encoder(ids)
+        vectors = encoded.double()
+        weights = torch.tensor([counts[word] for word in words], dtype=torch.float64, device=vectors.device)
+        total, first = total + weights.sum(), first + weights @ vectors
+        second = second + weights @ vectors.square()
+    mean = first / total
+    deviation = (second / total - mean.square()).clamp_min(0).sqrt().clamp_min(SMALLEST_DEVIATION)
+    return mean.to(encoded.dtype), deviation.to(encoded.dtype)

@@ -1,0 +1,204 @@
+"""
+The sizes of a biLM, as its `options.json` states them in the official layout of bilm-tf, which AllenNLP reads
+too.
+"""
+
+import json
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from elmo_tasks.elmo.model.characters import CHARACTERS_PER_WORD, NUM_CHARACTERS
+from elmo_tasks.elmo.model.errors import ElmoError
+
+
+@dataclass(frozen=True, kw_only=True)
+class CharacterOptions:
+    """The sizes of a token layer that reads characters."""
+
+    filters: tuple[tuple[int, int], ...]
+    """(width, number) of each character convolution."""
+    dim: int
+    """Of a character's vector."""
+    activation: str
+    """`relu` or `tanh`, after the character convolution."""
+    n_highway: int
+
+    @property
+    def num_filters(self) -> int:
+        return sum(number for _, number in self.filters)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WordOptions:
+    """The size of a token layer that reads words."""
+
+    n_tokens: int
+    """Words in the table, `<S>`, `</S>` and `<UNK>` among them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BiLmOptions:
+    """The sizes of a biLM, as its `options.json` states them."""
+
+    tokens: CharacterOptions | WordOptions
+    """What the token layer reads; characters where there is a `char_cnn`, as in bilm-tf."""
+    dim: int
+    """Cells of an LSTM layer, for each direction."""
+    projection_dim: int
+    """Size of an LSTM layer's output, for each direction."""
+    n_layers: int
+    cell_clip: float
+    """Bound of a cell's value; 0 for none."""
+    proj_clip: float
+    """Bound of a projected output's value; 0 for none."""
+    use_skip_connections: bool
+    """Add the input of each LSTM layer but the first to its output."""
+
+    @property
+    def reads_characters(self) -> bool:
+        return isinstance(self.tokens, CharacterOptions)
+
+    @property
+    def output_dim(self) -> int:
+        """Both directions side by side: the size of an ELMo vector."""
+        return 2 * self.projection_dim
+
+    @classmethod
+    def read(cls, source: str | PathLike | dict[str, Any]) -> "BiLmOptions":
+        """
+        From the path of a file, or the options themselves.
+
+        # Raises
+        `ElmoError`, with the file, the key, what was found and what was expected.
+        """
+        if isinstance(source, dict):
+            return cls.from_json(source, where="the options given")
+        text = Path(source).read_text(encoding="utf-8")
+        try:
+            return cls.from_json(json.loads(text), where=str(source))
+        except json.JSONDecodeError as error:
+            raise ElmoError(f"{source}, line {error.lineno}: not JSON: {error}") from error
+
+    @classmethod
+    def from_json(cls, content: dict[str, Any], *, where: str) -> "BiLmOptions":
+        """
+        From the content of an `options.json`. Other keys, as of the training, are no concern of the biLM.
+
+        # Raises
+        `ElmoError`, with `where`, the key, what was found and what was expected.
+        """
+        found = _Options(content, where)
+        tokens: CharacterOptions | WordOptions
+        if found.has("char_cnn"):
+            # bilm-tf writes n_tokens_vocab here, too: the words of its softmax.
+            tokens = _character_options(found)
+        elif found.has("n_tokens_vocab"):
+            tokens = WordOptions(n_tokens=found.size("n_tokens_vocab"))
+        else:
+            raise ElmoError(
+                f"{where}: found neither char_cnn nor n_tokens_vocab, expected char_cnn of a biLM that reads "
+                "characters, or n_tokens_vocab of one that reads words"
+            )
+        return cls(
+            tokens=tokens,
+            dim=found.size("lstm.dim"),
+            projection_dim=found.size("lstm.projection_dim"),
+            n_layers=found.size("lstm.n_layers"),
+            cell_clip=float(found.get("lstm.cell_clip", (int, float), 0.0)),
+            proj_clip=float(found.get("lstm.proj_clip", (int, float), 0.0)),
+            use_skip_connections=found.get("lstm.use_skip_connections", bool, False),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """In the layout of `options.json`."""
+        tokens = self.tokens
+        return {
+            "lstm": {
+                "cell_clip": self.cell_clip,
+                "proj_clip": self.proj_clip,
+                "use_skip_connections": self.use_skip_connections,
+                "n_layers": self.n_layers,
+                "dim": self.dim,
+                "projection_dim": self.projection_dim,
+            },
+        } | (
+            {
+                "char_cnn": {
+                    "embedding": {"dim": tokens.dim},
+                    "filters": [list(pair) for pair in tokens.filters],
+                    "n_highway": tokens.n_highway,
+                    "n_characters": NUM_CHARACTERS,
+                    "max_characters_per_token": CHARACTERS_PER_WORD,
+                    "activation": tokens.activation,
+                },
+            }
+            if isinstance(tokens, CharacterOptions)
+            else {"n_tokens_vocab": tokens.n_tokens}
+        )
+
+
+class _Options:
+    """The values of an `options.json` by their paths; what is wrong with one is an error that names it."""
+
+    def __init__(self, content: Any, where: str) -> None:
+        self._content, self.where = content, where
+
+    def has(self, path: str) -> bool:
+        return self._value(path) is not None
+
+    def get(self, path: str, kind: type | tuple[type, ...], default: Any = None) -> Any:
+        value = self._value(path)
+        value = default if value is None else value
+        if not isinstance(value, kind):
+            names = kind.__name__ if isinstance(kind, type) else "number"
+            raise self.wrong(path, value, f": {names}")
+        return value
+
+    def size(self, path: str) -> int:
+        if (size := self.get(path, int)) < 1:
+            raise self.wrong(path, size, " a positive number")
+        return size
+
+    def wrong(self, path: str, value: Any, expected: str) -> ElmoError:
+        return ElmoError(f"{self.where}: {path} is {value!r}, expected{expected}")
+
+    def _value(self, path: str) -> Any:
+        value = self._content
+        for key in path.split("."):
+            value = value.get(key) if isinstance(value, dict) else None
+        return value
+
+
+def _character_options(found: _Options) -> CharacterOptions:
+    number = found.get("char_cnn.n_characters", int)
+    if number != NUM_CHARACTERS:
+        raise found.wrong(
+            "char_cnn.n_characters",
+            number,
+            f" {NUM_CHARACTERS} (261 is what bilm-tf trains with; a trained model is read with 262)",
+        )
+    length = found.get("char_cnn.max_characters_per_token", int, CHARACTERS_PER_WORD)
+    if length != CHARACTERS_PER_WORD:
+        raise found.wrong("char_cnn.max_characters_per_token", length, f" {CHARACTERS_PER_WORD}")
+    activation = found.get("char_cnn.activation", str)
+    if activation not in ("relu", "tanh"):
+        raise found.wrong("char_cnn.activation", activation, " 'relu' or 'tanh'")
+    filters = found.get("char_cnn.filters", list)
+    if not filters or not all(
+        isinstance(pair, list | tuple)
+        and len(pair) == 2
+        and all(isinstance(size, int) and size > 0 for size in pair)
+        and pair[0] <= CHARACTERS_PER_WORD
+        for pair in filters
+    ):
+        raise found.wrong(
+            "char_cnn.filters", filters, f" pairs [width up to {CHARACTERS_PER_WORD}, number of filters]"
+        )
+    return CharacterOptions(
+        filters=tuple((width, number) for width, number in filters),
+        dim=found.size("char_cnn.embedding.dim"),
+        activation=activation,
+        n_highway=found.get("char_cnn.n_highway", int, 0),
+    )

@@ -1,0 +1,82 @@
+"""Equation (1) of Peters et al. 2018: one vector a token from all layers of the biLM."""
+
+from functools import reduce
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from elmo_tasks.elmo.model.errors import ElmoError
+
+LAYERS = ("all", "top")
+WEIGHTS = ("trainable", "frozen", "function")
+
+
+class ScalarMix(nn.Module):
+    """
+    `gamma * sum_j s_j h_j`, with `s = softmax(w)`.
+
+    - `layers`: `all`, or `top` for the last layer alone (which has no weights).
+    - `weights`: `trainable` (the paper's w, zero at first: an average), `frozen` (w drawn once from a normal
+      distribution, never changed), or `function`: `w_j = v_j . h_j + b_j`, computed at each token from
+      the layers themselves, v and b learned, zero at first.
+    - `gamma`: a learned scale, 1 at first; without it the scale is 1.
+    - `layer_norm`: each layer is first normalised at each token over its own features (mean 0, variance 1,
+      no learned parameters), so that a token's vector never depends on the other sentences of a batch.
+
+    *Input:* `(num_layers, ..., dim)`. *Output:* `(..., dim)`.
+    """
+
+    def __init__(
+        self,
+        *,
+        num_layers: int,
+        dim: int,
+        layers: str = "all",
+        weights: str = "trainable",
+        gamma: bool = True,
+        layer_norm: bool = False,
+    ) -> None:
+        super().__init__()
+        for name, value, choices in (("layers", layers, LAYERS), ("weights", weights, WEIGHTS)):
+            if value not in choices:
+                raise ElmoError(f"{name} is {value!r}, expected one of {', '.join(choices)}")
+        self.top = layers == "top"
+        self.function = weights == "function" and not self.top
+        self.layer_norm = layer_norm
+        self.gamma = nn.Parameter(torch.ones(())) if gamma else None
+        if not self.top:
+            if weights == "frozen":
+                self.register_buffer("scores", torch.randn(num_layers))
+            else:
+                self.scores = nn.Parameter(torch.zeros(num_layers))
+        if self.function:
+            self.projections = nn.Parameter(torch.zeros(num_layers, dim))
+
+    def forward(self, layers: torch.Tensor) -> torch.Tensor:
+        if self.top:
+            layers = layers[-1:]
+        if self.layer_norm:
+            layers = F.layer_norm(layers, layers.shape[-1:])
+        # One layer at a time: a product with all of them would take as much memory as they do.
+        shared = (share * layer for share, layer in zip(self._shares(layers), layers, strict=True))
+        mixed = reduce(torch.add, shared)
+        return mixed if self.gamma is None else self.gamma * mixed
+
+    def _shares(self, layers: torch.Tensor) -> torch.Tensor:
+        """The normalised weights, `(num_layers, ..., 1)`, to multiply the layers with."""
+        if self.top:
+            return layers.new_ones(1)
+        # (num_layers, 1, ..., 1)
+        scores = self.scores.view(-1, *[1] * (layers.dim() - 1))
+        if self.function:
+            # (num_layers, ..., 1)
+            scores = scores + torch.einsum("l...d,ld->l...", layers, self.projections).unsqueeze(-1)
+        return scores.softmax(dim=0)
+
+    def squared_norm(self) -> torch.Tensor:
+        """`||w||^2` over what is learned of the weights (for `function`: v and b); 0 where nothing is."""
+        learned = [p for name, p in self.named_parameters() if name != "gamma"]
+        if not learned:
+            return torch.zeros(())
+        return torch.stack([parameter.square().sum() for parameter in learned]).sum()

@@ -1,0 +1,89 @@
+"""The token layer of a biLM that reads words: a table of their vectors."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from elmo_tasks.elmo.model.characters import BEGIN_SENTENCE, END_SENTENCE
+from elmo_tasks.elmo.model.errors import ElmoError
+from elmo_tasks.elmo.model.options import WordOptions
+from elmo_tasks.elmo.model.token_encoder import TokenEncoder
+from elmo_tasks.elmo.model.words import MARKERS, UNKNOWN, padded_word_ids, word_ids
+
+
+class WordEncoder(TokenEncoder):
+    """
+    Words to the rows of a table; all words that are not in its vocabulary to the row of `<UNK>`.
+
+    `set_vocabulary` says which words they are; they are part of its state dict.
+    """
+
+    reads = "word_ids"
+    known: torch.Tensor
+    """`(words,)`: the ids of the words of the vocabulary, rising."""
+    rows: torch.Tensor
+    """`(words,)`: the row of each in the table."""
+    unknown: torch.Tensor
+    """`()`: the row of `<UNK>`."""
+
+    def __init__(self, *, options: WordOptions, projection_dim: int) -> None:
+        super().__init__(bos_eos_ids=torch.from_numpy(word_ids([BEGIN_SENTENCE, END_SENTENCE])))
+        self.embedding = nn.Parameter(torch.empty(options.n_tokens, projection_dim))
+        self.register_buffer("known", torch.zeros(options.n_tokens, dtype=torch.long))
+        self.register_buffer("rows", torch.zeros(options.n_tokens, dtype=torch.long))
+        self.register_buffer("unknown", torch.tensor(0))
+        nn.init.xavier_uniform_(self.embedding)
+
+    @torch.no_grad()
+    def set_vocabulary(self, words: Sequence[str]) -> None:
+        """
+        From now on, `words` are the words of the table's rows.
+
+        # Raises
+        `ElmoError`: not as many words as rows, none of the `MARKERS`, or two words with one id.
+        """
+        known, rows, unknown = vocabulary_rows(words, number=len(self.rows))
+        self.known.copy_(known)
+        self.rows.copy_(rows)
+        self.unknown.fill_(unknown)
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        return F.embedding(rows_of_words(ids, self.known, self.rows, self.unknown), self.embedding)
+
+    @staticmethod
+    def present(ids: torch.Tensor) -> torch.Tensor:
+        return ids != 0
+
+    @staticmethod
+    def padded_ids(sentences: Sequence[Sequence[str]]) -> torch.Tensor:
+        return padded_word_ids(sentences)
+
+
+def vocabulary_rows(words: Sequence[str], *, number: int) -> tuple[torch.Tensor, torch.Tensor, int]:
+    """
+    The ids of the words of a table with `number` rows, rising, `(words,)`; the row of each; and the row of
+    `<UNK>`.
+
+    # Raises
+    `ElmoError`: see `WordEncoder.set_vocabulary`.
+    """
+    if len(words) != number:
+        raise ElmoError(f"the vocabulary has {len(words):,} words, expected {number:,}, as the options say")
+    for marker in MARKERS:
+        if marker not in words:
+            raise ElmoError(f"the vocabulary has no {marker}, expected {', '.join(MARKERS)}")
+    known, rows = torch.from_numpy(word_ids(words)).sort(stable=True)
+    for index in (known[1:] == known[:-1]).nonzero()[:1, 0].tolist():
+        one, other = (words[row] for row in rows[index : index + 2].tolist())
+        raise ElmoError(f"{one!r} and {other!r} in the vocabulary have the same id")
+    return known, rows, words.index(UNKNOWN)
+
+
+def rows_of_words(
+    ids: torch.Tensor, known: torch.Tensor, rows: torch.Tensor, unknown: torch.Tensor
+) -> torch.Tensor:
+    """*Shape:* word ids `(words,)` to their rows in the table, `(words,)`."""
+    indices = torch.searchsorted(known, ids).clamp(max=len(known) - 1)
+    return torch.where(known[indices] == ids, rows[indices], unknown)

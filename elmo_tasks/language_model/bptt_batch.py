@@ -1,0 +1,264 @@
+"""
+What a bidirectional language model reads at once: a few steps of many streams, in both directions.
+
+A sentence `w1 .. wn` is, forward, the inputs `<S> w1 .. wn` with the targets `w1 .. wn </S>`; backward, the
+inputs `</S> wn .. w1` with the targets `wn .. w1 <S>`. Nothing predicts across the border of two sentences.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import torch
+from allennlp.common.checks import ConfigurationError
+from allennlp.data import Field, Vocabulary
+
+from elmo_tasks.elmo.model.characters import BEGIN_SENTENCE, END_SENTENCE, character_ids
+from elmo_tasks.elmo.model.words import UNKNOWN, word_ids
+
+NAMESPACE = "tokens"
+ENCODERS: dict[str, Callable[[Iterable[str]], np.ndarray]] = {"characters": character_ids, "words": word_ids}
+
+LEXICON_SIZE = 1 << 18
+"""Words. A larger lexicon is left behind for a new one, so that memory does not grow with the text."""
+
+_BEGIN, _END = 0, 1
+_ORDERS: tuple[Callable[[list[int]], list[int]], ...] = (
+    lambda words: [_BEGIN, *words],
+    lambda words: [_END, *reversed(words)],
+    lambda words: [*words, _END],
+    lambda words: [*reversed(words), _BEGIN],
+)
+"""Inputs forward and backward, targets forward and backward."""
+
+
+class Lexicon(dict[str, int]):
+    """The words of a text, numbered as they come, and what a block needs of each word, made once."""
+
+    def __init__(self, input: str) -> None:
+        self.input = input
+        self.words: list[str] = []
+        self._encoded = _Table(ENCODERS[input])
+        self._classes: tuple[Vocabulary | None, _Table] = (None, self._encoded)
+        for border in (BEGIN_SENTENCE, END_SENTENCE):
+            self[border]
+
+    def __missing__(self, word: str) -> int:
+        number = self[word] = len(self)
+        self.words.append(word)
+        return number
+
+    def steps(self, sentences: Iterable[Sequence[str]]) -> np.ndarray:
+        """The words of each step. *Shape:* `(4, steps)`, in the order of `_ORDERS`."""
+        numbers = [list(map(self.__getitem__, words)) for words in sentences]
+        rows = [np.fromiter(chain.from_iterable(map(order, numbers)), np.int64) for order in _ORDERS]
+        return np.stack(rows)
+
+    def encoded(self, numbers: np.ndarray) -> np.ndarray:
+        """Characters or hashes of words."""
+        return self._encoded.rows(self.words, numbers)
+
+    def classes(self, vocab: Vocabulary, numbers: np.ndarray) -> np.ndarray:
+        if self._classes[0] is not vocab:
+            self._classes = (vocab, _Table(partial(_classes, vocab)))
+        return self._classes[1].rows(self.words, numbers)
+
+    def translate(self, steps: np.ndarray, other: "Lexicon") -> np.ndarray:
+        """Steps in numbers of this lexicon, found in those of another one."""
+        if other is self or not steps.size:
+            return steps
+        used, inverse = np.unique(steps, return_inverse=True)
+        return np.array([self[other.words[number]] for number in used])[inverse].reshape(steps.shape)
+
+
+class BlockField(Field[dict[str, Any]]):
+    """
+    One block, of streams that may differ in their number of steps.
+
+    # Parameters
+
+    steps : *Shape:* `(4, steps)`, stream by stream: what `lexicon` gives.
+    lexicon : the words that `steps` have numbers of.
+    lengths : steps of each stream; 0 for one without text.
+    fresh : whether a stream begins a new passage, so that its LSTM state is zeros.
+    process : which process made the block; each has streams of its own.
+
+    # Tensors
+
+    words : the input words, each once. *Shape:* `(distinct, 50)`, `int16`, their characters; or
+        `(distinct,)`, `int64`, their hashes.
+    inputs : row in `words` of each step's input, forward and backward. *Shape:* `(2, steps)`, `int64`.
+    targets : class of each step's target: its id in the vocabulary less 1, so that the unknown word is 0.
+        *Shape:* `(2, steps)`, `int64`.
+    lengths : *Shape:* `(streams,)`, `int64`.
+    fresh : *Shape:* `(streams,)`, `bool`.
+    stream : `process`, an `int`.
+    """
+
+    __slots__ = ["_targets", "fresh", "lengths", "lexicon", "process", "steps"]
+
+    def __init__(
+        self,
+        *,
+        steps: np.ndarray,
+        lexicon: Lexicon,
+        lengths: Sequence[int],
+        fresh: Sequence[bool],
+        process: int,
+    ) -> None:
+        self.steps = steps
+        self.lexicon = lexicon
+        self.lengths = lengths
+        self.fresh = fresh
+        self.process = process
+        self._targets: np.ndarray | None = None
+
+    def count_vocab_items(self, counter: dict[str, dict[str, int]]) -> None:
+        """Each word of the text once, and the borders once a sentence; `<UNK>` in the text is no word."""
+        for number, count in zip(*np.unique(self.steps[2], return_counts=True), strict=True):
+            word = self.lexicon.words[number]
+            if number != _BEGIN and word != UNKNOWN:
+                counter[NAMESPACE][word] += int(count)
+        if begins := int((self.steps[0] == _BEGIN).sum()):
+            counter[NAMESPACE][BEGIN_SENTENCE] += begins
+
+    def index(self, vocab: Vocabulary) -> None:
+        self._targets = self.lexicon.classes(vocab, self.steps[2:])
+
+    def get_padding_lengths(self) -> dict[str, int]:
+        return {}
+
+    def as_tensor(self, padding_lengths: dict[str, int]) -> dict[str, Any]:
+        if self._targets is None:
+            raise ConfigurationError(
+                "found a block without classes, expected index(vocab) to be called first"
+            )
+        words, inputs = np.unique(self.steps[:2], return_inverse=True)
+        return {
+            "words": torch.from_numpy(self.lexicon.encoded(words)),
+            "inputs": torch.from_numpy(inputs.reshape(2, -1)),
+            "targets": torch.from_numpy(self._targets),
+            "lengths": torch.tensor(self.lengths),
+            "fresh": torch.tensor(self.fresh),
+            "stream": self.process,
+        }
+
+    def batch_tensors(self, tensor_list: list[dict[str, Any]]) -> dict[str, Any]:
+        if len(tensor_list) != 1:
+            raise ConfigurationError(
+                f"data loader: found a batch of {len(tensor_list)} blocks, expected batch_size 1: "
+                "a block already holds what all streams read at once"
+            )
+        return tensor_list[0]
+
+    def empty_field(self) -> "BlockField":
+        return BlockField(
+            steps=self.steps[:, :0], lexicon=self.lexicon, lengths=[], fresh=[], process=self.process
+        )
+
+    def human_readable_repr(self) -> dict[str, Any]:
+        forward, backward = ([self.lexicon.words[number] for number in row] for row in self.steps[:2])
+        return {"forward": forward, "backward": backward, "lengths": list(self.lengths)}
+
+    def __len__(self) -> int:
+        """Steps in each direction."""
+        return self.steps.shape[1]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """On its way to another process a block takes its own words along, not those of the whole text."""
+        own = Lexicon(self.lexicon.input)
+        state = {name: getattr(self, name) for name in self.__slots__}
+        return state | {"steps": own.translate(self.steps, self.lexicon), "lexicon": own}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for name, value in state.items():
+            setattr(self, name, value)
+
+
+def blocks(
+    passages: Iterable[Iterable[Sequence[str]]],
+    *,
+    streams: int,
+    bptt_steps: int | None,
+    process: int,
+    input: str,
+) -> Iterator[BlockField]:
+    """
+    The passages dealt to `streams` streams: each takes the next one when its own is used up, from a new block
+    on.
+
+    A stream has up to `bptt_steps` steps in a block; with `None` a whole passage.
+    """
+    remaining = _numbered(passages, input)
+    rows = [_stream(remaining, bptt_steps) for _ in range(streams)]
+    dry = (False, Lexicon(input), np.empty((len(_ORDERS), 0), np.int64))
+    while True:
+        fresh, lexicons, parts = zip(*(next(row, dry) for row in rows), strict=True)
+        lengths = [part.shape[1] for part in parts]
+        if not any(lengths):
+            return
+        # Of one lexicon, except for a while after a new one was begun
+        lexicon = lexicons[lengths.index(max(lengths))]
+        steps = np.concatenate(list(map(lexicon.translate, parts, lexicons)), axis=1)
+        yield BlockField(steps=steps, lexicon=lexicon, lengths=lengths, fresh=fresh, process=process)
+
+
+def dry_block(*, streams: int, input: str) -> BlockField:
+    """Of streams that have all run dry."""
+    return BlockField(
+        steps=np.empty((len(_ORDERS), 0), np.int64),
+        lexicon=Lexicon(input),
+        lengths=[0] * streams,
+        fresh=[False] * streams,
+        process=0,
+    )
+
+
+def _numbered(
+    passages: Iterable[Iterable[Sequence[str]]], input: str
+) -> Iterator[tuple[Lexicon, np.ndarray]]:
+    """The steps of each passage."""
+    lexicon = Lexicon(input)
+    for passage in passages:
+        if len(lexicon) > LEXICON_SIZE:
+            lexicon = Lexicon(input)
+        yield lexicon, lexicon.steps(passage)
+
+
+def _stream(
+    passages: Iterator[tuple[Lexicon, np.ndarray]], bptt_steps: int | None
+) -> Iterator[tuple[bool, Lexicon, np.ndarray]]:
+    """Pieces of passages, and whether each is the first of its passage."""
+    for lexicon, steps in passages:
+        length = steps.shape[1]
+        for start in range(0, length, bptt_steps or length):
+            yield start == 0, lexicon, steps[:, start : start + (bptt_steps or length)]
+
+
+class _Table:
+    """A row for each word of a growing list, made when it is first asked for."""
+
+    def __init__(self, make: Callable[[list[str]], np.ndarray]) -> None:
+        self._make = make
+        self._rows = make([])
+        self._made = 0
+
+    def rows(self, words: list[str], numbers: np.ndarray) -> np.ndarray:
+        if self._made < len(words):
+            new = self._make(words[self._made :])
+            if len(self._rows) < len(words):
+                larger = np.empty((2 * len(words), *new.shape[1:]), new.dtype)
+                larger[: self._made] = self._rows[: self._made]
+                self._rows = larger
+            self._rows[self._made : len(words)] = new
+            self._made = len(words)
+        return self._rows[numbers]
+
+
+def _classes(vocab: Vocabulary, words: list[str]) -> np.ndarray:
+    ids = vocab.get_token_to_index_vocabulary(NAMESPACE)
+    unknown = ids[vocab._oov_token]
+    # A word spelt like the padding entry, whose id is 0, has no class of its own.
+    return np.array([ids.get(word, unknown) or unknown for word in words], dtype=np.int64) - 1

@@ -1,0 +1,185 @@
+"""
+A linear-chain CRF (Lafferty et al. 2001) whose impossible transitions take no part in training or decoding.
+
+pytorch-crf holds the parameters. All that walks through a sentence is done here for all sentences of a batch
+at once, from one tensor of step scores, in which a step behind the end of a sentence is the identity:
+pytorch-crf's likelihood in fewer kernels, its decoding without a loop over sentences, and the marginals that
+it does not have.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import nn
+from torch.nn.utils import parametrize
+from torchcrf import CRF
+
+IMPOSSIBLE = -1e4
+"""Score of an impossible transition: `exp` of it is exactly 0, and no infinity reaches a gradient."""
+
+
+class Marginals(NamedTuple):
+    """
+    The forward-backward lattice, in log space.
+
+    *Shape:* `alpha` `(batch, tokens, tags)`: all that leads to a tag, its emission included; `beta` `(batch,
+    tokens, tags)`: all that follows it; `log_z` `(batch,)`: all sequences.
+    """
+
+    alpha: torch.Tensor
+    beta: torch.Tensor
+    log_z: torch.Tensor
+
+
+class Chain(NamedTuple):
+    """
+    The scores of all tag sequences of each sentence: that of a sequence is the sum of what it passes.
+
+    The mean of several chains, tensor by tensor, scores each sequence with the mean of its scores.
+
+    *Shape:* `emissions` `(batch, tokens, tags)`, `mask` `(batch, tokens)`, `start` and `end` `(tags,)`,
+    `transitions` `(tags, tags)`, from the row's tag to the column's.
+    """
+
+    emissions: torch.Tensor
+    mask: torch.Tensor
+    start: torch.Tensor
+    end: torch.Tensor
+    transitions: torch.Tensor
+
+    def log_likelihood(self, tags: torch.Tensor) -> torch.Tensor:
+        """*Shape:* `(batch, tokens)` to `(batch,)`."""
+        return self._score(tags) - self._log_sum()
+
+    @torch.no_grad()
+    def best(self) -> torch.Tensor:
+        """
+        The best sequence of each sentence (Viterbi 1967).
+
+        *Shape:* `(batch, tokens)`, 0 where the mask is.
+        """
+        # (batch, tags)
+        scores = self.start + self.emissions[:, 0]
+        origins = []
+        for step in self._steps():
+            # (batch, from, to) to (batch, to)
+            scores, origin = (scores.unsqueeze(2) + step).max(dim=1)
+            origins.append(origin)
+        # (batch, 1)
+        tags = [(scores + self.end).argmax(dim=1, keepdim=True)]
+        for origin in reversed(origins):
+            tags.append(origin.gather(1, tags[-1]))
+        return torch.cat(tags[::-1], dim=1) * self.mask
+
+    @torch.no_grad()
+    def marginals(self) -> Marginals:
+        """In double precision."""
+        chain = self._replace(emissions=self.emissions.double())
+        steps = chain._steps()
+        alpha = [chain.start + chain.emissions[:, 0]]
+        for step in steps:
+            # (batch, from, to) to (batch, to)
+            alpha.append((alpha[-1].unsqueeze(2) + step).logsumexp(dim=1))
+        beta = [chain.end.double().expand_as(alpha[0])]
+        for step in reversed(steps):
+            # (batch, from, to) to (batch, from)
+            beta.append((step + beta[-1].unsqueeze(1)).logsumexp(dim=2))
+        log_z = (alpha[-1] + chain.end).logsumexp(dim=1)
+        return Marginals(torch.stack(alpha, dim=1), torch.stack(beta[::-1], dim=1), log_z)
+
+    @torch.no_grad()
+    def span_probabilities(
+        self, tags: torch.Tensor, spans: Sequence[Sequence[tuple[int, int]]]
+    ) -> list[list[float]]:
+        """
+        For each sentence's spans `[start, end)`: the probability that a sequence drawn from the CRF has just
+        the tags `tags[start:end]` there, whatever it has elsewhere.
+
+        *Shape:* `(batch, tokens)`, and the spans of each sentence.
+        """
+        alpha, beta, log_z = self.marginals()
+        here = tags.unsqueeze(2)
+        emitted = self.emissions.double().gather(2, here).squeeze(2)
+        steps = self.transitions.double()[tags[:, :-1], tags[:, 1:]] + emitted[:, 1:]
+        # (batch, tokens): the score of the tags up to a token, from the first on
+        path = torch.cat([steps.new_zeros(len(tags), 1), steps.cumsum(dim=1)], dim=1)
+        # Whatever leads to a token, and whatever follows it, apart from the path itself
+        before = (alpha.gather(2, here).squeeze(2) - path).tolist()
+        after = (beta.gather(2, here).squeeze(2) + path - log_z.unsqueeze(1)).tolist()
+        return [
+            [min(1.0, math.exp(before[row][start] + after[row][end - 1])) for start, end in bounds]
+            for row, bounds in enumerate(spans)
+        ]
+
+    def _steps(self) -> tuple[torch.Tensor, ...]:
+        """
+        What each step from the second token on adds to the score, from one tag (row) to the next (column).
+
+        *Shape:* `tokens - 1` times `(batch, tags, tags)`.
+        """
+        stay = torch.full_like(self.transitions, IMPOSSIBLE).fill_diagonal_(0.0)
+        emissions, mask = self.emissions.transpose(0, 1)[1:], self.mask.t()[1:]
+        # (tokens - 1, batch, tags, tags)
+        scores = self.transitions + emissions.unsqueeze(2)
+        return torch.where(mask[:, :, None, None], scores, stay.to(scores.dtype)).unbind()
+
+    def _log_sum(self) -> torch.Tensor:
+        """Over all sequences. *Shape:* `(batch,)`."""
+        # (batch, tags)
+        scores = self.start + self.emissions[:, 0]
+        for step in self._steps():
+            # (batch, from, to) to (batch, to)
+            scores = (scores.unsqueeze(2) + step).logsumexp(dim=1)
+        return (scores + self.end).logsumexp(dim=1)
+
+    def _score(self, tags: torch.Tensor) -> torch.Tensor:
+        """Of one sequence a sentence. *Shape:* `(batch, tokens)` to `(batch,)`."""
+        # A sentence without tokens is run as one of one token, which nobody uses.
+        lengths = self.mask.sum(dim=1, keepdim=True).clamp(min=1)
+        mask = torch.arange(tags.size(1), device=tags.device) < lengths
+        # (batch, tokens)
+        scores = self.emissions.gather(2, tags.unsqueeze(2)).squeeze(2)
+        steps = self.transitions.flatten()[tags[:, :-1] * len(self.start) + tags[:, 1:]]
+        scores = scores + torch.cat([self.start[tags[:, :1]], steps], dim=1)
+        last = tags.gather(1, lengths - 1).squeeze(1)
+        return scores.masked_fill(~mask, 0.0).sum(dim=1) + self.end[last]
+
+
+class ConstrainedCrf(nn.Module):
+    """
+    # Parameters
+
+    start : `(tags,)`, `True` where a sequence may start with the tag.
+    end : `(tags,)`, `True` where it may end with it.
+    transitions : `(tags, tags)`, `True` where the column's tag may follow the row's.
+    """
+
+    def __init__(self, *, start: torch.Tensor, end: torch.Tensor, transitions: torch.Tensor) -> None:
+        super().__init__()
+        self.crf = CRF(len(start), batch_first=True)
+        for name, allowed in (
+            ("start_transitions", start),
+            ("end_transitions", end),
+            ("transitions", transitions),
+        ):
+            parametrize.register_parametrization(self.crf, name, _Possible(allowed))
+
+    def forward(self, emissions: torch.Tensor, mask: torch.Tensor) -> Chain:
+        """*Shape:* `(batch, tokens, tags)`, `(batch, tokens)`."""
+        crf = self.crf
+        return Chain(emissions, mask, crf.start_transitions, crf.end_transitions, crf.transitions)
+
+
+class _Possible(nn.Module):
+    """Parametrization that pins the impossible scores."""
+
+    allowed: torch.Tensor
+
+    def __init__(self, allowed: torch.Tensor) -> None:
+        super().__init__()
+        self.register_buffer("allowed", allowed, persistent=False)
+
+    def forward(self, scores: torch.Tensor) -> torch.Tensor:
+        return scores.masked_fill(~self.allowed, IMPOSSIBLE)

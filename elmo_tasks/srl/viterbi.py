@@ -1,0 +1,62 @@
+"""The best IOB2 sequence under scores of single tags."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import nn
+
+from elmo_tasks.data.tag_schemes import Scheme, allowed_transitions
+
+
+class Iob2Viterbi(nn.Module):
+    """
+    The tags with the highest sum of scores among those that IOB2 allows (Viterbi 1967): a sequence may not
+    start with I-X, and only B-X and I-X may come before I-X. So a step looks at the best tag of all, and
+    for each I-X at two more: all sentences of a batch at once, in time that grows with the tags and not
+    with their pairs.
+
+    # Parameters
+
+    tags : in the order of their ids; those of IOB2, each I-X with its B-X.
+
+    # Raises
+    `TagError`: another tag. `ValueError`: an I-X without its B-X.
+    """
+
+    starts: torch.Tensor
+    opening: torch.Tensor
+
+    def __init__(self, tags: Sequence[str]) -> None:
+        super().__init__()
+        # (tags,): which may start a sentence, which is each tag but I-X
+        self.register_buffer("starts", allowed_transitions(tags, Scheme.IOB2).start, persistent=False)
+        ids = {tag: number for number, tag in enumerate(tags)}
+        missing = [tag for tag in tags if tag[0] == "I" and f"B{tag[1:]}" not in ids]
+        if missing:
+            raise ValueError(f"found the tags {', '.join(missing)}, expected also each with B-")
+        # (tags,): B-X for I-X, else the tag itself
+        opening = [ids[f"B{tag[1:]}"] if tag[0] == "I" else number for number, tag in enumerate(tags)]
+        self.register_buffer("opening", torch.tensor(opening), persistent=False)
+
+    @torch.no_grad()
+    def forward(self, scores: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        """
+        *Shape:* `(batch, tokens, tags)`, `(batch, tokens)` to the ids of the best tags `(batch, tokens)`, 0
+        where the mask is.
+        """
+        itself = torch.arange(len(self.starts), device=scores.device)
+        # (batch, tags): the score of the best sequence that ends with a tag
+        best = scores[:, 0].masked_fill(~self.starts, -torch.inf)
+        # (batch, tags) of each step: the tag before
+        origins = []
+        for step, real in zip(scores.unbind(1)[1:], mask.unsqueeze(2).unbind(1)[1:], strict=True):
+            highest, before = best.max(dim=1, keepdim=True)
+            opened = best[:, self.opening]
+            before = before.where(self.starts, itself.where(best >= opened, self.opening))
+            origins.append(before.where(real, itself))
+            best = (highest.where(self.starts, torch.maximum(best, opened)) + step).where(real, best)
+        # (batch, 1)
+        tags = [best.argmax(dim=1, keepdim=True)]
+        for origin in reversed(origins):
+            tags.append(origin.gather(1, tags[-1]))
+        return torch.cat(tags[::-1], dim=1) * mask

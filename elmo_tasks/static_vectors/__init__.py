@@ -1,7 +1,0 @@
-"""Static word vectors trained on a text: one vector a word, whatever its context."""
-
-from elmo_tasks.static_vectors.svd import ppmi_svd
-from elmo_tasks.static_vectors.word2vec import skip_gram
-from elmo_tasks.static_vectors.word_table import WordTable, write_table
-
-__all__ = ["WordTable", "ppmi_svd", "skip_gram", "write_table"]

@@ -1,0 +1,103 @@
+"""Randomness that a resumed run repeats."""
+
+import hashlib
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from allennlp.common.checks import ConfigurationError
+from allennlp.common.util import is_distributed
+from allennlp.training import GradientDescentTrainer, TrainerCallback
+
+from elmo_tasks.elmo import Elmo, LstmState
+
+
+@TrainerCallback.register("elmo_repeatable")
+class RepeatableCallback(TrainerCallback):
+    """
+    A run that was killed and resumed with `--recover` gives the same result as one that was not.
+
+    AllenNLP repeats the order of the data, but not dropout: its checkpoints hold no state of PyTorch's
+    random numbers. Here the generator is seeded before each training batch from the run's seed, the epoch,
+    the batch and the worker. So nothing has to be saved, other callbacks may draw as they like, and
+    checkpoints within an epoch and distributed runs resume as well. The state that an `Elmo` with
+    `stateful: true` carries from batch to batch goes into the checkpoint.
+
+    # Raises
+    `ConfigurationError`, when a run is resumed: its `Elmo` carries a state in each of several processes, of
+    which a checkpoint holds that of the first one only.
+    """
+
+    def __init__(self, serialization_dir: str) -> None:
+        super().__init__(serialization_dir)
+        self._seed = 0
+        self._epoch = 0
+        self._batches = 0
+        # Of the batch that comes, with accumulated gradients
+        self._forwards = 0
+        self._carried: dict[str, list[torch.Tensor]] = {}
+        self._elmos: dict[str, Elmo] = {}
+
+    def on_start(self, trainer: GradientDescentTrainer, is_primary: bool = True, **kwargs: Any) -> None:
+        super().on_start(trainer, is_primary, **kwargs)
+        self._seed = torch.initial_seed()
+        # Else kernels add up in another order from run to run, with more than one thread.
+        torch.use_deterministic_algorithms(True, warn_only=True)
+        # Nothing here reads what it has not written.
+        torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
+        self._hook = trainer.model.register_forward_pre_hook(self._seed_batch)
+        self._elmos = {
+            name: module
+            for name, module in trainer.model.named_modules()
+            if isinstance(module, Elmo) and module.stateful
+        }
+        if self._carried and is_distributed():
+            raise ConfigurationError(
+                "stateful: true carries a state in each process, and a checkpoint holds that of the first: "
+                "a run with several processes cannot be resumed"
+            )
+        for name, state in self._carried.items():
+            self._elmos[name].carried = LstmState(
+                *(part.to(self._elmos[name].start_hidden) for part in state)
+            )
+
+    def on_batch(
+        self,
+        trainer: GradientDescentTrainer,
+        batch_inputs: Any,
+        batch_outputs: Any,
+        batch_metrics: Any,
+        epoch: int,
+        batch_number: int,
+        is_training: bool,
+        **kwargs: Any,
+    ) -> None:
+        if is_training:
+            self._epoch, self._batches, self._forwards = epoch, batch_number, 0
+
+    def on_epoch(self, trainer: GradientDescentTrainer, metrics: Any, epoch: int, **kwargs: Any) -> None:
+        self._epoch, self._batches, self._forwards = epoch + 1, 0, 0
+
+    def on_end(self, trainer: GradientDescentTrainer, *args: Any, **kwargs: Any) -> None:
+        self._hook.remove()
+        torch.use_deterministic_algorithms(False)
+
+    def state_dict(self) -> dict[str, Any]:
+        carried = {
+            name: [part.cpu() for part in elmo.carried]
+            for name, elmo in self._elmos.items()
+            if elmo.carried is not None
+        }
+        return {"epoch": self._epoch, "batches": self._batches, "carried": carried}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self._epoch, self._batches = state_dict["epoch"], state_dict["batches"]
+        self._carried = state_dict.get("carried", {})
+
+    def _seed_batch(self, model: torch.nn.Module, inputs: Any) -> None:
+        if not model.training:
+            return
+        worker = dist.get_rank() if is_distributed() else 0
+        key = f"{self._seed} {self._epoch} {self._batches} {self._forwards} {worker}".encode()
+        self._forwards += 1
+        torch.manual_seed(int.from_bytes(hashlib.blake2b(key, digest_size=7).digest(), "big"))

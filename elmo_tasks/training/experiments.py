@@ -1,0 +1,219 @@
+"""
+Variants of a config, each trained from several seeds: what comparisons and ablations are made of.
+
+Each run is what `allennlp train` makes, in a folder and a process of its own. A run is done when it has its
+metrics; one that was interrupted goes on where it was.
+"""
+
+import json
+import multiprocessing
+import os
+import shutil
+import statistics
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from multiprocessing.connection import wait
+from multiprocessing.context import ForkServerProcess
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from allennlp.commands.train import train_model
+from allennlp.common import Params
+from allennlp.common.checks import ConfigurationError
+from allennlp.common.params import with_overrides
+from allennlp.common.plugins import import_plugins
+from allennlp.common.util import import_module_and_submodules
+from allennlp.models.archival import CONFIG_NAME
+from filelock import lock_descriptor
+
+from elmo_tasks.evaluation.table import Table
+
+METRICS = "metrics.json"
+SPREAD = ("standard deviation", "runs")
+"""Columns behind a mean; see `spread`."""
+
+# A process is ready at once: it is forked from one that has imported everything.
+_FORKED = multiprocessing.get_context("forkserver")
+_FORKED.set_forkserver_preload([__name__])
+
+
+class Run(NamedTuple):
+    """One training. `folder` has what `allennlp train` writes; the log beside it what it shows."""
+
+    variant: str
+    seed: int
+    config: dict[str, Any]
+    folder: Path
+
+    @property
+    def log(self) -> Path:
+        return self.folder.with_name(f"{self.folder.name}.log")
+
+    def metrics(self) -> dict[str, Any] | None:
+        """The metrics of a run that is done."""
+        return _read(self.folder / METRICS)
+
+    def scores(self, metric: str) -> list[float]:
+        """A metric on the validation data after each epoch that is done."""
+        scores: list[float] = []
+        while (of_epoch := _read(self.folder / f"metrics_epoch_{len(scores)}.json")) is not None:
+            scores.append(of_epoch[f"validation_{metric}"])
+        return scores
+
+    def __str__(self) -> str:
+        return f"{self.variant}, seed {self.seed}"
+
+
+def plan(
+    config: dict[str, Any],
+    variants: Mapping[str, Mapping[str, Any]],
+    *,
+    seeds: Iterable[int],
+    folder: Path,
+) -> list[Run]:
+    """
+    The runs of all variants from all seeds, those of a seed together.
+
+    # Parameters
+
+    config : a whole config, as `Params.as_dict` gives it.
+    variants : for each name, what it overrides, as the option `--overrides` of `allennlp train` has it.
+    folder : run `variant/seed-13` has the folder of that name below it.
+
+    # Raises
+    `ConfigurationError`: an override of something that the config does not have.
+    """
+    runs = []
+    for seed in seeds:
+        for name, overrides in variants.items():
+            seeds_of_run = dict.fromkeys(("random_seed", "numpy_seed", "pytorch_seed"), seed)
+            try:
+                own = with_overrides(config, {**overrides, **seeds_of_run})
+            except (ValueError, KeyError) as error:
+                raise ConfigurationError(f"{name}: the config cannot be overridden: {error}") from error
+            runs.append(Run(name, seed, own, folder / name / f"seed-{seed}"))
+    return runs
+
+
+def train(runs: list[Run], *, jobs: int, packages: Sequence[str], report: Callable[[Run], None]) -> None:
+    """
+    Trains the runs that are not done, `jobs` at a time. When a run is done, its checkpoints are removed; its
+    archive stays.
+
+    # Parameters
+
+    packages : to import first, as `--include-package` does.
+    report : is called with each run that has just been done.
+
+    # Raises
+    `ConfigurationError`: a folder has a run of another config; or, with the place of its log, a run that
+    failed. The others are then stopped, to go on another time.
+    """
+    for run in runs:
+        _check_config(run)
+    waiting = [run for run in runs if run.metrics() is None]
+    running: dict[int, tuple[Run, ForkServerProcess]] = {}
+    try:
+        while waiting or running:
+            while waiting and len(running) < jobs:
+                process = _start(waiting[0], jobs, packages)
+                running[process.sentinel] = waiting.pop(0), process
+            for sentinel in map(int, wait(list(running))):  # type: ignore[arg-type]
+                run, process = running.pop(sentinel)
+                process.join()
+                if process.exitcode or run.metrics() is None:
+                    raise ConfigurationError(f"{run}: failed, {run.log} says why: {_last_line(run.log)}")
+                for checkpoint in run.folder.glob("*.th"):
+                    checkpoint.unlink()
+                report(run)
+    finally:
+        for _, process in running.values():
+            process.terminate()
+        for _, process in running.values():
+            process.join()
+
+
+def summary(runs: list[Run]) -> Table:
+    """
+    A row a variant, in their order: the `spread` of its best scores on the validation data, and the score of
+    each seed; empty where a run is not done. The second column has the name of the metric.
+    """
+    metric = validation_metric(runs[0].config)
+    seeds = list(dict.fromkeys(run.seed for run in runs))
+    scores = {(run.variant, run.seed): score(run, metric) for run in runs}
+    table = Table(("variant", metric, *SPREAD, *(f"seed {seed}" for seed in seeds)))
+    for variant in dict.fromkeys(run.variant for run in runs):
+        of_seeds = [scores.get((variant, seed)) for seed in seeds]
+        table.add(variant, *spread(of_seeds), *of_seeds)
+    return table
+
+
+def spread(scores: Iterable[float | None]) -> tuple[float | None, float | None, int]:
+    """The mean of the scores that are there, their standard deviation, and how many they are."""
+    done = [value for value in scores if value is not None]
+    mean = statistics.mean(done) if done else None
+    return mean, statistics.stdev(done) if len(done) > 1 else None, len(done)
+
+
+def validation_metric(config: dict[str, Any]) -> str:
+    """By which the best epoch is chosen, without its sign."""
+    return config["trainer"]["validation_metric"].lstrip("+-")
+
+
+def score(run: Run, metric: str) -> float | None:
+    """That of the best epoch on the validation data; `None` of a run that is not done."""
+    metrics = run.metrics()
+    return None if metrics is None else metrics[f"best_validation_{metric}"]
+
+
+def _start(run: Run, jobs: int, packages: Sequence[str]) -> ForkServerProcess:
+    # What was killed before it had a config has nothing to go on from.
+    recover = _read(run.folder / CONFIG_NAME) is not None
+    if not recover:
+        shutil.rmtree(run.folder, ignore_errors=True)
+    run.folder.parent.mkdir(parents=True, exist_ok=True)
+    threads = max(1, torch.get_num_threads() // jobs)
+    process = _FORKED.Process(target=_train, args=(run, recover, threads, packages))
+    process.start()
+    return process
+
+
+def _train(run: Run, recover: bool, threads: int, packages: Sequence[str]) -> None:
+    """In a process of its own."""
+    log = os.open(run.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    for stream in (1, 2):
+        os.dup2(log, stream)
+    if not lock_descriptor(log, blocking=False):
+        sys.exit(f"{run.folder} is in use by another process")
+    torch.set_num_threads(threads)
+    import_plugins()
+    for package in packages:
+        import_module_and_submodules(package)
+    train_model(Params(run.config), run.folder, recover=recover, file_friendly_logging=True)
+
+
+def _check_config(run: Run) -> None:
+    before = _read(run.folder / CONFIG_NAME)
+    if before is None:
+        return
+    old, new = (Params(config).as_flat_dict() for config in (before, run.config))
+    for key in sorted(old | new):
+        if old.get(key) != new.get(key):
+            raise ConfigurationError(
+                f"{run.folder} has a run with another {key} (was {old.get(key)}, is {new.get(key)}); "
+                "take another folder, or remove this one"
+            )
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    """A file of a run; `None` where it is missing, or was cut off by a kill."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, json.JSONDecodeError):
+        return None
+
+
+def _last_line(log: Path) -> str:
+    lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+    return lines[-1] if lines else "it is empty"

@@ -1,0 +1,105 @@
+"""One vector a word: of the word as a sentence of its own, or averaged over its occurrences in a text."""
+
+import random
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from operator import itemgetter
+from typing import NamedTuple
+
+import torch
+from allennlp.common.tqdm import Tqdm
+
+from elmo_tasks.vectors.encoder import Encoder
+
+
+class WordVectors(NamedTuple):
+    """Of the same words in the same order, whatever the name."""
+
+    name: str
+    vectors: torch.Tensor
+    """`(words, dim)`"""
+    known: torch.Tensor
+    """`(words,)`: which words have a vector; those of the others mean nothing."""
+
+
+def alone(encoder: Encoder, words: Sequence[str]) -> list[WordVectors]:
+    """Each row's vectors of words that are sentences of their own."""
+    sentences = Tqdm.tqdm([[word] for word in words], desc=f"words, {encoder.names[0]} ...", leave=False)
+    # (words, rows, dim)
+    vectors = torch.cat([vectors.transpose(0, 1) for vectors in encoder.encode(sentences)])
+    return _by_row(encoder, vectors, encoder.known(words))
+
+
+def in_contexts(
+    encoder: Encoder, words: Sequence[str], lines: Iterable[str], *, limit: int, seed: int
+) -> list[WordVectors]:
+    """
+    Each row's vectors of words, averaged over occurrences in a text; a word without any is not known.
+
+    # Parameters
+
+    lines : a tokenised sentence each; they are read twice.
+    limit, seed : see `sample_occurrences`.
+    """
+    occurrences = sample_occurrences(lines, words, limit=limit, seed=seed)
+    chosen = ((number, line.split()) for number, line in enumerate(lines) if number in occurrences)
+    bar = Tqdm.tqdm(chosen, total=len(occurrences), desc="occurrences", unit=" sentences", leave=False)
+    sums = torch.zeros(len(words), len(encoder.names), encoder.dim)
+    counts = torch.zeros(len(words), 1, 1)
+    for (number, _), vectors in encoder.encode_items(bar, itemgetter(1)):
+        for position, word in occurrences[number]:
+            sums[word] += vectors[:, position]
+            counts[word] += 1
+    known = encoder.known(words) & (counts.flatten() > 0)
+    # (words, rows, dim)
+    return _by_row(encoder, sums / counts.clamp(min=1), known)
+
+
+def sample_occurrences(
+    lines: Iterable[str], words: Sequence[str], *, limit: int, seed: int
+) -> dict[int, list[tuple[int, int]]]:
+    """
+    Where words stand in a text: for a line, positions in it and which word of `words` each is.
+
+    Of a word with more than `limit` occurrences, so many are drawn, all with the same chance. A word that
+    never stands there as it is has the occurrences of those that differ from it only in case.
+    """
+    draw = random.Random(seed)
+    exact = {word: _Sample() for word in words}
+    folded = {word.lower(): _Sample() for word in words}
+
+    @lru_cache(maxsize=1 << 17)
+    def samples(token: str) -> list["_Sample"]:
+        both = (exact.get(token), folded.get(token.lower()))
+        return [sample for sample in both if sample is not None]
+
+    for number, line in enumerate(Tqdm.tqdm(lines, desc="looking for words", unit=" lines", leave=False)):
+        for position, token in enumerate(line.split()):
+            for sample in samples(token):
+                sample.add((number, position), limit, draw)
+    occurrences: dict[int, list[tuple[int, int]]] = {}
+    for index, word in enumerate(words):
+        for number, position in exact[word].sample or folded[word.lower()].sample:
+            occurrences.setdefault(number, []).append((position, index))
+    return occurrences
+
+
+@dataclass
+class _Sample:
+    """A reservoir: each of all occurrences is kept with the same chance (Vitter 1985, algorithm R)."""
+
+    seen: int = 0
+    sample: list[tuple[int, int]] = field(default_factory=list)
+
+    def add(self, occurrence: tuple[int, int], limit: int, draw: random.Random) -> None:
+        self.seen += 1
+        if len(self.sample) < limit:
+            self.sample.append(occurrence)
+        elif (slot := draw.randrange(self.seen)) < limit:
+            self.sample[slot] = occurrence
+
+
+def _by_row(encoder: Encoder, vectors: torch.Tensor, known: torch.Tensor) -> list[WordVectors]:
+    """*Shape:* `vectors` `(words, rows, dim)`."""
+    return [WordVectors(name, vectors[:, row], known) for row, name in enumerate(encoder.names)]

@@ -1,0 +1,79 @@
+import logging
+from collections import Counter
+
+import pytest
+from allennlp.common.checks import ConfigurationError
+from allennlp.data import Instance, Token
+from allennlp.data.fields import ListField, TextField
+from allennlp.data.token_indexers import SingleIdTokenIndexer
+
+from elmo_tasks.data.reader import TaskReader, check_words, group_number, text_field
+from elmo_tasks.data.tokenization import joined
+
+
+class Lines(TaskReader):
+    """An instance a line, of one text by itself and one in a list."""
+
+    def _read(self, file_path):
+        for line in self.shard_iterable(self.counted(file_path, self._lines, self._describe)):
+            texts = [TextField([Token(word) for word in line.split()]) for _ in range(2)]
+            yield Instance({"text": texts[0], "texts": ListField(texts[1:])})
+
+    def _lines(self, path, counts):
+        for line in path.read_text().splitlines():
+            counts["lines"] += 1
+            yield line
+
+    def _describe(self, counts: Counter[str]) -> str:
+        return f"{counts['lines']} lines"
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "a").write_text("one\ntwo\n")
+    (tmp_path / "b").write_text("three\n")
+    return tmp_path
+
+
+def test_every_text_gets_the_indexers(folder):
+    indexers = {"words": SingleIdTokenIndexer()}
+    instance = next(iter(Lines(token_indexers=indexers).read(folder)))
+    assert instance["text"].token_indexers is instance["texts"][0].token_indexers is indexers
+    assert list(Lines().token_indexers) == ["tokens"]
+
+
+def test_files_and_their_sum_are_logged(folder, caplog):
+    with caplog.at_level(logging.INFO):
+        assert len(list(Lines().read(folder))) == 3
+    assert [record.getMessage() for record in caplog.records if "lines" in record.getMessage()] == [
+        f"{folder}/a: 2 lines",
+        f"{folder}/b: 1 lines",
+        f"{folder}: 2 files, 3 lines",
+    ]
+
+
+def test_what_was_read_up_to_max_instances_is_logged(folder, caplog):
+    with caplog.at_level(logging.INFO):
+        assert len(list(Lines(max_instances=1).read(folder))) == 1
+    assert f"{folder}/a: 1 lines" in caplog.text
+
+
+def test_words_keep_their_characters():
+    field = text_field(joined(["Ana", "sang"]))
+    assert [(token.text, token.idx, token.idx_end) for token in field.tokens] == [
+        ("Ana", 0, 3),
+        ("sang", 4, 8),
+    ]
+
+
+def test_equal_texts_have_one_number():
+    assert group_number("a") == group_number("a") != group_number("b")
+    assert -(2**63) <= group_number("\ud800") < 2**63
+
+
+def test_each_word_has_its_values():
+    check_words(["a", "b"], tags=["O", "O"], offsets=None)
+    with pytest.raises(ConfigurationError, match="found no words, expected at least one"):
+        check_words([])
+    with pytest.raises(ConfigurationError, match="found 1 tags, expected 2"):
+        check_words(["a", "b"], tags=["O"])

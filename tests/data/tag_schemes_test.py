@@ -1,0 +1,213 @@
+import pickle
+from itertools import pairwise, product
+
+import pytest
+
+from elmo_tasks.data.tag_schemes import (
+    MixedSchemeError,
+    Scheme,
+    Span,
+    TagError,
+    allowed_transitions,
+    convert,
+    detect_scheme,
+    from_spans,
+    split_tag,
+    to_spans,
+)
+
+LABELS = ("A", "B")
+
+EXAMPLE = [Span(0, 1, "A"), Span(1, 3, "A"), Span(4, 7, "B"), Span(7, 8, "A")]
+EXAMPLE_TAGS = {
+    Scheme.IOB1: "I-A B-A I-A O I-B I-B I-B I-A O",
+    Scheme.IOB2: "B-A B-A I-A O B-B I-B I-B B-A O",
+    Scheme.BIOES: "S-A B-A E-A O B-B I-B E-B S-A O",
+    Scheme.BIOUL: "U-A B-A L-A O B-B I-B L-B U-A O",
+}
+
+
+def all_span_lists(length, start=0):
+    """Every way to place labelled spans on `length` tokens."""
+    if start == length:
+        yield []
+        return
+    for rest in all_span_lists(length, start + 1):
+        yield rest
+    for end in range(start + 1, length + 1):
+        for label, rest in product(LABELS, all_span_lists(length, end)):
+            yield [Span(start, end, label), *rest]
+
+
+def all_tags(scheme):
+    return ["O", *(f"{prefix}-{label}" for prefix in scheme.prefixes for label in LABELS)]
+
+
+def is_valid(tags, scheme):
+    try:
+        to_spans(tags, scheme)
+    except TagError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("scheme", Scheme)
+def test_an_example_of_each_scheme(scheme):
+    tags = EXAMPLE_TAGS[scheme].split()
+    assert to_spans(tags, scheme) == EXAMPLE
+    assert from_spans(EXAMPLE, 9, scheme) == tags
+    assert from_spans(reversed(EXAMPLE), 9, scheme) == tags
+
+
+@pytest.mark.parametrize("scheme", Scheme)
+@pytest.mark.parametrize("length", range(6))
+def test_all_span_lists_round_trip(scheme, length):
+    for spans in all_span_lists(length):
+        tags = from_spans(spans, length, scheme)
+        assert len(tags) == length
+        assert to_spans(tags, scheme) == spans
+
+
+@pytest.mark.parametrize("scheme", Scheme)
+@pytest.mark.parametrize("length", range(5))
+def test_valid_are_exactly_the_tags_of_some_spans(scheme, length):
+    """All sequences of a length: those that `to_spans` takes are those that `from_spans` makes."""
+    taken = {tags for tags in product(all_tags(scheme), repeat=length) if is_valid(tags, scheme)}
+    made = {tuple(from_spans(spans, length, scheme)) for spans in all_span_lists(length)}
+    assert taken == made
+
+
+@pytest.mark.parametrize("scheme", Scheme)
+def test_allowed_transitions_are_exactly_the_valid_sequences(scheme):
+    tags = all_tags(scheme)
+    allowed = allowed_transitions(tags, scheme)
+    for length in range(1, 5):
+        for sequence in product(range(len(tags)), repeat=length):
+            passes = bool(
+                allowed.start[sequence[0]]
+                and allowed.end[sequence[-1]]
+                and all(allowed.transitions[pair] for pair in pairwise(sequence))
+            )
+            assert passes == is_valid([tags[index] for index in sequence], scheme)
+
+
+def test_allowed_transitions_of_no_tags():
+    allowed = allowed_transitions([], Scheme.BIOUL)
+    assert [tuple(part.shape) for part in allowed] == [(0,), (0,), (0, 0)]
+
+
+def test_allowed_transitions_name_the_index_of_a_foreign_tag():
+    with pytest.raises(TagError) as error:
+        allowed_transitions(["O", "U-A", "S-A"], Scheme.BIOUL)
+    assert error.value.position == 2
+
+
+@pytest.mark.parametrize(("source", "target"), list(product(Scheme, repeat=2)))
+def test_convert(source, target):
+    tags = EXAMPLE_TAGS[source].split()
+    assert convert(tags, source, target) == EXAMPLE_TAGS[target].split()
+
+
+@pytest.mark.parametrize("scheme", Scheme)
+def test_detects_every_sentence_with_an_entity(scheme):
+    """One that has none looks like IOB2, and is the same in all schemes."""
+    for length in range(1, 5):
+        for spans in all_span_lists(length):
+            tags = from_spans(spans, length, scheme)
+            detected = detect_scheme([["O"], tags])
+            if scheme in (Scheme.BIOES, Scheme.BIOUL, Scheme.IOB1):
+                assert detected == (scheme if spans else Scheme.IOB2)
+            else:
+                assert detected == Scheme.IOB2
+
+
+def test_a_label_may_have_hyphens():
+    assert split_tag("B-creative-work") == ("B", "creative-work")
+    tags = ["B-creative-work", "I-creative-work", "B-creative"]
+    assert to_spans(tags, Scheme.IOB2) == [Span(0, 2, "creative-work"), Span(2, 3, "creative")]
+    assert convert(tags, Scheme.IOB2, Scheme.BIOUL)[1] == "L-creative-work"
+
+
+@pytest.mark.parametrize("scheme", Scheme)
+@pytest.mark.parametrize("bad", ["X-A", "B", "B-", "-A", "", "O-A", "b-A", "BI-A", "o", "A", "B_A"])
+def test_a_tag_that_does_not_exist(scheme, bad):
+    with pytest.raises(TagError) as error:
+        to_spans(["O", bad], scheme)
+    assert error.value.position == 1
+    assert repr(bad) in error.value.found
+    assert all(f"{prefix}-LABEL" in error.value.expected for prefix in scheme.prefixes)
+    with pytest.raises(TagError) as error:
+        detect_scheme([["O"], ["O", bad]])
+    assert (error.value.sentence, error.value.position) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "tags", "position", "found", "expected"),
+    [
+        ("IOB2", "O I-A", 1, "I-A after O", "B-A"),
+        ("IOB2", "I-A", 0, "I-A at the start of the sentence", "B-A"),
+        ("IOB2", "B-A I-B", 1, "I-B after B-A", "B-B"),
+        ("IOB1", "O B-A", 1, "B-A after O", "I-A"),
+        ("IOB1", "I-B B-A", 1, "B-A after I-B", "I-A"),
+        ("IOB1", "B-A", 0, "B-A at the start of the sentence", "I-A"),
+        ("IOB1", "S-A", 0, "the tag 'S-A'", "O or one of B-LABEL, I-LABEL"),
+        ("BIOES", "O B-A", 1, "the end of the sentence after B-A", "I-A or E-A (BIOES)"),
+        ("BIOES", "B-A O", 1, "O after B-A", "I-A or E-A"),
+        ("BIOES", "B-A E-B", 1, "E-B after B-A", "I-A or E-A"),
+        ("BIOES", "S-A E-A", 1, "E-A after S-A", "B-A, S-A or O"),
+        ("BIOUL", "B-A I-A", 1, "the end of the sentence after I-A", "I-A or L-A (BIOUL)"),
+        ("BIOUL", "L-A", 0, "L-A at the start of the sentence", "B-A, U-A or O"),
+        ("BIOUL", "B-A U-A", 1, "U-A after B-A", "I-A or L-A"),
+    ],
+)
+def test_a_tag_in_the_wrong_place(scheme, tags, position, found, expected):
+    with pytest.raises(TagError) as error:
+        to_spans(tags.split(), Scheme(scheme))
+    assert error.value.position == position
+    assert error.value.found == found
+    assert expected in error.value.expected
+    assert f"token {position}: found {found}" in str(error.value)
+    assert str(pickle.loads(pickle.dumps(error.value))) == str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("sentences", "first", "second"),
+    [
+        (["O", "B-A I-A", "O O I-A"], ("IOB2", 1, 0), ("IOB1", 2, 2)),
+        (["I-A I-A O B-A"], ("IOB1", 0, 0), ("IOB2", 0, 3)),
+        (["S-A", "B-A L-A"], ("BIOES", 0, 0), ("BIOUL", 1, 1)),
+        (["U-A", "O B-A I-A E-A"], ("BIOUL", 0, 0), ("BIOES", 1, 3)),
+    ],
+)
+def test_mixed_schemes_name_both_places(sentences, first, second):
+    with pytest.raises(MixedSchemeError) as error:
+        detect_scheme([tags.split() for tags in sentences])
+    for evidence, (scheme, sentence, position) in (
+        (error.value.first, first),
+        (error.value.second, second),
+    ):
+        assert evidence[:3] == (Scheme(scheme), sentence, position)
+        assert f"sentence {sentence}, token {position} ({evidence.words})" in str(error.value)
+        assert f"looks like {scheme}" in str(error.value)
+    assert str(pickle.loads(pickle.dumps(error.value))) == str(error.value)
+
+
+def test_a_b_between_equal_labels_fits_both_iob_schemes():
+    assert detect_scheme([["I-A", "B-A"]]) is Scheme.IOB1
+    assert detect_scheme([["B-A", "B-A"]]) is Scheme.IOB2
+    assert detect_scheme([]) is Scheme.IOB2
+
+
+@pytest.mark.parametrize(
+    ("spans", "message"),
+    [
+        ([Span(0, 2, "A"), Span(1, 3, "B")], "no overlap"),
+        ([Span(1, 1, "A")], "at least one of the tokens 0 to 2"),
+        ([Span(2, 4, "A")], "at least one of the tokens 0 to 2"),
+        ([Span(-1, 1, "A")], "at least one of the tokens 0 to 2"),
+        ([Span(0, 1, "")], "a label"),
+    ],
+)
+def test_impossible_spans(spans, message):
+    with pytest.raises(ValueError, match=message):
+        from_spans(spans, 3, Scheme.IOB2)

@@ -1,0 +1,34 @@
+"""Fixtures of the tests of what ELMo is, and of what runs it fast."""
+
+import logging
+
+import pytest
+import torch
+
+from tests.elmo.files import make_files
+
+
+@pytest.fixture
+def files(tmp_path):
+    options_file, weight_file = make_files(tmp_path / "bilm")
+    return {"options_file": str(options_file), "weight_file": str(weight_file)}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return tmp_path / "kept"
+
+
+@pytest.fixture
+def warnings(caplog):
+    """The warnings so far, as one text."""
+    return lambda: "\n".join(r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING)
+
+
+@pytest.fixture(params=[1, 2, 4], ids="threads{}".format)
+def threads(request):
+    """So many threads for each operation, and before and afterwards as many as there were."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(request.param)
+    yield request.param
+    torch.set_num_threads(before)

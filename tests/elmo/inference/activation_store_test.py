@@ -1,0 +1,313 @@
+import logging
+import os
+import random
+import resource
+import shutil
+import signal
+import threading
+import time
+import traceback
+import uuid
+from pathlib import Path
+
+import pytest
+import torch
+
+from elmo_tasks.elmo import Elmo
+from elmo_tasks.elmo.inference import database
+from elmo_tasks.elmo.inference.activations import Activations
+from elmo_tasks.elmo.inference.database import Database
+from tests.elmo.activation_runs import BATCHES, DISTINCT, Run, assert_same, databases, expected, fill
+from tests.elmo.files import SENTENCES, batch
+
+NUMBERED = [[f"number{number}", "of", "many", "sentences"] for number in range(60)]
+
+# Several processes and threads
+
+
+class Worker:
+    """A forked process that encodes sentences, one a batch, and counts the batches in a pipe."""
+
+    def __init__(self, files, folder, sentences, **limits):
+        self._log = folder.parent / f"{uuid.uuid4().hex}.log"
+        self.batches, written = (
+            os.fdopen(end, mode) for end, mode in zip(os.pipe(), ("rb", "wb"), strict=True)
+        )
+        self._process = os.fork()
+        if self._process:
+            written.close()
+            return
+        try:
+            # The threads of the other process are not here.
+            torch.set_num_threads(1)
+            logging.getLogger().addHandler(logging.FileHandler(self._log))
+            run = Run(files, folder)
+            run.layers([["warm"]])
+            for name, more in limits.items():
+                limit = more + (address_space() if name == "RLIMIT_AS" else 0)
+                resource.setrlimit(getattr(resource, name), (limit, limit))
+            for words in sentences:
+                run.layers([words])
+                os.write(written.fileno(), b".")
+            os._exit(0)
+        except BaseException:
+            with open(self._log, "a") as log:
+                log.write(traceback.format_exc())
+        finally:
+            os._exit(1)
+
+    def kill(self):
+        os.kill(self._process, signal.SIGKILL)
+        assert os.waitstatus_to_exitcode(os.waitpid(self._process, 0)[1]) == -signal.SIGKILL
+        self.batches.close()
+
+    def finish(self):
+        """Returns what it has logged."""
+        self.batches.read()
+        self.batches.close()
+        status = os.waitstatus_to_exitcode(os.waitpid(self._process, 0)[1])
+        log = self._log.read_text()
+        assert status == 0, log
+        return log
+
+
+def address_space():
+    return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+
+
+def test_three_processes_write_at_once(files, folder):
+    orders = [random.Random(seed).sample(NUMBERED, 40) for seed in range(3)]
+    for worker in [Worker(files, folder, order) for order in orders]:
+        worker.finish()
+    run = Run(files, folder)
+    written = [words for words in NUMBERED if any(words in order for order in orders)]
+    assert_same([run.layers(written)], [Run(files, None).layers(written)])
+    assert run.close() == 0
+
+
+def test_eight_threads(files, folder, warnings):
+    """Four with an `Elmo` of their own, and four with one in common."""
+    elmos = [Elmo(activations=str(folder), **files) for _ in range(5)]
+    elmos += [elmos[-1]] * 3
+    wanted = Elmo(**files)(batch(NUMBERED)).input
+    failures = []
+
+    def work(number):
+        try:
+            for _ in range(3):
+                rows = random.Random(number).sample(range(len(NUMBERED)), len(NUMBERED))
+                for start in range(0, len(rows), 6):
+                    some = rows[start : start + 6]
+                    found = elmos[number](batch([NUMBERED[row] for row in some])).input
+                    torch.testing.assert_close(found, wanted[some], atol=1e-5, rtol=0)
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert not failures
+    assert not any(thread.is_alive() for thread in threads)
+    assert not warnings()
+    elmos.clear()
+    run = Run(files, folder)
+    run.layers(NUMBERED)
+    assert run.close() == 0
+
+
+def test_killed_while_writing(files, folder, warnings):
+    """At moments that nobody has chosen; the next process finds all that was written before."""
+    for trial in range(8):
+        chance = random.Random(trial)
+        many = [[f"{word}{number}" for word in ["trial", str(trial), "and"]] for number in range(1000)]
+        worker = Worker(files, folder, many)
+        whole = len(worker.batches.read(chance.randrange(1, 20)))
+        time.sleep(chance.random() * 0.01)
+        worker.kill()
+        run = Run(files, folder)
+        assert_same([run.layers(many[:40])], [Run(files, None).layers(many[:40])])
+        assert run.close() <= 40 - whole
+    assert not warnings()
+
+
+def test_sees_what_another_has_written_in_the_meantime(files, folder):
+    one, other = Run(files, folder), Run(files, folder)
+    one.layers([SENTENCES[0]])
+    Worker(files, folder, [SENTENCES[3]]).finish()
+    other.layers([SENTENCES[0]])
+    assert other.close() == 0
+    one.layers([SENTENCES[3]])
+    assert one.close() == 1
+
+
+def test_fork(files, folder, warnings):
+    run = Run(files, folder)
+    run.layers(NUMBERED[:20])
+    process = os.fork()
+    if not process:
+        status = 1
+        try:
+            torch.set_num_threads(1)
+            run.layers(NUMBERED[:40])
+            status = 0 if sum(run.encoded) == 40 else 2
+        finally:
+            os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 0
+    assert_same([run.layers(NUMBERED[:40])], [Run(files, None).layers(NUMBERED[:40])])
+    run.layers(NUMBERED)
+    assert run.close() == 40
+    assert not warnings()
+
+
+def test_a_map_too_small_grows(files, folder, monkeypatch, warnings):
+    """Our own, and that of another process, when the file has outgrown it."""
+    monkeypatch.setattr(database, "_SMALLEST_MAP", 1 << 16)
+    monkeypatch.setattr(database, "_LARGEST_MAP", 1 << 16)
+    run = Run(files, folder)
+    run.layers(NUMBERED[:2])
+    monkeypatch.setattr(database, "_LARGEST_MAP", 1 << 30)
+    Worker(files, folder, NUMBERED).finish()
+    many = [[f"{word}{number}" for word in "abcdefgh"] for number in range(200)]
+    assert_same([run.layers(many)], [Run(files, None).layers(many)])
+    run.layers(NUMBERED)
+    assert run.close() == 202
+    assert fill(files, folder) == DISTINCT
+    assert not warnings()
+
+
+def test_little_address_space(files, folder):
+    shutil.rmtree(folder, ignore_errors=True)
+    errors = Worker(files, folder, NUMBERED, RLIMIT_AS=1 << 30).finish()
+    assert "nothing is written" not in errors
+    run = Run(files, folder)
+    run.layers(NUMBERED)
+    assert run.close() == 0
+
+
+def test_full_disk(files, folder, warnings):
+    """As far as a limit for files looks like one."""
+    errors = Worker(files, folder, NUMBERED, RLIMIT_FSIZE=60_000).finish()
+    assert errors.count("From here on nothing is written, and the run goes on.") == 1
+    assert "cannot write to" in errors
+    run = Run(files, folder)
+    assert_same([run.layers(NUMBERED)], [Run(files, None).layers(NUMBERED)])
+    assert 0 < run.close() < len(NUMBERED)
+    assert not warnings()
+
+
+# Damage
+
+
+def test_flipped_bit_in_a_value(files, folder, warnings):
+    fill(files, folder)
+    (path,) = databases(folder)
+    content = bytearray(path.read_bytes())
+    # Of the longest sentence; its value lies on pages of its own, behind a header of 16 bytes.
+    pages = [at for at in range(8192, len(content), 4096) if content[at + 10] == 4]
+    content[pages[0] + 16 + 100] ^= 1
+    path.write_bytes(content)
+    run = Run(files, folder)
+    assert_same(run.all_layers(), expected(files))
+    assert run.close() == 1
+    assert f"1 sentences in {path.parent} are damaged (1 so far)" in warnings()
+    assert fill(files, folder) == 0
+
+
+def test_database_of_another_source_is_not_believed(files, tmp_path, warnings):
+    fill(files, tmp_path / "one")
+    fill(files, tmp_path / "two", dtype="float16")
+    (one,), (two,) = databases(tmp_path / "one"), databases(tmp_path / "two")
+    renamed = one.parent.rename(one.parent.with_name("0123456789abcdef"))
+    shutil.copyfile(renamed / "data.mdb", two)
+    assert fill(files, tmp_path / "two", dtype="float16") == DISTINCT
+    assert "sentences in" in warnings()
+    assert fill(files, tmp_path / "two", dtype="float16") == 0
+
+
+DAMAGES = {
+    "cut in a page": lambda content: content[:-5000],
+    "half": lambda content: content[: len(content) // 2],
+    "cut in the meta pages": lambda content: content[:5000],
+    "garbage": lambda content: random.Random(1).randbytes(len(content)),
+    "zeros": lambda content: bytes(len(content)),
+    "no pages but the meta pages": lambda content: content[:8192] + bytes(len(content) - 8192),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_damaged_database_is_set_aside(files, folder, warnings, damage):
+    fill(files, folder)
+    (path,) = databases(folder)
+    path.write_bytes(damage(path.read_bytes()))
+    run = Run(files, folder)
+    assert_same(run.all_layers(), expected(files))
+    assert run.close() > 0
+    assert fill(files, folder) == 0
+    assert "damaged" in warnings()
+    for aside in folder.glob("*.damaged-*"):
+        assert f"the database in {path.parent} is damaged" in warnings()
+        assert f"renamed to {aside}, which can be deleted" in warnings()
+
+
+def test_empty_file_is_a_new_database(files, folder, warnings):
+    fill(files, folder)
+    databases(folder)[0].write_bytes(b"")
+    assert fill(files, folder) == DISTINCT
+    assert not warnings()
+
+
+def test_no_flipped_bit_changes_a_vector_or_ends_the_process(files, folder):
+    """In the meta pages, in the tree, in lists of free pages, and in the values."""
+    run = Run(files, folder)
+    for start in range(0, len(NUMBERED), 10):
+        run.layers(NUMBERED[start : start + 10])
+    run.close()
+    (path,) = databases(folder)
+    whole, ids, elmo = path.read_bytes(), batch(NUMBERED), Elmo(**files)
+    wanted = elmo.bilm.encode(ids, elmo.start)
+    positions = [*range(0, 160, 5), *range(4096, 4096 + 160, 5)]
+    positions += random.Random(0).choices(range(8192, len(whole)), k=100)
+    process = os.fork()
+    if not process:
+        try:
+            torch.set_num_threads(1)
+            for position in positions:
+                content = bytearray(whole)
+                content[position] ^= 1 << position % 8
+                shutil.rmtree(folder)
+                path.parent.mkdir(parents=True)
+                path.write_bytes(content)
+                for _ in range(2):
+                    kept = Activations(path=str(folder))
+                    assert_same([kept.layers(ids, elmo.bilm, elmo.start)], [wanted])
+                    del kept
+            os._exit(0)
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 0
+
+
+def test_files_that_disappear(files, folder):
+    wanted = expected(files)
+    run = Run(files, folder)
+    run.layers(BATCHES[0])
+    shutil.rmtree(folder)
+    assert_same(run.all_layers(), wanted)
+    assert run.close() == 4 + DISTINCT
+    assert fill(files, folder) == 0
+
+
+def test_a_file_is_opened_once_in_a_process(files, folder):
+    runs = [Run(files, folder) for _ in range(3)]
+    for run in runs:
+        run.layers(SENTENCES)
+    folder_of_file = databases(folder)[0].parent
+    opened = Database.opened(folder_of_file)
+    assert opened is not None
+    assert all(run.elmo.activations._store._database is opened for run in runs)
+    for run in runs:
+        run.close()
+    del opened
+    assert Database.opened(folder_of_file) is None

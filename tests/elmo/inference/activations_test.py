@@ -1,0 +1,394 @@
+import copy
+import gc
+import json
+import os
+import pickle
+import random
+import shutil
+from contextlib import suppress
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+import torch
+from allennlp.commands.train import train_model
+from allennlp.common import Params
+from allennlp.common.checks import ConfigurationError
+from allennlp.models.archival import load_archive
+
+from elmo_tasks.elmo import Elmo, FrozenBiLm
+from elmo_tasks.elmo.inference import frozen_bilm
+from elmo_tasks.elmo.inference.activations import Activations, ActivationsError
+from elmo_tasks.elmo.inference.database import Database
+from tests.conftest import SMALL_NER_ELMO
+from tests.elmo.activation_runs import DISTINCT, Run, assert_same, databases, expected, fill, records
+from tests.elmo.files import SENTENCES, batch, make_files, read_frozen
+
+# What is kept
+
+
+def test_float32_changes_no_bit(files, folder):
+    """Each sentence as the biLM gave it once, in whatever batch it comes again."""
+    placed = [words for words in SENTENCES if words]
+    first, given, bilm = Run(files, folder), [], read_frozen(**files)
+    for words in placed:
+        given.append(first.layers([words])[:, 0])
+        assert torch.equal(given[-1], bilm.encode(batch([words]))[:, 0])
+    assert first.close() == len(placed)
+    run = Run(files, folder)
+    for seed in range(20):
+        chosen = random.Random(seed).choices(SENTENCES, k=7)
+        layers = run.layers(chosen)
+        assert layers.dtype == torch.float32
+        assert layers.shape == (3, 7, max(map(len, chosen)), 12)
+        for row, words in enumerate(chosen):
+            assert not layers[:, row, len(words) :].any()
+            if words:
+                assert torch.equal(layers[:, row, : len(words)], given[placed.index(words)])
+    assert run.close() == 0
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_second_run_encodes_nothing(files, folder, dtype):
+    first, second = (Run(files, folder, dtype=dtype) for _ in range(2))
+    written = first.all_layers()
+    assert first.close() == DISTINCT
+    read = second.all_layers()
+    assert second.close() == 0
+    assert_same(read, written, atol=0, rtol=0)
+    assert_same(read, expected(files), atol=4e-3 if dtype == "float16" else 1e-5, rtol=0)
+
+
+def test_float16_takes_half_of_the_space(files, tmp_path):
+    values = {}
+    for dtype in ("float16", "float32"):
+        fill(files, tmp_path / dtype, dtype=dtype)
+        found = records(tmp_path / dtype)
+        # Behind the values, the checksum
+        values[dtype] = {key: np.frombuffer(value[:-4], dtype=dtype) for key, value in found.items()}
+    assert values["float16"].keys() == values["float32"].keys()
+    for key, exact in values["float32"].items():
+        assert np.array_equal(values["float16"][key], exact.astype("float16"))
+    # The token layer once, and two layers of two directions
+    total = sum(map(len, values["float16"].values()))
+    assert total == (sum(len(words) for words in SENTENCES) + 3) * 5 * 6
+
+
+def test_a_batch_is_one_transaction(files, folder, monkeypatch):
+    transactions = []
+    write = Database.write
+    monkeypatch.setattr(
+        Database, "write", lambda self, new: transactions.append(len(new)) or write(self, new)
+    )
+    fill(files, folder)
+    assert transactions == [4, 2]
+
+
+def test_int16_and_int64_ids_are_the_same_sentence(files, folder):
+    elmo = Elmo(activations=str(folder), **files)
+    vectors = elmo(batch(SENTENCES)).input
+    elmo.bilm.register_forward_pre_hook(lambda *_: pytest.fail("encoded again"))
+    assert torch.equal(elmo(batch(SENTENCES).long()).input, vectors)
+
+
+def test_more_padding_than_the_longest_sentence_needs(files, folder):
+    ids = torch.nn.functional.pad(batch([SENTENCES[0], SENTENCES[3]]), (0, 0, 0, 3))
+    with_folder, without = Elmo(activations=str(folder), **files), Elmo(**files)
+    torch.testing.assert_close(with_folder(ids).input, without(ids).input, atol=1e-5, rtol=0)
+
+
+def test_only_the_mix_has_a_graph(files, folder):
+    elmo = Elmo(activations=str(folder), **files)
+    layers = elmo.activations.layers(batch(SENTENCES), elmo.bilm, elmo.start)
+    assert not layers.requires_grad
+    elmo(batch(SENTENCES)).input.sum().backward()
+    assert elmo.mixes["input"].scores.grad is not None
+
+
+def test_values_that_float16_cannot_hold_are_not_kept(files, folder, warnings):
+    exact = Run(files, None)
+    run = Run(files, folder, dtype="float16")
+    for each in (exact, run):
+        with torch.no_grad():
+            name = "token_encoder.projection.weight"
+            larger = 1e6 * each.elmo.bilm.state_dict()[name]
+            each.elmo.bilm.load_state_dict({name: larger}, strict=False)
+    largest = {tuple(words): exact.layers([words]).abs().max() for words in SENTENCES if words}
+    too_large = sum(value > 65504 for value in largest.values())
+    assert too_large > 0
+    for _ in range(2):
+        found, wanted = run.layers(SENTENCES), exact.layers(SENTENCES)
+        assert found.isfinite().all()
+        torch.testing.assert_close(found, wanted, atol=1e-3, rtol=1e-3)
+    assert run.encoded == [len(largest), too_large]
+    assert warnings().count("is not finite in float16") == 1
+
+
+# What is never mixed up
+
+
+def state_file(path, value):
+    with h5py.File(path, "w") as file:
+        file["hidden"], file["memory"] = np.full((2, 2, 6), value), np.full((2, 2, 12), value)
+    return str(path)
+
+
+def test_sources_never_share(files, folder, tmp_path):
+    other = tmp_path / "other"
+    make_files(other, activation="tanh")
+    (other / "weights.hdf5").write_bytes(Path(files["weight_file"]).read_bytes())
+    with h5py.File(other / "changed.hdf5", "w") as file, h5py.File(files["weight_file"]) as source:
+        for name in source:
+            source.copy(name, file)
+        file["char_embed"][7, 1] += 1e-3
+    settings = [
+        ({}, {}),
+        ({"options_file": str(other / "options.json")}, {}),
+        ({"weight_file": str(other / "changed.hdf5")}, {}),
+        ({}, {"initial_state": state_file(tmp_path / "half.hdf5", 0.5)}),
+        ({}, {"initial_state": state_file(tmp_path / "third.hdf5", 0.3)}),
+        ({}, {"dtype": "float16"}),
+    ]
+    for count, (changed, block) in enumerate(settings, start=1):
+        assert fill(files | changed, folder, **block) == DISTINCT
+        assert len(databases(folder)) == count
+    for changed, block in settings:
+        assert fill(files | changed, folder, **block) == 0
+
+
+def test_the_same_weights_share_wherever_they_come_from(files, folder, tmp_path):
+    fill(files, folder)
+    moved = Path(files["weight_file"]).rename(tmp_path / "moved.hdf5")
+    assert fill(files | {"weight_file": str(moved)}, folder) == 0
+
+
+def test_moved_folder(files, folder, tmp_path):
+    run = Run(files, folder)
+    run.layers(SENTENCES)
+    folder.rename(tmp_path / "moved")
+    (tmp_path / "link").symlink_to(tmp_path / "moved")
+    # The file is open under its old name.
+    assert fill(files, tmp_path / "link") == 2
+    assert fill(files, tmp_path / "moved") == 0
+    # At the old place, a new one begins.
+    assert_same(run.all_layers(), expected(files))
+    assert len(databases(folder)) == 1
+    run.close()
+    assert fill(files, folder) == 0
+
+
+def test_weights_that_change_in_place(files, folder):
+    run = Run(files, folder)
+    before = run.layers(SENTENCES)
+    state = copy.deepcopy(run.elmo.state_dict())
+    run.elmo.load_state_dict(state)
+    run.layers(SENTENCES)
+    assert len(run.encoded) == 1
+
+    changed = {name: tensor + 0.1 if "lstm" in name else tensor for name, tensor in state.items()}
+    run.elmo.load_state_dict(changed)
+    after = run.layers(SENTENCES)
+    assert len(run.encoded) == 2
+    torch.testing.assert_close(after, run.elmo.bilm.encode(batch(SENTENCES)))
+
+    name = "lstm.directions.0.0.bias"
+    run.elmo.bilm.load_state_dict({name: torch.zeros(48)}, strict=False)
+    torch.testing.assert_close(run.layers(SENTENCES), run.elmo.bilm.encode(batch(SENTENCES)))
+
+    run.elmo.load_state_dict(state)
+    run.encoded.clear()
+    assert torch.equal(run.layers(SENTENCES), before)
+    assert not run.encoded
+    assert len(databases(folder)) == 3
+
+
+def test_a_start_that_changes_in_place(files, folder):
+    run = Run(files, folder)
+    before = run.layers(SENTENCES)
+    run.elmo.start_hidden += 0.5
+    assert not torch.allclose(run.layers(SENTENCES), before, atol=1e-3)
+
+
+def test_digest_only_when_something_changed(files, folder, monkeypatch):
+    run = Run(files, folder)
+    digests, digest = [], frozen_bilm.digest
+    monkeypatch.setattr(frozen_bilm, "digest", lambda *inputs: digests.append(1) or digest(*inputs))
+    run.all_layers()
+    assert len(digests) == 1
+    # As distributed training does at each step
+    run.elmo.start_hidden.copy_(run.elmo.start_hidden.clone())
+    run.all_layers()
+    assert len(digests) == 1
+    run.elmo.half().float()
+    run.layers(SENTENCES)
+    assert len(digests) == 2
+
+
+def test_about_says_what_the_folder_is_of(files, folder):
+    fill(files, folder, dtype="float16")
+    (about,) = folder.glob("*/activations.json")
+    content = json.loads(about.read_text())
+    assert content["bilm"] == Elmo(**files).bilm.digest()
+    assert content["dtype"] == "float16"
+    assert content["options"]["lstm"]["dim"] == 12
+
+
+# Space
+
+
+def sizes(folder):
+    return {path.parent.name: path.stat().st_size for path in databases(folder)}
+
+
+def test_limit(files, folder, tmp_path, warnings):
+    fill(files, folder, initial_state=state_file(tmp_path / "half.hdf5", 0.5))
+    ((other, before),) = sizes(folder).items()
+    limit = before + 90_000
+    for _ in range(2):
+        run = Run(files, folder, limit_gb=limit / 1e9)
+        for sentence in range(40):
+            words = [[f"number{sentence}", "of", "many", "sentences"]]
+            wanted = Run(files, None).layers(words)
+            assert_same([run.layers(words) for _ in range(2)], [wanted, wanted])
+        assert 0 < run.close() < 80
+    assert before < sum(sizes(folder).values()) <= limit
+    assert f"Folders of other weights, start states or dtypes: {other} (" in warnings()
+    assert f"go beyond limit_gb, {limit / 1e9:.3g}" in warnings()
+    assert warnings().count("nothing is written") == 2
+
+
+def test_files_of_others_do_not_count(files, folder):
+    (folder / "mine").mkdir(parents=True)
+    (folder / "mine" / "data.mdb").write_bytes(bytes(10_000_000))
+    assert fill(files, folder, limit_gb=1e-3) == DISTINCT
+    assert fill(files, folder, limit_gb=1e-3) == 0
+
+
+# The config
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_path_or_block(files, folder, dtype):
+    block = {"path": str(folder), "dtype": dtype, "limit_gb": 2}
+    given = Elmo.from_params(Params({"activations": block, **files})).activations
+    assert (given.path, given.dtype, given.limit_gb) == (str(folder), dtype, 2)
+    given = Elmo.from_params(Params({"activations": str(folder), **files})).activations
+    assert (given.path, given.dtype, given.limit_gb) == (str(folder), "float32", 100.0)
+    assert Elmo.from_params(Params({"activations": None, **files})).activations is None
+
+
+@pytest.mark.parametrize(
+    ("block", "message"),
+    [
+        ({"path": "x", "dtyp": "float16"}, "Activations: unknown key 'dtyp'; did you mean 'dtype'?"),
+        ({"dtype": "float16"}, 'key "path" is required'),
+        ({"path": "x", "dtype": "half"}, "dtype is 'half', expected one of float32, float16"),
+        ({"path": "x", "limit_gb": 0}, "limit_gb is 0, expected more than 0"),
+        (5, "activations is 5, expected a path or a block"),
+    ],
+)
+def test_wrong_block(files, block, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigurationError) as caught:
+        Elmo.from_params(Params({"activations": block, **files}))
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [("trainable", "of a frozen biLM"), ("stateful", "of sentences on their own")],
+)
+def test_refused(files, folder, other, message):
+    with pytest.raises(ConfigurationError, match=message):
+        Elmo(activations=str(folder), **{other: True}, **files)
+
+
+def test_folder_that_cannot_be_made(files, tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigurationError, match=r"cannot write to .*file.kept: "):
+        Elmo(activations=str(tmp_path / "file" / "kept"), **files)
+
+
+def test_folder_that_cannot_be_written_to(files, folder):
+    """As another user than root, whom nothing stops."""
+    folder.mkdir(mode=0o555)
+    kept = Activations(path=str(folder))
+    process = os.fork()
+    if not process:
+        with suppress(BaseException):
+            if not os.getuid():
+                os.setuid(65534)
+            try:
+                kept.prepare()
+            except ActivationsError as error:
+                os._exit(0 if "cannot write to" in str(error) else 2)
+        os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 0
+
+
+def test_files_of_an_earlier_version(files, folder):
+    old = folder / "0123456789abcdef"
+    old.mkdir(parents=True)
+    (old / "activations.json").write_text("{}")
+    (old / "1.safetensors").touch()
+    with pytest.raises(ConfigurationError) as caught:
+        Elmo(activations=str(folder), **files)
+    assert "found *.safetensors files of an earlier version" in str(caught.value)
+    assert "Delete these folders, or name another path: 0123456789abcdef" in str(caught.value)
+    shutil.rmtree(old)
+    assert fill(files, folder) == DISTINCT
+
+
+def test_unused_where_elmo_is_nowhere(files, folder):
+    Elmo(placement="none", activations=str(folder), **files)(batch(SENTENCES))
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda elmo: pickle.loads(pickle.dumps(elmo))])
+def test_copies_share_the_folder(files, folder, copied):
+    elmo = Elmo(activations={"path": str(folder), "dtype": "float16", "limit_gb": 3.0}, **files)
+    vectors = elmo(batch(SENTENCES)).input
+    again = copied(elmo)
+    assert (again.activations.dtype, again.activations.limit_gb) == ("float16", 3.0)
+    assert torch.equal(again(batch(SENTENCES)).input, vectors)
+    del elmo, again
+    assert fill(files, folder, dtype="float16") == 2
+
+
+# Training
+
+
+@pytest.fixture
+def one_thread():
+    """With several, two runs differ in the last digits, whatever they do."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_training_gives_the_same_metrics(ner_config, folder, tmp_path, monkeypatch):
+    batches = []
+    encode = FrozenBiLm.encode
+    monkeypatch.setattr(FrozenBiLm, "encode", lambda *inputs: batches.append(1) or encode(*inputs))
+
+    def metrics(name, **elmo):
+        overrides = SMALL_NER_ELMO | {"trainer.num_epochs": 2} | elmo
+        batches.clear()
+        gc.collect()  # as a run before leaves the process
+        train_model(Params.from_file(str(ner_config), json.dumps(overrides)), str(tmp_path / name))
+        found = json.loads((tmp_path / name / "metrics.json").read_text())
+        return {k: v for k, v in found.items() if "duration" not in k and "memory" not in k}, len(batches)
+
+    without, each_time = metrics("without")
+    first, once = metrics("first", **{"model.elmo.activations": str(folder)})
+    second, never = metrics("second", **{"model.elmo.activations": str(folder)})
+    assert without == first == second
+    assert never == 0 < once < each_time
+    # The archive needs no folder.
+    shutil.rmtree(folder)
+    model = load_archive(tmp_path / "second" / "model.tar.gz").model
+    assert model.elmo.activations is None
+    assert not folder.exists()

@@ -1,0 +1,80 @@
+import functools
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from elmo_tasks.elmo.inference import character_cnn
+from elmo_tasks.elmo.inference.character_cnn import CharacterCnn, blocks_of_like_length, windows_of
+from elmo_tasks.elmo.inference.packed_weights import pack
+from elmo_tasks.elmo.model import CharacterOptions
+from elmo_tasks.elmo.model.character_encoder import CharacterEncoder
+from elmo_tasks.elmo.model.characters import character_ids
+from tests.elmo.inference.precisions import PRECISIONS, needs_bfloat16
+
+WORDS = ["cat", "", "Łódź", "😀", "x" * 48, "y" * 60, "<S>", "</S>", "a", *map(str, range(90, 130))]
+FILTERS = [((1, 32), (2, 32), (7, 64)), ((3, 5),), ((50, 3), (1, 2))]
+
+
+def encoder(filters=FILTERS[0], activation="relu", n_highway=2, projection_dim=32):
+    torch.manual_seed(3)
+    options = CharacterOptions(filters=filters, dim=4, activation=activation, n_highway=n_highway)
+    return CharacterEncoder(options=options, projection_dim=projection_dim).requires_grad_(False)
+
+
+def packed_cnn(reference, precision="float32"):
+    def product(weight, bias):
+        packed = pack(weight, precision)
+        return lambda rows: packed(rows, bias)
+
+    return CharacterCnn(reference, product)
+
+
+def ids(words):
+    return torch.tensor(character_ids(words))
+
+
+@pytest.mark.parametrize("filters", FILTERS)
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"activation": "tanh", "n_highway": 0}, {"projection_dim": 5}, {"projection_dim": 128}],
+)
+def test_equals_the_model(filters, options):
+    reference = encoder(filters, **options)
+    plain = CharacterCnn(
+        reference, lambda weight, bias: functools.partial(F.linear, weight=weight, bias=bias)
+    )
+    expected = reference(ids(WORDS))
+    for cnn in (plain, packed_cnn(reference)):
+        torch.testing.assert_close(cnn(ids(WORDS)), expected, atol=2e-6, rtol=1e-5)
+
+
+@needs_bfloat16
+def test_bfloat16_is_near():
+    reference = encoder()
+    difference = packed_cnn(reference, "bfloat16")(ids(WORDS)) - reference(ids(WORDS))
+    assert 0 < difference.abs().max() < 0.05
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("activation", ["relu", "tanh"])
+def test_a_word_has_the_same_bits_alone_and_beside_others(monkeypatch, precision, activation, threads):
+    cnn = packed_cnn(encoder(activation=activation), precision)
+    torch.set_num_threads(1)
+    together = cnn(ids(WORDS))
+    torch.set_num_threads(threads)
+    assert torch.equal(cnn(ids(WORDS[::-1])), together.flip(0))
+    for row, word in enumerate(WORDS):
+        assert torch.equal(cnn(ids([word]))[0], together[row]), word
+    monkeypatch.setattr(character_cnn, "WINDOWS_AT_ONCE", 30)
+    assert torch.equal(cnn(ids(WORDS)), together)
+
+
+def test_blocks_hold_few_windows():
+    lengths = [2] * 500 + [10] * 200 + [50] * 30
+    blocks = list(blocks_of_like_length(lengths))
+    assert [start for start, _, _ in blocks[1:]] == [end for _, end, _ in blocks[:-1]]
+    assert (blocks[0][0], blocks[-1][1]) == (0, len(lengths))
+    for start, end, longest in blocks:
+        assert longest == max(lengths[start:end])
+        assert (end - start) * windows_of(longest) <= character_cnn.WINDOWS_AT_ONCE

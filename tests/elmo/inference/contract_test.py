@@ -1,0 +1,269 @@
+"""A sentence has the same vectors alone and in any batch, order, number of threads, and from any caller."""
+
+import random
+import resource
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from elmo_tasks.elmo.inference import frozen_bilm
+from elmo_tasks.elmo.inference.lone_lstm import LARGEST_END_TO_END, LARGEST_STACKED
+from elmo_tasks.elmo.inference.word_cache import CAPACITY
+from elmo_tasks.elmo.model.characters import character_ids
+from tests.elmo.files import FILLING, PLACED, SENTENCES, VARIANTS, batch, frozen, random_bilm
+from tests.elmo.inference.precisions import PRECISIONS
+
+CALLERS = 8
+
+
+def assert_rows(layers, sentences, expected, tolerance=0.0):
+    """`expected`: of each sentence, by its words."""
+    for row, words in enumerate(sentences):
+        if words:
+            found = layers[:, row, : len(words)]
+            if tolerance:
+                torch.testing.assert_close(found, expected[tuple(words)], atol=tolerance, rtol=0)
+            else:
+                assert torch.equal(found, expected[tuple(words)]), words
+
+
+def each_alone(bilm, sentences):
+    return {tuple(words): bilm.encode(batch([words]))[:, 0] for words in sentences if words}
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_not_a_bit_depends_on_the_batch(precision, threads, monkeypatch):
+    model = random_bilm(**FILLING)
+    torch.set_num_threads(1)
+    expected = each_alone(frozen(model, precision), PLACED)
+    torch.set_num_threads(threads)
+    # Warm, of all words or of some, and cold each time
+    warm = frozen(model, precision)
+    for seed in range(5):
+        sentences = random.Random(seed).choices(SENTENCES, k=2 + 2 * seed)
+        if any(sentences):
+            assert_rows(warm.encode(batch(sentences)), sentences, expected)
+            assert_rows(frozen(model, precision).encode(batch(sentences)), sentences, expected)
+            warm.forget_words()
+            assert_rows(warm.encode(batch(sentences)), sentences, expected)
+    assert_rows(warm.encode(batch([PLACED[-1]])), [PLACED[-1]], expected)
+    monkeypatch.setattr(frozen_bilm, "TOKENS_AT_ONCE", 8)
+    assert_rows(warm.encode(batch(SENTENCES)), SENTENCES, expected)
+
+
+@pytest.mark.parametrize("changes", VARIANTS)
+def test_other_sizes_agree_to_1e_6(changes, threads):
+    bilm = frozen(random_bilm(**changes))
+    expected = each_alone(bilm, PLACED)
+    assert_rows(bilm.encode(batch(SENTENCES)), SENTENCES, expected, tolerance=1e-6)
+    bilm.forget_words()
+    assert_rows(bilm.encode(batch(SENTENCES[::-1])), SENTENCES[::-1], expected, tolerance=1e-6)
+
+
+SHORT = [["a", "b", "c"], ["the", "cat", "sat", "on", "it"], ["Yes"]]
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize(
+    ("sizes", "tolerance"),
+    [
+        ({"dim": 512, "projection_dim": 128}, 0.0),
+        ({"dim": 1024, "projection_dim": 128}, 1e-6),
+        ({"dim": 2048, "projection_dim": 256, "n_layers": 1}, 0.0),
+    ],
+)
+def test_published_sizes(sizes, tolerance, precision, threads):
+    """A lone sentence may differ in the last digit with recurrent weights of a middle size, and only then."""
+    bilm = frozen(random_bilm(filters=FILLING["filters"], **sizes), precision)
+    recurrent = 4 * sizes["dim"] * sizes["projection_dim"]
+    assert (LARGEST_END_TO_END < recurrent <= LARGEST_STACKED) == (tolerance > 0)
+    torch.set_num_threads(1)
+    expected = each_alone(bilm, SHORT)
+    torch.set_num_threads(threads)
+    tolerance *= precision == "float32"
+    for sentences in (SHORT, SHORT[::-1] * 3, *([words] for words in SHORT)):
+        assert_rows(bilm.encode(batch(sentences)), sentences, expected, tolerance)
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_a_text_goes_on_with_the_same_bits_alone_and_beside_others(precision, threads):
+    bilm = frozen(random_bilm(**FILLING), precision)
+    parts = [[["a", "b", "c"], ["d", "e"]], [["f"], ["g", "h", "i", "j"]], [["k", "l"], ["m"]]]
+    together = None
+    alone = [None, None]
+    for sentences in parts:
+        layers, together = bilm(batch(sentences), together)
+        for row, words in enumerate(sentences):
+            found, alone[row] = bilm(batch([words]), alone[row])
+            assert torch.equal(found[:, 0], layers[:, row, : len(words)])
+            for ours, theirs in zip(alone[row], together, strict=True):
+                assert torch.equal(ours[:, :, 0], theirs[:, :, row])
+
+
+# Many callers
+
+
+def at_once(*calls):
+    """What each call returns; all begin together, each in a thread of its own."""
+    barrier = threading.Barrier(len(calls))
+
+    def run(call):
+        barrier.wait(timeout=60)
+        return call()
+
+    with ThreadPoolExecutor(len(calls)) as pool:
+        return [future.result() for future in [pool.submit(run, call) for call in calls]]
+
+
+BATCHES = [random.Random(seed).choices(PLACED, k=1 + seed % 4) for seed in range(CALLERS)]
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_eight_callers_of_a_cold_bilm(precision):
+    model = random_bilm(**FILLING)
+    serial = frozen(model, precision)
+    expected = [serial.encode(batch(sentences)) for sentences in BATCHES]
+    for repetition in range(20):
+        cold = frozen(model, precision)
+        order = random.Random(repetition).sample(range(CALLERS), CALLERS)
+        found = at_once(*(partial(cold.encode, batch(BATCHES[number])) for number in order))
+        for number, layers in zip(order, found, strict=True):
+            assert torch.equal(layers, expected[number]), repetition
+        # And it is not wrong for good
+        assert torch.equal(cold.encode(batch(BATCHES[0])), expected[0])
+
+
+def test_eight_callers_with_different_starts_and_an_emptied_cache():
+    bilm = frozen(random_bilm(**FILLING))
+    starts = [bilm(batch([[f"start{number}"]]))[1] for number in range(CALLERS)]
+    calls = [
+        partial(bilm.encode, batch(sentences), start)
+        for sentences, start in zip(BATCHES, starts, strict=True)
+    ]
+    expected = [call() for call in calls]
+    for _ in range(20):
+        bilm.forget_words()
+        assert all(map(torch.equal, at_once(*calls), expected))
+
+
+def test_eight_callers_while_the_weights_are_read_and_copied():
+    model = random_bilm(**FILLING)
+    expected = frozen(model).encode(batch(PLACED))
+    state = model.state_dict()
+    for _ in range(10):
+        cold = frozen(model)
+        encode = [partial(cold.encode, batch(PLACED))] * 4
+        found = at_once(*encode, cold.state_dict, cold.state_dict, cold.digest, cold.thawed)
+        assert all(torch.equal(layers, expected) for layers in found[:4])
+        for weights in (*found[4:6], found[7].state_dict()):
+            assert all(torch.equal(weights[name], weight) for name, weight in state.items())
+
+
+def test_eight_texts_at_once():
+    """`forward` carries the state of its caller, and of nobody else."""
+    bilm = frozen(random_bilm(**FILLING))
+
+    def read(number):
+        state, found = None, []
+        for words in random.Random(number).sample(PLACED, len(PLACED)) * 2:
+            layers, state = bilm(batch([words]), state)
+            found.append(layers)
+        return found
+
+    expected = [read(number) for number in range(CALLERS)]
+    for _ in range(5):
+        found = at_once(*(partial(read, number) for number in range(CALLERS)))
+        for ours, theirs in zip(found, expected, strict=True):
+            assert all(map(torch.equal, ours, theirs))
+
+
+# Memory
+
+
+def resident():
+    """Bytes of this process in memory."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+
+
+TINY = {"dim": 32, "projection_dim": 32, "n_layers": 1, "filters": [[1, 32]], "n_highway": 0}
+
+
+def numbered(numbers):
+    """*Shape:* ids of words of six digits each, `(words, 50)`, without the cache of the encoding."""
+    ids = np.full((len(numbers), 50), 261, dtype=np.int16)
+    ids[:, 0], ids[:, 7] = 259, 260
+    for place in range(6):
+        ids[:, 6 - place] = 49 + numbers // 10**place % 10
+    return torch.from_numpy(ids)
+
+
+def test_numbered_words_are_encoded_words():
+    expected = character_ids(["000042", "123456"])
+    assert numbered(np.array([42, 123456])).tolist() == expected.tolist()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_100000_distinct_words():
+    """The cache of words is full after 32,768 of them, and no larger after 100,000 more."""
+    bilm = frozen(random_bilm(**TINY))
+
+    def read(first, last):
+        for start in range(first, last, 2000):
+            bilm.encode(numbered(np.arange(start, start + 2000)).view(100, 20, 50))
+
+    read(0, 34_000)
+    words = bilm._kernels.token_layer._words
+    assert len(words) == CAPACITY
+    before = resident()
+    read(34_000, 134_000)
+    assert len(words) == CAPACITY
+    assert resident() - before < 10e6
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_1000_shapes_of_batches():
+    bilm = frozen(random_bilm(**TINY))
+    words = numbered(np.arange(300))
+    shapes = [(rows, longest) for rows in range(1, 101) for longest in range(1, 13)]
+    random.Random(0).shuffle(shapes)
+
+    def read(shapes):
+        for rows, longest in shapes:
+            ids = words.new_zeros(rows, longest, 50)
+            for row in range(rows):
+                length = longest if row == 0 else 1 + (row * 7) % longest
+                ids[row, :length] = words[row : row + length]
+            bilm.encode(ids)
+
+    read(shapes[:200])
+    before = resident()
+    read(shapes[200:])
+    assert resident() - before < 50e6
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss is in other units elsewhere")
+def test_memory_beside_the_result_does_not_grow_with_the_batch():
+    bilm = frozen(random_bilm(dim=2048, projection_dim=8))
+    sentence = [f"w{number}" for number in range(25)]
+    bilm.encode(batch([sentence] * 80))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    bilm.encode(batch([sentence] * 1600))
+    # 40,000 tokens: all gates at once would take 1.3 GB, the result takes 8 MB
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000
+
+
+def test_a_sentence_of_20000_tokens():
+    bilm = frozen(random_bilm())
+    words = [f"w{number % 500}" for number in range(20_000)]
+    layers = bilm.encode(batch([words]))
+    assert layers.shape == (3, 1, 20_000, 12)
+    # What is far away has no weight: each direction by itself
+    forward, backward = (layers[-1, 0, :, :6], layers[-1, 0, :, 6:])
+    torch.testing.assert_close(bilm.encode(batch([words[:300]]))[-1, 0, :, :6], forward[:300])
+    torch.testing.assert_close(bilm.encode(batch([words[-300:]]))[-1, 0, :, 6:], backward[-300:])

@@ -1,0 +1,343 @@
+import copy
+import pickle
+
+import numpy as np
+import pytest
+import torch
+
+from elmo_tasks.elmo.inference import FrozenBiLm, frozen_bilm, private_state_dict
+from elmo_tasks.elmo.model import BiLmOptions, ElmoError, LstmState
+from elmo_tasks.elmo.model.words import padded_word_ids
+from tests.elmo.files import (
+    FILLING,
+    PLACED,
+    SENTENCES,
+    VARIANTS,
+    VOCABULARY,
+    batch,
+    changed,
+    frozen,
+    make_files,
+    make_word_files,
+    random_bilm,
+    read_bilm,
+)
+from tests.elmo.inference.precisions import PRECISIONS, REFUSAL, needs_bfloat16, take_bfloat16_away
+from tests.elmo.numpy_reference import NumpyBiLm
+
+
+def assert_equal(found, expected, tolerance):
+    for ours, theirs in zip(found, expected, strict=True):
+        assert not ours.requires_grad
+        torch.testing.assert_close(ours.double(), theirs.detach(), atol=tolerance, rtol=0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("changes", VARIANTS)
+def test_equals_the_model(tmp_path, changes, dtype):
+    """In float64 with weights so large that all bounds are reached; float32 would lose digits with them."""
+    if dtype == torch.float64:
+        model, tolerance = read_bilm(*make_files(tmp_path, **changes)), 1e-9
+    else:
+        model, tolerance = random_bilm(**{"cell_clip": 0.1, "proj_clip": 0.05} | changes), 2e-6
+    bilm = frozen(model).to(dtype)
+    model = model.double()
+    state = exact_state = None
+    for sentences in (SENTENCES, SENTENCES[::-1], [[]] * 5, SENTENCES[2:] + SENTENCES[:2]):
+        ids = batch(sentences) if any(sentences) else torch.zeros(5, 3, 50, dtype=torch.int16)
+        layers, state = bilm(ids, state)
+        expected, exact_state = model(ids, exact_state)
+        assert layers.dtype == dtype
+        assert_equal([layers, *state], [expected, *exact_state], tolerance)
+    found = bilm.encode(batch(SENTENCES))
+    assert_equal([found], [model.encode(batch(SENTENCES))], tolerance)
+    for row, words in enumerate(SENTENCES):
+        assert not found[:, row, len(words) :].any()
+
+
+def test_equals_the_step_by_step_reference(tmp_path):
+    files = make_files(tmp_path)
+    bilm, reference = FrozenBiLm.read(BiLmOptions.read(files[0]), files[1]), NumpyBiLm(*files)
+    layers = bilm.encode(batch(SENTENCES))
+    for row, words in enumerate(SENTENCES):
+        reference.reset()
+        if words:
+            np.testing.assert_allclose(layers[:, row, : len(words)], reference(words), atol=1e-5)
+
+
+def test_equals_the_model_that_reads_words(tmp_path):
+    files = make_word_files(tmp_path)
+    model = read_bilm(**files).double()
+    bilm = FrozenBiLm.read(model.options, files["weight_file"], VOCABULARY)
+    ids = padded_word_ids(SENTENCES)
+    assert torch.equal(bilm.padded_ids(SENTENCES), ids)
+    assert_equal([bilm.encode(ids)], [model.encode(ids)], 5e-6)
+    layers, state = bilm(ids)
+    expected, exact_state = model(ids)
+    assert_equal([layers, *state], [expected, *exact_state], 5e-6)
+    assert bilm.knows(["cat", "nowhere", "Łódź"]).tolist() == [True, False, True]
+
+
+@needs_bfloat16
+@pytest.mark.parametrize("changes", VARIANTS)
+def test_bfloat16_is_near(changes):
+    model = random_bilm(**changes)
+    difference = (frozen(model, "bfloat16").encode(batch(SENTENCES)) - model.encode(batch(SENTENCES))).abs()
+    assert 0 < difference.max() < 0.1
+    assert frozen(model, "bfloat16").digest() != model.digest()
+
+
+@pytest.mark.parametrize(
+    ("precision", "expected"), [("float16", ""), ("int8", ": its vectors depended on the batch")]
+)
+def test_unknown_precision(precision, expected):
+    with pytest.raises(ElmoError) as caught:
+        FrozenBiLm(options=BiLmOptions.read(changed()), precision=precision)
+    assert str(caught.value) == f"precision is {precision!r}{expected}, expected one of float32, bfloat16"
+
+
+def test_bfloat16_where_there_is_none(monkeypatch):
+    take_bfloat16_away(monkeypatch)
+    model = random_bilm()
+    bilm = frozen(model, "bfloat16")
+    for run in (bilm.prepare, lambda: bilm.encode(batch(PLACED)), lambda: bilm(batch(PLACED))):
+        with pytest.raises(ElmoError) as caught:
+            run()
+        assert all(part in str(caught.value) for part in REFUSAL)
+    # The weights are still there.
+    same_bits(bilm.state_dict(), model.state_dict())
+
+
+def test_what_it_says_of_itself():
+    model = random_bilm()
+    bilm = frozen(model)
+    assert (bilm.num_layers, bilm.reads, bilm.device.type) == (3, "character_ids", "cpu")
+    assert bilm.knows(["any", "word"]).all()
+    assert torch.equal(bilm.padded_ids(PLACED), batch(PLACED))
+    assert bilm.digest() == model.digest()
+    assert not list(bilm.parameters())
+    for ours, theirs in zip(bilm.initial_state(3), model.initial_state(3), strict=True):
+        assert torch.equal(ours, theirs)
+
+
+def test_ids_of_the_other_kind():
+    bilm = frozen(random_bilm())
+    for run in (bilm, bilm.encode):
+        with pytest.raises(ElmoError, match=r"reads character_ids: found ids of shape \(5, 18\), expected"):
+            run(padded_word_ids(SENTENCES))
+
+
+def test_without_weights():
+    bilm = FrozenBiLm(options=BiLmOptions.read(changed()))
+    for run in (bilm.prepare, lambda: bilm.encode(batch(PLACED))):
+        with pytest.raises(ElmoError, match="the biLM has no weights yet"):
+            run()
+
+
+def test_starts_where_it_is_told_to():
+    bilm = frozen(random_bilm(**FILLING))
+    _, state = bilm(batch([["so", "it", "begins"]]))
+    for sentence in (SENTENCES[0], SENTENCES[3]):
+        expected, _ = bilm(batch([sentence]), state)
+        assert torch.equal(bilm.encode(batch([sentence]), state), expected)
+    assert not torch.equal(bilm.encode(batch([["Yes"]])), bilm.encode(batch([["Yes"]]), state))
+
+
+def test_a_start_that_changes_in_place_is_noticed():
+    bilm = frozen(random_bilm(**FILLING))
+    start = LstmState(*(part.clone() for part in bilm.initial_state(1)))
+    before = bilm.encode(batch(PLACED), start)
+    start.cell.fill_(1.0)
+    changed_start = bilm.encode(batch(PLACED), start)
+    assert not torch.allclose(changed_start, before, atol=1e-3)
+    start.cell.zero_()
+    assert torch.equal(bilm.encode(batch(PLACED), start), before)
+
+
+def test_the_state_that_is_given_stays_as_it_is():
+    bilm = frozen(random_bilm(**FILLING))
+    _, state = bilm(batch(SENTENCES))
+    copies = [part.clone() for part in state]
+    _, after = bilm(batch(SENTENCES), state)
+    assert all(map(torch.equal, state, copies))
+    assert not torch.equal(after.hidden, state.hidden)
+
+
+def test_state_of_a_batch_in_parts(monkeypatch):
+    bilm = frozen(random_bilm(**FILLING))
+    _, before = bilm(batch(SENTENCES))
+    expected, after = bilm(batch(SENTENCES[::-1]), before)
+    monkeypatch.setattr(frozen_bilm, "TOKENS_AT_ONCE", 8)
+    layers, state = bilm(batch(SENTENCES[::-1]), before)
+    assert torch.equal(layers, expected)
+    assert all(map(torch.equal, state, after))
+
+
+def test_inference_mode_leaves_nothing_unusable_behind():
+    bilm = frozen(random_bilm(**FILLING))
+    with torch.inference_mode():
+        expected = bilm.encode(batch(SENTENCES[:2]))
+    mixed = bilm.encode(batch(SENTENCES)) * torch.ones(1, requires_grad=True)
+    mixed.sum().backward()
+    assert torch.equal(mixed[:, :2, :7].detach(), expected)
+
+
+# Its state dict
+
+
+def same_bits(found, expected):
+    assert list(found) == list(expected)
+    for name, weight in expected.items():
+        assert found[name].dtype == weight.dtype
+        assert found[name].shape == weight.shape
+        assert found[name].contiguous().numpy().tobytes() == weight.numpy().tobytes(), name
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("changes", [*VARIANTS, {"dim": 100, "projection_dim": 37}, FILLING])
+def test_state_dict_is_that_of_the_model_bit_by_bit(changes, precision):
+    model = random_bilm(**changes)
+    bilm = frozen(model, precision)
+    same_bits(bilm.state_dict(), model.state_dict())
+    bilm.prepare()
+    same_bits(bilm.state_dict(), model.state_dict())
+    bilm.encode(batch(SENTENCES))
+    same_bits(bilm.state_dict(), model.state_dict())
+    same_bits(bilm.thawed().state_dict(), model.state_dict())
+    again = FrozenBiLm(options=model.options, precision=precision)
+    again.load_state_dict(bilm.state_dict())
+    same_bits(again.state_dict(), model.state_dict())
+    assert again.digest() == bilm.digest()
+
+
+def test_state_dict_of_a_biLM_that_reads_words(tmp_path):  # noqa: N802
+    files = make_word_files(tmp_path)
+    model = read_bilm(**files)
+    bilm = FrozenBiLm.read(model.options, files["weight_file"], VOCABULARY)
+    same_bits(bilm.state_dict(), model.state_dict())
+    bilm.prepare()
+    same_bits(bilm.state_dict(), model.state_dict())
+
+
+def test_as_part_of_another_module():
+    model = random_bilm()
+    whole = torch.nn.ModuleDict({"bilm": frozen(model), "linear": torch.nn.Linear(2, 2)})
+    names = [name for name in whole.state_dict() if name.startswith("bilm.")]
+    assert names == [f"bilm.{name}" for name in model.state_dict()]
+    other = torch.nn.ModuleDict({"bilm": FrozenBiLm(options=model.options), "linear": torch.nn.Linear(2, 2)})
+    other.load_state_dict(whole.state_dict())
+    assert torch.equal(other["bilm"].encode(batch(PLACED)), whole["bilm"].encode(batch(PLACED)))
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_strict_loading(packed):
+    bilm = frozen(random_bilm())
+    if packed:
+        bilm.prepare()
+    state, before = bilm.state_dict(), bilm.encode(batch(PLACED))
+    name = "lstm.directions.1.0.bias"
+    for wrong, expected in (
+        (
+            {key: weight for key, weight in state.items() if key != name},
+            f'Missing key(s) in state_dict: "{name}"',
+        ),
+        (state | {"lstm.more": torch.zeros(1)}, 'Unexpected key(s) in state_dict: "lstm.more"'),
+        (state | {name: torch.zeros(3)}, f"{name} has the shape (3,), expected (48,)"),
+    ):
+        with pytest.raises(RuntimeError) as caught:
+            bilm.load_state_dict(wrong)
+        assert expected in str(caught.value)
+    # What fits is taken over, as by any module.
+    found = bilm.load_state_dict({name: state[name] + 1, "lstm.more": torch.zeros(1)}, strict=False)
+    assert set(found.missing_keys) == set(state) - {name}
+    assert torch.equal(bilm.state_dict()[name], state[name] + 1)
+    assert not torch.allclose(bilm.encode(batch(PLACED)), before, atol=1e-3)
+
+
+def test_loading_copies_unless_the_state_dict_is_private():
+    model = random_bilm()
+    for private in (False, True):
+        bilm = FrozenBiLm(options=model.options)
+        state = {name: weight.clone() for name, weight in model.state_dict().items()}
+        if private:
+            with private_state_dict():
+                bilm.load_state_dict(state)
+        else:
+            bilm.load_state_dict(state)
+        name = "lstm.directions.0.0.weight"
+        assert (bilm.weights()[name].data_ptr() == state[name].data_ptr()) == private
+
+
+@pytest.mark.parametrize(("given", "own"), [(torch.float16, torch.float32), (torch.float32, torch.float64)])
+def test_loaded_weights_take_the_type_that_it_computes_in(given, own):
+    model = random_bilm().to(given)
+    bilm = FrozenBiLm(options=model.options).to(own)
+    bilm.load_state_dict(model.state_dict())
+    layers = bilm.encode(batch(PLACED))
+    assert layers.dtype == own
+    torch.testing.assert_close(layers, model.to(own).encode(batch(PLACED)), atol=2e-6, rtol=0)
+
+
+# Changes
+
+
+def test_changed_weights():
+    model = random_bilm(**FILLING)
+    bilm = frozen(model)
+    before, digest = bilm.encode(batch(SENTENCES)), bilm.digest()
+    bilm.load_state_dict({name: 0.5 * weight for name, weight in bilm.state_dict().items()})
+    assert not torch.allclose(bilm.encode(batch(SENTENCES)), before, atol=1e-3)
+    assert bilm.digest() != digest
+    bilm.load_state_dict({name: 2 * weight for name, weight in bilm.state_dict().items()})
+    assert torch.equal(bilm.encode(batch(SENTENCES)), before)
+    assert bilm.digest() == digest
+
+
+def test_double_and_back():
+    model = random_bilm(**FILLING)
+    bilm = frozen(model)
+    before = bilm.encode(batch(SENTENCES))
+    doubled = bilm.double()
+    assert doubled is bilm
+    assert all(weight.dtype == torch.float64 for weight in bilm.weights().values())
+    exact = bilm.encode(batch(SENTENCES))
+    assert exact.dtype == torch.float64
+    torch.testing.assert_close(
+        exact, copy.deepcopy(model).double().encode(batch(SENTENCES)), atol=1e-9, rtol=0
+    )
+    assert torch.equal(bilm.float().encode(batch(SENTENCES)), before)
+    assert torch.equal(bilm.to("cpu").encode(batch(SENTENCES)), before)
+    same_bits(bilm.state_dict(), model.state_dict())
+
+
+def test_other_words(tmp_path):
+    """What is in the caches is of the words that it knew."""
+    files = make_word_files(tmp_path)
+    model = read_bilm(**files)
+    bilm = frozen(model)
+    before, digest = bilm.encode(padded_word_ids(SENTENCES)), bilm.digest()
+    # <S> and </S> change places: only where a sentence starts
+    model.token_encoder.set_vocabulary(
+        [{"<S>": "</S>", "</S>": "<S>"}.get(word, word) for word in VOCABULARY]
+    )
+    bilm.load_state_dict(model.state_dict())
+    after = bilm.encode(padded_word_ids(SENTENCES))
+    assert torch.equal(before[0], after[0])
+    assert not torch.allclose(before[1:], after[1:], atol=1e-3)
+    assert bilm.digest() != digest
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("cold", [True, False])
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda bilm: pickle.loads(pickle.dumps(bilm))])
+def test_copies(precision, cold, copied):
+    model = random_bilm(**FILLING)
+    bilm, expected = frozen(model, precision), frozen(model, precision).encode(batch(SENTENCES))
+    if not cold:
+        bilm.encode(batch(SENTENCES))
+    other = copied(bilm)
+    assert torch.equal(other.encode(batch(SENTENCES)), expected)
+    same_bits(other.state_dict(), model.state_dict())
+    other.load_state_dict({name: 0.5 * weight for name, weight in other.state_dict().items()})
+    assert torch.equal(bilm.encode(batch(SENTENCES)), expected)
+    assert not torch.allclose(other.encode(batch(SENTENCES)), expected, atol=1e-3)

@@ -1,0 +1,145 @@
+import pytest
+import torch
+
+from elmo_tasks.elmo.inference import packed_weights as module
+from elmo_tasks.elmo.inference.packed_weights import (
+    OneDnn,
+    OneDnnBfloat16,
+    Plain,
+    PlainBfloat16,
+    has_onednn,
+    onednn_has_bfloat16,
+    pack,
+)
+from elmo_tasks.elmo.model import ElmoError
+from tests.elmo.inference.precisions import PRECISIONS
+
+SIZES = [(48, 16), (4096, 128), (128, 1024), (512, 2048), (100, 37)]
+"""`(out, in)`"""
+ROWS = (1, 2, 3, 5, 12, 16, 17, 64, 65, 100, 299)
+KINDS = {
+    "float32": [
+        pytest.param(OneDnn, marks=pytest.mark.skipif(not has_onednn(), reason="no oneDNN here")),
+        Plain,
+    ],
+    "bfloat16": [
+        pytest.param(
+            OneDnnBfloat16, marks=pytest.mark.skipif(not onednn_has_bfloat16(), reason="no bfloat16 here")
+        ),
+        PlainBfloat16,
+    ],
+}
+
+
+def product(
+    seed: int, size: tuple[int, int], rows: int = 300
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Inputs, weight, bias and addend."""
+    generator = torch.Generator().manual_seed(seed)
+    outputs, inputs = size
+    shapes = ((rows, inputs), size, (outputs,), (rows, outputs))
+    made = [torch.randn(shape, generator=generator) for shape in shapes]
+    return made[0], made[1] * inputs**-0.5, made[2], made[3]
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_rows_do_not_depend_on_the_rows_beside_them(size, precision, threads):
+    """Nor on the number of threads: the whole is computed by one."""
+    inputs, weight, bias, addend = product(1, size)
+    packed = pack(weight, precision)
+    torch.set_num_threads(1)
+    whole = packed(inputs, bias, addend.clone())
+    torch.set_num_threads(threads)
+    for rows in ROWS:
+        some = packed(inputs[:rows], bias, addend[:rows].clone())
+        assert torch.equal(some, whole[:rows]), rows
+        assert torch.equal(packed(inputs[-rows:], bias, addend[-rows:].clone()), whole[-rows:]), rows
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("kind", KINDS["float32"])
+def test_is_the_product(size, kind):
+    inputs, weight, bias, addend = product(2, size)
+    expected = inputs.double() @ weight.double().t() + bias.double() + addend.double()
+    for rows in (1, 300):
+        found = kind(weight)(inputs[:rows], bias, addend[:rows].clone())
+        torch.testing.assert_close(found.double(), expected[:rows], atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("given", [(), ("bias",), ("addend",)])
+@pytest.mark.parametrize("kind", KINDS["float32"])
+def test_bias_and_addend_may_be_left_out(kind, given):
+    inputs, weight, bias, addend = product(3, (48, 64), rows=5)
+    terms = {"bias": bias, "addend": addend}
+    expected = sum((terms[name] for name in given), inputs @ weight.t())
+    for rows in (1, 5):
+        chosen = {name: terms[name][:rows].clone() if name == "addend" else bias for name in given}
+        found = kind(weight)(inputs[:rows], **chosen)
+        torch.testing.assert_close(found, expected[:rows], atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("kind", [*KINDS["float32"], *KINDS["bfloat16"]])
+def test_inputs_stay_as_they_are(kind):
+    inputs, weight, bias, addend = product(4, (48, 64), rows=5)
+    copies = [part.clone() for part in (inputs, weight, bias)]
+    for rows in (1, 5):
+        result = kind(weight)(inputs[:rows], bias)
+        assert result.data_ptr() != inputs.data_ptr()
+        kind(weight)(inputs[:rows], bias, addend[:rows])
+    assert all(map(torch.equal, (inputs, weight, bias), copies))
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("kind", [*KINDS["float32"], *KINDS["bfloat16"]])
+def test_dense_is_the_weight_bit_by_bit(size, kind):
+    _, weight, _, _ = product(5, size)
+    # Values that rounding or a scale would lose
+    weight[0, 0], weight[1, 0], weight[2, 0] = 0.0, -0.0, torch.finfo(torch.float).tiny / 8
+    expected = weight.clone()
+    packed = kind(weight)
+    packed(torch.ones(3, size[1]))
+    assert torch.equal(packed.dense().view(torch.int32), expected.view(torch.int32))
+    assert packed.numel == expected.numel()
+
+
+@pytest.mark.parametrize("kind", KINDS["bfloat16"])
+@pytest.mark.parametrize("rows", [1, 70])
+def test_bfloat16_is_near(kind, rows):
+    """Factors are rounded, and the sum, but bias and addend are not."""
+    inputs, weight, bias, addend = product(6, (512, 256), rows)
+    expected = inputs @ weight.t() + bias + addend
+    found = kind(weight)(inputs, bias, addend.clone())
+    assert found.dtype == torch.float32
+    assert 0 < (found - expected).abs().max() < 0.02
+
+
+@pytest.mark.parametrize("kind", [*KINDS["float32"], *KINDS["bfloat16"]])
+def test_weights_may_be_views(kind):
+    inputs, weight, _, _ = product(7, (40, 64))
+    for half in weight.split(32, dim=1):
+        expected = kind(half.clone())(inputs[:, :32])
+        assert torch.equal(kind(half)(inputs[:, :32]), expected)
+
+
+@pytest.mark.skipif(not has_onednn(), reason="no oneDNN here")
+def test_the_kind_of_product_depends_on_what_there_is(monkeypatch):
+    weight = torch.randn(4, 4)
+    assert type(pack(weight, "float32")) is OneDnn
+    assert type(pack(weight.double(), "float32")) is Plain
+    monkeypatch.setattr(module, "has_onednn", lambda: False)
+    assert type(pack(weight, "float32")) is Plain
+
+
+def test_double_precision():
+    inputs, weight, bias, addend = (part.double() for part in product(8, (48, 64)))
+    found = pack(weight, "float32")(inputs, bias, addend.clone())
+    torch.testing.assert_close(found, inputs @ weight.t() + bias + addend, atol=1e-12, rtol=0)
+
+
+def test_a_precision_that_the_processor_does_not_have(monkeypatch):
+    monkeypatch.setattr(module, "onednn_has_bfloat16", lambda: False)
+    with pytest.raises(ElmoError) as caught:
+        pack(torch.randn(4, 4), "bfloat16")
+    for part in ("precision is 'bfloat16'", "this processor has no such products", "AVX-512", "'float32'"):
+        assert part in str(caught.value)

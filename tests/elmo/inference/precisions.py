@@ -1,0 +1,22 @@
+"""The precisions of a frozen biLM's products that this processor has."""
+
+import pytest
+
+from elmo_tasks.elmo.inference import packed_weights
+from elmo_tasks.elmo.inference.packed_weights import onednn_has_bfloat16
+
+needs_bfloat16 = pytest.mark.skipif(not onednn_has_bfloat16(), reason="no bfloat16 here")
+PRECISIONS = ["float32", pytest.param("bfloat16", marks=needs_bfloat16)]
+REFUSAL = (
+    "precision is 'bfloat16'",
+    "this processor has no such products, which need AVX-512",
+    "expected 'float32' here",
+    "--precision float32",
+)
+"""What the error names where there is no bfloat16: the precision, the reason, the remedy."""
+
+
+def take_bfloat16_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there is none, nothing is taken, so that it is the processor that is tested."""
+    if onednn_has_bfloat16():
+        monkeypatch.setattr(packed_weights, "onednn_has_bfloat16", lambda: False)

@@ -1,0 +1,324 @@
+import copy
+import pickle
+import threading
+
+import numpy as np
+import pytest
+import torch
+
+from elmo_tasks.elmo.inference import FrozenBiLm, TrainedBiLm
+from elmo_tasks.elmo.model import BiLmOptions, ElmoError
+from elmo_tasks.elmo.model.words import padded_word_ids
+from tests.elmo.allennlp_reference import assert_gradients_equal_allennlps
+from tests.elmo.files import (
+    FILLING,
+    PLACED,
+    SENTENCES,
+    VARIANTS,
+    VOCABULARY,
+    batch,
+    changed,
+    frozen,
+    make_files,
+    make_word_files,
+    random_bilm,
+    read_bilm,
+    trained,
+)
+from tests.elmo.numpy_reference import NumpyBiLm
+
+
+@pytest.fixture
+def fast_paths(monkeypatch):
+    """How many calls a `FrozenBiLm` has answered."""
+    calls = []
+    for name in ("encode", "forward"):
+        original = getattr(FrozenBiLm, name)
+
+        def counted(self, *inputs, original=original):
+            calls.append(self)
+            return original(self, *inputs)
+
+        monkeypatch.setattr(FrozenBiLm, name, counted)
+    return calls
+
+
+# With gradients
+
+
+@pytest.mark.parametrize("stateful", [True, False])
+def test_gradients_equal_allennlps(tmp_path, stateful):
+    files = make_files(tmp_path)
+    bilm = trained(read_bilm(*files)).double()
+    layers = bilm(batch(PLACED))[0] if stateful else bilm.encode(batch(PLACED))
+    assert_gradients_equal_allennlps(bilm, layers, files, PLACED)
+
+
+def loss_of(bilm, stateful):
+    """Of two batches, in which the second goes on where the first ended."""
+    if not stateful:
+        by_layer = torch.arange(1, 1 + bilm.num_layers).view(-1, 1, 1, 1)
+        return (bilm.encode(batch(SENTENCES)).cos() * by_layer).sum()
+    first, state = bilm(batch(SENTENCES))
+    second, state = bilm(batch(SENTENCES[::-1]), state)
+    return first.cos().sum() + 2 * second.cos().sum() + state.hidden.square().sum() + state.cell.sum()
+
+
+@pytest.mark.parametrize("stateful", [True, False])
+@pytest.mark.parametrize("changes", VARIANTS)
+def test_values_and_gradients_are_those_of_the_model(tmp_path, changes, stateful):
+    model = read_bilm(*make_files(tmp_path, **changes)).double()
+    losses = []
+    bilm = trained(model).double()
+    for each in (bilm, model):
+        losses.append(loss_of(each, stateful))
+        losses[-1].backward()
+    torch.testing.assert_close(*losses, atol=0, rtol=1e-12)
+    for (name, ours), theirs in zip(bilm.named_parameters(), model.parameters(), strict=True):
+        torch.testing.assert_close(ours.grad, theirs.grad, atol=1e-8, rtol=1e-8, msg=name)
+
+
+def test_gradients_in_float32_are_near_the_models():
+    model = random_bilm(**FILLING, cell_clip=0.2, proj_clip=0.1)
+    bilm, model = trained(model), model.double()
+    for each in (bilm, model):
+        loss_of(each, True).backward()
+    for (name, ours), theirs in zip(bilm.named_parameters(), model.parameters(), strict=True):
+        assert (ours.grad - theirs.grad).norm() < 2e-5 * theirs.grad.norm(), name
+
+
+def test_words(tmp_path):
+    files = make_word_files(tmp_path)
+    bilm, reference = trained(read_bilm(**files)), NumpyBiLm(**files)
+    layers = bilm.encode(padded_word_ids(SENTENCES))
+    assert layers.requires_grad
+    for row, words in enumerate(SENTENCES):
+        reference.reset()
+        if words:
+            np.testing.assert_allclose(layers[:, row, : len(words)].detach(), reference(words), atol=1e-5)
+    bilm.encode(padded_word_ids([["the", "nowhere"]])).square().sum().backward()
+    read = {VOCABULARY.index(word) for word in ("<S>", "</S>", "the", "<UNK>")}
+    gradient = bilm.token_encoder.embedding.grad
+    assert {row for row in range(len(VOCABULARY)) if gradient[row].any()} == read
+    bilm.eval().requires_grad_(False)
+    torch.testing.assert_close(bilm.encode(padded_word_ids(SENTENCES)), layers.detach(), atol=1e-6, rtol=0)
+
+
+def test_batch_without_any_token():
+    bilm = trained(random_bilm())
+    layers, state = bilm(torch.zeros(2, 3, 50, dtype=torch.int16))
+    assert layers.shape == (3, 2, 3, 12)
+    assert not layers.any()
+    assert not state.hidden.any()
+    assert not bilm.encode(torch.zeros(2, 3, 50, dtype=torch.int16)).any()
+
+
+def test_ids_of_the_other_kind():
+    for bilm in (trained(random_bilm()), trained(random_bilm()).eval().requires_grad_(False)):
+        for run in (bilm, bilm.encode):
+            with pytest.raises(ElmoError, match="reads character_ids: found ids of shape"):
+                run(padded_word_ids(SENTENCES))
+
+
+def test_unknown_precision():
+    with pytest.raises(ElmoError, match="precision is 'int8', expected one of float32, bfloat16"):
+        TrainedBiLm(options=BiLmOptions.read(changed()), precision="int8")
+
+
+# In evaluation
+
+
+def test_without_gradients_it_is_a_frozen_one(fast_paths):
+    model = random_bilm(**FILLING)
+    bilm = trained(model)
+    expected = frozen(model).encode(batch(SENTENCES))
+    del fast_paths[:]
+    for run in (lambda: bilm.encode(batch(SENTENCES)), lambda: bilm(batch(SENTENCES))[0]):
+        # In training, and with gradients
+        assert run().requires_grad
+        with torch.no_grad():
+            assert not run().requires_grad
+        assert bilm.eval()(batch(SENTENCES))[0].requires_grad
+        assert not fast_paths
+        with torch.no_grad():
+            found = [run(), run()]
+        assert all(torch.equal(layers, found[0]) for layers in found)
+        torch.testing.assert_close(found[0], expected, atol=1e-6, rtol=0)
+        with torch.inference_mode():
+            assert torch.equal(run(), found[0])
+        # One biLM for all of them
+        assert len(fast_paths) == 3
+        assert len(set(map(id, fast_paths))) == 1
+        del fast_paths[:]
+        bilm.train()
+
+
+def test_no_parameter_wants_a_gradient(fast_paths):
+    bilm = trained(random_bilm()).requires_grad_(False)
+    bilm.train().encode(batch(PLACED))
+    assert not fast_paths
+    bilm.eval().encode(batch(PLACED))
+    assert len(fast_paths) == 1
+
+
+def test_after_a_step_its_vectors_are_the_new_ones(fast_paths):
+    bilm = trained(random_bilm(**FILLING))
+    optimizer = torch.optim.SGD(bilm.parameters(), lr=0.003)
+    before = None
+    for _ in range(3):
+        bilm.eval()
+        with torch.no_grad():
+            found = bilm.encode(batch(SENTENCES))
+        assert fast_paths
+        del fast_paths[:]
+        model = random_bilm(**FILLING)
+        model.load_state_dict(bilm.state_dict())
+        torch.testing.assert_close(found, model.encode(batch(SENTENCES)).detach(), atol=1e-6, rtol=1e-6)
+        assert before is None or not torch.allclose(found, before, atol=1e-3)
+        before = found
+        bilm.train()
+        loss_of(bilm, False).backward()
+        optimizer.step()
+
+
+def test_a_step_without_the_change_to_training(fast_paths):
+    """A pass with gradients is an event of its own."""
+    bilm = trained(random_bilm(**FILLING)).eval()
+    optimizer = torch.optim.SGD(bilm.parameters(), lr=0.003)
+    with torch.no_grad():
+        before = bilm.encode(batch(SENTENCES))
+    loss_of(bilm, False).backward()
+    optimizer.step()
+    with torch.no_grad():
+        after = bilm.encode(batch(SENTENCES))
+    assert len(fast_paths) == 2
+    assert not torch.allclose(before, after, atol=1e-3)
+
+
+EVENTS = {
+    "load_state_dict": lambda bilm: bilm.load_state_dict(
+        {name: weight / 2 for name, weight in bilm.state_dict().items()}
+    ),
+    "eval": lambda bilm: halve(bilm).eval(),
+    "train": lambda bilm: halve(bilm).train().eval(),
+    "move": lambda bilm: halve(bilm).to("cpu"),
+    "double and float": lambda bilm: halve(bilm).double().float(),
+    "weights_changed": lambda bilm: halve(bilm).weights_changed(),
+    "of a module around it": lambda bilm: torch.nn.ModuleList([halve(bilm)]).eval(),
+    "load_state_dict of a module around it": lambda bilm: torch.nn.ModuleList([bilm]).load_state_dict(
+        {f"0.{name}": weight / 2 for name, weight in bilm.state_dict().items()}
+    ),
+}
+
+
+def halve(bilm):
+    with torch.no_grad():
+        for weight in bilm.parameters():
+            weight.div_(2)
+    return bilm
+
+
+@pytest.mark.parametrize("event", EVENTS.values(), ids=EVENTS)
+def test_changed_weights(event):
+    bilm = trained(random_bilm(**FILLING)).eval().requires_grad_(False)
+    expected = trained(halve(copy.deepcopy(bilm))).eval().requires_grad_(False).encode(batch(SENTENCES))
+    before = bilm.encode(batch(SENTENCES))
+    event(bilm)
+    assert torch.equal(bilm.encode(batch(SENTENCES)), expected)
+    assert not torch.allclose(before, expected, atol=1e-3)
+
+
+def test_in_double_precision():
+    model = random_bilm()
+    bilm = trained(model).double().eval().requires_grad_(False)
+    expected = model.double().encode(batch(SENTENCES)).detach()
+    torch.testing.assert_close(bilm.encode(batch(SENTENCES)), expected, atol=1e-9, rtol=0)
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda bilm: pickle.loads(pickle.dumps(bilm))])
+@pytest.mark.parametrize("mode", ["train", "eval"])
+def test_copies(copied, mode):
+    bilm = trained(random_bilm(**FILLING)).eval()
+    with torch.no_grad():
+        expected = bilm.encode(batch(SENTENCES))
+    other = copied(getattr(bilm, mode)())
+    assert other.training == (mode == "train")
+    halve(other).eval()
+    with torch.no_grad():
+        assert torch.equal(bilm.eval().encode(batch(SENTENCES)), expected)
+        assert not torch.allclose(other.encode(batch(SENTENCES)), expected, atol=1e-3)
+    loss_of(other.train(), False).backward()
+
+
+def test_state_dict_is_that_of_the_model():
+    model = random_bilm()
+    bilm = trained(model).eval()
+    with torch.no_grad():
+        bilm.encode(batch(PLACED))
+    assert list(bilm.state_dict()) == list(model.state_dict())
+    assert list(dict(bilm.named_parameters())) == list(dict(model.named_parameters()))
+    assert all(torch.equal(weight, bilm.state_dict()[name]) for name, weight in model.state_dict().items())
+
+
+def test_eight_callers_of_a_cold_one(fast_paths):
+    model = random_bilm(**FILLING)
+    expected = frozen(model).encode(batch(SENTENCES))
+    del fast_paths[:]
+    for _ in range(20):
+        bilm, barrier, found = trained(model).eval().requires_grad_(False), threading.Barrier(8), []
+
+        def run(bilm=bilm, barrier=barrier, found=found):
+            barrier.wait(timeout=60)
+            found.append(bilm.encode(batch(SENTENCES)))
+
+        callers = [threading.Thread(target=run) for _ in range(8)]
+        for caller in callers:
+            caller.start()
+        for caller in callers:
+            caller.join()
+        assert len(found) == 8
+        assert all(torch.equal(layers, expected) for layers in found)
+        # Packed once, for all of them
+        assert len(set(map(id, fast_paths))) == 1
+        del fast_paths[:]
+
+
+# Autocast
+
+
+@pytest.mark.parametrize("worker", [False, True])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_training_under_autocast(dtype, worker):
+    """Without errors of dtypes, in float32 or near it, in this thread and in another."""
+    model = random_bilm(**FILLING)
+    bilm, found = trained(model), []
+    model.encode(batch(PLACED)).square().sum().backward()
+
+    def train():
+        with torch.autocast("cpu", dtype=dtype):
+            layers = bilm.encode(batch(PLACED))
+            layers.square().sum().backward()
+            stateful, _ = bilm(batch(PLACED))
+            found.extend([layers.detach(), stateful.detach()])
+
+    if worker:
+        thread = threading.Thread(target=train)
+        thread.start()
+        thread.join()
+    else:
+        train()
+    for layers in found:
+        torch.testing.assert_close(layers.float(), model.encode(batch(PLACED)).detach(), atol=0.05, rtol=0)
+    assert len(found) == 2
+    for (name, ours), theirs in zip(bilm.named_parameters(), model.parameters(), strict=True):
+        assert ours.grad.dtype == torch.float32
+        assert (ours.grad - theirs.grad).norm() < 0.1 * theirs.grad.norm(), name
+
+
+def test_evaluation_under_autocast():
+    bilm = trained(random_bilm(**FILLING)).eval().requires_grad_(False)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        first = bilm.encode(batch(SENTENCES))
+    assert first.dtype == torch.float32
+    bilm.weights_changed()
+    assert torch.equal(bilm.encode(batch(SENTENCES)), first)

@@ -1,0 +1,96 @@
+import pytest
+import torch
+
+from elmo_tasks.elmo.inference import trained_lstm as module
+from elmo_tasks.elmo.inference.trained_lstm import Clips, TrainedLayer, trained_layer
+from elmo_tasks.elmo.inference.training_products import Products
+from tests.elmo.inference.training_products_test import PRECISIONS
+
+# A fourth sequence has no steps.
+BATCH_SIZES = [3, 3, 2, 1]
+
+
+def tensors(*, dim, size, with_projection, sequences=4, dtype=torch.float64):
+    def some(*shape):
+        return (
+            torch.randn(*shape, dtype=torch.float64, generator=generator).mul_(0.5).to(dtype).requires_grad_()
+        )
+
+    generator = torch.Generator().manual_seed(13)
+    found = []
+    for _ in range(2):
+        found += [
+            some(9, size),
+            some(sequences, size),
+            some(sequences, dim),
+            some(4 * dim, 2 * size),
+            some(4 * dim),
+        ]
+        found.append(some(size, dim) if with_projection else None)
+    return found
+
+
+@pytest.mark.parametrize(("size", "with_projection"), [(4, True), (5, False)])
+@pytest.mark.parametrize("clips", [Clips(0.3, 0.2), Clips(0, 0)])
+def test_gradients(size, with_projection, clips):
+    given = tensors(dim=5, size=size, with_projection=with_projection)
+    assert torch.autograd.gradcheck(
+        lambda *some: TrainedLayer.apply(BATCH_SIZES, clips, Products(), *some), given
+    )
+
+
+def test_a_sequence_without_steps_keeps_its_state():
+    given = tensors(dim=5, size=4, with_projection=True)
+    results = TrainedLayer.apply(BATCH_SIZES, Clips(3, 3), Products(), *given)
+    for direction in range(2):
+        _, hidden, memory = results[3 * direction : 3 * direction + 3]
+        _, hidden_before, memory_before = given[6 * direction : 6 * direction + 3]
+        assert torch.equal(hidden[3], hidden_before[3])
+        assert torch.equal(memory[3], memory_before[3])
+        assert not torch.equal(hidden[:3], hidden_before[:3])
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_pytorchs_own_lstm_where_it_computes_the_same(dtype, monkeypatch):
+    """Sequences of one length, without bounds and projection: the same values and gradients."""
+    given = tensors(dim=5, size=5, with_projection=False, sequences=3, dtype=dtype)
+    learned = [tensor for tensor in given if tensor is not None]
+    results = [
+        layer([3, 3, 3], Clips(0, 0), Products(), *given) for layer in (trained_layer, TrainedLayer.apply)
+    ]
+    losses = [sum(part.square().sum() for part in found) for found in results]
+    gradients = [torch.autograd.grad(loss, learned) for loss in losses]
+    for pair in (*zip(*results, strict=True), *zip(*gradients, strict=True)):
+        torch.testing.assert_close(*pair)
+    monkeypatch.setattr(module, "_torch_lstm", None)
+    monkeypatch.setattr(module, "OneDnnLayer", None)
+    trained_layer([3, 3, 2, 1], Clips(0, 0), Products(), *given)
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize(("size", "with_projection"), [(32, True), (48, False)])
+def test_precision(precision, size, with_projection):
+    """Values and gradients against those in double precision, whose gradients are tested above."""
+    clips, results = Clips(0.5, 0.4), []
+    for dtype, products in ((torch.float64, Products()), (torch.float32, Products(precision))):
+        given = tensors(dim=48, size=size, with_projection=with_projection, dtype=dtype)
+        learned = [tensor for tensor in given if tensor is not None]
+        # Two blocks at once, so that they must not share memory
+        found, other = (TrainedLayer.apply(BATCH_SIZES, clips, products, *given) for _ in range(2))
+        loss = sum((part * part.cos()).sum() for part in found)
+        results.append([*found, *torch.autograd.grad(loss + 0 * other[0].sum(), learned)])
+    for expected, part in zip(*results, strict=True):
+        assert part.dtype == torch.float32
+        error = (part - expected).norm() / expected.norm()
+        assert error < {"float32": 5e-6, "bfloat16": 0.1}[precision]
+
+
+def test_the_same_bits_each_time():
+    """Also in memory that was used before, and after a batch of another size."""
+    products, found = Products(), []
+    for sequences in (3, 5, 3, 3):
+        given = tensors(dim=32, size=16, with_projection=True, sequences=sequences, dtype=torch.float32)
+        results = TrainedLayer.apply(BATCH_SIZES, Clips(3, 3), products, *given)
+        found.append(torch.autograd.grad(results[0].sum(), given[3])[0])
+    assert torch.equal(found[0], found[2])
+    assert torch.equal(found[0], found[3])

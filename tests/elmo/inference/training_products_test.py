@@ -1,0 +1,71 @@
+import copy
+
+import pytest
+import torch
+
+from elmo_tasks.elmo.inference import training_products as module
+from elmo_tasks.elmo.inference.training_products import (
+    Buffers,
+    Loan,
+    Product,
+    Products,
+    product,
+    trains_in_bfloat16,
+    weight_gradient,
+)
+
+TOLERANCE = {"float32": 1e-5, "bfloat16": 2e-2}
+"""Of a product of random numbers, as a share of its standard deviation; bfloat16 has 8 significant bits."""
+PRECISIONS = [
+    "float32",
+    pytest.param("bfloat16", marks=pytest.mark.skipif(not trains_in_bfloat16(), reason="no bfloat16 here")),
+]
+
+
+def some(*shape, seed=0):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+@pytest.mark.parametrize("rows", [1, 37])
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("onednn", [True, False])
+def test_equals_autograd_in_double_precision(precision, rows, onednn, monkeypatch):
+    products = Products(precision)
+    if not onednn:
+        monkeypatch.setattr(module, "_onednn_dtypes", frozenset)
+    factors = [some(rows, 48), some(32, 48, seed=1), some(32, seed=2)]
+    of_result = some(rows, 32, seed=3)
+    found = [part.clone().requires_grad_() for part in factors]
+    expected = [part.double().requires_grad_() for part in factors]
+    results = Product.apply(products, *found), torch.nn.functional.linear(*expected)
+    for result in results:
+        result.backward(of_result.to(result.dtype))
+    pairs = [results, *((a.grad, b.grad) for a, b in zip(found, expected, strict=True))]
+    for ours, theirs in pairs:
+        assert ours.dtype == torch.float32
+        assert (ours - theirs).abs().max() <= 4 * TOLERANCE[precision] * max(1, theirs.std(correction=0))
+
+
+@pytest.mark.parametrize("widths", [(16, 40), (40, 16)])
+def test_weight_gradient(widths):
+    of_outputs, inputs = some(50, widths[0]), some(50, widths[1], seed=1)
+    torch.testing.assert_close(weight_gradient(of_outputs, inputs), of_outputs.t() @ inputs)
+
+
+def test_the_weight_may_be_a_transposed_view():
+    inputs, weight = some(20, 48), some(48, 32, seed=1)
+    torch.testing.assert_close(product(inputs, weight.t()), inputs @ weight)
+
+
+def test_memory_is_used_again_once_it_is_given_back():
+    buffers, like = Buffers(), torch.zeros(())
+    first, second = Loan(buffers), Loan(buffers)
+    one, other = first.empty(like, 3, 50), second.empty(like, 3, 50)
+    assert one.data_ptr() != other.data_ptr()
+    place = one.data_ptr()
+    del first, one
+    # A little more than before, and less
+    for size in (55, 40):
+        assert Loan(buffers).empty(like, 3, size).data_ptr() == place
+    assert Loan(buffers).empty(like, 3, 50, dtype=torch.bfloat16).dtype == torch.bfloat16
+    assert not copy.deepcopy(buffers).free

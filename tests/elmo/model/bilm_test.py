@@ -1,0 +1,132 @@
+import numpy as np
+import pytest
+import torch
+from allennlp.modules.elmo import _ElmoBiLm
+
+from elmo_tasks.elmo.model import BiLm, BiLmOptions, ElmoError
+from elmo_tasks.elmo.model.words import padded_word_ids
+from tests.elmo.allennlp_reference import allennlp_layers, assert_gradients_equal_allennlps
+from tests.elmo.files import PLACED, SENTENCES, VARIANTS, batch, changed, make_files, random_bilm, read_bilm
+from tests.elmo.numpy_reference import NumpyBiLm
+
+
+@pytest.mark.parametrize("changes", VARIANTS)
+def test_equals_the_step_by_step_reference(tmp_path, changes):
+    files = make_files(tmp_path, **changes)
+    bilm, reference = read_bilm(*files).double(), NumpyBiLm(*files)
+    layers, _ = bilm(batch(SENTENCES))
+    for row, words in enumerate(SENTENCES):
+        reference.reset()
+        if words:
+            np.testing.assert_allclose(layers[:, row, : len(words)].detach(), reference(words), atol=1e-6)
+        assert not layers[:, row, len(words) :].any()
+
+
+def test_reaches_the_bounds(tmp_path):
+    """Else the comparison above would not see them."""
+    bounded, free = (
+        read_bilm(*make_files(tmp_path / name, cell_clip=clip, proj_clip=clip))
+        for name, clip in (("bounded", 3), ("free", 0))
+    )
+    assert not torch.allclose(bounded(batch(SENTENCES))[0], free(batch(SENTENCES))[0], atol=1e-2)
+
+
+def test_carries_the_state_like_the_original(tmp_path):
+    files = make_files(tmp_path)
+    bilm, lanes = read_bilm(*files), [NumpyBiLm(*files) for _ in range(2)]
+    state = None
+    for sentences in ([["a", "b", "c"], ["d"]], [["e"], ["f", "g"]], [["h", "i"], ["j"]]):
+        layers, state = bilm(batch(sentences), state)
+        for row, (words, lane) in enumerate(zip(sentences, lanes, strict=True)):
+            np.testing.assert_allclose(layers[:, row, : len(words)].detach(), lane(words), atol=1e-5)
+
+
+def test_equals_allennlp_in_all_layers(tmp_path):
+    files = make_files(tmp_path)
+    ours, theirs = read_bilm(*files).double(), _ElmoBiLm(*map(str, files)).double()
+    state = None
+    for sentences in (SENTENCES[:2], SENTENCES[3:], SENTENCES[1:2] + SENTENCES[4:]):
+        layers, state = ours(batch(sentences), state)
+        for ours_layer, theirs_layer in zip(layers, allennlp_layers(theirs, sentences), strict=True):
+            torch.testing.assert_close(ours_layer, theirs_layer, atol=1e-12, rtol=1e-12)
+
+
+@pytest.mark.parametrize("stateful", [True, False])
+def test_gradients_equal_allennlps(tmp_path, stateful):
+    files = make_files(tmp_path)
+    bilm = read_bilm(*files).double()
+    layers = bilm(batch(PLACED))[0] if stateful else bilm.encode(batch(PLACED))
+    assert_gradients_equal_allennlps(bilm, layers, files, PLACED)
+
+
+def test_state_of_a_row_without_tokens_stays(tmp_path):
+    bilm = read_bilm(*make_files(tmp_path))
+    _, before = bilm(batch([["a"], ["b", "c"]]))
+    _, after = bilm(batch([["d"], []]), before)
+    for part_before, part_after in zip(before, after, strict=True):
+        assert torch.equal(part_after[:, :, 1], part_before[:, :, 1])
+        assert not torch.equal(part_after[:, :, 0], part_before[:, :, 0])
+
+
+def test_batch_without_any_token(tmp_path):
+    bilm = read_bilm(*make_files(tmp_path))
+    layers, state = bilm(torch.zeros(2, 3, 50, dtype=torch.int16))
+    assert layers.shape == (3, 2, 3, 12)
+    assert not layers.any()
+    assert not state.hidden.any()
+
+
+@pytest.mark.parametrize("changes", VARIANTS)
+def test_encode_gives_each_sentence_as_if_it_were_alone(changes):
+    bilm = random_bilm(**changes).double().requires_grad_(False)
+    together = bilm.encode(batch(SENTENCES))
+    torch.testing.assert_close(together, bilm(batch(SENTENCES))[0], atol=0, rtol=0)
+    for row, words in enumerate(SENTENCES):
+        if words:
+            alone = bilm.encode(batch([words]))[:, 0]
+            torch.testing.assert_close(alone, together[:, row, : len(words)], atol=1e-12, rtol=0)
+
+
+def test_encode_starts_where_it_is_told_to():
+    bilm = random_bilm().requires_grad_(False)
+    _, state = bilm(batch([["so", "it", "begins"]]))
+    layers = bilm.encode(batch(SENTENCES), state)
+    for row, words in enumerate(SENTENCES):
+        if words:
+            expected, _ = bilm(batch([words]), state)
+            torch.testing.assert_close(layers[:, row, : len(words)], expected[:, 0], atol=1e-6, rtol=0)
+    assert not torch.allclose(bilm.encode(batch([["Yes"]])), bilm.encode(batch([["Yes"]]), state), atol=1e-4)
+
+
+def test_padding_changes_nothing():
+    bilm = random_bilm().requires_grad_(False)
+    ids = batch(SENTENCES)
+    padded = torch.cat([ids, torch.zeros_like(ids)], dim=1)
+    layers, state = bilm(padded)
+    expected, expected_state = bilm(ids)
+    assert not layers[:, :, ids.size(1) :].any()
+    torch.testing.assert_close(layers[:, :, : ids.size(1)], expected, atol=1e-6, rtol=0)
+    for part, expected_part in zip(state, expected_state, strict=True):
+        torch.testing.assert_close(part, expected_part, atol=1e-6, rtol=0)
+
+
+def test_digest_tells_weights_and_options_apart(tmp_path):
+    files = make_files(tmp_path)
+    one, again = read_bilm(*files), read_bilm(*files)
+    assert one.digest() == again.digest()
+    with torch.no_grad():
+        again.lstm.layers(1)[0].bias[3] += 1e-6
+    assert one.digest() != again.digest()
+    other = BiLm(options=BiLmOptions.read(changed(cell_clip=4)))
+    other.load_state_dict(one.state_dict())
+    assert one.digest() != other.digest()
+
+
+def test_ids_of_the_other_kind():
+    bilm = random_bilm()
+    for run in (bilm, bilm.encode):
+        with pytest.raises(ElmoError) as caught:
+            run(padded_word_ids(SENTENCES))
+        assert str(caught.value) == (
+            "the biLM reads character_ids: found ids of shape (5, 18), expected ('batch', 'tokens', 50)"
+        )

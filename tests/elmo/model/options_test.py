@@ -1,0 +1,72 @@
+import json
+
+import pytest
+
+from elmo_tasks.elmo.model import BiLmOptions, CharacterOptions, ElmoError, WordOptions
+from tests.elmo.files import OPTIONS, changed, make_files
+
+
+def error_of(function, *arguments, **options):
+    with pytest.raises(ElmoError) as caught:
+        function(*arguments, **options)
+    return str(caught.value)
+
+
+def test_from_a_file_and_from_its_content(tmp_path):
+    file = make_files(tmp_path)[0]
+    options = BiLmOptions.read(file)
+    assert options == BiLmOptions.read(OPTIONS)
+    assert options == BiLmOptions(
+        tokens=CharacterOptions(filters=((1, 4), (2, 6), (5, 8)), dim=4, activation="relu", n_highway=2),
+        dim=12,
+        projection_dim=6,
+        n_layers=2,
+        cell_clip=3.0,
+        proj_clip=3.0,
+        use_skip_connections=True,
+    )
+    assert options.output_dim == 12
+    assert options.reads_characters
+
+
+def test_options_survive_json(tmp_path):
+    options = BiLmOptions.read(make_files(tmp_path)[0])
+    assert BiLmOptions.read(json.loads(json.dumps(options.to_json()))) == options
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"n_characters": 261}, "char_cnn.n_characters is 261, expected 262"),
+        ({"max_characters_per_token": 30}, "max_characters_per_token is 30, expected 50"),
+        ({"activation": "gelu"}, "activation is 'gelu', expected 'relu' or 'tanh'"),
+        ({"dim": None}, "lstm.dim is None, expected: int"),
+        ({"dim": "64"}, "lstm.dim is '64', expected: int"),
+        ({"projection_dim": 0}, "projection_dim is 0, expected a positive number"),
+        ({"filters": [[3]]}, "filters is [[3]], expected pairs"),
+        ({"filters": [[51, 4]]}, "expected pairs [width up to 50"),
+    ],
+)
+def test_wrong_options(tmp_path, changes, expected):
+    file = tmp_path / "options.json"
+    file.write_text(json.dumps(changed(**changes)))
+    message = error_of(BiLmOptions.read, file)
+    assert expected in message
+    assert str(file) in message
+
+
+def test_options_that_are_not_json(tmp_path):
+    file = tmp_path / "options.json"
+    file.write_text('{"lstm": {\n "dim": }')
+    assert f"{file}, line 2: not JSON" in error_of(BiLmOptions.read, file)
+
+
+def test_char_cnn_decides_what_is_read():
+    """bilm-tf trains on characters with n_tokens_vocab, too."""
+    assert BiLmOptions.read(OPTIONS | {"n_tokens_vocab": 800_000}) == BiLmOptions.read(OPTIONS)
+    options = {"lstm": OPTIONS["lstm"]}
+    assert BiLmOptions.read(options | {"n_tokens_vocab": 13}).tokens == WordOptions(n_tokens=13)
+    message = error_of(BiLmOptions.from_json, options, where="train.jsonnet")
+    assert message.startswith("train.jsonnet: found neither char_cnn nor n_tokens_vocab, expected char_cnn")
+    message = error_of(BiLmOptions.read, options | {"n_tokens_vocab": 0})
+    assert "n_tokens_vocab is 0, expected a positive number" in message

@@ -1,0 +1,63 @@
+from collections import Counter
+from dataclasses import dataclass
+
+import pytest
+
+from elmo_tasks.metrics import base
+from elmo_tasks.metrics.base import CountingMetric, LabelCounts, check_tags
+
+
+@dataclass(kw_only=True)
+class Counts(LabelCounts):
+    sentences: int = 0
+
+
+class Correct(CountingMetric[Counts]):
+    def no_counts(self) -> Counts:
+        return Counts()
+
+    def __call__(self, label: str) -> None:
+        self._counts += Counts(sentences=1, correct=Counter([label]))
+
+    def get_metric(self, reset: bool = False) -> dict[str, float]:
+        return {"sentences": self.total_counts(reset=reset).sentences}
+
+
+def test_calls_add_up_until_reset():
+    metric = Correct()
+    metric("a")
+    metric("b")
+    assert metric.total_counts() == Counts(sentences=2, correct=Counter("ab"))
+    assert metric.get_metric(reset=True) == {"sentences": 2}
+    assert metric.get_metric() == {"sentences": 0}
+
+
+def test_all_workers_are_counted(monkeypatch):
+    here, elsewhere = Correct(), Correct()
+    here("a")
+    elsewhere("b")
+    elsewhere("b")
+    monkeypatch.setattr(base, "of_all_workers", lambda counts: [counts, elsewhere._counts])
+    assert here.total_counts(reset=True) == Counts(sentences=3, correct=Counter("abb"))
+    assert here._counts == Counts()
+    assert elsewhere._counts.sentences == 2
+
+
+def test_labels_and_totals():
+    counts = LabelCounts(gold=Counter("aab"), predicted=Counter("bc"), correct=Counter("b"))
+    assert counts.labels() == ["a", "b", "c"]
+    assert counts.totals(["a", "b"]) == (3, 1, 1)
+    assert counts.totals(iter("abc")) == (3, 2, 1)
+    assert counts.totals([]) == (0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("predicted", "gold", "message"),
+    [
+        ([["O"]], [], "found 1 predicted sentences, expected 0"),
+        ([["O"], ["O"]], [["O"], []], "sentence 1: found 1 tags, expected 0"),
+    ],
+)
+def test_unequal_lengths(predicted, gold, message):
+    with pytest.raises(ValueError, match=message):
+        check_tags(predicted, gold, kind="sentence")

@@ -1,0 +1,17 @@
+import torch
+
+from elmo_tasks.modules.batch_pairs import stack_texts
+
+
+def test_pads_whatever_is_shorter():
+    one = {
+        "words": {"tokens": torch.tensor([[1, 2]])},
+        "letters": {"ids": torch.ones(1, 2, 3, dtype=torch.int16)},
+    }
+    other = {"words": {"tokens": torch.tensor([[3], [4]])}, "letters": {"ids": torch.ones(2, 1, 4).short()}}
+    stacked = stack_texts(one, other)
+    assert stacked["words"]["tokens"].tolist() == [[1, 2], [3, 0], [4, 0]]
+    letters = stacked["letters"]["ids"]
+    assert letters.dtype == torch.int16
+    assert letters.sum(dim=2).tolist() == [[3, 3], [4, 0], [4, 0]]
+    assert letters[0, :, 3].eq(0).all()

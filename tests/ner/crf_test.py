@@ -1,0 +1,165 @@
+import itertools
+import math
+
+import pytest
+import torch
+from allennlp.modules import ConditionalRandomField
+from torchcrf import CRF
+
+from elmo_tasks.data.tag_schemes import Scheme, allowed_transitions
+from elmo_tasks.ner.crf import ConstrainedCrf
+
+TAGS = ["O", "B-PER", "I-PER", "L-PER", "U-PER"]
+LENGTHS = [4, 1, 0, 3]
+
+
+@pytest.fixture
+def crf():
+    torch.manual_seed(3)
+    allowed = allowed_transitions(TAGS, Scheme.BIOUL)
+    crf = ConstrainedCrf(start=allowed.start, end=allowed.end, transitions=allowed.transitions)
+    with torch.no_grad():
+        for parameter in crf.parameters():
+            parameter.normal_(std=2.0)
+    return crf
+
+
+@pytest.fixture
+def emissions():
+    return 3 * torch.randn(4, 4, len(TAGS), generator=torch.Generator().manual_seed(1))
+
+
+MASK = torch.arange(4) < torch.tensor(LENGTHS).unsqueeze(1)
+
+
+def scores_of_all(crf, emissions, length):
+    """The score of every sequence that BIOUL allows, by brute force."""
+    allowed = allowed_transitions(TAGS, Scheme.BIOUL)
+    start, end = crf.crf.start_transitions.tolist(), crf.crf.end_transitions.tolist()
+    between = crf.crf.transitions.tolist()
+    scores = {}
+    for path in itertools.product(range(len(TAGS)), repeat=length):
+        steps = list(itertools.pairwise(path))
+        if not (allowed.start[path[0]] and allowed.end[path[-1]]):
+            continue
+        if not all(allowed.transitions[pair] for pair in steps):
+            continue
+        scores[path] = (
+            start[path[0]]
+            + end[path[-1]]
+            + sum(between[i][j] for i, j in steps)
+            + sum(emissions[step][tag].item() for step, tag in enumerate(path))
+        )
+    return scores
+
+
+def log_sum(scores):
+    return math.log(sum(math.exp(score) for score in scores))
+
+
+def test_log_likelihood_by_brute_force(crf, emissions):
+    tags = torch.tensor([[1, 2, 3, 0], [4, 0, 0, 0], [0, 0, 0, 0], [0, 1, 3, 0]])
+    likelihood = crf(emissions, MASK).log_likelihood(tags)
+    for row, length in enumerate(LENGTHS):
+        if length:
+            scores = scores_of_all(crf, emissions[row], length)
+            expected = scores[tuple(tags[row, :length].tolist())] - log_sum(scores.values())
+            assert likelihood[row].item() == pytest.approx(expected, abs=1e-4)
+
+
+def test_probabilities_of_all_sequences_add_up_to_one(crf, emissions):
+    """Nothing is left for a sequence that is no BIOUL."""
+    paths = list(scores_of_all(crf, emissions[0], 3))
+    chain = crf(emissions[:1, :3].expand(len(paths), -1, -1), torch.ones(len(paths), 3, dtype=torch.bool))
+    total = chain.log_likelihood(torch.tensor(paths))
+    assert total.exp().sum().item() == pytest.approx(1.0, abs=1e-5)
+    impossible = torch.tensor([[2, 0, 4]])
+    mask = torch.ones(1, 3, dtype=torch.bool)
+    assert crf(emissions[:1, :3], mask).log_likelihood(impossible).exp() == 0
+
+
+def test_decode_by_brute_force(crf, emissions):
+    decoded = crf(emissions, MASK).best()
+    for row, length in enumerate(LENGTHS):
+        if length:
+            scores = scores_of_all(crf, emissions[row], length)
+            assert tuple(decoded[row, :length].tolist()) == max(scores, key=scores.get)
+        assert not decoded[row, length:].any()
+
+
+def test_decodes_only_possible_sequences(crf):
+    """Also where all emissions speak for an impossible one."""
+    emissions = torch.zeros(1, 5, len(TAGS))
+    emissions[0, :, 2] = 50.0
+    assert crf(emissions, torch.ones(1, 5, dtype=torch.bool)).best().tolist() == [[1, 2, 2, 2, 3]]
+
+
+def test_span_probabilities_by_brute_force(crf, emissions):
+    decoded = crf(emissions, MASK).best()
+    spans = [
+        [(start, end) for start in range(length) for end in range(start + 1, length + 1)]
+        for length in LENGTHS
+    ]
+    found = crf(emissions, MASK).span_probabilities(decoded, spans)
+    assert found[2] == []
+    for row, length in enumerate(LENGTHS):
+        if not length:
+            continue
+        scores = scores_of_all(crf, emissions[row], length)
+        log_z = log_sum(scores.values())
+        for (start, end), probability in zip(spans[row], found[row], strict=True):
+            wanted = tuple(decoded[row, start:end].tolist())
+            expected = math.exp(
+                log_sum(score for path, score in scores.items() if path[start:end] == wanted) - log_z
+            )
+            assert probability == pytest.approx(expected, rel=1e-5)
+
+
+def test_marginals_of_a_token_add_up_to_one(crf, emissions):
+    alpha, beta, log_z = crf(emissions, MASK).marginals()
+    shares = (alpha + beta - log_z[:, None, None]).exp().sum(dim=2)
+    torch.testing.assert_close(shares[MASK], torch.ones_like(shares[MASK]))
+
+
+def test_gradients_reach_possible_transitions_only(crf, emissions):
+    tags = torch.tensor([[1, 2, 3, 0]])
+    crf(emissions[:1], MASK[:1]).log_likelihood(tags).sum().backward()
+    allowed = allowed_transitions(TAGS, Scheme.BIOUL).transitions
+    gradient = crf.crf.parametrizations.transitions.original.grad
+    assert torch.isfinite(gradient).all()
+    assert not gradient[~allowed].any()
+    assert gradient[allowed].any()
+
+
+def test_likelihood_equals_allennlp_with_constraints(crf, emissions):
+    """An independent implementation; its constraints hold in decoding only, so give it none."""
+    theirs = ConditionalRandomField(len(TAGS))
+    everything = torch.ones(len(TAGS), len(TAGS), dtype=torch.bool)
+    ours = ConstrainedCrf(start=everything[0], end=everything[0], transitions=everything)
+    for name in ("start_transitions", "end_transitions", "transitions"):
+        getattr(ours.crf.parametrizations, name).original.data = getattr(theirs, name).data
+    rows = [0, 1, 3]
+    tags = torch.randint(len(TAGS), (4, 4), generator=torch.Generator().manual_seed(2))
+    expected = theirs(emissions[rows], tags[rows], MASK[rows])
+    found = ours(emissions[rows], MASK[rows]).log_likelihood(tags[rows]).sum()
+    torch.testing.assert_close(found, expected, atol=1e-4, rtol=1e-5)
+
+
+def test_equals_pytorch_crf_in_value_and_gradient(crf, emissions):
+    """Whose sums are computed token by token, and sentence by sentence."""
+    stock = CRF(len(TAGS), batch_first=True)
+    with torch.no_grad():
+        for name in ("start_transitions", "end_transitions", "transitions"):
+            getattr(stock, name).copy_(getattr(crf.crf, name))
+    rows = [0, 1, 3]
+    tags = torch.tensor([[1, 2, 3, 0], [4, 0, 0, 0], [0, 1, 3, 0]])
+    inputs = emissions[rows].requires_grad_()
+    found = crf(inputs, MASK[rows]).log_likelihood(tags).sum()
+    expected = stock(inputs, tags, MASK[rows])
+    torch.testing.assert_close(found, expected)
+    (found_gradient,) = torch.autograd.grad(found, inputs)
+    (expected_gradient,) = torch.autograd.grad(expected, inputs)
+    torch.testing.assert_close(found_gradient, expected_gradient)
+    decoded = crf(inputs, MASK[rows]).best()
+    for row, best in enumerate(stock.decode(inputs, MASK[rows])):
+        assert decoded[row, : len(best)].tolist() == best

@@ -1,0 +1,94 @@
+import fcntl
+import json
+import statistics
+
+import pytest
+from allennlp.common import Params
+from allennlp.common.checks import ConfigurationError
+
+from elmo_tasks.paths import bundled
+from elmo_tasks.training.experiments import plan, summary, train
+from tests.training.finished import finish
+
+VARIANTS = {"small": {}, "large": {"model.hidden_sizes": [8]}}
+SMALL = {
+    "model.hidden_sizes": [4],
+    "model.text_field_embedder.token_embedders.tokens.embedding_dim": 5,
+    "trainer.num_epochs": 3,
+    "trainer.optimizer.lr": 0.02,
+}
+PACKAGES = ["elmo_tasks.classification", "tests.training.kill_once"]
+
+
+def config(**overrides):
+    path = str(bundled("training_configs/sst2.jsonnet").resolve())
+    return Params.from_file(path, json.dumps(SMALL | overrides)).as_dict(quiet=True)
+
+
+def train_all(runs, jobs=1):
+    reported = []
+    train(runs, jobs=jobs, packages=PACKAGES, report=lambda run: reported.append(str(run)))
+    return reported
+
+
+def test_plan(tmp_path):
+    runs = plan(config(), VARIANTS, seeds=[1, 2], folder=tmp_path)
+    assert [str(run) for run in runs] == ["small, seed 1", "large, seed 1", "small, seed 2", "large, seed 2"]
+    assert [run.config["model"]["hidden_sizes"] for run in runs] == [[4], [8], [4], [8]]
+    assert {run.config[f"{kind}_seed"] for run in runs[2:] for kind in ("random", "numpy", "pytorch")} == {2}
+    assert runs[3].folder == tmp_path / "large" / "seed-2"
+    with pytest.raises(ConfigurationError, match="odd: the config cannot be overridden"):
+        plan(config(), {"odd": {"model.elmo.gamma": False}}, seeds=[1], folder=tmp_path)
+
+
+def test_summary(tmp_path):
+    runs = plan(config(), VARIANTS, seeds=[1, 2], folder=tmp_path)
+    for run, value in zip(runs, (0.5, 0.25, 0.75), strict=False):
+        finish(run, [value])
+    table = summary(runs)
+    assert table.columns == ("variant", "accuracy", "standard deviation", "runs", "seed 1", "seed 2")
+    assert table.rows == [
+        ("small", 0.625, statistics.stdev([0.5, 0.75]), 2, 0.5, 0.75),
+        ("large", 0.25, None, 1, 0.25, None),
+    ]
+
+
+def test_a_killed_run_goes_on_to_the_same_result_and_a_done_one_stays(tmp_path):
+    callbacks = [*config()["trainer"]["callbacks"], {"type": "kill_once"}]
+    killed = plan(config(**{"trainer.callbacks": callbacks}), {"small": {}}, seeds=[1], folder=tmp_path)
+    with pytest.raises(ConfigurationError, match=r"small, seed 1: failed, .*seed-1\.log says why"):
+        train_all(killed)
+    assert killed[0].metrics() is None
+    whole = plan(config(), {"small": {}}, seeds=[1], folder=tmp_path / "whole")
+    assert set(train_all([*killed, *whole], jobs=2)) == {"small, seed 1"}
+    for name in ("best_validation_accuracy", "best_validation_loss", "training_loss"):
+        assert killed[0].metrics()[name] == whole[0].metrics()[name]
+    assert (whole[0].folder / "model.tar.gz").exists()
+    assert len(whole[0].scores("accuracy")) == 3
+    assert max(whole[0].scores("accuracy")) == whole[0].metrics()["best_validation_accuracy"]
+    assert not list(tmp_path.rglob("*.th"))
+    assert train_all([*killed, *whole]) == []
+
+
+def test_what_failed_is_told(tmp_path):
+    runs = plan(config(train_data_path="nowhere.tsv"), {"only": {}}, seeds=[1], folder=tmp_path)
+    with pytest.raises(ConfigurationError, match=r"only, seed 1: failed, .*nowhere\.tsv: found no file"):
+        train_all(runs)
+
+
+def test_two_processes_never_train_one_run(tmp_path):
+    (run,) = plan(config(), {"only": {}}, seeds=[1], folder=tmp_path)
+    run.log.parent.mkdir()
+    with open(run.log, "a") as log:
+        fcntl.flock(log, fcntl.LOCK_EX)
+        with pytest.raises(ConfigurationError, match="in use by another process"):
+            train_all([run])
+
+
+def test_a_run_of_another_config_is_not_taken_for_this_one(tmp_path):
+    (run,) = plan(config(), {"only": {}}, seeds=[1], folder=tmp_path)
+    finish(run, [0.5])
+    (other,) = plan(config(**{"trainer.num_epochs": 4}), {"only": {}}, seeds=[1], folder=tmp_path)
+    message = r"seed-1 has a run with another trainer.num_epochs \(was 3, is 4\); take another folder"
+    with pytest.raises(ConfigurationError, match=message):
+        train_all([other])

@@ -1,0 +1,59 @@
+import gzip
+
+import numpy as np
+import pytest
+
+from elmo_tasks.data.input_files import InputError
+from elmo_tasks.vectors import WordTable, write_table
+from elmo_tasks.vectors.text_format import dimensions, read_table
+
+
+@pytest.mark.parametrize("header", ["", "4 3\n"])
+@pytest.mark.parametrize("packed", [False, True])
+def test_layouts(tmp_path, header, packed, caplog):
+    text = f"{header}the 1 -2 3e-1\nNew York 1 1 1\n1,000 4 5 6 \n7 8 9 0\n"
+    (tmp_path / "vectors").write_bytes(gzip.compress(text.encode()) if packed else text.encode())
+    words, vectors = read_table(str(tmp_path / "vectors"))
+    assert words == ["the", "1,000", "7"]
+    assert vectors == pytest.approx(np.array([[1, -2, 0.3], [4, 5, 6], [8, 9, 0]]))
+    assert "1 words with blanks are left out" in caplog.text
+
+
+def test_what_elmo_vectors_writes(tmp_path):
+    vectors = np.random.default_rng(1).normal(size=(2, 4)).astype(np.float32)
+    write_table(tmp_path / "vectors.gz", WordTable(["zoë", "한국어"], vectors))
+    found = read_table(str(tmp_path / "vectors.gz"))
+    assert found.words == ["zoë", "한국어"]
+    assert found.vectors == pytest.approx(vectors, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "vectors: found no vector, expected lines of a word and its numbers"),
+        ("2 3\n", "found no vector"),
+        ("the\n", "line 1: found 0 numbers, expected 1, with a word"),
+        ("the 1 2\ncat 1\n", "line 2: found 1 numbers, expected 2, with a word"),
+        ("the 1 2\ncat 1 2 3\n", "line 2: found 3 numbers, expected 2, with a word"),
+        ("the 1 2\n\n", "line 2: found 0 numbers"),
+        ("the 1 2\ncat 1 x\n", "line 2: found could not convert string to float: 'x', expected 2 numbers"),
+        ("the 1 inf\n", "line 1: found no finite number, expected 2 numbers"),
+    ],
+)
+def test_errors(tmp_path, text, message):
+    (tmp_path / "vectors").write_text(text)
+    with pytest.raises(InputError) as error:
+        read_table(str(tmp_path / "vectors"))
+    assert message in str(error.value)
+
+
+@pytest.mark.parametrize(("text", "dim"), [("2 3\nthe 1 2 3\n", 3), ("the 1 2 3\n", 3), ("7 1.5\n", 1)])
+def test_dimensions_with_and_without_a_header(tmp_path, text, dim):
+    (tmp_path / "vectors").write_text(text)
+    assert dimensions(str(tmp_path / "vectors")) == dim
+
+
+def test_dimensions_of_nothing(tmp_path):
+    (tmp_path / "vectors").touch()
+    with pytest.raises(InputError, match="found no vector, expected a word and its numbers a line"):
+        dimensions(str(tmp_path / "vectors"))
