@@ -12,7 +12,7 @@ import torch
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from elmo_tasks.elmo.inference.training_products import Loan, Products, product, weight_gradient
+from elmo_tasks.elmo.inference.training_products import Loan, Products, packed, product, weight_gradient
 
 Tensors = tuple[torch.Tensor, ...]
 
@@ -59,12 +59,14 @@ def trained_layer(batch_sizes: list[int], clips: Clips, products: Products, *ten
     if any(clips) or projection[0] is not None or not same_length or rounded:
         return cast(Tensors, TrainedLayer.apply(batch_sizes, clips, products, *tensors))
     found: list[torch.Tensor] = []
-    for rows, *start, both, shift in zip(inputs, hidden, cell, weight, bias, strict=True):
+    for rows, *others in zip(inputs, hidden, cell, weight, bias, strict=True):
         # (steps, batch, projection_dim)
         sequences = rows.view(len(batch_sizes), -1, rows.size(1))
         onednn = rows.device.type == "cpu" and rows.dtype == torch.float32
-        run: Any = OneDnnLayer.apply if onednn and torch.backends.mkldnn.is_available() else _torch_lstm
-        outputs, *ends = run(sequences, *start, both, shift)
+        if onednn and torch.backends.mkldnn.is_available():
+            outputs, *ends = OneDnnLayer.apply(products, sequences, *others)
+        else:
+            outputs, *ends = _torch_lstm(sequences, *others)
         found += [outputs.flatten(0, 1), *ends]
     return tuple(found)
 
@@ -72,7 +74,7 @@ def trained_layer(batch_sizes: list[int], clips: Clips, products: Products, *ten
 def _torch_lstm(
     inputs: torch.Tensor, hidden: torch.Tensor, cell: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor
 ) -> Tensors:
-    """As `OneDnnLayer`."""
+    """*Shape:* as `OneDnnLayer`."""
     weights = [*weight.split(inputs.size(2), dim=1), bias, torch.zeros_like(bias)]
     outputs, *ends = torch.lstm(
         inputs,
@@ -90,15 +92,20 @@ def _torch_lstm(
 
 class OneDnnLayer(Function):
     """
-    `apply(inputs, hidden, cell, weight, bias)`: one direction without bounds and projection, by the kernel of
-    `torch.lstm`, which reads both halves of the weight where they are. *Shape:* `(steps, batch, size)`, twice
-    `(batch, size)`, `(4 size, 2 size)` and `(4 size,)`; to the outputs and the final state, the same.
+    `apply(products, inputs, hidden, cell, weight, bias)`: one direction without bounds and projection, by the
+    kernel of `torch.lstm`. *Shape:* `(steps, batch, size)`, twice `(batch, size)`, `(4 size, 2 size)` and
+    `(4 size,)`; to the outputs and the final state, the same.
     """
 
     @staticmethod
-    def forward(ctx: Any, *tensors: torch.Tensor) -> Tensors:
+    def forward(ctx: Any, products: Products, *tensors: torch.Tensor) -> Tensors:
         inputs, hidden, cell, weight, bias = (tensor.detach() for tensor in tensors)
-        given = inputs, *weight.split(inputs.size(2), dim=1), bias, torch.zeros_like(bias), hidden, cell
+        ctx.loan = Loan(products.buffers)
+        # The kernel reads a part of a matrix much more slowly than a whole one.
+        halves = (
+            ctx.loan.empty(part, *part.shape).copy_(part) for part in weight.split(inputs.size(2), dim=1)
+        )
+        given = inputs, *halves, bias, torch.zeros_like(bias), hidden, cell
         # Reversed, batch sizes, LSTM, size, layers, biases, both directions, batch first, training
         settings: tuple[Any, ...] = False, [], 2, hidden.size(1), 1, True, False, False, True
         with torch.enable_grad():  # Else it keeps no workspace.
@@ -108,7 +115,7 @@ class OneDnnLayer(Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, *gradients: torch.Tensor) -> Tensors:
+    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         *kept, workspace = ctx.saved_tensors
         # As above, in another order
         settings: tuple[Any, ...] = False, 2, kept[5].size(1), 1, True, True, False, [], False
@@ -116,7 +123,7 @@ class OneDnnLayer(Function):
         of_inputs, for_input, recurrent, of_bias, _, *of_start = torch.ops.aten.mkldnn_rnn_layer_backward(
             *kept, *contiguous, *settings, workspace
         )
-        return of_inputs, *of_start, torch.cat([for_input, recurrent], dim=1), of_bias
+        return None, of_inputs, *of_start, torch.cat([for_input, recurrent], dim=1), of_bias
 
 
 class TrainedLayer(Function):
@@ -199,11 +206,13 @@ def _there(
     # enough for all gates while what the candidate's is of is doubled.
     for part in (weights.gates, weights.bias):
         part[:, 2 * dim : 3 * dim] *= 2
+    on_cpu = weights.gates.device.type == "cpu"
+    for_gates = [packed(part) for part in weights.gates] if on_cpu else weights.gates
     raw_buffer = steps.read.new_empty(2, batch_sizes[0], dim)
     for now, rows, still in _ranges(batch_sizes):
         steps.read[:, now, size:] = hidden[:, :rows]
         # (2, rows, 4 dim), and views of it, four times (2, rows, dim)
-        gates = _multiply(steps.read[:, now], weights.gates, weights.bias, steps.gates[:, now])
+        gates = _multiply(steps.read[:, now], for_gates, weights.bias, steps.gates[:, now])
         input_gate, forget_gate, candidate, output_gate = gates.chunk(4, dim=2)
         gates.sigmoid_()
         candidate.mul_(2).sub_(1)
@@ -311,13 +320,16 @@ def _stacked(parts: Tensors, loan: Loan, dtype: torch.dtype) -> torch.Tensor:
 
 
 def _multiply(
-    rows: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, out: torch.Tensor
+    rows: torch.Tensor,
+    weight: torch.Tensor | list[torch.Tensor],
+    bias: torch.Tensor | None,
+    out: torch.Tensor,
 ) -> torch.Tensor:
     """
     *Shape:* `(2, rows, in)`, `(2, out, in)` and `(2, out)` to `out`, `(2, rows, out)`, which may have another
-    dtype.
+    dtype. The weights of the two directions may be packed.
     """
-    if rows.device.type != "cpu":
+    if isinstance(weight, torch.Tensor) and weight.device.type != "cpu":
         # A GPU takes longer to begin a computation than to do it: so both directions at once
         factors = rows, weight.transpose(1, 2)
         return out.copy_(torch.bmm(*factors) if bias is None else torch.baddbmm(bias.unsqueeze(1), *factors))
