@@ -72,7 +72,7 @@ class Elmo(StrictParams, nn.Module):
     activations : folder in which the biLM's layers of each distinct sentence are kept and found again, in
         later epochs and runs; or a block of the parameters of `Activations`. Not with `trainable` or
         `stateful`.
-    precision : of the frozen biLM's products: `float32`, or, faster and not exact, `bfloat16` or `int8`.
+    precision : of the frozen biLM's products: `float32`, or, faster and not exact, `bfloat16`.
 
     # Raises
     `ConfigurationError` for unknown values, an `activations` folder that cannot be written to or is of an
