@@ -11,6 +11,7 @@ from torch import nn
 from elmo_tasks.elmo.inference import FrozenBiLm, TrainedBiLm
 from elmo_tasks.elmo.inference.activations import Activations
 from elmo_tasks.elmo.model import BiLmOptions, LstmState, ScalarMix
+from elmo_tasks.elmo.model.word_encoder import WordEncoder
 from elmo_tasks.elmo.sources import (
     DEFAULT_OPTIONS,
     DEFAULT_WEIGHTS,
@@ -19,6 +20,7 @@ from elmo_tasks.elmo.sources import (
     read_frozen_bilm,
     read_initial_state,
     read_options,
+    read_words,
 )
 from elmo_tasks.strict_params import StrictParams
 
@@ -285,9 +287,11 @@ def _bilm(
     if weight_file is None:
         check_vocabulary(options, weight_file, vocabulary_file)
         bilm = TrainedBiLm(options=options)
-        if trainable:
-            return bilm
         with configuration_errors():
+            if vocabulary_file is not None and isinstance(bilm.token_encoder, WordEncoder):
+                bilm.token_encoder.set_vocabulary(read_words(vocabulary_file))
+            if trainable:
+                return bilm
             return FrozenBiLm(options=options, precision=precision, weights=bilm.state_dict())
     frozen = read_frozen_bilm(options, weight_file, vocabulary_file, precision=precision)
     if not trainable:

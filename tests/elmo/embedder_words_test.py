@@ -113,3 +113,10 @@ def test_a_task(files, tmp_path):
     tensors["tokens"]["elmo"] = {"character_ids": batch([["Yes"]])}
     message = error_of(archive.model, **tensors)
     assert 'of another kind: character_ids; expected also "elmo": {"type": "elmo_word_ids"}' in message
+
+
+@pytest.mark.parametrize("trainable", [False, True])
+def test_random_weights_have_the_words_of_the_vocabulary(files, trainable):
+    elmo = Elmo(**files | {"weight_file": None}, trainable=trainable)
+    known = elmo.bilm.state_dict()["token_encoder.known"]
+    assert torch.equal(known, Elmo(**files).bilm.state_dict()["token_encoder.known"])

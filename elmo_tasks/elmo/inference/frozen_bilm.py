@@ -301,8 +301,7 @@ class FrozenBiLm(nn.Module):
 
     def __getstate__(self) -> dict[str, Any]:
         """A copy packs its own weights."""
-        state = super().__getstate__() if hasattr(super(), "__getstate__") else self.__dict__.copy()
-        return {**state, "_weights": self.weights(), "_kernels": None, "_lock": None}
+        return {**self.__dict__, "_weights": self.weights(), "_kernels": None, "_lock": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
