@@ -21,9 +21,9 @@ EachRow = Callable[[torch.Tensor], torch.Tensor]
 class LoneLstm:
     """
     What `run_batch` computes for one sequence, in fewer computations: what is not a product is done for both
-    directions at once. oneDNN's products are of the rows of both directions: it wants two rows, and with one
-    or two of them reading the weight is all that takes time. What a row gives with the weight of the other
-    direction is left out. BLAS may round the last bit in another way than oneDNN.
+    directions at once. Large weights are multiplied one by one, since reading them is all that takes time;
+    small ones in one call for both directions, where what a row gives with the weight of the other direction
+    is left out. BLAS may round the last bit in another way than oneDNN.
 
     # Parameters
 
@@ -108,7 +108,7 @@ def _kind(recurrent: PackedWeight, pack: Pack) -> Callable[[list[PackedWeight]],
 
 def _one_by_one(pair: list[PackedWeight]) -> EachRow:
     forward, backward = pair
-    return lambda rows: torch.stack([forward(rows)[0], backward(rows)[1]])
+    return lambda rows: torch.cat([forward(rows[:1]), backward(rows[1:])])
 
 
 def _end_to_end(pair: list[PackedWeight], pack: Pack) -> EachRow:

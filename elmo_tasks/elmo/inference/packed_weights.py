@@ -4,8 +4,8 @@ fastest.
 
 A row of a product is rounded in the same way whatever rows are beside it, so that a sentence has the same
 vectors alone and in any batch. BLAS does not promise that, and oneDNN keeps it from two rows on, with every
-instruction set and any number of threads: so a lone row is multiplied together with a row of zeros. The tests
-hold it to that.
+instruction set and any number of threads. With AVX2 and AVX-512 it keeps it for a lone row too, up to a
+length; where it does not, a lone row is multiplied together with a row of zeros. The tests hold it to that.
 
 Which product is taken depends on what the processor and PyTorch's build can do, never on a measurement.
 """
@@ -20,7 +20,9 @@ from elmo_tasks.elmo.model.errors import ElmoError
 
 PRECISIONS = ("float32", "bfloat16")
 FEWEST_ROWS = 2
-"""From so many rows on oneDNN rounds each row alike."""
+"""From so many rows on oneDNN rounds each row alike, whatever the processor."""
+LONGEST_LONE_ROW = 1024
+"""Numbers in a row, up to which oneDNN rounds a lone row like one among others, with AVX2 and AVX-512."""
 FEWEST_PLAIN_ROWS = 16
 """The same for BLAS; not promised by any, and not kept by all."""
 
@@ -102,22 +104,41 @@ def onednn_has_bfloat16() -> bool:
     return has_onednn() and bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
 
+@cache
+def onednn_rounds_lone_rows_alike() -> bool:
+    """
+    Whether oneDNN rounds a lone row of up to `LONGEST_LONE_ROW` numbers like one among others, with the
+    instructions that it is allowed to use: a product tells, since no function of oneDNN's does.
+    """
+    generator = torch.Generator().manual_seed(0)
+    weight = torch.randn(2048, LONGEST_LONE_ROW, generator=generator)
+    rows = torch.randn(FEWEST_ROWS, LONGEST_LONE_ROW, generator=generator)
+    packed = torch.ops.mkldnn._reorder_linear_weight(weight)
+    lone, both = (
+        torch.ops.mkldnn._linear_pointwise(inputs, packed, None, "none", [], "")
+        for inputs in (rows[:1], rows)
+    )
+    return torch.equal(lone[0], both[0])
+
+
 class OneDnn(PackedWeight):
     """float32 on a CPU."""
 
     def __init__(self, weight: torch.Tensor) -> None:
         super().__init__(weight)
         self._packed = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous())
+        lone = weight.size(1) <= LONGEST_LONE_ROW and onednn_rounds_lone_rows_alike()
+        self._fewest_rows = 1 if lone else FEWEST_ROWS
 
     def __call__(
         self, inputs: torch.Tensor, bias: torch.Tensor | None = None, addend: torch.Tensor | None = None
     ) -> torch.Tensor:
-        if addend is not None and len(inputs) >= FEWEST_ROWS:
+        if addend is not None and len(inputs) >= self._fewest_rows:
             return torch.ops.mkldnn._linear_pointwise.binary(inputs, addend, self._packed, bias, "add")
         return super().__call__(inputs, bias, addend)
 
     def _product(self, inputs: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
-        rows = _filled_up(inputs, _recurring(len(inputs)))
+        rows = _filled_up(inputs, max(self._fewest_rows, _recurring(len(inputs))))
         return torch.ops.mkldnn._linear_pointwise(rows, self._packed, bias, "none", [], "")
 
     def dense(self) -> torch.Tensor:
@@ -135,7 +156,7 @@ class OneDnnBfloat16(PackedWeight):
         self._packed = torch.ops.mkldnn._reorder_linear_weight(weight.bfloat16())
 
     def _product(self, inputs: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
-        rows = _filled_up(inputs.bfloat16(), _recurring(len(inputs)))
+        rows = _filled_up(inputs.bfloat16(), max(FEWEST_ROWS, _recurring(len(inputs))))
         product = torch.ops.mkldnn._linear_pointwise(rows, self._packed, None, "none", [], "").float()
         return product if bias is None else product.add_(bias)
 
@@ -177,7 +198,7 @@ class PlainBfloat16(PackedWeight):
 
 def _recurring(rows: int) -> int:
     """oneDNN compiles a kernel for each new number of rows, in 0.4 ms: so that the large ones recur."""
-    return max(rows, FEWEST_ROWS) if rows <= 64 else -(-rows // 16) * 16
+    return rows if rows <= 64 else -(-rows // 16) * 16
 
 
 def _filled_up(inputs: torch.Tensor, rows: int) -> torch.Tensor:
