@@ -196,8 +196,9 @@ class FrozenBiLm(nn.Module):
     def weights(self) -> dict[str, torch.Tensor]:
         """By their names in a `BiLm`; those of a packed weight are newly made."""
         with self._lock:
+            # Packing empties `_weights`: so they are copied before the lock is let go
             weights = self._weights if self._kernels is None else self._kernels.weights()
-        return {name: weights[name] for name in self._names if name in weights}
+            return {name: weights[name] for name in self._names if name in weights}
 
     def thawed(self) -> BiLm:
         """A biLM of its own with the same weights, to be read or trained."""
