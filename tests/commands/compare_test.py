@@ -1,4 +1,4 @@
-"""`allennlp elmo compare`; what trains the runs is tested in tests/training/variants_test.py."""
+"""`allennlp elmo compare`; what trains the runs is tested in tests/training/experiments_test.py."""
 
 import csv
 import gzip
