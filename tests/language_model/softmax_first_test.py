@@ -91,7 +91,7 @@ class Run:
         return {name for name, weight in self.trainer.model.named_parameters() if weight.requires_grad}
 
     def finish(self, epoch: int) -> set[str]:
-        self.callback.on_epoch(self.trainer, {}, epoch)
+        self.callback.on_epoch(self.trainer, metrics={}, epoch=epoch, is_primary=True)
         return self.trained()
 
 

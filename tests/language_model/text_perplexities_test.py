@@ -43,7 +43,7 @@ class Run:
             inputs = [{"block": {"inputs": torch.zeros(2, steps)}} for steps in (20, 30)]
             self.callback.on_batch(self.trainer, inputs, [], {}, number, batch, is_training=True)
         self.callback.on_batch(self.trainer, inputs, [], {}, number, 0, is_training=False)
-        self.callback.on_epoch(self.trainer, {}, number, is_primary=is_primary)
+        self.callback.on_epoch(self.trainer, metrics={}, epoch=number, is_primary=is_primary)
 
     def rows(self):
         with open(self.folder / text_perplexities.FILE_NAME, newline="") as file:
