@@ -12,23 +12,27 @@ class Doubling(Counting, SentencePredictor):
         return self.words(json_dict).words
 
 
-def test_words_know_where_they_stand():
+@pytest.fixture(scope="module")
+def predictor():
+    return Doubling()
+
+
+def test_words_know_where_they_stand(predictor):
     text = "  Ana  didn't\tfly. "
-    words = Doubling().words({"sentence": text})
+    words = predictor.words({"sentence": text})
     assert words.text == text
     assert words.words == ["Ana", "did", "n't", "fly", "."]
     assert [text[start:end] for start, end in words.offsets] == words.words
 
 
-def test_tokens_are_words_between_blanks():
+def test_tokens_are_words_between_blanks(predictor):
     tokens = ["Ana", "", "didn't fly", "."]
-    words = Doubling().words({"tokens": tokens, "sentence": "another"})
+    words = predictor.words({"tokens": tokens, "sentence": "another"})
     assert (words.text, words.words) == ("Ana  didn't fly .", tokens)
     assert [words.text[start:end] for start, end in words.offsets] == tokens
 
 
-def test_a_sentence_is_predicted_as_its_object():
-    predictor = Doubling()
+def test_a_sentence_is_predicted_as_its_object(predictor):
     assert predictor.predict("It rains.") == predictor.predict_json({"sentence": "It rains."})
     assert predictor.predict("It rains.") == {"doubled": 6}
 
@@ -43,7 +47,7 @@ def test_a_sentence_is_predicted_as_its_object():
         ({"tokens": ["Ana", None]}, '"tokens" has None at position 1; expected strings'),
     ],
 )
-def test_wrong_fields(inputs, message):
+def test_wrong_fields(predictor, inputs, message):
     with pytest.raises(ConfigurationError) as caught:
-        Doubling().predict_json(inputs)
+        predictor.predict_json(inputs)
     assert message in str(caught.value)
