@@ -9,6 +9,7 @@ from elmo_tasks.paths import bundled
 
 TASKS = ("ner", "srl", "coref", "squad", "snli", "sst", "classification", "language_model")
 FLOORS = ("elmo/inference", "elmo/model")
+TESTS = Path(__file__).parent
 PICTURE = bundled("fixtures").resolve().parent / "docs" / "architecture.md"
 
 
@@ -38,3 +39,12 @@ def test_every_room_is_described():
     rooms = {path.name for path in Path(bundled("elmo_tasks")).iterdir() if (path / "__init__.py").exists()}
     described = set(re.findall(r"`(\w+)/`", PICTURE.read_text(encoding="utf-8")))
     assert rooms <= described
+
+
+def test_every_module_has_a_test_of_its_name():
+    """That of `elmo_tasks/room/name.py` is `tests/room/name_test.py`; packages need none."""
+    modules = grimp.build_graph("elmo_tasks", cache_dir=None).modules
+    packages = {module.rpartition(".")[0] for module in modules}
+    expected = {f"{module.replace('.', '/')}_test.py" for module in modules - packages}
+    found = {f"elmo_tasks/{path.relative_to(TESTS).as_posix()}" for path in TESTS.rglob("*_test.py")}
+    assert sorted(expected - found) == []

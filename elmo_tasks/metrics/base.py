@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Generic, Self, TypeVar
 
+import torch.distributed as dist
+from allennlp.common.util import is_distributed
 from allennlp.training.metrics import Metric
-
-from elmo_tasks.metrics.distributed import of_all_workers
 
 Counts = TypeVar("Counts")
 
@@ -42,6 +42,15 @@ class CountingMetric(Metric, Generic[Counts]):
     def reset(self) -> None:
         """Forgets all instances."""
         self._counts = self.no_counts()
+
+
+def of_all_workers(counts: Counts) -> list[Counts]:
+    """The counts of each worker, all of which have to call this; in a run of one process just these."""
+    if not is_distributed():
+        return [counts]
+    of_workers = [counts] * dist.get_world_size()
+    dist.all_gather_object(of_workers, counts)
+    return of_workers
 
 
 @dataclass(kw_only=True)

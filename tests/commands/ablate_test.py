@@ -1,4 +1,4 @@
-"""`allennlp elmo ablate`; what trains the runs is tested in tests/training/variants_test.py."""
+"""`allennlp elmo ablate`; what trains the runs is tested in tests/training/experiments_test.py."""
 
 import pytest
 from allennlp.common import Params

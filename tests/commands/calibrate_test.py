@@ -18,13 +18,6 @@ SENTENCES = [line.split() for line in LINES if line.split()]
 
 
 @pytest.fixture
-def source(tmp_path) -> Path:
-    path = tmp_path / "in.txt"
-    path.write_text(TEXT, encoding="utf-8")
-    return path
-
-
-@pytest.fixture
 def output(tmp_path) -> Path:
     return tmp_path / "state.hdf5"
 

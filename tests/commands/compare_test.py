@@ -1,4 +1,4 @@
-"""`allennlp elmo compare`; what trains the runs is tested in tests/training/variants_test.py."""
+"""`allennlp elmo compare`; what trains the runs is tested in tests/training/experiments_test.py."""
 
 import csv
 import gzip
@@ -91,7 +91,6 @@ def test_mlflow(elmo, trained, tmp_path):
 @pytest.mark.parametrize(
     ("config", "overrides", "message"),
     [
-        ("sst2", "{}", "found no model.elmo, expected a config with ELMo"),
         (
             "sst2_elmo",
             '{"model.text_field_embedder.token_embedders": {"words": {"type": "embedding"}}}',

@@ -1,14 +1,17 @@
 import random
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import allennlp.commands
 import pytest
 
 import elmo_tasks  # noqa: F401
+from elmo_tasks.commands import embed
 from elmo_tasks.commands import experiment_arguments as shared
 from elmo_tasks.training.experiments import Run
+from tests.commands.texts import TEXT
 from tests.training.finished import finish
 
 Verb = Callable[..., int]
@@ -45,3 +48,21 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> list[Run]:
 
     monkeypatch.setattr(shared, "train", train)
     return done
+
+
+@pytest.fixture
+def source(tmp_path) -> Path:
+    path = tmp_path / "in.txt"
+    path.write_text(TEXT, encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def output(tmp_path) -> Path:
+    return tmp_path / "out.hdf5"
+
+
+@pytest.fixture
+def small_windows(monkeypatch):
+    """Several windows, of several batches each with `--batch-tokens 4`."""
+    monkeypatch.setattr(embed, "WINDOW_LINES", 4)

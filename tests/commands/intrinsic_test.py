@@ -13,7 +13,6 @@ from elmo_tasks.vectors.text_format import read_table
 from elmo_tasks.vectors.word_vectors import alone, in_contexts
 from tests.commands.tiny import FIXTURES, tiny
 from tests.elmo.files import read_frozen
-from tests.evaluation.archives import make_run
 
 WORDSIM, ANALOGIES, CORPUS = (FIXTURES / name for name in ("wordsim.csv", "analogies.txt", "corpus.txt"))
 
@@ -98,26 +97,11 @@ def test_vocabulary(elmo, tmp_path):
     assert {(row["covered"], row["total"]) for row in everything} == {("1", "32")}
 
 
-def test_mix_of_an_archive(elmo, tmp_path):
-    """As the same numbers; gamma changes no cosine."""
-    run = make_run(tmp_path / "run", {"input": [math.log(2), math.log(3), math.log(5)]})
-    arguments = ("intrinsic", "--wordsim", WORDSIM, *tiny(tmp_path), "--mix", "0.2,0.3,0.5", "--mix", run)
-    assert elmo(*arguments, "-o", tmp_path / "out.csv") == 0
-    given, learned = rows(tmp_path / "out.csv")[-2:]
-    assert learned["vectors"] == f"{run} input"
-    assert float(learned["score"]) == pytest.approx(float(given["score"]), abs=0.01)
-    assert elmo("intrinsic", "--wordsim", WORDSIM, "--mix", run) == 1
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ((), "found no test, expected one or more of --wordsim, --simlex, --men, --rg, --analogies"),
         (("--simlex", "nowhere"), "nowhere: found no file"),
-        (("--wordsim", WORDSIM, "--mix", "1,2"), "--mix: found 1,2, expected 3 numbers, one a layer"),
-        (("--wordsim", WORDSIM, "--mix", "1,2,inf"), "--mix: found 1,2,inf, expected 3 numbers"),
-        (("--wordsim", WORDSIM, "--mix", "nowhere"), "nowhere"),
-        (("--wordsim", WORDSIM, "--vectors", "nowhere"), "nowhere: found no file"),
         (("--analogies", WORDSIM), "wordsim.csv, line 1: found"),
         (("--wordsim", WORDSIM, "--contexts", "nowhere"), "nowhere: found no file"),
     ],

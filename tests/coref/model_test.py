@@ -5,9 +5,9 @@ import torch
 from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.coref import model as module
-from elmo_tasks.coref.antecedents import clusters_from_links
 from elmo_tasks.coref.documents import CorefDocument
 from elmo_tasks.modules.ensemble import EnsembleModel
+from tests.coref.reference import assert_scores, reference_mentions, reference_scores
 from tests.coref.tiny import Tiny
 
 ORDERS = [
@@ -29,120 +29,26 @@ def tiny():
     return Tiny()
 
 
-# The paper's formulas for one span and one pair after the other, each with its whole input vector.
-
-
-def ffnn(first, rest, vector):
-    return rest(first(vector)).squeeze()
-
-
-def bucket(distance):
-    """[1, 2, 3, 4, 5-7, 8-15, 16-31, 32-63, 64+]"""
-    return distance if distance < 5 else 5 + sum(distance >= bound for bound in (8, 16, 32, 64))
-
-
-def reference_spans(mentions, words, context, sentences):
-    """All spans: first and last word, g, mention score."""
-    found = []
-    for start, end in itertools.pairwise([0, *itertools.accumulate(sentences)]):
-        for i, j in itertools.product(range(start, end), repeat=2):
-            if i <= j < i + mentions.max_width:
-                attention = mentions.attention(context[i : j + 1]).squeeze(1).softmax(0)
-                head = attention @ words[i : j + 1]
-                g = torch.cat([context[i], context[j], head, mentions.width.weight[j - i]])
-                found.append(((i, j), g, ffnn(mentions.projection, mentions.scorer, g)))
-    return found
-
-
-def crosses(one, other):
-    (i, j), (k, n) = sorted((one, other))
-    return i < k <= j < n
-
-
-def reference_scores(model, words, context, sentences, speakers, genre):
-    """The spans that are kept, and for each a dictionary: antecedent, None for none, to score."""
-    kept = []
-    for span in sorted(reference_spans(model.mentions, words, context, sentences), key=lambda s: -s[2]):
-        if len(kept) < int(0.4 * len(words)) and not any(crosses(span[0], other[0]) for other in kept):
-            kept.append(span)
-    kept.sort(key=lambda span: span[0])
-    scorer = model.antecedents
-    of_pairs = scorer.pairs
-    g, mention = [span[1] for span in kept], [span[2] for span in kept]
-
-    def coarse(i, j):
-        both = mention[i] + mention[j]
-        return both if scorer.coarse is None else both + scorer.coarse(kept[i][1]) @ kept[j][1]
-
-    def fine(i, j):
-        one, other = (int(speakers[kept[place][0][0]]) for place in (i, j))
-        relation = 0 if 0 in (one, other) else 2 if one == other else 1
-        features = [
-            of_pairs.distance.weight[bucket(i - j)],
-            of_pairs.speakers.weight[relation],
-            of_pairs.genre.weight[genre],
-        ]
-        pair = torch.cat([g[i], g[j], g[i] * g[j], *features])
-        return ffnn(of_pairs.projection, of_pairs.scorer, pair)
-
-    antecedents = []
-    for i in range(len(kept)):
-        order = range(i - 1, -1, -1)
-        if scorer.coarse is not None:
-            order = sorted(order, key=lambda j: -coarse(i, j))
-        antecedents.append(list(order)[: scorer.max_antecedents])
-    zero = torch.zeros(())
-    scores: list = []
-    for number in range(scorer.inference_order):
-        if number:
-            expected = []
-            for i, scored in enumerate(scores):
-                weights = torch.stack(list(scored.values())).softmax(0)
-                expected.append(
-                    sum(w * g[i if j is None else j] for w, j in zip(weights, scored, strict=True))
-                )
-            gates = [scorer.gate(torch.cat(pair)).sigmoid() for pair in zip(g, expected, strict=True)]
-            g = [f * one + (1 - f) * other for f, one, other in zip(gates, g, expected, strict=True)]
-        scores = [
-            {None: zero, **{j: coarse(i, j) + fine(i, j) for j in found}}
-            for i, found in enumerate(antecedents)
-        ]
-    return [span[0] for span in kept], scores
-
-
-@pytest.mark.parametrize("options", ORDERS)
-@pytest.mark.parametrize("number", [2, 7])
-def test_scores_are_those_of_the_papers(options, number, monkeypatch):
-    """By plain formulas from the context vectors on; in few spans at once, so that there are borders."""
-    monkeypatch.setattr("elmo_tasks.coref.antecedents.SPANS_AT_ONCE", 7)
-    monkeypatch.setattr("elmo_tasks.coref.antecedents.ROWS_AT_ONCE", 5)
-    monkeypatch.setattr("elmo_tasks.coref.mentions.SPANS_AT_ONCE", 11)
+@pytest.mark.parametrize("options", [{}, OF_2018])
+def test_scores_are_those_of_the_papers(options, monkeypatch):
+    """By plain formulas from the context vectors on."""
     tiny = Tiny(**options)
     for parameter in tiny.model.parameters():
         parameter.data.mul_(2.0)
-    instance = tiny.instances[number]
+    instance = tiny.instances[7]
     encoded = []
     encode = tiny.model._encode
     monkeypatch.setattr(tiny.model, "_encode", lambda *given: encoded.append(encode(*given)) or encoded[0])
     found = tiny.scores(instance)
     document = instance["metadata"].metadata
     batch = tiny.batch(instance)
-    spans, scores = reference_scores(
-        tiny.model, *encoded[0], map(len, document.sentences), batch["speakers"][0], int(batch["genre"])
-    )
-    assert found["spans"].tolist() == [list(span) for span in spans]
+    kept = reference_mentions(tiny.model.mentions, *encoded[0], map(len, document.sentences))
+    spans, vectors, mention = zip(*kept, strict=True)
+    assert found["spans"].tolist() == list(map(list, spans))
     assert found["window"].tolist() == [0, len(document)]
-    for row, antecedents, expected in zip(
-        found["antecedent_scores"], found["antecedents"].tolist(), scores, strict=True
-    ):
-        of = {
-            None if j < 0 else j: score
-            for j, score in zip([-1, *antecedents], row, strict=True)
-            if score > -torch.inf
-        }
-        assert of.keys() == expected.keys()
-        for j, score in expected.items():
-            torch.testing.assert_close(of[j], score, rtol=1e-4, atol=1e-5)
+    speakers = [batch["speakers"][0, first] for first, _ in spans]
+    expected = reference_scores(tiny.model.antecedents, vectors, mention, speakers, int(batch["genre"]))
+    assert_scores(found["antecedents"], found["antecedent_scores"], expected)
 
 
 @pytest.mark.parametrize("options", [{}, OF_2018])
@@ -290,74 +196,6 @@ def test_placement_by_one_word(placement, added):
     outputs["loss"].backward()
     learned = [parameter for parameter in tiny.model.parameters() if parameter.requires_grad]
     assert all(parameter.grad is not None for parameter in learned)
-
-
-def test_links_make_clusters():
-    spans = [(place, place) for place in range(7)]
-    assert clusters_from_links(spans, [-1, -1, 0, 1, 2, -1, 4]) == [
-        [(0, 0), (2, 2), (4, 4), (6, 6)],
-        [(1, 1), (3, 3)],
-    ]
-    assert clusters_from_links(spans, [-1] * 7) == []
-
-
-def scores_of(spans, *rows):
-    """Scores with the probabilities of each span: of no antecedent, and of others by their places."""
-    most = max(1, *(len(row) - 1 for row in rows))
-    antecedents = torch.full((len(rows), most), -1)
-    scores = torch.full((len(rows), 1 + most), -torch.inf)
-    for number, (none, *others) in enumerate(rows):
-        scores[number, 0] = torch.tensor(none).log()
-        for place, (antecedent, probability) in enumerate(others):
-            antecedents[number, place] = antecedent
-            scores[number, 1 + place] = torch.tensor(probability).log()
-    return {
-        "window": torch.tensor([0, 9]),
-        "spans": torch.tensor(spans),
-        "antecedents": antecedents,
-        "antecedent_scores": scores,
-    }
-
-
-def distributions(scores):
-    spans = [tuple(span) for span in scores["spans"].tolist()]
-    probabilities = scores["antecedent_scores"].softmax(1)
-    return {
-        span: {None: row[0].item()}
-        | {spans[j]: p.item() for j, p in zip(places, row[1:], strict=True) if j >= 0}
-        for span, places, row in zip(spans, scores["antecedents"].tolist(), probabilities, strict=True)
-    }
-
-
-def test_mean_of_members_that_kept_other_spans():
-    a, b, c, d = (0, 0), (1, 2), (1, 4), (6, 6)
-    one = scores_of([a, b, d], [1.0], [0.6, (0, 0.4)], [0.2, (1, 0.5), (0, 0.3)])
-    other = scores_of([b, c, d], [1.0], [0.5, (0, 0.5)], [0.3, (1, 0.7)])
-    mean = module.CorefModel.average([one, other])
-    expected = {
-        a: {None: 1.0},
-        b: {None: 0.8, a: 0.2},
-        c: {None: 0.75, b: 0.25},
-        d: {None: 0.25, a: 0.15, b: 0.25, c: 0.35},
-    }
-    found = distributions(mean)
-    assert found.keys() == expected.keys()
-    for span, probabilities in expected.items():
-        assert found[span] == pytest.approx(probabilities)
-    assert mean["window"].tolist() == [0, 9]
-
-
-def test_mean_of_one_member_twice_is_the_member(tiny):
-    instance = tiny.instances[3]
-    scores = tiny.scores(instance)
-    mean = tiny.model.average([scores, scores])
-    one, twice = distributions(scores), distributions(mean)
-    assert one.keys() == twice.keys()
-    for span, probabilities in one.items():
-        assert twice[span] == pytest.approx(probabilities, abs=1e-6)
-    outputs = [tiny.model.decode(given, [instance["metadata"].metadata]) for given in (scores, mean)]
-    assert outputs[0]["clusters"] == outputs[1]["clusters"]
-    torch.testing.assert_close(outputs[0]["loss"], outputs[1]["loss"])
 
 
 def test_an_ensemble_decodes_from_the_mean(tiny):

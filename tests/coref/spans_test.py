@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from elmo_tasks.coref.spans import attended_spans, best_without_crossing, candidate_spans
+from tests.coref.reference import crosses
 
 
 @pytest.mark.parametrize("lengths", [[4, 1, 7], [1], [0, 3, 0, 2], [12]])
@@ -30,11 +31,6 @@ def test_attention_is_a_softmax_over_the_tokens_of_a_span():
     gradients = (torch.autograd.grad((out * weights).sum(), (vectors, scores)) for out in (found, expected))
     for one, other in zip(*gradients, strict=True):
         torch.testing.assert_close(one, other)
-
-
-def crosses(one, other):
-    (i, j), (k, n) = sorted((one, other))
-    return i < k <= j < n
 
 
 def greedy(spans, scores, most):

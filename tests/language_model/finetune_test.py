@@ -1,6 +1,5 @@
 """From trained weights, or an archive, to a biLM of another text."""
 
-import json
 import shutil
 
 import pytest
@@ -15,13 +14,9 @@ from allennlp.models.archival import archive_model, load_archive
 
 from elmo_tasks.commands.export import write_bilm
 from elmo_tasks.language_model.model import class_names
-from elmo_tasks.language_model.softmax import Softmax
-from elmo_tasks.paths import bundled
 from tests.elmo.files import VOCABULARY, make_files, read_bilm
 from tests.language_model.archives import READER, TEXT, write_run, write_words
 
-CONFIG = bundled("training_configs/bilm_finetune.jsonnet").resolve()
-FIXTURE = read_bilm(bundled("fixtures/elmo/options.json"), bundled("fixtures/elmo/weights.hdf5"))
 FULL, ADAPTIVE = {"type": "full"}, {"type": "adaptive", "cutoffs": [4], "div_value": 2.0}
 
 
@@ -145,59 +140,6 @@ def test_wrong_arguments(arguments, expected):
         Model.from_params(
             Params({"type": "elmo_bilm", "softmax": dict(FULL), **arguments}), vocab=Vocabulary()
         )
-
-
-def test_config_trains_the_new_softmax_first(tmp_path, monkeypatch):
-    """One epoch each; to the same weights if the run is killed in both of them, and resumed."""
-    overrides = {"data_loader.batches_per_epoch": 3, "validation_data_loader.batches_per_epoch": 3}
-    fixture = bundled("fixtures/elmo").resolve()
-    config = tmp_path / "config.jsonnet"
-    config.write_text(
-        f"""(import '{CONFIG}') + {{
-            options_file:: '{fixture}/options.json',
-            weight_file:: '{fixture}/weights.hdf5',
-            words_file:: null,
-        }}"""
-    )
-    graphs = []
-    stop = None
-    loss = Softmax.loss
-
-    def spy(self, vectors, *more):
-        if len(graphs) == stop:
-            raise KeyboardInterrupt
-        graphs.append(vectors.requires_grad)
-        return loss(self, vectors, *more)
-
-    def train(name, **options):
-        graphs.clear()
-        params = Params.from_file(str(config), json.dumps(overrides))
-        return train_model(params, str(tmp_path / name), **options)
-
-    monkeypatch.setattr(Softmax, "loss", spy)
-    model = train("run")
-    assert graphs == [False] * 3 + [True] * 3
-    log = (tmp_path / "run/out.log").read_text()
-    for line in (
-        "holds no softmax",
-        "epochs 0 to 0 train it alone",
-        "From epoch 1 on the biLM is trained, too",
-    ):
-        assert line in log
-    after_first = torch.load(tmp_path / "run/model_state_e1_b0.th")
-    for name, weight in FIXTURE.named_parameters():
-        assert torch.equal(after_first[f"bilm.{name}"], weight)
-        assert not torch.equal(model.bilm.get_parameter(name), weight)
-
-    for stop, expected in [(2, [False] * 2), (4, [False] * 3 + [True])]:
-        with pytest.raises(KeyboardInterrupt):
-            train("killed", recover=stop > 2)
-        assert graphs == expected
-    stop = None
-    resumed = train("killed", recover=True)
-    assert graphs == [True] * 3
-    for one, other in zip(model.parameters(), resumed.parameters(), strict=True):
-        assert torch.equal(one, other)
 
 
 def test_a_trained_softmax_is_not_trained_alone(tmp_path, text):

@@ -18,17 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmo_tasks.data.input_files import InputError
-from elmo_tasks.elmo.model.characters import character_ids
-from elmo_tasks.elmo.model.words import word_ids
-from elmo_tasks.language_model import bptt_batch as block_module
 from elmo_tasks.language_model.reader import BiLmReader
-
-DOCUMENTS = [
-    [["The", "cat", "sat"], ["on"], ["the", "mat", "the", "cat"], ["고양이가", "잤다", "."], ["x"]],
-    [["Ночь", "the", "@@PADDING@@", "<S>"], ["@@UNKNOWN@@", "cat"]],
-    [["one", "two", "three", "four", "five", "six", "seven", "eight"]],
-]
-SENTENCES = [sentence for document in DOCUMENTS for sentence in document]
+from tests.language_model.blocks import DOCUMENTS, SENTENCES, by_size, rebuild
 
 
 def write(path, documents=DOCUMENTS):
@@ -53,87 +44,6 @@ def blocks(reader, path, vocab=None):
     return tensors, vocab
 
 
-def words_by_input(kind, words):
-    ids = (character_ids if kind == "characters" else word_ids)(words)
-    return {row.tobytes(): word for row, word in zip(ids, words, strict=True)}
-
-
-def rebuild(tensors, vocab, known, kind="characters"):
-    """
-    The passages of all blocks, sentence by sentence.
-
-    Checks on the way that both directions agree and that all is in its place.
-    """
-    spelt = words_by_input(kind, ["<S>", "</S>", *known])
-    streams = {}
-    found = []
-    for block in tensors:
-        assert block["words"].dtype == (torch.int16 if kind == "characters" else torch.int64)
-        rows = [row.tobytes() for row in block["words"].numpy()]
-        assert len(set(rows)) == len(rows)
-        assert block["inputs"].shape == block["targets"].shape == (2, block["lengths"].sum())
-        assert block["inputs"].dtype == block["targets"].dtype == block["lengths"].dtype == torch.int64
-        assert block["fresh"].dtype == torch.bool
-        assert block["lengths"].sum() > 0
-        assert torch.equal(block["inputs"].unique(), torch.arange(len(rows)))
-        start = 0
-        for stream, (length, fresh) in enumerate(
-            zip(block["lengths"].tolist(), block["fresh"].tolist(), strict=True)
-        ):
-            part = slice(start, start + length)
-            start += length
-            if fresh:
-                assert length
-                streams[stream] = ([], [], [], [])
-                found.append(streams[stream])
-            if not length:
-                continue
-            for direction in (0, 1):
-                streams[stream][direction].extend(
-                    spelt[rows[n]] for n in block["inputs"][direction, part].tolist()
-                )
-                streams[stream][2 + direction].extend(block["targets"][direction, part].tolist())
-    return [sentences_of(passage, vocab) for passage in found]
-
-
-def sentences_of(passage, vocab):
-    forward, backward, forward_targets, backward_targets = passage
-    borders = [n for n, word in enumerate(backward) if word == "</S>"]
-    sentences = []
-    for start, end in zip(borders, [*borders[1:], len(backward)], strict=True):
-        words = forward[start + 1 : end]
-        assert forward[start] == "<S>"
-        assert backward[start + 1 : end] == words[::-1]
-        assert forward_targets[start:end] == [expected_class(w, vocab) for w in [*words, "</S>"]]
-        assert backward_targets[start:end] == [expected_class(w, vocab) for w in [*words[::-1], "<S>"]]
-        sentences.append(words)
-    return sentences
-
-
-def expected_class(word, vocab):
-    ids = vocab.get_token_to_index_vocabulary("tokens")
-    return 0 if word == "@@PADDING@@" else ids.get(word, 1) - 1
-
-
-def by_size(documents, passage):
-    return [d[n : n + (passage or len(d))] for d in documents for n in range(0, len(d), passage or len(d))]
-
-
-@pytest.mark.parametrize("kind", ["characters", "words"])
-@pytest.mark.parametrize("streams", [1, 2, 64])
-@pytest.mark.parametrize("bptt_steps", [1, 3, None])
-@pytest.mark.parametrize("passage", [1, 2, None])
-def test_blocks_hold_the_text(tmp_path, kind, streams, bptt_steps, passage):
-    path = write(tmp_path / "text")
-    reader = BiLmReader(input=kind, streams=streams, bptt_steps=bptt_steps, passage=passage, shuffle_buffer=0)
-    tensors, vocab = blocks(reader, path)
-    assert rebuild(tensors, vocab, list(chain(*SENTENCES)), kind) == by_size(DOCUMENTS, passage)
-    for block in tensors:
-        assert block["lengths"].shape == block["fresh"].shape == (streams,)
-        assert block["stream"] == 0
-        assert bptt_steps is None or block["lengths"].max() <= bptt_steps
-
-
 words = st.lists(st.sampled_from(["a", "b", "c", "다", "</S>x"]), min_size=1, max_size=5)
 
 
@@ -154,22 +64,6 @@ def test_any_text(tmp_path_factory, documents, streams, bptt_steps, passage, shu
     assert sorted(found) == sorted(expected)
     if not shuffle:
         assert found == expected
-
-
-def test_vocabulary_counts(tmp_path):
-    """Each word once, the borders once a sentence, however the text is cut; a literal border is a word."""
-    expected = Counter(word for sentence in SENTENCES for word in sentence)
-    expected.update(["<S>", "</S>"] * len(SENTENCES))
-    for bptt_steps in (1, 4, None):
-        found = {"tokens": Counter()}
-        for instance in BiLmReader(streams=2, bptt_steps=bptt_steps).read(write(tmp_path / "text")):
-            instance.count_vocab_items(found)
-        assert found["tokens"] == expected
-    vocab = Vocabulary({"tokens": expected}, min_count={"tokens": 3})
-    assert vocab.get_index_to_token_vocabulary("tokens")[1] == "@@UNKNOWN@@"
-    tensors, _ = blocks(BiLmReader(streams=2, bptt_steps=4), write(tmp_path / "text"), vocab)
-    rebuild(tensors, vocab, [*expected])
-    assert min(int(block["targets"].min()) for block in tensors) == 0
 
 
 def test_sources(tmp_path):
@@ -333,14 +227,6 @@ def test_text_to_instance():
         reader.text_to_instance([])
 
 
-def test_two_blocks_are_no_batch(tmp_path):
-    field = BiLmReader().text_to_instance([["a"]])["block"]
-    with pytest.raises(ConfigurationError, match="a batch of 2 blocks, expected batch_size 1"):
-        field.batch_tensors([{}, {}])
-    with pytest.raises(ConfigurationError, match="index"):
-        field.as_tensor({})
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -366,13 +252,3 @@ def test_former_names_of_keys_are_still_read():
         ConfigurationError, match="found the keys 'lanes' and 'streams', expected only 'streams'"
     ):
         DatasetReader.from_params(Params({"type": "elmo_bilm", "lanes": 3, "streams": 3}))
-
-
-def test_a_lexicon_that_grew_too_large_is_left_behind(tmp_path, monkeypatch):
-    path = write(tmp_path / "text")
-    reader = BiLmReader(streams=3, bptt_steps=2, passage=2, shuffle_buffer=0)
-    expected, vocab = blocks(reader, path)
-    monkeypatch.setattr(block_module, "LEXICON_SIZE", 5)
-    found, _ = blocks(reader, path, vocab)
-    known = [word for sentence in SENTENCES for word in sentence]
-    assert rebuild(found, vocab, known) == rebuild(expected, vocab, known)

@@ -1,7 +1,6 @@
 import json
 
 import pytest
-from allennlp.common.checks import ConfigurationError
 from allennlp.predictors import Predictor
 
 from elmo_tasks.ner import NerPredictor
@@ -52,27 +51,3 @@ def test_a_sentence_has_one_result_alone_and_in_a_batch(predictor):
 @pytest.mark.parametrize("inputs", [{"sentence": ""}, {"sentence": " \n"}, {"tokens": []}])
 def test_empty(predictor, inputs):
     assert predictor.predict_json(inputs) == {"tokens": [], "tags": [], "entities": []}
-
-
-@pytest.mark.parametrize(
-    ("inputs", "message"),
-    [
-        ({}, 'found the fields: none; expected "sentence": a string, or "tokens"'),
-        ({"sentence": 5}, '"sentence" is 5; expected "sentence": a string'),
-        ({"tokens": "Ana flew"}, '"tokens" is "Ana flew"; expected'),
-        ({"tokens": ["Ana", None]}, '"tokens" has None at position 1; expected strings'),
-    ],
-)
-def test_wrong_fields(predictor, inputs, message):
-    with pytest.raises(ConfigurationError) as caught:
-        predictor.predict_json(inputs)
-    assert message in str(caught.value)
-
-
-def test_results_before_a_bad_line_come_out(predictor):
-    good = json.dumps({"sentence": "Ana flew."})
-    fresh = NerPredictor(predictor._model, predictor._dataset_reader)
-    results = fresh.predict_batch_json([fresh.load_line(x) for x in (good, "[1]", good)])
-    assert next(results)["tokens"] == ["Ana", "flew", "."]
-    with pytest.raises(ConfigurationError, match=r"line 2 .* found \[1\], expected a JSON object"):
-        next(results)

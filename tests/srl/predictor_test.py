@@ -153,12 +153,3 @@ def test_wrong_fields(predictor, inputs, message):
     with pytest.raises(ConfigurationError) as caught:
         predictor.predict_json(inputs)
     assert message in str(caught.value)
-
-
-def test_results_before_a_bad_line_come_out(predictor):
-    fresh = another(predictor)
-    good = json.dumps({"tokens": ["Anna", "left"], "predicates": [1]})
-    results = fresh.predict_batch_json([fresh.load_line(line) for line in (good, '{"tokens": 3}', good)])
-    assert next(results)["tokens"] == ["Anna", "left"]
-    with pytest.raises(ConfigurationError, match=r"line 2 .*\"tokens\" is 3"):
-        next(results)

@@ -1,6 +1,4 @@
-import json
 import logging
-import re
 
 import pytest
 import torch
@@ -14,71 +12,7 @@ from allennlp.data.token_indexers import SingleIdTokenIndexer
 from elmo_tasks.data.input_files import InputError
 from elmo_tasks.paths import bundled
 from elmo_tasks.srl.reader import SrlProposition, SrlReader
-
-CONLL = """#begin document (d); part 000
-d 0 0 Omar NNP (TOP* - - - - (PERSON) (ARG0*) (ARG1*) -
-d 0 1 promised VBD * promise 01 2 - * (V*) * -
-d 0 2 to TO * - - - - * (ARG1* * -
-d 0 3 look VB * look 05 - - * * (V*) -
-d 0 4 it PRP * - - - - * * (ARG2*) (3)
-d 0 5 up RP *) - - - - * *) (C-V*) -
-
-d 0 0 Gulls NNS (TOP*) - - - - * -
-d 0 1 ! . *) - - - - * -
-
-d 0 0 A DT (TOP* - - - - * (A1* -
-d 0 1 visit NN *) visit 01 - - * (V*) -
-#end document
-""".replace("A DT (TOP* - - - - * (A1* -", "A DT (TOP* - - - - * (ARG1*) -")
-PROPOSITIONS = [
-    (1, ["B-ARG0", "B-V", "B-ARG1", "I-ARG1", "I-ARG1", "I-ARG1"]),
-    (3, ["B-ARG1", "O", "O", "B-V", "B-ARG2", "B-C-V"]),
-    (1, ["B-ARG1", "B-V"]),
-]
-CONLL_2005 = """Omar - (A0*) (A1*)
-promised promise (V*V) *
-to - (A1* *
-look look * (V*)
-it - * (A2*)
-up - *A1) (C-V*)
-
-Gulls -
-! -
-
-A - (A1*)
-visit visit (V*)
-"""
-JSON_LINES = [
-    {
-        "tokens": ["Omar", "promised", "to", "look", "it", "up"],
-        "pos": ["NNP", "VBD", "TO", "VB", "PRP", "RP"],
-        "predicates": [
-            {
-                "index": 1,
-                "arguments": [{"label": "ARG1", "spans": [[2, 6]]}, {"label": "ARG0", "spans": [[0, 1]]}],
-            },
-            {
-                "index": 3,
-                "predicate": "look",
-                "arguments": [
-                    {"label": "ARG1", "spans": [[0, 1]]},
-                    {"label": "ARG2", "spans": [[4, 5]], "text": "it"},
-                    {"label": "V", "spans": [[3, 4], [5, 6]]},
-                ],
-            },
-        ],
-    },
-    {"tokens": ["Gulls", "!"], "predicates": [], "pos": ["NNS", "."]},
-    {
-        "tokens": ["A", "visit"],
-        "predicates": [{"index": 1, "arguments": [{"label": "ARG1", "spans": [[0, 1]]}]}],
-        "pos": ["DT", "NN"],
-    },
-]
-
-
-def lines(objects):
-    return "".join(json.dumps(each) + "\n" for each in objects)
+from tests.srl.files import CONLL, CONLL_2005, JSON_LINES, PROPOSITIONS, lines
 
 
 def read(path, content, **options):
@@ -99,43 +33,6 @@ def test_the_instances(tmp_path):
     assert [token.text for token in instances[2]["tokens"]] == ["A", "visit"]
     sentences = [instance["sentence"].label for instance in instances]
     assert sentences[0] == sentences[1] != sentences[2]
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda text: re.sub(r"(?m)(?<!^#begin) (?!document)", "\t", text),
-        lambda text: text.replace("d 0 ", "d  0 \t").replace("\n", " \r\n"),
-        lambda text: text.rstrip("\n"),
-        lambda text: text.replace("#begin document (d); part 000\n", "\n\n").replace("#end document\n", ""),
-        lambda text: text.replace("! . *) - - - - * -", "! . *) - - - - * * -").replace(
-            "NNS (TOP*) - - - - * -", "NNS (TOP*) - - - - * * -"
-        ),  # an empty column in a sentence without predicates
-        lambda text: text.replace("it PRP * - -", "it PRP * it -"),  # a lemma of a word that is no predicate
-        lambda text: text.replace("look 05", "look -"),  # then the predicate is where V starts
-    ],
-)
-def test_what_makes_no_difference(tmp_path, change):
-    assert found(read(tmp_path / "a", change(CONLL))) == PROPOSITIONS
-
-
-def test_conll_2005(tmp_path):
-    instances = read(tmp_path / "a", CONLL_2005, columns=["word", "predicate", "arguments"])
-    assert found(instances) == [
-        (index, [tag.replace("ARG", "A") for tag in tags]) for index, tags in PROPOSITIONS
-    ]
-
-
-def test_json_lines(tmp_path):
-    assert found(read(tmp_path / "a", lines(JSON_LINES))) == PROPOSITIONS
-
-
-def test_other_columns(tmp_path):
-    content = "(A0*)|-|a b|x\n(V*)|see|c|y\n"
-    (instance,) = read(
-        tmp_path / "a", content, columns=["arguments", "predicate", "word", "_"], delimiter="|"
-    )
-    assert instance["metadata"].metadata == SrlProposition(["a b", "c"], 1, ["B-A0", "B-V"])
 
 
 @pytest.mark.parametrize("content", [CONLL, lines(JSON_LINES)])
@@ -179,65 +76,6 @@ def error_of(tmp_path, content, **options):
         read(tmp_path / "some.txt", content, **options)
     assert str(tmp_path / "some.txt") in str(error.value)
     return str(error.value)
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ("(V*) * -", "(V*) -", "line 3: found 13 columns in 'd 0 1 promised .* expected 14 as in line 2"),
-        (
-            "#begin document",
-            "#begin\n#begin",
-            "line 1: found 1 columns .* expected 12 or more: document, part",
-        ),
-        ("(ARG1* * -", "(ARG1 * -", r"line 4: found '\(ARG1' in column 12, expected \(LABEL\*, \*\)"),
-        ("* *) (C-V*) -", "* * (C-V*) -", r"line 4: .* column 12, expected its end, \*\), by .* line 7"),
-        ("* (ARG2*) (3)", "(A2*) (ARG2*) (3)", r"line 6: .*A2.*column 12, expected the end of ARG1, which"),
-        ("(ARG2*) (3)", "*) (3)", r"line 6: found '\*\)' in column 13, expected \* or \(LABEL\*"),
-        ("*) (C-V*) -", "*A0) (C-V*) -", r"line 7: found '\*A0\)' in column 12, expected the end of ARG1"),
-        ("promise 01", "- -", r"line 2: found 2 columns of arguments in a sentence of 1 pred.* or a \(V\*\)"),
-    ],
-)
-def test_wrong_columns(tmp_path, old, new, message):
-    content = CONLL.replace(old, new, 1)
-    assert content != CONLL
-    if "V" in message and "sentence of" in message:
-        content = content.replace("(V*)", "*", 1)
-    with pytest.raises(InputError, match=message):
-        read(tmp_path / "a", content)
-
-
-def test_an_empty_word(tmp_path):
-    options = {"columns": ["word", "predicate", "arguments"], "delimiter": "\t"}
-    assert "line 2: found an empty word" in error_of(tmp_path, "a\t-\n\t-\n", **options)
-
-
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ('{"tokens": ["a"]', "found no JSON"),
-        ('{"words": ["a"]}', 'expected an object with "tokens": a list of strings'),
-        ('{"tokens": ["a", 1]}', 'expected an object with "tokens": a list of strings'),
-        ('{"tokens": []}', "found 0 tokens, expected one or more"),
-        ('{"tokens": ["a"], "pos": []}', "found 1 tokens and 0 pos"),
-        ('{"tokens": ["a"], "predicates": 3}', '"predicates": 3, expected "predicates": a list'),
-        ('{"tokens": ["a"], "predicates": [3]}', "expected a predicate as"),
-        ('{"tokens": ["a"], "predicates": [{"index": 1, "arguments": []}]}', "found the index 1"),
-        ('{"tokens": ["a"], "predicates": [{"index": 0}]}', "'arguments'"),
-        (
-            '{"tokens": ["a"], "predicates": [{"index": 0, "arguments": [{"label": 0, "spans": [[0]]}]}]}',
-            "expected a predicate as",
-        ),
-        (
-            '{"tokens": ["a"], "predicates": [{"index": 0, "arguments": [{"label": "X", "spans": []}]}]}',
-            "expected a predicate as",
-        ),
-    ],
-)
-def test_wrong_json(tmp_path, line, message):
-    error = error_of(tmp_path, lines(JSON_LINES[:1]) + "\n" + line + "\n")
-    assert ", line 3: " in error
-    assert message in error
 
 
 def test_no_sentence_and_no_predicate(tmp_path):

@@ -1,36 +1,58 @@
 import pytest
 import torch
+from torch.nn import functional as F
 
-from elmo_tasks.elmo.inference.trained_characters import TrainedCharacterCnn
+from elmo_tasks.elmo.inference.trained_filters import WINDOWS_AT_ONCE, TrainedFilters, Words
 from elmo_tasks.elmo.inference.training_products import Products
-from elmo_tasks.elmo.model import CharacterOptions
-from elmo_tasks.elmo.model.character_encoder import CharacterEncoder
-from elmo_tasks.elmo.model.characters import character_ids
-from tests.elmo.inference.training_products_test import PRECISIONS
 
-# Runs of a character, and more characters than a word may have
-WORDS = ["a", "the", "aaaa", "....", "x" * 48, "y" * 60, "0123456789" * 5, *map(str, range(300))]
-FILTERS = ((1, 4), (2, 8), (3, 16), (7, 32))
+CHARACTERS, DIM, FILTERS, WIDEST = 20, 3, 8, 4
 
 
-def encoded(activation, precision=None):
-    """Vectors and the gradients of all weights: of the model in float64 or, in a precision, of the kernel."""
-    torch.manual_seed(5)
-    options = CharacterOptions(filters=FILTERS, dim=16, activation=activation, n_highway=1)
-    encoder = CharacterEncoder(options=options, projection_dim=24)
-    run = encoder.double() if precision is None else TrainedCharacterCnn(encoder, Products(precision))
-    vectors = run(torch.tensor(character_ids(WORDS)))
-    (vectors * torch.linspace(-1, 1, vectors.numel()).view(vectors.shape)).sum().backward()
-    return {"vectors": vectors.detach()} | {name: part.grad for name, part in encoder.named_parameters()}
+def weights() -> list[torch.Tensor]:
+    """Vectors of characters, filters and their biases."""
+    torch.manual_seed(1)
+    shapes = (CHARACTERS, DIM), (FILTERS, WIDEST * DIM), (FILTERS,)
+    return [torch.randn(shape, dtype=torch.double, requires_grad=True) for shape in shapes]
 
 
-@pytest.mark.parametrize("activation", ["relu", "tanh"])
-@pytest.mark.parametrize("precision", PRECISIONS)
-def test_equals_autograd(precision, activation):
-    expected = encoded(activation)
-    found = encoded(activation, precision)
-    assert found.keys() == expected.keys()
-    for name, part in expected.items():
-        # In bfloat16 another window may be the highest.
-        error = (found[name] - part).norm() / part.norm()
-        assert error < {"float32": 1e-5, "bfloat16": 0.1}[precision], name
+def part(words: int, windows: int, *, with_missing: bool) -> Words:
+    """The first filters have no window but the first."""
+    ids = torch.randint(CHARACTERS, (words, windows + WIDEST - 1), dtype=torch.int)
+    missing = torch.zeros(windows, FILTERS, dtype=torch.bool)
+    missing[1:, :3] = True
+    return Words(ids, missing if with_missing else None)
+
+
+def maxima(words: Words, embedding, weight, bias) -> torch.Tensor:
+    """As autograd would have it."""
+    by_window = F.embedding(words.ids, embedding).unfold(1, WIDEST, 1).transpose(2, 3).flatten(2)
+    found = by_window @ weight.T + bias
+    return (found if words.missing is None else found.masked_fill(words.missing, -torch.inf)).amax(dim=1)
+
+
+@pytest.mark.parametrize(
+    "sizes", [[(1, 1)], [(5, 2), (3, 7)], [(WINDOWS_AT_ONCE, 1), (WINDOWS_AT_ONCE // 8, 8), (1, 50)]]
+)
+@pytest.mark.parametrize("with_missing", [False, True])
+def test_equals_autograd(sizes, with_missing):
+    parts = [part(*size, with_missing=with_missing) for size in sizes]
+    ours, plain = weights(), weights()
+    found = TrainedFilters.apply(Products("float32"), parts, *ours)
+    expected = torch.cat([maxima(each, *plain) for each in parts])
+    torch.testing.assert_close(found, expected)
+    of_maxima = torch.randn_like(found)
+    gradients = (
+        torch.autograd.grad(maxima, leaves, of_maxima)
+        for maxima, leaves in ((found, ours), (expected, plain))
+    )
+    for one, other in zip(*gradients, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_windows_that_are_equally_high_share_the_gradient():
+    embedding, weight, bias = weights()
+    words = Words(torch.full((1, 6), 7, dtype=torch.int), None)
+    TrainedFilters.apply(Products("float32"), [words], embedding, weight, bias).sum().backward()
+    expected = torch.zeros_like(embedding)
+    expected[7] = weight.detach().view(FILTERS, WIDEST, DIM).sum(dim=(0, 1))
+    torch.testing.assert_close(embedding.grad, expected)

@@ -39,11 +39,6 @@ def test_a_new_highway_carries_most_of_its_input():
     assert (highway.carry.bias == -2).all()
 
 
-def test_where_there_are_words():
-    ids = CharacterEncoder.padded_ids([["a", ""], [], ["b"]])
-    assert CharacterEncoder.present(ids).tolist() == [[True, True], [False, False], [True, False]]
-
-
 def test_no_projection_where_the_sizes_agree():
     options = CharacterOptions(filters=((1, 4), (2, 4)), dim=3, activation="relu", n_highway=0)
     assert CharacterEncoder(options=options, projection_dim=8).projection is None

@@ -1,0 +1,97 @@
+import gzip
+import os
+
+import pytest
+
+from elmo_tasks.commands.corpus import MAX_TOKENS, copy_corpus
+from elmo_tasks.data.input_files import InputError
+from tests.commands.texts import LINES, TEXT, feed_stdin
+
+STRIPPED = [line.strip() for line in LINES]
+
+
+def test_lines_by_their_number_and_in_their_order(source, tmp_path):
+    with copy_corpus(str(source), tmp_path) as text:
+        # What happens to the input is of no concern any more.
+        source.unlink()
+        assert len(text) == len(LINES)
+        assert list(text) == [text[line] for line in range(len(LINES))] == STRIPPED
+        assert text[-1] == STRIPPED[-1]
+        assert all(list(text.lines(first)) == STRIPPED[first:] for first in range(len(LINES) + 1))
+        assert text.tokens == sum(len(line.split()) for line in LINES)
+        with pytest.raises(IndexError):
+            text[len(LINES)]
+
+
+def test_a_part_of_the_lines(source, tmp_path):
+    with copy_corpus(str(source), tmp_path, limit=4) as text:
+        assert list(text) == STRIPPED[:4]
+    with copy_corpus(str(source), tmp_path, skip_empty=True, limit=4) as text:
+        assert list(text) == list(filter(None, STRIPPED))[:4]
+
+
+@pytest.mark.parametrize("content", [b"", b"\n \n"])
+def test_without_words(source, tmp_path, content):
+    source.write_bytes(content)
+    with copy_corpus(str(source), tmp_path) as text:
+        assert (list(text), text.tokens) == ([""] * content.count(b"\n"), 0)
+
+
+def test_inputs_of_the_same_text(source, tmp_path, monkeypatch):
+    (tmp_path / "in.gz").write_bytes(gzip.compress(TEXT.encode()))
+    (tmp_path / "gzip without its name").write_bytes(gzip.compress(TEXT.encode()))
+    (tmp_path / "crlf.txt").write_bytes(TEXT.replace("\n", "\r\n").encode())
+    (tmp_path / "bom.txt").write_bytes(b"\xef\xbb\xbf" + TEXT.encode())
+    (tmp_path / "no end.txt").write_bytes(TEXT.encode()[:-1])
+    for part, lines in (("a", LINES[:3]), ("b", LINES[3:])):
+        (tmp_path / "folder").mkdir(exist_ok=True)
+        (tmp_path / "folder" / part).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    with copy_corpus(str(source), copy) as text:
+        digest = text.digest
+
+    def check(name):
+        with copy_corpus(name, copy) as text:
+            assert (list(text), text.digest) == (STRIPPED, digest), name
+
+    for name in ("in.gz", "gzip without its name", "crlf.txt", "bom.txt", "no end.txt", "folder"):
+        check(str(tmp_path / name))
+    for content in (TEXT.encode(), gzip.compress(TEXT.encode())):
+        feed_stdin(monkeypatch, content)
+        check("-")
+
+
+def test_digest_tells_texts_apart(source, tmp_path):
+    digests = set()
+    for content in ("a b\n", "a b\n\n", "a\nb\n", "ab\n", "a c\n"):
+        source.write_text(content)
+        with copy_corpus(str(source), tmp_path) as text:
+            digests.add(text.digest)
+    assert len(digests) == 5
+
+
+ERRORS = {
+    "not UTF-8": (b"fine\n\xc3\xa9t\xc3\xa9 \xe9t\xe9\n", ", line 2: found the byte 0xe9 at offset 11"),
+    "broken gzip": (gzip.compress(os.urandom(500))[:300], ", line 1: found "),
+    "unsplit": (b"fine\n" + b"w " * (MAX_TOKENS + 1), ", line 2: found 65,537 tokens, expected a sentence"),
+}
+
+
+@pytest.mark.parametrize(("content", "message"), ERRORS.values(), ids=ERRORS)
+def test_errors_name_the_input_and_the_line(source, tmp_path, monkeypatch, content, message):
+    source.write_bytes(content)
+    feed_stdin(monkeypatch, content)
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    for name, shown in ((str(source), str(source)), ("-", "standard input")):
+        with pytest.raises(InputError) as caught:
+            copy_corpus(name, copy)
+        assert str(caught.value).startswith(f"{shown}{message}")
+    assert not (copy / "stdin").exists()
+
+
+def test_the_longest_line(source, tmp_path):
+    source.write_text("w " * MAX_TOKENS)
+    with copy_corpus(str(source), tmp_path) as text:
+        assert text.tokens == MAX_TOKENS

@@ -1,0 +1,225 @@
+"""`allennlp elmo embed` that is stopped, and goes on."""
+
+import errno
+import fcntl
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from allennlp.common.util import SigTermReceived
+
+from elmo_tasks.commands import vector_file
+from elmo_tasks.commands.checkpoint import CHECKPOINT
+from elmo_tasks.elmo import FrozenBiLm
+from elmo_tasks.elmo.model.weight_file import write_initial_state
+from tests.commands.embed_runs import fail_with, partial, stop_at_batch, vectors
+from tests.commands.texts import DIM, LINES, TEXT, shipped_bilm
+from tests.conftest import environment
+
+
+@pytest.mark.parametrize(
+    "options", [[], ["--stateful"], ["--layers", "top"], ["--forget-sentences"]], ids=str
+)
+def test_a_resumed_run_gives_the_same_file(
+    elmo, source, tmp_path, capsys, monkeypatch, small_windows, options
+):
+    """Stopped at any batch."""
+    options = [*options, "--batch-tokens", 4]
+    assert elmo("embed", source, tmp_path / "expected", *options) == 0
+    kept = []
+    for number in range(100):
+        output = tmp_path / f"out{number}"
+        capsys.readouterr()
+        with monkeypatch.context() as patch:
+            stop_at_batch(patch, number, KeyboardInterrupt())
+            code = elmo("embed", source, output, *options)
+        if code == 0:
+            break
+        assert code == 130
+        shown = capsys.readouterr().err
+        assert shown.endswith(
+            " of 10 lines are done, and the same command with --resume goes on from there\n"
+        )
+        kept.append(shown.split("interrupted; ")[1].split()[0])
+        assert not output.exists()
+        assert elmo("embed", source, output, *options, "--resume") == 0
+        assert output.read_bytes() == (tmp_path / "expected").read_bytes()
+        assert not partial(output).exists()
+    assert number >= 7
+    assert set(kept) == {"0", "4", "8"}
+    assert kept == sorted(kept)
+
+
+def test_resuming_does_not_encode_again(elmo, source, output, monkeypatch, small_windows):
+    with monkeypatch.context() as patch:
+        # In the last of three windows.
+        stop_at_batch(patch, 7, KeyboardInterrupt())
+        elmo("embed", source, output, "--stateful")
+    words = []
+    encode = FrozenBiLm._in_parts
+    monkeypatch.setattr(
+        FrozenBiLm,
+        "_in_parts",
+        lambda self, ids, run: (words.append(ids.shape[1]), encode(self, ids, run))[1],
+    )
+    assert elmo("embed", source, output, "--stateful", "--resume") == 0
+    assert words == [len(line.split()) for line in LINES[8:]]
+
+
+def test_sigterm(elmo, source, output, capsys, monkeypatch):
+    stop_at_batch(monkeypatch, 0, SigTermReceived())
+    assert elmo("embed", source, output) == 143
+    assert "terminated; 0 of 10 lines are done" in capsys.readouterr().err
+    assert partial(output).exists()
+
+
+def test_the_disk_fails_on_the_way(elmo, source, output, tmp_path, capsys, monkeypatch, small_windows):
+    """The disk's error comes from its thread; what was not written does not count as done."""
+    elmo("embed", source, tmp_path / "expected")
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pwritev", fail_with(errno.ENOSPC))
+        assert elmo("embed", source, output) == 1
+    shown = capsys.readouterr().err
+    assert "error: [Errno 28] No space left on device; 0 of 10 lines are done, and the same" in shown
+    assert elmo("embed", source, output, "--resume") == 0
+    assert output.read_bytes() == (tmp_path / "expected").read_bytes()
+
+
+@pytest.fixture
+def stopped(elmo, source, output, monkeypatch, small_windows, capsys) -> Path:
+    """The folder of a run that was stopped in its second window."""
+    with monkeypatch.context() as patch:
+        stop_at_batch(patch, 1, KeyboardInterrupt())
+        assert elmo("embed", source, output) == 130
+    capsys.readouterr()
+    return partial(output)
+
+
+def test_resume_with_another_text(elmo, source, output, stopped, capsys):
+    source.write_text(TEXT + "more\n", encoding="utf-8")
+    assert elmo("embed", source, output, "--resume") == 1
+    assert capsys.readouterr().err == (
+        f"error: {stopped} cannot be resumed, this differs: the text; --force starts anew\n"
+    )
+    source.write_text(TEXT, encoding="utf-8")
+    assert elmo("embed", source, output, "--resume") == 0
+
+
+def test_resume_with_other_options(elmo, source, output, stopped, capsys, tmp_path):
+    options = ("--layers", "top", "--batch-tokens", 5, "--forget-sentences")
+    assert elmo("embed", source, output, "--resume", *options) == 1
+    assert (
+        "this differs: --layers (was all, is top), --batch-tokens (was 2048, is 5), "
+        "--forget-sentences (was False, is True); --force"
+    ) in capsys.readouterr().err
+    bilm = shipped_bilm()
+    ones = [torch.ones_like(part[:, :, 0]) for part in bilm.initial_state(1)]
+    write_initial_state(tmp_path / "state", *ones, attributes={})
+    assert elmo("embed", source, output, "--resume", "--initial-state", tmp_path / "state") == 1
+    assert "this differs: the initial state; --force" in capsys.readouterr().err
+    assert elmo("embed", source, output, "--resume", "--precision", "bfloat16") == 1
+    assert "the biLM, --precision (was float32, is bfloat16); --force" in capsys.readouterr().err
+
+
+def test_a_stopped_run_is_not_lost_by_accident(elmo, source, output, stopped, capsys):
+    assert elmo("embed", source, output) == 1
+    assert "holds a run that was stopped; --resume goes on with it, --force starts" in capsys.readouterr().err
+    assert elmo("embed", source, output, "--force", "--layers", "top") == 0
+    assert vectors(output)[0].shape == (7, DIM)
+
+
+def test_resume_with_a_broken_checkpoint(elmo, source, output, stopped, capsys):
+    content = (stopped / CHECKPOINT).read_bytes()
+    for broken in (b"", b"no zip", content[: len(content) // 2]):
+        (stopped / CHECKPOINT).write_bytes(broken)
+        assert elmo("embed", source, output, "--resume") == 1
+        assert f"{stopped / CHECKPOINT}: not a checkpoint" in capsys.readouterr().err
+    assert elmo("embed", source, output, "--force") == 0
+
+
+def test_resume_with_nothing_to_resume(elmo, source, output, capsys):
+    assert elmo("embed", source, output, "--resume") == 0
+    before = output.read_bytes()
+    capsys.readouterr()
+    assert elmo("embed", source, output, "--resume") == 0
+    assert capsys.readouterr().out == f"{output} is whole already\n"
+    assert output.read_bytes() == before
+    assert not partial(output).exists()
+
+
+def test_resume_of_a_run_that_was_to_overwrite(elmo, source, output, monkeypatch):
+    """The old file is there until the new one is whole."""
+    output.write_text("old")
+    with monkeypatch.context() as patch:
+        stop_at_batch(patch, 0, KeyboardInterrupt())
+        assert elmo("embed", source, output, "--force") == 130
+    assert output.read_text() == "old"
+    assert elmo("embed", source, output, "--resume") == 0
+    assert len(vectors(output)) == len(LINES)
+
+
+@pytest.mark.parametrize("at", ["replace", "unlink"])
+def test_stopped_at_the_very_end(elmo, source, output, tmp_path, monkeypatch, at):
+    elmo("embed", source, tmp_path / "expected")
+    replace, unlink = os.replace, Path.unlink
+
+    def stop(name, function):
+        def stopping(path, *arguments, **options):
+            if Path(path) == partial(output) / name and Path(path).exists():
+                raise KeyboardInterrupt
+            return function(path, *arguments, **options)
+
+        return stopping
+
+    with monkeypatch.context() as patch:
+        if at == "replace":
+            patch.setattr(os, "replace", stop(vector_file.VECTORS, replace))
+            assert elmo("embed", source, output) == 130
+        else:
+            patch.setattr(Path, "unlink", stop(CHECKPOINT, unlink))
+            assert elmo("embed", source, output) == 130
+    assert elmo("embed", source, output, "--resume") == 0
+    assert output.read_bytes() == (tmp_path / "expected").read_bytes()
+    assert not partial(output).exists()
+
+
+def test_two_runs_at_once(elmo, source, output, capsys):
+    partial(output).mkdir()
+    other = os.open(partial(output), os.O_RDONLY)
+    fcntl.flock(other, fcntl.LOCK_EX)
+    try:
+        assert elmo("embed", source, output) == 1
+    finally:
+        os.close(other)
+    assert f"{partial(output)} is in use by another process" in capsys.readouterr().err
+    assert partial(output).exists()
+
+
+def test_killed_and_resumed(elmo, source, output, tmp_path):
+    """SIGKILL, of a process of its own, after its first window."""
+    source.write_text("".join(f"{i} is a number .\n" for i in range(20_000)))
+    script = Path(sys.executable).with_name("allennlp")
+    arguments = ["elmo", "embed", str(source), str(output), "--layers", "top"]
+    process = subprocess.Popen(
+        [sys.executable, str(script), *arguments], env=environment(), stderr=subprocess.DEVNULL
+    )
+    lines, deadline = 0, time.monotonic() + 120
+    while not lines and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.01)
+        if (partial(output) / CHECKPOINT).exists():
+            with np.load(partial(output) / CHECKPOINT) as file:
+                lines = json.loads(str(file["header"]))["lines"]
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert 0 < lines < 20_000
+    assert not output.exists()
+    assert elmo(*arguments[1:], "--resume") == 0
+    assert elmo("embed", source, tmp_path / "expected", "--layers", "top") == 0
+    assert output.read_bytes() == (tmp_path / "expected").read_bytes()

@@ -1,0 +1,78 @@
+import json
+
+import pytest
+from allennlp.common.checks import ConfigurationError
+
+from elmo_tasks.predictors.json_lines import JsonLinesPredictor, require, require_tokens
+from tests.predictors.fake import Counting
+
+EMPTY = {"doubled": None}
+
+
+class Doubling(Counting, JsonLinesPredictor):
+    """Of the field `text`."""
+
+    def content(self, json_dict):
+        return require(json_dict, "text", str, '"text": a string')
+
+    def empty_result(self, json_dict):
+        return EMPTY if json_dict.get("text") == "" else None
+
+
+@pytest.fixture
+def predictor():
+    return Doubling()
+
+
+def test_results_in_their_order(predictor):
+    """The model runs once for those that need it."""
+    inputs = [{"text": text} for text in ("a", "", "bcd", "")]
+    assert list(predictor.predict_batch_json(inputs)) == [{"doubled": 2}, EMPTY, {"doubled": 6}, EMPTY]
+    assert predictor.batches == [2]
+    assert predictor.predict_json(inputs[2]) == {"doubled": 6}
+    assert predictor.batches == [2, 1]
+
+
+def test_nothing_to_predict(predictor):
+    assert list(predictor.predict_batch_json([])) == []
+    assert predictor.predict_json({"text": ""}) == EMPTY
+    assert predictor.batches == []
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("[1]\n", "found [1], expected a JSON object"),
+        ('"' + 100 * "x" + '"', f'found "{79 * "x"}..., expected a JSON object'),
+        ('{"text": }\n', "not JSON (Expecting value: line 1 column 10 (char 9)): "),
+        ('{"words": "a", "id": 1}', 'found the fields: "words", "id"; expected "text": a string'),
+        ('{"text": ["a"]}', '"text" is ["a"]; expected "text": a string'),
+    ],
+)
+@pytest.mark.parametrize("before", [0, 2])
+def test_results_before_a_bad_line_come_out(predictor, line, message, before):
+    good = json.dumps({"text": "a"})
+    results = predictor.predict_batch_json(list(map(predictor.load_line, [good] * before + [line, good])))
+    assert [next(results) for _ in range(before)] == [{"doubled": 2}] * before
+    with pytest.raises(ConfigurationError) as caught:
+        next(results)
+    assert f"line {before + 1} (blank lines not counted): {message}" in str(caught.value)
+    # Of the next batch
+    with pytest.raises(ConfigurationError, match=rf"line {before + 3} "):
+        predictor.predict_json(predictor.load_line("5"))
+
+
+def test_an_object_is_of_no_line(predictor):
+    assert predictor.load_line('{"text": "a", "b": 1}\n') == {"text": "a", "b": 1}
+    with pytest.raises(ConfigurationError) as caught:
+        predictor.predict_json({})
+    assert str(caught.value) == 'found the fields: none; expected "text": a string'
+
+
+def test_tokens():
+    assert require_tokens({"tokens": ["a", ""]}, "...") == ["a", ""]
+    assert require_tokens({"words": []}, "...", "words") == []
+    with pytest.raises(ConfigurationError, match='"words" has 5 at position 1; expected strings'):
+        require_tokens({"words": ["a", 5]}, "...", "words")
+    with pytest.raises(ConfigurationError, match='"tokens" is "a"; expected a list'):
+        require_tokens({"tokens": "a"}, "a list")
