@@ -2,14 +2,12 @@
 The speed of training our biLM: that of characters beside AllenNLP's own classes, and that of words beside
 `torch.nn.LSTM`. One run, the two in turn.
 
-    python benchmarks/bilm_speed.py TEXT [--batches 10] [--cuda --bf16 --peak-tflops 989]
-
 TEXT has one tokenised sentence a line, plain or gzip. Its commonest words, with made-up ones where it has too
 few, are the classes. Batches are made beforehand: lanes of consecutive text, 20 tokens of each at once, state
 carried from batch to batch, the end of a sentence counted as a token; a text that is too short is read again.
 Both sides read the same sentences. A step is the loss, its gradients, not clipped, and Adam: of AllenNLP its
-own, otherwise the fused one. The ratio is the median of the rounds, with its range. The last column
-says which share of the rate of a large matrix product, in the same precision, ours reaches with all it does.
+own, otherwise the fused one. The ratio is the median of the rounds, with its range. The share of the
+product rate is what ours reaches, with all it does, of the rate of a large product in the same precision.
 With `--cuda`, ours alone trains the original size as well.
 """
 
@@ -31,13 +29,15 @@ from allennlp.modules.seq2vec_encoders import CnnHighwayEncoder
 from allennlp.modules.token_embedders import Embedding, TokenCharactersEncoder
 from allennlp.nn.util import move_to_device
 from allennlp.training.optimizers import AdamOptimizer
-from elmo_speed import FILTERS, machine, rate, ratios, seconds
 from torch import nn
 
+from benchmarks.bilms import FILTERS, PUBLISHED, of_characters, seconds
+from benchmarks.results import OURS, Results, add_rates, add_results_argument, show
 from elmo_tasks.data.input_files import read_lines
 from elmo_tasks.elmo import BiLmOptions, CharacterOptions, WordOptions
 from elmo_tasks.elmo.inference.training_products import product, trains_in_bfloat16
 from elmo_tasks.elmo.model.characters import BEGIN_SENTENCE, END_SENTENCE, NUM_CHARACTERS, character_ids
+from elmo_tasks.elmo.sources import DEFAULT_OPTIONS
 from elmo_tasks.language_model import BiLmModel
 from elmo_tasks.language_model.bptt_batch import NAMESPACE, blocks
 from elmo_tasks.language_model.softmax import SampledSoftmax
@@ -69,34 +69,12 @@ class Network:
 
 
 SMALL = Network(
-    options=BiLmOptions(
-        tokens=CharacterOptions(filters=FILTERS[:-1], dim=16, activation="relu", n_highway=1),
-        dim=1024,
-        projection_dim=128,
-        n_layers=2,
-        cell_clip=3.0,
-        proj_clip=3.0,
-        use_skip_connections=True,
-    ),
+    options=of_characters(1024, 128, n_highway=1, filters=FILTERS[:-1]),
     classes=30_000,
     samples=4096,
     lanes=64,
 )
-# Of the model that comes with the project, training_configs/bilm_english.jsonnet
-SHIPPED = Network(
-    options=BiLmOptions(
-        tokens=CharacterOptions(filters=FILTERS[:-2], dim=16, activation="relu", n_highway=1),
-        dim=512,
-        projection_dim=128,
-        n_layers=2,
-        cell_clip=3.0,
-        proj_clip=3.0,
-        use_skip_connections=True,
-    ),
-    classes=16_000,
-    samples=2048,
-    lanes=64,
-)
+SHIPPED = Network(options=BiLmOptions.read(DEFAULT_OPTIONS), classes=16_000, samples=2048, lanes=64)
 # Without the bounds and the residual connections, which `torch.nn.LSTM` does not have
 WORDS = Network(
     options=BiLmOptions(
@@ -112,20 +90,7 @@ WORDS = Network(
     samples=4096,
     lanes=32,
 )
-ORIGINAL = Network(
-    options=BiLmOptions(
-        tokens=CharacterOptions(filters=FILTERS, dim=16, activation="relu", n_highway=2),
-        dim=4096,
-        projection_dim=512,
-        n_layers=2,
-        cell_clip=3.0,
-        proj_clip=3.0,
-        use_skip_connections=True,
-    ),
-    classes=793_471,
-    samples=8192,
-    lanes=128,
-)
+ORIGINAL = Network(options=PUBLISHED["original"], classes=793_471, samples=8192, lanes=128)
 SMALL_TARGET, WORDS_TARGET = 3.5, 1.0
 ORIGINAL_TARGET = 100_000
 """Tokens a second."""
@@ -337,35 +302,31 @@ def compare(
     network: Network,
     peer: type[nn.Module],
     optimizer: Optimizer,
-    targets: dict[str, float | None],
+    target: float | None,
     counts: Counter[str],
     arguments: argparse.Namespace,
+    results: Results,
 ) -> None:
-    """
-    Prints the speed of the peer and of ours in each precision of `targets`, the ratios, and what was learned.
-    """
+    """The speed of the peer and of ours in each precision, the ratios, and what was learned."""
     torch.manual_seed(13)
     text = Text(arguments.text, counts, network, number_of_batches(arguments))
     theirs = Side(peer(network), optimizer, text.their_batches())
+    precisions = ("float32", "bfloat16") if trains_in_bfloat16() else ("float32",)
     ours = {
         precision: Side(our_model(network, text.vocabulary, precision), FusedAdam, text.our_batches())
-        for precision in targets
+        for precision in precisions
     }
     their_times, *our_times = times_in_turn([theirs, *ours.values()], arguments)
-    tokens = arguments.batches * network.tokens
-    print(f"{case}, batches of {network.tokens:,} tokens")
-    print(f"  {peer.__name__:<14}  {rate(tokens, their_times)}, {theirs.learned()}")
+    print(f"{case}, beside {peer.__name__}, batches of {network.tokens:,} tokens")
+    print(f"  peer: {theirs.learned()}")
     for (precision, side), times in zip(ours.items(), our_times, strict=True):
         performed = sum(operations(network, batch["block"]) for batch in side.batches[WARM_UP:])
         share = performed / sum(times) / product_rate(precision)
-        found, target = ratios(their_times, times), targets[precision]
-        print(f"  ours, {precision:<8}  {rate(tokens, times)}, {side.learned()}")
-        print(
-            f"    ratio {statistics.median(found):.3g} ({min(found):.3g} to {max(found):.3g})"
-            + (f", {verdict(statistics.median(found), target)}" if target else "")
-            + f"; {share:.0%} of the product rate",
-            flush=True,
-        )
+        print(f"  ours, {precision}: {side.learned()}, {share:.0%} of the product rate")
+        case_of = f"{case}, {precision}"
+        at_least = target if precision == "float32" else None
+        add_rates(results, case_of, arguments.batches * network.tokens, times, their_times, at_least)
+        results.add(OURS, 0, f"{case_of}, share of the product rate", share)
 
 
 def product_rate(precision: str, size: int = 1024) -> float:
@@ -376,23 +337,23 @@ def product_rate(precision: str, size: int = 1024) -> float:
     return 2 * size**3 / fastest
 
 
-def verdict(found: float, target: float) -> str:
-    return f"at least {target:,g}: {'reached' if found >= target else 'not reached'}"
-
-
-def original_on_gpu(counts: Counter[str], arguments: argparse.Namespace) -> None:
+def original_on_gpu(counts: Counter[str], arguments: argparse.Namespace, results: Results) -> None:
     network = ORIGINAL
     text = Text(arguments.text, counts, network, number_of_batches(arguments))
     model = our_model(network, text.vocabulary)
     ours = Side(model, FusedAdam, text.our_batches(), "cuda", arguments.bf16)
     (times,) = times_in_turn([ours], arguments)
     fast = arguments.batches * network.tokens / statistics.median(times)
-    print(f"original size, GPU, batches of {network.tokens:,} tokens{', bf16' if arguments.bf16 else ''}")
-    print(f"  ours       {fast:,.0f} tokens/s, {ours.learned()}, {verdict(fast, ORIGINAL_TARGET)}")
+    case = f"original size, GPU{', bf16' if arguments.bf16 else ''}"
+    reached = "reached" if fast >= ORIGINAL_TARGET else "not reached"
+    print(f"{case}, batches of {network.tokens:,} tokens: {ours.learned()}")
+    print(f"  {fast:,.0f} tokens/s, at least {ORIGINAL_TARGET:,}: {reached}")
+    results.add(OURS, 0, f"{case}, tokens/s", fast, sum(times))
     timed = ours.batches[WARM_UP:]
     performed = sum(operations(network, batch["block"]) for batch in timed) / sum(times) / 1e12
-    share = f", {performed / arguments.peak_tflops:.0%} of the peak" if arguments.peak_tflops else ""
-    print(f"  products   {performed:.0f} TFLOP/s{share}")
+    results.add(OURS, 0, f"{case}, products, TFLOP/s", performed, sum(times))
+    if arguments.peak_tflops:
+        results.add(OURS, 0, f"{case}, share of the peak", performed / arguments.peak_tflops)
 
 
 def operations(network: Network, block: Batch) -> int:
@@ -410,10 +371,7 @@ def operations(network: Network, block: Batch) -> int:
     return 3 * 2 * (block["inputs"].numel() * (lstm + softmax) + len(block["words"]) * word)
 
 
-def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("text", type=Path)
     parser.add_argument("--batches", type=int, default=10, help="of a round, for each side")
     parser.add_argument("--rounds", type=int, default=3)
@@ -421,29 +379,22 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--cuda", action="store_true", help="the original size on a GPU as well")
     parser.add_argument("--bf16", action="store_true", help="autocast on the GPU")
     parser.add_argument("--peak-tflops", type=float, help="of the GPU, in the precision of the products")
-    return parser.parse_args()
+    add_results_argument(parser)
 
 
-def main() -> None:
-    arguments = parse_arguments()
+def run(arguments: argparse.Namespace) -> None:
     torch.set_num_threads(arguments.threads)
+    results = Results("bilm-speed", arguments.csv)
     counts = count_words(arguments.text)
-    rounded: dict[str, float | None] = {"bfloat16": None} if trains_in_bfloat16() else {}
-    for case, network, target in (
-        ("small, characters", SMALL, SMALL_TARGET),
-        ("shipped, characters", SHIPPED, None),
+    for case, network, peer, optimizer, target in (
+        ("small, characters", SMALL, AllenNLP, AdamOptimizer, SMALL_TARGET),
+        ("shipped, characters", SHIPPED, AllenNLP, AdamOptimizer, None),
+        # The two have the same optimizer, so that only the networks differ.
+        ("512, words", WORDS, TorchLstm, FusedAdam, WORDS_TARGET),
     ):
-        compare(case, network, AllenNLP, AdamOptimizer, {"float32": target, **rounded}, counts, arguments)
-    # The two have the same optimizer, so that only the networks differ.
-    compare(
-        "512, words", WORDS, TorchLstm, FusedAdam, {"float32": WORDS_TARGET, **rounded}, counts, arguments
-    )
+        compare(case, network, peer, optimizer, target, counts, arguments, results)
     if arguments.cuda and torch.cuda.is_available():
-        original_on_gpu(counts, arguments)
-    print(f"Machine: {machine()}.")
-    if arguments.cuda:
-        print(f"GPU: {torch.cuda.get_device_name() if torch.cuda.is_available() else 'none here'}.")
-
-
-if __name__ == "__main__":
-    main()
+        original_on_gpu(counts, arguments, results)
+    elif arguments.cuda:
+        print("There is no GPU here; its rows are left out.")
+    show(results.ratios(), results.means(of="share of"), results.means(of="GPU"))

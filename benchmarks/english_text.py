@@ -2,8 +2,6 @@
 The text that the English biLM of `pretrained/english` is trained on, from the corpora as they are
 distributed: one tokenised sentence a line, an empty line between documents.
 
-    python benchmarks/english_text.py DATA OUT
-
 DATA holds the folders lm_open, lm_litbank, ud_ewt, snli, squad and coref_ontogum, whose training parts alone
 are read, and the dev sets of the tasks. OUT gets one gzip file of each corpus; `valid-CORPUS.txt.gz` with the
 last sentences of each, which are in no other file; `vocab.txt`, the words of the softmax; and `text.json`,
@@ -22,12 +20,18 @@ import gzip
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from random import Random
 
-from elmo_tasks.data.text_stream import SentenceSplitter, words_of
+from elmo_tasks.coref.documents import read_documents
+from elmo_tasks.data.columns import line_groups
+from elmo_tasks.data.input_files import input_files, read_lines
+from elmo_tasks.data.text_stream import SentenceSplitter, file_sentences, passages, words_of
 from elmo_tasks.data.tokenization import tokenizer
+from elmo_tasks.evaluation.conllu import read_conllu
+from elmo_tasks.srl.sentences import CONLL_2012, Columns, read_sentences
+from elmo_tasks.sst.trees import parse
 
 Document = list[list[str]]
 
@@ -65,31 +69,17 @@ FIRST_CHAPTER = re.compile(
 
 def lines(path: Path) -> Iterator[Document]:
     """One tokenised sentence a line, an empty line between documents."""
-    document: Document = []
-    with gzip.open(path, "rt", encoding="utf-8") as file:
-        for line in file:
-            if words := line.split():
-                document.append(words)
-            elif document:
-                yield document
-                document = []
-    if document:
-        yield document
+    for passage in passages(file_sentences([path]), None):
+        yield [words_of(sentence) for sentence in passage]
 
 
 def conllu(path: Path) -> Iterator[Document]:
-    document: Document = []
-    words: list[str] = []
-    for line in path.read_text(encoding="utf-8").splitlines():
-        if line.startswith("# newdoc") and document:
-            yield document
-            document = []
-        elif not line and words:
-            document.append(words)
-            words = []
-        elif line[:1].isdigit() and line.split("\t")[0].isdigit():
-            words.append(line.split("\t")[1].replace(" ", ""))
-    yield document
+    sentences = (
+        part
+        for sentence in read_conllu(str(path), column="upos")
+        for part in ([None] if sentence.begins_document else []) + [sentence.words]
+    )
+    yield from passages(sentences, None)  # type: ignore[misc]
 
 
 def snli(path: Path) -> Iterator[Document]:
@@ -111,34 +101,26 @@ def squad(path: Path) -> Iterator[Document]:
         yield [words_of(sentence) for sentence in split(paragraphs) if sentence]
 
 
-def conll_2012(path: Path) -> Document:
-    document: Document = [[]]
-    for line in path.read_text(encoding="utf-8").splitlines():
-        if line and not line.startswith("#"):
-            document[-1].append(re.split(r"\t| +", line)[3])
-        elif not line and document[-1]:
-            document.append([])
-    return [words for words in document if words]
+def coreference(path: Path) -> Iterator[Document]:
+    """The documents of a file, or of all files of a folder."""
+    for file in input_files(path):
+        yield from (document.sentences for document in read_documents(file))
 
 
 def ontogum(folder: Path) -> Iterator[Document]:
     for path in sorted(folder.iterdir()):
         if path.name.split("_")[1] in ONTOGUM_GENRES:
-            yield conll_2012(path)
+            yield from coreference(path)
 
 
-def novels(path: Path, coreference: Path, left_out: Counter[str]) -> Iterator[Document]:
+def novels(path: Path, documents: Path, left_out: Counter[str]) -> Iterator[Document]:
     """
     The novels without their beginnings. The file has no mark between two novels: one begins where a document
     of the coreference data does, and, since not all of them are at hand, a first chapter is taken for a
     beginning, too.
     """
     (sentences,) = lines(path)
-    beginnings = {
-        tuple(folded(conll_2012(document))[:SHORTEST_MATCH])
-        for part in sorted(coreference.iterdir())
-        for document in sorted(part.iterdir())
-    }
+    beginnings = {tuple(folded(document)[:SHORTEST_MATCH]) for document in coreference(documents)}
     document: Document = []
     tokens_to_skip = 0
     for number, words in enumerate(sentences):
@@ -166,44 +148,54 @@ def folded(sentences: Iterable[Iterable[str]]) -> list[str]:
     return re.findall(r"[^\W_]+", " ".join(" ".join(words) for words in sentences).lower())
 
 
+def columns(path: Path) -> Iterator[list[str]]:
+    """The first words of the lines."""
+    for group in line_groups(read_lines(path)):
+        yield [line.split()[0] for _, line in group]
+
+
+def news(path: Path) -> Iterator[list[str]]:
+    split = SentenceSplitter("en")
+    with open(path, encoding="utf-8", newline="") as file:
+        for row in csv.reader(file):
+            yield from (words_of(words) for words in split(row[1:]) if words)
+
+
+def table(path: Path) -> Iterator[list[str]]:
+    """Each cell, since one column has the sentences."""
+    return ([cell] for _, line in read_lines(path) for cell in line.split("\t"))
+
+
+def from_json(path: Path, *keys: str) -> Iterator[list[str]]:
+    """What JSON Lines have under these keys: text, or words."""
+    values = (json.loads(line)[key] for _, line in read_lines(path) for key in keys)
+    return ([value] if isinstance(value, str) else value for value in values)
+
+
+DEV_TEXTS: dict[str, Callable[[Path], Iterable[Iterable[str]]]] = {
+    "ner/*/dev*": columns,
+    "coref_*/dev": lambda path: (words for document in coreference(path) for words in document),
+    "srl_ewt/dev*": lambda path: (
+        sentence.words for sentence in read_sentences(path, Columns(CONLL_2012, None))
+    ),
+    "snli/dev*": lambda path: from_json(path, "sentence1", "sentence2"),
+    "squad/dev*": lambda path: (words for document in squad(path) for words in document),
+    "sst5/dev*": lambda path: (parse(line).words for _, line in read_lines(path)),
+    "ag_news/dev*": news,
+    "wsd/dev*": lambda path: from_json(path, "tokens"),
+    "sst2/dev*": table,
+    "wic/validation.tsv": table,
+    "ud_ewt/*dev.conllu": lambda path: (words for document in conllu(path) for words in document),
+    "lm_litbank/heldout*": lambda path: (words for document in lines(path) for words in document),
+}
+"""What reads the sentences of each dev set."""
+
+
 def dev_sentences(data: Path) -> Iterator[list[str]]:
     """Every sentence of every dev set, folded."""
-    for path in sorted([*data.glob("*/dev*"), *data.glob("ner/*/dev*"), data / "wic/validation.tsv"]):
-        if path.is_dir():
-            for document in sorted(path.iterdir()):
-                yield from (folded([words]) for words in conll_2012(document))
-        elif path.suffix == ".gold_conll":
-            yield from (folded([words]) for words in conll_2012(path))
-        elif path.parent.parent.name == "ner":
-            yield from (folded([part.splitlines()]) for part in first_columns(path).split("\n\n"))
-        elif path.parent.name == "snli":
-            for pair in map(json.loads, path.read_text(encoding="utf-8").splitlines()):
-                yield from (folded([[pair[key]]]) for key in ("sentence1", "sentence2"))
-        elif path.parent.name == "squad":
-            yield from (folded([words]) for document in squad(path) for words in document)
-        elif path.parent.name == "sst5":
-            trees = path.read_text(encoding="utf-8").splitlines()
-            yield from (folded([re.findall(r" ([^()\s]+)\)", tree)]) for tree in trees)
-        elif path.parent.name == "ag_news":
-            split = SentenceSplitter("en")
-            with open(path, encoding="utf-8", newline="") as file:
-                for row in csv.reader(file):
-                    yield from (folded([words_of(words)]) for words in split(row[1:]) if words)
-        elif path.parent.name == "wsd":
-            yield from (
-                folded([json.loads(line)["tokens"]]) for line in path.read_text(encoding="utf-8").splitlines()
-            )
-        else:  # a table, one sentence in a column
-            for line in path.read_text(encoding="utf-8").splitlines():
-                yield from (folded([[column]]) for column in line.split("\t"))
-    tokenised = *conllu(data / "ud_ewt/en_ewt-ud-dev.conllu"), *lines(data / "lm_litbank/heldout.txt.gz")
-    yield from (folded([words]) for document in tokenised for words in document)
-
-
-def first_columns(path: Path) -> str:
-    return "\n".join(
-        line.split()[0] if line.strip() else "" for line in path.read_text(encoding="utf-8").splitlines()
-    )
+    for pattern, read in DEV_TEXTS.items():
+        for path in sorted(data.glob(pattern)):
+            yield from (folded([words]) for words in read(path))
 
 
 class DevText:
@@ -287,12 +279,13 @@ def vocabulary(counts: Counter[str], known: list[str]) -> list[str]:
     return ["<UNK>", *sorted(chosen, key=lambda word: -counts[word])]
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("data", type=Path)
     parser.add_argument("out", type=Path)
     parser.add_argument("--words-of", type=Path, help="a vocab.txt, all of whose words the new one has, too")
-    arguments = parser.parse_args()
+
+
+def run(arguments: argparse.Namespace) -> None:
     data, out = arguments.data, arguments.out
     out.mkdir(parents=True, exist_ok=True)
     left_out: Counter[str] = Counter()
@@ -332,7 +325,3 @@ def main() -> None:
     (out / "vocab.txt").write_text("".join(f"{word}\n" for word in words), encoding="utf-8")
     (out / "text.json").write_text(json.dumps({"corpora": sizes, "left_out": left_out}, indent=2) + "\n")
     print(f"{len(words):,} words; left out: {dict(left_out)}")
-
-
-if __name__ == "__main__":
-    main()

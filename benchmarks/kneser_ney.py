@@ -1,8 +1,6 @@
 """
 The perplexity of an interpolated modified Kneser-Ney model: the yardstick of our language models.
 
-    python benchmarks/kneser_ney.py --train TEXTS --vocabulary WORDS --test TEXTS [--order 5] [--backward]
-
 A text has one tokenised sentence a line, plain or gzip; lines without a word are skipped. The vocabulary has
 one word a line, with `<S>`, `</S>` and `<UNK>`; a word outside it is `<UNK>`, predicted like any other.
 `w1 .. wn` is read after `<S>` and predicted as `w1 .. wn </S>`: n + 1 predictions. `--backward` adds the
@@ -25,6 +23,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.results import Results, add_results_argument, show
 from elmo_tasks.data.input_files import InputError, read_lines
 from elmo_tasks.elmo.model.characters import BEGIN_SENTENCE, END_SENTENCE
 from elmo_tasks.elmo.model.words import UNKNOWN
@@ -165,37 +164,35 @@ def read_text(files: list[Path], words: list[str]) -> np.ndarray:
     return text
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--train", type=Path, nargs="+", required=True)
-    parser.add_argument("--test", type=Path, nargs="+", required=True)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    for name in ("train", "test"):
+        parser.add_argument(f"--{name}", type=Path, nargs="+", required=True, metavar="TEXT")
     parser.add_argument("--vocabulary", type=Path, required=True)
     parser.add_argument("--order", type=int, choices=range(1, 10), default=5)
     parser.add_argument("--backward", action="store_true")
-    arguments = parser.parse_args()
+    add_results_argument(parser)
 
+
+def run(arguments: argparse.Namespace) -> None:
     words = read_words(arguments.vocabulary)
     train, test = (read_text(files, words) for files in (arguments.train, arguments.test))
     begin, end = words.index(BEGIN_SENTENCE), words.index(END_SENTENCE)
+    results = Results("kneser-ney", arguments.csv)
     print(f"vocabulary:  {len(words):,} words")
     for name, text in (("train", train), ("test", test)):
         predictions, unknown = (text != begin).sum(), (text == words.index(UNKNOWN)).sum()
         print(f"{name + ':':<12} {predictions:,} predictions, {unknown / predictions:.2%} of them {UNKNOWN}")
-
     for backward in range(1 + arguments.backward):
         started = time.perf_counter()
         step = -1 if backward else 1
         model = KneserNey(
             train[::step], begin=end if backward else begin, order=arguments.order, vocabulary_size=len(words)
         )
-        perplexity = model.perplexity(test[::step])
-        seconds = time.perf_counter() - started
-        print(f"\n{'backward' if backward else 'forward'}: perplexity {perplexity:.2f} ({seconds:.0f} s)")
+        direction, perplexity = "backward" if backward else "forward", model.perplexity(test[::step])
+        case = f"perplexity {direction}"
+        results.add(f"{arguments.order}-gram", 0, case, perplexity, time.perf_counter() - started)
         for n, order in enumerate(model.orders, start=1):
             discounts = " ".join(f"{discount:.3f}" for discount in order.discounts[1:])
             print(f"  {n}-grams: {len(order.ngrams):>12,}, discounts {discounts}")
-    print(f"\npeak memory: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.1f} GiB")
-
-
-if __name__ == "__main__":
-    main()
+    print(f"peak memory: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.1f} GiB")
+    show(results.means())

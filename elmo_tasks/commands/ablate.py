@@ -113,7 +113,7 @@ def sample_table(runs: list[Run], own: Setting, samples: dict[float, int]) -> Ta
         without, with_elmo = (_runs_of(kind._replace(fraction=fraction), runs) for kind in (NO_ELMO, own))
         to_baseline = _mean(map(_epochs_to_best, with_elmo, without))
         for name, of_kind, catches_up in (("without", without, None), ("with", with_elmo, to_baseline)):
-            scores = spread(score(run, metric) for run in of_kind)
+            scores = spread(map(score, of_kind))
             epochs = _mean(map(_epochs_to_best, of_kind, of_kind))
             table.add(fraction, size, name, *scores, epochs, catches_up)
     return table
@@ -128,7 +128,7 @@ def _epochs_to_best(run: Run, other: Run) -> int | None:
     """After how many epochs a run is as good as the best of another one, or of itself."""
     metric = validation_metric(run.config)
     sign = -1 if run.config["trainer"]["validation_metric"].startswith("-") else 1
-    wanted = score(other, metric)
+    wanted = score(other)
     assert wanted is not None
     reached = (
         epochs for epochs, value in enumerate(run.scores(metric), start=1) if sign * value >= sign * wanted

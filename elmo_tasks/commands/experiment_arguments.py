@@ -46,7 +46,6 @@ def train_and_tell(runs: list[Run], *, jobs: int, packages: list[str]) -> None:
     Trains the runs that are not done. At first, and after each run, it shows the table of all, empty where a
     run is left, and the time that these will take, if each takes as long as those before.
     """
-    metric = validation_metric(runs[0].config)
     before = done = sum(run.metrics() is not None for run in runs)
     start = time.monotonic()
     print(f"{len(runs)} runs, {done} of them done\n\n{summary(runs).markdown()}", flush=True)
@@ -56,7 +55,8 @@ def train_and_tell(runs: list[Run], *, jobs: int, packages: list[str]) -> None:
         done += 1
         seconds = (time.monotonic() - start) / (done - before) * (len(runs) - done)
         left = timedelta(seconds=round(seconds))
-        print(f"{done} of {len(runs)}: {run}: {metric} {score(run, metric):.4f}, about {left} left\n")
+        name = validation_metric(run.config)
+        print(f"{done} of {len(runs)}: {run}: {name} {score(run):.4f}, about {left} left\n")
         print(summary(runs).markdown(), flush=True)
 
     train(runs, jobs=jobs, packages=packages, report=tell)
@@ -65,7 +65,7 @@ def train_and_tell(runs: list[Run], *, jobs: int, packages: list[str]) -> None:
 def figure(runs: list[Run]) -> "Figure":
     """A group of bars a variant, a bar a seed."""
     metric = validation_metric(runs[0].config)
-    rows: list[tuple[Cell, ...]] = [(run.variant, f"seed {run.seed}", score(run, metric)) for run in runs]
+    rows: list[tuple[Cell, ...]] = [(run.variant, f"seed {run.seed}", score(run)) for run in runs]
     picture = bars(Table(("variant", "seed", metric), rows), groups="variant", bars="seed", heights=metric)
     picture.axes[0].tick_params(axis="x", labelrotation=90)
     return picture

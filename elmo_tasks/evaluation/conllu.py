@@ -16,6 +16,7 @@ _COLUMNS = 10
 class TaggedSentence(NamedTuple):
     words: list[str]
     tags: list[str]
+    begins_document: bool = False
 
 
 def read_conllu(path: str, *, column: str) -> list[TaggedSentence]:
@@ -36,7 +37,8 @@ def read_conllu(path: str, *, column: str) -> list[TaggedSentence]:
 def _read(file: Path, column: str) -> Iterator[TaggedSentence]:
     empty = True
     for lines in line_groups(read_lines(file)):
-        sentence = TaggedSentence([], [])
+        begins = any(line.startswith("# newdoc") for _, line in lines)
+        sentence = TaggedSentence([], [], begins)
         for number, line in lines:
             if not line.startswith("#"):
                 _add_word(sentence, file, number, line.split("\t"), column)

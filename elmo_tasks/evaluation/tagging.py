@@ -45,11 +45,15 @@ def most_frequent_tag(train: Sequence[TaggedSentence], dev: Sequence[TaggedSente
     """
     by_word: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for sentence in train:
-        for word, tag in zip(*sentence, strict=True):
+        for word, tag in zip(sentence.words, sentence.tags, strict=True):
             by_word[word][tag] += 1
     of_all = Counter(tag for sentence in train for tag in sentence.tags).most_common(1)[0][0]
     best = {word: tags.most_common(1)[0][0] for word, tags in by_word.items()}
-    return sum(best.get(word, of_all) == tag for sentence in dev for word, tag in zip(*sentence, strict=True))
+    return sum(
+        best.get(word, of_all) == tag
+        for sentence in dev
+        for word, tag in zip(sentence.words, sentence.tags, strict=True)
+    )
 
 
 def _train(

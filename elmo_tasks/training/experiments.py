@@ -5,13 +5,14 @@ Each run is what `allennlp train` makes, in a folder and a process of its own. A
 metrics; one that was interrupted goes on where it was.
 """
 
+import itertools
 import json
 import multiprocessing
 import os
 import shutil
 import statistics
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from multiprocessing.connection import wait
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
@@ -54,12 +55,16 @@ class Run(NamedTuple):
         """The metrics of a run that is done."""
         return _read(self.folder / METRICS)
 
+    def epochs(self) -> Iterator[dict[str, Any]]:
+        """The metrics after each epoch that is done."""
+        for epoch in itertools.count():
+            if (metrics := _read(self.folder / f"metrics_epoch_{epoch}.json")) is None:
+                return
+            yield metrics
+
     def scores(self, metric: str) -> list[float]:
         """A metric on the validation data after each epoch that is done."""
-        scores: list[float] = []
-        while (of_epoch := _read(self.folder / f"metrics_epoch_{len(scores)}.json")) is not None:
-            scores.append(of_epoch[f"validation_{metric}"])
-        return scores
+        return [metrics[f"validation_{metric}"] for metrics in self.epochs()]
 
     def __str__(self) -> str:
         return f"{self.variant}, seed {self.seed}"
@@ -111,7 +116,7 @@ def train(runs: list[Run], *, jobs: int, packages: Sequence[str], report: Callab
     failed. The others are then stopped, to go on another time.
     """
     for run in runs:
-        _check_config(run)
+        check_config(run)
     waiting = [run for run in runs if run.metrics() is None]
     running: dict[int, tuple[Run, ForkServerProcess]] = {}
     try:
@@ -137,11 +142,11 @@ def train(runs: list[Run], *, jobs: int, packages: Sequence[str], report: Callab
 def summary(runs: list[Run]) -> Table:
     """
     A row a variant, in their order: the `spread` of its best scores on the validation data, and the score of
-    each seed; empty where a run is not done. The second column has the name of the metric.
+    each seed; empty where a run is not done. The second column has the name of the first run's metric.
     """
     metric = validation_metric(runs[0].config)
     seeds = list(dict.fromkeys(run.seed for run in runs))
-    scores = {(run.variant, run.seed): score(run, metric) for run in runs}
+    scores = {(run.variant, run.seed): score(run) for run in runs}
     table = Table(("variant", metric, *SPREAD, *(f"seed {seed}" for seed in seeds)))
     for variant in dict.fromkeys(run.variant for run in runs):
         of_seeds = [scores.get((variant, seed)) for seed in seeds]
@@ -161,10 +166,10 @@ def validation_metric(config: dict[str, Any]) -> str:
     return config["trainer"]["validation_metric"].lstrip("+-")
 
 
-def score(run: Run, metric: str) -> float | None:
-    """That of the best epoch on the validation data; `None` of a run that is not done."""
+def score(run: Run) -> float | None:
+    """That of the best epoch on the validation data, by the run's own metric; `None` if it is not done."""
     metrics = run.metrics()
-    return None if metrics is None else metrics[f"best_validation_{metric}"]
+    return None if metrics is None else metrics[f"best_validation_{validation_metric(run.config)}"]
 
 
 def _start(run: Run, jobs: int, packages: Sequence[str]) -> ForkServerProcess:
@@ -193,7 +198,11 @@ def _train(run: Run, recover: bool, threads: int, packages: Sequence[str]) -> No
     train_model(Params(run.config), run.folder, recover=recover, file_friendly_logging=True)
 
 
-def _check_config(run: Run) -> None:
+def check_config(run: Run) -> None:
+    """
+    # Raises
+    `ConfigurationError`: the folder of the run has one of another config.
+    """
     before = _read(run.folder / CONFIG_NAME)
     if before is None:
         return

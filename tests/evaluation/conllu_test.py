@@ -5,6 +5,7 @@ from elmo_tasks.evaluation.conllu import read_conllu
 from elmo_tasks.paths import bundled
 
 TEXT = """\
+# newdoc id = a
 # sent_id = 1
 # text = I don't.
 1\tI\tI\tPRON\tPRP\t_\t2\tnsubj\t_\t_
@@ -30,6 +31,7 @@ def test_words_and_tags(tmp_path, column, tags):
     sentences = read_conllu(str(tmp_path), column=column)
     assert [sentence.words for sentence in sentences] == [["I", "do", "n't", "."], ["Yes"]]
     assert [sentence.tags for sentence in sentences] == tags
+    assert [sentence.begins_document for sentence in sentences] == [True, False]
 
 
 @pytest.mark.parametrize(

@@ -2,37 +2,26 @@
 Sentence classification: ELMo pre-trained on the training text itself, in all its mixes, beside no ELMo,
 Word2Vec and an SVD of the same text, and the ELMo that comes with the project.
 
-    python benchmarks/classification_quality.py DATA_FOLDER OUT [--sets ag_news sst2 mrpc klue]
-        [--seeds 13 14 15] [--limit 500] [--epochs 3] [--pretrain-epochs 5] [--jobs 1]
-        [--overrides JSON]
-
 The folder holds `ag_news/`, `sst2/`, `mrpc/` and `klue/`. MRPC and KLUE-NLI come in one file: every fifth
-record is for validation. One biLM is trained for each set (seed 13), and its classifier from each seed. OUT
-keeps everything: the same command goes on after a kill. `--limit` takes only the first records of each file;
-`--epochs` and `--pretrain-epochs` replace those of the configs, `--overrides` is for those of the
-classifiers. At the end a table for each set: accuracy on the validation data at the best epoch, mean and
-standard deviation over the seeds.
+record is for validation. One biLM is trained for each set (seed 13), and its classifier from each seed:
+accuracy on the validation data at the best epoch. `--epochs` and `--pretrain-epochs` replace those of the
+configs, `--overrides` is for those of the classifiers.
 """
 
 import argparse
 import json
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from allennlp.common import Params
-from elmo_speed import machine
-from side_by_side import argument_parser, quiet
-
-import elmo_tasks.classification  # noqa: F401 (registers its parts)
+from benchmarks.quality import add_experiment_arguments, epoch_times, read_config
+from benchmarks.results import Results, show
 from elmo_tasks.commands.compare import MIXES, NO_ELMO, train_vectors, with_vectors
 from elmo_tasks.commands.experiment_arguments import train_and_tell
 from elmo_tasks.commands.export import read_trained, write_bilm
 from elmo_tasks.commands.vectors import METHODS
 from elmo_tasks.elmo.sources import DEFAULT_OPTIONS, DEFAULT_WEIGHTS
-from elmo_tasks.paths import bundled
-from elmo_tasks.training.experiments import plan, summary
+from elmo_tasks.training.experiments import plan, score, validation_metric
 
 Overrides = dict[str, Any]
 
@@ -89,11 +78,6 @@ def split(records: Sequence[Any]) -> tuple[list[Any], list[Any]]:
     return [record for place, record in enumerate(records) if place % 5], list(records[::5])
 
 
-def settings(config: str, overrides: Overrides) -> dict[str, Any]:
-    path = str(bundled(f"training_configs/{config}.jsonnet"))
-    return Params.from_file(path, json.dumps(overrides)).as_dict(quiet=True)
-
-
 def paths(of: DataSet) -> Overrides:
     return {"train_data_path": str(of.train), "validation_data_path": str(of.dev)}
 
@@ -110,7 +94,7 @@ def pretrained(of: DataSet, folder: Path, arguments: argparse.Namespace) -> Over
     }
     if arguments.pretrain_epochs is not None:
         overrides["trainer.num_epochs"] = arguments.pretrain_epochs
-    config = settings(f"{of.config}_bilm", overrides)
+    config = read_config(f"{of.config}_bilm", overrides)
     (run,) = plan(config, {"bilm": {}}, seeds=[13], folder=folder)
     train_and_tell([run], jobs=1, packages=[])
     files = folder / "elmo"
@@ -140,31 +124,27 @@ def compare(name: str, arguments: argparse.Namespace) -> None:
     }
     if arguments.epochs is not None:
         overrides["trainer.num_epochs"] = arguments.epochs
-    config = settings(f"{of.config}_elmo", overrides)
+    config = read_config(f"{of.config}_elmo", overrides)
     variants: dict[str, Overrides] = {**MIXES, "shipped": SHIPPED, "no-elmo": NO_ELMO}
     for method in METHODS:
         variants[method] = NO_ELMO | with_vectors(train_vectors(config, method, folder, folder))
     runs = plan(config, variants, seeds=arguments.seeds, folder=folder)
     train_and_tell(runs, jobs=arguments.jobs, packages=[])
-    print(f"\n{name}:\n\n{summary(runs).markdown()}", flush=True)
+    results = Results(f"classification {name}", arguments.output / "results.csv", keep=True)
+    for run in runs:
+        metric = validation_metric(run.config)
+        results.add(run.variant, run.seed, metric, 100 * (score(run) or 0.0), sum(epoch_times(run)))
+    show(results.means(), results.gains(metric, "no-elmo"))
 
 
-def main() -> None:
-    parser = argument_parser(__doc__)
-    parser.add_argument("output", type=Path)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_experiment_arguments(parser)
     parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS))
-    parser.add_argument("--seeds", type=int, nargs="+", default=[13, 14, 15])
-    parser.add_argument("--limit", type=int)
+    parser.add_argument("--limit", type=int, help="records of each file, the first ones; default all")
     parser.add_argument("--epochs", type=int)
     parser.add_argument("--pretrain-epochs", type=int)
-    parser.add_argument("--jobs", type=int, default=1)
-    arguments = parser.parse_args()
-    quiet()
-    os.environ["ALLENNLP_LOG_LEVEL"] = "WARNING"
-    print(f"Machine: {machine()}.", flush=True)
+
+
+def run(arguments: argparse.Namespace) -> None:
     for name in arguments.sets:
         compare(name, arguments)
-
-
-if __name__ == "__main__":
-    main()

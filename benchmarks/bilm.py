@@ -1,39 +1,33 @@
 """
 How good a biLM is as a language model, and what its vectors tell apart.
 
-    python benchmarks/bilm_quality.py perplexity TEXT ... [--passage 64] [--initial-state FILE]
-    python benchmarks/bilm_quality.py finetune --train TEXT --dev TEXT
-    python benchmarks/bilm_quality.py senses
-
 `--model FOLDER` is a biLM with its softmax as `allennlp elmo export` writes it; by default the one that comes
 with the project. Texts have one tokenised sentence a line, plain or gzip.
 
-`perplexity` prints that of each text, forward and backward, over all its sentences and their ends;
-`benchmarks/kneser_ney.py` with the folder's `vocab.txt` prints that of a 5-gram model. `--passage 1` starts
-every sentence from zeros, or from the state in FILE, of `allennlp elmo calibrate`. `finetune` trains the biLM
-on TRAIN for one epoch, as `bilm_finetune.jsonnet` says, and prints the perplexity of DEV before and after.
-`senses` prints, for each of some sentences with "play" in sport or on a stage, the sentence whose "play" is
-nearest, by the cosine of each layer.
+`perplexity` prints that of each text, forward and backward, over all its sentences and their ends; the task
+kneser-ney with the folder's `vocab.txt` prints that of a 5-gram model. `--passage 1` starts every sentence
+from zeros, or from the state in FILE, of `allennlp elmo calibrate`. `finetune` trains the biLM on TRAIN for
+one epoch, as `bilm_finetune.jsonnet` says, and prints the perplexity of DEV before and after; a killed run
+goes on in the folder OUT. `senses` prints, for each of some sentences with "play" in sport or on a stage, the
+sentence whose "play" is nearest, by the cosine of each layer.
 """
 
 import argparse
-import json
-import logging
-import tempfile
 from pathlib import Path
-from typing import Any
 
 import torch
-from allennlp.commands.train import train_model
 from allennlp.common import Params
 from allennlp.data import Batch, DatasetReader, Vocabulary
 from allennlp.models import Model
 
-import elmo_tasks  # noqa: F401 (registers the parts)
+from benchmarks.quality import read_config
+from benchmarks.results import OURS, Results, add_results_argument, show
+from elmo_tasks.commands.experiment_arguments import train_and_tell
 from elmo_tasks.elmo import LstmState
 from elmo_tasks.elmo.model.characters import padded_character_ids
 from elmo_tasks.elmo.sources import read_frozen_bilm, read_initial_state, read_options
 from elmo_tasks.paths import bundled
+from elmo_tasks.training.experiments import Run
 
 SPORT = """
 they made a nice play at second base to end the inning .
@@ -76,15 +70,16 @@ def perplexities(model: Model, text: str, passage: int) -> dict[str, float]:
     return model.get_metrics(reset=True)
 
 
-def show(name: str, metrics: dict[str, float]) -> None:
-    values = (f"{key.removeprefix('perplexity_')} {metrics[key]:.2f}" for key in DIRECTIONS)
-    print(f"{name}: perplexity {', '.join(values)}", flush=True)
+def add_perplexities(results: Results, text: str, metrics: dict[str, float]) -> None:
+    for direction in DIRECTIONS:
+        results.add(OURS, 0, f"{text}: {direction}", metrics[direction])
 
 
 DIRECTIONS = ("perplexity_forward", "perplexity_backward")
 
 
 def perplexity(arguments: argparse.Namespace) -> None:
+    results = Results("bilm perplexity", arguments.csv)
     model = language_model(arguments.model)
     if arguments.initial_state:
         start = read_initial_state(arguments.initial_state, model.bilm.options)
@@ -92,14 +87,15 @@ def perplexity(arguments: argparse.Namespace) -> None:
             *(part.unsqueeze(2).expand(-1, -1, lanes, -1) for part in start)
         )
     for text in arguments.texts:
-        show(text, perplexities(model, text, arguments.passage))
+        add_perplexities(results, text, perplexities(model, text, arguments.passage))
+    show(results.means())
 
 
 def finetune(arguments: argparse.Namespace) -> None:
+    results = Results("bilm finetune", arguments.csv)
     before = perplexities(language_model(arguments.model), arguments.dev, arguments.passage)
-    show(f"{arguments.dev}, before", before)
-    config: dict[str, Any] = Params.from_file(
-        str(bundled("training_configs/bilm_finetune.jsonnet")),
+    config = read_config(
+        "bilm_finetune",
         {
             "train_data_path": arguments.train,
             "validation_data_path": arguments.dev,
@@ -109,17 +105,20 @@ def finetune(arguments: argparse.Namespace) -> None:
             "validation_dataset_reader.source": None,
             "validation_dataset_reader.passage": arguments.passage,
         },
-    ).as_dict(quiet=True)
-    with tempfile.TemporaryDirectory() as folder:
-        train_model(Params(config), folder, force=True, file_friendly_logging=True)
-        metrics = json.loads((Path(folder) / "metrics.json").read_text())
+    )
+    tuned = Run("finetuned", config["pytorch_seed"], config, arguments.output / "finetuned")
+    train_and_tell([tuned], jobs=1, packages=[])
+    metrics = tuned.metrics() or {}
     after = {key: metrics[f"best_validation_{key}"] for key in DIRECTIONS}
-    show(f"{arguments.dev}, after", after)
+    for name, values in (("before", before), ("after", after)):
+        add_perplexities(results, f"{arguments.dev}, {name}", values)
     for key in DIRECTIONS:
-        print(f"{key}: {1 - after[key] / before[key]:.0%} lower")
+        results.add(OURS, 0, f"{arguments.dev}, {key}: part that is gone", 1 - after[key] / before[key])
+    show(results.means())
 
 
 def senses(arguments: argparse.Namespace) -> None:
+    results = Results("bilm senses", arguments.csv)
     options_file, weight_file = (arguments.model / file for file in FILES.values())
     bilm = read_frozen_bilm(read_options(options_file), weight_file)
     sentences = [line.split() for line in (*SPORT, *STAGE)]
@@ -132,30 +131,29 @@ def senses(arguments: argparse.Namespace) -> None:
         similar.fill_diagonal_(-2)
         best, nearest = similar.max(dim=1)
         same = sum((row < len(SPORT)) == (other < len(SPORT)) for row, other in enumerate(nearest.tolist()))
+        results.add(OURS, 0, f"layer {layer}: nearest of the same sense, of {len(sentences)}", same)
         print(f"\nlayer {layer}: the nearest has the same sense in {same} of {len(sentences)}")
         for row, other in enumerate(nearest.tolist()) if layer else ():
             print(f"  {best[row]:.3f}  {' '.join(sentences[row]):<62} {' '.join(sentences[other])}")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    commands = parser.add_subparsers(required=True)
-    for command in (perplexity, finetune, senses):
-        sub = commands.add_parser(command.__name__)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    verbs = parser.add_subparsers(required=True)
+    for verb in (perplexity, finetune, senses):
+        sub = verbs.add_parser(verb.__name__)
         sub.add_argument("--model", type=Path, default=bundled("pretrained/english"))
-        sub.set_defaults(run=command)
-        if command is not senses:
+        sub.set_defaults(verb=verb)
+        add_results_argument(sub)
+        if verb is not senses:
             sub.add_argument("--passage", type=int, default=64)
-        if command is perplexity:
+        if verb is perplexity:
             sub.add_argument("texts", nargs="+")
             sub.add_argument("--initial-state", type=Path)
-        if command is finetune:
+        if verb is finetune:
+            sub.add_argument("output", type=Path)
             sub.add_argument("--train", required=True)
             sub.add_argument("--dev", required=True)
-    arguments = parser.parse_args()
-    logging.disable(logging.INFO)
-    arguments.run(arguments)
 
 
-if __name__ == "__main__":
-    main()
+def run(arguments: argparse.Namespace) -> None:
+    arguments.verb(arguments)

@@ -1,0 +1,96 @@
+"""
+Coreference beside allennlp-models' `coref` of the same sizes, optimizer, words and vocabulary.
+
+The folder holds `train/` and `dev/` in CoNLL-2012 columns. Both train on windows of
+`model.max_training_sentences` sentences of a document: ours on one that is drawn each time, the peer on the
+first. For AllenNLP's ELMo in the peer, a document is one sentence. ELMo of ours keeps no activations where
+the time is to be compared: `--systems ours peer elmo-computed peer-elmo`.
+
+F1 is the average of MUC, B-cubed and CEAF-e by our metric, for both, in the epoch that is best by its own.
+Gold clusters of one mention, which neither proposes, count as missed, but not with `--no-singletons`.
+"""
+
+import argparse
+import copy
+from pathlib import Path
+
+from allennlp.models import load_archive
+
+from benchmarks.quality import Comparison, Settings, bilstm, feedforward
+from elmo_tasks.coref.metric import CorefScores
+from elmo_tasks.coref.reader import CorefReader
+from elmo_tasks.training.experiments import Run
+
+
+class Coref(Comparison):
+    config = "coref"
+    peer_package = "allennlp_models.coref"
+    metric = "average F1"
+    suffix = ".conll"
+    unit = "files"
+    epochs = 20
+    rounds = 0
+    timed = (8, 2)
+    pairs = (("ours", "peer"), ("elmo-computed", "peer-elmo"))
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        super().add_arguments(parser)
+        parser.add_argument("--no-singletons", action="store_true")
+
+    def run(self, arguments: argparse.Namespace) -> None:
+        if arguments.no_singletons:
+            self.metric = "average F1 without singletons"  # type: ignore[misc]
+        super().run(arguments)
+
+    def some(self, source: Path, number: int | None) -> str:
+        """The first documents in one file, as the peer reads it."""
+        paths = sorted(path for path in source.rglob("*") if path.is_file()) or [source]
+        return "".join(path.read_text(encoding="utf-8") for path in paths[:number])
+
+    def score(self, run: Run) -> float:
+        archive = load_archive(run.folder / "model.tar.gz")
+        model, reader = archive.model.eval(), archive.validation_dataset_reader
+        dev = run.config["validation_data_path"]
+        metric = CorefScores()
+        documents = CorefReader(singletons=not self.arguments.no_singletons).read(dev)
+        for instance, document in zip(reader.read(dev), documents, strict=True):
+            reader.apply_token_indexers(instance)
+            metric(model.forward_on_instance(instance)["clusters"], document["metadata"].metadata.clusters)
+        return metric.get_metric()["average_f1"]
+
+    def peer(self, ours: Settings, elmo_dim: int) -> Settings:
+        model = ours["model"]
+        sizes, hidden, dropout = model["feedforward_sizes"], model["hidden_sizes"][0], model["dropout"]
+        embedders = model["text_field_embedder"]["token_embedders"]
+        cnn = embedders["token_characters"]["encoder"]
+        words = embedders["tokens"]["embedding_dim"] + elmo_dim
+        words += cnn["num_filters"] * len(cnn["ngram_filter_sizes"])
+        span = words + 4 * hidden + model["feature_dim"]
+        reader = {
+            "type": "coref",
+            "token_indexers": ours["dataset_reader"]["token_indexers"],
+            "max_span_width": model["max_span_width"],
+        }
+        ours["dataset_reader"] = reader | {"max_sentences": model["max_training_sentences"]}
+        ours["validation_dataset_reader"] = copy.deepcopy(reader)
+        ours["model"] = {
+            "type": "coref",
+            "text_field_embedder": model["text_field_embedder"],
+            "context_layer": bilstm(words, hidden),
+            "mention_feedforward": feedforward(span, *sizes, dropout=dropout),
+            "antecedent_feedforward": feedforward(3 * span + model["feature_dim"], *sizes, dropout=dropout),
+            "feature_size": model["feature_dim"],
+            **{
+                key: model[key]
+                for key in ("max_span_width", "spans_per_word", "max_antecedents", "lexical_dropout")
+            },
+        }
+        ours["data_loader"] = {"batch_size": 1, "shuffle": True}
+        ours["validation_data_loader"] = {"batch_size": 1}
+        ours["trainer"] |= {"validation_metric": "+coref_f1", "checkpointer": {}}
+        ours["trainer"]["optimizer"]["type"] = "adam"
+        return ours
+
+
+_TASK = Coref()
+add_arguments, run = _TASK.add_arguments, _TASK.run

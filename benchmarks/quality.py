@@ -1,0 +1,336 @@
+"""Systems of a task: trained from several seeds and scored, and the times of their epochs, in turn."""
+
+import argparse
+import copy
+import gc
+import json
+import shutil
+import statistics
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+from allennlp.commands.train import train_model
+from allennlp.common import Params
+from allennlp.common.params import with_overrides
+from allennlp.common.util import import_module_and_submodules
+from allennlp.data import DatasetReader
+
+from benchmarks.bilms import SIZES, Files, bilm_files
+from benchmarks.results import OURS, PEER, Results, show
+from elmo_tasks.commands.base import positive
+from elmo_tasks.commands.compare import with_vectors
+from elmo_tasks.commands.experiment_arguments import train_and_tell
+from elmo_tasks.elmo import BiLmOptions
+from elmo_tasks.paths import bundled
+from elmo_tasks.training.experiments import Run, check_config, score
+
+Settings = dict[str, Any]
+"""A config."""
+Pair = tuple[str, ...]
+
+ELMO, PEER_ELMO = "elmo", "peer-elmo"
+COMPUTED = "computed"
+PLACEMENTS = ("input", "output", "input+output")
+ELMO_SYSTEMS = tuple(
+    "-".join(filter(None, (ELMO, placement, computed)))
+    for placement in ("", *PLACEMENTS)
+    for computed in ("", COMPUTED)
+)
+SYSTEMS = (OURS, PEER, *ELMO_SYSTEMS, PEER_ELMO)
+SYSTEMS_HELP = """`ours` and `peer` without ELMo; `elmo`, ours with it as its config has it; `elmo-input`,
+    `elmo-output` and `elmo-input+output`, ours with it there; each also with `-computed`, which keeps no
+    activations on disk; `peer-elmo`, the peer with AllenNLP's own of the same biLM at its input"""
+
+EPOCH, FIRST_EPOCH, MEMORY, ACTIVATIONS = (
+    "time of an epoch, s",
+    "time of the first epoch, s",
+    "peak memory, GiB",
+    "activations, MB",
+)
+
+
+def read_config(name: str, overrides: Mapping[str, Any]) -> Settings:
+    """A config of the project."""
+    path = str(bundled(f"training_configs/{name}.jsonnet"))
+    return Params.from_file(path, json.dumps(overrides)).as_dict(quiet=True)
+
+
+def add_experiment_arguments(parser: argparse.ArgumentParser) -> None:
+    """Of what is trained from several seeds."""
+    parser.add_argument("data", type=Path, help="folder of the data")
+    parser.add_argument(
+        "output", type=Path, help="folder of the runs and results; a killed command goes on there"
+    )
+    parser.add_argument("--seeds", type=int, nargs="*", default=[13, 14, 15], help="none: nothing is scored")
+    parser.add_argument("--jobs", type=positive, default=1, help="runs at a time; times mean nothing then")
+    parser.add_argument(
+        "--overrides", type=json.loads, default={}, metavar="JSON", help="of ours, as for `allennlp train`"
+    )
+
+
+class Comparison(ABC):
+    """
+    A task of ours beside its peer in allennlp-models: score, time of an epoch and memory.
+
+    First the systems are trained from each seed, each run in a process of its own; the best epoch counts. The
+    time of an epoch is the median of all but the first, training and validation together.
+
+    Then short runs are timed, in this process: the speed of a shared machine drifts, so the systems take
+    turns and are compared round by round.
+    """
+
+    config: ClassVar[str]
+    """Of ours; with ELMo it has `_elmo` behind it."""
+    peer_package: ClassVar[str]
+    metric: ClassVar[str]
+    """The name of the score, in percent."""
+    suffix: ClassVar[str]
+    """Of the files that are trained on."""
+    unit: ClassVar[str]
+    """What `--limit` counts."""
+    epochs: ClassVar[int]
+    rounds: ClassVar[int] = 3
+    timed: ClassVar[tuple[int, int]] = (0, 0)
+    timed_epochs: ClassVar[int] = 3
+    timed_overrides: ClassVar[dict[str, Any]] = {}
+    pairs: ClassVar[tuple[Pair, ...]] = ((OURS, PEER), ("elmo-input-computed", PEER_ELMO))
+    """What is timed in turn."""
+
+    arguments: argparse.Namespace
+
+    @abstractmethod
+    def some(self, source: Path, number: int | None) -> str:
+        """The text of a file, or of a folder of files, with so many units only, or all."""
+
+    @abstractmethod
+    def peer(self, ours: Settings, elmo_dim: int) -> Settings:
+        """The peer of ours at the same sizes, with so many numbers of ELMo more in each word's vector."""
+
+    def plug_elmo(self, peer: Settings, block: Settings) -> None:
+        """Adds AllenNLP's ELMo to the words of the peer."""
+        embedders = peer["model"]["text_field_embedder"]["token_embedders"]
+        embedders["elmo"] = {"type": "elmo_token_embedder", **block}
+
+    def score(self, run: Run) -> float:
+        """Of a run that is done, by its own metric."""
+        value = score(run)
+        assert value is not None
+        return value
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        add_experiment_arguments(parser)
+        systems: dict[str, Any] = {"nargs": "+", "choices": SYSTEMS, "metavar": "SYSTEM"}
+        counts: dict[str, Any] = {"type": int, "nargs": 2, "metavar": ("TRAIN", "DEV")}
+        parser.add_argument("--systems", default=(OURS, PEER, ELMO), help=SYSTEMS_HELP, **systems)
+        parser.add_argument("--epochs", type=positive, default=self.epochs)
+        parser.add_argument("--limit", default=(0, 0), help=f"{self.unit} that are used, 0 for all", **counts)
+        parser.add_argument("--vectors", help="fixed word vectors as text, for all systems")
+        parser.add_argument("--size", choices=SIZES, default="shipped", help="of the biLM")
+        for name, whose in (("elmo", "of the elmo block of ours"), ("peer-overrides", "of the peer")):
+            parser.add_argument(f"--{name}", type=json.loads, default={}, metavar="JSON", help=whose)
+        parser.add_argument("--rounds", type=int, default=self.rounds, help="short runs that are timed")
+        parser.add_argument("--timed", default=self.timed, help=f"{self.unit} of the short runs", **counts)
+        parser.add_argument("--timed-epochs", type=positive, default=self.timed_epochs)
+        parser.add_argument("--time", help="systems that are timed in turn, beside the last one", **systems)
+
+    def run(self, arguments: argparse.Namespace) -> None:
+        self.arguments = arguments
+        output: Path = arguments.output
+        output.mkdir(parents=True, exist_ok=True)
+        files = bilm_files(output / "bilm", arguments.size)
+        results = Results(self.config, output / "results.csv", keep=True)
+        runs = list(self.scored_runs(files))
+        if runs:
+            module = type(self).__module__
+            train_and_tell(runs, jobs=arguments.jobs, packages=[self.peer_package, module])
+        for run in runs:
+            if run.seed not in results.values(run.variant, self.metric):
+                self.record(results, run, "")
+                results.add(run.variant, run.seed, self.metric, 100 * self.score(run), sum(epoch_times(run)))
+        for pair in ([tuple(arguments.time)] if arguments.time else self.pairs) if arguments.rounds else ():
+            self.time(pair, files, results)
+        beside = [(ours, PEER) for ours in (OURS, *ELMO_SYSTEMS)] + [
+            (ours, PEER_ELMO) for ours in ELMO_SYSTEMS
+        ]
+        show(results.means(), results.ratios(beside, of=", "), results.gains(self.metric, OURS))
+
+    def scored_runs(self, files: Files) -> Iterator[Run]:
+        """The systems take turns."""
+        arguments = self.arguments
+        data = self.files(arguments.limit)
+        for seed in arguments.seeds:
+            for system in arguments.systems:
+                settings = self.settings(system, data, files, seed=seed, epochs=arguments.epochs)
+                yield Run(system, seed, settings, arguments.output / system / f"seed-{seed}")
+
+    def time(self, systems: Pair, files: Files, results: Results) -> None:
+        """The time of an epoch of all but the first, which also warms up, for each system in each round."""
+        arguments = self.arguments
+        import_module_and_submodules(self.peer_package)
+        data = self.files(arguments.timed)
+        folder = arguments.output / "timed" / f"{'_'.join(systems)}-{arguments.size}"
+        for number in range(arguments.rounds):
+            runs = [
+                Run(
+                    system,
+                    number,
+                    self.settings(
+                        system,
+                        data,
+                        files,
+                        seed=number,
+                        epochs=arguments.timed_epochs,
+                        activations=folder / "activations",
+                        overrides=self.timed_overrides,
+                    ),
+                    folder / system / f"round-{number}",
+                )
+                for system in systems
+            ]
+            for run in runs:
+                check_config(run)
+            if any(run.metrics() is None for run in runs):
+                for run in runs:
+                    shutil.rmtree(folder / "activations", ignore_errors=True)
+                    train_model(
+                        Params(copy.deepcopy(run.config)), run.folder, force=True, file_friendly_logging=True
+                    )
+                    # With the model goes its open database of activations.
+                    gc.collect()
+                    for file in (*run.folder.glob("*.th"), run.folder / "model.tar.gz"):
+                        file.unlink()
+                    kept = sum(
+                        path.stat().st_size for path in folder.glob("activations/**/*") if path.is_file()
+                    )
+                    if kept:
+                        results.add(run.variant, number, ACTIVATIONS, kept / 1e6)
+            for run in runs:
+                self.record(results, run, f"{arguments.size}, in turn: ")
+                times = ", ".join(f"{seconds:.2f} s" for seconds in epoch_times(run))
+                print(f"round {number}  {run.variant}: epochs of {times}", flush=True)
+
+    def record(self, results: Results, run: Run, prefix: str) -> None:
+        """The times of a run that is done, and its memory where it had a process of its own."""
+        first, *others = epoch_times(run)
+        results.add(run.variant, run.seed, prefix + FIRST_EPOCH, first)
+        results.add(run.variant, run.seed, prefix + EPOCH, statistics.median(others or [first]))
+        if not prefix:
+            peak = max(epoch["training_worker_0_memory_MB"] for epoch in run.epochs()) / 1024
+            results.add(run.variant, run.seed, MEMORY, peak)
+
+    def settings(
+        self,
+        system: str,
+        data: tuple[Path, Path],
+        files: Files,
+        *,
+        seed: int,
+        epochs: int,
+        activations: Path | None = None,
+        overrides: Mapping[str, Any] | None = None,
+    ) -> Settings:
+        """The config of a system. All epochs are trained; callbacks are left out, since the peer has none."""
+        vectors = self.arguments.vectors
+        changes = with_vectors(vectors) | {f"{WORDS}.trainable": False} if vectors else {}
+        changes |= self.arguments.overrides | dict(overrides or {})
+        changes |= dict.fromkeys(("random_seed", "numpy_seed", "pytorch_seed"), seed)
+        changes |= dict(zip(("train_data_path", "validation_data_path"), map(str, data), strict=True))
+        changes |= {"trainer.patience": None, "trainer.callbacks": [], "trainer.num_epochs": epochs}
+        block = dict(zip(("options_file", "weight_file"), files, strict=True))
+        if system not in (OURS, PEER):
+            with_elmo = read_config(f"{self.config}_elmo", changes)
+            own = with_elmo["model"]["elmo"]
+        if system.startswith(ELMO):
+            own |= block | self.arguments.elmo
+            own["placement"] = next(
+                (part for part in system.split("-") if part in PLACEMENTS), own["placement"]
+            )
+            if COMPUTED not in system:
+                own["activations"] = str(activations or self.arguments.output / "activations")
+            return with_elmo
+        settings = read_config(self.config, changes)
+        if system == OURS:
+            return settings
+        peer = self.peer(
+            copy.deepcopy(settings), 0 if system == PEER else BiLmOptions.read(files[0]).output_dim
+        )
+        if system == PEER_ELMO:
+            for reader in {"dataset_reader", "validation_dataset_reader"} & peer.keys():
+                peer[reader]["token_indexers"]["elmo"] = {"type": "elmo_characters"}
+            self.plug_elmo(peer, block | {"dropout": own.get("dropout", 0.0)})
+        return with_overrides(peer, self.arguments.peer_overrides)
+
+    def files(self, limits: Iterable[int]) -> tuple[Path, Path]:
+        """Copies of the files `train*` and `dev*` of the data with so many units each."""
+        folder = self.arguments.output / "data" / "-".join(map(str, limits))
+        paths = []
+        for part, limit in zip(("train", "dev"), limits, strict=True):
+            source = min(self.arguments.data.glob(f"{part}*"))
+            path = folder / part / f"{part}{self.suffix}"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(self.some(source, limit or None), encoding="utf-8")
+            paths.append(path)
+        return paths[0], paths[1]
+
+
+WORDS = "model.text_field_embedder.token_embedders.tokens"
+
+
+def epoch_times(run: Run) -> list[float]:
+    """Seconds of each epoch, training and validation together, but of those that a kill interrupted."""
+    times = []
+    before: tuple[Any, float] = 0, 0.0
+    for epoch in run.epochs():
+        *days, clock = epoch["training_duration"].replace(" day, ", " days, ").split(" days, ")
+        hours, minutes, seconds = map(float, clock.split(":"))
+        duration = 24 * 3600 * sum(map(int, days)) + 3600 * hours + 60 * minutes + seconds
+        session, ended = epoch["training_start_epoch"], duration
+        if session == before[0]:
+            times.append(duration - before[1])
+        before = session, ended
+    return times
+
+
+def equally_spaced(items: list[Any], number: int | None) -> list[Any]:
+    """So many of the items, at like distances: files are not shuffled."""
+    number = min(number or len(items), len(items))
+    return [items[place * len(items) // number] for place in range(number)]
+
+
+def add_dev_tags(settings: Settings) -> None:
+    """To the vocabulary of a config of ours: a peer stops at a tag that its training data does not have."""
+    reader = DatasetReader.from_params(Params(copy.deepcopy(settings["dataset_reader"])))
+    tags = {tag for instance in reader.read(settings["validation_data_path"]) for tag in instance["tags"]}
+    settings["vocabulary"]["tokens_to_add"] = {"labels": sorted(tags)}
+
+
+def bilstm(size: int, hidden: int, **settings: Any) -> Settings:
+    """AllenNLP's block of one."""
+    return {"type": "lstm", "input_size": size, "hidden_size": hidden, "bidirectional": True, **settings}
+
+
+def feedforward(size: int, *sizes: int, dropout: Any = 0.0, last: str = "relu") -> Settings:
+    """AllenNLP's block of one; all layers have ReLU but the last."""
+    return {
+        "input_dim": size,
+        "num_layers": len(sizes),
+        "hidden_dims": list(sizes),
+        "activations": ["relu"] * (len(sizes) - 1) + [last],
+        "dropout": dropout,
+    }
+
+
+def with_stock_training(
+    peer: Settings, *, metric: str, optimizer: str | None = "adam", **batches: Any
+) -> Settings:
+    """What is ours alone in batches and training becomes AllenNLP's own."""
+    for loader in ("data_loader", "validation_data_loader"):
+        sampler = peer[loader]["batch_sampler"]
+        sampler.pop("group", None)
+        sampler |= {"type": "bucket", **batches}
+    peer["trainer"] |= {"validation_metric": metric, "checkpointer": {}}
+    if optimizer:
+        peer["trainer"]["optimizer"]["type"] = optimizer
+    return peer
