@@ -135,6 +135,7 @@ def senses(arguments: argparse.Namespace) -> None:
         print(f"\nlayer {layer}: the nearest has the same sense in {same} of {len(sentences)}")
         for row, other in enumerate(nearest.tolist()) if layer else ():
             print(f"  {best[row]:.3f}  {' '.join(sentences[row]):<62} {' '.join(sentences[other])}")
+    show(results.means())
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -10,7 +10,7 @@ import torch
 
 from elmo_tasks.elmo import BiLm, BiLmOptions, CharacterOptions
 from elmo_tasks.elmo.model.weight_file import write_weights
-from elmo_tasks.elmo.sources import DEFAULT_OPTIONS, DEFAULT_WEIGHTS
+from elmo_tasks.paths import bundled
 
 Files = tuple[str, str]
 """Paths of options and weights."""
@@ -37,14 +37,16 @@ PUBLISHED = {
     "small": of_characters(1024, 128, n_highway=1),
     "original": of_characters(4096, 512, n_highway=2),
 }
-SIZES = ("shipped", *PUBLISHED)
-"""The biLM that comes with the project, and random weights of published sizes."""
+BUNDLED = {"shipped": "pretrained/english", "tiny": "fixtures/elmo"}
+SIZES = (*BUNDLED, *PUBLISHED)
+"""The biLM that comes with the project, that of the fixtures, and random weights of published sizes."""
 
 
 def bilm_files(folder: Path, size: str) -> Files:
     """The files of one of `SIZES`; random weights are written to the folder, unless they are there."""
-    if size == "shipped":
-        return DEFAULT_OPTIONS, DEFAULT_WEIGHTS
+    if size in BUNDLED:
+        bilm = bundled(BUNDLED[size])
+        return str(bilm / "options.json"), str(bilm / "weights.hdf5")
     options_file, weight_file = folder / f"{size}.json", folder / f"{size}.hdf5"
     if not weight_file.exists():
         options = PUBLISHED[size]

@@ -217,7 +217,7 @@ class Comparison(ABC):
         results.add(run.variant, run.seed, prefix + FIRST_EPOCH, first)
         results.add(run.variant, run.seed, prefix + EPOCH, statistics.median(others or [first]))
         if not prefix:
-            peak = max(epoch["training_worker_0_memory_MB"] for epoch in run.epochs()) / 1024
+            peak = max(epoch["peak_worker_0_memory_MB"] for epoch in run.epochs()) / 1024
             results.add(run.variant, run.seed, MEMORY, peak)
 
     def settings(
@@ -279,17 +279,16 @@ WORDS = "model.text_field_embedder.token_embedders.tokens"
 
 
 def epoch_times(run: Run) -> list[float]:
-    """Seconds of each epoch, training and validation together, but of those that a kill interrupted."""
-    times = []
-    before: tuple[Any, float] = 0, 0.0
+    """Seconds of each epoch, training and validation together, but of the one that goes on after a kill."""
+    times, before = [], 0.0
     for epoch in run.epochs():
-        *days, clock = epoch["training_duration"].replace(" day, ", " days, ").split(" days, ")
+        days, _, clock = epoch["training_duration"].rpartition(", ")
         hours, minutes, seconds = map(float, clock.split(":"))
-        duration = 24 * 3600 * sum(map(int, days)) + 3600 * hours + 60 * minutes + seconds
-        session, ended = epoch["training_start_epoch"], duration
-        if session == before[0]:
-            times.append(duration - before[1])
-        before = session, ended
+        # From the last start of the process
+        duration = 24 * 3600 * int(days.split()[0] if days else 0) + 3600 * hours + 60 * minutes + seconds
+        if duration > before:
+            times.append(duration - before)
+        before = duration
     return times
 
 

@@ -1,28 +1,16 @@
 import gzip
-import importlib.util
 import math
-import sys
 from collections import Counter, defaultdict
-from pathlib import Path
 from random import Random
 
 import numpy as np
 import pytest
 
-PATH = Path(__file__).parents[2] / "benchmarks" / "kneser_ney.py"
+from benchmarks.__main__ import main
+from benchmarks.kneser_ney import KneserNey
 
 NAMES = [f"w{i}" for i in range(500)]
 WORDS = ["<S>", "</S>", "<UNK>", *NAMES]
-
-
-@pytest.fixture(scope="module")
-def kneser_ney():
-    spec = importlib.util.spec_from_file_location("kneser_ney", PATH)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["kneser_ney"] = module  # dataclasses look it up
-    spec.loader.exec_module(module)
-    yield module
-    del sys.modules["kneser_ney"]
 
 
 def sentences(seed, number, names):
@@ -108,25 +96,25 @@ def flat(texts):
     return np.array([places[word] for text in texts for word in text])
 
 
-def trained(kneser_ney, texts, order):
+def trained(texts, order):
     begin = WORDS.index(texts[0][0])
-    return kneser_ney.KneserNey(flat(texts), begin=begin, order=order, vocabulary_size=len(WORDS))
+    return KneserNey(flat(texts), begin=begin, order=order, vocabulary_size=len(WORDS))
 
 
 @pytest.mark.parametrize("order", [1, 3, 5])
 @pytest.mark.parametrize("backward", [False, True])
 @pytest.mark.parametrize(("texts", "discounts"), [(TRAIN, None), (TINY, [0, 0.5, 1, 1.5])])
-def test_probabilities_are_those_of_the_definition(kneser_ney, texts, discounts, backward, order):
+def test_probabilities_are_those_of_the_definition(texts, discounts, backward, order):
     train, test = with_markers(texts, backward=backward), with_markers(TEST, backward=backward)
-    model, slow = trained(kneser_ney, train, order), Slow(train, order, discounts)
+    model, slow = trained(train, order), Slow(train, order, discounts)
     for n, part in enumerate(model.orders, start=1):
         np.testing.assert_allclose(part.discounts, slow.discounts[n])
     np.testing.assert_allclose(model.log_probabilities(flat(test)), slow.log_probabilities(test))
 
 
 @pytest.mark.parametrize("order", [1, 3, 5])
-def test_probabilities_after_any_history_sum_to_1(kneser_ney, order):
-    model = trained(kneser_ney, with_markers(TRAIN), order)
+def test_probabilities_after_any_history_sum_to_1(order):
+    model = trained(with_markers(TRAIN), order)
     histories = {tuple(text[:end]) for text in with_markers(TEST) for end in range(1, len(text))}
     for history in histories:
         each = [[*history, word] for word in WORDS[1:]]
@@ -134,7 +122,7 @@ def test_probabilities_after_any_history_sum_to_1(kneser_ney, order):
         assert np.exp(found).sum() == pytest.approx(1)
 
 
-def test_perplexity_of_files_is_that_of_kenlm(kneser_ney, tmp_path, monkeypatch, capsys):
+def test_perplexity_of_files_is_that_of_kenlm(tmp_path, capsys):
     """KenLM 0.3.0, `lmplz -o 5` and `query` on the same text; backward, on reversed lines."""
     seen = {word for text in TRAIN for word in text}
     (tmp_path / "vocabulary").write_text("\n".join(WORDS[:3] + sorted(seen)), encoding="utf-8")
@@ -148,11 +136,9 @@ def test_perplexity_of_files_is_that_of_kenlm(kneser_ney, tmp_path, monkeypatch,
         for name in ("train", "vocabulary", "test")
         for argument in (f"--{name}", str(tmp_path / name))
     ]
-    monkeypatch.setattr(sys, "argv", ["kneser_ney.py", *arguments, "--backward"])
-
-    kneser_ney.main()
+    main(["kneser-ney", *arguments, "--backward"])
 
     output = capsys.readouterr().out
     assert "test:        288 predictions, 1.74% of them <UNK>" in output
-    assert "forward: perplexity 33.13 " in output
-    assert "backward: perplexity 33.82 " in output
+    assert "| perplexity forward | 5-gram | 33.13 |" in output
+    assert "| perplexity backward | 5-gram | 33.82 |" in output

@@ -1,0 +1,123 @@
+"""The smallest run of each task, on the fixtures, in this process; the scores mean nothing."""
+
+import gzip
+import json
+import logging
+import re
+
+import pytest
+
+from benchmarks.__main__ import TASKS, main
+from benchmarks.results import COLUMNS
+from elmo_tasks.evaluation.table import Table
+from elmo_tasks.paths import bundled
+
+WORDS = "model.text_field_embedder.token_embedders.tokens.embedding_dim"
+SMALL = {
+    "ner": {"model.hidden_sizes": [4, 4], WORDS: 5},
+    "srl": {"model.hidden_size": 4, "model.num_layers": 2, "model.predicate_dim": 3, WORDS: 5},
+    "coref": {
+        "model.hidden_sizes": [4],
+        "model.feedforward_sizes": [4, 4],
+        "model.max_span_width": 3,
+        WORDS: 5,
+    },
+    "squad": {"model.hidden_size": 4, "model.linear_size": 4, WORDS: 5},
+    "snli": {"model.hidden_size": 4, WORDS: 5},
+    "sst": {"model.hidden_size": 4, "model.projection_size": 5, "model.classifier_sizes": [4, 4], WORDS: 5},
+}
+
+
+@pytest.fixture(autouse=True)
+def _logging():
+    yield
+    logging.disable(logging.NOTSET)
+
+
+def run(task, *arguments):
+    main([task, *map(str, arguments)])
+
+
+def metrics(path, system):
+    table = Table.read(path)
+    assert table.columns == COLUMNS
+    return table.where("system", system).column("metric")
+
+
+def test_help_lists_all_tasks(capsys):
+    with pytest.raises(SystemExit, match="0"):
+        main(["--help"])
+    output = capsys.readouterr().out
+    assert [task for task in TASKS if not re.search(rf"^    {task}\s", output, re.MULTILINE)] == []
+
+
+@pytest.mark.parametrize("task", SMALL)
+def test_epochs_in_turn(task, tmp_path, capsys):
+    data = bundled(f"fixtures/{task}")
+    arguments = [task, data, tmp_path, "--seeds", "--overrides", json.dumps(SMALL[task]), "--rounds", 1]
+    arguments += [
+        "--size",
+        "tiny",
+        "--timed",
+        3,
+        3,
+        "--timed-epochs",
+        2,
+        "--time",
+        "ours",
+        "elmo-output-computed",
+        "peer-elmo",
+    ]
+    if task == "coref":
+        arguments[arguments.index("elmo-output-computed")] = "elmo"
+    run(*arguments)
+    for system in ("ours", "peer-elmo"):
+        assert metrics(tmp_path / "results.csv", system) == [
+            "tiny, in turn: time of the first epoch, s",
+            "tiny, in turn: time of an epoch, s",
+        ]
+    before = (tmp_path / "results.csv").read_bytes()
+    run(*arguments)
+    assert (tmp_path / "results.csv").read_bytes() == before
+    assert "| tiny, in turn: time of an epoch, s | elmo" in capsys.readouterr().out
+
+
+def test_scores_of_a_task_with_its_own_metric_go_on_after_a_kill(tmp_path, capsys):
+    arguments = ["coref", bundled("fixtures/coref"), tmp_path, "--seeds", 1, "--epochs", 1]
+    arguments += ["--systems", "ours", "peer", "--overrides", json.dumps(SMALL["coref"])]
+    run(*arguments)
+    assert "2 runs, 0 of them done" in capsys.readouterr().out
+    table = Table.read(tmp_path / "results.csv").where("metric", "average F1")
+    assert table.column("system") == ["ours", "peer"]
+    run(*arguments)
+    output = capsys.readouterr().out
+    assert "2 runs, 2 of them done" in output
+    assert "| average F1 | ours |" in output
+    with pytest.raises(SystemExit, match="has a run with another"):
+        run(*arguments, "--epochs", 2)
+
+
+def test_the_encoder(tmp_path, capsys):
+    text = tmp_path / "text.gz"
+    text.write_bytes(gzip.compress(bundled("fixtures/elmo/sentences.txt").read_bytes()))
+    arguments = ["--rounds", 2, "--sizes", "tiny", "--threads", 1, "--csv", tmp_path / "rows.csv"]
+    run("elmo-speed", text, "-n", 3, "--singles", 2, *arguments)
+    output = capsys.readouterr().out
+    assert "Largest difference in fp32" in output
+    assert "at most 2e-05: reached" in output
+    for system in ("ours", "peer"):
+        names = metrics(tmp_path / "rows.csv", system)
+        assert names.count("tiny: batches of 64, cold, tokens/s") == 2
+        assert names.count("tiny: peak memory, GB") == 1
+
+
+def test_coref_memory(capsys):
+    small = json.dumps(SMALL["coref"])
+    run("coref-memory", bundled("fixtures/coref"), "--words", 30, "--elmo", "none", "--overrides", small)
+    assert "| 30 words, biLM none: peak memory, GiB | ours |" in capsys.readouterr().out
+
+
+def test_senses(capsys):
+    run("bilm", "senses")
+    output = capsys.readouterr().out
+    assert "| layer 2: nearest of the same sense, of 12 | ours |" in output
