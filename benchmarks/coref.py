@@ -29,9 +29,7 @@ class Coref(Comparison):
     suffix = ".conll"
     unit = "files"
     epochs = 20
-    rounds = 0
     timed = (8, 2)
-    pairs = (("ours", "peer"), ("elmo-computed", "peer-elmo"))
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         super().add_arguments(parser)

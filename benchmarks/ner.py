@@ -23,7 +23,6 @@ class Ner(Comparison):
     suffix = ".conll"
     unit = "sentences"
     epochs = 15
-    rounds = 6
     timed_epochs = 4
     pairs = ((OURS, PEER),)
 

@@ -91,11 +91,10 @@ class Comparison(ABC):
     unit: ClassVar[str]
     """What `--limit` counts."""
     epochs: ClassVar[int]
-    rounds: ClassVar[int] = 3
     timed: ClassVar[tuple[int, int]] = (0, 0)
     timed_epochs: ClassVar[int] = 3
     timed_overrides: ClassVar[dict[str, Any]] = {}
-    pairs: ClassVar[tuple[Pair, ...]] = ((OURS, PEER), ("elmo-input-computed", PEER_ELMO))
+    pairs: ClassVar[tuple[Pair, ...]] = ((OURS, PEER), ("elmo-computed", PEER_ELMO))
     """What is timed in turn."""
 
     arguments: argparse.Namespace
@@ -130,7 +129,7 @@ class Comparison(ABC):
         parser.add_argument("--size", choices=SIZES, default="shipped", help="of the biLM")
         for name, whose in (("elmo", "of the elmo block of ours"), ("peer-overrides", "of the peer")):
             parser.add_argument(f"--{name}", type=json.loads, default={}, metavar="JSON", help=whose)
-        parser.add_argument("--rounds", type=int, default=self.rounds, help="short runs that are timed")
+        parser.add_argument("--rounds", type=int, default=0, help="short runs that are timed")
         parser.add_argument("--timed", default=self.timed, help=f"{self.unit} of the short runs", **counts)
         parser.add_argument("--timed-epochs", type=positive, default=self.timed_epochs)
         parser.add_argument("--time", help="systems that are timed in turn, beside the last one", **systems)

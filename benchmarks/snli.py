@@ -8,7 +8,16 @@ import json
 from itertools import islice
 from pathlib import Path
 
-from benchmarks.quality import Comparison, Settings, bilstm, feedforward, with_stock_training
+from benchmarks.quality import (
+    OURS,
+    PEER,
+    PEER_ELMO,
+    Comparison,
+    Settings,
+    bilstm,
+    feedforward,
+    with_stock_training,
+)
 from elmo_tasks.data.input_files import read_lines
 
 
@@ -20,6 +29,7 @@ class Snli(Comparison):
     unit = "pairs"
     epochs = 10
     timed = (1000, 200)
+    pairs = ((OURS, PEER), ("elmo-input-computed", PEER_ELMO))
 
     def some(self, source: Path, number: int | None) -> str:
         """The first pairs with a label."""

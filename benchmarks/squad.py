@@ -38,9 +38,7 @@ class Squad(Comparison):
     suffix = ".json"
     unit = "questions"
     epochs = 20
-    rounds = 0
     timed = (400, 80)
-    pairs = (("ours", "peer"), ("elmo-computed", "peer-elmo"))
 
     def some(self, source: Path, number: int | None) -> str:
         content = json.loads(source.read_text(encoding="utf-8"))

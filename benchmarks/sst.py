@@ -11,6 +11,9 @@ from typing import Any
 from allennlp.data import DatasetReader, Instance
 
 from benchmarks.quality import (
+    OURS,
+    PEER,
+    PEER_ELMO,
     Comparison,
     Settings,
     bilstm,
@@ -40,6 +43,7 @@ class Sst(Comparison):
     unit = "trees"
     epochs = 5
     timed = (1000, 200)
+    pairs = ((OURS, PEER), ("elmo-input-computed", PEER_ELMO))
     timed_overrides = {"dataset_reader.min_phrase_tokens": None}  # noqa: RUF012
 
     def some(self, source: Path, number: int | None) -> str:
