@@ -40,10 +40,9 @@ class Coref(Comparison):
             self.metric = "average F1 without singletons"  # type: ignore[misc]
         super().run(arguments)
 
-    def some(self, source: Path, number: int | None) -> str:
+    def some(self, files: list[Path], number: int | None) -> str:
         """The first documents in one file, as the peer reads it."""
-        paths = sorted(path for path in source.rglob("*") if path.is_file()) or [source]
-        return "".join(path.read_text(encoding="utf-8") for path in paths[:number])
+        return "".join(path.read_text(encoding="utf-8") for path in files[:number])
 
     def score(self, run: Run) -> float:
         archive = load_archive(run.folder / "model.tar.gz")

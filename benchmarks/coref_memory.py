@@ -24,7 +24,7 @@ from elmo_tasks.data.input_files import input_files
 
 def long_document(folder: Path, words: int) -> CorefDocument:
     sentences: list[list[str]] = []
-    documents = (document for path in input_files(folder) for document in read_documents(path))
+    documents = (document for path in input_files(folder / "train*") for document in read_documents(path))
     for sentence in (sentence for document in documents for sentence in document.sentences):
         if words <= 0:
             break
@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    document = long_document(min(arguments.data.glob("train*")), arguments.words)
+    document = long_document(arguments.data, arguments.words)
     config = "coref" if arguments.elmo == "none" else "coref_elmo"
     settings = read_config(config, arguments.overrides)
     with tempfile.TemporaryDirectory() as folder:

@@ -11,7 +11,7 @@ The time of an epoch with a frozen biLM, whose activations ours keeps on disk fr
 from itertools import islice
 from pathlib import Path
 
-from benchmarks.quality import OURS, PEER, Comparison, Settings, add_dev_tags, bilstm, with_stock_training
+from benchmarks.quality import Comparison, Settings, add_dev_tags, bilstm, with_stock_training
 from elmo_tasks.data.columns import line_groups
 from elmo_tasks.data.input_files import read_lines
 
@@ -24,11 +24,10 @@ class Ner(Comparison):
     unit = "sentences"
     epochs = 15
     timed_epochs = 4
-    pairs = ((OURS, PEER),)
 
-    def some(self, source: Path, number: int | None) -> str:
+    def some(self, files: list[Path], number: int | None) -> str:
         """The first sentences."""
-        sentences = line_groups(read_lines(source), separators=("-DOCSTART-",))
+        sentences = line_groups(read_lines(files[0]), separators=("-DOCSTART-",))
         return "\n".join("".join(f"{line}\n" for _, line in lines) for lines in islice(sentences, number))
 
     def peer(self, ours: Settings, elmo_dim: int) -> Settings:

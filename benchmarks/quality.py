@@ -7,7 +7,7 @@ import json
 import shutil
 import statistics
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -22,16 +22,17 @@ from benchmarks.results import OURS, PEER, Results, show
 from elmo_tasks.commands.base import positive
 from elmo_tasks.commands.compare import with_vectors
 from elmo_tasks.commands.experiment_arguments import train_and_tell
+from elmo_tasks.data.input_files import input_files
 from elmo_tasks.elmo import BiLmOptions
 from elmo_tasks.paths import bundled
 from elmo_tasks.training.experiments import Run, check_config, score
 
 Settings = dict[str, Any]
 """A config."""
-Pair = tuple[str, ...]
 
 ELMO, PEER_ELMO = "elmo", "peer-elmo"
 COMPUTED = "computed"
+WORDS = "model.text_field_embedder.token_embedders.tokens"
 PLACEMENTS = ("input", "output", "input+output")
 ELMO_SYSTEMS = tuple(
     "-".join(filter(None, (ELMO, placement, computed)))
@@ -94,14 +95,14 @@ class Comparison(ABC):
     timed: ClassVar[tuple[int, int]] = (0, 0)
     timed_epochs: ClassVar[int] = 3
     timed_overrides: ClassVar[dict[str, Any]] = {}
-    pairs: ClassVar[tuple[Pair, ...]] = ((OURS, PEER), ("elmo-computed", PEER_ELMO))
-    """What is timed in turn."""
+    timed_elmo: ClassVar[str] = "elmo-computed"
+    """What is timed beside the peer with the same ELMo."""
 
     arguments: argparse.Namespace
 
     @abstractmethod
-    def some(self, source: Path, number: int | None) -> str:
-        """The text of a file, or of a folder of files, with so many units only, or all."""
+    def some(self, files: list[Path], number: int | None) -> str:
+        """The text of a part of the data, in one file or several, with so many units only, or all."""
 
     @abstractmethod
     def peer(self, ours: Settings, elmo_dim: int) -> Settings:
@@ -148,11 +149,11 @@ class Comparison(ABC):
             if run.seed not in results.values(run.variant, self.metric):
                 self.record(results, run, "")
                 results.add(run.variant, run.seed, self.metric, 100 * self.score(run), sum(epoch_times(run)))
-        for pair in ([tuple(arguments.time)] if arguments.time else self.pairs) if arguments.rounds else ():
-            self.time(pair, files, results)
-        beside = [(ours, PEER) for ours in (OURS, *ELMO_SYSTEMS)] + [
-            (ours, PEER_ELMO) for ours in ELMO_SYSTEMS
-        ]
+        pairs = [(OURS, PEER), (self.timed_elmo, PEER_ELMO)]
+        for systems in [arguments.time] if arguments.time else pairs:
+            self.time(systems, files, results)
+        beside = [(ours, PEER) for ours in SYSTEMS if ours != PEER]
+        beside += [(ours, PEER_ELMO) for ours in ELMO_SYSTEMS]
         show(results.means(), results.ratios(beside, of=", "), results.gains(self.metric, OURS))
 
     def scored_runs(self, files: Files) -> Iterator[Run]:
@@ -164,49 +165,35 @@ class Comparison(ABC):
                 settings = self.settings(system, data, files, seed=seed, epochs=arguments.epochs)
                 yield Run(system, seed, settings, arguments.output / system / f"seed-{seed}")
 
-    def time(self, systems: Pair, files: Files, results: Results) -> None:
+    def time(self, systems: Sequence[str], files: Files, results: Results) -> None:
         """The time of an epoch of all but the first, which also warms up, for each system in each round."""
         arguments = self.arguments
         import_module_and_submodules(self.peer_package)
         data = self.files(arguments.timed)
         folder = arguments.output / "timed" / f"{'_'.join(systems)}-{arguments.size}"
         for number in range(arguments.rounds):
-            runs = [
-                Run(
+            runs = []
+            for system in systems:
+                settings = self.settings(
                     system,
-                    number,
-                    self.settings(
-                        system,
-                        data,
-                        files,
-                        seed=number,
-                        epochs=arguments.timed_epochs,
-                        activations=folder / "activations",
-                        overrides=self.timed_overrides,
-                    ),
-                    folder / system / f"round-{number}",
+                    data,
+                    files,
+                    seed=number,
+                    epochs=arguments.timed_epochs,
+                    activations=folder / "activations",
+                    overrides=self.timed_overrides,
                 )
-                for system in systems
-            ]
+                runs.append(Run(system, number, settings, folder / system / f"round-{number}"))
+                check_config(runs[-1])
+            done = all(run.metrics() for run in runs)
+            for run in () if done else runs:
+                shutil.rmtree(folder / "activations", ignore_errors=True)
+                train_here(run)
+                disk = sum(path.stat().st_size for path in folder.glob("activations/**/*") if path.is_file())
+                if disk:
+                    results.add(run.variant, number, ACTIVATIONS, disk / 1e6)
             for run in runs:
-                check_config(run)
-            if any(run.metrics() is None for run in runs):
-                for run in runs:
-                    shutil.rmtree(folder / "activations", ignore_errors=True)
-                    train_model(
-                        Params(copy.deepcopy(run.config)), run.folder, force=True, file_friendly_logging=True
-                    )
-                    # With the model goes its open database of activations.
-                    gc.collect()
-                    for file in (*run.folder.glob("*.th"), run.folder / "model.tar.gz"):
-                        file.unlink()
-                    kept = sum(
-                        path.stat().st_size for path in folder.glob("activations/**/*") if path.is_file()
-                    )
-                    if kept:
-                        results.add(run.variant, number, ACTIVATIONS, kept / 1e6)
-            for run in runs:
-                self.record(results, run, f"{arguments.size}, in turn: ")
+                self.record(results, run, f"{', '.join(systems)} in turn, {arguments.size}: ")
                 times = ", ".join(f"{seconds:.2f} s" for seconds in epoch_times(run))
                 print(f"round {number}  {run.variant}: epochs of {times}", flush=True)
 
@@ -266,15 +253,21 @@ class Comparison(ABC):
         folder = self.arguments.output / "data" / "-".join(map(str, limits))
         paths = []
         for part, limit in zip(("train", "dev"), limits, strict=True):
-            source = min(self.arguments.data.glob(f"{part}*"))
+            sources = input_files(self.arguments.data / f"{part}*")
             path = folder / part / f"{part}{self.suffix}"
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(self.some(source, limit or None), encoding="utf-8")
+            path.write_text(self.some(sources, limit or None), encoding="utf-8")
             paths.append(path)
         return paths[0], paths[1]
 
 
-WORDS = "model.text_field_embedder.token_embedders.tokens"
+def train_here(run: Run) -> None:
+    """In this process; only the metrics of the run stay."""
+    train_model(Params(copy.deepcopy(run.config)), run.folder, force=True, file_friendly_logging=True)
+    # With the model goes its open database of activations.
+    gc.collect()
+    for file in (*run.folder.glob("*.th"), run.folder / "model.tar.gz"):
+        file.unlink()
 
 
 def epoch_times(run: Run) -> list[float]:

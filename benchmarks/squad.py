@@ -40,8 +40,8 @@ class Squad(Comparison):
     epochs = 20
     timed = (400, 80)
 
-    def some(self, source: Path, number: int | None) -> str:
-        content = json.loads(source.read_text(encoding="utf-8"))
+    def some(self, files: list[Path], number: int | None) -> str:
+        content = json.loads(files[0].read_text(encoding="utf-8"))
         paragraphs: list[dict[str, Any]] = [p for article in content["data"] for p in article["paragraphs"]]
         total = sum(len(paragraph["qas"]) for paragraph in paragraphs)
         chosen, questions, passed = [], 0, 0
@@ -50,7 +50,7 @@ class Squad(Comparison):
             if questions < passed * min(1, (number or total) / total):
                 chosen.append(paragraph)
                 questions += len(paragraph["qas"])
-        print(f"{source}: {questions} questions of {len(chosen)} paragraphs")
+        print(f"{files[0]}: {questions} questions of {len(chosen)} paragraphs")
         return json.dumps({**content, "data": [{"title": "", "paragraphs": chosen}]})
 
     def peer(self, ours: Settings, elmo_dim: int) -> Settings:

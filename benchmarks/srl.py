@@ -8,7 +8,7 @@ its C-V included, ours only the one that stands for it.
 
 from pathlib import Path
 
-from benchmarks.quality import OURS, PEER, Comparison, Settings, add_dev_tags, with_stock_training
+from benchmarks.quality import Comparison, Settings, add_dev_tags, with_stock_training
 
 _DOCUMENT, _POS = "#", 4
 
@@ -21,15 +21,14 @@ class Srl(Comparison):
     unit = "sentences"
     epochs = 10
     timed = (200, 50)
-    pairs = ((OURS, PEER),)
 
-    def some(self, source: Path, number: int | None) -> str:
+    def some(self, files: list[Path], number: int | None) -> str:
         """
         The first sentences with predicates, without parts of speech: then the peer builds no trees, which
         stop it at some brackets.
         """
         sentences: list[str] = []
-        for block in source.read_text(encoding="utf-8").split("\n\n"):
+        for block in files[0].read_text(encoding="utf-8").split("\n\n"):
             rows = [line.split() for line in block.splitlines() if not line.startswith(_DOCUMENT)]
             if any("(V*" in cell for row in rows for cell in row):
                 rows = [[*row[:_POS], "XX", *row[_POS + 1 :]] for row in rows]

@@ -11,9 +11,6 @@ from typing import Any
 from allennlp.data import DatasetReader, Instance
 
 from benchmarks.quality import (
-    OURS,
-    PEER,
-    PEER_ELMO,
     Comparison,
     Settings,
     bilstm,
@@ -43,12 +40,12 @@ class Sst(Comparison):
     unit = "trees"
     epochs = 5
     timed = (1000, 200)
-    pairs = ((OURS, PEER), ("elmo-input-computed", PEER_ELMO))
+    timed_elmo = "elmo-input-computed"
     timed_overrides = {"dataset_reader.min_phrase_tokens": None}  # noqa: RUF012
 
-    def some(self, source: Path, number: int | None) -> str:
+    def some(self, files: list[Path], number: int | None) -> str:
         """Trees at like distances."""
-        lines = source.read_text(encoding="utf-8").strip("\n").split("\n")
+        lines = files[0].read_text(encoding="utf-8").strip("\n").split("\n")
         return "".join(f"{line}\n" for line in equally_spaced(lines, number))
 
     def peer(self, ours: Settings, elmo_dim: int) -> Settings:

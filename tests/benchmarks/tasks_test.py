@@ -54,32 +54,20 @@ def test_help_lists_all_tasks(capsys):
 @pytest.mark.parametrize("task", SMALL)
 def test_epochs_in_turn(task, tmp_path, capsys):
     data = bundled(f"fixtures/{task}")
+    with_elmo = "elmo" if task == "coref" else "elmo-output-computed"
+    turns = f"ours, {with_elmo}, peer-elmo"
     arguments = [task, data, tmp_path, "--seeds", "--overrides", json.dumps(SMALL[task]), "--rounds", 1]
-    arguments += [
-        "--size",
-        "tiny",
-        "--timed",
-        3,
-        3,
-        "--timed-epochs",
-        2,
-        "--time",
-        "ours",
-        "elmo-output-computed",
-        "peer-elmo",
-    ]
-    if task == "coref":
-        arguments[arguments.index("elmo-output-computed")] = "elmo"
+    arguments += ["--size", "tiny", "--timed", 3, 3, "--timed-epochs", 2, "--time", *turns.split(", ")]
     run(*arguments)
     for system in ("ours", "peer-elmo"):
         assert metrics(tmp_path / "results.csv", system) == [
-            "tiny, in turn: time of the first epoch, s",
-            "tiny, in turn: time of an epoch, s",
+            f"{turns} in turn, tiny: time of the first epoch, s",
+            f"{turns} in turn, tiny: time of an epoch, s",
         ]
     before = (tmp_path / "results.csv").read_bytes()
     run(*arguments)
     assert (tmp_path / "results.csv").read_bytes() == before
-    assert "| tiny, in turn: time of an epoch, s | elmo" in capsys.readouterr().out
+    assert f"| {turns} in turn, tiny: time of an epoch, s | {with_elmo} |" in capsys.readouterr().out
 
 
 def test_scores_of_a_task_with_its_own_metric_go_on_after_a_kill(tmp_path, capsys):
