@@ -17,7 +17,7 @@ from pathlib import Path
 
 import torch
 from allennlp.common import Params
-from allennlp.data import Batch, DatasetReader, Vocabulary
+from allennlp.data import Vocabulary
 from allennlp.models import Model
 
 from benchmarks.quality import read_config
@@ -26,6 +26,8 @@ from elmo_tasks.commands.experiment_arguments import train_and_tell
 from elmo_tasks.elmo import LstmState
 from elmo_tasks.elmo.model.characters import padded_character_ids
 from elmo_tasks.elmo.sources import read_frozen_bilm, read_initial_state, read_options
+from elmo_tasks.language_model import BiLmReader
+from elmo_tasks.language_model.text_perplexities import text_metrics
 from elmo_tasks.paths import bundled
 from elmo_tasks.training.experiments import Run
 
@@ -57,17 +59,9 @@ def language_model(folder: Path) -> Model:
 FILES = {"options_file": "options.json", "weight_file": "weights.hdf5"}
 
 
-@torch.no_grad()
 def perplexities(model: Model, text: str, passage: int) -> dict[str, float]:
-    reader = DatasetReader.from_params(
-        Params({"type": "elmo_bilm", "streams": 32, "shuffle_buffer": 0, "passage": passage})
-    )
-    model.get_metrics(reset=True)
-    for instance in reader.read(text):
-        batch = Batch([instance])
-        batch.index_instances(model.vocab)
-        model(**batch.as_tensor_dict())
-    return model.get_metrics(reset=True)
+    reader = BiLmReader(streams=32, shuffle_buffer=0, passage=passage)
+    return text_metrics(model, reader, text, torch.device("cpu"))
 
 
 def add_perplexities(results: Results, text: str, metrics: dict[str, float]) -> None:

@@ -23,13 +23,9 @@ from elmo_tasks.training.experiments import Run
 
 
 class Coref(Comparison):
-    config = "coref"
-    peer_package = "allennlp_models.coref"
-    metric = "average F1"
-    suffix = ".conll"
-    unit = "files"
-    epochs = 20
-    timed = (8, 2)
+    config, peer_package = "coref", "allennlp_models.coref"
+    metric, unit, suffix = "average F1", "files", ".conll"
+    epochs, timed = 20, (8, 2)
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         super().add_arguments(parser)

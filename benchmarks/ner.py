@@ -17,11 +17,8 @@ from elmo_tasks.data.input_files import read_lines
 
 
 class Ner(Comparison):
-    config = "ner"
-    peer_package = "allennlp_models.tagging"
-    metric = "F1"
-    suffix = ".conll"
-    unit = "sentences"
+    config, peer_package = "ner", "allennlp_models.tagging"
+    metric, unit, suffix = "F1", "sentences", ".conll"
     epochs = 15
     timed_epochs = 4
 

@@ -19,13 +19,9 @@ from elmo_tasks.data.input_files import read_lines
 
 
 class Snli(Comparison):
-    config = "snli"
-    peer_package = "allennlp_models.pair_classification"
-    metric = "accuracy"
-    suffix = ".jsonl"
-    unit = "pairs"
-    epochs = 10
-    timed = (1000, 200)
+    config, peer_package = "snli", "allennlp_models.pair_classification"
+    metric, unit, suffix = "accuracy", "pairs", ".jsonl"
+    epochs, timed = 10, (1000, 200)
     timed_elmo = "elmo-input-computed"
 
     def some(self, files: list[Path], number: int | None) -> str:

@@ -32,13 +32,9 @@ class WordsWithPlaces(Tokenizer):
 
 
 class Squad(Comparison):
-    config = "squad"
-    peer_package = "allennlp_models.rc"
-    metric = "F1"
-    suffix = ".json"
-    unit = "questions"
-    epochs = 20
-    timed = (400, 80)
+    config, peer_package = "squad", "allennlp_models.rc"
+    metric, unit, suffix = "F1", "questions", ".json"
+    epochs, timed = 20, (400, 80)
 
     def some(self, files: list[Path], number: int | None) -> str:
         content = json.loads(files[0].read_text(encoding="utf-8"))

@@ -14,13 +14,9 @@ _DOCUMENT, _POS = "#", 4
 
 
 class Srl(Comparison):
-    config = "srl"
-    peer_package = "allennlp_models.structured_prediction"
-    metric = "F1"
-    suffix = ".gold_conll"
-    unit = "sentences"
-    epochs = 10
-    timed = (200, 50)
+    config, peer_package = "srl", "allennlp_models.structured_prediction"
+    metric, unit, suffix = "F1", "sentences", ".gold_conll"
+    epochs, timed = 10, (200, 50)
 
     def some(self, files: list[Path], number: int | None) -> str:
         """

@@ -33,13 +33,9 @@ class ReaderForPeer(SstReader):
 
 
 class Sst(Comparison):
-    config = "sst"
-    peer_package = "allennlp_models.classification"
-    metric = "accuracy"
-    suffix = ".txt"
-    unit = "trees"
-    epochs = 5
-    timed = (1000, 200)
+    config, peer_package = "sst", "allennlp_models.classification"
+    metric, unit, suffix = "accuracy", "trees", ".txt"
+    epochs, timed = 5, (1000, 200)
     timed_elmo = "elmo-input-computed"
     timed_overrides = {"dataset_reader.min_phrase_tokens": None}  # noqa: RUF012
 

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import Batch, DatasetReader
+from allennlp.models import Model
 from allennlp.nn.util import move_to_device
 from allennlp.training import GradientDescentTrainer, TrainerCallback
 
@@ -17,6 +18,17 @@ from elmo_tasks.language_model.metric import DIRECTIONS
 logger = logging.getLogger(__name__)
 
 FILE_NAME = "perplexities.csv"
+
+
+@torch.no_grad()
+def text_metrics(model: Model, reader: DatasetReader, text: str, device: torch.device) -> dict[str, float]:
+    """The metrics of a biLM in evaluation mode on all of a text."""
+    model.get_metrics(reset=True)
+    for instance in reader.read(text):
+        batch = Batch([instance])
+        batch.index_instances(model.vocab)
+        model(**move_to_device(batch.as_tensor_dict(), device))
+    return model.get_metrics(reset=True)
 
 
 @TrainerCallback.register("elmo_text_perplexities")
@@ -104,15 +116,9 @@ class TextPerplexities(TrainerCallback):
     def _elapsed(self) -> float:
         return self._seconds + (0.0 if self._started is None else time.monotonic() - self._started)
 
-    @torch.no_grad()
     def _perplexities(self, trainer: GradientDescentTrainer, name: str) -> dict[str, str]:
         model = trainer.model.eval()
-        model.get_metrics(reset=True)
-        for instance in self._reader.read(self._texts[name]):
-            batch = Batch([instance])
-            batch.index_instances(model.vocab)
-            model(**move_to_device(batch.as_tensor_dict(), trainer.cuda_device))
-        metrics = model.get_metrics(reset=True)
+        metrics = text_metrics(model, self._reader, self._texts[name], trainer.cuda_device)
         model.train()
         logger.info("%s: perplexity %.2f", name, metrics["perplexity"])
         return {direction: f"{metrics[f'perplexity_{direction}']:.3f}" for direction in DIRECTIONS}
