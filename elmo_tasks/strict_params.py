@@ -1,25 +1,38 @@
-"""Configuration errors that name the misspelt key."""
+"""Config blocks that say what is wrong with them: the path of the key, its value, and what is expected."""
 
-import difflib
+import dataclasses
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import wraps
 from typing import Any, ClassVar
 
 from allennlp.common import FromParams, Params
 from allennlp.common.checks import ConfigurationError
 
+from elmo_tasks.values import BlockError, check_block, constructor_parameters
+
 
 class StrictParams(FromParams):
     """
-    Mix-in, placed before the AllenNLP base class: an unknown key in the configuration block of the
-    class is an error that names the key and the nearest known one, before anything is built.
+    Mix-in, placed before the AllenNLP base class. Before anything is built, the keys of the config block of
+    the class are checked against the parameters of its constructor, and the values against their types
+    (`values.py`); so are the arguments of a call from Python. An error has the path of the block, such as
+    `model.elmo.dropout is 1.0, expected ...`, also where the constructor raised it.
 
-    AllenNLP on its own reports a misspelt required key as "key ... is required", and a misspelt
-    optional one only after the whole object was built.
+    AllenNLP on its own reports a misspelt required key as "key ... is required", a misspelt optional one only
+    after the whole object was built, and checks no values but for some of their types.
     """
 
-    renamed_keys: ClassVar[dict[str, str]] = {}
+    renamed_keys: ClassVar[Mapping[str, str]] = {}
     """The former names of keys, which configs may still have, and their names of today."""
+    inherited_values: ClassVar[Mapping[str, Any]] = {}
+    """Types for parameters of AllenNLP's base class, where its own annotations say less."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "__init__" in vars(cls):
+            cls.__init__ = _checked(cls.__init__, cls.__name__)  # type: ignore[method-assign]
 
     @classmethod
     def from_params(
@@ -29,22 +42,21 @@ class StrictParams(FromParams):
         constructor_to_inspect: Callable | None = None,
         **extras: Any,
     ) -> Any:
-        if isinstance(params, Params):
+        if not isinstance(params, Params):
+            return super().from_params(params, **extras)
+        parameters = parameters_of(cls, constructor_to_inspect or cls.__init__)
+        # Those are for others to give.
+        for name in ("vocab", *extras):
+            parameters.pop(name, None)
+        with _errors_in(params.history, parameters):
             cls._rename_keys(params)
-            known = _parameter_names(cls)
-            for key in params.keys():  # noqa: SIM118 (Params is no plain mapping)
-                if key not in known and key != "type":
-                    nearest = difflib.get_close_matches(key, sorted(known), n=1)
-                    hint = f"; did you mean {nearest[0]!r}?" if nearest else ""
-                    raise ConfigurationError(
-                        f"{cls.__name__}: unknown key {key!r}{hint} Known keys: " + ", ".join(sorted(known))
-                    )
-        return super().from_params(
-            params,
-            constructor_to_call=constructor_to_call,
-            constructor_to_inspect=constructor_to_inspect,
-            **extras,
-        )
+            _check(params.params, parameters, cls.__name__)
+            return super().from_params(
+                params,
+                constructor_to_call=constructor_to_call,
+                constructor_to_inspect=constructor_to_inspect,
+                **extras,
+            )
 
     @classmethod
     def _rename_keys(cls, params: Params) -> None:
@@ -59,14 +71,94 @@ class StrictParams(FromParams):
             params[new] = params.pop(old, keep_as_dict=True)
 
 
-def _parameter_names(cls: type) -> set[str]:
-    """Keyword parameters of the constructor, and of the base classes it passes `**kwargs` on to."""
-    names: set[str] = set()
+def parameters_of(cls: type[StrictParams], constructor: Callable) -> dict[str, inspect.Parameter]:
+    """Of a constructor, and of those of the base classes that `__init__` passes `**kwargs` on to."""
+    if constructor != cls.__init__:
+        return constructor_parameters(constructor)
+    parameters: dict[str, inspect.Parameter] = {}
     for base in cls.__mro__:
-        if "__init__" not in vars(base):
+        own: Callable | None = vars(base).get("__init__")
+        if own is None:
             continue
-        parameters = inspect.signature(base.__init__).parameters.values()  # type: ignore[misc]
-        names.update(p.name for p in parameters if p.kind is not p.VAR_KEYWORD)
-        if not any(p.kind is p.VAR_KEYWORD for p in parameters):
+        parameters = constructor_parameters(own) | parameters
+        kinds = [each.kind for each in inspect.signature(own).parameters.values()]
+        if inspect.Parameter.VAR_KEYWORD not in kinds:
             break
-    return names - {"self", "vocab", "args"}
+    for name, kind in cls.inherited_values.items():
+        parameters[name] = parameters[name].replace(annotation=kind)
+    return parameters
+
+
+def flat(constructor: Callable[..., None]) -> Callable[..., None]:
+    """
+    A constructor that takes the fields of its dataclasses side by side, as keywords: so they stand in a
+    config block. Its other parameters stay.
+    """
+    signature = inspect.signature(constructor)
+    groups: dict[str, type] = {
+        name: each.annotation
+        for name, each in signature.parameters.items()
+        if isinstance(each.annotation, type) and dataclasses.is_dataclass(each.annotation)
+    }
+
+    @wraps(constructor)
+    def construct(self: Any, **keywords: Any) -> None:
+        grouped = {
+            name: group(
+                **{key: keywords.pop(key) for key in constructor_parameters(group) if key in keywords}
+            )
+            for name, group in groups.items()
+        }
+        constructor(self, **grouped, **keywords)
+
+    parameters = [
+        each
+        for name, parameter in signature.parameters.items()
+        for each in (constructor_parameters(groups[name]).values() if name in groups else [parameter])
+    ]
+    construct.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    return construct
+
+
+def _checked(constructor: Callable[..., None], owner: str) -> Callable[..., None]:
+    parameters = constructor_parameters(constructor)
+
+    @wraps(constructor)
+    def construct(self: Any, *arguments: Any, **keywords: Any) -> None:
+        by_name = dict(zip(parameters, arguments, strict=False)) | keywords
+        _check({name: by_name[name] for name in parameters if name in by_name}, parameters, owner)
+        constructor(self, *arguments, **keywords)
+
+    return construct
+
+
+def _check(block: Mapping[str, Any], parameters: Mapping[str, inspect.Parameter], owner: str) -> None:
+    try:
+        check_block(block, parameters, owner=owner)
+    except BlockError as error:
+        raise ConfigurationError(str(error)) from None
+
+
+@contextmanager
+def _errors_in(history: str, keys: Mapping[str, Any]) -> Iterator[None]:
+    """An error from within a block has the path of the block; of blocks within each other, the innermost."""
+    try:
+        yield
+    except ConfigurationError as error:
+        if not hasattr(error, "block"):
+            error.block = history
+            error.message = _located(error.message, history, keys)
+        raise
+    except (OSError, MemoryError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and "allocate" not in str(error):
+            raise
+        reason = str(error).partition("\n")[0] or type(error).__name__
+        raise ConfigurationError(_located(reason, history, keys)) from error
+
+
+def _located(message: str, history: str, keys: Mapping[str, Any]) -> str:
+    """With the path of the block before the key that the message begins with, or before the message."""
+    if not history:
+        return message
+    begins_with_key = message.replace(":", " ").replace(".", " ").partition(" ")[0] in keys
+    return f"{history}{message}" if begins_with_key else f"{history.removesuffix('.')}: {message}"

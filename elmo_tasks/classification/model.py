@@ -1,7 +1,7 @@
 """A biLSTM, a vector for each sentence, and a linear layer over the classes."""
 
 from collections.abc import Callable
-from typing import Any, Optional
+from typing import Annotated, Any, Optional
 
 import torch
 from allennlp.common.checks import ConfigurationError
@@ -15,6 +15,7 @@ from elmo_tasks.classification.reader import ClassifierText
 from elmo_tasks.modules.batch_pairs import stack_texts
 from elmo_tasks.modules.bilstm import BiLstm
 from elmo_tasks.modules.classifier import Classifier
+from elmo_tasks.values import OneOf, Probability, Size
 
 POOLING: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
     "max": lambda vectors, mask: masked_max(vectors, mask.unsqueeze(2), dim=1),
@@ -52,14 +53,12 @@ class ClassificationModel(Classifier):
         self,
         *,
         pairs: bool,
-        hidden_sizes: list[int],
-        pooling: str,
-        dropout: float,
+        hidden_sizes: list[Size],
+        pooling: Annotated[str, OneOf(POOLING)],
+        dropout: Probability,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        if pooling not in POOLING:
-            raise ConfigurationError(f"pooling is {pooling!r}, expected one of {', '.join(POOLING)}")
         if pooling == "last" and not hidden_sizes:
             raise ConfigurationError("pooling is 'last', of a biLSTM: expected hidden_sizes, or max or mean")
         self.pairs = pairs

@@ -5,10 +5,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Optional, Union
+from typing import Annotated, Any, NamedTuple, Optional, Union
 
 from allennlp.common.checks import ConfigurationError
-from allennlp.data import DatasetReader, Instance, Token, TokenIndexer, Tokenizer
+from allennlp.data import DatasetReader, Instance, Token, Tokenizer
 from allennlp.data.fields import Field, MetadataField, TextField
 
 from elmo_tasks.classification.records import FORMATS, Record, read_records
@@ -17,6 +17,7 @@ from elmo_tasks.data.json_lines import shorten_json
 from elmo_tasks.data.label_field import ClosedLabelField, check_label
 from elmo_tasks.data.reader import TaskReader
 from elmo_tasks.data.tokenization import SpacyRules
+from elmo_tasks.values import Name, Names, OneOf
 
 Text = Union[str, list[str]]
 """Plain text, or its words."""
@@ -61,8 +62,7 @@ class ClassificationReader(TaskReader):
         the names of the classes.
     tokenizer : any of AllenNLP's, here also `elmo_spacy` and `elmo_syllables`; by default spaCy's rules for
         English.
-    token_indexers : as in any AllenNLP reader; by default one id a word, named `tokens`.
-    The others : see `DatasetReader`.
+    The others : see `TaskReader`.
 
     # Raises
     `ConfigurationError`: an unknown format, columns of a format that names them itself, fewer than two
@@ -74,20 +74,17 @@ class ClassificationReader(TaskReader):
     def __init__(
         self,
         *,
-        format: str,
-        sentence1: Union[str, list[str]],
-        label: Optional[str],
-        classes: list[str],
-        sentence2: Optional[Union[str, list[str]]] = None,
-        columns: Optional[list[str]] = None,
-        label_names: Optional[dict[str, str]] = None,
+        format: Annotated[str, OneOf(FORMATS)],
+        sentence1: Union[Name, Names],
+        label: Optional[Name],
+        classes: list[Name],
+        sentence2: Optional[Union[Name, Names]] = None,
+        columns: Optional[Names] = None,
+        label_names: Optional[dict[str, Name]] = None,
         tokenizer: Optional[Tokenizer] = None,
-        token_indexers: Optional[dict[str, TokenIndexer]] = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(token_indexers=token_indexers, **kwargs)
-        if format not in FORMATS:
-            raise ConfigurationError(f"format is {format!r}, expected one of {', '.join(FORMATS)}")
+        super().__init__(**kwargs)
         if columns is not None and format not in ("csv", "tsv"):
             raise ConfigurationError(f"found columns, but {format} names them itself")
         _check_classes(classes, label_names)

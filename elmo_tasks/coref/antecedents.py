@@ -4,6 +4,7 @@ Lee et al. 2018 (arXiv:1804.05392), and what follows from the scores.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import nn
@@ -13,6 +14,7 @@ from elmo_tasks.coref.documents import Cluster, Mention
 from elmo_tasks.coref.feed_forward import feature, scoring_layers
 from elmo_tasks.coref.mentions import Mentions
 from elmo_tasks.coref.reader import UNKNOWN_SPEAKER
+from elmo_tasks.values import Number
 
 SPANS_AT_ONCE = 32
 """Spans whose antecedents are scored together."""
@@ -24,6 +26,23 @@ _SPEAKERS = 3
 """Unknown of one of both, different, the same."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class AntecedentSearch:
+    """
+    # Parameters
+
+    max_antecedents : K of section 5.
+    coarse_to_fine : the K antecedents are those with the best scores s_m(i) + s_m(j) + s_c(i, j), s_c = g_i W
+        g_j, which is then added to the score (Lee et al. 2018, section 4); if not, the K nearest.
+    inference_order : so many times the pairs are scored; in between each g becomes a gated mean of itself and
+        its expected antecedent (Lee et al. 2018, section 3).
+    """
+
+    max_antecedents: Number
+    coarse_to_fine: bool = False
+    inference_order: Number = 1
+
+
 class AntecedentScorer(nn.Module):
     """
     The score of each span with each of its possible antecedents, s_m(i) + s_m(j) + s_a(i, j).
@@ -33,11 +52,7 @@ class AntecedentScorer(nn.Module):
     span_dim : size of a span's vector g.
     feature_dim : size of the vectors of distance, speakers and genre.
     genres : how many there are.
-    max_antecedents : K of section 5.
-    coarse_to_fine : the K antecedents are those with the best scores s_m(i) + s_m(j) + s_c(i, j), s_c = g_i W
-        g_j, which is then added to the score (Lee et al. 2018, section 4); if not, the K nearest.
-    inference_order : so many times the pairs are scored; in between each g becomes a gated mean of itself and
-        its expected antecedent (Lee et al. 2018, section 3).
+    search : which antecedents are scored, and how often.
     hidden_sizes, dropout : of the FFNN.
     """
 
@@ -47,25 +62,23 @@ class AntecedentScorer(nn.Module):
         span_dim: int,
         feature_dim: int,
         genres: int,
-        max_antecedents: int,
-        coarse_to_fine: bool,
-        inference_order: int,
+        search: AntecedentSearch,
         hidden_sizes: list[int],
         dropout: float,
     ) -> None:
         super().__init__()
-        self.max_antecedents = max_antecedents
-        self.inference_order = inference_order
+        self.max_antecedents = search.max_antecedents
+        self.inference_order = search.inference_order
         self.pairs = PairScorer(
             span_dim=span_dim,
             feature_dim=feature_dim,
             genres=genres,
-            nearest=not coarse_to_fine,
+            nearest=not search.coarse_to_fine,
             hidden_sizes=hidden_sizes,
             dropout=dropout,
         )
-        self.coarse = nn.Linear(span_dim, span_dim, bias=False) if coarse_to_fine else None
-        self.gate = nn.Linear(2 * span_dim, span_dim) if inference_order > 1 else None
+        self.coarse = nn.Linear(span_dim, span_dim, bias=False) if search.coarse_to_fine else None
+        self.gate = nn.Linear(2 * span_dim, span_dim) if search.inference_order > 1 else None
         self.dropout = nn.Dropout(dropout)
 
     def forward(

@@ -11,7 +11,12 @@ from allennlp.nn.util import get_text_field_mask
 from torch import nn
 from torch.nn import functional as F
 
-from elmo_tasks.coref.antecedents import AntecedentScorer, clusters_from_links, mean_of_members
+from elmo_tasks.coref.antecedents import (
+    AntecedentScorer,
+    AntecedentSearch,
+    clusters_from_links,
+    mean_of_members,
+)
 from elmo_tasks.coref.documents import Cluster, CorefDocument, Mention
 from elmo_tasks.coref.formatting import marked, resolved
 from elmo_tasks.coref.mentions import MentionFinder
@@ -19,6 +24,8 @@ from elmo_tasks.coref.metric import CorefScores
 from elmo_tasks.coref.reader import GENRES
 from elmo_tasks.modules.bilstm import BiLstm
 from elmo_tasks.modules.elmo_model import ElmoModel
+from elmo_tasks.strict_params import flat
+from elmo_tasks.values import Number, Positive, Probability, Size, Sizes
 
 WORDS_AT_ONCE = 4096
 """Words, and padding, of sentences that are encoded together."""
@@ -41,31 +48,30 @@ class CorefModel(ElmoModel):
     hidden_sizes : units of each biLSTM layer, for each direction.
     feedforward_sizes : hidden layers of all FFNNs.
     feature_dim : size of the vectors of width, distance, speakers and genre.
-    max_span_width, spans_per_word, max_antecedents : see `MentionFinder` and `AntecedentScorer`.
+    max_span_width, spans_per_word : see `MentionFinder`.
     max_training_sentences : in training, a window of at most so many sentences is drawn from a document each
         time.
     lexical_dropout : probability, on word vectors.
     dropout : on all that is hidden, and on features; one mask for all words of a sentence around the biLSTM.
-    coarse_to_fine, inference_order : of Lee et al. 2018; see `AntecedentScorer`.
+    max_antecedents, coarse_to_fine, inference_order : see `AntecedentSearch`.
     The others : see `ElmoModel`.
     """
 
     default_predictor = "elmo_coref"
 
+    @flat
     def __init__(
         self,
         *,
-        hidden_sizes: list[int],
-        feedforward_sizes: list[int],
-        feature_dim: int,
-        max_span_width: int,
-        spans_per_word: float,
-        max_antecedents: int,
-        max_training_sentences: int,
-        lexical_dropout: float,
-        dropout: float,
-        coarse_to_fine: bool = False,
-        inference_order: int = 1,
+        hidden_sizes: Sizes,
+        feedforward_sizes: Sizes,
+        feature_dim: Size,
+        max_span_width: Size,
+        spans_per_word: Positive,
+        antecedents: AntecedentSearch,
+        max_training_sentences: Number,
+        lexical_dropout: Probability,
+        dropout: Probability,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -87,9 +93,7 @@ class CorefModel(ElmoModel):
             span_dim=self.mentions.output_dim,
             feature_dim=feature_dim,
             genres=self.vocab.get_vocab_size(GENRES),
-            max_antecedents=max_antecedents,
-            coarse_to_fine=coarse_to_fine,
-            inference_order=inference_order,
+            search=antecedents,
             hidden_sizes=feedforward_sizes,
             dropout=dropout,
         )

@@ -4,17 +4,18 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Optional
+from typing import Any
 
 import torch
 from allennlp.common.checks import ConfigurationError
-from allennlp.data import DatasetReader, Instance, Token, TokenIndexer
+from allennlp.data import DatasetReader, Instance, Token
 from allennlp.data.fields import Field, LabelField, ListField, MetadataField, TensorField, TextField
 from allennlp.data.vocabulary import DEFAULT_OOV_TOKEN
 
 from elmo_tasks.coref.documents import NO_SPEAKER, CorefDocument, read_documents
 from elmo_tasks.data.input_files import InputError
 from elmo_tasks.data.reader import TaskReader
+from elmo_tasks.values import Name
 
 GENRES = "genres"
 """The vocabulary's namespace of genres. Whatever it does not know has one place, that of unknown genres."""
@@ -32,12 +33,11 @@ class CorefReader(TaskReader):
 
     # Parameters
 
-    token_indexers : as in any AllenNLP reader; by default one id a word, named `tokens`.
     singletons : whether gold clusters of one mention are kept. The model proposes none, so they count as
         missed in the metric, and tell it nothing in training.
     genre_pattern : a regular expression with one group, the genre, that is searched for in a document's id;
         that of OntoNotes by default, as in `nw/wsj/00/wsj_0001`. Without a match the genre is unknown.
-    The others : see `DatasetReader`.
+    The others : see `TaskReader`.
 
     # Raises
     `ConfigurationError`: a pattern that is none, or without one group. When reading, `InputError` with file
@@ -47,12 +47,11 @@ class CorefReader(TaskReader):
     def __init__(
         self,
         *,
-        token_indexers: Optional[dict[str, TokenIndexer]] = None,
         singletons: bool = True,
-        genre_pattern: str = "^([a-z]{2})/",
+        genre_pattern: Name = "^([a-z]{2})/",
         **kwargs: Any,
     ) -> None:
-        super().__init__(token_indexers=token_indexers, **kwargs)
+        super().__init__(**kwargs)
         self.singletons = singletons
         self.genre_pattern = _pattern(genre_pattern)
 

@@ -18,18 +18,16 @@ class ColumnLayout:
     needed : names that stand among `names` once each.
 
     # Raises
-    `ConfigurationError`: impossible columns or delimiter.
+    `ConfigurationError`: a name that is needed does not stand there once.
     """
 
     def __init__(self, names: Sequence[str], delimiter: str | None, *, needed: Sequence[str]) -> None:
-        if isinstance(names, str) or any(list(names).count(name) != 1 for name in needed):
+        if any(list(names).count(name) != 1 for name in needed):
             quoted = [repr(name) for name in needed]
             raise ConfigurationError(
                 f"columns: found {names!r}, expected a list of names with {', '.join(quoted[:-1])} and "
                 f"{quoted[-1]} once each"
             )
-        if delimiter == "":
-            raise ConfigurationError("delimiter: found '', expected a string such as a tab, or null")
         self.names = list(names)
         self.delimiter = delimiter
 

@@ -15,6 +15,7 @@ from allennlp.data.token_indexers import SingleIdTokenIndexer
 from elmo_tasks.data.input_files import input_files
 from elmo_tasks.data.tokenization import Words
 from elmo_tasks.strict_params import StrictParams
+from elmo_tasks.values import Count, Name
 
 Example = TypeVar("Example")
 
@@ -27,11 +28,22 @@ class TaskReader(StrictParams, DatasetReader):
     # Parameters
 
     token_indexers : as in any AllenNLP reader, for every text; by default one id a word, named `tokens`.
-    The others : see `DatasetReader`.
+    max_instances, serialization_dir : see `DatasetReader`.
     """
 
-    def __init__(self, *, token_indexers: Optional[dict[str, TokenIndexer]] = None, **kwargs: Any) -> None:
-        super().__init__(manual_distributed_sharding=True, manual_multiprocess_sharding=True, **kwargs)
+    def __init__(
+        self,
+        *,
+        token_indexers: Optional[dict[str, TokenIndexer]] = None,
+        max_instances: Optional[Count] = None,
+        serialization_dir: Optional[Name] = None,
+    ) -> None:
+        super().__init__(
+            max_instances=max_instances,
+            manual_distributed_sharding=True,
+            manual_multiprocess_sharding=True,
+            serialization_dir=serialization_dir,
+        )
         self.token_indexers = token_indexers or {"tokens": SingleIdTokenIndexer()}
 
     def apply_token_indexers(self, instance: Instance) -> None:

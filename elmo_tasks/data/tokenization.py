@@ -14,6 +14,7 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.data import Token, Tokenizer
 
 from elmo_tasks.strict_params import StrictParams
+from elmo_tasks.values import Name
 
 _SYLLABLE = "[\uac00-\ud7a3]|[\u1100-\u115f]+[\u1160-\u11a7]+[\u11a8-\u11ff]*"
 """A Hangul syllable, in one character or in the letters that it is composed of."""
@@ -96,7 +97,7 @@ class SpacyRules(StrictParams, Tokenizer):
     `ConfigurationError`: see `language_rules`.
     """
 
-    def __init__(self, *, language: str = "en") -> None:
+    def __init__(self, *, language: Name = "en") -> None:
         self._tokenize = language_rules(language).tokenizer
 
     def tokenize(self, text: str) -> list[Token]:

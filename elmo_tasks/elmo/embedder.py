@@ -2,19 +2,18 @@
 
 import json
 from threading import Lock
-from typing import Any, NamedTuple, Optional, Union, cast
+from typing import Any, NamedTuple, cast
 
 import torch
 from allennlp.common.checks import ConfigurationError
 from torch import nn
 
+from elmo_tasks.elmo.config import PLACEMENTS, ElmoMix, ElmoPlacement, ElmoSource
 from elmo_tasks.elmo.inference import FrozenBiLm, TrainedBiLm
 from elmo_tasks.elmo.inference.activations import Activations
 from elmo_tasks.elmo.model import BiLmOptions, LstmState, ScalarMix
 from elmo_tasks.elmo.model.word_encoder import WordEncoder
 from elmo_tasks.elmo.sources import (
-    DEFAULT_OPTIONS,
-    DEFAULT_WEIGHTS,
     check_vocabulary,
     configuration_errors,
     read_frozen_bilm,
@@ -22,14 +21,8 @@ from elmo_tasks.elmo.sources import (
     read_options,
     read_words,
 )
-from elmo_tasks.strict_params import StrictParams
+from elmo_tasks.strict_params import StrictParams, flat
 
-PLACEMENTS = {
-    "none": (),
-    "input": ("input",),
-    "output": ("output",),
-    "input+output": ("input", "output"),
-}
 FROM_STATE_DICT = "(state dict)"
 """In the place of a weight file: the weights come with a state dict that is loaded next."""
 
@@ -86,74 +79,42 @@ class Elmo(StrictParams, nn.Module):
     start_hidden: torch.Tensor
     start_memory: torch.Tensor
 
-    def __init__(
-        self,
-        *,
-        options_file: Union[str, dict[str, Any]] = DEFAULT_OPTIONS,
-        weight_file: Optional[str] = DEFAULT_WEIGHTS,
-        vocabulary_file: Optional[str] = None,
-        placement: str = "input",
-        dropout: float = 0.0,
-        layer_norm: bool = False,
-        mix_l2: Optional[float] = None,
-        layers: str = "all",
-        weights: str = "trainable",
-        gamma: bool = True,
-        trainable: bool = False,
-        stateful: bool = False,
-        initial_state: Optional[str] = None,
-        activations: Optional[Union[str, dict[str, Any]]] = None,
-        precision: str = "float32",
-    ) -> None:
+    @flat
+    def __init__(self, *, source: ElmoSource, use: ElmoPlacement, mix: ElmoMix) -> None:
         super().__init__()
-        if placement not in PLACEMENTS:
-            raise ConfigurationError(f"placement is {placement!r}, expected one of {', '.join(PLACEMENTS)}")
-        if mix_l2 is not None and mix_l2 < 0:
-            raise ConfigurationError(f"mix_l2 is {mix_l2}, expected 0 or more")
-        if stateful and initial_state is not None:
-            raise ConfigurationError("initial_state is where a sentence starts with stateful: false")
-        if activations is not None and trainable:
-            raise ConfigurationError("activations are of a frozen biLM: not with trainable: true")
-        if activations is not None and stateful:
-            raise ConfigurationError("activations are of sentences on their own: not with stateful: true")
-        if precision != "float32" and trainable:
-            raise ConfigurationError(f"precision: {precision} is for a frozen biLM: not with trainable: true")
-        self.placement = placement
-        self.mix_l2 = mix_l2
-        self.trainable = trainable
-        self.stateful = stateful
-        bilm_options = read_options(options_file)
-        self.dim = bilm_options.output_dim
-        places = PLACEMENTS[placement]
-        with configuration_errors():
-            self.mixes = nn.ModuleDict(
-                {
-                    place: ScalarMix(
-                        num_layers=bilm_options.n_layers + 1,
-                        dim=self.dim,
-                        layers=layers,
-                        weights=weights,
-                        gamma=gamma,
-                        layer_norm=layer_norm,
-                    )
-                    for place in places
-                }
-            )
-        self.dropout = nn.Dropout(dropout)
-        self.bilm = None
-        if places:
-            self.bilm = _bilm(
-                bilm_options, weight_file, vocabulary_file, trainable=trainable, precision=precision
-            )
+        self.placement = use.placement
+        self.mix_l2 = mix.mix_l2
+        self.trainable = use.trainable
+        self.stateful = use.stateful
+        options = read_options(source.options_file)
+        self.dim = options.output_dim
+        places = PLACEMENTS[use.placement]
+        self.mixes = nn.ModuleDict(
+            {
+                place: ScalarMix(
+                    num_layers=options.n_layers + 1,
+                    dim=self.dim,
+                    layers=mix.layers,
+                    weights=mix.weights,
+                    gamma=mix.gamma,
+                    layer_norm=mix.layer_norm,
+                )
+                for place in places
+            }
+        )
+        self.dropout = nn.Dropout(use.dropout)
+        self.bilm = (
+            _bilm(options, source, trainable=use.trainable, precision=use.precision) if places else None
+        )
         # With the options and the start inside, a state dict is all that an archive needs.
-        as_bytes = json.dumps(bilm_options.to_json()).encode()
+        as_bytes = json.dumps(options.to_json()).encode()
         self.register_buffer("options", torch.tensor(list(as_bytes), dtype=torch.uint8))
         start = (
-            read_initial_state(initial_state, bilm_options)
-            if initial_state is not None
+            read_initial_state(use.initial_state, options)
+            if use.initial_state is not None
             else (
-                torch.zeros(bilm_options.n_layers, 2, bilm_options.projection_dim),
-                torch.zeros(bilm_options.n_layers, 2, bilm_options.dim),
+                torch.zeros(options.n_layers, 2, options.projection_dim),
+                torch.zeros(options.n_layers, 2, options.dim),
             )
         )
         self.register_buffer("start_hidden", start[0])
@@ -162,9 +123,9 @@ class Elmo(StrictParams, nn.Module):
         """With `stateful`, where the rows of the batch before ended; `None` before the first batch."""
         # Of the state that is carried: one batch at a time
         self._turn = Lock()
-        with configuration_errors():
-            self.activations = Activations.of(activations) if activations is not None else None
-            if self.activations is not None and self.bilm is not None:
+        self.activations = None if use.activations is None else Activations.of(use.activations)
+        if self.activations is not None and self.bilm is not None:
+            with configuration_errors():
                 self.activations.prepare()
 
     @staticmethod
@@ -269,14 +230,10 @@ class Elmo(StrictParams, nn.Module):
 
 
 def _bilm(
-    options: BiLmOptions,
-    weight_file: str | None,
-    vocabulary_file: str | None,
-    *,
-    trainable: bool,
-    precision: str,
+    options: BiLmOptions, source: ElmoSource, *, trainable: bool, precision: str
 ) -> FrozenBiLm | TrainedBiLm:
     """See `Elmo`. With neither weights nor a state dict to come they are random."""
+    weight_file, vocabulary_file = source.weight_file, source.vocabulary_file
     if weight_file == FROM_STATE_DICT:
         with configuration_errors():
             return (

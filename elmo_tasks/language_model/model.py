@@ -23,6 +23,7 @@ from elmo_tasks.language_model.metric import FrequentWords, Perplexity
 from elmo_tasks.language_model.softmax import FullSoftmax, Softmax
 from elmo_tasks.modules.elmo_model import archived_state
 from elmo_tasks.strict_params import StrictParams
+from elmo_tasks.values import Count, Name, Probability
 from elmo_tasks.vectors.text_format import take_vectors
 
 logger = logging.getLogger(__name__)
@@ -73,16 +74,14 @@ class BiLmModel(StrictParams, Model):
         vocab: Vocabulary,
         options: Optional[dict[str, Any]] = None,
         softmax: Lazy[Softmax],
-        dropout: float = 0.0,
-        options_file: Optional[str] = None,
-        weight_file: Optional[str] = None,
-        input_vectors: Optional[str] = None,
-        frequent_words: int = 0,
-        precision: str = "float32",
+        dropout: Probability = 0.0,
+        options_file: Optional[Name] = None,
+        weight_file: Optional[Name] = None,
+        input_vectors: Optional[Name] = None,
+        frequent_words: Count = 0,
+        precision: Name = "float32",
     ) -> None:
         super().__init__(vocab)
-        if not 0 <= dropout < 1:
-            raise ConfigurationError(f"dropout is {dropout}, expected 0 or more, and less than 1")
         if weight_file is not None and options_file is None:
             raise ConfigurationError(f"found weight_file, {weight_file}, expected also its options_file")
         words = class_names(vocab)

@@ -6,12 +6,12 @@ import sys
 import time
 from typing import Any
 
-from allennlp.common.checks import ConfigurationError
 from allennlp.data import TensorDict
 from allennlp.training import GradientDescentTrainer, TrainerCallback
 from tqdm import tqdm
 
 from elmo_tasks.strict_params import StrictParams
+from elmo_tasks.values import NonNegative
 
 logger = logging.getLogger(__name__)
 
@@ -32,15 +32,10 @@ class ProgressCallback(StrictParams, TrainerCallback):
     # Parameters
 
     every_seconds : from one line to the next.
-
-    # Raises
-    `ConfigurationError`: `every_seconds` is negative.
     """
 
-    def __init__(self, serialization_dir: str, *, every_seconds: float = 30.0) -> None:
+    def __init__(self, serialization_dir: str, *, every_seconds: NonNegative = 30.0) -> None:
         super().__init__(serialization_dir)
-        if every_seconds < 0:
-            raise ConfigurationError(f"every_seconds: found {every_seconds}, expected 0 or more")
         self._every_seconds = every_seconds
         self._batches_per_epoch = math.inf
         # Of the run and of the epoch: its first batch is where the clock starts.

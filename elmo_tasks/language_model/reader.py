@@ -3,12 +3,13 @@
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
 from itertools import chain, repeat
 from math import sqrt
 from random import Random
-from typing import Any, ClassVar, Optional, TypeVar
+from typing import Annotated, ClassVar, Optional, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -32,11 +33,50 @@ from elmo_tasks.data.text_stream import (
     words_of,
 )
 from elmo_tasks.language_model.bptt_batch import ENCODERS, blocks, dry_block
-from elmo_tasks.strict_params import StrictParams
+from elmo_tasks.strict_params import StrictParams, flat
+from elmo_tasks.values import Count, Name, Number, OneOf, Positive, Probability
 
 logger = logging.getLogger(__name__)
 
 Item = TypeVar("Item")
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlockShape:
+    """Of `BiLmReader`'s parameters, those of a block."""
+
+    input: Annotated[str, OneOf(ENCODERS)] = "characters"
+    streams: Number = 64
+    bptt_steps: Optional[Number] = 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class SentenceSource:
+    """
+    Of `BiLmReader`'s parameters, those of where its sentences come from.
+
+    # Raises
+    `ConfigurationError`: from two places at once.
+    """
+
+    max_sentence: Number = 400
+    running_text: bool = False
+    language: Name = "en"
+    source: Optional[DatasetReader] = None
+
+    def __post_init__(self) -> None:
+        if self.running_text and self.source is not None:
+            raise ConfigurationError("found running_text and source, expected one of them at most")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PassageOrder:
+    """Of `BiLmReader`'s parameters, those of how text is cut into passages, and of their order."""
+
+    passage: Optional[Number] = 64
+    restart: Probability = 0.0
+    shuffle_buffer: Count = 1024
+    seed: int = 13
 
 
 @DatasetReader.register("elmo_bilm")
@@ -68,7 +108,7 @@ class BiLmReader(StrictParams, DatasetReader):
     subsample : t of Mikolov et al. 2013, section 2.3: words of relative frequency f > t stay with probability
         sqrt(t / f). Frequencies are those of the whole text, from a first pass over it;
         loader processes make it in each epoch again.
-    The others : see `DatasetReader`; `max_instances` counts blocks.
+    max_instances, serialization_dir : see `DatasetReader`; the instances are blocks.
 
     # Order and resuming
 
@@ -89,45 +129,29 @@ class BiLmReader(StrictParams, DatasetReader):
 
     renamed_keys: ClassVar[dict[str, str]] = {"lanes": "streams", "unroll": "bptt_steps"}
 
+    @flat
     def __init__(
         self,
         *,
-        input: str = "characters",
-        streams: int = 64,
-        bptt_steps: Optional[int] = 20,
-        passage: Optional[int] = 64,
-        restart: float = 0.0,
-        shuffle_buffer: int = 1024,
-        seed: int = 13,
-        max_sentence: int = 400,
-        running_text: bool = False,
-        language: str = "en",
-        source: Optional[DatasetReader] = None,
-        subsample: Optional[float] = None,
-        **kwargs: Any,
+        blocks: BlockShape,
+        sentences: SentenceSource,
+        order: PassageOrder,
+        subsample: Optional[Positive] = None,
+        max_instances: Optional[Count] = None,
+        serialization_dir: Optional[Name] = None,
     ) -> None:
-        super().__init__(manual_distributed_sharding=True, manual_multiprocess_sharding=True, **kwargs)
-        if input not in ENCODERS:
-            raise ConfigurationError(f"input: found {input!r}, expected one of {', '.join(ENCODERS)}")
-        if running_text and source is not None:
-            raise ConfigurationError("found running_text and source, expected one of them at most")
-        if subsample is not None and not subsample > 0:
-            raise ConfigurationError(f"subsample: found {subsample}, expected a number above 0, or null")
-        _check_at_least(1, streams=streams, bptt_steps=bptt_steps, passage=passage, max_sentence=max_sentence)
-        _check_at_least(0, shuffle_buffer=shuffle_buffer)
-        self.input = input
-        self.streams = streams
-        self.bptt_steps = bptt_steps
-        self.passage = passage
-        if not 0 <= restart < 1:
-            raise ConfigurationError(f"restart: found {restart}, expected 0 or more, and less than 1")
-        self.restart = restart
-        self.shuffle_buffer = shuffle_buffer
-        self.seed = seed
-        self.max_sentence = max_sentence
-        self.source = source
+        super().__init__(
+            max_instances=max_instances,
+            manual_distributed_sharding=True,
+            manual_multiprocess_sharding=True,
+            serialization_dir=serialization_dir,
+        )
+        self.input, self.streams, self.bptt_steps = blocks.input, blocks.streams, blocks.bptt_steps
+        self.max_sentence, self.source = sentences.max_sentence, sentences.source
+        self._split = SentenceSplitter(sentences.language) if sentences.running_text else None
+        self.passage, self.restart = order.passage, order.restart
+        self.shuffle_buffer, self.seed = order.shuffle_buffer, order.seed
         self.subsample = subsample
-        self._split = SentenceSplitter(language) if running_text else None
         self._reads = _Reads()
         self._kept: dict[str, dict[str, float]] = {}
 
@@ -278,9 +302,3 @@ class _Reads:
             f"found {process + 1} loader processes, and one text more than before; expected at most "
             f"{self._PROCESSES} processes, and {self._PATHS} texts read by one reader"
         )
-
-
-def _check_at_least(least: int, **values: int | None) -> None:
-    for name, value in values.items():
-        if value is not None and value < least:
-            raise ConfigurationError(f"{name}: found {value}, expected {least} or more")

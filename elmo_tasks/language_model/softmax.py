@@ -19,6 +19,7 @@ from torch.nn import functional as F
 
 from elmo_tasks.elmo.inference.training_products import Products, product, weight_gradient
 from elmo_tasks.strict_params import StrictParams
+from elmo_tasks.values import Number, Positive
 
 ROWS_AT_ONCE = 256
 """Whose logits are in memory together."""
@@ -138,8 +139,8 @@ class SampledSoftmax(FullSoftmax):
     `ConfigurationError` for an impossible `num_samples`.
     """
 
-    def __init__(self, *, num_classes: int, dim: int, num_samples: int = 4096) -> None:
-        if not 0 < num_samples < num_classes:
+    def __init__(self, *, num_classes: int, dim: int, num_samples: Number = 4096) -> None:
+        if num_samples >= num_classes:
             raise ConfigurationError(
                 f"num_samples is {num_samples}, expected 1 to {num_classes - 1}, less than there are classes"
             )
@@ -209,7 +210,9 @@ class AdaptiveSoftmax(StrictParams, Softmax):
     `ConfigurationError` for impossible cutoffs, or where a cluster's vectors would be empty.
     """
 
-    def __init__(self, *, num_classes: int, dim: int, cutoffs: list[int], div_value: float = 4.0) -> None:
+    def __init__(
+        self, *, num_classes: int, dim: int, cutoffs: list[Number], div_value: Positive = 4.0
+    ) -> None:
         _check_cutoffs(cutoffs, num_classes)
         if not 0 < div_value ** len(cutoffs) <= dim:
             raise ConfigurationError(

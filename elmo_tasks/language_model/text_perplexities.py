@@ -4,16 +4,17 @@ import csv
 import logging
 import time
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import torch
-from allennlp.common.checks import ConfigurationError
 from allennlp.data import Batch, DatasetReader
 from allennlp.models import Model
 from allennlp.nn.util import move_to_device
 from allennlp.training import GradientDescentTrainer, TrainerCallback
 
 from elmo_tasks.language_model.metric import DIRECTIONS
+from elmo_tasks.strict_params import StrictParams
+from elmo_tasks.values import Name, NotEmpty
 
 logger = logging.getLogger(__name__)
 
@@ -32,7 +33,7 @@ def text_metrics(model: Model, reader: DatasetReader, text: str, device: torch.d
 
 
 @TrainerCallback.register("elmo_text_perplexities")
-class TextPerplexities(TrainerCallback):
+class TextPerplexities(StrictParams, TrainerCallback):
     """
     After each epoch a row for each text in `perplexities.csv`, in the run's folder: the epoch, the batches
     and the tokens that were read in training, the seconds since the run began (a resumed run goes on
@@ -42,15 +43,12 @@ class TextPerplexities(TrainerCallback):
 
     texts : the path of each text, by a name for it.
     reader : how each text is read: in order, so that its perplexity is the same in each run.
-
-    # Raises
-    `ConfigurationError`: no texts.
     """
 
-    def __init__(self, serialization_dir: str, *, texts: dict[str, str], reader: DatasetReader) -> None:
+    def __init__(
+        self, serialization_dir: str, *, texts: Annotated[dict[str, Name], NotEmpty()], reader: DatasetReader
+    ) -> None:
         super().__init__(serialization_dir)
-        if not texts:
-            raise ConfigurationError("texts: found none, expected the path of each text, by a name for it")
         self._texts = texts
         self._reader = reader
         self._path = Path(serialization_dir, FILE_NAME)

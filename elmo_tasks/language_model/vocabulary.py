@@ -5,10 +5,12 @@ from allennlp.data import Vocabulary
 from elmo_tasks.elmo.model.words import UNKNOWN
 from elmo_tasks.elmo.sources import read_words
 from elmo_tasks.language_model.bptt_batch import NAMESPACE
+from elmo_tasks.strict_params import StrictParams
+from elmo_tasks.values import Name
 
 
 @Vocabulary.register("elmo_words", constructor="from_words_file")
-class WordsVocabulary(Vocabulary):
+class WordsVocabulary(StrictParams, Vocabulary):
     """
     A vocabulary file of bilm-tf, in its order: the word of line n has index n in the namespace `tokens`.
 
@@ -16,7 +18,7 @@ class WordsVocabulary(Vocabulary):
     """
 
     @classmethod
-    def from_words_file(cls, words_file: str) -> "WordsVocabulary":
+    def from_words_file(cls, words_file: Name) -> "WordsVocabulary":
         """
         # Parameters
 

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import torch
-from allennlp.common.checks import ConfigurationError
 from allennlp.modules import InputVariationalDropout
 from torch import nn
 
@@ -28,8 +27,6 @@ class BiLstm(nn.Module):
 
     def __init__(self, *, input_dim: int, hidden_sizes: Sequence[int], dropout: float) -> None:
         super().__init__()
-        if not hidden_sizes or min(hidden_sizes) < 1:
-            raise ConfigurationError(f"hidden_sizes is {hidden_sizes}, expected positive numbers")
         sizes = [input_dim, *(2 * hidden for hidden in hidden_sizes)]
         shapes = list(zip(sizes, hidden_sizes, strict=False))
         self.forward_layers = nn.ModuleList(self.cell(size, hidden) for size, hidden in shapes)

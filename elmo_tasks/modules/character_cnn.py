@@ -9,6 +9,7 @@ from torch.nn import functional as F
 
 from elmo_tasks.elmo.inference.unique_rows import unique_rows
 from elmo_tasks.strict_params import StrictParams
+from elmo_tasks.values import Name, Size
 
 
 @TokenEmbedder.register("elmo_character_cnn")
@@ -35,13 +36,13 @@ class CharacterCnn(StrictParams, TokenEmbedder):
         self,
         *,
         vocab: Vocabulary,
-        embedding_dim: int,
-        num_filters: int,
-        width: int = 3,
-        namespace: str = "token_characters",
+        embedding_dim: Size,
+        num_filters: Size,
+        width: Size = 3,
+        namespace: Name = "token_characters",
     ) -> None:
         super().__init__()
-        if width < 1 or width % 2 == 0:
+        if width % 2 == 0:
             raise ConfigurationError(f"width is {width}, expected an odd number")
         self.margin = width // 2
         self.embedding = nn.Embedding(vocab.get_vocab_size(namespace), embedding_dim, padding_idx=0)

@@ -14,6 +14,7 @@ from elmo_tasks.modules.elmo_model import ElmoModel
 from elmo_tasks.ner.crf import Chain, ConstrainedCrf
 from elmo_tasks.ner.metric import ConllEval
 from elmo_tasks.ner.reader import NerSentence
+from elmo_tasks.values import Probability, Sizes
 
 
 @Model.register("elmo_ner")
@@ -35,8 +36,8 @@ class NerModel(ElmoModel):
     def __init__(
         self,
         *,
-        hidden_sizes: list[int],
-        dropout: float,
+        hidden_sizes: Sizes,
+        dropout: Probability,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)

@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Optional
+from typing import Annotated, Any, NamedTuple, Optional
 
 from allennlp.common.checks import ConfigurationError
-from allennlp.data import DatasetReader, Instance, TokenIndexer
+from allennlp.data import DatasetReader, Instance
 from allennlp.data.fields import Field, MetadataField
 
 from elmo_tasks.data.columns import ColumnLayout, line_groups
@@ -24,9 +24,11 @@ from elmo_tasks.data.tag_schemes import (
     to_spans,
 )
 from elmo_tasks.data.tokenization import Words, joined
+from elmo_tasks.values import Name, OneOf
 
 _WORD, _TAG = "word", "tag"
 _SEPARATORS = ("-DOCSTART-",)
+_SCHEMES = ("auto", *(scheme.value for scheme in Scheme))
 _SCHEME, _ENTITY = "scheme ", "entity "
 """What stands before tag schemes, and before types of entities, among the counts of what was read."""
 
@@ -65,11 +67,10 @@ class NerReader(TaskReader):
 
     # Parameters
 
-    token_indexers : as in any AllenNLP reader; by default one id a word, named `tokens`.
     columns : names of the columns in order: `word` and `tag` once each, all others are ignored.
     delimiter : what separates the columns; by default any run of blanks and tabs.
     tag_scheme : IOB1, IOB2, BIOES, BIOUL, or `auto`: found out for each file.
-    The others : see `DatasetReader`.
+    The others : see `TaskReader`.
 
     # Raises
     `ConfigurationError`: impossible columns, delimiter or scheme. When reading, `InputError` with
@@ -80,15 +81,14 @@ class NerReader(TaskReader):
     def __init__(
         self,
         *,
-        token_indexers: Optional[dict[str, TokenIndexer]] = None,
-        columns: Sequence[str] = (_WORD, "pos", "chunk", _TAG),
-        delimiter: Optional[str] = None,
-        tag_scheme: str = "auto",
+        columns: Sequence[Name] = (_WORD, "pos", "chunk", _TAG),
+        delimiter: Optional[Name] = None,
+        tag_scheme: Annotated[str, OneOf(_SCHEMES)] = "auto",
         **kwargs: Any,
     ) -> None:
-        super().__init__(token_indexers=token_indexers, **kwargs)
+        super().__init__(**kwargs)
         self.columns = ColumnLayout(columns, delimiter, needed=(_WORD, _TAG))
-        self.scheme = _scheme(tag_scheme)
+        self.scheme = None if tag_scheme == "auto" else Scheme(tag_scheme)
 
     def _read(self, file_path: str) -> Iterator[Instance]:
         for words, spans in self.shard_iterable(self._sentences(file_path)):
@@ -200,11 +200,3 @@ def _detect_scheme(path: Path, sentences: list[_FileSentence]) -> Scheme:
             found=f"{second.words}, which only {second.scheme.value} has",
             expected=f"{first.scheme.value}, since line {lines[0]} has {first.words}",
         ) from error
-
-
-def _scheme(name: str) -> Scheme | None:
-    names = [scheme.value for scheme in Scheme]
-    if name not in ("auto", *names):
-        known = ", ".join(names)
-        raise ConfigurationError(f"tag_scheme: found {name!r}, expected auto or one of {known}")
-    return None if name == "auto" else Scheme(name)

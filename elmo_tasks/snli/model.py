@@ -14,6 +14,7 @@ from elmo_tasks.modules.batch_pairs import stack_texts
 from elmo_tasks.modules.bilstm import BiLstm
 from elmo_tasks.modules.classifier import Classifier
 from elmo_tasks.snli.reader import SnliPair
+from elmo_tasks.values import Probability, Size
 
 
 @Model.register("elmo_snli")
@@ -40,9 +41,9 @@ class SnliModel(Classifier):
     def __init__(
         self,
         *,
-        hidden_size: int,
-        dropout: float,
-        attention_dropout: float,
+        hidden_size: Size,
+        dropout: Probability,
+        attention_dropout: Probability,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Optional, Union
 
 from allennlp.common.checks import ConfigurationError
-from allennlp.data import DatasetReader, Instance, Token, TokenIndexer
+from allennlp.data import DatasetReader, Instance, Token
 from allennlp.data.fields import Field, MetadataField, TextField
 
 from elmo_tasks.data.input_files import InputError, read_lines
@@ -17,6 +17,7 @@ from elmo_tasks.data.json_lines import parse_json, shorten
 from elmo_tasks.data.label_field import ClosedLabelField, check_label
 from elmo_tasks.data.reader import TaskReader
 from elmo_tasks.data.tokenization import cached_tokenizer
+from elmo_tasks.values import Name
 
 LABELS = ("entailment", "neutral", "contradiction")
 _UNDECIDED = "-"
@@ -56,9 +57,8 @@ class SnliReader(TaskReader):
 
     # Parameters
 
-    token_indexers : as in any AllenNLP reader; by default one id a word, named `tokens`.
     spacy_model : name of an installed spaCy model whose tokenizer is used; that of blank English by default.
-    The others : see `DatasetReader`.
+    The others : see `TaskReader`.
 
     # Raises
     `ConfigurationError`: the spaCy model is not installed. When reading, `InputError` with file and line: no
@@ -69,11 +69,10 @@ class SnliReader(TaskReader):
     def __init__(
         self,
         *,
-        token_indexers: Optional[dict[str, TokenIndexer]] = None,
-        spacy_model: Optional[str] = None,
+        spacy_model: Optional[Name] = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(token_indexers=token_indexers, **kwargs)
+        super().__init__(**kwargs)
         self.spacy_model = spacy_model
         cached_tokenizer(spacy_model)
 

@@ -22,6 +22,7 @@ from elmo_tasks.squad.reader import SquadQuestion
 from elmo_tasks.squad.span_search import best_spans, span_scores
 from elmo_tasks.squad.tri_linear_attention import BidirectionalAttention, SelfAttention
 from elmo_tasks.squad.windows import Windows
+from elmo_tasks.values import Count, Number, Probability, Size
 
 N_BEST = 20
 """Answers that are told of a question, at most."""
@@ -59,20 +60,18 @@ class SquadModel(ElmoModel):
     def __init__(
         self,
         *,
-        hidden_size: int,
-        linear_size: int,
-        dropout: float,
-        longest_answer: int,
-        window: int,
-        overlap: int,
+        hidden_size: Size,
+        linear_size: Size,
+        dropout: Probability,
+        longest_answer: Number,
+        window: Number,
+        overlap: Count,
         no_answer: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        lengths = {"longest_answer": (longest_answer, 1), "overlap": (overlap, 0)}
-        for name, (value, least) in {**lengths, "window": (window, overlap + 1)}.items():
-            if value < least:
-                raise ConfigurationError(f"{name} is {value}, expected {least} or more")
+        if window <= overlap:
+            raise ConfigurationError(f"window is {window}, expected {overlap + 1} or more, above the overlap")
 
         def gru(size: int) -> BiGru:
             return BiGru(input_dim=size, hidden_sizes=[hidden_size], dropout=0.0)

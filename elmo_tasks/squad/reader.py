@@ -6,16 +6,17 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Optional
+from typing import Annotated, Any, Optional
 
 import torch
 from allennlp.common.checks import ConfigurationError
-from allennlp.data import DatasetReader, Instance, TokenIndexer
+from allennlp.data import DatasetReader, Instance
 from allennlp.data.fields import Field, LabelField, MetadataField, TensorField
 
 from elmo_tasks.data.reader import TaskReader, group_number, text_field
 from elmo_tasks.data.tokenization import Words, cached_tokenizer
 from elmo_tasks.squad.dataset import Answer, Paragraph, Question, read_datasets
+from elmo_tasks.values import OneOf
 
 logger = logging.getLogger(__name__)
 
@@ -55,12 +56,11 @@ class SquadReader(TaskReader):
 
     # Parameters
 
-    token_indexers : as in any AllenNLP reader; by default one id a word, named `tokens`.
     training_answer : which of several answers is trained on: the `first`, the `most_frequent` or a `random`
         one, drawn by the question's text, so the same in each run.
     unanswerable : keep the questions of SQuAD 2.0 that have no answer; if not, they are left out, and counted
         in the log. The model needs `no_answer` for them.
-    The others : see `DatasetReader`.
+    The others : see `TaskReader`.
 
     # Raises
     `ConfigurationError`: an unknown `training_answer`. When reading, `InputError`, see `read_datasets`.
@@ -69,15 +69,11 @@ class SquadReader(TaskReader):
     def __init__(
         self,
         *,
-        token_indexers: Optional[dict[str, TokenIndexer]] = None,
-        training_answer: str = "first",
+        training_answer: Annotated[str, OneOf(TRAINING_ANSWERS)] = "first",
         unanswerable: bool = False,
         **kwargs: Any,
     ) -> None:
-        super().__init__(token_indexers=token_indexers, **kwargs)
-        if training_answer not in TRAINING_ANSWERS:
-            known = ", ".join(TRAINING_ANSWERS)
-            raise ConfigurationError(f"training_answer: found {training_answer!r}, expected one of {known}")
+        super().__init__(**kwargs)
         self.training_answer = training_answer
         self.unanswerable = unanswerable
         self._passage: _Passage | None = None

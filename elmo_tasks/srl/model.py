@@ -17,6 +17,7 @@ from elmo_tasks.srl.highway_lstm import HighwayLstm
 from elmo_tasks.srl.metric import SrlEval
 from elmo_tasks.srl.reader import SrlProposition
 from elmo_tasks.srl.viterbi import Iob2Viterbi
+from elmo_tasks.values import Depth, Probability, Size
 
 
 @Model.register("elmo_srl")
@@ -47,16 +48,14 @@ class SrlModel(ElmoModel):
     def __init__(
         self,
         *,
-        predicate_dim: int,
-        hidden_size: int,
-        num_layers: int,
-        dropout: float,
-        label_smoothing: float = 0.0,
+        predicate_dim: Size,
+        hidden_size: Size,
+        num_layers: Depth,
+        dropout: Probability,
+        label_smoothing: Probability = 0.0,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        if not 0 <= label_smoothing < 1:
-            raise ConfigurationError(f"label_smoothing is {label_smoothing}, expected a probability below 1")
         self.tags = list(self.vocab.get_index_to_token_vocabulary("labels").values())
         if not self.tags:
             raise ConfigurationError("found no tags in the vocabulary: it was not made from labelled data")

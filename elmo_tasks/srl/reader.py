@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any, Optional
 
 from allennlp.common.checks import ConfigurationError
-from allennlp.data import DatasetReader, Instance, Token, TokenIndexer
+from allennlp.data import DatasetReader, Instance, Token
 from allennlp.data.fields import Field, IndexField, LabelField, MetadataField, TextField
 
 from elmo_tasks.data.input_files import InputError, input_files
 from elmo_tasks.data.reader import TaskReader, check_words, group_number
 from elmo_tasks.data.tag_field import TagField
 from elmo_tasks.srl.sentences import CONLL_2012, Columns, Proposition, SrlSentence, read_sentences
+from elmo_tasks.values import Name
 
 logger = logging.getLogger(__name__)
 
@@ -48,14 +49,13 @@ class SrlReader(TaskReader):
 
     # Parameters
 
-    token_indexers : as in any AllenNLP reader; by default one id a word, named `tokens`.
     columns : names of the columns in order, those of CoNLL 2012 by default. For the words and the props of
         CoNLL 2005 side by side: `["word", "predicate", "arguments"]`. See `Columns`.
     delimiter : what separates the columns; by default any run of blanks and tabs.
     verbs_only : leave out predicates whose part of speech does not begin with V.
     keep_without_predicates : make an instance of a sentence without predicates, too, for prediction: it
         takes no part in loss and metric.
-    The others : see `DatasetReader`.
+    The others : see `TaskReader`.
 
     # Raises
     `ConfigurationError`: impossible columns or delimiter. When reading, `InputError` with file, line and
@@ -68,14 +68,13 @@ class SrlReader(TaskReader):
     def __init__(
         self,
         *,
-        token_indexers: Optional[dict[str, TokenIndexer]] = None,
-        columns: Sequence[str] = CONLL_2012,
-        delimiter: Optional[str] = None,
+        columns: Sequence[Name] = CONLL_2012,
+        delimiter: Optional[Name] = None,
         verbs_only: bool = False,
         keep_without_predicates: bool = False,
         **kwargs: Any,
     ) -> None:
-        super().__init__(token_indexers=token_indexers, **kwargs)
+        super().__init__(**kwargs)
         self.columns = Columns(columns, delimiter)
         self.verbs_only = verbs_only
         self.keep_without_predicates = keep_without_predicates

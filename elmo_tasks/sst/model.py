@@ -1,10 +1,9 @@
 """The biattentive classification network, as the ELMo paper has it."""
 
 from itertools import pairwise
-from typing import Any, Optional
+from typing import Annotated, Any, Optional
 
 import torch
-from allennlp.common.checks import ConfigurationError
 from allennlp.data import TextFieldTensors
 from allennlp.models import Model
 from allennlp.modules import InputVariationalDropout
@@ -16,6 +15,7 @@ from elmo_tasks.modules.attention import attention
 from elmo_tasks.modules.bilstm import BiLstm
 from elmo_tasks.modules.classifier import Classifier
 from elmo_tasks.sst.reader import SstSentence
+from elmo_tasks.values import OneOf, Probability, Size
 
 OUTPUT_ELMO = ("encoder", "integrator")
 
@@ -49,20 +49,16 @@ class SstModel(Classifier):
     def __init__(
         self,
         *,
-        projection_size: Optional[int],
-        hidden_size: int,
-        classifier_sizes: list[int],
-        dropout: float,
-        classifier_dropout: float,
-        maxout: Optional[int] = None,
-        output_elmo: str = "encoder",
+        projection_size: Optional[Size],
+        hidden_size: Size,
+        classifier_sizes: list[Size],
+        dropout: Probability,
+        classifier_dropout: Probability,
+        maxout: Optional[Size] = None,
+        output_elmo: Annotated[str, OneOf(OUTPUT_ELMO)] = "encoder",
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        if output_elmo not in OUTPUT_ELMO:
-            raise ConfigurationError(
-                f"output_elmo is {output_elmo!r}, expected one of {', '.join(OUTPUT_ELMO)}"
-            )
         self.output_elmo = output_elmo
         self.projection = _projection(self.input_dim, projection_size, dropout)
         encoder_input = projection_size or self.input_dim

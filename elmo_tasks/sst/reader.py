@@ -4,16 +4,16 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Optional
+from typing import Annotated, Any, NamedTuple, Optional
 
-from allennlp.common.checks import ConfigurationError
-from allennlp.data import DatasetReader, Instance, Token, TokenIndexer
+from allennlp.data import DatasetReader, Instance, Token
 from allennlp.data.fields import Field, MetadataField, TextField
 
 from elmo_tasks.data.input_files import InputError, read_lines
 from elmo_tasks.data.label_field import ClosedLabelField, check_label
 from elmo_tasks.data.reader import TaskReader, check_words
 from elmo_tasks.sst.trees import Tree, TreeError, parse
+from elmo_tasks.values import Number, OneOf
 
 _CLASSES: dict[int, tuple[str | None, ...]] = {
     5: ("0", "1", "2", "3", "4"),
@@ -57,12 +57,11 @@ class SstReader(TaskReader):
 
     # Parameters
 
-    token_indexers : as in any AllenNLP reader; by default one id a word, named `tokens`.
     granularity : 5: the classes `0` to `4` of the trees; 3: `negative` (0 and 1), `neutral`, `positive` (3
         and 4); 2: the same without the neutral ones, which are left out, and counted in the log.
     min_phrase_tokens : read also the phrases inside sentences that have at least so many tokens, as the paper
         does for training, with 4; `None` for sentences only.
-    The others : see `DatasetReader`.
+    The others : see `TaskReader`.
 
     # Raises
     `ConfigurationError`: an impossible granularity or number of tokens. When reading, `InputError` with
@@ -72,16 +71,11 @@ class SstReader(TaskReader):
     def __init__(
         self,
         *,
-        token_indexers: Optional[dict[str, TokenIndexer]] = None,
-        granularity: int = 5,
-        min_phrase_tokens: Optional[int] = None,
+        granularity: Annotated[int, OneOf(_CLASSES)] = 5,
+        min_phrase_tokens: Optional[Number] = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(token_indexers=token_indexers, **kwargs)
-        if granularity not in _CLASSES:
-            raise ConfigurationError(f"granularity is {granularity}, expected 2, 3 or 5")
-        if min_phrase_tokens is not None and min_phrase_tokens < 1:
-            raise ConfigurationError(f"min_phrase_tokens is {min_phrase_tokens}, expected 1 or more, or null")
+        super().__init__(**kwargs)
         self.min_phrase_tokens = min_phrase_tokens
         self._class_of = _CLASSES[granularity]
         self.classes = list(dict.fromkeys(filter(None, self._class_of)))

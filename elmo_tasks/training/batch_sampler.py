@@ -3,6 +3,7 @@
 import multiprocessing
 import random
 from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar, Optional
 
 import torch.distributed as dist
 from allennlp.common.util import is_distributed
@@ -11,6 +12,7 @@ from allennlp.data.samplers import BatchSampler, BucketBatchSampler
 from allennlp.nn.util import dist_reduce
 
 from elmo_tasks.strict_params import StrictParams
+from elmo_tasks.values import Name, NonNegative, Number
 
 
 @BatchSampler.register("elmo_bucket")
@@ -25,6 +27,12 @@ class ElmoBucketSampler(StrictParams, BucketBatchSampler):
     Without `shuffle` it draws no random numbers. The stock sampler does, and since a run that resumes does
     not repeat past evaluations, the order of its training data is then another.
     """
+
+    inherited_values: ClassVar[dict[str, Any]] = {
+        "batch_size": Number,
+        "sorting_keys": Optional[list[Name]],
+        "padding_noise": NonNegative,
+    }
 
     def get_batch_indices(self, instances: Sequence[Instance]) -> Iterable[list[int]]:
         before = random.getstate()

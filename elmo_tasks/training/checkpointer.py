@@ -4,19 +4,21 @@ import logging
 import os
 import zipfile
 from pathlib import Path
-from typing import Any, Optional
+from typing import Any, ClassVar, Optional
 
 import torch
 from allennlp.training.checkpointer import Checkpointer
 from allennlp.training.trainer import Trainer, TrainerCheckpoint
 
 from elmo_tasks.atomic_files import atomic_file
+from elmo_tasks.strict_params import StrictParams
+from elmo_tasks.values import Count, Number, Positive
 
 logger = logging.getLogger(__name__)
 
 
 @Checkpointer.register("elmo_safe")
-class SafeCheckpointer(Checkpointer):
+class SafeCheckpointer(StrictParams, Checkpointer):
     """
     AllenNLP's checkpointer, for runs that may be killed, and disks that may be full: a file gets its name
     when it is whole, a checkpoint is used only if both of its files are, and the best weights are put in
@@ -24,6 +26,13 @@ class SafeCheckpointer(Checkpointer):
 
     Its parameters are those of AllenNLP's `Checkpointer`.
     """
+
+    inherited_values: ClassVar[dict[str, Any]] = {
+        "save_every_num_seconds": Optional[Positive],
+        "save_every_num_batches": Optional[Number],
+        "keep_most_recent_by_count": Optional[Count],
+        "keep_most_recent_by_age": Optional[Count],
+    }
 
     def save_checkpoint(self, trainer: Trainer) -> None:
         """

@@ -10,10 +10,11 @@ from allennlp.common.util import is_distributed
 from allennlp.training import GradientDescentTrainer, TrainerCallback
 
 from elmo_tasks.elmo import Elmo, LstmState
+from elmo_tasks.strict_params import StrictParams
 
 
 @TrainerCallback.register("elmo_repeatable")
-class RepeatableCallback(TrainerCallback):
+class RepeatableCallback(StrictParams, TrainerCallback):
     """
     A run that was killed and resumed with `--recover` gives the same result as one that was not.
 

@@ -8,6 +8,7 @@ from allennlp.data import Instance
 from allennlp.data.samplers import BatchSampler
 
 from elmo_tasks.training.batch_sampler import ElmoBucketSampler
+from elmo_tasks.values import Name
 
 
 @BatchSampler.register("elmo_grouped_bucket")
@@ -25,7 +26,7 @@ class GroupedBucketSampler(ElmoBucketSampler):
     `ConfigurationError`, when batches are made: the instances have no such field.
     """
 
-    def __init__(self, *, group: str, **kwargs: Any) -> None:
+    def __init__(self, *, group: Name, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.group = group
 

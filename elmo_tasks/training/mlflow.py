@@ -15,6 +15,7 @@ from allennlp.models.archival import CONFIG_NAME, archive_model
 from allennlp.training import GradientDescentTrainer, TrainerCallback
 
 from elmo_tasks.strict_params import StrictParams
+from elmo_tasks.values import Name
 
 logger = logging.getLogger(__name__)
 
@@ -47,9 +48,9 @@ class MlflowCallback(StrictParams, TrainerCallback):
         self,
         serialization_dir: str,
         *,
-        tracking_uri: Optional[str] = None,
-        experiment: str = "elmo",
-        run_name: Optional[str] = None,
+        tracking_uri: Optional[Name] = None,
+        experiment: Name = "elmo",
+        run_name: Optional[Name] = None,
     ) -> None:
         super().__init__(serialization_dir)
         try:

@@ -6,6 +6,7 @@ import torch
 from allennlp.training.optimizers import Optimizer, make_parameter_groups
 
 from elmo_tasks.strict_params import StrictParams
+from elmo_tasks.values import Name, NonNegative, Probability
 
 
 @Optimizer.register("elmo_adam")
@@ -18,11 +19,11 @@ class FusedAdam(StrictParams, Optimizer, torch.optim.Adam):
     def __init__(
         self,
         model_parameters: list[tuple[str, torch.nn.Parameter]],
-        parameter_groups: Optional[list[tuple[list[str], dict[str, Any]]]] = None,
-        lr: float = 0.001,
-        betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-8,
-        weight_decay: float = 0.0,
+        parameter_groups: Optional[list[tuple[list[Name], dict[str, Any]]]] = None,
+        lr: NonNegative = 0.001,
+        betas: tuple[Probability, Probability] = (0.9, 0.999),
+        eps: NonNegative = 1e-8,
+        weight_decay: NonNegative = 0.0,
     ) -> None:
         super().__init__(
             params=make_parameter_groups(model_parameters, parameter_groups),

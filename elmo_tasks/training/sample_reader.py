@@ -9,6 +9,7 @@ from allennlp.data import DatasetReader, Instance
 from allennlp.data.dataset_readers.dataset_reader import DatasetReaderInput, DistributedInfo, WorkerInfo
 
 from elmo_tasks.strict_params import StrictParams
+from elmo_tasks.values import Share
 
 
 @DatasetReader.register("elmo_sample")
@@ -30,10 +31,8 @@ class SampleReader(StrictParams, DatasetReader):
     `ConfigurationError`: an impossible fraction; when reading, one that leaves no instance.
     """
 
-    def __init__(self, *, reader: DatasetReader, fraction: float, seed: int) -> None:
+    def __init__(self, *, reader: DatasetReader, fraction: Share, seed: int) -> None:
         super().__init__(manual_distributed_sharding=True, manual_multiprocess_sharding=True)
-        if not 0 < fraction <= 1:
-            raise ConfigurationError(f"fraction is {fraction}, expected a number above 0, up to 1")
         self._reader = reader
         self.fraction = fraction
         self.seed = seed

@@ -7,9 +7,11 @@ import torch
 from allennlp.common.util import is_distributed
 from allennlp.training import GradientDescentTrainer, TrainerCallback
 
+from elmo_tasks.strict_params import StrictParams
+
 
 @TrainerCallback.register("elmo_share_cores")
-class ShareCoresCallback(TrainerCallback):
+class ShareCoresCallback(StrictParams, TrainerCallback):
     """
     Gives each worker its share of the cores. By default each one takes all of them, and workers that wait
     for each other's threads are many times slower than one process. Does nothing in a run of one process,

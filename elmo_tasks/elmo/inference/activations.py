@@ -4,15 +4,15 @@ Frozen layers of the biLM on disk: a sentence is encoded once, in whatever epoch
 `ActivationStore` says what is on disk. The token layer of a biLM is the same vector twice; it is kept once.
 """
 
-import difflib
 import hashlib
 import json
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
@@ -22,6 +22,7 @@ from elmo_tasks.elmo.inference.database import only_writer
 from elmo_tasks.elmo.inference.frozen_bilm import FrozenBiLm
 from elmo_tasks.elmo.model.errors import ElmoError
 from elmo_tasks.elmo.model.lstm import LstmState
+from elmo_tasks.values import Name, OneOf, Positive
 
 FORMAT = 2
 """To be raised with a change of the records, or of what a biLM with given weights computes."""
@@ -29,7 +30,7 @@ DTYPES = ("float32", "float16")
 
 
 class ActivationsError(ElmoError):
-    """The `activations` block, or the folder it names, cannot be used."""
+    """The folder of activations cannot be used."""
 
 
 class Activations:
@@ -45,38 +46,25 @@ class Activations:
     path : folder; made where it is not there.
     dtype : `float32` keeps the layers as they are; `float16` takes half of the space and rounds them.
     limit_gb : in 10^9 bytes. Nothing is written that would bring the databases under `path` beyond it.
-
-    # Raises
-    `ActivationsError` for an unknown dtype, or a limit that is not positive.
     """
 
-    def __init__(self, *, path: str, dtype: str = "float32", limit_gb: float = 100.0) -> None:
-        if dtype not in DTYPES:
-            raise ActivationsError(f"activations: dtype is {dtype!r}, expected one of {', '.join(DTYPES)}")
-        if not isinstance(limit_gb, int | float) or not limit_gb > 0:
-            raise ActivationsError(f"activations: limit_gb is {limit_gb!r}, expected more than 0")
+    def __init__(
+        self,
+        *,
+        path: Name,
+        dtype: Annotated[str, OneOf(DTYPES)] = "float32",
+        limit_gb: Positive = 100.0,
+    ) -> None:
         self.path, self.dtype, self.limit_gb = path, dtype, limit_gb
         self._store: ActivationStore | None = None
         self._choosing_store = threading.Lock()
 
     @classmethod
-    def of(cls, value: str | Mapping[str, Any]) -> "Activations":
-        """From a config: a path, or a block of the parameters above. Raises `ActivationsError`."""
-        if isinstance(value, str):
-            return cls(path=value)
-        if not isinstance(value, Mapping):
-            raise ActivationsError(f"activations is {value!r}, expected a path or a block")
-        known = ("path", "dtype", "limit_gb")
-        for key in value:
-            if key not in known:
-                nearest = difflib.get_close_matches(str(key), known, n=1)
-                hint = f"; did you mean {nearest[0]!r}?" if nearest else ""
-                raise ActivationsError(
-                    f"Activations: unknown key {key!r}{hint} Known keys: {', '.join(sorted(known))}"
-                )
-        if "path" not in value:
-            raise ActivationsError('activations: key "path" is required')
-        return cls(**value)
+    def of(cls, value: "str | PathLike | Mapping[str, Any] | Activations") -> "Activations":
+        """From a config: a path, or a block of the parameters above."""
+        if isinstance(value, Activations):
+            return value
+        return cls(**value) if isinstance(value, Mapping) else cls(path=str(value))
 
     def __reduce__(self) -> tuple[Callable, tuple]:
         """A copy shares the folder."""

@@ -1,0 +1,68 @@
+"""The config block of `Elmo`: which biLM, where its vectors go, and how its layers are mixed."""
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Optional, Union
+
+from allennlp.common.checks import ConfigurationError
+
+from elmo_tasks.elmo.inference.activations import Activations
+from elmo_tasks.elmo.model.scalar_mix import LAYERS, WEIGHTS
+from elmo_tasks.elmo.sources import DEFAULT_OPTIONS, DEFAULT_WEIGHTS
+from elmo_tasks.values import Name, NonNegative, OneOf, Probability
+
+PLACEMENTS = {
+    "none": (),
+    "input": ("input",),
+    "output": ("output",),
+    "input+output": ("input", "output"),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ElmoSource:
+    """Of `Elmo`'s parameters, the files of the biLM."""
+
+    options_file: Union[Name, dict[str, Any]] = DEFAULT_OPTIONS
+    weight_file: Optional[Name] = DEFAULT_WEIGHTS
+    vocabulary_file: Optional[Name] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ElmoPlacement:
+    """
+    Of `Elmo`'s parameters, those of how the biLM runs and of where its vectors go.
+
+    # Raises
+    `ConfigurationError`: two that do not go together.
+    """
+
+    placement: Annotated[str, OneOf(PLACEMENTS)] = "input"
+    dropout: Probability = 0.0
+    trainable: bool = False
+    stateful: bool = False
+    initial_state: Optional[Name] = None
+    activations: Optional[Union[Name, Activations]] = None
+    precision: Name = "float32"
+
+    def __post_init__(self) -> None:
+        if self.stateful and self.initial_state is not None:
+            raise ConfigurationError("initial_state is where a sentence starts with stateful: false")
+        if self.activations is not None and self.trainable:
+            raise ConfigurationError("activations are of a frozen biLM: not with trainable: true")
+        if self.activations is not None and self.stateful:
+            raise ConfigurationError("activations are of sentences on their own: not with stateful: true")
+        if self.precision != "float32" and self.trainable:
+            raise ConfigurationError(
+                f"precision: {self.precision} is for a frozen biLM: not with trainable: true"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ElmoMix:
+    """Of `Elmo`'s parameters, those of the mix."""
+
+    layers: Annotated[str, OneOf(LAYERS)] = "all"
+    weights: Annotated[str, OneOf(WEIGHTS)] = "trainable"
+    gamma: bool = True
+    layer_norm: bool = False
+    mix_l2: Optional[NonNegative] = None

@@ -1,0 +1,194 @@
+"""Every value of a config block is checked, and the error says which it is, what it is and what is expected."""
+
+import importlib
+import math
+import pkgutil
+import re
+from collections.abc import Iterator, Sequence
+from inspect import Parameter
+from types import NoneType
+from typing import Annotated, Any, Union, get_args, get_origin
+
+import pytest
+from allennlp.common import FromParams, Lazy, Params, Registrable
+from allennlp.common.checks import ConfigurationError
+from allennlp.data import DatasetReader, TokenIndexer, Tokenizer, Vocabulary
+from allennlp.data.samplers import BatchSampler
+from allennlp.models import Model
+from allennlp.modules import TokenEmbedder
+from allennlp.predictors import Predictor
+from allennlp.training import Checkpointer, TrainerCallback
+from allennlp.training.metrics import Metric
+from allennlp.training.optimizers import Optimizer
+from torch import nn
+
+import elmo_tasks
+from elmo_tasks.elmo import Elmo
+from elmo_tasks.elmo.inference.activations import Activations
+from elmo_tasks.language_model.softmax import Softmax
+from elmo_tasks.paths import bundled
+from elmo_tasks.strict_params import StrictParams, parameters_of
+from elmo_tasks.values import NotEmpty, OneOf, Range
+
+OPTIONS = str(bundled("fixtures/elmo/options.json"))
+WORDS = Vocabulary()
+for namespace in ("tokens", "token_characters", "genres"):
+    WORDS.add_tokens_to_namespace(["a", "b", "c", "d"], namespace)
+WORDS.add_tokens_to_namespace(["O", "U-PER", "U-LOC"], "labels")
+"""Labels that are tags of NER, and classes."""
+
+EMBEDDER = {"token_embedders": {"tokens": {"type": "embedding", "embedding_dim": 4}}}
+TASK = {"text_field_embedder": EMBEDDER, "dropout": 0.1}
+SIZES: dict[str, Any] = TASK | {"hidden_sizes": [3]}
+SIZE: dict[str, Any] = TASK | {"hidden_size": 3}
+WORD_BILM = {"lstm": {"dim": 4, "projection_dim": 2, "n_layers": 1}}
+MODELS: dict[str, dict[str, Any]] = {
+    "elmo_ner": SIZES,
+    "elmo_srl": SIZE | {"predicate_dim": 2, "num_layers": 1},
+    "elmo_coref": SIZES
+    | {"feedforward_sizes": [3], "feature_dim": 2, "max_span_width": 3, "spans_per_word": 0.5}
+    | {"max_antecedents": 3, "max_training_sentences": 3, "lexical_dropout": 0.1},
+    "elmo_squad": SIZE | {"linear_size": 3, "longest_answer": 3, "window": 9, "overlap": 3},
+    "elmo_snli": SIZE | {"attention_dropout": 0.1},
+    "elmo_sst": SIZE | {"projection_size": 3, "classifier_sizes": [3], "classifier_dropout": 0.1},
+    "elmo_classifier": SIZES | {"pairs": True, "pooling": "max"},
+    "elmo_bilm": {"options": WORD_BILM, "softmax": {"type": "full"}},
+    "elmo_ensemble": {"members": []},
+}
+BLOCKS: dict[Any, dict[str, dict[str, Any]]] = {
+    Model: MODELS,
+    DatasetReader: {
+        "elmo_ner": {},
+        "elmo_srl": {},
+        "elmo_coref": {},
+        "elmo_squad": {},
+        "elmo_snli": {},
+        "elmo_sst": {},
+        "elmo_bilm": {},
+        "elmo_classifier": {"format": "text", "sentence1": "text", "label": None, "classes": ["a", "b"]},
+        "elmo_sample": {"reader": {"type": "elmo_ner"}, "fraction": 0.5, "seed": 1},
+    },
+    TokenIndexer: {"elmo_character_ids": {}, "elmo_word_ids": {}},
+    Tokenizer: {"elmo_spacy": {}, "elmo_syllables": {}},
+    TokenEmbedder: {"elmo_character_cnn": {"embedding_dim": 2, "num_filters": 2}},
+    Softmax: {"full": {}, "sampled": {"num_samples": 2}, "adaptive": {"cutoffs": [2], "div_value": 2.0}},
+    BatchSampler: {
+        "elmo_bucket": {"batch_size": 2},
+        "elmo_grouped_bucket": {"batch_size": 2, "group": "sentence"},
+    },
+    Checkpointer: {"elmo_safe": {}},
+    Optimizer: {"elmo_adam": {}},
+    TrainerCallback: {
+        "elmo_mlflow": {},
+        "elmo_progress": {},
+        "elmo_repeatable": {},
+        "elmo_share_cores": {},
+        "elmo_softmax_first": {},
+        "elmo_text_perplexities": {"texts": {"a": "a.txt"}, "reader": {"type": "elmo_bilm"}},
+    },
+    Vocabulary: {"elmo_words": {"words_file": str(bundled("fixtures/classification/elmo_words/words.txt"))}},
+    Elmo: {"": {"options_file": OPTIONS, "weight_file": None}},
+}
+"""A whole block for each class of ours, by its base and its name: not to be changed."""
+EXTRAS: dict[Any, dict[str, Any]] = {
+    Model: {"vocab": WORDS},
+    TokenEmbedder: {"vocab": WORDS},
+    Softmax: {"num_classes": 4, "dim": 4},
+    Checkpointer: {"serialization_dir": "run"},
+    TrainerCallback: {"serialization_dir": "run"},
+    Optimizer: {"model_parameters": [("weight", nn.Parameter())]},
+}
+"""What a class of that base gets from others than its block."""
+CASES = [(base, name) for base, blocks in BLOCKS.items() for name in blocks]
+NAMES = [name or base.__name__ for base, name in CASES]
+
+
+def constructor(base: Any, name: str) -> tuple[type, Any]:
+    if not name:
+        return base, base.__init__
+    cls, method = Registrable._registry[base][name]
+    return cls, getattr(cls, method) if method else cls.__init__
+
+
+def parameters(base: Any, name: str) -> dict[str, Parameter]:
+    """Those that a block may have."""
+    known = parameters_of(*constructor(base, name))
+    return {key: each for key, each in known.items() if key not in {*EXTRAS.get(base, {}), "vocab"}}
+
+
+def build(base: Any, name: str, **changes: Any) -> Any:
+    block = BLOCKS[base][name] | changes | ({"type": name} if name else {})
+    return base.from_params(Params({"above": {"block": block}}).pop("above").pop("block"), **EXTRAS.get(base, {}))
+
+
+def wrong_values(kind: Any) -> Iterator[Any]:
+    """Of another type than an annotation says, or out of its range."""
+    if get_origin(kind) is Union:
+        first, *others = get_args(kind)
+        for value in wrong_values(first):
+            if all(any(value is wrong or value == wrong for wrong in wrong_values(other)) for other in others):
+                yield value
+        return
+    base, *limits = get_args(kind) if get_origin(kind) is Annotated else (kind,)
+    origin = get_origin(base) or base
+    if origin not in (NoneType, Any):
+        yield None
+    numbers = [math.nan, math.inf, -math.inf, 10**30, -1, 1, 0.5]
+    if origin is bool:
+        yield from [*numbers, "", "true", [], [1], {}]
+    elif origin is int:
+        yield from [True, *numbers[:3], 0.5, 1.0, "", "1", [], [1], {}]
+    elif origin is float:
+        yield from [True, *numbers[:3], "", "1", [], [1], {}]
+    elif origin is str:
+        yield from [True, *numbers, [], ["a"], {}]
+    elif origin in (list, tuple, Sequence):
+        yield from [True, *numbers, "", "a", {}, {"a": 1}]
+        for value in wrong_values(get_args(base)[0]):
+            yield [value] * (len(get_args(base)) if origin is tuple else 1)
+    elif origin is dict:
+        yield from [True, *numbers, "", "a", [], [1]]
+        for value in wrong_values(get_args(base)[1]):
+            yield {"a": value}
+    elif isinstance(origin, type) and origin is not Any:
+        yield from [True, *numbers, [], [{}]]
+    for limit in limits:
+        yield from outside_of(limit)
+
+
+def outside_of(limit: Any) -> list[Any]:
+    if isinstance(limit, Range):
+        below = limit.low if limit.open == "low" else limit.low - 1
+        return [below, limit.low - 10**30, limit.high if limit.open == "high" else limit.high + 1, 10**30]
+    return {OneOf: ["no such", ""], NotEmpty: [""]}[type(limit)]
+
+
+def test_every_class_is_here():
+    for module in pkgutil.walk_packages(elmo_tasks.__path__, "elmo_tasks."):
+        if "placeholders" not in module.name:
+            importlib.import_module(module.name)
+    ours = {
+        (base, name)
+        for base, registered in Registrable._registry.items()
+        for name, (cls, _) in registered.items()
+        if cls.__module__.startswith("elmo_tasks.") and "compat" not in cls.__module__
+        # They stand in no config.
+        if base.__name__ != "Subcommand" and not issubclass(base, Predictor | Metric)
+    }
+    assert ours == set(CASES) - {(Elmo, "")}
+    assert all(issubclass(constructor(*case)[0], StrictParams) for case in ours)
+
+
+@pytest.mark.parametrize(("base", "name"), CASES, ids=NAMES)
+def test_wrong_values(base, name):
+    for key, parameter in parameters(base, name).items():
+        for value in wrong_values(parameter.annotation):
+            if value is None and parameter.default is None:
+                continue
+            with pytest.raises(ConfigurationError) as caught:
+                build(base, name, **{key: value})
+            said = re.fullmatch(rf"above\.block\.({key}[.\w]*) is (.*), expected .+", str(caught.value))
+            assert said is not None, (key, value, str(caught.value))
+            for part in said[1].split(".")[1:]:
+                value = value[int(part) if isinstance(value, list) else part]
+            assert said[2] == repr(value)
