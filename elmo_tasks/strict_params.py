@@ -2,6 +2,7 @@
 
 import dataclasses
 import inspect
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import wraps
@@ -48,7 +49,7 @@ class StrictParams(FromParams):
         # Those are for others to give.
         for name in ("vocab", *extras):
             parameters.pop(name, None)
-        with _errors_in(params.history, parameters):
+        with _errors_in(params.history, cls.__name__, parameters):
             cls._rename_keys(params)
             _check(params.params, parameters, cls.__name__)
             return super().from_params(
@@ -140,25 +141,25 @@ def _check(block: Mapping[str, Any], parameters: Mapping[str, inspect.Parameter]
 
 
 @contextmanager
-def _errors_in(history: str, keys: Mapping[str, Any]) -> Iterator[None]:
+def _errors_in(history: str, owner: str, keys: Mapping[str, Any]) -> Iterator[None]:
     """An error from within a block has the path of the block; of blocks within each other, the innermost."""
     try:
         yield
     except ConfigurationError as error:
-        if not hasattr(error, "block"):
-            error.block = history
-            error.message = _located(error.message, history, keys)
+        _locate(error, history, keys)
         raise
-    except (OSError, MemoryError, RuntimeError) as error:
-        if isinstance(error, RuntimeError) and "allocate" not in str(error):
-            raise
-        reason = str(error).partition("\n")[0] or type(error).__name__
-        raise ConfigurationError(_located(reason, history, keys)) from error
+    # Of a file that is not there, of AllenNLP's own blocks, of sizes for which there is no memory
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}".partition("\n")[0]
+        located = ConfigurationError(f"{owner} cannot be built: {reason}")
+        _locate(located, history, keys)
+        raise located from error
 
 
-def _located(message: str, history: str, keys: Mapping[str, Any]) -> str:
-    """With the path of the block before the key that the message begins with, or before the message."""
-    if not history:
-        return message
-    begins_with_key = message.replace(":", " ").replace(".", " ").partition(" ")[0] in keys
-    return f"{history}{message}" if begins_with_key else f"{history.removesuffix('.')}: {message}"
+def _locate(error: ConfigurationError, history: str, keys: Mapping[str, Any]) -> None:
+    """The path of the block goes before the key that the message begins with, or before the message."""
+    if not hasattr(error, "block"):
+        error.block = history
+        first_word = re.split(r"\W", error.message, maxsplit=1)[0]
+        before = history if first_word in keys or not history else f"{history.removesuffix('.')}: "
+        error.message = before + error.message

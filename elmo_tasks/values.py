@@ -35,11 +35,16 @@ class Range:
         )
 
     def __str__(self) -> str:
-        low = f" above {self.low:,}" if self.open == "low" else f" of {self.low:,} or more"
-        return low + (f", and less than {self.high:,}" if self.open == "high" else f", up to {self.high:,}")
+        if self.open == "high":
+            return f" of {self.low:,} or more, and less than {self.high:,}"
+        return (
+            f" above {self.low:,}, up to {self.high:,}"
+            if self.open
+            else f" from {self.low:,} to {self.high:,}"
+        )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class OneOf:
     """One of these values, or of the keys of a mapping."""
 

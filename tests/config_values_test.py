@@ -10,7 +10,7 @@ from types import NoneType
 from typing import Annotated, Any, Union, get_args, get_origin
 
 import pytest
-from allennlp.common import FromParams, Lazy, Params, Registrable
+from allennlp.common import Params, Registrable
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader, TokenIndexer, Tokenizer, Vocabulary
 from allennlp.data.samplers import BatchSampler
@@ -24,7 +24,6 @@ from torch import nn
 
 import elmo_tasks
 from elmo_tasks.elmo import Elmo
-from elmo_tasks.elmo.inference.activations import Activations
 from elmo_tasks.language_model.softmax import Softmax
 from elmo_tasks.paths import bundled
 from elmo_tasks.strict_params import StrictParams, parameters_of
@@ -65,7 +64,8 @@ BLOCKS: dict[Any, dict[str, dict[str, Any]]] = {
         "elmo_snli": {},
         "elmo_sst": {},
         "elmo_bilm": {},
-        "elmo_classifier": {"format": "text", "sentence1": "text", "label": None, "classes": ["a", "b"]},
+        "elmo_classifier": {"format": "text", "sentence1": "text", "label": None, "classes": ["a", "b"]}
+        | {"tokenizer": {"type": "elmo_syllables"}},
         "elmo_sample": {"reader": {"type": "elmo_ner"}, "fraction": 0.5, "seed": 1},
     },
     TokenIndexer: {"elmo_character_ids": {}, "elmo_word_ids": {}},
@@ -118,7 +118,9 @@ def parameters(base: Any, name: str) -> dict[str, Parameter]:
 
 def build(base: Any, name: str, **changes: Any) -> Any:
     block = BLOCKS[base][name] | changes | ({"type": name} if name else {})
-    return base.from_params(Params({"above": {"block": block}}).pop("above").pop("block"), **EXTRAS.get(base, {}))
+    return base.from_params(
+        Params({"above": {"block": block}}).pop("above").pop("block"), **EXTRAS.get(base, {})
+    )
 
 
 def wrong_values(kind: Any) -> Iterator[Any]:
@@ -126,7 +128,9 @@ def wrong_values(kind: Any) -> Iterator[Any]:
     if get_origin(kind) is Union:
         first, *others = get_args(kind)
         for value in wrong_values(first):
-            if all(any(value is wrong or value == wrong for wrong in wrong_values(other)) for other in others):
+            if all(
+                any(value is wrong or value == wrong for wrong in wrong_values(other)) for other in others
+            ):
                 yield value
         return
     base, *limits = get_args(kind) if get_origin(kind) is Annotated else (kind,)
@@ -192,3 +196,30 @@ def test_wrong_values(base, name):
             for part in said[1].split(".")[1:]:
                 value = value[int(part) if isinstance(value, list) else part]
             assert said[2] == repr(value)
+
+
+ANYTHING = [
+    *(None, True, False, 0, 1, 3, -1, 10**9, 10**30, 0.5, -0.5, 1e308, math.nan, math.inf),
+    *("", "x", "a b", "..", "é\ud800", [], ["x"], ["word", "tag"], [1], [0.5, 0.5], [None], [[]], [{}]),
+    *({}, {"type": "x"}, {"type": None}, {"a": 1}, {"path": "x"}, {"a": "x"}, {"a": {"type": "x"}}),
+]
+"""What may stand in a block."""
+
+
+@pytest.mark.parametrize(("base", "name"), CASES, ids=NAMES)
+def test_a_block_is_built_or_its_path_is_named(base, name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for key in parameters(base, name):
+        for value in ANYTHING:
+            if key == "tokenizer" and isinstance(value, dict) and "type" not in value:
+                continue  # AllenNLP's own, which looks for a model to download
+            message = error_of(base, name, key, value)
+            assert message is None or "above.block" in message, (key, value)
+
+
+def error_of(base: Any, name: str, key: str, value: Any) -> str | None:
+    try:
+        build(base, name, **{key: value})
+    except ConfigurationError as error:
+        return str(error)
+    return None

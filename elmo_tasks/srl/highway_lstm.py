@@ -12,7 +12,6 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import torch
-from allennlp.common.checks import ConfigurationError
 from allennlp.nn.initializers import block_orthogonal
 from allennlp.nn.util import get_dropout_mask
 from torch import nn
@@ -46,19 +45,10 @@ class HighwayLstm(nn.Module):
     num_layers : of the stack.
     dropout : probability, on the hidden vector that a step takes from the one before; one mask of a layer for
         all steps of a sequence (Gal and Ghahramani 2016, arXiv:1512.05287).
-
-    # Raises
-    `ConfigurationError`: impossible sizes or probability.
     """
 
     def __init__(self, *, input_dim: int, hidden_dim: int, num_layers: int, dropout: float) -> None:
         super().__init__()
-        sizes = {"input_dim": input_dim, "hidden_dim": hidden_dim, "num_layers": num_layers}
-        for name, size in sizes.items():
-            if size < 1:
-                raise ConfigurationError(f"{name} is {size}, expected a positive number")
-        if not 0 <= dropout < 1:
-            raise ConfigurationError(f"dropout is {dropout}, expected a probability below 1")
         self.dropout = dropout
         self.output_dim = hidden_dim
         self.layers = nn.ModuleList(

@@ -1,3 +1,5 @@
+import re
+
 import pytest
 from allennlp.common.checks import ConfigurationError
 
@@ -17,17 +19,15 @@ def test_cells(delimiter, line, cells):
 
 
 @pytest.mark.parametrize(
-    ("names", "delimiter", "message"),
+    ("names", "message"),
     [
-        ("word", None, "columns: found 'word', expected a list of names with 'word' and 'tag' once each"),
-        (["word"], None, "columns: found"),
-        (["word", "tag", "tag"], None, "columns: found"),
-        (["word", "tag"], "", "delimiter: found '', expected a string such as a tab, or null"),
+        (["word"], "columns: found ['word'], expected a list of names with 'word' and 'tag' once each"),
+        (["word", "tag", "tag"], "columns: found"),
     ],
 )
-def test_impossible_layouts(names, delimiter, message):
-    with pytest.raises(ConfigurationError, match=message):
-        ColumnLayout(names, delimiter, needed=["word", "tag"])
+def test_impossible_layouts(names, message):
+    with pytest.raises(ConfigurationError, match=re.escape(message)):
+        ColumnLayout(names, None, needed=["word", "tag"])
 
 
 def test_groups_between_empty_lines():

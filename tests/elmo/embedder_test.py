@@ -173,7 +173,7 @@ def test_built_again_from_its_state_dict(files):
     ("block", "expected"),
     [
         ({"placement": "inputs"}, "placement is 'inputs', expected one of none, input"),
-        ({"mix_l2": -1.0}, "mix_l2 is -1.0, expected 0 or more"),
+        ({"mix_l2": -1.0}, "mix_l2 is -1.0, expected a number from 0 to"),
         ({"stateful": True, "initial_state": "x"}, "with stateful: false"),
         ({"stateful": True, "activations": "x"}, "not with stateful: true"),
         ({"trainable": True, "activations": "x"}, "not with trainable: true"),

@@ -121,5 +121,5 @@ def test_duration(seconds, text):
 
 
 def test_negative_interval():
-    with pytest.raises(ConfigurationError, match="every_seconds: found -1, expected 0 or more"):
+    with pytest.raises(ConfigurationError, match="every_seconds is -1, expected a number from 0"):
         ProgressCallback("folder", every_seconds=-1)

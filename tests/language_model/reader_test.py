@@ -230,12 +230,12 @@ def test_text_to_instance():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"input": "bytes"}, "input: found 'bytes', expected one of characters, words"),
-        ({"streams": 0}, "streams: found 0, expected 1 or more"),
-        ({"bptt_steps": 0}, "bptt_steps: found 0"),
-        ({"passage": -1}, "passage: found -1"),
-        ({"shuffle_buffer": -1}, "shuffle_buffer: found -1, expected 0 or more"),
-        ({"subsample": 0.0}, "subsample: found 0.0"),
+        ({"input": "bytes"}, "input is 'bytes', expected one of characters, words"),
+        ({"streams": 0}, "streams is 0, expected a whole number from 1 to"),
+        ({"bptt_steps": 0}, "bptt_steps is 0, .*, or null"),
+        ({"passage": -1}, "passage is -1"),
+        ({"shuffle_buffer": -1}, "shuffle_buffer is -1, expected a whole number from 0"),
+        ({"subsample": 0.0}, "subsample is 0.0, expected a number above 0"),
         ({"running_text": True, "source": {"type": "elmo_ner"}}, "running_text and source"),
         ({"stream": 3}, "did you mean 'streams'"),
     ],

@@ -214,7 +214,7 @@ def test_sampled_learns_the_distribution():
     ("config", "message"),
     [
         ({"type": "sampled", "num_samples": CLASSES}, "num_samples is 23, expected 1 to 22"),
-        ({"type": "sampled", "num_samples": 0}, "num_samples is 0, expected 1 to 22"),
+        ({"type": "sampled", "num_samples": 0}, "num_samples is 0, expected a whole number from 1"),
         ({"type": "sampled", "num_sample": 5}, "unknown key 'num_sample'; did you mean 'num_samples'"),
         ({"type": "adaptive", "cutoffs": [5, 5]}, r"cutoffs is \[5, 5\], expected ascending"),
         ({"type": "adaptive", "cutoffs": []}, r"cutoffs is \[\], expected"),

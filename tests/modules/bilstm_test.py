@@ -1,6 +1,5 @@
 import pytest
 import torch
-from allennlp.common.checks import ConfigurationError
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
@@ -57,12 +56,6 @@ def test_dropout_is_one_mask_for_all_steps():
     dropped = outputs[0] == 0
     assert dropped.any()
     assert (dropped == dropped[0]).all()
-
-
-@pytest.mark.parametrize("sizes", [[], [5, 0]])
-def test_wrong_sizes(sizes):
-    with pytest.raises(ConfigurationError, match=r"hidden_sizes is .* expected positive numbers"):
-        BiLstm(input_dim=4, hidden_sizes=sizes, dropout=0.0)
 
 
 def test_archives_with_the_former_names_of_the_layers():

@@ -270,18 +270,21 @@ def test_text_to_instance_with_impossible_tags():
     ],
 )
 def test_impossible_columns(columns):
-    with pytest.raises(ConfigurationError, match=r"columns: found .*'word' and 'tag' once each"):
+    with pytest.raises(
+        ConfigurationError,
+        match=r"columns(: found .*'word' and 'tag' once each| is 'word tag', expected a list)",
+    ):
         NerReader(columns=columns)
 
 
 def test_an_impossible_delimiter():
-    with pytest.raises(ConfigurationError, match="delimiter: found ''"):
+    with pytest.raises(ConfigurationError, match="delimiter is '', expected a text that is not"):
         NerReader(delimiter="")
 
 
 @pytest.mark.parametrize("scheme", ["BIO", "iob2", ""])
 def test_an_impossible_scheme(scheme):
-    with pytest.raises(ConfigurationError, match=f"found '{scheme}', expected auto or .* BIOUL"):
+    with pytest.raises(ConfigurationError, match=f"tag_scheme is '{scheme}', expected one of auto, .* BIOUL"):
         NerReader(tag_scheme=scheme)
 
 

@@ -252,8 +252,8 @@ def test_members_that_differ():
 @pytest.mark.parametrize(
     ("lengths", "message"),
     [
-        ({"longest_answer": 0}, "longest_answer is 0, expected 1 or more"),
-        ({"overlap": -1}, "overlap is -1, expected 0 or more"),
+        ({"longest_answer": 0}, "longest_answer is 0, expected a whole number from 1"),
+        ({"overlap": -1}, "overlap is -1, expected a whole number from 0"),
         ({"window": 10, "overlap": 10}, "window is 10, expected 11 or more"),
         ({"hidden_sise": 3}, "unknown key 'hidden_sise'; did you mean 'hidden_size'"),
     ],

@@ -156,9 +156,7 @@ def test_workers_share_the_paragraphs():
 
 
 def test_what_is_wrong():
-    with pytest.raises(
-        ConfigurationError, match="training_answer: found 'last', expected one of first, most_"
-    ):
+    with pytest.raises(ConfigurationError, match="training_answer is 'last', expected one of first, most_"):
         SquadReader(training_answer="last")
     with pytest.raises(ConfigurationError, match="unknown key 'unanswered'; did you mean 'unanswerable'"):
         DatasetReader.from_params(Params({"type": "elmo_squad", "unanswered": True}))

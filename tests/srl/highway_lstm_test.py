@@ -1,6 +1,5 @@
 import pytest
 import torch
-from allennlp.common.checks import ConfigurationError
 from allennlp.modules import augmented_lstm
 from allennlp.modules.seq2seq_encoders import PytorchSeq2SeqWrapper
 from allennlp.modules.stacked_alternating_lstm import StackedAlternatingLstm
@@ -125,16 +124,3 @@ def test_how_it_begins():
     assert len(matrices) == 2 * GATES
     for matrix in (*matrices, layer.highway):
         torch.testing.assert_close(matrix @ matrix.t(), torch.eye(4), atol=1e-5, rtol=0)
-
-
-@pytest.mark.parametrize(
-    ("changed", "message"),
-    [
-        ({"hidden_dim": 0}, "hidden_dim is 0, expected a positive number"),
-        ({"num_layers": 0}, "num_layers is 0, expected a positive number"),
-        ({"dropout": 1.0}, "dropout is 1.0, expected a probability below 1"),
-    ],
-)
-def test_impossible_sizes(changed, message):
-    with pytest.raises(ConfigurationError, match=message):
-        HighwayLstm(**{"input_dim": 3, "hidden_dim": 2, "num_layers": 1, "dropout": 0.0} | changed)

@@ -91,8 +91,8 @@ def test_no_sentence_and_no_predicate(tmp_path):
     ("options", "message"),
     [
         ({"columns": ["word", "predicate"]}, "columns: found .* expected a list of names with 'word', 'pred"),
-        ({"columns": "word"}, "columns: found 'word'"),
-        ({"delimiter": ""}, "delimiter: found ''"),
+        ({"columns": "word"}, "columns is 'word', expected a list"),
+        ({"delimiter": ""}, "delimiter is '', expected a text that is not empty, or null"),
     ],
 )
 def test_impossible_options(options, message):

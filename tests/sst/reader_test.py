@@ -162,8 +162,8 @@ def test_nothing_but_neutral(tmp_path):
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"granularity": 4}, "granularity is 4, expected 2, 3 or 5"),
-        ({"min_phrase_tokens": 0}, "min_phrase_tokens is 0, expected 1 or more, or null"),
+        ({"granularity": 4}, "granularity is 4, expected one of 5, 3, 2"),
+        ({"min_phrase_tokens": 0}, "min_phrase_tokens is 0, expected a whole number from 1 to .*, or null"),
         ({"granularty": 3}, "'granularty'; did you mean 'granularity'"),
     ],
 )

@@ -284,8 +284,8 @@ def test_path_or_block(files, folder, dtype):
         ({"path": "x", "dtyp": "float16"}, "Activations: unknown key 'dtyp'; did you mean 'dtype'?"),
         ({"dtype": "float16"}, 'key "path" is required'),
         ({"path": "x", "dtype": "half"}, "dtype is 'half', expected one of float32, float16"),
-        ({"path": "x", "limit_gb": 0}, "limit_gb is 0, expected more than 0"),
-        (5, "activations is 5, expected a path or a block"),
+        ({"path": "x", "limit_gb": 0}, "activations.limit_gb is 0, expected a number above 0"),
+        (5, "activations is 5, expected a text that is not empty, or a block"),
     ],
 )
 def test_wrong_block(files, block, message, tmp_path, monkeypatch):
