@@ -1,5 +1,6 @@
 """The picture in docs/architecture.md is true to the code."""
 
+import ast
 import re
 from pathlib import Path
 
@@ -33,6 +34,13 @@ def test_the_arrows_are_the_imports():
             imports.add((above, below if above.startswith("elmo") else below.split("/")[0]))
     arrows = set(re.findall(r"^    (\S+) --> (\S+)$", PICTURE.read_text(encoding="utf-8"), re.MULTILINE))
     assert arrows == {(importer, imported) for importer, imported in imports if importer != imported}
+
+
+def test_constructors_are_short():
+    for path in Path(bundled("elmo_tasks")).rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef) and node.name == "__init__":
+                assert len(node.args.args[1:] + node.args.kwonlyargs) <= 10, (path, node.lineno)
 
 
 def test_every_room_is_described():

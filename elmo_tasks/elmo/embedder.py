@@ -69,9 +69,11 @@ class Elmo(StrictParams, nn.Module):
         `stateful`.
     precision : of the frozen biLM's products: `float32`, or, faster and not exact, `bfloat16`.
 
+    They are grouped in `config.py`.
+
     # Raises
-    `ConfigurationError` for unknown values, an `activations` folder that cannot be written to or is of an
-    earlier version, and whatever reading the files raises.
+    `ConfigurationError` for values that cannot be, or not together, an `activations` folder that cannot be
+    written to or is of an earlier version, and whatever reading the files raises.
     """
 
     options: torch.Tensor

@@ -182,7 +182,7 @@ def test_an_ensemble_has_the_mean_probabilities():
         (
             "label_smoothing",
             1.0,
-            "model.label_smoothing is 1.0, expected a number of 0 or more, and less than 1",
+            "label_smoothing is 1.0, expected a number of 0 or more, and less than 1",
         ),
         ("hiden_size", 5, "SrlModel: unknown key 'hiden_size'; did you mean 'hidden_size'"),
     ],
