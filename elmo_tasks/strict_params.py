@@ -5,7 +5,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, ClassVar
 
 from allennlp.common import FromParams, Params
@@ -43,21 +43,23 @@ class StrictParams(FromParams):
         constructor_to_inspect: Callable | None = None,
         **extras: Any,
     ) -> Any:
+        construct = partial(
+            super().from_params,
+            constructor_to_call=constructor_to_call,
+            constructor_to_inspect=constructor_to_inspect,
+            **extras,
+        )
         if not isinstance(params, Params):
-            return super().from_params(params, **extras)
+            return construct(params)
         parameters = parameters_of(cls, constructor_to_inspect or cls.__init__)
         # Those are for others to give.
         for name in ("vocab", *extras):
             parameters.pop(name, None)
         with _errors_in(params.history, cls.__name__, parameters):
             cls._rename_keys(params)
-            _check(params.params, parameters, cls.__name__)
-            return super().from_params(
-                params,
-                constructor_to_call=constructor_to_call,
-                constructor_to_inspect=constructor_to_inspect,
-                **extras,
-            )
+            with block_errors():
+                check_block(params.params, parameters, owner=cls.__name__)
+            return construct(params)
 
     @classmethod
     def _rename_keys(cls, params: Params) -> None:
@@ -127,15 +129,19 @@ def _checked(constructor: Callable[..., None], owner: str) -> Callable[..., None
     @wraps(constructor)
     def construct(self: Any, *arguments: Any, **keywords: Any) -> None:
         by_name = dict(zip(parameters, arguments, strict=False)) | keywords
-        _check({name: by_name[name] for name in parameters if name in by_name}, parameters, owner)
+        known = {name: by_name[name] for name in parameters if name in by_name}
+        with block_errors():
+            check_block(known, parameters, owner=owner)
         constructor(self, *arguments, **keywords)
 
     return construct
 
 
-def _check(block: Mapping[str, Any], parameters: Mapping[str, inspect.Parameter], owner: str) -> None:
+@contextmanager
+def block_errors() -> Iterator[None]:
+    """A `BlockError` within becomes AllenNLP's `ConfigurationError`."""
     try:
-        check_block(block, parameters, owner=owner)
+        yield
     except BlockError as error:
         raise ConfigurationError(str(error)) from None
 

@@ -21,7 +21,8 @@ from elmo_tasks.archives import open_archive
 from elmo_tasks.elmo import FrozenBiLm, LstmState, TrainedBiLm
 from elmo_tasks.elmo.inference import private_state_dict
 from elmo_tasks.modules.elmo_model import ElmoModel, archived_state, elmo_from_state
-from elmo_tasks.strict_params import StrictParams
+from elmo_tasks.strict_params import StrictParams, block_errors
+from elmo_tasks.values import Names, check_value
 
 
 @Model.register("elmo_ensemble")
@@ -100,7 +101,9 @@ class EnsembleModel(StrictParams, Model):
             members = _members_inside(block["members"], state, vocab)
         else:
             block.pop("type")
-            archives = open_members(block.pop("archives"))
+            with block_errors():
+                check_value(paths := block.pop("archives"), Names, "model.archives")
+            archives = open_members(paths)
             block.assert_empty(cls.__name__)
             if problem := _indexer_problem(config, archives[0].config):
                 raise ConfigurationError(f"the ensemble's config: {problem}, as in its archives")
