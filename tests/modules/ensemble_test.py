@@ -7,6 +7,7 @@ from functools import reduce
 import numpy as np
 import pytest
 import torch
+from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import Vocabulary
 from allennlp.models import Model

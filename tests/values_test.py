@@ -230,18 +230,6 @@ def test_sizes_for_which_there_is_no_memory():
     ("block", "message"),
     [
         (
-            {"stateful": True, "initial_state": "x"},
-            ".initial_state is where a sentence starts with stateful: f",
-        ),
-        (
-            {"stateful": True, "activations": "x"},
-            ".activations are of sentences on their own: not with statef",
-        ),
-        (
-            {"trainable": True, "activations": "x"},
-            ".activations are of a frozen biLM: not with trainable: true",
-        ),
-        (
             {"activations": {"path": "x", "dtype": 3}},
             ".activations.dtype is 3, expected one of float32, float16",
         ),
