@@ -27,14 +27,12 @@ class SoftmaxFirst(StrictParams, TrainerCallback):
     epochs : so many, the first ones of the run, train the softmax alone; 0: none.
 
     # Raises
-    `ConfigurationError`: a negative number of epochs, another model than `elmo_bilm`; in a distributed run
+    `ConfigurationError`: another model than `elmo_bilm`; in a distributed run
     that has to freeze, an accelerator that insists on gradients of all weights.
     """
 
     def __init__(self, *, serialization_dir: str, epochs: Count = 1) -> None:
         super().__init__(serialization_dir)
-        if epochs < 0:
-            raise ConfigurationError(f"epochs is {epochs}, expected 0 or more")
         self.epochs = epochs
         self._frozen: list[torch.nn.Parameter] = []
 
