@@ -112,7 +112,7 @@ def test_a_new_run_begins_a_new_file(tmp_path, model, monkeypatch):
 
 
 def test_no_texts():
-    with pytest.raises(ConfigurationError, match="texts is .., expected a block that is not empty"):
+    with pytest.raises(ConfigurationError, match=r"texts is \{\}, expected a block that is not empty"):
         TrainerCallback.from_params(
             Params({"type": "elmo_text_perplexities", "texts": {}, "reader": dict(READER)}),
             serialization_dir="folder",
