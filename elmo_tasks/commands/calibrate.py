@@ -17,7 +17,7 @@ from allennlp.common.tqdm import Tqdm
 from elmo_tasks.commands.base import Verb, add_text_argument, positive
 from elmo_tasks.commands.bilm_arguments import add_bilm_arguments, read_bilm
 from elmo_tasks.commands.corpus import Corpus, copy_corpus
-from elmo_tasks.commands.sentences import NumberedSentence, batches, padded_ids
+from elmo_tasks.commands.sentences import NumberedSentence, batches_by_length, padded_ids
 from elmo_tasks.commands.staging import add_output_argument, staged_file
 from elmo_tasks.elmo import FrozenBiLm, LstmState
 from elmo_tasks.elmo.model.weight_file import write_initial_state
@@ -101,7 +101,7 @@ def mean_start(bilm: FrozenBiLm, text: Corpus, *, lanes: int) -> tuple[LstmState
                 running = list(lines)
                 for total, part in zip(sums, state, strict=True):
                     total += part[:, :, running].sum(dim=2, dtype=torch.float64).cpu()
-            for batch in batches(
+            for batch in batches_by_length(
                 (NumberedSentence(lane, text[line].split()) for lane, line in lines.items()), BATCH_TOKENS
             ):
                 _advance(bilm, batch, state)

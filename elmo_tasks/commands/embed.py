@@ -17,7 +17,7 @@ from elmo_tasks.commands.base import Verb, add_text_argument, positive
 from elmo_tasks.commands.bilm_arguments import add_bilm_arguments, read_bilm
 from elmo_tasks.commands.checkpoint import CHECKPOINT, Checkpoint, Settings
 from elmo_tasks.commands.corpus import Corpus, copy_corpus
-from elmo_tasks.commands.sentences import NumberedSentence, batches, padded_ids
+from elmo_tasks.commands.sentences import NumberedSentence, batches_by_length, padded_ids
 from elmo_tasks.commands.staging import check_output, staging_folder
 from elmo_tasks.commands.vector_file import VECTORS, VectorFile, lay_out
 from elmo_tasks.commands.writer_thread import WriterThread
@@ -155,7 +155,7 @@ class Embedding:
     layers : one of `LAYERS`.
     start : where a sentence starts, `(layers, 2, 1, ...)`; if `stateful`, the first.
     stateful : the others start where the one before them ended.
-    batch_tokens : bound of a batch, see `batches`.
+    batch_tokens : bound of a batch, see `batches_by_length`.
     with_index : write `sentence_to_index`.
     """
 
@@ -244,7 +244,7 @@ class Embedding:
     def _batches(self, window: list[NumberedSentence]) -> Iterable[list[NumberedSentence]]:
         if self.stateful:
             return ([sentence] for sentence in window if sentence.words)
-        return batches(window, self.batch_tokens)
+        return batches_by_length(window, self.batch_tokens)
 
     def _vectors(
         self, batch: list[NumberedSentence], carried: LstmState | None

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import torch
 
 from elmo_tasks.elmo import FrozenBiLm
+from elmo_tasks.elmo.inference.batches import batches
 
 
 class NumberedSentence(NamedTuple):
@@ -14,21 +15,18 @@ class NumberedSentence(NamedTuple):
     words: list[str]
 
 
-def batches(sentences: Iterable[NumberedSentence], tokens: int) -> Iterator[list[NumberedSentence]]:
+def batches_by_length(sentences: Iterable[NumberedSentence], tokens: int) -> Iterator[list[NumberedSentence]]:
     """
     Sentences of similar length together, longest first, those without words left out.
 
     A batch has at most `tokens` positions, padding included, or one sentence that is longer.
     """
-    batch: list[NumberedSentence] = []
-    by_length = sorted((sentence for sentence in sentences if sentence.words), key=lambda s: -len(s.words))
-    for sentence in by_length:
-        if batch and (len(batch) + 1) * len(batch[0].words) > tokens:
-            yield batch
-            batch = []
-        batch.append(sentence)
-    if batch:
-        yield batch
+
+    def length(sentence: NumberedSentence) -> int:
+        return len(sentence.words)
+
+    by_length = sorted(filter(length, sentences), key=length, reverse=True)
+    return batches(by_length, length, tokens)
 
 
 def padded_ids(sentences: Sequence[NumberedSentence], bilm: FrozenBiLm) -> torch.Tensor:

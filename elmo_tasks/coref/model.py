@@ -1,6 +1,5 @@
 """End-to-end coreference resolution, the baseline of the ELMo paper."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -22,6 +21,7 @@ from elmo_tasks.coref.formatting import marked, resolved
 from elmo_tasks.coref.mentions import MentionFinder
 from elmo_tasks.coref.metric import CorefScores
 from elmo_tasks.coref.reader import GENRES
+from elmo_tasks.elmo.inference.batches import batch_sizes
 from elmo_tasks.modules.bilstm import BiLstm
 from elmo_tasks.modules.elmo_model import ElmoModel
 from elmo_tasks.strict_params import flat
@@ -194,7 +194,10 @@ class CorefModel(ElmoModel):
         """
         starts = lengths.cumsum(0) - lengths
         words, context, positions_of_parts = [], [], []
-        for part in _of_like_length(rows, lengths):
+        rows = rows[lengths[rows].argsort(descending=True, stable=True)]
+        # A sentence is at least half as long as the longest of those beside which it is read
+        sizes = batch_sizes(lengths[rows].tolist(), WORDS_AT_ONCE, least=0.5)
+        for part in rows.split(list(sizes)):
             longest = int(lengths[part].max())
             read = {
                 indexer: {name: ids[0, part, :longest] for name, ids in tensors.items()}
@@ -229,24 +232,6 @@ class CorefModel(ElmoModel):
         # (kept, 1 + antecedents): a span without a gold antecedent has none
         right = torch.cat([~right.any(dim=1, keepdim=True), right], dim=1)
         return (found.logsumexp(dim=1) - found.masked_fill(~right, -torch.inf).logsumexp(dim=1)).sum()
-
-
-def _of_like_length(rows: torch.Tensor, lengths: torch.Tensor) -> Iterator[torch.Tensor]:
-    """
-    Sentences in parts that are read together: at least half as long as the longest of a part, which has at
-    most `WORDS_AT_ONCE` words and padding, or is one sentence.
-
-    *Shape:* numbers of sentences `(rows,)`, words of all sentences `(sentences,)`, to `(part of rows,)` each.
-    """
-    rows = rows[lengths[rows].argsort(descending=True, stable=True)]
-    start = 0
-    longest = 0
-    for end, length in enumerate(lengths[rows].tolist()):
-        longest = longest or length
-        if end > start and (2 * length < longest or (end + 1 - start) * longest > WORDS_AT_ONCE):
-            yield rows[start:end]
-            start, longest = end, length
-    yield rows[start:]
 
 
 def _within(clusters: list[Cluster], first: int, end: int) -> list[Cluster]:

@@ -4,13 +4,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import tee
 from operator import itemgetter
-from typing import TypeVar
 
 import torch
 
 from elmo_tasks.elmo import FrozenBiLm
-
-Item = TypeVar("Item")
+from elmo_tasks.elmo.inference.batches import Item, batches
 
 Mix = Callable[[torch.Tensor], torch.Tensor]
 """`(layers, ..., dim)` to `(..., dim)`."""
@@ -79,7 +77,7 @@ class BiLmEncoder(Encoder):
         super().__init__(names=list(rows), dim=bilm.options.output_dim)
 
     def encode(self, sentences: Iterable[Sequence[str]]) -> Iterator[torch.Tensor]:
-        for batch in _batches(sentences):
+        for batch in batches(sentences, len, POSITIONS):
             yield from self._encode(batch)
 
     def known(self, words: Sequence[str]) -> torch.Tensor:
@@ -97,17 +95,3 @@ class BiLmEncoder(Encoder):
 
 def _average(layers: torch.Tensor) -> torch.Tensor:
     return layers.mean(dim=0)
-
-
-def _batches(sentences: Iterable[Sequence[str]]) -> Iterator[list[Sequence[str]]]:
-    """Neighbouring sentences together."""
-    batch: list[Sequence[str]] = []
-    longest = 0
-    for words in sentences:
-        longest = max(longest, len(words))
-        if batch and (len(batch) + 1) * longest > POSITIONS:
-            yield batch
-            batch, longest = [], len(words)
-        batch.append(words)
-    if batch:
-        yield batch

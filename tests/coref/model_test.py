@@ -137,12 +137,6 @@ def test_sentences_are_encoded_one_by_one(tiny, at_once, monkeypatch):
         torch.testing.assert_close(found, torch.cat(expected))
 
 
-def test_parts_have_sentences_of_like_length():
-    lengths = torch.tensor([3, 50, 1, 26, 7, 24, 6, 2, 40])
-    parts = [part.tolist() for part in module._of_like_length(torch.arange(9), lengths)]
-    assert parts == [[1, 8, 3], [5], [4, 6], [0, 7], [2]]
-
-
 def test_training_reads_a_window(monkeypatch):
     tiny = Tiny(max_training_sentences=2)
     instance = tiny.instances[0]

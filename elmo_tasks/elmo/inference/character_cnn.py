@@ -1,12 +1,14 @@
 """The character CNN over distinct words, in few computations: with packed weights, or with gradients."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
+from itertools import accumulate
 from typing import cast
 
 import torch
 from torch import nn
 from torch.nn import functional as F
 
+from elmo_tasks.elmo.inference.batches import batch_sizes
 from elmo_tasks.elmo.model.character_encoder import CharacterEncoder, Highway
 from elmo_tasks.elmo.model.characters import CHARACTERS_PER_WORD, FILLING
 
@@ -54,11 +56,8 @@ class CharacterCnn:
         """
         *Shape:* character ids of distinct words `(words, 50)` to their vectors `(words, projection_dim)`.
         """
-        lengths, order = (words != FILLING).sum(dim=1).sort()
-        encoded = [
-            self.projected(self._features(words[order[start:end]], longest))
-            for start, end, longest in blocks_of_like_length(lengths.tolist())
-        ]
+        blocks, order = blocks_of_like_length(words)
+        encoded = [self.projected(self._features(block, windows)) for block, windows in blocks]
         return torch.cat(encoded)[order.argsort()]
 
     def projected(self, features: torch.Tensor) -> torch.Tensor:
@@ -81,9 +80,8 @@ class CharacterCnn:
             return None
         return torch.arange(windows, device=self.last_start.device).unsqueeze(1) > self.last_start
 
-    def _features(self, words: torch.Tensor, longest: int) -> torch.Tensor:
-        """*Shape:* words `(words, 50)` of at most `longest` characters to `(words, filters)`."""
-        windows = windows_of(longest)
+    def _features(self, words: torch.Tensor, windows: int) -> torch.Tensor:
+        """*Shape:* words `(words, 50)` that need at most `windows` windows to `(words, filters)`."""
         # (words, width, character dim)
         characters = F.embedding(self.filled_up(words, windows).int(), self.embedding)
         # (words * windows, widest * character dim)
@@ -108,22 +106,19 @@ def joined_filters(encoder: CharacterEncoder) -> tuple[torch.Tensor, torch.Tenso
     return torch.cat(weights).flatten(1), torch.cat(biases)
 
 
-def windows_of(longest: int) -> int:
+def blocks_of_like_length(words: torch.Tensor) -> tuple[list[tuple[torch.Tensor, int]], torch.Tensor]:
     """
-    The windows that words of so many characters need: the last one starts behind the last character, since
-    all later ones see the same filling.
+    Words by their length in blocks of few windows. The last window of a word starts behind its last
+    character, since all later ones see the same filling.
+
+    *Shape:* `(words, 50)` to blocks `(words of the block, 50)`, each with the number of windows that its
+    longest word needs, and the order of the words in them, `(words,)`.
     """
-    return min(longest, CHARACTERS_PER_WORD - 1) + 1
-
-
-def blocks_of_like_length(lengths: list[int]) -> Iterator[tuple[int, int, int]]:
-    """Words of rising length as blocks of few windows: (first, behind the last, longest word)."""
-    start = 0
-    for index, length in enumerate(lengths):
-        if (index + 1 - start) * (length + 1) > WINDOWS_AT_ONCE and index > start:
-            yield start, index, lengths[index - 1]
-            start = index
-    yield start, len(lengths), lengths[-1]
+    lengths, order = (words != FILLING).sum(dim=1).sort()
+    windows = (lengths + 1).tolist()
+    sizes = list(batch_sizes(windows, WINDOWS_AT_ONCE))
+    longest = [min(windows[end - 1], CHARACTERS_PER_WORD) for end in accumulate(sizes)]
+    return list(zip(words[order].split(sizes), longest, strict=True)), order
 
 
 def _convolutions(encoder: CharacterEncoder) -> list[nn.Conv1d]:

@@ -1,6 +1,6 @@
 """The biLM with weights that stay as they are, as fast as the machine allows."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cached_property
@@ -12,6 +12,7 @@ import torch
 from torch import nn
 from torch.nn.utils.rnn import pad_sequence
 
+from elmo_tasks.elmo.inference.batches import batch_sizes
 from elmo_tasks.elmo.inference.kernels import Kernels
 from elmo_tasks.elmo.inference.packed_weights import PRECISIONS
 from elmo_tasks.elmo.model.bilm import BiLm, check_ids, digest, with_bos_eos, zero_state
@@ -325,19 +326,10 @@ _Run = Callable[[Kernels, _Part], list[torch.Tensor]]
 """To each layer of a part, `(tokens, 2 projection_dim)`, the sentences end to end."""
 
 
-def _parts(lengths: torch.Tensor, most: int) -> Iterator[torch.Tensor]:
+def _parts(lengths: torch.Tensor, most: int) -> Iterable[torch.Tensor]:
     """The rows with tokens, in parts of at most so many tokens, if need be by length: `(rows,)` each."""
     rows = lengths.nonzero().squeeze(1)
-    if not len(rows):
-        return
     if int(lengths.sum()) <= most:
-        yield rows
-        return
+        return [rows] if len(rows) else []
     rows = rows[lengths[rows].argsort(stable=True)]
-    total = lengths[rows].cumsum(0)
-    start = 0
-    while start < len(rows):
-        before = int(total[start - 1]) if start else 0
-        end = max(start + 1, int(torch.searchsorted(total, before + most, right=True)))
-        yield rows[start:end]
-        start = end
+    return rows.split(list(batch_sizes(lengths[rows].tolist(), most, padded=False)))

@@ -8,12 +8,10 @@ from elmo_tasks.elmo.inference.character_cnn import (
     Rows,
     blocks_of_like_length,
     joined_filters,
-    windows_of,
 )
 from elmo_tasks.elmo.inference.trained_filters import TrainedFilters, Words
 from elmo_tasks.elmo.inference.training_products import Product, Products
 from elmo_tasks.elmo.model.character_encoder import CharacterEncoder
-from elmo_tasks.elmo.model.characters import FILLING
 
 RECURRING_WORDS = 64
 """
@@ -40,12 +38,10 @@ class TrainedCharacterCnn(CharacterCnn):
 
     def __call__(self, words: torch.Tensor) -> torch.Tensor:
         """See `CharacterCnn`."""
-        lengths, order = (words != FILLING).sum(dim=1).sort()
-        words = words[order]
-        parts = []
-        for start, end, longest in blocks_of_like_length(lengths.tolist()):
-            windows = windows_of(longest)
-            parts.append(Words(self.filled_up(words[start:end].int(), windows), self.outside(windows)))
+        blocks, order = blocks_of_like_length(words)
+        parts = [
+            Words(self.filled_up(block.int(), windows), self.outside(windows)) for block, windows in blocks
+        ]
         features = TrainedFilters.apply(self._products, parts, self.embedding, self._weight, self._bias)
         features = F.pad(self.activation(features), (0, 0, 0, -len(words) % RECURRING_WORDS))
         return self.projected(features)[: len(words)][order.argsort()]

@@ -5,11 +5,11 @@ import torch
 from torch.nn import functional as F
 
 from elmo_tasks.elmo.inference import character_cnn
-from elmo_tasks.elmo.inference.character_cnn import CharacterCnn, blocks_of_like_length, windows_of
+from elmo_tasks.elmo.inference.character_cnn import CharacterCnn, blocks_of_like_length
 from elmo_tasks.elmo.inference.packed_weights import pack
 from elmo_tasks.elmo.model import CharacterOptions
 from elmo_tasks.elmo.model.character_encoder import CharacterEncoder
-from elmo_tasks.elmo.model.characters import character_ids
+from elmo_tasks.elmo.model.characters import FILLING, character_ids
 from tests.elmo.inference.precisions import PRECISIONS, needs_bfloat16
 
 WORDS = ["cat", "", "Łódź", "😀", "x" * 48, "y" * 60, "<S>", "</S>", "a", *map(str, range(90, 130))]
@@ -71,10 +71,11 @@ def test_a_word_has_the_same_bits_alone_and_beside_others(monkeypatch, precision
 
 
 def test_blocks_hold_few_windows():
-    lengths = [2] * 500 + [10] * 200 + [50] * 30
-    blocks = list(blocks_of_like_length(lengths))
-    assert [start for start, _, _ in blocks[1:]] == [end for _, end, _ in blocks[:-1]]
-    assert (blocks[0][0], blocks[-1][1]) == (0, len(lengths))
-    for start, end, longest in blocks:
-        assert longest == max(lengths[start:end])
-        assert (end - start) * windows_of(longest) <= character_cnn.WINDOWS_AT_ONCE
+    lengths = torch.tensor([2] * 500 + [50] * 30 + [10] * 200)
+    words = torch.where(torch.arange(50) < lengths.unsqueeze(1), 7, FILLING)
+    blocks, order = blocks_of_like_length(words)
+    assert torch.equal(torch.cat([block for block, _ in blocks]), words[order])
+    for block, windows in blocks:
+        # 50 characters leave no window behind the last
+        assert windows == min(int((block != FILLING).sum(dim=1).max()) + 1, 50)
+        assert len(block) * windows <= character_cnn.WINDOWS_AT_ONCE
