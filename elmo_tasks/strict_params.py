@@ -39,8 +39,8 @@ class StrictParams(FromParams):
     def from_params(
         cls,
         params: Params,
-        constructor_to_call: Callable | None = None,
-        constructor_to_inspect: Callable | None = None,
+        constructor_to_call: Callable[..., Any] | None = None,
+        constructor_to_inspect: Callable[..., Any] | None = None,
         **extras: Any,
     ) -> Any:
         construct = partial(

@@ -15,6 +15,7 @@ from elmo_tasks.classification.reader import ClassifierText
 from elmo_tasks.modules.batch_pairs import stack_texts
 from elmo_tasks.modules.bilstm import BiLstm
 from elmo_tasks.modules.classifier import Classifier
+from elmo_tasks.modules.elmo_model import Outputs, Scores
 from elmo_tasks.values import OneOf, Probability, Size
 
 POOLING: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
@@ -71,19 +72,7 @@ class ClassificationModel(Classifier):
         sentence_dim = (self.encoder.output_dim if self.encoder else self.input_dim) + self.elmo_output_dim
         self.output = nn.Linear(4 * sentence_dim if pairs else sentence_dim, len(self.labels))
 
-    def forward(
-        self,
-        sentence1: TextFieldTensors,
-        metadata: list[ClassifierText],
-        sentence2: Optional[TextFieldTensors] = None,
-        label: Optional[torch.Tensor] = None,
-    ) -> dict[str, Any]:
-        """See `scores` and `decode`."""
-        return self.decode(self.scores(sentence1, sentence2), metadata, label)
-
-    def scores(
-        self, sentence1: TextFieldTensors, sentence2: Optional[TextFieldTensors] = None
-    ) -> dict[str, torch.Tensor]:
+    def scores(self, sentence1: TextFieldTensors, sentence2: Optional[TextFieldTensors] = None) -> Scores:
         """
         *Shape:* `logits` `(batch, classes)`.
 
@@ -116,7 +105,7 @@ class ClassificationModel(Classifier):
         # (batch, sentence_dim)
         return torch.cat(pooled, dim=1)
 
-    def make_output_human_readable(self, output_dict: dict[str, Any]) -> dict[str, Any]:
+    def make_output_human_readable(self, output_dict: Outputs) -> Outputs:
         """The words, the `label`, and the `probabilities` by label."""
         sentences: list[ClassifierText] = output_dict["metadata"]
         words = {"sentence1_tokens": [both.sentence1 for both in sentences]}

@@ -14,7 +14,7 @@ from allennlp.data.fields import Field, MetadataField, TextField
 from elmo_tasks.classification.records import FORMATS, Record, read_records
 from elmo_tasks.data.input_files import InputError
 from elmo_tasks.data.json_lines import shorten_json
-from elmo_tasks.data.label_field import ClosedLabelField, check_label
+from elmo_tasks.data.label_field import check_label, classified
 from elmo_tasks.data.reader import TaskReader
 from elmo_tasks.data.tokenization import SpacyRules
 from elmo_tasks.values import Name, Names, OneOf
@@ -103,7 +103,7 @@ class ClassificationReader(TaskReader):
         return len(self.texts) == 2
 
     def _read(self, file_path: str) -> Iterator[Instance]:
-        for example in self.shard_iterable(self._examples(file_path)):
+        for example in self.shard_iterable(self.counted(file_path, self._file, self._describe)):
             yield self._instance(*example)
 
     def text_to_instance(
@@ -136,13 +136,7 @@ class ClassificationReader(TaskReader):
             for name, tokens in zip(("sentence1", "sentence2"), sentences, strict=False)
         }
         fields["metadata"] = MetadataField(ClassifierText(*words))
-        if label is not None:
-            fields["label"] = ClosedLabelField(label, self.classes)
-        return Instance(fields)
-
-    def _examples(self, file_path: str) -> Iterator[_Example]:
-        """The examples of all files, checked."""
-        return self.counted(file_path, self._file, self._describe)
+        return classified(fields, label, self.classes)
 
     def _file(self, path: Path, counts: Counter[str]) -> Iterator[_Example]:
         for record in read_records(path, self.format, self.columns):

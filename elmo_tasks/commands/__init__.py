@@ -11,7 +11,7 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.common.util import SigTermReceived
 
 from elmo_tasks.commands.ablate import Ablate
-from elmo_tasks.commands.base import Verb
+from elmo_tasks.commands.base import Subparsers, Verb
 from elmo_tasks.commands.calibrate import Calibrate
 from elmo_tasks.commands.compare import Compare
 from elmo_tasks.commands.confusion import Confusion
@@ -45,7 +45,7 @@ class ElmoGroup(Subcommand):
     exit code 1; the traceback is logged at debug level. SIGINT ends with 130, SIGTERM with 143.
     """
 
-    def add_subparser(self, parser: argparse._SubParsersAction) -> argparse.ArgumentParser:
+    def add_subparser(self, parser: Subparsers) -> argparse.ArgumentParser:
         group = parser.add_parser(
             self.name, description="What ELMo does beside the tasks.", help="ELMo itself."
         )

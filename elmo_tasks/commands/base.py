@@ -2,7 +2,15 @@
 
 import argparse
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
+
+from allennlp.common.checks import check_for_gpu
+from allennlp.common.util import int_to_device
+from allennlp.models.archival import Archive
+
+from elmo_tasks.archives import open_archive
+
+Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 class Verb(ABC):
@@ -46,7 +54,24 @@ def add_archive_argument(
     )
 
 
-def add_batch_arguments(parser: argparse.ArgumentParser, *, size: int, of: str) -> None:
-    """Of a verb that runs a model."""
+def add_model_arguments(
+    parser: argparse.ArgumentParser, *, metavar: str, help: str, size: int, of: str
+) -> None:
+    """Of a verb that runs a model: ARCHIVE, as `archive_on_device` reads it, the data, and its batches."""
+    add_archive_argument(parser)
+    parser.add_argument("input", metavar=metavar, help=help)
     parser.add_argument("--batch-size", type=positive, default=size, help=f"{of} at once")
     parser.add_argument("--cuda-device", type=int, default=-1, help="number of the GPU to use, -1 for none")
+
+
+def archive_on_device(arguments: argparse.Namespace) -> Archive:
+    """
+    The archive, its model on the device that the arguments name.
+
+    # Raises
+    `ConfigurationError`: there is no such GPU; and see `open_archive`.
+    """
+    check_for_gpu(arguments.cuda_device)
+    archive = open_archive(arguments.archive)
+    archive.model.to(int_to_device(arguments.cuda_device))
+    return archive

@@ -3,15 +3,13 @@
 import argparse
 from pathlib import Path
 
-from allennlp.common.checks import ConfigurationError, check_for_gpu
-from allennlp.common.util import int_to_device
+from allennlp.common.checks import ConfigurationError
 from allennlp.data.data_loaders import MultiProcessDataLoader
 from allennlp.evaluation import SimpleEvaluator
 from allennlp.models import Model
 from allennlp.models.archival import Archive
 
-from elmo_tasks.archives import open_archive
-from elmo_tasks.commands.base import Verb, add_archive_argument, add_batch_arguments
+from elmo_tasks.commands.base import Verb, add_model_arguments, archive_on_device
 from elmo_tasks.commands.staging import add_output_argument, staged_file
 from elmo_tasks.evaluation.plot import heat_map
 from elmo_tasks.evaluation.table import Table
@@ -31,17 +29,14 @@ class Confusion(Verb):
         shares."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        add_archive_argument(parser)
-        parser.add_argument("input", metavar="FILE", help="data, in what the archive's dataset reader reads")
+        data = "data, in what the archive's dataset reader reads"
+        add_model_arguments(parser, metavar="FILE", help=data, size=64, of="instances")
         add_output_argument(parser, metavar="PNG", help="picture to write; its suffix says in which format")
-        add_batch_arguments(parser, size=64, of="instances")
 
     def run(self, arguments: argparse.Namespace) -> None:
-        output: Path = arguments.output
-        check_for_gpu(arguments.cuda_device)
-        _check_format(output)
-        with staged_file(output, force=arguments.force) as path:
-            archive = open_archive(arguments.archive)
+        _check_format(arguments.output)
+        with staged_file(arguments.output, force=arguments.force) as path:
+            archive = archive_on_device(arguments)
             labels = _metric(arguments.archive, archive.model).labels
             metrics = _evaluate(archive, arguments)
             print(f"accuracy {metrics['accuracy']:.4f}, macro F1 {metrics['macro_f1']:.4f}\n")
@@ -99,5 +94,4 @@ def _evaluate(archive: Archive, arguments: argparse.Namespace) -> dict[str, floa
         batch_sampler=ElmoBucketSampler(batch_size=arguments.batch_size, shuffle=False),
     )
     loader.index_with(archive.model.vocab)
-    model = archive.model.to(int_to_device(arguments.cuda_device))
-    return SimpleEvaluator(cuda_device=arguments.cuda_device)(model, loader)
+    return SimpleEvaluator(cuda_device=arguments.cuda_device)(archive.model, loader)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from elmo_tasks.commands.base import Verb
+from elmo_tasks.commands.base import Subparsers, Verb
 from elmo_tasks.commands.results import add_output_arguments, open_results
 from elmo_tasks.commands.vector_arguments import add_vector_arguments, read_bilm_encoder, read_static_vectors
 from elmo_tasks.evaluation.conllu import TAG_COLUMNS, read_conllu
@@ -108,7 +108,7 @@ def probe_uses(arguments: argparse.Namespace, folder: Path) -> Table:
 
 
 def _add_probe(
-    kinds: argparse._SubParsersAction,
+    kinds: Subparsers,
     name: str,
     short: str,
     description: str,

@@ -4,14 +4,12 @@ import argparse
 import json
 from pathlib import Path
 
-from allennlp.common.checks import ConfigurationError, check_for_gpu
+from allennlp.common.checks import ConfigurationError
 from allennlp.common.tqdm import Tqdm
-from allennlp.common.util import int_to_device
 from allennlp.data import Instance
 from allennlp.models.archival import Archive
 
-from elmo_tasks.archives import open_archive
-from elmo_tasks.commands.base import Verb, add_archive_argument, add_batch_arguments
+from elmo_tasks.commands.base import Verb, add_model_arguments, archive_on_device
 from elmo_tasks.commands.staging import add_output_argument, staged_file
 from elmo_tasks.squad.dataset import read_datasets
 from elmo_tasks.squad.reader import SquadReader
@@ -28,17 +26,15 @@ class SquadPredictions(Verb):
         not looked at, and may be missing."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        add_archive_argument(parser)
-        parser.add_argument("input", metavar="DATA", help="SQuAD's JSON: a file, folder, pattern or URL")
+        data = "SQuAD's JSON: a file, folder, pattern or URL"
+        add_model_arguments(parser, metavar="DATA", help=data, size=45, of="questions")
         add_output_argument(parser, metavar="OUT", help="JSON file to write")
-        add_batch_arguments(parser, size=45, of="questions")
 
     def run(self, arguments: argparse.Namespace) -> None:
         output: Path = arguments.output
-        check_for_gpu(arguments.cuda_device)
         output.parent.mkdir(parents=True, exist_ok=True)
         with staged_file(output, force=arguments.force) as path:
-            archive = open_archive(arguments.archive)
+            archive = archive_on_device(arguments)
             reader = archive.validation_dataset_reader
             if not isinstance(reader, SquadReader):
                 raise ConfigurationError(
@@ -51,7 +47,6 @@ class SquadPredictions(Verb):
                 for paragraph in dataset.paragraphs
                 for question in paragraph.questions
             ]
-            archive.model.to(int_to_device(arguments.cuda_device))
             answers = predictions(archive, instances, batch_size=arguments.batch_size)
             path.write_text(json.dumps(answers, ensure_ascii=False), encoding="utf-8")
         print(f"{output}: {len(answers):,} answers")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from allennlp.common.tqdm import Tqdm
 
-from elmo_tasks.commands.base import Verb, add_text_argument, positive
+from elmo_tasks.commands.base import Subparsers, Verb, add_text_argument, positive
 from elmo_tasks.commands.corpus import Corpus, copy_corpus
 from elmo_tasks.commands.staging import add_output_argument, staged_file
 from elmo_tasks.vectors import DEFAULTS, train_table, write_table
@@ -122,9 +122,7 @@ def _number(text: str) -> float:
         return math.nan
 
 
-def _add_method(
-    methods: argparse._SubParsersAction, name: str, short: str, description: str
-) -> argparse.ArgumentParser:
+def _add_method(methods: Subparsers, name: str, short: str, description: str) -> argparse.ArgumentParser:
     """The parser of a method, with the arguments that all methods have."""
     parser: argparse.ArgumentParser = methods.add_parser(name, help=short, description=description)
     add_text_argument(parser, metavar="TEXT")

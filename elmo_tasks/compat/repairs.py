@@ -108,7 +108,9 @@ def _allow_numpy_numbers_in_checkpoints() -> None:
 
 
 @contextmanager
-def extracted_archive(resolved_archive_file: Union[str, PathLike], cleanup: bool = True) -> Iterator[str]:
+def extracted_archive(
+    resolved_archive_file: Union[str, PathLike[str]], cleanup: bool = True
+) -> Iterator[str]:
     """AllenNLP's function of this name, for archives that nobody vouches for.
 
     Raises ValueError, and leaves nothing behind, if a member is neither a file nor a folder, or

@@ -37,10 +37,10 @@ class MentionFinder(nn.Module):
     # Parameters
 
     word_dim, context_dim : size of a word vector, and of a context vector.
+    hidden_sizes, dropout : of the two FFNNs.
     feature_dim : size of the width's vector.
     max_width : words of the longest span.
     spans_per_word : lambda of section 5: so many spans are kept, of which no two cross.
-    hidden_sizes, dropout : of the two FFNNs.
     """
 
     def __init__(
@@ -48,11 +48,11 @@ class MentionFinder(nn.Module):
         *,
         word_dim: int,
         context_dim: int,
+        hidden_sizes: list[int],
+        dropout: float,
         feature_dim: int,
         max_width: int,
         spans_per_word: float,
-        hidden_sizes: list[int],
-        dropout: float,
     ) -> None:
         super().__init__()
         self.max_width = max_width

@@ -23,7 +23,7 @@ from elmo_tasks.coref.metric import CorefScores
 from elmo_tasks.coref.reader import GENRES
 from elmo_tasks.elmo.inference.batches import batch_sizes
 from elmo_tasks.modules.bilstm import BiLstm
-from elmo_tasks.modules.elmo_model import ElmoModel
+from elmo_tasks.modules.elmo_model import ElmoModel, Outputs, Scores
 from elmo_tasks.strict_params import flat
 from elmo_tasks.values import Number, Positive, Probability, Size, Sizes
 
@@ -99,30 +99,15 @@ class CorefModel(ElmoModel):
         )
         self.metric = CorefScores()
 
-    def forward(
-        self,
-        tokens: TextFieldTensors,
-        speakers: torch.Tensor,
-        genre: torch.Tensor,
-        metadata: list[CorefDocument],
-    ) -> dict[str, Any]:
+    def scores(self, tokens: TextFieldTensors, speakers: torch.Tensor, genre: torch.Tensor) -> Scores:
         """
         *Shape:* `tokens` `(1, sentences, words of the longest, ...)`, `speakers` `(1, words)`, `genre`
-        `(1,)`. Returns a list of the document's `clusters`, `metadata`, and with gold clusters the `loss`:
-        the negative marginal log-likelihood of the gold antecedents, summed over the spans.
+        `(1,)`. Returns `window` `(2,)`, the first word that was read and the one behind the last; of the
+        spans that may be mentions first and last word, `spans` `(spans, 2)`; `antecedents` and
+        `antecedent_scores` as `AntecedentScorer` returns them.
 
         # Raises
         `ConfigurationError`: several documents.
-        """
-        return self.decode(self.scores(tokens, speakers, genre), metadata)
-
-    def scores(
-        self, tokens: TextFieldTensors, speakers: torch.Tensor, genre: torch.Tensor
-    ) -> dict[str, torch.Tensor]:
-        """
-        *Shape:* `window` `(2,)`, the first word that was read and the one behind the last; of the spans that
-        may be mentions first and last word, `spans` `(kept, 2)`; `antecedents` and `antecedent_scores` as
-        `AntecedentScorer` returns them.
         """
         if len(genre) > 1:
             raise ConfigurationError(f"found {len(genre)} documents in a batch, expected batch_size 1")
@@ -142,20 +127,24 @@ class CorefModel(ElmoModel):
             "antecedent_scores": scores,
         }
 
-    def decode(self, scores: dict[str, torch.Tensor], metadata: list[CorefDocument]) -> dict[str, Any]:
+    def decode(self, scores: Scores, metadata: list[CorefDocument]) -> Outputs:
+        """
+        Returns a list of the document's `clusters`, `metadata`, and with gold clusters the `loss`: the
+        negative marginal log-likelihood of the gold antecedents, summed over the spans.
+        """
         spans = [(first, last) for first, last in scores["spans"].tolist()]
         # (kept,): index among the spans, -1 for none
         best = scores["antecedent_scores"].argmax(dim=1, keepdim=True)
         best = F.pad(scores["antecedents"], (1, 0), value=-1).gather(1, best).squeeze(1)
         clusters = clusters_from_links(spans, best.tolist())
-        outputs: dict[str, Any] = {"clusters": [clusters], "metadata": metadata}
+        outputs: Outputs = {"clusters": [clusters], "metadata": metadata}
         if metadata[0].clusters is not None:
             gold = _within(metadata[0].clusters, *scores["window"].tolist())
             outputs["loss"] = self._loss(scores, spans, gold)
             self.metric(clusters, gold, spans)
         return outputs
 
-    def make_output_human_readable(self, output_dict: dict[str, Any]) -> dict[str, Any]:
+    def make_output_human_readable(self, output_dict: Outputs) -> Outputs:
         """The document's tokens, its clusters, its text with marked mentions and with pronouns replaced."""
         documents: list[CorefDocument] = output_dict["metadata"]
         pairs = list(zip(documents, output_dict["clusters"], strict=True))
@@ -172,7 +161,7 @@ class CorefModel(ElmoModel):
         return metrics if reset else {name: metrics[name] for name in ("average_f1", "span_recall")}
 
     @staticmethod
-    def average(members: list[dict[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
+    def average(members: list[Scores]) -> Scores:
         """See `mean_of_members`."""
         return mean_of_members(members)
 
@@ -218,9 +207,7 @@ class CorefModel(ElmoModel):
         order = torch.cat(positions_of_parts).argsort()
         return torch.cat(words).index_select(0, order), torch.cat(context).index_select(0, order)
 
-    def _loss(
-        self, scores: dict[str, torch.Tensor], spans: list[Mention], gold: list[Cluster]
-    ) -> torch.Tensor:
+    def _loss(self, scores: Scores, spans: list[Mention], gold: list[Cluster]) -> torch.Tensor:
         """Section 5: over all spans, minus the logarithm of what their gold antecedents have together."""
         entity_of = {mention: entity for entity, cluster in enumerate(gold) for mention in cluster}
         antecedents, found = scores["antecedents"], scores["antecedent_scores"]

@@ -24,14 +24,14 @@ class InputError(ConfigurationError):
 
     @classmethod
     def at(
-        cls, path: str | os.PathLike, line: int | None = None, *, found: str, expected: str
+        cls, path: str | os.PathLike[str], line: int | None = None, *, found: str, expected: str
     ) -> "InputError":
         """`FILE, line N: found ..., expected ...`; without a line, of the file as a whole."""
         where = f"{os.fspath(path)}" + ("" if line is None else f", line {line}")
         return cls(f"{where}: found {found}, expected {expected}")
 
 
-def input_files(path: str | os.PathLike) -> list[Path]:
+def input_files(path: str | os.PathLike[str]) -> list[Path]:
     """
     The files that `path` stands for, in a fixed order.
 
@@ -58,7 +58,7 @@ def input_files(path: str | os.PathLike) -> list[Path]:
     return files
 
 
-def read_lines(path: str | os.PathLike, *, longest: int | None = None) -> Iterator[tuple[int, str]]:
+def read_lines(path: str | os.PathLike[str], *, longest: int | None = None) -> Iterator[tuple[int, str]]:
     """
     The lines of a UTF-8 text with their numbers, from 1, without their ends (LF or CRLF).
 

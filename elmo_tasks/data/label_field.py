@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from allennlp.common.checks import ConfigurationError
-from allennlp.data import Vocabulary
+from allennlp.data import Field, Instance, Vocabulary
 from allennlp.data.fields import LabelField
 
 
@@ -41,3 +41,8 @@ class ClosedLabelField(LabelField):
                 f"found the label {self.label!r}, expected one that the vocabulary knows: {', '.join(known)}"
             )
         super().index(vocab)
+
+
+def classified(fields: dict[str, Field], label: str | None, classes: Sequence[str]) -> Instance:
+    """The instance of `fields`, and of the field `label` where there is one."""
+    return Instance(fields if label is None else fields | {"label": ClosedLabelField(label, classes)})

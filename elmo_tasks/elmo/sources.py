@@ -21,7 +21,7 @@ from elmo_tasks.elmo.model.weight_file import read_softmax as read_softmax_file
 from elmo_tasks.elmo.model.words import vocabulary
 from elmo_tasks.paths import bundled
 
-Source = str | PathLike
+Source = str | PathLike[str]
 """Path, URL or `hf://` name."""
 
 DEFAULT_OPTIONS = str(bundled("pretrained/english/options.json"))

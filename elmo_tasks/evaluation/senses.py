@@ -87,7 +87,7 @@ def _read_jsonl(file: Path) -> Iterator[SenseSentence]:
 
 def _read_xml(file: Path) -> Iterator[SenseSentence]:
     senses = _read_keys(file.with_name(file.name.removesuffix(_XML) + _KEY))
-    parser: XMLPullParser = XMLPullParser(["end"])
+    parser: XMLPullParser[Element] = XMLPullParser(["end"])
     line = 0
     try:
         for line, text in read_lines(file):

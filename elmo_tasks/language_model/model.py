@@ -2,8 +2,7 @@
 
 import json
 import logging
-from os import PathLike
-from typing import Any, Optional, Union
+from typing import Any, Optional
 
 import torch
 from allennlp.common import Lazy, Params
@@ -15,6 +14,7 @@ from torch.nn import functional as F
 from elmo_tasks.elmo import BiLmOptions, LstmState, TrainedBiLm
 from elmo_tasks.elmo.inference.packed_steps import PackedSteps
 from elmo_tasks.elmo.inference.training_products import trains_in_bfloat16
+from elmo_tasks.elmo.model.errors import FilePath
 from elmo_tasks.elmo.model.word_encoder import WordEncoder
 from elmo_tasks.elmo.model.words import UNKNOWN
 from elmo_tasks.elmo.sources import configuration_errors, local_file, read_options, read_softmax
@@ -180,11 +180,7 @@ class BiLmModel(StrictParams, Model):
 
     @classmethod
     def _load(
-        cls,
-        config: Params,
-        serialization_dir: Union[str, PathLike],
-        weights_file: Optional[Union[str, PathLike]] = None,
-        cuda_device: int = -1,
+        cls, config: Params, serialization_dir: FilePath, weights_file: FilePath | None, cuda_device: int
     ) -> Model:
         """AllenNLP's hook for loading: the files that the model started from may be gone."""
         block = config["model"]

@@ -84,12 +84,7 @@ class ProgressCallback(StrictParams, TrainerCallback):
             _say(self._line(trainer._num_epochs, epoch, batch_number, now - self._run_started))
 
     def on_epoch(
-        self,
-        trainer: GradientDescentTrainer,
-        metrics: dict[str, Any],
-        epoch: int,
-        is_primary: bool = True,
-        **kwargs: Any,
+        self, trainer: GradientDescentTrainer, metrics: dict[str, Any], epoch: int, **kwargs: Any
     ) -> None:
         if self._epoch_seconds:
             metrics["training_tokens_per_second"] = self._tokens / self._epoch_seconds

@@ -205,7 +205,7 @@ class BiLmReader(StrictParams, DatasetReader):
     def _passages(
         self,
         path: DatasetReaderInput,
-        deal: Callable[[Iterable], Iterator],
+        deal: Callable[[Iterable[Any]], Iterator[Any]],
         long: LongSentences,
         order: Random | None = None,
     ) -> Iterator[Passage]:

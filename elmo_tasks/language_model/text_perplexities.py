@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import torch
-from allennlp.data import Batch, DatasetReader
+from allennlp.data import Batch, DatasetReader, TensorDict
 from allennlp.models import Model
 from allennlp.nn.util import move_to_device
 from allennlp.training import GradientDescentTrainer, TrainerCallback
@@ -71,11 +71,8 @@ class TextPerplexities(StrictParams, TrainerCallback):
     def on_batch(
         self,
         trainer: GradientDescentTrainer,
-        batch_inputs: list[Any],
-        batch_outputs: Any,
-        batch_metrics: Any,
-        epoch: int,
-        batch_number: int,
+        batch_inputs: list[TensorDict],
+        *args: Any,
         is_training: bool,
         **kwargs: Any,
     ) -> None:

@@ -8,7 +8,7 @@ from allennlp.common.checks import ConfigurationError
 from torch.nn import functional as F
 
 from elmo_tasks.metrics.classification import ClassificationMetric
-from elmo_tasks.modules.elmo_model import ElmoModel
+from elmo_tasks.modules.elmo_model import ElmoModel, Outputs, Scores
 
 
 class Classifier(ElmoModel):
@@ -32,9 +32,7 @@ class Classifier(ElmoModel):
             raise ConfigurationError("found no labels in the vocabulary: it was not made from labelled data")
         self.metric = ClassificationMetric(self.labels)
 
-    def decode(
-        self, scores: dict[str, torch.Tensor], metadata: list[Any], label: Optional[torch.Tensor] = None
-    ) -> dict[str, Any]:
+    def decode(self, scores: Scores, metadata: list[Any], label: Optional[torch.Tensor] = None) -> Outputs:
         """
         *Shape:* `label` `(batch,)`. Returns the scores, `probabilities` `(batch, classes)`, `metadata`, and
         with gold labels the `loss`: the mean over the instances of the negative log-likelihood.
@@ -47,7 +45,7 @@ class Classifier(ElmoModel):
         return outputs
 
     @staticmethod
-    def average(members: list[dict[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
+    def average(members: list[Scores]) -> Scores:
         """As `logits` the logarithm of the mean of the members' probabilities; the rest as `ElmoModel`."""
         # (members, batch, classes)
         log_probabilities = torch.stack([scores["logits"] for scores in members]).log_softmax(dim=2)
@@ -55,7 +53,7 @@ class Classifier(ElmoModel):
         mean = log_probabilities.logsumexp(dim=0) - math.log(len(members))
         return ElmoModel.average(members) | {"logits": mean}
 
-    def make_output_human_readable(self, output_dict: dict[str, Any]) -> dict[str, Any]:
+    def make_output_human_readable(self, output_dict: Outputs) -> Outputs:
         """The most probable `label`, and the `probabilities` by label."""
         rows: list[list[float]] = output_dict["probabilities"].tolist()
         return {

@@ -1,9 +1,9 @@
 """What the task models share: words and ELMo in, the mix's penalty in the loss, archives that stand alone."""
 
+import inspect
 from functools import wraps
-from os import PathLike
 from pathlib import Path
-from typing import Any, Optional, Union
+from typing import Any, Optional
 
 import torch
 from allennlp.common import Params
@@ -17,10 +17,16 @@ from allennlp.nn import InitializerApplicator, RegularizerApplicator
 
 from elmo_tasks.elmo import Elmo, ElmoRepresentations
 from elmo_tasks.elmo.inference import private_state_dict
+from elmo_tasks.elmo.model.errors import FilePath
 from elmo_tasks.strict_params import StrictParams
 
 ELMO_INDEXER = "elmo"
 """The name of ELMo's token indexer in every reader's `token_indexers`."""
+
+Scores = dict[str, torch.Tensor]
+"""What a model computes of a batch, of which an ensemble takes the mean."""
+Outputs = dict[str, Any]
+"""What `forward` returns."""
 
 
 class ElmoModel(StrictParams, Model):
@@ -72,14 +78,34 @@ class ElmoModel(StrictParams, Model):
         self.elmo_output_dim = elmo.output_dim if elmo else 0
         """Size of what `at_output` adds to the context encoder's output."""
 
-    def scores(self, *inputs: Any, **fields: Any) -> dict[str, torch.Tensor]:
+    def forward(self, **fields: Any) -> Outputs:
+        """What `decode` returns, of the fields of the instances that it and `scores` read."""
+        inputs, gold = self.split_fields(fields)
+        return self.decode(self.scores(**inputs), **gold)
+
+    def split_fields(self, fields: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """
+        The fields of a batch that `scores` reads, and those that `decode` reads.
+
+        # Raises
+        `TypeError`: a field that neither has a parameter for.
+        """
+        inputs, gold = (
+            {name: fields[name] for name in inspect.signature(method).parameters if name in fields}
+            for method in (self.scores, self.decode)
+        )
+        if unknown := fields.keys() - inputs.keys() - gold.keys():
+            raise TypeError(f"{type(self).__name__}: found an unexpected keyword argument {min(unknown)!r}")
+        return inputs, gold
+
+    def scores(self, *inputs: Any, **fields: Any) -> Scores:
         """
         All that the network says of a batch, such as logits, attention to show and masks: no metric, no loss.
         A task's parameters are the fields that it reads, by their names in the instances; none is gold.
         """
         raise NotImplementedError
 
-    def decode(self, scores: dict[str, torch.Tensor], *others: Any, **fields: Any) -> dict[str, Any]:
+    def decode(self, scores: Scores, *inputs: Any, **fields: Any) -> Outputs:
         """
         The outputs from scores; with gold fields also the `loss`, and the metrics count the batch. A task's
         other parameters are fields, by their names in the instances; those that are gold are optional.
@@ -87,7 +113,7 @@ class ElmoModel(StrictParams, Model):
         raise NotImplementedError
 
     @staticmethod
-    def average(members: list[dict[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
+    def average(members: list[Scores]) -> Scores:
         """
         What an ensemble decodes from: of the scores of its members for one batch, the mean of each tensor of
         real numbers. A task overrides it where that is not right.
@@ -143,11 +169,7 @@ class ElmoModel(StrictParams, Model):
 
     @classmethod
     def _load(
-        cls,
-        config: Params,
-        serialization_dir: Union[str, PathLike],
-        weights_file: Optional[Union[str, PathLike]] = None,
-        cuda_device: int = -1,
+        cls, config: Params, serialization_dir: FilePath, weights_file: FilePath | None, cuda_device: int
     ) -> Model:
         """
         AllenNLP's hook for loading: the archive holds the biLM, so that the files it came from may be gone.
@@ -161,16 +183,14 @@ class ElmoModel(StrictParams, Model):
             return super()._load(config, serialization_dir, weights_file, cuda_device)
 
 
-def archived_state(
-    serialization_dir: Union[str, PathLike], weights_file: Optional[Union[str, PathLike]]
-) -> dict[str, Any]:
+def archived_state(serialization_dir: FilePath, weights_file: FilePath | None) -> dict[str, Any]:
     """What `Model._load` is about to load; mapped, not read, for the few parts that are wanted first."""
     return torch.load(
         weights_file or Path(serialization_dir) / _DEFAULT_WEIGHTS, map_location="cpu", mmap=True
     )
 
 
-def archived_elmo(serialization_dir: Union[str, PathLike]) -> dict[str, Any] | None:
+def archived_elmo(serialization_dir: FilePath) -> dict[str, Any] | None:
     """The `elmo` block of the config in an archive, before any overrides; `None` where it has none."""
     config = Path(serialization_dir) / CONFIG_NAME
     if not config.exists():

@@ -1,11 +1,8 @@
 """Several models of one task as one, which decodes from the average of their scores."""
 
-import inspect
-from collections.abc import Callable
 from itertools import zip_longest
-from os import PathLike
 from pathlib import Path
-from typing import Any, Optional, Union, cast
+from typing import Any, cast
 
 import torch
 from allennlp.common import Params
@@ -20,6 +17,7 @@ from torch import nn
 from elmo_tasks.archives import open_archive
 from elmo_tasks.elmo import FrozenBiLm, LstmState, TrainedBiLm
 from elmo_tasks.elmo.inference import private_state_dict
+from elmo_tasks.elmo.model.errors import FilePath
 from elmo_tasks.modules.elmo_model import ElmoModel, archived_state, elmo_from_state
 from elmo_tasks.strict_params import StrictParams, block_errors
 from elmo_tasks.values import Names, check_value
@@ -68,13 +66,10 @@ class EnsembleModel(StrictParams, Model):
 
     def forward(self, **fields: Any) -> dict[str, Any]:
         """The fields of the task's instances to the outputs of the task's model."""
-        inspect.signature(self.first.forward).bind(**fields)
+        inputs, gold = self.first.split_fields(fields)
         with self._layers:
-            scores = [
-                member.scores(**_read_by(member.scores, fields))
-                for member in cast(list[ElmoModel], self.members)
-            ]
-        return self.first.decode(self.first.average(scores), **_read_by(self.first.decode, fields))
+            scores = [member.scores(**inputs) for member in cast(list[ElmoModel], self.members)]
+        return self.first.decode(self.first.average(scores), **gold)
 
     def make_output_human_readable(self, output_dict: dict[str, Any]) -> dict[str, Any]:
         return self.first.make_output_human_readable(output_dict)
@@ -84,11 +79,7 @@ class EnsembleModel(StrictParams, Model):
 
     @classmethod
     def _load(
-        cls,
-        config: Params,
-        serialization_dir: Union[str, PathLike],
-        weights_file: Optional[Union[str, PathLike]] = None,
-        cuda_device: int = -1,
+        cls, config: Params, serialization_dir: FilePath, weights_file: FilePath | None, cuda_device: int
     ) -> Model:
         """AllenNLP's hook for loading: members one after the other, so that there is one biLM in memory."""
         block = config["model"]
@@ -234,8 +225,3 @@ class _LayersOfBatch:
         if self._known is not None:
             self._known.append((bilm, inputs, layers))
         return layers
-
-
-def _read_by(function: Callable, fields: dict[str, Any]) -> dict[str, Any]:
-    """The fields that a function has a parameter for."""
-    return {name: fields[name] for name in inspect.signature(function).parameters if name in fields}

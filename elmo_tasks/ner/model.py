@@ -1,6 +1,6 @@
 """The biLSTM-CRF tagger of the ELMo paper."""
 
-from typing import Any, Optional
+from typing import Any
 
 import torch
 from allennlp.data import TextFieldTensors
@@ -10,7 +10,7 @@ from torch import nn
 
 from elmo_tasks.data.tag_schemes import Scheme, Span, allowed_transitions, from_spans, to_spans
 from elmo_tasks.modules.bilstm import BiLstm
-from elmo_tasks.modules.elmo_model import ElmoModel
+from elmo_tasks.modules.elmo_model import ElmoModel, Outputs, Scores
 from elmo_tasks.ner.crf import Chain, ConstrainedCrf
 from elmo_tasks.ner.metric import ConllEval
 from elmo_tasks.ner.reader import NerSentence
@@ -48,20 +48,7 @@ class NerModel(ElmoModel):
         self.crf = ConstrainedCrf(start=allowed.start, end=allowed.end, transitions=allowed.transitions)
         self.metric = ConllEval()
 
-    def forward(
-        self,
-        tokens: TextFieldTensors,
-        metadata: list[NerSentence],
-        tags: Optional[torch.Tensor] = None,
-    ) -> dict[str, Any]:
-        """
-        *Shape:* `tags` `(batch, tokens)`. Returns the parts of the CRF's `Chain`, the best `tags`
-        `(batch, tokens)`, `metadata`, and with gold tags the `loss`: the mean over the sentences of the
-        negative log-likelihood.
-        """
-        return self.decode(self.scores(tokens), metadata, tags)
-
-    def scores(self, tokens: TextFieldTensors) -> dict[str, torch.Tensor]:
+    def scores(self, tokens: TextFieldTensors) -> Scores:
         """The parts of the CRF's `Chain`; so an ensemble scores a sequence with the mean of its scores."""
         mask = get_text_field_mask(tokens)
         # (batch, tokens, input_dim)
@@ -73,11 +60,13 @@ class NerModel(ElmoModel):
         return self.crf(emissions, mask)._asdict()
 
     def decode(
-        self,
-        scores: dict[str, torch.Tensor],
-        metadata: list[NerSentence],
-        tags: Optional[torch.Tensor] = None,
-    ) -> dict[str, Any]:
+        self, scores: Scores, metadata: list[NerSentence], tags: torch.Tensor | None = None
+    ) -> Outputs:
+        """
+        *Shape:* `tags` `(batch, tokens)`. Returns the parts of the CRF's `Chain`, the best `tags`
+        `(batch, tokens)`, `metadata`, and with gold tags the `loss`: the mean over the sentences of the
+        negative log-likelihood.
+        """
         chain = Chain(**scores)
         # (batch, tokens)
         best = chain.best()
@@ -91,7 +80,7 @@ class NerModel(ElmoModel):
             self.metric(predicted, [sentence.gold_tags or [] for sentence in metadata])
         return outputs
 
-    def make_output_human_readable(self, output_dict: dict[str, Any]) -> dict[str, Any]:
+    def make_output_human_readable(self, output_dict: Outputs) -> Outputs:
         """The words, their tags (IOB2), and the entities with their place and probability."""
         chain = Chain(**{name: output_dict[name] for name in Chain._fields})
         spans = self._spans(output_dict["tags"], chain.mask)
@@ -129,7 +118,7 @@ class NerModel(ElmoModel):
         ]
 
 
-def _entity(span: Span, probability: float, sentence: NerSentence) -> dict[str, Any]:
+def _entity(span: Span, probability: float, sentence: NerSentence) -> Outputs:
     """Positions are half-open: from `start` up to, not including, `end`."""
     start, end = sentence.offsets[span.start][0], sentence.offsets[span.end - 1][1]
     return {

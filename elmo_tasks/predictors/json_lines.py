@@ -13,7 +13,7 @@ from allennlp.predictors import Predictor
 from elmo_tasks.data.json_lines import shorten
 
 
-class _Line(dict):
+class _Line(JsonDict):
     """The JSON object of a line that remembers where it was, and what is wrong with it."""
 
     def __init__(self, content: Any, where: str, error: str | None = None) -> None:

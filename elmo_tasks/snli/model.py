@@ -1,6 +1,6 @@
 """ESIM, the enhanced sequential inference model."""
 
-from typing import Any, Optional
+from typing import Any
 
 import torch
 from allennlp.data import TextFieldTensors
@@ -13,6 +13,7 @@ from elmo_tasks.modules.attention import align
 from elmo_tasks.modules.batch_pairs import stack_texts
 from elmo_tasks.modules.bilstm import BiLstm
 from elmo_tasks.modules.classifier import Classifier
+from elmo_tasks.modules.elmo_model import Outputs, Scores
 from elmo_tasks.snli.reader import SnliPair
 from elmo_tasks.values import Probability, Size
 
@@ -57,17 +58,7 @@ class SnliModel(Classifier):
         self.hidden = nn.Linear(4 * self.composition.output_dim, hidden_size)
         self.output = nn.Linear(hidden_size, len(self.labels))
 
-    def forward(
-        self,
-        premise: TextFieldTensors,
-        hypothesis: TextFieldTensors,
-        metadata: list[SnliPair],
-        label: Optional[torch.Tensor] = None,
-    ) -> dict[str, Any]:
-        """See `scores` and `decode`."""
-        return self.decode(self.scores(premise, hypothesis), metadata, label)
-
-    def scores(self, premise: TextFieldTensors, hypothesis: TextFieldTensors) -> dict[str, torch.Tensor]:
+    def scores(self, premise: TextFieldTensors, hypothesis: TextFieldTensors) -> Scores:
         """
         *Shape:* `logits` `(batch, labels)`, and the attention `premise_to_hypothesis` and
         `hypothesis_to_premise`, both `(batch, tokens, tokens)`, 0 at padding, where `tokens` is the length of
@@ -108,7 +99,7 @@ class SnliModel(Classifier):
             "hypothesis_to_premise": to_premise,
         }
 
-    def make_output_human_readable(self, output_dict: dict[str, Any]) -> dict[str, Any]:
+    def make_output_human_readable(self, output_dict: Outputs) -> Outputs:
         """The label, the probabilities, the words and their alignments, without padding."""
         pairs: list[SnliPair] = output_dict["metadata"]
         lengths = [(len(pair.premise), len(pair.hypothesis)) for pair in pairs]

@@ -14,7 +14,7 @@ from allennlp.data.fields import Field, MetadataField, TextField
 
 from elmo_tasks.data.input_files import InputError, read_lines
 from elmo_tasks.data.json_lines import parse_json, shorten
-from elmo_tasks.data.label_field import ClosedLabelField, check_label
+from elmo_tasks.data.label_field import check_label, classified
 from elmo_tasks.data.reader import TaskReader
 from elmo_tasks.data.tokenization import cached_tokenizer
 from elmo_tasks.values import Name
@@ -77,7 +77,7 @@ class SnliReader(TaskReader):
         cached_tokenizer(spacy_model)
 
     def _read(self, file_path: str) -> Iterator[Instance]:
-        for pair in self.shard_iterable(self._pairs(file_path)):
+        for pair in self.shard_iterable(self.counted(file_path, _file_pairs, _describe)):
             yield self.text_to_instance(*pair)
 
     def text_to_instance(
@@ -100,18 +100,12 @@ class SnliReader(TaskReader):
         fields: dict[str, Field] = {name: TextField(tokens) for name, tokens in sides.items()}
         words = {name: [token.text for token in tokens] for name, tokens in sides.items()}
         fields["metadata"] = MetadataField(SnliPair(**words))
-        if label is not None:
-            fields["label"] = ClosedLabelField(label, LABELS)
-        return Instance(fields)
+        return classified(fields, label, LABELS)
 
     def _tokens(self, sentence: str | list[str]) -> list[Token]:
         if isinstance(sentence, str):
             return _tokenized(sentence, self.spacy_model)
         return [Token(word) for word in sentence]
-
-    def _pairs(self, file_path: str) -> Iterator[_FilePair]:
-        """The labelled pairs of all files, checked."""
-        return self.counted(file_path, _file_pairs, _describe)
 
 
 def _file_pairs(path: Path, counts: Counter[str]) -> Iterator[_FilePair]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from math import exp, log
-from typing import Any, Optional
+from typing import Any
 
 import torch
 from allennlp.common.checks import ConfigurationError
@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 from elmo_tasks.modules.bilstm import BiGru
 from elmo_tasks.modules.deduplicate import distinct_members, text_of
-from elmo_tasks.modules.elmo_model import ElmoModel
+from elmo_tasks.modules.elmo_model import ElmoModel, Outputs, Scores
 from elmo_tasks.squad.metric import SquadMetric
 from elmo_tasks.squad.no_answer_head import NoAnswerHead
 from elmo_tasks.squad.reader import SquadQuestion
@@ -95,20 +95,9 @@ class SquadModel(ElmoModel):
         )
         self.metric = SquadMetric("2.0" if no_answer else "1.1")
 
-    def forward(
-        self,
-        passage: TextFieldTensors,
-        question: TextFieldTensors,
-        paragraph: torch.Tensor,
-        metadata: list[SquadQuestion],
-        span: Optional[torch.Tensor] = None,
-    ) -> dict[str, Any]:
-        """See `scores` and `decode`."""
-        return self.decode(self.scores(passage, question, paragraph), metadata, span)
-
     def scores(
         self, passage: TextFieldTensors, question: TextFieldTensors, paragraph: torch.Tensor
-    ) -> dict[str, torch.Tensor]:
+    ) -> Scores:
         """
         *Shape:* `paragraph` `(batch,)`: equal numbers where the passages are equal. Returns the log
         probabilities of `_distribution`; in evaluation also `question_attention` `(batch, tokens, words)`,
@@ -160,7 +149,7 @@ class SquadModel(ElmoModel):
 
     def _distribution(
         self, merged: torch.Tensor, starts: torch.Tensor, ends: torch.Tensor, mask: torch.Tensor
-    ) -> dict[str, torch.Tensor]:
+    ) -> Scores:
         """
         Log probabilities: `start` and `end` `(batch, tokens)`, that an answer starts and ends at a token,
         minus infinity at padding; `spans` `(batch, tokens, longest_answer)`, as in `span_scores`; and with
@@ -185,11 +174,8 @@ class SquadModel(ElmoModel):
         return {"start": start, "end": end, "spans": spans, **found}
 
     def decode(
-        self,
-        scores: dict[str, torch.Tensor],
-        metadata: list[SquadQuestion],
-        span: Optional[torch.Tensor] = None,
-    ) -> dict[str, Any]:
+        self, scores: Scores, metadata: list[SquadQuestion], span: torch.Tensor | None = None
+    ) -> Outputs:
         """
         *Shape:* `span` `(batch, 2)`, -1 where there is none to train on. Returns the scores, `metadata`, the
         log probabilities `best` `(batch, n)` of the best spans and their first and last tokens `indices`
@@ -205,9 +191,7 @@ class SquadModel(ElmoModel):
                 self.metric(answers[0]["text"], question.answers or [])
         return outputs
 
-    def _loss(
-        self, scores: dict[str, torch.Tensor], metadata: list[SquadQuestion], span: torch.Tensor
-    ) -> torch.Tensor:
+    def _loss(self, scores: Scores, metadata: list[SquadQuestion], span: torch.Tensor) -> torch.Tensor:
         # (batch,)
         first, last = span.clamp(min=0).unbind(dim=1)
         rows = torch.arange(len(span), device=span.device)
@@ -225,7 +209,7 @@ class SquadModel(ElmoModel):
         return -likelihood[used].sum() / used.sum().clamp(min=1)
 
     @staticmethod
-    def average(members: Sequence[dict[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
+    def average(members: Sequence[Scores]) -> Scores:
         """
         The mean of the probabilities, those of spans among them.
 
@@ -245,7 +229,7 @@ class SquadModel(ElmoModel):
         others = [{name: scores[name] for name in scores if name not in mean} for scores in members]
         return ElmoModel.average(others) | mean
 
-    def make_output_human_readable(self, output_dict: dict[str, Any]) -> dict[str, Any]:
+    def make_output_human_readable(self, output_dict: Outputs) -> Outputs:
         """
         The best answer, where it stands and its probability; the `n_best` answers; the words; and the
         attentions without padding, as tensors, see `scores`.
@@ -278,7 +262,7 @@ class SquadModel(ElmoModel):
         return self.metric.get_metric(reset)
 
 
-def _answers(outputs: dict[str, Any]) -> list[list[dict[str, Any]]]:
+def _answers(outputs: Outputs) -> list[list[dict[str, Any]]]:
     """The best answers of each question, the best first; an answer of no text is that there is none."""
     answers = [
         [
@@ -297,7 +281,7 @@ def _answers(outputs: dict[str, Any]) -> list[list[dict[str, Any]]]:
     return answers
 
 
-def _answer(question: SquadQuestion, bounds: list[int], score: float) -> dict[str, Any]:
+def _answer(question: SquadQuestion, bounds: list[int], score: float) -> Outputs:
     """Positions are half-open: from `start` up to, not including, `end`."""
     first, last = bounds
     start, end = question.passage.offsets[first][0], question.passage.offsets[last][1]

@@ -1,6 +1,6 @@
 """The interleaved highway LSTM of He et al. 2017 for semantic roles, as the baseline of the ELMo paper."""
 
-from typing import Any, Optional
+from typing import Any
 
 import torch
 from allennlp.common.checks import ConfigurationError
@@ -11,7 +11,7 @@ from allennlp.nn.util import get_text_field_mask, sequence_cross_entropy_with_lo
 from torch import nn
 
 from elmo_tasks.modules.deduplicate import distinct_members, text_of
-from elmo_tasks.modules.elmo_model import ElmoModel, append
+from elmo_tasks.modules.elmo_model import ElmoModel, Outputs, Scores, append
 from elmo_tasks.srl.arguments import description, from_tags
 from elmo_tasks.srl.highway_lstm import HighwayLstm
 from elmo_tasks.srl.metric import SrlEval
@@ -71,20 +71,7 @@ class SrlModel(ElmoModel):
         self.viterbi = Iob2Viterbi(self.tags)
         self.metric = SrlEval()
 
-    def forward(
-        self,
-        tokens: TextFieldTensors,
-        predicate: torch.Tensor,
-        sentence: torch.Tensor,
-        metadata: list[SrlProposition],
-        tags: Optional[torch.Tensor] = None,
-    ) -> dict[str, Any]:
-        """See `scores` and `decode`."""
-        return self.decode(self.scores(tokens, predicate, sentence), metadata, tags)
-
-    def scores(
-        self, tokens: TextFieldTensors, predicate: torch.Tensor, sentence: torch.Tensor
-    ) -> dict[str, torch.Tensor]:
+    def scores(self, tokens: TextFieldTensors, predicate: torch.Tensor, sentence: torch.Tensor) -> Scores:
         """
         *Shape:* `predicate` `(batch, 1)`, its index or -1 for none, `sentence` `(batch,)`: equal numbers
         where the tokens are equal. Returns `logits` `(batch, tokens, tags)` and `mask` `(batch, tokens)`,
@@ -106,11 +93,8 @@ class SrlModel(ElmoModel):
         return {"logits": self.tag_projection(encoded), "mask": mask & (predicate >= 0)}
 
     def decode(
-        self,
-        scores: dict[str, torch.Tensor],
-        metadata: list[SrlProposition],
-        tags: Optional[torch.Tensor] = None,
-    ) -> dict[str, Any]:
+        self, scores: Scores, metadata: list[SrlProposition], tags: torch.Tensor | None = None
+    ) -> Outputs:
         """
         *Shape:* `tags` `(batch, tokens)`. Returns the scores, `best`, the IOB2 tags of each proposition,
         `metadata`, and with gold tags the `loss`: the mean over the words of a proposition, and over the
@@ -135,13 +119,13 @@ class SrlModel(ElmoModel):
         return outputs
 
     @staticmethod
-    def average(members: list[dict[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
+    def average(members: list[Scores]) -> Scores:
         """The log of the mean probabilities, as logits."""
         probabilities = [{**scores, "logits": scores["logits"].softmax(dim=2)} for scores in members]
         mean = ElmoModel.average(probabilities)
         return {**mean, "logits": mean["logits"].log()}
 
-    def make_output_human_readable(self, output_dict: dict[str, Any]) -> dict[str, Any]:
+    def make_output_human_readable(self, output_dict: Outputs) -> Outputs:
         """Of each instance its words, and a list of its predicate with all that is said of it, or of none."""
         propositions: list[SrlProposition] = output_dict["metadata"]
         return {
@@ -158,7 +142,7 @@ class SrlModel(ElmoModel):
         return metrics if reset else {name: metrics[name] for name in ("precision", "recall", "f1")}
 
 
-def _readable(words: list[str], predicate: int, tags: list[str]) -> dict[str, Any]:
+def _readable(words: list[str], predicate: int, tags: list[str]) -> Outputs:
     """Spans are half-open: from `start` up to, not including, `end`."""
     return {
         "index": predicate,

@@ -14,6 +14,7 @@ from torch.nn import functional as F
 from elmo_tasks.modules.attention import attention
 from elmo_tasks.modules.bilstm import BiLstm
 from elmo_tasks.modules.classifier import Classifier
+from elmo_tasks.modules.elmo_model import Outputs, Scores
 from elmo_tasks.sst.reader import SstSentence
 from elmo_tasks.values import OneOf, Probability, Size
 
@@ -70,16 +71,7 @@ class SstModel(Classifier):
         sizes = [4 * integrated_dim, *classifier_sizes]
         self.classifier = _layers(sizes, len(self.labels), maxout, classifier_dropout)
 
-    def forward(
-        self,
-        tokens: TextFieldTensors,
-        metadata: list[SstSentence],
-        label: Optional[torch.Tensor] = None,
-    ) -> dict[str, Any]:
-        """See `scores` and `decode`."""
-        return self.decode(self.scores(tokens), metadata, label)
-
-    def scores(self, tokens: TextFieldTensors) -> dict[str, torch.Tensor]:
+    def scores(self, tokens: TextFieldTensors) -> Scores:
         """
         *Shape:* `logits` `(batch, classes)`, the `attention` of the self-attentive pooling and `mask`, both
         `(batch, tokens)`.
@@ -113,7 +105,7 @@ class SstModel(Classifier):
         )
         return {"logits": self.classifier(pooled), "attention": weights, "mask": mask}
 
-    def make_output_human_readable(self, output_dict: dict[str, Any]) -> dict[str, Any]:
+    def make_output_human_readable(self, output_dict: Outputs) -> Outputs:
         """The words, the `label`, the `probabilities` by label, and the attention to each word."""
         sentences: list[SstSentence] = output_dict["metadata"]
         attentions: list[list[float]] = output_dict["attention"].tolist()

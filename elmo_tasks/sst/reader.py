@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Annotated, Any, NamedTuple, Optional
 
 from allennlp.data import DatasetReader, Instance, Token
-from allennlp.data.fields import Field, MetadataField, TextField
+from allennlp.data.fields import MetadataField, TextField
 
 from elmo_tasks.data.input_files import InputError, read_lines
-from elmo_tasks.data.label_field import ClosedLabelField, check_label
+from elmo_tasks.data.label_field import check_label, classified
 from elmo_tasks.data.reader import TaskReader, check_words
 from elmo_tasks.sst.trees import Tree, TreeError, parse
 from elmo_tasks.values import Number, OneOf
@@ -82,7 +82,7 @@ class SstReader(TaskReader):
         """The labels of this granularity, from negative to positive."""
 
     def _read(self, file_path: str) -> Iterator[Instance]:
-        for example in self.shard_iterable(self._examples(file_path)):
+        for example in self.shard_iterable(self.counted(file_path, self._file, self._describe)):
             yield self._instance(example.tokens, example.label, inside=example.inside)
 
     def text_to_instance(self, words: list[str], label: Optional[str] = None) -> Instance:
@@ -98,19 +98,13 @@ class SstReader(TaskReader):
 
     def _instance(self, tokens: list[Token], label: str | None, *, inside: bool) -> Instance:
         words = [token.text or "" for token in tokens]
-        fields: dict[str, Field] = {
-            "tokens": _Text(tokens, counted=not inside),
-            "metadata": MetadataField(SstSentence(words)),
-        }
-        if label is not None:
-            fields["label"] = ClosedLabelField(label, self.classes)
-        return Instance(fields)
-
-    def _examples(self, file_path: str) -> Iterator[_Example]:
-        """The examples of all files; a file is read as a whole, so that it is counted before it is used."""
-        return self.counted(file_path, self._file, self._describe)
+        text = _Text(tokens, counted=not inside)
+        return classified(
+            {"tokens": text, "metadata": MetadataField(SstSentence(words))}, label, self.classes
+        )
 
     def _file(self, path: Path, counts: Counter[str]) -> Iterator[_Example]:
+        """A file is read as a whole, so that it is counted before it is used."""
         examples = [example for tree in _trees(path) for example in self._of_tree(tree, counts)]
         if not examples:
             raise InputError.at(path, found=self._describe(counts), expected="at least one sentence to read")

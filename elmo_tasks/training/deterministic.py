@@ -63,17 +63,10 @@ class RepeatableCallback(StrictParams, TrainerCallback):
             )
 
     def on_batch(
-        self,
-        trainer: GradientDescentTrainer,
-        batch_inputs: Any,
-        batch_outputs: Any,
-        batch_metrics: Any,
-        epoch: int,
-        batch_number: int,
-        is_training: bool,
-        **kwargs: Any,
+        self, trainer: GradientDescentTrainer, *batch: Any, is_training: bool, **kwargs: Any
     ) -> None:
         if is_training:
+            *_, epoch, batch_number = batch
             self._epoch, self._batches, self._forwards = epoch, batch_number, 0
 
     def on_epoch(self, trainer: GradientDescentTrainer, metrics: Any, epoch: int, **kwargs: Any) -> None:

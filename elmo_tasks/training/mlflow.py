@@ -142,7 +142,7 @@ class MlflowCallback(StrictParams, TrainerCallback):
     def _config(self) -> dict[str, Any]:
         return json.loads((self._folder / CONFIG_NAME).read_text(encoding="utf-8"))
 
-    def _attempt(self, log: Callable, *arguments: Any, **options: Any) -> None:
+    def _attempt(self, log: Callable[..., None], *arguments: Any, **options: Any) -> None:
         try:
             log(self._run_id, *arguments, **options)
         except Exception as error:  # as above

@@ -16,6 +16,7 @@ from elmo_tasks.elmo import Elmo, FrozenBiLm
 from tests.elmo.files import FILLING, PLACED, SENTENCES, batch, make_files, read_bilm
 from tests.elmo.inference.precisions import PRECISIONS, REFUSAL, needs_bfloat16, take_bfloat16_away
 from tests.elmo.numpy_reference import NumpyBiLm
+from tests.elmo.threads import at_once
 
 
 @pytest.fixture
@@ -215,18 +216,6 @@ def test_bfloat16_where_there_is_none(files, monkeypatch):
 
 
 # Many callers
-
-
-def at_once(*calls):
-    """What each call returns; all begin together, each in a thread of its own."""
-    barrier = threading.Barrier(len(calls))
-
-    def run(call):
-        barrier.wait(timeout=60)
-        return call()
-
-    with ThreadPoolExecutor(len(calls)) as pool:
-        return [future.result() for future in [pool.submit(run, call) for call in calls]]
 
 
 @pytest.fixture

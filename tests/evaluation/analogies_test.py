@@ -2,11 +2,11 @@ import numpy as np
 import pytest
 import torch
 
-from elmo_tasks.data.input_files import InputError
 from elmo_tasks.evaluation import analogies
 from elmo_tasks.evaluation.analogies import METHODS, Accuracy, Question, accuracies, read_questions, solve
 from elmo_tasks.paths import bundled
 from elmo_tasks.vectors.word_vectors import WordVectors
+from tests.input_errors import input_error
 
 WORDS = [f"w{number}" for number in range(15)]
 
@@ -112,7 +112,4 @@ def test_read(tmp_path):
     ],
 )
 def test_errors(tmp_path, text, message):
-    (tmp_path / "q").write_text(text)
-    with pytest.raises(InputError) as error:
-        read_questions(str(tmp_path / "q"))
-    assert message in str(error.value)
+    assert message in input_error(read_questions, tmp_path / "q", text)

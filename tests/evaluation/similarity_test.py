@@ -5,10 +5,10 @@ import pytest
 import torch
 from scipy.stats import spearmanr
 
-from elmo_tasks.data.input_files import InputError
 from elmo_tasks.evaluation.similarity import Pair, read_pairs, spearman
 from elmo_tasks.paths import bundled
 from elmo_tasks.vectors.word_vectors import WordVectors
+from tests.input_errors import input_error
 
 
 @pytest.mark.parametrize(
@@ -46,10 +46,7 @@ def test_layouts(tmp_path, text):
     ],
 )
 def test_errors(tmp_path, text, message):
-    (tmp_path / "pairs").write_text(text)
-    with pytest.raises(InputError) as error:
-        read_pairs(str(tmp_path / "pairs"))
-    assert message in str(error.value)
+    assert message in input_error(read_pairs, tmp_path / "pairs", text)
 
 
 def test_spearman_is_scipys_over_the_covered_pairs():

@@ -3,8 +3,8 @@ import io
 
 import pytest
 
-from elmo_tasks.data.input_files import InputError
 from elmo_tasks.evaluation.table import Table
+from tests.input_errors import input_error
 
 TABLE = Table(("name", "score", "count"))
 TABLE.add("a,b", 1 / 3, 2)
@@ -38,10 +38,7 @@ def test_reads_what_it_wrote(tmp_path):
     ],
 )
 def test_what_is_no_table(tmp_path, text, message):
-    (tmp_path / "table.csv").write_text(text)
-    with pytest.raises(InputError) as raised:
-        Table.read(tmp_path / "table.csv")
-    assert str(raised.value) == f"{tmp_path}/{message}"
+    assert input_error(Table.read, tmp_path / "table.csv", text) == f"{tmp_path}/{message}"
 
 
 def test_markdown():

@@ -1,12 +1,30 @@
 """Small models for tests, their instances and batches."""
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import torch
 from allennlp.common import Params
 from allennlp.data import Batch, DatasetReader, Instance, Vocabulary
 from allennlp.models import Model
+
+from elmo_tasks.paths import bundled
+from tests.elmo.files import make_files
+
+
+def tiny_elmo(config: str, folder: Path, placement: str, **elmo: Any) -> dict[str, Any]:
+    """The settings of `training_configs/CONFIG` with a tiny biLM, whose files are made, and no dropout."""
+    settings = Params.from_file(str(bundled(f"training_configs/{config}"))).as_dict()
+    options_file, weight_file = map(str, make_files(folder))
+    settings["model"]["elmo"] |= {
+        "placement": placement,
+        "dropout": 0.0,
+        "options_file": options_file,
+        "weight_file": weight_file,
+        **elmo,
+    }
+    return settings
 
 
 def indexed(reader: DatasetReader, instances: Iterable[Instance]) -> list[Instance]:

@@ -11,22 +11,13 @@ from allennlp.models import Model
 from elmo_tasks.data.tag_schemes import Scheme, convert
 from elmo_tasks.ner import ConllEval, NerModel
 from elmo_tasks.paths import bundled
-from tests.elmo.files import make_files
-from tests.modules.models import indexed, tensors
+from tests.modules.models import indexed, tensors, tiny_elmo
 
 
 def config(tmp_path, placement, **elmo):
     """The ELMo config of NER with small layers and a tiny biLM."""
-    settings = Params.from_file(str(bundled("training_configs/ner_elmo.jsonnet"))).as_dict()
-    options_file, weight_file = map(str, make_files(tmp_path))
+    settings = tiny_elmo("ner_elmo.jsonnet", tmp_path, placement, **elmo)
     settings["model"] |= {"hidden_sizes": [6, 4], "dropout": 0.0}
-    settings["model"]["elmo"] |= {
-        "placement": placement,
-        "dropout": 0.0,
-        "options_file": options_file,
-        "weight_file": weight_file,
-        **elmo,
-    }
     return settings
 
 

@@ -5,10 +5,8 @@ from allennlp.common import Params
 from allennlp.data import DatasetReader
 from allennlp.training.learning_rate_schedulers import LearningRateScheduler
 
-from elmo_tasks.paths import bundled
 from elmo_tasks.snli import SnliModel
-from tests.elmo.files import make_files
-from tests.modules.models import build, indexed, tensors
+from tests.modules.models import build, indexed, tensors, tiny_elmo
 from tests.modules.numpy_reference import array, bilstm, linear, relu, softmax
 
 PAIRS = [
@@ -21,17 +19,9 @@ PAIRS = [
 
 def settings(tmp_path, placement, **elmo):
     """The ELMo config with small layers and a tiny biLM, without dropout."""
-    of = Params.from_file(str(bundled("training_configs/snli_elmo.jsonnet"))).as_dict()
-    options_file, weight_file = map(str, make_files(tmp_path))
+    of = tiny_elmo("snli_elmo.jsonnet", tmp_path, placement, **elmo)
     of["model"] |= {"hidden_size": 5, "dropout": 0.0, "attention_dropout": 0.0}
     of["model"]["text_field_embedder"]["token_embedders"]["tokens"]["embedding_dim"] = 7
-    of["model"]["elmo"] |= {
-        "placement": placement,
-        "dropout": 0.0,
-        "options_file": options_file,
-        "weight_file": weight_file,
-        **elmo,
-    }
     return of
 
 

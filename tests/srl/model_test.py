@@ -8,21 +8,13 @@ from allennlp.models import Model
 from elmo_tasks.data.tag_schemes import Scheme, to_spans
 from elmo_tasks.paths import bundled
 from elmo_tasks.srl import SrlEval, SrlModel
-from tests.elmo.files import make_files
-from tests.modules.models import tensors
+from tests.modules.models import tensors, tiny_elmo
 
 
 def config(tmp_path, placement="none", **elmo):
     """The ELMo config of SRL with small layers and a tiny biLM."""
-    settings = Params.from_file(str(bundled("training_configs/srl_elmo.jsonnet"))).as_dict()
-    options_file, weight_file = map(str, make_files(tmp_path))
+    settings = tiny_elmo("srl_elmo.jsonnet", tmp_path, placement, **elmo)
     settings["model"] |= {"predicate_dim": 5, "hidden_size": 6, "num_layers": 2, "dropout": 0.0}
-    settings["model"]["elmo"] |= {
-        "placement": placement,
-        "options_file": options_file,
-        "weight_file": weight_file,
-        **elmo,
-    }
     settings["dataset_reader"]["keep_without_predicates"] = True
     return settings
 

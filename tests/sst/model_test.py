@@ -6,11 +6,9 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader, Vocabulary
 from allennlp.models import Model
 
-from elmo_tasks.paths import bundled
 from elmo_tasks.sst import SstModel
 from elmo_tasks.sst.model import Maxout
-from tests.elmo.files import make_files
-from tests.modules.models import build, indexed, tensors
+from tests.modules.models import build, indexed, tensors, tiny_elmo
 from tests.modules.numpy_reference import array, bilstm, linear, relu, softmax
 
 SENTENCES = [
@@ -24,17 +22,10 @@ SENTENCES = [
 
 def settings(tmp_path, placement, **model):
     """The ELMo config with small layers and a tiny biLM, without dropout."""
-    of = Params.from_file(str(bundled("training_configs/sst_elmo.jsonnet"))).as_dict()
-    options_file, weight_file = map(str, make_files(tmp_path))
+    of = tiny_elmo("sst_elmo.jsonnet", tmp_path, placement)
     of["model"] |= {"projection_size": 6, "hidden_size": 5, "classifier_sizes": [7, 4]}
     of["model"] |= {"dropout": 0.0, "classifier_dropout": 0.0, **model}
     of["model"]["text_field_embedder"]["token_embedders"]["tokens"]["embedding_dim"] = 3
-    of["model"]["elmo"] |= {
-        "placement": placement,
-        "dropout": 0.0,
-        "options_file": options_file,
-        "weight_file": weight_file,
-    }
     return of
 
 

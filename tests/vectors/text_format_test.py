@@ -6,6 +6,7 @@ import pytest
 from elmo_tasks.data.input_files import InputError
 from elmo_tasks.vectors import WordTable, write_table
 from elmo_tasks.vectors.text_format import dimensions, read_table
+from tests.input_errors import input_error
 
 
 @pytest.mark.parametrize("header", ["", "4 3\n"])
@@ -41,10 +42,7 @@ def test_what_elmo_vectors_writes(tmp_path):
     ],
 )
 def test_errors(tmp_path, text, message):
-    (tmp_path / "vectors").write_text(text)
-    with pytest.raises(InputError) as error:
-        read_table(str(tmp_path / "vectors"))
-    assert message in str(error.value)
+    assert message in input_error(read_table, tmp_path / "vectors", text)
 
 
 @pytest.mark.parametrize(("text", "dim"), [("2 3\nthe 1 2 3\n", 3), ("the 1 2 3\n", 3), ("7 1.5\n", 1)])

@@ -66,7 +66,7 @@ class Activations:
             return value
         return cls(**value) if isinstance(value, Mapping) else cls(path=str(value))
 
-    def __reduce__(self) -> tuple[Callable, tuple]:
+    def __reduce__(self) -> tuple[Callable[[], "Activations"], tuple[()]]:
         """A copy shares the folder."""
         return partial(type(self), path=self.path, dtype=self.dtype, limit_gb=self.limit_gb), ()
 

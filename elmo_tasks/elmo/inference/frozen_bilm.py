@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cached_property
-from os import PathLike
 from threading import RLock
 from typing import Any, cast
 
@@ -17,7 +16,7 @@ from elmo_tasks.elmo.inference.kernels import Kernels
 from elmo_tasks.elmo.inference.packed_weights import PRECISIONS
 from elmo_tasks.elmo.model.bilm import BiLm, check_ids, digest, with_bos_eos, zero_state
 from elmo_tasks.elmo.model.character_encoder import CharacterEncoder
-from elmo_tasks.elmo.model.errors import ElmoError
+from elmo_tasks.elmo.model.errors import ElmoError, FilePath
 from elmo_tasks.elmo.model.lstm import LstmState
 from elmo_tasks.elmo.model.options import BiLmOptions
 from elmo_tasks.elmo.model.weight_file import read_weights
@@ -86,7 +85,7 @@ class FrozenBiLm(nn.Module):
     def read(
         cls,
         options: BiLmOptions,
-        weight_file: str | PathLike,
+        weight_file: FilePath,
         words: Sequence[str] | None = None,
         *,
         precision: str = "float32",

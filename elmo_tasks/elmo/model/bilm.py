@@ -3,13 +3,12 @@
 import hashlib
 import json
 from collections.abc import Iterable
-from os import PathLike
 
 import torch
 from torch import nn
 
 from elmo_tasks.elmo.model.character_encoder import CharacterEncoder
-from elmo_tasks.elmo.model.errors import ElmoError
+from elmo_tasks.elmo.model.errors import ElmoError, FilePath
 from elmo_tasks.elmo.model.lstm import LstmState, StackedBiLstm
 from elmo_tasks.elmo.model.options import BiLmOptions, CharacterOptions
 from elmo_tasks.elmo.model.weight_file import read_weights
@@ -52,7 +51,7 @@ class BiLm(nn.Module):
         return self.options.n_layers + 1
 
     @torch.no_grad()
-    def load_weights(self, weight_file: str | PathLike) -> None:
+    def load_weights(self, weight_file: FilePath) -> None:
         """
         Takes over the weights of an official HDF5 file, one after the other: they are large.
 

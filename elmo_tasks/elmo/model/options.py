@@ -5,12 +5,11 @@ too.
 
 import json
 from dataclasses import dataclass
-from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from elmo_tasks.elmo.model.characters import CHARACTERS_PER_WORD, NUM_CHARACTERS
-from elmo_tasks.elmo.model.errors import ElmoError
+from elmo_tasks.elmo.model.errors import ElmoError, FilePath
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +65,7 @@ class BiLmOptions:
         return 2 * self.projection_dim
 
     @classmethod
-    def read(cls, source: str | PathLike | dict[str, Any]) -> "BiLmOptions":
+    def read(cls, source: FilePath | dict[str, Any]) -> "BiLmOptions":
         """
         From the path of a file, or the options themselves.
 

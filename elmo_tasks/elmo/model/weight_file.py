@@ -20,18 +20,15 @@ its columns are the gates i, j (candidate), f, o; TensorFlow adds 1 to f outside
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from os import PathLike
 
 import h5py
 import numpy as np
 import torch
 
 from elmo_tasks.elmo.model.characters import NUM_CHARACTERS
-from elmo_tasks.elmo.model.errors import ElmoError
+from elmo_tasks.elmo.model.errors import ElmoError, FilePath
 from elmo_tasks.elmo.model.options import BiLmOptions, CharacterOptions
 
-Source = str | PathLike
-"""The path of a file."""
 CHARACTER_TABLE, WORD_TABLE = "char_embed", "embedding"
 """The datasets by which the two kinds of biLM are told apart."""
 SOFTMAX = ("softmax/W", "softmax/b")
@@ -39,7 +36,7 @@ SOFTMAX = ("softmax/W", "softmax/b")
 _FORGET_BIAS = 1.0
 
 
-def read_weights(source: Source, options: BiLmOptions) -> Iterator[tuple[str, torch.Tensor]]:
+def read_weights(source: FilePath, options: BiLmOptions) -> Iterator[tuple[str, torch.Tensor]]:
     """
     The weights of an official HDF5 file, one at a time, under their names in a `BiLm(options)`.
 
@@ -55,7 +52,7 @@ def read_weights(source: Source, options: BiLmOptions) -> Iterator[tuple[str, to
             yield name, _to_torch(dataset, _read_dataset(file, dataset, shape, source))
 
 
-def read_softmax(source: Source, options: BiLmOptions) -> tuple[torch.Tensor, torch.Tensor] | None:
+def read_softmax(source: FilePath, options: BiLmOptions) -> tuple[torch.Tensor, torch.Tensor] | None:
     """
     The softmax of an official HDF5 file, or `None` where it holds none.
 
@@ -75,7 +72,7 @@ def read_softmax(source: Source, options: BiLmOptions) -> tuple[torch.Tensor, to
 
 
 def write_weights(
-    path: Source,
+    path: FilePath,
     options: BiLmOptions,
     weights: dict[str, torch.Tensor],
     *,
@@ -99,7 +96,7 @@ def write_weights(
                 _write_dataset(file, dataset, part.detach().cpu().float().numpy(), dtype)
 
 
-def read_initial_state(source: Source, options: BiLmOptions) -> tuple[torch.Tensor, torch.Tensor]:
+def read_initial_state(source: FilePath, options: BiLmOptions) -> tuple[torch.Tensor, torch.Tensor]:
     """
     Where each sentence starts: the datasets `hidden` and `memory` of an HDF5 file.
 
@@ -118,7 +115,7 @@ def read_initial_state(source: Source, options: BiLmOptions) -> tuple[torch.Tens
 
 
 def write_initial_state(
-    path: Source, hidden: torch.Tensor, memory: torch.Tensor, *, attributes: dict[str, str | int]
+    path: FilePath, hidden: torch.Tensor, memory: torch.Tensor, *, attributes: dict[str, str | int]
 ) -> None:
     """Writes what `read_initial_state` reads, as float32; `attributes` of the file say where it is from."""
     with h5py.File(path, "w") as file:
@@ -128,7 +125,7 @@ def write_initial_state(
 
 
 @contextmanager
-def _opened(source: Source, content: str) -> Iterator[h5py.File]:
+def _opened(source: FilePath, content: str) -> Iterator[h5py.File]:
     try:
         with h5py.File(source, "r") as file:
             yield file
@@ -174,7 +171,7 @@ def _character_layout(
         yield f"{encoder}.projection.bias", "CNN_proj/b_proj", (projection_dim,)
 
 
-def _read_dataset(file: h5py.File, dataset: str, shape: tuple[int, ...], source: Source) -> np.ndarray:
+def _read_dataset(file: h5py.File, dataset: str, shape: tuple[int, ...], source: FilePath) -> np.ndarray:
     found = file.get(dataset)
     if not isinstance(found, h5py.Dataset):
         raise ElmoError(f"{source}: dataset {dataset} is missing, expected shape {shape}")
@@ -202,7 +199,7 @@ def _write_dataset(file: h5py.File, dataset: str, array: np.ndarray, dtype: str)
     file.create_dataset(dataset, data=stored)
 
 
-def _refuse_other_kind(file: h5py.File, options: BiLmOptions, source: Source) -> None:
+def _refuse_other_kind(file: h5py.File, options: BiLmOptions, source: FilePath) -> None:
     kinds = {CHARACTER_TABLE: "characters", WORD_TABLE: "words"}
     wanted = CHARACTER_TABLE if isinstance(options.tokens, CharacterOptions) else WORD_TABLE
     for table, kind in kinds.items():
@@ -213,7 +210,7 @@ def _refuse_other_kind(file: h5py.File, options: BiLmOptions, source: Source) ->
             )
 
 
-def _refuse_surplus(file: h5py.File, expected: set[str], source: Source) -> None:
+def _refuse_surplus(file: h5py.File, expected: set[str], source: FilePath) -> None:
     """Weights that the options have no place for mean that the two files do not belong together."""
     surplus: list[str] = []
     file.visititems(

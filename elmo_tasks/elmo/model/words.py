@@ -8,13 +8,12 @@ A word's id says which word it is, and nothing about a vocabulary: which words a
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from hashlib import blake2b
-from os import PathLike
 
 import numpy as np
 import torch
 
 from elmo_tasks.elmo.model.characters import BEGIN_SENTENCE, END_SENTENCE
-from elmo_tasks.elmo.model.errors import at_line
+from elmo_tasks.elmo.model.errors import FilePath, at_line
 
 UNKNOWN = "<UNK>"
 MARKERS = (BEGIN_SENTENCE, END_SENTENCE, UNKNOWN)
@@ -46,7 +45,7 @@ def padded_word_ids(sentences: Sequence[Sequence[str]]) -> torch.Tensor:
     return torch.from_numpy(ids)
 
 
-def vocabulary(lines: Iterable[tuple[int, str]], *, where: str | PathLike) -> list[str]:
+def vocabulary(lines: Iterable[tuple[int, str]], *, where: FilePath) -> list[str]:
     """
     The words of a biLM's table in the order of its rows, from the numbered lines of bilm-tf's vocabulary
     file.

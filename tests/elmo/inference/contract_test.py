@@ -3,8 +3,6 @@
 import random
 import resource
 import sys
-import threading
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -18,6 +16,7 @@ from elmo_tasks.elmo.inference.word_cache import CAPACITY
 from elmo_tasks.elmo.model.characters import character_ids
 from tests.elmo.files import FILLING, PLACED, SENTENCES, VARIANTS, batch, frozen, random_bilm
 from tests.elmo.inference.precisions import PRECISIONS
+from tests.elmo.threads import at_once
 
 CALLERS = 8
 
@@ -107,18 +106,6 @@ def test_a_text_goes_on_with_the_same_bits_alone_and_beside_others(precision, th
 
 
 # Many callers
-
-
-def at_once(*calls):
-    """What each call returns; all begin together, each in a thread of its own."""
-    barrier = threading.Barrier(len(calls))
-
-    def run(call):
-        barrier.wait(timeout=60)
-        return call()
-
-    with ThreadPoolExecutor(len(calls)) as pool:
-        return [future.result() for future in [pool.submit(run, call) for call in calls]]
 
 
 BATCHES = [random.Random(seed).choices(PLACED, k=1 + seed % 4) for seed in range(CALLERS)]
