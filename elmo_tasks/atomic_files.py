@@ -25,9 +25,14 @@ def atomic_file(path: Path, *, partial: str | None = None) -> Iterator[BinaryIO]
     try:
         with open(unfinished, "wb") as file:
             yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(unfinished, path)
+        put_in_place(unfinished, path)
     except BaseException:
         unfinished.unlink(missing_ok=True)
         raise
+
+
+def put_in_place(unfinished: Path, path: Path) -> None:
+    """Renames a file when its content is on the disk; what was at `path` is replaced."""
+    with open(unfinished, "rb") as file:
+        os.fsync(file.fileno())
+    os.replace(unfinished, path)

@@ -1,9 +1,9 @@
 """`allennlp elmo embed`: the vectors of a text, in the layout of the former `allennlp elmo`."""
 
 import argparse
-import os
 import time
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
@@ -13,12 +13,13 @@ import torch
 from allennlp.common.checks import ConfigurationError
 from allennlp.common.tqdm import Tqdm
 
+from elmo_tasks.atomic_files import put_in_place
 from elmo_tasks.commands.base import Verb, add_text_argument, positive
 from elmo_tasks.commands.bilm_arguments import add_bilm_arguments, read_bilm
 from elmo_tasks.commands.checkpoint import CHECKPOINT, Checkpoint, Settings
 from elmo_tasks.commands.corpus import Corpus, copy_corpus
 from elmo_tasks.commands.sentences import NumberedSentence, batches_by_length, padded_ids
-from elmo_tasks.commands.staging import check_output, staging_folder
+from elmo_tasks.commands.staging import add_force_argument, check_output, staging_folder
 from elmo_tasks.commands.vector_file import VECTORS, VectorFile, lay_out
 from elmo_tasks.commands.writer_thread import WriterThread
 from elmo_tasks.elmo import FrozenBiLm, LstmState
@@ -74,9 +75,7 @@ class Embed(Verb):
         again.add_argument(
             "--resume", action="store_true", help="continue a run that was stopped: the same IN and options"
         )
-        again.add_argument(
-            "--force", action="store_true", help="overwrite OUT, discard a run that was stopped"
-        )
+        add_force_argument(again, "OUT, discard a run that was stopped")
 
     def run(self, arguments: argparse.Namespace) -> None:
         began = time.monotonic()
@@ -99,7 +98,7 @@ class Embed(Verb):
                 )
                 before = embedding.prepare()
                 embedding.encode()
-            os.replace(folder / VECTORS, output)
+            put_in_place(folder / VECTORS, output)
             (folder / CHECKPOINT).unlink()
         seconds = time.monotonic() - began
         print(
@@ -140,6 +139,7 @@ def _start(initial_state: str | None, bilm: FrozenBiLm) -> LstmState:
     return LstmState(*(part.unsqueeze(2).to(zero) for part, zero in zip(parts, zeros, strict=True)))
 
 
+@dataclass(kw_only=True)
 class Embedding:
     """
     Fills the vectors of a text into an HDF5 file, window by window.
@@ -159,39 +159,29 @@ class Embedding:
     with_index : write `sentence_to_index`.
     """
 
-    def __init__(
-        self,
-        *,
-        bilm: FrozenBiLm,
-        text: Corpus,
-        folder: Path,
-        layers: str,
-        start: LstmState,
-        stateful: bool,
-        batch_tokens: int,
-        with_index: bool,
-    ) -> None:
-        self.bilm = bilm
-        self.text = text
-        self.folder = folder
-        self.layers = layers
-        self.start = start
-        self.stateful = stateful
-        self.batch_tokens = batch_tokens
-        self.with_index = with_index
+    bilm: FrozenBiLm
+    text: Corpus
+    folder: Path
+    layers: str
+    start: LstmState
+    stateful: bool
+    batch_tokens: int
+    with_index: bool
+
+    def __post_init__(self) -> None:
         self.done = Checkpoint()
-        self.device = start.hidden.device
+        self.device = self.start.hidden.device
         self.settings: Settings = {
-            "the text": text.digest,
-            "the biLM": bilm.digest(),
-            "the initial state": _digest(start),
+            "the text": self.text.digest,
+            "the biLM": self.bilm.digest(),
+            "the initial state": _digest(self.start),
             "the version of this command": VERSION,
-            "--layers": layers,
-            "--precision": bilm.precision,
+            "--layers": self.layers,
+            "--precision": self.bilm.precision,
             "--device": self.device.type,
-            "--batch-tokens": batch_tokens,
-            "--stateful": stateful,
-            "--forget-sentences": not with_index,
+            "--batch-tokens": self.batch_tokens,
+            "--stateful": self.stateful,
+            "--forget-sentences": not self.with_index,
         }
 
     def prepare(self) -> Checkpoint:

@@ -10,7 +10,7 @@ from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.archives import open_archive
 from elmo_tasks.commands.base import Verb, add_archive_argument
-from elmo_tasks.commands.staging import publish, staging_folder
+from elmo_tasks.commands.staging import add_force_argument, check_output, publish, staging_folder
 from elmo_tasks.data.input_files import InputError, input_files, read_lines
 from elmo_tasks.elmo import BiLm, FrozenBiLm, WordOptions
 from elmo_tasks.elmo.layer_statistics import standardize_tokens
@@ -21,7 +21,7 @@ from elmo_tasks.language_model.model import class_names
 from elmo_tasks.language_model.softmax import FullSoftmax, Softmax
 from elmo_tasks.modules.elmo_model import ElmoModel
 
-OPTIONS, WEIGHTS, VOCABULARY = "options.json", "weights.hdf5", "vocab.txt"
+FILES = OPTIONS, WEIGHTS, VOCABULARY = "options.json", "weights.hdf5", "vocab.txt"
 DTYPES = ("float32", "float16")
 
 
@@ -47,7 +47,7 @@ class Export(Verb):
             "sentence a line; all other layers stay as they are",
         )
         parser.add_argument("--no-softmax", action="store_true", help="leave the softmax out")
-        parser.add_argument("--force", action="store_true", help="overwrite the files in DIR")
+        add_force_argument(parser, "the files in DIR")
 
     def run(self, arguments: argparse.Namespace) -> None:
         output: Path = arguments.output
@@ -128,9 +128,8 @@ def _write_words(path: Path, words: Sequence[str]) -> None:
 def _check_folder(output: Path, *, force: bool) -> None:
     if output.exists() and not output.is_dir():
         raise ConfigurationError(f"{output} is not a folder")
-    there = [name for name in (OPTIONS, WEIGHTS, VOCABULARY) if (output / name).exists()]
-    if there and not force:
-        raise ConfigurationError(f"{output} has {', '.join(there)} already; --force overwrites")
+    for name in FILES:
+        check_output(output / name, force=force)
 
 
 def _move(folder: Path, output: Path) -> list[str]:

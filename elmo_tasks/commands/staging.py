@@ -12,6 +12,8 @@ from typing import Any
 from allennlp.common.checks import ConfigurationError
 from filelock import lock_descriptor
 
+from elmo_tasks.atomic_files import put_in_place
+
 
 def add_output_argument(
     parser: argparse.ArgumentParser, *names: str, metavar: str, help: str, **options: Any
@@ -24,7 +26,11 @@ def add_output_argument(
     names : of the argument, `output` by default; the rest as `add_argument` takes it.
     """
     parser.add_argument(*(names or ("output",)), metavar=metavar, type=Path, help=help, **options)
-    parser.add_argument("--force", action="store_true", help=f"overwrite {metavar}")
+    add_force_argument(parser, metavar)
+
+
+def add_force_argument(parser: argparse._ActionsContainer, output: str) -> None:
+    parser.add_argument("--force", action="store_true", help=f"overwrite {output}")
 
 
 def check_output(output: Path, *, force: bool) -> None:
@@ -84,9 +90,7 @@ def publish(folder: Path, target: Path, names: Iterable[str]) -> list[str]:
     """
     published = [name for name in names if (folder / name).exists()]
     for name in published:
-        with open(folder / name, "rb") as file:
-            os.fsync(file.fileno())
-        os.replace(folder / name, target / name)
+        put_in_place(folder / name, target / name)
     return published
 
 

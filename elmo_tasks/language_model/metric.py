@@ -3,9 +3,8 @@
 import math
 
 import torch
-from allennlp.nn.util import dist_reduce_sum
-from allennlp.training.metrics import Metric
 
+from elmo_tasks.metrics.base import CountingMetric
 from elmo_tasks.metrics.classification import ClassificationMetric
 
 OTHER_WORDS = "other words"
@@ -13,7 +12,7 @@ OTHER_WORDS = "other words"
 DIRECTIONS = ("forward", "backward")
 
 
-class Perplexity(Metric):
+class Perplexity(CountingMetric[torch.Tensor]):
     """
     The perplexity of each direction and of both, and the share of targets that are the most probable word.
 
@@ -21,37 +20,25 @@ class Perplexity(Metric):
     the batches and the workers. That of both is of the mean of both losses, as in bilm-tf's `test`.
     """
 
-    def __init__(self) -> None:
-        self.reset()
+    def no_counts(self) -> torch.Tensor:
+        """*Shape:* `(3, 2)`: losses, right targets and all targets, forward and backward."""
+        return torch.zeros(3, 2, dtype=torch.float64)
 
     def __call__(self, log_probabilities: torch.Tensor, correct: torch.Tensor) -> None:
         """*Shape:* each `(2, targets)`, forward and backward."""
-        self._count += log_probabilities.size(1)
-        self._losses -= log_probabilities.detach().double().sum(dim=1).cpu()
-        self._correct += correct.sum(dim=1).cpu()
+        losses = -log_probabilities.detach().double().sum(dim=1)
+        targets = torch.full_like(losses, log_probabilities.size(1))
+        self._counts += torch.stack([losses, correct.sum(dim=1).double(), targets]).cpu()
 
     def get_metric(self, reset: bool = False) -> dict[str, float]:
         """Nothing where nothing was counted."""
-        count = dist_reduce_sum(self._count)
-        losses = dist_reduce_sum(self._losses).tolist()
-        correct = dist_reduce_sum(self._correct).tolist()
-        if reset:
-            self.reset()
-        if not count:
+        losses, right, (targets, _) = self.total_counts(reset=reset).tolist()
+        if not targets:
             return {}
-        return {
-            "perplexity": _exp(sum(losses) / (2 * count)),
-            **{
-                f"perplexity_{name}": _exp(loss / count)
-                for name, loss in zip(DIRECTIONS, losses, strict=True)
-            },
-            **{f"accuracy_{name}": number / count for name, number in zip(DIRECTIONS, correct, strict=True)},
-        }
-
-    def reset(self) -> None:
-        self._count = 0
-        self._losses = torch.zeros(2, dtype=torch.float64)
-        self._correct = torch.zeros(2, dtype=torch.long)
+        metrics = {"perplexity": _exp(sum(losses) / (2 * targets))}
+        for name, loss, number in zip(DIRECTIONS, losses, right, strict=True):
+            metrics |= {f"perplexity_{name}": _exp(loss / targets), f"accuracy_{name}": number / targets}
+        return metrics
 
 
 class FrequentWords(ClassificationMetric):

@@ -78,7 +78,7 @@ def test_files(elmo, tmp_path, capsys, input):
     assert "with the softmax over 13 words" in capsys.readouterr().out
 
     assert elmo("export", tmp_path / "run", out) == 1
-    assert "options.json, weights.hdf5, vocab.txt already; --force" in capsys.readouterr().err
+    assert "options.json exists; --force overwrites it" in capsys.readouterr().err
     (out / "notes.txt").write_text("mine")
     assert elmo("export", tmp_path / "run", out, "--force", "--no-softmax") == 0
     # A vocabulary is no longer of use, unless the biLM reads words; what is not ours stays.

@@ -15,7 +15,6 @@ one machine: LMDB's locks do not reach over a network file system.
 import json
 import logging
 import mmap
-import os
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -26,6 +25,7 @@ from typing import Any
 import lmdb
 import numpy as np
 
+from elmo_tasks.atomic_files import atomic_file
 from elmo_tasks.elmo.inference.database import FILE, DamagedError, Database, only_writer, set_aside
 
 logger = logging.getLogger(__name__)
@@ -119,9 +119,8 @@ class ActivationStore:
             )
             database = Database.at(self.folder, map_size)
         if not _is_ours(self.folder):
-            temporary = self.folder / (_ABOUT + ".tmp")
-            temporary.write_text(json.dumps(self._about, indent=2), encoding="utf-8")
-            os.replace(temporary, self.folder / _ABOUT)
+            with atomic_file(self.folder / _ABOUT) as file:
+                file.write(json.dumps(self._about, indent=2).encode())
         return database
 
     def _take(self, key: bytes, value: memoryview, place: np.ndarray) -> bool:
