@@ -25,7 +25,7 @@ Text = Union[str, list[str]]
 
 @dataclass
 class ClassifierText:
-    """What an instance knows of its words beside tensors; no dict, so that nothing walks through it."""
+    """What an instance knows of its words beside tensors; no dict, which AllenNLP would walk through."""
 
     sentence1: list[str]
     sentence2: list[str] | None = None

@@ -120,7 +120,7 @@ def sample_table(runs: list[Run], own: Setting, samples: dict[float, int]) -> Ta
 
 
 def _runs_of(setting: Setting, runs: list[Run]) -> list[Run]:
-    """A run a seed."""
+    """The runs of a setting, one for each seed."""
     return [run for run in runs if run.variant == str(setting)]
 
 
@@ -137,7 +137,7 @@ def _epochs_to_best(run: Run, other: Run) -> int | None:
 
 
 def _mean(numbers: Iterable[int | None]) -> float | None:
-    """`None` if one of them is."""
+    """The mean, or `None` if one of the numbers is `None`."""
     listed = list(numbers)
     known = [number for number in listed if number is not None]
     return statistics.mean(known) if len(known) == len(listed) else None
@@ -149,7 +149,7 @@ def _sample_figure(table: Table) -> "Figure":
 
 
 def _count_instances(config: dict[str, Any]) -> int:
-    """Of the training data."""
+    """The number of instances of the training data."""
     reader = DatasetReader.from_params(Params(config["dataset_reader"]).duplicate())
     return sum(1 for _ in reader.read(config["train_data_path"]))
 

@@ -19,7 +19,7 @@ Settings = dict[str, str | int | None]
 
 
 class Checkpoint(NamedTuple):
-    """What is on the disk for good."""
+    """How much of a run is on the disk for good."""
 
     lines: int = 0
     tokens: int = 0
@@ -27,7 +27,7 @@ class Checkpoint(NamedTuple):
     """Where the next line starts, if the state is carried."""
 
     def save(self, folder: Path, settings: Settings) -> None:
-        """To the file `CHECKPOINT` of `folder`; whenever it stops, the old or the new one is there."""
+        """Writes the file `CHECKPOINT` of `folder`; a kill leaves the old one or the new one."""
         header = json.dumps({"settings": settings, "lines": self.lines, "tokens": self.tokens})
         content: dict[str, Any] = {"header": np.array(header)}
         if self.state is not None:

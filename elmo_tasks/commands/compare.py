@@ -119,7 +119,7 @@ def train_vectors(config: dict[str, Any], method: str, output: Path, folder: Pat
 
 
 def with_vectors(file: str) -> dict[str, Any]:
-    """What has word vectors begin as those of a file, in their size."""
+    """The overrides with which word vectors begin as those of a file, and have their size."""
     return {f"{_TOKENS}.pretrained_file": file, f"{_TOKENS}.embedding_dim": dimensions(file)}
 
 

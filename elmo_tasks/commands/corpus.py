@@ -20,7 +20,9 @@ from allennlp.common.tqdm import Tqdm
 from elmo_tasks.data.input_files import InputError, input_files, read_lines
 
 MAX_TOKENS = 1 << 16
-"""Of a line. Memory is needed in proportion; a longer line is a text whose sentences were not split."""
+"""
+Tokens of a line at most. Memory grows with them; a longer line is a text whose sentences were not split.
+"""
 
 
 class Corpus:
@@ -33,7 +35,7 @@ class Corpus:
     tokens: int
     """Words between white space, of all lines."""
     digest: str
-    """Tells texts apart."""
+    """A hash that tells texts apart."""
 
     def __init__(self, *, folder: Path, tokens: int, digest: str) -> None:
         self.tokens = tokens

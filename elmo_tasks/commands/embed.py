@@ -28,12 +28,12 @@ from elmo_tasks.elmo.sources import read_initial_state
 LAYERS = ("all", "top", "average")
 
 VERSION = 1
-"""Of the files in the work folder, and of how lines are put into windows and batches."""
+"""The version of the files in the work folder, and of how lines are put into windows and batches."""
 WINDOW_LINES = 4096
 WINDOW_TOKENS = 1 << 14
 """The lines between two checkpoints are a window; it ends when either number is reached."""
 WAITING_BATCHES = 4
-"""For the disk, at most."""
+"""Batches that wait for the disk, at most."""
 
 
 class Embed(Verb):
@@ -201,7 +201,8 @@ class Embedding:
 
     def encode(self) -> None:
         """
-        All lines that are not done yet. Whatever stops it carries a note of how to go on.
+        Writes the vectors of all lines that are not done yet. Whatever stops it carries a note of how to go
+        on.
 
         # Raises
         `ConfigurationError`: a batch does not fit into the device's memory. `OSError`: from the disk.

@@ -17,7 +17,7 @@ from elmo_tasks.modules.ensemble import EnsembleModel, open_members
 
 WEIGHTS = "weights.th"
 
-KEPT = (
+COPIED_KEYS = (
     *("dataset_reader", "validation_dataset_reader", "vocabulary"),
     *("data_loader", "validation_data_loader", "evaluation"),
     *("random_seed", "numpy_seed", "pytorch_seed"),
@@ -61,7 +61,7 @@ def write_ensemble(path: Path, model: EnsembleModel, configs: list[Params]) -> N
     """Writes the archive of an ensemble to a folder of its own, with the configs of its members."""
     folder = path.parent
     members = [config.as_dict(quiet=True) for config in configs]
-    config: dict[str, Any] = {key: members[0][key] for key in KEPT if key in members[0]}
+    config: dict[str, Any] = {key: members[0][key] for key in COPIED_KEYS if key in members[0]}
     config["model"] = {"type": "elmo_ensemble", "members": [member["model"] for member in members]}
     (folder / CONFIG_NAME).write_text(json.dumps(config, indent=2), encoding="utf-8")
     Meta.new().to_file(folder / META_NAME)

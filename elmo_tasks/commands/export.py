@@ -76,7 +76,7 @@ class Trained(NamedTuple):
     bilm: BiLm
     softmax: Softmax | None
     words: list[str] | None
-    """Of the classes and, for word input, of the rows of the table; `None` of a task's archive."""
+    """The words of the classes and, for word input, of the rows of the table; a task's archive has none."""
 
 
 def read_trained(archive: str) -> Trained:
@@ -133,7 +133,7 @@ def _check_folder(output: Path, *, force: bool) -> None:
 
 
 def _move(folder: Path, output: Path) -> list[str]:
-    """The options go first and come last: without them nothing can be read."""
+    """The old options are removed first and the new ones come last: without options nothing can be read."""
     output.mkdir(exist_ok=True)
     (output / OPTIONS).unlink(missing_ok=True)
     if not (folder / VOCABULARY).exists():

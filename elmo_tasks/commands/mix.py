@@ -43,8 +43,8 @@ class Mix(Verb):
 
 def _cells(shares: list[float] | None, layers: int) -> list[Cell]:
     """Empty where there is no number: archives may differ in their number of layers."""
-    given: list[Cell] = [*(shares or ())]
-    return given + [None] * (layers - len(given))
+    numbers: list[Cell] = [*(shares or ())]
+    return numbers + [None] * (layers - len(numbers))
 
 
 def _numbers(cells: tuple[Cell, ...]) -> list[float]:

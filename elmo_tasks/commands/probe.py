@@ -26,10 +26,10 @@ COLUMNS = ("vectors", "accuracy", "correct", "total")
 
 _POS = """Tags by a linear classifier. TRAIN and DEV are CoNLL-U. The baseline gives each word its most
     frequent tag."""
-_OTHERS = "The static vector of a word in a sentence is the mean of those of the other words."
+_STATIC = "The static vector of a word in a sentence is the mean of those of the other words."
 _WSD = f"""The sense of a word is the one whose averaged vector is nearest. TRAIN and DEV are JSON Lines, or
-    NAME.data.xml with NAME.gold.key.txt. {_OTHERS} The baseline gives each lemma its most frequent sense."""
-_WIC = f"""Two uses of a word have the same sense from a cosine on that is chosen on TRAIN. {_OTHERS} The
+    NAME.data.xml with NAME.gold.key.txt. {_STATIC} The baseline gives each lemma its most frequent sense."""
+_WIC = f"""Two uses of a word have the same sense from a cosine on that is chosen on TRAIN. {_STATIC} The
     baseline gives the more frequent answer."""
 
 

@@ -11,7 +11,7 @@ from elmo_tasks.elmo.inference.batches import batches
 
 class NumberedSentence(NamedTuple):
     number: int
-    """Whose it is: of a line, or of a lane."""
+    """The number of the line, or of the lane, that the sentence comes from."""
     words: list[str]
 
 

@@ -37,7 +37,7 @@ def add_vector_arguments(parser: argparse.ArgumentParser) -> None:
 
 def read_bilm_encoder(arguments: argparse.Namespace) -> BiLmEncoder:
     """
-    The layers, their average, and the mixes of `--mix`.
+    An encoder with the layers of the biLM, their average, and the mixes of `--mix`.
 
     # Raises
     `ConfigurationError`: a mix that does not fit the biLM, and whatever reading the files raises.
@@ -50,7 +50,7 @@ def read_bilm_encoder(arguments: argparse.Namespace) -> BiLmEncoder:
 
 
 def read_static_vectors(arguments: argparse.Namespace) -> list[StaticVectors]:
-    """Those of `--vectors`, in that order, by the names of their files."""
+    """The static vectors of `--vectors`, in that order, by the names of their files."""
     return [
         StaticVectors(name=path.rstrip("/").rpartition("/")[2], table=read_table(path))
         for path in arguments.vectors

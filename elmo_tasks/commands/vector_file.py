@@ -88,7 +88,7 @@ class VectorFile:
         *Shape:* `vectors` `(layers, sentences, longest, dim)`, float32; padding is not written.
         """
         for row, (line, words) in enumerate(sentences):
-            # A block a layer, which need not be copied together.
+            # There is one block for each layer, so that they need not be copied together.
             blocks = [np.ascontiguousarray(layer[row, : len(words)]).data for layer in vectors]
             _write_all(self._file.fileno(), blocks, int(self._offsets[line]))
 

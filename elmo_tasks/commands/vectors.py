@@ -100,7 +100,7 @@ class CorpusSentences:
 
 
 def not_negative(text: str) -> float:
-    """The type of an argument from 0 on."""
+    """The type of an argument that is 0 or more."""
     number = _number(text)
     if not 0 <= number < math.inf:
         raise argparse.ArgumentTypeError(f"found {text!r}, expected a number, 0 or more")

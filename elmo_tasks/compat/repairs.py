@@ -100,7 +100,7 @@ def _allow_numpy_numbers_in_checkpoints() -> None:
     What AllenNLP's training state holds beyond these is numpy's float64 (metrics, the cosine
     scheduler) and bool (comparisons of metrics). A number cannot run code; no other type is added.
     """
-    # what pickle calls for a number
+    # the function that pickle calls for a number
     number_from_bytes: Any = numpy.float64(0).__reduce__()[0]
     torch.serialization.add_safe_globals(
         [number_from_bytes, numpy.dtype, numpy.dtypes.Float64DType, numpy.dtypes.BoolDType]

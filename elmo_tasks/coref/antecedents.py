@@ -23,7 +23,7 @@ ROWS_AT_ONCE = 1024
 _DISTANCES = (1, 2, 3, 4, 5, 8, 16, 32, 64)
 """Where the buckets of distances begin (Clark and Manning 2016, arXiv:1606.01323, appendix)."""
 _SPEAKERS = 3
-"""Unknown of one of both, different, the same."""
+"""Kinds of pairs of speakers: one of both is unknown, they differ, they are the same."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,8 +120,8 @@ class AntecedentScorer(nn.Module):
             pairs = (
                 projected[rows] @ mentions.vectors.t() + mentions.scores[rows].unsqueeze(1) + mentions.scores
             )
-            best, found = pairs.masked_fill(indices >= rows.unsqueeze(1), -torch.inf).topk(most)
-            antecedents.append(found.masked_fill(best.isinf(), -1))
+            best, columns = pairs.masked_fill(indices >= rows.unsqueeze(1), -torch.inf).topk(most)
+            antecedents.append(columns.masked_fill(best.isinf(), -1))
             scores.append(best)
         return torch.cat(antecedents), torch.cat(scores)
 
@@ -203,8 +203,8 @@ class PairScorer(nn.Module):
             hidden = hidden + as_span[rows].unsqueeze(1) + F.embedding(columns, as_antecedent)
             hidden = hidden + F.embedding(_kinds(rows, columns, speakers), features)
             # (rows, columns)
-            found = self.scorer(hidden).squeeze(2)
-            scores.append(found.gather(1, indices - columns[0]) if self.nearest else found)
+            of_columns = self.scorer(hidden).squeeze(2)
+            scores.append(of_columns.gather(1, indices - columns[0]) if self.nearest else of_columns)
         return torch.cat(scores)
 
     def _features(self, weights: Sequence[torch.Tensor], genre: torch.Tensor) -> torch.Tensor:

@@ -44,21 +44,24 @@ _ESCAPED = {"/.": ".", "/?": "?"}
 
 @dataclass
 class CorefDocument:
-    """A document, or one part of it; no dict, so that nothing walks through it."""
+    """A document, or one part of it; no dict, which AllenNLP would walk through."""
 
     id: str
     sentences: list[list[str]]
     speakers: list[str]
-    """Of each token; `-` for unknown."""
+    """The speaker of each token; `-` for unknown."""
     clusters: list[Cluster] | None = None
-    """Gold: mentions, and clusters by their first one, in the order of the text. `None`: not annotated."""
+    """
+    The gold clusters by their first mention, with their mentions in the order of the text; `None` without
+    any.
+    """
     words: Words = field(kw_only=True)
     """All tokens, and where they stand in the text."""
     joined: int = 0
-    """How many of the clusters given were joined to others."""
+    """How many of the annotated clusters were joined to others."""
 
     def __len__(self) -> int:
-        """In tokens."""
+        """The number of tokens."""
         return len(self.words.words)
 
     @classmethod
@@ -72,7 +75,7 @@ class CorefDocument:
         words: Words | None = None,
     ) -> "CorefDocument":
         """
-        Of values that anyone may have written, with the text that they were found in if there is one.
+        A document of values that are checked here, with the text that they were found in if there is one.
         Clusters with a mention in common are joined to one, as in other systems for OntoNotes.
 
         # Raises
@@ -134,7 +137,7 @@ def _read_json(path: Path, lines: Iterable[tuple[int, str]]) -> Iterator[CorefDo
 
 def from_json(content: dict[str, Any]) -> CorefDocument:
     """
-    Of an object in the layout of e2e-coref, which has `sentences`.
+    The document of an object in the layout of e2e-coref, which has `sentences`.
 
     # Raises
     `ConfigurationError`: see `CorefDocument.of`.
@@ -178,11 +181,11 @@ class _Part:
         self._speakers: list[list[str]] = [[]]
         self._tokens = 0
         self._clusters: dict[str, list[Mention]] = defaultdict(list)
-        # Of each chain the mentions that have not ended: token and line of their start
+        # The mentions of each chain that have not ended: token and line of their start
         self._open: dict[str, list[tuple[int, int]]] = defaultdict(list)
 
     def add(self, number: int, line: str) -> None:
-        """A token, or the end of a sentence."""
+        """Adds the line of a token, or the empty line behind a sentence."""
         row = [value.strip(BLANKS) for value in line.split("\t")] if "\t" in line else line.split()
         if not any(row):
             if self._sentences[-1]:
@@ -215,7 +218,7 @@ class _Part:
             self._clusters[name].append((first, self._tokens))
 
     def document(self, number: int) -> CorefDocument:
-        """All of it; `number` is the line of its end."""
+        """The document of all lines; `number` is the line of its end."""
         unclosed = [(line, name) for name, starts in self._open.items() for _, line in starts]
         for line, name in sorted(unclosed):
             found = f"the start of a mention, '({name}', that is not closed"
@@ -231,12 +234,12 @@ class _Part:
         )
 
 
-def _clusters(given: Any, tokens: int) -> list[Cluster]:
-    """Checked, joined where they have a mention in common, and in the order of the text."""
-    if not isinstance(given, list) or not all(isinstance(cluster, list) for cluster in given):
-        raise ConfigurationError(f"clusters: found {str(given)[:80]}, expected lists of lists of spans")
+def _clusters(clusters: Any, tokens: int) -> list[Cluster]:
+    """The clusters, checked, joined where they have a mention in common, and in the order of the text."""
+    if not isinstance(clusters, list) or not all(isinstance(cluster, list) for cluster in clusters):
+        raise ConfigurationError(f"clusters: found {str(clusters)[:80]}, expected lists of lists of spans")
     cluster_of: dict[Mention, set[Mention]] = {}
-    for cluster in given:
+    for cluster in clusters:
         mentions = {_span(span, tokens) for span in cluster}
         mentions = mentions.union(*(cluster_of.get(mention, ()) for mention in mentions))
         cluster_of |= dict.fromkeys(mentions, mentions)
@@ -244,11 +247,11 @@ def _clusters(given: Any, tokens: int) -> list[Cluster]:
     return sorted(different.values())
 
 
-def _span(given: Any, tokens: int) -> Mention:
-    whole = isinstance(given, (list, tuple)) and len(given) == 2 and all(type(end) is int for end in given)
+def _span(span: Any, tokens: int) -> Mention:
+    whole = isinstance(span, (list, tuple)) and len(span) == 2 and all(type(end) is int for end in span)
     if not whole:
-        raise ConfigurationError(f"clusters: found {str(given)[:80]}, expected [first token, last token]")
-    first, last = given
+        raise ConfigurationError(f"clusters: found {str(span)[:80]}, expected [first token, last token]")
+    first, last = span
     if first > last:
         raise ConfigurationError(f"clusters: found {[first, last]}, a mention that ends before it starts")
     if first < 0 or last >= tokens:
@@ -258,7 +261,7 @@ def _span(given: Any, tokens: int) -> Mention:
     return first, last
 
 
-def _check_words(name: str, given: Any) -> None:
-    lists = isinstance(given, list) and all(isinstance(part, list) for part in given)
-    if not lists or not all(isinstance(word, str) for part in given for word in part):
-        raise ConfigurationError(f"{name}: found {str(given)[:80]}, expected a list of lists of strings")
+def _check_words(name: str, sentences: Any) -> None:
+    lists = isinstance(sentences, list) and all(isinstance(part, list) for part in sentences)
+    if not lists or not all(isinstance(word, str) for part in sentences for word in part):
+        raise ConfigurationError(f"{name}: found {str(sentences)[:80]}, expected a list of lists of strings")

@@ -37,7 +37,9 @@ def marked(words: Words, clusters: Sequence[Cluster]) -> str:
         for first, last in cluster:
             starts[first].append((-last, number))
             ends[last] += "]"
-    marks = {place: "".join(f"[{number} " for _, number in sorted(found)) for place, found in starts.items()}
+    marks = {
+        place: "".join(f"[{number} " for _, number in sorted(opened)) for place, opened in starts.items()
+    }
     return _rewritten(
         words,
         {

@@ -80,19 +80,19 @@ class MentionFinder(nn.Module):
         scores = self._scores(words, context, attention, widths, spans)
         most = max(1, int(self.spans_per_word * len(words)))
         # (kept,)
-        kept = best_without_crossing(spans, scores.detach(), most)
-        first, last = spans[kept].unbind(1)
+        best = best_without_crossing(spans, scores.detach(), most)
+        first, last = spans[best].unbind(1)
         # (kept, output_dim)
         vectors = torch.cat(
             [
                 F.embedding(first, context),
                 F.embedding(last, context),
-                attended_spans(words, attention, spans[kept], self.max_width),
+                attended_spans(words, attention, spans[best], self.max_width),
                 F.embedding(last - first, widths),
             ],
             dim=1,
         )
-        return Mentions(spans[kept], vectors, scores.index_select(0, kept))
+        return Mentions(spans[best], vectors, scores.index_select(0, best))
 
     def _scores(
         self,

@@ -70,22 +70,22 @@ def _count(predicted: Clusters, gold: Clusters, spans: set[Hashable]) -> np.ndar
             if mention in entity_of:
                 row[entity_of[mention]] += 1
     # (predicted, 1) and (gold,): mentions of each entity
-    found = np.array([len(cluster) for cluster in predicted]).reshape(-1, 1)
-    true = np.array([len(cluster) for cluster in gold])
+    sizes = np.array([len(cluster) for cluster in predicted]).reshape(-1, 1)
+    gold_sizes = np.array([len(cluster) for cluster in gold])
     # Vilain et al. 1995: a cluster less the parts that the other side cuts it into, where each mention that
     # the other side does not have is a part by itself
     links = (common - 1).clip(min=0).sum()
     # Luo 2005, section 4, phi 4
-    similarity = 2 * common / (found + true)
+    similarity = 2 * common / (sizes + gold_sizes)
     aligned = similarity[linear_sum_assignment(similarity, maximize=True)].sum()
     return np.array(
         [
-            [[links, (found - 1).sum()], [links, (true - 1).sum()]],
+            [[links, (sizes - 1).sum()], [links, (gold_sizes - 1).sum()]],
             # Bagga and Baldwin 1998, section 3
-            [[(common**2 / found).sum(), found.sum()], [(common**2 / true).sum(), true.sum()]],
-            [[aligned, len(found)], [aligned, len(true)]],
-            [[common.sum(), found.sum()], [common.sum(), true.sum()]],
-            [[0, 0], [len(spans & entity_of.keys()), true.sum()]],
+            [[(common**2 / sizes).sum(), sizes.sum()], [(common**2 / gold_sizes).sum(), gold_sizes.sum()]],
+            [[aligned, len(sizes)], [aligned, len(gold_sizes)]],
+            [[common.sum(), sizes.sum()], [common.sum(), gold_sizes.sum()]],
+            [[0, 0], [len(spans & entity_of.keys()), gold_sizes.sum()]],
         ]
     )
 

@@ -210,18 +210,20 @@ class CorefModel(ElmoModel):
     def _loss(self, scores: Scores, spans: list[Mention], gold: list[Cluster]) -> torch.Tensor:
         """Section 5: over all spans, minus the logarithm of what their gold antecedents have together."""
         entity_of = {mention: entity for entity, cluster in enumerate(gold) for mention in cluster}
-        antecedents, found = scores["antecedents"], scores["antecedent_scores"]
+        antecedents, pair_scores = scores["antecedents"], scores["antecedent_scores"]
         # (kept, 1)
-        entities = torch.tensor([[entity_of.get(span, -1)] for span in spans], device=found.device)
+        entities = torch.tensor([[entity_of.get(span, -1)] for span in spans], device=pair_scores.device)
         # (kept, antecedents)
         other = F.embedding(antecedents.clamp(min=0), entities).squeeze(2)
         right = (antecedents >= 0) & (entities >= 0) & (entities == other)
         # (kept, 1 + antecedents): a span without a gold antecedent has none
         right = torch.cat([~right.any(dim=1, keepdim=True), right], dim=1)
-        return (found.logsumexp(dim=1) - found.masked_fill(~right, -torch.inf).logsumexp(dim=1)).sum()
+        return (
+            pair_scores.logsumexp(dim=1) - pair_scores.masked_fill(~right, -torch.inf).logsumexp(dim=1)
+        ).sum()
 
 
 def _within(clusters: list[Cluster], first: int, end: int) -> list[Cluster]:
-    """What of the clusters lies within the words from `first` up to `end`."""
+    """The clusters, without the mentions that are not within the words from `first` up to `end`."""
     inside = ([span for span in cluster if first <= span[0] and span[1] < end] for cluster in clusters)
     return [cluster for cluster in inside if cluster]

@@ -36,7 +36,7 @@ class CorefPredictor(TextPredictor):
         return self.predict_json({"document": document})
 
     def predict_batch_instance(self, instances: list[Instance]) -> list[JsonDict]:
-        """One by one: the model's batch is one document."""
+        """Predicts the documents one by one, since a batch of the model is one document."""
         return [self.predict_instance(instance) for instance in instances]
 
     def empty_result(self, json_dict: JsonDict) -> JsonDict | None:
@@ -48,7 +48,7 @@ class CorefPredictor(TextPredictor):
         return self._dataset_reader.text_to_instance(self._document(json_dict))
 
     def _document(self, json_dict: JsonDict) -> CorefDocument | None:
-        """`None` if it has no words."""
+        """The document of an input; `None` if it has no words."""
         if "sentences" in json_dict:
             return from_json(json_dict | {"clusters": None}) if json_dict["sentences"] != [] else None
         if "tokens" in json_dict:
@@ -69,8 +69,8 @@ class CorefPredictor(TextPredictor):
             for before, paragraph in paragraphs
             for start, end in paragraph.offsets
         ]
-        found = [paragraph.words for _, paragraph in paragraphs]
-        return Words(text, list(chain.from_iterable(found)), offsets), found
+        words = [paragraph.words for _, paragraph in paragraphs]
+        return Words(text, list(chain.from_iterable(words)), offsets), words
 
     def _sentences(self, words: list[str]) -> list[list[str]]:
         # spaCy has no empty words

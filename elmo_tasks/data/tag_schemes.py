@@ -30,7 +30,7 @@ class Scheme(Enum):
 
     @property
     def prefixes(self) -> tuple[str, ...]:
-        """Those of a labelled tag: begin, inside and, where there are such, last and unit."""
+        """The prefixes of a labelled tag: begin, inside and, where there are such, last and unit."""
         return tuple({"BIOES": "BIES", "BIOUL": "BILU"}.get(self.value, "BI"))
 
 

@@ -25,9 +25,9 @@ WordsOrLine = str | list[str]
 Passage = list[WordsOrLine]
 
 LONGEST_LINE = 1_000_000
-"""Bytes. A longer line is read in pieces of this size at most, cut between words."""
+"""Bytes of a line. A longer one is read in pieces of this size at most, cut between words."""
 LONGEST_PARAGRAPH = 100_000
-"""Characters. A longer paragraph ends with the line that reaches them."""
+"""Characters of a paragraph. A longer one ends with the line that reaches them."""
 
 
 def words_of(sentence: WordsOrLine) -> list[str]:
@@ -144,7 +144,7 @@ def passages(
 
 
 def shuffled(items: Iterable[Item], size: int, random: Random) -> Iterator[Item]:
-    """Each time one of the next `size` items, at random."""
+    """The items in another order: each time one of the next `size` is drawn at random."""
     buffer: list[Item] = []
     for item in items:
         buffer.append(item)
@@ -154,9 +154,9 @@ def shuffled(items: Iterable[Item], size: int, random: Random) -> Iterator[Item]
         yield _draw(buffer, random)
 
 
-def subsampled(words: list[str], kept: dict[str, float], random: Random) -> list[str]:
-    """The words, those of `kept` left in at their probabilities."""
-    return [word for word in words if word not in kept or random.random() < kept[word]]
+def subsampled(words: list[str], probabilities: dict[str, float], random: Random) -> list[str]:
+    """The words without some: those of `probabilities` stay with their probability."""
+    return [word for word in words if word not in probabilities or random.random() < probabilities[word]]
 
 
 def _draw(buffer: list[Item], random: Random) -> Item:

@@ -49,7 +49,7 @@ def local_file(source: Source) -> Iterator[Path]:
 
 def read_options(source: Source | dict[str, Any]) -> BiLmOptions:
     """
-    Of an `options.json`, or of the options themselves.
+    The options of an `options.json`, or the options themselves.
 
     # Raises
     `ConfigurationError`: see `BiLmOptions.read`.
@@ -82,7 +82,7 @@ def read_frozen_bilm(
     precision: str = "float32",
 ) -> FrozenBiLm:
     """
-    From official HDF5 weights and, for a biLM that reads words, its vocabulary.
+    A frozen biLM from official HDF5 weights and, if it reads words, its vocabulary.
 
     # Raises
     `ConfigurationError`: see `FrozenBiLm.read`.

@@ -12,9 +12,11 @@ from elmo_tasks.vectors.word_vectors import WordVectors
 METHODS = ("3CosAdd", "3CosMul")
 
 _EPSILON = 0.001
-"""Of 3CosMul, as in the paper, section 6."""
+"""The epsilon of 3CosMul, as in the paper, section 6."""
 _NUMBERS = 1 << 22
-"""In a block of cosines, so that memory grows neither with the questions nor with the vocabulary."""
+"""
+Cosines that are computed at once, so that memory grows neither with the questions nor with the vocabulary.
+"""
 
 
 class Question(NamedTuple):
@@ -60,7 +62,8 @@ def accuracies(
     vectors: WordVectors, words: Sequence[str], questions: Sequence[Question], vocabulary: Sequence[str]
 ) -> list[Accuracy]:
     """
-    By method: each section, then `semantic` and `syntactic` (sections that begin with `gram`) and `all`.
+    The results of each method: for each section, then `semantic` and `syntactic` (sections that begin with
+    `gram`) and `all`.
 
     # Parameters
 
@@ -77,14 +80,14 @@ def accuracies(
     ids = columns[torch.tensor([[rows[word] for word in question.words] for question in questions])]
     covered = (ids >= 0).all(dim=1)
     solved = solve(vectors.vectors[candidates], ids[covered])
-    found = []
+    results = []
     for method in METHODS:
         # (questions,)
         correct = torch.zeros(len(questions), dtype=torch.bool).masked_scatter(covered, solved[method])
         for section, asked in _groups(questions).items():
             right, known = (int(flags[asked].sum()) for flags in (correct, covered))
-            found.append(Accuracy(section, method, right, known, len(asked)))
-    return found
+            results.append(Accuracy(section, method, right, known, len(asked)))
+    return results
 
 
 def solve(vectors: torch.Tensor, questions: torch.Tensor) -> dict[str, torch.Tensor]:

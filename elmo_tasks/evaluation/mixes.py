@@ -19,7 +19,7 @@ class LearnedMix(NamedTuple):
     """`input` or `output`; in an ensemble, with the member before it."""
     mix: ScalarMix
     bilm: FrozenBiLm | TrainedBiLm
-    """Whose layers are mixed."""
+    """The biLM whose layers are mixed."""
 
     def gamma(self) -> float:
         """The scale; 1 where it is not learned."""

@@ -53,7 +53,7 @@ class SenseProbe:
         return correct
 
     def _answers(self, target: Target, vector: torch.Tensor) -> list[str | None]:
-        """A sense a row. *Shape:* `vector` `(rows, dim)`."""
+        """The answer of each row. *Shape:* `vector` `(rows, dim)`."""
         if target.lemma not in self._senses:
             return [self._first_senses.get(target.lemma)] * len(vector)
         # (senses, rows)
@@ -72,7 +72,7 @@ class SenseProbe:
 
 
 class _Mean:
-    """Of vectors that come one by one; of equal ones exactly that."""
+    """The mean of vectors that come one by one; of equal ones it is exactly that vector."""
 
     def __init__(self) -> None:
         self.value = torch.zeros(())

@@ -29,7 +29,7 @@ class Table:
             self._check(row)
 
     def add(self, *cells: Cell) -> None:
-        """One row more."""
+        """Adds a row."""
         self._check(cells)
         self.rows.append(cells)
 

@@ -39,7 +39,7 @@ class Threshold(NamedTuple):
 
     cosine: float
     correct: int
-    """Of the pairs that it was chosen on."""
+    """How many of the pairs that it was chosen on it answers rightly."""
 
 
 def read_use_pairs(path: str) -> list[UsePair]:

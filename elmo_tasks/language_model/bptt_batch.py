@@ -57,7 +57,7 @@ class Lexicon(dict[str, int]):
         return np.stack(rows)
 
     def encoded(self, numbers: np.ndarray) -> np.ndarray:
-        """Characters or hashes of words."""
+        """The words of these numbers as characters or hashes."""
         return self._encoded.rows(self.words, numbers)
 
     def classes(self, vocab: Vocabulary, numbers: np.ndarray) -> np.ndarray:
@@ -66,7 +66,7 @@ class Lexicon(dict[str, int]):
         return self._classes[1].rows(self.words, numbers)
 
     def translate(self, steps: np.ndarray, other: "Lexicon") -> np.ndarray:
-        """Steps in numbers of this lexicon, found in those of another one."""
+        """Steps in the numbers of this lexicon, from those in the numbers of another one."""
         if other is self or not steps.size:
             return steps
         used, inverse = np.unique(steps, return_inverse=True)
@@ -199,14 +199,14 @@ def blocks(
         lengths = [part.shape[1] for part in parts]
         if not any(lengths):
             return
-        # Of one lexicon, except for a while after a new one was begun
+        # The parts have one lexicon, except for a while after a new one was begun
         lexicon = lexicons[lengths.index(max(lengths))]
         steps = np.concatenate(list(map(lexicon.translate, parts, lexicons)), axis=1)
         yield BlockField(steps=steps, lexicon=lexicon, lengths=lengths, fresh=fresh, process=process)
 
 
 def dry_block(*, streams: int, input: str) -> BlockField:
-    """Of streams that have all run dry."""
+    """A block of streams that have no text left."""
     return BlockField(
         steps=np.empty((len(_ORDERS), 0), np.int64),
         lexicon=Lexicon(input),

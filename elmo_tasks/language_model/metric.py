@@ -31,7 +31,7 @@ class Perplexity(CountingMetric[torch.Tensor]):
         self._counts += torch.stack([losses, correct.sum(dim=1).double(), targets]).cpu()
 
     def get_metric(self, reset: bool = False) -> dict[str, float]:
-        """Nothing where nothing was counted."""
+        """The metrics; none where nothing was counted."""
         losses, right, (targets, _) = self.total_counts(reset=reset).tolist()
         if not targets:
             return {}

@@ -36,8 +36,8 @@ class BiLmModel(StrictParams, Model):
     """
     A forward and a backward LSTM language model that share the token layer and the softmax.
 
-    The state is carried from block to block of a lane, without gradients: truncated back-propagation through
-    time. A class is the index of a word in the vocabulary less one, since the padding is none.
+    The state is carried from block to block of a stream, without gradients: truncated back-propagation
+    through time. A class is the index of a word in the vocabulary less one, since the padding is none.
 
     # Parameters
 
@@ -66,7 +66,7 @@ class BiLmModel(StrictParams, Model):
 
     default_predictor = "elmo_bilm"
     softmax_is_new: bool
-    """The biLM has trained weights, and the softmax has not."""
+    """Whether the biLM has trained weights, and the softmax has not."""
 
     def __init__(
         self,
@@ -104,14 +104,14 @@ class BiLmModel(StrictParams, Model):
         self.dropout = dropout
         self.perplexity = Perplexity()
         self.metric = FrequentWords(words, frequent_words) if frequent_words else None
-        # Of each stream of training and of evaluation, where its lanes stand
+        # Where the streams stand, of training and of evaluation, by the process that made the blocks
         self._states: dict[tuple[bool, int], LstmState] = {}
 
     def forward(self, block: dict[str, Any]) -> dict[str, torch.Tensor]:
         """
         *Shape:* of `block`, see `BlockField`. The loss is the mean over steps and directions, in nats.
         Outside of training also `log_probabilities`, `(1, 2, steps)`: of each target, forward and backward,
-        lanes end to end.
+        streams end to end.
         """
         lengths = block["lengths"]
         if not int(lengths.sum()):
@@ -120,7 +120,7 @@ class BiLmModel(StrictParams, Model):
                 return {}
             return {"loss": sum(weight.sum() * 0 for weight in self.parameters() if weight.requires_grad)}
         steps = PackedSteps.of(lengths)
-        rows, places = steps.rows[0], steps.indices[0]
+        rows, indices = steps.rows[0], steps.indices[0]
         # Both directions below each other: (2 steps, projection_dim), (2 steps,)
         outputs = torch.cat(self._outputs(block, steps))
         targets = block["targets"][:, rows].flatten()
@@ -133,10 +133,10 @@ class BiLmModel(StrictParams, Model):
             self.metric(predicted, targets)
         scores = scores.view(2, -1)
         self.perplexity(scores, (predicted == targets).view(2, -1))
-        return {"loss": -scores.mean(), "log_probabilities": scores[:, places].unsqueeze(0)}
+        return {"loss": -scores.mean(), "log_probabilities": scores[:, indices].unsqueeze(0)}
 
     def get_metrics(self, reset: bool = False) -> dict[str, float]:
-        """Of evaluations; in training only the loss is known."""
+        """The metrics of evaluations; in training only the loss is known."""
         if self.training:
             return {}
         words = self.metric.get_metric(reset) if self.metric is not None else {}
@@ -149,18 +149,18 @@ class BiLmModel(StrictParams, Model):
         # Raises
         `ConfigurationError`: there are.
         """
-        if (found := len(class_names(self.vocab))) != self.num_classes:
+        if (number := len(class_names(self.vocab))) != self.num_classes:
             raise ConfigurationError(
-                f"the vocabulary has {found:,} words, expected the {self.num_classes:,} that the softmax was "
-                "trained with, in their order"
+                f"the vocabulary has {number:,} words, expected the {self.num_classes:,} that the softmax "
+                "was trained with, in their order"
             )
 
     def _start_from(self, weight_file: str) -> None:
         with local_file(weight_file) as path:
             self.bilm.load_weights(path)
-        found = read_softmax(weight_file, self.bilm.options)
-        self.softmax_is_new = found is None
-        if found is None:
+        softmax = read_softmax(weight_file, self.bilm.options)
+        self.softmax_is_new = softmax is None
+        if softmax is None:
             logger.warning(
                 "%s holds no softmax: it is new and random, so that perplexities mean nothing before it is "
                 "trained (see elmo_softmax_first)",
@@ -168,15 +168,15 @@ class BiLmModel(StrictParams, Model):
             )
         elif not isinstance(self.softmax, FullSoftmax):
             raise ConfigurationError(f"{weight_file} holds a softmax: expected type full or sampled")
-        elif len(found[1]) != self.num_classes:
+        elif len(softmax[1]) != self.num_classes:
             raise ConfigurationError(
-                f"{weight_file} holds a softmax over {len(found[1]):,} words, but the vocabulary has "
+                f"{weight_file} holds a softmax over {len(softmax[1]):,} words, but the vocabulary has "
                 f"{self.num_classes:,}; expected the words that it was trained with (vocabulary elmo_words)"
             )
         else:
             with torch.no_grad():
-                self.softmax.weight.copy_(found[0])
-                self.softmax.bias.copy_(found[1])
+                self.softmax.weight.copy_(softmax[0])
+                self.softmax.bias.copy_(softmax[1])
 
     @classmethod
     def _load(
@@ -185,7 +185,7 @@ class BiLmModel(StrictParams, Model):
         """AllenNLP's hook for loading: the files that the model started from may be gone."""
         block = config["model"]
         if block.get("precision") == "bfloat16" and not trains_in_bfloat16():
-            # It is of training alone.
+            # It matters in training alone.
             block.pop("precision")
         block.pop("input_vectors", None)
         if block.pop("options_file", None) is not None:
@@ -210,20 +210,20 @@ class BiLmModel(StrictParams, Model):
         return layers[-1]
 
     def _state(self, stream: tuple[bool, int], fresh: torch.Tensor) -> LstmState:
-        """Where the block before ended, and zeros where a lane begins afresh."""
+        """The state with which the block before ended, and zeros where a stream begins afresh."""
         before = self._states.get(stream)
         if before is None or before.hidden.size(2) != len(fresh) or bool(fresh.all()):
             return self.bilm.initial_state(len(fresh))
-        kept = (~fresh).view(-1, 1)
+        goes_on = (~fresh).view(-1, 1)
         # From a checkpoint they come on the CPU.
-        return LstmState(*(part.to(kept.device) * kept for part in before))
+        return LstmState(*(part.to(goes_on.device) * goes_on for part in before))
 
     def _dropped(self, vectors: torch.Tensor) -> torch.Tensor:
         return F.dropout(vectors, self.dropout) if self.dropout else vectors
 
     def get_extra_state(self) -> dict[str, Any]:
         """
-        PyTorch's hook for what a checkpoint holds beside weights: the options, and where the lanes of
+        PyTorch's hook for what a checkpoint holds beside weights: the options, and where the streams of
         training stand; of a distributed training those of the first worker, from where all go on if it is
         resumed.
         """

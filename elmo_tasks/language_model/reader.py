@@ -153,7 +153,7 @@ class BiLmReader(StrictParams, DatasetReader):
         self.shuffle_buffer, self.seed = order.shuffle_buffer, order.seed
         self.subsample = subsample
         self._reads = _Reads()
-        self._kept: dict[str, dict[str, float]] = {}
+        self._probabilities: dict[str, dict[str, float]] = {}
 
     def read(self, file_path: DatasetReaderInput) -> Iterator[Instance]:
         instances = super().read(file_path)
@@ -195,7 +195,7 @@ class BiLmReader(StrictParams, DatasetReader):
         logger.info("%s: %s", file_path, ", ".join(f"{count:,} {name}" for name, count in counts.items()))
 
     def _in_step(self, instances: Iterator[Instance]) -> Iterator[Instance]:
-        """With blocks without steps at the end, until the text of all workers has ended."""
+        """The instances, and then blocks without steps until the text of all workers has ended."""
         dry = Instance({"block": dry_block(streams=self.streams, input=self.input)})
         for instance in chain(instances, repeat(None)):
             if not dist_reduce(int(instance is not None), dist.ReduceOp.MAX):
@@ -261,15 +261,17 @@ class BiLmReader(StrictParams, DatasetReader):
         """The words to be subsampled, and the probability with which each stays."""
         if self.subsample is None:
             return {}
-        if (key := str(path)) not in self._kept:
+        if (key := str(path)) not in self._probabilities:
             counts: Counter[str] = Counter()
             for part in self._passages(path, iter, LongSentences(self.max_sentence)):
                 for sentence in part:
                     counts.update(words_of(sentence))
             most = self.subsample * counts.total()
-            self._kept[key] = {word: sqrt(most / count) for word, count in counts.items() if count > most}
-            logger.info("%s: %d of %d words are subsampled", path, len(self._kept[key]), len(counts))
-        return self._kept[key]
+            self._probabilities[key] = {
+                word: sqrt(most / count) for word, count in counts.items() if count > most
+            }
+            logger.info("%s: %d of %d words are subsampled", path, len(self._probabilities[key]), len(counts))
+        return self._probabilities[key]
 
 
 class _Reads:

@@ -22,9 +22,9 @@ from elmo_tasks.strict_params import StrictParams
 from elmo_tasks.values import Number, Positive
 
 ROWS_AT_ONCE = 256
-"""Whose logits are in memory together."""
+"""The number of rows whose logits are in memory together."""
 LOGITS_AT_ONCE = 1 << 22
-"""In memory together where no gradient is wanted."""
+"""The number of logits that are in memory together where no gradient is wanted."""
 
 
 class Softmax(Registrable, nn.Module):
@@ -159,9 +159,9 @@ class SampledSoftmax(FullSoftmax):
         while len(classes) < self.num_samples:
             draws = torch.cat([draws, self._draw(len(draws))])
             classes, inverse = draws.unique(return_inverse=True)
-        places = torch.arange(len(draws), device=draws.device)
+        numbers = torch.arange(len(draws), device=draws.device)
         # (classes,): the draw that gave a class first
-        first = torch.full_like(classes, len(draws)).scatter_reduce_(0, inverse, places, "amin")
+        first = torch.full_like(classes, len(draws)).scatter_reduce_(0, inverse, numbers, "amin")
         last = first.sort().values[self.num_samples - 1]
         return classes[first <= last], int(last) + 1
 
@@ -182,10 +182,10 @@ class SampledSoftmax(FullSoftmax):
         sample_bias, true_bias = corrected.split(sizes)
         # (rows, 1)
         true_logits = ((vectors * true_weight).sum(dim=1) + true_bias).unsqueeze(1)
-        places = torch.searchsorted(samples, targets).clamp(max=len(samples) - 1).unsqueeze(1)
-        hit = samples[places] == targets.unsqueeze(1)
+        indices = torch.searchsorted(samples, targets).clamp(max=len(samples) - 1).unsqueeze(1)
+        hit = samples[indices] == targets.unsqueeze(1)
         hidden = torch.zeros_like(true_logits).masked_fill(hit, -math.inf)
-        return _Loss.apply(products, vectors, sample_weight, sample_bias, true_logits, places, hidden)
+        return _Loss.apply(products, vectors, sample_weight, sample_bias, true_logits, indices, hidden)
 
     def _draw(self, number: int) -> torch.Tensor:
         """*Shape:* `(number,)` classes."""
@@ -253,7 +253,7 @@ class _Loss(torch.autograd.Function):
         weight: torch.Tensor,
         bias: torch.Tensor,
         true_logits: torch.Tensor | None,
-        places: torch.Tensor,
+        indices: torch.Tensor,
         hidden: torch.Tensor,
     ) -> torch.Tensor:
         gradients = [
@@ -270,14 +270,14 @@ class _Loss(torch.autograd.Function):
             # (rows, candidates), from here in place to the gradient times `total`
             logits = _logits(rounded[rows], rounded_weight, bias)
             # (rows, 1)
-            true = logits.gather(1, places[rows]) if true_logits is None else true_logits[rows]
-            logits.scatter_add_(1, places[rows], hidden[rows])
+            true = logits.gather(1, indices[rows]) if true_logits is None else true_logits[rows]
+            logits.scatter_add_(1, indices[rows], hidden[rows])
             top = torch.maximum(logits.amax(dim=1, keepdim=True), true)
-            others = logits.sub_(top).exp_().sum(dim=1, keepdim=True)
-            total = others + (true - top).exp_()
+            sum_of_others = logits.sub_(top).exp_().sum(dim=1, keepdim=True)
+            total = sum_of_others + (true - top).exp_()
             losses[rows] = total.log() + top - true
             if true_logits is None:
-                logits.scatter_(1, places[rows], -others)
+                logits.scatter_(1, indices[rows], -sum_of_others)
             scaled = logits.to(rounded.dtype)
             if for_vectors is not None:
                 torch.div(product(scaled, rounded_weight.t()), total, out=for_vectors[rows])
@@ -286,7 +286,7 @@ class _Loss(torch.autograd.Function):
             if for_bias is not None:
                 for_bias += torch.mv(logits.t(), 1 / total.squeeze(1))
             if for_true is not None:
-                torch.div(others, -total, out=for_true[rows])
+                torch.div(sum_of_others, -total, out=for_true[rows])
         ctx.save_for_backward(*gradients)
         return losses.sum()
 

@@ -84,9 +84,11 @@ class EnsembleModel(StrictParams, Model):
         """AllenNLP's hook for loading: members one after the other, so that there is one biLM in memory."""
         block = config["model"]
         if "members" in block:
-            given = config.get("vocabulary", {})
+            vocabulary = config.get("vocabulary", {})
             vocab = Vocabulary.from_files(
-                Path(serialization_dir, "vocabulary"), given.get("padding_token"), given.get("oov_token")
+                Path(serialization_dir, "vocabulary"),
+                vocabulary.get("padding_token"),
+                vocabulary.get("oov_token"),
             )
             state = archived_state(serialization_dir, weights_file)
             members = _members_inside(block["members"], state, vocab)
@@ -115,7 +117,8 @@ class EnsemblePredictor(Predictor):
 
 def open_members(archives: list[str]) -> list[Archive]:
     """
-    Of paths or URLs of `model.tar.gz`, or folders of runs. Of equal biLMs, only one stays in memory.
+    Opens archives: paths or URLs of `model.tar.gz`, or folders of runs. Of equal biLMs, only one stays in
+    memory.
 
     # Raises
     `ConfigurationError`, with the archive: it is no archive, or its model is not of a task, or its class, its

@@ -75,7 +75,7 @@ class Chain(NamedTuple):
 
     @torch.no_grad()
     def marginals(self) -> Marginals:
-        """In double precision."""
+        """The marginals, in double precision."""
         chain = self._replace(emissions=self.emissions.double())
         steps = chain._steps()
         alpha = [chain.start + chain.emissions[:, 0]]
@@ -126,7 +126,7 @@ class Chain(NamedTuple):
         return torch.where(mask[:, :, None, None], scores, stay.to(scores.dtype)).unbind()
 
     def _log_sum(self) -> torch.Tensor:
-        """Over all sequences. *Shape:* `(batch,)`."""
+        """The log of the summed weights of all sequences. *Shape:* `(batch,)`."""
         # (batch, tags)
         scores = self.start + self.emissions[:, 0]
         for step in self._steps():
@@ -135,7 +135,7 @@ class Chain(NamedTuple):
         return (scores + self.end).logsumexp(dim=1)
 
     def _score(self, tags: torch.Tensor) -> torch.Tensor:
-        """Of one sequence a sentence. *Shape:* `(batch, tokens)` to `(batch,)`."""
+        """The score of one sequence for each sentence. *Shape:* `(batch, tokens)` to `(batch,)`."""
         # A sentence without tokens is run as one of one token, which nobody uses.
         lengths = self.mask.sum(dim=1, keepdim=True).clamp(min=1)
         mask = torch.arange(tags.size(1), device=tags.device) < lengths

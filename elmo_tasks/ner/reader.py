@@ -35,14 +35,14 @@ _SCHEME, _ENTITY = "scheme ", "entity "
 
 @dataclass
 class NerSentence:
-    """What an instance knows of its sentence beside tensors; no dict, so that nothing walks through it."""
+    """What an instance knows of its sentence beside tensors; no dict, which AllenNLP would walk through."""
 
     words: list[str]
     text: str
     offsets: list[tuple[int, int]]
     """The characters `[start, end)` of each word in the text."""
     gold_tags: list[str] | None = None
-    """In IOB2; of tagged sentences."""
+    """The tags in IOB2; only of tagged sentences."""
 
     def __len__(self) -> int:
         return len(self.words)
@@ -166,7 +166,7 @@ def _describe(counts: Counter[str]) -> str:
 
 
 def _instance(words: Words, spans: list[Span] | None) -> Instance:
-    """Of words and, for training and evaluation, their entities."""
+    """The instance of words and, for training and evaluation, their entities."""
     tokens = text_field(words)
     sentence = NerSentence(words.words, words.text, words.offsets)
     fields: dict[str, Field] = {"tokens": tokens, "metadata": MetadataField(sentence)}

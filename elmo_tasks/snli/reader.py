@@ -26,7 +26,7 @@ _UNDECIDED = "-"
 
 @dataclass
 class SnliPair:
-    """What an instance knows of its pair beside tensors; no dict, so that nothing walks through it."""
+    """What an instance knows of its pair beside tensors; no dict, which AllenNLP would walk through."""
 
     premise: list[str]
     hypothesis: list[str]

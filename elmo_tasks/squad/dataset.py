@@ -46,7 +46,7 @@ class Paragraph:
 
 @dataclass
 class Dataset:
-    """What a file holds."""
+    """The content of a file."""
 
     path: Path
     version: str
@@ -99,7 +99,7 @@ class _Node:
         return value
 
     def text(self, key: str) -> str:
-        """A string that is not blank."""
+        """The string of a key, which is not blank."""
         value = self.get(key, str)
         if not value.strip():
             raise self.error(f"an empty {key!r}", "a text")
@@ -107,8 +107,8 @@ class _Node:
 
     def children(self, key: str, kind: str, *, name: str | None = None) -> Iterator["_Node"]:
         for number, content in enumerate(self.get(key, list), start=1):
-            given = content.get(name) if name is not None and isinstance(content, dict) else None
-            label = f"{kind} {number}" + (f" ({given})" if given else "")
+            of_name = content.get(name) if name is not None and isinstance(content, dict) else None
+            label = f"{kind} {number}" + (f" ({of_name})" if of_name else "")
             yield _Node(content, f"{self.where}, {label}")
 
 

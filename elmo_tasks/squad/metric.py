@@ -34,7 +34,9 @@ def exact_match(predicted: str, gold: str) -> int:
 
 
 def f1(predicted: str, gold: str, *, version: str) -> float:
-    """Of the words of the normalised texts; where one has none, 0, or with 2.0 whether both have none."""
+    """
+    The F1 of the words of the normalised texts; where one has none, 0, or with 2.0 whether both have none.
+    """
     guesses, truths = normalize(predicted).split(), normalize(gold).split()
     if version == "2.0" and not (guesses and truths):
         return float(guesses == truths)

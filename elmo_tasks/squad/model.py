@@ -25,7 +25,7 @@ from elmo_tasks.squad.windows import Windows
 from elmo_tasks.values import Count, Number, Probability, Size
 
 N_BEST = 20
-"""Answers that are told of a question, at most."""
+"""Answers that a prediction lists for a question, at most."""
 PLACE = ("token_start", "token_end", "char_start", "char_end")
 PROBABILITIES = ("start", "end", "spans", "no_answer")
 
@@ -131,14 +131,14 @@ class SquadModel(ElmoModel):
             """*Shape:* `(batch * windows, window, ...)` to `(batch, tokens, ...)`."""
             return windows.join(part.unflatten(0, (-1, windows.number)), of_question)
 
-        found = self._distribution(joined(merged), joined(starts), joined(ends), mask[of_question])
+        outputs = self._distribution(joined(merged), joined(starts), joined(ends), mask[of_question])
         if not self.training:
-            found |= {
+            outputs |= {
                 "question_attention": joined(to_question),
                 "self_attention": joined(to_itself),
                 "window_start": windows.first[of_question],
             }
-        return found
+        return outputs
 
     def _read(self, text: TextFieldTensors) -> tuple[torch.Tensor, torch.Tensor]:
         """*Shape:* tokens in context, `(batch, tokens, 2 hidden_size + elmo_output_dim)`, and their mask."""
@@ -163,15 +163,15 @@ class SquadModel(ElmoModel):
             for layer, states in ((self.start, starts), (self.end, ends))
         )
         start, end = start_scores.log_softmax(dim=1), end_scores.log_softmax(dim=1)
-        found = {}
+        no_answer = {}
         if self.no_answer is not None:
             # (batch,): of no answer against all answers
             odds = self.no_answer(merged, starts, ends, start, end, mask)
             odds = odds - start_scores.logsumexp(dim=1) - end_scores.logsumexp(dim=1)
-            found["no_answer"] = F.logsigmoid(odds)
+            no_answer["no_answer"] = F.logsigmoid(odds)
             start = start + F.logsigmoid(-odds).unsqueeze(1)
         spans = span_scores(start, end, longest=self.longest_answer)
-        return {"start": start, "end": end, "spans": spans, **found}
+        return {"start": start, "end": end, "spans": spans, **no_answer}
 
     def decode(
         self, scores: Scores, metadata: list[SquadQuestion], span: torch.Tensor | None = None
@@ -226,8 +226,8 @@ class SquadModel(ElmoModel):
             name: torch.stack([scores[name] for scores in members]).logsumexp(dim=0) - log(len(members))
             for name in names
         }
-        others = [{name: scores[name] for name in scores if name not in mean} for scores in members]
-        return ElmoModel.average(others) | mean
+        exact = [{name: scores[name] for name in scores if name not in mean} for scores in members]
+        return ElmoModel.average(exact) | mean
 
     def make_output_human_readable(self, output_dict: Outputs) -> Outputs:
         """
@@ -285,5 +285,5 @@ def _answer(question: SquadQuestion, bounds: list[int], score: float) -> Outputs
     """Positions are half-open: from `start` up to, not including, `end`."""
     first, last = bounds
     start, end = question.passage.offsets[first][0], question.passage.offsets[last][1]
-    found = zip(PLACE, (first, last + 1, start, end), strict=True)
-    return {"text": question.passage.text[start:end], **dict(found), "probability": exp(score)}
+    places = zip(PLACE, (first, last + 1, start, end), strict=True)
+    return {"text": question.passage.text[start:end], **dict(places), "probability": exp(score)}

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 HIDDEN_SIZE = 80
-"""Of Clark and Gardner 2017."""
+"""Units of the hidden layer, as in Clark and Gardner 2017."""
 
 
 class NoAnswerHead(nn.Module):

@@ -59,7 +59,7 @@ class SquadPredictor(JsonLinesPredictor):
         return self._dataset_reader.text_to_instance(passage, question, id=json_dict.get("id"))
 
     def _shown(self, output: dict[str, Any]) -> JsonDict:
-        """What is told of a question, ready for JSON."""
+        """The prediction for a question, ready for JSON."""
         output["n_best"] = output["n_best"][: self._n_best]
         if output["id"] is None:
             del output["id"]

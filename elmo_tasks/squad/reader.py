@@ -22,25 +22,25 @@ logger = logging.getLogger(__name__)
 
 TRAINING_ANSWERS = ("first", "most_frequent", "random")
 NO_SPAN = (-1, -1)
-"""Of a question whose answers are not on token boundaries, or that has none."""
+"""The span of a question whose answers are not on token boundaries, or that has none."""
 
 _DASHES = r"\-~\u2010-\u2015\u2212"
 _CURRENCIES = r"$\u00a2-\u00a5\u20a0-\u20cf"
-_OTHERS = r"/:;\"\u201c-\u201e()\[\]{}\u00b0\u00d7"
+_JOINERS = r"/:;\"\u201c-\u201e()\[\]{}\u00b0\u00d7"
 """What else joins words that spaCy leaves together."""
-_SPLIT = _DASHES + _CURRENCIES + _OTHERS
+_SPLIT = _DASHES + _CURRENCIES + _JOINERS
 _PIECES = re.compile(f"[{_SPLIT}]|[^{_SPLIT}]+")
 
 
 @dataclass
 class SquadQuestion:
-    """What an instance knows of its question beside tensors; no dict, so that nothing walks through it."""
+    """What an instance knows of its question beside tensors; no dict, which AllenNLP would walk through."""
 
     passage: Words
     question: Words
     id: str | None = None
     answers: list[str] | None = None
-    """All gold answers; none: the question has no answer. `None` for prediction."""
+    """All gold answers; an empty list: the question has no answer. `None` for prediction."""
 
 
 @DatasetReader.register("elmo_squad")

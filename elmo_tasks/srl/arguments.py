@@ -30,7 +30,7 @@ def from_tags(tags: Sequence[str]) -> list[Argument]:
     # Raises
     `TagError`: tags that are no IOB2.
     """
-    found: list[tuple[str, list[tuple[int, int]]]] = []
+    arguments: list[tuple[str, list[tuple[int, int]]]] = []
     latest: dict[str, list[tuple[int, int]]] = {}
     for start, end, label in to_spans(tags, Scheme.IOB2):
         role = label.removeprefix(CONTINUATION)
@@ -38,8 +38,8 @@ def from_tags(tags: Sequence[str]) -> list[Argument]:
             latest[role].append((start, end))
         else:
             latest[role] = [(start, end)]
-            found.append((role, latest[role]))
-    return [Argument(role, tuple(spans)) for role, spans in found]
+            arguments.append((role, latest[role]))
+    return [Argument(role, tuple(spans)) for role, spans in arguments]
 
 
 def to_tags(arguments: Iterable[Argument], length: int) -> list[str]:

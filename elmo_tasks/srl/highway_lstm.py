@@ -31,7 +31,7 @@ Multiply = Callable[[torch.Tensor, torch.Tensor | None], torch.Tensor]
 
 class HighwayLstm(nn.Module):
     """
-    With `i, f, g, o` the gates and the candidate of an LSTM, `c` its memory, and `r` a highway gate (Zhang et
+    With `i, f, g, o` the gates and the candidate of an LSTM, `c` its cell, and `r` a highway gate (Zhang et
     al. 2016, arXiv:1510.08983), all of the input `x` and the hidden vector of the step before:
 
         h = r * o * tanh(c) + (1 - r) * W x
@@ -63,7 +63,7 @@ class HighwayLstm(nn.Module):
         """
         lengths = mask.sum(dim=1).cpu()
         packed = pack_padded_sequence(inputs, lengths, batch_first=True, enforce_sorted=False)
-        # In full precision also where the rest is in mixed: a sum over many steps is what a memory is.
+        # In full precision also where the rest is in mixed: a cell is a sum over many steps.
         with torch.autocast(inputs.device.type, enabled=False):
             # (steps, output_dim)
             outputs = self._run(packed.data.to(next(self.parameters()).dtype), packed.batch_sizes.tolist())
@@ -74,12 +74,14 @@ class HighwayLstm(nn.Module):
         """*Shape:* packed steps of all sequences, `(steps, input_dim)` to `(steps, output_dim)`."""
         courses = _course(batch_sizes, backward=False), _course(batch_sizes, backward=True)
         for number, layer in enumerate(self.layers):
-            kept = None
+            dropout_mask = None
             if self.training and self.dropout:
                 # (batch, hidden_dim)
-                kept = get_dropout_mask(self.dropout, steps.new_empty(batch_sizes[0], self.output_dim))
+                dropout_mask = get_dropout_mask(
+                    self.dropout, steps.new_empty(batch_sizes[0], self.output_dim)
+                )
             weights = layer.weight, layer.bias, layer.highway
-            steps = _Layer.apply(batch_sizes, courses[number % 2], steps, *weights, kept)
+            steps = _Layer.apply(batch_sizes, courses[number % 2], steps, *weights, dropout_mask)
         return steps
 
 
@@ -104,7 +106,7 @@ class _Step(NamedTuple):
     now: int
     """The number of a packed step."""
     before: int
-    """That of the one that was read before."""
+    """The number of the packed step that was read before."""
     shared: int
     """How many sequences have both: the first rows of each, since longer sequences come first."""
 
@@ -126,9 +128,9 @@ class _Values(NamedTuple):
     """`W x`"""
     taken: torch.Tensor
     """The hidden vector of the step before, behind its dropout."""
-    memory: torch.Tensor
+    cell: torch.Tensor
     tanh: torch.Tensor
-    """Of the memory."""
+    """The tanh of the cell."""
     hidden: torch.Tensor
 
     def by_step(self, batch_sizes: list[int]) -> list["_Values"]:
@@ -136,19 +138,19 @@ class _Values(NamedTuple):
 
 
 class _Gradients(NamedTuple):
-    """Of all packed steps or of one. *Shape:* as in `_Values`."""
+    """The gradients of all packed steps or of one. *Shape:* as in `_Values`."""
 
     gates: torch.Tensor
-    """Before their sigmoid or tanh."""
+    """The gradients of the gates before their sigmoid or tanh."""
     hidden: torch.Tensor
-    memory: torch.Tensor
+    cell: torch.Tensor
 
 
 class _Layer(Function):
     """
-    `apply(batch_sizes, course, inputs, weight, bias, highway, kept)`: packed inputs `(steps, input_dim)`, the
-    weights, and by what the hidden vector is scaled that a step takes, `(batch, hidden_dim)`, or `None`; to
-    `(steps, hidden_dim)`.
+    `apply(batch_sizes, course, inputs, weight, bias, highway, dropout_mask)`: packed inputs `(steps,
+    input_dim)`, the weights, and the dropout mask of the hidden vector that a step takes, `(batch,
+    hidden_dim)`, or `None`; to `(steps, hidden_dim)`.
     """
 
     @staticmethod
@@ -160,7 +162,7 @@ class _Layer(Function):
         weight: torch.Tensor,
         bias: torch.Tensor,
         highway: torch.Tensor,
-        kept: torch.Tensor | None,
+        dropout_mask: torch.Tensor | None,
     ) -> torch.Tensor:
         dim, size = highway.shape
         # tanh x is 2 sigmoid 2x - 1, which PyTorch computes several times as fast on a CPU: so one sigmoid is
@@ -178,31 +180,31 @@ class _Layer(Function):
         )
         steps = values.by_step(batch_sizes)
         for now, before, shared in course:
-            gates, straight, taken, memory, tanh, hidden = steps[now]
+            gates, straight, taken, cell, tanh, hidden = steps[now]
             if shared:
                 # (shared, dim)
                 last = taken[:shared].copy_(steps[before].hidden[:shared])
-                last = last if kept is None else last.mul_(kept[:shared])
+                last = last if dropout_mask is None else last.mul_(dropout_mask[:shared])
                 gates[:shared].add_(multiply(last, None))
             # GATES times (rows, dim)
             input_gate, forget_gate, candidate, output_gate, highway_gate = gates.sigmoid_().chunk(GATES, 1)
-            torch.mul(input_gate, candidate.mul_(2).sub_(1), out=memory)
-            memory[:shared].addcmul_(forget_gate[:shared], steps[before].memory[:shared])
-            torch.mul(memory, 2, out=tanh).sigmoid_().mul_(2).sub_(1)
+            torch.mul(input_gate, candidate.mul_(2).sub_(1), out=cell)
+            cell[:shared].addcmul_(forget_gate[:shared], steps[before].cell[:shared])
+            torch.mul(cell, 2, out=tanh).sigmoid_().mul_(2).sub_(1)
             torch.lerp(straight, output_gate * tanh, highway_gate, out=hidden)
         ctx.batch_sizes, ctx.course = batch_sizes, course
-        ctx.save_for_backward(inputs, weight, highway, kept, *values)
+        ctx.save_for_backward(inputs, weight, highway, dropout_mask, *values)
         return values.hidden
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, of_outputs: torch.Tensor) -> Any:
-        inputs, weight, highway, kept, *saved = ctx.saved_tensors
+        inputs, weight, highway, dropout_mask, *saved = ctx.saved_tensors
         values, size = _Values(*saved), inputs.size(1)
         for_input, for_hidden = weight[:, :size], weight[:, size:]
         multiply = _times(for_hidden.t())
         gradients = _Gradients(
-            torch.empty_like(values.gates), of_outputs.clone(), torch.zeros_like(values.memory)
+            torch.empty_like(values.gates), of_outputs.clone(), torch.zeros_like(values.cell)
         )
         of_steps = [
             _Gradients(*parts)
@@ -211,26 +213,26 @@ class _Layer(Function):
         steps = values.by_step(ctx.batch_sizes)
         for now, before, shared in reversed(ctx.course):
             gates, straight, _, _, tanh, _ = steps[now]
-            of_gates, of_hidden, of_memory = of_steps[now]
+            of_gates, of_hidden, of_cell = of_steps[now]
             # GATES times (rows, dim)
             input_gate, forget_gate, candidate, output_gate, highway_gate = gates.chunk(GATES, 1)
             # (rows, dim)
             raw, of_raw = output_gate * tanh, of_hidden * highway_gate
             # The slope of tanh is 1 - t^2, that of a sigmoid s - s^2.
-            of_memory.add_((output_gate - raw * tanh).mul_(of_raw))
+            of_cell.add_((output_gate - raw * tanh).mul_(of_raw))
             torch.addcmul(gates, gates, gates, value=-1, out=of_gates)
             of_input, of_forget, of_candidate, of_output, of_highway = of_gates.chunk(GATES, 1)
-            of_input.mul_(candidate * of_memory)
-            of_forget[:shared].mul_(steps[before].memory[:shared] * of_memory[:shared])
+            of_input.mul_(candidate * of_cell)
+            of_forget[:shared].mul_(steps[before].cell[:shared] * of_cell[:shared])
             of_forget[shared:] = 0
-            torch.mul(candidate, candidate, out=of_candidate).neg_().add_(1).mul_(input_gate * of_memory)
+            torch.mul(candidate, candidate, out=of_candidate).neg_().add_(1).mul_(input_gate * of_cell)
             of_output.mul_(of_raw.mul_(tanh))
             of_highway.mul_(raw.sub_(straight).mul_(of_hidden))
             if shared:
                 of_taken = multiply(of_gates[:shared], None)
-                of_taken = of_taken if kept is None else of_taken.mul_(kept[:shared])
+                of_taken = of_taken if dropout_mask is None else of_taken.mul_(dropout_mask[:shared])
                 of_steps[before].hidden[:shared].add_(of_taken)
-                of_steps[before].memory[:shared].addcmul_(of_memory[:shared], forget_gate[:shared])
+                of_steps[before].cell[:shared].addcmul_(of_cell[:shared], forget_gate[:shared])
         # (steps, GATES * dim), (steps, dim)
         of_gates, highway_gate = gradients.gates, values.gates.chunk(GATES, 1)[-1]
         of_straight = torch.addcmul(gradients.hidden, gradients.hidden, highway_gate, value=-1)
@@ -246,7 +248,7 @@ class _Layer(Function):
 
 
 def _times(weight: torch.Tensor) -> Multiply:
-    """For a weight that many rows are multiplied with."""
+    """The product with a weight, for many rows."""
     if weight.dtype == torch.float32 and weight.device.type == "cpu" and has_onednn():
         packed = torch.ops.mkldnn._reorder_linear_weight(weight)
         return lambda rows, bias: torch.ops.mkldnn._linear_pointwise(rows, packed, bias, "none", [], "")

@@ -126,7 +126,10 @@ class SrlModel(ElmoModel):
         return {**mean, "logits": mean["logits"].log()}
 
     def make_output_human_readable(self, output_dict: Outputs) -> Outputs:
-        """Of each instance its words, and a list of its predicate with all that is said of it, or of none."""
+        """
+        The words of each instance, and a list with its predicate and the arguments, empty without a
+        predicate.
+        """
         propositions: list[SrlProposition] = output_dict["metadata"]
         return {
             "tokens": [each.words for each in propositions],

@@ -26,13 +26,13 @@ _NO_PREDICATE = -1
 
 @dataclass
 class SrlProposition:
-    """What an instance knows beside tensors; no dict, so that nothing walks through it."""
+    """What an instance knows beside tensors. AllenNLP would walk through a dict, so it is none."""
 
     words: list[str]
     predicate: int | None
     """Its index among the words; `None` for a sentence without predicates."""
     gold_tags: list[str] | None = None
-    """In IOB2; of labelled sentences."""
+    """The tags in IOB2; only of labelled sentences."""
 
     def __len__(self) -> int:
         return len(self.words)
@@ -128,11 +128,11 @@ class SrlReader(TaskReader):
         total.update(counts)
 
     def _summary(self, counts: Counter[str]) -> str:
-        kept = "kept" if self.keep_without_predicates else "left out"
+        kept_or_not = "kept" if self.keep_without_predicates else "left out"
         dropped = counts["predicates"] - counts["instances"]
         return (
-            f"{counts['sentences']} sentences, {counts['without']} of them without predicates ({kept}), "
-            f"{counts['instances']} predicates"
+            f"{counts['sentences']} sentences, {counts['without']} of them without predicates "
+            f"({kept_or_not}), {counts['instances']} predicates"
             + (f" and {dropped} that are no verbs" if self.verbs_only else "")
         )
 
@@ -168,7 +168,7 @@ class _RoleField(TagField):
 
 
 def _text(words: list[str]) -> TextField:
-    """One for all predicates of a sentence, so that it is in memory once."""
+    """The text of a sentence, one for all of its predicates, so that it is in memory once."""
     return TextField([Token(word) for word in words])
 
 

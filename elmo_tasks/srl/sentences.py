@@ -82,7 +82,7 @@ class Columns(ColumnLayout):
         return row.cells[column if column < self.first else column - len(self.names)]
 
     def row(self, path: Path, number: int, line: str, first: _Row | None) -> _Row:
-        """A line; it must have as many columns as the first of its sentence."""
+        """The row of a line, which must have as many columns as the first of its sentence."""
         cells = self.split(line)
         if first is None and len(cells) < len(self.names) - 1:
             expected = f"{len(self.names) - 1} or more: {', '.join(self.names)}"

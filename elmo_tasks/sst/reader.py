@@ -28,7 +28,7 @@ _SENTENCES, _PHRASES, _LEFT_OUT = "sentences", "phrases inside them", "neutral l
 
 @dataclass
 class SstSentence:
-    """What an instance knows of its sentence beside tensors; no list, so that nothing walks through it."""
+    """What an instance knows of its sentence beside tensors; no list, which AllenNLP would walk through."""
 
     words: list[str]
 
@@ -140,7 +140,7 @@ class SstReader(TaskReader):
 
 
 class _Text(TextField):
-    """A `TextField` whose words the vocabulary counts only if `counted`; else it does so in another one."""
+    """A `TextField` whose words the vocabulary counts only if `counted`; otherwise another field has them."""
 
     def __init__(self, tokens: list[Token], *, counted: bool) -> None:
         super().__init__(tokens)

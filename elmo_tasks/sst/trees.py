@@ -60,7 +60,7 @@ def parse(line: str) -> Tree:
     `TreeError`: anything but one whole tree.
     """
     words: list[str] = []
-    # Of the phrases
+    # Of each phrase, in the order of the opening brackets
     labels: list[int] = []
     starts: list[int] = []
     ends: list[int] = []

@@ -26,8 +26,8 @@ class Setting(NamedTuple):
 
     def overrides(self, config: dict[str, Any], seed: int) -> dict[str, Any]:
         """
-        Of the config. A sample is drawn by the run's seed: the same with and without ELMo, and the mean over
-        the seeds does not depend on one lucky draw.
+        The overrides of the config. A sample is drawn by the run's seed: the same with and without ELMo, and
+        the mean over the seeds does not depend on one lucky draw.
         """
         changes = {f"model.elmo.{key}": getattr(self, key) for key in ("placement", "layers", "mix_l2")}
         if self.fraction == 1:
@@ -49,7 +49,7 @@ NO_ELMO = Setting("none", "all", None)
 
 def own_setting(config: dict[str, Any]) -> Setting:
     """
-    That of a config.
+    The setting of a config.
 
     # Raises
     `ConfigurationError`: it does not use its ELMo.

@@ -36,7 +36,8 @@ class SafeCheckpointer(StrictParams, Checkpointer):
 
     def save_checkpoint(self, trainer: Trainer) -> None:
         """
-        Nothing of an unfinished checkpoint keeps its place from being written again.
+        Removes what is left of unfinished checkpoints, since AllenNLP writes no file whose name is taken, and
+        writes the new one.
 
         # Raises
         `OSError`, with the file: it cannot be written. Those before it are still there.
@@ -92,7 +93,7 @@ class SafeCheckpointer(StrictParams, Checkpointer):
 
 
 def _save(state: dict[str, Any], path: str | Path) -> None:
-    """All of a file, or nothing."""
+    """Writes the whole file, or leaves the old one."""
     try:
         # Given a path, torch.save has no word for a full disk but "unexpected pos".
         with atomic_file(Path(path), partial="checkpoint.partial") as file:

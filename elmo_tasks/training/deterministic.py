@@ -34,7 +34,7 @@ class RepeatableCallback(StrictParams, TrainerCallback):
         self._seed = 0
         self._epoch = 0
         self._batches = 0
-        # Of the batch that comes, with accumulated gradients
+        # Forward passes within the coming batch: several, with accumulated gradients
         self._forwards = 0
         self._carried: dict[str, list[torch.Tensor]] = {}
         self._elmos: dict[str, Elmo] = {}
@@ -42,7 +42,7 @@ class RepeatableCallback(StrictParams, TrainerCallback):
     def on_start(self, trainer: GradientDescentTrainer, is_primary: bool = True, **kwargs: Any) -> None:
         super().on_start(trainer, is_primary, **kwargs)
         self._seed = torch.initial_seed()
-        # Else kernels add up in another order from run to run, with more than one thread.
+        # Otherwise kernels with more than one thread add up in another order from run to run.
         torch.use_deterministic_algorithms(True, warn_only=True)
         # Nothing here reads what it has not written.
         torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]

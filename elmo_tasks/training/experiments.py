@@ -162,7 +162,7 @@ def spread(scores: Iterable[float | None]) -> tuple[float | None, float | None, 
 
 
 def validation_metric(config: dict[str, Any]) -> str:
-    """By which the best epoch is chosen, without its sign."""
+    """The metric by which the best epoch is chosen, without its sign."""
     return config["trainer"]["validation_metric"].lstrip("+-")
 
 
@@ -185,7 +185,7 @@ def _start(run: Run, jobs: int, packages: Sequence[str]) -> ForkServerProcess:
 
 
 def _train(run: Run, recover: bool, threads: int, packages: Sequence[str]) -> None:
-    """In a process of its own."""
+    """Trains one run, in a process of its own."""
     log = os.open(run.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     for stream in (1, 2):
         os.dup2(log, stream)

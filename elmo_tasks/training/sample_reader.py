@@ -45,7 +45,7 @@ class SampleReader(StrictParams, DatasetReader):
             yield instances[index]
 
     def text_to_instance(self, *inputs: Any, **named_inputs: Any) -> Instance:
-        """That of the other reader."""
+        """See the other reader."""
         return self._reader.text_to_instance(*inputs, **named_inputs)
 
     def apply_token_indexers(self, instance: Instance) -> None:

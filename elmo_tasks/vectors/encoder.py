@@ -11,10 +11,10 @@ from elmo_tasks.elmo import FrozenBiLm
 from elmo_tasks.elmo.inference.batches import Item, batches
 
 Mix = Callable[[torch.Tensor], torch.Tensor]
-"""`(layers, ..., dim)` to `(..., dim)`."""
+"""Mixes layers `(layers, ..., dim)` to `(..., dim)`."""
 
 POSITIONS = 4096
-"""Of the sentences that are encoded together, padding included; a longer sentence is encoded alone."""
+"""Positions that are encoded together, padding included; a longer sentence is encoded alone."""
 
 
 class Encoder(ABC):

@@ -14,7 +14,7 @@ from elmo_tasks.vectors.encoder import Encoder
 
 
 class WordVectors(NamedTuple):
-    """Of the same words in the same order, whatever the name."""
+    """Vectors of words. Those of other names have the same words in the same order."""
 
     name: str
     vectors: torch.Tensor

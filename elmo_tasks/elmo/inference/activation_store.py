@@ -36,7 +36,7 @@ _PAGES_OF_TREE = 10
 
 
 class ActivationStore:
-    """The sentences of one source."""
+    """The layers of sentences on disk, of one source: a biLM, a start state and a dtype."""
 
     def __init__(self, folder: Path, about: dict[str, Any], limit: float) -> None:
         self.folder = folder
@@ -45,11 +45,11 @@ class ActivationStore:
         self._database: Database | None = None
         self._reading = self._writing = True
 
-    def read(self, places: dict[bytes, np.ndarray]) -> None:
-        """*Shape:* fills the places of known keys, `(tokens, features)` each, and removes these keys."""
+    def read(self, arrays: dict[bytes, np.ndarray]) -> None:
+        """Fills the arrays of the keys that are stored, `(tokens, features)` each, and removes these keys."""
         if not self._reading:
             return
-        damaged, asked = 0, len(places)
+        damaged, asked = 0, len(arrays)
         try:
             # The file that is there now: it may have been deleted, and made again.
             self._database = Database.opened(self.folder)
@@ -57,17 +57,17 @@ class ActivationStore:
                 with self._only_writer():
                     self._database = self._open()
             with self._database.reading() as get:
-                for key, place in list(places.items()):
+                for key, array in list(arrays.items()):
                     value = get(key)
                     if value is not None:
-                        if self._take(key, value, place):
-                            del places[key]
+                        if self._take(key, value, array):
+                            del arrays[key]
                         else:
                             damaged += 1
         except (OSError, lmdb.Error) as error:
             self._reading = False
             self._stop_writing(f"cannot read {self.folder}: {error}")
-        self.counts["found"] += asked - len(places)
+        self.counts["found"] += asked - len(arrays)
         if damaged:
             self.counts["damaged"] += damaged
             logger.warning(
@@ -75,17 +75,17 @@ class ActivationStore:
                 *(damaged, self.folder, self.counts["damaged"]),
             )
 
-    def write(self, places: dict[bytes, np.ndarray]) -> set[bytes]:
+    def write(self, arrays: dict[bytes, np.ndarray]) -> set[bytes]:
         """
-        *Shape:* keeps newly encoded sentences, `(tokens, features)` each. Returns the keys of those that are
-        not finite, and so not kept.
+        Stores newly encoded sentences, `(tokens, features)` each. Returns the keys of those that are not
+        finite, and so not stored.
         """
-        self.counts["encoded"] += len(places)
-        not_finite = {key for key, values in places.items() if not np.isfinite(values).all()}
-        self._warn_not_finite(not_finite, places)
+        self.counts["encoded"] += len(arrays)
+        not_finite = {key for key, values in arrays.items() if not np.isfinite(values).all()}
+        self._warn_not_finite(not_finite, arrays)
         records = {
             key: values.tobytes() + self._checksum(key, values)
-            for key, values in places.items()
+            for key, values in arrays.items()
             if key not in not_finite
         }
         if records and self._writing:
@@ -105,7 +105,7 @@ class ActivationStore:
             yield
 
     def _open(self) -> Database:
-        """Within `_only_writer`."""
+        """The database, made if need be; to be called within `_only_writer`."""
         # A gigabyte is room for the pages of the tree.
         map_size = int(min(self._limit, 1e15)) + (1 << 30)
         try:
@@ -123,26 +123,26 @@ class ActivationStore:
                 file.write(json.dumps(self._about, indent=2).encode())
         return database
 
-    def _take(self, key: bytes, value: memoryview, place: np.ndarray) -> bool:
+    def _take(self, key: bytes, value: memoryview, array: np.ndarray) -> bool:
         """Whether a record is what was written; if so, its values are copied."""
-        if len(value) != place.nbytes + _CHECKSUM_BYTES:
+        if len(value) != array.nbytes + _CHECKSUM_BYTES:
             return False
-        values = np.frombuffer(value[:-_CHECKSUM_BYTES], dtype=place.dtype).reshape(place.shape)
+        values = np.frombuffer(value[:-_CHECKSUM_BYTES], dtype=array.dtype).reshape(array.shape)
         if self._checksum(key, values) != value[-_CHECKSUM_BYTES:]:
             return False
-        place[:] = values
+        array[:] = values
         return True
 
     def _checksum(self, key: bytes, values: np.ndarray) -> bytes:
         head = zlib.crc32(self.folder.name.encode() + key)
         return zlib.crc32(values.data, head).to_bytes(_CHECKSUM_BYTES, "little")
 
-    def _warn_not_finite(self, keys: set[bytes], places: dict[bytes, np.ndarray]) -> None:
+    def _warn_not_finite(self, keys: set[bytes], arrays: dict[bytes, np.ndarray]) -> None:
         if keys and not self.counts["not finite"]:
             logger.warning(
                 "activations: a sentence of %d tokens is not finite in %s. "
                 "Such sentences are not kept, but encoded each time.",
-                *(len(places[min(keys)]), self._about["dtype"]),
+                *(len(arrays[min(keys)]), self._about["dtype"]),
             )
         self.counts["not finite"] += len(keys)
 
@@ -152,11 +152,13 @@ class ActivationStore:
         total = sum(sizes.values())
         if total + more <= self._limit:
             return True
-        others = [f"{name} ({size / 1e9:.3g} GB)" for name, size in sizes.items() if name != self.folder.name]
+        folders = [
+            f"{name} ({size / 1e9:.3g} GB)" for name, size in sizes.items() if name != self.folder.name
+        ]
         self._stop_writing(
             f"{self.folder.parent} holds {total / 1e9:.3g} GB, and {more / 1e9:.3g} GB more would go beyond "
             f"limit_gb, {self._limit / 1e9:.3g}. Folders of other weights, start states or dtypes: "
-            + (", ".join(others) or "none")
+            + (", ".join(folders) or "none")
         )
         return False
 

@@ -106,17 +106,17 @@ class Activations:
         features = bilm.options.projection_dim + bilm.options.n_layers * bilm.options.output_dim
         # (batch, tokens, features)
         packed = np.zeros((*ids.shape[:2], features), dtype=self.dtype)
-        places = {key: packed[row, : lengths[row]] for key, row in rows.items()}
+        arrays = {key: packed[row, : lengths[row]] for key, row in rows.items()}
         with self._choosing_store:
             store = self._store_of(bilm, start)
-        store.read(places)
-        if places:
-            missing = [rows[key] for key in places]
+        store.read(arrays)
+        if arrays:
+            missing = [rows[key] for key in arrays]
             encoded = _encode(ids[missing, : max(lengths[row] for row in missing)], bilm, start)
             with np.errstate(over="ignore"):
-                for place, values in zip(places.values(), encoded, strict=True):
-                    place[:] = values[: len(place)]
-            exact = store.write(places)
+                for array, values in zip(arrays.values(), encoded, strict=True):
+                    array[:] = values[: len(array)]
+            exact = store.write(arrays)
             if exact:
                 packed = packed.astype(np.float32)
                 for row, values in zip(missing, encoded, strict=True):
@@ -143,7 +143,7 @@ class Activations:
 
 
 def _keys_and_lengths(ids: torch.Tensor) -> tuple[list[bytes], list[int]]:
-    """Of each sentence. *Shape:* ids `(batch, tokens)` or `(batch, tokens, 50)`."""
+    """The key and the length of each sentence. *Shape:* ids `(batch, tokens)` or `(batch, tokens, 50)`."""
     # Characters fit into 16 bits; of a word, one id with all of its bits
     ids = ids.to(torch.int16) if ids.dim() == 3 else ids.unsqueeze(2)
     words_of = ids.cpu().contiguous().numpy()

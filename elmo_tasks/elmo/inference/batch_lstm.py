@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 import torch
 
+from elmo_tasks.elmo.inference.batches import batches
 from elmo_tasks.elmo.inference.lstm_layer import FrozenLstmLayer
 from elmo_tasks.elmo.inference.packed_steps import PackedSteps
 from elmo_tasks.elmo.model.lstm import LstmState
@@ -11,7 +12,7 @@ from elmo_tasks.elmo.model.lstm import LstmState
 ROWS_AT_ONCE = 128
 """Steps, over all sequences, whose inputs are projected in one product."""
 FEWER_INPUTS = 0.8
-"""Up to so many distinct inputs a step, each distinct one is projected once."""
+"""Distinct inputs for each step; where they are fewer, each distinct one is projected once."""
 
 Directions = tuple[Sequence[FrozenLstmLayer], Sequence[FrozenLstmLayer]]
 """The layers of both directions, from the lowest."""
@@ -101,18 +102,8 @@ def _input_gates(
         return
     inputs = inputs if index is None else inputs[index]
     start = 0
-    for sizes in _runs_of_steps(batch_sizes):
+    # Steps with few rows together, so that their projected inputs take little memory
+    for sizes in batches(batch_sizes, int, ROWS_AT_ONCE, padded=False):
         end = start + sum(sizes)
         yield from layer.project_inputs(inputs[start:end]).split(sizes)
         start = end
-
-
-def _runs_of_steps(batch_sizes: list[int]) -> Iterator[list[int]]:
-    """Steps with few rows together, so that their projected inputs take little memory."""
-    run: list[int] = []
-    for size in batch_sizes:
-        if run and sum(run) + size > ROWS_AT_ONCE:
-            yield run
-            run = []
-        run.append(size)
-    yield run

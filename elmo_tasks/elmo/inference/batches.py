@@ -32,8 +32,10 @@ def batch_sizes(
         yield size
 
 
-def batches(items: Iterable[Item], length: Callable[[Item], int], most: int) -> Iterator[list[Item]]:
-    """The items in batches of `batch_sizes`, padding included. It reads one item ahead."""
+def batches(
+    items: Iterable[Item], length: Callable[[Item], int], most: int, *, padded: bool = True
+) -> Iterator[list[Item]]:
+    """The items in batches, see `batch_sizes`. It reads one item ahead."""
     items, ahead = tee(items)
-    for size in batch_sizes(map(length, ahead), most):
+    for size in batch_sizes(map(length, ahead), most, padded=padded):
         yield list(islice(items, size))

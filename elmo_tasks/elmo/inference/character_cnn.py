@@ -20,7 +20,7 @@ VECTOR_WIDTH = 32
 Rows = Callable[[torch.Tensor], torch.Tensor]
 """`(rows, in)` to `(rows, out)`."""
 Product = Callable[[torch.Tensor, torch.Tensor], Rows]
-"""Of a weight `(out, in)` and a bias `(out,)` the product with them."""
+"""Makes the product with a weight `(out, in)` and a bias `(out,)`."""
 
 
 class CharacterCnn:
@@ -31,7 +31,7 @@ class CharacterCnn:
     # Parameters
 
     encoder : whose weights are used.
-    product : of a weight and a bias; it is asked for once a weight.
+    product : makes the product with a weight and a bias; it is called once for each weight.
     """
 
     def __init__(self, encoder: CharacterEncoder, product: Product) -> None:

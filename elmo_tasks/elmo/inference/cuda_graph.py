@@ -12,7 +12,7 @@ logger = logging.getLogger(__name__)
 Function = Callable[..., tuple[torch.Tensor, ...]]
 
 RECORDINGS = 64
-"""Kept for a function; the one used longest ago is dropped first."""
+"""Recordings of a function that are kept; the one used longest ago is dropped first."""
 
 
 class CudaGraph:
@@ -63,7 +63,7 @@ class _Recording:
             self.outputs = function(*self.inputs)
 
     def play(self, inputs: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
-        for own, given in zip(self.inputs, inputs, strict=True):
-            own.copy_(given)
+        for own, tensor in zip(self.inputs, inputs, strict=True):
+            own.copy_(tensor)
         self.graph.replay()
         return tuple(output.clone() for output in self.outputs)

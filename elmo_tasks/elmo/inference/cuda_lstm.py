@@ -15,7 +15,7 @@ from elmo_tasks.elmo.inference.packed_steps import PackedSteps
 from elmo_tasks.elmo.model.lstm import LstmState
 
 STEPS_AT_ONCE = 8
-"""In one launch."""
+"""The number of steps in one launch."""
 SEQUENCES_AT_ONCE = 8
 """The number of sequences in a launch is a multiple of it, so that few kinds of launches recur."""
 
@@ -83,7 +83,7 @@ class CudaLstm:
 
 class PaddedSteps:
     """
-    Of one layer, some steps of both directions: a course of computations that depends on no value.
+    Some steps of one layer in both directions: computations whose course depends on no value.
 
     # Parameters
 

@@ -26,7 +26,7 @@ MAX_READERS = 1024
 _SMALLEST_MAP, _LARGEST_MAP = 1 << 24, 1 << 45
 
 _databases: WeakValueDictionary[tuple[int, int], "Database"] = WeakValueDictionary()
-"""By device and inode, since a process must not open a file twice, by whatever path."""
+"""The open files by device and inode, since a process must not open one twice, by whatever path."""
 _exclusive = threading.RLock()
 """Held by the one thread of this process that opens, verifies or writes."""
 
@@ -67,7 +67,7 @@ class Database:
     @classmethod
     def at(cls, folder: Path, map_size: int) -> "Database":
         """
-        Within `only_writer`: the database in a folder, opened or made if need be.
+        The database in a folder, opened or made if need be; to be called within `only_writer`.
 
         # Raises
         `DamagedError`, `lmdb.Error` or `OSError`.
@@ -90,7 +90,7 @@ class Database:
 
     def write(self, records: Mapping[bytes, bytes]) -> None:
         """
-        Within `only_writer`: all records in one transaction, in the place of older ones.
+        Writes all records in one transaction, in the place of older ones; to be called within `only_writer`.
 
         # Raises
         `lmdb.Error`, and then nothing of them is written.
@@ -109,7 +109,7 @@ class Database:
                         raise
 
     def close(self) -> None:
-        """Until the next transaction."""
+        """Closes the file until the next transaction."""
         if self._environment is not None:
             self._environment.close()
             self._environment = None

@@ -91,7 +91,7 @@ class FrozenBiLm(nn.Module):
         precision: str = "float32",
     ) -> "FrozenBiLm":
         """
-        From the official HDF5 weights and, for a biLM that reads words, the words of its table.
+        A biLM from the official HDF5 weights and, if it reads words, the words of its table.
 
         # Raises
         `ElmoError`: weights of a biLM that reads words without words, or the reverse; and see `read_weights`.
@@ -126,7 +126,7 @@ class FrozenBiLm(nn.Module):
 
     @cached_property
     def _names(self) -> list[str]:
-        """Of the weights, in the order of a `BiLm`'s state dict."""
+        """The names of the weights, in the order of a `BiLm`'s state dict."""
         return list(self._blueprint.state_dict())
 
     @property
@@ -145,11 +145,11 @@ class FrozenBiLm(nn.Module):
         return torch.isin(torch.from_numpy(word_ids(words)), self.weights()["token_encoder.known"].cpu())
 
     def initial_state(self, batch: int) -> LstmState:
-        """Zeros, where the original starts a text."""
+        """A state of zeros, from which the original starts a text."""
         return zero_state(self.options, batch, like=cast(torch.Tensor, self._place))
 
     def digest(self) -> str:
-        """Tells biLMs apart whose vectors may differ."""
+        """A hash that tells biLMs apart whose vectors may differ."""
         with self._lock:
             if self._digest is None:
                 self._digest = digest(self.options, self.weights().items(), self.precision)
@@ -162,7 +162,7 @@ class FrozenBiLm(nn.Module):
 
     def forward(self, ids: torch.Tensor, state: LstmState | None = None) -> tuple[torch.Tensor, LstmState]:
         """See `BiLm.forward`."""
-        # Not of inference mode, in which nothing could be written into it below
+        # Not in inference mode: nothing could be written into its tensors below
         with torch.inference_mode(False):
             after = LstmState(*(part.detach().clone() for part in state or self.initial_state(len(ids))))
 
@@ -194,7 +194,7 @@ class FrozenBiLm(nn.Module):
         return self._in_parts(ids, run)
 
     def weights(self) -> dict[str, torch.Tensor]:
-        """By their names in a `BiLm`; those of a packed weight are newly made."""
+        """The weights by their names in a `BiLm`; packed ones are unpacked into new tensors."""
         with self._lock:
             # Packing empties `_weights`: so they are copied before the lock is let go
             weights = self._weights if self._kernels is None else self._kernels.weights()
@@ -242,7 +242,7 @@ class FrozenBiLm(nn.Module):
             batch, tokens = ids.shape[:2]
             lengths = kernels.present(ids).sum(dim=1)
             nothing = cast(torch.Tensor, self._place).new_zeros(tokens, self.options.output_dim)
-            # Of all layers, the vectors of each sentence; one more makes the padding as long as the batch's
+            # The vectors of each sentence, layer by layer; one more makes the padding as long as the batch's
             sentences = [nothing[:0]] * (self.num_layers * batch) + [nothing]
             for rows in _parts(lengths, TOKENS_AT_ONCE):
                 part = _Part(ids[rows, : int(lengths[rows].max())], rows, lengths[rows])
@@ -291,11 +291,11 @@ class FrozenBiLm(nn.Module):
         surplus = (key for key in state_dict if key.startswith(prefix) and key[len(prefix) :] not in expected)
         unexpected_keys += surplus if strict else []
         with self._lock:
-            kept = self.weights() if len(weights) < len(expected) else {}
-            self._weights, self._kernels, self._digest = kept | weights, None, None
+            unchanged = self.weights() if len(weights) < len(expected) else {}
+            self._weights, self._kernels, self._digest = unchanged | weights, None, None
 
     def _own(self, weight: torch.Tensor) -> torch.Tensor:
-        """A copy of the weight, here and of the type computed in; itself if it is, and is nobody else's."""
+        """The weight on this device and in the type computed in; a copy, unless it is moved or private."""
         place = cast(torch.Tensor, self._place)
         moved = weight.to(place.device, place.dtype if weight.is_floating_point() else weight.dtype)
         return moved.clone() if moved is weight and not _private_state.get() else moved
@@ -322,7 +322,7 @@ class _Part:
 
 
 _Run = Callable[[Kernels, _Part], list[torch.Tensor]]
-"""To each layer of a part, `(tokens, 2 projection_dim)`, the sentences end to end."""
+"""Computes each layer of a part, `(tokens, 2 projection_dim)`, the sentences end to end."""
 
 
 def _parts(lengths: torch.Tensor, most: int) -> Iterable[torch.Tensor]:

@@ -31,7 +31,7 @@ class Kernels:
     def __init__(self, blueprint: BiLm, weights: dict[str, torch.Tensor], precision: str) -> None:
         options = blueprint.options
         embedding = weights["token_encoder.embedding"]
-        # Before a weight is gone
+        # This has to fail before a weight is taken out
         check_precision(precision, embedding.device)
         packed = partial(pack, precision=precision)
         self.present = blueprint.token_encoder.present
@@ -77,13 +77,13 @@ class Kernels:
 
     def behind_first_mark(self, start: LstmState) -> LstmState:
         """
-        From the start over the first mark: `<S>` forward and `</S>` backward. The result for the start of the
-        call before is kept.
+        The state behind the first mark, `<S>` forward and `</S>` backward. The last start and its result are
+        cached.
 
         *Shape:* of a batch of one, both.
         """
-        kept = self._behind_mark
-        if kept is None or not all(map(torch.equal, kept[0], start)):
+        cached = self._behind_mark
+        if cached is None or not all(map(torch.equal, cached[0], start)):
             before = LstmState(*(part.expand(-1, -1, 2, -1) for part in start))
             lengths = torch.ones(2, dtype=torch.long, device=start.hidden.device)
             *_, (hidden, cell) = self.run(self.bos_eos_ids, lengths, before)
@@ -91,10 +91,10 @@ class Kernels:
             behind = LstmState(
                 *(torch.stack([part[:, 0, :1], part[:, 1, 1:]], dim=1) for part in (hidden, cell))
             )
-            kept = LstmState(*(part.clone() for part in start)), behind
+            cached = LstmState(*(part.clone() for part in start)), behind
             # One assignment, so that another thread sees both or neither.
-            self._behind_mark = kept
-        return kept[1]
+            self._behind_mark = cached
+        return cached[1]
 
     def weights(self) -> dict[str, torch.Tensor]:
         """See `FrozenBiLm.weights`."""

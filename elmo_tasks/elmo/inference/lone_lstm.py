@@ -12,7 +12,7 @@ from elmo_tasks.elmo.model.lstm import LstmState
 LARGEST_END_TO_END = 1 << 18
 """Numbers of a recurrent weight, up to which a copy of both directions' lies end to end."""
 LARGEST_STACKED = 1 << 20
-"""And up to which a copy of both is multiplied by BLAS, whose call takes less time than oneDNN's."""
+"""Numbers up to which a copy of both is multiplied by BLAS, whose call takes less time than oneDNN's."""
 
 EachRow = Callable[[torch.Tensor], torch.Tensor]
 """The product of each row with the weight of its own direction: `(2, in)` to `(2, out)`."""

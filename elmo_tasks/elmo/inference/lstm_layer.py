@@ -18,7 +18,7 @@ class FrozenLstmLayer:
 
     `tanh x` is `2 sigmoid 2x - 1`, which takes PyTorch a quarter of the time on a CPU; so all gates are one
     sigmoid once the rows of the candidate are doubled. The cell is held doubled too, and so is the
-    projection, of half of its inputs. Twos change no rounding.
+    projection, of half of its inputs. Multiplying by two changes no rounding.
 
     # Parameters
 

@@ -17,7 +17,9 @@ class PackedSteps(NamedTuple):
     rows: tuple[torch.Tensor, torch.Tensor]
     """`(steps,)` for each direction: where a packed row is in the sequences laid end to end."""
     indices: tuple[torch.Tensor, torch.Tensor]
-    """And the other way round."""
+    """
+    `(steps,)` for each direction: where a step of the sequences laid end to end is among the packed rows.
+    """
 
     @classmethod
     def of(cls, lengths: torch.Tensor) -> "PackedSteps":

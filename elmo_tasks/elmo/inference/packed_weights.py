@@ -37,12 +37,12 @@ class PackedWeight(ABC):
     """
 
     product_dtype: torch.dtype | None = None
-    """Other than that of the weight."""
+    """The dtype in which it multiplies, if it is not that of the weight."""
 
     def __init__(self, weight: torch.Tensor) -> None:
         self.numel = weight.numel()
         self.dtype = self.product_dtype or weight.dtype
-        """In which it multiplies."""
+        """The dtype in which it multiplies."""
 
     def __call__(
         self, inputs: torch.Tensor, bias: torch.Tensor | None = None, addend: torch.Tensor | None = None
@@ -197,11 +197,11 @@ class PlainBfloat16(PackedWeight):
 
 
 def _recurring(rows: int) -> int:
-    """oneDNN compiles a kernel for each new number of rows, in 0.4 ms: so that the large ones recur."""
+    """A number of rows that recurs, if it is large: oneDNN compiles a kernel for each new one, in 0.4 ms."""
     return rows if rows <= 64 else -(-rows // 16) * 16
 
 
 def _filled_up(inputs: torch.Tensor, rows: int) -> torch.Tensor:
-    """With rows of zeros behind them, so that there are `rows` at least."""
+    """The inputs, and rows of zeros behind them, so that there are `rows` at least."""
     missing = rows - len(inputs)
     return inputs if missing <= 0 else F.pad(inputs, (0, 0, 0, missing))

@@ -79,7 +79,7 @@ class FrozenWords:
         return F.embedding(distinct, table["embedding"]), index
 
     def forget_words(self) -> None:
-        """There is no cache."""
+        """Does nothing: there is no cache."""
 
     def weights(self) -> dict[str, torch.Tensor]:
         """By their names in the encoder."""

@@ -22,7 +22,7 @@ from elmo_tasks.elmo.model.options import BiLmOptions
 from elmo_tasks.elmo.model.word_encoder import WordEncoder, rows_of_words
 
 Pair = tuple[torch.Tensor, torch.Tensor]
-"""Forward and backward."""
+"""A tensor of each direction, forward and backward."""
 
 
 class TrainedBiLm(BiLm):
@@ -50,7 +50,7 @@ class TrainedBiLm(BiLm):
         self.register_load_state_dict_post_hook(_after_loading)
 
     def weights_changed(self) -> None:
-        """What was made of the weights is out of date."""
+        """Forgets what was made of the weights."""
         self._frozen = ()
 
     def forward(self, ids: torch.Tensor, state: LstmState | None = None) -> tuple[torch.Tensor, LstmState]:
@@ -160,7 +160,7 @@ class TrainedBiLm(BiLm):
         self._lock = Lock()
 
     def _for_evaluation(self) -> FrozenBiLm | None:
-        """In evaluation without gradients the frozen biLM; otherwise none."""
+        """The frozen biLM, in evaluation without gradients; otherwise `None`."""
         wants_graph = torch.is_grad_enabled() and any(weight.requires_grad for weight in self.parameters())
         if wants_graph:
             self.weights_changed()
@@ -194,7 +194,7 @@ class TrainedBiLm(BiLm):
         return [vectors[index].repeat(1, 2), *map(steps.unpacked, layers)], after
 
     def _behind_first_mark(self, start: LstmState) -> LstmState:
-        """From the start over the first mark: `<S>` forward and `</S>` backward, both of a batch of one."""
+        """The state behind the first mark, `<S>` forward and `</S>` backward, of a batch of one."""
         before = LstmState(*(part.expand(-1, -1, 2, -1) for part in start))
         lengths = torch.ones(2, dtype=torch.long, device=start.hidden.device)
         _, after = self._run(self.token_encoder.bos_eos_ids, lengths, before)

@@ -9,7 +9,7 @@ from elmo_tasks.elmo.inference.character_cnn import (
     blocks_of_like_length,
     joined_filters,
 )
-from elmo_tasks.elmo.inference.trained_filters import TrainedFilters, Words
+from elmo_tasks.elmo.inference.trained_filters import TrainedFilters, WordBlock
 from elmo_tasks.elmo.inference.training_products import Product, Products
 from elmo_tasks.elmo.model.character_encoder import CharacterEncoder
 
@@ -40,7 +40,8 @@ class TrainedCharacterCnn(CharacterCnn):
         """See `CharacterCnn`."""
         blocks, order = blocks_of_like_length(words)
         parts = [
-            Words(self.filled_up(block.int(), windows), self.outside(windows)) for block, windows in blocks
+            WordBlock(self.filled_up(block.int(), windows), self.outside(windows))
+            for block, windows in blocks
         ]
         features = TrainedFilters.apply(self._products, parts, self.embedding, self._weight, self._bias)
         features = F.pad(self.activation(features), (0, 0, 0, -len(words) % RECURRING_WORDS))

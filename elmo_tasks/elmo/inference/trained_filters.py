@@ -18,7 +18,7 @@ WINDOWS_AT_ONCE = 1024
 """In each product, filled up if need be: a product of a new size would have its kernel compiled."""
 
 
-class Words(NamedTuple):
+class WordBlock(NamedTuple):
     """Some words of about the same length."""
 
     ids: torch.Tensor
@@ -38,7 +38,7 @@ class TrainedFilters(Function):
     def forward(
         ctx: Any,
         products: Products,
-        parts: list[Words],
+        parts: list[WordBlock],
         embedding: torch.Tensor,
         weight: torch.Tensor,
         bias: torch.Tensor,
@@ -59,12 +59,12 @@ class TrainedFilters(Function):
             its_seen[:real].view(by_window.shape).copy_(by_window)
             its_seen[real:] = 0
             # (words, windows, filters)
-            found = product(its_seen, rounded_weight, rounded_bias)[:real].view(words, windows, -1)
+            filtered = product(its_seen, rounded_weight, rounded_bias)[:real].view(words, windows, -1)
             if missing is not None:
-                found.masked_fill_(missing, -torch.inf)
+                filtered.masked_fill_(missing, -torch.inf)
             # (words, filters)
-            maximum = found.amax(dim=1)
-            equal = torch.eq(found, maximum.unsqueeze(1), out=its_highest[:real].view(found.shape))
+            maximum = filtered.amax(dim=1)
+            equal = torch.eq(filtered, maximum.unsqueeze(1), out=its_highest[:real].view(filtered.shape))
             its_highest[real:] = 0
             maxima.append(maximum)
             counts.append(equal.sum(dim=1))

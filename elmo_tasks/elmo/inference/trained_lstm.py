@@ -25,7 +25,7 @@ class Clips(NamedTuple):
 
 
 class Weights(NamedTuple):
-    """Of both directions, in the dtype of products."""
+    """The weights of both directions, in the dtype of products."""
 
     gates: torch.Tensor
     """`(2, 4 dim, 2 projection_dim)`: for the input, and for the hidden of the step before."""
@@ -37,8 +37,8 @@ class Weights(NamedTuple):
 
 class Steps(NamedTuple):
     """
-    What the way back needs of all steps of both directions, packed: the rows of a step stand behind those of
-    the step before.
+    What the backward pass needs of all steps of both directions, packed: the rows of a step stand behind
+    those of the step before.
     """
 
     read: torch.Tensor
@@ -58,17 +58,17 @@ def trained_layer(batch_sizes: list[int], clips: Clips, products: Products, *ten
     rounded = products.dtype(weight[0]) != weight[0].dtype
     if any(clips) or projection[0] is not None or not same_length or rounded:
         return cast(Tensors, TrainedLayer.apply(batch_sizes, clips, products, *tensors))
-    found: list[torch.Tensor] = []
-    for rows, *others in zip(inputs, hidden, cell, weight, bias, strict=True):
+    results: list[torch.Tensor] = []
+    for rows, *state_and_weights in zip(inputs, hidden, cell, weight, bias, strict=True):
         # (steps, batch, projection_dim)
         sequences = rows.view(len(batch_sizes), -1, rows.size(1))
         onednn = rows.device.type == "cpu" and rows.dtype == torch.float32
         if onednn and torch.backends.mkldnn.is_available():
-            outputs, *ends = OneDnnLayer.apply(products, sequences, *others)
+            outputs, *ends = OneDnnLayer.apply(products, sequences, *state_and_weights)
         else:
-            outputs, *ends = _torch_lstm(sequences, *others)
-        found += [outputs.flatten(0, 1), *ends]
-    return tuple(found)
+            outputs, *ends = _torch_lstm(sequences, *state_and_weights)
+        results += [outputs.flatten(0, 1), *ends]
+    return tuple(results)
 
 
 def _torch_lstm(
@@ -105,23 +105,23 @@ class OneDnnLayer(Function):
         halves = (
             ctx.loan.empty(part, *part.shape).copy_(part) for part in weight.split(inputs.size(2), dim=1)
         )
-        given = inputs, *halves, bias, torch.zeros_like(bias), hidden, cell
+        arguments = inputs, *halves, bias, torch.zeros_like(bias), hidden, cell
         # Reversed, batch sizes, LSTM, size, layers, biases, both directions, batch first, training
         settings: tuple[Any, ...] = False, [], 2, hidden.size(1), 1, True, False, False, True
         with torch.enable_grad():  # Else it keeps no workspace.
-            *results, workspace = torch.ops.aten.mkldnn_rnn_layer(*given, *settings)
-        ctx.save_for_backward(*given, *results, workspace)
+            *results, workspace = torch.ops.aten.mkldnn_rnn_layer(*arguments, *settings)
+        ctx.save_for_backward(*arguments, *results, workspace)
         return tuple(results)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        *kept, workspace = ctx.saved_tensors
+        *saved, workspace = ctx.saved_tensors
         # As above, in another order
-        settings: tuple[Any, ...] = False, 2, kept[5].size(1), 1, True, True, False, [], False
+        settings: tuple[Any, ...] = False, 2, saved[5].size(1), 1, True, True, False, [], False
         contiguous = (gradient.contiguous() for gradient in gradients)
         of_inputs, for_input, recurrent, of_bias, _, *of_start = torch.ops.aten.mkldnn_rnn_layer_backward(
-            *kept, *contiguous, *settings, workspace
+            *saved, *contiguous, *settings, workspace
         )
         return None, of_inputs, *of_start, torch.cat([for_input, recurrent], dim=1), of_bias
 
@@ -151,7 +151,7 @@ class TrainedLayer(Function):
         )
         for direction, part in enumerate(inputs):
             steps.read[direction, :, : part.size(1)] = part
-        outputs, *ends = _there(batch_sizes, clips, weights, steps, torch.stack(hidden), start)
+        outputs, *ends = _forward(batch_sizes, clips, weights, steps, torch.stack(hidden), start)
         ctx.batch_sizes, ctx.clips, ctx.products = batch_sizes, clips, products
         ctx.weights, ctx.steps, ctx.loan = weights, steps, loan
         ctx.save_for_backward(outputs, start)
@@ -162,21 +162,19 @@ class TrainedLayer(Function):
     def backward(ctx: Any, *gradients: Any) -> Any:
         outputs, start = ctx.saved_tensors
         pairs = zip(gradients[:3], gradients[3:], strict=True)
-        of_outputs, of_hidden, of_cell = (torch.stack(pair) for pair in pairs)
+        _, of_hidden, of_cell = of_results = [torch.stack(pair) for pair in pairs]
         weights, read, loan = ctx.weights, ctx.steps.read, Loan(ctx.products.buffers)
         (_, total, outer), dim = ctx.steps.gates.shape, start.size(2)
         # In the dtype of products, (2, steps, 4 dim), (2, steps, projection_dim), (2, steps, dim)
-        of_gates, of_projected, raw = (
-            loan.empty(read, 2, total, width) for width in (outer, outputs.size(2), dim)
+        widths = outer, outputs.size(2), dim
+        of_steps = of_gates, of_projected, raw = [loan.empty(read, 2, total, width) for width in widths]
+        of_inputs, of_bias = _backward(
+            ctx.batch_sizes, ctx.clips, weights, ctx.steps, outputs, start, of_results, of_steps
         )
-        of_inputs, of_bias = _back(
-            *(ctx.batch_sizes, ctx.clips, weights, ctx.steps, outputs, start),
-            *(of_outputs, of_hidden, of_cell, of_gates, of_projected, raw),
-        )
-        found: list[torch.Tensor | None] = []
+        of_tensors: list[torch.Tensor | None] = []
         for direction in range(2):
             gates = of_gates[direction]
-            found += [
+            of_tensors += [
                 *(part[direction] for part in (of_inputs, of_hidden, of_cell)),
                 weight_gradient(gates, read[direction]).to(start.dtype),
                 of_bias[direction],
@@ -184,10 +182,10 @@ class TrainedLayer(Function):
                 if weights.projection is None
                 else weight_gradient(of_projected[direction], raw[direction]).to(start.dtype),
             ]
-        return None, None, None, *found
+        return None, None, None, *of_tensors
 
 
-def _there(
+def _forward(
     batch_sizes: list[int],
     clips: Clips,
     weights: Weights,
@@ -237,26 +235,23 @@ def _there(
     return outputs, last_hidden, last_cell
 
 
-def _back(
+def _backward(
     batch_sizes: list[int],
     clips: Clips,
     weights: Weights,
     steps: Steps,
     outputs: torch.Tensor,
     start: torch.Tensor,
-    of_outputs: torch.Tensor,
-    of_hidden: torch.Tensor,
-    of_cell: torch.Tensor,
-    of_gates: torch.Tensor,
-    of_projected: torch.Tensor,
-    raw: torch.Tensor,
+    of_results: list[torch.Tensor],
+    of_steps: list[torch.Tensor],
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """
-    Fills in the gradients of the gates before their sigmoid or tanh, `of_gates`, and of what the projection
-    gives, `of_projected`, and what is projected, `raw`; turns the gradients of hidden and cell at the end
-    into those at the start. *Shape:* the gradients of the inputs, `(2, steps, projection_dim)`, and of the
-    bias, `(2, 4 dim)`.
+    Fills in `of_steps`: the gradients of the gates before their sigmoid or tanh, those of what the projection
+    gives, and what is projected. In `of_results`, those of the outputs and of hidden and cell at the end, it
+    turns the last two into those at the start. *Shape:* the gradients of the inputs, `(2, steps,
+    projection_dim)`, and of the bias, `(2, 4 dim)`.
     """
+    (of_outputs, of_hidden, of_cell), (of_gates, of_projected, raw) = of_results, of_steps
     size, dim, most = outputs.size(2), start.size(2), batch_sizes[0]
     of_inputs, of_bias = torch.empty_like(outputs), start.new_zeros(2, 4 * dim)
     of_read_buffer = start.new_empty(2, most, 2 * size)
@@ -287,11 +282,8 @@ def _back(
         torch.mul(of_now, before[:, :rows], out=of_forget)
         torch.mul(of_now, input_gate, out=of_candidate)
         torch.mul(of_raw, squashed, out=of_output_gate)
-        for of_gate, gate in (
-            (of_step[..., : 2 * dim], steps.gates[:, now, : 2 * dim]),
-            (of_output_gate, output_gate),
-        ):
-            torch.ops.aten.sigmoid_backward.grad_input(of_gate, gate, grad_input=of_gate)
+        _behind_sigmoid(of_step[..., : 2 * dim], steps.gates[:, now, : 2 * dim])
+        _behind_sigmoid(of_output_gate, output_gate)
         _behind_tanh(of_candidate, candidate)
         of_bias += of_step.sum(dim=1)
         if of_step.dtype != of_gates.dtype:
@@ -312,7 +304,7 @@ def _ranges(batch_sizes: list[int]) -> Iterator[tuple[slice, int, int]]:
 
 
 def _stacked(parts: Tensors, loan: Loan, dtype: torch.dtype) -> torch.Tensor:
-    """*Shape:* those of both directions, `(2, ...)`."""
+    """The tensors of both directions as one, `(2, ...)`."""
     stacked = loan.empty(parts[0], len(parts), *parts[0].shape, dtype=dtype)
     for place, part in zip(stacked, parts, strict=True):
         place.copy_(part)
@@ -339,11 +331,16 @@ def _multiply(
     return out
 
 
+def _behind_sigmoid(gradient: torch.Tensor, value: torch.Tensor) -> None:
+    """Turns the gradient of a sigmoid into that of its input, in place; `value` is the sigmoid."""
+    torch.ops.aten.sigmoid_backward.grad_input(gradient, value, grad_input=gradient)
+
+
 def _behind_tanh(gradient: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
-    """In place: the gradient of what `value` is the tanh of."""
+    """Turns the gradient of a tanh into that of its input, in place; `value` is the tanh."""
     return torch.ops.aten.tanh_backward.grad_input(gradient, value, grad_input=gradient)
 
 
 def _not_clipped(gradient: torch.Tensor, value: torch.Tensor, bound: float) -> None:
-    """In place: no gradient where a value stands at its bound."""
+    """Sets the gradient to 0, in place, where a value stands at its bound."""
     torch.ops.aten.hardtanh_backward.grad_input(gradient, value, -bound, bound, grad_input=gradient)

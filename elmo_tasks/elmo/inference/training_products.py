@@ -131,17 +131,17 @@ def trains_in_bfloat16() -> bool:
 @cache
 def _onednn_dtypes() -> frozenset[torch.dtype]:
     """
-    Of the products that oneDNN computes: in float32 it is twice as fast as `torch.mm`'s MKL on AMD's
-    processors with AVX-512, and not behind on Intel's; with AVX2 the two are alike.
+    The dtypes of the products that oneDNN computes: in float32 it is twice as fast as `torch.mm`'s MKL on
+    AMD's processors with AVX-512, and not behind on Intel's; with AVX2 the two are alike.
     """
     if not has_onednn():
         return frozenset()
-    found = set()
+    dtypes = set()
     if torch.backends.cpu.get_cpu_capability().startswith("AVX512"):
-        found.add(torch.float32)
+        dtypes.add(torch.float32)
     if onednn_has_bfloat16():
-        found.add(torch.bfloat16)
-    return frozenset(found)
+        dtypes.add(torch.bfloat16)
+    return frozenset(dtypes)
 
 
 class Product(Function):

@@ -5,7 +5,7 @@ from functools import cache
 import torch
 
 _MULTIPLIER = 0x5851F42D4C957F2D
-"""Of Knuth's 64-bit linear congruential generator."""
+"""The multiplier of Knuth's 64-bit linear congruential generator."""
 
 
 def unique_rows(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

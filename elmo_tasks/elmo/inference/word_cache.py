@@ -1,4 +1,4 @@
-"""The vectors of the words used last: text repeats itself, and the character CNN is dear."""
+"""The vectors of the words used last: text repeats itself, and the character CNN takes long."""
 
 from collections import OrderedDict
 from collections.abc import Callable
@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 CAPACITY = 1 << 15
-"""Words; 64 MB of vectors for the original size."""
+"""The number of words; 64 MB of vectors for the original size."""
 
 
 class WordCache:
@@ -78,7 +78,7 @@ class WordCache:
         return row
 
     def _reserve(self, rows: int, like: torch.Tensor) -> torch.Tensor:
-        """The table, twice as large where it was too small."""
+        """The table, made twice as large where it is too small."""
         table = self._table
         if table is None or rows > len(table):
             old_rows = 0 if table is None else len(table)

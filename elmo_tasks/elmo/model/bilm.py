@@ -62,11 +62,11 @@ class BiLm(nn.Module):
             self.get_parameter(name).copy_(weight)
 
     def initial_state(self, batch: int) -> LstmState:
-        """Zeros, where the original starts a text."""
+        """A state of zeros, from which the original starts a text."""
         return zero_state(self.options, batch, like=self.token_encoder.embedding)
 
     def digest(self) -> str:
-        """Tells biLMs apart whose vectors may differ."""
+        """A hash that tells biLMs apart whose vectors may differ."""
         return digest(self.options, self.state_dict().items())
 
     def forward(self, ids: torch.Tensor, state: LstmState | None = None) -> tuple[torch.Tensor, LstmState]:
@@ -104,7 +104,7 @@ class BiLm(nn.Module):
 
 
 def zero_state(options: BiLmOptions, batch: int, *, like: torch.Tensor) -> LstmState:
-    """Zeros, on the device and of the type of `like`."""
+    """A state of zeros, on the device and of the type of `like`."""
     shape = (options.n_layers, 2, batch)
     return LstmState(like.new_zeros(*shape, options.projection_dim), like.new_zeros(*shape, options.dim))
 

@@ -19,7 +19,7 @@ class CharacterOptions:
     filters: tuple[tuple[int, int], ...]
     """(width, number) of each character convolution."""
     dim: int
-    """Of a character's vector."""
+    """The size of a character's vector."""
     activation: str
     """`relu` or `tanh`, after the character convolution."""
     n_highway: int
@@ -88,13 +88,13 @@ class BiLmOptions:
         # Raises
         `ElmoError`, with `where`, the key, what was found and what was expected.
         """
-        found = _Options(content, where)
+        values = _Options(content, where)
         tokens: CharacterOptions | WordOptions
-        if found.has("char_cnn"):
+        if values.has("char_cnn"):
             # bilm-tf writes n_tokens_vocab here, too: the words of its softmax.
-            tokens = _character_options(found)
-        elif found.has("n_tokens_vocab"):
-            tokens = WordOptions(n_tokens=found.size("n_tokens_vocab"))
+            tokens = _character_options(values)
+        elif values.has("n_tokens_vocab"):
+            tokens = WordOptions(n_tokens=values.size("n_tokens_vocab"))
         else:
             raise ElmoError(
                 f"{where}: found neither char_cnn nor n_tokens_vocab, expected char_cnn of a biLM that reads "
@@ -102,16 +102,16 @@ class BiLmOptions:
             )
         return cls(
             tokens=tokens,
-            dim=found.size("lstm.dim"),
-            projection_dim=found.size("lstm.projection_dim"),
-            n_layers=found.size("lstm.n_layers"),
-            cell_clip=float(found.get("lstm.cell_clip", (int, float), 0.0)),
-            proj_clip=float(found.get("lstm.proj_clip", (int, float), 0.0)),
-            use_skip_connections=found.get("lstm.use_skip_connections", bool, False),
+            dim=values.size("lstm.dim"),
+            projection_dim=values.size("lstm.projection_dim"),
+            n_layers=values.size("lstm.n_layers"),
+            cell_clip=float(values.get("lstm.cell_clip", (int, float), 0.0)),
+            proj_clip=float(values.get("lstm.proj_clip", (int, float), 0.0)),
+            use_skip_connections=values.get("lstm.use_skip_connections", bool, False),
         )
 
     def to_json(self) -> dict[str, Any]:
-        """In the layout of `options.json`."""
+        """The options in the layout of `options.json`."""
         tokens = self.tokens
         return {
             "lstm": {
@@ -170,21 +170,21 @@ class _Options:
         return value
 
 
-def _character_options(found: _Options) -> CharacterOptions:
-    number = found.get("char_cnn.n_characters", int)
+def _character_options(values: _Options) -> CharacterOptions:
+    number = values.get("char_cnn.n_characters", int)
     if number != NUM_CHARACTERS:
-        raise found.wrong(
+        raise values.wrong(
             "char_cnn.n_characters",
             number,
             f" {NUM_CHARACTERS} (261 is what bilm-tf trains with; a trained model is read with 262)",
         )
-    length = found.get("char_cnn.max_characters_per_token", int, CHARACTERS_PER_WORD)
+    length = values.get("char_cnn.max_characters_per_token", int, CHARACTERS_PER_WORD)
     if length != CHARACTERS_PER_WORD:
-        raise found.wrong("char_cnn.max_characters_per_token", length, f" {CHARACTERS_PER_WORD}")
-    activation = found.get("char_cnn.activation", str)
+        raise values.wrong("char_cnn.max_characters_per_token", length, f" {CHARACTERS_PER_WORD}")
+    activation = values.get("char_cnn.activation", str)
     if activation not in ("relu", "tanh"):
-        raise found.wrong("char_cnn.activation", activation, " 'relu' or 'tanh'")
-    filters = found.get("char_cnn.filters", list)
+        raise values.wrong("char_cnn.activation", activation, " 'relu' or 'tanh'")
+    filters = values.get("char_cnn.filters", list)
     if not filters or not all(
         isinstance(pair, list | tuple)
         and len(pair) == 2
@@ -192,12 +192,12 @@ def _character_options(found: _Options) -> CharacterOptions:
         and pair[0] <= CHARACTERS_PER_WORD
         for pair in filters
     ):
-        raise found.wrong(
+        raise values.wrong(
             "char_cnn.filters", filters, f" pairs [width up to {CHARACTERS_PER_WORD}, number of filters]"
         )
     return CharacterOptions(
         filters=tuple((width, number) for width, number in filters),
-        dim=found.size("char_cnn.embedding.dim"),
+        dim=values.size("char_cnn.embedding.dim"),
         activation=activation,
-        n_highway=found.get("char_cnn.n_highway", int, 0),
+        n_highway=values.get("char_cnn.n_highway", int, 0),
     )

@@ -172,17 +172,17 @@ def _character_layout(
 
 
 def _read_dataset(file: h5py.File, dataset: str, shape: tuple[int, ...], source: FilePath) -> np.ndarray:
-    found = file.get(dataset)
-    if not isinstance(found, h5py.Dataset):
+    stored = file.get(dataset)
+    if not isinstance(stored, h5py.Dataset):
         raise ElmoError(f"{source}: dataset {dataset} is missing, expected shape {shape}")
-    if found.shape != shape:
+    if stored.shape != shape:
         hint = ""
-        if dataset == CHARACTER_TABLE and found.shape == (NUM_CHARACTERS, *shape[1:]):
+        if dataset == CHARACTER_TABLE and stored.shape == (NUM_CHARACTERS, *shape[1:]):
             hint = " (the row of id 0 is not part of the official file)"
         raise ElmoError(
-            f"{source}: dataset {dataset} has shape {found.shape}, expected {shape} from the options{hint}"
+            f"{source}: dataset {dataset} has shape {stored.shape}, expected {shape} from the options{hint}"
         )
-    array = found[...].astype(np.float32)
+    array = stored[...].astype(np.float32)
     if not np.isfinite(array).all():
         raise ElmoError(f"{source}: dataset {dataset} holds values that are not finite")
     return array
