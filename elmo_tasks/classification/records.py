@@ -107,7 +107,7 @@ def _text(path: Path, _: Columns) -> Iterator[Record]:
     return (Record(number, {"text": line}) for number, line in read_lines(path) if line.strip())
 
 
-def _object(path: Path, line: int, value: Any) -> dict[str, Any]:
+def _object(path: Path, line: int, value: object) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise InputError.at(path, line, found=shorten_json(value), expected="a JSON object")
     return value

@@ -10,7 +10,7 @@ from allennlp.common import Params
 from allennlp.common.meta import META_NAME, Meta
 from allennlp.models.archival import CONFIG_NAME, archive_model
 
-from elmo_tasks.commands.base import Verb
+from elmo_tasks.commands.base import Verb, add_archive_argument
 from elmo_tasks.commands.staging import add_output_argument, staged_file
 from elmo_tasks.elmo import FrozenBiLm, TrainedBiLm
 from elmo_tasks.modules.ensemble import EnsembleModel, open_members
@@ -35,12 +35,7 @@ class Ensemble(Verb):
         stored, and run, once."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument(
-            "archives",
-            metavar="ARCHIVE",
-            nargs="+",
-            help="two or more model.tar.gz, paths or URLs; or folders of runs",
-        )
+        add_archive_argument(parser, "archives", nargs="+")
         add_output_argument(
             parser, "-o", "--output", metavar="OUT", help="tar.gz file to write", required=True
         )

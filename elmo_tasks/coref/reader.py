@@ -56,7 +56,7 @@ class CorefReader(TaskReader):
         self.genre_pattern = _pattern(genre_pattern)
 
     def _read(self, file_path: str) -> Iterator[Instance]:
-        for document in self.shard_iterable(self._documents(file_path)):
+        for document in self.shard_iterable(self.counted(file_path, self._file, _summary)):
             yield self.text_to_instance(document)
 
     def text_to_instance(self, document: CorefDocument) -> Instance:
@@ -71,9 +71,6 @@ class CorefReader(TaskReader):
             "metadata": MetadataField(document),
         }
         return Instance(fields)
-
-    def _documents(self, file_path: str) -> Iterator[CorefDocument]:
-        return self.counted(file_path, self._file, _summary)
 
     def _file(self, path: Path, counts: Counter[str]) -> Iterator[CorefDocument]:
         for document in read_documents(path):

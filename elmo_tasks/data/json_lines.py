@@ -55,6 +55,6 @@ def shorten(text: str, length: int = 80) -> str:
     return text if len(text) <= length else f"{text[:length]}..."
 
 
-def shorten_json(value: Any, length: int = 80) -> str:
+def shorten_json(value: object, length: int = 80) -> str:
     """A value as JSON, shortened."""
     return shorten(json.dumps(value, ensure_ascii=False), length)

@@ -104,7 +104,7 @@ def group_number(text: str) -> int:
     return int.from_bytes(digest, "big", signed=True)
 
 
-def check_words(words: Sequence[str], **values: Sequence[Any] | None) -> None:
+def check_words(words: Sequence[str], **values: Sequence[object] | None) -> None:
     """
     # Parameters
 

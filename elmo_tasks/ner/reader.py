@@ -91,7 +91,7 @@ class NerReader(TaskReader):
         self.scheme = None if tag_scheme == "auto" else Scheme(tag_scheme)
 
     def _read(self, file_path: str) -> Iterator[Instance]:
-        for words, spans in self.shard_iterable(self._sentences(file_path)):
+        for words, spans in self.shard_iterable(self.counted(file_path, self._file, _describe)):
             yield _instance(joined(words), spans)
 
     def text_to_instance(
@@ -119,11 +119,8 @@ class NerReader(TaskReader):
         spans = None if tags is None else to_spans(tags, self.scheme or detect_scheme([tags]))
         return _instance(placed, spans)
 
-    def _sentences(self, file_path: str) -> Iterator[tuple[list[str], list[Span]]]:
-        """Words and entities of all files, checked; a file is read as a whole, to find its scheme."""
-        return self.counted(file_path, self._file, _describe)
-
     def _file(self, path: Path, counts: Counter[str]) -> Iterator[tuple[list[str], list[Span]]]:
+        """The words and entities of a file, which is read as a whole, to find its scheme."""
         groups = line_groups(read_lines(path), separators=_SEPARATORS)
         sentences = [self._sentence(path, lines) for lines in groups]
         if not sentences:

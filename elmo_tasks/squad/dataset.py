@@ -78,7 +78,7 @@ def read_datasets(path: str, *, answers: bool = True) -> Iterator[Dataset]:
 class _Node:
     """An object of the JSON that knows where it stands, and checks what is asked of it."""
 
-    def __init__(self, content: Any, where: str) -> None:
+    def __init__(self, content: object, where: str) -> None:
         self.where = where
         if not isinstance(content, dict):
             raise self.error(f"{_shorten(content)}", "an object")
@@ -87,7 +87,7 @@ class _Node:
     def error(self, found: str, expected: str) -> InputError:
         return InputError.at(self.where, found=found, expected=expected)
 
-    def optional(self, key: str, default: Any) -> Any:
+    def optional(self, key: str, default: object) -> object:
         return self._content.get(key, default)
 
     def get(self, key: str, kind: type) -> Any:

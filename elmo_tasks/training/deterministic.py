@@ -69,7 +69,9 @@ class RepeatableCallback(StrictParams, TrainerCallback):
             *_, epoch, batch_number = batch
             self._epoch, self._batches, self._forwards = epoch, batch_number, 0
 
-    def on_epoch(self, trainer: GradientDescentTrainer, metrics: Any, epoch: int, **kwargs: Any) -> None:
+    def on_epoch(
+        self, trainer: GradientDescentTrainer, metrics: dict[str, Any], epoch: int, **kwargs: Any
+    ) -> None:
         self._epoch, self._batches, self._forwards = epoch + 1, 0, 0
 
     def on_end(self, trainer: GradientDescentTrainer, *args: Any, **kwargs: Any) -> None:
@@ -88,7 +90,7 @@ class RepeatableCallback(StrictParams, TrainerCallback):
         self._epoch, self._batches = state_dict["epoch"], state_dict["batches"]
         self._carried = state_dict.get("carried", {})
 
-    def _seed_batch(self, model: torch.nn.Module, inputs: Any) -> None:
+    def _seed_batch(self, model: torch.nn.Module, inputs: object) -> None:
         if not model.training:
             return
         worker = dist.get_rank() if is_distributed() else 0

@@ -33,7 +33,7 @@ class GroupedBucketSampler(ElmoBucketSampler):
     def _argsort_by_padding(self, instances: Iterable[Instance]) -> tuple[list[int], list[list[int]]]:
         """AllenNLP's hook: where a group's first instance stands, the others follow."""
         instances = list(instances)
-        groups: dict[Any, list[tuple[int, list[int]]]] = {}
+        groups: dict[int | str, list[tuple[int, list[int]]]] = {}
         for index, lengths in zip(*super()._argsort_by_padding(instances), strict=True):
             if self.group not in instances[index].fields:
                 known = ", ".join(instances[index].fields)

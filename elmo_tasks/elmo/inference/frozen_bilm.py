@@ -262,15 +262,15 @@ class FrozenBiLm(nn.Module):
             self._kernels = self._digest = None
             return cast(FrozenBiLm, super()._apply(fn, recurse))
 
-    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
+    def _save_to_state_dict(self, destination: dict[str, torch.Tensor], prefix: str, keep_vars: bool) -> None:
         for name, weight in self.weights().items():
             destination[prefix + name] = weight
 
     def _load_from_state_dict(
         self,
-        state_dict: Any,
+        state_dict: dict[str, torch.Tensor],
         prefix: str,
-        local_metadata: Any,
+        local_metadata: dict[str, Any],
         strict: bool,
         missing_keys: list[str],
         unexpected_keys: list[str],

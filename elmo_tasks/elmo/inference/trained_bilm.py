@@ -206,7 +206,7 @@ class TrainedBiLm(BiLm):
         return self.token_encoder.embedding.new_zeros(shape)
 
 
-def _after_loading(bilm: TrainedBiLm, incompatible_keys: Any) -> None:
+def _after_loading(bilm: TrainedBiLm, incompatible_keys: object) -> None:
     """PyTorch's hook for a state dict; no lambda, which could not be pickled."""
     bilm.weights_changed()
 

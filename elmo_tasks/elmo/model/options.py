@@ -141,7 +141,7 @@ class BiLmOptions:
 class _Options:
     """The values of an `options.json` by their paths; what is wrong with one is an error that names it."""
 
-    def __init__(self, content: Any, where: str) -> None:
+    def __init__(self, content: object, where: str) -> None:
         self._content, self.where = content, where
 
     def has(self, path: str) -> bool:
@@ -160,7 +160,7 @@ class _Options:
             raise self.wrong(path, size, " a positive number")
         return size
 
-    def wrong(self, path: str, value: Any, expected: str) -> ElmoError:
+    def wrong(self, path: str, value: object, expected: str) -> ElmoError:
         return ElmoError(f"{self.where}: {path} is {value!r}, expected{expected}")
 
     def _value(self, path: str) -> Any:
