@@ -1,7 +1,6 @@
 """`allennlp elmo mix`: the mixes that tasks have learned (the paper's Figure 2)."""
 
 import argparse
-import math
 
 from elmo_tasks.commands.base import Verb, add_archive_argument
 from elmo_tasks.commands.results import add_output_arguments, open_results
@@ -34,7 +33,7 @@ class Mix(Verb):
                 cells = _cells(shares, len(layers))
                 table.add(archive, mix.model, mix.placement, weights, mix.gamma(), *cells)
             figure = heat_map(
-                [_numbers(row[-len(layers) :]) for row in table.rows],
+                [row[-len(layers) :] for row in table.rows],
                 rows=[f"{mix.model}, {mix.placement}" for _, mix in mixes],
                 columns=names,
             )
@@ -45,7 +44,3 @@ def _cells(shares: list[float] | None, layers: int) -> list[Cell]:
     """Empty where there is no number: archives may differ in their number of layers."""
     numbers: list[Cell] = [*(shares or ())]
     return numbers + [None] * (layers - len(numbers))
-
-
-def _numbers(cells: tuple[Cell, ...]) -> list[float]:
-    return [float(cell) if isinstance(cell, int | float) else math.nan for cell in cells]

@@ -35,14 +35,15 @@ def bars(table: Table, *, groups: str, bars: str, heights: str) -> "Figure":
     return figure
 
 
-def heat_map(values: Sequence[Sequence[float]], *, rows: Sequence[str], columns: Sequence[str]) -> "Figure":
+def heat_map(values: Sequence[Sequence[Cell]], *, rows: Sequence[str], columns: Sequence[str]) -> "Figure":
     """Numbers from 0 to 1 as colours, with the number in each field; what is not a number stays white."""
     figure = _figure(2.5 + 0.8 * len(columns), 1.0 + 0.4 * len(rows))
     axes = figure.subplots()
-    image = axes.imshow(values, vmin=0.0, vmax=1.0, cmap="Blues", aspect="auto")
+    numbers = [[_number(value) for value in row] for row in values]
+    image = axes.imshow(numbers, vmin=0.0, vmax=1.0, cmap="Blues", aspect="auto")
     axes.set_xticks(range(len(columns)), columns)
     axes.set_yticks(range(len(rows)), rows)
-    for row, line in enumerate(values):
+    for row, line in enumerate(numbers):
         for column, value in enumerate(line):
             if not math.isnan(value):
                 colour = "white" if value > 0.5 else "black"

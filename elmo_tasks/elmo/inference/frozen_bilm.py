@@ -13,8 +13,9 @@ from torch.nn.utils.rnn import pad_sequence
 
 from elmo_tasks.elmo.inference.batches import batch_sizes
 from elmo_tasks.elmo.inference.kernels import Kernels
+from elmo_tasks.elmo.inference.packed_steps import marked_steps
 from elmo_tasks.elmo.inference.packed_weights import PRECISIONS
-from elmo_tasks.elmo.model.bilm import BiLm, check_ids, digest, with_bos_eos, zero_state
+from elmo_tasks.elmo.model.bilm import BiLm, check_ids, digest, zero_state
 from elmo_tasks.elmo.model.character_encoder import CharacterEncoder
 from elmo_tasks.elmo.model.errors import ElmoError, FilePath
 from elmo_tasks.elmo.model.lstm import LstmState
@@ -167,15 +168,11 @@ class FrozenBiLm(nn.Module):
             after = LstmState(*(part.detach().clone() for part in state or self.initial_state(len(ids))))
 
         def run(kernels: Kernels, part: "_Part") -> list[torch.Tensor]:
-            marked = with_bos_eos(part.ids, part.lengths, kernels.bos_eos_ids)
-            positions = torch.arange(marked.size(1), device=ids.device)
-            ends = part.lengths.unsqueeze(1) + 1
-            inside = positions <= ends
-            taken = ((positions > 0) & (positions < ends))[inside]
+            marked, is_token = marked_steps(part.ids, part.lengths, kernels.bos_eos_ids)
             before = LstmState(after.hidden[:, :, part.rows], after.cell[:, :, part.rows])
-            vectors, index, outputs, ended = kernels.run(marked[inside], part.lengths + 2, before)
+            vectors, index, outputs, ended = kernels.run(marked, part.lengths + 2, before)
             after.hidden[:, :, part.rows], after.cell[:, :, part.rows] = ended
-            return [vectors[index[taken]].repeat(1, 2), *(output[taken] for output in outputs)]
+            return [vectors[index[is_token]].repeat(1, 2), *(output[is_token] for output in outputs)]
 
         return self._in_parts(ids, run), after
 

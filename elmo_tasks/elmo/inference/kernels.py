@@ -9,6 +9,7 @@ import torch
 from elmo_tasks.elmo.inference.cpu_lstm import CpuLstm
 from elmo_tasks.elmo.inference.cuda_lstm import CudaLstm
 from elmo_tasks.elmo.inference.lstm_layer import FrozenLstmLayer, Pack
+from elmo_tasks.elmo.inference.packed_steps import behind_first_mark
 from elmo_tasks.elmo.inference.packed_weights import check_precision, pack
 from elmo_tasks.elmo.inference.token_layer import FrozenCharacters, FrozenWords
 from elmo_tasks.elmo.model.bilm import BiLm
@@ -76,21 +77,10 @@ class Kernels:
         return vectors, index, outputs, after
 
     def behind_first_mark(self, start: LstmState) -> LstmState:
-        """
-        The state behind the first mark, `<S>` forward and `</S>` backward. The last start and its result are
-        cached.
-
-        *Shape:* of a batch of one, both.
-        """
+        """See the function `behind_first_mark`. The last start and its result are cached."""
         cached = self._behind_mark
         if cached is None or not all(map(torch.equal, cached[0], start)):
-            before = LstmState(*(part.expand(-1, -1, 2, -1) for part in start))
-            lengths = torch.ones(2, dtype=torch.long, device=start.hidden.device)
-            *_, (hidden, cell) = self.run(self.bos_eos_ids, lengths, before)
-            # Of the two sequences of one step, the one that each direction begins with
-            behind = LstmState(
-                *(torch.stack([part[:, 0, :1], part[:, 1, 1:]], dim=1) for part in (hidden, cell))
-            )
+            behind = behind_first_mark(self.run, self.bos_eos_ids, start)
             cached = LstmState(*(part.clone() for part in start)), behind
             # One assignment, so that another thread sees both or neither.
             self._behind_mark = cached

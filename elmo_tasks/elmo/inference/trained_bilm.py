@@ -11,12 +11,12 @@ from torch.nn import functional as F
 
 from elmo_tasks.elmo.inference.character_cnn import CharacterCnn
 from elmo_tasks.elmo.inference.frozen_bilm import FrozenBiLm
-from elmo_tasks.elmo.inference.packed_steps import PackedSteps
+from elmo_tasks.elmo.inference.packed_steps import PackedSteps, behind_first_mark, marked_steps
 from elmo_tasks.elmo.inference.trained_characters import TrainedCharacterCnn
 from elmo_tasks.elmo.inference.trained_lstm import Clips, trained_layer
 from elmo_tasks.elmo.inference.training_products import Products
 from elmo_tasks.elmo.inference.unique_rows import unique_rows
-from elmo_tasks.elmo.model.bilm import BiLm, check_ids, with_bos_eos
+from elmo_tasks.elmo.model.bilm import BiLm, check_ids
 from elmo_tasks.elmo.model.lstm import LstmState
 from elmo_tasks.elmo.model.options import BiLmOptions
 from elmo_tasks.elmo.model.word_encoder import WordEncoder, rows_of_words
@@ -37,8 +37,7 @@ class TrainedBiLm(BiLm):
 
     options : its sizes.
     precision : of the products of training, `float32` or `bfloat16`; sums and weights are float32 in both,
-    and so is
-        evaluation.
+        and so is evaluation.
     """
 
     def __init__(self, *, options: BiLmOptions, precision: str = "float32") -> None:
@@ -61,14 +60,10 @@ class TrainedBiLm(BiLm):
         state = state or self.initial_state(len(ids))
         present = self.token_encoder.present(ids)
         rows, lengths = _rows_with_tokens(present)
-        marked = with_bos_eos(ids[rows], lengths, self.token_encoder.bos_eos_ids)
-        positions = torch.arange(marked.size(1), device=ids.device)
-        ends = lengths.unsqueeze(1) + 1
-        inside = positions <= ends
+        marked, is_token = marked_steps(ids[rows], lengths, self.token_encoder.bos_eos_ids)
         before = LstmState(state.hidden[:, :, rows], state.cell[:, :, rows])
-        outputs, after = self._run(marked[inside], lengths + 2, before)
-        taken = ((positions > 0) & (positions < ends))[inside]
-        layers = _scattered([output[taken] for output in outputs], present, self._no_layers(ids))
+        outputs, after = self._run(marked, lengths + 2, before)
+        layers = _scattered([output[is_token] for output in outputs], present, self._no_layers(ids))
         return layers, LstmState(
             *(part.index_copy(2, rows, new) for part, new in zip(state, after, strict=True))
         )
@@ -80,7 +75,8 @@ class TrainedBiLm(BiLm):
         check_ids(ids, self.token_encoder.bos_eos_ids, self.token_encoder.reads)
         present = self.token_encoder.present(ids)
         rows, lengths = _rows_with_tokens(present)
-        behind_mark = self._behind_first_mark(start or self.initial_state(1))
+        bos_eos_ids = self.token_encoder.bos_eos_ids
+        behind_mark = behind_first_mark(self._run, bos_eos_ids, start or self.initial_state(1))
         before = LstmState(*(part.expand(-1, -1, len(rows), -1) for part in behind_mark))
         outputs, _ = self._run(ids[present], lengths, before)
         return _scattered(outputs, present, self._no_layers(ids))
@@ -182,8 +178,7 @@ class TrainedBiLm(BiLm):
     ) -> tuple[list[torch.Tensor], LstmState]:
         """
         *Shape:* `words` `(steps, *id)`, the sequences end to end, and their `lengths` `(batch,)`. Returns all
-        layers,
-        `(steps, 2 projection_dim)`, and the state behind the last step of each sequence.
+        layers, `(steps, 2 projection_dim)`, and the state behind the last step of each sequence.
         """
         if not len(lengths):
             return [words.new_zeros(0, self.options.output_dim, dtype=torch.float)] * self.num_layers, state
@@ -192,14 +187,6 @@ class TrainedBiLm(BiLm):
         inputs = F.embedding(index[steps.rows[0]], vectors), F.embedding(index[steps.rows[1]], vectors)
         layers, after = self.run_layers(inputs, steps, state)
         return [vectors[index].repeat(1, 2), *map(steps.unpacked, layers)], after
-
-    def _behind_first_mark(self, start: LstmState) -> LstmState:
-        """The state behind the first mark, `<S>` forward and `</S>` backward, of a batch of one."""
-        before = LstmState(*(part.expand(-1, -1, 2, -1) for part in start))
-        lengths = torch.ones(2, dtype=torch.long, device=start.hidden.device)
-        _, after = self._run(self.token_encoder.bos_eos_ids, lengths, before)
-        # Of the two sequences of one step, the one that each direction begins with
-        return LstmState(*(torch.stack([part[:, 0, :1], part[:, 1, 1:]], dim=1) for part in after))
 
     def _no_layers(self, ids: torch.Tensor) -> torch.Tensor:
         shape = self.num_layers, *ids.shape[:2], self.options.output_dim

@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch.nn.utils.rnn import pack_padded_sequence, pad_sequence
 
-from elmo_tasks.elmo.inference.packed_steps import PackedSteps
+from elmo_tasks.elmo.inference.packed_steps import PackedSteps, marked_steps
 
 
 @pytest.mark.parametrize("lengths", [[3, 11, 1, 26, 11], [1], [2, 2, 2]])
@@ -27,3 +27,10 @@ def test_unpacked_lays_sequences_end_to_end():
     values = torch.randn(7, 3), torch.randn(7, 3)
     packed = values[0][steps.rows[0]], values[1][steps.rows[1]]
     assert torch.equal(steps.unpacked(packed), torch.cat(values, dim=1))
+
+
+def test_marked_steps():
+    ids = torch.tensor([[5, 6, 7], [8, 0, 0]])
+    steps, is_token = marked_steps(ids, torch.tensor([3, 1]), torch.tensor([1, 2]))
+    assert steps.tolist() == [1, 5, 6, 7, 2, 1, 8, 2]
+    assert steps[is_token].tolist() == [5, 6, 7, 8]
