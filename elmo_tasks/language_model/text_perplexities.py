@@ -83,12 +83,7 @@ class TextPerplexities(StrictParams, TrainerCallback):
             )
 
     def on_epoch(
-        self,
-        trainer: GradientDescentTrainer,
-        metrics: dict[str, Any],
-        epoch: int,
-        is_primary: bool = True,
-        **kwargs: Any,
+        self, trainer: GradientDescentTrainer, *, epoch: int, is_primary: bool = True, **kwargs: Any
     ) -> None:
         if not is_primary:
             return
