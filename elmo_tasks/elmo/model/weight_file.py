@@ -107,19 +107,19 @@ def read_initial_state(source: FilePath, options: BiLmOptions) -> tuple[torch.Te
     """
     sizes = {"hidden": options.projection_dim, "memory": options.dim}
     with _opened(source, "an LSTM state") as file:
-        hidden, memory = (
+        hidden, cell = (
             torch.from_numpy(_read_dataset(file, name, (options.n_layers, 2, size), source))
             for name, size in sizes.items()
         )
-    return hidden, memory
+    return hidden, cell
 
 
 def write_initial_state(
-    path: FilePath, hidden: torch.Tensor, memory: torch.Tensor, *, attributes: dict[str, str | int]
+    path: FilePath, hidden: torch.Tensor, cell: torch.Tensor, *, attributes: dict[str, str | int]
 ) -> None:
     """Writes what `read_initial_state` reads, as float32; `attributes` of the file say where it is from."""
     with h5py.File(path, "w") as file:
-        for name, part in (("hidden", hidden), ("memory", memory)):
+        for name, part in (("hidden", hidden), ("memory", cell)):
             file.create_dataset(name, data=part.detach().cpu().float().numpy())
         file.attrs.update(attributes)
 
