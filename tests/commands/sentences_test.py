@@ -1,7 +1,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elmo_tasks.commands.sentences import NumberedSentence, batches
+from elmo_tasks.commands.sentences import NumberedSentence, batches_by_length
 
 
 @settings(max_examples=50, deadline=None)
@@ -9,7 +9,7 @@ from elmo_tasks.commands.sentences import NumberedSentence, batches
 def test_batches_of_any_sentences(lengths, tokens):
     """Each sentence with words once, the longest first; a larger batch would not fit, a smaller one would."""
     sentences = [NumberedSentence(number, ["w"] * length) for number, length in enumerate(lengths)]
-    found = list(batches(sentences, tokens))
+    found = list(batches_by_length(sentences, tokens))
     together = [sentence for batch in found for sentence in batch]
     assert sorted(sentence.number for sentence in together) == [s.number for s in sentences if s.words]
     of_batches = [[len(sentence.words) for sentence in batch] for batch in found]

@@ -12,7 +12,6 @@ from elmo_tasks.language_model import BiLmPredictor, BiLmReader
 from elmo_tasks.language_model.model import class_names
 from elmo_tasks.paths import bundled
 from tests.elmo.files import OPTIONS
-from tests.predictors.sentences import WRONG_FIELDS, assert_results_before_a_bad_line_come_out
 
 SENTENCE = ["Jonas", "Berg", "scored", "zwölfmal", "."]
 
@@ -93,7 +92,14 @@ def test_running_text_is_tokenised(predictor):
     assert predictor.predict(text)["tokens"] == ["Norway", "won.", "Portugal", "didn't!"]
 
 
-@pytest.mark.parametrize(("inputs", "message"), WRONG_FIELDS)
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        ({}, 'found the fields: none; expected "sentence": a string, or "tokens"'),
+        ({"sentence": 5}, '"sentence" is 5; expected "sentence": a string'),
+        ({"tokens": ["Ana", None]}, '"tokens" has None at position 1; expected strings'),
+    ],
+)
 def test_wrong_fields(predictor, inputs, message):
     with pytest.raises(ConfigurationError) as caught:
         predictor.predict_json(inputs)
@@ -101,7 +107,12 @@ def test_wrong_fields(predictor, inputs, message):
 
 
 def test_results_before_a_bad_line_come_out(predictor):
-    assert_results_before_a_bad_line_come_out(predictor, ["Norway", "won", "."])
+    good = json.dumps({"sentence": "Norway won ."})
+    fresh = BiLmPredictor(predictor._model, predictor._dataset_reader)
+    results = fresh.predict_batch_json([fresh.load_line(x) for x in (good, "[1]", good)])
+    assert next(results)["tokens"] == ["Norway", "won", "."]
+    with pytest.raises(ConfigurationError, match=r"line 2 .* found \[1\], expected a JSON object"):
+        next(results)
 
 
 def test_blocks_of_a_text_are_no_sentences(predictor):

@@ -9,7 +9,7 @@ import pytest
 from allennlp.training.metrics import Metric
 
 from elmo_tasks.data.tag_schemes import Scheme, Span, from_spans, to_spans
-from elmo_tasks.metrics import distributed as workers
+from elmo_tasks.metrics import base as workers
 from elmo_tasks.srl.metric import Counts, SrlEval
 
 SCRIPT = Path(allennlp_models.__file__).parent / "structured_prediction" / "tools" / "srl-eval.pl"

@@ -1,0 +1,37 @@
+import numpy as np
+import pytest
+import torch
+from allennlp.common import Params
+from allennlp.common.checks import ConfigurationError
+from allennlp.data import Token, Vocabulary
+
+from elmo_tasks.elmo.id_indexer import IdIndexer
+
+
+class Lengths(IdIndexer):
+    """A word's id is its length, twice."""
+
+    name = "lengths"
+
+    @staticmethod
+    def ids(words):
+        return np.array([[len(word)] * 2 for word in words], dtype=np.int16).reshape(-1, 2)
+
+
+def test_words_to_a_padded_tensor():
+    indexer = Lengths()
+    ids = indexer.tokens_to_indices([Token("a"), Token("bcd")], Vocabulary())
+    for length, rows in ((3, [[1, 1], [3, 3], [0, 0]]), (1, [[1, 1]])):
+        padded = indexer.as_padded_tensor_dict(ids, {"lengths": length})["lengths"]
+        assert torch.equal(padded, torch.tensor(rows, dtype=torch.int16))
+
+
+def test_no_words():
+    indexer = Lengths()
+    padded = indexer.as_padded_tensor_dict(indexer.get_empty_token_list(), {"lengths": 2})["lengths"]
+    assert padded.tolist() == [[0, 0], [0, 0]]
+
+
+def test_a_parameter_is_an_error():
+    with pytest.raises(ConfigurationError, match="unknown key 'lowercase'"):
+        Lengths.from_params(Params({"lowercase": True}))
