@@ -74,13 +74,13 @@ class StrictParams(FromParams):
             params[new] = params.pop(old, keep_as_dict=True)
 
 
-def parameters_of(cls: type[StrictParams], constructor: Callable) -> dict[str, inspect.Parameter]:
+def parameters_of(cls: type[StrictParams], constructor: Callable[..., None]) -> dict[str, inspect.Parameter]:
     """Of a constructor, and of those of the base classes that `__init__` passes `**kwargs` on to."""
     if constructor != cls.__init__:
         return constructor_parameters(constructor)
     parameters: dict[str, inspect.Parameter] = {}
     for base in cls.__mro__:
-        own: Callable | None = vars(base).get("__init__")
+        own: Callable[..., None] | None = vars(base).get("__init__")
         if own is None:
             continue
         parameters = constructor_parameters(own) | parameters

@@ -9,7 +9,7 @@ from hashlib import blake2b
 from itertools import chain, repeat
 from math import sqrt
 from random import Random
-from typing import Annotated, ClassVar, Optional, TypeVar
+from typing import Annotated, Any, ClassVar, Optional, TypeVar
 
 import torch
 import torch.distributed as dist

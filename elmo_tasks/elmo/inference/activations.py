@@ -60,7 +60,7 @@ class Activations:
         self._choosing_store = threading.Lock()
 
     @classmethod
-    def of(cls, value: "str | PathLike | Mapping[str, Any] | Activations") -> "Activations":
+    def of(cls, value: "str | PathLike[str] | Mapping[str, Any] | Activations") -> "Activations":
         """From a config: a path, or a block of the parameters above."""
         if isinstance(value, Activations):
             return value
