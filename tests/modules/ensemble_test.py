@@ -207,7 +207,7 @@ def test_what_is_no_ensemble(members):
 def test_archives_that_are_no_list(tmp_path):
     config = Params({"model": {"type": "elmo_ensemble", "archives": 5}})
     with pytest.raises(ConfigurationError, match=r"^model\.archives is 5, expected a list that is not empty"):
-        EnsembleModel._load(config, tmp_path)
+        EnsembleModel._load(config, tmp_path, None, -1)
 
 
 def test_archives_that_do_not_go_together(tmp_path, bilm):
