@@ -14,12 +14,17 @@ AllenNLP reads them.
 | `RNN_{d}/RNN/MultiRNNCell/Cell{l}/LSTMCell/W_P_0` | (dim, projection) |
 | `softmax/W`, `softmax/b` | (words, projection), (words): one row a line of the vocabulary; may be missing |
 
+Each dataset that this project writes has an attribute `blake2b`, a checksum of its name, type, shape and
+bytes; it is checked where it is there.
+
 d = 0 is the forward and 1 the backward direction; `W_0` holds the input rows above the recurrent ones,
 its columns are the gates i, j (candidate), f, o; TensorFlow adds 1 to f outside of the bias.
 """
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from hashlib import blake2b
 from os import PathLike
 
 import h5py
@@ -36,7 +41,11 @@ CHARACTER_TABLE, WORD_TABLE = "char_embed", "embedding"
 """The datasets by which the two kinds of biLM are told apart."""
 SOFTMAX = ("softmax/W", "softmax/b")
 """The language model's output layer, under bilm-tf's names for it; its own dumps leave it out."""
+LARGEST_WEIGHT = 1_000_000
+"""Of a biLM whose vectors are finite; a bit that flips in an exponent makes 1e37 of 0.1."""
 _FORGET_BIAS = 1.0
+_CHECKSUM = "blake2b"
+"""The attribute of a dataset."""
 
 
 def read_weights(source: Source, options: BiLmOptions) -> Iterator[tuple[str, torch.Tensor]]:
@@ -45,7 +54,8 @@ def read_weights(source: Source, options: BiLmOptions) -> Iterator[tuple[str, to
 
     # Raises
     `ElmoError`, with the file, the dataset, and found and expected shape: not HDF5, truncated,
-    a dataset missing or too many, or of a shape that the options do not have; or weights of a biLM that
+    a dataset missing or too many, of a shape that the options do not have, or other than its checksum says;
+    values that are not finite or above `LARGEST_WEIGHT`; or weights of a biLM that
     reads words with options of one that reads characters, or the reverse.
     """
     with _opened(source, "biLM weights") as file:
@@ -123,7 +133,7 @@ def write_initial_state(
     """Writes what `read_initial_state` reads, as float32; `attributes` of the file say where it is from."""
     with h5py.File(path, "w") as file:
         for name, part in (("hidden", hidden), ("memory", memory)):
-            file.create_dataset(name, data=part.detach().cpu().float().numpy())
+            _store(file, name, part.detach().cpu().float().numpy())
         file.attrs.update(attributes)
 
 
@@ -132,9 +142,9 @@ def _opened(source: Source, content: str) -> Iterator[h5py.File]:
     try:
         with h5py.File(source, "r") as file:
             yield file
-    except FileNotFoundError:
+    except (FileNotFoundError, ElmoError):
         raise
-    except (OSError, RuntimeError) as error:
+    except Exception as error:  # a damaged file makes h5py raise errors of many kinds
         raise ElmoError(f"{source}: not a whole HDF5 file of {content} ({error})") from error
 
 
@@ -185,10 +195,48 @@ def _read_dataset(file: h5py.File, dataset: str, shape: tuple[int, ...], source:
         raise ElmoError(
             f"{source}: dataset {dataset} has shape {found.shape}, expected {shape} from the options{hint}"
         )
-    array = found[...].astype(np.float32)
-    if not np.isfinite(array).all():
-        raise ElmoError(f"{source}: dataset {dataset} holds values that are not finite")
+    _refuse_unreadable(found, dataset, source)
+    stored = found[...]
+    checksum = found.attrs.get(_CHECKSUM)
+    if checksum is not None and checksum != _checksum(dataset, stored):
+        raise ElmoError(
+            f"{source}: dataset {dataset} is damaged: found another checksum than its {checksum!r}"
+        )
+    with np.errstate(over="ignore"):
+        array = stored.astype(np.float32)
+    if not -LARGEST_WEIGHT <= array.min() <= array.max() <= LARGEST_WEIGHT:
+        place = tuple(np.argwhere(~(np.abs(array) <= LARGEST_WEIGHT))[0].tolist())
+        what = "that are too large" if np.isfinite(array[place]) else "that are not finite"
+        raise ElmoError(
+            f"{source}: dataset {dataset} holds values {what}, the first {array[place]} at {place}, expected at "
+            f"most {LARGEST_WEIGHT:,}"
+        )
     return array
+
+
+def _refuse_unreadable(found: h5py.Dataset, dataset: str, source: Source) -> None:
+    """Before anything is allocated, or read from other files."""
+    if found.external or found.is_virtual or found.file.filename != os.fspath(source):
+        raise ElmoError(f"{source}: dataset {dataset} is in another file, expected it in this one")
+    if found.dtype.kind != "f":
+        raise ElmoError(f"{source}: dataset {dataset} has the type {found.dtype}, expected floating point")
+    # Deflate packs at most 1032 bytes into one.
+    most = os.path.getsize(source) * (1032 if found.chunks else 1)
+    if found.id.get_storage_size() == 0 or found.nbytes > most:
+        raise ElmoError(
+            f"{source}: dataset {dataset} has {found.nbytes:,} bytes by its header, and the file holds "
+            f"{found.id.get_storage_size():,} of them"
+        )
+
+
+def _checksum(dataset: str, array: np.ndarray) -> str:
+    hashed = blake2b(f"{dataset} {array.dtype.str} {array.shape}".encode(), digest_size=16)
+    hashed.update(np.ascontiguousarray(array).data)
+    return hashed.hexdigest()
+
+
+def _store(file: h5py.File, dataset: str, array: np.ndarray) -> None:
+    file.create_dataset(dataset, data=array).attrs[_CHECKSUM] = _checksum(dataset, array)
 
 
 def _write_dataset(file: h5py.File, dataset: str, array: np.ndarray, dtype: str) -> None:
@@ -199,7 +247,7 @@ def _write_dataset(file: h5py.File, dataset: str, array: np.ndarray, dtype: str)
             f"dataset {dataset} holds values up to {np.abs(array).max():.3g}, expected at most "
             f"{np.finfo(stored.dtype).max:.3g}, the largest of {stored.dtype}"
         )
-    file.create_dataset(dataset, data=stored)
+    _store(file, dataset, stored)
 
 
 def _refuse_other_kind(file: h5py.File, options: BiLmOptions, source: Source) -> None:
