@@ -199,17 +199,15 @@ def _read_dataset(file: h5py.File, dataset: str, shape: tuple[int, ...], source:
     stored = found[...]
     checksum = found.attrs.get(_CHECKSUM)
     if checksum is not None and checksum != _checksum(dataset, stored):
-        raise ElmoError(
-            f"{source}: dataset {dataset} is damaged: found another checksum than its {checksum!r}"
-        )
+        raise ElmoError(f"{source}: dataset {dataset} is damaged, its checksum differs")
     with np.errstate(over="ignore"):
         array = stored.astype(np.float32)
     if not -LARGEST_WEIGHT <= array.min() <= array.max() <= LARGEST_WEIGHT:
         place = tuple(np.argwhere(~(np.abs(array) <= LARGEST_WEIGHT))[0].tolist())
         what = "that are too large" if np.isfinite(array[place]) else "that are not finite"
         raise ElmoError(
-            f"{source}: dataset {dataset} holds values {what}, the first {array[place]} at {place}, expected at "
-            f"most {LARGEST_WEIGHT:,}"
+            f"{source}: dataset {dataset} holds values {what}, the first {array[place]} at {place}; expected "
+            f"at most {LARGEST_WEIGHT:,}"
         )
     return array
 

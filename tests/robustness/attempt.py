@@ -1,0 +1,15 @@
+"""Calls that may fail, in one way alone."""
+
+from collections.abc import Callable
+from typing import Any
+
+
+def attempt(call: Callable[..., Any], *arguments: Any, error: type[Exception]) -> tuple[Any, str]:
+    """The result and "", or `None` and the message of the one kind of error that may be."""
+    try:
+        return call(*arguments), ""
+    except error as caught:
+        message = str(caught)
+        assert len(message) < 2000
+        message.encode()
+        return None, message

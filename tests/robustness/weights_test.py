@@ -1,0 +1,208 @@
+"""Options and weights of a biLM that come from others."""
+
+import copy
+import json
+import tempfile
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+import torch
+from allennlp.common.checks import ConfigurationError
+from hypothesis import given
+from hypothesis import strategies as st
+
+from elmo_tasks.elmo.model import BiLm, BiLmOptions, ElmoError
+from elmo_tasks.elmo.model.weight_file import (
+    read_initial_state,
+    read_weights,
+    write_initial_state,
+    write_weights,
+)
+from elmo_tasks.elmo.sources import read_frozen_bilm, read_options, read_softmax
+from tests.elmo.files import OPTIONS, make_files
+from tests.robustness.attempt import attempt
+
+WRONG = [
+    *(None, True, "1", "", [], {}, [1], {"a": 1}, "\ud800"),
+    *(0, -1, 0.5, -0.5, 1 << 21, 1 << 70, 10**400, float("nan"), float("inf"), -float("inf"), 1e300),
+]
+KEYS = [
+    *(("lstm", key) for key in OPTIONS["lstm"]),
+    *(("char_cnn", key) for key in OPTIONS["char_cnn"]),
+    ("char_cnn", "embedding", "dim"),
+    *(("lstm",), ("char_cnn",)),
+]
+
+
+def replaced(keys: tuple[str, ...], value: object) -> dict:
+    options = block = copy.deepcopy(OPTIONS)
+    for key in keys[:-1]:
+        block = block[key]
+    block[keys[-1]] = value
+    return options
+
+
+@pytest.mark.parametrize("keys", KEYS, ids=".".join)
+def test_any_value_of_an_option(keys):
+    for value in WRONG:
+        options, message = attempt(BiLmOptions.read, replaced(keys, value), error=ElmoError)
+        if message:
+            assert keys[0] in message
+        else:
+            assert BiLmOptions.read(json.loads(json.dumps(options.to_json()))) == options
+
+
+@pytest.mark.parametrize(
+    ("keys", "value", "expected"),
+    [
+        (("lstm", "n_layers"), True, "lstm.n_layers is True, expected: int"),
+        (("lstm", "n_layers"), 10**9, "lstm.n_layers is 1000000000, expected a positive number, at most 100"),
+        (("lstm", "dim"), 1 << 40, "expected a positive number, at most 1,048,576"),
+        (
+            ("lstm", "cell_clip"),
+            float("nan"),
+            "lstm.cell_clip is nan, expected a number from 0, for none, to",
+        ),
+        (("lstm", "proj_clip"), -3, "lstm.proj_clip is -3, expected a number from 0"),
+        (("lstm", "cell_clip"), False, "lstm.cell_clip is False, expected: number"),
+        (("lstm", "use_skip_connections"), 1, "lstm.use_skip_connections is 1, expected: bool"),
+        (("char_cnn", "filters"), [[True, 4]], "filters is [[True, 4]], expected pairs"),
+        (("char_cnn", "filters"), [[1, 1 << 21]], "expected pairs"),
+        (("char_cnn", "n_highway"), -1, "char_cnn.n_highway is -1, expected a number from 0, at most 100"),
+    ],
+)
+def test_former_findings_of_options(keys, value, expected):
+    with pytest.raises(ElmoError) as caught:
+        BiLmOptions.read(replaced(keys, value))
+    assert expected in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "content", [b"\xff", b"[" * 100_000, b'{"lstm": ' + b"1" * 5000, b"", b"[]", b'{"lstm": NaN}']
+)
+def test_options_files(tmp_path, content):
+    (tmp_path / "options.json").write_bytes(content)
+    with pytest.raises(ConfigurationError, match=r"options\.json"):
+        read_options(tmp_path / "options.json")
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """Options, a weights file with checksums, and its weights."""
+    folder = tmp_path_factory.mktemp("files")
+    options_file, weight_file = make_files(folder)
+    options = BiLmOptions.read(options_file)
+    bilm = BiLm(options=options)
+    bilm.load_weights(weight_file)
+    write_weights(folder / "checked.hdf5", options, bilm.state_dict())
+    return options, folder / "checked.hdf5", dict(read_weights(folder / "checked.hdf5", options))
+
+
+@given(place=st.integers(0), kind=st.sampled_from(["flip", "cut", "fill", "byte"]), value=st.integers(0, 255))
+def test_damaged_weights_are_never_read(files, place, kind, value):
+    options, weight_file, weights = files
+    content = bytearray(weight_file.read_bytes())
+    byte = place // 8 % len(content)
+    if kind == "cut":
+        del content[byte:]
+    elif kind == "fill":
+        content[byte : byte + 64] = bytes([value]) * len(content[byte : byte + 64])
+    else:
+        content[byte] = content[byte] ^ 1 << place % 8 if kind == "flip" else value
+    with tempfile.TemporaryDirectory() as folder:
+        damaged = Path(folder, "weights.hdf5")
+        damaged.write_bytes(content)
+        read, message = attempt(lambda: dict(read_weights(damaged, options)), error=ElmoError)
+        if message:
+            assert message.startswith(f"{damaged}: ")
+        else:
+            assert all(torch.equal(read[name], weight) for name, weight in weights.items())
+
+
+def test_a_checksum(files, tmp_path):
+    options, weight_file, _ = files
+    (tmp_path / "weights.hdf5").write_bytes(weight_file.read_bytes())
+    with h5py.File(tmp_path / "weights.hdf5", "r+") as file:
+        file["CNN/b_cnn_0"][0] += 1e-3
+    with pytest.raises(ElmoError, match="dataset CNN/b_cnn_0 is damaged, its checksum"):
+        list(read_weights(tmp_path / "weights.hdf5", options))
+
+
+def test_a_checksum_of_a_state(tmp_path):
+    options = BiLmOptions.read(make_files(tmp_path)[0])
+    sizes = options.projection_dim, options.dim
+    state = [torch.rand(options.n_layers, 2, size) for size in sizes]
+    write_initial_state(tmp_path / "state.hdf5", *state, attributes={})
+    assert all(map(torch.equal, state, read_initial_state(tmp_path / "state.hdf5", options)))
+    with h5py.File(tmp_path / "state.hdf5", "r+") as file:
+        file["memory"][0, 0, 0] = 2
+    with pytest.raises(ElmoError, match="dataset memory is damaged"):
+        read_initial_state(tmp_path / "state.hdf5", options)
+
+
+B_CNN = "CNN/b_cnn_0"
+
+
+def external(file: h5py.File, shape: tuple[int, ...]) -> None:
+    file.create_dataset(B_CNN, shape, "f4", external=[("/etc/passwd", 0, 1000)])
+
+
+def linked(file: h5py.File, shape: tuple[int, ...]) -> None:
+    with h5py.File(f"{file.filename}.other", "w") as other:
+        other["x"] = np.zeros(shape, "f4")
+    file[B_CNN] = h5py.ExternalLink(f"{file.filename}.other", "x")
+
+
+def never_written(file: h5py.File, shape: tuple[int, ...]) -> None:
+    file.create_dataset(B_CNN, shape, "f4")
+
+
+def of(value: object) -> object:
+    def write(file: h5py.File, shape: tuple[int, ...]) -> None:
+        file[B_CNN] = np.full(shape, value)
+
+    return write
+
+
+@pytest.mark.parametrize(
+    ("write", "message"),
+    [
+        (external, "is in another file"),
+        (linked, "is in another file"),
+        (never_written, "has 16 bytes by its header, and the file holds 0 of them"),
+        (
+            of(np.float32("nan")),
+            r"holds values that are not finite, the first nan at \(0,\); expected at most",
+        ),
+        (of(1e300), r"holds values that are not finite, the first inf at \(0,\)"),
+        (of(np.float32(3e37)), r"holds values that are too large, the first 3.*e\+37 at \(0,\)"),
+        (of(3), "has the type int64, expected floating point"),
+        (of(b"text"), r"has the type \|S4, expected floating point"),
+        (of(1 + 2j), "has the type complex128, expected floating point"),
+    ],
+)
+def test_former_findings_of_weights(tmp_path, write, message):
+    options_file, weight_file = make_files(tmp_path)
+    with h5py.File(weight_file, "r+") as file:
+        shape = file[B_CNN].shape
+        del file[B_CNN]
+        write(file, shape)
+    with pytest.raises(ConfigurationError, match=rf"\.hdf5: dataset {B_CNN} {message}"):
+        read_frozen_bilm(read_options(options_file), weight_file)
+
+
+def test_sizes_beyond_the_file(tmp_path):
+    """The header of a softmax, whose size no options bound, says 4 TiB."""
+    options_file, weight_file = make_files(tmp_path)
+    options = BiLmOptions.read(options_file)
+    words = (1 << 40) // options.projection_dim
+    with h5py.File(weight_file, "r+") as file:
+        weight = file.create_dataset("softmax/W", (words, options.projection_dim), "f4", chunks=(1, 6))
+        weight[0] = 1.0
+        file.create_dataset("softmax/b", (words,), "f4", chunks=(1,))[0] = 1.0
+    with pytest.raises(
+        ConfigurationError, match=r"dataset softmax/W has 4,398,\d+,\d+,\d+ bytes by its header"
+    ):
+        read_softmax(weight_file, options)
