@@ -166,7 +166,10 @@ def archived_state(
 ) -> dict[str, Any]:
     """What `Model._load` is about to load; mapped, not read, for the few parts that are wanted first."""
     return torch.load(
-        weights_file or Path(serialization_dir) / _DEFAULT_WEIGHTS, map_location="cpu", mmap=True
+        weights_file or Path(serialization_dir) / _DEFAULT_WEIGHTS,
+        map_location="cpu",
+        mmap=True,
+        weights_only=True,
     )
 
 

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from elmo_tasks.archives import ArchiveError, open_archive
 from elmo_tasks.ner import NerReader
 from elmo_tasks.paths import bundled
-from tests.robustness.attempt import attempt
+from tests.robustness.attempt import FUZZ, attempt
 
 DEV = str(bundled("fixtures/ner/dev.conll").resolve())
 
@@ -207,7 +207,7 @@ def test_what_is_not_there(tmp_path):
         load_archive(tmp_path / "nowhere.tar.gz")
 
 
-@settings(max_examples=20)
+@settings(max_examples=20 * FUZZ)
 @given(place=st.integers(0), kind=st.sampled_from(["flip", "cut", "insert"]))
 def test_any_damage_of_an_archive_names_it(run, tmp_path, place, kind):
     packed = (run / "model.tar.gz").read_bytes()
@@ -227,7 +227,7 @@ def test_any_damage_of_an_archive_names_it(run, tmp_path, place, kind):
         assert byte < 30
 
 
-@settings(max_examples=20)
+@settings(max_examples=20 * FUZZ)
 @given(data=st.data())
 def test_any_value_in_a_config_is_an_error_that_names_the_archive(run, config, tmp_path, data):
     changed_config = block = copy.deepcopy(config)

@@ -1,7 +1,11 @@
 """Calls that may fail, in one way alone."""
 
+import os
 from collections.abc import Callable
 from typing import Any
+
+FUZZ = int(os.environ.get("FUZZ", 1))
+"""So many times the usual number of examples."""
 
 
 def attempt(call: Callable[..., Any], *arguments: Any, error: type[Exception]) -> tuple[Any, str]:

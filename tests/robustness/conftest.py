@@ -1,9 +1,8 @@
 """
-Property tests are the same in every run, and short; `make fuzz` sets FUZZ_EXAMPLES for long ones, by chance.
+Property tests are the same in every run, and short; `make fuzz` makes them long, and draws by chance.
 """
 
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -12,12 +11,12 @@ from hypothesis import HealthCheck, settings
 
 from elmo_tasks.paths import bundled
 from tests.ner.archives import write_run
+from tests.robustness.attempt import FUZZ
 
-_EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", 0))
 settings.register_profile(
     "robustness",
-    max_examples=_EXAMPLES or 60,
-    derandomize=not _EXAMPLES,
+    max_examples=60 * FUZZ,
+    derandomize=FUZZ == 1,
     database=None,
     deadline=None,
     # The fixtures are files that no example changes.

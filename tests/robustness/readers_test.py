@@ -14,7 +14,7 @@ from elmo_tasks.evaluation.conllu import read_conllu
 from elmo_tasks.evaluation.senses import read_senses
 from elmo_tasks.paths import bundled
 from elmo_tasks.squad.dataset import read_datasets
-from tests.robustness.attempt import attempt
+from tests.robustness.attempt import FUZZ, attempt
 from tests.robustness.strict_json_test import UNREADABLE
 
 
@@ -79,7 +79,7 @@ PIECES = st.sampled_from(
 
 
 @pytest.mark.parametrize("name", LAYOUTS)
-@settings(max_examples=25)
+@settings(max_examples=25 * FUZZ)
 @given(changes=st.lists(st.tuples(st.integers(0), st.integers(0, 20), PIECES), min_size=1, max_size=3))
 def test_any_change_of_a_file(name, changes, tmp_path):
     content = _begin(bundled("fixtures") / name)

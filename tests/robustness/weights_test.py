@@ -1,5 +1,6 @@
 """Options and weights of a biLM that come from others."""
 
+import argparse
 import copy
 import json
 import tempfile
@@ -13,14 +14,13 @@ from allennlp.common.checks import ConfigurationError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elmo_tasks.elmo.model import BiLm, BiLmOptions, ElmoError
+from elmo_tasks.commands.embed import Embed
+from elmo_tasks.elmo.model import BiLmOptions, ElmoError
 from elmo_tasks.elmo.model.weight_file import (
-    read_initial_state,
+    add_checksums,
     read_weights,
-    write_initial_state,
-    write_weights,
 )
-from elmo_tasks.elmo.sources import read_frozen_bilm, read_options, read_softmax
+from elmo_tasks.elmo.sources import DEFAULT_WEIGHTS, read_frozen_bilm, read_options, read_softmax
 from tests.elmo.files import OPTIONS, make_files
 from tests.robustness.attempt import attempt
 
@@ -94,10 +94,8 @@ def files(tmp_path_factory):
     folder = tmp_path_factory.mktemp("files")
     options_file, weight_file = make_files(folder)
     options = BiLmOptions.read(options_file)
-    bilm = BiLm(options=options)
-    bilm.load_weights(weight_file)
-    write_weights(folder / "checked.hdf5", options, bilm.state_dict())
-    return options, folder / "checked.hdf5", dict(read_weights(folder / "checked.hdf5", options))
+    add_checksums(weight_file)
+    return options, weight_file, dict(read_weights(weight_file, options))
 
 
 @given(place=st.integers(0), kind=st.sampled_from(["flip", "cut", "fill", "byte"]), value=st.integers(0, 255))
@@ -121,25 +119,35 @@ def test_damaged_weights_are_never_read(files, place, kind, value):
             assert all(torch.equal(read[name], weight) for name, weight in weights.items())
 
 
-def test_a_checksum(files, tmp_path):
-    options, weight_file, _ = files
-    (tmp_path / "weights.hdf5").write_bytes(weight_file.read_bytes())
-    with h5py.File(tmp_path / "weights.hdf5", "r+") as file:
-        file["CNN/b_cnn_0"][0] += 1e-3
-    with pytest.raises(ElmoError, match="dataset CNN/b_cnn_0 is damaged, its checksum"):
-        list(read_weights(tmp_path / "weights.hdf5", options))
+def test_checksums(tmp_path):
+    options_file, weight_file = make_files(tmp_path)
+    before = dict(read_weights(weight_file, BiLmOptions.read(options_file)))
+    add_checksums(weight_file)
+    after = dict(read_weights(weight_file, BiLmOptions.read(options_file)))
+    assert all(torch.equal(after[name], weight) for name, weight in before.items())
+    with h5py.File(weight_file, "r+") as file:
+        file["char_embed"][7, 1] += 1e-3
+    with pytest.raises(ElmoError, match="dataset char_embed is damaged"):
+        list(read_weights(weight_file, BiLmOptions.read(options_file)))
 
 
-def test_a_checksum_of_a_state(tmp_path):
-    options = BiLmOptions.read(make_files(tmp_path)[0])
-    sizes = options.projection_dim, options.dim
-    state = [torch.rand(options.n_layers, 2, size) for size in sizes]
-    write_initial_state(tmp_path / "state.hdf5", *state, attributes={})
-    assert all(map(torch.equal, state, read_initial_state(tmp_path / "state.hdf5", options)))
-    with h5py.File(tmp_path / "state.hdf5", "r+") as file:
-        file["memory"][0, 0, 0] = 2
-    with pytest.raises(ElmoError, match="dataset memory is damaged"):
-        read_initial_state(tmp_path / "state.hdf5", options)
+def test_the_shipped_weights_have_checksums():
+    with h5py.File(DEFAULT_WEIGHTS) as file:
+        file.visititems(lambda _, item: isinstance(item, h5py.Group) or item.attrs["blake2b"])
+
+
+def test_vectors_that_are_not_finite(tmp_path, monkeypatch):
+    options_file, weight_file = make_files(tmp_path)
+    encode = FrozenBiLm.encode
+    monkeypatch.setattr(FrozenBiLm, "encode", lambda *arguments: encode(*arguments) / 0)
+    (tmp_path / "text").write_text("\none sentence\n")
+    parser = argparse.ArgumentParser()
+    Embed().add_arguments(parser)
+    names = ["--options-file", options_file, "--weight-file", weight_file]
+    arguments = parser.parse_args([str(name) for name in [tmp_path / "text", tmp_path / "out", *names]])
+    with pytest.raises(ConfigurationError, match="line 2: found vectors that are not finite"):
+        Embed().run(arguments)
+    assert not (tmp_path / "out").exists()
 
 
 B_CNN = "CNN/b_cnn_0"

@@ -14,8 +14,8 @@ AllenNLP reads them.
 | `RNN_{d}/RNN/MultiRNNCell/Cell{l}/LSTMCell/W_P_0` | (dim, projection) |
 | `softmax/W`, `softmax/b` | (words, projection), (words): one row a line of the vocabulary; may be missing |
 
-Each dataset that this project writes has an attribute `blake2b`, a checksum of its name, type, shape and
-bytes; it is checked where it is there.
+A dataset may have an attribute `blake2b`, a checksum of its name, type, shape and bytes, as
+`allennlp elmo export` adds it; it is checked where it is there.
 
 d = 0 is the forward and 1 the backward direction; `W_0` holds the input rows above the recurrent ones,
 its columns are the gates i, j (candidate), f, o; TensorFlow adds 1 to f outside of the bias.
@@ -109,6 +109,15 @@ def write_weights(
                 _write_dataset(file, dataset, part.detach().cpu().float().numpy(), dtype)
 
 
+def add_checksums(path: Source) -> None:
+    """Gives each dataset of an official HDF5 file its checksum; the weights stay as they are."""
+    with h5py.File(path, "r+") as file:
+        datasets: list[str] = []
+        file.visititems(lambda name, item: datasets.append(name) if isinstance(item, h5py.Dataset) else None)
+        for name in datasets:
+            file[name].attrs[_CHECKSUM] = _checksum(name, file[name][...])
+
+
 def read_initial_state(source: Source, options: BiLmOptions) -> tuple[torch.Tensor, torch.Tensor]:
     """
     Where each sentence starts: the datasets `hidden` and `memory` of an HDF5 file.
@@ -133,7 +142,7 @@ def write_initial_state(
     """Writes what `read_initial_state` reads, as float32; `attributes` of the file say where it is from."""
     with h5py.File(path, "w") as file:
         for name, part in (("hidden", hidden), ("memory", memory)):
-            _store(file, name, part.detach().cpu().float().numpy())
+            file.create_dataset(name, data=part.detach().cpu().float().numpy())
         file.attrs.update(attributes)
 
 
@@ -233,10 +242,6 @@ def _checksum(dataset: str, array: np.ndarray) -> str:
     return hashed.hexdigest()
 
 
-def _store(file: h5py.File, dataset: str, array: np.ndarray) -> None:
-    file.create_dataset(dataset, data=array).attrs[_CHECKSUM] = _checksum(dataset, array)
-
-
 def _write_dataset(file: h5py.File, dataset: str, array: np.ndarray, dtype: str) -> None:
     with np.errstate(over="ignore"):
         stored = array.astype(dtype if array.ndim > 1 else "float32")
@@ -245,7 +250,7 @@ def _write_dataset(file: h5py.File, dataset: str, array: np.ndarray, dtype: str)
             f"dataset {dataset} holds values up to {np.abs(array).max():.3g}, expected at most "
             f"{np.finfo(stored.dtype).max:.3g}, the largest of {stored.dtype}"
         )
-    _store(file, dataset, stored)
+    file.create_dataset(dataset, data=stored)
 
 
 def _refuse_other_kind(file: h5py.File, options: BiLmOptions, source: Source) -> None:
