@@ -49,6 +49,10 @@ class JsonLinesPredictor(Predictor):
         """The result for an input without content, or `None` to run the model."""
         return None
 
+    def parts(self, instance: Instance) -> list[Instance]:
+        """What the model sees of an instance that `_json_to_instance` makes."""
+        return [instance]
+
     def load_line(self, line: str) -> JsonDict:
         """
         The object of a line; bytes that are not UTF-8 are decoded with `surrogateescape`. What is wrong with
@@ -116,9 +120,10 @@ class JsonLinesPredictor(Predictor):
             if empty is not None:
                 return empty
             instance = self._json_to_instance(json_dict)
-            for field in instance.fields.values():
-                for text in text_fields(field):
-                    _check_lengths(text)
+            for part in self.parts(instance):
+                for field in part.fields.values():
+                    for text in text_fields(field):
+                        _check_lengths(text)
             return instance
 
 
@@ -177,5 +182,6 @@ def require_tokens(json_dict: JsonDict, expected: str, name: str = "tokens") -> 
     words = require(json_dict, name, list, expected)
     for position, word in enumerate(words):
         if not isinstance(word, str):
-            raise ConfigurationError(f'"{name}" has {word!r} at position {position}; expected strings')
+            found = shorten(repr(word))
+            raise ConfigurationError(f'"{name}" has {found} at position {position}; expected strings')
     return words

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmo_tasks.commands.embed import Embed
+from elmo_tasks.elmo.inference import FrozenBiLm
 from elmo_tasks.elmo.model import BiLmOptions, ElmoError
 from elmo_tasks.elmo.model.weight_file import (
     add_checksums,
