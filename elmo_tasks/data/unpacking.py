@@ -9,6 +9,7 @@ import tarfile
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterator
+from copy import copy
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -139,24 +140,31 @@ def _checked_members(tar: tarfile.TarFile, bound: _Bound, *, links: bool) -> Ite
     The members, each when it is to be unpacked. No member's path leads through a link, and where a link leads
     climbs at its begin alone, from a folder that is no link: so the names say where each ends, in any order.
     """
+    files: dict[PurePosixPath, tarfile.TarInfo] = {}
     linked: set[PurePosixPath] = set()
     for member in tar:
         bound.add(member.name, member.size)
+        path = PurePosixPath(member.name)
         if not (member.isreg() or member.isdir() or member.islnk() or (links and member.issym())):
-            raise ValueError(
-                f"{bound.file}: the member {member.name!r} is neither a file nor a folder, so it "
-                "is not unpacked"
-            )
+            raise _refused(bound.file, f"{member.name!r} is neither a file nor a folder")
         _check_inside(bound.file, member.name, member.name, linked)
-        if member.islnk():  # a second name of the same file
-            _check_inside(bound.file, member.name, member.linkname, linked)
-        elif member.issym():
-            path, folder = PurePosixPath(member.linkname), PurePosixPath(member.name).parent
-            climbs = next((place for place, part in enumerate(path.parts) if part != ".."), len(path.parts))
-            if path.is_absolute() or climbs > len(folder.parts):
+        if path in files:
+            raise _refused(bound.file, f"{member.name!r} comes twice")
+        if member.islnk():  # a second name of a file before it, which becomes a copy
+            if (original := files.get(PurePosixPath(member.linkname))) is None:
                 raise _outside(bound.file, member.name, member.linkname)
-            _check_inside(bound.file, member.name, str(PurePosixPath(*path.parts[climbs:])))
-            linked.add(PurePosixPath(member.name))
+            member = copy(original)
+            member.name = str(path)
+            bound.add(member.name, member.size)
+        if member.issym():
+            target = PurePosixPath(member.linkname)
+            climbs = next((n for n, part in enumerate(target.parts) if part != ".."), len(target.parts))
+            if target.is_absolute() or climbs > len(path.parent.parts):
+                raise _outside(bound.file, member.name, member.linkname)
+            _check_inside(bound.file, member.name, str(PurePosixPath(*target.parts[climbs:])))
+            linked.add(path)
+        elif not member.isdir():
+            files[path] = member
         yield member
 
 
@@ -169,7 +177,10 @@ def _check_inside(
 
 
 def _outside(file: Path, member: str, name: str) -> ValueError:
-    return ValueError(
-        f"{file}: the member {member!r} leads to {name!r}, outside of the folder that it is "
-        "unpacked to, so it is not unpacked"
+    return _refused(
+        file, f"{member!r} leads to {name!r}, outside of the folder that the archive is unpacked to"
     )
+
+
+def _refused(file: Path, problem: str) -> ValueError:
+    return ValueError(f"{file}: the member {problem}, so it is not unpacked")

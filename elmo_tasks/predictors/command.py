@@ -8,7 +8,9 @@ from typing import Any
 
 from allennlp.commands import predict
 from allennlp.common import JsonDict
+from allennlp.common.checks import ConfigurationError
 from allennlp.common.file_utils import cached_path, open_compressed
+from allennlp.data import Instance
 
 from elmo_tasks.predictors.json_lines import JsonLinesPredictor
 
@@ -51,6 +53,7 @@ class PredictManager(predict._PredictManager):
     ) -> None:
         super().__init__(predictor, input_file, None, *others, **more)
         self._output_file: Any = None if output_file is None else LineFile(output_file)
+        self._problem: Exception | None = None
 
     def run(self) -> None:
         try:
@@ -59,6 +62,15 @@ class PredictManager(predict._PredictManager):
         finally:
             if self._output_file is not None:
                 self._output_file.close()
+        if self._problem is not None:
+            raise self._problem
+
+    def _get_instance_data(self) -> Iterator[Instance]:
+        """Those before a problem, which is raised when they are predicted."""
+        try:
+            yield from super()._get_instance_data()
+        except (ConfigurationError, OSError) as error:
+            self._problem = error
 
     def _get_json_data(self) -> Iterator[JsonDict]:
         ours = isinstance(self._predictor, JsonLinesPredictor)

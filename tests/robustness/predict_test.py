@@ -17,8 +17,10 @@ from allennlp.predictors import Predictor
 from hypothesis import given
 from hypothesis import strategies as st
 
+from elmo_tasks.data.input_files import InputError
 from elmo_tasks.predictors.command import LineFile
 from tests.conftest import environment
+from tests.ner.archives import DEV
 from tests.robustness.strict_json_test import UNREADABLE
 
 GOOD = [b'{"sentence": "Ana flew to Lisbon."}', b'{"tokens": ["Dr.", "Zo\xc3\xab"]}', b'{"sentence": " "}']
@@ -119,6 +121,19 @@ def test_a_damaged_gzip_file(predictor, tmp_path, damage):
     with pytest.raises(ConfigurationError, match=r"line \d .*in\.jsonl\.gz: "):
         manager.run()
     assert len((tmp_path / "out.jsonl").read_bytes().splitlines()) >= 2
+
+
+def test_the_instances_before_a_bad_one_of_a_dataset(predictor, tmp_path, monkeypatch):
+    def read(path):
+        yield from list(stock(str(DEV)))[:2]
+        raise InputError.at(path, 7, found="a byte", expected="UTF-8")
+
+    stock = predictor._dataset_reader.read
+    monkeypatch.setattr(predictor._dataset_reader, "read", read)
+    manager = predict._PredictManager(predictor, "x", str(tmp_path / "out.jsonl"), 8, False, True)
+    with pytest.raises(InputError, match="x, line 7: found a byte"):
+        manager.run()
+    assert len((tmp_path / "out.jsonl").read_bytes().splitlines()) == 2
 
 
 def test_a_batch_that_is_too_much_is_predicted_one_by_one(predictor, tmp_path, monkeypatch):
