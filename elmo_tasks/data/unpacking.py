@@ -85,7 +85,12 @@ def unpack(file: Path, folder: Path, *, links: bool = True) -> None:
         with tarfile.open(name=str(file), fileobj=stream, mode="r:") as tar:
             # Python's own check, where it has one, is asked too; before 3.14 it has to be asked.
             tar.extraction_filter = getattr(tarfile, "data_filter", None)
-            tar.extractall(folder, members=_checked_members(tar, bound, links=links))
+            try:
+                tar.extractall(folder, members=_checked_members(tar, bound, links=links))
+            except (KeyError, RecursionError) as error:  # `tarfile` looks for what a link leads to
+                raise ValueError(
+                    f"{file}: found a link that cannot be made, so it is not unpacked"
+                ) from error
             stream.seek(tar.offset)
             while rest := stream.read(1 << 16):
                 if rest.strip(b"\0"):

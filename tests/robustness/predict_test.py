@@ -18,10 +18,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmo_tasks.data.input_files import InputError
-from elmo_tasks.predictors.command import LineFile
 from tests.conftest import environment
 from tests.ner.archives import DEV
-from tests.robustness.strict_json_test import UNREADABLE
+from tests.strict_json_test import UNREADABLE
 
 GOOD = [b'{"sentence": "Ana flew to Lisbon."}', b'{"tokens": ["Dr.", "Zo\xc3\xab"]}', b'{"sentence": " "}']
 BAD = {
@@ -159,27 +158,6 @@ def test_two_threads(predictor):
     expected = [predictor.predict_json(sentence) for sentence in sentences]
     with ThreadPoolExecutor(2) as threads:
         assert list(threads.map(predictor.predict_json, sentences)) == expected
-
-
-def test_a_full_disk(tmp_path, monkeypatch):
-    """Nothing is left of the line that does not fit."""
-    file = LineFile(str(tmp_path / "out"))
-    file.write("one\n")
-
-    class Full:
-        def __getattr__(self, name):
-            return getattr(whole, name)
-
-        def write(self, content):
-            if len(content) <= 3:
-                raise OSError(28, "No space left on device")
-            return whole.write(content[:5])
-
-    whole, file._file = file._file, Full()
-    with pytest.raises(OSError, match="No space"):
-        file.write("two two\n")
-    file.close()
-    assert (tmp_path / "out").read_text() == "one\n"
 
 
 def start(run: Path, source: str | Path, *arguments: str, **pipes) -> subprocess.Popen:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from tests.robustness.attempt import FUZZ, attempt
-from tests.robustness.strict_json_test import VALUES
+from tests.robustness.json_values_test import VALUES
 
 READERS = {
     "elmo_ner": {},

@@ -15,7 +15,7 @@ from elmo_tasks.evaluation.senses import read_senses
 from elmo_tasks.paths import bundled
 from elmo_tasks.squad.dataset import read_datasets
 from tests.robustness.attempt import FUZZ, attempt
-from tests.robustness.strict_json_test import UNREADABLE
+from tests.strict_json_test import UNREADABLE
 
 
 def reading(**block: object) -> Callable[[str], list]:
