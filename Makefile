@@ -9,7 +9,7 @@ UV := $(if $(shell command -v uv),uv,$(VENV) -m uv)
 TORCH := $(shell grep -o '^torch==[0-9.]*' requirements.in)
 export ALLENNLP_LOG_LEVEL ?= WARNING
 
-.PHONY: install ner test check lock clean
+.PHONY: install ner test fuzz check audit lock clean
 
 install: .venv/.installed
 
@@ -41,11 +41,26 @@ ner: install
 test: install
 	OMP_NUM_THREADS=1 $(VENV) -m pytest -n 2
 
+# The property tests for minutes, with inputs drawn by chance; `make fuzz FUZZ=1000` for hours.
+fuzz: install
+	FUZZ=$${FUZZ:-50} OMP_NUM_THREADS=1 $(VENV) -m pytest -n 2 --dist load tests/robustness
+
 check: install
 	$(VENV) -m ruff format --check .
 	$(VENV) -m ruff check .
 	$(VENV) -m mypy
 	$(VENV) -c 'from importlinter.cli import lint_imports_command as lint; lint()' --no-cache
+
+# Our code, and what is known of the installed packages. Two tools that nothing else needs, in a folder of their own.
+audit: install
+	"$(PYTHON)" -m venv --clear .audit
+	.audit/bin/python -m pip install --disable-pip-version-check --quiet bandit pip-audit
+	.audit/bin/bandit --quiet --recursive --configfile pyproject.toml elmo_tasks
+	@.audit/bin/pip-audit --vulnerability-service osv --progress-spinner off --path \
+		"$$($(VENV) -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" >.audit/report 2>&1; code=$$?; \
+	if grep -q ConnectionError .audit/report; \
+	then echo "pip-audit cannot reach its database; the installed packages are not audited"; \
+	else cat .audit/report; exit $$code; fi
 
 # Keeps the versions that requirements.lock names where it can; delete the file to move everything to the newest.
 lock: | $(VENV)
@@ -54,4 +69,4 @@ lock: | $(VENV)
 		--no-emit-package torch --no-header --no-annotate --quiet -o requirements.lock
 
 clean:
-	rm -rf .venv build dist runs elmo_tasks.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .audit build dist runs elmo_tasks.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,14 +1,10 @@
 """`allennlp elmo ...`: one file a verb."""
 
 import argparse
-import logging
 import sys
 from functools import partial
-from typing import NoReturn
 
 from allennlp.commands import Subcommand
-from allennlp.common.checks import ConfigurationError
-from allennlp.common.util import SigTermReceived
 
 from elmo_tasks.commands.ablate import Ablate
 from elmo_tasks.commands.base import Subparsers, Verb
@@ -16,6 +12,7 @@ from elmo_tasks.commands.calibrate import Calibrate
 from elmo_tasks.commands.compare import Compare
 from elmo_tasks.commands.confusion import Confusion
 from elmo_tasks.commands.embed import Embed
+from elmo_tasks.commands.endings import EXPECTED, exit_code, tell
 from elmo_tasks.commands.ensemble import Ensemble
 from elmo_tasks.commands.export import Export
 from elmo_tasks.commands.intrinsic import Intrinsic
@@ -25,8 +22,6 @@ from elmo_tasks.commands.probe import Probe
 from elmo_tasks.commands.report import Report
 from elmo_tasks.commands.squad_predictions import SquadPredictions
 from elmo_tasks.commands.vectors import Vectors
-
-logger = logging.getLogger(__name__)
 
 VERBS: tuple[Verb, ...] = (
     *(Embed(), Calibrate(), Export(), Ensemble(), Confusion()),
@@ -60,22 +55,7 @@ class ElmoGroup(Subcommand):
 def _run(verb: Verb, arguments: argparse.Namespace) -> None:
     try:
         verb.run(arguments)
-    except (ConfigurationError, OSError) as error:
-        logger.debug("the error in full", exc_info=True)
-        _stop(f"error: {_message(error)}", error, 1)
-    except KeyboardInterrupt as signal:
-        _stop("interrupted", signal, 130)
-    except SigTermReceived as signal:
-        _stop("terminated", signal, 143)
-
-
-def _message(error: Exception) -> str:
-    if isinstance(error, OSError) and error.strerror and error.filename:
-        return f"{error.filename}: {error.strerror}"
-    return str(error)
-
-
-def _stop(message: str, reason: BaseException, code: int) -> NoReturn:
-    """Prints one line, and ends; a verb says by `reason.add_note` what the user can do."""
-    print("; ".join([message, *getattr(reason, "__notes__", [])]), file=sys.stderr)
-    raise SystemExit(code)
+        sys.stdout.flush()
+    except EXPECTED as error:
+        tell(error)
+        raise SystemExit(exit_code(error)) from error

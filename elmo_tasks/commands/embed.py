@@ -255,6 +255,13 @@ class Embedding:
             raise ConfigurationError(
                 f"{self.device} has too little memory for {sentences} sentences of {tokens:,} tokens"
             ) from error
+        if not torch.isfinite(layers).all():
+            rows = (~torch.isfinite(layers)).any(dim=3).any(dim=2).any(dim=0)
+            line = batch[int(rows.int().argmax())].number
+            raise ConfigurationError(
+                f"line {line + 1}: found vectors that are not finite, expected finite ones; "
+                "the weights are damaged, or the options are of another biLM"
+            )
         if self.layers == "top":
             layers = layers[-1:]
         elif self.layers == "average":

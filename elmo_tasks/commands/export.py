@@ -14,7 +14,7 @@ from elmo_tasks.commands.staging import add_force_argument, check_output, publis
 from elmo_tasks.data.input_files import InputError, input_files, read_lines
 from elmo_tasks.elmo import BiLm, FrozenBiLm, WordOptions
 from elmo_tasks.elmo.layer_statistics import standardize_tokens
-from elmo_tasks.elmo.model.weight_file import write_weights
+from elmo_tasks.elmo.model.weight_file import add_checksums, write_weights
 from elmo_tasks.elmo.sources import configuration_errors, read_words
 from elmo_tasks.language_model import BiLmModel
 from elmo_tasks.language_model.model import class_names
@@ -101,7 +101,7 @@ def write_bilm(
     folder: Path, bilm: BiLm, softmax: Softmax | None, words: Sequence[str] | None, *, dtype: str
 ) -> None:
     """
-    Writes `options.json`, `weights.hdf5` and, where there is a softmax or word input, `vocab.txt`.
+    Writes `options.json`, `weights.hdf5` with checksums and, for a softmax or word input, `vocab.txt`.
 
     # Raises
     `ElmoError`: values that `dtype` cannot hold, or words that no file of one word a line can.
@@ -113,6 +113,7 @@ def write_bilm(
         _write_words(folder / VOCABULARY, words)
     (folder / OPTIONS).write_text(json.dumps(options, indent=2) + "\n", encoding="utf-8")
     write_weights(folder / WEIGHTS, bilm.options, bilm.state_dict(), dtype=dtype, softmax=stored)
+    add_checksums(folder / WEIGHTS)
 
 
 def _write_words(path: Path, words: Sequence[str]) -> None:

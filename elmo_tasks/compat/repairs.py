@@ -6,20 +6,13 @@ Each repair is a function that says what breaks, looks whether it does, and may 
 import functools
 import inspect
 import logging
-import shutil
-import tarfile
-import tempfile
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from os import PathLike
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any, List, Optional, Union  # noqa: UP035  from_params reads List
 
 import numpy
 import torch
 from allennlp.data.data_loaders import MultiProcessDataLoader, multiprocess_data_loader
-from allennlp.models import archival
 from allennlp.training.learning_rate_schedulers import (
     LearningRateScheduler,
     ReduceOnPlateauLearningRateScheduler,
@@ -37,7 +30,6 @@ def repair() -> None:
     """Applies every repair; `elmo_tasks` calls it when it is imported."""
     _restore_reduce_on_plateau()
     _allow_numpy_numbers_in_checkpoints()
-    _unpack_archives_safely()
     _resume_moving_averages()
     _let_readers_be_spawned()
     _silence_amp_renaming()
@@ -105,56 +97,6 @@ def _allow_numpy_numbers_in_checkpoints() -> None:
     torch.serialization.add_safe_globals(
         [number_from_bytes, numpy.dtype, numpy.dtypes.Float64DType, numpy.dtypes.BoolDType]
     )
-
-
-@contextmanager
-def extracted_archive(
-    resolved_archive_file: Union[str, PathLike[str]], cleanup: bool = True
-) -> Iterator[str]:
-    """AllenNLP's function of this name, for archives that nobody vouches for.
-
-    Raises ValueError, and leaves nothing behind, if a member is neither a file nor a folder, or
-    would be written outside of the temporary folder.
-    """
-    folder = tempfile.mkdtemp()
-    try:
-        logger.info("extracting archive file %s to temp dir %s", resolved_archive_file, folder)
-        with tarfile.open(resolved_archive_file, "r:gz") as archive:
-            # Python's own check, where it has one, is asked too; before 3.14 it has to be asked.
-            archive.extraction_filter = getattr(tarfile, "data_filter", None)
-            archive.extractall(folder, members=_members_inside(archive, Path(folder)))
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
-    try:
-        yield folder
-    finally:
-        if cleanup:
-            logger.info("removing temporary unarchived model dir at %s", folder)
-            shutil.rmtree(folder, ignore_errors=True)
-
-
-def _members_inside(archive: tarfile.TarFile, folder: Path) -> Iterator[tarfile.TarInfo]:
-    for member in archive:
-        # A hard link is how a second name of the same file is packed.
-        if not (member.isreg() or member.isdir() or member.islnk()):
-            raise ValueError(
-                f"{archive.name!r}: the member {member.name!r} is neither a file nor a folder; "
-                "an archived model holds nothing else, so it is not unpacked"
-            )
-        # There are no symbolic links among the members, so the names alone decide.
-        for name in (member.name, member.linkname):
-            if not (folder / name).resolve().is_relative_to(folder.resolve()):
-                raise ValueError(
-                    f"{archive.name!r}: the member {member.name!r} leads to {name!r}, outside of "
-                    "the folder that the archive is unpacked to, so it is not unpacked"
-                )
-        yield member
-
-
-def _unpack_archives_safely() -> None:
-    """AllenNLP unpacks an archive wherever its members point, a bashrc included."""
-    archival.extracted_archive = extracted_archive
 
 
 def _load_moving_average(self: MovingAverage, state_dict: dict[str, Any]) -> None:

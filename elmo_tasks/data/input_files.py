@@ -16,6 +16,8 @@ from typing import BinaryIO
 from allennlp.common.checks import ConfigurationError
 from allennlp.common.file_utils import cached_path
 
+from elmo_tasks.data.unpacking import is_archive, unpacked
+
 _GZIP_MAGIC = b"\x1f\x8b"
 
 
@@ -126,9 +128,18 @@ def _is_archive_member(text: str) -> bool:
 
 
 def _fetch(text: str) -> str:
+    name, in_archive, member = text.partition("!")
     try:
-        return cached_path(text, extract_archive=True)
-    except Exception as error:  # each kind of store raises its own classes, with no common base
+        file = Path(cached_path(name))
+        if not is_archive(file):
+            if in_archive:
+                raise ValueError(f"{name} is no archive")
+            return str(file)
+        path = (folder := unpacked(file)) / member
+        if not path.resolve().is_relative_to(folder.resolve()) or not path.exists():
+            raise FileNotFoundError(f"{member!r} not found in {name}")
+        return str(path)
+    except Exception as error:  # each kind of store and archive raises its own classes, with no common base
         raise InputError.at(
             text, found=f"{type(error).__name__}: {error}", expected="something to fetch"
         ) from error

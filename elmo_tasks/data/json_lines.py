@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from elmo_tasks import strict_json
 from elmo_tasks.data.input_files import InputError, read_lines
 
 
@@ -13,10 +14,10 @@ def parse_json(text: str, path: str | Path, line: int, *, expected: str = "a JSO
     The value of a text that starts in line `line` of the file `path`.
 
     # Raises
-    `InputError`, with the file and the line: the text is no JSON.
+    `InputError`, with the file and the line: the text is no JSON, see `strict_json.loads`.
     """
     try:
-        return json.loads(text)
+        return strict_json.loads(text)
     except json.JSONDecodeError as error:
         found = f"no JSON ({error.msg}, column {error.colno})"
         raise InputError.at(path, line + error.lineno - 1, found=found, expected=expected) from error
@@ -53,6 +54,11 @@ def read_json_lines(
 def shorten(text: str, length: int = 80) -> str:
     """The begin of a long text, with three dots behind it."""
     return text if len(text) <= length else f"{text[:length]}..."
+
+
+def printable(text: str) -> str:
+    """A text that any file can hold: what is no character, such as half of a surrogate pair, is escaped."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def shorten_json(value: object, length: int = 80) -> str:

@@ -1,11 +1,11 @@
 """Words with their senses: JSON Lines, and the XML of Raganato et al. (2017), http://lcl.uniroma1.it/wsdeval/."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple, cast
 from xml.etree.ElementTree import Element, ParseError, XMLPullParser
 
+from elmo_tasks import strict_json
 from elmo_tasks.data.input_files import InputError, input_files, read_lines
 
 _XML, _KEY = ".data.xml", ".gold.key.txt"
@@ -72,7 +72,7 @@ def read_first_senses(path: str) -> dict[str, str]:
 def _read_jsonl(file: Path) -> Iterator[SenseSentence]:
     for line, text in read_lines(file):
         try:
-            content = json.loads(text)
+            content = strict_json.loads(text)
             words, place = content["tokens"], content["index"]
             if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
                 raise TypeError("tokens is no list of strings")

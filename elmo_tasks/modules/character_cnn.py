@@ -11,6 +11,9 @@ from elmo_tasks.elmo.inference.unique_rows import unique_rows
 from elmo_tasks.strict_params import StrictParams
 from elmo_tasks.values import Name, Size
 
+_MOST_PLACES = 1 << 19
+"""Characters of words that are computed together: a batch with a very long word would want all memory."""
+
 
 @TokenEmbedder.register("elmo_character_cnn")
 class CharacterCnn(StrictParams, TokenEmbedder):
@@ -58,10 +61,16 @@ class CharacterCnn(StrictParams, TokenEmbedder):
         """*Shape:* ids `(batch, tokens, characters)`, 0 for none, to `(batch, tokens, num_filters)`."""
         batch, tokens, length = token_characters.shape
         words, index = unique_rows(token_characters.view(-1, length))
-        # (distinct words, margin + characters + margin, embedding_dim)
+        parts = words.split(max(1, _MOST_PLACES // (length + 2 * self.margin)))
+        features = torch.cat([self._features(part) for part in parts])
+        return features[index].view(batch, tokens, -1)
+
+    def _features(self, words: torch.Tensor) -> torch.Tensor:
+        """*Shape:* ids `(words, characters)` to `(words, num_filters)`."""
+        # (words, margin + characters + margin, embedding_dim)
         characters = self.embedding(F.pad(words, (self.margin, self.margin)))
-        # (distinct words, characters, embedding_dim * width)
+        # (words, characters, embedding_dim * width)
         windows = characters.unfold(1, 2 * self.margin + 1, 1).flatten(2)
-        # (distinct words, num_filters)
+        # (words, characters, num_filters)
         features = self.filters(windows).masked_fill((words == 0).unsqueeze(2), -torch.inf)
-        return features.amax(dim=1).relu()[index].view(batch, tokens, -1)
+        return features.amax(dim=1).relu()

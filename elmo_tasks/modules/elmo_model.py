@@ -186,7 +186,10 @@ class ElmoModel(StrictParams, Model):
 def archived_state(serialization_dir: FilePath, weights_file: FilePath | None) -> dict[str, Any]:
     """What `Model._load` is about to load; mapped, not read, for the few parts that are wanted first."""
     return torch.load(
-        weights_file or Path(serialization_dir) / _DEFAULT_WEIGHTS, map_location="cpu", mmap=True
+        weights_file or Path(serialization_dir) / _DEFAULT_WEIGHTS,
+        map_location="cpu",
+        mmap=True,
+        weights_only=True,
     )
 
 

@@ -1,16 +1,26 @@
 """Predicting JSON Lines: an error names the line, and what was predicted before it is written."""
 
 import json
+import re
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from allennlp.common import JsonDict
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader, Instance
+from allennlp.data.fields import TextField
 from allennlp.models import Model
 from allennlp.predictors import Predictor
 
-from elmo_tasks.data.json_lines import shorten
+from elmo_tasks import strict_json
+from elmo_tasks.data.json_lines import printable, shorten
+from elmo_tasks.data.reader import text_fields
+
+LONGEST_WORD = 10_000
+"""Characters; a table of all characters of all words of a batch is as wide as the longest word."""
+_NO_UTF8 = re.compile("[\udc80-\udcff]")
+"""Bytes as `surrogateescape` decodes them."""
 
 
 class _Line(JsonDict):
@@ -39,17 +49,36 @@ class JsonLinesPredictor(Predictor):
         """The result for an input without content, or `None` to run the model."""
         return None
 
+    def parts(self, instance: Instance) -> list[Instance]:
+        """What the model sees of an instance that `_json_to_instance` makes."""
+        return [instance]
+
     def load_line(self, line: str) -> JsonDict:
-        """The object of a line. What is wrong with the line is raised when it is predicted."""
-        self._lines += 1
-        where = f"line {self._lines} (blank lines not counted)"
+        """
+        The object of a line; bytes that are not UTF-8 are decoded with `surrogateescape`. What is wrong with
+        the line is raised when it is predicted.
+        """
+        where = self._next_line()
+        text = printable(line.strip())
+        if (byte := _NO_UTF8.search(line)) is not None:
+            before = len(line[: byte.start()].encode("utf-8", "surrogateescape"))
+            found = f"found the byte 0x{ord(byte.group()) - 0xDC00:02x} at offset {before}, expected UTF-8"
+            return _Line({}, where, f"{found}: {shorten(text)}")
         try:
-            content = json.loads(line)
+            content = strict_json.loads(line)
         except json.JSONDecodeError as error:
-            return _Line({}, where, f"not JSON ({error}): {shorten(line.strip())}")
+            return _Line({}, where, f"not JSON ({error}): {shorten(text)}")
         if not isinstance(content, dict):
-            return _Line({}, where, f"found {shorten(line.strip())}, expected a JSON object")
+            return _Line({}, where, f"found {shorten(text)}, expected a JSON object")
         return _Line(content, where)
+
+    def unreadable_line(self, reason: str) -> JsonDict:
+        """In the place of a line that cannot be read; it raises when its turn comes."""
+        return _Line({}, self._next_line(), reason)
+
+    def _next_line(self) -> str:
+        self._lines += 1
+        return f"line {self._lines} (blank lines not counted)"
 
     def predict_json(self, inputs: JsonDict) -> JsonDict:
         return next(self._predict([inputs]))
@@ -67,24 +96,64 @@ class JsonLinesPredictor(Predictor):
             except ConfigurationError as error:
                 problem = error
                 break
-        instances = [item for item in prepared if isinstance(item, Instance)]
-        predicted = iter(self.predict_batch_instance(instances) if instances else [])
-        for item in prepared:
-            yield next(predicted) if isinstance(item, Instance) else item
+        predicted = self._predict_instances([item for item in prepared if isinstance(item, Instance)])
+        for item, json_dict in zip(prepared, inputs, strict=False):
+            with _naming_line(json_dict):
+                result = next(predicted) if isinstance(item, Instance) else item
+            yield result
         if problem is not None:
             raise problem
 
+    def _predict_instances(self, instances: list[Instance]) -> Iterator[JsonDict]:
+        """The results; where all together are too much, as for the memory, one by one."""
+        results: list[JsonDict] = []
+        with suppress(RuntimeError, MemoryError):
+            results = self.predict_batch_instance(instances) if instances else []
+        return iter(results) if results else map(self.predict_instance, instances)
+
     def _prepare(self, json_dict: JsonDict) -> JsonDict | Instance:
         """An instance for the model, or a result that needs none."""
-        try:
+        with _naming_line(json_dict):
             if isinstance(json_dict, _Line) and json_dict.error is not None:
                 raise ConfigurationError(json_dict.error)
             empty = self.empty_result(json_dict)
-            return self._json_to_instance(json_dict) if empty is None else empty
-        except ConfigurationError as error:
-            if isinstance(json_dict, _Line):
-                raise ConfigurationError(f"{json_dict.where}: {error.message}") from error
+            if empty is not None:
+                return empty
+            instance = self._json_to_instance(json_dict)
+            for part in self.parts(instance):
+                for field in part.fields.values():
+                    for text in text_fields(field):
+                        _check_lengths(text)
+            return instance
+
+
+@contextmanager
+def _naming_line(json_dict: JsonDict) -> Iterator[None]:
+    """An error within becomes a `ConfigurationError`, with the line that the object comes from."""
+    try:
+        yield
+    except (
+        ConfigurationError,
+        ArithmeticError,
+        LookupError,
+        MemoryError,
+        RuntimeError,
+        TypeError,
+        ValueError,
+    ) as error:
+        if not isinstance(json_dict, _Line):
             raise
+        kind = "" if isinstance(error, ConfigurationError) else f"{type(error).__name__}: "
+        raise ConfigurationError(f"{json_dict.where}: {kind}{error}") from error
+
+
+def _check_lengths(text: TextField) -> None:
+    for place, token in enumerate(text.tokens):
+        if len(token.text or "") > LONGEST_WORD:
+            raise ConfigurationError(
+                f"found a word of {len(token.text):,} characters at position {place}, expected at most "
+                f"{LONGEST_WORD:,}: {shorten(token.text)}"
+            )
 
 
 def require(json_dict: JsonDict, name: str, kind: type, expected: str) -> Any:
@@ -113,5 +182,6 @@ def require_tokens(json_dict: JsonDict, expected: str, name: str = "tokens") -> 
     words = require(json_dict, name, list, expected)
     for position, word in enumerate(words):
         if not isinstance(word, str):
-            raise ConfigurationError(f'"{name}" has {word!r} at position {position}; expected strings')
+            found = shorten(repr(word))
+            raise ConfigurationError(f'"{name}" has {found} at position {position}; expected strings')
     return words

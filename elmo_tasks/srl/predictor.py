@@ -10,6 +10,7 @@ from allennlp.predictors import Predictor
 from spacy.tokens import Doc
 from spacy.util import get_installed_models
 
+from elmo_tasks.data.json_lines import shorten
 from elmo_tasks.predictors.json_lines import require
 from elmo_tasks.predictors.sentence import SentencePredictor
 
@@ -64,13 +65,16 @@ class SrlPredictor(SentencePredictor):
             for sentence in sentences
         ]
 
+    def parts(self, instance: Instance) -> list[Instance]:
+        return instance.propositions if isinstance(instance, _Sentence) else [instance]
+
     def _json_to_instance(self, json_dict: JsonDict) -> Instance:
         words = self.words(json_dict).words
         expected = f'"predicates": places of the {len(words)} tokens, from 0'
         indices = require(json_dict, "predicates", list, expected) if "predicates" in json_dict else None
         for index in indices or []:
             if isinstance(index, bool) or index not in range(len(words)):
-                raise ConfigurationError(f'"predicates" has {index!r}; expected {expected}')
+                raise ConfigurationError(f'"predicates" has {shorten(repr(index))}; expected {expected}')
         indices = self._verbs(words) if indices is None else indices
         return _Sentence(words, [self._dataset_reader.text_to_instance(words, index) for index in indices])
 

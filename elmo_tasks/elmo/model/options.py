@@ -8,8 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from elmo_tasks import strict_json
 from elmo_tasks.elmo.model.characters import CHARACTERS_PER_WORD, NUM_CHARACTERS
 from elmo_tasks.elmo.model.errors import ElmoError, FilePath
+
+MOST_UNITS, MOST_LAYERS, MOST_WORDS = 1 << 20, 100, 1 << 31
+"""Bounds of what a file may ask for; 4,096 units and 2 layers are the most that was ever published."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,11 +78,15 @@ class BiLmOptions:
         """
         if isinstance(source, dict):
             return cls.from_json(source, where="the options given")
-        text = Path(source).read_text(encoding="utf-8")
         try:
-            return cls.from_json(json.loads(text), where=str(source))
+            content = strict_json.loads(Path(source).read_text(encoding="utf-8"))
         except json.JSONDecodeError as error:
             raise ElmoError(f"{source}, line {error.lineno}: not JSON: {error}") from error
+        except UnicodeDecodeError as error:
+            raise ElmoError(
+                f"{source}: found the byte at {error.start} to be no UTF-8, expected JSON"
+            ) from error
+        return cls.from_json(content, where=str(source))
 
     @classmethod
     def from_json(cls, content: dict[str, Any], *, where: str) -> "BiLmOptions":
@@ -94,7 +102,7 @@ class BiLmOptions:
             # bilm-tf writes n_tokens_vocab here, too: the words of its softmax.
             tokens = _character_options(values)
         elif values.has("n_tokens_vocab"):
-            tokens = WordOptions(n_tokens=values.size("n_tokens_vocab"))
+            tokens = WordOptions(n_tokens=values.size("n_tokens_vocab", most=MOST_WORDS))
         else:
             raise ElmoError(
                 f"{where}: found neither char_cnn nor n_tokens_vocab, expected char_cnn of a biLM that reads "
@@ -104,9 +112,9 @@ class BiLmOptions:
             tokens=tokens,
             dim=values.size("lstm.dim"),
             projection_dim=values.size("lstm.projection_dim"),
-            n_layers=values.size("lstm.n_layers"),
-            cell_clip=float(values.get("lstm.cell_clip", (int, float), 0.0)),
-            proj_clip=float(values.get("lstm.proj_clip", (int, float), 0.0)),
+            n_layers=values.size("lstm.n_layers", most=MOST_LAYERS),
+            cell_clip=values.bound("lstm.cell_clip"),
+            proj_clip=values.bound("lstm.proj_clip"),
             use_skip_connections=values.get("lstm.use_skip_connections", bool, False),
         )
 
@@ -150,18 +158,27 @@ class _Options:
     def get(self, path: str, kind: type | tuple[type, ...], default: Any = None) -> Any:
         value = self._value(path)
         value = default if value is None else value
-        if not isinstance(value, kind):
+        # To Python, true and false are numbers.
+        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
             names = kind.__name__ if isinstance(kind, type) else "number"
             raise self.wrong(path, value, f": {names}")
         return value
 
-    def size(self, path: str) -> int:
-        if (size := self.get(path, int)) < 1:
-            raise self.wrong(path, size, " a positive number")
+    def size(self, path: str, *, least: int = 1, most: int = MOST_UNITS, default: int | None = None) -> int:
+        if not least <= (size := self.get(path, int, default)) <= most:
+            kind = "a positive number" if least else "a number from 0"
+            raise self.wrong(path, size, f" {kind}, at most {most:,}")
         return size
 
+    def bound(self, path: str) -> float:
+        if not 0 <= (bound := self.get(path, (int, float), 0.0)) <= MOST_UNITS:
+            raise self.wrong(path, bound, f" a number from 0, for none, to {MOST_UNITS:,}")
+        return float(bound)
+
     def wrong(self, path: str, value: object, expected: str) -> ElmoError:
-        return ElmoError(f"{self.where}: {path} is {value!r}, expected{expected}")
+        text = repr(value)
+        shown = text if len(text) <= 200 else f"{text[:200]}..."
+        return ElmoError(f"{self.where}: {path} is {shown}, expected{expected}")
 
     def _value(self, path: str) -> Any:
         value = self._content
@@ -185,10 +202,10 @@ def _character_options(values: _Options) -> CharacterOptions:
     if activation not in ("relu", "tanh"):
         raise values.wrong("char_cnn.activation", activation, " 'relu' or 'tanh'")
     filters = values.get("char_cnn.filters", list)
-    if not filters or not all(
+    if not 0 < len(filters) <= MOST_LAYERS or not all(
         isinstance(pair, list | tuple)
         and len(pair) == 2
-        and all(isinstance(size, int) and size > 0 for size in pair)
+        and all(type(size) is int and 0 < size <= MOST_UNITS for size in pair)
         and pair[0] <= CHARACTERS_PER_WORD
         for pair in filters
     ):
@@ -199,5 +216,5 @@ def _character_options(values: _Options) -> CharacterOptions:
         filters=tuple((width, number) for width, number in filters),
         dim=values.size("char_cnn.embedding.dim"),
         activation=activation,
-        n_highway=values.get("char_cnn.n_highway", int, 0),
+        n_highway=values.size("char_cnn.n_highway", least=0, most=MOST_LAYERS, default=0),
     )

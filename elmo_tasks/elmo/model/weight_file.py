@@ -14,12 +14,17 @@ AllenNLP reads them.
 | `RNN_{d}/RNN/MultiRNNCell/Cell{l}/LSTMCell/W_P_0` | (dim, projection) |
 | `softmax/W`, `softmax/b` | (words, projection), (words): one row a line of the vocabulary; may be missing |
 
+A dataset may have an attribute `blake2b`, a checksum of its name, type, shape and bytes, as
+`allennlp elmo export` adds it; it is checked where it is there.
+
 d = 0 is the forward and 1 the backward direction; `W_0` holds the input rows above the recurrent ones,
 its columns are the gates i, j (candidate), f, o; TensorFlow adds 1 to f outside of the bias.
 """
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from hashlib import blake2b
 
 import h5py
 import numpy as np
@@ -33,7 +38,11 @@ CHARACTER_TABLE, WORD_TABLE = "char_embed", "embedding"
 """The datasets by which the two kinds of biLM are told apart."""
 SOFTMAX = ("softmax/W", "softmax/b")
 """The language model's output layer, under bilm-tf's names for it; its own dumps leave it out."""
+LARGEST_WEIGHT = 1_000_000
+"""Of a biLM whose vectors are finite; a bit that flips in an exponent makes 1e37 of 0.1."""
 _FORGET_BIAS = 1.0
+_CHECKSUM = "blake2b"
+"""The attribute of a dataset."""
 
 
 def read_weights(source: FilePath, options: BiLmOptions) -> Iterator[tuple[str, torch.Tensor]]:
@@ -42,7 +51,8 @@ def read_weights(source: FilePath, options: BiLmOptions) -> Iterator[tuple[str, 
 
     # Raises
     `ElmoError`, with the file, the dataset, and found and expected shape: not HDF5, truncated,
-    a dataset missing or too many, or of a shape that the options do not have; or weights of a biLM that
+    a dataset missing or too many, of a shape that the options do not have, or other than its checksum says;
+    values that are not finite or above `LARGEST_WEIGHT`; or weights of a biLM that
     reads words with options of one that reads characters, or the reverse.
     """
     with _opened(source, "biLM weights") as file:
@@ -96,6 +106,15 @@ def write_weights(
                 _write_dataset(file, dataset, part.detach().cpu().float().numpy(), dtype)
 
 
+def add_checksums(path: FilePath) -> None:
+    """Gives each dataset of an official HDF5 file its checksum; the weights stay as they are."""
+    with h5py.File(path, "r+") as file:
+        datasets: list[str] = []
+        file.visititems(lambda name, item: datasets.append(name) if isinstance(item, h5py.Dataset) else None)
+        for name in datasets:
+            file[name].attrs[_CHECKSUM] = _checksum(name, file[name][...])
+
+
 def read_initial_state(source: FilePath, options: BiLmOptions) -> tuple[torch.Tensor, torch.Tensor]:
     """
     Where each sentence starts: the datasets `hidden` and `memory` of an HDF5 file.
@@ -129,9 +148,9 @@ def _opened(source: FilePath, content: str) -> Iterator[h5py.File]:
     try:
         with h5py.File(source, "r") as file:
             yield file
-    except FileNotFoundError:
+    except (FileNotFoundError, ElmoError):
         raise
-    except (OSError, RuntimeError) as error:
+    except Exception as error:  # a damaged file makes h5py raise errors of many kinds
         raise ElmoError(f"{source}: not a whole HDF5 file of {content} ({error})") from error
 
 
@@ -182,10 +201,42 @@ def _read_dataset(file: h5py.File, dataset: str, shape: tuple[int, ...], source:
         raise ElmoError(
             f"{source}: dataset {dataset} has shape {stored.shape}, expected {shape} from the options{hint}"
         )
-    array = stored[...].astype(np.float32)
-    if not np.isfinite(array).all():
-        raise ElmoError(f"{source}: dataset {dataset} holds values that are not finite")
+    _refuse_unreadable(stored, dataset, source)
+    content = stored[...]
+    checksum = stored.attrs.get(_CHECKSUM)
+    if checksum is not None and checksum != _checksum(dataset, content):
+        raise ElmoError(f"{source}: dataset {dataset} is damaged, its checksum differs")
+    with np.errstate(over="ignore"):
+        array = content.astype(np.float32)
+    if not -LARGEST_WEIGHT <= array.min() <= array.max() <= LARGEST_WEIGHT:
+        place = tuple(np.argwhere(~(np.abs(array) <= LARGEST_WEIGHT))[0].tolist())
+        what = "that are too large" if np.isfinite(array[place]) else "that are not finite"
+        raise ElmoError(
+            f"{source}: dataset {dataset} holds values {what}, the first {array[place]} at {place}; expected "
+            f"at most {LARGEST_WEIGHT:,}"
+        )
     return array
+
+
+def _refuse_unreadable(stored: h5py.Dataset, dataset: str, source: FilePath) -> None:
+    """Before anything is allocated, or read from other files."""
+    if stored.external or stored.is_virtual or stored.file.filename != os.fspath(source):
+        raise ElmoError(f"{source}: dataset {dataset} is in another file, expected it in this one")
+    if stored.dtype.kind != "f":
+        raise ElmoError(f"{source}: dataset {dataset} has the type {stored.dtype}, expected floating point")
+    # Deflate packs at most 1032 bytes into one.
+    most = os.path.getsize(source) * (1032 if stored.chunks else 1)
+    if stored.id.get_storage_size() == 0 or stored.nbytes > most:
+        raise ElmoError(
+            f"{source}: dataset {dataset} has {stored.nbytes:,} bytes by its header, and the file holds "
+            f"{stored.id.get_storage_size():,} of them"
+        )
+
+
+def _checksum(dataset: str, array: np.ndarray) -> str:
+    hashed = blake2b(f"{dataset} {array.dtype.str} {array.shape}".encode(), digest_size=16)
+    hashed.update(np.ascontiguousarray(array).data)
+    return hashed.hexdigest()
 
 
 def _write_dataset(file: h5py.File, dataset: str, array: np.ndarray, dtype: str) -> None:

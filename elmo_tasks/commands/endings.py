@@ -1,0 +1,54 @@
+"""How commands end when something is wrong: one line on stderr, and an exit code other than 0."""
+
+import logging
+import os
+import sys
+from pathlib import Path
+from types import TracebackType
+
+from allennlp.common.checks import ConfigurationError
+from allennlp.common.util import SigTermReceived
+
+logger = logging.getLogger(__name__)
+
+EXPECTED = (ConfigurationError, OSError, KeyboardInterrupt, SigTermReceived)
+"""What is no fault of the program: the user's input or machine, or a signal."""
+
+
+def tell(error: BaseException) -> None:
+    """One line; what the user can do is in the notes of the error. The traceback is logged at debug level."""
+    logger.debug("the error in full", exc_info=error)
+    print("; ".join([_message(error), *getattr(error, "__notes__", [])]), file=sys.stderr)
+    if isinstance(error, OSError):
+        # If it is stdout that fails, Python would try once more when it ends.
+        try:
+            sys.stdout.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def exit_code(error: BaseException) -> int:
+    return 130 if isinstance(error, KeyboardInterrupt) else 143 if isinstance(error, SigTermReceived) else 1
+
+
+def _message(error: BaseException) -> str:
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted"
+    if isinstance(error, SigTermReceived):
+        return "terminated"
+    if isinstance(error, OSError) and error.strerror and error.filename:
+        return f"error: {error.filename}: {error.strerror}"
+    return f"error: {error}"
+
+
+def _end(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
+    if issubclass(kind, EXPECTED):
+        tell(error)
+    else:
+        sys.__excepthook__(kind, error, traceback)
+
+
+def install() -> None:
+    """For all of AllenNLP's commands, where this process is one."""
+    if Path(sys.argv[0]).parent.name == "allennlp" or Path(sys.argv[0]).stem == "allennlp":
+        sys.excepthook = _end

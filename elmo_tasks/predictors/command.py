@@ -1,0 +1,98 @@
+"""`allennlp predict` without losses: a bad line, or what stops it, leaves the results before it whole."""
+
+import sys
+import zlib
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+from allennlp.commands import predict
+from allennlp.common import JsonDict
+from allennlp.common.checks import ConfigurationError
+from allennlp.common.file_utils import cached_path, open_compressed
+from allennlp.data import Instance
+
+from elmo_tasks.predictors.json_lines import JsonLinesPredictor
+
+
+class LineFile:
+    """A file of lines, written as they come; one that does not fit, as on a full disk, is taken back."""
+
+    def __init__(self, path: str) -> None:
+        self._file = open(path, "wb", buffering=0)  # noqa: SIM115
+
+    def write(self, line: str) -> None:
+        """
+        # Raises
+        `OSError`.
+        """
+        content = memoryview(line.encode("utf-8"))
+        whole = self._file.tell() if self._file.seekable() else None
+        try:
+            while content:
+                content = content[self._file.write(content) :]
+        except BaseException:
+            if whole is not None:
+                with suppress(OSError):
+                    self._file.truncate(whole)
+                    self._file.seek(whole)
+            raise
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class PredictManager(predict._PredictManager):
+    """
+    AllenNLP's, but that each line is read as bytes, so that one that is not UTF-8 is an error of that line;
+    and that results are in the output file as soon as they are there.
+    """
+
+    def __init__(
+        self, predictor: Any, input_file: str, output_file: str | None, *others: Any, **more: Any
+    ) -> None:
+        super().__init__(predictor, input_file, None, *others, **more)
+        self._output_file: Any = None if output_file is None else LineFile(output_file)
+        self._problem: Exception | None = None
+
+    def run(self) -> None:
+        try:
+            super().run()
+            sys.stdout.flush()
+        finally:
+            if self._output_file is not None:
+                self._output_file.close()
+        if self._problem is not None:
+            raise self._problem
+
+    def _get_instance_data(self) -> Iterator[Instance]:
+        """Those before a problem, which is raised when they are predicted."""
+        try:
+            yield from super()._get_instance_data()
+        except (ConfigurationError, OSError) as error:
+            self._problem = error
+
+    def _get_json_data(self) -> Iterator[JsonDict]:
+        ours = isinstance(self._predictor, JsonLinesPredictor)
+        try:
+            for line in self._lines():
+                # `load_line` finds the bytes that are not UTF-8 among the characters.
+                text = line.decode("utf-8", "surrogateescape" if ours else "strict")
+                if not text.isspace():
+                    yield self._predictor.load_line(text)
+        except (OSError, EOFError, zlib.error) as error:
+            if not ours:
+                raise
+            yield self._predictor.unreadable_line(f"{self._input_file}: {error}")
+
+    def _lines(self) -> Iterator[bytes]:
+        if self._input_file == "-":
+            yield from sys.stdin.buffer
+        else:
+            with open_compressed(cached_path(self._input_file), "rb", encoding=None) as file:
+                yield from file
+
+
+def install() -> None:
+    """For `allennlp predict`."""
+    predict._PredictManager = PredictManager

@@ -1,0 +1,177 @@
+import gzip
+import io
+import struct
+import tarfile
+import zipfile
+import zlib
+from pathlib import Path
+
+import pytest
+from allennlp.common import file_utils
+
+from elmo_tasks.data import unpacking
+from elmo_tasks.data.input_files import InputError, input_files
+
+# What `unpack` says that it raises.
+DAMAGED = (ValueError, OSError, EOFError, tarfile.TarError, zlib.error)
+CONTENT = b"one\ntwo\n" * 40
+
+
+def write_tar(path: Path, *members: tuple[str, bytes, str], mode: str = "w:gz") -> Path:
+    """Of (name, type, where a link leads)."""
+    with tarfile.open(path, mode) as archive:
+        for name, kind, target in members:
+            member = tarfile.TarInfo(name)
+            member.type, member.linkname = kind, target
+            member.size = len(CONTENT) if kind == tarfile.REGTYPE else 0
+            archive.addfile(member, io.BytesIO(CONTENT))
+    return path
+
+
+def file(name: str) -> tuple[str, bytes, str]:
+    return name, tarfile.REGTYPE, ""
+
+
+def link(name: str, target: str) -> tuple[str, bytes, str]:
+    return name, tarfile.SYMTYPE, target
+
+
+def below(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*")}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A folder to unpack to, deep in an empty one."""
+    path = tmp_path / "a/b/c/d/e"
+    path.mkdir(parents=True)
+    return path
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        [link("s", "."), link("t", "s/s/s/s/../../../.."), file("t/escaped")],
+        [link("s", "."), file("s/s/x")],
+        [link("s", "sub/.."), file("x")],
+        [link("s", ".."), file("s/escaped")],
+        [link("s", "/tmp"), file("s/escaped")],
+        [link("a/b/s", "../../../escaped")],
+        [file("../escaped")],
+        [file("a/../../escaped")],
+        [file("/escaped")],
+        [("hard", tarfile.LNKTYPE, "../secret")],
+        [file("d/e/x"), link("d/e/l", "../x"), ("m", tarfile.LNKTYPE, "d/e/l"), file("m")],
+        [link("t", "s/../escaped"), link("s", ".")],
+        [("pipe", tarfile.FIFOTYPE, "")],
+        [("device", tarfile.CHRTYPE, "")],
+    ],
+    ids=str,
+)
+def test_nothing_is_written_outside(tmp_path, folder, members):
+    archive = write_tar(tmp_path / "x.tar.gz", *members)
+    before = below(tmp_path)
+    with pytest.raises(ValueError, match="not unpacked") as caught:
+        unpacking.unpack(archive, folder)
+    assert str(archive) in str(caught.value)
+    assert all(name.startswith("a/b/c/d/e/") for name in below(tmp_path) - before)
+
+
+@pytest.mark.parametrize("mode", ["w", "w:gz", "w:bz2", "w:xz"])
+def test_links_inside_are_taken(tmp_path, folder, mode):
+    members = [
+        file("x/y"),
+        link("x/z", "y"),
+        link("v", "x"),
+        ("w", tarfile.LNKTYPE, "x/y"),
+        link("x/u", "../w"),
+    ]
+    unpacking.unpack(write_tar(tmp_path / "x", *members, mode=mode), folder)
+    assert {(folder / name).read_bytes() for name in ("x/y", "x/z", "v/y", "w", "x/u")} == {CONTENT}
+    with pytest.raises(ValueError, match="'x/z' is neither a file nor a folder"):
+        unpacking.unpack(tmp_path / "x", folder, links=False)
+
+
+def test_a_damaged_header_in_a_plain_tar_is_not_its_end(tmp_path, folder):
+    archive = write_tar(tmp_path / "x.tar", file("x"), file("y"), mode="w")
+    content = bytearray(archive.read_bytes())
+    content[1024] ^= 1
+    archive.write_bytes(content)
+    with pytest.raises(ValueError, match="found no member's header, expected one at byte 1024"):
+        unpacking.unpack(archive, folder)
+
+
+def test_bombs(tmp_path, folder, monkeypatch):
+    monkeypatch.setattr(unpacking, "MOST_BYTES", 1 << 20)
+    monkeypatch.setattr(unpacking, "MOST_MEMBERS", 1000)
+    member = tarfile.TarInfo("zeros")
+    member.size = 1 << 23
+    archive = tmp_path / "x"
+    with tarfile.open(archive, "w:gz") as tar:
+        tar.addfile(member, io.BytesIO(bytes(member.size)))
+    with pytest.raises(
+        ValueError, match=r"found 1 members and 8,388,608 bytes up to 'zeros', expected at most"
+    ):
+        unpacking.unpack(archive, folder)
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as content:
+        content.writestr("zeros", bytes(1 << 23))
+    with pytest.raises(ValueError, match="8,388,608 bytes up to 'zeros', expected at most"):
+        unpacking.unpack(archive, folder)
+    write_tar(archive, *(file(str(number)) for number in range(1001)))
+    with pytest.raises(ValueError, match=r"found 1,001 members"):
+        unpacking.unpack(archive, folder)
+    assert sum(path.stat().st_size for path in folder.iterdir()) <= 1 << 20
+
+
+def test_a_header_that_wants_all_memory(tmp_path, folder):
+    member = tarfile.TarInfo("x")
+    member.type, member.size = tarfile.XHDTYPE, 1 << 33
+    (tmp_path / "x").write_bytes(gzip.compress(member.tobuf(tarfile.GNU_FORMAT)))
+    with pytest.raises(ValueError, match=r"found a header of 8,589,934,592 bytes"):
+        unpacking.unpack(tmp_path / "x", folder)
+
+
+def test_a_zip_that_climbs(tmp_path, folder):
+    with zipfile.ZipFile(tmp_path / "x.zip", "w") as content:
+        content.writestr("../escaped", "x")
+    with pytest.raises(ValueError, match=r"'\.\./escaped', outside of the folder"):
+        unpacking.unpack(tmp_path / "x.zip", folder)
+
+
+def test_a_data_archive_that_climbs(tmp_path, monkeypatch):
+    """The names alone, as text, stay inside."""
+    monkeypatch.setattr(file_utils, "CACHE_DIRECTORY", str(tmp_path / "1/2/3/4/cache"))
+    archive = write_tar(
+        tmp_path / "data.tar.gz", link("s", "."), link("t", "s/s/s/s/../../../.."), file("t/escaped")
+    )
+    with pytest.raises(InputError, match=r"data.tar.gz!x: found ValueError: .*'s/s/s/s"):
+        input_files(f"{archive}!x")
+    assert not list(tmp_path.rglob("escaped"))
+    assert not list((tmp_path / "1/2/3/4/cache").glob("tmp*"))
+    write_tar(archive, file("x"))
+    (unpacked,) = input_files(f"{archive}!x")
+    assert unpacked.read_bytes() == CONTENT
+    for outside in ("../x", "..", "/etc/passwd"):
+        with pytest.raises(InputError, match="not found in"):
+            input_files(f"{archive}!{outside}")
+
+
+def test_an_archive_that_changes_is_unpacked_anew(tmp_path, monkeypatch):
+    monkeypatch.setattr(file_utils, "CACHE_DIRECTORY", str(tmp_path / "cache"))
+    write_tar(tmp_path / "data.tar.gz", file("x"))
+    input_files(f"{tmp_path}/data.tar.gz!x")
+    write_tar(tmp_path / "data.tar.gz", file("x"), file("y"))
+    assert len(input_files(f"{tmp_path}/data.tar.gz!")) == 2
+
+
+def test_sparse_files_count_as_what_they_become(tmp_path, folder):
+    """GNU's header of a file of 1 TiB of which nothing is stored."""
+    member = tarfile.TarInfo("x")
+    header = bytearray(member.tobuf(tarfile.GNU_FORMAT))
+    header[156:157] = tarfile.GNUTYPE_SPARSE
+    header[483:495] = b"\x80\0\0\0" + struct.pack(">Q", 1 << 40)
+    header[148:156] = b" " * 8
+    header[148:156] = b"%06o\0 " % sum(header[:512])
+    (tmp_path / "x").write_bytes(gzip.compress(bytes(header[:512]) + bytes(1024)))
+    with pytest.raises(ValueError, match="1,099,511,627,776 bytes"):
+        unpacking.unpack(tmp_path / "x", folder)

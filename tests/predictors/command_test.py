@@ -1,0 +1,29 @@
+import pytest
+from allennlp.commands import predict
+
+from elmo_tasks.predictors.command import LineFile, PredictManager
+
+
+def test_it_stands_in_for_that_of_allennlp():
+    assert predict._PredictManager is PredictManager
+
+
+def test_a_full_disk(tmp_path, monkeypatch):
+    """Nothing is left of the line that does not fit."""
+    file = LineFile(str(tmp_path / "out"))
+    file.write("one\n")
+
+    class Full:
+        def __getattr__(self, name):
+            return getattr(whole, name)
+
+        def write(self, content):
+            if len(content) <= 3:
+                raise OSError(28, "No space left on device")
+            return whole.write(content[:5])
+
+    whole, file._file = file._file, Full()
+    with pytest.raises(OSError, match="No space"):
+        file.write("two two\n")
+    file.close()
+    assert (tmp_path / "out").read_text() == "one\n"

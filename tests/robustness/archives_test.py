@@ -1,0 +1,254 @@
+"""Archives of models that come from others."""
+
+import copy
+import json
+import os
+import shutil
+import tarfile
+from pathlib import Path
+
+import pytest
+import torch
+from allennlp.commands import evaluate, predict
+from allennlp.common import Params
+from allennlp.common.checks import ConfigurationError
+from allennlp.common.params import with_overrides
+from allennlp.data import DatasetReader
+from allennlp.models import Model
+from allennlp.models.archival import load_archive
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from elmo_tasks.archives import ArchiveError, open_archive
+from elmo_tasks.ner import NerReader
+from elmo_tasks.paths import bundled
+from tests.robustness.attempt import FUZZ, attempt
+
+DEV = str(bundled("fixtures/ner/dev.conll").resolve())
+
+
+class OwnReader(NerReader):
+    """Nobody registers it."""
+
+
+OWN = f"{__name__}.OwnReader"
+
+
+def changed(run: Path, folder: Path, **files: bytes | str | None) -> Path:
+    """A copy of a run with other files (`config`, `weights`...), as an archive; `None` for none."""
+    shutil.copytree(run, folder)
+    (folder / "model.tar.gz").unlink()
+    os.rename(folder / "best.th", folder / "weights.th")
+    for name, content in files.items():
+        path = folder / {"config": "config.json", "weights": "weights.th", "meta": "meta.json"}[name]
+        path.unlink(missing_ok=True)
+        if content is not None:
+            path.write_bytes(content.encode() if isinstance(content, str) else content)
+    path = folder.with_suffix(".tar.gz")
+    with tarfile.open(path, "w:gz") as archive:
+        for file in folder.iterdir():
+            archive.add(file, arcname=file.name)
+    return path
+
+
+def error_of(archive: Path | str, **more) -> str:
+    with pytest.raises(ArchiveError) as caught:
+        load_archive(str(archive), **more)
+    assert str(caught.value).startswith(f"{archive}: ")
+    return str(caught.value)
+
+
+@pytest.fixture(autouse=True)
+def temporary(tmp_path, monkeypatch):
+    """The folder of temporary files; none is left behind."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(folder))
+    yield folder
+    assert not list(folder.iterdir())
+
+
+def test_one_loader():
+    assert load_archive is open_archive is predict.load_archive is evaluate.load_archive
+
+
+def touch(path: Path) -> dict:
+    return {"type": "subprocess.Popen", "args": ["touch", str(path)]}
+
+
+@pytest.mark.parametrize("as_folder", [True, False])
+@pytest.mark.parametrize(
+    "key",
+    [
+        "dataset_reader",
+        "validation_dataset_reader",
+        "dataset_reader.token_indexers.more",
+        "model",
+        "model.text_field_embedder.token_embedders.more",
+        "model.initializer",
+        "vocabulary",
+        "evaluation",
+        "data_loader.batch_sampler",
+    ],
+)
+def test_no_code_of_a_config_runs(run, config, tmp_path, key, as_folder):
+    params = with_overrides(config, {key: touch(tmp_path / "ran")})
+    archive = changed(run, tmp_path / "x", config=json.dumps(params))
+    message = error_of(tmp_path / "x" if as_folder else archive)
+    assert f"{key}.type: found 'subprocess.Popen', expected a registered name" in message
+    assert "ELMO_TASKS_TRUST_ARCHIVES=1" in message
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize(
+    ("key", "kind"),
+    [
+        ("dataset_reader.token_indexers.more", "TokenIndexer"),
+        ("model.text_field_embedder", "TextFieldEmbedder"),
+        ("model.text_field_embedder.token_embedders.more", "TokenEmbedder"),
+        ("model", "Model"),
+    ],
+)
+def test_no_name_is_imported_where_a_string_stands_for_a_block(run, config, tmp_path, key, kind, monkeypatch):
+    (tmp_path / "imported_by_an_archive.py").write_text("raise SystemExit('it ran')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    params = with_overrides(config, {key: "imported_by_an_archive.Class"})
+    archive = changed(run, tmp_path / "x", config=json.dumps(params))
+    assert f"a {kind}: found 'imported_by_an_archive.Class', expected a registered name" in error_of(archive)
+
+
+@pytest.mark.parametrize(
+    "block", [{"evaluation": {"batch_serializer": "os.x"}}, {"data_loader": {"sampler": "os.x"}}]
+)
+def test_what_is_built_later_is_checked_too(run, config, tmp_path, block):
+    archive = changed(run, tmp_path / "x", config=json.dumps(config | block))
+    assert "found 'os.x', expected a registered name" in error_of(archive)
+
+
+def test_code_of_a_hub(run, config, tmp_path):
+    more = {"type": "pretrained_transformer", "transformer_kwargs": {"trust_remote_code": True}}
+    config["model"]["text_field_embedder"] = {"token_embedders": {"more": more}}
+    archive = changed(run, tmp_path / "x", config=json.dumps(config))
+    assert "trust_remote_code: found True, which runs code of others" in error_of(archive)
+
+
+def test_the_user_may_trust_an_archive(run, config, tmp_path, monkeypatch):
+    config["dataset_reader"]["type"] = OWN
+    archive = changed(run, tmp_path / "x", config=json.dumps(config))
+    assert f"dataset_reader.type: found '{OWN}'" in error_of(archive)
+    monkeypatch.setenv("ELMO_TASKS_TRUST_ARCHIVES", "1")
+    assert type(load_archive(archive).dataset_reader) is OwnReader
+
+
+def test_the_user_may_name_any_object(run, config):
+    """In overrides, and in configs to train from."""
+    archive = load_archive(run / "model.tar.gz", overrides={"dataset_reader.type": OWN})
+    assert type(archive.dataset_reader) is OwnReader
+    config["dataset_reader"]["type"] = OWN
+    assert type(DatasetReader.from_params(Params(config["dataset_reader"]))) is OwnReader
+
+
+def test_registered_names_are_taken(run, config, tmp_path):
+    name = "a.name.with.dots"
+    config["dataset_reader"]["type"] = name
+    archive = changed(run, tmp_path / "x", config=json.dumps(config))
+    DatasetReader.register(name)(OwnReader)
+    try:
+        assert type(load_archive(archive).dataset_reader) is OwnReader
+    finally:
+        del DatasetReader._registry[DatasetReader][name]
+
+
+def test_names_of_the_trainer_do_not_matter(run, config, tmp_path):
+    config["trainer"] = {"callbacks": [{"type": "my_package.callbacks.Own"}]}
+    assert load_archive(changed(run, tmp_path / "x", config=json.dumps(config))).model is not None
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        "local f(x) = f(x + 1); f(0)",
+        "std.foldl(function(a, b) a + a, std.range(1, 60), 'x')",
+        "import '/etc/hostname'",
+        '{"model": std.extVar("HOME")}',
+        '{"a": 1,}',
+        "[" * 100_000,
+        "[]",
+        '{"a": ' + "1" * 5000 + "}",
+        '{"a": NaN}',
+        b"\xff{}",
+        "",
+        "{}",
+        '{"model": 3, "dataset_reader": []}',
+        None,
+    ],
+    ids=lambda config: str(config)[:20],
+)
+def test_configs_that_are_no_json(run, tmp_path, config):
+    error_of(changed(run, tmp_path / "x", config=config))
+
+
+def test_an_archive_that_opens_itself(run, config, tmp_path):
+    config["model"] = {"type": "from_archive", "archive_file": str(tmp_path / "x.tar.gz")}
+    archive = changed(run, tmp_path / "x", config=json.dumps(config))
+    assert "found an archive whose config opens the archive itself" in error_of(archive)
+
+
+@pytest.mark.parametrize(
+    "files",
+    [{"weights": b"x"}, {"weights": None}, {"weights": b""}, {"meta": "x"}, {"meta": '{"version": 3}'}],
+    ids=str,
+)
+def test_other_files_that_are_damaged(run, tmp_path, files):
+    assert "not a whole archive of a model" in error_of(changed(run, tmp_path / "x", **files))
+
+
+def test_what_is_not_there(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"nowhere\.tar\.gz"):
+        load_archive(tmp_path / "nowhere.tar.gz")
+
+
+@settings(max_examples=20 * FUZZ)
+@given(place=st.integers(0), kind=st.sampled_from(["flip", "cut", "insert"]))
+def test_any_damage_of_an_archive_names_it(run, tmp_path, place, kind):
+    packed = (run / "model.tar.gz").read_bytes()
+    byte = place // 8 % len(packed)
+    rest = {
+        "flip": bytes([packed[byte] ^ 1 << place % 8]) + packed[byte + 1 :],
+        "cut": b"",
+        "insert": b"\0" + packed,
+    }
+    (tmp_path / "x.tar.gz").write_bytes(packed[:byte] + rest[kind])
+    archive, message = attempt(load_archive, tmp_path / "x.tar.gz", error=ArchiveError)
+    if message:
+        assert message.startswith(f"{tmp_path}/x.tar.gz: ")
+    else:
+        # What has no checksum: the header of gzip, with the name and time of the packed file, and filling.
+        assert kind == "flip"
+        state, expected = archive.model.state_dict(), torch.load(run / "best.th")
+        assert all(torch.equal(state[name], weight) for name, weight in expected.items())
+
+
+@settings(max_examples=20 * FUZZ)
+@given(data=st.data())
+def test_any_value_in_a_config_is_an_error_that_names_the_archive(run, config, tmp_path, data):
+    changed_config = block = copy.deepcopy(config)
+    key = data.draw(st.sampled_from(sorted(block)))
+    while isinstance(block[key], dict) and block[key] and data.draw(st.booleans()):
+        block = block[key]
+        key = data.draw(st.sampled_from(sorted(block)))
+    values = [None, -1, 0, 1e300, True, "", "os.system", [], {}, {"type": "os.system"}, [[]]]
+    block[key] = data.draw(st.sampled_from(values))
+    shutil.rmtree(tmp_path / "x", ignore_errors=True)
+    archive = changed(run, tmp_path / "x", config=json.dumps(changed_config))
+    _, message = attempt(load_archive, archive, error=ArchiveError)
+    assert not message or message.startswith(f"{archive}: ")
+
+
+def test_other_models_are_opened_too(run, config, tmp_path):
+    """By AllenNLP's own means to name an archive in a config."""
+    assert isinstance(Model.from_archive(str(run / "model.tar.gz")), Model)
+    config["dataset_reader"]["type"] = "os.system"
+    archive = changed(run, tmp_path / "x", config=json.dumps(config))
+    with pytest.raises(ConfigurationError, match=r"x\.tar\.gz: dataset_reader\.type"):
+        Model.from_params(Params({"type": "from_archive", "archive_file": str(archive)}))

@@ -1,0 +1,207 @@
+"""`allennlp predict`: a line that is wrong names itself, and no result before it is lost."""
+
+import gzip
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from allennlp.commands import predict
+from allennlp.common.checks import ConfigurationError
+from allennlp.predictors import Predictor
+from hypothesis import given
+from hypothesis import strategies as st
+
+from elmo_tasks.data.input_files import InputError
+from tests.conftest import environment
+from tests.ner.archives import DEV
+from tests.strict_json_test import UNREADABLE
+
+GOOD = [b'{"sentence": "Ana flew to Lisbon."}', b'{"tokens": ["Dr.", "Zo\xc3\xab"]}', b'{"sentence": " "}']
+BAD = {
+    **{kind: b'{"sentence": "x", "more": ' + text.encode() + b"}" for kind, (text, _) in UNREADABLE.items()},
+    "half a pair in a word": rb'{"tokens": ["a", "\ud83d"]}',
+    "no UTF-8": b'{"sentence": "caf\xe9"}',
+    "a zero byte": b"\0",
+    "cut": b'{"sentence": "x',
+    "a list": b"[1]",
+    "another field": b'{"text": "x"}',
+    "another type": b'{"sentence": 3}',
+    "a list of numbers": b'{"tokens": [3]}',
+    "a word of a million letters": b'{"tokens": ["%s"]}' % (b"x" * 1_000_000),
+    "a sentence of one such word": b'{"sentence": "%s"}' % (b"x" * 1_000_000),
+}
+
+
+@pytest.fixture(scope="module")
+def predictor(run):
+    return Predictor.from_path(str(run / "model.tar.gz"))
+
+
+def outcome(
+    predictor: Predictor, folder: Path, content: bytes, batch_size: int = 1
+) -> tuple[list[dict], str]:
+    """The results that were written, and the error."""
+    (folder / "in.jsonl").write_bytes(content)
+    message = ""
+    predictor._lines = 0
+    manager = predict._PredictManager(
+        predictor, str(folder / "in.jsonl"), str(folder / "out.jsonl"), batch_size, False, False
+    )
+    try:
+        manager.run()
+    except ConfigurationError as error:
+        message = str(error)
+    return [json.loads(line) for line in (folder / "out.jsonl").read_bytes().splitlines()], message
+
+
+@pytest.mark.parametrize("batch_size", [1, 10])
+@pytest.mark.parametrize("line", BAD.values(), ids=BAD)
+def test_the_lines_before_a_bad_one(predictor, tmp_path, line, batch_size):
+    content = b"\n".join([*GOOD, b"", line, *GOOD])
+    results, message = outcome(predictor, tmp_path, content, batch_size)
+    assert len(results) == 3
+    assert message.startswith("line 4 (blank lines not counted): ")
+    assert len(message) < 500
+    message.encode()
+
+
+def test_what_is_wrong_with_a_line(predictor, tmp_path):
+    def message(line: bytes) -> str:
+        return outcome(predictor, tmp_path, line)[1].partition("counted): ")[2]
+
+    assert message(BAD["no UTF-8"]).startswith("found the byte 0xe9 at offset 17, expected UTF-8: ")
+    assert message(BAD["a word of a million letters"]).startswith(
+        "found a word of 1,000,000 characters at position 0, expected at most 10,000: xxx"
+    )
+    assert message(BAD["half a pair in a word"]).startswith(
+        "not JSON (Half of a surrogate pair, which is no char"
+    )
+
+
+def test_the_longest_words_that_are_taken(predictor, tmp_path):
+    line = json.dumps({"tokens": ["x" * 10_000] + [f"w{number}" for number in range(40)]}).encode()
+    results, message = outcome(predictor, tmp_path, b"\n".join([line] * 4), 4)
+    assert (len(results), message) == (4, "")
+    assert results[0] == results[3]
+
+
+@given(lines=st.lists(st.sampled_from([*GOOD, b"", *BAD.values()]), max_size=6), size=st.integers(1, 4))
+def test_any_lines(predictor, tmp_path, lines, size):
+    results, message = outcome(predictor, tmp_path, b"\n".join(lines), size)
+    lines = [line for line in lines if line]
+    first = next((number for number, line in enumerate(lines) if line in BAD.values()), len(lines))
+    assert len(results) == first
+    assert message.startswith(f"line {first + 1} (" if first < len(lines) else "")
+    assert bool(message) == (first < len(lines))
+
+
+@given(content=st.binary(max_size=200), place=st.integers(0), size=st.integers(1, 4))
+def test_any_bytes(predictor, tmp_path, content, place, size):
+    text = b"\n".join(GOOD * 2)
+    place %= len(text)
+    results, message = outcome(predictor, tmp_path, text[:place] + content + text[place:], size)
+    assert len(results) >= text[:place].count(b"\n")
+    assert not message or message.startswith(f"line {len(results) + 1} (")
+
+
+@pytest.mark.parametrize("damage", [lambda packed: packed[:-9], lambda packed: packed[:-6] + bytes(6)])
+def test_a_damaged_gzip_file(predictor, tmp_path, damage):
+    (tmp_path / "in.jsonl.gz").write_bytes(damage(gzip.compress(b"\n".join(GOOD) + b"\n")))
+    predictor._lines = 0
+    manager = predict._PredictManager(
+        predictor, str(tmp_path / "in.jsonl.gz"), str(tmp_path / "out.jsonl"), 8, False, False
+    )
+    with pytest.raises(ConfigurationError, match=r"line \d .*in\.jsonl\.gz: "):
+        manager.run()
+    assert len((tmp_path / "out.jsonl").read_bytes().splitlines()) >= 2
+
+
+def test_the_instances_before_a_bad_one_of_a_dataset(predictor, tmp_path, monkeypatch):
+    def read(path):
+        yield from list(stock(str(DEV)))[:2]
+        raise InputError.at(path, 7, found="a byte", expected="UTF-8")
+
+    stock = predictor._dataset_reader.read
+    monkeypatch.setattr(predictor._dataset_reader, "read", read)
+    manager = predict._PredictManager(predictor, "x", str(tmp_path / "out.jsonl"), 8, False, True)
+    with pytest.raises(InputError, match="x, line 7: found a byte"):
+        manager.run()
+    assert len((tmp_path / "out.jsonl").read_bytes().splitlines()) == 2
+
+
+def test_a_batch_that_is_too_much_is_predicted_one_by_one(predictor, tmp_path, monkeypatch):
+    alone = type(predictor).predict_instance
+
+    def one(self, instance):
+        if len(instance["tokens"]) == 2:
+            raise RuntimeError("not enough memory")
+        return alone(self, instance)
+
+    def together(self, instances):
+        raise MemoryError
+
+    monkeypatch.setattr(type(predictor), "predict_instance", one)
+    monkeypatch.setattr(type(predictor), "predict_batch_instance", together)
+    results, message = outcome(predictor, tmp_path, b"\n".join([GOOD[0], GOOD[0], GOOD[1]]), 3)
+    assert len(results) == 2
+    assert message == "line 3 (blank lines not counted): RuntimeError: not enough memory"
+
+
+def test_two_threads(predictor):
+    sentences = [{"sentence": f"Ana {number} flew to Lisbon{'.' * (number % 7)}"} for number in range(40)]
+    expected = [predictor.predict_json(sentence) for sentence in sentences]
+    with ThreadPoolExecutor(2) as threads:
+        assert list(threads.map(predictor.predict_json, sentences)) == expected
+
+
+def start(run: Path, source: str | Path, *arguments: str, **pipes) -> subprocess.Popen:
+    """The command itself."""
+    command = [
+        sys.executable,
+        "-m",
+        "allennlp",
+        "predict",
+        str(run / "model.tar.gz"),
+        str(source),
+        *arguments,
+    ]
+    folder = Path(__file__).parents[2]
+    return subprocess.Popen(
+        command, cwd=folder, env=environment(), stderr=subprocess.PIPE, text=True, **pipes
+    )
+
+
+def test_how_the_command_ends(run, tmp_path):
+    """A closed pipe, a full disk, and SIGTERM: a line, and an exit code that is not 0."""
+    (tmp_path / "in").write_bytes(GOOD[0])
+    read, write = os.pipe()
+    with open("/dev/full", "wb") as full:
+        closed, filled = (start(run, tmp_path / "in", stdout=output) for output in (write, full))
+    os.close(write)
+    os.close(read)
+    waiting = start(run, "-", "--silent", "--output-file", str(tmp_path / "out"), stdin=subprocess.PIPE)
+    with waiting, filled, closed:
+        waiting.stdin.write(b"\n".join(GOOD * 2).decode() + "\n")
+        waiting.stdin.flush()
+        until = time.monotonic() + 120
+        while not ((tmp_path / "out").exists() and (tmp_path / "out").read_bytes().count(b"\n") == 6):
+            assert waiting.poll() is None, waiting.stderr.read()
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        waiting.send_signal(signal.SIGTERM)
+        endings = {
+            closed: "error: [Errno 32] Broken pipe",
+            filled: "error: [Errno 28] No space left on device",
+        }
+        for process, ending in (endings | {waiting: "terminated"}).items():
+            assert process.wait(timeout=120) == 1
+            errors = process.stderr.read()
+            assert errors.splitlines()[-1] == ending
+            assert not {"Traceback", "Exception ignored"} & set(errors.split(" "))
+    assert all(json.loads(line) for line in (tmp_path / "out").read_bytes().splitlines())

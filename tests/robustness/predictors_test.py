@@ -1,0 +1,95 @@
+"""Whatever a line says, each task's predictor has an instance for it, or an error that names the line."""
+
+import json
+
+import pytest
+from allennlp.common import Params
+from allennlp.common.checks import ConfigurationError
+from allennlp.data import DatasetReader
+from allennlp.predictors import Predictor
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from tests.robustness.attempt import FUZZ, attempt
+from tests.robustness.json_values_test import VALUES
+
+READERS = {
+    "elmo_ner": {},
+    "elmo_srl": {},
+    "elmo_coref": {},
+    "elmo_squad": {},
+    "elmo_snli": {},
+    "elmo_sst": {},
+    "elmo_classifier": {"format": "jsonl", "classes": ["a", "b"], "sentence1": "x", "label": "y"},
+    "elmo_bilm": {"streams": 2, "bptt_steps": 5},
+}
+FIELDS = [
+    *(
+        "sentence",
+        "tokens",
+        "predicates",
+        "document",
+        "sentences",
+        "speakers",
+        "clusters",
+        "doc_key",
+        "passage",
+    ),
+    *(
+        "question",
+        "id",
+        "premise",
+        "hypothesis",
+        "premise_tokens",
+        "hypothesis_tokens",
+        "sentence1",
+        "sentence2",
+    ),
+]
+WORDS = st.text(max_size=4)
+USUAL = st.one_of(
+    st.text(max_size=30),
+    st.lists(WORDS, max_size=4),
+    st.lists(st.lists(WORDS, max_size=3), max_size=3),
+    st.lists(st.integers(-2, 4), max_size=3),
+    st.lists(st.lists(st.lists(st.integers(-1, 5), max_size=3), max_size=2), max_size=2),
+)
+
+
+@pytest.fixture(scope="module", params=READERS)
+def predictor(request):
+    """With no model: what is done before a model is asked."""
+    reader = DatasetReader.from_params(Params({"type": request.param, **READERS[request.param]}))
+    return Predictor.by_name(request.param)(nn.Linear(1, 1), reader)
+
+
+@settings(max_examples=40 * FUZZ)
+@given(content=st.dictionaries(st.sampled_from(FIELDS), USUAL | VALUES, min_size=1, max_size=6))
+def test_any_content(predictor, content):
+    predictor._lines = 6
+    _, message = attempt(
+        predictor._prepare, predictor.load_line(json.dumps(content)), error=ConfigurationError
+    )
+    assert not message or message.startswith("line 7 (blank lines not counted): ")
+    assert "Error: " not in message
+
+
+LONG = {
+    "sentence": "x" * 10_001,
+    "predicates": [0],
+    "document": "x" * 10_001,
+    "passage": "x" * 10_001,
+    "question": "x",
+    "premise": "x" * 10_001,
+    "hypothesis": "x",
+}
+
+
+def test_long_words(predictor):
+    """A biLM reads 50 characters of a word, and the language model has nothing else that reads."""
+    _, message = attempt(predictor._prepare, predictor.load_line(json.dumps(LONG)), error=ConfigurationError)
+    if type(predictor).__name__ == "BiLmPredictor":
+        assert not message
+    else:
+        assert "found a word of 10,001 characters at position 0, expected at most 10,000: xx" in message

@@ -1,0 +1,217 @@
+"""Options and weights of a biLM that come from others."""
+
+import argparse
+import copy
+import json
+import tempfile
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+import torch
+from allennlp.common.checks import ConfigurationError
+from hypothesis import given
+from hypothesis import strategies as st
+
+from elmo_tasks.commands.embed import Embed
+from elmo_tasks.elmo.inference import FrozenBiLm
+from elmo_tasks.elmo.model import BiLmOptions, ElmoError
+from elmo_tasks.elmo.model.weight_file import (
+    add_checksums,
+    read_weights,
+)
+from elmo_tasks.elmo.sources import DEFAULT_WEIGHTS, read_frozen_bilm, read_options, read_softmax
+from tests.elmo.files import OPTIONS, make_files
+from tests.robustness.attempt import attempt
+
+WRONG = [
+    *(None, True, "1", "", [], {}, [1], {"a": 1}, "\ud800"),
+    *(0, -1, 0.5, -0.5, 1 << 21, 1 << 70, 10**400, float("nan"), float("inf"), -float("inf"), 1e300),
+]
+KEYS = [
+    *(("lstm", key) for key in OPTIONS["lstm"]),
+    *(("char_cnn", key) for key in OPTIONS["char_cnn"]),
+    ("char_cnn", "embedding", "dim"),
+    *(("lstm",), ("char_cnn",)),
+]
+
+
+def replaced(keys: tuple[str, ...], value: object) -> dict:
+    options = block = copy.deepcopy(OPTIONS)
+    for key in keys[:-1]:
+        block = block[key]
+    block[keys[-1]] = value
+    return options
+
+
+@pytest.mark.parametrize("keys", KEYS, ids=".".join)
+def test_any_value_of_an_option(keys):
+    for value in WRONG:
+        options, message = attempt(BiLmOptions.read, replaced(keys, value), error=ElmoError)
+        if message:
+            assert keys[0] in message
+        else:
+            assert BiLmOptions.read(json.loads(json.dumps(options.to_json()))) == options
+
+
+@pytest.mark.parametrize(
+    ("keys", "value", "expected"),
+    [
+        (("lstm", "n_layers"), True, "lstm.n_layers is True, expected: int"),
+        (("lstm", "n_layers"), 10**9, "lstm.n_layers is 1000000000, expected a positive number, at most 100"),
+        (("lstm", "dim"), 1 << 40, "expected a positive number, at most 1,048,576"),
+        (
+            ("lstm", "cell_clip"),
+            float("nan"),
+            "lstm.cell_clip is nan, expected a number from 0, for none, to",
+        ),
+        (("lstm", "proj_clip"), -3, "lstm.proj_clip is -3, expected a number from 0"),
+        (("lstm", "cell_clip"), False, "lstm.cell_clip is False, expected: number"),
+        (("lstm", "use_skip_connections"), 1, "lstm.use_skip_connections is 1, expected: bool"),
+        (("char_cnn", "filters"), [[True, 4]], "filters is [[True, 4]], expected pairs"),
+        (("char_cnn", "filters"), [[1, 1 << 21]], "expected pairs"),
+        (("char_cnn", "n_highway"), -1, "char_cnn.n_highway is -1, expected a number from 0, at most 100"),
+    ],
+)
+def test_former_findings_of_options(keys, value, expected):
+    with pytest.raises(ElmoError) as caught:
+        BiLmOptions.read(replaced(keys, value))
+    assert expected in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "content", [b"\xff", b"[" * 100_000, b'{"lstm": ' + b"1" * 5000, b"", b"[]", b'{"lstm": NaN}']
+)
+def test_options_files(tmp_path, content):
+    (tmp_path / "options.json").write_bytes(content)
+    with pytest.raises(ConfigurationError, match=r"options\.json"):
+        read_options(tmp_path / "options.json")
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """Options, a weights file with checksums, and its weights."""
+    folder = tmp_path_factory.mktemp("files")
+    options_file, weight_file = make_files(folder)
+    options = BiLmOptions.read(options_file)
+    add_checksums(weight_file)
+    return options, weight_file, dict(read_weights(weight_file, options))
+
+
+@given(place=st.integers(0), kind=st.sampled_from(["flip", "cut", "fill", "byte"]), value=st.integers(0, 255))
+def test_damaged_weights_are_never_read(files, place, kind, value):
+    options, weight_file, weights = files
+    content = bytearray(weight_file.read_bytes())
+    byte = place // 8 % len(content)
+    if kind == "cut":
+        del content[byte:]
+    elif kind == "fill":
+        content[byte : byte + 64] = bytes([value]) * len(content[byte : byte + 64])
+    else:
+        content[byte] = content[byte] ^ 1 << place % 8 if kind == "flip" else value
+    with tempfile.TemporaryDirectory() as folder:
+        damaged = Path(folder, "weights.hdf5")
+        damaged.write_bytes(content)
+        read, message = attempt(lambda: dict(read_weights(damaged, options)), error=ElmoError)
+        if message:
+            assert message.startswith(f"{damaged}: ")
+        else:
+            assert all(torch.equal(read[name], weight) for name, weight in weights.items())
+
+
+def test_checksums(tmp_path):
+    options_file, weight_file = make_files(tmp_path)
+    before = dict(read_weights(weight_file, BiLmOptions.read(options_file)))
+    add_checksums(weight_file)
+    after = dict(read_weights(weight_file, BiLmOptions.read(options_file)))
+    assert all(torch.equal(after[name], weight) for name, weight in before.items())
+    with h5py.File(weight_file, "r+") as file:
+        file["char_embed"][7, 1] += 1e-3
+    with pytest.raises(ElmoError, match="dataset char_embed is damaged"):
+        list(read_weights(weight_file, BiLmOptions.read(options_file)))
+
+
+def test_the_shipped_weights_have_checksums():
+    with h5py.File(DEFAULT_WEIGHTS) as file:
+        file.visititems(lambda _, item: isinstance(item, h5py.Group) or item.attrs["blake2b"])
+
+
+def test_vectors_that_are_not_finite(tmp_path, monkeypatch):
+    options_file, weight_file = make_files(tmp_path)
+    encode = FrozenBiLm.encode
+    monkeypatch.setattr(FrozenBiLm, "encode", lambda *arguments: encode(*arguments) / 0)
+    (tmp_path / "text").write_text("\none sentence\n")
+    parser = argparse.ArgumentParser()
+    Embed().add_arguments(parser)
+    names = ["--options-file", options_file, "--weight-file", weight_file]
+    arguments = parser.parse_args([str(name) for name in [tmp_path / "text", tmp_path / "out", *names]])
+    with pytest.raises(ConfigurationError, match="line 2: found vectors that are not finite"):
+        Embed().run(arguments)
+    assert not (tmp_path / "out").exists()
+
+
+B_CNN = "CNN/b_cnn_0"
+
+
+def external(file: h5py.File, shape: tuple[int, ...]) -> None:
+    file.create_dataset(B_CNN, shape, "f4", external=[("/etc/passwd", 0, 1000)])
+
+
+def linked(file: h5py.File, shape: tuple[int, ...]) -> None:
+    with h5py.File(f"{file.filename}.other", "w") as other:
+        other["x"] = np.zeros(shape, "f4")
+    file[B_CNN] = h5py.ExternalLink(f"{file.filename}.other", "x")
+
+
+def never_written(file: h5py.File, shape: tuple[int, ...]) -> None:
+    file.create_dataset(B_CNN, shape, "f4")
+
+
+def of(value: object) -> object:
+    def write(file: h5py.File, shape: tuple[int, ...]) -> None:
+        file[B_CNN] = np.full(shape, value)
+
+    return write
+
+
+@pytest.mark.parametrize(
+    ("write", "message"),
+    [
+        (external, "is in another file"),
+        (linked, "is in another file"),
+        (never_written, "has 16 bytes by its header, and the file holds 0 of them"),
+        (
+            of(np.float32("nan")),
+            r"holds values that are not finite, the first nan at \(0,\); expected at most",
+        ),
+        (of(1e300), r"holds values that are not finite, the first inf at \(0,\)"),
+        (of(np.float32(3e37)), r"holds values that are too large, the first 3.*e\+37 at \(0,\)"),
+        (of(3), "has the type int64, expected floating point"),
+        (of(b"text"), r"has the type \|S4, expected floating point"),
+        (of(1 + 2j), "has the type complex128, expected floating point"),
+    ],
+)
+def test_former_findings_of_weights(tmp_path, write, message):
+    options_file, weight_file = make_files(tmp_path)
+    with h5py.File(weight_file, "r+") as file:
+        shape = file[B_CNN].shape
+        del file[B_CNN]
+        write(file, shape)
+    with pytest.raises(ConfigurationError, match=rf"\.hdf5: dataset {B_CNN} {message}"):
+        read_frozen_bilm(read_options(options_file), weight_file)
+
+
+def test_sizes_beyond_the_file(tmp_path):
+    """The header of a softmax, whose size no options bound, says 4 TiB."""
+    options_file, weight_file = make_files(tmp_path)
+    options = BiLmOptions.read(options_file)
+    words = (1 << 40) // options.projection_dim
+    with h5py.File(weight_file, "r+") as file:
+        weight = file.create_dataset("softmax/W", (words, options.projection_dim), "f4", chunks=(1, 6))
+        weight[0] = 1.0
+        file.create_dataset("softmax/b", (words,), "f4", chunks=(1,))[0] = 1.0
+    with pytest.raises(
+        ConfigurationError, match=r"dataset softmax/W has 4,398,\d+,\d+,\d+ bytes by its header"
+    ):
+        read_softmax(weight_file, options)
