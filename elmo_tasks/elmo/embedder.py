@@ -1,13 +1,12 @@
 """`Elmo`: the one object that a task plugs."""
 
 import json
-from threading import Lock
 from typing import Any, NamedTuple, cast
 
 import torch
-from allennlp.common.checks import ConfigurationError
 from torch import nn
 
+from elmo_tasks.elmo.carried_state import CarriedState
 from elmo_tasks.elmo.config import PLACEMENTS, ElmoMix, ElmoPlacement, ElmoSource
 from elmo_tasks.elmo.inference import FrozenBiLm, TrainedBiLm
 from elmo_tasks.elmo.inference.activations import Activations
@@ -16,7 +15,7 @@ from elmo_tasks.elmo.model.word_encoder import WordEncoder
 from elmo_tasks.elmo.sources import (
     check_vocabulary,
     configuration_errors,
-    read_frozen_bilm,
+    read_bilm,
     read_initial_state,
     read_options,
     read_words,
@@ -121,10 +120,7 @@ class Elmo(StrictParams, nn.Module):
         )
         self.register_buffer("start_hidden", start[0])
         self.register_buffer("start_memory", start[1])
-        self.carried: LstmState | None = None
-        """With `stateful`, where the rows of the batch before ended; `None` before the first batch."""
-        # Of the state that is carried: one batch at a time
-        self._turn = Lock()
+        self.carried = CarriedState()
         self.activations = None if use.activations is None else Activations.of(use.activations)
         if self.activations is not None and self.bilm is not None:
             with configuration_errors():
@@ -170,7 +166,7 @@ class Elmo(StrictParams, nn.Module):
 
     def reset_state(self) -> None:
         """With `stateful`: the next batch starts a new text."""
-        self.carried = None
+        self.carried.value = None
 
     def forward(self, ids: torch.Tensor) -> ElmoRepresentations:
         """
@@ -188,47 +184,9 @@ class Elmo(StrictParams, nn.Module):
         """*Shape:* `(layers, batch, tokens, dim)`."""
         if self.activations is not None:
             return self.activations.layers(ids, cast(FrozenBiLm, bilm), self.start)
-        if not self.stateful:
-            return bilm.encode(ids, self.start)
-        if not self._turn.acquire(blocking=False):
-            raise ConfigurationError(
-                "found two calls at once of an Elmo with stateful: true, which carries its state from call "
-                "to call; expected one after the other"
-            )
-        try:
-            layers, state = bilm(ids, self._carried_to(len(ids)))
-            self._carry(state)
-        finally:
-            self._turn.release()
-        return layers
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_turn": None}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        self._turn = Lock()
-
-    def _carried_to(self, batch: int) -> LstmState:
-        """Where the rows of a batch go on: `(layers, 2, batch, ...)`."""
-        fresh = LstmState(*(part.expand(-1, -1, batch, -1) for part in self.start))
-        if self.carried is None:
-            return fresh
-        # The rows known so far, and fresh ones where the batch has more.
-        return LstmState(
-            *(
-                torch.cat([old[:, :, :batch], new[:, :, old.size(2) :]], dim=2)
-                for old, new in zip(self.carried, fresh, strict=True)
-            )
-        )
-
-    def _carry(self, state: LstmState) -> None:
-        """Rows that the batch did not have keep their state, as in the original."""
-        rows = state.hidden.size(2)
-        rest = self.carried or state
-        self.carried = LstmState(
-            *(torch.cat([new, old[:, :, rows:]], dim=2) for new, old in zip(state, rest, strict=True))
-        )
+        if self.stateful:
+            return self.carried.layers(bilm, ids, self.start)
+        return bilm.encode(ids, self.start)
 
 
 def _bilm(
@@ -252,9 +210,4 @@ def _bilm(
             if trainable:
                 return bilm
             return FrozenBiLm(options=options, precision=precision, weights=bilm.state_dict())
-    frozen = read_frozen_bilm(options, weight_file, vocabulary_file, precision=precision)
-    if not trainable:
-        return frozen
-    trained = TrainedBiLm(options=options)
-    trained.load_state_dict(frozen.weights())
-    return trained
+    return read_bilm(options, weight_file, vocabulary_file, trainable=trainable, precision=precision)

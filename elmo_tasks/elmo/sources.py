@@ -14,7 +14,7 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.common.file_utils import cached_path
 
 from elmo_tasks.data.input_files import InputError, read_lines
-from elmo_tasks.elmo.inference import FrozenBiLm
+from elmo_tasks.elmo.inference import FrozenBiLm, TrainedBiLm
 from elmo_tasks.elmo.model import BiLmOptions, ElmoError
 from elmo_tasks.elmo.model.weight_file import read_initial_state as read_state_file
 from elmo_tasks.elmo.model.weight_file import read_softmax as read_softmax_file
@@ -91,6 +91,23 @@ def read_frozen_bilm(
     words = None if vocabulary_file is None else read_words(vocabulary_file)
     with local_file(weight_file) as path:
         return FrozenBiLm.read(options, path, words, precision=precision)
+
+
+def read_bilm(
+    options: BiLmOptions,
+    weight_file: Source,
+    vocabulary_file: Source | None = None,
+    *,
+    trainable: bool = False,
+    precision: str = "float32",
+) -> FrozenBiLm | TrainedBiLm:
+    """`read_frozen_bilm`, or of the same files a biLM to be trained."""
+    frozen = read_frozen_bilm(options, weight_file, vocabulary_file, precision=precision)
+    if not trainable:
+        return frozen
+    trained = TrainedBiLm(options=options)
+    trained.load_state_dict(frozen.weights())
+    return trained
 
 
 def check_vocabulary(

@@ -58,7 +58,7 @@ class RepeatableCallback(StrictParams, TrainerCallback):
                 "a run with several processes cannot be resumed"
             )
         for name, state in self._carried.items():
-            self._elmos[name].carried = LstmState(
+            self._elmos[name].carried.value = LstmState(
                 *(part.to(self._elmos[name].start_hidden) for part in state)
             )
 
@@ -80,9 +80,9 @@ class RepeatableCallback(StrictParams, TrainerCallback):
 
     def state_dict(self) -> dict[str, Any]:
         carried = {
-            name: [part.cpu() for part in elmo.carried]
+            name: [part.cpu() for part in elmo.carried.value]
             for name, elmo in self._elmos.items()
-            if elmo.carried is not None
+            if elmo.carried.value is not None
         }
         return {"epoch": self._epoch, "batches": self._batches, "carried": carried}
 

@@ -1,0 +1,46 @@
+"""
+AllenNLP's own ELMo on our engine: archives and configs with `elmo_token_embedder`, and code that calls
+`allennlp.modules.elmo.Elmo`, run unchanged and faster.
+
+    allennlp evaluate OLD_MODEL.tar.gz TEXT --include-package elmo_tasks.drop_in
+
+or, in Python, `import elmo_tasks.drop_in`. The state is carried from batch to batch, as AllenNLP does; with
+`elmo_tasks.drop_in_stateless` instead, or `install(stateful=False)`, each sentence has the same vectors in
+any batch.
+"""
+
+import allennlp.modules
+import allennlp.modules.elmo
+from allennlp.modules.token_embedders import elmo_token_embedder
+
+from elmo_tasks.drop_in.elmo import Elmo
+
+__all__ = ["AllenNlpElmo", "Elmo", "install", "uninstall"]
+
+AllenNlpElmo = allennlp.modules.elmo.Elmo
+"""AllenNLP's own."""
+
+
+def install(*, stateful: bool = True) -> None:
+    """
+    Puts our `Elmo` into the place of AllenNLP's, for every model that is made from now on.
+
+    # Parameters
+
+    stateful : carry the state from batch to batch, as AllenNLP does.
+    """
+    Elmo.stateful = stateful
+    _put(Elmo)
+
+
+def uninstall() -> None:
+    """Puts AllenNLP's own back."""
+    _put(AllenNlpElmo)
+
+
+def _put(elmo: type) -> None:
+    for room in (allennlp.modules.elmo, allennlp.modules, elmo_token_embedder):
+        room.Elmo = elmo  # type: ignore[attr-defined]
+
+
+install()

@@ -1,0 +1,120 @@
+"""Our `Elmo` in the place of AllenNLP's: the same results, state dicts and config blocks."""
+
+from typing import Any
+
+import pytest
+import torch
+from allennlp.common.checks import ConfigurationError
+from allennlp.modules.elmo import _ElmoBiLm, batch_to_ids
+
+from elmo_tasks.drop_in import AllenNlpElmo, Elmo, uninstall
+from tests.elmo.files import SENTENCES, make_files
+
+uninstall()
+
+FILLED = [words for words in SENTENCES if words]
+BATCHES = [FILLED, [["One", "more"]], FILLED[-3:], FILLED[:2] * 3]
+"""Of several sizes, since a row that a batch lacks keeps its state."""
+BLOCKS: list[dict[str, Any]] = [
+    {},
+    {"num_output_representations": 2, "requires_grad": True},
+    {"scalar_mix_parameters": [0.5, -1.0, 2.0]},
+]
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory) -> dict[str, str]:
+    options, weights = make_files(tmp_path_factory.mktemp("elmo"))
+    return {"options_file": str(options), "weight_file": str(weights)}
+
+
+def both(files: dict[str, str], **block: Any) -> tuple[AllenNlpElmo, Elmo]:
+    """AllenNLP's with mixes that differ, and ours with the state dict of AllenNLP's."""
+    block = {"num_output_representations": 1, "dropout": 0.0} | block
+    theirs, ours = AllenNlpElmo(**files, **block), Elmo(**files, **block)
+    torch.manual_seed(1)
+    with torch.no_grad():
+        for weight in theirs.state_dict().values():
+            weight += 0.1 * torch.randn(weight.shape)
+    assert not ours.load_state_dict(theirs.state_dict()).unexpected_keys
+    return theirs, ours
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+@pytest.mark.parametrize("training", [False, True])
+def test_equals_allennlps_over_a_text(files, block, training):
+    theirs, ours = (elmo.train(training) for elmo in both(files, **block))
+    for sentences in BATCHES:
+        ids = batch_to_ids(sentences)
+        expected, outputs = theirs(ids), ours(ids)
+        assert torch.equal(outputs["mask"], expected["mask"])
+        torch.testing.assert_close(
+            outputs["elmo_representations"], expected["elmo_representations"], atol=1e-5, rtol=0
+        )
+
+
+def test_gradients_are_allennlps(files):
+    theirs, ours = both(files, requires_grad=True)
+    for _ in range(2):
+        gradients = []
+        for elmo in (theirs, ours):
+            elmo.zero_grad()
+            elmo(batch_to_ids(BATCHES[0]))["elmo_representations"][0].square().sum().backward()
+            gradients.append(elmo.scalar_mix_0.gamma.grad)
+        torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-5)
+    words = theirs._elmo_lstm._elmo_lstm.forward_layer_0.input_linearity.weight.grad
+    both_inputs = ours._elmo_lstm.lstm.directions[0][0].weight.grad
+    torch.testing.assert_close(both_inputs[:, : words.size(1)], words, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+def test_state_dict_is_allennlps(files, block):
+    theirs, ours = both(files, **block)
+    state = ours.state_dict()
+    assert set(state) == set(theirs.state_dict())
+    for name, weight in theirs.state_dict().items():
+        assert torch.equal(state[name], weight), name
+    assert not theirs.load_state_dict(state).missing_keys
+
+
+def test_a_weight_that_is_missing_is_named(files):
+    theirs, ours = both(files)
+    state = theirs.state_dict()
+    del state["_elmo_lstm._elmo_lstm.forward_layer_1.state_linearity.weight"]
+    with pytest.raises(RuntimeError, match=r"lstm\.directions\.0\.1\.weight"):
+        ours.load_state_dict(state)
+
+
+def test_more_dimensions(files):
+    theirs, ours = both(files)
+    ids = batch_to_ids(BATCHES[0]).expand(3, -1, -1, -1).contiguous()
+    expected = theirs(ids)["elmo_representations"][0]
+    torch.testing.assert_close(ours(ids)["elmo_representations"][0], expected, atol=1e-5, rtol=0)
+
+
+def test_stateless(files, monkeypatch):
+    monkeypatch.setattr(Elmo, "stateful", False)
+    elmo = both(files)[1].eval()
+    ids = batch_to_ids(BATCHES[0])
+    first, again, lone = elmo(ids), elmo(ids), elmo(ids[:1])
+    vectors = first["elmo_representations"][0]
+    assert torch.equal(again["elmo_representations"][0], vectors)
+    torch.testing.assert_close(lone["elmo_representations"][0], vectors[:1], atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize(
+    "block", [{"do_layer_norm": True}, {"vocab_to_cache": ["a"]}, {"keep_sentence_boundaries": True}]
+)
+def test_what_is_not_supported_is_named(files, block):
+    with pytest.raises(ConfigurationError, match=next(iter(block))):
+        Elmo(**files, num_output_representations=1, **block)
+
+
+def test_a_module_is_not_supported(files):
+    with pytest.raises(ConfigurationError, match="module"):
+        Elmo(None, None, 1, module=_ElmoBiLm(**files))
+
+
+def test_word_inputs_are_not_supported(files):
+    with pytest.raises(ConfigurationError, match="word_inputs"):
+        Elmo(**files, num_output_representations=1)(batch_to_ids(BATCHES[0]), torch.ones(2, 3))
