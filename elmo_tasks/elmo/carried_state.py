@@ -28,7 +28,7 @@ class CarriedState:
         """
         if not self._turn.acquire(blocking=False):
             raise ConfigurationError(
-                "found two calls at once of an ELMo with stateful: true, which carries its state from call "
+                "found two calls at once of an Elmo with stateful: true, which carries its state from call "
                 "to call; expected one after the other"
             )
         try:
