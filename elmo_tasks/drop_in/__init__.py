@@ -40,7 +40,7 @@ def uninstall() -> None:
 
 def _put(elmo: type) -> None:
     for room in (allennlp.modules.elmo, allennlp.modules, elmo_token_embedder):
-        room.Elmo = elmo  # type: ignore[attr-defined]
+        room.Elmo = elmo
 
 
 install()
