@@ -7,6 +7,7 @@ from elmo_tasks.elmo.character_indexer import ElmoCharacterIndexer
 from elmo_tasks.elmo.embedder import Elmo, ElmoRepresentations
 from elmo_tasks.elmo.inference import FrozenBiLm, TrainedBiLm
 from elmo_tasks.elmo.model import BiLm, BiLmOptions, CharacterOptions, LstmState, ScalarMix, WordOptions
+from elmo_tasks.elmo.token_embedder import ElmoMixRegularizer, ElmoTokenEmbedder
 from elmo_tasks.elmo.word_indexer import ElmoWordIndexer
 
 __all__ = [
@@ -15,7 +16,9 @@ __all__ = [
     "CharacterOptions",
     "Elmo",
     "ElmoCharacterIndexer",
+    "ElmoMixRegularizer",
     "ElmoRepresentations",
+    "ElmoTokenEmbedder",
     "ElmoWordIndexer",
     "FrozenBiLm",
     "LstmState",

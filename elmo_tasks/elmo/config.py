@@ -1,4 +1,4 @@
-"""The config block of `Elmo`: which biLM, where its vectors go, and how its layers are mixed."""
+"""The config block of `Elmo`: which biLM, how it runs, and how its layers are mixed."""
 
 from dataclasses import dataclass
 from typing import Annotated, Any, Optional, Union
@@ -18,6 +18,10 @@ PLACEMENTS = {
 }
 
 
+Placement = Annotated[str, OneOf(PLACEMENTS)]
+"""Where a task takes ELMo's vectors in."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class ElmoSource:
     """Of `Elmo`'s parameters, the files of the biLM."""
@@ -28,15 +32,14 @@ class ElmoSource:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ElmoPlacement:
+class ElmoUse:
     """
-    Of `Elmo`'s parameters, those of how the biLM runs and of where its vectors go.
+    Of `Elmo`'s parameters, those of how the biLM runs.
 
     # Raises
     `ConfigurationError`: two that do not go together.
     """
 
-    placement: Annotated[str, OneOf(PLACEMENTS)] = "input"
     dropout: Probability = 0.0
     trainable: bool = False
     stateful: bool = False

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from elmo_tasks.elmo.carried_state import CarriedState
-from elmo_tasks.elmo.config import PLACEMENTS, ElmoMix, ElmoPlacement, ElmoSource
+from elmo_tasks.elmo.config import PLACEMENTS, ElmoMix, ElmoSource, ElmoUse, Placement
 from elmo_tasks.elmo.inference import FrozenBiLm, TrainedBiLm
 from elmo_tasks.elmo.inference.activations import Activations
 from elmo_tasks.elmo.model import BiLmOptions, LstmState, ScalarMix
@@ -81,15 +81,17 @@ class Elmo(StrictParams, nn.Module):
     start_memory: torch.Tensor
 
     @flat
-    def __init__(self, *, source: ElmoSource, use: ElmoPlacement, mix: ElmoMix) -> None:
+    def __init__(
+        self, *, source: ElmoSource, placement: Placement = "input", use: ElmoUse, mix: ElmoMix
+    ) -> None:
         super().__init__()
-        self.placement = use.placement
+        self.placement = placement
         self.mix_l2 = mix.mix_l2
         self.trainable = use.trainable
         self.stateful = use.stateful
         options = read_options(source.options_file)
         self.dim = options.output_dim
-        places = PLACEMENTS[use.placement]
+        places = PLACEMENTS[placement]
         self.mixes = nn.ModuleDict(
             {
                 place: ScalarMix(

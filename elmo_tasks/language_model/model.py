@@ -12,6 +12,7 @@ from allennlp.models import Model
 from torch.nn import functional as F
 
 from elmo_tasks.elmo import BiLmOptions, LstmState, TrainedBiLm
+from elmo_tasks.elmo.archived import archived_state
 from elmo_tasks.elmo.inference.packed_steps import PackedSteps
 from elmo_tasks.elmo.inference.training_products import trains_in_bfloat16
 from elmo_tasks.elmo.model.errors import FilePath
@@ -21,7 +22,6 @@ from elmo_tasks.elmo.sources import configuration_errors, local_file, read_optio
 from elmo_tasks.language_model.bptt_batch import NAMESPACE
 from elmo_tasks.language_model.metric import FrequentWords, Perplexity
 from elmo_tasks.language_model.softmax import FullSoftmax, Softmax
-from elmo_tasks.modules.elmo_model import archived_state
 from elmo_tasks.strict_params import StrictParams
 from elmo_tasks.values import Count, Name, Probability
 from elmo_tasks.vectors.text_format import take_vectors

@@ -2,7 +2,6 @@
 
 import inspect
 from functools import wraps
-from pathlib import Path
 from typing import Any, Optional
 
 import torch
@@ -10,12 +9,11 @@ from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import TextFieldTensors, Vocabulary
 from allennlp.models import Model
-from allennlp.models.archival import CONFIG_NAME
-from allennlp.models.model import _DEFAULT_WEIGHTS
 from allennlp.modules import TextFieldEmbedder
 from allennlp.nn import InitializerApplicator, RegularizerApplicator
 
 from elmo_tasks.elmo import Elmo, ElmoRepresentations
+from elmo_tasks.elmo.archived import archived_block, archived_state, elmo_from_state
 from elmo_tasks.elmo.inference import private_state_dict
 from elmo_tasks.elmo.model.errors import FilePath
 from elmo_tasks.strict_params import StrictParams
@@ -174,58 +172,15 @@ class ElmoModel(StrictParams, Model):
         """
         AllenNLP's hook for loading: the archive holds the biLM, so that the files it came from may be gone.
         """
-        elmo_from_state(
-            config["model"],
-            archived_state(serialization_dir, weights_file),
-            archived_block=archived_elmo(serialization_dir),
-        )
+        if (block := config["model"].get("elmo")) is not None:
+            elmo_from_state(
+                block,
+                archived_state(serialization_dir, weights_file),
+                "elmo.",
+                archived=archived_block(serialization_dir, "model.elmo"),
+            )
         with private_state_dict():
             return super()._load(config, serialization_dir, weights_file, cuda_device)
-
-
-def archived_state(serialization_dir: FilePath, weights_file: FilePath | None) -> dict[str, Any]:
-    """What `Model._load` is about to load; mapped, not read, for the few parts that are wanted first."""
-    return torch.load(
-        weights_file or Path(serialization_dir) / _DEFAULT_WEIGHTS,
-        map_location="cpu",
-        mmap=True,
-        weights_only=True,
-    )
-
-
-def archived_elmo(serialization_dir: FilePath) -> dict[str, Any] | None:
-    """The `elmo` block of the config in an archive, before any overrides; `None` where it has none."""
-    config = Path(serialization_dir) / CONFIG_NAME
-    if not config.exists():
-        return None
-    return Params.from_file(str(config)).as_dict(quiet=True)["model"].get("elmo")
-
-
-def elmo_from_state(
-    model: Params, state: dict[str, torch.Tensor], *, archived_block: dict[str, Any] | None = None
-) -> None:
-    """
-    Changes the config block of an archived model: its ELMo, if it has one, needs its state dict alone.
-
-    # Parameters
-
-    archived_block : the block as it was archived, by which overrides are known.
-
-    # Raises
-    `ConfigurationError`: an override of what the archive holds itself.
-    """
-    if (block := model.get("elmo")) is None:
-        return
-    from_state = Elmo.block_for_archive(state, "elmo.")
-    for key, value in from_state.items():
-        overridden = archived_block is not None and block.get(key) != archived_block.get(key)
-        if not overridden:
-            block[key] = value
-        elif key != "activations":
-            raise ConfigurationError(
-                f"model.elmo.{key}: found an override, {block.get(key)!r}, expected none: the archive holds "
-                "its own biLM; train again with another one"
-            )
 
 
 def append(vectors: torch.Tensor, more: torch.Tensor | None) -> torch.Tensor:

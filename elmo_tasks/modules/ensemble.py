@@ -16,9 +16,10 @@ from torch import nn
 
 from elmo_tasks.archives import open_archive
 from elmo_tasks.elmo import FrozenBiLm, LstmState, TrainedBiLm
+from elmo_tasks.elmo.archived import archived_state, elmo_from_state
 from elmo_tasks.elmo.inference import private_state_dict
 from elmo_tasks.elmo.model.errors import FilePath
-from elmo_tasks.modules.elmo_model import ElmoModel, archived_state, elmo_from_state
+from elmo_tasks.modules.elmo_model import ElmoModel
 from elmo_tasks.strict_params import StrictParams, block_errors
 from elmo_tasks.values import Names, check_value
 
@@ -193,7 +194,8 @@ def _members_inside(blocks: list[Params], state: dict[str, torch.Tensor], vocab:
         weights = {
             name.removeprefix(prefix): weight for name, weight in state.items() if name.startswith(prefix)
         }
-        elmo_from_state(block, weights)
+        if (elmo := block.get("elmo")) is not None:
+            elmo_from_state(elmo, weights, "elmo.")
         remove_keys_from_params(block)
         member = Model.from_params(block, vocab=vocab)
         with private_state_dict():

@@ -3,7 +3,7 @@ from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.elmo import Elmo
-from elmo_tasks.elmo.config import ElmoPlacement
+from elmo_tasks.elmo.config import ElmoUse
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ from elmo_tasks.elmo.config import ElmoPlacement
 )
 def test_what_does_not_go_together(keys, message):
     with pytest.raises(ConfigurationError, match=f"^{message}"):
-        ElmoPlacement(**keys)
+        ElmoUse(**keys)
     with pytest.raises(ConfigurationError, match=f"^{message}"):
         Elmo(**keys)
     block = Params({"model": {"elmo": keys}}).pop("model").pop("elmo")

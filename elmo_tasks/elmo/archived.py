@@ -1,0 +1,73 @@
+"""The biLM in an archive of a model: its weights are there, so that the files that it came from may be
+gone."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from allennlp.common import Params
+from allennlp.common.checks import ConfigurationError
+from allennlp.models.archival import _WEIGHTS_NAME, CONFIG_NAME
+from allennlp.models.model import _DEFAULT_WEIGHTS
+
+from elmo_tasks.elmo.embedder import Elmo
+from elmo_tasks.elmo.model.errors import FilePath
+
+ARCHIVED_WEIGHTS = _WEIGHTS_NAME
+"""The name of the state dict in an archive; in the folder of a run it has another one."""
+
+
+def archived_state(folder: FilePath, weights_file: FilePath | None = None) -> dict[str, Any]:
+    """What `Model._load` is about to load; mapped, not read, for the few parts that are wanted first."""
+    return torch.load(
+        weights_file or Path(folder) / _DEFAULT_WEIGHTS, map_location="cpu", mmap=True, weights_only=True
+    )
+
+
+def archived_block(folder: FilePath, path: str) -> dict[str, Any] | None:
+    """
+    A block of the config in an archive, before any overrides; `None` where it has none.
+
+    # Parameters
+
+    folder : the archive's, unpacked.
+    path : of the block, such as `model.elmo`.
+    """
+    config = Path(folder) / CONFIG_NAME
+    if not config.exists():
+        return None
+    block: Any = Params.from_file(str(config)).as_dict(quiet=True)
+    for key in path.split("."):
+        block = block.get(key) if isinstance(block, dict) else None
+    return block
+
+
+def elmo_from_state(
+    block: Params,
+    state: dict[str, torch.Tensor],
+    prefix: str,
+    *,
+    path: str = "model.elmo",
+    archived: dict[str, Any] | None = None,
+) -> None:
+    """
+    Changes the config block of an archived `Elmo`: it needs its state dict alone.
+
+    # Parameters
+
+    prefix : of its weights in the state dict.
+    path : of the block in the config.
+    archived : the block as it was archived, by which overrides are known.
+
+    # Raises
+    `ConfigurationError`: an override of what the archive holds itself.
+    """
+    for key, value in Elmo.block_for_archive(state, prefix).items():
+        overridden = archived is not None and block.get(key) != archived.get(key)
+        if not overridden:
+            block[key] = value
+        elif key != "activations":
+            raise ConfigurationError(
+                f"{path}.{key}: found an override, {block.get(key)!r}, expected none: the archive holds its "
+                "own biLM; train again with another one"
+            )

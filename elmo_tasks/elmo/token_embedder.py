@@ -1,0 +1,126 @@
+"""`Elmo` for any model of AllenNLP that has a `text_field_embedder`."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Optional
+
+import torch
+from allennlp.common import Params
+from allennlp.common.checks import ConfigurationError
+from allennlp.modules import TokenEmbedder
+from allennlp.nn.regularizers import Regularizer
+from torch import nn
+
+from elmo_tasks.elmo.archived import ARCHIVED_WEIGHTS, archived_block, archived_state, elmo_from_state
+from elmo_tasks.elmo.config import ElmoMix, ElmoSource, ElmoUse
+from elmo_tasks.elmo.embedder import Elmo
+from elmo_tasks.strict_params import StrictParams, flat
+from elmo_tasks.values import Size
+
+_LAMBDA, _USED = "elmo_mix_l2", "elmo_mix_l2_used"
+"""Attributes of a mix's weights: by the one `ElmoMixRegularizer` knows them, by the other it says so."""
+
+
+@TokenEmbedder.register("elmo")
+class ElmoTokenEmbedder(StrictParams, TokenEmbedder):
+    """
+    `Elmo` at the input, for the token indexer `elmo_character_ids`, AllenNLP's `elmo_characters`, or, if the
+    biLM reads words, `elmo_word_ids`. An archive of the model stands alone.
+
+    # Parameters
+
+    projection_dim : size that the vectors are projected to, by a layer that is learned, or `None`.
+    The others : see `Elmo`. `mix_l2` reaches the loss of a model whose `regularizer` has, for these
+        parameters, one of the type `elmo_mix`.
+    """
+
+    @flat
+    def __init__(
+        self, *, source: ElmoSource, use: ElmoUse, mix: ElmoMix, projection_dim: Optional[Size] = None
+    ) -> None:
+        super().__init__()
+        self.elmo = Elmo(placement="input", **vars(source), **vars(use), **vars(mix))
+        self.projection = nn.Linear(self.elmo.dim, projection_dim) if projection_dim else None
+        self._was_trained = False
+        for parameter in self._penalized():
+            setattr(parameter, _LAMBDA, mix.mix_l2)
+
+    @classmethod
+    def from_params(
+        cls,
+        params: Params,
+        constructor_to_call: Callable | None = None,
+        constructor_to_inspect: Callable | None = None,
+        **extras: Any,
+    ) -> "ElmoTokenEmbedder":
+        folder = extras.get("serialization_dir")
+        if folder is not None and (weights := Path(folder) / ARCHIVED_WEIGHTS).exists():
+            path = params.history.rstrip(".")
+            state = archived_state(folder, weights)
+            prefix = _prefix(state, path)
+            elmo_from_state(params, state, prefix, path=path, archived=archived_block(folder, path))
+        return super().from_params(params, constructor_to_call, constructor_to_inspect, **extras)
+
+    def get_output_dim(self) -> int:
+        return self.elmo.dim if self.projection is None else self.projection.out_features
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        """*Shape:* `(batch, tokens, 50)`, or `(batch, tokens)` of words, to `(batch, tokens, dim)`."""
+        self._was_trained |= self.training
+        vectors = self.elmo(ids).input
+        return vectors if self.projection is None else self.projection(vectors)
+
+    def train(self, mode: bool = True) -> "ElmoTokenEmbedder":
+        """
+        As of any module.
+
+        # Raises
+        `ConfigurationError`, at the end of training: `mix_l2` is given, but reached no loss.
+        """
+        if not mode and self._was_trained and not all(hasattr(each, _USED) for each in self._penalized()):
+            raise ConfigurationError(
+                f"mix_l2 is {self.elmo.mix_l2}, but the model has no regularizer for it: expected in its "
+                'config "regularizer": {"regexes": [["elmo", {"type": "elmo_mix"}]]}'
+            )
+        return super().train(mode)
+
+    def _penalized(self) -> list[nn.Parameter]:
+        if self.elmo.mix_l2 is None:
+            return []
+        mixes = self.elmo.mixes.named_parameters()
+        return [parameter for name, parameter in mixes if not name.endswith("gamma")]
+
+
+def _prefix(state: dict[str, torch.Tensor], path: str) -> str:
+    """
+    Of the weights of the embedder whose config block is at `path`, in the state dict of its model.
+
+    # Raises
+    `ConfigurationError`: none in the state dict has this name, or several with other options.
+    """
+    name = path.rpartition(".")[2]
+    ending = f"token_embedder_{name}.elmo.options"
+    options = [key for key in state if key.endswith(ending)]
+    if len({tuple(state[key].tolist()) for key in options}) != 1:
+        raise ConfigurationError(
+            f"{path}: found {len(options)} biLMs of this name in the archive's weights, expected one, or "
+            "several of the same options"
+        )
+    return options[0].removesuffix("options")
+
+
+@Regularizer.register("elmo_mix")
+class ElmoMixRegularizer(StrictParams, Regularizer):
+    """
+    The penalty `mix_l2 * ||w||^2` of the paper, section 3.2, for each weight of a mix of an
+    `ElmoTokenEmbedder` that has `mix_l2`; 0 for all other parameters. In the config of a model:
+
+        "regularizer": {"regexes": [["elmo", {"type": "elmo_mix"}]]}
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    def __call__(self, parameter: torch.Tensor) -> torch.Tensor:
+        setattr(parameter, _USED, True)
+        return getattr(parameter, _LAMBDA, 0.0) * parameter.square().sum()
