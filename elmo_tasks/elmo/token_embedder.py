@@ -49,8 +49,8 @@ class ElmoTokenEmbedder(StrictParams, TokenEmbedder):
     def from_params(
         cls,
         params: Params,
-        constructor_to_call: Callable | None = None,
-        constructor_to_inspect: Callable | None = None,
+        constructor_to_call: Callable[..., Any] | None = None,
+        constructor_to_inspect: Callable[..., Any] | None = None,
         **extras: Any,
     ) -> "ElmoTokenEmbedder":
         folder = extras.get("serialization_dir")

@@ -18,6 +18,7 @@ from allennlp.common.util import SigTermReceived
 from elmo_tasks.commands import vector_file
 from elmo_tasks.commands.checkpoint import CHECKPOINT
 from elmo_tasks.elmo import FrozenBiLm
+from elmo_tasks.elmo.inference.packed_weights import onednn_has_bfloat16
 from elmo_tasks.elmo.model.weight_file import write_initial_state
 from tests.commands.embed_runs import fail_with, partial, stop_at_batch, vectors
 from tests.commands.texts import DIM, LINES, TEXT, shipped_bilm
@@ -124,6 +125,10 @@ def test_resume_with_other_options(elmo, source, output, stopped, capsys, tmp_pa
     write_initial_state(tmp_path / "state", *ones, attributes={})
     assert elmo("embed", source, output, "--resume", "--initial-state", tmp_path / "state") == 1
     assert "this differs: the initial state; --force" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(not onednn_has_bfloat16(), reason="no bfloat16 here")
+def test_resume_with_another_precision(elmo, source, output, stopped, capsys):
     assert elmo("embed", source, output, "--resume", "--precision", "bfloat16") == 1
     assert "the biLM, --precision (was float32, is bfloat16); --force" in capsys.readouterr().err
 

@@ -101,7 +101,8 @@ def test_words(tmp_path):
     gradient = bilm.token_encoder.embedding.grad
     assert {row for row in range(len(VOCABULARY)) if gradient[row].any()} == read
     bilm.eval().requires_grad_(False)
-    torch.testing.assert_close(bilm.encode(padded_word_ids(SENTENCES)), layers.detach(), atol=1e-6, rtol=0)
+    # Some numbers are above 1, with an absolute error of more than 1e-6
+    torch.testing.assert_close(bilm.encode(padded_word_ids(SENTENCES)), layers.detach(), atol=1e-6, rtol=1e-6)
 
 
 def test_batch_without_any_token():

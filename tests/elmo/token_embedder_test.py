@@ -1,0 +1,131 @@
+"""ELMo in a model that is not ours: vectors, the penalty, archives that stand alone."""
+
+import json
+
+import pytest
+import torch
+from allennlp.common import Params
+from allennlp.common.checks import ConfigurationError
+from allennlp.modules import TokenEmbedder
+from allennlp.modules.elmo import batch_to_ids
+from allennlp.modules.text_field_embedders import BasicTextFieldEmbedder
+from allennlp.nn import RegularizerApplicator
+from allennlp.nn.regularizers import Regularizer
+
+from elmo_tasks.elmo import Elmo, ElmoTokenEmbedder
+from elmo_tasks.elmo.archived import ARCHIVED_WEIGHTS
+from elmo_tasks.elmo.model.words import padded_word_ids
+from tests.elmo.files import SENTENCES, batch, make_files, make_word_files
+
+PATH = "model.text_field_embedder.token_embedders.words."
+
+
+@pytest.fixture(scope="module")
+def block(tmp_path_factory):
+    options, weights = make_files(tmp_path_factory.mktemp("elmo"))
+    return {"type": "elmo", "options_file": str(options), "weight_file": str(weights)}
+
+
+def built(block, **extras) -> ElmoTokenEmbedder:
+    return TokenEmbedder.from_params(Params(dict(block), history=PATH), **extras)
+
+
+def test_vectors_are_elmos(block):
+    embedder = built({**block, "layer_norm": True}).eval()
+    files = {name: block[name] for name in ("options_file", "weight_file")}
+    elmo = Elmo(layer_norm=True, **files).eval()
+    vectors = embedder(batch(SENTENCES))
+    assert torch.equal(vectors, elmo(batch(SENTENCES)).input)
+    assert vectors.size(-1) == embedder.get_output_dim()
+    # AllenNLP's own indexer gives other integers of the same characters
+    assert torch.equal(embedder(batch_to_ids(SENTENCES)), vectors)
+
+
+def test_projection(block):
+    embedder = built({**block, "projection_dim": 5})
+    assert embedder.get_output_dim() == 5
+    vectors = embedder(batch(SENTENCES))
+    assert vectors.shape[2:] == (5,)
+    vectors.sum().backward()
+    assert embedder.projection.weight.grad.any()
+
+
+def test_a_bilm_that_reads_words(tmp_path):
+    embedder = ElmoTokenEmbedder(**make_word_files(tmp_path))
+    assert embedder(padded_word_ids(SENTENCES)).shape[2:] == (embedder.get_output_dim(),)
+
+
+def test_fine_tuning(block):
+    embedder = built({**block, "trainable": True})
+    embedder(batch(SENTENCES)).square().sum().backward()
+    assert all(parameter.grad is not None for parameter in embedder.elmo.bilm.parameters())
+
+
+@pytest.mark.parametrize("weights", ["trainable", "function"])
+def test_penalty(block, weights):
+    embedder = built({**block, "mix_l2": 0.5, "weights": weights, "projection_dim": 3})
+    with torch.no_grad():
+        for parameter in embedder.parameters():
+            parameter += 1
+    regularizer = RegularizerApplicator([("", Regularizer.from_params(Params({"type": "elmo_mix"})))])
+    torch.testing.assert_close(regularizer(embedder), embedder.elmo.penalty())
+
+
+def test_a_penalty_that_nobody_adds_is_an_error(block):
+    embedder = built({**block, "mix_l2": 0.5})
+    embedder.eval().train()
+    embedder(batch(SENTENCES))
+    with pytest.raises(ConfigurationError, match=r'"regularizer": .*"elmo_mix"'):
+        embedder.eval()
+
+
+def test_placement_is_not_a_key(block):
+    with pytest.raises(ConfigurationError, match="placement"):
+        built({**block, "placement": "output"})
+
+
+# Archives
+
+
+def archive(folder, *embedders: ElmoTokenEmbedder, block) -> dict[str, torch.Tensor]:
+    """Of a model that has them as `text_field_embedder_<number>`, each with the token embedder `words`."""
+    state = {}
+    for number, embedder in enumerate(embedders):
+        module = BasicTextFieldEmbedder({"words": embedder})
+        state |= {f"_embedder_{number}.{name}": weight for name, weight in module.state_dict().items()}
+    torch.save(state, folder / ARCHIVED_WEIGHTS)
+    config = {"model": {"text_field_embedder": {"token_embedders": {"words": block}}}}
+    (folder / "config.json").write_text(json.dumps(config))
+    return embedders[0].state_dict()
+
+
+def test_an_archive_stands_alone(block, tmp_path):
+    trained = built({**block, "gamma": False, "trainable": True}).eval()
+    with torch.no_grad():
+        for parameter in trained.parameters():
+            parameter += 0.01
+    lost = {**block, "gamma": False, "options_file": "/lost", "weight_file": "/lost"}
+    state = archive(tmp_path, trained, block=lost)
+    embedder = built(lost, serialization_dir=str(tmp_path)).eval()
+    embedder.load_state_dict(state)
+    with torch.no_grad():
+        assert torch.equal(embedder(batch(SENTENCES)), trained(batch(SENTENCES)))
+
+
+def test_overrides_of_what_an_archive_holds_are_refused(block, tmp_path):
+    archive(tmp_path, built(block), block=block)
+    with pytest.raises(ConfigurationError, match=rf"{PATH}weight_file: found an override, '/other'"):
+        built({**block, "weight_file": "/other"}, serialization_dir=str(tmp_path))
+    embedder = built({**block, "activations": str(tmp_path / "activations")}, serialization_dir=str(tmp_path))
+    assert embedder.elmo.activations is not None
+
+
+def test_two_of_one_name(block, tmp_path):
+    archive(tmp_path, built(block), built(block), block=block)
+    assert built(block, serialization_dir=str(tmp_path)).elmo.dim == built(block).elmo.dim
+    (tmp_path / "smaller").mkdir()
+    options, weights = make_files(tmp_path / "smaller", dim=10)
+    smaller = built({**block, "options_file": str(options), "weight_file": str(weights)})
+    archive(tmp_path, built(block), smaller, block=block)
+    with pytest.raises(ConfigurationError, match="found 2 biLMs of this name"):
+        built(block, serialization_dir=str(tmp_path))
