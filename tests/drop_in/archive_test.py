@@ -1,0 +1,89 @@
+"""An archive that AllenNLP's own code wrote, through both: with and without the drop-in."""
+
+import json
+
+import numpy as np
+import pytest
+from allennlp.commands.train import train_model
+from allennlp.common import Params
+from allennlp.common.util import import_module_and_submodules
+from allennlp.data.data_loaders import SimpleDataLoader
+from allennlp.models import load_archive
+from allennlp.training.util import evaluate
+
+from elmo_tasks import drop_in
+from elmo_tasks.paths import bundled
+
+drop_in.uninstall()
+DEV = str(bundled("fixtures/ner/dev.conll").resolve())
+
+
+@pytest.fixture(autouse=True)
+def _as_it_was():
+    yield
+    drop_in.uninstall()
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory):
+    """The path of it."""
+    import_module_and_submodules("allennlp_models.tagging")
+    elmo = {
+        "type": "elmo_token_embedder",
+        "options_file": str(bundled("fixtures/elmo/options.json").resolve()),
+        "weight_file": str(bundled("fixtures/elmo/weights.hdf5").resolve()),
+        "projection_dim": 10,
+    }
+    config = {
+        "dataset_reader": {"type": "conll2003", "token_indexers": {"elmo": {"type": "elmo_characters"}}},
+        "train_data_path": str(bundled("fixtures/ner/train.conll").resolve()),
+        "model": {
+            "type": "crf_tagger",
+            "text_field_embedder": {"token_embedders": {"elmo": elmo}},
+            "encoder": {"type": "lstm", "input_size": 10, "hidden_size": 8, "bidirectional": True},
+            "label_encoding": "BIO",
+        },
+        "data_loader": {"batch_size": 8, "shuffle": True, "batches_per_epoch": 5},
+        "validation_data_loader": {"batch_size": 8},
+        "trainer": {"optimizer": "adam", "num_epochs": 1},
+    }
+    folder = tmp_path_factory.mktemp("stock") / "run"
+    train_model(Params(config), str(folder))
+    return folder / "model.tar.gz"
+
+
+def evaluated(archive, output, size: int = 8) -> list[dict]:
+    """The outputs for all batches of the dev text, as `allennlp evaluate` writes them."""
+    loaded = load_archive(archive)
+    instances = list(loaded.validation_dataset_reader.read(DEV))
+    loader = SimpleDataLoader(instances, batch_size=size, vocab=loaded.model.vocab)
+    evaluate(loaded.model, loader, predictions_output_file=str(output))
+    return [json.loads(line) for line in output.read_text().splitlines()]
+
+
+def assert_same(batches: list[dict], expected: list[dict]) -> None:
+    for batch, stock in zip(batches, expected, strict=True):
+        assert batch["tags"] == stock["tags"]
+        np.testing.assert_allclose(np.array(batch["logits"]), np.array(stock["logits"]), atol=1e-5)
+
+
+def test_the_same_predictions(archive, tmp_path, allennlp):
+    stock = evaluated(archive, tmp_path / "stock")
+    assert len(stock) > 3
+    drop_in.install()
+    assert_same(evaluated(archive, tmp_path / "ours"), stock)
+    packages = ("allennlp_models.tagging", "elmo_tasks.drop_in")
+    include = [word for package in packages for word in ("--include-package", package)]
+    output = tmp_path / "command"
+    allennlp("evaluate", archive, DEV, *include, "--predictions-output-file", output)
+    assert_same([json.loads(line) for line in output.read_text().splitlines()], stock)
+
+
+def test_without_a_state_a_sentence_is_the_same_in_any_batch(archive, tmp_path):
+    drop_in.install(stateful=False)
+    by_eight = [
+        np.array(logits) for batch in evaluated(archive, tmp_path / "eight") for logits in batch["logits"]
+    ]
+    lone = [np.array(batch["logits"][0]) for batch in evaluated(archive, tmp_path / "one", size=1)]
+    for logits, expected in zip(lone, by_eight, strict=True):
+        np.testing.assert_allclose(logits, expected[: len(logits)], atol=1e-5)
