@@ -24,6 +24,7 @@ TASKS = {
     "classification": "ELMo of the training text, its mixes, Word2Vec and SVD on four data sets",
     "coref-memory": "memory and seconds of one long document",
     "elmo-speed": "the encoder beside AllenNLP's Elmo: speed, memory, largest difference",
+    "drop-in": "an old archive in AllenNLP and in our drop-in: time of the evaluation",
     "elmo-parity": "the encoder beside the original's reference outputs",
     "bilm-speed": "training of a biLM beside AllenNLP's classes and torch.nn.LSTM",
     "bilm": "perplexity, fine-tuning and senses of a biLM",

@@ -1,0 +1,126 @@
+"""
+An archive that AllenNLP's own code wrote, evaluated by `allennlp evaluate` with and without our drop-in.
+
+The model is `crf_tagger` with `elmo_token_embedder`, of random weights: how it got them makes no difference
+to the time. Both commands run in turn, from start to end; the logits of both are compared.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from itertools import islice
+from pathlib import Path
+
+from allennlp.commands.train import train_model
+from allennlp.common import Params
+from allennlp.common.util import import_module_and_submodules
+
+from benchmarks.bilms import SIZES, bilm_files
+from benchmarks.quality import bilstm
+from elmo_tasks.data.input_files import read_lines
+from elmo_tasks.elmo.sources import read_options
+
+DROP_IN = "elmo_tasks.drop_in"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("text", type=Path, help="a sentence a line, words apart by blanks")
+    parser.add_argument("out", type=Path, help="folder of the archive and the predictions")
+    parser.add_argument("-n", type=int, default=2000, help="sentences")
+    parser.add_argument("--size", default="original", choices=SIZES)
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--batch-size", type=int, default=32)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    data = arguments.out / "text.conll"
+    words = conll(arguments.text, arguments.n, data)
+    archive = stock_archive(arguments.out, arguments.size, data, arguments.batch_size)
+    times: dict[str, list[float]] = {"AllenNLP": [], "ours": []}
+    for _ in range(arguments.rounds):
+        for system, packages in (("AllenNLP", []), ("ours", [DROP_IN])):
+            output = arguments.out / f"{system}.jsonl"
+            times[system].append(seconds_of_evaluation(archive, data, output, packages))
+            print(f"{system}: {times[system][-1]:.1f} s", flush=True)
+    ratios = [theirs / ours for theirs, ours in zip(times["AllenNLP"], times["ours"], strict=True)]
+    difference = largest_difference(*(arguments.out / f"{system}.jsonl" for system in times))
+    print(
+        f"{words:,} words, {arguments.size} size: AllenNLP {statistics.median(times['AllenNLP']):.1f} s, "
+        f"ours {statistics.median(times['ours']):.1f} s; ratio {statistics.median(ratios):.2f} "
+        f"({min(ratios):.2f} to {max(ratios):.2f}); logits differ by at most {difference:.1e}"
+    )
+
+
+def conll(text: Path, number: int, output: Path) -> int:
+    """Writes the first sentences in the columns of CoNLL-2003, without names, and counts their words."""
+    sentences = list(islice((line.split() for _, line in read_lines(text) if line.strip()), number))
+    output.write_text("\n".join("".join(f"{word} X X O\n" for word in words) for words in sentences))
+    return sum(map(len, sentences))
+
+
+def stock_archive(folder: Path, size: str, data: Path, batch_size: int) -> Path:
+    """The archive of a model after one step of training, all of it AllenNLP's own code."""
+    run = folder / f"{size}-{batch_size}"
+    archive = run / "model.tar.gz"
+    if archive.exists():
+        return archive
+    options_file, weight_file = bilm_files(folder, size)
+    import_module_and_submodules("allennlp_models.tagging")
+    dim = read_options(options_file).output_dim
+    files = {"options_file": options_file, "weight_file": weight_file}
+    config = {
+        "dataset_reader": {"type": "conll2003", "token_indexers": {"elmo": {"type": "elmo_characters"}}},
+        "train_data_path": str(data),
+        "model": {
+            "type": "crf_tagger",
+            "text_field_embedder": {"token_embedders": {"elmo": {"type": "elmo_token_embedder", **files}}},
+            "encoder": bilstm(dim, 100),
+            "label_encoding": "BIO",
+        },
+        "data_loader": {"batch_size": 1, "batches_per_epoch": 1},
+        "validation_data_loader": {"batch_size": batch_size},
+        "trainer": {"optimizer": "adam", "num_epochs": 1},
+    }
+    train_model(Params(config), str(run), force=True)
+    return archive
+
+
+def seconds_of_evaluation(archive: Path, data: Path, output: Path, packages: list[str]) -> float:
+    """Of the whole command, imports included."""
+    include = [
+        word for name in ("allennlp_models.tagging", *packages) for word in ("--include-package", name)
+    ]
+    start = time.perf_counter()
+    subprocess.run(
+        [
+            *(sys.executable, "-m", "allennlp", "evaluate", str(archive), str(data), *include),
+            *("--predictions-output-file", str(output)),
+        ],
+        check=True,
+        capture_output=True,
+        env=os.environ | {"ALLENNLP_LOG_LEVEL": "WARNING"},
+    )
+    return time.perf_counter() - start
+
+
+def largest_difference(first: Path, second: Path) -> float:
+    """Of all logits of two files of predictions."""
+    largest = 0.0
+    with first.open() as ours, second.open() as theirs:
+        for lines in zip(ours, theirs, strict=True):
+            sides = [json.loads(line)["logits"] for line in lines]
+            largest = max(
+                largest,
+                *(
+                    abs(one - other)
+                    for rows in zip(*sides, strict=True)
+                    for tokens in zip(*rows, strict=True)
+                    for one, other in zip(*tokens, strict=True)
+                ),
+            )
+    return largest
