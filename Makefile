@@ -9,7 +9,7 @@ UV := $(if $(shell command -v uv),uv,$(VENV) -m uv)
 TORCH := $(shell grep -o '^torch==[0-9.]*' requirements.in)
 export ALLENNLP_LOG_LEVEL ?= WARNING
 
-.PHONY: install ner test fuzz check audit lock clean
+.PHONY: install ner test short fuzz check audit lock clean
 
 install: .venv/.installed
 
@@ -44,6 +44,11 @@ test: install
 # The property tests for minutes, with inputs drawn by chance; `make fuzz FUZZ=1000` for hours.
 fuzz: install
 	FUZZ=$${FUZZ:-50} OMP_NUM_THREADS=1 $(VENV) -m pytest -n 2 --dist load tests/robustness
+
+# What depends most on Python's version: imports, AllenNLP's own parts, one task from start to end.
+short: install
+	OMP_NUM_THREADS=1 $(VENV) -m pytest -n 2 tests/compat tests/elmo/embedder_test.py tests/ner \
+		tests/training_configs_test.py tests/drop_in
 
 check: install
 	$(VENV) -m ruff format --check .
