@@ -56,13 +56,20 @@ class StrictParams(FromParams):
         for name in ("vocab", *extras):
             parameters.pop(name, None)
         with _errors_in(params.history, cls.__name__, parameters):
-            cls._rename_keys(params)
+            cls.prepare_block(params, **extras)
             with block_errors():
                 check_block(params.params, parameters, owner=cls.__name__)
             return construct(params)
 
     @classmethod
-    def _rename_keys(cls, params: Params) -> None:
+    def prepare_block(cls, params: Params, **extras: Any) -> None:
+        """
+        Changes a block before it is checked: former names of keys become those of today.
+
+        # Parameters
+
+        extras : what AllenNLP passes on to everything that it builds, such as `serialization_dir`.
+        """
         for old, new in cls.renamed_keys.items():
             if old not in params:
                 continue

@@ -1,6 +1,5 @@
 """`Elmo` for any model of AllenNLP that has a `text_field_embedder`."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Optional
 
@@ -46,20 +45,15 @@ class ElmoTokenEmbedder(StrictParams, TokenEmbedder):
             setattr(parameter, _LAMBDA, mix.mix_l2)
 
     @classmethod
-    def from_params(
-        cls,
-        params: Params,
-        constructor_to_call: Callable[..., Any] | None = None,
-        constructor_to_inspect: Callable[..., Any] | None = None,
-        **extras: Any,
-    ) -> "ElmoTokenEmbedder":
+    def prepare_block(cls, params: Params, **extras: Any) -> None:
+        """In an archive, the biLM comes from the archive's weights."""
+        super().prepare_block(params, **extras)
         folder = extras.get("serialization_dir")
         if folder is not None and (weights := Path(folder) / ARCHIVED_WEIGHTS).exists():
             path = params.history.rstrip(".")
             state = archived_state(folder, weights)
             prefix = _prefix(state, path)
             elmo_from_state(params, state, prefix, path=path, archived=archived_block(folder, path))
-        return super().from_params(params, constructor_to_call, constructor_to_inspect, **extras)
 
     def get_output_dim(self) -> int:
         return self.elmo.dim if self.projection is None else self.projection.out_features
