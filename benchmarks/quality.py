@@ -30,7 +30,9 @@ from elmo_tasks.training.experiments import Run, check_config, score
 Settings = dict[str, Any]
 """A config."""
 
-ELMO, PEER_ELMO = "elmo", "peer-elmo"
+ELMO, PEER_ELMO, PEER_OUR_ELMO = "elmo", "peer-elmo", "peer-our-elmo"
+OUR_ELMO = "our_elmo"
+"""The name of our token embedder in a peer; `bcn` takes none that is called elmo."""
 COMPUTED = "computed"
 WORDS = "model.text_field_embedder.token_embedders.tokens"
 PLACEMENTS = ("input", "output", "input+output")
@@ -39,10 +41,11 @@ ELMO_SYSTEMS = tuple(
     for placement in ("", *PLACEMENTS)
     for computed in ("", COMPUTED)
 )
-SYSTEMS = (OURS, PEER, *ELMO_SYSTEMS, PEER_ELMO)
+SYSTEMS = (OURS, PEER, *ELMO_SYSTEMS, PEER_ELMO, PEER_OUR_ELMO)
 SYSTEMS_HELP = """`ours` and `peer` without ELMo; `elmo`, ours with it as its config has it; `elmo-input`,
     `elmo-output` and `elmo-input+output`, ours with it there; each also with `-computed`, which keeps no
-    activations on disk; `peer-elmo`, the peer with AllenNLP's own of the same biLM at its input"""
+    activations on disk; `peer-elmo`, the peer with AllenNLP's own of the same biLM at its input;
+    `peer-our-elmo`, the peer with our token embedder there"""
 
 EPOCH, FIRST_EPOCH, MEMORY, ACTIVATIONS = (
     "time of an epoch, s",
@@ -153,7 +156,7 @@ class Comparison(ABC):
         for systems in [arguments.time] if arguments.time else pairs:
             self.time(systems, files, results)
         beside = [(ours, PEER) for ours in SYSTEMS if ours != PEER]
-        beside += [(ours, PEER_ELMO) for ours in ELMO_SYSTEMS]
+        beside += [(ours, PEER_ELMO) for ours in (*ELMO_SYSTEMS, PEER_OUR_ELMO)]
         show(results.means(), results.ratios(beside, of=", "), results.gains(self.metric, OURS))
 
     def scored_runs(self, files: Files) -> Iterator[Run]:
@@ -242,10 +245,15 @@ class Comparison(ABC):
         peer = self.peer(
             copy.deepcopy(settings), 0 if system == PEER else BiLmOptions.read(files[0]).output_dim
         )
-        if system == PEER_ELMO:
+        if system in (PEER_ELMO, PEER_OUR_ELMO):
+            name, kind = ("elmo", "characters") if system == PEER_ELMO else (OUR_ELMO, "character_ids")
             for reader in {"dataset_reader", "validation_dataset_reader"} & peer.keys():
-                peer[reader]["token_indexers"]["elmo"] = {"type": "elmo_characters"}
-            self.plug_elmo(peer, block | {"dropout": own.get("dropout", 0.0)})
+                peer[reader]["token_indexers"][name] = {"type": f"elmo_{kind}"}
+            block["dropout"] = own.get("dropout", 0.0)
+            if system == PEER_ELMO:
+                self.plug_elmo(peer, block)
+            else:
+                peer["model"]["text_field_embedder"]["token_embedders"][name] = {"type": "elmo", **block}
         return with_overrides(peer, self.arguments.peer_overrides)
 
     def files(self, limits: Iterable[int]) -> tuple[Path, Path]:
