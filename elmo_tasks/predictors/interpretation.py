@@ -1,0 +1,169 @@
+"""What AllenNLP's saliency interpreters and attackers (`allennlp.interpret`) need of a predictor."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from allennlp.common.checks import ConfigurationError
+from allennlp.data import Batch, Field, Instance, TextFieldTensors, Token
+from allennlp.data.fields import LabelField, MetadataField, TextField
+from allennlp.nn.util import get_text_field_mask, move_to_device
+from torch import nn
+from torch.nn import functional as F
+
+from elmo_tasks.data.metadata import Metadata
+from elmo_tasks.data.reader import text_fields
+from elmo_tasks.predictors.json_lines import JsonLinesPredictor
+
+
+class TextVectors(nn.Module):
+    """
+    Where interpreters look at a model and change what it reads: called with the vectors of each text,
+    `(1, tokens, dim)`, it returns them.
+    """
+
+    def __init__(self, of_words: Callable[[TextFieldTensors], torch.Tensor]) -> None:
+        super().__init__()
+        self._of_words = of_words
+
+    def forward(self, read: torch.Tensor | TextFieldTensors) -> torch.Tensor:
+        """Of words, as `Hotflip` has them, their vectors."""
+        return read if isinstance(read, torch.Tensor) else self._of_words(read)
+
+
+class InterpretablePredictor(JsonLinesPredictor):
+    """
+    Base class of the predictors whose models can be explained. Gradients are those of the loss by the vectors
+    that the model reads, `[x; ELMo]`, and `[x; ELMo; ELMo]` where ELMo is also placed at the output: the part
+    of ELMo counts, whether it is fine-tuned or not. The texts of an instance come in the order of `texts`,
+    which AllenNLP's `grad_input_1`, ... have backwards.
+
+    A task says what the instance is whose loss is that of its prediction (`predictions_to_labeled_instances`),
+    and its `metadata_of` a text that an attacker has changed.
+    """
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._layer = TextVectors(self._vectors_of_words)
+
+    def texts(self, instance: Instance) -> list[list[str]]:
+        """The words of each text that the model reads, in the order in which it does."""
+        return [words_of(text) for field in instance.fields.values() for text in text_fields(field)]
+
+    def metadata_of(self, instance: Instance) -> Metadata:
+        """What the instance knows beside tensors, as its texts and labels are now."""
+        raise NotImplementedError
+
+    def get_interpretable_layer(self) -> nn.Module:
+        return self._layer
+
+    def get_interpretable_text_field_embedder(self) -> nn.Module:
+        return self._layer
+
+    def get_gradients(self, instances: list[Instance]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """
+        See `Predictor.get_gradients`.
+
+        # Raises
+        `ConfigurationError`: the model is an ensemble.
+        """
+        for instance in instances:
+            instance.fields["metadata"] = MetadataField(self.metadata_of(instance))
+        with self._seen_by_layer():
+            return super().get_gradients(instances)
+
+    @contextmanager
+    def _seen_by_layer(self) -> Iterator[None]:
+        """The vectors of all texts pass through the layer, and the readable output has the loss."""
+        model = self._model
+        readable = model.make_output_human_readable
+        own = self._reading() | {
+            "make_output_human_readable": lambda outputs: {**readable(outputs), "loss": outputs["loss"]}
+        }
+        vars(model).update(own)
+        try:
+            yield
+        finally:
+            for name in own:
+                delattr(model, name)
+
+    def _reading(self) -> dict[str, Callable[..., Any]]:
+        """The method of the model that reads texts, by its name, and what stands for it meanwhile."""
+        embed = getattr(self._model, "embed", None)
+        if embed is None:
+            raise ConfigurationError(
+                f"found a model of the class {type(self._model).__name__}, expected a single model of a task"
+            )
+
+        def seen(tokens: TextFieldTensors) -> Any:
+            return self.see(*embed(tokens), get_text_field_mask(tokens).sum(dim=1).tolist(), self._each)
+
+        return {"embed": seen}
+
+    @staticmethod
+    def see(
+        vectors: torch.Tensor,
+        elmo: Any,
+        lengths: list[int],
+        look: Callable[[list[torch.Tensor]], list[torch.Tensor]],
+    ) -> tuple[torch.Tensor, Any]:
+        """
+        What `ElmoModel.embed` has returned, after a look at the vectors of each text, `(tokens, dim)`.
+
+        *Shape:* `vectors` `(batch, tokens, input_dim)`, and those that `elmo` has for the output.
+        """
+        parts = [vectors] if elmo.output is None else [vectors, elmo.output]
+        joined = torch.cat(parts, dim=2)
+        rows = look([row[:length] for row, length in zip(joined, lengths, strict=True)])
+        longest = joined.shape[1]
+        joined = torch.stack([F.pad(row, (0, 0, 0, longest - len(row))) for row in rows])
+        vectors, *output = joined.split([part.shape[2] for part in parts], dim=2)
+        return vectors, elmo._replace(output=output[0]) if output else elmo
+
+    def _each(self, texts: list[torch.Tensor]) -> list[torch.Tensor]:
+        # Interpreters change what they get in place.
+        return [self._layer(text.unsqueeze(0).clone()).squeeze(0) for text in texts]
+
+    def _vectors_of_words(self, indexed: TextFieldTensors) -> torch.Tensor:
+        """*Shape:* ids of the vocabulary, `(1, words)`, to the vectors of each as a text, `(1, words, dim)`."""
+        (ids,) = indexed["tokens"]["tokens"].tolist()
+        reader, vocab = self._dataset_reader, self._model.vocab
+        words = [
+            Instance({"text": TextField([Token(vocab.get_token_from_index(word))], reader.token_indexers)})
+            for word in ids
+        ]
+        batch = Batch(words)
+        batch.index_instances(vocab)
+        with torch.no_grad():
+            tokens = move_to_device(batch.as_tensor_dict(), self.cuda_device)["text"]
+            vectors, elmo = self._model.embed(tokens)
+            both = [vectors] if elmo.output is None else [vectors, elmo.output]
+            return torch.cat(both, dim=2)[:, :1].transpose(0, 1)
+
+    def _with_label(self, instance: Instance, label: str) -> list[Instance]:
+        """The instance of a class, which AllenNLP can compare with others."""
+        index = self._model.vocab.get_token_index(label, "labels")
+        return [labelled(instance, label=LabelField(index, skip_indexing=True))]
+
+
+class _Text(TextField):
+    """Of a labelled instance: attackers change it, and compare it by its words."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TextField) and words_of(self) == words_of(other)
+
+
+def labelled(instance: Instance, **labels: Field) -> Instance:
+    """A copy with labels. Its texts are its own, since readers keep theirs for other instances."""
+    texts = {
+        name: _Text(list(field.tokens), field._token_indexers)
+        for name, field in instance.fields.items()
+        if isinstance(field, TextField)
+    }
+    return Instance({**instance.fields, **texts, **labels})
+
+
+def words_of(field: TextField) -> list[str]:
+    """Those of a text."""
+    return [token.text or "" for token in field.tokens]
