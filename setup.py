@@ -1,9 +1,9 @@
 """Metadata, and two build steps for which setuptools has no setting.
 
 The wheel and the editable install both carry a `.pth` file that appends the folder
-`elmo_tasks/compat/placeholders` to `sys.path` and calls `_elmo_tasks_imports`, which stands there; and an
-empty nltk data folder (see `elmo_tasks/compat/nltk_data`). The wheel also carries `fixtures/`, `pretrained/` and
-`training_configs/`, as folders of the package.
+`elmo_tasks/compat/placeholders` to `sys.path` and calls `_elmo_tasks_imports`, which stands there; and
+an empty nltk data folder (see `elmo_tasks/compat/nltk_data`). The wheel also carries `fixtures/`,
+`pretrained/` and `training_configs/`, as folders of the package.
 """
 
 import shutil

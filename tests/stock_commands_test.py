@@ -122,7 +122,9 @@ def test_evaluate_writes_predictions_of_several_files(command, task, run, texts,
         for batch in batches:
             assert len(batch[task.says]) == len(batch["metadata"])
             # What the reader knows stands beside it, by its name
-            assert all(set(known) & {"words", "passage", "premise", "sentence1"} for known in batch["metadata"])
+            assert all(
+                set(known) & {"words", "passage", "premise", "sentence1"} for known in batch["metadata"]
+            )
 
 
 def test_predict_uses_the_reader(command, task, run, texts, tmp_path):

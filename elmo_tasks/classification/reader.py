@@ -12,10 +12,10 @@ from allennlp.data import DatasetReader, Instance, Token, Tokenizer
 from allennlp.data.fields import Field, MetadataField, TextField
 
 from elmo_tasks.classification.records import FORMATS, Record, read_records
-from elmo_tasks.data.metadata import Metadata
 from elmo_tasks.data.input_files import InputError
 from elmo_tasks.data.json_lines import shorten_json
 from elmo_tasks.data.label_field import check_label, classified
+from elmo_tasks.data.metadata import Metadata
 from elmo_tasks.data.reader import TaskReader
 from elmo_tasks.data.tokenization import SpacyRules
 from elmo_tasks.values import Name, Names, OneOf

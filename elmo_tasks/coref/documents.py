@@ -21,10 +21,10 @@ from typing import Any
 
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.data.metadata import Metadata
 from elmo_tasks.data.columns import BLANKS
 from elmo_tasks.data.input_files import InputError, read_lines
 from elmo_tasks.data.json_lines import read_json_lines, shorten_json
+from elmo_tasks.data.metadata import Metadata
 from elmo_tasks.data.tokenization import Words, joined
 
 Mention = tuple[int, int]

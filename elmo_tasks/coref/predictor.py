@@ -55,7 +55,7 @@ class CorefPredictor(TextPredictor):
 
     def predictions_to_labeled_instances(self, instance: Instance, outputs: JsonDict) -> list[Instance]:
         """One for each cluster, in which there is no other; of a document without any, one with that."""
-        document: CorefDocument = instance["metadata"].metadata  # type: ignore[attr-defined]
+        document: CorefDocument = instance["metadata"].metadata
         clusters = [[cluster] for cluster in outputs["clusters"]]
         return [
             Instance({**instance.fields, "metadata": MetadataField(replace(document, clusters=one))})
@@ -63,7 +63,7 @@ class CorefPredictor(TextPredictor):
         ]
 
     def metadata_of(self, instance: Instance) -> CorefDocument:
-        return instance["metadata"].metadata  # type: ignore[attr-defined]
+        return instance["metadata"].metadata
 
     def texts(self, instance: Instance) -> list[list[str]]:
         """The whole document is one text."""
@@ -76,8 +76,8 @@ class CorefPredictor(TextPredictor):
         def seen(tokens: TextFieldTensors, rows: torch.Tensor, longest: int) -> Any:
             if not document:
                 mask = get_text_field_mask(tokens, num_wrapping_dims=1)[0]
-                everything = embed(tokens, torch.arange(len(mask), device=mask.device), mask.shape[1])
-                document.extend(self.see(*everything, mask.sum(dim=1).tolist(), self._together))
+                vectors, elmo = embed(tokens, torch.arange(len(mask), device=mask.device), mask.shape[1])
+                document.extend(self.see(vectors, elmo, mask.sum(dim=1).tolist(), self._together))
             vectors, elmo = document
             if elmo.output is not None:
                 elmo = elmo._replace(output=elmo.output[rows, :longest])

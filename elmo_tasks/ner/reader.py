@@ -10,9 +10,9 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader, Instance
 from allennlp.data.fields import Field, MetadataField
 
-from elmo_tasks.data.metadata import Metadata
 from elmo_tasks.data.columns import ColumnLayout, line_groups
 from elmo_tasks.data.input_files import InputError, read_lines
+from elmo_tasks.data.metadata import Metadata
 from elmo_tasks.data.reader import TaskReader, check_words, text_field
 from elmo_tasks.data.tag_field import TagField
 from elmo_tasks.data.tag_schemes import (

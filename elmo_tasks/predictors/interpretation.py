@@ -36,11 +36,11 @@ class InterpretablePredictor(JsonLinesPredictor):
     """
     Base class of the predictors whose models can be explained. Gradients are those of the loss by the vectors
     that the model reads, `[x; ELMo]`, and `[x; ELMo; ELMo]` where ELMo is also placed at the output: the part
-    of ELMo counts, whether it is fine-tuned or not. The texts of an instance come in the order of `texts`,
-    which AllenNLP's `grad_input_1`, ... have backwards.
+    of ELMo counts, whether it is fine-tuned or not. AllenNLP's `grad_input_1` is that of the last of
+    `texts`.
 
-    A task says what the instance is whose loss is that of its prediction (`predictions_to_labeled_instances`),
-    and its `metadata_of` a text that an attacker has changed.
+    A task says of which instance the loss is that of the prediction (`predictions_to_labeled_instances`), and
+    what is known of a text that an attacker has changed (`metadata_of`).
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -81,7 +81,8 @@ class InterpretablePredictor(JsonLinesPredictor):
         own = self._reading() | {
             "make_output_human_readable": lambda outputs: {**readable(outputs), "loss": outputs["loss"]}
         }
-        vars(model).update(own)
+        for name, method in own.items():
+            setattr(model, name, method)
         try:
             yield
         finally:
@@ -97,7 +98,8 @@ class InterpretablePredictor(JsonLinesPredictor):
             )
 
         def seen(tokens: TextFieldTensors) -> Any:
-            return self.see(*embed(tokens), get_text_field_mask(tokens).sum(dim=1).tolist(), self._each)
+            vectors, elmo = embed(tokens)
+            return self.see(vectors, elmo, get_text_field_mask(tokens).sum(dim=1).tolist(), self._each)
 
         return {"embed": seen}
 
@@ -126,7 +128,7 @@ class InterpretablePredictor(JsonLinesPredictor):
         return [self._layer(text.unsqueeze(0).clone()).squeeze(0) for text in texts]
 
     def _vectors_of_words(self, indexed: TextFieldTensors) -> torch.Tensor:
-        """*Shape:* ids of the vocabulary, `(1, words)`, to the vectors of each as a text, `(1, words, dim)`."""
+        """*Shape:* ids of words, `(1, words)`, to the vectors of each as a text, `(1, words, dim)`."""
         (ids,) = indexed["tokens"]["tokens"].tolist()
         reader, vocab = self._dataset_reader, self._model.vocab
         words = [

@@ -12,10 +12,10 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader, Instance, Token
 from allennlp.data.fields import Field, MetadataField, TextField
 
-from elmo_tasks.data.metadata import Metadata
 from elmo_tasks.data.input_files import InputError, read_lines
 from elmo_tasks.data.json_lines import parse_json, shorten
 from elmo_tasks.data.label_field import check_label, classified
+from elmo_tasks.data.metadata import Metadata
 from elmo_tasks.data.reader import TaskReader
 from elmo_tasks.data.tokenization import cached_tokenizer
 from elmo_tasks.values import Name

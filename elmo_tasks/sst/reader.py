@@ -9,9 +9,9 @@ from typing import Annotated, Any, NamedTuple, Optional
 from allennlp.data import DatasetReader, Instance, Token
 from allennlp.data.fields import MetadataField, TextField
 
-from elmo_tasks.data.metadata import Metadata
 from elmo_tasks.data.input_files import InputError, read_lines
 from elmo_tasks.data.label_field import check_label, classified
+from elmo_tasks.data.metadata import Metadata
 from elmo_tasks.data.reader import TaskReader, check_words
 from elmo_tasks.sst.trees import Tree, TreeError, parse
 from elmo_tasks.values import Number, OneOf

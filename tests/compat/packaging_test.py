@@ -75,7 +75,9 @@ def test_the_wheel_carries_everything(wheel, project):
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
         pth = archive.read("elmo_tasks_placeholders.pth").decode()
-    assert pth == "elmo_tasks/compat/placeholders\nimport _elmo_tasks_imports; _elmo_tasks_imports.install()\n"
+    assert (
+        pth == "elmo_tasks/compat/placeholders\nimport _elmo_tasks_imports; _elmo_tasks_imports.install()\n"
+    )
     assert any(name.endswith("data/share/nltk_data/tokenizers/punkt/README.txt") for name in names)
     suffixes = {
         *(".json", ".jsonl", ".jsonnet", ".libsonnet", ".hdf5"),

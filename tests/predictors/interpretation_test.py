@@ -19,10 +19,15 @@ INPUTS = {
     "agnews": (SENTENCE, "sentence1", [12]),
     "mrpc": (PAIR, "sentence2", [6, 3]),
     "snli": ({"premise": "Two boys sleep now .", "hypothesis": "Nobody sleeps ."}, "hypothesis", [5, 3]),
-    "squad": ({"passage": "Anna lives in Oslo now .", "question": "Where does Anna live ?"}, "question", [6, 5]),
+    "squad": (
+        {"passage": "Anna lives in Oslo now .", "question": "Where does Anna live ?"},
+        "question",
+        [6, 5],
+    ),
     "coref": ({"sentences": [["Anna", "saw", "her", "dog", "."], ["She", "called", "it", "."]]}, None, [9]),
 }
 """For each config an input, the field that is attacked, and how many words the texts have."""
+pytestmark = pytest.mark.filterwarnings("ignore:Using a non-full backward hook:FutureWarning")
 ATTACKED = [name for name, (_, field, _) in INPUTS.items() if field]
 
 
@@ -48,7 +53,6 @@ def test_gradients_are_those_of_the_loss_by_what_is_read(predictor, config):
     lengths = INPUTS[config][2]
     size = predictor._model.input_dim + predictor._model.elmo_output_dim
     assert [gradient.shape for gradient in gradients] == [(1, length, size) for length in lengths]
-    # The texts are seen in their order
     calls = iter(gradients)
     step = 1e-3 / sum(float((gradient**2).sum()) for gradient in gradients) ** 0.5
 
@@ -60,7 +64,7 @@ def test_gradients_are_those_of_the_loss_by_what_is_read(predictor, config):
     handle.remove()
     expected = step * sum(float((gradient**2).sum()) for gradient in gradients)
     difference = float(after[1]["loss"].detach() - before[1]["loss"].detach())
-    assert difference == pytest.approx(expected, rel=0.1, abs=2e-6)
+    assert difference == pytest.approx(expected, rel=0.05)
 
 
 def test_elmo_counts(predictor, config):
@@ -84,7 +88,10 @@ def test_the_model_is_as_before(predictor, config):
     assert [parameter.requires_grad for parameter in model.parameters()] == trained
     assert predictor.predict_json(inputs) == result
     name = next(name for name in ("label", "entities", "answer", "clusters") if name in result)
-    assert outputs[name][0] == result[name]
+    found, expected = outputs[name][0], result[name]
+    if name == "entities":  # whose probabilities are rounded
+        found, expected = ([(each["text"], each["type"]) for each in row] for row in (found, expected))
+    assert found == expected
 
 
 @pytest.mark.parametrize("interpreter", [SimpleGradient, IntegratedGradient, SmoothGradient])
