@@ -41,6 +41,11 @@ class Explain(Verb):
         parser.add_argument(
             "--method", choices=METHODS, default=METHODS[0], help="the interpreter of AllenNLP"
         )
+        parser.add_argument(
+            "--through-elmo",
+            action="store_true",
+            help="take the gradient by the words themselves, through the biLM; else it ends at ELMo's vectors",
+        )
         parser.add_argument("--cuda-device", type=int, default=-1, help="number of the GPU, -1 for none")
 
     def run(self, arguments: argparse.Namespace) -> None:
@@ -52,6 +57,7 @@ class Explain(Verb):
             staged_file(output, force=arguments.force) as path,
         ):
             predictor = _predictor(arguments.archive, archive_on_device(arguments))
+            predictor.through_elmo = arguments.through_elmo
             lines = (line for _, line in read_lines(Path(arguments.input)) if line.strip())
             explained = list(explanations(predictor, lines, arguments.method))
             with open(path, "w", encoding="utf-8") as file:

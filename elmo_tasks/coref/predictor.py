@@ -69,6 +69,10 @@ class CorefPredictor(TextPredictor):
         """The whole document is one text."""
         return [self.metadata_of(instance).words.words]
 
+    def look(self, texts: list[torch.Tensor]) -> list[torch.Tensor]:
+        """At all sentences together."""
+        return list(torch.cat(super().look([torch.cat(texts)])).split(list(map(len, texts))))
+
     def _reading(self) -> dict[str, Callable[..., Any]]:
         embed = self._model.embed_sentences
         document: list[Any] = []
@@ -76,17 +80,13 @@ class CorefPredictor(TextPredictor):
         def seen(tokens: TextFieldTensors, rows: torch.Tensor, longest: int) -> Any:
             if not document:
                 mask = get_text_field_mask(tokens, num_wrapping_dims=1)[0]
-                vectors, elmo = embed(tokens, torch.arange(len(mask), device=mask.device), mask.shape[1])
-                document.extend(self.see(vectors, elmo, mask.sum(dim=1).tolist(), self._together))
+                document.extend(embed(tokens, torch.arange(len(mask), device=mask.device), mask.shape[1]))
             vectors, elmo = document
             if elmo.output is not None:
                 elmo = elmo._replace(output=elmo.output[rows, :longest])
             return vectors[rows, :longest], elmo
 
-        return {"embed_sentences": seen}
-
-    def _together(self, sentences: list[torch.Tensor]) -> list[torch.Tensor]:
-        return list(torch.cat(self._each([torch.cat(sentences)])).split(list(map(len, sentences))))
+        return super()._reading() | {"embed_sentences": seen}
 
     def _document(self, json_dict: JsonDict) -> CorefDocument | None:
         """The document of an input; `None` if it has no words."""

@@ -1,7 +1,8 @@
 """What AllenNLP's saliency interpreters and attackers (`allennlp.interpret`) need of a predictor."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -14,6 +15,8 @@ from torch.nn import functional as F
 
 from elmo_tasks.data.metadata import Metadata
 from elmo_tasks.data.reader import text_fields
+from elmo_tasks.elmo.inference import FrozenBiLm
+from elmo_tasks.elmo.model import BiLm
 from elmo_tasks.predictors.json_lines import JsonLinesPredictor
 
 
@@ -41,6 +44,12 @@ class InterpretablePredictor(JsonLinesPredictor):
 
     A task says of which instance the loss is that of the prediction (`predictions_to_labeled_instances`), and
     what is known of a text that an attacker has changed (`metadata_of`).
+    """
+
+    through_elmo = False
+    """
+    Whether gradients go through ELMo: then they are by `[x; t]`, where `t` is the biLM's vector of the word
+    by itself, of its characters. So what a word does to the vectors of others counts for it.
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -90,42 +99,69 @@ class InterpretablePredictor(JsonLinesPredictor):
                 delattr(model, name)
 
     def _reading(self) -> dict[str, Callable[..., Any]]:
-        """The method of the model that reads texts, by its name, and what stands for it meanwhile."""
+        """Methods of the model that read texts, by their names, and what stands for them meanwhile."""
         embed = getattr(self._model, "embed", None)
         if embed is None:
             raise ConfigurationError(
                 f"found a model of the class {type(self._model).__name__}, expected a single model of a task"
             )
+        return {"embed": partial(self._embed_words if self._reads_words else self._embed, embed)}
 
-        def seen(tokens: TextFieldTensors) -> Any:
-            vectors, elmo = embed(tokens)
-            return self.see(vectors, elmo, get_text_field_mask(tokens).sum(dim=1).tolist(), self._each)
-
-        return {"embed": seen}
-
-    @staticmethod
-    def see(
-        vectors: torch.Tensor,
-        elmo: Any,
-        lengths: list[int],
-        look: Callable[[list[torch.Tensor]], list[torch.Tensor]],
-    ) -> tuple[torch.Tensor, Any]:
-        """
-        What `ElmoModel.embed` has returned, after a look at the vectors of each text, `(tokens, dim)`.
-
-        *Shape:* `vectors` `(batch, tokens, input_dim)`, and those that `elmo` has for the output.
-        """
-        parts = [vectors] if elmo.output is None else [vectors, elmo.output]
-        joined = torch.cat(parts, dim=2)
-        rows = look([row[:length] for row, length in zip(joined, lengths, strict=True)])
-        longest = joined.shape[1]
-        joined = torch.stack([F.pad(row, (0, 0, 0, longest - len(row))) for row in rows])
-        vectors, *output = joined.split([part.shape[2] for part in parts], dim=2)
-        return vectors, elmo._replace(output=output[0]) if output else elmo
-
-    def _each(self, texts: list[torch.Tensor]) -> list[torch.Tensor]:
-        # Interpreters change what they get in place.
+    def look(self, texts: list[torch.Tensor]) -> list[torch.Tensor]:
+        """Texts, `(tokens, dim)`, as the layer returns them; interpreters change what they get in place."""
         return [self._layer(text.unsqueeze(0).clone()).squeeze(0) for text in texts]
+
+    @property
+    def _reads_words(self) -> bool:
+        elmo = self._model.elmo
+        return self.through_elmo and elmo is not None and elmo.bilm is not None
+
+    def _embed(self, embed: Callable[..., Any], tokens: TextFieldTensors) -> tuple[torch.Tensor, Any]:
+        vectors, elmo = embed(tokens)
+        if elmo.output is None:
+            return self._seen(tokens, vectors)[0], elmo
+        vectors, output = self._seen(tokens, vectors, elmo.output)
+        return vectors, elmo._replace(output=output)
+
+    def _embed_words(self, embed: Callable[..., Any], tokens: TextFieldTensors) -> tuple[torch.Tensor, Any]:
+        """With a biLM that goes on from the vectors of words that the layer returns."""
+        model, frozen = self._model, self._model.elmo.bilm
+        bilm = BiLm(options=frozen.options).to(frozen.device if isinstance(frozen, FrozenBiLm) else None)
+        bilm.load_state_dict(frozen.weights() if isinstance(frozen, FrozenBiLm) else frozen.state_dict())
+        ids = tokens["elmo"][bilm.reads]
+        vectors, words = self._seen(tokens, *self._vectors_and_words(tokens, bilm.requires_grad_(False)))
+
+        def within_marks(module: nn.Module, inputs: Any, marked: torch.Tensor) -> torch.Tensor:
+            first, inner, last = marked.unflatten(0, (len(ids), -1)).split([1, ids.shape[1], 1], dim=1)
+            inner = torch.where(bilm.token_encoder.present(ids).unsqueeze(2), words, inner)
+            return torch.cat([first, inner, last], dim=1).flatten(0, 1)
+
+        hooks = (
+            model.text_field_embedder.register_forward_hook(lambda *_: vectors),
+            bilm.token_encoder.register_forward_hook(within_marks),
+        )
+        model.elmo.bilm = bilm
+        try:
+            return embed(tokens)
+        finally:
+            model.elmo.bilm = frozen
+            for hook in hooks:
+                hook.remove()
+
+    def _vectors_and_words(self, tokens: TextFieldTensors, bilm: BiLm) -> list[torch.Tensor]:
+        """*Shape:* `x` `(batch, tokens, dim)`, and the biLM's vectors of the words by themselves."""
+        ids = tokens["elmo"][bilm.reads]
+        others = {name: indexed for name, indexed in tokens.items() if name != "elmo"}
+        words = bilm.token_encoder(ids.flatten(0, 1)).unflatten(0, ids.shape[:2])
+        return [self._model.text_field_embedder(others), words]
+
+    def _seen(self, tokens: TextFieldTensors, *parts: torch.Tensor) -> Sequence[torch.Tensor]:
+        """Vectors of the same tokens, `(batch, tokens, size)`, after a look at all of them together."""
+        lengths = get_text_field_mask(tokens).sum(dim=1).tolist()
+        joined = torch.cat(parts, dim=2)
+        rows = self.look([row[:length] for row, length in zip(joined, lengths, strict=True)])
+        joined = torch.stack([F.pad(row, (0, 0, 0, joined.shape[1] - len(row))) for row in rows])
+        return joined.split([part.shape[2] for part in parts], dim=2)
 
     def _vectors_of_words(self, indexed: TextFieldTensors) -> torch.Tensor:
         """*Shape:* ids of words, `(1, words)`, to the vectors of each as a text, `(1, words, dim)`."""
@@ -137,11 +173,15 @@ class InterpretablePredictor(JsonLinesPredictor):
         ]
         batch = Batch(words)
         batch.index_instances(vocab)
-        with torch.no_grad():
-            tokens = move_to_device(batch.as_tensor_dict(), self.cuda_device)["text"]
-            vectors, elmo = self._model.embed(tokens)
-            both = [vectors] if elmo.output is None else [vectors, elmo.output]
-            return torch.cat(both, dim=2)[:, :1].transpose(0, 1)
+        tokens = move_to_device(batch.as_tensor_dict(), self.cuda_device)["text"]
+        seen: list[torch.Tensor] = []
+        hook = self._layer.register_forward_hook(lambda module, inputs, output: seen.append(output))
+        try:
+            with torch.no_grad():
+                self._reading()["embed"](tokens)
+        finally:
+            hook.remove()
+        return torch.cat(seen, dim=1)
 
     def _with_label(self, instance: Instance, label: str) -> list[Instance]:
         """The instance of a class, which AllenNLP can compare with others."""

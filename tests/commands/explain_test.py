@@ -70,6 +70,9 @@ def test_every_entity_is_explained(elmo, source, tmp_path):
         entities = len(each["result"]["entities"])
         assert len(each["explanations"]) == (max(1, entities) if each["result"]["tokens"] else 0)
     assert elmo("explain", tmp_path / "run", source, output) == 1
+    before = output.read_text()
+    assert elmo("explain", tmp_path / "run", source, output, "--force", "--through-elmo") == 0
+    assert output.read_text() != before
 
 
 def test_nothing_is_written_where_a_line_is_bad(elmo, source, tmp_path, capsys):

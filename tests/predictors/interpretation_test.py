@@ -45,13 +45,20 @@ def labelled(predictor, config):
     return predictor.json_to_labeled_instances(copy.deepcopy(INPUTS[config][0]))
 
 
-def test_gradients_are_those_of_the_loss_by_what_is_read(predictor, config):
+@pytest.mark.parametrize("through_elmo", [False, True])
+def test_gradients_are_those_of_the_loss_by_what_is_read(predictor, config, through_elmo, monkeypatch):
     """A small step of the vectors changes the loss as the gradient says."""
     instance = labelled(predictor, config)[0]
+    loss = predictor.get_gradients([instance])[1]["loss"].item()
+    monkeypatch.setattr(predictor, "through_elmo", through_elmo)
     before = predictor.get_gradients([instance])
     gradients = [before[0][name] for name in sorted(before[0], reverse=True)]
     lengths = INPUTS[config][2]
-    size = predictor._model.input_dim + predictor._model.elmo_output_dim
+    assert before[1]["loss"].item() == pytest.approx(loss, rel=1e-5)
+    model = predictor._model
+    size = model.input_dim + model.elmo_output_dim
+    if through_elmo:
+        size = model.text_field_embedder.get_output_dim() + model.elmo.dim // 2
     assert [gradient.shape for gradient in gradients] == [(1, length, size) for length in lengths]
     calls = iter(gradients)
     step = 1e-3 / sum(float((gradient**2).sum()) for gradient in gradients) ** 0.5
@@ -65,6 +72,20 @@ def test_gradients_are_those_of_the_loss_by_what_is_read(predictor, config):
     expected = step * sum(float((gradient**2).sum()) for gradient in gradients)
     difference = float(after[1]["loss"].detach() - before[1]["loss"].detach())
     assert difference == pytest.approx(expected, rel=0.05)
+
+
+def test_a_word_counts_where_others_are_read(predictor, config, monkeypatch):
+    """Through ELMo, the gradient of the words alone is another one than that of what is read."""
+    instance = labelled(predictor, config)[0]
+    size = predictor._model.text_field_embedder.get_output_dim()
+    direct, _ = predictor.get_gradients([instance])
+    monkeypatch.setattr(predictor, "through_elmo", True)
+    through, _ = predictor.get_gradients([instance])
+    for name, gradient in through.items():
+        assert gradient[:, :, :size] == pytest.approx(direct[name][:, :, :size], rel=1e-2, abs=1e-5)
+        of_words = np.abs(gradient[0, :, size:]).sum(axis=1)
+        # The sentences of a document are read one by one, and a cluster may be in one of them
+        assert (of_words[-4:] if config == "coref" else of_words).min() > 0
 
 
 def test_elmo_counts(predictor, config):
@@ -119,8 +140,10 @@ def test_input_reduction(predictor, config):
         assert all(word in rest for word in words)
 
 
+@pytest.mark.parametrize("through_elmo", [False, True])
 @pytest.mark.parametrize("config", ATTACKED, scope="module")
-def test_hotflip(predictor, config):
+def test_hotflip(predictor, config, through_elmo, monkeypatch):
+    monkeypatch.setattr(predictor, "through_elmo", through_elmo)
     inputs, field, lengths = INPUTS[config]
     before = predictor.predict_json(inputs)
     found = Hotflip(predictor, max_tokens=30).attack_from_json(
