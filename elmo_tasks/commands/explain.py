@@ -44,7 +44,7 @@ class Explain(Verb):
         parser.add_argument(
             "--through-elmo",
             action="store_true",
-            help="take the gradient by the words themselves, through the biLM; else it ends at ELMo's vectors",
+            help="take the gradient by the words themselves, through the biLM; else to ELMo's vectors",
         )
         parser.add_argument("--cuda-device", type=int, default=-1, help="number of the GPU, -1 for none")
 
