@@ -1,9 +1,9 @@
 """Metadata, and two build steps for which setuptools has no setting.
 
-The wheel and the editable install both carry a `.pth` file that appends the folder of placeholder
-packages (see `elmo_tasks/compat/placeholders`) to `sys.path`, and an empty nltk data folder (see
-`elmo_tasks/compat/nltk_data`). The wheel also carries `fixtures/`, `pretrained/` and
-`training_configs/`, as folders of the package.
+The wheel and the editable install both carry a `.pth` file that appends the folder
+`elmo_tasks/compat/placeholders` to `sys.path` and calls `_elmo_tasks_imports`, which stands there; and
+an empty nltk data folder (see `elmo_tasks/compat/nltk_data`). The wheel also carries `fixtures/`,
+`pretrained/` and `training_configs/`, as folders of the package.
 """
 
 import shutil
@@ -61,7 +61,7 @@ class InstallData(install_data):
         site_packages.mkdir(parents=True, exist_ok=True)
         # "locale" is what the site module reads, or falls back to.
         with open(site_packages / "elmo_tasks_placeholders.pth", "w", encoding="locale") as pth:
-            pth.write(folder + "\n")
+            pth.write(f"{folder}\nimport _elmo_tasks_imports; _elmo_tasks_imports.install()\n")
 
 
 setup(

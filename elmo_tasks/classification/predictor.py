@@ -6,13 +6,15 @@ from allennlp.common import JsonDict
 from allennlp.data import Instance
 from allennlp.predictors import Predictor
 
-from elmo_tasks.predictors.json_lines import JsonLinesPredictor, require, require_tokens
+from elmo_tasks.classification.reader import ClassifierText
+from elmo_tasks.predictors.interpretation import InterpretablePredictor
+from elmo_tasks.predictors.json_lines import require, require_tokens
 
 _EXPECTED = '"{0}": a string, or "{1}": a list of strings'
 
 
 @Predictor.register("elmo_classifier")
-class ClassificationPredictor(JsonLinesPredictor):
+class ClassificationPredictor(InterpretablePredictor):
     """
     In: `{"sentence": "..."}` or `{"tokens": [...]}`; of pairs `{"sentence1": "...", "sentence2": "..."}`, or
     a list of words as `sentence1_tokens`, `sentence2_tokens`. Text is split by the tokenizer of the archive.
@@ -36,6 +38,12 @@ class ClassificationPredictor(JsonLinesPredictor):
 
     def _json_to_instance(self, json_dict: JsonDict) -> Instance:
         return self._dataset_reader.text_to_instance(*self._sentences(json_dict))
+
+    def predictions_to_labeled_instances(self, instance: Instance, outputs: JsonDict) -> list[Instance]:
+        return self._with_label(instance, outputs["label"])
+
+    def metadata_of(self, instance: Instance) -> ClassifierText:
+        return ClassifierText(*self.texts(instance))
 
     def _sentences(self, json_dict: JsonDict) -> list[list[str]]:
         names = {"sentence": "tokens"}

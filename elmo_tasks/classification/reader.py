@@ -15,6 +15,7 @@ from elmo_tasks.classification.records import FORMATS, Record, read_records
 from elmo_tasks.data.input_files import InputError
 from elmo_tasks.data.json_lines import shorten_json
 from elmo_tasks.data.label_field import check_label, classified
+from elmo_tasks.data.metadata import Metadata
 from elmo_tasks.data.reader import TaskReader
 from elmo_tasks.data.tokenization import SpacyRules
 from elmo_tasks.values import Name, Names, OneOf
@@ -24,8 +25,8 @@ Text = Union[str, list[str]]
 
 
 @dataclass
-class ClassifierText:
-    """What an instance knows of its words beside tensors; no dict, which AllenNLP would walk through."""
+class ClassifierText(Metadata):
+    """What an instance knows of its words beside tensors."""
 
     sentence1: list[str]
     sentence2: list[str] | None = None

@@ -14,6 +14,7 @@ from elmo_tasks.commands.confusion import Confusion
 from elmo_tasks.commands.embed import Embed
 from elmo_tasks.commands.endings import EXPECTED, exit_code, tell
 from elmo_tasks.commands.ensemble import Ensemble
+from elmo_tasks.commands.explain import Explain
 from elmo_tasks.commands.export import Export
 from elmo_tasks.commands.intrinsic import Intrinsic
 from elmo_tasks.commands.mix import Mix
@@ -24,7 +25,7 @@ from elmo_tasks.commands.squad_predictions import SquadPredictions
 from elmo_tasks.commands.vectors import Vectors
 
 VERBS: tuple[Verb, ...] = (
-    *(Embed(), Calibrate(), Export(), Ensemble(), Confusion()),
+    *(Embed(), Calibrate(), Export(), Ensemble(), Confusion(), Explain()),
     *(Intrinsic(), Neighbors(), Probe(), Mix()),
     *(Vectors(), Compare(), Ablate(), Report()),
     SquadPredictions(),

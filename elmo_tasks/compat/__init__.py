@@ -1,6 +1,6 @@
 """What AllenNLP 2.10.1 needs in order to run on current PyTorch; nothing else lives here.
 
-`placeholders/` stands for packages that AllenNLP imports and text does not need. `nltk_data/`
+`placeholders/` lets AllenNLP be imported without the packages that text does not need. `nltk_data/`
 stops a download at import. `repairs.py` mends, once elmo_tasks is imported, what the installed
 versions break.
 """

@@ -24,6 +24,7 @@ from allennlp.common.checks import ConfigurationError
 from elmo_tasks.data.columns import BLANKS
 from elmo_tasks.data.input_files import InputError, read_lines
 from elmo_tasks.data.json_lines import read_json_lines, shorten_json
+from elmo_tasks.data.metadata import Metadata
 from elmo_tasks.data.tokenization import Words, joined
 
 Mention = tuple[int, int]
@@ -43,8 +44,8 @@ _ESCAPED = {"/.": ".", "/?": "?"}
 
 
 @dataclass
-class CorefDocument:
-    """A document, or one part of it; no dict, which AllenNLP would walk through."""
+class CorefDocument(Metadata):
+    """A document, or one part of it."""
 
     id: str
     sentences: list[list[str]]

@@ -21,6 +21,7 @@ from elmo_tasks.coref.formatting import marked, resolved
 from elmo_tasks.coref.mentions import MentionFinder
 from elmo_tasks.coref.metric import CorefScores
 from elmo_tasks.coref.reader import GENRES
+from elmo_tasks.elmo import ElmoRepresentations
 from elmo_tasks.elmo.inference.batches import batch_sizes
 from elmo_tasks.modules.bilstm import BiLstm
 from elmo_tasks.modules.elmo_model import ElmoModel, Outputs, Scores
@@ -165,6 +166,16 @@ class CorefModel(ElmoModel):
         """See `mean_of_members`."""
         return mean_of_members(members)
 
+    def embed_sentences(
+        self, tokens: TextFieldTensors, rows: torch.Tensor, longest: int
+    ) -> tuple[torch.Tensor, ElmoRepresentations]:
+        """*Shape:* numbers of sentences, `(rows,)`, to `[x; ELMo]`, `(rows, longest, input_dim)`."""
+        read = {
+            indexer: {name: ids[0, rows, :longest] for name, ids in tensors.items()}
+            for indexer, tensors in tokens.items()
+        }
+        return self.embed(read)
+
     def _window(self, lengths: torch.Tensor) -> torch.Tensor:
         """*Shape:* `(sentences,)` to the numbers of those that are read this time, `(rows,)`."""
         rows = torch.arange(len(lengths), device=lengths.device)
@@ -188,15 +199,11 @@ class CorefModel(ElmoModel):
         sizes = batch_sizes(lengths[rows].tolist(), WORDS_AT_ONCE, least=0.5)
         for part in rows.split(list(sizes)):
             longest = int(lengths[part].max())
-            read = {
-                indexer: {name: ids[0, part, :longest] for name, ids in tensors.items()}
-                for indexer, tensors in tokens.items()
-            }
             positions = torch.arange(longest, device=lengths.device)
             # (part of sentences, longest)
             mask = positions < lengths[part].unsqueeze(1)
             # (part of sentences, longest, input_dim)
-            embedded, elmo = self.embed(read)
+            embedded, elmo = self.embed_sentences(tokens, part, longest)
             embedded = self.lexical_dropout(embedded)
             # (part of sentences, longest, encoder dim)
             encoded = self.at_output(self.encoder(embedded, mask), elmo)

@@ -1,12 +1,18 @@
 """Clusters of plain or tokenised documents, from JSON Lines."""
 
 import re
+from collections.abc import Callable
+from dataclasses import replace
 from functools import cached_property
 from itertools import chain
+from typing import Any
 
 import spacy
+import torch
 from allennlp.common import JsonDict
-from allennlp.data import Instance
+from allennlp.data import Instance, TextFieldTensors
+from allennlp.data.fields import MetadataField
+from allennlp.nn.util import get_text_field_mask
 from allennlp.predictors import Predictor
 from spacy.tokens import Doc
 
@@ -46,6 +52,41 @@ class CorefPredictor(TextPredictor):
 
     def _json_to_instance(self, json_dict: JsonDict) -> Instance:
         return self._dataset_reader.text_to_instance(self._document(json_dict))
+
+    def predictions_to_labeled_instances(self, instance: Instance, outputs: JsonDict) -> list[Instance]:
+        """One for each cluster, in which there is no other; of a document without any, one with that."""
+        document: CorefDocument = instance["metadata"].metadata
+        clusters = [[cluster] for cluster in outputs["clusters"]]
+        return [
+            Instance({**instance.fields, "metadata": MetadataField(replace(document, clusters=one))})
+            for one in clusters or [[]]
+        ]
+
+    def metadata_of(self, instance: Instance) -> CorefDocument:
+        return instance["metadata"].metadata
+
+    def texts(self, instance: Instance) -> list[list[str]]:
+        """The whole document is one text."""
+        return [self.metadata_of(instance).words.words]
+
+    def look(self, texts: list[torch.Tensor]) -> list[torch.Tensor]:
+        """At all sentences together."""
+        return list(torch.cat(super().look([torch.cat(texts)])).split(list(map(len, texts))))
+
+    def _reading(self) -> dict[str, Callable[..., Any]]:
+        embed = self._model.embed_sentences
+        document: list[Any] = []
+
+        def seen(tokens: TextFieldTensors, rows: torch.Tensor, longest: int) -> Any:
+            if not document:
+                mask = get_text_field_mask(tokens, num_wrapping_dims=1)[0]
+                document.extend(embed(tokens, torch.arange(len(mask), device=mask.device), mask.shape[1]))
+            vectors, elmo = document
+            if elmo.output is not None:
+                elmo = elmo._replace(output=elmo.output[rows, :longest])
+            return vectors[rows, :longest], elmo
+
+        return super()._reading() | {"embed_sentences": seen}
 
     def _document(self, json_dict: JsonDict) -> CorefDocument | None:
         """The document of an input; `None` if it has no words."""

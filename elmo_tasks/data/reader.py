@@ -46,6 +46,12 @@ class TaskReader(StrictParams, DatasetReader):
         )
         self.token_indexers = token_indexers or {"tokens": SingleIdTokenIndexer()}
 
+    @property
+    def _token_indexers(self) -> dict[str, TokenIndexer]:
+        """Those from whose ids a word can be told, for `allennlp.interpret`."""
+        indexers = self.token_indexers.items()
+        return {name: indexer for name, indexer in indexers if isinstance(indexer, SingleIdTokenIndexer)}
+
     def apply_token_indexers(self, instance: Instance) -> None:
         for field in instance.fields.values():
             for text in text_fields(field):

@@ -12,6 +12,7 @@ from allennlp.data.fields import Field, MetadataField
 
 from elmo_tasks.data.columns import ColumnLayout, line_groups
 from elmo_tasks.data.input_files import InputError, read_lines
+from elmo_tasks.data.metadata import Metadata
 from elmo_tasks.data.reader import TaskReader, check_words, text_field
 from elmo_tasks.data.tag_field import TagField
 from elmo_tasks.data.tag_schemes import (
@@ -34,8 +35,8 @@ _SCHEME, _ENTITY = "scheme ", "entity "
 
 
 @dataclass
-class NerSentence:
-    """What an instance knows of its sentence beside tensors; no dict, which AllenNLP would walk through."""
+class NerSentence(Metadata):
+    """What an instance knows of its sentence beside tensors."""
 
     words: list[str]
     text: str

@@ -65,6 +65,11 @@ class PredictManager(predict._PredictManager):
         if self._problem is not None:
             raise self._problem
 
+    def _predict_json(self, batch_data: list[JsonDict]) -> Iterator[str]:
+        if isinstance(self._predictor, JsonLinesPredictor):
+            return map(self._predictor.dump_line, self._predictor.predict_each(batch_data))
+        return super()._predict_json(batch_data)
+
     def _get_instance_data(self) -> Iterator[Instance]:
         """Those before a problem, which is raised when they are predicted."""
         try:

@@ -81,13 +81,14 @@ class JsonLinesPredictor(Predictor):
         return f"line {self._lines} (blank lines not counted)"
 
     def predict_json(self, inputs: JsonDict) -> JsonDict:
-        return next(self._predict([inputs]))
+        return next(self.predict_each([inputs]))
 
-    def predict_batch_json(self, inputs: list[JsonDict]) -> Iterator[JsonDict]:
-        """The results one by one, in order; those before a bad input come out before it raises."""
-        return self._predict(inputs)
+    def predict_batch_json(self, inputs: list[JsonDict]) -> list[JsonDict]:
+        """The results, in order."""
+        return list(self.predict_each(inputs))
 
-    def _predict(self, inputs: list[JsonDict]) -> Iterator[JsonDict]:
+    def predict_each(self, inputs: list[JsonDict]) -> Iterator[JsonDict]:
+        """The results of a batch one by one, in order; those before a bad input come out before it raises."""
         prepared: list[JsonDict | Instance] = []
         problem = None
         for json_dict in inputs:

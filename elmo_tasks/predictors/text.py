@@ -6,10 +6,10 @@ from allennlp.data import DatasetReader
 from allennlp.models import Model
 
 from elmo_tasks.data.tokenization import tokenizer
-from elmo_tasks.predictors.json_lines import JsonLinesPredictor
+from elmo_tasks.predictors.interpretation import InterpretablePredictor
 
 
-class TextPredictor(JsonLinesPredictor):
+class TextPredictor(InterpretablePredictor):
     """
     Base class of predictors that have a tokenizer.
 

@@ -4,13 +4,15 @@ from allennlp.common import JsonDict
 from allennlp.data import Instance
 from allennlp.predictors import Predictor
 
-from elmo_tasks.predictors.json_lines import JsonLinesPredictor, require, require_tokens
+from elmo_tasks.predictors.interpretation import InterpretablePredictor
+from elmo_tasks.predictors.json_lines import require, require_tokens
+from elmo_tasks.snli.reader import SnliPair
 
 _EXPECTED = '"{0}": a string, or "{0}_tokens": a list of strings'
 
 
 @Predictor.register("elmo_snli")
-class SnliPredictor(JsonLinesPredictor):
+class SnliPredictor(InterpretablePredictor):
     """
     In: `{"premise": "...", "hypothesis": "..."}`, or lists of tokens: `premise_tokens`, `hypothesis_tokens`.
     Out: `label`, `probabilities` by label, `premise_tokens`, `hypothesis_tokens`, and the alignments, whose
@@ -25,6 +27,12 @@ class SnliPredictor(JsonLinesPredictor):
     def _json_to_instance(self, json_dict: JsonDict) -> Instance:
         premise, hypothesis = (_sentence(json_dict, name) for name in ("premise", "hypothesis"))
         return self._dataset_reader.text_to_instance(premise, hypothesis)
+
+    def predictions_to_labeled_instances(self, instance: Instance, outputs: JsonDict) -> list[Instance]:
+        return self._with_label(instance, outputs["label"])
+
+    def metadata_of(self, instance: Instance) -> SnliPair:
+        return SnliPair(*self.texts(instance))
 
 
 def _sentence(json_dict: JsonDict, name: str) -> str | list[str]:

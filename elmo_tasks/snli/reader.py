@@ -15,6 +15,7 @@ from allennlp.data.fields import Field, MetadataField, TextField
 from elmo_tasks.data.input_files import InputError, read_lines
 from elmo_tasks.data.json_lines import parse_json, shorten
 from elmo_tasks.data.label_field import check_label, classified
+from elmo_tasks.data.metadata import Metadata
 from elmo_tasks.data.reader import TaskReader
 from elmo_tasks.data.tokenization import cached_tokenizer
 from elmo_tasks.values import Name
@@ -25,8 +26,8 @@ _UNDECIDED = "-"
 
 
 @dataclass
-class SnliPair:
-    """What an instance knows of its pair beside tensors; no dict, which AllenNLP would walk through."""
+class SnliPair(Metadata):
+    """What an instance knows of its pair beside tensors."""
 
     premise: list[str]
     hypothesis: list[str]

@@ -1,21 +1,27 @@
 """Answers to questions about passages, from JSON Lines."""
 
-from typing import Any
+from dataclasses import replace
+from typing import Any, cast
 
 import torch
 from allennlp.common import JsonDict
 from allennlp.data import DatasetReader, Instance
+from allennlp.data.fields import TensorField, TextField
 from allennlp.models import Model
 from allennlp.predictors import Predictor
 
-from elmo_tasks.predictors.json_lines import JsonLinesPredictor, require
+from elmo_tasks.data.metadata import Metadata
+from elmo_tasks.data.tokenization import Words, joined
+from elmo_tasks.predictors.interpretation import InterpretablePredictor, labelled, words_of
+from elmo_tasks.predictors.json_lines import require
+from elmo_tasks.squad.reader import NO_SPAN, SquadQuestion
 
 _EXPECTED = '"passage" and "question": strings'
 _ATTENTION = ("passage_tokens", "question_tokens", "question_attention", "self_attention")
 
 
 @Predictor.register("elmo_squad")
-class SquadPredictor(JsonLinesPredictor):
+class SquadPredictor(InterpretablePredictor):
     """
     In: `{"passage": "...", "question": "..."}`. Out: `answer`, text of the passage; `token_start`,
     `token_end`, `char_start`, `char_end` (half-open); `probability`; and `n_best`: the best answers with the
@@ -58,6 +64,20 @@ class SquadPredictor(JsonLinesPredictor):
         passage, question = (require(json_dict, name, str, _EXPECTED) for name in ("passage", "question"))
         return self._dataset_reader.text_to_instance(passage, question, id=json_dict.get("id"))
 
+    def predictions_to_labeled_instances(self, instance: Instance, outputs: JsonDict) -> list[Instance]:
+        first, end = outputs["token_start"], outputs["token_end"]
+        span = torch.tensor(NO_SPAN if first is None else (first, end - 1))
+        return [labelled(instance, span=TensorField(span, padding_value=-1))]
+
+    def metadata_of(self, instance: Instance) -> Metadata:
+        before = cast(SquadQuestion, instance["metadata"].metadata)
+        first, last = cast(TensorField, instance["span"]).tensor.tolist()
+        passage = _placed(instance["passage"], before.passage)
+        answer = passage.text[passage.offsets[first][0] : passage.offsets[last][1]] if first >= 0 else None
+        question = _placed(instance["question"], before.question)
+        answers = [] if answer is None else [answer]
+        return replace(before, passage=passage, question=question, answers=answers)
+
     def _shown(self, output: dict[str, Any]) -> JsonDict:
         """The prediction for a question, ready for JSON."""
         output["n_best"] = output["n_best"][: self._n_best]
@@ -69,6 +89,12 @@ class SquadPredictor(JsonLinesPredictor):
         output["self_attention"] = _whole(output["self_attention"], start).tolist()
         output["question_attention"] = output["question_attention"].tolist()
         return output
+
+
+def _placed(field: Any, before: Words) -> Words:
+    """The words of a text, and their places: those that they had if they are the same."""
+    words = words_of(cast(TextField, field))
+    return before if words == before.words else joined(words)
 
 
 def _whole(rows: torch.Tensor, start: torch.Tensor) -> torch.Tensor:

@@ -13,6 +13,7 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader, Instance
 from allennlp.data.fields import Field, LabelField, MetadataField, TensorField
 
+from elmo_tasks.data.metadata import Metadata
 from elmo_tasks.data.reader import TaskReader, group_number, text_field
 from elmo_tasks.data.tokenization import Words, cached_tokenizer
 from elmo_tasks.squad.dataset import Answer, Paragraph, Question, read_datasets
@@ -33,8 +34,8 @@ _PIECES = re.compile(f"[{_SPLIT}]|[^{_SPLIT}]+")
 
 
 @dataclass
-class SquadQuestion:
-    """What an instance knows of its question beside tensors; no dict, which AllenNLP would walk through."""
+class SquadQuestion(Metadata):
+    """What an instance knows of its question beside tensors."""
 
     passage: Words
     question: Words

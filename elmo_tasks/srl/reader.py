@@ -13,6 +13,7 @@ from allennlp.data import DatasetReader, Instance, Token
 from allennlp.data.fields import Field, IndexField, LabelField, MetadataField, TextField
 
 from elmo_tasks.data.input_files import InputError, input_files
+from elmo_tasks.data.metadata import Metadata
 from elmo_tasks.data.reader import TaskReader, check_words, group_number
 from elmo_tasks.data.tag_field import TagField
 from elmo_tasks.srl.sentences import CONLL_2012, Columns, Proposition, SrlSentence, read_sentences
@@ -25,8 +26,8 @@ _NO_PREDICATE = -1
 
 
 @dataclass
-class SrlProposition:
-    """What an instance knows beside tensors. AllenNLP would walk through a dict, so it is none."""
+class SrlProposition(Metadata):
+    """What an instance knows beside tensors."""
 
     words: list[str]
     predicate: int | None

@@ -5,6 +5,7 @@ from allennlp.data import Instance
 from allennlp.predictors import Predictor
 
 from elmo_tasks.predictors.sentence import SentencePredictor
+from elmo_tasks.sst.reader import SstSentence
 
 
 @Predictor.register("elmo_sst")
@@ -22,3 +23,9 @@ class SstPredictor(SentencePredictor):
 
     def _json_to_instance(self, json_dict: JsonDict) -> Instance:
         return self._dataset_reader.text_to_instance(self.words(json_dict).words)
+
+    def predictions_to_labeled_instances(self, instance: Instance, outputs: JsonDict) -> list[Instance]:
+        return self._with_label(instance, outputs["label"])
+
+    def metadata_of(self, instance: Instance) -> SstSentence:
+        return SstSentence(*self.texts(instance))

@@ -11,6 +11,7 @@ from allennlp.data.fields import MetadataField, TextField
 
 from elmo_tasks.data.input_files import InputError, read_lines
 from elmo_tasks.data.label_field import check_label, classified
+from elmo_tasks.data.metadata import Metadata
 from elmo_tasks.data.reader import TaskReader, check_words
 from elmo_tasks.sst.trees import Tree, TreeError, parse
 from elmo_tasks.values import Number, OneOf
@@ -27,8 +28,8 @@ _SENTENCES, _PHRASES, _LEFT_OUT = "sentences", "phrases inside them", "neutral l
 
 
 @dataclass
-class SstSentence:
-    """What an instance knows of its sentence beside tensors; no list, which AllenNLP would walk through."""
+class SstSentence(Metadata):
+    """What an instance knows of its sentence beside tensors."""
 
     words: list[str]
 

@@ -36,7 +36,6 @@ SPREAD = ("standard deviation", "runs")
 
 # A process is ready at once: it is forked from one that has imported everything.
 _FORKED = multiprocessing.get_context("forkserver")
-_FORKED.set_forkserver_preload([__name__])
 
 
 class Run(NamedTuple):
@@ -179,6 +178,7 @@ def _start(run: Run, jobs: int, packages: Sequence[str]) -> ForkServerProcess:
         shutil.rmtree(run.folder, ignore_errors=True)
     run.folder.parent.mkdir(parents=True, exist_ok=True)
     threads = max(1, torch.get_num_threads() // jobs)
+    _FORKED.set_forkserver_preload([__name__])
     process = _FORKED.Process(target=_train, args=(run, recover, threads, packages))
     process.start()
     return process

@@ -109,7 +109,7 @@ def test_wrong_fields(predictor, inputs, message):
 def test_results_before_a_bad_line_come_out(predictor):
     good = json.dumps({"sentence": "Norway won ."})
     fresh = BiLmPredictor(predictor._model, predictor._dataset_reader)
-    results = fresh.predict_batch_json([fresh.load_line(x) for x in (good, "[1]", good)])
+    results = fresh.predict_each([fresh.load_line(x) for x in (good, "[1]", good)])
     assert next(results)["tokens"] == ["Norway", "won", "."]
     with pytest.raises(ConfigurationError, match=r"line 2 .* found \[1\], expected a JSON object"):
         next(results)

@@ -27,14 +27,14 @@ def predictor():
 def test_results_in_their_order(predictor):
     """The model runs once for those that need it."""
     inputs = [{"text": text} for text in ("a", "", "bcd", "")]
-    assert list(predictor.predict_batch_json(inputs)) == [{"doubled": 2}, EMPTY, {"doubled": 6}, EMPTY]
+    assert predictor.predict_batch_json(inputs) == [{"doubled": 2}, EMPTY, {"doubled": 6}, EMPTY]
     assert predictor.batches == [2]
     assert predictor.predict_json(inputs[2]) == {"doubled": 6}
     assert predictor.batches == [2, 1]
 
 
 def test_nothing_to_predict(predictor):
-    assert list(predictor.predict_batch_json([])) == []
+    assert predictor.predict_batch_json([]) == []
     assert predictor.predict_json({"text": ""}) == EMPTY
     assert predictor.batches == []
 
@@ -52,7 +52,7 @@ def test_nothing_to_predict(predictor):
 @pytest.mark.parametrize("before", [0, 2])
 def test_results_before_a_bad_line_come_out(predictor, line, message, before):
     good = json.dumps({"text": "a"})
-    results = predictor.predict_batch_json(list(map(predictor.load_line, [good] * before + [line, good])))
+    results = predictor.predict_each(list(map(predictor.load_line, [good] * before + [line, good])))
     assert [next(results) for _ in range(before)] == [{"doubled": 2}] * before
     with pytest.raises(ConfigurationError) as caught:
         next(results)

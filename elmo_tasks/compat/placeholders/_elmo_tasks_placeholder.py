@@ -1,12 +1,9 @@
-"""What every placeholder package is made of.
+"""What stands for a package that is not installed, in the modules of `_elmo_tasks_imports`.
 
-AllenNLP imports torchvision and fairscale wherever it is imported itself, for images and for
-sharded models. Text needs neither. A placeholder can be imported; the first real use raises
-`NotInstalledError`. A `.pth` file puts the folder of placeholders behind site-packages on
-`sys.path`, so that the real package, once installed, is the one that is found.
+A placeholder can be imported; the first real use raises `NotInstalledError`.
 """
 
-from collections.abc import Callable
+from types import ModuleType
 from typing import Any, NoReturn
 
 
@@ -27,15 +24,13 @@ def _refuse(name: str) -> NoReturn:
     )
 
 
-def attributes_of(module: str) -> Callable[[str], Any]:
-    """A module-level `__getattr__` that refuses everything but the names that tools probe for."""
+class _Placeholder(ModuleType):
+    """It refuses everything but the names that tools probe for."""
 
-    def __getattr__(name: str) -> Any:  # noqa: N807
+    def __getattr__(self, name: str) -> Any:
         if name.startswith("__") and name.endswith("__"):
-            raise AttributeError(f"module {module!r} has no attribute {name!r}")
-        _refuse(f"{module}.{name}")
-
-    return __getattr__
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        _refuse(f"{self.__name__}.{name}")
 
 
 class _Unusable(type):
@@ -52,7 +47,30 @@ class _Unusable(type):
         _refuse(f"{cls.__module_path__}.{name}")
 
 
-def unusable(module: str, name: str) -> Any:
+def _unusable(module: str, name: str) -> Any:
     """Stands for a class or function that is imported by name."""
     namespace = {"__module__": module, "__module_path__": f"{module}.{name}"}
     return _Unusable(name, (), namespace)
+
+
+_NAMES: dict[str, tuple[str, ...]] = {
+    "torchvision": (),
+    "torchvision.ops": (),
+    "torchvision.ops.boxes": (),
+    "fairscale": (),
+    "fairscale.nn": ("FullyShardedDataParallel",),
+    "fairscale.nn.checkpoint": ("checkpoint_wrapper",),
+    "fairscale.nn.misc": ("FlattenParamsWrapper",),
+    "fairscale.nn.wrap": ("enable_wrap", "wrap"),
+    "fairscale.optim": (),
+    "fairscale.optim.grad_scaler": ("GradScaler",),
+}
+placeholders = {name: _Placeholder(name) for name in _NAMES}
+"""By their names, each with what AllenNLP imports from it; a package comes before its modules."""
+
+for module_name, placeholder in placeholders.items():
+    for name in _NAMES[module_name]:
+        setattr(placeholder, name, _unusable(module_name, name))
+    package, _, last = module_name.rpartition(".")
+    if package:
+        setattr(placeholders[package], last, placeholder)

@@ -5,11 +5,16 @@ allennlp_server. All others must be listed in a file `.allennlp_plugins` of the 
 or in one of the home directory. The last of the three is a web demo whose project has been closed;
 this placeholder takes its slot, so that the `allennlp` command, `python -m allennlp`,
 `Predictor.from_path` and spawned workers all know the components of elmo_tasks, from any directory.
-Where the real allennlp_server is installed, it is found first, and `.allennlp_plugins` is needed.
+Where the real allennlp_server is installed, it is found first, and `.allennlp_plugins` is needed. AllenNLP
+has no other way to be told of a plug-in by what is installed; `ELMO_TASKS_PLUGIN=0` in the environment leaves
+elmo_tasks out, for those who have it beside AllenNLP work of their own.
 """
 
-try:
-    import elmo_tasks  # noqa: F401
-except ModuleNotFoundError as error:
-    # AllenNLP logs a ModuleNotFoundError of a plug-in and goes on without the plug-in.
-    raise RuntimeError(f"elmo_tasks cannot be imported: {error}") from error
+import os
+
+if os.environ.get("ELMO_TASKS_PLUGIN") != "0":
+    try:
+        import elmo_tasks  # noqa: F401
+    except ModuleNotFoundError as error:
+        # AllenNLP logs a ModuleNotFoundError of a plug-in and goes on without the plug-in.
+        raise RuntimeError(f"elmo_tasks cannot be imported: {error}") from error

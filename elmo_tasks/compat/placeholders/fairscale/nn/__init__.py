@@ -1,6 +1,0 @@
-"""A placeholder: see `_elmo_tasks_placeholder`."""
-
-from _elmo_tasks_placeholder import attributes_of, unusable
-
-__getattr__ = attributes_of(__name__)
-FullyShardedDataParallel = unusable(__name__, "FullyShardedDataParallel")

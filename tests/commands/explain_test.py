@@ -1,0 +1,88 @@
+import json
+from html.parser import HTMLParser
+
+import pytest
+
+from elmo_tasks.commands.explain import METHODS, render
+from elmo_tasks.paths import bundled
+from tests.ner.archives import write_run
+from tests.sst.archives import write_archive
+
+pytestmark = pytest.mark.filterwarnings("ignore:Using a non-full backward hook:FutureWarning")
+LINES = [{"sentence": "Paris <b>won</b> & lost ."}, {"tokens": []}, {"tokens": ["Norway", "won"]}]
+
+
+class Marked(HTMLParser):
+    """The words of a page in colours."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.words: list[str] = []
+        self.inside = False
+        self.feed(page)
+
+    def handle_starttag(self, tag, attributes):
+        self.inside = tag == "mark"
+
+    def handle_endtag(self, tag):
+        self.inside = False
+
+    def handle_data(self, data):
+        if self.inside:
+            self.words.append(data)
+
+
+@pytest.fixture
+def source(tmp_path):
+    path = tmp_path / "in.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in LINES))
+    return path
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_words_and_their_shares(elmo, source, tmp_path, method, capsys):
+    output = tmp_path / "out" / "explained.jsonl"
+    assert elmo("explain", write_archive(tmp_path / "run"), source, output, "--method", method) == 0
+    assert "3 inputs" in capsys.readouterr().out
+    explained = [json.loads(line) for line in output.read_text().splitlines()]
+    shown = []
+    for each, line in zip(explained, LINES, strict=True):
+        words = each["result"]["tokens"]
+        assert words == line.get("tokens", words)
+        assert len(each["explanations"]) == bool(words)
+        for ((text,),) in [each["explanations"]] if words else []:
+            assert text["tokens"] == words
+            assert sum(text["shares"]) == pytest.approx(1)
+            assert min(text["shares"]) >= 0
+            shown += words
+    page = (tmp_path / "out" / "explained.jsonl.html").read_text()
+    assert Marked(page).words == shown
+    assert "<b>won" not in page
+    assert "http" not in page
+
+
+def test_every_entity_is_explained(elmo, source, tmp_path):
+    write_run(tmp_path / "run", seed=0, bilm=bundled("fixtures/elmo"))
+    output = tmp_path / "explained.jsonl"
+    assert elmo("explain", tmp_path / "run", source, output) == 0
+    for line in output.read_text().splitlines():
+        each = json.loads(line)
+        entities = len(each["result"]["entities"])
+        assert len(each["explanations"]) == (max(1, entities) if each["result"]["tokens"] else 0)
+    assert elmo("explain", tmp_path / "run", source, output) == 1
+    before = output.read_text()
+    assert elmo("explain", tmp_path / "run", source, output, "--force", "--through-elmo") == 0
+    assert output.read_text() != before
+
+
+def test_nothing_is_written_where_a_line_is_bad(elmo, source, tmp_path, capsys):
+    source.write_text('{"sentence": "a"}\n[1]\n')
+    output = tmp_path / "out.jsonl"
+    assert elmo("explain", write_archive(tmp_path / "run"), source, output) == 1
+    assert "line 2" in capsys.readouterr().err
+    assert not list(tmp_path.glob("out.jsonl*"))
+
+
+def test_a_word_without_a_gradient_has_no_colour():
+    page = render([{"result": {}, "explanations": [[{"tokens": ["a"], "shares": [0.0]}]]}])
+    assert "rgba(255, 140, 0, 0.00)" in page
