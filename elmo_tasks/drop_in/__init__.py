@@ -34,7 +34,8 @@ def install(*, stateful: bool = True) -> None:
 
 
 def uninstall() -> None:
-    """Puts AllenNLP's own back."""
+    """Puts AllenNLP's own back; one of ours that is made by hand carries its state again."""
+    Elmo.stateful = True
     _put(AllenNlpElmo)
 
 
