@@ -1,7 +1,7 @@
 """Randomness that a resumed run repeats."""
 
 import hashlib
-from typing import Any
+from typing import Any, Optional
 
 import torch
 import torch.distributed as dist
@@ -24,6 +24,9 @@ class RepeatableCallback(StrictParams, TrainerCallback):
     checkpoints within an epoch and distributed runs resume as well. The state that an `Elmo` with
     `stateful: true` carries from batch to batch goes into the checkpoint.
 
+    Where the kill came after the last epoch, AllenNLP trains no further and returns the best metrics alone, and
+    after early stopping it would train one more epoch. Here the run ends with the metrics of its last epoch.
+
     # Raises
     `ConfigurationError`, when a run is resumed: its `Elmo` carries a state in each of several processes, of
     which a checkpoint holds that of the first one only.
@@ -37,11 +40,14 @@ class RepeatableCallback(StrictParams, TrainerCallback):
         # Forward passes within the coming batch: several, with accumulated gradients
         self._forwards = 0
         self._carried: dict[str, list[torch.Tensor]] = {}
+        self._metrics: dict[str, Any] = {}
         self._elmos: dict[str, Elmo] = {}
 
     def on_start(self, trainer: GradientDescentTrainer, is_primary: bool = True, **kwargs: Any) -> None:
         super().on_start(trainer, is_primary, **kwargs)
         self._seed = torch.initial_seed()
+        if trainer._metric_tracker.should_stop_early():
+            trainer._num_epochs = trainer._start_after_epochs_completed
         # Otherwise kernels with more than one thread add up in another order from run to run.
         torch.use_deterministic_algorithms(True, warn_only=True)
         # Nothing here reads what it has not written.
@@ -73,8 +79,19 @@ class RepeatableCallback(StrictParams, TrainerCallback):
         self, trainer: GradientDescentTrainer, metrics: dict[str, Any], epoch: int, **kwargs: Any
     ) -> None:
         self._epoch, self._batches, self._forwards = epoch + 1, 0, 0
+        self._metrics = metrics
 
-    def on_end(self, trainer: GradientDescentTrainer, *args: Any, **kwargs: Any) -> None:
+    def on_end(
+        self,
+        trainer: GradientDescentTrainer,
+        metrics: Optional[dict[str, Any]] = None,
+        epoch: Optional[int] = None,
+        is_primary: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        # Without metrics the training was interrupted; without an epoch of its own, all were done before.
+        if metrics is not None and "epoch" not in metrics:
+            metrics.update(self._metrics)
         self._hook.remove()
         torch.use_deterministic_algorithms(False)
 
@@ -84,11 +101,17 @@ class RepeatableCallback(StrictParams, TrainerCallback):
             for name, elmo in self._elmos.items()
             if elmo.carried.value is not None
         }
-        return {"epoch": self._epoch, "batches": self._batches, "carried": carried}
+        return {
+            "epoch": self._epoch,
+            "batches": self._batches,
+            "carried": carried,
+            "metrics": dict(self._metrics),
+        }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self._epoch, self._batches = state_dict["epoch"], state_dict["batches"]
         self._carried = state_dict.get("carried", {})
+        self._metrics = state_dict.get("metrics", {})
 
     def _seed_batch(self, model: torch.nn.Module, inputs: object) -> None:
         if not model.training:

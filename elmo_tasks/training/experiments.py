@@ -30,7 +30,7 @@ from filelock import lock_descriptor
 
 from elmo_tasks.evaluation.table import Table
 
-METRICS = "metrics.json"
+METRICS, BEST = "metrics.json", "best.th"
 SPREAD = ("standard deviation", "runs")
 """Columns behind a mean; see `spread`."""
 
@@ -51,8 +51,11 @@ class Run(NamedTuple):
         return self.folder.with_name(f"{self.folder.name}.log")
 
     def metrics(self) -> dict[str, Any] | None:
-        """The metrics of a run that is done."""
-        return _read(self.folder / METRICS)
+        """
+        The metrics of a run that is done. AllenNLP writes them before the archive; the best weights are
+        removed when both are whole.
+        """
+        return None if (self.folder / BEST).exists() else _read(self.folder / METRICS)
 
     def epochs(self) -> Iterator[dict[str, Any]]:
         """The metrics after each epoch that is done."""
@@ -117,6 +120,9 @@ def train(runs: list[Run], *, jobs: int, packages: Sequence[str], report: Callab
     for run in runs:
         check_config(run)
     waiting = [run for run in runs if run.metrics() is None]
+    for run in runs:
+        if run not in waiting:
+            _remove_checkpoints(run)
     running: dict[int, tuple[Run, ForkServerProcess]] = {}
     try:
         while waiting or running:
@@ -126,10 +132,9 @@ def train(runs: list[Run], *, jobs: int, packages: Sequence[str], report: Callab
             for sentinel in map(int, wait(list(running))):  # type: ignore[arg-type]
                 run, process = running.pop(sentinel)
                 process.join()
-                if process.exitcode or run.metrics() is None:
+                if process.exitcode:
                     raise ConfigurationError(f"{run}: failed, {run.log} says why: {_last_line(run.log)}")
-                for checkpoint in run.folder.glob("*.th"):
-                    checkpoint.unlink()
+                _remove_checkpoints(run)
                 report(run)
     finally:
         for _, process in running.values():
@@ -169,6 +174,12 @@ def score(run: Run) -> float | None:
     """That of the best epoch on the validation data, by the run's own metric; `None` if it is not done."""
     metrics = run.metrics()
     return None if metrics is None else metrics[f"best_validation_{validation_metric(run.config)}"]
+
+
+def _remove_checkpoints(run: Run) -> None:
+    """The best one first: without it the run is done."""
+    for checkpoint in (run.folder / BEST, *run.folder.glob("*.th")):
+        checkpoint.unlink(missing_ok=True)
 
 
 def _start(run: Run, jobs: int, packages: Sequence[str]) -> ForkServerProcess:

@@ -12,6 +12,16 @@ from tests.elmo.files import SENTENCES, changed
 from tests.elmo.files import batch as ids_of
 
 
+def trainer_of(model: nn.Module, *, stop: bool = False) -> SimpleNamespace:
+    """As much of a trainer as the callback asks for; three of its ten epochs are done."""
+    return SimpleNamespace(
+        model=model,
+        _metric_tracker=SimpleNamespace(should_stop_early=lambda: stop),
+        _start_after_epochs_completed=3,
+        _num_epochs=10,
+    )
+
+
 class Run:
     """As much of a trainer and a model as the callback meets."""
 
@@ -21,7 +31,7 @@ class Run:
             self.callback.load_state_dict(state)
         self.model = nn.Dropout(0.5).train()
         torch.manual_seed(seed)
-        self.callback.on_start(SimpleNamespace(model=self.model))
+        self.callback.on_start(trainer_of(self.model))
         # Another callback draws, too.
         torch.rand(random.randrange(10))
 
@@ -72,7 +82,7 @@ def test_the_state_of_a_stateful_elmo_goes_on(tmp_path):
     torch.manual_seed(3)
     elmo = Elmo(options_file=changed(), weight_file=None, stateful=True)
     again = copy.deepcopy(elmo)
-    trainer = SimpleNamespace(model=nn.ModuleDict({"elmo": elmo}))
+    trainer = trainer_of(nn.ModuleDict({"elmo": elmo}))
     callback = RepeatableCallback("folder")
     callback.on_start(trainer)
     elmo(ids_of(SENTENCES[:2]))
@@ -81,5 +91,28 @@ def test_the_state_of_a_stateful_elmo_goes_on(tmp_path):
 
     resumed = RepeatableCallback("folder")
     resumed.load_state_dict(torch.load(tmp_path / "state.th", weights_only=True))
-    resumed.on_start(SimpleNamespace(model=nn.ModuleDict({"elmo": again})))
+    resumed.on_start(trainer_of(nn.ModuleDict({"elmo": again})))
     assert torch.equal(again(ids_of(SENTENCES[3:])).input, expected)
+
+
+def test_metrics_of_a_run_with_nothing_left_to_train():
+    """As AllenNLP has it: the epoch's metrics first, then those that it returns."""
+    of_epoch = {"best_epoch": 1, "epoch": 2, "training_loss": 0.5, "validation_loss": 0.25}
+    killed = Run()
+    killed.callback.on_epoch(None, of_epoch, 2)
+    resumed = Run(state=killed.callback.state_dict())
+    metrics = {"best_epoch": 1}
+    resumed.callback.on_end(None, metrics=metrics, epoch=2)
+    assert metrics == of_epoch
+    of_next = {"best_epoch": 1, "epoch": 3}
+    Run(state=killed.callback.state_dict()).callback.on_end(None, metrics=of_next, epoch=3)
+    assert of_next == {"best_epoch": 1, "epoch": 3}
+
+
+@pytest.mark.parametrize(("stop", "epochs"), [(True, 3), (False, 10)])
+def test_a_run_that_had_stopped_early_trains_no_more(stop, epochs):
+    trainer = trainer_of(nn.Dropout(0.5), stop=stop)
+    callback = RepeatableCallback("folder")
+    callback.on_start(trainer)
+    callback.on_end(trainer)
+    assert trainer._num_epochs == epochs

@@ -1,0 +1,250 @@
+"""A command that is killed, or has a full disk, and is gone on with: as one that was not, and nothing half."""
+
+import gzip
+import json
+import os
+import random
+import resource
+import signal
+import tarfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import allennlp.commands.train
+import pytest
+import torch
+from allennlp.common import Params
+
+from elmo_tasks.paths import bundled
+from tests.robustness.attempt import FUZZ
+from tests.robustness.killed import Command, warm_up
+
+KILLS = max(2, 2 * FUZZ // 5)
+"""Of each command."""
+LONG = pytest.mark.skipif(FUZZ == 1, reason="make fuzz")
+FILES = {name: bundled(f"fixtures/{name}").resolve() for name in ("elmo", "ner", "classification/sst2")}
+
+
+@dataclass
+class Case:
+    """
+    # Parameters
+
+    command : that starts the work in a folder.
+    go_on : that goes on with it.
+    result : everything in the folder that matters.
+    whole : the same, of those results that are there already and a user would take for whole.
+    """
+
+    command: Callable[[Path], list[object]]
+    go_on: Callable[[Path], list[object]]
+    result: Callable[[Path], dict[str, Any]]
+    whole: Callable[[Path], dict[str, Any]]
+
+
+def contents(*names: str, last: str | None = None) -> Callable[[Path], dict[str, Any]]:
+    """The bytes of files; those that do not have the `last` one yet are of no use."""
+
+    def read(folder: Path) -> dict[str, Any]:
+        if last is not None and not (folder / last).exists():
+            return {}
+        return {name: (folder / name).read_bytes() for name in names if (folder / name).exists()}
+
+    return read
+
+
+def embed_case(*options: str) -> Case:
+    def command(folder: Path) -> list[object]:
+        text, bilm = folder.parent / "text.txt", FILES["elmo"]
+        text.write_text((bilm / "sentences.txt").read_text() * 4)
+        files = ["--options-file", bilm / "options.json", "--weight-file", bilm / "weights.hdf5"]
+        return ["elmo", "embed", text, folder / "out.hdf5", *files, *options]
+
+    result = contents("out.hdf5")
+    return Case(command, lambda folder: [*command(folder), "--resume"], result, result)
+
+
+def vectors_case(method: str, name: str, *options: str) -> Case:
+    def command(folder: Path) -> list[object]:
+        text = bundled("fixtures/evaluation/corpus.txt").resolve()
+        return ["elmo", "vectors", method, text, folder / name, "--dim", "20", "--min-count", "1", *options]
+
+    def result(folder: Path) -> dict[str, Any]:
+        if not (folder / name).exists():
+            return {}
+        content = (folder / name).read_bytes()
+        return {name: gzip.decompress(content) if name.endswith(".gz") else content}
+
+    return Case(command, lambda folder: [*command(folder), "--force"], result, result)
+
+
+def export_case(run: Path) -> Case:
+    def command(folder: Path) -> list[object]:
+        return ["elmo", "export", run / "model.tar.gz", folder / "bilm"]
+
+    result = contents("bilm/weights.hdf5", "bilm/options.json", last="bilm/options.json")
+    return Case(command, lambda folder: [*command(folder), "--force"], result, result)
+
+
+def metrics(folder: Path) -> dict[str, Any]:
+    """Of a run, without times and bytes of memory; and the weights in its archive."""
+    values = json.loads((folder / "metrics.json").read_text())
+    with tarfile.open(folder / "model.tar.gz") as archive:
+        file = archive.extractfile("weights.th")
+        assert file is not None
+        weights = torch.load(file, weights_only=True)
+        while archive.next() is not None:
+            pass
+    return {
+        **{f"weights of {name}": value.tolist() for name, value in weights.items()},
+        **{
+            f"{folder.name} {name}": value
+            for name, value in values.items()
+            if not name.endswith(("duration", "MB"))
+        },
+    }
+
+
+def train_case(**overrides: Any) -> Case:
+    settings = {
+        "train_data_path": str(FILES["ner"] / "dev.conll"),
+        "model.hidden_sizes": [8],
+        "data_loader.batch_sampler.batch_size": 16,
+        "trainer.num_epochs": 3,
+        "trainer.patience": 1,
+        "trainer.optimizer.lr": 0.02,
+        "trainer.checkpointer.keep_most_recent_by_count": 2,
+        **{
+            f"model.elmo.{key}": str(FILES["elmo"] / name)
+            for key, name in (("options_file", "options.json"), ("weight_file", "weights.hdf5"))
+        },
+        **overrides,
+    }
+
+    def command(folder: Path) -> list[object]:
+        config = bundled("training_configs/ner_elmo.jsonnet").resolve()
+        own = {
+            key: str(folder / value) if key.endswith("activations") else value
+            for key, value in settings.items()
+        }
+        return ["train", config, "-s", folder / "run", "-o", json.dumps(own)]
+
+    def go_on(folder: Path) -> list[object]:
+        # What was killed before it had a config has nothing to go on from.
+        try:
+            json.loads((folder / "run/config.json").read_text())
+        except (FileNotFoundError, json.JSONDecodeError):
+            return [*command(folder), "--force"]
+        return [*command(folder), "--recover"]
+
+    # A half archive is refused by all that read it: see tests/robustness/archives_test.py.
+    return Case(command, go_on, lambda folder: metrics(folder / "run"), lambda folder: {})
+
+
+def experiments_case(verb: str, *options: object) -> Case:
+    """Each run of a verb that trains several."""
+
+    def command(folder: Path) -> list[object]:
+        config = bundled("training_configs/sst2_elmo.jsonnet").resolve()
+        overrides = {
+            "model.hidden_sizes": [4],
+            "model.text_field_embedder.token_embedders.tokens.embedding_dim": 5,
+            "trainer.num_epochs": 2,
+        }
+        return ["elmo", verb, config, folder / "out", "--seeds", "1", *options, "-o", json.dumps(overrides)]
+
+    def done(folder: Path) -> list[Path]:
+        return [
+            path.parent
+            for path in sorted(folder.glob("out/*/seed-1/metrics.json"))
+            if not (path.parent / "best.th").exists()
+        ]
+
+    def result(folder: Path) -> dict[str, Any]:
+        tables = {path.name: path.read_bytes() for path in folder.glob("out/*.csv")}
+        return {**tables, **{str(run.relative_to(folder)): metrics(run) for run in done(folder)}}
+
+    return Case(command, command, result, result)
+
+
+CASES: dict[str, Callable[[Path], Case]] = {
+    "embed": lambda run: embed_case(),
+    "export": export_case,
+    "vectors": lambda run: vectors_case("svd", "out.txt"),
+    "train": lambda run: train_case(),
+}
+LONG_CASES: dict[str, Callable[[Path], Case]] = {
+    "embed, stateful": lambda run: embed_case("--stateful", "--layers", "top"),
+    "vectors, packed": lambda run: vectors_case("svd", "out.txt.gz"),
+    "vectors, word2vec": lambda run: vectors_case("word2vec", "out.txt"),
+    "train, activations kept": lambda run: train_case(**{"model.elmo.activations": "activations"}),
+    "train, within an epoch": lambda run: train_case(**{"trainer.checkpointer.save_every_num_batches": 2}),
+    "train, stateful": lambda run: train_case(
+        **{"model.elmo.stateful": True, "trainer.checkpointer.save_every_num_batches": 2}
+    ),
+    "train, two workers": lambda run: train_case(distributed={"cuda_devices": [-1, -1]}),
+    "ablate": lambda run: experiments_case("ablate", "--tables", "placement"),
+    "compare": lambda run: experiments_case("compare", "--variants", "frozen", "svd", "no-elmo"),
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def imported():
+    warm_up()
+
+
+@pytest.fixture(params=[*CASES, *(pytest.param(name, marks=LONG) for name in LONG_CASES)])
+def name(request):
+    if "word2vec" in request.param:
+        pytest.importorskip("gensim")
+    return request.param
+
+
+@pytest.fixture
+def case(name, run):
+    return (CASES | LONG_CASES)[name](run)
+
+
+def moments(name: str, number: int) -> list[float]:
+    """Shares of the time of a command, the same in each short run."""
+    draw = random.Random(name if FUZZ == 1 else None)
+    return [draw.random() for _ in range(number)]
+
+
+def expected(case: Case, folder: Path) -> tuple[dict[str, Any], float]:
+    """The result of a command that was not stopped, and how many seconds it took."""
+    folder.mkdir()
+    seconds = Command(case.command(folder), folder / "log").succeed()
+    result = case.result(folder)
+    assert result
+    return result, seconds
+
+
+def go_on(case: Case, folder: Path, result: dict[str, Any]) -> None:
+    """What is there is as it should be; and after the command that goes on, all is."""
+    already = case.whole(folder)
+    assert already == {key: result.get(key) for key in already}
+    Command(case.go_on(folder), folder / "log").succeed()
+    after = case.result(folder)
+    assert after.keys() == result.keys()
+    assert {key for key in result if after[key] != result[key]} == set()
+    assert not list(folder.rglob("*.partial"))
+
+
+def test_killed(name, case, tmp_path):
+    """At moments that nobody has chosen, some of them in the second try, too."""
+    result, seconds = expected(case, tmp_path / "whole")
+    kills = 0
+    for number, moment in enumerate(moments(name, KILLS)):
+        folder = tmp_path / f"killed{number}"
+        folder.mkdir()
+        kills += Command(case.command(folder), folder / "log").kill_after(moment * seconds)
+        if number % 4 == 3:
+            again = random.Random(number).random() * seconds
+            kills += Command(case.go_on(folder), folder / "log").kill_after(again)
+        go_on(case, folder, result)
+    print(f"{name}: {kills} kills within {seconds:.2f} s")
+    assert kills

@@ -1,0 +1,95 @@
+"""Commands in processes of their own, to be killed; each is forked from one that has imported everything."""
+
+import multiprocessing
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from multiprocessing.context import ForkServerProcess
+from pathlib import Path
+from typing import Any
+
+import allennlp.commands
+import torch
+
+import elmo_tasks.classification
+import elmo_tasks.commands
+import elmo_tasks.ner  # noqa: F401
+from elmo_tasks.commands import embed
+from elmo_tasks.training import experiments
+
+FORKED = multiprocessing.get_context("forkserver")
+FORKED.set_forkserver_preload([__name__])
+
+
+def warm_up() -> None:
+    """Otherwise the first command takes as long as all imports."""
+    process = FORKED.Process(target=os.getpid)
+    process.start()
+    process.join()
+
+
+class Command:
+    """
+    `allennlp ARGUMENTS`, which has started.
+
+    # Parameters
+
+    log : what it shows.
+    prepare : is called in the process first.
+    """
+
+    def __init__(
+        self, arguments: Sequence[object], log: Path, prepare: Callable[[], object] | None = None
+    ) -> None:
+        self.log = log
+        self._start = time.monotonic()
+        self._process: ForkServerProcess = FORKED.Process(
+            target=_run, args=(list(map(str, arguments)), log, prepare)
+        )
+        self._process.start()
+
+    def kill_after(self, seconds: float) -> bool:
+        """Kills it, and all processes that it has started, so long after its start; `False`: it had ended."""
+        self._process.join(max(0.0, self._start + seconds - time.monotonic()))
+        running = self._process.exitcode is None
+        for kill in (os.killpg, os.kill):  # in the first moments it has no group of its own
+            try:
+                kill(self._process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+            break
+        self._process.join()
+        return running and self._process.exitcode == -signal.SIGKILL
+
+    def finish(self) -> tuple[int | None, float]:
+        """Its exit code, and the seconds since its start."""
+        self._process.join()
+        return self._process.exitcode, time.monotonic() - self._start
+
+    def succeed(self) -> float:
+        """The seconds since its start, when it has ended well."""
+        code, seconds = self.finish()
+        assert code == 0, self.log.read_text()
+        return seconds
+
+
+def _run(arguments: list[str], log: Path, prepare: Callable[[], object] | None) -> None:
+    os.setsid()
+    shown = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    for stream in (1, 2):
+        os.dup2(shown, stream)
+    torch.set_num_threads(1)
+    # What it starts has imported everything, too.
+    replace: Any = setattr
+    replace(experiments, "_FORKED", multiprocessing.get_context("fork"))
+    fork = partial(torch.multiprocessing.start_processes, start_method="fork")
+    replace(torch.multiprocessing, "spawn", fork)
+    replace(allennlp.commands, "import_plugins", lambda: None)
+    replace(embed, "WINDOW_LINES", 10)
+    if prepare is not None:
+        prepare()
+    sys.argv = ["allennlp", *arguments]
+    allennlp.commands.main(prog="allennlp")
