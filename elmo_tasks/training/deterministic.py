@@ -24,8 +24,8 @@ class RepeatableCallback(StrictParams, TrainerCallback):
     checkpoints within an epoch and distributed runs resume as well. The state that an `Elmo` with
     `stateful: true` carries from batch to batch goes into the checkpoint.
 
-    Where the kill came after the last epoch, AllenNLP trains no further and returns the best metrics alone, and
-    after early stopping it would train one more epoch. Here the run ends with the metrics of its last epoch.
+    Where the kill came after the last epoch, AllenNLP returns the best metrics alone, and after early
+    stopping it trains one more epoch. Here the run ends with the metrics of its last epoch.
 
     # Raises
     `ConfigurationError`, when a run is resumed: its `Elmo` carries a state in each of several processes, of

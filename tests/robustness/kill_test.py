@@ -1,4 +1,4 @@
-"""A command that is killed, or has a full disk, and is gone on with: as one that was not, and nothing half."""
+"""A command that is killed, or has a full disk, and then goes on: as one that was not, and nothing half."""
 
 import gzip
 import json
@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import allennlp.commands.train
 import pytest
 import torch
-from allennlp.common import Params
 
 from elmo_tasks.paths import bundled
 from tests.robustness.attempt import FUZZ
@@ -248,3 +248,81 @@ def test_killed(name, case, tmp_path):
         go_on(case, folder, result)
     print(f"{name}: {kills} kills within {seconds:.2f} s")
     assert kills
+
+
+# Named cases
+
+
+def kill_in_archive() -> None:
+    """When the first bytes of `model.tar.gz` are there."""
+
+    def half(folder: str, **options: object) -> None:
+        (Path(folder) / "model.tar.gz").write_bytes(b"\x1f\x8b")
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    patch.object(allennlp.commands.train, "archive_model", half).start()
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [{"trainer.num_epochs": 1}, {"trainer.validation_metric": "-f1"}],
+    ids=["after the last epoch", "after early stopping"],
+)
+def test_killed_before_the_archive_is_whole(tmp_path, overrides):
+    """There is nothing left to train, and the metrics are those of all epochs."""
+    case = train_case(**overrides)
+    result, _ = expected(case, tmp_path / "whole")
+    assert result["run epoch"] == (0 if "trainer.num_epochs" in overrides else 1)
+    folder = tmp_path / "killed"
+    folder.mkdir()
+    assert Command(case.command(folder), folder / "log", kill_in_archive).finish()[0] == -signal.SIGKILL
+    go_on(case, folder, result)
+
+
+def test_a_run_of_several_that_is_killed_before_its_archive_is_whole(tmp_path):
+    case = experiments_case("compare", "--variants", "no-elmo")
+    result, _ = expected(case, tmp_path / "whole")
+    folder = tmp_path / "killed"
+    folder.mkdir()
+    assert Command(case.command(folder), folder / "log", kill_in_archive).finish()[0] == 1
+    assert list(folder.rglob("metrics.json"))
+    go_on(case, folder, result)
+
+
+def small_disk(size: int) -> None:
+    """As far as a limit for files looks like one."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_full_disk(name, run, tmp_path):
+    """It ends with a line; with more room it goes on."""
+    case = CASES[name](run)
+    result, _ = expected(case, tmp_path / "whole")
+    largest = max(path.stat().st_size for path in (tmp_path / "whole").rglob("*") if path.is_file())
+    for number, share in enumerate(moments(name, KILLS // 2)):
+        folder = tmp_path / f"full{number}"
+        folder.mkdir()
+        command = Command(case.command(folder), folder / "log", partial(small_disk, int(share * largest)))
+        code, _ = command.finish()
+        assert code == 1
+        assert "Traceback" not in command.log.read_text()
+        go_on(case, folder, result)
+
+
+def test_two_runs_keep_activations_in_one_folder_and_one_is_killed(tmp_path):
+    case = train_case(**{"model.elmo.activations": str(tmp_path / "activations")})
+    result, seconds = expected(train_case(), tmp_path / "whole")
+    for number, moment in enumerate(moments("two", KILLS // 2)):
+        folders = [tmp_path / f"{name}{number}" for name in ("killed", "other")]
+        for folder in folders:
+            folder.mkdir()
+        killed, other = (Command(case.command(folder), folder / "log") for folder in folders)
+        killed.kill_after(moment * seconds)
+        other.succeed()
+        Command(case.go_on(folders[0]), folders[0] / "log").succeed()
+        for folder in folders:
+            after = case.result(folder)
+            assert after.keys() == result.keys()
+            for key, value in result.items():
+                assert torch.allclose(torch.as_tensor(after[key]), torch.as_tensor(value), atol=1e-4), key

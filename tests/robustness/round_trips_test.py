@@ -1,0 +1,395 @@
+"""Gold that is written in a reader's own format is read as it was; and gold as predictions scores 100."""
+
+import csv
+import io
+import json
+from collections import defaultdict
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from allennlp.common import Params
+from allennlp.data import DatasetReader
+from hypothesis import given
+from hypothesis import strategies as st
+
+from elmo_tasks.coref.documents import CorefDocument, read_documents
+from elmo_tasks.coref.metric import CorefScores
+from elmo_tasks.data.tag_schemes import Scheme, Span, from_spans
+from elmo_tasks.metrics.classification import ClassificationMetric
+from elmo_tasks.ner.metric import ConllEval
+from elmo_tasks.paths import bundled
+from elmo_tasks.snli.reader import LABELS
+from elmo_tasks.squad.dataset import Answer, read_datasets
+from elmo_tasks.squad.score import report
+from elmo_tasks.srl.arguments import from_tags
+from elmo_tasks.srl.metric import SrlEval
+from elmo_tasks.sst.trees import Phrase, Tree, parse
+
+
+def reading(path: Path, **block: object) -> list[Any]:
+    """The fields of each instance."""
+    return [instance.fields for instance in DatasetReader.from_params(Params(block)).read(str(path))]
+
+
+WORDS = st.text(
+    # No blanks, line breaks, control characters, nor the mark that begins some files
+    st.characters(exclude_categories=("C", "Z")),
+    min_size=1,
+    max_size=4,
+)
+SENTENCES = st.lists(WORDS, min_size=1, max_size=6)
+
+
+@st.composite
+def labelled(draw: st.DrawFn, labels: tuple[str, ...]) -> tuple[list[str], list[Span]]:
+    """A sentence, and spans of it that do not overlap."""
+    words = draw(SENTENCES)
+    spans, start = [], 0
+    while start < len(words):
+        end = draw(st.integers(start + 1, len(words)))
+        if draw(st.booleans()):
+            spans.append(Span(start, end, draw(st.sampled_from(labels))))
+        start = end
+    return words, spans
+
+
+def rows(*cells: list[str]) -> str:
+    """Lines of columns."""
+    return "".join(" ".join(row) + "\n" for row in zip(*cells, strict=True)) + "\n"
+
+
+# Tags of entities
+
+
+@pytest.mark.parametrize("scheme", Scheme, ids=str)
+@given(sentences=st.lists(labelled(("PER", "creative-work", "X")), min_size=1, max_size=4))
+def test_ner(tmp_path, scheme, sentences):
+    file = tmp_path / "x.conll"
+    file.write_text("".join(rows(words, from_spans(spans, len(words), scheme)) for words, spans in sentences))
+    metric = ConllEval()
+    for tag_scheme in (scheme.value, "auto"):
+        instances = reading(file, type="elmo_ner", columns=["word", "tag"], tag_scheme=tag_scheme)
+        gold = [fields["metadata"].metadata for fields in instances]
+        assert [sentence.words for sentence in gold] == [words for words, _ in sentences]
+        tags = [from_spans(spans, len(words), Scheme.IOB2) for words, spans in sentences]
+        assert [sentence.gold_tags for sentence in gold] == tags
+        metric(tags, [sentence.gold_tags for sentence in gold])
+    scores = metric.get_metric()
+    assert scores["accuracy"] == 1
+    assert scores["f1"] == any(spans for _, spans in sentences)
+
+
+# Arguments of predicates
+
+
+@st.composite
+def propositions(draw: st.DrawFn) -> tuple[list[str], list[tuple[int, list[str]]]]:
+    """A sentence, its predicates, and the tags of their arguments."""
+    words = draw(SENTENCES)
+    predicates = draw(st.lists(st.integers(0, len(words) - 1), min_size=1, max_size=3, unique=True))
+    of_each = []
+    for predicate in sorted(predicates):
+        spans = [Span(predicate, predicate + 1, "V")]
+        for side in (range(predicate), range(predicate + 1, len(words))):
+            if len(side) and draw(st.booleans()):
+                start = draw(st.sampled_from(side))
+                end = draw(st.integers(start + 1, side.stop))
+                spans.append(Span(start, end, draw(st.sampled_from(("ARG0", "R-ARG1", "C-ARG0", "AM-TMP")))))
+        of_each.append((predicate, from_spans(sorted(spans), len(words), Scheme.IOB2)))
+    return words, of_each
+
+
+def srl_cells(tags: list[str]) -> list[str]:
+    """A column of arguments: `(ARG0*`, `*`, `*)`."""
+    following = [*tags[1:], "O"]
+    return [
+        (f"({tag[2:]}*" if tag.startswith("B-") else "*")
+        + (")" if tag != "O" and not after.startswith("I-") else "")
+        for tag, after in zip(tags, following, strict=True)
+    ]
+
+
+def srl_json(words: list[str], of_each: list[tuple[int, list[str]]]) -> str:
+    predicates = [
+        {"index": index, "arguments": [argument._asdict() for argument in from_tags(tags)]}
+        for index, tags in of_each
+    ]
+    return json.dumps({"tokens": words, "predicates": predicates}) + "\n"
+
+
+def srl_columns(words: list[str], of_each: list[tuple[int, list[str]]]) -> str:
+    places = [index for index, _ in of_each]
+    marks = ["fly" if place in places else "-" for place in range(len(words))]
+    return rows(words, marks, *(srl_cells(tags) for _, tags in of_each))
+
+
+@pytest.mark.parametrize("write", [srl_json, srl_columns])
+@given(sentences=st.lists(propositions(), min_size=1, max_size=3))
+def test_srl(tmp_path, write, sentences):
+    file = tmp_path / "x"
+    file.write_text("".join(write(*sentence) for sentence in sentences))
+    instances = reading(file, type="elmo_srl", columns=["word", "predicate", "arguments"])
+    gold = [fields["metadata"].metadata for fields in instances]
+    expected = [(words, *proposition) for words, of_each in sentences for proposition in of_each]
+    # Arguments, since a C-X with no X before it is an X
+    wanted = [(words, index, from_tags(tags)) for words, index, tags in expected]
+    assert [(each.words, each.predicate, from_tags(each.gold_tags)) for each in gold] == wanted
+    metric = SrlEval()
+    metric([tags for *_, tags in expected], [each.gold_tags for each in gold])
+    scores = metric.get_metric()
+    assert scores["f1_with_predicate"] == scores["perfect"] == 1
+    assert scores["f1"] == any(len(from_tags(tags)) > 1 for *_, tags in expected)
+
+
+# Clusters of mentions
+
+
+@st.composite
+def documents(draw: st.DrawFn) -> CorefDocument:
+    """Mentions of one cluster do not cross, since columns cannot say so."""
+    sentences = draw(
+        st.lists(SENTENCES.filter(lambda words: not {"/.", "/?"} & {*words}), min_size=1, max_size=3)
+    )
+    tokens = sum(map(len, sentences))
+    ends = st.tuples(st.integers(0, tokens - 1), st.integers(0, tokens - 1)).map(
+        lambda pair: tuple(sorted(pair))
+    )
+    clusters: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    for first, last in draw(st.lists(ends, max_size=6, unique=True)):
+        cluster = clusters[draw(st.integers(0, 2))]
+        if not any(a < first <= b < last or first < a <= last < b for a, b in cluster):
+            cluster.append((first, last))
+    return CorefDocument.of(
+        sentences,
+        id="a/b_0",
+        speakers=[[draw(st.sampled_from(("-", "Ana", "#2")))] * len(words) for words in sentences],
+        clusters=list(filter(None, clusters.values())),
+    )
+
+
+def coref_json(document: CorefDocument) -> str:
+    rest = iter(document.speakers)
+    speakers = [[next(rest) for _ in words] for words in document.sentences]
+    values = {"doc_key": document.id, "sentences": document.sentences, "speakers": speakers}
+    return json.dumps(values | {"clusters": document.clusters}) + "\n"
+
+
+def coref_columns(document: CorefDocument) -> str:
+    marks: dict[int, list[tuple[int, str]]] = defaultdict(list)
+    for name, cluster in enumerate(document.clusters or ()):
+        for first, last in cluster:
+            if first == last:
+                marks[first].append((1, f"({name})"))
+            else:
+                marks[first].append((2, f"({name}"))
+                marks[last].append((0, f"{name})"))
+    lines, places = ["#begin document (a/b); part 000"], count()
+
+    def line(number: int, word: str, place: int) -> str:
+        chains = "|".join(mark for _, mark in sorted(marks[place])) or "-"
+        cells = ["a/b", "0", str(number), word, *["-"] * 5, document.speakers[place], "*", chains]
+        return "   ".join(cells)
+
+    for words in document.sentences:
+        lines += [line(number, word, next(places)) for number, word in enumerate(words)]
+        lines.append("")
+    return "\n".join([*lines, "#end document\n"])
+
+
+@pytest.mark.parametrize("write", [coref_json, coref_columns])
+@given(document=documents())
+def test_coref(tmp_path, write, document):
+    file = tmp_path / "x"
+    file.write_text(write(document))
+    assert list(read_documents(file)) == [document]
+    (fields,) = reading(file, type="elmo_coref")
+    metric = CorefScores()
+    metric(document.clusters or [], fields["metadata"].metadata.clusters)
+    scores = metric.get_metric()
+    assert scores["b_cubed_f1"] == scores["ceaf_e_f1"] == scores["mention_f1"] == bool(document.clusters)
+    assert scores["muc_f1"] == any(len(cluster) > 1 for cluster in document.clusters or ())
+
+
+# Trees
+
+
+def tree_words() -> st.SearchStrategy[str]:
+    escapes = {"-LRB-", "-RRB-", "-LSB-", "-RSB-", "-LCB-", "-RCB-"}
+    plain = WORDS.filter(lambda word: not set(word) & set("()") and word not in escapes)
+    return plain | st.sampled_from("()[]{}/*")
+
+
+@st.composite
+def trees(draw: st.DrawFn) -> Tree:
+    """Of two parts each, as in the treebank."""
+    words = draw(st.lists(tree_words(), min_size=1, max_size=6))
+    phrases: list[Phrase] = []
+
+    def grow(start: int, end: int) -> None:
+        phrases.append(Phrase(draw(st.integers(0, 4)), start, end))
+        if end - start > 1:
+            middle = draw(st.integers(start + 1, end - 1))
+            grow(start, middle)
+            grow(middle, end)
+
+    grow(0, len(words))
+    return Tree(words, phrases)
+
+
+def written(tree: Tree) -> str:
+    names = {"(": "-LRB-", ")": "-RRB-", "[": "-LSB-", "]": "-RSB-", "{": "-LCB-", "}": "-RCB-"}
+    rest = iter(tree.phrases)
+
+    def phrase() -> str:
+        label, start, end = next(rest)
+        if end - start > 1:
+            return f"({label} {phrase()} {phrase()})"
+        word = tree.words[start]
+        escaped = names.get(word) or word.replace("/", "\\/").replace("*", "\\*")
+        return f"({label} {escaped})"
+
+    return phrase()
+
+
+@given(gold=st.lists(trees(), min_size=1, max_size=3))
+def test_sst(tmp_path, gold):
+    assert [parse(written(tree)) for tree in gold] == gold
+    file = tmp_path / "x.txt"
+    file.write_text("".join(f"{written(tree)}\n" for tree in gold))
+    instances = reading(file, type="elmo_sst", min_phrase_tokens=1)
+    examples = [(tree.words[start:end], str(label)) for tree in gold for label, start, end in tree.phrases]
+    assert [(each["metadata"].metadata.words, each["label"].label) for each in instances] == examples
+    assert accuracy([label for _, label in examples], instances, list("01234")) == 1
+
+
+def accuracy(labels: list[str], instances: list[Any], classes: list[str]) -> float:
+    """Of labels as predictions."""
+    metric = ClassificationMetric(classes)
+    predicted, gold = (
+        torch.tensor([classes.index(label) for label in of_all])
+        for of_all in (labels, [fields["label"].label for fields in instances])
+    )
+    metric(predicted, gold)
+    return metric.get_metric()["accuracy"]
+
+
+# Classes
+
+
+TEXTS = SENTENCES.map(" ".join)
+
+
+@given(pairs=st.lists(st.tuples(TEXTS, TEXTS, st.sampled_from(LABELS)), min_size=1, max_size=4))
+def test_snli(tmp_path, pairs):
+    file = tmp_path / "x.jsonl"
+    lines = [dict(zip(("sentence1", "sentence2", "gold_label"), pair, strict=True)) for pair in pairs]
+    file.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
+    instances = reading(file, type="elmo_snli")
+    for fields, (premise, hypothesis, label) in zip(instances, pairs, strict=True):
+        read = fields["metadata"].metadata
+        assert "".join(read.premise) == premise.replace(" ", "")
+        assert "".join(read.hypothesis) == hypothesis.replace(" ", "")
+        assert fields["label"].label == label
+    assert accuracy([label for *_, label in pairs], instances, list(LABELS)) == 1
+
+
+def as_csv(records: list[dict[str, str]]) -> str:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(records[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(records)
+    return text.getvalue()
+
+
+def as_tsv(records: list[dict[str, str]]) -> str:
+    return "".join("\t".join(row) + "\n" for row in [records[0].keys(), *(each.values() for each in records)])
+
+
+def as_jsonl(records: list[dict[str, str]]) -> str:
+    return "".join(json.dumps(record) + "\n" for record in records)
+
+
+CLASSES = ["good", "bad", "so, so"]
+WRITERS = {"csv": as_csv, "tsv": as_tsv, "json": json.dumps, "jsonl": as_jsonl}
+
+
+@pytest.mark.parametrize("format", WRITERS)
+@given(
+    gold=st.lists(st.tuples(SENTENCES, SENTENCES, st.sampled_from(CLASSES)), min_size=1, max_size=4),
+    names=st.lists(WORDS, min_size=3, max_size=3, unique=True),
+)
+def test_records(tmp_path, format, gold, names):
+    records = [
+        dict(zip(names, (" ".join(first), " ".join(second), label), strict=True))
+        for first, second, label in gold
+    ]
+    file = tmp_path / "x"
+    file.write_text(WRITERS[format](records))
+    columns = dict(zip(("sentence1", "sentence2", "label"), names, strict=True))
+    tokenizer = {"type": "whitespace"}
+    instances = reading(
+        file, type="elmo_classifier", format=format, classes=CLASSES, tokenizer=tokenizer, **columns
+    )
+    for fields, (first, second, label) in zip(instances, gold, strict=True):
+        read = fields["metadata"].metadata
+        assert (read.sentence1, read.sentence2, fields["label"].label) == (first, second, label)
+    assert accuracy([label for *_, label in gold], instances, CLASSES) == 1
+
+
+# Answers
+
+
+@st.composite
+def paragraphs(draw: st.DrawFn, impossible: bool) -> tuple[str, list[list[Answer]]]:
+    """A passage of numbers, in any alphabet between them, and the answers of each question."""
+    words = [f"{draw(WORDS)} n{number}" for number in range(draw(st.integers(1, 5)))]
+    passage = " ".join(words)
+    questions = []
+    for _ in range(draw(st.integers(1, 3))):
+        texts = draw(st.lists(st.sampled_from(words), min_size=0 if impossible else 1, max_size=3))
+        questions.append([Answer(text, passage.index(text)) for text in texts])
+    return passage, questions
+
+
+@pytest.mark.parametrize("version", ["1.1", "v2.0"])
+@given(data=st.data())
+def test_squad(tmp_path, version, data):
+    gold = data.draw(st.lists(paragraphs(impossible=version == "v2.0"), min_size=1, max_size=3))
+    articles, predictions = [], {}
+    for number, (passage, questions) in enumerate(gold):
+        entries = []
+        for row, answers in enumerate(questions):
+            id = f"{number}-{row}"
+            predictions[id] = answers[-1].text if answers else ""
+            listed = [{"text": answer.text, "answer_start": answer.start} for answer in answers]
+            impossible = {"is_impossible": not answers} if version == "v2.0" else {}
+            entries.append({"id": id, "question": f"Which {row}?", "answers": listed, **impossible})
+        articles.append({"title": "x", "paragraphs": [{"context": passage, "qas": entries}]})
+    (tmp_path / "data.json").write_text(json.dumps({"version": version, "data": articles}))
+    (tmp_path / "predictions.json").write_text(json.dumps(predictions))
+    (dataset,) = read_datasets(str(tmp_path / "data.json"))
+    assert [
+        (paragraph.passage, [each.answers for each in paragraph.questions])
+        for paragraph in dataset.paragraphs
+    ] == gold
+    scores = json.loads(report(str(tmp_path / "data.json"), str(tmp_path / "predictions.json")))
+    assert {value for name, value in scores.items() if not name.endswith("total")} == {100}
+
+
+@pytest.mark.parametrize("name", ["dev", "unanswerable"])
+def test_squad_spans_of_tokens(tmp_path, name):
+    """What a model can predict at best: the tokens that it is trained on."""
+    file = bundled(f"fixtures/squad/{name}.json")
+    predictions = {}
+    for fields in reading(file, type="elmo_squad", unanswerable=True):
+        question, (first, last) = fields["metadata"].metadata, fields["span"].tensor.tolist()
+        offsets = question.passage.offsets
+        predictions[question.id] = (
+            question.passage.text[offsets[first][0] : offsets[last][1]] if question.answers else ""
+        )
+    (tmp_path / "predictions.json").write_text(json.dumps(predictions))
+    scores = json.loads(report(str(file), str(tmp_path / "predictions.json")))
+    assert {value for key, value in scores.items() if not key.endswith("total")} == {100}
