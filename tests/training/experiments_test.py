@@ -70,6 +70,21 @@ def test_a_killed_run_goes_on_to_the_same_result_and_a_done_one_stays(tmp_path):
     assert train_all([*killed, *whole]) == []
 
 
+def test_a_run_that_was_killed_before_its_archive_was_whole_is_not_done(tmp_path):
+    (run,) = plan(config(), {"only": {}}, seeds=[1], folder=tmp_path)
+    finish(run, [0.5])
+    (run.folder / "best.th").touch()
+    assert run.metrics() is None
+
+
+def test_checkpoints_that_a_kill_has_left_to_a_done_run_go(tmp_path):
+    (run,) = plan(config(), {"only": {}}, seeds=[1], folder=tmp_path)
+    finish(run, [0.5])
+    (run.folder / "model_state_e1_b0.th").touch()
+    assert train_all([run]) == []
+    assert not list(tmp_path.rglob("*.th"))
+
+
 def test_what_failed_is_told(tmp_path):
     runs = plan(config(train_data_path="nowhere.tsv"), {"only": {}}, seeds=[1], folder=tmp_path)
     with pytest.raises(ConfigurationError, match=r"only, seed 1: failed, .*nowhere\.tsv: found no file"):
