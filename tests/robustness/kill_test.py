@@ -9,9 +9,9 @@ import signal
 import tarfile
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from unittest.mock import patch
 
 import allennlp.commands.train
@@ -203,24 +203,39 @@ def name(request):
     return request.param
 
 
-@pytest.fixture
-def case(name, run):
-    return (CASES | LONG_CASES)[name](run)
-
-
 def moments(name: str, number: int) -> list[float]:
     """Shares of the time of a command, the same in each short run."""
     draw = random.Random(name if FUZZ == 1 else None)
     return [draw.random() for _ in range(number)]
 
 
-def expected(case: Case, folder: Path) -> tuple[dict[str, Any], float]:
-    """The result of a command that was not stopped, and how many seconds it took."""
+class Whole(NamedTuple):
+    """What a command does that is not stopped."""
+
+    result: dict[str, Any]
+    seconds: float
+    largest: int
+    """The bytes of its largest file."""
+
+
+def uninterrupted(case: Case, folder: Path) -> Whole:
     folder.mkdir()
     seconds = Command(case.command(folder), folder / "log").succeed()
     result = case.result(folder)
     assert result
-    return result, seconds
+    return Whole(result, seconds, max(path.stat().st_size for path in folder.rglob("*") if path.is_file()))
+
+
+@pytest.fixture(scope="module")
+def whole(run, tmp_path_factory):
+    """The case of a name, and what it does; once a name."""
+
+    @cache
+    def of(name: str) -> tuple[Case, Whole]:
+        case = (CASES | LONG_CASES)[name](run)
+        return case, uninterrupted(case, tmp_path_factory.mktemp("whole") / "whole")
+
+    return of
 
 
 def go_on(case: Case, folder: Path, result: dict[str, Any]) -> None:
@@ -234,9 +249,9 @@ def go_on(case: Case, folder: Path, result: dict[str, Any]) -> None:
     assert not list(folder.rglob("*.partial"))
 
 
-def test_killed(name, case, tmp_path):
+def test_killed(name, whole, tmp_path):
     """At moments that nobody has chosen, some of them in the second try, too."""
-    result, seconds = expected(case, tmp_path / "whole")
+    case, (result, seconds, _) = whole(name)
     kills = 0
     for number, moment in enumerate(moments(name, KILLS)):
         folder = tmp_path / f"killed{number}"
@@ -271,7 +286,7 @@ def kill_in_archive() -> None:
 def test_killed_before_the_archive_is_whole(tmp_path, overrides):
     """There is nothing left to train, and the metrics are those of all epochs."""
     case = train_case(**overrides)
-    result, _ = expected(case, tmp_path / "whole")
+    result = uninterrupted(case, tmp_path / "whole").result
     assert result["run epoch"] == (0 if "trainer.num_epochs" in overrides else 1)
     folder = tmp_path / "killed"
     folder.mkdir()
@@ -281,7 +296,7 @@ def test_killed_before_the_archive_is_whole(tmp_path, overrides):
 
 def test_a_run_of_several_that_is_killed_before_its_archive_is_whole(tmp_path):
     case = experiments_case("compare", "--variants", "no-elmo")
-    result, _ = expected(case, tmp_path / "whole")
+    result = uninterrupted(case, tmp_path / "whole").result
     folder = tmp_path / "killed"
     folder.mkdir()
     assert Command(case.command(folder), folder / "log", kill_in_archive).finish()[0] == 1
@@ -295,11 +310,9 @@ def small_disk(size: int) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_full_disk(name, run, tmp_path):
+def test_full_disk(name, whole, tmp_path):
     """It ends with a line; with more room it goes on."""
-    case = CASES[name](run)
-    result, _ = expected(case, tmp_path / "whole")
-    largest = max(path.stat().st_size for path in (tmp_path / "whole").rglob("*") if path.is_file())
+    case, (result, _, largest) = whole(name)
     for number, share in enumerate(moments(name, KILLS // 2)):
         folder = tmp_path / f"full{number}"
         folder.mkdir()
@@ -310,9 +323,9 @@ def test_full_disk(name, run, tmp_path):
         go_on(case, folder, result)
 
 
-def test_two_runs_keep_activations_in_one_folder_and_one_is_killed(tmp_path):
+def test_two_runs_keep_activations_in_one_folder_and_one_is_killed(whole, tmp_path):
+    _, (result, seconds, _) = whole("train")
     case = train_case(**{"model.elmo.activations": str(tmp_path / "activations")})
-    result, seconds = expected(train_case(), tmp_path / "whole")
     for number, moment in enumerate(moments("two", KILLS // 2)):
         folders = [tmp_path / f"{name}{number}" for name in ("killed", "other")]
         for folder in folders:
