@@ -98,8 +98,12 @@ def _save(state: dict[str, Any], path: str | Path) -> None:
         # Given a path, torch.save has no word for a full disk but "unexpected pos".
         with atomic_file(Path(path), partial="checkpoint.partial") as file:
             torch.save(state, file)
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from error
+    except (OSError, RuntimeError) as error:
+        # Where the disk is full in the middle, PyTorch hides that behind an error of its own.
+        disk = error if isinstance(error, OSError) else error.__context__
+        if not isinstance(disk, OSError):
+            raise
+        raise OSError(disk.errno, disk.strerror, str(path)) from error
 
 
 def _is_whole(path: str) -> bool:

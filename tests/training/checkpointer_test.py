@@ -1,4 +1,6 @@
+import errno
 import logging
+import resource
 from types import SimpleNamespace
 
 import pytest
@@ -84,3 +86,18 @@ def test_best_weights_are_those_of_the_moving_average(run):
     run.checkpointer.save_checkpoint(run.trainer)
     assert run.checkpointer.load_checkpoint().model_state["weight"][0] == 2
     assert torch.load(run.folder / "best.th")["weight"][0] == 1.5
+
+
+@pytest.mark.parametrize("size", range(0, 1000, 100))
+def test_a_full_disk(tmp_path, size):
+    """As far as a limit for files looks like one; wherever it ends the file, which has 1,200 bytes or more."""
+    checkpointer, trainer = SafeCheckpointer(tmp_path), Trainer()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+    try:
+        with pytest.raises(OSError, match="model_state_e0_b0.th") as caught:
+            checkpointer.save_checkpoint(trainer)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert caught.value.errno == errno.EFBIG
+    assert not list(tmp_path.iterdir())
