@@ -8,6 +8,7 @@ import torch
 from allennlp.training.trainer import TrainerCheckpoint
 
 from elmo_tasks.training import SafeCheckpointer
+from elmo_tasks.training.checkpointer import _save
 
 
 class Trainer:
@@ -88,15 +89,16 @@ def test_best_weights_are_those_of_the_moving_average(run):
     assert torch.load(run.folder / "best.th")["weight"][0] == 1.5
 
 
-@pytest.mark.parametrize("size", range(0, 1000, 100))
+@pytest.mark.parametrize("size", range(0, 40_000, 5000))
 def test_a_full_disk(tmp_path, size):
-    """As far as a limit for files looks like one; wherever it ends the file, which has 1,200 bytes or more."""
-    checkpointer, trainer = SafeCheckpointer(tmp_path), Trainer()
+    """As far as a limit for files looks like one; wherever it ends the file."""
+    path = tmp_path / "weights.th"
+    weights = {str(number): torch.ones(1000) for number in range(10)}
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
     try:
-        with pytest.raises(OSError, match="model_state_e0_b0.th") as caught:
-            checkpointer.save_checkpoint(trainer)
+        with pytest.raises(OSError, match=r"weights\.th") as caught:
+            _save(weights, path)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert caught.value.errno == errno.EFBIG
