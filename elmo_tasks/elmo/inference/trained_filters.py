@@ -29,9 +29,9 @@ class WordBlock(NamedTuple):
 
 class TrainedFilters(Function):
     """
-    `apply(products, parts, embedding, weight, bias)`: the `Words` of each part, the vectors of the characters
-    `(characters, dim)`, and the filters, all as wide as the widest, `(filters, widest * dim)` and
-    `(filters,)`; to the maxima, `(words, filters)`.
+    `apply(products, parts, embedding, weight, bias)`: the `WordBlock` of each part, the vectors of the
+    characters `(characters, dim)`, and the filters, all as wide as the widest, `(filters, widest * dim)`
+    and `(filters,)`; to the maxima, `(words, filters)`.
     """
 
     @staticmethod

@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from elmo_tasks.elmo.inference.trained_filters import WINDOWS_AT_ONCE, TrainedFilters, Words
+from elmo_tasks.elmo.inference.trained_filters import WINDOWS_AT_ONCE, TrainedFilters, WordBlock
 from elmo_tasks.elmo.inference.training_products import Products
 
 CHARACTERS, DIM, FILTERS, WIDEST = 20, 3, 8, 4
@@ -15,15 +15,15 @@ def weights() -> list[torch.Tensor]:
     return [torch.randn(shape, dtype=torch.double, requires_grad=True) for shape in shapes]
 
 
-def part(words: int, windows: int, *, with_missing: bool) -> Words:
+def part(words: int, windows: int, *, with_missing: bool) -> WordBlock:
     """The first filters have no window but the first."""
     ids = torch.randint(CHARACTERS, (words, windows + WIDEST - 1), dtype=torch.int)
     missing = torch.zeros(windows, FILTERS, dtype=torch.bool)
     missing[1:, :3] = True
-    return Words(ids, missing if with_missing else None)
+    return WordBlock(ids, missing if with_missing else None)
 
 
-def maxima(words: Words, embedding, weight, bias) -> torch.Tensor:
+def maxima(words: WordBlock, embedding, weight, bias) -> torch.Tensor:
     """As autograd would have it."""
     by_window = F.embedding(words.ids, embedding).unfold(1, WIDEST, 1).transpose(2, 3).flatten(2)
     found = by_window @ weight.T + bias
@@ -51,7 +51,7 @@ def test_equals_autograd(sizes, with_missing):
 
 def test_windows_that_are_equally_high_share_the_gradient():
     embedding, weight, bias = weights()
-    words = Words(torch.full((1, 6), 7, dtype=torch.int), None)
+    words = WordBlock(torch.full((1, 6), 7, dtype=torch.int), None)
     TrainedFilters.apply(Products("float32"), [words], embedding, weight, bias).sum().backward()
     expected = torch.zeros_like(embedding)
     expected[7] = weight.detach().view(FILTERS, WIDEST, DIM).sum(dim=(0, 1))
