@@ -12,9 +12,9 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.interpret.saliency_interpreters import SaliencyInterpreter
 from allennlp.models.archival import Archive
 from allennlp.predictors import Predictor
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from elmo_tasks.commands.base import Verb, add_archive_argument, archive_on_device
+from elmo_tasks.commands.page import page_template
 from elmo_tasks.commands.staging import add_output_argument, staged_file
 from elmo_tasks.data.input_files import read_lines
 from elmo_tasks.predictors.interpretation import InterpretablePredictor
@@ -86,11 +86,8 @@ def explanations(
 
 
 def render(explained: list[dict[str, Any]]) -> str:
-    """The page: it needs no other file."""
-    environment = Environment(
-        loader=FileSystemLoader(TEMPLATE.parent), autoescape=True, undefined=StrictUndefined, trim_blocks=True
-    )
-    return environment.get_template(TEMPLATE.name).render(explained=explained)
+    """The page."""
+    return page_template(TEMPLATE).render(explained=explained)
 
 
 def _explain(interpreter: SaliencyInterpreter, content: JsonDict) -> list[list[dict[str, Any]]]:

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
 from elmo_tasks.commands.base import Verb
+from elmo_tasks.commands.page import page_template
 from elmo_tasks.commands.staging import add_output_argument, staged_file
 from elmo_tasks.data.input_files import InputError
 from elmo_tasks.evaluation.table import Table, shown
@@ -70,11 +69,4 @@ def find_results(folder: Path) -> list[Path]:
 
 def render(entries: Sequence[ReportEntry]) -> str:
     """The page."""
-    environment = Environment(
-        loader=FileSystemLoader(TEMPLATE.parent),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-    )
-    environment.filters["shown"] = shown
-    return environment.get_template(TEMPLATE.name).render(results=entries)
+    return page_template(TEMPLATE, shown=shown).render(results=entries)

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from hashlib import blake2b
 from pathlib import Path
-from typing import Optional, TypeVar
+from typing import Any, Optional, TypeVar
 
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader, Field, Instance, Token, TokenIndexer
@@ -20,23 +20,17 @@ from elmo_tasks.values import Count, Name
 Example = TypeVar("Example")
 
 
-class TaskReader(StrictParams, DatasetReader):
+class ShardedReader(StrictParams, DatasetReader):
     """
-    Base class of the readers of tasks. A task's `_read` deals what it reads to the workers by
-    `shard_iterable`.
+    Base class of readers that deal what they read to the workers by themselves.
 
     # Parameters
 
-    token_indexers : as in any AllenNLP reader, for every text; by default one id a word, named `tokens`.
     max_instances, serialization_dir : see `DatasetReader`.
     """
 
     def __init__(
-        self,
-        *,
-        token_indexers: Optional[dict[str, TokenIndexer]] = None,
-        max_instances: Optional[Count] = None,
-        serialization_dir: Optional[Name] = None,
+        self, *, max_instances: Optional[Count] = None, serialization_dir: Optional[Name] = None
     ) -> None:
         super().__init__(
             max_instances=max_instances,
@@ -44,6 +38,21 @@ class TaskReader(StrictParams, DatasetReader):
             manual_multiprocess_sharding=True,
             serialization_dir=serialization_dir,
         )
+
+
+class TaskReader(ShardedReader):
+    """
+    Base class of the readers of tasks. A task's `_read` deals what it reads to the workers by
+    `shard_iterable`.
+
+    # Parameters
+
+    token_indexers : as in any AllenNLP reader, for every text; by default one id a word, named `tokens`.
+    The others : see `ShardedReader`.
+    """
+
+    def __init__(self, *, token_indexers: Optional[dict[str, TokenIndexer]] = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
         self.token_indexers = token_indexers or {"tokens": SingleIdTokenIndexer()}
 
     @property

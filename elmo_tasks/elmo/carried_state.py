@@ -55,9 +55,9 @@ class CarriedState:
         """Rows that the batch did not have keep their state, as in the original."""
         rows = state.hidden.size(2)
         ended = LstmState(*(part.detach() for part in state))
-        rest = self.value or ended
+        before = self.value or ended
         self.value = LstmState(
-            *(torch.cat([new, old[:, :, rows:]], dim=2) for new, old in zip(ended, rest, strict=True))
+            *(torch.cat([new, old[:, :, rows:]], dim=2) for new, old in zip(ended, before, strict=True))
         )
 
     def __getstate__(self) -> dict[str, Any]:

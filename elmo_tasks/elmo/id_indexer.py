@@ -9,6 +9,8 @@ from allennlp.data import Token, TokenIndexer, Vocabulary
 
 from elmo_tasks.strict_params import StrictParams
 
+ELMO_INDEXER = "elmo"
+"""The name of ELMo's token indexer in every reader's `token_indexers`."""
 Ids = dict[str, np.ndarray]
 
 

@@ -20,6 +20,7 @@ from allennlp.data.dataset_readers.dataset_reader import DatasetReaderInput
 from allennlp.nn.util import dist_reduce
 
 from elmo_tasks.data.input_files import InputError, input_files
+from elmo_tasks.data.reader import ShardedReader
 from elmo_tasks.data.text_stream import (
     LongSentences,
     Passage,
@@ -33,7 +34,7 @@ from elmo_tasks.data.text_stream import (
     words_of,
 )
 from elmo_tasks.language_model.bptt_batch import ENCODERS, blocks, dry_block
-from elmo_tasks.strict_params import StrictParams, flat
+from elmo_tasks.strict_params import flat
 from elmo_tasks.values import Count, Name, Number, OneOf, Positive, Probability
 
 logger = logging.getLogger(__name__)
@@ -80,7 +81,7 @@ class PassageOrder:
 
 
 @DatasetReader.register("elmo_bilm")
-class BiLmReader(StrictParams, DatasetReader):
+class BiLmReader(ShardedReader):
     """
     One tokenised sentence a line, its words between blanks; an empty line ends a document. An instance is
     a whole *block*: what all streams read at once, as in bilm-tf (Peters et al. 2018, section 3.1). Its one
@@ -108,7 +109,7 @@ class BiLmReader(StrictParams, DatasetReader):
     subsample : t of Mikolov et al. 2013, section 2.3: words of relative frequency f > t stay with probability
         sqrt(t / f). Frequencies are those of the whole text, from a first pass over it;
         loader processes make it in each epoch again.
-    max_instances, serialization_dir : see `DatasetReader`; the instances are blocks.
+    max_instances, serialization_dir : see `ShardedReader`; the instances are blocks.
 
     # Order and resuming
 
@@ -137,15 +138,9 @@ class BiLmReader(StrictParams, DatasetReader):
         sentences: SentenceSource,
         order: PassageOrder,
         subsample: Optional[Positive] = None,
-        max_instances: Optional[Count] = None,
-        serialization_dir: Optional[Name] = None,
+        **kwargs: Any,
     ) -> None:
-        super().__init__(
-            max_instances=max_instances,
-            manual_distributed_sharding=True,
-            manual_multiprocess_sharding=True,
-            serialization_dir=serialization_dir,
-        )
+        super().__init__(**kwargs)
         self.input, self.streams, self.bptt_steps = blocks.input, blocks.streams, blocks.bptt_steps
         self.max_sentence, self.source = sentences.max_sentence, sentences.source
         self._split = SentenceSplitter(sentences.language) if sentences.running_text else None

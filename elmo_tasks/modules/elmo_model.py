@@ -14,12 +14,10 @@ from allennlp.nn import InitializerApplicator, RegularizerApplicator
 
 from elmo_tasks.elmo import Elmo, ElmoRepresentations
 from elmo_tasks.elmo.archived import archived_block, archived_state, elmo_from_state
+from elmo_tasks.elmo.id_indexer import ELMO_INDEXER
 from elmo_tasks.elmo.inference import private_state_dict
 from elmo_tasks.elmo.model.errors import FilePath
 from elmo_tasks.strict_params import StrictParams
-
-ELMO_INDEXER = "elmo"
-"""The name of ELMo's token indexer in every reader's `token_indexers`."""
 
 Scores = dict[str, torch.Tensor]
 """What a model computes of a batch, of which an ensemble takes the mean."""

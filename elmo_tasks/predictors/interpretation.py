@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 from elmo_tasks.data.metadata import Metadata
 from elmo_tasks.data.reader import text_fields
-from elmo_tasks.elmo.inference import FrozenBiLm
+from elmo_tasks.elmo.id_indexer import ELMO_INDEXER
 from elmo_tasks.elmo.model import BiLm
 from elmo_tasks.predictors.json_lines import JsonLinesPredictor
 
@@ -105,7 +105,9 @@ class InterpretablePredictor(JsonLinesPredictor):
             raise ConfigurationError(
                 f"found a model of the class {type(self._model).__name__}, expected a single model of a task"
             )
-        return {"embed": partial(self._embed_words if self._reads_words else self._embed, embed)}
+        if self._reads_words:
+            return {"embed": partial(self._embed_words, embed, self._plain_bilm())}
+        return {"embed": partial(self._embed, embed)}
 
     def look(self, texts: list[torch.Tensor]) -> list[torch.Tensor]:
         """Texts, `(tokens, dim)`, as the layer returns them; interpreters change what they get in place."""
@@ -123,13 +125,21 @@ class InterpretablePredictor(JsonLinesPredictor):
         vectors, output = self._seen(tokens, vectors, elmo.output)
         return vectors, elmo._replace(output=output)
 
-    def _embed_words(self, embed: Callable[..., Any], tokens: TextFieldTensors) -> tuple[torch.Tensor, Any]:
+    def _plain_bilm(self) -> BiLm:
+        """The biLM in plain PyTorch, whose parts can be hooked; those of the engine cannot."""
+        in_use = self._model.elmo.bilm
+        weights = in_use.state_dict()
+        bilm = BiLm(options=in_use.options).to(next(iter(weights.values())).device)
+        bilm.load_state_dict(weights)
+        return bilm.requires_grad_(False)
+
+    def _embed_words(
+        self, embed: Callable[..., Any], bilm: BiLm, tokens: TextFieldTensors
+    ) -> tuple[torch.Tensor, Any]:
         """With a biLM that goes on from the vectors of words that the layer returns."""
-        model, frozen = self._model, self._model.elmo.bilm
-        bilm = BiLm(options=frozen.options).to(frozen.device if isinstance(frozen, FrozenBiLm) else None)
-        bilm.load_state_dict(frozen.weights() if isinstance(frozen, FrozenBiLm) else frozen.state_dict())
-        ids = tokens["elmo"][bilm.reads]
-        vectors, words = self._seen(tokens, *self._vectors_and_words(tokens, bilm.requires_grad_(False)))
+        model, in_use = self._model, self._model.elmo.bilm
+        ids = tokens[ELMO_INDEXER][bilm.reads]
+        vectors, words = self._seen(tokens, *self._vectors_and_words(tokens, bilm))
 
         def within_marks(module: nn.Module, inputs: Any, marked: torch.Tensor) -> torch.Tensor:
             first, inner, last = marked.unflatten(0, (len(ids), -1)).split([1, ids.shape[1], 1], dim=1)
@@ -144,16 +154,16 @@ class InterpretablePredictor(JsonLinesPredictor):
         try:
             return embed(tokens)
         finally:
-            model.elmo.bilm = frozen
+            model.elmo.bilm = in_use
             for hook in hooks:
                 hook.remove()
 
     def _vectors_and_words(self, tokens: TextFieldTensors, bilm: BiLm) -> list[torch.Tensor]:
         """*Shape:* `x` `(batch, tokens, dim)`, and the biLM's vectors of the words by themselves."""
-        ids = tokens["elmo"][bilm.reads]
-        others = {name: indexed for name, indexed in tokens.items() if name != "elmo"}
+        ids = tokens[ELMO_INDEXER][bilm.reads]
+        indexed_words = {name: indexed for name, indexed in tokens.items() if name != ELMO_INDEXER}
         words = bilm.token_encoder(ids.flatten(0, 1)).unflatten(0, ids.shape[:2])
-        return [self._model.text_field_embedder(others), words]
+        return [self._model.text_field_embedder(indexed_words), words]
 
     def _seen(self, tokens: TextFieldTensors, *parts: torch.Tensor) -> Sequence[torch.Tensor]:
         """Vectors of the same tokens, `(batch, tokens, size)`, after a look at all of them together."""

@@ -85,8 +85,7 @@ class RepeatableCallback(StrictParams, TrainerCallback):
         self,
         trainer: GradientDescentTrainer,
         metrics: Optional[dict[str, Any]] = None,
-        epoch: Optional[int] = None,
-        is_primary: bool = True,
+        *finish: Any,
         **kwargs: Any,
     ) -> None:
         # Without metrics the training was interrupted; without an epoch of its own, all were done before.
