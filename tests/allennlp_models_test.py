@@ -4,6 +4,7 @@ import json
 import math
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -17,8 +18,6 @@ from allennlp.training.util import evaluate
 from elmo_tasks.paths import bundled
 
 CONFIGS = sorted(bundled("training_configs/allennlp").resolve().glob("*.jsonnet"))
-
-ELMO = {"options_file": "elmo/options.json", "weight_file": "elmo/weights.hdf5", "projection_dim": 256}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -41,16 +40,46 @@ def test_the_six_of_the_paper():
     assert names == {f"{model}_elmo" for model in ("crf_tagger", "esim", "bidaf", "bcn", "srl", "coref")}
 
 
+def small(config: Path, elmo: Path) -> dict[str, Any]:
+    """Overrides for one epoch with the biLM in a folder, projected to the width of the default one."""
+    name = "words" if config.stem == "bcn_elmo" else "elmo"
+    block = f"model.text_field_embedder.token_embedders.{name}"
+    return {
+        f"{block}.options_file": str(elmo / "options.json"),
+        f"{block}.weight_file": str(elmo / "weights.hdf5"),
+        f"{block}.projection_dim": 256,
+        "trainer.num_epochs": 1,
+    }
+
+
+def test_several_workers(allennlp, tmp_path):
+    """The penalty's regularizer, and frozen weights, in a model that each of two processes has."""
+    config = bundled("training_configs/allennlp/crf_tagger_elmo.jsonnet").resolve()
+    overrides = {
+        **small(config, bundled("fixtures/elmo").resolve()),
+        "distributed": {"cuda_devices": [-1, -1]},
+        "model.calculate_span_f1": False,  # AllenNLP's own measure knows one process
+        "trainer.validation_metric": "+accuracy",
+        "validation_data_loader": {"batch_size": 1},
+    }
+    folder = tmp_path / "run"
+    allennlp("train", config, "-s", folder, "-o", json.dumps(overrides))
+    together = json.loads((folder / "metrics.json").read_text())
+    assert together["training_reg_loss"] > 0
+    dev = Params.from_file(str(config))["validation_data_path"]
+    archive = load_archive(folder / "model.tar.gz")
+    loader = SimpleDataLoader(list(archive.validation_dataset_reader.read(dev)), batch_size=16)
+    loader.index_with(archive.model.vocab)
+    alone = evaluate(archive.model, loader)
+    assert together["best_validation_accuracy"] == pytest.approx(alone["accuracy"], abs=1e-9)
+
+
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda path: path.stem)
 def test_trains_and_predicts_from_its_archive(config, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     shutil.copytree(bundled("fixtures/elmo"), "elmo")
-    name = "words" if config.stem == "bcn_elmo" else "elmo"
-    block = f"model.text_field_embedder.token_embedders.{name}"
     overrides = {
-        # Projected to the width of the default biLM
-        **{f"{block}.{key}": value for key, value in ELMO.items()},
-        "trainer.num_epochs": 1,
+        **small(config, Path("elmo")),
         "data_loader.batches_per_epoch": 2,
         **(gold_conll(tmp_path) if config.stem == "srl_elmo" else {}),
     }
