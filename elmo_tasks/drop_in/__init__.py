@@ -9,8 +9,11 @@ or, in Python, `import elmo_tasks.drop_in`. The state is carried from batch to b
 any batch.
 """
 
+import contextlib
+
 import allennlp.modules
 import allennlp.modules.elmo
+from allennlp.common import FromParams
 from allennlp.modules.token_embedders import elmo_token_embedder
 
 from elmo_tasks.drop_in.elmo import Elmo
@@ -39,9 +42,15 @@ def uninstall() -> None:
     _put(AllenNlpElmo)
 
 
-def _put(elmo: type) -> None:
+def _put(elmo: type[FromParams]) -> None:
     for room in (allennlp.modules.elmo, allennlp.modules, elmo_token_embedder):
         room.Elmo = elmo
+    # A model that was imported before, as `bcn`, names AllenNLP's class for its parameter `elmo`
+    if elmo is AllenNlpElmo:
+        with contextlib.suppress(AttributeError):
+            del AllenNlpElmo.from_params
+    else:
+        AllenNlpElmo.from_params = elmo.from_params
 
 
 install()

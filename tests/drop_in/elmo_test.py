@@ -1,16 +1,19 @@
 """Our `Elmo` in the place of AllenNLP's: the same results, state dicts and config blocks."""
 
+import copy
 from typing import Any
 
 import pytest
 import torch
+from allennlp.common import FromParams, Params
 from allennlp.common.checks import ConfigurationError
 from allennlp.modules.elmo import _ElmoBiLm, batch_to_ids
 
-from elmo_tasks.drop_in import AllenNlpElmo, Elmo, uninstall
+from elmo_tasks import drop_in
+from elmo_tasks.drop_in import AllenNlpElmo, Elmo
 from tests.elmo.files import SENTENCES, make_files
 
-uninstall()
+drop_in.uninstall()
 
 FILLED = [words for words in SENTENCES if words]
 BATCHES = [FILLED, [["One", "more"]], FILLED[-3:], FILLED[:2] * 3]
@@ -118,3 +121,24 @@ def test_a_module_is_not_supported(files):
 def test_word_inputs_are_not_supported(files):
     with pytest.raises(ConfigurationError, match="word_inputs"):
         Elmo(**files, num_output_representations=1)(batch_to_ids(BATCHES[0]), torch.ones(2, 3))
+
+
+class Peer(torch.nn.Module, FromParams):
+    """Names AllenNLP's class for a parameter, as allennlp-models' `bcn` does."""
+
+    def __init__(self, elmo: AllenNlpElmo):
+        super().__init__()
+        self.elmo = elmo
+
+
+def test_a_model_that_was_imported_before(files):
+    config = {"elmo": {**files, "num_output_representations": 2}}
+    drop_in.install()
+    try:
+        ours = Peer.from_params(Params(copy.deepcopy(config)))
+    finally:
+        drop_in.uninstall()
+    theirs = Peer.from_params(Params(config))
+    assert type(ours.elmo) is Elmo
+    assert type(theirs.elmo) is AllenNlpElmo
+    ours.load_state_dict(theirs.state_dict())
