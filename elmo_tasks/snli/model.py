@@ -34,6 +34,8 @@ class SnliModel(Classifier):
     dropout : probability of the variational dropout on the input of each biLSTM, and of that on the inputs of
         the last two layers.
     attention_dropout : probability of the dropout on what comes from the attention.
+    scaled_attention : whether the attention divides its dot products, see `dot_products`; the paper's does
+        not.
     The others : see `Classifier`.
     """
 
@@ -45,9 +47,11 @@ class SnliModel(Classifier):
         hidden_size: Size,
         dropout: Probability,
         attention_dropout: Probability,
+        scaled_attention: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        self.scaled_attention = scaled_attention
         self.lstm_dropout = InputVariationalDropout(dropout)
         self.encoder = BiLstm(input_dim=self.input_dim, hidden_sizes=[hidden_size], dropout=0.0)
         self.attention_dropout = nn.Dropout(attention_dropout)
@@ -74,7 +78,7 @@ class SnliModel(Classifier):
         # (batch, tokens, encoded_dim)
         premises, hypotheses = encoded.chunk(2)
         # (batch, tokens, tokens)
-        to_hypothesis, to_premise = align(premises, hypotheses, *mask.chunk(2))
+        to_hypothesis, to_premise = align(premises, hypotheses, *mask.chunk(2), scaled=self.scaled_attention)
         # (2 batch, tokens, encoded_dim)
         aligned = torch.cat([to_hypothesis @ hypotheses, to_premise @ premises])
         # (2 batch, tokens, 4 encoded_dim)

@@ -11,7 +11,7 @@ from allennlp.nn.util import get_text_field_mask, masked_max, masked_mean
 from torch import nn
 from torch.nn import functional as F
 
-from elmo_tasks.modules.attention import attention
+from elmo_tasks.modules.attention import attention, dot_products
 from elmo_tasks.modules.bilstm import BiLstm
 from elmo_tasks.modules.classifier import Classifier
 from elmo_tasks.modules.elmo_model import Outputs, Scores
@@ -38,7 +38,9 @@ class SstModel(Classifier):
     classifier_dropout : probability of the dropout on the pooled tokens and on each layer behind them.
     maxout : with a number, a unit of `classifier_sizes` is the largest of so many linear ones, normalised
         over the batch, as McCann et al. have it; `None`: ReLU.
-    output_elmo : what the output ELMo joins: `encoder`, as in the paper, or `integrator`.
+    output_elmo : what the output ELMo joins: `encoder`, where the biattention compares it too and needs
+        `scaled_attention`, or `integrator`, behind the biattention.
+    scaled_attention : whether the biattention divides its dot products, see `dot_products`.
     The others : see `ElmoModel`.
 
     # Raises
@@ -57,10 +59,11 @@ class SstModel(Classifier):
         classifier_dropout: Probability,
         maxout: Optional[Size] = None,
         output_elmo: Annotated[str, OneOf(OUTPUT_ELMO)] = "encoder",
+        scaled_attention: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.output_elmo = output_elmo
+        self.output_elmo, self.scaled_attention = output_elmo, scaled_attention
         self.projection = _projection(self.input_dim, projection_size, dropout)
         encoder_input = projection_size or self.input_dim
         self.encoder = BiLstm(input_dim=encoder_input, hidden_sizes=[hidden_size], dropout=dropout)
@@ -84,7 +87,9 @@ class SstModel(Classifier):
         if self.output_elmo == "encoder":
             encoded = self.at_output(encoded, elmo)
         # (batch, tokens, tokens)
-        biattention = attention(encoded @ encoded.mT, mask.unsqueeze(1))
+        products = dot_products(encoded, encoded, scaled=self.scaled_attention)
+        # (batch, tokens, tokens)
+        biattention = attention(products, mask.unsqueeze(1))
         # (batch, tokens, encoded_dim)
         context = biattention @ encoded
         # (batch, tokens, integrated_dim)

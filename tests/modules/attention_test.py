@@ -1,4 +1,5 @@
 import numpy as np
+import pytest
 import torch
 
 from elmo_tasks.modules.attention import align, attention
@@ -7,7 +8,8 @@ from tests.modules.numpy_reference import softmax
 LENGTHS = [(3, 5), (4, 1), (1, 2)]
 
 
-def test_both_ways_without_padding():
+@pytest.mark.parametrize("scaled", [False, True])
+def test_both_ways_without_padding(scaled):
     torch.manual_seed(0)
     # Far below 0, where padding that counts as 0 would take everything.
     left, right = torch.rand(3, 4, 6), -60 * torch.rand(3, 5, 6)
@@ -15,9 +17,10 @@ def test_both_ways_without_padding():
         torch.tensor([[position < lengths[side] for position in range(width)] for lengths in LENGTHS])
         for side, width in enumerate((4, 5))
     ]
-    found = align(left, right, *masks)
+    found = align(left, right, *masks, scaled=scaled)
     for row, (rows, columns) in enumerate(LENGTHS):
         scores = left[row, :rows].double().numpy() @ right[row, :columns].double().numpy().T
+        scores = scores / 6**0.5 if scaled else scores
         for matrix, expected in zip((found[0][row], found[1][row]), (scores, scores.T), strict=True):
             inner = matrix[: expected.shape[0], : expected.shape[1]]
             np.testing.assert_allclose(inner, softmax(expected), atol=1e-5)

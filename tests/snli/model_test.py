@@ -49,7 +49,7 @@ def reference(model, premise, hypothesis):
     NumPy. Logits and both alignments.
     """
     a, b = encode(model, premise), encode(model, hypothesis)
-    energies = a @ b.T
+    energies = a @ b.T / (a.shape[1] ** 0.5 if model.scaled_attention else 1.0)
     to_b, to_a = softmax(energies), softmax(energies.T)
     pooled = []
     for own, other in ((a, to_b @ b), (b, to_a @ a)):
@@ -60,8 +60,11 @@ def reference(model, premise, hypothesis):
     return linear(model.output, hidden), to_b, to_a
 
 
-def test_equals_the_paper_by_hand(tmp_path):
-    model, made = build_pairs(settings(tmp_path, "input+output"))
+@pytest.mark.parametrize("scaled_attention", [False, True])
+def test_equals_the_paper_by_hand(tmp_path, scaled_attention):
+    of = settings(tmp_path, "input+output")
+    of["model"]["scaled_attention"] = scaled_attention
+    model, made = build_pairs(of)
     batch = tensors(made, model.vocab)
     with torch.no_grad():
         outputs = model(**batch)

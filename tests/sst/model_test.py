@@ -1,3 +1,5 @@
+import json
+
 import numpy as np
 import pytest
 import torch
@@ -6,6 +8,7 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader, Vocabulary
 from allennlp.models import Model
 
+from elmo_tasks.paths import bundled
 from elmo_tasks.sst import SstModel
 from elmo_tasks.sst.model import Maxout
 from tests.modules.models import build, indexed, tensors, tiny_elmo
@@ -44,7 +47,8 @@ def reference(model, tokens):
     encoded = bilstm(model.encoder, projected)
     if model.output_elmo == "encoder":
         encoded = np.concatenate([encoded, at_output], axis=1)
-    context = softmax(encoded @ encoded.T) @ encoded
+    scale = encoded.shape[1] ** 0.5 if model.scaled_attention else 1.0
+    context = softmax(encoded @ encoded.T / scale) @ encoded
     read = np.concatenate([encoded, encoded - context, encoded * context], axis=1)
     integrated = bilstm(model.integrator, read)
     if model.output_elmo == "integrator":
@@ -56,9 +60,11 @@ def reference(model, tokens):
     return linear(last, hidden), weights
 
 
+@pytest.mark.parametrize("scaled_attention", [False, True])
 @pytest.mark.parametrize("output_elmo", ["encoder", "integrator"])
-def test_equals_the_paper_by_hand(tmp_path, output_elmo):
-    model, made = build_sentences(settings(tmp_path, "input+output", output_elmo=output_elmo))
+def test_equals_the_paper_by_hand(tmp_path, output_elmo, scaled_attention):
+    changes = {"output_elmo": output_elmo, "scaled_attention": scaled_attention}
+    model, made = build_sentences(settings(tmp_path, "input+output", **changes))
     batch = tensors(made, model.vocab)
     with torch.no_grad():
         outputs = model(**batch)
@@ -78,6 +84,25 @@ def test_equals_the_paper_by_hand(tmp_path, output_elmo):
     assert outputs["loss"].item() == pytest.approx(np.mean(losses), abs=1e-5)
     right = np.mean([guess == label for guess, (_, label) in zip(readable["label"], SENTENCES, strict=True)])
     assert model.get_metrics(reset=True)["accuracy"] == right
+
+
+@pytest.mark.parametrize("placement", ["input", "output", "input+output"])
+def test_at_the_start_a_word_attends_to_others(placement):
+    """With the config and the biLM as they are: what the integrator reads differs from the encoding alone."""
+    config = str(bundled("training_configs/sst_elmo.jsonnet"))
+    params = Params.from_file(config, json.dumps({"model.elmo.placement": placement}))
+    reader = DatasetReader.from_params(params["dataset_reader"])
+    made = indexed(reader, (reader.text_to_instance(text.split(), label) for text, label in SENTENCES))
+    torch.manual_seed(13)
+    model = Model.from_params(params["model"], vocab=Vocabulary.from_instances(made)).eval()
+    read = []
+    model.integrator.register_forward_pre_hook(lambda module, inputs: read.append(inputs))
+    with torch.no_grad():
+        model(**tensors(made, model.vocab))
+    ((vectors, mask),) = read
+    mask &= mask.sum(dim=1, keepdim=True) > 1
+    encoded, difference, _ = vectors[mask].chunk(3, dim=1)
+    assert (difference.norm(dim=1) / encoded.norm(dim=1)).mean() > 0.1
 
 
 @pytest.mark.parametrize(
