@@ -53,7 +53,7 @@ class CorefModel(ElmoModel):
     max_training_sentences : in training, a window of at most so many sentences is drawn from a document each
         time.
     lexical_dropout : probability, on word vectors.
-    dropout : on all that is hidden, and on features; one mask for all words of a sentence around the biLSTM.
+    dropout : on all that is hidden, and on features; one mask for all words of a sentence behind the biLSTM.
     max_antecedents, coarse_to_fine, inference_order : see `AntecedentSearch`.
     The others : see `ElmoModel`.
     """
@@ -78,7 +78,10 @@ class CorefModel(ElmoModel):
         super().__init__(**kwargs)
         self.max_training_sentences = max_training_sentences
         self.lexical_dropout = nn.Dropout(lexical_dropout)
-        self.encoder = BiLstm(input_dim=self.input_dim, hidden_sizes=hidden_sizes, dropout=dropout)
+        # What it reads has the lexical dropout.
+        self.encoder = BiLstm(
+            input_dim=self.input_dim, hidden_sizes=hidden_sizes, dropout=dropout, input_dropout=0.0
+        )
         self.word_dim = self.text_field_embedder.get_output_dim()
         """Size of a word's vector without ELMo, of which a span's head is made."""
         self.mentions = MentionFinder(

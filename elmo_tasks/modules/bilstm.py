@@ -5,7 +5,10 @@ from typing import Any, ClassVar
 
 import torch
 from allennlp.modules import InputVariationalDropout
+from allennlp.nn import Initializer
 from torch import nn
+
+from elmo_tasks.strict_params import StrictParams
 
 
 class BiLstm(nn.Module):
@@ -19,18 +22,27 @@ class BiLstm(nn.Module):
 
     input_dim : size of an input vector.
     hidden_sizes : units of each layer, for each direction.
-    dropout : probability, on the input of each layer and on the last output; one mask for all steps of a
-        sequence (Gal and Ghahramani 2016, arXiv:1512.05287).
+    dropout : probability, on the output of each layer; one mask for all steps of a sequence (Gal and
+        Ghahramani 2016, arXiv:1512.05287).
+    input_dropout : the same on the input of the first layer; `None`: as `dropout`.
     """
 
     cell: ClassVar[type[nn.LSTM] | type[nn.GRU]] = nn.LSTM
 
-    def __init__(self, *, input_dim: int, hidden_sizes: Sequence[int], dropout: float) -> None:
+    def __init__(
+        self,
+        *,
+        input_dim: int,
+        hidden_sizes: Sequence[int],
+        dropout: float,
+        input_dropout: float | None = None,
+    ) -> None:
         super().__init__()
         sizes = [input_dim, *(2 * hidden for hidden in hidden_sizes)]
         shapes = list(zip(sizes, hidden_sizes, strict=False))
         self.forward_layers = nn.ModuleList(self.cell(size, hidden) for size, hidden in shapes)
         self.backward_layers = nn.ModuleList(self.cell(size, hidden) for size, hidden in shapes)
+        self.input_dropout = InputVariationalDropout(dropout if input_dropout is None else input_dropout)
         self.dropout = InputVariationalDropout(dropout)
         self.output_dim = sizes[-1]
 
@@ -40,14 +52,15 @@ class BiLstm(nn.Module):
         the mask is.
         """
         reverse = _reversed_steps(mask)
-        outputs = inputs
+        outputs = self.input_dropout(inputs)
         for forward_layer, backward_layer in zip(self.forward_layers, self.backward_layers, strict=True):
             # (tokens, batch, input)
-            steps = self.dropout(outputs).transpose(0, 1)
+            steps = outputs.transpose(0, 1)
             read_forward, _ = forward_layer(steps)
             read_backward, _ = backward_layer(_take(steps, reverse))
             outputs = torch.cat([read_forward, _take(read_backward, reverse)], dim=2).transpose(0, 1)
-        return self.dropout(outputs) * mask.unsqueeze(2)
+            outputs = self.dropout(outputs)
+        return outputs * mask.unsqueeze(2)
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
         """PyTorch's hook for loading: archives may have the former names of the layers."""
@@ -61,6 +74,22 @@ class BiGru(BiLstm):
     """See `BiLstm`; the recurrent unit is that of Cho et al. 2014, arXiv:1406.1078, as in cuDNN."""
 
     cell = nn.GRU
+
+
+@Initializer.register("elmo_orthogonal_gates")
+class OrthogonalGates(StrictParams, Initializer):
+    """
+    An orthogonal matrix for each gate of an LSTM (Saxe et al. 2014, arXiv:1312.6120). AllenNLP's `orthogonal`
+    makes one of all gates, whose parts are far from it; its `block_orthogonal` has to be told the sizes.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    def __call__(self, tensor: torch.Tensor, **kwargs: Any) -> None:
+        """*Shape:* `(4 * hidden, size)`."""
+        for gate in tensor.data.chunk(4):
+            nn.init.orthogonal_(gate)
 
 
 def _reversed_steps(mask: torch.Tensor) -> torch.Tensor:

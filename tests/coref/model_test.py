@@ -51,6 +51,37 @@ def test_scores_are_those_of_the_papers(options, monkeypatch):
     assert_scores(found["antecedents"], found["antecedent_scores"], expected)
 
 
+def test_each_gate_starts_orthogonal_and_the_character_cnn_does_not(tiny):
+    gates = [
+        gate
+        for name, weight in tiny.model.encoder.named_parameters()
+        if "weight" in name
+        for gate in weight.detach().chunk(4)
+    ]
+    assert len(gates) == 16
+    for gate in gates:
+        torch.testing.assert_close(torch.linalg.svdvals(gate), torch.ones(min(gate.shape)))
+    characters = tiny.model.text_field_embedder.token_embedder_token_characters
+    for name, weight in characters.named_parameters():
+        if "conv" in name and "weight" in name:
+            assert torch.linalg.svdvals(weight.detach().flatten(1)).max() < 0.99
+
+
+def test_words_get_the_lexical_dropout_alone():
+    tiny = Tiny(lexical_dropout=0.5, dropout=0.9)
+    dropped, read = [], []
+    tiny.model.lexical_dropout.register_forward_hook(
+        lambda module, inputs, outputs: dropped.append((inputs[0], outputs))
+    )
+    tiny.model.encoder.forward_layers[0].register_forward_pre_hook(
+        lambda layer, inputs: read.append(inputs[0])
+    )
+    tiny.model.train()(**tiny.batch(tiny.instances[0]))
+    for (words, outputs), steps in zip(dropped, read, strict=True):
+        assert not torch.equal(outputs, words)
+        assert torch.equal(steps, outputs.transpose(0, 1))
+
+
 @pytest.mark.parametrize("options", [{}, OF_2018])
 def test_loss_is_the_marginal_likelihood_of_gold_antecedents(options):
     # So many that there are gold mentions among the spans

@@ -58,6 +58,16 @@ def test_dropout_is_one_mask_for_all_steps():
     assert (dropped == dropped[0]).all()
 
 
+def test_an_input_without_dropout():
+    encoder = BiLstm(input_dim=4, hidden_sizes=[50], dropout=0.5, input_dropout=0.0).train()
+    read = []
+    encoder.forward_layers[0].register_forward_pre_hook(lambda layer, inputs: read.append(inputs[0]))
+    inputs = torch.randn(1, 6, 4)
+    outputs = encoder(inputs, torch.ones(1, 6, dtype=torch.bool))
+    assert torch.equal(read[0], inputs.transpose(0, 1))
+    assert outputs.eq(0).any()
+
+
 def test_archives_with_the_former_names_of_the_layers():
     ours, former = (BiLstm(input_dim=4, hidden_sizes=[3, 2], dropout=0.0) for _ in range(2))
     names = {"forward_layers": "onward", "backward_layers": "back"}
