@@ -168,6 +168,22 @@ def test_an_ensemble_has_the_mean_probabilities():
     assert torch.equal(found["mask"], one["mask"])
 
 
+def test_an_ensemble_of_members_that_are_far_apart_is_finite():
+    members = [{"logits": torch.tensor([[[0.0, 200.0, -200.0]]])}, {"logits": torch.zeros(1, 1, 3)}]
+    (logits,) = SrlModel.average(members[:1] * 2).values()
+    torch.testing.assert_close(logits, torch.tensor([[[-200.0, 0.0, -400.0]]]))
+    (logits,) = SrlModel.average(members).values()
+    torch.testing.assert_close(logits.exp(), torch.tensor([[[1 / 6, 4 / 6, 1 / 6]]]))
+
+
+def test_the_start_and_the_dropout_of_the_configs(tmp_path):
+    model, _ = build(config(tmp_path, "input"))
+    weight = model.tag_projection.weight.detach()
+    torch.testing.assert_close(torch.linalg.svdvals(weight), torch.ones(min(weight.shape)))
+    path = str(bundled("training_configs/srl_elmo.jsonnet"))
+    assert Params.from_file(path)["model"]["elmo"]["dropout"] == 0.1
+
+
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
