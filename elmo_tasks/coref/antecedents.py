@@ -5,6 +5,7 @@ Lee et al. 2018 (arXiv:1804.05392), and what follows from the scores.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import log
 
 import torch
 from torch import nn
@@ -261,34 +262,39 @@ def mean_of_members(members: list[dict[str, torch.Tensor]]) -> dict[str, torch.T
     # (kept by any, 2), and where the spans of each member are among them
     spans, indices = torch.cat([scores["spans"] for scores in members]).unique(dim=0, return_inverse=True)
     size, number = len(spans), len(members)
-    # (kept by any,): the sum of the members' probabilities of no antecedent
-    none = members[0]["antecedent_scores"].new_zeros(size)
-    pairs, probabilities = [], []
+    # (kept by any,) of each member: the log probability of no antecedent, 0 for a span that it did not keep
+    none, pairs, of_pairs = [], [], []
     of_members = indices.split([len(scores["spans"]) for scores in members])
     for scores, rows in zip(members, of_members, strict=True):
-        distribution = scores["antecedent_scores"].softmax(dim=1)
-        none = none + torch.ones_like(none).index_copy(0, rows, distribution[:, 0])
+        distribution = scores["antecedent_scores"].log_softmax(dim=1)
+        none.append(distribution.new_zeros(size).index_copy(0, rows, distribution[:, 0]))
         # (pairs of the member,): span and antecedent as one number
         there = scores["antecedents"] >= 0
         antecedents = rows[scores["antecedents"].clamp(min=0)]
         pairs.append((rows.unsqueeze(1) * size + antecedents)[there])
-        probabilities.append(distribution[:, 1:][there])
+        of_pairs.append(distribution[:, 1:][there])
     # (pairs of any,)
     distinct, index = torch.cat(pairs).unique(return_inverse=True)
-    sums = none.new_zeros(len(distinct)).index_add(0, index, torch.cat(probabilities))
+    of_distinct = _logsumexp(torch.cat(of_pairs), index, len(distinct))
     rows, columns = distinct // size, distinct % size
     of_row = rows.bincount(minlength=size)
     # (pairs of any,): number of an antecedent among those of its span
     numbers = torch.arange(len(rows), device=rows.device) - (of_row.cumsum(0) - of_row)[rows]
     most = max(1, int(of_row.max()))
-    mean = none.new_zeros(size, 1 + most)
-    mean[:, 0] = none / number
-    mean[rows, 1 + numbers] = sums / number
+    mean = of_distinct.new_full((size, 1 + most), -torch.inf)
+    mean[:, 0] = torch.stack(none).logsumexp(dim=0)
+    mean[rows, 1 + numbers] = of_distinct
     antecedents = indices.new_full((size, most), -1)
     antecedents[rows, numbers] = columns
     return {
         "window": members[0]["window"],
         "spans": spans,
         "antecedents": antecedents,
-        "antecedent_scores": mean.log(),
+        "antecedent_scores": mean - log(number),
     }
+
+
+def _logsumexp(values: torch.Tensor, index: torch.Tensor, size: int) -> torch.Tensor:
+    """*Shape:* values and the group of each, `(values,)`, to the logarithm of each group's sum, `(size,)`."""
+    top = values.new_full((size,), -torch.inf).scatter_reduce(0, index, values, "amax")
+    return values.new_zeros(size).index_add(0, index, (values - top[index]).exp()).log() + top

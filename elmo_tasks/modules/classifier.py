@@ -1,6 +1,5 @@
 """What the models share that give an instance one of a few classes."""
 
-import math
 from typing import Any, Optional
 
 import torch
@@ -8,7 +7,7 @@ from allennlp.common.checks import ConfigurationError
 from torch.nn import functional as F
 
 from elmo_tasks.metrics.classification import ClassificationMetric
-from elmo_tasks.modules.elmo_model import ElmoModel, Outputs, Scores
+from elmo_tasks.modules.elmo_model import ElmoModel, Outputs, Scores, mean_of_distributions
 
 
 class Classifier(ElmoModel):
@@ -47,11 +46,8 @@ class Classifier(ElmoModel):
     @staticmethod
     def average(members: list[Scores]) -> Scores:
         """As `logits` the logarithm of the mean of the members' probabilities; the rest as `ElmoModel`."""
-        # (members, batch, classes)
-        log_probabilities = torch.stack([scores["logits"] for scores in members]).log_softmax(dim=2)
-        # (batch, classes)
-        mean = log_probabilities.logsumexp(dim=0) - math.log(len(members))
-        return ElmoModel.average(members) | {"logits": mean}
+        logits = mean_of_distributions([scores["logits"] for scores in members])
+        return ElmoModel.average(members) | {"logits": logits}
 
     def make_output_human_readable(self, output_dict: Outputs) -> Outputs:
         """The most probable `label`, and the `probabilities` by label."""

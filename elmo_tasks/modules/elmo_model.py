@@ -1,6 +1,7 @@
 """What the task models share: words and ELMo in, the mix's penalty in the loss, archives that stand alone."""
 
 import inspect
+import math
 from functools import wraps
 from typing import Any, Optional
 
@@ -179,6 +180,15 @@ class ElmoModel(StrictParams, Model):
             )
         with private_state_dict():
             return super()._load(config, serialization_dir, weights_file, cuda_device)
+
+
+def mean_of_distributions(logits: list[torch.Tensor]) -> torch.Tensor:
+    """
+    The logarithm of the mean probabilities of an ensemble's members, finite however far logits are apart.
+
+    *Shape:* each `(..., classes)` to `(..., classes)`.
+    """
+    return torch.stack(logits).log_softmax(dim=-1).logsumexp(dim=0) - math.log(len(logits))
 
 
 def append(vectors: torch.Tensor, more: torch.Tensor | None) -> torch.Tensor:

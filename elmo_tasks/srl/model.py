@@ -11,7 +11,7 @@ from allennlp.nn.util import get_text_field_mask, sequence_cross_entropy_with_lo
 from torch import nn
 
 from elmo_tasks.modules.deduplicate import distinct_members, text_of
-from elmo_tasks.modules.elmo_model import ElmoModel, Outputs, Scores, append
+from elmo_tasks.modules.elmo_model import ElmoModel, Outputs, Scores, append, mean_of_distributions
 from elmo_tasks.srl.arguments import description, from_tags
 from elmo_tasks.srl.highway_lstm import HighwayLstm
 from elmo_tasks.srl.metric import SrlEval
@@ -120,10 +120,9 @@ class SrlModel(ElmoModel):
 
     @staticmethod
     def average(members: list[Scores]) -> Scores:
-        """The log of the mean probabilities, as logits."""
-        probabilities = [{**scores, "logits": scores["logits"].softmax(dim=2)} for scores in members]
-        mean = ElmoModel.average(probabilities)
-        return {**mean, "logits": mean["logits"].log()}
+        """As `logits` the logarithm of the mean of the members' probabilities; the rest as `ElmoModel`."""
+        logits = mean_of_distributions([scores["logits"] for scores in members])
+        return ElmoModel.average(members) | {"logits": logits}
 
     def make_output_human_readable(self, output_dict: Outputs) -> Outputs:
         """

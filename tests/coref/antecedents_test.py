@@ -127,6 +127,17 @@ def test_mean_of_members_that_kept_other_spans():
     assert mean["window"].tolist() == [0, 9]
 
 
+def test_mean_of_members_that_are_sure_is_finite():
+    scores = {
+        "window": torch.tensor([0, 2]),
+        "spans": torch.tensor([[0, 0], [1, 1]]),
+        "antecedents": torch.tensor([[-1], [0]]),
+        "antecedent_scores": torch.tensor([[0.0, -torch.inf], [0.0, -200.0]]),
+    }
+    mean = mean_of_members([scores, scores])["antecedent_scores"]
+    torch.testing.assert_close(mean, scores["antecedent_scores"])
+
+
 def test_mean_of_one_member_twice_is_the_member():
     tiny = Tiny()
     instance = tiny.instances[3]
