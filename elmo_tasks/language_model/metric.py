@@ -14,7 +14,8 @@ DIRECTIONS = ("forward", "backward")
 
 class Perplexity(CountingMetric[torch.Tensor]):
     """
-    The perplexity of each direction and of both, and the share of targets that are the most probable word.
+    The perplexity and the accuracy of each direction and of both. Accuracy is the share of targets that are
+    the most probable word of all.
 
     Exact over all targets, the end of a sentence (in the backward direction its begin) among them, whatever
     the batches and the workers. That of both is of the mean of both losses, as in bilm-tf's `test`.
@@ -35,7 +36,7 @@ class Perplexity(CountingMetric[torch.Tensor]):
         losses, right, (targets, _) = self.total_counts(reset=reset).tolist()
         if not targets:
             return {}
-        metrics = {"perplexity": _exp(sum(losses) / (2 * targets))}
+        metrics = {"perplexity": _exp(sum(losses) / (2 * targets)), "accuracy": sum(right) / (2 * targets)}
         for name, loss, number in zip(DIRECTIONS, losses, right, strict=True):
             metrics |= {f"perplexity_{name}": _exp(loss / targets), f"accuracy_{name}": number / targets}
         return metrics
@@ -43,7 +44,8 @@ class Perplexity(CountingMetric[torch.Tensor]):
 
 class FrequentWords(ClassificationMetric):
     """
-    How well the most frequent words are told apart; all other words are one class more.
+    How well the most frequent words are told apart; all other words are one class more. An accuracy is not
+    among the metrics: any other word in place of any other would count as right.
 
     # Parameters
 
@@ -58,6 +60,12 @@ class FrequentWords(ClassificationMetric):
         """*Shape:* classes of words, both `(targets,)`."""
         other = len(self.labels) - 1
         super().__call__(predictions.clamp(max=other), gold.clamp(max=other))
+
+    def get_metric(self, reset: bool = False) -> dict[str, float]:
+        """See `ClassificationMetric`."""
+        metrics = super().get_metric(reset)
+        del metrics["accuracy"]
+        return metrics
 
 
 def _exp(loss: float) -> float:

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import math
 from typing import Any, Optional
 
 import torch
@@ -29,6 +30,8 @@ from elmo_tasks.vectors.text_format import take_vectors
 logger = logging.getLogger(__name__)
 
 _OPTIONS = "options"
+TRAINING_TARGETS = 32
+"""Targets of a block and direction that the metrics of training count: all words are scored for each."""
 
 
 @Model.register("elmo_bilm")
@@ -102,7 +105,7 @@ class BiLmModel(StrictParams, Model):
                 )
             take_vectors(self.bilm.token_encoder.embedding, words, input_vectors)
         self.dropout = dropout
-        self.perplexity = Perplexity()
+        self.perplexity, self.training_perplexity = Perplexity(), Perplexity()
         self.metric = FrequentWords(words, frequent_words) if frequent_words else None
         # Where the streams stand, of training and of evaluation, by the process that made the blocks
         self._states: dict[tuple[bool, int], LstmState] = {}
@@ -125,9 +128,9 @@ class BiLmModel(StrictParams, Model):
         outputs = torch.cat(self._outputs(block, steps))
         targets = block["targets"][:, rows].flatten()
         if self.training:
-            return {
-                "loss": self.softmax.loss(self._dropped(outputs), targets, self.bilm.products) / len(targets)
-            }
+            outputs = self._dropped(outputs)
+            self._count_some(outputs.detach(), targets)
+            return {"loss": self.softmax.loss(outputs, targets, self.bilm.products) / len(targets)}
         scores, predicted = self.softmax.exact(outputs, targets)
         if self.metric is not None:
             self.metric(predicted, targets)
@@ -136,9 +139,12 @@ class BiLmModel(StrictParams, Model):
         return {"loss": -scores.mean(), "log_probabilities": scores[:, indices].unsqueeze(0)}
 
     def get_metrics(self, reset: bool = False) -> dict[str, float]:
-        """The metrics of evaluations; in training only the loss is known."""
+        """
+        Perplexity and accuracy: in evaluation of all targets, with `FrequentWords` if wanted; in training of
+        some targets of each block, with dropout.
+        """
         if self.training:
-            return {}
+            return self.training_perplexity.get_metric(reset)
         words = self.metric.get_metric(reset) if self.metric is not None else {}
         return self.perplexity.get_metric(reset) | words
 
@@ -217,6 +223,18 @@ class BiLmModel(StrictParams, Model):
         goes_on = (~fresh).view(-1, 1)
         # From a checkpoint they come on the CPU.
         return LstmState(*(part.to(goes_on.device) * goes_on for part in before))
+
+    def _count_some(self, outputs: torch.Tensor, targets: torch.Tensor) -> None:
+        """
+        Counts for the metrics of training, at like distances. *Shape:* forward and then backward, `(2 steps,
+        projection_dim)`, `(2 steps,)`.
+        """
+        every = math.ceil(len(targets) / (2 * TRAINING_TARGETS))
+        # (2, some of the steps), and of their outputs
+        some = targets.view(2, -1)[:, ::every]
+        vectors = outputs.view(2, -1, outputs.size(1))[:, ::every].flatten(0, 1)
+        scores, predicted = self.softmax.exact(vectors, some.flatten())
+        self.training_perplexity(scores.view_as(some), predicted.view_as(some) == some)
 
     def _dropped(self, vectors: torch.Tensor) -> torch.Tensor:
         return F.dropout(vectors, self.dropout) if self.dropout else vectors

@@ -3,9 +3,15 @@
 import pytest
 import torch
 
+from elmo_tasks.language_model import model
 from tests.language_model.runs import metrics_of, train, weights_of, write_text
 
 TWO = {"distributed": {"cuda_devices": [-1, -1]}}
+
+
+def count_all_targets():
+    """In training too, as in evaluation."""
+    model.TRAINING_TARGETS = 1000
 
 
 def test_two_workers_are_one_with_twice_the_lanes(tmp_path):
@@ -25,8 +31,8 @@ def test_two_workers_are_one_with_twice_the_lanes(tmp_path):
         # A cluster of the rare word, which most blocks of a worker have not.
         "model.softmax": {"type": "adaptive", "cutoffs": [13], "div_value": 2},
     }
-    assert "finishing" not in train(tmp_path / "two", overrides | TWO)
-    train(tmp_path / "one", overrides | {"dataset_reader.streams": 8})
+    assert "finishing" not in train(tmp_path / "two", overrides | TWO, meddle=count_all_targets)
+    train(tmp_path / "one", overrides | {"dataset_reader.streams": 8}, meddle=count_all_targets)
     expected, found = metrics_of(tmp_path / "one"), metrics_of(tmp_path / "two")
     # That of AllenNLP is a mean over blocks, of which two workers have others.
     names = {name for name in expected if not name.endswith("validation_loss")}
