@@ -46,7 +46,7 @@ training.seeds(13) + {
   validation_data_loader: training.blocks,
   trainer: training.trainer {
     optimizer: { type: 'elmo_adam', lr: 0.002 },
-    learning_rate_scheduler: { type: 'linear_with_warmup', warmup_steps: std.floor($.epochs * $.epoch_blocks / 20) },
+    learning_rate_scheduler: { type: 'elmo_linear_with_warmup', warmup: 0.05 },
     grad_norm: 1.0,
     validation_metric: '-perplexity',
     num_epochs: $.epochs,

@@ -8,11 +8,13 @@ from elmo_tasks.training.mlflow import MlflowCallback
 from elmo_tasks.training.optimizer import FusedAdam
 from elmo_tasks.training.sample_reader import SampleReader
 from elmo_tasks.training.share_cores import ShareCoresCallback
+from elmo_tasks.training.warmup import LinearWithWarmupShare
 
 __all__ = [
     "ElmoBucketSampler",
     "FusedAdam",
     "GroupedBucketSampler",
+    "LinearWithWarmupShare",
     "MlflowCallback",
     "RepeatableCallback",
     "SafeCheckpointer",

@@ -1,0 +1,45 @@
+import json
+
+import pytest
+import torch
+from allennlp.common import Params
+from allennlp.common.checks import ConfigurationError
+from allennlp.training.learning_rate_schedulers import LearningRateScheduler
+
+from elmo_tasks.paths import bundled
+
+
+def scheduler(steps: int | None, **overrides):
+    """Of `bilm.jsonnet`, as the trainer makes it."""
+    config = str(bundled("training_configs/bilm.jsonnet"))
+    trainer = Params.from_file(config, json.dumps(overrides))["trainer"]
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=2.0)
+    return LearningRateScheduler.from_params(
+        trainer["learning_rate_scheduler"],
+        optimizer=optimizer,
+        num_epochs=trainer["num_epochs"],
+        num_steps_per_epoch=steps,
+    )
+
+
+@pytest.mark.parametrize(("epochs", "steps"), [(10, 10), (40, 10), (2, 100)])
+def test_the_warm_up_follows_the_epochs_that_are_trained(epochs, steps):
+    made = scheduler(steps, **{"trainer.num_epochs": epochs})
+    rates = []
+    for _ in range(epochs * steps):
+        rates.append(made.get_values()[0])
+        made.step_batch()
+    warmup = epochs * steps // 20
+    assert rates.index(2.0) == warmup == rates.index(max(rates))
+    assert rates[warmup // 2] == pytest.approx(2.0 * (warmup // 2) / warmup)
+    assert made.get_values() == [0.0]
+
+
+def test_batches_that_nobody_knows():
+    with pytest.raises(ConfigurationError, match="num_steps_per_epoch"):
+        scheduler(None)
+
+
+def test_a_share_that_is_none():
+    with pytest.raises(ConfigurationError, match="warmup is 1, expected a number of 0 or more, and less"):
+        scheduler(10, **{"trainer.learning_rate_scheduler.warmup": 1})
