@@ -12,9 +12,11 @@ A tag is `O`, or a prefix, a hyphen and a label: `B-PER`. Only the first hyphen 
 | BIOUL | B I L U | U / B I L | Ratinov, Roth 2009 |
 """
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from enum import Enum
 from functools import lru_cache
+from itertools import pairwise
 from typing import NamedTuple
 
 import torch
@@ -122,29 +124,50 @@ def split_tag(tag: str) -> Tag:
     return Tag(prefix, label)
 
 
-def detect_scheme(sentences: Iterable[Sequence[str]]) -> Scheme:
+def detect_scheme(sentences: Iterable[Sequence[str]], *, strict: bool = True) -> Scheme:
     """
     The scheme of tagged sentences.
 
     An `E-` or `S-` tag means BIOES, `L-` or `U-` BIOUL; without them an `I-` tag that opens an
     entity means IOB1. Everything else is IOB2. Whether the tags obey the scheme throughout is for
-    `to_spans` to tell.
+    `to_spans` to tell. Without `strict`, it is IOB1 too where fewer entities are opened as in IOB2
+    alone, see `as_iob1`.
 
     # Raises
     `TagError`: a tag of no scheme at all. `MixedSchemeError`: tags of BIOES and of BIOUL, or
     entities opened as in IOB1 and others as in IOB2.
     """
     seen: dict[Scheme, Evidence] = {}
+    counts: Counter[Scheme] = Counter()
     for number, tags in enumerate(sentences):
         previous = _OUTSIDE
         for position, text in enumerate(tags):
             tag = _parse_tag(text, _ALL_PREFIXES, position, sentence=number)
             scheme = _only_scheme(previous, tag)
-            if scheme is not None and scheme not in seen:
+            if scheme is not None:
+                counts[scheme] += 1
                 words = _after(tag, previous, position)
-                seen[scheme] = Evidence(scheme, number, position, words)
+                seen.setdefault(scheme, Evidence(scheme, number, position, words))
             previous = tag
+    if not strict and counts[Scheme.IOB2] < counts[Scheme.IOB1]:
+        seen.pop(Scheme.IOB2, None)
     return _decide(seen)
+
+
+def as_iob1(tags: Sequence[str]) -> tuple[list[str], list[int]]:
+    """
+    The tags of one sentence, with `I-` in the place of each `B-` that separates no two entities of one label,
+    as IOB1 has it, and where these stand. Nothing else is checked.
+    """
+    places = [
+        position
+        for position, (before, tag) in enumerate(pairwise(map(split_tag, ["O", *tags])))
+        if tag.prefix == "B" and tag.label not in ("", before.label)
+    ]
+    read = list(tags)
+    for position in places:
+        read[position] = str(Tag("I", split_tag(tags[position]).label))
+    return read, places
 
 
 def to_spans(tags: Sequence[str], scheme: Scheme) -> list[Span]:

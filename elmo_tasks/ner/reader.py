@@ -1,5 +1,6 @@
 """Sentences with entity tags in columns: CoNLL 2003, W-NUT and the like."""
 
+import logging
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from elmo_tasks.data.tag_schemes import (
     Scheme,
     Span,
     TagError,
+    as_iob1,
     detect_scheme,
     from_spans,
     to_spans,
@@ -27,11 +29,14 @@ from elmo_tasks.data.tag_schemes import (
 from elmo_tasks.data.tokenization import Words, joined
 from elmo_tasks.values import Name, OneOf
 
+logger = logging.getLogger(__name__)
+
 _WORD, _TAG = "word", "tag"
 _SEPARATORS = ("-DOCSTART-",)
 _SCHEMES = ("auto", *(scheme.value for scheme in Scheme))
 _SCHEME, _ENTITY = "scheme ", "entity "
 """What stands before tag schemes, and before types of entities, among the counts of what was read."""
+_MISPLACED = "B- tags read as I-"
 
 
 @dataclass
@@ -71,6 +76,9 @@ class NerReader(TaskReader):
     columns : names of the columns in order: `word` and `tag` once each, all others are ignored.
     delimiter : what separates the columns; by default any run of blanks and tabs.
     tag_scheme : IOB1, IOB2, BIOES, BIOUL, or `auto`: found out for each file.
+    strict : whether a `B-` is refused that IOB1 has no place for, such as two after `O` in copies of CoNLL
+        2003. Otherwise it opens an entity, as it does in all schemes; such tags are counted, and a warning
+        names the first of a file.
     The others : see `TaskReader`.
 
     # Raises
@@ -85,10 +93,12 @@ class NerReader(TaskReader):
         columns: Sequence[Name] = (_WORD, "pos", "chunk", _TAG),
         delimiter: Optional[Name] = None,
         tag_scheme: Annotated[str, OneOf(_SCHEMES)] = "auto",
+        strict: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.columns = ColumnLayout(columns, delimiter, needed=(_WORD, _TAG))
+        self.strict = strict
         self.scheme = None if tag_scheme == "auto" else Scheme(tag_scheme)
 
     def _read(self, file_path: str) -> Iterator[Instance]:
@@ -117,8 +127,14 @@ class NerReader(TaskReader):
             raise ConfigurationError("found only one of text and offsets, expected both or neither")
         placed = joined(words) if text is None or offsets is None else Words(text, words, offsets)
         check_words(words, tags=tags, offsets=placed.offsets)
-        spans = None if tags is None else to_spans(tags, self.scheme or detect_scheme([tags]))
-        return _instance(placed, spans)
+        if tags is None:
+            return _instance(placed, None)
+        scheme = self.scheme or detect_scheme([tags], strict=self.strict)
+        read, _ = as_iob1(tags) if self._mends(scheme) else (tags, [])
+        return _instance(placed, to_spans(read, scheme))
+
+    def _mends(self, scheme: Scheme) -> bool:
+        return scheme is Scheme.IOB1 and not self.strict
 
     def _file(self, path: Path, counts: Counter[str]) -> Iterator[tuple[list[str], list[Span]]]:
         """The words and entities of a file, which is read as a whole, to find its scheme."""
@@ -126,7 +142,9 @@ class NerReader(TaskReader):
         sentences = [self._sentence(path, lines) for lines in groups]
         if not sentences:
             raise InputError.at(path, found="no sentence", expected="at least one")
-        scheme = self.scheme or _detect_scheme(path, sentences)
+        scheme = self.scheme or _detect_scheme(path, sentences, strict=self.strict)
+        if self._mends(scheme):
+            sentences = _mended(path, sentences, counts)
         spans = [_spans(path, sentence, scheme) for sentence in sentences]
         counts[_SCHEME + scheme.value] = 1
         counts["sentences"] = len(sentences)
@@ -160,7 +178,23 @@ def _describe(counts: Counter[str]) -> str:
     return (
         f"{scheme}{counts['sentences']} sentences, {counts['tokens']} tokens, {entities.total()} entities"
         + (f" ({types})" if types else "")
+        + (f"; {counts[_MISPLACED]} {_MISPLACED}" if counts[_MISPLACED] else "")
     )
+
+
+def _mended(path: Path, sentences: list[_FileSentence], counts: Counter[str]) -> list[_FileSentence]:
+    """The sentences in IOB1; counts the tags that were not, and warns of them."""
+    mended, errors = [], []
+    for sentence in sentences:
+        tags, places = as_iob1(sentence.tags)
+        mended.append(sentence._replace(tags=tags))
+        for place in places:
+            found, expected = sentence.tags[place], f"{tags[place]} in IOB1, as which it is read"
+            errors.append(InputError.at(path, sentence.lines[place], found=found, expected=expected))
+    if errors:
+        logger.warning("%s (such tags in this file: %d)", errors[0], len(errors))
+        counts[_MISPLACED] = len(errors)
+    return mended
 
 
 def _instance(words: Words, spans: list[Span] | None) -> Instance:
@@ -183,9 +217,9 @@ def _spans(path: Path, sentence: _FileSentence, scheme: Scheme) -> list[Span]:
         raise InputError.at(path, line, found=error.found, expected=error.expected) from error
 
 
-def _detect_scheme(path: Path, sentences: list[_FileSentence]) -> Scheme:
+def _detect_scheme(path: Path, sentences: list[_FileSentence], *, strict: bool) -> Scheme:
     try:
-        return detect_scheme(sentence.tags for sentence in sentences)
+        return detect_scheme((sentence.tags for sentence in sentences), strict=strict)
     except TagError as error:
         line = sentences[error.sentence].lines[error.position]
         raise InputError.at(path, line, found=error.found, expected=error.expected) from error

@@ -9,6 +9,7 @@ from elmo_tasks.data.tag_schemes import (
     Span,
     TagError,
     allowed_transitions,
+    as_iob1,
     convert,
     detect_scheme,
     from_spans,
@@ -190,6 +191,20 @@ def test_mixed_schemes_name_both_places(sentences, first, second):
         assert f"sentence {sentence}, token {position} ({evidence.words})" in str(error.value)
         assert f"looks like {scheme}" in str(error.value)
     assert str(pickle.loads(pickle.dumps(error.value))) == str(error.value)
+
+
+def test_a_few_entities_opened_as_in_iob2_are_overlooked_if_not_strict():
+    tags = ["I-A", "O", "I-A", "O", "B-A"]
+    assert detect_scheme([tags], strict=False) is Scheme.IOB1
+    for sentences in ([tags], [tags, ["B-A"]]):
+        with pytest.raises(MixedSchemeError):
+            detect_scheme(sentences, strict=len(sentences) == 1)
+
+
+def test_tags_as_iob1_has_them():
+    tags = ["B-A", "B-A", "B-B", "O", "B-A", "I-A", "B-", "X"]
+    assert as_iob1(tags) == (["I-A", "B-A", "I-B", "O", "I-A", "I-A", "B-", "X"], [0, 2, 4])
+    assert as_iob1([]) == ([], [])
 
 
 def test_a_b_between_equal_labels_fits_both_iob_schemes():

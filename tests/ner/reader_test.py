@@ -168,6 +168,49 @@ def test_schemes(tmp_path, scheme, column, caplog):
     assert f"{tmp_path}/a: {scheme}, 1 sentences" in caplog.text
 
 
+AS_DISTRIBUTED = "EU I-ORG\nrejects O\nGerman I-MISC\n\nBritish I-MISC\nO O\nB B-MISC\nC I-MISC\n\nD B-PER\n"
+"""In IOB1, but for the two `B-` of lines 7 and 10: as `eng.train` of CoNLL-2003 in some copies."""
+
+
+@pytest.mark.parametrize("scheme", ["auto", "IOB1"])
+def test_a_b_that_iob1_has_no_place_for(tmp_path, caplog, scheme):
+    with caplog.at_level(logging.INFO):
+        instances = list(read(tmp_path / "eng.train", AS_DISTRIBUTED, two_columns(tag_scheme=scheme)))
+    assert [list(instance["tags"]) for instance in instances] == [
+        ["U-ORG", "O", "U-MISC"],
+        ["U-MISC", "O", "B-MISC", "L-MISC"],
+        ["U-PER"],
+    ]
+    (warning,) = (each.getMessage() for each in caplog.records if each.levelname == "WARNING")
+    assert f"{tmp_path}/eng.train, line 7: found B-MISC, expected I-MISC in IOB1" in warning
+    assert "such tags in this file: 2" in warning
+    assert "5 entities (MISC 3, ORG 1, PER 1); 2 B- tags read as I-" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("scheme", "message"),
+    [
+        ("auto", "line 7: found B-MISC after O, which only IOB2 has"),
+        ("IOB1", "line 7: found B-MISC after O, expected I-MISC"),
+    ],
+)
+def test_strict_refuses_it(tmp_path, scheme, message):
+    assert message in error_of(tmp_path, AS_DISTRIBUTED, two_columns(tag_scheme=scheme, strict=True))
+
+
+def test_tags_in_which_nothing_is_misplaced_give_no_warning(tmp_path, caplog):
+    list(read(tmp_path / "a", "a I-A\nb B-A\nc O\n", two_columns()))
+    assert not caplog.records
+
+
+def test_a_sentence_with_a_b_that_iob1_has_no_place_for():
+    words, tags = ["a", "b", "c", "d", "e"], ["I-A", "O", "I-A", "O", "B-A"]
+    instance = NerReader().text_to_instance(words, tags)
+    assert list(instance["tags"]) == ["U-A", "O", "U-A", "O", "U-A"]
+    with pytest.raises(MixedSchemeError):
+        NerReader(strict=True).text_to_instance(words, tags)
+
+
 def test_a_folder_a_pattern_and_gzip(tmp_path, caplog):
     """Each file may have its own scheme, and its last sentence ends with it."""
     (tmp_path / "a.txt").write_text("a I-A\nb O")
@@ -332,7 +375,7 @@ def test_a_tag_that_does_not_exist(tmp_path, tag, scheme):
 )
 def test_a_tag_in_the_wrong_place(tmp_path, scheme, column, line, found, expected):
     content = "\n" + "".join(f"x {tag}\n" for tag in column.split()) + "\ny O\n"
-    message = error_of(tmp_path, content, two_columns(tag_scheme=scheme))
+    message = error_of(tmp_path, content, two_columns(tag_scheme=scheme, strict=True))
     assert f"some.txt, line {line}: found {found}, expected {expected}" in message
 
 
