@@ -67,7 +67,7 @@ VARIANTS: list[dict[str, Any]] = [
     {},
     {"activation": "tanh", "n_highway": 1, "use_skip_connections": False},
     {"n_layers": 1, "cell_clip": 0, "proj_clip": 0},
-    {"n_layers": 3, "n_highway": 0},
+    {"n_layers": 3, "n_highway": 0, "max_characters_per_token": 6},
     # No projections at all, as bilm-tf leaves them out where the sizes agree
     {"dim": 18, "projection_dim": 18},
 ]

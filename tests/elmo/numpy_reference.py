@@ -54,7 +54,9 @@ class NumpyBiLm:
             known = word if word in self.vocabulary else "<UNK>"
             return self.weights["embedding"][self.vocabulary.index(known)]
         cnn = self.options["char_cnn"]
-        characters = [self.weights["char_embed"][i] for i in official_ids(word)]
+        characters = [
+            self.weights["char_embed"][i] for i in official_ids(word, cnn["max_characters_per_token"])
+        ]
         features = []
         for i, (width, number) in enumerate(cnn["filters"]):
             kernel, bias = self.weights[f"CNN/W_cnn_{i}"][0], self.weights[f"CNN/b_cnn_{i}"]
@@ -102,15 +104,15 @@ class NumpyBiLm:
         return layers
 
 
-def official_ids(word: str) -> list[int]:
+def official_ids(word: str, length: int = 50) -> list[int]:
     """bilm-tf's ids, which are the rows of `char_embed`: without the shift by one."""
     if word == "<S>":
         inner = [256]
     elif word == "</S>":
         inner = [257]
     else:
-        inner = list(word.encode("utf-8", "ignore")[:48])
-    return ([258, *inner, 259] + [260] * 50)[:50]
+        inner = list(word.encode("utf-8", "ignore")[: length - 2])
+    return ([258, *inner, 259] + [260] * length)[:length]
 
 
 def sigmoid(x: np.ndarray) -> np.ndarray:

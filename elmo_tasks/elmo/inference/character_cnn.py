@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from elmo_tasks.elmo.inference.batches import batch_sizes
 from elmo_tasks.elmo.model.character_encoder import CharacterEncoder, Highway
-from elmo_tasks.elmo.model.characters import CHARACTERS_PER_WORD, FILLING
+from elmo_tasks.elmo.model.characters import FILLING, shortened
 
 WINDOWS_AT_ONCE = 1024
 """What the filters give for so many windows still fits into a processor's cache."""
@@ -35,6 +35,7 @@ class CharacterCnn:
     """
 
     def __init__(self, encoder: CharacterEncoder, product: Product) -> None:
+        self.length = encoder.max_characters
         self.widest = max(convolution.kernel_size[0] for convolution in _convolutions(encoder))
         self.filters = product(*joined_filters(encoder))
         self.highways = [
@@ -47,7 +48,7 @@ class CharacterCnn:
         # (filters,): the last character at which a window of each filter starts
         self.last_start = torch.cat(
             [
-                torch.full((len(convolution.weight),), CHARACTERS_PER_WORD - convolution.kernel_size[0])
+                torch.full((len(convolution.weight),), self.length - convolution.kernel_size[0])
                 for convolution in _convolutions(encoder)
             ]
         ).to(encoder.embedding.device)
@@ -56,7 +57,7 @@ class CharacterCnn:
         """
         *Shape:* character ids of distinct words `(words, 50)` to their vectors `(words, projection_dim)`.
         """
-        blocks, order = blocks_of_like_length(words)
+        blocks, order = blocks_of_like_length(shortened(words, self.length))
         encoded = [self.projected(self._features(block, windows)) for block, windows in blocks]
         return torch.cat(encoded)[order.argsort()]
 
@@ -68,20 +69,20 @@ class CharacterCnn:
         return features if self.projection is None else self.projection(features)
 
     def filled_up(self, words: torch.Tensor, windows: int) -> torch.Tensor:
-        """*Shape:* `(words, 50)` to `(words, windows + widest - 1)`: what so many windows see."""
-        missing = windows + self.widest - 1 - CHARACTERS_PER_WORD
+        """*Shape:* `(words, length)` to `(words, windows + widest - 1)`: what so many windows see."""
+        missing = windows + self.widest - 1 - self.length
         return F.pad(words, (0, missing), value=FILLING)
 
     def outside(self, windows: int) -> torch.Tensor | None:
         """
         *Shape:* where a filter would end behind the last character, `(windows, filters)`; `None` for nowhere.
         """
-        if windows + self.widest - 1 <= CHARACTERS_PER_WORD:
+        if windows + self.widest - 1 <= self.length:
             return None
         return torch.arange(windows, device=self.last_start.device).unsqueeze(1) > self.last_start
 
     def _features(self, words: torch.Tensor, windows: int) -> torch.Tensor:
-        """*Shape:* words `(words, 50)` that need at most `windows` windows to `(words, filters)`."""
+        """*Shape:* words `(words, length)` that need at most `windows` windows to `(words, filters)`."""
         # (words, width, character dim)
         characters = F.embedding(self.filled_up(words, windows).int(), self.embedding)
         # (words * windows, widest * character dim)
@@ -111,13 +112,13 @@ def blocks_of_like_length(words: torch.Tensor) -> tuple[list[tuple[torch.Tensor,
     Words by their length in blocks of few windows. The last window of a word starts behind its last
     character, since all later ones see the same filling.
 
-    *Shape:* `(words, 50)` to blocks `(words of the block, 50)`, each with the number of windows that its
-    longest word needs, and the order of the words in them, `(words,)`.
+    *Shape:* `(words, length)` to blocks `(words of the block, length)`, each with the number of windows that
+    its longest word needs, and the order of the words in them, `(words,)`.
     """
     lengths, order = (words != FILLING).sum(dim=1).sort()
     windows = (lengths + 1).tolist()
     sizes = list(batch_sizes(windows, WINDOWS_AT_ONCE))
-    longest = [min(windows[end - 1], CHARACTERS_PER_WORD) for end in accumulate(sizes)]
+    longest = [min(windows[end - 1], words.size(1)) for end in accumulate(sizes)]
     return list(zip(words[order].split(sizes), longest, strict=True)), order
 
 

@@ -12,6 +12,7 @@ from elmo_tasks.elmo.inference.character_cnn import (
 from elmo_tasks.elmo.inference.trained_filters import TrainedFilters, WordBlock
 from elmo_tasks.elmo.inference.training_products import Product, Products
 from elmo_tasks.elmo.model.character_encoder import CharacterEncoder
+from elmo_tasks.elmo.model.characters import shortened
 
 RECURRING_WORDS = 64
 """
@@ -38,7 +39,7 @@ class TrainedCharacterCnn(CharacterCnn):
 
     def __call__(self, words: torch.Tensor) -> torch.Tensor:
         """See `CharacterCnn`."""
-        blocks, order = blocks_of_like_length(words)
+        blocks, order = blocks_of_like_length(shortened(words, self.length))
         parts = [
             WordBlock(self.filled_up(block.int(), windows), self.outside(windows))
             for block, windows in blocks

@@ -15,6 +15,7 @@ from elmo_tasks.elmo.model.characters import (
     NUM_CHARACTERS,
     character_ids,
     padded_character_ids,
+    shortened,
 )
 from elmo_tasks.elmo.model.options import CharacterOptions
 from elmo_tasks.elmo.model.token_encoder import TokenEncoder
@@ -30,6 +31,7 @@ class CharacterEncoder(TokenEncoder):
     def __init__(self, *, options: CharacterOptions, projection_dim: int) -> None:
         super().__init__(bos_eos_ids=torch.tensor(character_ids([BEGIN_SENTENCE, END_SENTENCE])))
         self.activation = ACTIVATIONS[options.activation]
+        self.max_characters = options.max_characters
         self.embedding = nn.Parameter(torch.empty(NUM_CHARACTERS, options.dim))
         self.convolutions = nn.ModuleList(
             nn.Conv1d(options.dim, number, width) for width, number in options.filters
@@ -42,8 +44,8 @@ class CharacterEncoder(TokenEncoder):
         nn.init.uniform_(self.embedding, -1.0, 1.0)
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
-        # (words, character dim, 50)
-        characters = F.embedding(ids.long(), self.embedding).transpose(1, 2)
+        # (words, character dim, max_characters)
+        characters = F.embedding(shortened(ids, self.max_characters).long(), self.embedding).transpose(1, 2)
         # (words, filters)
         features = torch.cat([cnn(characters).amax(dim=2) for cnn in self.convolutions], dim=1)
         features = self.activation(features)

@@ -63,6 +63,19 @@ def character_ids(words: Iterable[str]) -> np.ndarray:
     return np.frombuffer(encoded, dtype=np.int16).reshape(-1, CHARACTERS_PER_WORD)
 
 
+def shortened(ids: torch.Tensor, length: int) -> torch.Tensor:
+    """
+    Words as they are for a biLM that reads fewer characters of each: cut before the end mark.
+
+    *Shape:* `(words, 50)` to `(words, length)`.
+    """
+    if length == ids.size(1):
+        return ids
+    start, last = ids[:, : length - 1], ids[:, length - 1 : length]
+    goes_on = (last > 0) & (last < _BEGIN_WORD)
+    return torch.cat([start, last.masked_fill(goes_on, _END_WORD)], dim=1)
+
+
 def padded_character_ids(sentences: Sequence[Sequence[str]]) -> torch.Tensor:
     """*Shape:* `(sentences, longest, 50)`, `int16`, 0 behind the end of a sentence: what `BiLm` reads."""
     longest = max(map(len, sentences))

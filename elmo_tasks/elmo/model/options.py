@@ -14,6 +14,8 @@ from elmo_tasks.elmo.model.errors import ElmoError, FilePath
 
 MOST_UNITS, MOST_LAYERS, MOST_WORDS = 1 << 20, 100, 1 << 31
 """Bounds of what a file may ask for; 4,096 units and 2 layers are the most that was ever published."""
+FEWEST_CHARACTERS = 3
+"""Of a word: a byte between its marks."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +29,8 @@ class CharacterOptions:
     activation: str
     """`relu` or `tanh`, after the character convolution."""
     n_highway: int
+    max_characters: int = CHARACTERS_PER_WORD
+    """What is read of a word, its begin and end mark among them; ids always have 50."""
 
     @property
     def num_filters(self) -> int:
@@ -137,7 +141,7 @@ class BiLmOptions:
                     "filters": [list(pair) for pair in tokens.filters],
                     "n_highway": tokens.n_highway,
                     "n_characters": NUM_CHARACTERS,
-                    "max_characters_per_token": CHARACTERS_PER_WORD,
+                    "max_characters_per_token": tokens.max_characters,
                     "activation": tokens.activation,
                 },
             }
@@ -196,8 +200,9 @@ def _character_options(values: _Options) -> CharacterOptions:
             f" {NUM_CHARACTERS} (261 is what bilm-tf trains with; a trained model is read with 262)",
         )
     length = values.get("char_cnn.max_characters_per_token", int, CHARACTERS_PER_WORD)
-    if length != CHARACTERS_PER_WORD:
-        raise values.wrong("char_cnn.max_characters_per_token", length, f" {CHARACTERS_PER_WORD}")
+    if not FEWEST_CHARACTERS <= length <= CHARACTERS_PER_WORD:
+        expected = f" a number from {FEWEST_CHARACTERS} to {CHARACTERS_PER_WORD}"
+        raise values.wrong("char_cnn.max_characters_per_token", length, expected)
     activation = values.get("char_cnn.activation", str)
     if activation not in ("relu", "tanh"):
         raise values.wrong("char_cnn.activation", activation, " 'relu' or 'tanh'")
@@ -206,15 +211,14 @@ def _character_options(values: _Options) -> CharacterOptions:
         isinstance(pair, list | tuple)
         and len(pair) == 2
         and all(type(size) is int and 0 < size <= MOST_UNITS for size in pair)
-        and pair[0] <= CHARACTERS_PER_WORD
+        and pair[0] <= length
         for pair in filters
     ):
-        raise values.wrong(
-            "char_cnn.filters", filters, f" pairs [width up to {CHARACTERS_PER_WORD}, number of filters]"
-        )
+        raise values.wrong("char_cnn.filters", filters, f" pairs [width up to {length}, number of filters]")
     return CharacterOptions(
         filters=tuple((width, number) for width, number in filters),
         dim=values.size("char_cnn.embedding.dim"),
         activation=activation,
         n_highway=values.size("char_cnn.n_highway", least=0, most=MOST_LAYERS, default=0),
+        max_characters=length,
     )

@@ -38,7 +38,9 @@ def test_options_survive_json(tmp_path):
     ("changes", "expected"),
     [
         ({"n_characters": 261}, "char_cnn.n_characters is 261, expected 262"),
-        ({"max_characters_per_token": 30}, "max_characters_per_token is 30, expected 50"),
+        ({"max_characters_per_token": 51}, "max_characters_per_token is 51, expected a number from 3 to 50"),
+        ({"max_characters_per_token": 2}, "max_characters_per_token is 2, expected a number from 3 to 50"),
+        ({"max_characters_per_token": 4}, "expected pairs [width up to 4, number of filters]"),
         ({"activation": "gelu"}, "activation is 'gelu', expected 'relu' or 'tanh'"),
         ({"dim": None}, "lstm.dim is None, expected: int"),
         ({"dim": "64"}, "lstm.dim is '64', expected: int"),
