@@ -22,6 +22,8 @@ TASKS = {
     "snli": "SNLI beside esim: accuracy, time of an epoch",
     "sst": "SST-5 beside bcn: accuracy, time of an epoch",
     "classification": "ELMo of the training text, its mixes, Word2Vec and SVD on four data sets",
+    "word-bilm": "word biLMs of depth 1 and 2: similarity, analogies, SST-2, MRPC, NER",
+    "ag-news": "a biLM on AG News whose words begin as Word2Vec, and its sizes, one by one",
     "coref-memory": "memory and seconds of one long document",
     "elmo-speed": "the encoder beside AllenNLP's Elmo: speed, memory, largest difference",
     "drop-in": "an old archive in AllenNLP and in our drop-in: time of the evaluation",

@@ -18,12 +18,13 @@ from benchmarks.quality import add_experiment_arguments, epoch_times, read_confi
 from benchmarks.results import Results, show
 from elmo_tasks.commands.compare import MIXES, NO_ELMO, train_vectors, with_vectors
 from elmo_tasks.commands.experiment_arguments import train_and_tell
-from elmo_tasks.commands.export import read_trained, write_bilm
+from elmo_tasks.commands.export import OPTIONS, VOCABULARY, WEIGHTS, read_trained, write_bilm
 from elmo_tasks.commands.vectors import METHODS
 from elmo_tasks.elmo.sources import DEFAULT_OPTIONS, DEFAULT_WEIGHTS
-from elmo_tasks.training.experiments import plan, score, validation_metric
+from elmo_tasks.training.experiments import Run, plan, score, validation_metric
 
 Overrides = dict[str, Any]
+"""Of a config, by the paths of its keys."""
 
 SHIPPED = {
     "model.elmo.options_file": DEFAULT_OPTIONS,
@@ -96,18 +97,18 @@ def pretrained(of: DataSet, folder: Path, arguments: argparse.Namespace) -> Over
         overrides["trainer.num_epochs"] = arguments.pretrain_epochs
     config = read_config(f"{of.config}_bilm", overrides)
     (run,) = plan(config, {"bilm": {}}, seeds=[13], folder=folder)
+    return trained_bilm(run, folder / "elmo")
+
+
+def trained_bilm(run: Run, folder: Path) -> Overrides:
+    """Trains a biLM, unless that is done, and writes it to the folder; what plugs it into a config."""
     train_and_tell([run], jobs=1, packages=[])
-    files = folder / "elmo"
-    files.mkdir(exist_ok=True)
+    folder.mkdir(exist_ok=True)
     trained = read_trained(str(run.folder / "model.tar.gz"))
-    write_bilm(files, trained.bilm, None, trained.words, dtype="float32")
-    plugged: Overrides = {
-        "model.elmo.options_file": str(files / "options.json"),
-        "model.elmo.weight_file": str(files / "weights.hdf5"),
-    }
-    if (files / "vocab.txt").exists():
-        plugged["model.elmo.vocabulary_file"] = str(files / "vocab.txt")
-    return plugged
+    write_bilm(folder, trained.bilm, None, trained.words, dtype="float32")
+    files = {"options_file": OPTIONS, "weight_file": WEIGHTS, "vocabulary_file": VOCABULARY}
+    present = {key: folder / name for key, name in files.items() if (folder / name).exists()}
+    return {f"model.elmo.{key}": str(path) for key, path in present.items()}
 
 
 def compare(name: str, arguments: argparse.Namespace) -> None:

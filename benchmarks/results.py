@@ -76,12 +76,31 @@ class Results:
         table = self._table.where("task", self.task).where("system", system).where("metric", metric)
         return dict(zip(table.column("seed"), table.column("value"), strict=True))  # type: ignore[arg-type]
 
+    def metrics(self) -> list[str]:
+        """The names of all metrics."""
+        return list(dict.fromkeys(metric for metric, _ in self._names("")))
+
     def means(self, *, of: str = "") -> Table:
         """The `spread` of the values of metrics that hold `of`, by metric and system."""
         table = Table(("metric", "system", "mean", "standard deviation", "runs"))
         for metric, system in self._names(of):
             mean, deviation, runs = spread(self.values(system, metric).values())
             table.add(metric, system, shown(mean), shown(deviation), runs)
+        return table
+
+    def grid(self, metrics: Sequence[str]) -> Table:
+        """A row a system that has one of the metrics, a column a metric: means and standard deviations."""
+        systems = dict.fromkeys(
+            system for metric in metrics for name, system in self._names(metric) if name == metric
+        )
+        table = Table(("system", *metrics))
+        for system in systems:
+            cells = []
+            for metric in metrics:
+                mean, deviation, _ = spread(self.values(system, metric).values())
+                shown_mean = shown(mean) if mean is None or abs(mean) >= 1 else f"{mean:.3f}"
+                cells.append(shown_mean if deviation is None else f"{shown_mean} ({shown(deviation)})")
+            table.add(system, *cells)
         return table
 
     def ratios(self, pairs: Iterable[tuple[str, str]] = ((OURS, PEER),), *, of: str = "") -> Table:

@@ -21,7 +21,10 @@ ENGLISH = {
     "model.softmax.num_samples": 100,
     "trainer.callbacks": [],
 }
+SMALL = {"model.options.lstm.dim": 16, "model.options.lstm.projection_dim": 16}
 OVERRIDES = {
+    "bilm_words_depth1": SMALL,
+    "bilm_words_depth2": SMALL,
     "bilm_english": ENGLISH,
     "bilm_english_last": ENGLISH
     | {
@@ -32,7 +35,7 @@ OVERRIDES = {
         )
     },
 }
-"""For configs whose data does not come with the project."""
+"""For configs whose data does not come with the project, and for large ones."""
 ELMO = bundled("training_configs/lib/elmo.libsonnet").resolve()
 
 

@@ -53,7 +53,7 @@ class ClassificationReader(TaskReader):
 
     # Parameters
 
-    format : `csv`, `tsv`, `json`, `jsonl` or `text`.
+    format : `csv`, `tsv`, `json`, `jsonl`, `text` or `document`.
     columns : names of the columns of a csv or tsv file without a header; null: its first line has them.
     sentence1 : the column of the text, or several whose texts are joined by blanks, empty ones left out.
     sentence2 : the same of the second sentence of pairs; null: single sentences.

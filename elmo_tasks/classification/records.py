@@ -5,7 +5,7 @@ Records with named columns, from text files.
   4180). `tsv`: a record a line, fields between tabs, quotes being text like any other. The names of the
   columns are given, or stand in the first line.
 - `json`: a list of objects. `jsonl`: an object a line. Their keys are the columns.
-- `text`: a record a line, its one column is `text`.
+- `text`: a record a line, its one column is `text`. `document`: a record a file, of the same column.
 
 Empty lines are passed over.
 """
@@ -107,6 +107,12 @@ def _text(path: Path, _: Columns) -> Iterator[Record]:
     return (Record(number, {"text": line}) for number, line in read_lines(path) if line.strip())
 
 
+def _document(path: Path, _: Columns) -> Iterator[Record]:
+    lines = [line for _, line in read_lines(path)]
+    if any(map(str.strip, lines)):
+        yield Record(1, {"text": "\n".join(lines)})
+
+
 def _object(path: Path, line: int, value: object) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise InputError.at(path, line, found=shorten_json(value), expected="a JSON object")
@@ -119,4 +125,5 @@ FORMATS: dict[str, Callable[[Path, Columns], Iterator[Record]]] = {
     "json": _json,
     "jsonl": _jsonl,
     "text": _text,
+    "document": _document,
 }

@@ -91,8 +91,7 @@ class Compare(Verb):
 
 def train_vectors(config: dict[str, Any], method: str, output: Path, folder: Path) -> str:
     """
-    The file of the vectors of the training data's text, as the reader and the indexer of words see it, of the
-    size of the word vectors. They are trained once for a text.
+    `text_vectors` of the training data, as the indexer of words sees it, of the size of the word vectors.
 
     # Raises
     `ConfigurationError`: the config has no embedding and no indexer of words that are named `tokens`.
@@ -104,6 +103,17 @@ def train_vectors(config: dict[str, Any], method: str, output: Path, folder: Pat
         raise ConfigurationError(
             f"{method}: found no {error} in the config, expected an embedding and an indexer named 'tokens'"
         ) from error
+    lowercase = indexer.get("lowercase_tokens", False)
+    return text_vectors(config, method, output, folder, dim=dim, lowercase=lowercase)
+
+
+def text_vectors(
+    config: dict[str, Any], method: str, output: Path, folder: Path, *, dim: int, lowercase: bool
+) -> str:
+    """
+    The file in `output` of the vectors of the training data's text, as the reader sees it. They are trained
+    once for a text; `folder` is to work in.
+    """
     reader = DatasetReader.from_params(Params(config["dataset_reader"]).duplicate())
     digest = blake2b(digest_size=4)
     with open(folder / "sentences.txt", "wb") as file:
@@ -113,7 +123,6 @@ def train_vectors(config: dict[str, Any], method: str, output: Path, folder: Pat
             digest.update(line)
     path = output / f"{method}-{digest.hexdigest()}.txt.gz"
     if not path.exists():
-        lowercase = indexer.get("lowercase_tokens", False)
         train_file(method, str(folder / "sentences.txt"), path, lowercase=lowercase, dim=dim)
     return str(path)
 

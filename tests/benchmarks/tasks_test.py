@@ -1,14 +1,20 @@
 """The smallest run of each task, on the fixtures, in this process; the scores mean nothing."""
 
+import copy
 import gzip
 import json
 import logging
 import re
+import shutil
 
 import pytest
+from allennlp.commands.train import train_model
+from allennlp.common import Params
 
 from benchmarks.__main__ import TASKS, main
 from benchmarks.results import COLUMNS
+from benchmarks.word_bilm import WORDSIM
+from elmo_tasks.commands import experiment_arguments
 from elmo_tasks.evaluation.table import Table
 from elmo_tasks.paths import bundled
 
@@ -103,6 +109,84 @@ def test_coref_memory(capsys):
     small = json.dumps(SMALL["coref"])
     run("coref-memory", bundled("fixtures/coref"), "--words", 30, "--elmo", "none", "--overrides", small)
     assert "| 30 words, biLM none: peak memory, GiB | ours |" in capsys.readouterr().out
+
+
+@pytest.fixture
+def in_process(monkeypatch):
+    """Runs are trained in this process; their names, in order."""
+    names = []
+
+    def train(runs, *, jobs, packages, report):
+        for run in runs:
+            if run.metrics() is None:
+                train_model(Params(copy.deepcopy(run.config)), run.folder)
+                for checkpoint in run.folder.glob("*.th"):
+                    checkpoint.unlink()
+                names.append(run.variant)
+                report(run)
+
+    monkeypatch.setattr(experiment_arguments, "train", train)
+    return names
+
+
+SMALL_BILM = json.dumps({"model.options.lstm.dim": 8, "model.options.lstm.projection_dim": 8})
+
+
+def test_word_bilms(tmp_path, capsys, in_process):
+    data, fixtures = tmp_path / "data", bundled("fixtures")
+    for folder in ("ner/uner_ewt", "wordsim"):
+        (data / folder).mkdir(parents=True)
+    for part in ("train", "dev"):
+        shutil.copy(fixtures / f"ner/{part}.conll", data / f"ner/uner_ewt/{part}.txt")
+    for option, name in WORDSIM.items():
+        source = "analogies.txt" if option == "analogies" else "simlex.txt"
+        shutil.copy(fixtures / "evaluation" / source, data / "wordsim" / name)
+    text, valid = (fixtures / f"language_model/{part}.txt" for part in ("train", "dev"))
+    arguments = ["word-bilm", data, tmp_path / "out", "--text", text, "--valid", valid, "--seeds", 1]
+    arguments += ["--pretrain-epochs", 1, "--blocks", 2, "--pretrain-overrides", SMALL_BILM, "--epochs", 1]
+    arguments += ["--overrides", json.dumps({"model.hidden_sizes": [4]}), "--limit", 20]
+    run(*arguments, "--depths", 1, "--tasks", "ner")
+    run(*arguments, "--tasks", "ner")
+    assert in_process == ["bilm", "no ELMo", "depth 1", "bilm", "depth 2"]
+    assert "| system | ner: f1 |\n" in capsys.readouterr().out
+    layers = [f"depth {depth}, layer {layer}" for depth in (1, 2) for layer in range(depth + 1)]
+    table = Table.read(tmp_path / "out/results.csv").where("metric", "SimLex-999")
+    assert [system for system in table.column("system") if "layer" in system] == layers
+    config = json.loads((tmp_path / "out/depth-1/bilm/seed-42/config.json").read_text())
+    assert config["pytorch_seed"] == config["dataset_reader"]["seed"] == 42
+
+
+def test_ag_news(tmp_path, capsys, in_process):
+    fixtures = bundled("fixtures/classification/agnews")
+    files = ["--train", fixtures / "train.csv", "--dev", fixtures / "dev.csv"]
+    arguments = ["ag-news", "nowhere", tmp_path, *files, "--seeds", 1, "--epochs", 1]
+    arguments += ["--pretrain-epochs", 1, "--pretrain-overrides", SMALL_BILM]
+    arguments += ["--overrides", json.dumps({"model.hidden_sizes": [4]})]
+    run(*arguments, "--variants", "mix: frozen")
+    run(*arguments, "--variants", "mix: frozen", "biLM: random words")
+    first, random = "as configured", "biLM: random words"
+    assert in_process == [first, first, "mix: frozen", random, random]
+    assert set(metrics(tmp_path / "results.csv", random)) >= {
+        "biLM perplexity",
+        "biLM accuracy_forward",
+        "biLM macro_precision",
+        "accuracy",
+        "macro_recall",
+        "macro_f1",
+    }
+    words = Table.read(tmp_path / "confusion-bilm.csv")
+    assert len(words.rows) == 21
+    topics = Table.read(tmp_path / "confusion-classifier.csv")
+    assert sum(sum(row[1:5]) for row in topics.rows) == 24
+    vectors = {
+        name: json.loads((tmp_path / f"bilm/{name}/seed-13/config.json").read_text())["model"][
+            "input_vectors"
+        ]
+        for name in (first, random)
+    }
+    assert vectors[first].startswith(str(tmp_path / "vectors-8/word2vec-"))
+    assert vectors[random] is None
+    assert "| mix: frozen |  |" in capsys.readouterr().out
 
 
 def test_senses(capsys):

@@ -71,8 +71,13 @@ def test_text_has_one_column(tmp_path):
     ]
 
 
+def test_a_document_is_a_file(tmp_path):
+    assert read(tmp_path / "a", "\ufeff One.\r\n\nTwo.\n", "document") == [(1, {"text": " One.\n\nTwo."})]
+
+
 @pytest.mark.parametrize(
-    ("format", "content"), [("csv", "a,b\n"), ("tsv", ""), ("json", "[]"), ("jsonl", "\n")]
+    ("format", "content"),
+    [("csv", "a,b\n"), ("tsv", ""), ("json", "[]"), ("jsonl", "\n"), ("document", " \n\n")],
 )
 def test_no_record(tmp_path, format, content):
     assert read(tmp_path / "a", content, format) == []

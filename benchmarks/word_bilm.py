@@ -1,0 +1,155 @@
+"""
+Word biLMs of depth 1 and 2 of the same text (`bilm_words_depth1.jsonnet`, `bilm_words_depth2.jsonnet`): what
+their layers know of single words, and what they bring to SST-2, MRPC and NER, beside no ELMo.
+
+DATA holds `wordsim/`, `sst2/`, `mrpc/` and `ner/uner_ewt/`. TEXT and VALID have one tokenised sentence a
+line, plain or gzip. Each biLM is trained once (seed 42), for `--pretrain-epochs` of `--blocks` blocks of 640
+tokens, `--pretrain-overrides` being for both. Each task is trained from each seed; the best epoch on the
+validation data counts. OUT/results.csv has all results, OUT/depth-N/intrinsic.csv also how many questions
+the vocabulary covers.
+"""
+
+import argparse
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from benchmarks.classification import SETS, Overrides, paths, trained_bilm
+from benchmarks.quality import add_experiment_arguments, epoch_times, read_config
+from benchmarks.results import Results, show
+from elmo_tasks.commands.base import positive
+from elmo_tasks.commands.compare import NO_ELMO
+from elmo_tasks.commands.experiment_arguments import train_and_tell
+from elmo_tasks.commands.intrinsic import SIMILARITY, Intrinsic
+from elmo_tasks.evaluation.table import Table
+from elmo_tasks.training.experiments import Run, plan, score, validation_metric
+
+DEPTHS = (1, 2)
+SEED = 42
+"""Of the biLMs."""
+PERPLEXITIES = ("perplexity_forward", "perplexity_backward")
+ANALOGIES = ("semantic", "syntactic", "all")
+WORDSIM = {
+    "wordsim": "EN-WS-353-ALL.txt",
+    "simlex": "EN-SIMLEX-999.txt",
+    "men": "EN-MEN-TR-3k.txt",
+    "rg": "EN-RG-65.txt",
+    "analogies": "questions-words.lower.txt",
+}
+"""The options of `allennlp elmo intrinsic`, and the files in `wordsim/`."""
+NER = {
+    "train_data_path": "ner/uner_ewt/train*",
+    "validation_data_path": "ner/uner_ewt/dev*",
+}
+
+
+class Task(NamedTuple):
+    """A task of which `CONFIG_elmo` is the config."""
+
+    config: str
+    epochs: int
+
+
+TASKS = {"sst2": Task("sst2", 6), "mrpc": Task("mrpc", 6), "ner": Task("ner", 15)}
+
+
+def pretrained(depth: int, arguments: argparse.Namespace, results: Results) -> Overrides:
+    """Trains the biLM of a depth, unless that is done; what plugs it."""
+    folder: Path = arguments.output / f"depth-{depth}"
+    batches = arguments.pretrain_epochs * arguments.blocks
+    overrides = {
+        "train_data_path": arguments.text if len(arguments.text) > 1 else arguments.text[0],
+        "validation_data_path": arguments.valid,
+        "data_loader.batches_per_epoch": arguments.blocks,
+        "trainer.num_epochs": arguments.pretrain_epochs,
+        "trainer.learning_rate_scheduler.warmup_steps": batches // 20,
+        **arguments.pretrain_overrides,
+    }
+    config = read_config(f"bilm_words_depth{depth}", overrides)
+    (run,) = plan(config, {"bilm": {}}, seeds=[SEED], folder=folder)
+    plugged = trained_bilm(run, folder / "elmo")
+    metrics, seconds = run.metrics() or {}, sum(epoch_times(run))
+    for name in PERPLEXITIES:
+        results.add(f"depth {depth}", SEED, name, metrics[f"best_validation_{name}"], seconds)
+    return plugged
+
+
+def intrinsic(depth: int, bilm: Overrides, arguments: argparse.Namespace, results: Results) -> None:
+    """Similarity and analogies, layer by layer."""
+    parser, verb = argparse.ArgumentParser(), Intrinsic()
+    verb.add_arguments(parser)
+    output: Path = arguments.output / f"depth-{depth}" / "intrinsic.csv"
+    words = ["--output", str(output), "--force"]
+    for key, path in bilm.items():
+        words += [f"--{key.rpartition('.')[2].replace('_', '-')}", path]
+    for option, name in WORDSIM.items():
+        words += [f"--{option}", str(arguments.data / "wordsim" / name)]
+    verb.run(parser.parse_args(words))
+    for test, section, measure, vectors, value, _, _ in Table.read(output).rows:
+        system = f"depth {depth}, {vectors}"
+        if section is None:
+            results.add(system, SEED, SIMILARITY[str(test)], float(value or 0))
+        elif section in ANALOGIES and measure == "3CosAdd":
+            results.add(system, SEED, analogies(str(section)), float(value or 0))
+
+
+def analogies(section: str) -> str:
+    """The name of the metric."""
+    return f"analogies, {section}"
+
+
+def runs_of(name: str, bilms: Mapping[str, Overrides], arguments: argparse.Namespace) -> list[Run]:
+    """Those of a task: without ELMo, and with each biLM."""
+    task, folder = TASKS[name], arguments.output / name
+    folder.mkdir(parents=True, exist_ok=True)
+    data = SETS[name](arguments.data, folder) if name in SETS else None
+    files = paths(data) if data else {key: str(arguments.data / path) for key, path in NER.items()}
+    config = read_config(
+        f"{task.config}_elmo",
+        {
+            **files,
+            "dataset_reader.max_instances": arguments.limit,
+            "dataset_reader.token_indexers.elmo": {"type": "elmo_word_ids"},
+            "trainer.num_epochs": arguments.epochs or task.epochs,
+            **next(iter(bilms.values())),
+            "model.elmo.activations": str(arguments.output / "activations"),
+            **arguments.overrides,
+        },
+    )
+    return plan(config, {"no ELMo": NO_ELMO, **bilms}, seeds=arguments.seeds, folder=folder)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_experiment_arguments(parser)
+    parser.add_argument(
+        "--text", nargs="+", required=True, metavar="TEXT", help="that the biLMs are trained on"
+    )
+    parser.add_argument("--valid", required=True, help="text by whose perplexity their best epoch is chosen")
+    parser.add_argument("--depths", type=int, nargs="+", choices=DEPTHS, default=DEPTHS)
+    parser.add_argument("--tasks", nargs="*", choices=TASKS, default=list(TASKS))
+    parser.add_argument("--pretrain-epochs", type=positive, default=4)
+    parser.add_argument("--blocks", type=positive, default=2000, help="of an epoch of the biLMs")
+    parser.add_argument(
+        "--pretrain-overrides", type=json.loads, default={}, metavar="JSON", help="of the biLMs' configs"
+    )
+    parser.add_argument("--epochs", type=positive, help="of the tasks (default: 6, 6 and 15)")
+    parser.add_argument("--limit", type=positive, help="instances of each file of a task; default all")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    arguments.output.mkdir(parents=True, exist_ok=True)
+    results = Results("word biLM", arguments.output / "results.csv", keep=True)
+    bilms = {}
+    for depth in arguments.depths:
+        bilms[f"depth {depth}"] = pretrained(depth, arguments, results)
+        intrinsic(depth, bilms[f"depth {depth}"], arguments, results)
+    scores = []
+    for name in arguments.tasks:
+        runs = runs_of(name, bilms, arguments)
+        train_and_tell(runs, jobs=arguments.jobs, packages=[])
+        scores.append(f"{name}: {validation_metric(runs[0].config)}")
+        for run in runs:
+            results.add(run.variant, run.seed, scores[-1], 100 * (score(run) or 0.0), sum(epoch_times(run)))
+    tests = [*SIMILARITY.values(), *map(analogies, ANALOGIES)]
+    show(results.grid(PERPLEXITIES), results.grid(tests), results.grid(scores))
