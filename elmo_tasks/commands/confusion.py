@@ -1,4 +1,4 @@
-"""`allennlp elmo confusion`: which classes a trained classifier takes for which."""
+"""`allennlp elmo confusion`: which classes a trained classifier, and which words a biLM, takes for which."""
 
 import argparse
 from pathlib import Path
@@ -13,6 +13,8 @@ from elmo_tasks.commands.base import Verb, add_model_arguments, archive_on_devic
 from elmo_tasks.commands.staging import add_output_argument, staged_file
 from elmo_tasks.evaluation.plot import heat_map
 from elmo_tasks.evaluation.table import Table
+from elmo_tasks.language_model import BiLmReader
+from elmo_tasks.language_model.text_perplexities import text_metrics
 from elmo_tasks.metrics.classification import ClassificationMetric, confusion_name
 from elmo_tasks.modules.ensemble import EnsembleModel
 from elmo_tasks.training import ElmoBucketSampler
@@ -24,9 +26,9 @@ class Confusion(Verb):
     name = "confusion"
     help = "The confusion matrix of a classifier."
     description = """Evaluates an archived classifier, or an ensemble of some, on labelled data, as `allennlp
-        evaluate` does. Shows accuracy, macro F1, and a table with a row for each gold class: how many of its
-        instances were taken for each class, and its precision, recall and F1. The picture has each row's
-        shares."""
+        evaluate` does; or a biLM with `frequent_words` on text: the words are its classes. Shows accuracy,
+        macro F1, and a table with a row for each gold class: how many of its instances were taken for each
+        class, and its precision, recall and F1. The picture has each row's shares."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         data = "data, in what the archive's dataset reader reads"
@@ -82,16 +84,17 @@ def _metric(name: str, model: Model) -> ClassificationMetric:
     metric = getattr(member, "metric", None)
     if not isinstance(metric, ClassificationMetric):
         raise ConfigurationError(
-            f"{name}: found a model of the class {type(member).__name__}, expected a classifier"
+            f"{name}: found a model of the class {type(member).__name__}, expected a classifier, or a biLM "
+            "with frequent_words"
         )
     return metric
 
 
 def _evaluate(archive: Archive, arguments: argparse.Namespace) -> dict[str, float]:
-    loader = MultiProcessDataLoader(
-        archive.validation_dataset_reader,
-        arguments.input,
-        batch_sampler=ElmoBucketSampler(batch_size=arguments.batch_size, shuffle=False),
-    )
-    loader.index_with(archive.model.vocab)
-    return SimpleEvaluator(cuda_device=arguments.cuda_device)(archive.model, loader)
+    model, reader = archive.model.eval(), archive.validation_dataset_reader
+    if isinstance(reader, BiLmReader):
+        return text_metrics(model, reader, arguments.input, next(model.parameters()).device)
+    sampler = ElmoBucketSampler(batch_size=arguments.batch_size, shuffle=False)
+    loader = MultiProcessDataLoader(reader, arguments.input, batch_sampler=sampler)
+    loader.index_with(model.vocab)
+    return SimpleEvaluator(cuda_device=arguments.cuda_device)(model, loader)

@@ -215,3 +215,33 @@ def test_pretraining_reads_the_same_words():
     blocks = [instance["block"].human_readable_repr()["forward"][1:] for instance in bilm.read(str(file))]
     assert blocks == words(task.read(str(file)))
     assert len(blocks) == 28
+
+
+def test_petitions_as_documents_and_as_json_lines(tmp_path):
+    config = str(bundled("training_configs/petitions_bilm.jsonnet"))
+    order = {
+        "dataset_reader.shuffle_buffer": 0,
+        "dataset_reader.bptt_steps": None,
+        "dataset_reader.streams": 1,
+    }
+    as_jsonl = {
+        "dataset_reader.source.format": "jsonl",
+        "dataset_reader.source.sentence1": ["title", "content"],
+    }
+    folder = bundled("fixtures/classification/petitions/dev")
+    petitions = [file.read_text(encoding="utf-8").partition("\n\n") for file in sorted(folder.iterdir())]
+    records = [{"title": title, "content": content} for title, _, content in petitions]
+    file = tmp_path / "petitions.jsonl"
+    file.write_text("".join(f"{json.dumps(record)}\n" for record in records))
+    forward = [
+        [
+            instance["block"].human_readable_repr()["forward"][1:]
+            for instance in DatasetReader.from_params(
+                Params.from_file(config, json.dumps(order | changes))["dataset_reader"]
+            ).read(str(path))
+        ]
+        for path, changes in ((folder, {}), (file, as_jsonl))
+    ]
+    assert forward[0] == forward[1]
+    assert len(forward[0]) == 2
+    assert forward[0][0][:6] == ["놀", "이", "터", "의", "낡", "은"]

@@ -2,11 +2,13 @@ import json
 
 import pytest
 from allennlp.commands.evaluate import evaluate_from_archive
-from allennlp.models.archival import load_archive
+from allennlp.models.archival import archive_model, load_archive
 from allennlp.predictors import Predictor
 from sklearn.metrics import confusion_matrix
 
 from elmo_tasks.paths import bundled
+from tests.language_model.archives import TEXT
+from tests.language_model.archives import write_run as write_language_model
 from tests.sst.archives import write_archive
 
 DEV = bundled("fixtures/sst/dev.txt")
@@ -52,6 +54,26 @@ def test_an_ensemble(elmo, archive, tmp_path, capsys):
     assert elmo("confusion", both, DEV, tmp_path / "confusion.svg") == 0
     metrics = evaluate_from_archive(both, str(DEV))
     assert f"accuracy {metrics['accuracy']:.4f}" in capsys.readouterr().out
+
+
+def test_the_words_of_a_bilm(elmo, tmp_path, capsys):
+    write_language_model(tmp_path / "run", frequent_words=3)
+    text = tmp_path / "text.txt"
+    text.write_text(TEXT, encoding="utf-8")
+    archive = archive_model(tmp_path / "run")
+    assert elmo("confusion", archive, text, tmp_path / "words.png") == 0
+    shown = capsys.readouterr().out
+    rows = [line.strip("| ").split(" | ") for line in shown.splitlines() if line.startswith("|")]
+    metrics = evaluate_from_archive(archive, str(text))
+    labels = ["</S>", "the", "cat", "other words"]
+    assert rows[0] == ["gold", *(f"as {label}" for label in labels), "precision", "recall", "f1"]
+    assert [row[:5] for row in rows[2:]] == [
+        [gold, *(f"{metrics[f'confusion-{gold}-{label}']:.0f}" for label in labels)] for gold in labels
+    ]
+    assert f"macro F1 {metrics['macro_f1']:.4f}" in shown
+    write_language_model(tmp_path / "plain")
+    assert elmo("confusion", tmp_path / "plain", text, tmp_path / "plain.png") == 1
+    assert "expected a classifier, or a biLM with frequent_words" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,9 @@ def write_words(file: Path, words: list[str] = VOCABULARY) -> str:
     return str(file)
 
 
-def write_run(folder: Path, *, input: str = "characters", softmax: dict[str, Any] | None = None) -> BiLmModel:
+def write_run(
+    folder: Path, *, input: str = "characters", softmax: dict[str, Any] | None = None, **model_keys: Any
+) -> BiLmModel:
     """The folder of a run, with all weights random, and its model."""
     folder.mkdir()
     options = OPTIONS if input == "characters" else {"lstm": OPTIONS["lstm"]}
@@ -40,7 +42,8 @@ def write_run(folder: Path, *, input: str = "characters", softmax: dict[str, Any
         "dataset_reader": READER | {"input": input},
         "data_loader": {"batch_size": 1, "max_instances_in_memory": 1, "quiet": True},
         "vocabulary": {"type": "elmo_words", "words_file": write_words(folder / "words.txt")},
-        "model": {"type": "elmo_bilm", "options": options, "softmax": softmax or {"type": "full"}},
+        "model": {"type": "elmo_bilm", "options": options, "softmax": softmax or {"type": "full"}}
+        | model_keys,
     }
     (folder / "config.json").write_text(json.dumps(config))
     vocab = Vocabulary.from_params(Params(dict(config["vocabulary"])))
