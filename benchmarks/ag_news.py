@@ -5,9 +5,9 @@ at a time: layers, size, dropout and rate of either, how ELMo's layers are mixed
 
 DATA holds `ag_news/train.csv` and `ag_news/dev.csv`; `--train` and `--dev` name other files, as the whole
 train.csv of the distribution. Each biLM is trained once (seed 13), each classifier from each seed; the best
-epoch on the validation data counts. OUT/results.csv has all results, OUT/confusion-bilm.csv the most frequent
-words and OUT/confusion-classifier.csv the topics that are taken for each other, both as configured, the
-latter of the first seed. `--overrides` is for all classifiers.
+epoch on the validation data counts. OUT/results.csv has all results, OUT/table.csv their means, and
+OUT/confusion-bilm.csv the most frequent words and OUT/confusion-classifier.csv the topics that are taken for
+each other, both as configured, the latter of the first seed. `--overrides` is for all classifiers.
 """
 
 import argparse
@@ -154,4 +154,6 @@ def run(arguments: argparse.Namespace) -> None:
         _record(one, results)
     labels = config["dataset_reader"]["classes"]
     _write_confusion(runs[0], labels, arguments.output / "confusion-classifier.csv")
-    show(results.grid([name for name in results.metrics() if name != "loss"]))
+    table = results.grid([name for name in results.metrics() if not name.endswith("loss")])
+    (arguments.output / "table.csv").write_text(table.csv(), encoding="utf-8")
+    show(table)

@@ -5,8 +5,8 @@ their layers know of single words, and what they bring to SST-2, MRPC and NER, b
 DATA holds `wordsim/`, `sst2/`, `mrpc/` and `ner/uner_ewt/`. TEXT and VALID have one tokenised sentence a
 line, plain or gzip. Each biLM is trained once (seed 42), for `--pretrain-epochs` of `--blocks` blocks of 640
 tokens, `--pretrain-overrides` being for both. Each task is trained from each seed; the best epoch on the
-validation data counts. OUT/results.csv has all results, OUT/depth-N/intrinsic.csv also how many questions
-the vocabulary covers.
+validation data counts. OUT/results.csv has all results; OUT/perplexity.csv, OUT/words.csv and OUT/tasks.csv
+have their means, and OUT/depth-N/intrinsic.csv also how many questions the vocabulary covers.
 """
 
 import argparse
@@ -152,4 +152,7 @@ def run(arguments: argparse.Namespace) -> None:
         for run in runs:
             results.add(run.variant, run.seed, scores[-1], 100 * (score(run) or 0.0), sum(epoch_times(run)))
     tests = [*SIMILARITY.values(), *map(analogies, ANALOGIES)]
-    show(results.grid(PERPLEXITIES), results.grid(tests), results.grid(scores))
+    tables = {"perplexity": PERPLEXITIES, "words": tests, "tasks": scores}
+    for name, metrics in tables.items():
+        (arguments.output / f"{name}.csv").write_text(results.grid(metrics).csv(), encoding="utf-8")
+    show(*map(results.grid, tables.values()))

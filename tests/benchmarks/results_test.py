@@ -17,6 +17,12 @@ def test_rows_are_known_again_and_shown(tmp_path, capsys):
     assert results.values("ours", "F1") == {0: 60.0, 1: 80.0}
     assert results.means().rows == [("F1", "ours", "70.00", "14.14", 2), ("F1", "elmo", "82.00", "0.00", 2)]
     assert results.gains("F1", "ours").rows == [("F1", "elmo", "ours", "40.0%")]
+    results.add("elmo", 0, "rho", 0.1234)
+    assert results.grid(["F1", "rho"]).rows == [
+        ("ours", "70.00 (14.14)", ""),
+        ("elmo", "82.00 (0.00)", "0.123"),
+    ]
+    assert results.metrics() == ["F1", "rho"]
 
     speed = Results("speed", path)
     speed.add_in_turn("tokens/s", [30.0, 80.0, 45.0], [10.0, 20.0, 10.0], at_least=4.5)
@@ -28,7 +34,7 @@ def test_rows_are_known_again_and_shown(tmp_path, capsys):
     assert "tokens/s: 45.00, 10.00, 4 (3 to 4.5)" in capsys.readouterr().out
     # A task that starts anew drops its own rows alone.
     Results("speed", path).add("ours", 0, "GB", 3.0)
-    assert Table.read(path).column("task") == ["ner"] * 4 + ["speed"]
+    assert Table.read(path).column("task") == ["ner"] * 5 + ["speed"]
 
 
 def test_the_times_of_epochs_leave_out_the_one_after_a_kill(tmp_path):
