@@ -57,13 +57,11 @@ TASKS = {"sst2": Task("sst2", 6), "mrpc": Task("mrpc", 6), "ner": Task("ner", 15
 def pretrained(depth: int, arguments: argparse.Namespace, results: Results) -> Overrides:
     """Trains the biLM of a depth, unless that is done; what plugs it."""
     folder: Path = arguments.output / f"depth-{depth}"
-    batches = arguments.pretrain_epochs * arguments.blocks
     overrides = {
         "train_data_path": arguments.text if len(arguments.text) > 1 else arguments.text[0],
         "validation_data_path": arguments.valid,
         "data_loader.batches_per_epoch": arguments.blocks,
         "trainer.num_epochs": arguments.pretrain_epochs,
-        "trainer.learning_rate_scheduler.warmup_steps": batches // 20,
         **arguments.pretrain_overrides,
     }
     config = read_config(f"bilm_words_depth{depth}", overrides)
