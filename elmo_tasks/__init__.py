@@ -1,35 +1,16 @@
-"""The six tasks of the ELMo paper, and ELMo itself, as a plug-in suite for AllenNLP."""
+"""
+The six tasks of the ELMo paper, and ELMo itself, as a plug-in suite for AllenNLP; and `ElmoEmbedder`, which
+needs no AllenNLP.
+"""
 
-from elmo_tasks import compat
+from importlib import import_module
+from typing import Any
 
-compat.repair()
-
-# Importing the packages registers their components.
-from elmo_tasks import (  # noqa: E402
-    archives,
-    classification,
-    commands,
-    coref,
-    elmo,
-    language_model,
-    modules,
-    ner,
-    snli,
-    squad,
-    srl,
-    sst,
-    training,
-)
-from elmo_tasks.commands import endings  # noqa: E402
-from elmo_tasks.predictors import command  # noqa: E402
-
-# AllenNLP's own commands open archives, predict and end as ours do.
-archives.install()
-command.install()
-endings.install()
+from elmo_tasks import registration
 
 __version__ = "0.1.0"
 __all__ = [
+    "ElmoEmbedder",
     "archives",
     "classification",
     "commands",
@@ -44,3 +25,15 @@ __all__ = [
     "sst",
     "training",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """What `__all__` names, imported when it is asked for."""
+    if name == "ElmoEmbedder":
+        return import_module("elmo_tasks.embedding").ElmoEmbedder
+    if name in __all__:
+        return import_module(f"elmo_tasks.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+registration.install()

@@ -18,12 +18,12 @@ from elmo_tasks.commands.base import Verb, add_text_argument, positive
 from elmo_tasks.commands.bilm_arguments import add_bilm_arguments, read_bilm
 from elmo_tasks.commands.checkpoint import CHECKPOINT, Checkpoint, Settings
 from elmo_tasks.commands.corpus import Corpus, copy_corpus
-from elmo_tasks.commands.sentences import NumberedSentence, batches_by_length, padded_ids
 from elmo_tasks.commands.staging import add_force_argument, check_output, staging_folder
 from elmo_tasks.commands.vector_file import VECTORS, VectorFile, lay_out
 from elmo_tasks.commands.writer_thread import WriterThread
 from elmo_tasks.elmo import FrozenBiLm, LstmState
 from elmo_tasks.elmo.sources import read_initial_state
+from elmo_tasks.embedding.sentences import NumberedSentence, batches_by_length, padded_ids, windows
 
 LAYERS = ("all", "top", "average")
 
@@ -218,7 +218,7 @@ class Embedding:
                 WriterThread(waiting=WAITING_BATCHES) as writer,
             ):
                 lines, tokens, state = self.done
-                for window in windows(self.text, lines):
+                for window in windows(self._sentences(lines), sentences=WINDOW_LINES, tokens=WINDOW_TOKENS):
                     for batch in self._batches(window):
                         vectors, state = self._vectors(batch, state)
                         writer.submit(partial(file.write, batch, vectors))
@@ -231,6 +231,11 @@ class Embedding:
                 "and the same command with --resume goes on from there"
             )
             raise
+
+    def _sentences(self, first: int) -> Iterator[NumberedSentence]:
+        """Of line `first` and all behind it; a window starts with it."""
+        for number, line in enumerate(self.text.lines(first), start=first):
+            yield NumberedSentence(number, line.split())
 
     def _batches(self, window: list[NumberedSentence]) -> Iterable[list[NumberedSentence]]:
         if self.stateful:
@@ -272,21 +277,6 @@ class Embedding:
         file.sync()
         done.save(self.folder, self.settings)
         self.done = done
-
-
-def windows(text: Corpus, first: int) -> Iterator[list[NumberedSentence]]:
-    """The lines of `text` from line `first` on, which starts a window, in their order."""
-    window: list[NumberedSentence] = []
-    tokens = 0
-    for line, sentence in enumerate(text.lines(first), start=first):
-        words = sentence.split()
-        window.append(NumberedSentence(line, words))
-        tokens += len(words)
-        if len(window) == WINDOW_LINES or tokens >= WINDOW_TOKENS:
-            yield window
-            window, tokens = [], 0
-    if window:
-        yield window
 
 
 def _count(sentences: Iterable[NumberedSentence]) -> int:

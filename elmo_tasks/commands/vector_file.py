@@ -28,7 +28,7 @@ from allennlp.common.tqdm import Tqdm
 from h5py import h5d, h5f, h5p, h5s, h5t
 
 from elmo_tasks.commands.corpus import Corpus
-from elmo_tasks.commands.sentences import NumberedSentence
+from elmo_tasks.embedding.sentences import NumberedSentence
 
 VECTORS = "vectors.hdf5"
 _OFFSETS = "places"

@@ -1,14 +1,19 @@
 """
 What ELMo is: the model in plain PyTorch (`model`), what runs it fast (`inference`), and here, above both,
-what AllenNLP sees of it. Nothing in this package knows a task.
+what AllenNLP sees of it, imported when it is asked for. Nothing in this package knows a task.
 """
 
-from elmo_tasks.elmo.character_indexer import ElmoCharacterIndexer
-from elmo_tasks.elmo.embedder import Elmo, ElmoRepresentations
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from elmo_tasks.elmo.inference import FrozenBiLm, TrainedBiLm
 from elmo_tasks.elmo.model import BiLm, BiLmOptions, CharacterOptions, LstmState, ScalarMix, WordOptions
-from elmo_tasks.elmo.token_embedder import ElmoMixRegularizer, ElmoTokenEmbedder
-from elmo_tasks.elmo.word_indexer import ElmoWordIndexer
+
+if TYPE_CHECKING:
+    from elmo_tasks.elmo.character_indexer import ElmoCharacterIndexer
+    from elmo_tasks.elmo.embedder import Elmo, ElmoRepresentations
+    from elmo_tasks.elmo.token_embedder import ElmoMixRegularizer, ElmoTokenEmbedder
+    from elmo_tasks.elmo.word_indexer import ElmoWordIndexer
 
 __all__ = [
     "BiLm",
@@ -26,3 +31,19 @@ __all__ = [
     "TrainedBiLm",
     "WordOptions",
 ]
+
+_FOR_ALLENNLP = {
+    "Elmo": "embedder",
+    "ElmoCharacterIndexer": "character_indexer",
+    "ElmoMixRegularizer": "token_embedder",
+    "ElmoRepresentations": "embedder",
+    "ElmoTokenEmbedder": "token_embedder",
+    "ElmoWordIndexer": "word_indexer",
+}
+"""The modules of the names that need AllenNLP."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _FOR_ALLENNLP:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"elmo_tasks.elmo.{_FOR_ALLENNLP[name]}"), name)

@@ -15,8 +15,8 @@ from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.commands import vector_file
 from elmo_tasks.commands.corpus import Corpus, copy_corpus
-from elmo_tasks.commands.sentences import NumberedSentence
 from elmo_tasks.commands.vector_file import VECTORS, VectorFile, lay_out
+from elmo_tasks.embedding.sentences import NumberedSentence
 from tests.commands.embed_runs import fail_with
 from tests.commands.texts import LINES
 

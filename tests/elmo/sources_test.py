@@ -1,28 +1,44 @@
+"""`files_test.py` has what is read; here its errors become those of AllenNLP."""
+
 import pytest
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.elmo.sources import read_words
-
-
-def test_vocabulary(tmp_path):
-    file = tmp_path / "vocabulary.txt"
-    file.write_bytes("</S>\r\ncat\n<UNK>\nŁódź\n\u2028\x85.\n<S>".encode())
-    assert read_words(file) == ["</S>", "cat", "<UNK>", "Łódź", "\u2028\x85.", "<S>"]
-
-
-@pytest.mark.parametrize(
-    ("content", "expected"),
-    [
-        (b"<S>\n</S>\n\n<UNK>\n", ", line 3: found an empty line, expected a word"),
-        (b"<S>\n</S>\ncat\n<UNK>\ncat\n", ", line 5: found 'cat', which stands in line 3 too"),
-        (b"<S>\n</S>\ncat\n", ": found no <UNK>, expected the lines <S>, </S>, <UNK>"),
-        (b"", ": found no <S>, expected"),
-        (b"<S>\n</S>\nc\xe9t\n<UNK>\n", ", line 3: found the byte 0xe9 at offset 10, expected UTF-8"),
-    ],
+from elmo_tasks.elmo.sources import (
+    DEFAULT_OPTIONS,
+    DEFAULT_WEIGHTS,
+    read_bilm,
+    read_frozen_bilm,
+    read_initial_state,
+    read_options,
+    read_words,
 )
-def test_wrong_vocabulary(tmp_path, content, expected):
+
+
+def test_errors_are_those_of_allennlp(tmp_path):
     file = tmp_path / "vocabulary.txt"
-    file.write_bytes(content)
-    with pytest.raises(ConfigurationError) as caught:
-        read_words(file)
-    assert f"{file}{expected}" in str(caught.value)
+    file.write_bytes(b"<S>\n</S>\n\n<UNK>\n")
+    options = read_options(DEFAULT_OPTIONS)
+    for read, message in (
+        (lambda: read_words(file), f"{file}, line 3: found an empty line, expected a word"),
+        (lambda: read_options(file), str(file)),
+        (
+            lambda: read_frozen_bilm(options, DEFAULT_WEIGHTS, file),
+            "expected none: the biLM reads characters",
+        ),
+        (lambda: read_initial_state(DEFAULT_WEIGHTS, options), DEFAULT_WEIGHTS),
+    ):
+        with pytest.raises(ConfigurationError) as caught:
+            read()
+        assert message in str(caught.value)
+
+
+def test_a_bilm_to_be_trained_has_the_same_weights():
+    options = read_options(DEFAULT_OPTIONS)
+    trained, frozen = (
+        read_bilm(options, DEFAULT_WEIGHTS, trainable=trainable) for trainable in (True, False)
+    )
+    weights = frozen.state_dict()
+    assert {name: weight.shape for name, weight in weights.items()} == {
+        name: weight.shape for name, weight in trained.state_dict().items()
+    }
+    assert all(weight.equal(weights[name]) for name, weight in trained.state_dict().items())

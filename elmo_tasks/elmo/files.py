@@ -1,0 +1,113 @@
+"""A biLM from its files: paths, URLs, `hf://` names. It needs no AllenNLP, unlike `sources` above it."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from elmo_tasks.elmo.inference import FrozenBiLm
+from elmo_tasks.elmo.model import BiLmOptions, ElmoError
+from elmo_tasks.elmo.model.words import vocabulary
+from elmo_tasks.paths import bundled
+from elmo_tasks.text_lines import TextError, read_lines
+
+Source = str | PathLike[str]
+"""Path, URL or `hf://` name."""
+
+DEFAULT_OPTIONS = str(bundled("pretrained/english/options.json"))
+DEFAULT_WEIGHTS = str(bundled("pretrained/english/weights.hdf5"))
+
+
+@contextmanager
+def local_file(source: Source) -> Iterator[Path]:
+    """
+    The file of a source on this machine; errors that name the file name the source instead.
+
+    # Raises
+    `FileNotFoundError`: nothing is there. `ElmoError`: a URL, and nothing that fetches it is installed.
+    """
+    path = _fetched(os.fspath(source))
+    try:
+        yield path
+    except (ElmoError, TextError) as error:
+        raise ElmoError(str(error).replace(str(path), str(source))) from error
+
+
+def read_options(source: Source | dict[str, Any]) -> BiLmOptions:
+    """
+    The options of an `options.json`, or the options themselves.
+
+    # Raises
+    `ElmoError`: see `BiLmOptions.read`.
+    """
+    if isinstance(source, dict):
+        return BiLmOptions.read(source)
+    with local_file(source) as path:
+        return BiLmOptions.read(path)
+
+
+def read_words(source: Source) -> list[str]:
+    """
+    A vocabulary of bilm-tf, one word a line, gzip or not, in the order of the rows of the biLM's table.
+
+    # Raises
+    `ElmoError`, with the source and the line: see `vocabulary`; or what is not UTF-8.
+    """
+    with local_file(source) as path:
+        return vocabulary(read_lines(path), where=path)
+
+
+def read_frozen_bilm(
+    options: BiLmOptions,
+    weight_file: Source,
+    vocabulary_file: Source | None = None,
+    *,
+    precision: str = "float32",
+) -> FrozenBiLm:
+    """
+    A frozen biLM from official HDF5 weights and, if it reads words, its vocabulary.
+
+    # Raises
+    `ElmoError`: see `FrozenBiLm.read`.
+    """
+    check_vocabulary(options, weight_file, vocabulary_file)
+    words = None if vocabulary_file is None else read_words(vocabulary_file)
+    with local_file(weight_file) as path:
+        return FrozenBiLm.read(options, path, words, precision=precision)
+
+
+def check_vocabulary(
+    options: BiLmOptions, weight_file: Source | None, vocabulary_file: Source | None
+) -> None:
+    """
+    # Raises
+    `ElmoError`: weights of a biLM that reads words without a vocabulary, or a vocabulary for one that reads
+    characters.
+    """
+    if options.reads_characters and vocabulary_file is not None:
+        raise ElmoError(
+            f"found a vocabulary_file, {vocabulary_file}, expected none: the biLM reads characters"
+        )
+    if not options.reads_characters and vocabulary_file is None and weight_file is not None:
+        raise ElmoError(
+            f"{weight_file}: the biLM reads words, expected also its vocabulary_file, one word a line"
+        )
+
+
+def _fetched(source: str) -> Path:
+    """What AllenNLP's `cached_path` gives, from the same cache."""
+    if "://" not in source:
+        path = Path(source).expanduser()
+        if not path.exists():
+            raise FileNotFoundError(f"file {source} not found")
+        return path
+    try:
+        from cached_path import cached_path
+    except ModuleNotFoundError as error:
+        raise ElmoError(
+            f"found the URL {source}, expected a path: `pip install elmo_tasks[allennlp]` fetches URLs"
+        ) from error
+    root = os.getenv("ALLENNLP_CACHE_ROOT", Path.home() / ".allennlp")
+    return cached_path(source, cache_dir=Path(root, "cache"))

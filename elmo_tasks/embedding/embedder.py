@@ -1,0 +1,139 @@
+"""`ElmoEmbedder`: lists of tokens to arrays, with the calls of AllenNLP 0.9."""
+
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence, Sized
+
+import numpy as np
+import torch
+from tqdm import tqdm
+
+from elmo_tasks.elmo.files import DEFAULT_OPTIONS, DEFAULT_WEIGHTS, Source, read_frozen_bilm, read_options
+from elmo_tasks.elmo.model import ElmoError
+from elmo_tasks.embedding.sentences import NumberedSentence, batches_by_length, padded_ids, windows
+
+BATCH_TOKENS = 2048
+"""Positions of a batch at most, padding included; a longer sentence is a batch of its own."""
+BATCHES_AHEAD = 8
+"""Batches that are read ahead."""
+
+
+class ElmoEmbedder:
+    """
+    The layers of a biLM for sentences that are split into tokens (Peters et al. 2018, arXiv:1802.05365).
+
+    The constructor and the methods are those of the class of this name in AllenNLP 0.9. There the LSTM state
+    was carried from batch to batch, so that a sentence had other vectors with every call; here each sentence
+    starts from zeros, and has the same vectors in every call, alone or in any batch. Threads may share one.
+
+    # Parameters
+
+    options_file, weight_file : path, URL or `hf://` name of the official `options.json` and HDF5 weights; by
+        default those of the biLM that comes with the project. Give both, or neither.
+    cuda_device : the number of a GPU, or -1 for the CPU.
+    vocabulary_file : of a biLM that reads words: one word a line, in the order of its table.
+    precision : of the biLM's products; `float32` is exact, `bfloat16` is faster and is not.
+    batch_size : sentences that are computed together at most, where a call does not say it.
+    progress : show a bar on stderr where many sentences take more than a few seconds.
+
+    # Raises
+    `ElmoError`: files that do not fit together, or a GPU that is not there. `FileNotFoundError`.
+    """
+
+    def __init__(
+        self,
+        options_file: Source | None = None,
+        weight_file: Source | None = None,
+        cuda_device: int = -1,
+        *,
+        vocabulary_file: Source | None = None,
+        precision: str = "float32",
+        batch_size: int = 64,
+        progress: bool = True,
+    ) -> None:
+        if (options_file is None) != (weight_file is None):
+            raise ElmoError("options_file and weight_file belong together: give both, or neither")
+        self.batch_size = _positive("batch_size", batch_size)
+        self.progress = progress
+        self.bilm = read_frozen_bilm(
+            read_options(options_file or DEFAULT_OPTIONS),
+            weight_file or DEFAULT_WEIGHTS,
+            vocabulary_file,
+            precision=precision,
+        )
+        self.cuda_device = cuda_device
+        if cuda_device >= 0:
+            try:
+                self.bilm.to(torch.device("cuda", cuda_device))
+            except (
+                RuntimeError,
+                AssertionError,
+            ) as error:  # PyTorch raises either for a device that is not there
+                reason = str(error).partition("\n")[0]
+                raise ElmoError(f"cuda_device {cuda_device} cannot be used: {reason}") from error
+        self.bilm.prepare()
+
+    @property
+    def num_layers(self) -> int:
+        """The token layer and the LSTM layers."""
+        return self.bilm.num_layers
+
+    @property
+    def dim(self) -> int:
+        """Of a vector."""
+        return self.bilm.options.output_dim
+
+    def embed_sentence(self, sentence: Sequence[str]) -> np.ndarray:
+        """
+        *Shape:* `(layers, tokens, dim)`, float32, the token layer first.
+
+        # Raises
+        `ElmoError`: a text in the place of its tokens.
+        """
+        return self.embed_batch([sentence])[0]
+
+    def embed_batch(self, batch: Iterable[Sequence[str]]) -> list[np.ndarray]:
+        """Each sentence as `embed_sentence` has it; one without tokens is `(layers, 0, dim)`."""
+        return self._embed(
+            [_numbered(number, tokens) for number, tokens in enumerate(batch)], self.batch_size
+        )
+
+    def embed_sentences(
+        self, sentences: Iterable[Sequence[str]], batch_size: int | None = None
+    ) -> Iterator[np.ndarray]:
+        """
+        Each sentence as `embed_sentence` has it, in their order, when it is asked for. Some batches are read
+        ahead, so that sentences of similar length are computed together, `batch_size` of them at most.
+        """
+        size = self.batch_size if batch_size is None else _positive("batch_size", batch_size)
+        total = len(sentences) if isinstance(sentences, Sized) else None
+        numbered = (_numbered(number, tokens) for number, tokens in enumerate(sentences))
+        with tqdm(desc="embed", total=total, unit=" sentences", delay=5, disable=not self.progress) as bar:
+            for window in windows(
+                numbered, sentences=BATCHES_AHEAD * size, tokens=BATCHES_AHEAD * BATCH_TOKENS
+            ):
+                for vectors in self._embed(window, size):
+                    yield vectors
+                    bar.update()
+
+    def _embed(self, window: list[NumberedSentence], batch_size: int) -> list[np.ndarray]:
+        """Of sentences with consecutive numbers."""
+        results = [np.empty((self.num_layers, 0, self.dim), dtype=np.float32)] * len(window)
+        for batch in batches_by_length(window, BATCH_TOKENS, sentences=batch_size):
+            layers = self.bilm.encode(padded_ids(batch, self.bilm)).cpu().numpy()
+            for row, (number, tokens) in enumerate(batch):
+                results[number - window[0].number] = np.ascontiguousarray(layers[:, row, : len(tokens)])
+        return results
+
+
+def _numbered(number: int, tokens: Sequence[str]) -> NumberedSentence:
+    if isinstance(tokens, str) or not all(isinstance(token, str) for token in tokens):
+        raise ElmoError(
+            f"sentence {number}: found {textwrap.shorten(repr(tokens), 60)}, expected a list of its tokens"
+        )
+    return NumberedSentence(number, list(tokens))
+
+
+def _positive(name: str, value: int) -> int:
+    if value < 1:
+        raise ElmoError(f"{name} is {value}, expected a positive whole number")
+    return value

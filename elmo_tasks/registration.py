@@ -1,0 +1,77 @@
+"""
+Registers the suite with AllenNLP when AllenNLP is there, and not before.
+
+`import elmo_tasks` alone imports neither AllenNLP nor PyTorch. If AllenNLP is imported already, the suite is
+registered at once. If not, a finder waits for the first import of AllenNLP, or of one of our modules that
+needs it, and has `elmo_tasks.suite` imported first. So the whole suite comes in one order, whatever was asked
+for, and before anyone has a name of AllenNLP that the suite replaces.
+"""
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+LIGHT = (
+    "atomic_files",
+    "elmo.files",
+    "elmo.inference",
+    "elmo.model",
+    "embedding",
+    "paths",
+    "registration",
+    "strict_json",
+    "suite",
+    "text_lines",
+    "values",
+)
+"""The rooms that need no AllenNLP, beside the package `elmo` itself. `suite` brings it."""
+
+
+def install() -> None:
+    if sys.modules.get("allennlp"):
+        import_module("elmo_tasks.suite")
+    else:
+        sys.meta_path.insert(0, _Finder())
+
+
+class _Finder(MetaPathFinder):
+    """Finds what the other finders do."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if not _brings_suite(name):
+            return None
+        specs = (finder.find_spec(name, path, target) for finder in sys.meta_path if finder is not self)
+        spec = next(filter(None, specs), None)
+        if spec is not None and spec.loader is not None:
+            loader: Any = spec.loader
+            loader.exec_module = self._import_suite
+        return spec
+
+    def _import_suite(self, module: ModuleType) -> None:
+        """In the place of executing `module`; the import system takes what is in `sys.modules` then."""
+        name = module.__name__
+        del sys.modules[name]
+        sys.meta_path.remove(self)
+        try:
+            import_module("elmo_tasks.suite")
+            import_module(name)
+        except BaseException as error:
+            sys.meta_path.insert(0, self)
+            if isinstance(error, ModuleNotFoundError) and (error.name or "").split(".")[0] == "allennlp":
+                raise ModuleNotFoundError(
+                    f"{name} needs AllenNLP: pip install elmo_tasks[allennlp]", name="allennlp"
+                ) from error
+            raise
+
+
+def _brings_suite(name: str) -> bool:
+    package, _, room = name.partition(".")
+    if package != "elmo_tasks":
+        return name == "allennlp"
+    return room != "elmo" and not any(f"{room}.".startswith(f"{light}.") for light in LIGHT)

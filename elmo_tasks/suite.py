@@ -1,0 +1,29 @@
+"""All of elmo_tasks that AllenNLP sees. To import it repairs AllenNLP and registers every component."""
+
+from elmo_tasks import compat
+
+compat.repair()
+
+# Importing the packages registers their components.
+from elmo_tasks import (  # noqa: E402
+    archives,
+    classification,  # noqa: F401
+    commands,  # noqa: F401
+    coref,  # noqa: F401
+    language_model,  # noqa: F401
+    modules,  # noqa: F401
+    ner,  # noqa: F401
+    snli,  # noqa: F401
+    squad,  # noqa: F401
+    srl,  # noqa: F401
+    sst,  # noqa: F401
+    training,  # noqa: F401
+)
+from elmo_tasks.commands import endings  # noqa: E402
+from elmo_tasks.elmo import character_indexer, token_embedder, word_indexer  # noqa: E402, F401
+from elmo_tasks.predictors import command  # noqa: E402
+
+# AllenNLP's own commands open archives, predict and end as ours do.
+archives.install()
+command.install()
+endings.install()

@@ -1,0 +1,128 @@
+"""`ElmoEmbedder` against the biLM itself."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+import torch
+
+import elmo_tasks
+from elmo_tasks.elmo.files import DEFAULT_OPTIONS, DEFAULT_WEIGHTS
+from elmo_tasks.elmo.model import ElmoError
+from elmo_tasks.embedding import ElmoEmbedder
+from tests.commands.texts import DIM, LINES, encode, shipped_bilm
+from tests.elmo.files import make_word_files
+from tests.elmo.numpy_reference import NumpyBiLm
+
+SENTENCES = [line.split() for line in LINES]
+
+
+@pytest.fixture(scope="module")
+def embedder() -> ElmoEmbedder:
+    return ElmoEmbedder()
+
+
+@pytest.fixture(scope="module")
+def expected() -> list[np.ndarray]:
+    """Of `SENTENCES`, each alone, from a state of zeros."""
+    bilm = shipped_bilm()
+    return [
+        encode(bilm, [words])[0][:, 0].numpy() if words else np.zeros((3, 0, DIM), dtype=np.float32)
+        for words in SENTENCES
+    ]
+
+
+def equal(embedded: list[np.ndarray], expected: list[np.ndarray]) -> bool:
+    return all(
+        ours.shape == theirs.shape
+        and ours.dtype == np.float32
+        and np.allclose(ours, theirs, rtol=0, atol=1e-6)
+        for ours, theirs in zip(embedded, expected, strict=True)
+    )
+
+
+def test_all_calls_give_the_vectors_of_the_bilm(embedder, expected):
+    assert equal([embedder.embed_sentence(words) for words in SENTENCES], expected)
+    assert equal(embedder.embed_batch(SENTENCES), expected)
+    assert equal(embedder.embed_batch(map(tuple, SENTENCES)), expected)
+    assert equal(list(embedder.embed_sentences(SENTENCES)), expected)
+    assert equal(list(embedder.embed_sentences(iter(SENTENCES), batch_size=1)), expected)
+    assert embedder.embed_batch([]) == list(embedder.embed_sentences([])) == []
+    assert (embedder.num_layers, embedder.dim) == (3, DIM)
+
+
+def test_the_arguments_of_allennlp(expected):
+    assert elmo_tasks.ElmoEmbedder is ElmoEmbedder
+    assert equal(ElmoEmbedder(DEFAULT_OPTIONS, DEFAULT_WEIGHTS, -1).embed_batch(SENTENCES), expected)
+    named = ElmoEmbedder(options_file=DEFAULT_OPTIONS, weight_file=DEFAULT_WEIGHTS, cuda_device=-1)
+    assert equal(named.embed_batch(SENTENCES), expected)
+
+
+def test_equal_sentences_have_equal_vectors(embedder):
+    first, again = (embedder.embed_sentence(["A", "cat", "sat", "."]) for _ in range(2))
+    assert np.array_equal(first, again)
+
+
+def test_sentences_are_asked_for_when_they_are_needed(embedder):
+    asked: list[int] = []
+
+    def sentences() -> Iterator[list[str]]:
+        for number in range(1000):
+            asked.append(number)
+            yield ["word"] * (number % 7)
+
+    embedded = embedder.embed_sentences(sentences(), batch_size=2)
+    assert asked == []
+    shapes = [next(embedded).shape for _ in range(40)]
+    assert shapes == [(3, number % 7, DIM) for number in range(40)]
+    assert len(asked) < 60
+    embedded.close()
+
+
+def test_eight_threads(embedder, expected):
+    embedder.bilm.forget_words()
+    with ThreadPoolExecutor(8) as pool:
+        for embedded in pool.map(lambda _: list(embedder.embed_sentences(SENTENCES, 3)), range(16)):
+            assert equal(embedded, expected)
+
+
+def test_a_bilm_that_reads_words(tmp_path):
+    files = make_word_files(tmp_path)
+    embedder, reference = ElmoEmbedder(**files), NumpyBiLm(**files)
+    for words, vectors in zip(SENTENCES, embedder.embed_batch(SENTENCES), strict=True):
+        reference.reset()
+        if words:
+            np.testing.assert_allclose(vectors, reference(words), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"options_file": DEFAULT_OPTIONS}, "options_file and weight_file belong together"),
+        ({"batch_size": 0}, "batch_size is 0, expected a positive"),
+        ({"precision": "int7"}, "precision is 'int7'"),
+        ({"vocabulary_file": DEFAULT_OPTIONS}, "expected none: the biLM reads characters"),
+        ({"options_file": DEFAULT_WEIGHTS, "weight_file": DEFAULT_WEIGHTS}, DEFAULT_WEIGHTS),
+    ],
+)
+def test_wrong_arguments(arguments, message):
+    with pytest.raises(ElmoError, match=message):
+        ElmoEmbedder(**arguments)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_device_that_is_not_there():
+    with pytest.raises(ElmoError, match=r"cuda_device 0 cannot be used"):
+        ElmoEmbedder(cuda_device=0)
+
+
+def test_a_file_that_is_not_there(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"nothing\.json"):
+        ElmoEmbedder(tmp_path / "nothing.json", tmp_path / "nothing.hdf5")
+
+
+@pytest.mark.parametrize("wrong", ["A cat", [1, 2], [None]])
+def test_what_are_no_tokens(embedder, wrong):
+    with pytest.raises(ElmoError, match=r"sentence 1: found .*, expected a list of its tokens"):
+        embedder.embed_batch([["fine"], wrong])
