@@ -7,15 +7,21 @@ AllenNLP's own ELMo on our engine: archives and configs with `elmo_token_embedde
 or, in Python, `import elmo_tasks.drop_in`. The state is carried from batch to batch, as AllenNLP does; with
 `elmo_tasks.drop_in_stateless` instead, or `install(stateful=False)`, each sentence has the same vectors in
 any batch.
+
+`allennlp.commands.elmo`, which AllenNLP 1.0 dropped, is there again with its `ElmoEmbedder`, for flair,
+SeqVec, bio_embeddings and code like theirs. That one carries no state between calls.
 """
 
 import contextlib
+import sys
 
+import allennlp.commands
 import allennlp.modules
 import allennlp.modules.elmo
 from allennlp.common import FromParams
 from allennlp.modules.token_embedders import elmo_token_embedder
 
+from elmo_tasks.drop_in import embedder
 from elmo_tasks.drop_in.elmo import Elmo
 
 __all__ = ["AllenNlpElmo", "Elmo", "install", "uninstall"]
@@ -34,12 +40,15 @@ def install(*, stateful: bool = True) -> None:
     """
     Elmo.stateful = stateful
     _put(Elmo)
+    sys.modules["allennlp.commands.elmo"] = allennlp.commands.elmo = embedder
 
 
 def uninstall() -> None:
     """Puts AllenNLP's own back; one of ours that is made by hand carries its state again."""
     Elmo.stateful = True
     _put(AllenNlpElmo)
+    if sys.modules.pop("allennlp.commands.elmo", None):
+        del allennlp.commands.elmo
 
 
 def _put(elmo: type[FromParams]) -> None:

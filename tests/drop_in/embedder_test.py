@@ -1,0 +1,112 @@
+"""`allennlp.commands.elmo` as packages use it that were written for AllenNLP 0.9."""
+
+import importlib
+import pickle
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from elmo_tasks import ElmoEmbedder, drop_in
+from tests.elmo.files import SENTENCES, make_files
+
+drop_in.uninstall()
+
+
+@pytest.fixture
+def installed() -> Iterator[None]:
+    drop_in.install()
+    yield
+    drop_in.uninstall()
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory) -> dict[str, str]:
+    options, weights = make_files(tmp_path_factory.mktemp("elmo"))
+    return {"options_file": str(options), "weight_file": str(weights)}
+
+
+def test_the_module_is_there_while_the_drop_in_is(installed):
+    import allennlp.commands.elmo
+    from allennlp.commands.elmo import DEFAULT_OPTIONS_FILE, DEFAULT_WEIGHT_FILE
+    from allennlp.commands.elmo import ElmoEmbedder as Old
+
+    assert allennlp.commands.elmo.ElmoEmbedder is Old
+    assert issubclass(Old, ElmoEmbedder)
+    assert Path(DEFAULT_OPTIONS_FILE).is_file()
+    assert Path(DEFAULT_WEIGHT_FILE).is_file()
+    drop_in.uninstall()
+    drop_in.uninstall()
+    assert not hasattr(allennlp.commands, "elmo")
+    with pytest.raises(ModuleNotFoundError):
+        importlib.import_module("allennlp.commands.elmo")
+
+
+def test_as_seqvec_calls_it(installed, files):
+    """Proteins as lists of letters, sorted by length, in batches of so many residues; paths by name."""
+    from allennlp.commands.elmo import ElmoEmbedder as Old
+
+    proteins = {"short": "MK", "middle": "MKTAYIAKQR", "long": "MSEQXLLV" * 12}
+    embedder = Old(weight_file=files["weight_file"], options_file=files["options_file"], cuda_device=-1)
+    ours = ElmoEmbedder(**files)
+    ordered = sorted(proteins, key=lambda name: len(proteins[name]))
+    for batch in (ordered[:2], ordered[2:]):
+        with torch.no_grad():
+            vectors = embedder.embed_batch([list(proteins[name]) for name in batch])
+        assert len(vectors) == len(batch)
+        for name, protein in zip(batch, vectors, strict=True):
+            expected = ours.embed_sentence(list(proteins[name]))
+            assert protein.shape == (3, len(proteins[name]), ours.dim)
+            np.testing.assert_allclose(protein, expected, rtol=0, atol=1e-6)
+            # A vector of each residue, and one of the protein
+            assert protein.sum(axis=0).mean(axis=0).shape == (ours.dim,)
+            assert np.concatenate(protein, axis=1).shape == (len(proteins[name]), 3 * ours.dim)
+
+
+def test_as_bio_embeddings_calls_it(installed, files, monkeypatch):
+    """A batch for which memory is short goes on sequence by sequence, which a RuntimeError tells."""
+    from allennlp.commands.elmo import ElmoEmbedder as Old
+
+    embedder = Old(**files, cuda_device=-1)
+    encode = type(embedder.bilm).encode
+
+    def encode_one(bilm, ids, *start):
+        if len(ids) > 1:
+            raise torch.OutOfMemoryError("no memory")
+        return encode(bilm, ids, *start)
+
+    monkeypatch.setattr(type(embedder.bilm), "encode", encode_one)
+    proteins = ["MKTAY", "SEQLK"]
+    with pytest.raises(RuntimeError, match="no memory"):
+        embedder.embed_batch([list(protein) for protein in proteins])
+    for protein in proteins:
+        reduced = embedder.embed_sentence(list(protein)).sum(0).mean(0)
+        assert reduced.shape == (embedder.dim,)
+        assert reduced.dtype == np.float32
+
+
+@pytest.mark.parametrize("mode", ["all", "top", "average"])
+def test_flair(installed, files, mode):
+    """Its class as it stands, alone, in a batch, and after its model is saved and loaded."""
+    flair = pytest.importorskip("flair", reason="flair is not installed: requirements.peers")
+    from flair.data import Sentence
+    from flair.embeddings.legacy import ELMoEmbeddings
+
+    flair.device = torch.device("cpu")
+    theirs = ELMoEmbeddings(**files, embedding_mode=mode)
+    layers = {
+        "all": np.concatenate,
+        "top": lambda vectors: vectors[-1],
+        "average": lambda vectors: vectors.mean(axis=0),
+    }[mode]
+    ours = ElmoEmbedder(**files)
+    for embeddings in (theirs, pickle.loads(pickle.dumps(theirs))):
+        sentences = [Sentence(words) for words in SENTENCES if words]
+        embeddings.embed(sentences)
+        for sentence in sentences:
+            vectors = ours.embed_sentence([token.text for token in sentence])
+            assert embeddings.embedding_length == len(layers(vectors[:, 0]))
+            for place, token in enumerate(sentence):
+                np.testing.assert_allclose(token.embedding, layers(vectors[:, place]), rtol=0, atol=1e-6)
