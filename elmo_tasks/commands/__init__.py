@@ -37,7 +37,7 @@ class ElmoGroup(Subcommand):
     """
     The group of verbs.
 
-    What is wrong with the user's input or machine (`ConfigurationError`, `OSError`) is one line on stderr and
+    What is wrong with the user's input or machine (`EXPECTED`) is one line on stderr and
     exit code 1; the traceback is logged at debug level. SIGINT ends with 130, SIGTERM with 143.
     """
 

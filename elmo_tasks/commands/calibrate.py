@@ -16,10 +16,11 @@ from allennlp.common.tqdm import Tqdm
 
 from elmo_tasks.commands.base import Verb, add_text_argument, positive
 from elmo_tasks.commands.bilm_arguments import add_bilm_arguments, read_bilm
-from elmo_tasks.commands.corpus import Corpus, copy_corpus
+from elmo_tasks.commands.corpus import copy_corpus
 from elmo_tasks.commands.staging import add_output_argument, staged_file
 from elmo_tasks.elmo import FrozenBiLm, LstmState
 from elmo_tasks.elmo.model.weight_file import write_initial_state
+from elmo_tasks.embedding.corpus import Corpus
 from elmo_tasks.embedding.sentences import NumberedSentence, batches_by_length, padded_ids
 
 BATCH_TOKENS = 2048

@@ -9,9 +9,12 @@ from types import TracebackType
 from allennlp.common.checks import ConfigurationError
 from allennlp.common.util import SigTermReceived
 
+from elmo_tasks.elmo.model import ElmoError
+from elmo_tasks.text_lines import TextError
+
 logger = logging.getLogger(__name__)
 
-EXPECTED = (ConfigurationError, OSError, KeyboardInterrupt, SigTermReceived)
+EXPECTED = (ConfigurationError, ElmoError, TextError, OSError, KeyboardInterrupt, SigTermReceived)
 """What is no fault of the program: the user's input or machine, or a signal."""
 
 

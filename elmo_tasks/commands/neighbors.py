@@ -6,9 +6,10 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.common.tqdm import Tqdm
 
 from elmo_tasks.commands.base import Verb, positive
-from elmo_tasks.commands.corpus import Corpus, copy_corpus
+from elmo_tasks.commands.corpus import copy_corpus
 from elmo_tasks.commands.results import add_output_arguments, open_results
 from elmo_tasks.commands.vector_arguments import add_vector_arguments, read_bilm_encoder, read_static_vectors
+from elmo_tasks.embedding.corpus import Corpus
 from elmo_tasks.evaluation.nearest import Occurrence, nearest_tokens
 from elmo_tasks.evaluation.table import Table
 

@@ -8,8 +8,9 @@ from pathlib import Path
 from allennlp.common.tqdm import Tqdm
 
 from elmo_tasks.commands.base import Subparsers, Verb, add_text_argument, positive
-from elmo_tasks.commands.corpus import Corpus, copy_corpus
+from elmo_tasks.commands.corpus import copy_corpus
 from elmo_tasks.commands.staging import add_output_argument, staged_file
+from elmo_tasks.embedding.corpus import Corpus
 from elmo_tasks.vectors import DEFAULTS, train_table, write_table
 
 METHODS = tuple(DEFAULTS)

@@ -2,17 +2,23 @@
 
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence, Sized
+from os import PathLike
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import torch
 from tqdm import tqdm
 
+from elmo_tasks.atomic_files import put_in_place
 from elmo_tasks.elmo.files import DEFAULT_OPTIONS, DEFAULT_WEIGHTS, Source, read_frozen_bilm, read_options
 from elmo_tasks.elmo.model import ElmoError
+from elmo_tasks.embedding.corpus import SourceLine, write_corpus
+from elmo_tasks.embedding.hdf5_run import BATCH_TOKENS, LAYERS, Embedding
 from elmo_tasks.embedding.sentences import NumberedSentence, batches_by_length, padded_ids, windows
+from elmo_tasks.embedding.vector_file import VECTORS
+from elmo_tasks.text_lines import read_lines
 
-BATCH_TOKENS = 2048
-"""Positions of a batch at most, padding included; a longer sentence is a batch of its own."""
 BATCHES_AHEAD = 8
 """Batches that are read ahead."""
 
@@ -115,6 +121,56 @@ class ElmoEmbedder:
                     yield vectors
                     bar.update()
 
+    def embed_file(
+        self,
+        input_file: Iterable[str] | Source,
+        output_file_path: Source,
+        output_format: str = "all",
+        batch_size: int | None = None,
+        forget_sentences: bool = False,
+        use_sentence_keys: bool = False,
+    ) -> None:
+        """
+        The vectors of a text to HDF5, in bounded memory; see `vector_file` for the layout. The file appears
+        when it is whole, and replaces one that is there.
+
+        # Parameters
+
+        input_file : an open text file or other lines, or the path of one, gzip or not; one sentence a line,
+            its tokens between white space.
+        output_format : `all` for `(layers, tokens, dim)`; `top` or `average` (of layers) for `(tokens, dim)`.
+        batch_size : as in `embed_sentences`.
+        forget_sentences : leave out `sentence_to_index`.
+        use_sentence_keys : name the datasets by the sentences, and not by their numbers, from 0.
+
+        # Raises
+        `TextError`, with file and line: what is not UTF-8, or too long. `ElmoError`: an unknown
+        `output_format`; two equal sentences as keys. `OSError`: from the disk.
+        """
+        if output_format not in LAYERS:
+            raise ElmoError(f"output_format is {output_format!r}, expected one of {', '.join(LAYERS)}")
+        size = self.batch_size if batch_size is None else _positive("batch_size", batch_size)
+        output = Path(output_file_path)
+        lines = _source_lines(input_file)
+        if use_sentence_keys:
+            lines = (line._replace(key=line.text.strip()) for line in lines)
+        with TemporaryDirectory(prefix=f"{output.name}.", dir=output.parent) as name:
+            folder = Path(name)
+            with write_corpus(lines, folder) as text:
+                run = Embedding(
+                    bilm=self.bilm,
+                    text=text,
+                    folder=folder,
+                    layers=output_format,
+                    start=self.bilm.initial_state(1),
+                    batch_sentences=size,
+                    with_index=not forget_sentences,
+                    progress=self.progress,
+                )
+                run.prepare()
+                run.encode()
+            put_in_place(folder / VECTORS, output)
+
     def _embed(self, window: list[NumberedSentence], batch_size: int) -> list[np.ndarray]:
         """Of sentences with consecutive numbers."""
         results = [np.empty((self.num_layers, 0, self.dim), dtype=np.float32)] * len(window)
@@ -123,6 +179,13 @@ class ElmoEmbedder:
             for row, (number, tokens) in enumerate(batch):
                 results[number - window[0].number] = np.ascontiguousarray(layers[:, row, : len(tokens)])
         return results
+
+
+def _source_lines(source: Iterable[str] | Source) -> Iterator[SourceLine]:
+    if isinstance(source, str | PathLike):
+        return (SourceLine(source, number, line) for number, line in read_lines(source))
+    name = str(getattr(source, "name", "input_file"))
+    return (SourceLine(name, number, line) for number, line in enumerate(source, start=1))
 
 
 def _numbered(number: int, tokens: Sequence[str]) -> NumberedSentence:

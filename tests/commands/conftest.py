@@ -8,8 +8,8 @@ import allennlp.commands
 import pytest
 
 import elmo_tasks  # noqa: F401
-from elmo_tasks.commands import embed
 from elmo_tasks.commands import experiment_arguments as shared
+from elmo_tasks.embedding import hdf5_run
 from elmo_tasks.training.experiments import Run
 from tests.commands.texts import TEXT
 from tests.training.finished import finish
@@ -65,4 +65,4 @@ def output(tmp_path) -> Path:
 @pytest.fixture
 def small_windows(monkeypatch):
     """Several windows, of several batches each with `--batch-tokens 4`."""
-    monkeypatch.setattr(embed, "WINDOW_LINES", 4)
+    monkeypatch.setattr(hdf5_run, "WINDOW_LINES", 4)

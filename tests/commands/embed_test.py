@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 import torch
 
-from elmo_tasks.commands import embed
 from elmo_tasks.elmo import FrozenBiLm, LstmState
 from elmo_tasks.elmo.model.weight_file import write_initial_state
+from elmo_tasks.embedding import hdf5_run
 from tests.commands.embed_runs import fail_with, nothing_left, partial, stop_at_batch, vectors
 from tests.commands.texts import DIM, LINES, TEXT, encode, feed_stdin, shipped_bilm
 from tests.elmo.files import make_word_files
@@ -221,7 +221,7 @@ def peak_memory(elmo, source: Path, output: Path, lines: int) -> int:
 
 
 def test_memory_does_not_grow_with_the_text(elmo, source, output, monkeypatch):
-    monkeypatch.setattr(embed, "WINDOW_LINES", 100)
+    monkeypatch.setattr(hdf5_run, "WINDOW_LINES", 100)
     peak_memory(elmo, source, output, 200)
     few, many = (peak_memory(elmo, source, output, lines) for lines in (200, 4000))
     # 3,800 lines more would take 500 kB as strings alone, and 5 MB as vectors.

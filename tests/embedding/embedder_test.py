@@ -1,8 +1,11 @@
 """`ElmoEmbedder` against the biLM itself."""
 
+import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
+import h5py
 import numpy as np
 import pytest
 import torch
@@ -11,7 +14,8 @@ import elmo_tasks
 from elmo_tasks.elmo.files import DEFAULT_OPTIONS, DEFAULT_WEIGHTS
 from elmo_tasks.elmo.model import ElmoError
 from elmo_tasks.embedding import ElmoEmbedder
-from tests.commands.texts import DIM, LINES, encode, shipped_bilm
+from elmo_tasks.text_lines import TextError
+from tests.commands.texts import DIM, LINES, TEXT, encode, shipped_bilm
 from tests.elmo.files import make_word_files
 from tests.elmo.numpy_reference import NumpyBiLm
 
@@ -126,3 +130,41 @@ def test_a_file_that_is_not_there(tmp_path):
 def test_what_are_no_tokens(embedder, wrong):
     with pytest.raises(ElmoError, match=r"sentence 1: found .*, expected a list of its tokens"):
         embedder.embed_batch([["fine"], wrong])
+
+
+def read(path: Path) -> dict[str, np.ndarray]:
+    with h5py.File(path) as file:
+        return {name: dataset[...] for name, dataset in file.items() if name != "sentence_to_index"}
+
+
+@pytest.mark.parametrize("output_format", ["all", "top", "average"])
+def test_embed_file(embedder, expected, tmp_path, output_format):
+    source, output = tmp_path / "in.txt", tmp_path / "out.hdf5"
+    source.write_text(TEXT, encoding="utf-8")
+    output.write_text("what was there before")
+    with open(source, encoding="utf-8") as file:
+        embedder.embed_file(file, str(output), output_format, batch_size=2)
+    vectors = read(output)
+    for number, layers in enumerate(expected):
+        of_format = {"all": layers, "top": layers[-1], "average": layers.mean(axis=0)}[output_format]
+        assert np.allclose(vectors[str(number)], of_format, rtol=0, atol=1e-6)
+    with h5py.File(output) as file:
+        index = json.loads(file["sentence_to_index"][0])
+    assert index == {line.strip(): str(number) for number, line in enumerate(LINES)}
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.txt", "out.hdf5"]
+
+
+def test_names_in_a_file(embedder, tmp_path):
+    output = tmp_path / "out.hdf5"
+    embedder.embed_file(["A cat\n", "A dog\n"], output, forget_sentences=True)
+    assert set(read(output)) == {"0", "1"}
+    embedder.embed_file(["A cat\n", "A dog\n"], output, use_sentence_keys=True)
+    assert set(read(output)) == {"A cat", "A dog"}
+    with pytest.raises(ElmoError, match="found the key 'A cat', expected one that no other sentence has"):
+        embedder.embed_file(["A cat\n"] * 2, output, use_sentence_keys=True)
+    with pytest.raises(ElmoError, match="output_format is 'middle', expected one of all, top, average"):
+        embedder.embed_file([], output, "middle")
+    (tmp_path / "in.txt").write_bytes(b"fine\n\xff\n")
+    with pytest.raises(TextError, match=r"in\.txt, line 2: found the byte 0xff"):
+        embedder.embed_file(tmp_path / "in.txt", output)
+    assert set(read(output)) == {"A cat", "A dog"}

@@ -17,7 +17,8 @@ import torch
 import elmo_tasks.classification
 import elmo_tasks.commands
 import elmo_tasks.ner  # noqa: F401
-from elmo_tasks.commands import embed, endings
+from elmo_tasks.commands import endings
+from elmo_tasks.embedding import hdf5_run
 from elmo_tasks.training import experiments
 
 FORKED = multiprocessing.get_context("forkserver")
@@ -88,7 +89,7 @@ def _run(arguments: list[str], log: Path, prepare: Callable[[], object] | None) 
         (experiments, "_FORKED", multiprocessing.get_context("fork")),
         (torch.multiprocessing, "spawn", fork),
         (allennlp.commands, "import_plugins", lambda: None),
-        (embed, "WINDOW_LINES", 10),
+        (hdf5_run, "WINDOW_LINES", 10),
     ):
         patch.object(owner, name, value).start()
     if prepare is not None:

@@ -7,10 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.atomic_files import atomic_file
-from elmo_tasks.elmo import LstmState
+from elmo_tasks.elmo.model import ElmoError, LstmState
 
 CHECKPOINT = "checkpoint.npz"
 
@@ -39,7 +38,7 @@ class Checkpoint(NamedTuple):
     def load(cls, folder: Path, settings: Settings) -> "Checkpoint":
         """
         # Raises
-        `ConfigurationError`: the file is broken, or its run had other settings; those that differ are named.
+        `ElmoError`: the file is broken, or its run had other settings; those that differ are named.
         """
         path = folder / CHECKPOINT
         try:
@@ -47,9 +46,9 @@ class Checkpoint(NamedTuple):
                 header = json.loads(str(file["header"]))
                 state = [torch.from_numpy(file[name]) for name in ("hidden", "memory") if name in file]
         except (ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-            raise ConfigurationError(f"{path}: not a checkpoint ({error}); --force starts anew") from error
+            raise ElmoError(f"{path}: not a checkpoint ({error}); --force starts anew") from error
         if differences := _differences(header["settings"], settings):
-            raise ConfigurationError(
+            raise ElmoError(
                 f"{folder} cannot be resumed, this differs: {', '.join(differences)}; --force starts anew"
             )
         return cls(header["lines"], header["tokens"], LstmState(*state) if state else None)

@@ -11,12 +11,12 @@ from types import SimpleNamespace
 import h5py
 import numpy as np
 import pytest
-from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.commands import vector_file
-from elmo_tasks.commands.corpus import Corpus, copy_corpus
-from elmo_tasks.commands.vector_file import VECTORS, VectorFile, lay_out
+from elmo_tasks.elmo.model import ElmoError
+from elmo_tasks.embedding import vector_file
+from elmo_tasks.embedding.corpus import Corpus, SourceLine, write_corpus
 from elmo_tasks.embedding.sentences import NumberedSentence
+from elmo_tasks.embedding.vector_file import VECTORS, VectorFile, lay_out
 from tests.commands.embed_runs import fail_with
 from tests.commands.texts import LINES
 
@@ -25,9 +25,10 @@ SENTENCES = [NumberedSentence(line, text.split()) for line, text in enumerate(LI
 
 
 @pytest.fixture
-def text(source, tmp_path):
+def text(tmp_path):
     (tmp_path / "text").mkdir()
-    with copy_corpus(str(source), tmp_path / "text") as text:
+    lines = (SourceLine("in", number, line) for number, line in enumerate(LINES, start=1))
+    with write_corpus(lines, tmp_path / "text") as text:
         yield text
 
 
@@ -94,7 +95,7 @@ def test_the_disk_is_too_small(text, tmp_path, monkeypatch):
     needed = text.tokens * 10**8 * 4
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: SimpleNamespace(free=needed))
     # Beside the vectors there is the index.
-    with pytest.raises(ConfigurationError) as caught:
+    with pytest.raises(ElmoError) as caught:
         lay_out(tmp_path, text, layers=None, dim=10**8, with_index=True)
     shown = f"{tmp_path}: needs {needed / 1e9:.3f} GB of disk, {needed / 1e9:.3f} GB are free"
     assert str(caught.value) == shown
@@ -103,7 +104,7 @@ def test_the_disk_is_too_small(text, tmp_path, monkeypatch):
 
 def test_the_disk_cannot_reserve_so_much(text, tmp_path, monkeypatch):
     monkeypatch.setattr(os, "posix_fallocate", fail_with(errno.EDQUOT))
-    with pytest.raises(ConfigurationError, match=r"needs 0\.\d+ GB of disk, .* GB are free"):
+    with pytest.raises(ElmoError, match=r"needs 0\.\d+ GB of disk, .* GB are free"):
         lay_out(tmp_path, text, layers=LAYERS, dim=DIM, with_index=False)
 
 
@@ -117,7 +118,7 @@ def test_a_file_system_that_cannot_reserve(text, tmp_path, expected, monkeypatch
 
 def test_an_index_that_could_not_be_read(text, tmp_path, monkeypatch):
     monkeypatch.setattr(vector_file, "_MAX_INDEX", 100)
-    with pytest.raises(ConfigurationError, match="h5py reads 100 at most; --forget-sentences leaves it out"):
+    with pytest.raises(ElmoError, match="h5py reads 100 at most; --forget-sentences leaves it out"):
         lay_out(tmp_path, text, layers=LAYERS, dim=DIM, with_index=True)
     assert not (tmp_path / VECTORS).exists()
     lay_out(tmp_path, text, layers=LAYERS, dim=DIM, with_index=False)

@@ -1,9 +1,9 @@
 """
-The HDF5 file of `embed`, in the layout of AllenNLP 0.9's `allennlp elmo`:
+The HDF5 file of `embed` and `embed_file`, in the layout of AllenNLP 0.9's `allennlp elmo`:
 
 | dataset | shape | |
 | --- | --- | --- |
-| `0`, `1`, ... | `(layers, tokens, dim)` or `(tokens, dim)` | float32; one a line, numbered from 0 |
+| `0`, `1`, ... | `(layers, tokens, dim)` or `(tokens, dim)` | float32; one a line, by its number or key |
 | `sentence_to_index` | `(1,)` | a JSON string: `{"the sentence": "0", ...}` |
 
 All datasets get their offsets in the file before the first vector is known. From then on HDF5 has no part in
@@ -17,17 +17,17 @@ import json
 import os
 import shutil
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
 import h5py
 import numpy as np
-from allennlp.common.checks import ConfigurationError
-from allennlp.common.tqdm import Tqdm
 from h5py import h5d, h5f, h5p, h5s, h5t
+from tqdm import tqdm
 
-from elmo_tasks.commands.corpus import Corpus
+from elmo_tasks.elmo.model import ElmoError
+from elmo_tasks.embedding.corpus import Corpus
 from elmo_tasks.embedding.sentences import NumberedSentence
 
 VECTORS = "vectors.hdf5"
@@ -40,27 +40,33 @@ _METADATA = 1024
 """More bytes than HDF5 needs for a dataset beside its content."""
 
 
-def lay_out(folder: Path, text: Corpus, *, layers: int | None, dim: int, with_index: bool) -> None:
+def lay_out(
+    folder: Path, text: Corpus, *, layers: int | None, dim: int, pooled: bool = False, with_index: bool
+) -> None:
     """
     Makes `VECTORS` in `folder`, whole but for its vectors.
 
-    `layers` is the first dimension of a dataset, or `None` for datasets without it.
+    `layers` is the first dimension of a dataset, or `None` for datasets without it; a `pooled` one has no
+    dimension of tokens.
 
     # Raises
-    `ConfigurationError`: the disk is too small, or the index too large; found out before anything is written.
+    `ElmoError`: the disk is too small, the index too large, or a key of the text no name of a dataset.
     """
     index_size = sum(map(len, _index(text))) if with_index else 0
     if index_size > _MAX_INDEX:
-        raise ConfigurationError(
+        raise ElmoError(
             f"sentence_to_index would have {index_size:,} bytes, and h5py reads {_MAX_INDEX:,} at most; "
             "--forget-sentences leaves it out"
         )
-    vectors_size = text.tokens * (layers or 1) * dim * np.dtype(np.float32).itemsize
+    vectors_size = (
+        (len(text) if pooled else text.tokens) * (layers or 1) * dim * np.dtype(np.float32).itemsize
+    )
     needed = vectors_size + index_size + len(text) * _METADATA
     free = shutil.disk_usage(folder).free
     if needed > free:
         raise _disk_full(folder, needed)
-    _create_datasets(folder, text, () if layers is None else (layers,), dim, index_size)
+    leading = () if layers is None else (layers,)
+    _create_datasets(folder, text, lambda tokens: (*leading, *(() if pooled else (tokens,)), dim), index_size)
     with open(folder / VECTORS, "r+b") as file:
         _reserve(file.fileno(), folder)
         if with_index:
@@ -85,7 +91,8 @@ class VectorFile:
 
     def write(self, sentences: Sequence[NumberedSentence], vectors: np.ndarray) -> None:
         """
-        *Shape:* `vectors` `(layers, sentences, longest, dim)`, float32; padding is not written.
+        *Shape:* `vectors` `(layers, sentences, longest, dim)`, float32; padding is not written. Of a pooled
+        file `longest` is 1, whatever the sentences.
         """
         for row, (line, words) in enumerate(sentences):
             # There is one block for each layer, so that they need not be copied together.
@@ -105,7 +112,9 @@ def _index(text: Corpus) -> Iterator[bytes]:
     yield b"}"
 
 
-def _create_datasets(folder: Path, text: Corpus, leading: tuple[int, ...], dim: int, index_size: int) -> None:
+def _create_datasets(
+    folder: Path, text: Corpus, shape: Callable[[int], tuple[int, ...]], index_size: int
+) -> None:
     """h5py's low-level interface: its high-level one takes several times as long for many datasets."""
     access = h5p.create(h5p.FILE_ACCESS)
     access.set_libver_bounds(h5f.LIBVER_V18, h5f.LIBVER_LATEST)
@@ -116,12 +125,22 @@ def _create_datasets(folder: Path, text: Corpus, leading: tuple[int, ...], dim: 
     for properties in (created, placed):
         # No times: equal vectors are equal files.
         properties.set_obj_track_times(False)
+    linked = h5p.create(h5p.LINK_CREATE)
+    linked.set_char_encoding(h5t.CSET_UTF8)
+    linked.set_create_intermediate_group(True)  # for a slash in a key
     number = h5t.py_create(np.dtype(np.float32))
-    space = cache(lambda tokens: h5s.create_simple((*leading, tokens, dim)))
+    space = cache(lambda tokens: h5s.create_simple(shape(tokens)))
     file = h5f.create(os.fsencode(folder / VECTORS), h5f.ACC_TRUNC, fcpl=created, fapl=access)
     with h5py.File(file), open(folder / _OFFSETS, "wb") as offsets:
-        for line, sentence in enumerate(Tqdm.tqdm(text, desc="layout", unit=" lines", delay=2, leave=False)):
-            dataset = h5d.create(file, b"%d" % line, number, space(len(sentence.split())), placed)
+        lines = tqdm(text, desc="layout", unit=" lines", delay=2, leave=False)
+        for key, sentence in zip(text.keys(), lines, strict=True):
+            try:
+                dataset = h5d.create(file, key.encode(), number, space(len(sentence.split())), placed, linked)
+            except ValueError as error:
+                raise ElmoError(
+                    f"found the key {key!r}, expected one that no other sentence has, and that HDF5 takes "
+                    f"for the name of a dataset ({error})"
+                ) from error
             # Without content, there is no offset.
             offsets.write(struct.pack("=Q", dataset.get_offset() or 0))
         index_offset = 0
@@ -153,11 +172,9 @@ def _reserve(descriptor: int, folder: Path) -> None:
             raise
 
 
-def _disk_full(folder: Path, needed: int) -> ConfigurationError:
+def _disk_full(folder: Path, needed: int) -> ElmoError:
     free = shutil.disk_usage(folder).free
-    return ConfigurationError(
-        f"{folder}: needs {needed / 1e9:,.3f} GB of disk, {free / 1e9:,.3f} GB are free"
-    )
+    return ElmoError(f"{folder}: needs {needed / 1e9:,.3f} GB of disk, {free / 1e9:,.3f} GB are free")
 
 
 def _write_all(descriptor: int, blocks: list[memoryview], offset: int) -> None:

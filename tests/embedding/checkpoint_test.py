@@ -1,9 +1,9 @@
 import pytest
 import torch
-from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.commands.checkpoint import CHECKPOINT, Checkpoint
 from elmo_tasks.elmo import LstmState
+from elmo_tasks.elmo.model import ElmoError
+from elmo_tasks.embedding.checkpoint import CHECKPOINT, Checkpoint
 
 SETTINGS = {"the text": "x", "--stateful": True, "--initial-state": None}
 
@@ -29,7 +29,7 @@ def test_checkpoint_is_read_back(tmp_path):
 )
 def test_what_differs_is_named(tmp_path, changes, difference):
     Checkpoint().save(tmp_path, SETTINGS)
-    with pytest.raises(ConfigurationError) as caught:
+    with pytest.raises(ElmoError) as caught:
         Checkpoint.load(tmp_path, SETTINGS | changes)
     message = f"{tmp_path} cannot be resumed, this differs: {difference}; --force starts anew"
     assert str(caught.value) == message
@@ -40,5 +40,5 @@ def test_a_broken_file(tmp_path):
     content = (tmp_path / CHECKPOINT).read_bytes()
     for broken in (b"", b"no zip", content[: len(content) // 2], content[:-10]):
         (tmp_path / CHECKPOINT).write_bytes(broken)
-        with pytest.raises(ConfigurationError, match=rf"{CHECKPOINT}: not a checkpoint .*; --force starts"):
+        with pytest.raises(ElmoError, match=rf"{CHECKPOINT}: not a checkpoint .*; --force starts"):
             Checkpoint.load(tmp_path, SETTINGS)
