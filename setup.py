@@ -6,6 +6,7 @@ an empty nltk data folder (see `elmo_tasks/compat/nltk_data`). The wheel also ca
 `pretrained/` and `training_configs/`, as folders of the package.
 """
 
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -22,15 +23,19 @@ HERE = Path(__file__).resolve().parent
 PLACEHOLDERS = Path("elmo_tasks", "compat", "placeholders")
 DATA_FOLDERS = ("fixtures", "pretrained", "training_configs")
 DATA_SUFFIXES = (
-    *(".json", ".jsonl", ".jsonnet", ".libsonnet", ".hdf5"),
+    *(".json", ".jsonl", ".jsonnet", ".libsonnet", ".hdf5", ".fasta"),
     *(".conll", ".conllu", ".txt", ".md", ".csv", ".tsv", ".gz"),
 )
 
 
-def direct_needs() -> list[str]:
-    """The part of requirements.in above "# development", so that each need is written down once."""
-    lines = (HERE / "requirements.in").read_text(encoding="utf-8").split("# development")[0]
-    return [need for line in lines.splitlines() if (need := line.partition("#")[0].strip())]
+def needs() -> dict[str, list[str]]:
+    """The parts of requirements.in by their names, so that each need is written down once."""
+    text = (HERE / "requirements.in").read_text(encoding="utf-8")
+    _, *parts = re.split(r"(?m)^# \[(\w+)\].*$", text)
+    return {
+        name: [need for line in lines.splitlines() if (need := line.partition("#")[0].strip())]
+        for name, lines in zip(parts[::2], parts[1::2], strict=True)
+    }
 
 
 class BuildPy(build_py):
@@ -71,8 +76,8 @@ setup(
     license="Apache-2.0",
     license_files=["LICENSE"],
     python_requires=">=3.11",
-    install_requires=direct_needs(),
-    extras_require={"mlflow": ["mlflow"]},
+    install_requires=needs()["core"],
+    extras_require={"allennlp": needs()["allennlp"], "mlflow": ["mlflow"]},
     # The explicit root makes the editable install a plain path, without an import hook at start-up.
     package_dir={"": "."},
     packages=find_packages(include=["elmo_tasks", "elmo_tasks.*"]),

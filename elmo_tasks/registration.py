@@ -65,7 +65,7 @@ class _Finder(MetaPathFinder):
             sys.meta_path.insert(0, self)
             if isinstance(error, ModuleNotFoundError) and (error.name or "").split(".")[0] == "allennlp":
                 raise ModuleNotFoundError(
-                    f"{name} needs AllenNLP: pip install elmo_tasks[allennlp]", name="allennlp"
+                    f"{name} needs AllenNLP, the extra elmo_tasks[allennlp]", name="allennlp"
                 ) from error
             raise
 

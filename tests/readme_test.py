@@ -85,7 +85,7 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_allennlp_commands_and_the_python_example(folder, monkeypatch, capsys):
+def test_allennlp_commands_and_the_python_examples(folder, monkeypatch, capsys):
     for words in map(in_one_epoch, commands()):
         if words[0] == "make":
             continue
@@ -95,8 +95,8 @@ def test_allennlp_commands_and_the_python_example(folder, monkeypatch, capsys):
         else:
             module = ["-m", "allennlp"] if words[0] == "allennlp" else []
             subprocess.run([sys.executable, *module, *words[1:]], env=environment(), check=True)
-    (example,) = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
-    exec(example, {})
+    for example in re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL):
+        exec(example, {})
     assert "[" in capsys.readouterr().out
 
 

@@ -52,7 +52,7 @@ assert not any(name.startswith(("allennlp.", "spacy", "elmo_tasks.commands")) fo
 import elmo_tasks.ner
 """)
     assert done.stderr.splitlines()[-1] == (
-        "ModuleNotFoundError: elmo_tasks.ner needs AllenNLP: pip install elmo_tasks[allennlp]"
+        "ModuleNotFoundError: elmo_tasks.ner needs AllenNLP, the extra elmo_tasks[allennlp]"
     )
 
 

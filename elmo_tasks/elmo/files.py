@@ -107,7 +107,7 @@ def _fetched(source: str) -> Path:
         from cached_path import cached_path
     except ModuleNotFoundError as error:
         raise ElmoError(
-            f"found the URL {source}, expected a path: `pip install elmo_tasks[allennlp]` fetches URLs"
+            f"found the URL {source}, expected a path: what fetches URLs is in elmo_tasks[allennlp]"
         ) from error
     root = os.getenv("ALLENNLP_CACHE_ROOT", Path.home() / ".allennlp")
     return cached_path(source, cache_dir=Path(root, "cache"))

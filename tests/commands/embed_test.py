@@ -226,3 +226,26 @@ def test_memory_does_not_grow_with_the_text(elmo, source, output, monkeypatch):
     few, many = (peak_memory(elmo, source, output, lines) for lines in (200, 4000))
     # 3,800 lines more would take 500 kB as strings alone, and 5 MB as vectors.
     assert many - few < 300_000
+
+
+@pytest.mark.parametrize("pool", ["none", "mean"])
+def test_proteins(elmo, tmp_path, output, pool):
+    source = tmp_path / "proteins.fasta"
+    source.write_text(">sp|P1|A first\nMKTAY\niak\n>P2/3-7\nGSDKL*\n")
+    assert elmo("embed", source, output, "--format", "fasta", "--pool", pool) == 0
+    with h5py.File(output) as file:
+        assert "sentence_to_index" not in file
+        for name, residues in (("sp|P1|A", "MKTAYIAK"), ("P2/3-7", "GSDKL")):
+            layers, _ = encode(shipped_bilm(), [list(residues)])
+            expected = layers[:, 0].numpy() if pool == "none" else layers[:, 0].mean(dim=1).numpy()
+            assert np.allclose(file[name][...], expected, rtol=0, atol=1e-6)
+
+
+def test_wrong_proteins(elmo, source, output, capsys):
+    source.write_text(">P1\nMK-T\n")
+    assert elmo("embed", source, output, "--format", "fasta") == 1
+    assert capsys.readouterr().err.endswith(f"{source}, line 2: found '-', expected letters, one a residue\n")
+    source.write_text(">P1\nMK\n>P1/2\nMK\n")
+    assert elmo("embed", source, output, "--format", "fasta") == 1
+    assert "found the key 'P1/2', expected one that no other sentence has" in capsys.readouterr().err
+    assert nothing_left(output)

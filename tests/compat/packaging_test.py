@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -75,12 +76,17 @@ def test_the_wheel_carries_everything(wheel, project):
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
         pth = archive.read("elmo_tasks_placeholders.pth").decode()
+        metadata = archive.read(next(name for name in names if name.endswith("METADATA"))).decode()
     assert (
         pth == "elmo_tasks/compat/placeholders\nimport _elmo_tasks_imports; _elmo_tasks_imports.install()\n"
     )
+    core = re.findall(r"(?m)^Requires-Dist: ([\w-]+)[^;\n]*$", metadata)
+    assert set(core) == {"h5py", "numpy", "torch", "tqdm"}
+    assert 'Requires-Dist: allennlp==2.10.1; extra == "allennlp"' in metadata
+    assert "pytest" not in metadata
     assert any(name.endswith("data/share/nltk_data/tokenizers/punkt/README.txt") for name in names)
     suffixes = {
-        *(".json", ".jsonl", ".jsonnet", ".libsonnet", ".hdf5"),
+        *(".json", ".jsonl", ".jsonnet", ".libsonnet", ".hdf5", ".fasta"),
         *(".conll", ".conllu", ".txt", ".md", ".csv", ".tsv", ".gz"),
     }
     for folder in ("fixtures", "training_configs"):

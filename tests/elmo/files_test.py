@@ -47,6 +47,6 @@ def test_an_error_names_the_source(tmp_path):
 def test_without_what_fetches_urls(monkeypatch):
     monkeypatch.setitem(sys.modules, "cached_path", None)
     with pytest.raises(
-        ElmoError, match=r"found the URL hf://a/b, expected .* `pip install elmo_tasks\[allennlp\]`"
+        ElmoError, match=r"found the URL hf://a/b, expected a path: .* elmo_tasks\[allennlp\]"
     ):
         read_options("hf://a/b")
