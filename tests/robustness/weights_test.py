@@ -146,7 +146,7 @@ def test_vectors_that_are_not_finite(tmp_path, monkeypatch):
     Embed().add_arguments(parser)
     names = ["--options-file", options_file, "--weight-file", weight_file]
     arguments = parser.parse_args([str(name) for name in [tmp_path / "text", tmp_path / "out", *names]])
-    with pytest.raises(ConfigurationError, match="line 2: found vectors that are not finite"):
+    with pytest.raises(ElmoError, match="line 2: found vectors that are not finite"):
         Embed().run(arguments)
     assert not (tmp_path / "out").exists()
 
