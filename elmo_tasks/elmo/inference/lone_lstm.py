@@ -1,6 +1,6 @@
 """The stacked biLSTM over one sequence, on a CPU: both directions step by step together, a row each."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 
@@ -13,6 +13,9 @@ LARGEST_END_TO_END = 1 << 18
 """Numbers of a recurrent weight, up to which a copy of both directions' lies end to end."""
 LARGEST_STACKED = 1 << 20
 """Numbers up to which a copy of both is multiplied by BLAS, whose call takes less time than oneDNN's."""
+
+STEPS_AT_ONCE = 1024
+"""Steps whose inputs are projected in one product, so that memory hardly grows with a long sequence."""
 
 EachRow = Callable[[torch.Tensor], torch.Tensor]
 """The product of each row with the weight of its own direction: `(2, in)` to `(2, out)`."""
@@ -76,16 +79,10 @@ class LoneLayer:
         self, inputs: torch.Tensor, hidden: torch.Tensor, cell: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """*Shape:* `(2, steps, projection_dim)`, `(2, projection_dim)` and `(2, dim)`, to the same."""
-        forward, backward = self._pair
-        cell_clip, proj_clip = forward.cell_clip, forward.proj_clip
-        # (steps, 2, 4 dim)
-        gates = torch.stack([forward.project_inputs(inputs[0]), backward.project_inputs(inputs[1])], dim=1)
+        cell_clip, proj_clip = self._pair[0].cell_clip, self._pair[0].proj_clip
         doubled_cell = cell * 2
-        # Of each step, and of its four gates (2, dim): views that are made together take a tenth of the time.
-        steps = gates.unbind()
-        gates_of_steps = zip(*(gate.unbind() for gate in gates.chunk(4, dim=2)), strict=True)
         outputs = []
-        for of_step, of_gates in zip(steps, gates_of_steps, strict=True):
+        for of_step, of_gates in self._gates(inputs):
             of_step.add_(self._recurrent(hidden)).sigmoid_()
             half = half_output(of_gates, doubled_cell, cell_clip)
             if self._projection is None:
@@ -95,6 +92,16 @@ class LoneLayer:
                 hidden = hidden.clamp(-proj_clip, proj_clip) if proj_clip else hidden.contiguous()
             outputs.append(hidden)
         return torch.stack(outputs, dim=1), hidden, doubled_cell / 2
+
+    def _gates(self, inputs: torch.Tensor) -> Iterator[tuple[torch.Tensor, tuple[torch.Tensor, ...]]]:
+        """What the inputs give to the gates of each step, `(2, 4 dim)`, and to the four, `(2, dim)` each."""
+        forward, backward = self._pair
+        for block in inputs.split(STEPS_AT_ONCE, dim=1):
+            # (steps, 2, 4 dim)
+            gates = torch.stack([forward.project_inputs(block[0]), backward.project_inputs(block[1])], dim=1)
+            # Views that are made together take a tenth of the time.
+            of_each = zip(*(gate.unbind() for gate in gates.chunk(4, dim=2)), strict=True)
+            yield from zip(gates.unbind(), of_each, strict=True)
 
 
 def _kind(recurrent: PackedWeight, pack: Pack) -> Callable[[list[PackedWeight]], EachRow]:

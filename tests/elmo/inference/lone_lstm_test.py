@@ -45,6 +45,14 @@ def test_equals_the_model(changes, length):
     assert_near(found, model_result(stack, inputs, index, lengths, state))
 
 
+@pytest.mark.parametrize("length", [4, 23])
+def test_a_long_sequence_in_blocks(length, monkeypatch):
+    monkeypatch.setattr(lone_lstm, "STEPS_AT_ONCE", 4)
+    stack, lengths = random_stack(), torch.tensor([length])
+    inputs, index, state = random_inputs(stack, lengths)
+    assert_near(run(stack, length), model_result(stack, inputs, index, lengths, state))
+
+
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize(
     "changes", [{}, {"dim": 32, "projection_dim": 32}, {"dim": 1024, "projection_dim": 128}]
