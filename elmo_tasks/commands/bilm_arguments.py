@@ -11,6 +11,7 @@ from elmo_tasks.elmo.sources import (
     DEFAULT_OPTIONS,
     DEFAULT_WEIGHTS,
     configuration_errors,
+    holds_options,
     read_frozen_bilm,
     read_options,
 )
@@ -19,7 +20,11 @@ from elmo_tasks.elmo.sources import (
 def add_bilm_arguments(parser: argparse.ArgumentParser) -> None:
     shipped = "(default: the biLM that comes with the project)"
     parser.add_argument("--options-file", help=f"path, URL or hf:// name of options.json {shipped}")
-    parser.add_argument("--weight-file", help=f"path, URL or hf:// name of the HDF5 weights {shipped}")
+    parser.add_argument(
+        "--weight-file",
+        help="path, URL or hf:// name of the HDF5 weights; or, without options, of a folder or zip of "
+        f"ELMoForManyLangs or of NLPL's repository {shipped}",
+    )
     parser.add_argument(
         "--vocabulary-file",
         help="path, URL or hf:// name of the words of a biLM that reads words, one a line",
@@ -43,11 +48,13 @@ def read_bilm(arguments: argparse.Namespace) -> FrozenBiLm:
     `ConfigurationError`: options without weights or the reverse, a device that is not there, or whatever
     reading the files raises.
     """
-    if (arguments.options_file is None) != (arguments.weight_file is None):
+    weight_file = arguments.weight_file or DEFAULT_WEIGHTS
+    one_alone = (arguments.options_file is None) != (arguments.weight_file is None)
+    if one_alone and not holds_options(weight_file):
         raise ConfigurationError("--options-file and --weight-file belong together: give both, or neither")
     bilm = read_frozen_bilm(
-        read_options(arguments.options_file or DEFAULT_OPTIONS),
-        arguments.weight_file or DEFAULT_WEIGHTS,
+        read_options(arguments.options_file or DEFAULT_OPTIONS, weight_file),
+        weight_file,
         arguments.vocabulary_file,
         precision=arguments.precision,
     )

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from elmo_tasks.elmo.character_indexer import ElmoCharacterIndexer
     from elmo_tasks.elmo.embedder import Elmo, ElmoRepresentations
     from elmo_tasks.elmo.token_embedder import ElmoMixRegularizer, ElmoTokenEmbedder
+    from elmo_tasks.elmo.unicode_indexer import ElmoUnicodeIndexer
     from elmo_tasks.elmo.word_indexer import ElmoWordIndexer
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "ElmoMixRegularizer",
     "ElmoRepresentations",
     "ElmoTokenEmbedder",
+    "ElmoUnicodeIndexer",
     "ElmoWordIndexer",
     "FrozenBiLm",
     "LstmState",
@@ -38,6 +40,7 @@ _FOR_ALLENNLP = {
     "ElmoMixRegularizer": "token_embedder",
     "ElmoRepresentations": "embedder",
     "ElmoTokenEmbedder": "token_embedder",
+    "ElmoUnicodeIndexer": "unicode_indexer",
     "ElmoWordIndexer": "word_indexer",
 }
 """The modules of the names that need AllenNLP."""

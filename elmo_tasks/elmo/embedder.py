@@ -47,7 +47,8 @@ class Elmo(StrictParams, nn.Module):
 
     options_file, weight_file : path, URL or `hf://` name of the official `options.json` and HDF5 weights;
         the model that ships with the project by default. `options_file` may also be the options themselves,
-        and `weight_file` `None` for a biLM with random weights.
+        and `weight_file` `None` for a biLM with random weights, or, without `options_file`, a folder or zip
+        of ELMoForManyLangs or of NLPL's repository.
     vocabulary_file : of a biLM that reads words: one word a line, in the order of its table (`read_words`).
         An archive does not need it.
     placement : `none`, `input`, `output` or `input+output`.
@@ -89,7 +90,8 @@ class Elmo(StrictParams, nn.Module):
         self.mix_l2 = mix.mix_l2
         self.trainable = use.trainable
         self.stateful = use.stateful
-        options = read_options(source.options_file)
+        weight_file = None if source.weight_file == FROM_STATE_DICT else source.weight_file
+        options = read_options(source.options_file, weight_file)
         self.dim = options.output_dim
         places = PLACEMENTS[placement]
         self.mixes = nn.ModuleDict(
@@ -172,8 +174,9 @@ class Elmo(StrictParams, nn.Module):
 
     def forward(self, ids: torch.Tensor) -> ElmoRepresentations:
         """
-        *Shape:* `ids` `(batch, tokens, 50)`, of the `elmo_character_ids` indexer, or `(batch, tokens)`, of
-        `elmo_word_ids` if the biLM reads words. Vectors behind the end of a sentence are zero.
+        *Shape:* `ids` `(batch, tokens, 50)`, of the `elmo_character_ids` indexer, or of `elmo_unicode_ids` if
+        the biLM has a dictionary of characters, or `(batch, tokens)`, of `elmo_word_ids` if it reads words.
+        Vectors behind the end of a sentence are zero.
         """
         if self.bilm is None:
             return ElmoRepresentations(None, None)

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from elmo_tasks.elmo.inference import FrozenBiLm
-from elmo_tasks.elmo.model import BiLmOptions, ElmoError
+from elmo_tasks.elmo.model import BiLmOptions, ElmoError, many_langs
+from elmo_tasks.elmo.model.bilm_folder import opened_folder
+from elmo_tasks.elmo.model.many_langs import is_many_langs
 from elmo_tasks.elmo.model.words import vocabulary
 from elmo_tasks.paths import bundled
 from elmo_tasks.text_lines import TextError, read_lines
@@ -16,6 +18,8 @@ from elmo_tasks.text_lines import TextError, read_lines
 Source = str | PathLike[str]
 """Path, URL or `hf://` name."""
 
+OPTIONS, WEIGHTS, VOCABULARIES = "options.json", "model.hdf5", ("vocab.txt", "vocab.txt.gz")
+"""The files of NLPL's repository."""
 DEFAULT_OPTIONS = str(bundled("pretrained/english/options.json"))
 DEFAULT_WEIGHTS = str(bundled("pretrained/english/weights.hdf5"))
 
@@ -35,13 +39,29 @@ def local_file(source: Source) -> Iterator[Path]:
         raise ElmoError(str(error).replace(str(path), str(source))) from error
 
 
-def read_options(source: Source | dict[str, Any]) -> BiLmOptions:
+def holds_options(weight_file: Source) -> bool:
+    """Whether it is a folder or a zip, in which the options stand beside the weights."""
+    try:
+        with local_file(weight_file) as path, opened_folder(path) as folder:
+            return folder is not None
+    except FileNotFoundError:
+        return False
+
+
+def read_options(source: Source | dict[str, Any], weight_file: Source | None = None) -> BiLmOptions:
     """
-    The options of an `options.json`, or the options themselves.
+    The options of an `options.json`, or the options themselves; with the default options and a `weight_file`
+    that is a folder or a zip, those in there.
 
     # Raises
-    `ElmoError`: see `BiLmOptions.read`.
+    `ElmoError`: see `BiLmOptions.read` and `many_langs.read_options`.
     """
+    if source == DEFAULT_OPTIONS and weight_file is not None and weight_file != DEFAULT_WEIGHTS:
+        with local_file(weight_file) as path, opened_folder(path) as folder:
+            if folder is not None:
+                if is_many_langs(folder):
+                    return many_langs.read_options(folder)
+                return BiLmOptions.from_json(folder.json(OPTIONS), where=folder.where(OPTIONS))
     if isinstance(source, dict):
         return BiLmOptions.read(source)
     with local_file(source) as path:
@@ -67,14 +87,26 @@ def read_frozen_bilm(
     precision: str = "float32",
 ) -> FrozenBiLm:
     """
-    A frozen biLM from official HDF5 weights and, if it reads words, its vocabulary.
+    A frozen biLM from official HDF5 weights and, if it reads words, its vocabulary; or from a folder or a zip
+    of NLPL's repository, with `OPTIONS`, `WEIGHTS` and one of `VOCABULARIES`, or of ELMoForManyLangs.
 
     # Raises
-    `ElmoError`: see `FrozenBiLm.read`.
+    `ElmoError`: see `FrozenBiLm.read` and `many_langs.read_weights`.
     """
-    check_vocabulary(options, weight_file, vocabulary_file)
-    words = None if vocabulary_file is None else read_words(vocabulary_file)
-    with local_file(weight_file) as path:
+    with local_file(weight_file) as path, opened_folder(path) as folder:
+        if folder is not None and is_many_langs(folder):
+            if vocabulary_file is not None:
+                raise ElmoError(
+                    f"found a vocabulary_file, {vocabulary_file}, expected none: {weight_file} has the words"
+                )
+            weights = many_langs.read_weights(folder, options)
+            return FrozenBiLm(options=options, precision=precision, weights=weights)
+        if folder is not None:
+            path = folder.file(WEIGHTS)
+            if vocabulary_file is None and not options.reads_characters:
+                vocabulary_file = folder.file(next(filter(folder.has, VOCABULARIES), VOCABULARIES[0]))
+        check_vocabulary(options, weight_file, vocabulary_file)
+        words = None if vocabulary_file is None else read_words(vocabulary_file)
         return FrozenBiLm.read(options, path, words, precision=precision)
 
 

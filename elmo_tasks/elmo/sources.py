@@ -22,6 +22,7 @@ __all__ = [
     "DEFAULT_WEIGHTS",
     "check_vocabulary",
     "configuration_errors",
+    "holds_options",
     "local_file",
     "read_bilm",
     "read_frozen_bilm",
@@ -42,6 +43,7 @@ def configuration_errors() -> Iterator[None]:
 
 
 check_vocabulary = configuration_errors()(files.check_vocabulary)
+holds_options = configuration_errors()(files.holds_options)
 read_frozen_bilm = configuration_errors()(files.read_frozen_bilm)
 read_options = configuration_errors()(files.read_options)
 read_words = configuration_errors()(files.read_words)

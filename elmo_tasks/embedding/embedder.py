@@ -11,7 +11,14 @@ import torch
 from tqdm import tqdm
 
 from elmo_tasks.atomic_files import put_in_place
-from elmo_tasks.elmo.files import DEFAULT_OPTIONS, DEFAULT_WEIGHTS, Source, read_frozen_bilm, read_options
+from elmo_tasks.elmo.files import (
+    DEFAULT_OPTIONS,
+    DEFAULT_WEIGHTS,
+    Source,
+    holds_options,
+    read_frozen_bilm,
+    read_options,
+)
 from elmo_tasks.elmo.model import ElmoError
 from elmo_tasks.embedding.corpus import SourceLine, write_corpus
 from elmo_tasks.embedding.hdf5_run import BATCH_TOKENS, LAYERS, Embedding
@@ -34,7 +41,8 @@ class ElmoEmbedder:
     # Parameters
 
     options_file, weight_file : path, URL or `hf://` name of the official `options.json` and HDF5 weights; by
-        default those of the biLM that comes with the project. Give both, or neither.
+        default those of the biLM that comes with the project. Give both, or neither, or a folder or zip of
+        ELMoForManyLangs or of NLPL's repository as `weight_file`.
     cuda_device : the number of a GPU, or -1 for the CPU.
     vocabulary_file : of a biLM that reads words: one word a line, in the order of its table.
     precision : of the biLM's products; `float32` is exact, `bfloat16` is faster and is not.
@@ -56,12 +64,13 @@ class ElmoEmbedder:
         batch_size: int = 64,
         progress: bool = True,
     ) -> None:
-        if (options_file is None) != (weight_file is None):
+        one_alone = (options_file is None) != (weight_file is None)
+        if one_alone and not holds_options(weight_file or DEFAULT_WEIGHTS):
             raise ElmoError("options_file and weight_file belong together: give both, or neither")
         self.batch_size = _positive("batch_size", batch_size)
         self.progress = progress
         self.bilm = read_frozen_bilm(
-            read_options(options_file or DEFAULT_OPTIONS),
+            read_options(options_file or DEFAULT_OPTIONS, weight_file),
             weight_file or DEFAULT_WEIGHTS,
             vocabulary_file,
             precision=precision,

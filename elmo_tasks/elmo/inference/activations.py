@@ -98,7 +98,7 @@ class Activations:
         *Shape:* `ids` as `bilm` reads them. Returns `(layers, batch, tokens, 2 projection_dim)`,
         float32, on the device of the ids, zero behind the end of a sentence.
         """
-        keys, lengths = _keys_and_lengths(ids)
+        keys, lengths = _keys_and_lengths(ids.to(bilm.ids_dtype))
         rows: dict[bytes, int] = {}
         for row, key in enumerate(keys):
             if lengths[row]:
@@ -144,8 +144,7 @@ class Activations:
 
 def _keys_and_lengths(ids: torch.Tensor) -> tuple[list[bytes], list[int]]:
     """The key and the length of each sentence. *Shape:* ids `(batch, tokens)` or `(batch, tokens, 50)`."""
-    # Characters fit into 16 bits; of a word, one id with all of its bits
-    ids = ids.to(torch.int16) if ids.dim() == 3 else ids.unsqueeze(2)
+    ids = ids if ids.dim() == 3 else ids.unsqueeze(2)
     words_of = ids.cpu().contiguous().numpy()
     lengths = (words_of != 0).any(axis=2).sum(axis=1).tolist()
     keys = [

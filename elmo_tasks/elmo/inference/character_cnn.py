@@ -45,6 +45,7 @@ class CharacterCnn:
         projection = encoder.projection
         self.projection = None if projection is None else product(projection.weight, projection.bias)
         self.embedding, self.activation = encoder.embedding, encoder.activation
+        self.characters, self.words = encoder.characters, encoder.words
         # (filters,): the last character at which a window of each filter starts
         self.last_start = torch.cat(
             [
@@ -58,20 +59,28 @@ class CharacterCnn:
         *Shape:* character ids of distinct words `(words, 50)` to their vectors `(words, projection_dim)`.
         """
         blocks, order = blocks_of_like_length(shortened(words, self.length))
-        encoded = [self.projected(self._features(block, windows)) for block, windows in blocks]
+        encoded = [self.projected(self._features(block, windows), block) for block, windows in blocks]
         return torch.cat(encoded)[order.argsort()]
 
-    def projected(self, features: torch.Tensor) -> torch.Tensor:
-        """Through the highway layers. *Shape:* `(words, filters)` to `(words, projection_dim)`."""
+    def projected(self, features: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
+        """
+        Through the highway layers. *Shape:* `(words, filters)` and ids `(words, length)` to
+        `(words, projection_dim)`.
+        """
         for carry, transform in self.highways:
             carried = _by_row(torch.sigmoid, carry(features))
             features = features + carried * (transform(features).relu() - features)
+        if self.words is not None:
+            features = torch.cat([self.words(words), features], dim=1)
         return features if self.projection is None else self.projection(features)
 
     def filled_up(self, words: torch.Tensor, windows: int) -> torch.Tensor:
-        """*Shape:* `(words, length)` to `(words, windows + widest - 1)`: what so many windows see."""
+        """
+        *Shape:* ids `(words, length)` to the rows of the characters that so many windows see, `(words,
+        windows + widest - 1)`.
+        """
         missing = windows + self.widest - 1 - self.length
-        return F.pad(words, (0, missing), value=FILLING)
+        return self.characters(F.pad(words, (0, missing), value=FILLING)).int()
 
     def outside(self, windows: int) -> torch.Tensor | None:
         """
@@ -84,7 +93,7 @@ class CharacterCnn:
     def _features(self, words: torch.Tensor, windows: int) -> torch.Tensor:
         """*Shape:* words `(words, length)` that need at most `windows` windows to `(words, filters)`."""
         # (words, width, character dim)
-        characters = F.embedding(self.filled_up(words, windows).int(), self.embedding)
+        characters = F.embedding(self.filled_up(words, windows), self.embedding)
         # (words * windows, widest * character dim)
         seen = characters.unfold(1, self.widest, 1).flatten(0, 1).transpose(1, 2).flatten(1)
         # (words, windows, filters)

@@ -15,7 +15,7 @@ from elmo_tasks.elmo.inference.batches import batch_sizes
 from elmo_tasks.elmo.inference.kernels import Kernels
 from elmo_tasks.elmo.inference.packed_steps import marked_steps
 from elmo_tasks.elmo.inference.packed_weights import PRECISIONS
-from elmo_tasks.elmo.model.bilm import BiLm, check_ids, digest, zero_state
+from elmo_tasks.elmo.model.bilm import BiLm, digest, zero_state
 from elmo_tasks.elmo.model.character_encoder import CharacterEncoder
 from elmo_tasks.elmo.model.errors import ElmoError, FilePath
 from elmo_tasks.elmo.model.lstm import LstmState
@@ -135,6 +135,11 @@ class FrozenBiLm(nn.Module):
         """See `TokenEncoder.reads`."""
         return self._blueprint.token_encoder.reads
 
+    @property
+    def ids_dtype(self) -> torch.dtype:
+        """See `TokenEncoder.dtype`."""
+        return self._blueprint.token_encoder.dtype
+
     def padded_ids(self, sentences: Sequence[Sequence[str]]) -> torch.Tensor:
         """*Shape:* `(sentences, longest, *id)`, 0 behind the end of a sentence, on the biLM's device."""
         return self._blueprint.token_encoder.padded_ids(sentences).to(self.device)
@@ -229,7 +234,7 @@ class FrozenBiLm(nn.Module):
         """
         The layers of a batch, in parts of few tokens, so that little but the result grows with the batch.
         """
-        check_ids(ids, self._blueprint.token_encoder.bos_eos_ids, self.reads)
+        self._blueprint.token_encoder.check(ids)
         with (
             torch.inference_mode(False),
             torch.no_grad(),

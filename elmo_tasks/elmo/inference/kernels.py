@@ -14,7 +14,6 @@ from elmo_tasks.elmo.inference.packed_weights import check_precision, pack
 from elmo_tasks.elmo.inference.token_layer import FrozenCharacters, FrozenWords
 from elmo_tasks.elmo.model.bilm import BiLm
 from elmo_tasks.elmo.model.character_encoder import CharacterEncoder
-from elmo_tasks.elmo.model.characters import BEGIN_SENTENCE, END_SENTENCE
 from elmo_tasks.elmo.model.lstm import LstmState
 from elmo_tasks.elmo.model.word_encoder import WordEncoder
 
@@ -36,10 +35,9 @@ class Kernels:
         check_precision(precision, embedding.device)
         packed = partial(pack, precision=precision)
         self.present = blueprint.token_encoder.present
-        self.bos_eos_ids = blueprint.token_encoder.padded_ids([[BEGIN_SENTENCE, END_SENTENCE]])[0].to(
-            embedding.device
-        )
-        self.token_layer = _token_layer(blueprint.token_encoder, _taken(weights, "token_encoder."), packed)
+        encoder = blueprint.token_encoder
+        self.bos_eos_ids = encoder.padded_ids([encoder.marks])[0].to(embedding.device)
+        self.token_layer = _token_layer(encoder, _taken(weights, "token_encoder."), packed)
         self._layers = {
             f"lstm.directions.{direction}.{number}.": FrozenLstmLayer(
                 _taken(weights, f"lstm.directions.{direction}.{number}."),

@@ -16,7 +16,7 @@ from elmo_tasks.elmo.inference.trained_characters import TrainedCharacterCnn
 from elmo_tasks.elmo.inference.trained_lstm import Clips, trained_layer
 from elmo_tasks.elmo.inference.training_products import Products
 from elmo_tasks.elmo.inference.unique_rows import unique_rows
-from elmo_tasks.elmo.model.bilm import BiLm, check_ids
+from elmo_tasks.elmo.model.bilm import BiLm
 from elmo_tasks.elmo.model.lstm import LstmState
 from elmo_tasks.elmo.model.options import BiLmOptions
 from elmo_tasks.elmo.model.word_encoder import WordEncoder, rows_of_words
@@ -56,7 +56,7 @@ class TrainedBiLm(BiLm):
         """See `BiLm.forward`."""
         if (frozen := self._for_evaluation()) is not None:
             return frozen(ids, state)
-        check_ids(ids, self.token_encoder.bos_eos_ids, self.token_encoder.reads)
+        self.token_encoder.check(ids)
         state = state or self.initial_state(len(ids))
         present = self.token_encoder.present(ids)
         rows, lengths = _rows_with_tokens(present)
@@ -72,7 +72,7 @@ class TrainedBiLm(BiLm):
         """See `BiLm.encode`."""
         if (frozen := self._for_evaluation()) is not None:
             return frozen.encode(ids, start)
-        check_ids(ids, self.token_encoder.bos_eos_ids, self.token_encoder.reads)
+        self.token_encoder.check(ids)
         present = self.token_encoder.present(ids)
         rows, lengths = _rows_with_tokens(present)
         bos_eos_ids = self.token_encoder.bos_eos_ids

@@ -39,11 +39,12 @@ class TrainedCharacterCnn(CharacterCnn):
 
     def __call__(self, words: torch.Tensor) -> torch.Tensor:
         """See `CharacterCnn`."""
-        blocks, order = blocks_of_like_length(shortened(words, self.length))
+        words = shortened(words, self.length)
+        blocks, order = blocks_of_like_length(words)
         parts = [
-            WordBlock(self.filled_up(block.int(), windows), self.outside(windows))
-            for block, windows in blocks
+            WordBlock(self.filled_up(block, windows), self.outside(windows)) for block, windows in blocks
         ]
         features = TrainedFilters.apply(self._products, parts, self.embedding, self._weight, self._bias)
-        features = F.pad(self.activation(features), (0, 0, 0, -len(words) % RECURRING_WORDS))
-        return self.projected(features)[: len(words)][order.argsort()]
+        filling = 0, 0, 0, -len(words) % RECURRING_WORDS
+        features = F.pad(self.activation(features), filling)
+        return self.projected(features, F.pad(words[order], filling))[: len(words)][order.argsort()]

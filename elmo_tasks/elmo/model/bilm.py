@@ -8,9 +8,10 @@ import torch
 from torch import nn
 
 from elmo_tasks.elmo.model.character_encoder import CharacterEncoder
-from elmo_tasks.elmo.model.errors import ElmoError, FilePath
+from elmo_tasks.elmo.model.errors import FilePath
 from elmo_tasks.elmo.model.lstm import LstmState, StackedBiLstm
 from elmo_tasks.elmo.model.options import BiLmOptions, CharacterOptions
+from elmo_tasks.elmo.model.unicode_encoder import UnicodeEncoder
 from elmo_tasks.elmo.model.weight_file import read_weights
 from elmo_tasks.elmo.model.word_encoder import WordEncoder
 
@@ -35,7 +36,8 @@ class BiLm(nn.Module):
         self.options = options
         size = options.projection_dim
         if isinstance(options.tokens, CharacterOptions):
-            self.token_encoder = CharacterEncoder(options=options.tokens, projection_dim=size)
+            kind = CharacterEncoder if options.tokens.dictionaries is None else UnicodeEncoder
+            self.token_encoder = kind(options=options.tokens, projection_dim=size)
         else:
             self.token_encoder = WordEncoder(options=options.tokens, projection_dim=size)
         self.lstm = StackedBiLstm(options=options)
@@ -80,7 +82,7 @@ class BiLm(nn.Module):
         The biLM reads `<S> sentence </S>`; the vectors of the two marks are not returned. A row without
         tokens is left out, and its state stays.
         """
-        check_ids(ids, self.token_encoder.bos_eos_ids, self.token_encoder.reads)
+        self.token_encoder.check(ids)
         # (batch, tokens), (batch,)
         present = self.token_encoder.present(ids)
         lengths = present.sum(dim=1)
@@ -119,16 +121,6 @@ def digest(
         hashed.update(name.encode())
         hashed.update(weight.detach().cpu().contiguous().numpy().data)
     return hashed.hexdigest()
-
-
-def check_ids(ids: torch.Tensor, bos_eos_ids: torch.Tensor, reads: str) -> None:
-    """
-    # Raises
-    `ElmoError`: the ids are not those that the biLM reads.
-    """
-    if ids.shape[2:] != bos_eos_ids.shape[1:]:
-        expected = ("batch", "tokens", *bos_eos_ids.shape[1:])
-        raise ElmoError(f"the biLM reads {reads}: found ids of shape {tuple(ids.shape)}, expected {expected}")
 
 
 def with_bos_eos(ids: torch.Tensor, lengths: torch.Tensor, bos_eos_ids: torch.Tensor) -> torch.Tensor:

@@ -9,14 +9,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from elmo_tasks.elmo.model.characters import (
-    BEGIN_SENTENCE,
-    END_SENTENCE,
-    NUM_CHARACTERS,
-    character_ids,
-    padded_character_ids,
-    shortened,
-)
+from elmo_tasks.elmo.model.characters import NUM_CHARACTERS, padded_character_ids, shortened
 from elmo_tasks.elmo.model.options import CharacterOptions
 from elmo_tasks.elmo.model.token_encoder import TokenEncoder
 
@@ -27,11 +20,17 @@ class CharacterEncoder(TokenEncoder):
     """For each filter the largest value over the word's characters; then highway layers and a projection."""
 
     reads = "character_ids"
+    dtype = torch.int16
+    characters: nn.Module
+    """Ids of characters to their rows in the table."""
+    words: nn.Module | None
+    """Words, as their characters, to what is put beside the features of the CNN; `None` for nothing."""
 
     def __init__(self, *, options: CharacterOptions, projection_dim: int) -> None:
-        super().__init__(bos_eos_ids=torch.tensor(character_ids([BEGIN_SENTENCE, END_SENTENCE])))
+        super().__init__()
         self.activation = ACTIVATIONS[options.activation]
         self.max_characters = options.max_characters
+        self.characters, self.words = nn.Identity(), None
         self.embedding = nn.Parameter(torch.empty(NUM_CHARACTERS, options.dim))
         self.convolutions = nn.ModuleList(
             nn.Conv1d(options.dim, number, width) for width, number in options.filters
@@ -44,13 +43,16 @@ class CharacterEncoder(TokenEncoder):
         nn.init.uniform_(self.embedding, -1.0, 1.0)
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        ids = shortened(ids, self.max_characters)
         # (words, character dim, max_characters)
-        characters = F.embedding(shortened(ids, self.max_characters).long(), self.embedding).transpose(1, 2)
+        characters = F.embedding(self.characters(ids.long()), self.embedding).transpose(1, 2)
         # (words, filters)
         features = torch.cat([cnn(characters).amax(dim=2) for cnn in self.convolutions], dim=1)
         features = self.activation(features)
         for highway in self.highways:
             features = highway(features)
+        if self.words is not None:
+            features = torch.cat([self.words(ids), features], dim=1)
         return features if self.projection is None else self.projection(features)
 
     @staticmethod

@@ -18,6 +18,7 @@ from functools import lru_cache
 
 import numpy as np
 import torch
+from torch.nn.utils.rnn import pad_sequence
 
 CHARACTERS_PER_WORD = 50
 NUM_CHARACTERS = 262
@@ -26,14 +27,15 @@ NUM_CHARACTERS = 262
 BEGIN_SENTENCE = "<S>"
 END_SENTENCE = "</S>"
 
-_BEGIN_WORD, _END_WORD, FILLING = 259, 260, 261
-_SENTENCE_MARKS = {BEGIN_SENTENCE: 257, END_SENTENCE: 258}
+BEGIN_WORD, END_WORD, FILLING = 259, 260, 261
+SENTENCE_MARK_IDS = 257, 258
+_SENTENCE_MARKS = dict(zip((BEGIN_SENTENCE, END_SENTENCE), SENTENCE_MARK_IDS, strict=True))
 
 
 _AS_BYTES = [np.int16(number).tobytes() for number in range(NUM_CHARACTERS)]
 """Each id as it lies in an `int16` array; so that a word, and a sentence, is one `join`."""
 _AFTER_A_WORD = [
-    _AS_BYTES[_END_WORD] + _AS_BYTES[FILLING] * filling for filling in range(CHARACTERS_PER_WORD - 1)
+    _AS_BYTES[END_WORD] + _AS_BYTES[FILLING] * filling for filling in range(CHARACTERS_PER_WORD - 1)
 ]
 
 
@@ -47,7 +49,7 @@ def _encode(word: str) -> bytes:
         # 48 bytes fit between the marks; a cut may split a multi-byte character.
         encoded = word.encode("utf-8", "ignore")[: CHARACTERS_PER_WORD - 2]
         inner = [_AS_BYTES[byte + 1] for byte in encoded]
-    return _AS_BYTES[_BEGIN_WORD] + b"".join(inner) + _AFTER_A_WORD[CHARACTERS_PER_WORD - 2 - len(inner)]
+    return _AS_BYTES[BEGIN_WORD] + b"".join(inner) + _AFTER_A_WORD[CHARACTERS_PER_WORD - 2 - len(inner)]
 
 
 def character_ids(words: Iterable[str]) -> np.ndarray:
@@ -72,14 +74,15 @@ def shortened(ids: torch.Tensor, length: int) -> torch.Tensor:
     if length == ids.size(1):
         return ids
     start, last = ids[:, : length - 1], ids[:, length - 1 : length]
-    goes_on = (last > 0) & (last < _BEGIN_WORD)
-    return torch.cat([start, last.masked_fill(goes_on, _END_WORD)], dim=1)
+    goes_on = (last > 0) & (last != END_WORD) & (last != FILLING)
+    return torch.cat([start, last.masked_fill(goes_on, END_WORD)], dim=1)
 
 
 def padded_character_ids(sentences: Sequence[Sequence[str]]) -> torch.Tensor:
     """*Shape:* `(sentences, longest, 50)`, `int16`, 0 behind the end of a sentence: what `BiLm` reads."""
-    longest = max(map(len, sentences))
-    ids = np.zeros((len(sentences), longest, CHARACTERS_PER_WORD), dtype=np.int16)
-    for row, words in zip(ids, sentences, strict=True):
-        row[: len(words)] = character_ids(words)
-    return torch.from_numpy(ids)
+    return padded(map(character_ids, sentences))
+
+
+def padded(arrays: Iterable[np.ndarray]) -> torch.Tensor:
+    """*Shape:* ids of each sentence, `(tokens, *id)`, to `(sentences, longest, *id)`, 0 behind its end."""
+    return pad_sequence([torch.tensor(ids) for ids in arrays], batch_first=True)

@@ -16,6 +16,20 @@ MOST_UNITS, MOST_LAYERS, MOST_WORDS = 1 << 20, 100, 1 << 31
 """Bounds of what a file may ask for; 4,096 units and 2 layers are the most that was ever published."""
 FEWEST_CHARACTERS = 3
 """Of a word: a byte between its marks."""
+UNICODE = "unicode"
+"""The value of `char_cnn.encoding` where a dictionary holds the characters; without it, UTF-8 bytes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DictionaryOptions:
+    """The sizes of the dictionaries of a token layer that reads Unicode characters."""
+
+    n_characters: int
+    """Rows of the characters' table."""
+    n_words: int = 0
+    """Rows of the words' table beside the character CNN."""
+    word_dim: int = 0
+    """The size of a word's vector in it; 0 for no such table."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +45,8 @@ class CharacterOptions:
     n_highway: int
     max_characters: int = CHARACTERS_PER_WORD
     """What is read of a word, its begin and end mark among them; ids always have 50."""
+    dictionaries: DictionaryOptions | None = None
+    """Of Unicode characters; `None` for UTF-8 bytes, which need none."""
 
     @property
     def num_filters(self) -> int:
@@ -143,7 +159,8 @@ class BiLmOptions:
                     "n_characters": NUM_CHARACTERS,
                     "max_characters_per_token": tokens.max_characters,
                     "activation": tokens.activation,
-                },
+                }
+                | ({} if tokens.dictionaries is None else {"encoding": UNICODE, **vars(tokens.dictionaries)})
             }
             if isinstance(tokens, CharacterOptions)
             else {"n_tokens_vocab": tokens.n_tokens}
@@ -193,7 +210,14 @@ class _Options:
 
 def _character_options(values: _Options) -> CharacterOptions:
     number = values.get("char_cnn.n_characters", int)
-    if number != NUM_CHARACTERS:
+    dictionaries = None
+    if values.get("char_cnn.encoding", str, "utf-8") == UNICODE:
+        dictionaries = DictionaryOptions(
+            n_characters=values.size("char_cnn.n_characters"),
+            n_words=values.size("char_cnn.n_words", least=0, most=MOST_WORDS, default=0),
+            word_dim=values.size("char_cnn.word_dim", least=0, default=0),
+        )
+    elif number != NUM_CHARACTERS:
         raise values.wrong(
             "char_cnn.n_characters",
             number,
@@ -221,4 +245,5 @@ def _character_options(values: _Options) -> CharacterOptions:
         activation=activation,
         n_highway=values.size("char_cnn.n_highway", least=0, most=MOST_LAYERS, default=0),
         max_characters=length,
+        dictionaries=dictionaries,
     )

@@ -6,28 +6,43 @@ from typing import ClassVar
 import torch
 from torch import nn
 
+from elmo_tasks.elmo.model.characters import BEGIN_SENTENCE, END_SENTENCE
+from elmo_tasks.elmo.model.errors import ElmoError
+
 
 class TokenEncoder(nn.Module):
     """
     Words to vectors that do not depend on their context.
 
     A word comes as its id, whose shape `*id` is the encoder's own: `(50,)` for characters, `()` for words.
-
-    # Parameters
-
-    bos_eos_ids : the ids of `<S>` and `</S>`, `(2, *id)`, in 64 bits: distributed training broadcasts
-    buffers,
-        and gloo knows no 16.
     """
 
     reads: ClassVar[str]
     """The tensor of a batch that holds the ids; with `elmo_` before it, the indexer that makes it."""
+    dtype: ClassVar[torch.dtype]
+    """Of the ids."""
+    marks: ClassVar[tuple[str, str]] = BEGIN_SENTENCE, END_SENTENCE
+    """The borders of a sentence."""
     embedding: nn.Parameter
     bos_eos_ids: torch.Tensor
+    """
+    Of `marks`, `(2, *id)`, in 64 bits: distributed training broadcasts buffers, and gloo knows no 16.
+    """
 
-    def __init__(self, *, bos_eos_ids: torch.Tensor) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.register_buffer("bos_eos_ids", bos_eos_ids.long(), persistent=False)
+        self.register_buffer("bos_eos_ids", self.padded_ids([self.marks])[0].long(), persistent=False)
+
+    def check(self, ids: torch.Tensor) -> None:
+        """
+        # Raises
+        `ElmoError`: the ids of a batch are not those that it reads.
+        """
+        if ids.shape[2:] != self.bos_eos_ids.shape[1:]:
+            expected = ("batch", "tokens", *self.bos_eos_ids.shape[1:])
+            raise ElmoError(
+                f"the biLM reads {self.reads}: found ids of shape {tuple(ids.shape)}, expected {expected}"
+            )
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
         """*Shape:* words `(words, *id)` to their vectors `(words, projection_dim)`."""

@@ -158,6 +158,11 @@ def _layout(options: BiLmOptions) -> Iterator[tuple[str, str, tuple[int, ...]]]:
     """(parameter of `BiLm`, official dataset, its shape there), for every weight of the biLM."""
     tokens, size = options.tokens, options.projection_dim
     if isinstance(tokens, CharacterOptions):
+        if tokens.dictionaries is not None:
+            raise ElmoError(
+                "found a biLM with dictionaries of Unicode characters, expected one of UTF-8 bytes or of "
+                "words: the official layout has no place for dictionaries"
+            )
         yield from _character_layout(tokens, size)
     else:
         yield "token_encoder.embedding", WORD_TABLE, (tokens.n_tokens, size)

@@ -6,7 +6,6 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from elmo_tasks.elmo.model.characters import BEGIN_SENTENCE, END_SENTENCE
 from elmo_tasks.elmo.model.errors import ElmoError
 from elmo_tasks.elmo.model.options import WordOptions
 from elmo_tasks.elmo.model.token_encoder import TokenEncoder
@@ -21,6 +20,7 @@ class WordEncoder(TokenEncoder):
     """
 
     reads = "word_ids"
+    dtype = torch.int64
     known: torch.Tensor
     """`(words,)`: the ids of the words of the vocabulary, rising."""
     rows: torch.Tensor
@@ -29,7 +29,7 @@ class WordEncoder(TokenEncoder):
     """`()`: the row of `<UNK>`."""
 
     def __init__(self, *, options: WordOptions, projection_dim: int) -> None:
-        super().__init__(bos_eos_ids=torch.from_numpy(word_ids([BEGIN_SENTENCE, END_SENTENCE])))
+        super().__init__()
         self.embedding = nn.Parameter(torch.empty(options.n_tokens, projection_dim))
         self.register_buffer("known", torch.zeros(options.n_tokens, dtype=torch.long))
         self.register_buffer("rows", torch.zeros(options.n_tokens, dtype=torch.long))

@@ -6,13 +6,13 @@ A word's id says which word it is, and nothing about a vocabulary: which words a
 """
 
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from hashlib import blake2b
 
 import numpy as np
 import torch
 
-from elmo_tasks.elmo.model.characters import BEGIN_SENTENCE, END_SENTENCE
+from elmo_tasks.elmo.model.characters import BEGIN_SENTENCE, END_SENTENCE, padded
 from elmo_tasks.elmo.model.errors import FilePath, at_line
 
 UNKNOWN = "<UNK>"
@@ -20,6 +20,8 @@ MARKERS = (BEGIN_SENTENCE, END_SENTENCE, UNKNOWN)
 """What each vocabulary has beside the words of a text."""
 
 _POSITIVE = (1 << 63) - 1
+_MULTIPLIER = 0x5851F42D4C957F2D
+"""The multiplier of Knuth's 64-bit linear congruential generator."""
 
 
 @lru_cache(maxsize=1 << 17)
@@ -37,12 +39,25 @@ def word_ids(words: Iterable[str]) -> np.ndarray:
     return np.fromiter(map(_hash, words), dtype=np.int64)
 
 
+def row_keys(rows: torch.Tensor) -> torch.Tensor:
+    """
+    A 64-bit key of each row, alike for rows that are.
+
+    *Shape:* ids `(rows, columns)` to `(rows,)`, `int64`.
+    """
+    return (rows.long() * _powers(rows.size(1)).to(rows.device)).sum(dim=1)
+
+
+@cache
+def _powers(columns: int) -> torch.Tensor:
+    """Powers of the multiplier, modulo 2^64, as the signed integers that PyTorch has."""
+    powers = [pow(_MULTIPLIER, exponent, 1 << 64) for exponent in range(columns)]
+    return torch.tensor([power - (1 << 64) if power >> 63 else power for power in powers], device="cpu")
+
+
 def padded_word_ids(sentences: Sequence[Sequence[str]]) -> torch.Tensor:
     """*Shape:* `(sentences, longest)`, `int64`, 0 behind the end of a sentence: what `BiLm` reads."""
-    ids = np.zeros((len(sentences), max(map(len, sentences))), dtype=np.int64)
-    for row, words in zip(ids, sentences, strict=True):
-        row[: len(words)] = word_ids(words)
-    return torch.from_numpy(ids)
+    return padded(map(word_ids, sentences))
 
 
 def vocabulary(lines: Iterable[tuple[int, str]], *, where: FilePath) -> list[str]:

@@ -1,8 +1,8 @@
 import pytest
 import torch
 
-from elmo_tasks.elmo.inference import unique_rows as module
 from elmo_tasks.elmo.inference.unique_rows import unique_rows
+from elmo_tasks.elmo.model import words
 
 
 @pytest.mark.parametrize("dtype", [torch.int16, torch.int64])
@@ -15,7 +15,7 @@ def test_finds_what_unique_finds(rows, dtype):
 
 
 def test_rows_that_share_a_key_are_told_apart(monkeypatch):
-    monkeypatch.setattr(module, "_powers", lambda columns: torch.ones(columns, dtype=torch.long))
+    monkeypatch.setattr(words, "_powers", lambda columns: torch.ones(columns, dtype=torch.long))
     ids = torch.tensor([[1, 2], [2, 1], [1, 2], [3, 0]])
     found, index = unique_rows(ids)
     assert torch.equal(found[index], ids)

@@ -1,0 +1,116 @@
+"""The files of a biLM that come together, in a folder or a zip."""
+
+import json
+import shutil
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from elmo_tasks import strict_json
+from elmo_tasks.elmo.model.errors import ElmoError, FilePath
+
+MOST_BYTES = 1 << 34
+"""Of a file in a zip; those of the largest biLM that was published take a thirtieth of it."""
+_ZIP_MAGIC = b"PK\3\4"
+
+
+class BiLmFolder:
+    """
+    # Parameters
+
+    path : of the folder or zip.
+    scratch : where a file of a zip is unpacked to, when it is asked for: under a name of ours, so that none
+        lands elsewhere. `None` for a folder.
+    """
+
+    def __init__(self, path: Path, scratch: Path | None = None) -> None:
+        self._path, self._scratch = path, scratch
+        self._members: dict[str, zipfile.ZipInfo] = {}
+        if scratch is not None:
+            with zipfile.ZipFile(path) as archive:
+                members = [member for member in archive.infolist() if not member.is_dir()]
+            self._members = _by_name(members)
+
+    def has(self, name: str) -> bool:
+        """Of a folder, `name` may be any path."""
+        return name in self._members if self._scratch is not None else Path(self._path, name).is_file()
+
+    def where(self, name: str) -> str:
+        """How errors name a file."""
+        return f"{self._path}{'!' if self._scratch is not None else '/'}{name}"
+
+    def file(self, name: str) -> Path:
+        """
+        # Raises
+        `ElmoError`: it is not there, larger than `MOST_BYTES`, or damaged.
+        """
+        if not self.has(name):
+            raise ElmoError(f"{self._path}: {name} is missing")
+        if self._scratch is None:
+            return Path(self._path, name)
+        member, target = self._members[name], self._scratch / str(sorted(self._members).index(name))
+        if member.file_size > MOST_BYTES:
+            raise ElmoError(
+                f"{self.where(name)}: found {member.file_size:,} bytes, expected at most {MOST_BYTES:,}"
+            )
+        if not target.exists():
+            try:
+                with (
+                    zipfile.ZipFile(self._path) as archive,
+                    archive.open(member) as packed,
+                    open(target, "wb") as unpacked,
+                ):
+                    shutil.copyfileobj(packed, unpacked)
+            except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError) as error:
+                raise ElmoError(f"{self.where(name)}: cannot be unpacked ({error})") from error
+        return target
+
+    def json(self, name: str) -> dict[str, Any]:
+        """
+        # Raises
+        `ElmoError`: see `file`; or it is not an object of JSON.
+        """
+        try:
+            content = strict_json.loads(self.file(name).read_text(encoding="utf-8"))
+        except (json.JSONDecodeError, UnicodeDecodeError) as error:
+            raise ElmoError(f"{self.where(name)}: not JSON: {error}") from error
+        if not isinstance(content, dict):
+            raise ElmoError(f"{self.where(name)}: found {type(content).__name__}, expected an object")
+        return content
+
+
+@contextmanager
+def opened_folder(path: FilePath) -> Iterator[BiLmFolder | None]:
+    """
+    `None` where `path` is neither a folder nor a zip.
+
+    # Raises
+    `ElmoError`: a damaged zip.
+    """
+    path = Path(path)
+    if path.is_dir():
+        yield BiLmFolder(path)
+    elif path.is_file() and _begin(path) == _ZIP_MAGIC:
+        with TemporaryDirectory() as scratch:
+            try:
+                folder = BiLmFolder(path, Path(scratch))
+            except zipfile.BadZipFile as error:
+                raise ElmoError(f"{path}: not a whole zip ({error})") from error
+            yield folder
+    else:
+        yield None
+
+
+def _begin(path: Path) -> bytes:
+    with open(path, "rb") as file:
+        return file.read(len(_ZIP_MAGIC))
+
+
+def _by_name(members: list[zipfile.ZipInfo]) -> dict[str, zipfile.ZipInfo]:
+    """By their paths below the folder that holds all of them, if there is one."""
+    folders = {PurePosixPath(member.filename).parts[0] for member in members}
+    alone = len(folders) == 1 and all("/" in member.filename for member in members)
+    return {str(PurePosixPath(*PurePosixPath(member.filename).parts[alone:])): member for member in members}

@@ -1,0 +1,280 @@
+"""
+The files of ELMoForManyLangs (Che et al. 2018, arXiv:1807.03121; https://github.com/HIT-SCIR/ELMoForManyLangs):
+
+| file | content |
+| --- | --- |
+| `config.json` | `config_path`: where the configuration of the sizes was; its name is looked for here, too |
+| the configuration | `encoder` and `token_embedder`: the sizes |
+| `char.dic`, `word.dic` | an entry a line, a tab, and its row in the table |
+| `token_embedder.pkl`, `encoder.pkl` | state dicts of PyTorch |
+
+A configuration without characters is a biLM that reads words; those of more than 48 characters, of which the
+original sees 48 if its `token_embedder` is called `cnn`, are looked up whole.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, cast
+
+import torch
+
+from elmo_tasks.elmo.model.bilm_folder import BiLmFolder
+from elmo_tasks.elmo.model.characters import BEGIN_SENTENCE, END_SENTENCE
+from elmo_tasks.elmo.model.errors import ElmoError, at_line
+from elmo_tasks.elmo.model.options import UNICODE, BiLmOptions, CharacterOptions
+from elmo_tasks.elmo.model.unicode_characters import BEGIN_TEXT, END_TEXT, MARK_IDS
+from elmo_tasks.elmo.model.unicode_encoder import (
+    OUT_OF_VOCABULARY,
+    Dictionary,
+    character_lookup,
+    word_lookup,
+)
+from elmo_tasks.elmo.model.weight_file import LARGEST_WEIGHT
+from elmo_tasks.elmo.model.word_encoder import vocabulary_rows
+from elmo_tasks.elmo.model.words import UNKNOWN
+
+CONFIG, CHARACTERS, WORDS = "config.json", "char.dic", "word.dic"
+TOKEN_WEIGHTS, LSTM_WEIGHTS = "token_embedder.pkl", "encoder.pkl"
+PADDING = "<pad>"
+_FILTERS = [[1, 32], [2, 32], [3, 64], [4, 128], [5, 256], [6, 512], [7, 1024]]
+_PUBLISHED = {
+    "encoder": {
+        "name": "elmo",
+        "projection_dim": 512,
+        "cell_clip": 3,
+        "proj_clip": 3,
+        "dim": 4096,
+        "n_layers": 2,
+    },
+    "token_embedder": {
+        "name": "cnn",
+        "activation": "relu",
+        "filters": _FILTERS,
+        "n_highway": 2,
+        "word_dim": 100,
+        "char_dim": 50,
+        "max_characters_per_token": 50,
+    },
+}
+SHIPPED = {f"cnn_{number}_100_512_4096_sample.json": _PUBLISHED for number in (0, 50)}
+"""The configurations that the package brings along, by their names; both say the same."""
+_AS_IN_WORDS = {BEGIN_SENTENCE: BEGIN_TEXT, END_SENTENCE: END_TEXT, UNKNOWN: OUT_OF_VOCABULARY}
+"""The marks of a biLM that reads words, as they are called here."""
+
+
+def is_many_langs(folder: BiLmFolder) -> bool:
+    return folder.has(TOKEN_WEIGHTS)
+
+
+def read_options(folder: BiLmFolder) -> BiLmOptions:
+    """
+    # Raises
+    `ElmoError`, with the file, what was found and what was expected: a file is missing or is not what it
+    should be, or a configuration that is not supported.
+    """
+    config, where = _configuration(folder)
+    encoder, tokens = (_section(config, name, where) for name in ("encoder", "token_embedder"))
+    _refuse_unsupported(encoder, tokens, where)
+    lstm = {key: encoder.get(key) for key in ("n_layers", "dim", "projection_dim", "cell_clip", "proj_clip")}
+    options: dict[str, Any] = {"lstm": {**lstm, "use_skip_connections": True}}
+    words = _dictionary(folder, WORDS) if tokens.get("word_dim") else {}
+    if tokens.get("char_dim"):
+        options["char_cnn"] = {
+            **{key: tokens.get(key) for key in ("activation", "filters", "n_highway")},
+            "max_characters_per_token": tokens.get("max_characters_per_token"),
+            "embedding": {"dim": tokens["char_dim"]},
+            "encoding": UNICODE,
+            "n_characters": _rows(_dictionary(folder, CHARACTERS, (*MARK_IDS, OUT_OF_VOCABULARY))),
+            "n_words": _rows(words),
+            "word_dim": tokens.get("word_dim"),
+        }
+    else:
+        options["n_tokens_vocab"] = len(_vocabulary(words))
+    read = BiLmOptions.from_json(options, where=where)
+    if read.dim == read.projection_dim:
+        raise ElmoError(f"{where}: found dim and projection_dim to be {read.dim}, expected two sizes")
+    return read
+
+
+def read_weights(folder: BiLmFolder, options: BiLmOptions) -> dict[str, torch.Tensor]:
+    """
+    The weights and dictionaries under their names in a `BiLm(options)`.
+
+    # Raises
+    `ElmoError`: see `read_options`; or a weight is missing, too many, or of another shape or kind.
+    """
+    weights = _State(folder, TOKEN_WEIGHTS)
+    read = {f"token_encoder.{name}": part for name, part in _token_weights(folder, weights, options)}
+    weights.refuse_surplus()
+    weights = _State(folder, LSTM_WEIGHTS)
+    read |= {f"lstm.directions.{name}": part for name, part in _lstm_weights(weights, options)}
+    weights.refuse_surplus()
+    return read
+
+
+def _token_weights(
+    folder: BiLmFolder, weights: "_State", options: BiLmOptions
+) -> Iterator[tuple[str, torch.Tensor]]:
+    size, tokens = options.projection_dim, options.tokens
+    bias = weights.take("projection.bias", size)
+    words = _dictionary(folder, WORDS) if weights.has(_WORD_TABLE) else {}
+    if not isinstance(tokens, CharacterOptions):
+        table = weights.take(_WORD_TABLE, _rows(words), None)
+        projected = table @ weights.take("projection.weight", size, table.size(1)).t() + bias
+        # Marks that the dictionary lacks are unknown words.
+        marks = [words.get(mark, words[OUT_OF_VOCABULARY]) for mark in _AS_IN_WORDS.values()]
+        yield "embedding", torch.cat([projected, projected[marks]])
+        known, rows, unknown = vocabulary_rows(_vocabulary(words), number=tokens.n_tokens)
+        yield from (("known", known), ("rows", rows), ("unknown", torch.tensor(unknown)))
+        return
+    sizes, filters = tokens.dictionaries, tokens.num_filters
+    assert sizes is not None
+    yield "embedding", weights.take("char_emb_layer.embedding.weight", sizes.n_characters, tokens.dim)
+    characters = _dictionary(folder, CHARACTERS, (*MARK_IDS, OUT_OF_VOCABULARY))
+    for name, part in character_lookup(characters, number=sizes.n_characters).items():
+        yield f"characters.{name}", part
+    if sizes.word_dim:
+        yield "words.embedding", weights.take(_WORD_TABLE, sizes.n_words, sizes.word_dim)
+        for name, part in word_lookup(words, number=sizes.n_words, length=tokens.max_characters).items():
+            yield f"words.lookup.{name}", part
+    for i, (width, number) in enumerate(tokens.filters):
+        convolution = f"convolutions.{i}"
+        yield f"{convolution}.weight", weights.take(f"{convolution}.weight", number, tokens.dim, width)
+        yield f"{convolution}.bias", weights.take(f"{convolution}.bias", number)
+    for i in range(tokens.n_highway):
+        for name, shape in (("weight", (2 * filters, filters)), ("bias", (2 * filters,))):
+            transform, kept = weights.take(f"highways._layers.{i}.{name}", *shape).chunk(2)
+            yield f"highways.{i}.transform.{name}", transform.clone()
+            # What is let through is one minus what is kept.
+            yield f"highways.{i}.carry.{name}", -kept
+    yield "projection.weight", weights.take("projection.weight", size, filters + sizes.word_dim)
+    yield "projection.bias", bias
+
+
+_WORD_TABLE = "word_emb_layer.embedding.weight"
+
+
+def _lstm_weights(weights: "_State", options: BiLmOptions) -> Iterator[tuple[str, torch.Tensor]]:
+    size, dim = options.projection_dim, options.dim
+    for direction, name in enumerate(("forward", "backward")):
+        for layer in range(options.n_layers):
+            cell, ours = f"{name}_layer_{layer}", f"{direction}.{layer}"
+            inputs = [
+                weights.take(f"{cell}.{part}_linearity.weight", 4 * dim, size) for part in ("input", "state")
+            ]
+            yield f"{ours}.weight", torch.cat(inputs, dim=1)
+            yield f"{ours}.bias", weights.take(f"{cell}.state_linearity.bias", 4 * dim)
+            yield f"{ours}.projection", weights.take(f"{cell}.state_projection.weight", size, dim)
+
+
+class _State:
+    """The state dict of a file, from which each weight is taken once."""
+
+    def __init__(self, folder: BiLmFolder, name: str) -> None:
+        self.where = folder.where(name)
+        try:
+            state = torch.load(folder.file(name), map_location="cpu", weights_only=True)
+        except (OSError, ElmoError):
+            raise
+        except Exception as error:  # a damaged file makes PyTorch raise errors of many kinds
+            raise ElmoError(f"{self.where}: not a state dict of PyTorch alone ({error})") from error
+        if not isinstance(state, dict) or not all(isinstance(part, torch.Tensor) for part in state.values()):
+            raise ElmoError(f"{self.where}: found {type(state).__name__}, expected a state dict of tensors")
+        self._weights = dict(state)
+
+    def has(self, name: str) -> bool:
+        return name in self._weights
+
+    def take(self, name: str, *shape: int | None) -> torch.Tensor:
+        """`None` for any size."""
+        weight = self._weights.pop(name, None)
+        if weight is None:
+            raise ElmoError(f"{self.where}: {name} is missing, expected shape {shape}")
+        if weight.dim() != len(shape) or any(
+            size not in (expected, None if expected else size)
+            for size, expected in zip(weight.shape, shape, strict=True)
+        ):
+            raise ElmoError(f"{self.where}: {name} has shape {tuple(weight.shape)}, expected {shape}")
+        weight = weight.float()
+        if not (weight.abs() <= LARGEST_WEIGHT).all():
+            raise ElmoError(f"{self.where}: {name} holds values that are not finite or too large")
+        return weight
+
+    def refuse_surplus(self) -> None:
+        for name, weight in self._weights.items():
+            raise ElmoError(
+                f"{self.where}: {name} {tuple(weight.shape)} has no place in a biLM of this configuration"
+            )
+
+
+def _configuration(folder: BiLmFolder) -> tuple[dict[str, Any], str]:
+    """The sizes, and where they are from."""
+    path = folder.json(CONFIG).get("config_path")
+    if not isinstance(path, str):
+        raise ElmoError(
+            f"{folder.where(CONFIG)}: config_path is {path!r}, expected the path of a configuration"
+        )
+    name = path.replace("\\", "/").rpartition("/")[2]
+    for candidate in (path, name):
+        if folder.has(candidate):
+            return folder.json(candidate), folder.where(candidate)
+    if name in SHIPPED:
+        return cast(dict[str, Any], SHIPPED[name]), name
+    raise ElmoError(
+        f"{folder.where(CONFIG)}: config_path is {path!r}, expected {name} beside it, or one of "
+        + ", ".join(SHIPPED)
+    )
+
+
+def _refuse_unsupported(encoder: dict[str, Any], tokens: dict[str, Any], where: str) -> None:
+    if encoder.get("name") != "elmo":
+        raise ElmoError(
+            f"{where}: encoder.name is {encoder.get('name')!r}, expected 'elmo': one of another "
+            "kind is no biLM, and has no layers"
+        )
+    if tokens.get("name") != "cnn" and (tokens.get("name") != "lstm" or tokens.get("char_dim")):
+        raise ElmoError(
+            f"{where}: token_embedder.name is {tokens.get('name')!r}, expected 'cnn', or 'lstm' with char_dim "
+            "0: ELMoForManyLangs itself cannot run an LSTM over characters"
+        )
+
+
+def _section(config: dict[str, Any], name: str, where: str) -> dict[str, Any]:
+    section = config.get(name)
+    if not isinstance(section, dict):
+        raise ElmoError(f"{where}: {name} is {section!r}, expected the sizes of it")
+    return section
+
+
+def _dictionary(
+    folder: BiLmFolder, name: str, expected: Iterable[str] = (OUT_OF_VOCABULARY, PADDING)
+) -> dict[str, int]:
+    """The row of each entry. Blanks around an entry go, as in the original; a blank itself is U+3000."""
+    where = folder.where(name)
+    try:
+        lines = folder.file(name).read_bytes().decode("utf-8").split("\n")
+    except UnicodeDecodeError as error:
+        raise ElmoError(f"{where}: found the byte at {error.start} to be no UTF-8, expected text") from error
+    rows: dict[str, int] = {}
+    for number, line in enumerate(lines, start=1):
+        parts = line.strip().split("\t")
+        if not (number == len(lines) and parts == [""]):
+            if len(parts) > 2 or not parts[-1].isascii() or not parts[-1].isdigit():
+                raise at_line(where, number, found=repr(line[:100]), expected="an entry, a tab, and its row")
+            rows[parts[0] if len(parts) == 2 else "\u3000"] = int(parts[-1])
+    for entry in expected:
+        if entry not in rows:
+            raise at_line(where, None, found=f"no {entry}", expected="a line of it")
+    return rows
+
+
+def _rows(dictionary: Dictionary) -> int:
+    """Of its table."""
+    return max(dictionary.values(), default=-1) + 1
+
+
+def _vocabulary(dictionary: Dictionary) -> list[str]:
+    """A word for each row of the table, and the marks of a `WordEncoder` behind them."""
+    words = [f"\0{row}" for row in range(_rows(dictionary))]
+    for word, row in dictionary.items():
+        words[row] = word
+    return [*words, *_AS_IN_WORDS]
