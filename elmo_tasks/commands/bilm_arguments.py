@@ -51,7 +51,10 @@ def read_bilm(arguments: argparse.Namespace) -> FrozenBiLm:
     weight_file = arguments.weight_file or DEFAULT_WEIGHTS
     one_alone = (arguments.options_file is None) != (arguments.weight_file is None)
     if one_alone and not holds_options(weight_file):
-        raise ConfigurationError("--options-file and --weight-file belong together: give both, or neither")
+        raise ConfigurationError(
+            "--options-file and --weight-file belong together: give both, or neither, or a folder or zip of both "
+            "as --weight-file"
+        )
     bilm = read_frozen_bilm(
         read_options(arguments.options_file or DEFAULT_OPTIONS, weight_file),
         weight_file,

@@ -1,14 +1,18 @@
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
+import h5py
+import numpy as np
 import pytest
 import torch
 from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.commands.bilm_arguments import add_bilm_arguments, read_bilm
+from elmo_tasks.elmo import Elmo
 from tests.commands.texts import shipped_bilm
 from tests.elmo.files import VOCABULARY, make_files, make_word_files, read_frozen
 from tests.elmo.inference.precisions import REFUSAL, take_bfloat16_away
+from tests.elmo.many_langs_files import make_folder
 
 
 def parsed(*arguments: Any) -> Namespace:
@@ -60,3 +64,18 @@ def test_bfloat16_where_there_is_none(monkeypatch):
         read_bilm(parsed("--precision", "bfloat16"))
     assert all(part in str(caught.value) for part in REFUSAL)
     assert "\n" not in str(caught.value)
+
+
+def test_a_folder_of_elmoformanylangs_is_enough(elmo, tmp_path):
+    """For `embed` and `calibrate`, whose options are those that all verbs have."""
+    folder = make_folder(tmp_path / "bilm")
+    text = tmp_path / "text.txt"
+    text.write_text("한국어 서울 the cat\nthe 한국\n", encoding="utf-8")
+    assert elmo("calibrate", text, tmp_path / "start.hdf5", "--weight-file", folder) == 0
+    start = ["--initial-state", tmp_path / "start.hdf5"]
+    assert elmo("embed", text, tmp_path / "vectors.hdf5", "--weight-file", folder, *start) == 0
+    expected = Elmo(weight_file=str(folder), initial_state=str(tmp_path / "start.hdf5"))
+    with h5py.File(tmp_path / "vectors.hdf5") as file:
+        for row, line in enumerate(text.read_text(encoding="utf-8").splitlines()):
+            layers = expected.bilm.encode(expected.bilm.padded_ids([line.split()]), expected.start)[:, 0]
+            np.testing.assert_allclose(file[str(row)][...], layers, atol=1e-6)

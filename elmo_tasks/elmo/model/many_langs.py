@@ -100,8 +100,11 @@ def read_weights(folder: BiLmFolder, options: BiLmOptions) -> dict[str, torch.Te
     The weights and dictionaries under their names in a `BiLm(options)`.
 
     # Raises
-    `ElmoError`: see `read_options`; or a weight is missing, too many, or of another shape or kind.
+    `ElmoError`: see `read_options`; the options are not those of the folder; or a weight is missing, too
+    many, or of another shape or kind.
     """
+    if options != read_options(folder):
+        raise ElmoError(f"{folder.where(CONFIG)}: found other options, expected none beside those of it")
     weights = _State(folder, TOKEN_WEIGHTS)
     read = {f"token_encoder.{name}": part for name, part in _token_weights(folder, weights, options)}
     weights.refuse_surplus()
@@ -210,9 +213,7 @@ def _configuration(folder: BiLmFolder) -> tuple[dict[str, Any], str]:
     """The sizes, and where they are from."""
     path = folder.json(CONFIG).get("config_path")
     if not isinstance(path, str):
-        raise ElmoError(
-            f"{folder.where(CONFIG)}: config_path is {path!r}, expected the path of a configuration"
-        )
+        raise ElmoError(f"{folder.where(CONFIG)}: config_path is {path!r}, expected a path")
     name = path.replace("\\", "/").rpartition("/")[2]
     for candidate in (path, name):
         if folder.has(candidate):
@@ -233,8 +234,8 @@ def _refuse_unsupported(encoder: dict[str, Any], tokens: dict[str, Any], where: 
         )
     if tokens.get("name") != "cnn" and (tokens.get("name") != "lstm" or tokens.get("char_dim")):
         raise ElmoError(
-            f"{where}: token_embedder.name is {tokens.get('name')!r}, expected 'cnn', or 'lstm' with char_dim "
-            "0: ELMoForManyLangs itself cannot run an LSTM over characters"
+            f"{where}: token_embedder.name is {tokens.get('name')!r}, expected 'cnn', or 'lstm' with "
+            "char_dim 0: ELMoForManyLangs itself cannot run an LSTM over characters"
         )
 
 

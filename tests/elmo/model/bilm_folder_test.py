@@ -1,0 +1,68 @@
+import zipfile
+
+import pytest
+
+from elmo_tasks.elmo.model import ElmoError, bilm_folder
+from elmo_tasks.elmo.model.bilm_folder import opened_folder
+
+
+def make_zip(path, **members):
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return path
+
+
+def test_neither_a_folder_nor_a_zip(tmp_path):
+    file = tmp_path / "weights.hdf5"
+    file.write_bytes(b"PK\3")
+    for path in (file, tmp_path / "nowhere"):
+        with opened_folder(path) as folder:
+            assert folder is None
+
+
+def test_files_of_a_zip_are_those_of_the_folder(tmp_path):
+    (tmp_path / "bilm").mkdir()
+    (tmp_path / "bilm" / "options.json").write_text('{"a": 1}')
+    for path in (tmp_path / "bilm", make_zip(tmp_path / "bilm.zip", **{"options.json": '{"a": 1}'})):
+        with opened_folder(path) as folder:
+            assert folder.has("options.json")
+            assert not folder.has("model.hdf5")
+            assert folder.json("options.json") == {"a": 1}
+            with pytest.raises(ElmoError, match=r"model\.hdf5 is missing"):
+                folder.file("model.hdf5")
+
+
+def test_members_that_climb_out_land_nowhere_else(tmp_path):
+    inside = tmp_path / "a" / "b"
+    inside.mkdir(parents=True)
+    path = make_zip(
+        inside / "bilm.zip", **{"../../climbs.json": "{}", "/absolute.json": "{}", "c.json": "{}"}
+    )
+    before = sorted(tmp_path.rglob("*"))
+    with opened_folder(path) as folder:
+        unpacked = [folder.file(name) for name in ("../../climbs.json", "/absolute.json", "c.json")]
+        assert len({file.parent for file in unpacked}) == 1
+        assert sorted(tmp_path.rglob("*")) == before
+    assert not any(file.exists() for file in unpacked)
+
+
+def test_wrong_zip(tmp_path, monkeypatch):
+    broken = tmp_path / "broken.zip"
+    broken.write_bytes(b"PK\3\4 and no more")
+    with pytest.raises(ElmoError, match=r"broken.zip: not a whole zip"), opened_folder(broken):
+        pass
+    path = make_zip(tmp_path / "bilm.zip", **{"options.json": "[1]", "vocab.txt": "x" * 100, "c.json": "{"})
+    damaged = path.read_bytes().replace(b"xxxx", b"xxyx")
+    (tmp_path / "damaged.zip").write_bytes(damaged)
+    with opened_folder(tmp_path / "damaged.zip") as folder, pytest.raises(ElmoError) as caught:
+        folder.file("vocab.txt")
+    assert f"{tmp_path}/damaged.zip!vocab.txt: cannot be unpacked (Bad CRC-32" in str(caught.value)
+    monkeypatch.setattr(bilm_folder, "MOST_BYTES", 99)
+    with opened_folder(path) as folder:
+        with pytest.raises(ElmoError, match="found 100 bytes, expected at most 99"):
+            folder.file("vocab.txt")
+        with pytest.raises(ElmoError, match=r"options.json: found list, expected an object"):
+            folder.json("options.json")
+        with pytest.raises(ElmoError, match=r"c.json: not JSON: Expecting property name"):
+            folder.json("c.json")
