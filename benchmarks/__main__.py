@@ -26,6 +26,7 @@ TASKS = {
     "ag-news": "a biLM on AG News whose words begin as Word2Vec, and its sizes, one by one",
     "coref-memory": "memory and seconds of one long document",
     "elmo-speed": "the encoder beside AllenNLP's Elmo: speed, memory, largest difference",
+    "manylangs-speed": "the biLM of ELMoForManyLangs beside its own package: speed, largest difference",
     "drop-in": "an old archive in AllenNLP and in our drop-in: time of the evaluation",
     "elmo-parity": "the encoder beside the original's reference outputs",
     "bilm-speed": "training of a biLM beside AllenNLP's classes and torch.nn.LSTM",

@@ -52,8 +52,8 @@ def read_bilm(arguments: argparse.Namespace) -> FrozenBiLm:
     one_alone = (arguments.options_file is None) != (arguments.weight_file is None)
     if one_alone and not holds_options(weight_file):
         raise ConfigurationError(
-            "--options-file and --weight-file belong together: give both, or neither, or a folder or zip of both "
-            "as --weight-file"
+            "--options-file and --weight-file belong together: give both, or neither, or a folder or zip of "
+            "both as --weight-file"
         )
     bilm = read_frozen_bilm(
         read_options(arguments.options_file or DEFAULT_OPTIONS, weight_file),
