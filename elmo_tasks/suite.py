@@ -20,7 +20,12 @@ from elmo_tasks import (  # noqa: E402
     training,  # noqa: F401
 )
 from elmo_tasks.commands import endings  # noqa: E402
-from elmo_tasks.elmo import character_indexer, token_embedder, word_indexer  # noqa: E402, F401
+from elmo_tasks.elmo import (  # noqa: E402
+    character_indexer,  # noqa: F401
+    token_embedder,  # noqa: F401
+    unicode_indexer,  # noqa: F401
+    word_indexer,  # noqa: F401
+)
 from elmo_tasks.predictors import command  # noqa: E402
 
 # AllenNLP's own commands open archives, predict and end as ours do.

@@ -16,6 +16,7 @@ from allennlp.commands import main as allennlp_main
 from elmo_tasks.elmo import Elmo
 from elmo_tasks.paths import bundled
 from tests.conftest import environment
+from tests.elmo.many_langs_files import make_folder, make_zip
 
 PROJECT = Path(__file__).parent.parent
 README = (PROJECT / "README.md").read_text(encoding="utf-8")
@@ -79,6 +80,10 @@ def folder(tmp_path, monkeypatch):
         (tmp_path / f"data/wnut17/{split}.conll").write_text(two_columns)
     for name in ("options.json", "weights.hdf5"):
         shutil.copy(elmo / name, tmp_path / "data/elmo" / name)
+    make_folder(tmp_path / "data/ko")
+    shutil.copytree(elmo, tmp_path / "nlpl")
+    (tmp_path / "nlpl/weights.hdf5").rename(tmp_path / "nlpl/model.hdf5")
+    make_zip(tmp_path / "nlpl", tmp_path / "data/nlpl.zip")
     with gzip.open(tmp_path / "data/vectors.50d.txt.gz", "wt") as file:
         file.write(" ".join(["the", *["0.1"] * 50]) + "\n")
     monkeypatch.chdir(tmp_path)

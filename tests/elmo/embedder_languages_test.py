@@ -4,6 +4,7 @@ import gzip
 import json
 import shutil
 
+import numpy as np
 import pytest
 import torch
 from allennlp.commands.train import train_model
@@ -14,6 +15,7 @@ from allennlp.models.archival import load_archive
 
 from elmo_tasks.elmo import Elmo, ElmoTokenEmbedder
 from elmo_tasks.elmo.sources import DEFAULT_OPTIONS, read_frozen_bilm, read_options
+from elmo_tasks.embedding import ElmoEmbedder
 from elmo_tasks.paths import bundled
 from tests.elmo.files import PLACED, batch, make_files, make_word_files
 from tests.elmo.many_langs_files import SENTENCES, make_folder, make_zip
@@ -70,6 +72,17 @@ def test_activations(many_langs, tmp_path):
         torch.testing.assert_close(kept(ids).input, elmo(ids).input, atol=1e-5, rtol=0)
 
 
+def test_the_embedder_beside_the_package(many_langs):
+    embedded = ElmoEmbedder(weight_file=many_langs).embed_batch(SENTENCES)
+    with reference(many_langs) as embedder:
+        for output_layer in (-2, -1, 0, 2):
+            theirs = embedder.sents2elmo(SENTENCES, output_layer=output_layer)
+            for layers, expected in zip(embedded, theirs, strict=True):
+                ours = {-2: layers, -1: layers.mean(axis=0)}.get(output_layer, layers[output_layer])
+                np.testing.assert_allclose(ours, expected, atol=1e-5)
+            embedder.model.encoder.reset_states()
+
+
 def test_a_state_dict_is_enough(many_langs):
     elmo = Elmo(weight_file=str(many_langs))
     state = elmo.state_dict()
@@ -103,6 +116,7 @@ def test_nlpl(tmp_path, words):
         assert bilm.digest() == expected.digest()
         assert bilm.knows(["cat", "dog"]).tolist() == [True, not words]
         assert Elmo(weight_file=str(source)).bilm.digest() == expected.digest()
+        assert ElmoEmbedder(weight_file=source).bilm.digest() == expected.digest()
 
 
 def test_wrong_nlpl(tmp_path):

@@ -9,7 +9,8 @@ local weights = {
   // vocabulary_file: '/data/elmo/vocabulary.txt',  // of a biLM that reads words
   // activations: '/data/elmo/activations',
 };
-// The options of `weights`: they say what the biLM reads.
+// The options of `weights`: they say what the biLM reads. For a folder or zip of ELMoForManyLangs
+// `{ char_cnn: { encoding: 'unicode' } }`.
 local options = import '../../pretrained/english/options.json';
 
 local placements = ['none', 'input', 'output', 'input+output'];
@@ -27,7 +28,12 @@ local checked(placement) =
   },
   // The token indexers that the placement needs.
   indexers(placement):: if checked(placement) == 'none' then {} else {
-    elmo: { type: if std.objectHas(options, 'char_cnn') then 'elmo_character_ids' else 'elmo_word_ids' },
+    elmo: {
+      type:
+        if !std.objectHas(options, 'char_cnn') then 'elmo_word_ids'
+        else if std.objectHas(options.char_cnn, 'encoding') then 'elmo_unicode_ids'
+        else 'elmo_character_ids',
+    },
   },
   // Reader and model together, to be added to a baseline config.
   plug(placement, dropout=0.0, mix_l2=null):: {
