@@ -12,6 +12,7 @@ A configuration without characters is a biLM that reads words; those of more tha
 original sees 48 if its `token_embedder` is called `cnn`, are looked up whole.
 """
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
@@ -259,7 +260,8 @@ def _dictionary(
     for number, line in enumerate(lines, start=1):
         parts = line.strip().split("\t")
         if not (number == len(lines) and parts == [""]):
-            if len(parts) > 2 or not parts[-1].isascii() or not parts[-1].isdigit():
+            # Rows count from 0, and each has a line.
+            if len(parts) > 2 or not re.fullmatch("[0-9]{1,9}", parts[-1]) or int(parts[-1]) >= len(lines):
                 raise at_line(where, number, found=repr(line[:100]), expected="an entry, a tab, and its row")
             rows[parts[0] if len(parts) == 2 else "\u3000"] = int(parts[-1])
     for entry in expected:

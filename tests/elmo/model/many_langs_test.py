@@ -140,6 +140,12 @@ def test_wrong_folder(tmp_path, changes, expected):
         assert expected in error_of(folder)
 
 
+def test_a_row_that_no_line_can_have(tmp_path):
+    file = make_folder(tmp_path) / "word.dic"
+    file.write_text(file.read_text(encoding="utf-8") + "far\t99999999\n", encoding="utf-8")
+    assert "FOLDER/word.dic, line 12: found 'far\\t99999999', expected an entry" in error_of(tmp_path)
+
+
 def test_the_original_cannot_run_an_lstm_over_characters(tmp_path):
     """So that there is nothing to be equal to."""
     for word_dim in (0, 5):
