@@ -1,0 +1,1 @@
+"""ELMo in other libraries: spaCy, scikit-learn, gensim. Each module imports its library, and no other."""

@@ -1,0 +1,170 @@
+"""
+spaCy components over archives of models: `elmo_ner` sets `doc.ents`, `elmo_coref` sets `doc.spans["coref"]`.
+
+    nlp.add_pipe("elmo_ner", config={"archive": "runs/ner/model.tar.gz"})
+
+AllenNLP is imported when the archive is opened.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from spacy.language import Language
+from spacy.tokens import Doc, Span
+
+from elmo_tasks.libraries.spacy_pipe import FilesPipe, sentences
+
+_ARCHIVE = "model.tar.gz"
+
+
+class ArchivePipe(FilesPipe):
+    """
+    A component over the predictor of an archive.
+
+    # Parameters
+
+    name : of the component in its pipeline.
+    archive : `model.tar.gz`, a path or URL; or the folder of a run.
+    predictor : the registered name of the predictor that the archive must have.
+    cuda_device : number of the GPU to use, -1 for none.
+    """
+
+    def __init__(self, *, name: str, archive: str, predictor: str, cuda_device: int) -> None:
+        super().__init__(name=name, sources={_ARCHIVE: archive})
+        self._predictor_name = predictor
+        self._cuda_device = cuda_device
+
+    def read(self, sources: Mapping[str, str | None]) -> Any:
+        """
+        The predictor.
+
+        # Raises
+        `ConfigurationError`: the archive is of another task; and see `open_archive`.
+        """
+        from allennlp.common.checks import ConfigurationError
+        from allennlp.predictors import Predictor
+
+        import elmo_tasks.coref
+        import elmo_tasks.ner  # noqa: F401  both register their parts
+        from elmo_tasks.archives import open_archive
+
+        source = sources[_ARCHIVE]
+        if source is None:
+            raise ConfigurationError(f"{self.name}: found no {_ARCHIVE} in the saved pipeline")
+        archive = open_archive(source, self._cuda_device)
+        expected = Predictor.by_name(self._predictor_name)
+        predictor = Predictor.from_archive(archive)
+        if not isinstance(predictor, expected):
+            raise ConfigurationError(
+                f"{source}: found an archive whose predictor is {type(predictor).__name__}, expected "
+                f"{expected.__name__}"
+            )
+        return predictor
+
+    def local(self, name: str, source: str) -> Path:
+        """Of the folder of a run, the archive in it."""
+        from allennlp.common.file_utils import cached_path
+
+        path = Path(cached_path(source))
+        return path / name if path.is_dir() else path
+
+
+class NerPipe(ArchivePipe):
+    """
+    Entities, as a NER archive tags them.
+
+    # Parameters
+
+    overwrite_ents : whether an entity that overlaps an earlier component's replaces it; if not, it is left
+        out.
+    batch_size : sentences that the model reads at once.
+    The others : see `ArchivePipe`.
+    """
+
+    def __init__(
+        self, *, name: str, archive: str, cuda_device: int, batch_size: int, overwrite_ents: bool
+    ) -> None:
+        super().__init__(name=name, archive=archive, predictor="elmo_ner", cuda_device=cuda_device)
+        self._batch_size = batch_size
+        self._overwrite_ents = overwrite_ents
+
+    def annotate(self, docs: list[Doc]) -> None:
+        cut = [(number, sentence) for number, doc in enumerate(docs) for sentence in sentences(doc)]
+        # Sentences of like length together: less padding
+        cut.sort(key=lambda item: len(item[1]))
+        entities: list[list[Span]] = [[] for _ in docs]
+        for start in range(0, len(cut), self._batch_size):
+            batch = cut[start : start + self._batch_size]
+            inputs = [{"tokens": [docs[number][place].text for place in places]} for number, places in batch]
+            for (number, places), result in zip(batch, self.content.predict_batch_json(inputs), strict=True):
+                for entity in result["entities"]:
+                    first, last = places[entity["token_start"]], places[entity["token_end"] - 1]
+                    entities[number].append(Span(docs[number], first, last + 1, label=entity["type"]))
+        for doc, spans in zip(docs, entities, strict=True):
+            doc.set_ents(self._with_earlier(list(doc.ents), spans))
+
+    def _with_earlier(self, earlier: list[Span], spans: list[Span]) -> list[Span]:
+        first, second = (spans, earlier) if self._overwrite_ents else (earlier, spans)
+        taken = {token.i for span in first for token in span}
+        return first + [span for span in second if taken.isdisjoint(token.i for token in span)]
+
+
+class CorefPipe(ArchivePipe):
+    """
+    The mentions of all clusters as one group of spans. A mention's label is the number of its cluster, from
+    "0", in the order of the clusters' first mentions.
+
+    # Parameters
+
+    spans_key : of the group in `doc.spans`.
+    The others : see `ArchivePipe`.
+    """
+
+    def __init__(self, *, name: str, archive: str, cuda_device: int, spans_key: str) -> None:
+        super().__init__(name=name, archive=archive, predictor="elmo_coref", cuda_device=cuda_device)
+        self._spans_key = spans_key
+
+    def annotate(self, docs: list[Doc]) -> None:
+        mentions = [self._mentions(doc) for doc in docs]
+        for doc, spans in zip(docs, mentions, strict=True):
+            doc.spans[self._spans_key] = spans
+
+    def _mentions(self, doc: Doc) -> list[Span]:
+        """Without sentence boundaries, the predictor's rules find them."""
+        cut = sentences(doc)
+        places = [place for sentence in cut for place in sentence]
+        words = [[doc[place].text for place in sentence] for sentence in cut]
+        has_boundaries = doc.has_annotation("SENT_START")
+        result = self.content.predict_json(
+            {"sentences": words} if has_boundaries else {"tokens": [doc[place].text for place in places]}
+        )
+        return [
+            Span(doc, places[first], places[last] + 1, label=str(number))
+            for number, cluster in enumerate(result["clusters"])
+            for first, last in cluster
+        ]
+
+
+@Language.factory(
+    "elmo_ner",
+    assigns=["doc.ents", "token.ent_iob", "token.ent_type"],
+    default_config={"cuda_device": -1, "batch_size": 32, "overwrite_ents": False},
+)
+def make_ner(
+    nlp: Language, name: str, archive: str, cuda_device: int, batch_size: int, overwrite_ents: bool
+) -> NerPipe:
+    return NerPipe(
+        name=name,
+        archive=archive,
+        cuda_device=cuda_device,
+        batch_size=batch_size,
+        overwrite_ents=overwrite_ents,
+    )
+
+
+@Language.factory(
+    "elmo_coref", assigns=["doc.spans"], default_config={"cuda_device": -1, "spans_key": "coref"}
+)
+def make_coref(nlp: Language, name: str, archive: str, cuda_device: int, spans_key: str) -> CorefPipe:
+    return CorefPipe(name=name, archive=archive, cuda_device=cuda_device, spans_key=spans_key)

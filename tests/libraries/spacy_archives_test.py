@@ -1,0 +1,138 @@
+import pickle
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import spacy
+from allennlp.common.checks import ConfigurationError
+from allennlp.models.archival import archive_model
+from allennlp.predictors import Predictor
+from spacy import displacy
+
+import elmo_tasks.libraries.spacy_archives  # noqa: F401  registers the components
+from tests.coref.tiny import Tiny
+from tests.elmo.files import make_files
+from tests.ner.archives import write_run
+
+TEXT = "Ana Silva flew to Lisbon.\n\nShe  met Reuters in Paris, said the ferryman.\n"
+TEXTS = [TEXT, "", " \n", "Reuters saw Ana Silva in Lisbon.", "One.", TEXT]
+
+
+@pytest.fixture(scope="module")
+def ner(tmp_path_factory):
+    """A run with random weights, which tags at random, and its archive."""
+    folder = tmp_path_factory.mktemp("ner")
+    make_files(folder / "bilm")
+    write_run(folder / "run", seed=3, bilm=folder / "bilm")
+    return archive_model(folder / "run")
+
+
+@pytest.fixture(scope="module")
+def coref(tmp_path_factory):
+    tiny = Tiny(spans_per_word=1.0)
+    tiny.model.mentions.scorer[-1].bias.data.fill_(1.0)
+    folder = tmp_path_factory.mktemp("coref") / "run"
+    tiny.write_run(folder)
+    return archive_model(folder)
+
+
+def pipeline(factory, archive, *before, **config):
+    nlp = spacy.blank("en")
+    for name in before:
+        nlp.add_pipe(name)
+    nlp.add_pipe(factory, config={"archive": str(archive), **config})
+    return nlp
+
+
+def entities(doc):
+    return [(span.start_char, span.end_char, span.label_) for span in doc.ents]
+
+
+def mentions(doc):
+    return [(span.start, span.end, span.label_) for span in doc.spans["coref"]]
+
+
+def test_entities_are_those_of_the_predictor(ner):
+    doc = pipeline("elmo_ner", ner)(TEXT)
+    result = Predictor.from_path(str(ner)).predict(TEXT)
+    assert entities(doc) == [(e["char_start"], e["char_end"], e["type"]) for e in result["entities"]] != []
+    assert displacy.render(doc, style="ent", jupyter=False).count("<mark") == len(doc.ents)
+
+
+def test_entities_of_each_sentence(ner):
+    doc = pipeline("elmo_ner", ner, "sentencizer")(TEXT)
+    predictor = Predictor.from_path(str(ner))
+    expected = []
+    for sentence in doc.sents:
+        words = [token for token in sentence if not token.is_space]
+        for entity in predictor.predict_json({"tokens": [token.text for token in words]})["entities"]:
+            last = words[entity["token_end"] - 1]
+            expected.append((words[entity["token_start"]].idx, last.idx + len(last), entity["type"]))
+    assert entities(doc) == expected != []
+
+
+def test_entities_of_earlier_components(ner):
+    with_ours = pipeline("elmo_ner", ner)(TEXT)
+    first = with_ours.ents[0]
+    for overwrite, label in ((False, "EARLIER"), (True, first.label_)):
+        nlp = pipeline("elmo_ner", ner, overwrite_ents=overwrite)
+        ruler = nlp.add_pipe("entity_ruler", before="elmo_ner")
+        ruler.add_patterns([{"label": "EARLIER", "pattern": first.text}])
+        doc = nlp(TEXT)
+        assert doc.char_span(first.start_char, first.end_char).ents[0].label_ == label
+        assert {span for span in entities(doc) if span[2] != "EARLIER"} <= set(entities(with_ours))
+
+
+def test_mentions_are_those_of_the_predictor(coref):
+    nlp = pipeline("elmo_coref", coref)
+    doc = nlp(TEXT)
+    words = [token.i for token in doc if not token.is_space]
+    result = Predictor.from_path(str(coref)).predict_json({"tokens": [doc[i].text for i in words]})
+    expected = [
+        (words[first], words[last] + 1, str(number))
+        for number, cluster in enumerate(result["clusters"])
+        for first, last in cluster
+    ]
+    assert mentions(doc) == expected != []
+    html = displacy.render(doc, style="span", options={"spans_key": "coref"}, jupyter=False)
+    assert 'z-index: 10' in html
+    assert list(pipeline("elmo_coref", coref, spans_key="chains")(TEXT).spans) == ["chains"]
+
+
+def test_sentences_of_the_pipeline_are_those_of_the_model(coref):
+    """spaCy's sentencizer is what the predictor uses where the doc has no sentences."""
+    with_rules = pipeline("elmo_coref", coref, "sentencizer")(TEXT.replace("\n", " "))
+    assert mentions(with_rules) == mentions(pipeline("elmo_coref", coref)(TEXT.replace("\n", " ")))
+
+
+@pytest.mark.parametrize(("factory", "found"), [("elmo_ner", entities), ("elmo_coref", mentions)])
+def test_saved_pickled_in_batches_and_from_threads(factory, found, ner, coref, tmp_path):
+    archive = tmp_path / "archive.tar.gz"
+    shutil.copy(ner if factory == "elmo_ner" else coref, archive)
+    nlp = pipeline(factory, archive, "sentencizer")
+    alone = [found(nlp(text)) for text in TEXTS]
+    assert [found(doc) for doc in nlp.pipe(TEXTS, batch_size=4)] == alone
+    nlp.to_disk(tmp_path / "saved")
+    component = pickle.loads(pickle.dumps(nlp.get_pipe(factory)))
+    archive.unlink()
+    loaded = spacy.load(tmp_path / "saved")
+    (tmp_path / "saved" / factory / "model.tar.gz").unlink()
+    assert [found(component(nlp.get_pipe("sentencizer")(nlp.make_doc(text)))) for text in TEXTS] == alone
+    with ThreadPoolExecutor(8) as pool:
+        results = list(pool.map(lambda _: [found(doc) for doc in loaded.pipe(TEXTS)], range(8)))
+    assert results == [alone] * 8
+
+
+def test_errors(ner, tmp_path):
+    with pytest.raises(ConfigurationError, match="NerPredictor, expected CorefPredictor"):
+        pipeline("elmo_coref", ner)("text")
+    nlp = pipeline("elmo_ner", tmp_path / "nowhere.tar.gz")
+    with pytest.raises(OSError, match="nowhere"):
+        nlp("text")
+    with pytest.raises(ValueError, match="archive"):
+        spacy.blank("en").add_pipe("elmo_ner")
+    nlp = pipeline("elmo_ner", ner)
+    nlp.to_disk(tmp_path / "saved")
+    (tmp_path / "saved" / "elmo_ner" / "model.tar.gz").unlink()
+    with pytest.raises(ConfigurationError, match=r"found no model\.tar\.gz in the saved pipeline"):
+        spacy.load(tmp_path / "saved")

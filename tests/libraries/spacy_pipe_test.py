@@ -1,0 +1,95 @@
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+import spacy
+import srsly
+
+from elmo_tasks.libraries.spacy_pipe import FilesPipe, sentences
+
+
+class Marks(FilesPipe):
+    """Notes what its file holds on each doc; refuses docs with the word "bad"."""
+
+    reads = 0
+
+    def read(self, sources: Mapping[str, str | None]) -> str:
+        self.reads += 1
+        return Path(str(sources["mark"])).read_text()
+
+    def local(self, name: str, source: str) -> Path:
+        return Path(source)
+
+    def annotate(self, docs) -> None:
+        if any(token.text == "bad" for doc in docs for token in doc):
+            raise ValueError("a bad doc")
+        for doc in docs:
+            doc.user_data["mark"] = self.content
+
+
+@pytest.fixture
+def source(tmp_path):
+    path = tmp_path / "source.txt"
+    path.write_text("x")
+    return path
+
+
+@pytest.fixture
+def marks(source):
+    return Marks(name="marks", sources={"mark": str(source)})
+
+
+def test_sentences_are_words_by_number():
+    nlp = spacy.blank("en")
+    doc = nlp("One  two.\n\nThree.\n ")
+    assert [[doc[place].text for place in words] for words in sentences(doc)] == [
+        ["One", "two", ".", "Three", "."]
+    ]
+    nlp.add_pipe("sentencizer")
+    doc = nlp("One  two.\n\nThree.\n ")
+    assert [[doc[place].text for place in words] for words in sentences(doc)] == [
+        ["One", "two", "."],
+        ["Three", "."],
+    ]
+    assert sentences(nlp("")) == sentences(nlp(" \n")) == []
+
+
+def test_a_missing_file_is_no_matter_until_it_is_needed(tmp_path):
+    marks = Marks(name="marks", sources={"mark": str(tmp_path / "nowhere")})
+    with pytest.raises(FileNotFoundError):
+        marks(spacy.blank("en")("text"))
+
+
+def test_the_file_is_read_once(marks):
+    nlp = spacy.blank("en")
+    for text in ("one", "two"):
+        assert marks(nlp(text)).user_data["mark"] == "x"
+    assert marks.reads == 1
+
+
+def test_of_a_batch_only_the_bad_doc_is_lost(marks):
+    docs = list(spacy.blank("en").pipe(["one", "a bad one", "two", "three"]))
+    with pytest.raises(ValueError, match="a bad doc"):
+        list(marks.pipe(docs))
+    refused = []
+    marks.set_error_handler(lambda name, component, docs, error: refused.extend(docs))
+    assert list(marks.pipe(docs, batch_size=3)) == [docs[0], docs[2], docs[3]]
+    assert refused == [docs[1]]
+
+
+def test_what_is_saved_stands_alone(marks, source, tmp_path):
+    marks.to_disk(tmp_path / "saved")
+    marks.to_disk(tmp_path / "saved")
+    data = marks.to_bytes()
+    source.unlink()
+    again = Marks(name="marks", sources={"mark": "gone"}).from_disk(tmp_path / "saved")
+    again.to_disk(tmp_path / "saved")  # onto itself
+    from_bytes = Marks(name="marks", sources={"mark": "gone"}).from_bytes(data)
+    assert again.content == from_bytes.content == "x"
+    assert from_bytes.to_bytes() == again.to_bytes() == data
+
+
+@pytest.mark.parametrize("name", ["../mark", "other", "mark/../../x"])
+def test_bytes_with_other_files_are_refused(marks, name):
+    with pytest.raises(ValueError, match="expected files of mark"):
+        marks.from_bytes(srsly.msgpack_dumps({name: b"x"}))
