@@ -78,6 +78,14 @@ setup(
     python_requires=">=3.11",
     install_requires=needs()["core"],
     extras_require={"allennlp": needs()["allennlp"], "mlflow": ["mlflow"]},
+    # With them `nlp.add_pipe("elmo")` needs no import.
+    entry_points={
+        "spacy_factories": [
+            "elmo = elmo_tasks.libraries.spacy_vectors:make_vectors",
+            "elmo_ner = elmo_tasks.libraries.spacy_archives:make_ner",
+            "elmo_coref = elmo_tasks.libraries.spacy_archives:make_coref",
+        ]
+    },
     # The explicit root makes the editable install a plain path, without an import hook at start-up.
     package_dir={"": "."},
     packages=find_packages(include=["elmo_tasks", "elmo_tasks.*"]),

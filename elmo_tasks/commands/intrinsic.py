@@ -8,16 +8,21 @@ from typing import TYPE_CHECKING
 
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.commands.base import Verb, positive
-from elmo_tasks.commands.corpus import copy_corpus
+from elmo_tasks.commands.base import Verb
 from elmo_tasks.commands.results import add_output_arguments, open_results
-from elmo_tasks.commands.vector_arguments import add_vector_arguments, read_bilm_encoder, read_static_vectors
+from elmo_tasks.commands.vector_arguments import (
+    add_context_arguments,
+    add_vector_arguments,
+    read_bilm_encoder,
+    read_static_vectors,
+    word_vectors,
+)
 from elmo_tasks.data.input_files import InputError, input_files, read_lines
 from elmo_tasks.evaluation.analogies import Question, accuracies, read_questions
 from elmo_tasks.evaluation.plot import bars
 from elmo_tasks.evaluation.similarity import Pair, read_pairs, spearman
 from elmo_tasks.evaluation.table import Cell, Table
-from elmo_tasks.vectors.word_vectors import WordVectors, alone, in_contexts
+from elmo_tasks.vectors.word_vectors import WordVectors, alone
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -48,19 +53,7 @@ class Intrinsic(Verb):
             help="the words among which answers to analogies are looked for, one a line (default: the words "
             "of the questions)",
         )
-        parser.add_argument(
-            "--contexts",
-            metavar="TEXT",
-            help="text, one tokenised sentence a line, in which words are encoded; if a word never stands "
-            "there as it is, case is ignored (default: words are encoded alone)",
-        )
-        parser.add_argument(
-            "--occurrences",
-            type=positive,
-            default=20,
-            help="of a word in --contexts that are averaged, at most",
-        )
-        parser.add_argument("--seed", type=int, default=13, help="by which occurrences are drawn")
+        add_context_arguments(parser)
         add_vector_arguments(parser)
         add_output_arguments(parser)
 
@@ -93,11 +86,7 @@ class Intrinsic(Verb):
 
 def _word_vectors(words: list[str], arguments: argparse.Namespace, folder: Path) -> list[WordVectors]:
     encoder, static = read_bilm_encoder(arguments), read_static_vectors(arguments)
-    if arguments.contexts is None:
-        vectors = alone(encoder, words)
-    else:
-        with copy_corpus(arguments.contexts, folder) as text:
-            vectors = in_contexts(encoder, words, text, limit=arguments.occurrences, seed=arguments.seed)
+    vectors = word_vectors(encoder, words, arguments, folder)
     return [*vectors, *(row for table in static for row in alone(table, words))]
 
 

@@ -1,18 +1,23 @@
-"""The arguments that say which vectors are evaluated: those of a biLM, and static ones beside them."""
+"""The arguments that say which vectors are meant: a biLM's, static ones beside them, words in contexts."""
 
 import argparse
 import math
+from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 
 import torch
 from allennlp.common.checks import ConfigurationError
 
+from elmo_tasks.commands.base import positive
 from elmo_tasks.commands.bilm_arguments import add_bilm_arguments, read_bilm
+from elmo_tasks.commands.corpus import copy_corpus
 from elmo_tasks.elmo import FrozenBiLm
 from elmo_tasks.evaluation.mixes import read_mixes, same_weights
-from elmo_tasks.vectors.encoder import BiLmEncoder, Mix
+from elmo_tasks.vectors.encoder import BiLmEncoder, Encoder, Mix
 from elmo_tasks.vectors.static_vectors import StaticVectors
 from elmo_tasks.vectors.text_format import read_table
+from elmo_tasks.vectors.word_vectors import WordVectors, alone, in_contexts
 
 
 def add_vector_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,6 +38,33 @@ def add_vector_arguments(parser: argparse.ArgumentParser) -> None:
         "repeated",
     )
     add_bilm_arguments(parser)
+
+
+def add_context_arguments(parser: argparse.ArgumentParser) -> None:
+    """Of `word_vectors`."""
+    parser.add_argument(
+        "--contexts",
+        metavar="TEXT",
+        help="text, one tokenised sentence a line, in which words are encoded; if a word never stands "
+        "there as it is, case is ignored (default: words are encoded alone)",
+    )
+    parser.add_argument(
+        "--occurrences",
+        type=positive,
+        default=20,
+        help="of a word in --contexts that are averaged, at most",
+    )
+    parser.add_argument("--seed", type=int, default=13, help="by which occurrences are drawn")
+
+
+def word_vectors(
+    encoder: Encoder, words: Sequence[str], arguments: argparse.Namespace, folder: Path
+) -> list[WordVectors]:
+    """Of words alone, or in the text of `--contexts`, of which `folder` holds a copy meanwhile."""
+    if arguments.contexts is None:
+        return alone(encoder, words)
+    with copy_corpus(arguments.contexts, folder) as text:
+        return in_contexts(encoder, words, text, limit=arguments.occurrences, seed=arguments.seed)
 
 
 def read_bilm_encoder(arguments: argparse.Namespace) -> BiLmEncoder:

@@ -1,19 +1,29 @@
-"""`allennlp elmo vectors word2vec|svd`: static word vectors trained on a text, for comparison with ELMo."""
+"""
+`allennlp elmo vectors word2vec|svd|elmo`: one vector a word, trained on a text for comparison with ELMo, or
+ELMo's own.
+"""
 
 import argparse
 import math
 from collections.abc import Iterator
 from pathlib import Path
 
+from allennlp.common.checks import ConfigurationError
 from allennlp.common.tqdm import Tqdm
 
 from elmo_tasks.commands.base import Subparsers, Verb, add_text_argument, positive
+from elmo_tasks.commands.bilm_arguments import add_bilm_arguments, read_bilm
 from elmo_tasks.commands.corpus import copy_corpus
 from elmo_tasks.commands.staging import add_output_argument, staged_file
+from elmo_tasks.commands.vector_arguments import add_context_arguments, word_vectors
+from elmo_tasks.elmo.sources import configuration_errors
 from elmo_tasks.embedding.corpus import Corpus
 from elmo_tasks.vectors import DEFAULTS, train_table, write_table
+from elmo_tasks.vectors.encoder import BiLmEncoder
+from elmo_tasks.vectors.word_table import frequent_words
 
 METHODS = tuple(DEFAULTS)
+ELMO = "elmo"
 
 
 class Vectors(Verb):
@@ -21,9 +31,10 @@ class Vectors(Verb):
 
     name = "vectors"
     help = "Static word vectors of a text."
-    description = """Trains static word vectors on a text, one tokenised sentence a line, and writes them as
-        text, as word2vec does. The key pretrained_file of an embedding, the key input_vectors of elmo_bilm
-        and the option --vectors of other verbs read them."""
+    description = """Trains static word vectors on a text, one tokenised sentence a line, or takes those that
+        a biLM gives its words, and writes them as text, as word2vec does. The key pretrained_file of an
+        embedding, the key input_vectors of elmo_bilm, the option --vectors of other verbs and gensim read
+        them."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         methods = parser.add_subparsers(title="Methods", metavar="METHOD", required=True)
@@ -50,8 +61,12 @@ class Vectors(Verb):
         svd.add_argument("--eigenvalues", type=not_negative, help="exponent of singular values")
         for name, method in (("word2vec", word2vec), ("svd", svd)):
             method.set_defaults(method=name, **DEFAULTS[name])
+        _add_elmo(methods)
 
     def run(self, arguments: argparse.Namespace) -> None:
+        if arguments.method == ELMO:
+            encode_words(arguments)
+            return
         train_file(
             arguments.method,
             arguments.input,
@@ -88,6 +103,33 @@ def train_file(
     print(f"{output}: {len(table.words):,} words, {table.vectors.shape[1]} dimensions")
 
 
+def encode_words(arguments: argparse.Namespace) -> None:
+    """
+    Writes the vectors that a biLM gives the words of a text, and prints how many they are.
+
+    # Raises
+    `ConfigurationError`: the biLM has no such layer, no word is frequent enough or has a vector; and whatever
+    reading and writing the files raises.
+    """
+    with staged_file(arguments.output, force=arguments.force) as path:
+        with copy_corpus(arguments.input, path.parent, skip_empty=True) as text:
+            sentences = CorpusSentences(text, lowercase=arguments.lowercase)
+            words = list(frequent_words(sentences, arguments.min_count))
+        with configuration_errors():
+            encoder = BiLmEncoder(bilm=read_bilm(arguments), mixes={}, only=arguments.layer)
+        (vectors,) = word_vectors(encoder, words, arguments, path.parent)
+        table = vectors.table(words)
+        if not table.words:
+            raise ConfigurationError(
+                f"found no vector of {len(words):,} words: none is known to the biLM, or stands in --contexts"
+            )
+        write_table(path, table)
+    left_out = (
+        f"; {len(words) - len(table.words):,} without a vector" if len(words) > len(table.words) else ""
+    )
+    print(f"{arguments.output}: {len(table.words):,} words, {table.vectors.shape[1]} dimensions{left_out}")
+
+
 class CorpusSentences:
     """The words of each line; each pass over them shows its progress."""
 
@@ -121,6 +163,31 @@ def _number(text: str) -> float:
         return float(text)
     except ValueError:
         return math.nan
+
+
+def _add_elmo(methods: Subparsers) -> None:
+    parser: argparse.ArgumentParser = methods.add_parser(
+        ELMO,
+        help="what a biLM gives words alone, or averaged over contexts",
+        description="""The vectors that a biLM gives each word of a text: as a sentence of its own, or
+            averaged over its occurrences in --contexts, which may be the same text. A word that never stands
+            there is left out, and so is one that a biLM of words does not know.""",
+    )
+    add_text_argument(parser, metavar="WORDS")
+    add_output_argument(parser, metavar="OUT", help="file to write; gzip if it ends in .gz")
+    parser.add_argument(
+        "--layer",
+        type=lambda text: f"layer {text}" if text.isdecimal() else text,
+        default="average",
+        help="of the biLM: a number, 0 for the token layer, or average",
+    )
+    parser.add_argument(
+        "--min-count", type=positive, default=1, help="words that occur less often in WORDS are left out"
+    )
+    parser.add_argument("--lowercase", action="store_true", help="lower-case WORDS")
+    add_context_arguments(parser)
+    add_bilm_arguments(parser)
+    parser.set_defaults(method=ELMO)
 
 
 def _add_method(methods: Subparsers, name: str, short: str, description: str) -> argparse.ArgumentParser:

@@ -8,7 +8,7 @@ AllenNLP is imported when the archive is opened.
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from spacy.language import Language
 from spacy.tokens import Doc, Span
@@ -49,12 +49,9 @@ class ArchivePipe(FilesPipe):
         import elmo_tasks.ner  # noqa: F401  both register their parts
         from elmo_tasks.archives import open_archive
 
-        source = sources[_ARCHIVE]
-        if source is None:
-            raise ConfigurationError(f"{self.name}: found no {_ARCHIVE} in the saved pipeline")
-        archive = open_archive(source, self._cuda_device)
+        source = cast(str, sources[_ARCHIVE])
+        predictor = Predictor.from_archive(open_archive(source, self._cuda_device))
         expected = Predictor.by_name(self._predictor_name)
-        predictor = Predictor.from_archive(archive)
         if not isinstance(predictor, expected):
             raise ConfigurationError(
                 f"{source}: found an archive whose predictor is {type(predictor).__name__}, expected "

@@ -94,10 +94,17 @@ class FilesPipe(Pipe):
                 shutil.copyfile(source, target)
 
     def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> "FilesPipe":
-        """Reads the files of the folder `path`, instead of those before."""
-        sources = {name: Path(path, name) for name in self._sources}
-        self._sources = {name: str(file) if file.exists() else None for name, file in sources.items()}
-        self._content = self.read(self._sources)
+        """
+        Reads the files of the folder `path`, instead of those that the config names.
+
+        # Raises
+        `FileNotFoundError`: one of them is not there.
+        """
+        saved = {name: source and str(Path(path, name)) for name, source in self._sources.items()}
+        for file in filter(None, saved.values()):
+            if not Path(file).exists():
+                raise FileNotFoundError(f"{self.name}: found no {file}, which the pipeline was saved with")
+        self._content, self._sources = self.read(saved), saved
         return self
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:

@@ -9,6 +9,7 @@ import torch
 
 from elmo_tasks.elmo import FrozenBiLm
 from elmo_tasks.elmo.inference.batches import Item, batches
+from elmo_tasks.elmo.model import ElmoError
 
 Mix = Callable[[torch.Tensor], torch.Tensor]
 """Mixes layers `(layers, ..., dim)` to `(..., dim)`."""
@@ -67,12 +68,20 @@ class BiLmEncoder(Encoder):
 
     bilm : frozen.
     mixes : by their names.
+    only : the name of the one row that is wanted; `None` for all.
+
+    # Raises
+    `ElmoError`: there is no such row.
     """
 
-    def __init__(self, *, bilm: FrozenBiLm, mixes: Mapping[str, Mix]) -> None:
+    def __init__(self, *, bilm: FrozenBiLm, mixes: Mapping[str, Mix], only: str | None = None) -> None:
         self._bilm = bilm
         layers: dict[str, Mix] = {f"layer {layer}": itemgetter(layer) for layer in range(bilm.num_layers)}
         rows = layers | {"average": _average} | dict(mixes)
+        if only is not None:
+            if only not in rows:
+                raise ElmoError(f"found {only!r}, expected one of {', '.join(rows)}")
+            rows = {only: rows[only]}
         self._rows = list(rows.values())
         super().__init__(names=list(rows), dim=bilm.options.output_dim)
 

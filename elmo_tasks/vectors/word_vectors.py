@@ -11,6 +11,7 @@ import torch
 from allennlp.common.tqdm import Tqdm
 
 from elmo_tasks.vectors.encoder import Encoder
+from elmo_tasks.vectors.word_table import WordTable
 
 
 class WordVectors(NamedTuple):
@@ -21,6 +22,11 @@ class WordVectors(NamedTuple):
     """`(words, dim)`"""
     known: torch.Tensor
     """`(words,)`: which words have a vector; those of the others mean nothing."""
+
+    def table(self, words: Sequence[str]) -> WordTable:
+        """The known ones of `words`, which are those of the rows."""
+        known = [word for word, is_known in zip(words, self.known.tolist(), strict=True) if is_known]
+        return WordTable(known, self.vectors[self.known].float().numpy())
 
 
 def alone(encoder: Encoder, words: Sequence[str]) -> list[WordVectors]:

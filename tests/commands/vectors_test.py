@@ -10,7 +10,10 @@ from allennlp.data.fields import TextField
 from allennlp.data.token_indexers import SingleIdTokenIndexer
 from allennlp.modules import TokenEmbedder
 
+from elmo_tasks.vectors.encoder import BiLmEncoder
 from elmo_tasks.vectors.text_format import take_vectors
+from tests.commands.tiny import tiny
+from tests.elmo.files import read_frozen
 from tests.vectors.texts import sentences
 
 
@@ -63,6 +66,52 @@ def test_what_it_writes_is_read(elmo, text, tmp_path, method, capsys):
 def test_case_is_kept_unless_asked(elmo, text, tmp_path):
     assert elmo("vectors", "svd", text, tmp_path / "out.txt", "--dim", 3) == 0
     assert {"The", "We"} < set(table_of(tmp_path / "out.txt")[1])
+
+
+@pytest.mark.parametrize("layer", ["average", "1"])
+@pytest.mark.parametrize("in_text", [False, True])
+def test_elmos_vectors_of_words(elmo, tmp_path, capsys, layer, in_text):
+    """Alone, or averaged over a text in which one of the words never stands; and as gensim reads them."""
+    words = tmp_path / "words.txt"
+    words.write_text("cat\nOslo\nabsent\ncat\n")
+    lines = ["the cat saw Oslo", "", "a cat , a dog"]
+    (tmp_path / "text.txt").write_text("\n".join(lines))
+    options = tiny(tmp_path)
+    output = tmp_path / "out.txt"
+    contexts = ("--contexts", tmp_path / "text.txt") if in_text else ()
+    assert elmo("vectors", "elmo", words, output, "--layer", layer, *contexts, *options) == 0
+    encoder = BiLmEncoder(bilm=read_frozen(options[1], options[3]), mixes={})
+    row = encoder.names.index("average" if layer == "average" else "layer 1")
+    if in_text:
+        one, _, two = (vectors[row] for vectors in encoder.encode(map(str.split, lines)))
+        expected = {"cat": (one[1] + two[1]) / 2, "Oslo": one[3]}
+    else:
+        expected = {word: next(encoder.encode([[word]]))[row, 0] for word in ("cat", "Oslo", "absent")}
+    said = f"{output}: {len(expected)} words, 12 dimensions" + ("; 1 without a vector" if in_text else "")
+    assert said in capsys.readouterr().out
+    table = pytest.importorskip("gensim.models").KeyedVectors.load_word2vec_format(str(output))
+    assert table.index_to_key == list(expected)
+    for word, vector in expected.items():
+        assert torch.allclose(torch.tensor(table[word]), vector, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--layer", "3"], "found 'layer 3', expected one of layer 0, layer 1, layer 2, average"),
+        (["--layer", "top"], "found 'top', expected one of layer 0"),
+        (["--contexts", "{words}"], "found no vector of 1 words"),
+        (["--min-count", "2"], "none of them 2 times"),
+    ],
+)
+def test_errors_of_elmos_vectors(elmo, tmp_path, capsys, arguments, message):
+    words, contexts = tmp_path / "words.txt", tmp_path / "contexts.txt"
+    words.write_text("cat\n")
+    contexts.write_text("a dog\n")
+    filled = [argument.format(words=contexts) for argument in arguments]
+    assert elmo("vectors", "elmo", words, tmp_path / "out.txt", *filled, *tiny(tmp_path)) == 1
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "out.txt").exists()
 
 
 @pytest.mark.parametrize(
