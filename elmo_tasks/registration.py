@@ -21,6 +21,7 @@ LIGHT = (
     "elmo.inference",
     "elmo.model",
     "embedding",
+    "libraries",
     "paths",
     "registration",
     "strict_json",

@@ -45,8 +45,6 @@ class ArchivePipe(FilesPipe):
         from allennlp.common.checks import ConfigurationError
         from allennlp.predictors import Predictor
 
-        import elmo_tasks.coref
-        import elmo_tasks.ner  # noqa: F401  both register their parts
         from elmo_tasks.archives import open_archive
 
         source = cast(str, sources[_ARCHIVE])

@@ -13,6 +13,8 @@ from allennlp.common.tqdm import Tqdm
 from elmo_tasks.vectors.encoder import Encoder
 from elmo_tasks.vectors.word_table import WordTable
 
+Sentence = str | Sequence[str]
+
 
 class WordVectors(NamedTuple):
     """Vectors of words. Those of other names have the same words in the same order."""
@@ -38,18 +40,18 @@ def alone(encoder: Encoder, words: Sequence[str]) -> list[WordVectors]:
 
 
 def in_contexts(
-    encoder: Encoder, words: Sequence[str], lines: Iterable[str], *, limit: int, seed: int
+    encoder: Encoder, words: Sequence[str], lines: Iterable[Sentence], *, limit: int, seed: int
 ) -> list[WordVectors]:
     """
     Each row's vectors of words, averaged over occurrences in a text; a word without any is not known.
 
     # Parameters
 
-    lines : a tokenised sentence each; they are read twice.
+    lines : a sentence each, as tokens or as a text with blanks between them; they are read twice.
     limit, seed : see `sample_occurrences`.
     """
     occurrences = sample_occurrences(lines, words, limit=limit, seed=seed)
-    chosen = ((number, line.split()) for number, line in enumerate(lines) if number in occurrences)
+    chosen = ((number, _tokens(line)) for number, line in enumerate(lines) if number in occurrences)
     bar = Tqdm.tqdm(chosen, total=len(occurrences), desc="occurrences", unit=" sentences", leave=False)
     sums = torch.zeros(len(words), len(encoder.names), encoder.dim)
     counts = torch.zeros(len(words), 1, 1)
@@ -63,7 +65,7 @@ def in_contexts(
 
 
 def sample_occurrences(
-    lines: Iterable[str], words: Sequence[str], *, limit: int, seed: int
+    lines: Iterable[Sentence], words: Sequence[str], *, limit: int, seed: int
 ) -> dict[int, list[tuple[int, int]]]:
     """
     Where words stand in a text: for a line, positions in it and which word of `words` each is.
@@ -81,7 +83,7 @@ def sample_occurrences(
         return [sample for sample in both if sample is not None]
 
     for number, line in enumerate(Tqdm.tqdm(lines, desc="looking for words", unit=" lines", leave=False)):
-        for position, token in enumerate(line.split()):
+        for position, token in enumerate(_tokens(line)):
             for sample in samples(token):
                 sample.add((number, position), limit, draw)
     occurrences: dict[int, list[tuple[int, int]]] = {}
@@ -104,6 +106,10 @@ class _Sample:
             self.sample.append(occurrence)
         elif (slot := draw.randrange(self.seen)) < limit:
             self.sample[slot] = occurrence
+
+
+def _tokens(sentence: Sentence) -> Sequence[str]:
+    return sentence.split() if isinstance(sentence, str) else sentence
 
 
 def _by_row(encoder: Encoder, vectors: torch.Tensor, known: torch.Tensor) -> list[WordVectors]:

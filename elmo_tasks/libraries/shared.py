@@ -1,0 +1,69 @@
+"""What these modules share: one biLM in memory for all that name the same files, and a choice of layer."""
+
+from functools import lru_cache
+from pathlib import Path
+from threading import Lock
+from typing import NamedTuple
+
+import numpy as np
+
+from elmo_tasks.elmo.model import ElmoError
+from elmo_tasks.embedding import ElmoEmbedder
+
+AVERAGE = "average"
+"""Of all layers, as a `layer`."""
+
+_reading = Lock()
+
+
+class BiLmFiles(NamedTuple):
+    """See `ElmoEmbedder`."""
+
+    options_file: str | None = None
+    weight_file: str | None = None
+    vocabulary_file: str | None = None
+    precision: str = "float32"
+    cuda_device: int = -1
+
+    def embedder(self) -> ElmoEmbedder:
+        """
+        The last one that was read stays in memory, and is read again when a file has changed.
+
+        # Raises
+        See `ElmoEmbedder`.
+        """
+        changed = tuple(
+            Path(file).stat().st_mtime_ns if file is not None and Path(file).exists() else None
+            for file in self[:3]
+        )
+        with _reading:
+            return _read(self, changed)
+
+
+@lru_cache(maxsize=1)
+def _read(files: BiLmFiles, changed: tuple[int | None, ...]) -> ElmoEmbedder:
+    return ElmoEmbedder(
+        files.options_file,
+        files.weight_file,
+        files.cuda_device,
+        vocabulary_file=files.vocabulary_file,
+        precision=files.precision,
+        progress=False,
+    )
+
+
+def check_layer(layer: int | str, num_layers: int) -> None:
+    """
+    # Raises
+    `ElmoError`: `layer` is neither `average` nor the number of a layer, negative from the top.
+    """
+    if layer == AVERAGE or (isinstance(layer, int) and -num_layers <= layer < num_layers):
+        return
+    raise ElmoError(
+        f"layer: found {layer!r}, expected {AVERAGE!r} or a number from {-num_layers} to {num_layers - 1}"
+    )
+
+
+def chosen_layer(layers: np.ndarray, layer: int | str) -> np.ndarray:
+    """*Shape:* `(layers, tokens, dim)` to `(tokens, dim)`."""
+    return layers.mean(axis=0) if layer == AVERAGE else layers[int(layer)]

@@ -1,0 +1,172 @@
+"""
+The spaCy component `elmo`: the vectors of a biLM for docs, spans and tokens.
+
+    nlp.add_pipe("elmo", config={"layer": "average"})
+
+It needs no AllenNLP. A component that sets `doc.tensor` itself, such as spaCy's `tok2vec`, stands before it.
+"""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from spacy.language import Language
+from spacy.tokens import Doc, Span, Token
+
+from elmo_tasks.elmo.files import DEFAULT_OPTIONS, DEFAULT_WEIGHTS, local_file
+from elmo_tasks.embedding import ElmoEmbedder
+from elmo_tasks.libraries.shared import AVERAGE, BiLmFiles, check_layer, chosen_layer
+from elmo_tasks.libraries.spacy_pipe import FilesPipe, sentences
+
+_OPTIONS, _WEIGHTS, _VOCABULARY = "options.json", "weights.hdf5", "vocab.txt"
+
+
+class VectorsPipe(FilesPipe):
+    """
+    Sets `doc.tensor`, a row a token, and hooks by which `vector`, `has_vector` and `similarity` of docs,
+    spans and tokens come from it: docs and spans have the mean of their words. White space has a vector of
+    zeros.
+
+    Each sentence of a doc is read by itself; without sentence boundaries the doc is one.
+
+    # Parameters
+
+    name : of the component in its pipeline.
+    options_file, weight_file, vocabulary_file, precision, cuda_device : see `ElmoEmbedder`.
+    layer : whose vectors the tensor has: `average`, or a number, 0 for the token layer, negative from the
+        top.
+    batch_size : sentences that are computed together at most.
+    keep_layers : put all layers, `(layers, tokens, dim)`, at `doc._.elmo_layers`.
+    """
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        files: BiLmFiles,
+        layer: int | str = AVERAGE,
+        batch_size: int = 64,
+        keep_layers: bool = False,
+    ) -> None:
+        options_file, weight_file, vocabulary_file = files[:3]
+        if options_file is None and weight_file is None:
+            options_file, weight_file = DEFAULT_OPTIONS, DEFAULT_WEIGHTS
+        sources = {_OPTIONS: options_file, _WEIGHTS: weight_file, _VOCABULARY: vocabulary_file}
+        super().__init__(name=name, sources=sources)
+        self._files = files
+        self._layer = layer
+        self._batch_size = batch_size
+        self._keep_layers = keep_layers
+
+    def read(self, sources: Mapping[str, str | None]) -> ElmoEmbedder:
+        """
+        # Raises
+        `ElmoError`: there is no such layer; and see `ElmoEmbedder`.
+        """
+        embedder = self._files._replace(
+            options_file=sources[_OPTIONS],
+            weight_file=sources[_WEIGHTS],
+            vocabulary_file=sources[_VOCABULARY],
+        ).embedder()
+        check_layer(self._layer, embedder.num_layers)
+        return embedder
+
+    def local(self, name: str, source: str) -> Path:
+        with local_file(source) as path:
+            return path
+
+    def annotate(self, docs: list[Doc]) -> None:
+        embedder: ElmoEmbedder = self.content
+        cut = [(number, places) for number, doc in enumerate(docs) for places in sentences(doc)]
+        words = [[docs[number][place].text for place in places] for number, places in cut]
+        tensors: list[Any] = [np.zeros((len(doc), embedder.dim), dtype=np.float32) for doc in docs]
+        kept = [
+            np.zeros((embedder.num_layers, len(doc), embedder.dim), dtype=np.float32)
+            for doc in (docs if self._keep_layers else ())
+        ]
+        encoded = embedder.embed_sentences(words, self._batch_size)
+        for (number, places), layers in zip(cut, encoded, strict=True):
+            tensors[number][places] = chosen_layer(layers, self._layer)
+            if self._keep_layers:
+                kept[number][:, places] = layers
+        for doc, tensor in zip(docs, tensors, strict=True):
+            doc.tensor = tensor
+            doc.user_hooks.update(_DOC_HOOKS)
+            doc.user_span_hooks.update(_SPAN_HOOKS)
+            doc.user_token_hooks.update(_TOKEN_HOOKS)
+        for doc, all_layers in zip(docs, kept, strict=False):
+            doc._.elmo_layers = all_layers
+
+
+def _token_vector(token: Token) -> np.ndarray:
+    return token.doc.tensor[token.i]
+
+
+def _token_has_vector(token: Token) -> bool:
+    return not token.is_space
+
+
+def _mean_vector(tokens: Doc | Span) -> np.ndarray:
+    tensor = tokens.doc.tensor
+    words = [token.i for token in tokens if not token.is_space]
+    return tensor[words].mean(axis=0) if words else np.zeros(tensor.shape[1], dtype=tensor.dtype)
+
+
+def _has_word(tokens: Doc | Span) -> bool:
+    return any(not token.is_space for token in tokens)
+
+
+def _similarity(one: Any, other: Any) -> float:
+    """The cosine; spaCy's own calls equal words alike, whatever their contexts."""
+    norm = float(np.linalg.norm(one.vector) * np.linalg.norm(other.vector))
+    return float(np.dot(one.vector, other.vector)) / norm if norm else 0.0
+
+
+# Functions of this module, since docs are pickled with their hooks.
+_SPAN_HOOKS: dict[str, Callable[..., Any]] = {
+    "vector": _mean_vector,
+    "has_vector": _has_word,
+    "similarity": _similarity,
+}
+_DOC_HOOKS = _SPAN_HOOKS
+_TOKEN_HOOKS: dict[str, Callable[..., Any]] = {
+    "vector": _token_vector,
+    "has_vector": _token_has_vector,
+    "similarity": _similarity,
+}
+
+if not Doc.has_extension("elmo_layers"):
+    Doc.set_extension("elmo_layers", default=None)
+
+
+@Language.factory(
+    "elmo",
+    assigns=["doc.tensor", "doc._.elmo_layers"],
+    default_config={
+        **BiLmFiles()._asdict(),
+        "layer": AVERAGE,
+        "batch_size": 64,
+        "keep_layers": False,
+    },
+)
+def make_vectors(
+    nlp: Language,
+    name: str,
+    options_file: str | None,
+    weight_file: str | None,
+    vocabulary_file: str | None,
+    precision: str,
+    cuda_device: int,
+    layer: int | str,
+    batch_size: int,
+    keep_layers: bool,
+) -> VectorsPipe:
+    """The keys of the config: see `VectorsPipe`."""
+    return VectorsPipe(
+        name=name,
+        files=BiLmFiles(options_file, weight_file, vocabulary_file, precision, cuda_device),
+        layer=layer,
+        batch_size=batch_size,
+        keep_layers=keep_layers,
+    )

@@ -1,0 +1,134 @@
+"""`ElmoVectorizer`: sentences to vectors, for scikit-learn."""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import Tags
+
+from elmo_tasks.embedding import ElmoEmbedder
+from elmo_tasks.libraries.shared import AVERAGE, BiLmFiles, check_layer, chosen_layer
+
+Tokenizer = Callable[[str], Sequence[str]]
+_TOKEN = re.compile(r"\w+(?:['\u2019-]\w+)*|[^\w\s]")
+_POOLING: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "mean": lambda vectors: vectors.mean(axis=0),
+    "max": lambda vectors: vectors.max(axis=0),
+    "first": lambda vectors: vectors[0],
+    "last": lambda vectors: vectors[-1],
+}
+
+
+class ElmoVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """
+    Sentences, strings or lists of tokens, to one vector each.
+
+    There is nothing to fit. The weights are no part of it: a pickle holds none, and another process reads
+    them again; within a process those that were read last stay in memory, for all vectorizers. Several
+    threads may transform at once.
+
+    # Parameters
+
+    options_file, weight_file, vocabulary_file, precision, cuda_device : see `ElmoEmbedder`.
+    layer : `average`, or the number of a layer, 0 for the token layer, negative from the top.
+    pooling : of the tokens' vectors: `mean`, `max` (of each number), `first` or `last`. A sentence without
+        tokens is zeros.
+    batch_size : sentences that are computed together at most.
+    tokenizer : what splits strings; by default words, which may hold apostrophes and hyphens, and punctuation
+        marks. `str.split` takes text that is tokenised.
+    """
+
+    def __init__(
+        self,
+        *,
+        options_file: str | None = None,
+        weight_file: str | None = None,
+        vocabulary_file: str | None = None,
+        precision: str = "float32",
+        cuda_device: int = -1,
+        layer: int | str = AVERAGE,
+        pooling: str = "mean",
+        batch_size: int = 64,
+        tokenizer: Tokenizer | None = None,
+    ) -> None:
+        self.options_file = options_file
+        self.weight_file = weight_file
+        self.vocabulary_file = vocabulary_file
+        self.precision = precision
+        self.cuda_device = cuda_device
+        self.layer = layer
+        self.pooling = pooling
+        self.batch_size = batch_size
+        self.tokenizer = tokenizer
+
+    def fit(self, X: Iterable[str | Sequence[str]], y: Any = None) -> "ElmoVectorizer":  # noqa: N803
+        """
+        Checks the parameters, and reads the weights.
+
+        # Raises
+        `ValueError`: see `transform`.
+        """
+        self._embedder()
+        _check_iterable(X)
+        return self
+
+    def transform(self, X: Iterable[str | Sequence[str]]) -> np.ndarray:  # noqa: N803
+        """
+        *Shape:* `(sentences, dim)`, float32.
+
+        # Raises
+        `ValueError`: a parameter that cannot be, one string in the place of sentences, or a sentence that is
+        neither a string nor a list of strings. `ElmoError`, which is one too: see `ElmoEmbedder`.
+        """
+        embedder = self._embedder()
+        _check_iterable(X)
+        sentences = [self._tokens(number, sentence) for number, sentence in enumerate(X)]
+        pool = _POOLING[self.pooling]
+        pooled = np.zeros((len(sentences), embedder.dim), dtype=np.float32)
+        for row, layers in zip(pooled, embedder.embed_sentences(sentences, self.batch_size), strict=True):
+            if layers.shape[1]:
+                row[:] = pool(chosen_layer(layers, self.layer))
+        return pooled
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.requires_fit = False
+        tags.input_tags.string = True
+        tags.input_tags.two_d_array = False
+        return tags
+
+    @property
+    def _n_features_out(self) -> int:
+        """For the names of the features: `elmovectorizer0` and so on."""
+        return self._embedder().dim
+
+    def _embedder(self) -> ElmoEmbedder:
+        if self.pooling not in _POOLING:
+            raise ValueError(f"pooling: found {self.pooling!r}, expected one of {', '.join(_POOLING)}")
+        embedder = BiLmFiles(
+            self.options_file, self.weight_file, self.vocabulary_file, self.precision, self.cuda_device
+        ).embedder()
+        check_layer(self.layer, embedder.num_layers)
+        return embedder
+
+    def _tokens(self, number: int, sentence: str | Sequence[str]) -> list[str]:
+        if isinstance(sentence, str):
+            return list(self.tokenizer(sentence) if self.tokenizer is not None else _TOKEN.findall(sentence))
+        tokens = sentence if isinstance(sentence, list | tuple | np.ndarray) else None
+        if tokens is None or not all(isinstance(token, str) for token in tokens):
+            raise ValueError(
+                f"sentence {number}: found {sentence!r:.60}, expected a string or a list of its tokens"
+            )
+        return list(tokens)
+
+
+def _check_iterable(sentences: Any) -> None:
+    if isinstance(sentences, str) or not isinstance(sentences, Iterable):
+        raise ValueError(
+            f"found {sentences!r:.60}, expected sentences: a list of strings, or of lists of tokens"
+        )

@@ -1,0 +1,52 @@
+import pytest
+import torch
+
+from elmo_tasks.elmo.model import ElmoError
+from elmo_tasks.embedding import ElmoEmbedder
+from elmo_tasks.vectors.word_vectors import in_contexts
+from tests.elmo.files import make_files
+from tests.vectors.encoders import tiny_encoder
+
+gensim = pytest.importorskip("gensim")
+
+from elmo_tasks.libraries.keyed_vectors import keyed_vectors  # noqa: E402
+
+WORDS = ["cat", "New York", "Dog", "cat", "absent"]
+CONTEXTS = [["the", "cat", "saw", "New York"], [], ["a", "cat", "and", "a", "dog"]]
+
+
+@pytest.fixture(scope="module")
+def embedder(tmp_path_factory):
+    return ElmoEmbedder(*map(str, make_files(tmp_path_factory.mktemp("bilm"))))
+
+
+@pytest.mark.parametrize("layer", ["average", 1, -1])
+def test_words_alone(embedder, layer):
+    vectors = keyed_vectors(WORDS, layer=layer, embedder=embedder)
+    assert vectors.index_to_key == ["cat", "New York", "Dog", "absent"]
+    for word in vectors.index_to_key:
+        # (layers, dim)
+        layers = embedder.embed_sentence([word])[:, 0]
+        expected = layers.mean(axis=0) if layer == "average" else layers[layer]
+        assert vectors[word] == pytest.approx(expected, abs=1e-6)
+    assert len(vectors.most_similar("cat", topn=2)) == 2
+
+
+def test_words_in_contexts(embedder, tmp_path):
+    vectors = keyed_vectors(WORDS, contexts=CONTEXTS, embedder=embedder)
+    assert vectors.index_to_key == ["cat", "New York", "Dog"]
+    one, two = (embedder.embed_sentence(CONTEXTS[number]).mean(axis=0) for number in (0, 2))
+    assert vectors["cat"] == pytest.approx((one[1] + two[1]) / 2, abs=1e-6)
+    assert vectors["New York"] == pytest.approx(one[3], abs=1e-6)
+    assert vectors["Dog"] == pytest.approx(two[4], abs=1e-6)
+    # Text with blanks between tokens is the same, where no token has any
+    encoder = tiny_encoder(tmp_path)
+    tokens = in_contexts(encoder, ["cat"], CONTEXTS[2:], limit=1, seed=1)
+    texts = in_contexts(encoder, ["cat"], [" ".join(CONTEXTS[2])], limit=1, seed=1)
+    assert all(torch.equal(a.vectors, b.vectors) for a, b in zip(tokens, texts, strict=True))
+
+
+@pytest.mark.parametrize("layer", [3, -4, "top"])
+def test_no_such_layer(embedder, layer):
+    with pytest.raises(ElmoError, match=r"layer: found .*, expected 'average' or a number from -3 to 2"):
+        keyed_vectors(WORDS, layer=layer, embedder=embedder)

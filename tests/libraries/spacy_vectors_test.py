@@ -1,0 +1,176 @@
+import pickle
+import shutil
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import numpy as np
+import pytest
+import spacy
+from spacy.tokens import Doc
+
+from elmo_tasks.elmo.model import ElmoError
+from elmo_tasks.embedding import ElmoEmbedder
+from elmo_tasks.libraries import spacy_archives, spacy_vectors
+from tests.conftest import environment
+from tests.elmo.files import make_files, make_word_files
+
+TEXT = "The cat  sat.\n\nThe cat ran to Oslo.\n"
+TEXTS = [TEXT, "", " \n", "The cat.", "Oslo, Oslo, Oslo. Yes.", TEXT]
+SENTENCES = [["The", "cat", "sat", "."], ["The", "cat", "ran", "to", "Oslo", "."]]
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    options, weights = make_files(tmp_path_factory.mktemp("bilm"))
+    return {"options_file": str(options), "weight_file": str(weights)}
+
+
+def pipeline(files, *before, **config):
+    nlp = spacy.blank("en")
+    for name in before:
+        nlp.add_pipe(name)
+    nlp.add_pipe("elmo", config=files | config)
+    return nlp
+
+
+@pytest.mark.parametrize("layer", ["average", 0, -1])
+@pytest.mark.parametrize("sentencizer", [[], ["sentencizer"]])
+def test_vectors_are_those_of_the_embedder(files, layer, sentencizer):
+    nlp = pipeline(files, *sentencizer, layer=layer, keep_layers=True)
+    doc = nlp(TEXT)
+    cut = SENTENCES if sentencizer else [[*SENTENCES[0], *SENTENCES[1]]]
+    # (layers, words, dim)
+    layers = np.concatenate([ElmoEmbedder(**files).embed_sentence(words) for words in cut], axis=1)
+    # (words, dim)
+    expected = layers.mean(axis=0) if layer == "average" else layers[layer]
+    words = [token.i for token in doc if not token.is_space]
+    spaces = [token.i for token in doc if token.is_space]
+    assert len(spaces) == 3
+    assert doc.tensor.shape == (len(doc), 12)
+    assert doc.tensor[words] == pytest.approx(expected, abs=1e-6)
+    assert doc._.elmo_layers[:, words] == pytest.approx(layers, abs=1e-6)
+    assert not doc.tensor[spaces].any()
+    assert not doc._.elmo_layers[:, spaces].any()
+    assert doc.vector == pytest.approx(expected.mean(axis=0), abs=1e-6)
+    assert doc[words[1]].vector.tolist() == doc.tensor[words[1]].tolist()
+    assert doc[1:4].text == "cat  sat"
+    assert doc[1:4].vector == pytest.approx((doc[1].vector + doc[3].vector) / 2, abs=1e-6)
+    assert doc[1:4].vector_norm == pytest.approx(np.linalg.norm(doc[1:4].vector), abs=1e-5)
+    assert doc[1].has_vector
+    assert not doc[spaces[0]].has_vector
+    assert doc.has_vector
+    assert not nlp(" ").has_vector
+    assert not nlp(" ").vector.any()
+
+
+def test_equal_words_differ_by_their_contexts(files):
+    doc = pipeline(files, "sentencizer")(TEXT)
+    one, two = (token for token in doc if token.text == "cat")
+    cosine = one.vector @ two.vector / np.linalg.norm(one.vector) / np.linalg.norm(two.vector)
+    assert one.similarity(two) == pytest.approx(cosine) != pytest.approx(1)
+    assert doc[one.i : one.i + 1].similarity(doc[two.i : two.i + 1]) == pytest.approx(cosine)
+    assert one.similarity(one) == pytest.approx(1)
+    assert doc.similarity(doc) == pytest.approx(1)
+    assert one.similarity(doc[2]) == 0
+
+
+def test_layers_are_kept_only_on_request(files):
+    assert pipeline(files)(TEXT)._.elmo_layers is None
+
+
+def test_a_bilm_of_words(tmp_path):
+    files = make_word_files(tmp_path)
+    nlp = pipeline(files)
+    nlp.to_disk(tmp_path / "saved")
+    assert (tmp_path / "saved/elmo/vocab.txt").exists()
+    expected = ElmoEmbedder(**files).embed_sentence(["The", "cat"]).mean(axis=0)
+    assert spacy.load(tmp_path / "saved")("The cat").tensor == pytest.approx(expected, abs=1e-6)
+
+
+def test_saved_pickled_in_batches_and_from_threads(files, tmp_path):
+    shutil.copytree(Path(files["options_file"]).parent, tmp_path / "bilm")
+    own = {key: str(tmp_path / "bilm" / Path(path).name) for key, path in files.items()}
+    nlp = pipeline(own, "sentencizer", layer=1, keep_layers=True, batch_size=3)
+    alone = [nlp(text).tensor for text in TEXTS]
+    nlp.to_disk(tmp_path / "saved")
+    data, pickled = nlp.to_bytes(), pickle.dumps(nlp.get_pipe("elmo"))
+    shutil.rmtree(tmp_path / "bilm")
+    again = spacy.blank("en")
+    again.add_pipe("sentencizer")
+    again.add_pipe("elmo", config=own | {"layer": 1})
+    from_bytes = again.from_bytes(data)
+    from_disk = spacy.load(tmp_path / "saved")
+    shutil.rmtree(tmp_path / "saved")
+    component = pickle.loads(pickled)
+    sentencizer = nlp.get_pipe("sentencizer")
+
+    def equal(docs):
+        tensors = [doc.tensor for doc in docs]
+        assert len(tensors) == len(alone)
+        for one, other in zip(tensors, alone, strict=True):
+            assert one == pytest.approx(other, abs=1e-6)
+        return True
+
+    for size in (2, 100):
+        assert equal(from_disk.pipe(TEXTS, batch_size=size))
+    assert equal(map(from_bytes, TEXTS))
+    assert equal(component(sentencizer(nlp.make_doc(text))) for text in TEXTS)
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(lambda _: equal(from_disk.pipe(TEXTS, batch_size=4)), range(8)))
+
+
+def test_docs_are_saved_with_their_vectors(files):
+    doc = pipeline(files, keep_layers=True)(TEXT)
+    copied = pickle.loads(pickle.dumps(doc))
+    assert copied[1].vector.tolist() == doc[1].vector.tolist()
+    # spaCy saves no hooks
+    read = Doc(doc.vocab).from_bytes(doc.to_bytes(exclude=["user_hooks"]))
+    assert read.tensor.tolist() == doc.tensor.tolist()
+    assert read._.elmo_layers.tolist() == doc._.elmo_layers.tolist()
+
+
+def test_the_default_is_the_projects_bilm(tmp_path):
+    nlp = spacy.blank("en")
+    nlp.add_pipe("elmo")
+    vectors = nlp("We play chess.").tensor
+    assert vectors == pytest.approx(
+        ElmoEmbedder().embed_sentence(["We", "play", "chess", "."]).mean(axis=0), abs=1e-6
+    )
+
+
+def test_errors(files, tmp_path):
+    with pytest.raises(ElmoError, match="layer: found 3, expected 'average' or a number from -3 to 2"):
+        pipeline(files, layer=3)("text")
+    with pytest.raises(OSError, match="nowhere"):
+        pipeline({"options_file": str(tmp_path / "nowhere"), "weight_file": "x"})("text")
+    with pytest.raises(ElmoError, match="belong together"):
+        pipeline({"options_file": files["options_file"]})("text")
+
+
+def test_without_an_import_and_without_allennlp_also_in_forks():
+    """PyTorch's threads do not outlive a fork: the processes of `n_process` would wait for them."""
+    code = """
+import sys, spacy, torch
+torch.set_num_threads(2)
+nlp = spacy.blank("en")
+nlp.add_pipe("elmo")
+texts = ["We play chess.", "Her first play opened in May."] * 4
+nlp(" ".join(texts))
+one, two = (doc.tensor for doc in list(nlp.pipe(texts, n_process=2, batch_size=2))[:2])
+assert abs(one - nlp(texts[0]).tensor).max() < 1e-5 and abs(two - nlp(texts[1]).tensor).max() < 1e-5
+from elmo_tasks.libraries.vectorizer import ElmoVectorizer
+assert ElmoVectorizer().transform(["We play."]).any()
+assert "allennlp" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, env=environment(), timeout=300)
+
+
+def test_entry_points():
+    """So `nlp.add_pipe` finds the components without an import."""
+    factories = {point.name: point.load() for point in entry_points(group="spacy_factories")}
+    assert factories["elmo"] is spacy_vectors.make_vectors
+    assert factories["elmo_ner"] is spacy_archives.make_ner
+    assert factories["elmo_coref"] is spacy_archives.make_coref

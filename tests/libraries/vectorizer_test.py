@@ -1,0 +1,159 @@
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import SkipTestWarning
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.utils import estimator_checks as checks
+from sklearn.utils.validation import check_is_fitted
+
+from elmo_tasks.embedding import ElmoEmbedder
+from elmo_tasks.libraries.vectorizer import ElmoVectorizer
+from tests.elmo.files import make_files
+
+APPLICABLE = (
+    checks.check_estimator_cloneable,
+    checks.check_estimator_tags_renamed,
+    checks.check_valid_tag_types,
+    checks.check_estimator_repr,
+    checks.check_no_attributes_set_in_init,
+    checks.check_mixin_order,
+    checks.check_do_not_raise_errors_in_init_or_set_params,
+    checks.check_parameters_default_constructible,
+    checks.check_get_params_invariance,
+    checks.check_set_params,
+    checks.check_transformer_n_iter,
+)
+"""
+`check_estimator` itself runs almost none for an estimator whose input is no array of numbers, and says so.
+These do without such an array. All others draw numbers for `fit` or `transform`: check_estimators_dtypes,
+_nan_inf, _pickle, check_fit_score_takes_y, check_fit2d_*, check_n_features_in*, check_transformer_general and
+so on. What they ask for and has a meaning for text (pickling, pipelines, the same result alone and together,
+the same after fit twice, transform without fit) has a test of its own below.
+"""
+
+TEXTS = ["The cat sat on the mat.", "Yes!", "", "Zoë flew to Łódź, didn't she?", "No, the cat ran."]
+TOKENS = [
+    ["The", "cat", "sat", "on", "the", "mat", "."],
+    ["Yes", "!"],
+    [],
+    ["Zoë", "flew", "to", "Łódź", ",", "didn't", "she", "?"],
+    ["No", ",", "the", "cat", "ran", "."],
+]
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    options, weights = make_files(tmp_path_factory.mktemp("bilm"))
+    return {"options_file": str(options), "weight_file": str(weights)}
+
+
+@pytest.fixture
+def vectorizer(files):
+    return ElmoVectorizer(**files)
+
+
+@pytest.mark.parametrize("check", APPLICABLE, ids=lambda check: check.__name__)
+def test_scikit_learns_checks(vectorizer, check):
+    check("ElmoVectorizer", vectorizer)
+
+
+def test_check_estimator(vectorizer):
+    with pytest.warns(SkipTestWarning, match="Can't test estimator ElmoVectorizer"):
+        results = checks.check_estimator(vectorizer, on_fail=None)
+    assert all(result["status"] == "passed" for result in results)
+
+
+@pytest.mark.parametrize("layer", ["average", 0, 2, -1])
+@pytest.mark.parametrize("pooling", ["mean", "max", "first", "last"])
+def test_pooled_vectors(files, layer, pooling):
+    vectors = ElmoVectorizer(**files, layer=layer, pooling=pooling).fit_transform(TEXTS)
+    assert (vectors.shape, vectors.dtype) == ((5, 12), np.float32)
+    for words, vector in zip(TOKENS, vectors, strict=True):
+        layers = ElmoEmbedder(**files).embed_sentence(words)
+        chosen = layers.mean(axis=0) if layer == "average" else layers[layer]
+        if not words:
+            expected = np.zeros(12)
+        elif pooling in ("first", "last"):
+            expected = chosen[0 if pooling == "first" else -1]
+        else:
+            expected = chosen.mean(axis=0) if pooling == "mean" else chosen.max(axis=0)
+        assert vector == pytest.approx(expected, abs=1e-6)
+
+
+def test_strings_tokens_and_arrays_are_the_same(vectorizer, files):
+    expected = vectorizer.transform(TOKENS)
+    for same in (TEXTS, tuple(TEXTS), np.array(TEXTS), iter(TEXTS), [*TOKENS[:2], *TEXTS[2:]]):
+        assert vectorizer.transform(same).tolist() == expected.tolist()
+    split = ElmoVectorizer(**files, tokenizer=str.split)
+    assert split.transform([" ".join(words) for words in TOKENS]).tolist() == expected.tolist()
+    assert vectorizer.transform([]).shape == (0, 12)
+
+
+def test_alone_and_together(vectorizer):
+    together = vectorizer.transform(TEXTS)
+    alone = np.concatenate([vectorizer.transform([text]) for text in TEXTS])
+    assert together == pytest.approx(alone, abs=1e-6)
+    assert vectorizer.fit(TEXTS).fit(TEXTS[:1]).transform(TEXTS).tolist() == together.tolist()
+
+
+def test_cloned_and_pickled_without_weights(vectorizer):
+    expected = vectorizer.transform(TEXTS)
+    check_is_fitted(vectorizer)
+    data = pickle.dumps(vectorizer)
+    assert len(data) < 1000
+    for same in (pickle.loads(data), clone(vectorizer)):
+        assert same.transform(TEXTS).tolist() == expected.tolist()
+
+
+def test_names_of_features(vectorizer):
+    names = vectorizer.get_feature_names_out()
+    assert names.tolist() == [f"elmovectorizer{number}" for number in range(12)]
+
+
+def test_in_a_pipeline_under_a_grid_search():
+    texts = [
+        f"The {noun} {verb}." for noun in ("cat", "dog", "mat") for verb in ("sat", "ran", "fell", "flew")
+    ]
+    labels = ["cat" in text for text in texts]
+    search = GridSearchCV(
+        make_pipeline(ElmoVectorizer(), LogisticRegression(C=100.0)),
+        {"elmovectorizer__layer": ["average", 0, -1], "elmovectorizer__pooling": ["mean", "max"]},
+        cv=2,
+        error_score="raise",
+    )
+    search.fit(texts, labels)
+    assert len(search.cv_results_["params"]) == 6
+    assert search.best_estimator_.score(texts, labels) == 1
+    assert pickle.loads(pickle.dumps(search)).predict(texts).tolist() == labels
+
+
+def test_threads(vectorizer):
+    expected = vectorizer.transform(TEXTS).tolist()
+    with ThreadPoolExecutor(8) as pool:
+        results = list(pool.map(lambda _: clone(vectorizer).transform(TEXTS).tolist(), range(16)))
+    assert results == [expected] * 16
+
+
+@pytest.mark.parametrize(
+    ("parameters", "sentences", "message"),
+    [
+        ({"pooling": "sum"}, TEXTS, "pooling: found 'sum', expected one of mean, max, first, last"),
+        ({"layer": 3}, TEXTS, "layer: found 3, expected 'average' or a number from -3 to 2"),
+        ({"layer": "top"}, TEXTS, "layer: found 'top'"),
+        ({"batch_size": 0}, TEXTS, "batch_size is 0"),
+        ({"weight_file": None}, TEXTS, "belong together"),
+        ({}, "a string", "found 'a string', expected sentences"),
+        ({}, 7, "found 7, expected sentences"),
+        ({}, ["one", 1.5], "sentence 1: found 1.5, expected a string or a list of its tokens"),
+        ({}, [["one", None]], r"sentence 0: found \['one', None\]"),
+    ],
+)
+def test_errors(files, parameters, sentences, message):
+    vectorizer = ElmoVectorizer(**files | parameters)
+    with pytest.raises(ValueError, match=message):
+        vectorizer.transform(sentences)
