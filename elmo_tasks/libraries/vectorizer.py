@@ -128,7 +128,9 @@ class ElmoVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
 
 def _check_iterable(sentences: Any) -> None:
-    if isinstance(sentences, str) or not isinstance(sentences, Iterable):
+    # A table of pandas would give the names of its columns.
+    one_dimensional = isinstance(sentences, Iterable) and getattr(sentences, "ndim", 1) == 1
+    if isinstance(sentences, str) or not one_dimensional:
         raise ValueError(
             f"found {sentences!r:.60}, expected sentences: a list of strings, or of lists of tokens"
         )

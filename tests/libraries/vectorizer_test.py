@@ -149,6 +149,7 @@ def test_threads(vectorizer):
         ({"weight_file": None}, TEXTS, "belong together"),
         ({}, "a string", "found 'a string', expected sentences"),
         ({}, 7, "found 7, expected sentences"),
+        ({}, np.array([TEXTS]), "expected sentences: a list of strings"),
         ({}, ["one", 1.5], "sentence 1: found 1.5, expected a string or a list of its tokens"),
         ({}, [["one", None]], r"sentence 0: found \['one', None\]"),
     ],
