@@ -19,7 +19,7 @@ from elmo_tasks import (  # noqa: E402
     sst,  # noqa: F401
     training,  # noqa: F401
 )
-from elmo_tasks.commands import endings  # noqa: E402
+from elmo_tasks.commands import endings, packages  # noqa: E402
 from elmo_tasks.elmo import (  # noqa: E402
     character_indexer,  # noqa: F401
     token_embedder,  # noqa: F401
@@ -28,7 +28,8 @@ from elmo_tasks.elmo import (  # noqa: E402
 )
 from elmo_tasks.predictors import command  # noqa: E402
 
-# AllenNLP's own commands open archives, predict and end as ours do.
+# AllenNLP's own commands open archives, predict, end and import packages as ours do.
 archives.install()
 command.install()
 endings.install()
+packages.install()
