@@ -9,7 +9,7 @@ UV := $(if $(shell command -v uv),uv,$(VENV) -m uv)
 TORCH := $(shell grep -o '^torch==[0-9.]*' requirements.in)
 export ALLENNLP_LOG_LEVEL ?= WARNING
 
-.PHONY: install ner test short fuzz check audit lock clean
+.PHONY: install ner test short fuzz check audit dist lock clean
 
 install: .venv/.installed
 
@@ -66,6 +66,13 @@ audit: install
 	if grep -q ConnectionError .audit/report; \
 	then echo "pip-audit cannot reach its database; the installed packages are not audited"; \
 	else cat .audit/report; exit $$code; fi
+
+# Our wheel, and those of AllenNLP with requirements that can be met: `pip install --find-links dist elmo_tasks`.
+dist: install
+	rm -rf build dist
+	$(VENV) -m pip wheel --disable-pip-version-check --quiet --no-deps --no-build-isolation --wheel-dir dist .
+	$(VENV) wheelhouse.py dist
+	rm -rf build
 
 # Keeps the versions that requirements.lock names where it can; delete the file to move everything to the newest.
 lock: | $(VENV)

@@ -71,7 +71,7 @@ class InstallData(install_data):
 
 setup(
     name="elmo_tasks",
-    version="0.1.0",
+    version="0.2.0",
     description="The six tasks of the ELMo paper, and ELMo itself, as a plug-in suite for AllenNLP",
     license="Apache-2.0",
     license_files=["LICENSE"],

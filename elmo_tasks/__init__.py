@@ -8,7 +8,7 @@ from typing import Any
 
 from elmo_tasks import registration
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = [
     "ElmoEmbedder",
     "archives",

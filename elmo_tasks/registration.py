@@ -23,11 +23,13 @@ LIGHT = (
     "embedding",
     "libraries",
     "paths",
+    "progress",
     "registration",
     "strict_json",
     "suite",
     "text_lines",
     "values",
+    "wording",
 )
 """The rooms that need no AllenNLP, beside the package `elmo` itself. `suite` brings it."""
 

@@ -5,7 +5,6 @@ A constructor says `dropout: Probability = 0.0`; `check_block` finds what is wro
 parameters.
 """
 
-import difflib
 import inspect
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence, Sized
@@ -16,6 +15,8 @@ from numbers import Number as AnyNumber
 from os import PathLike
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from elmo_tasks.wording import did_you_mean
 
 LARGEST = 10**9
 """No number of a config is larger."""
@@ -141,8 +142,7 @@ def check_block(
     """
     for key, value in block.items():
         if key not in parameters:
-            nearest = difflib.get_close_matches(str(key), sorted(parameters), n=1)
-            hint = f"; did you mean {nearest[0]!r}?" if nearest else ""
+            hint = did_you_mean(str(key), parameters)
             known = ", ".join(sorted(parameters))
             raise BlockError(f"{owner}: unknown key {key!r}{hint} Known keys: {known}", path=f"{path}{key}")
         parameter = parameters[key]

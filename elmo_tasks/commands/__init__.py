@@ -11,6 +11,7 @@ from elmo_tasks.commands.base import Subparsers, Verb
 from elmo_tasks.commands.calibrate import Calibrate
 from elmo_tasks.commands.compare import Compare
 from elmo_tasks.commands.confusion import Confusion
+from elmo_tasks.commands.doctor import Doctor
 from elmo_tasks.commands.embed import Embed
 from elmo_tasks.commands.endings import EXPECTED, exit_code, tell
 from elmo_tasks.commands.ensemble import Ensemble
@@ -28,7 +29,7 @@ VERBS: tuple[Verb, ...] = (
     *(Embed(), Calibrate(), Export(), Ensemble(), Confusion(), Explain()),
     *(Intrinsic(), Neighbors(), Probe(), Mix()),
     *(Vectors(), Compare(), Ablate(), Report()),
-    SquadPredictions(),
+    *(SquadPredictions(), Doctor()),
 )
 
 

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import torch
 from allennlp.common.checks import ConfigurationError
-from allennlp.common.tqdm import Tqdm
 
 from elmo_tasks.commands.base import Verb, add_text_argument, positive
 from elmo_tasks.commands.bilm_arguments import add_bilm_arguments, read_bilm
@@ -22,6 +21,7 @@ from elmo_tasks.elmo import FrozenBiLm, LstmState
 from elmo_tasks.elmo.model.weight_file import write_initial_state
 from elmo_tasks.embedding.corpus import Corpus
 from elmo_tasks.embedding.sentences import NumberedSentence, batches_by_length, padded_ids
+from elmo_tasks.progress import progress
 
 BATCH_TOKENS = 2048
 """Positions of a batch at most; lanes that do not fit are run in another."""
@@ -88,7 +88,7 @@ def mean_start(bilm: FrozenBiLm, text: Corpus, *, lanes: int) -> tuple[LstmState
         )
     lanes = min(lanes, len(text) // 2)
     bounds = [lane * len(text) // lanes for lane in range(lanes + 1)]
-    bar = Tqdm.tqdm(desc="calibrate", total=text.tokens, unit=" tokens", unit_scale=True)
+    bar = progress(work="calibrate", total=text.tokens, unit="tokens", unit_scale=True)
     with bar, torch.no_grad():
         state = bilm.initial_state(lanes)
         sums = [torch.zeros(*part.shape[:2], part.shape[3], dtype=torch.float64) for part in state]

@@ -44,6 +44,7 @@ class Confusion(Verb):
             print(f"accuracy {metrics['accuracy']:.4f}, macro F1 {metrics['macro_f1']:.4f}\n")
             print(confusion_table(labels, metrics).markdown(), end="")
             draw(labels, metrics, path)
+        print(f"\n{arguments.output}: the shares of {len(labels)} classes")
 
 
 def confusion_table(labels: list[str], metrics: dict[str, float]) -> Table:

@@ -2,15 +2,21 @@
 
 import logging
 import os
+import re
 import sys
+from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
+from allennlp.common import logging as common_logging
 from allennlp.common.checks import ConfigurationError
 from allennlp.common.util import SigTermReceived
 
 from elmo_tasks.elmo.model import ElmoError
 from elmo_tasks.text_lines import TextError
+from elmo_tasks.wording import did_you_mean_path
 
 logger = logging.getLogger(__name__)
 
@@ -21,7 +27,9 @@ EXPECTED = (ConfigurationError, ElmoError, TextError, OSError, KeyboardInterrupt
 def tell(error: BaseException) -> None:
     """One line; what the user can do is in the notes of the error. The traceback is logged at debug level."""
     logger.debug("the error in full", exc_info=error)
-    print("; ".join([_message(error), *getattr(error, "__notes__", [])]), file=sys.stderr)
+    print(
+        "; ".join([_message(error) + _nearest_path(error), *getattr(error, "__notes__", [])]), file=sys.stderr
+    )
     if isinstance(error, OSError):
         # If it is stdout that fails, Python would try once more when it ends.
         try:
@@ -44,6 +52,17 @@ def _message(error: BaseException) -> str:
     return f"error: {error}"
 
 
+def _nearest_path(error: BaseException | None) -> str:
+    """Where the error, or one behind it, is of a file that is not there."""
+    while error is not None and not isinstance(error, FileNotFoundError):
+        error = error.__cause__
+    if error is None:
+        return ""
+    # `cached_path` has the path in its message alone.
+    path = error.filename or re.sub("^file (.*) not found$", r"\1", str(error))
+    return did_you_mean_path(path)
+
+
 def _end(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
     if issubclass(kind, EXPECTED):
         tell(error)
@@ -55,3 +74,18 @@ def install() -> None:
     """For all of AllenNLP's commands, where this process is one."""
     if Path(sys.argv[0]).parent.name == "allennlp" or Path(sys.argv[0]).stem == "allennlp":
         sys.excepthook = _end
+        stock = common_logging.prepare_global_logging
+        if not hasattr(stock, "__wrapped__"):
+            common_logging.prepare_global_logging = _keeping_expected(stock)
+
+
+def _keeping_expected(prepare: Callable[..., None]) -> Callable[..., None]:
+    """`allennlp train` logs the traceback of whatever stops it; what is expected ends as above."""
+
+    @wraps(prepare)
+    def prepare_global_logging(*args: Any, **options: Any) -> None:
+        prepare(*args, **options)
+        log = sys.excepthook
+        sys.excepthook = lambda kind, *rest: (_end if issubclass(kind, EXPECTED) else log)(kind, *rest)
+
+    return prepare_global_logging

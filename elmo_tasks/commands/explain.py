@@ -3,7 +3,7 @@
 import argparse
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from elmo_tasks.commands.page import page_template
 from elmo_tasks.commands.staging import add_output_argument, staged_file
 from elmo_tasks.data.input_files import read_lines
 from elmo_tasks.predictors.interpretation import InterpretablePredictor
+from elmo_tasks.progress import progress
 
 TEMPLATE = Path(__file__).with_name("explain.html")
 # AllenNLP's simple gradient multiplies by the vector of the first word alone; so it is not the default.
@@ -58,8 +59,9 @@ class Explain(Verb):
         ):
             predictor = _predictor(arguments.archive, archive_on_device(arguments))
             predictor.through_elmo = arguments.through_elmo
-            lines = (line for _, line in read_lines(Path(arguments.input)) if line.strip())
-            explained = list(explanations(predictor, lines, arguments.method))
+            lines = [line for _, line in read_lines(Path(arguments.input)) if line.strip()]
+            bar = progress(lines, work="explain", unit="inputs")
+            explained = list(explanations(predictor, bar, arguments.method))
             with open(path, "w", encoding="utf-8") as file:
                 file.writelines(json.dumps(each, ensure_ascii=False) + "\n" for each in explained)
             html.write_text(render(explained), encoding="utf-8")
@@ -67,7 +69,7 @@ class Explain(Verb):
 
 
 def explanations(
-    predictor: InterpretablePredictor, lines: Iterator[str], method: str
+    predictor: InterpretablePredictor, lines: Iterable[str], method: str
 ) -> Iterator[dict[str, Any]]:
     """
     Of each line an object: `result`, as `allennlp predict` has it; and `explanations`, of each prediction a

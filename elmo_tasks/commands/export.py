@@ -20,6 +20,7 @@ from elmo_tasks.language_model import BiLmModel
 from elmo_tasks.language_model.model import class_names
 from elmo_tasks.language_model.softmax import FullSoftmax, Softmax
 from elmo_tasks.modules.elmo_model import ElmoModel
+from elmo_tasks.progress import progress
 
 FILES = OPTIONS, WEIGHTS, VOCABULARY = "options.json", "weights.hdf5", "vocab.txt"
 DTYPES = ("float32", "float16")
@@ -56,7 +57,8 @@ class Export(Verb):
         softmax = None if arguments.no_softmax else trained.softmax
         if arguments.standardize is not None:
             lines = (line for path in input_files(arguments.standardize) for _, line in read_lines(path))
-            standardize_tokens(trained.bilm, map(str.split, lines))
+            bar = progress(lines, work="reading", unit="lines")
+            standardize_tokens(trained.bilm, map(str.split, bar))
         output.parent.mkdir(parents=True, exist_ok=True)
         with staging_folder(output.resolve()) as folder:
             try:

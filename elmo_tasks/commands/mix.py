@@ -7,6 +7,7 @@ from elmo_tasks.commands.results import add_output_arguments, open_results
 from elmo_tasks.evaluation.mixes import read_mixes
 from elmo_tasks.evaluation.plot import heat_map
 from elmo_tasks.evaluation.table import Cell, Table
+from elmo_tasks.progress import progress
 
 
 class Mix(Verb):
@@ -23,7 +24,8 @@ class Mix(Verb):
 
     def run(self, arguments: argparse.Namespace) -> None:
         with open_results(arguments) as output:
-            mixes = [(archive, mix) for archive in arguments.archives for mix in read_mixes(archive)]
+            archives = progress(arguments.archives, work="mix", unit="archives")
+            mixes = [(archive, mix) for archive in archives for mix in read_mixes(archive)]
             layers = range(max(mix.bilm.num_layers for _, mix in mixes))
             names = [f"layer {layer}" for layer in layers]
             table = Table(("archive", "model", "placement", "weights", "gamma", *names))

@@ -3,7 +3,6 @@
 import argparse
 
 from allennlp.common.checks import ConfigurationError
-from allennlp.common.tqdm import Tqdm
 
 from elmo_tasks.commands.base import Verb, positive
 from elmo_tasks.commands.corpus import copy_corpus
@@ -12,6 +11,7 @@ from elmo_tasks.commands.vector_arguments import add_vector_arguments, read_bilm
 from elmo_tasks.embedding.corpus import Corpus
 from elmo_tasks.evaluation.nearest import Occurrence, nearest_tokens
 from elmo_tasks.evaluation.table import Table
+from elmo_tasks.progress import progress
 
 COLUMNS = ("query", "vectors", "rank", "cosine", "line", "neighbor")
 
@@ -58,7 +58,7 @@ class Neighbors(Verb):
         with open_results(arguments) as output, copy_corpus(arguments.corpus, output.folder) as text:
             queries = _queries(word, arguments.sentence, arguments.line, text, arguments.corpus)
             encoder, static = read_bilm_encoder(arguments), read_static_vectors(arguments)
-            bar = Tqdm.tqdm(text, total=len(text), desc="neighbors", unit=" lines")
+            bar = progress(text, total=len(text), work="neighbors", unit="lines")
             nearest = nearest_tokens(encoder, queries, bar, count=arguments.top)
             table = Table(COLUMNS)
             for query, by_row in zip(queries, nearest, strict=True):

@@ -5,12 +5,12 @@ import json
 from pathlib import Path
 
 from allennlp.common.checks import ConfigurationError
-from allennlp.common.tqdm import Tqdm
 from allennlp.data import Instance
 from allennlp.models.archival import Archive
 
 from elmo_tasks.commands.base import Verb, add_model_arguments, archive_on_device
 from elmo_tasks.commands.staging import add_output_argument, staged_file
+from elmo_tasks.progress import progress
 from elmo_tasks.squad.dataset import read_datasets
 from elmo_tasks.squad.reader import SquadReader
 from elmo_tasks.training import GroupedBucketSampler
@@ -59,7 +59,9 @@ def predictions(archive: Archive, instances: list[Instance], *, batch_size: int)
     )
     answers: dict[str, str] = {instance["metadata"].metadata.id: "" for instance in instances}
     archive.model.eval()
-    for batch in Tqdm.tqdm(list(sampler.get_batch_indices(instances)), desc="squad-predictions"):
+    for batch in progress(
+        list(sampler.get_batch_indices(instances)), work="squad-predictions", unit="batches"
+    ):
         chosen = [instances[index] for index in batch]
         for instance in chosen:
             archive.validation_dataset_reader.apply_token_indexers(instance)

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from allennlp.common.checks import ConfigurationError
-from allennlp.common.tqdm import Tqdm
 
 from elmo_tasks.commands.base import Subparsers, Verb, add_text_argument, positive
 from elmo_tasks.commands.bilm_arguments import add_bilm_arguments, read_bilm
@@ -18,6 +17,7 @@ from elmo_tasks.commands.staging import add_output_argument, staged_file
 from elmo_tasks.commands.vector_arguments import add_context_arguments, word_vectors
 from elmo_tasks.elmo.sources import configuration_errors
 from elmo_tasks.embedding.corpus import Corpus
+from elmo_tasks.progress import progress
 from elmo_tasks.vectors import DEFAULTS, train_table, write_table
 from elmo_tasks.vectors.encoder import BiLmEncoder
 from elmo_tasks.vectors.word_table import frequent_words
@@ -138,7 +138,7 @@ class CorpusSentences:
         self._lowercase = lowercase
 
     def __iter__(self) -> Iterator[list[str]]:
-        lines = Tqdm.tqdm(self._text, total=len(self._text), desc="text", unit=" lines", delay=2, leave=False)
+        lines = progress(self._text, total=len(self._text), work="text", unit="lines")
         return (line.lower().split() if self._lowercase else line.split() for line in lines)
 
 

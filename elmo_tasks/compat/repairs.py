@@ -12,6 +12,7 @@ from typing import Any, List, Optional, Union  # noqa: UP035  from_params reads 
 
 import numpy
 import torch
+from allennlp.common import Registrable
 from allennlp.data.data_loaders import MultiProcessDataLoader, multiprocess_data_loader
 from allennlp.training.learning_rate_schedulers import (
     LearningRateScheduler,
@@ -23,6 +24,8 @@ from allennlp.training.learning_rate_schedulers.learning_rate_scheduler import (
 from allennlp.training.moving_average import MovingAverage
 from allennlp.training.optimizers import Optimizer
 
+from elmo_tasks.compat import hints, quiet
+
 logger = logging.getLogger(__name__)
 
 
@@ -33,6 +36,8 @@ def repair() -> None:
     _resume_moving_averages()
     _let_readers_be_spawned()
     _silence_amp_renaming()
+    hints.install()
+    quiet.install()
 
 
 class ReduceOnPlateau(ReduceOnPlateauLearningRateScheduler):
@@ -83,7 +88,9 @@ def _restore_reduce_on_plateau() -> None:
     """PyTorch 2.7 dropped `verbose`, which AllenNLP's wrapper always passes on: a TypeError."""
     parameters = inspect.signature(torch.optim.lr_scheduler.ReduceLROnPlateau).parameters
     if "verbose" not in parameters:
-        LearningRateScheduler.register("reduce_on_plateau", exist_ok=True)(ReduceOnPlateau)
+        # Taken out first: AllenNLP logs that a name is registered twice.
+        Registrable._registry[LearningRateScheduler].pop("reduce_on_plateau", None)
+        LearningRateScheduler.register("reduce_on_plateau")(ReduceOnPlateau)
 
 
 def _allow_numpy_numbers_in_checkpoints() -> None:

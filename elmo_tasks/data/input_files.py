@@ -16,6 +16,7 @@ from allennlp.common.file_utils import cached_path
 from elmo_tasks import text_lines
 from elmo_tasks.data.unpacking import is_archive, unpacked
 from elmo_tasks.text_lines import TextError
+from elmo_tasks.wording import did_you_mean_path
 
 
 class InputError(ConfigurationError, TextError):
@@ -45,7 +46,8 @@ def input_files(path: str | os.PathLike[str]) -> list[Path]:
         matches = glob.glob(text, recursive=True)
         files = sorted({file for match in matches for file in _below(match)})
     if not files:
-        raise InputError.at(path, found="no file", expected="a file, folder, pattern or URL")
+        expected = "a file, folder, pattern or URL" + did_you_mean_path(text)
+        raise InputError.at(path, found="no file", expected=expected)
     return files
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from tqdm import tqdm
 
+from elmo_tasks.progress import progress
 from elmo_tasks.text_lines import TextError
 
 MAX_TOKENS = 1 << 16
@@ -104,7 +104,7 @@ def write_corpus(lines: Iterable[SourceLine], folder: Path) -> Corpus:
         open(folder / _KEYS, "wb") as keys,
     ):
         starts.write(struct.pack("=Q", end))
-        for where, number, line, key in tqdm(lines, desc="reading", unit=" lines", delay=2, leave=False):
+        for where, number, line, key in progress(lines, work="reading", unit="lines"):
             sentence = line.strip()
             length = len(sentence.split())
             if length > MAX_TOKENS:

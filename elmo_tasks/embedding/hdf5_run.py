@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from tqdm import tqdm
 
 from elmo_tasks.elmo.inference import FrozenBiLm
 from elmo_tasks.elmo.model import ElmoError, LstmState
@@ -18,6 +17,7 @@ from elmo_tasks.embedding.corpus import Corpus
 from elmo_tasks.embedding.sentences import NumberedSentence, batches_by_length, padded_ids, windows
 from elmo_tasks.embedding.vector_file import VectorFile, lay_out
 from elmo_tasks.embedding.writer_thread import WriterThread
+from elmo_tasks.progress import progress
 
 LAYERS = ("all", "top", "average")
 POOLS = ("none", "mean")
@@ -106,11 +106,11 @@ class Embedding:
         # Raises
         `ElmoError`: a batch does not fit into the device's memory. `OSError`: from the disk.
         """
-        bar = tqdm(
-            desc="embed",
+        bar = progress(
+            work="embed",
             total=self.text.tokens,
             initial=self.done.tokens,
-            unit=" tokens",
+            unit="tokens",
             unit_scale=True,
             disable=not self.progress,
         )

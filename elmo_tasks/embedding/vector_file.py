@@ -24,11 +24,11 @@ from pathlib import Path
 import h5py
 import numpy as np
 from h5py import h5d, h5f, h5p, h5s, h5t
-from tqdm import tqdm
 
 from elmo_tasks.elmo.model import ElmoError
 from elmo_tasks.embedding.corpus import Corpus
 from elmo_tasks.embedding.sentences import NumberedSentence
+from elmo_tasks.progress import progress
 
 VECTORS = "vectors.hdf5"
 _OFFSETS = "places"
@@ -132,7 +132,7 @@ def _create_datasets(
     space = cache(lambda tokens: h5s.create_simple(shape(tokens)))
     file = h5f.create(os.fsencode(folder / VECTORS), h5f.ACC_TRUNC, fcpl=created, fapl=access)
     with h5py.File(file), open(folder / _OFFSETS, "wb") as offsets:
-        lines = tqdm(text, desc="layout", unit=" lines", delay=2, leave=False)
+        lines = progress(text, work="layout", unit="lines")
         for key, sentence in zip(text.keys(), lines, strict=True):
             try:
                 dataset = h5d.create(file, key.encode(), number, space(len(sentence.split())), placed, linked)

@@ -5,11 +5,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import torch
-from allennlp.common.tqdm import Tqdm
 from torch.nn import functional as F
 
 from elmo_tasks.evaluation.cosine import round_cosines
 from elmo_tasks.evaluation.senses import SenseSentence, Target
+from elmo_tasks.progress import progress
 from elmo_tasks.vectors.encoder import Encoder
 
 
@@ -65,7 +65,7 @@ class SenseProbe:
         self, sentences: Sequence[SenseSentence], name: str
     ) -> Iterator[tuple[Target, torch.Tensor]]:
         """Each target, and its vectors, `(rows, dim)`."""
-        bar = Tqdm.tqdm(sentences, desc=name, unit=" sentences", leave=False)
+        bar = progress(sentences, work=name, unit="sentences")
         for sentence, vectors in self._encoder.encode_items(bar, lambda sentence: sentence.words):
             for target in sentence.targets:
                 yield target, self._encoder.occurrence(vectors, target.start, target.end)

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
-from scipy.stats import ConstantInputWarning, spearmanr
 from torch.nn import functional as F
 
 from elmo_tasks.data.input_files import InputError, input_files, read_lines
@@ -67,6 +66,8 @@ def spearman(vectors: WordVectors, words: Sequence[str], pairs: Sequence[Pair]) 
     scores = torch.tensor([pair.score for pair in pairs], dtype=torch.double)[covered]
     if len(scores) < 2:
         return Correlation(float("nan"), len(scores))
+    from scipy.stats import ConstantInputWarning, spearmanr  # takes half a second
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConstantInputWarning)
         value = float(spearmanr(cosines.numpy(), scores.numpy()).statistic)

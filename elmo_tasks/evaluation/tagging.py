@@ -7,10 +7,10 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import torch
-from allennlp.common.tqdm import Tqdm
 
 from elmo_tasks.evaluation.conllu import TaggedSentence
 from elmo_tasks.evaluation.linear_classifier import LinearClassifier, VectorsOnDisk, fit
+from elmo_tasks.progress import progress
 from elmo_tasks.vectors.encoder import Encoder
 
 logger = logging.getLogger(__name__)
@@ -68,9 +68,9 @@ def _train(
         for vectors in encoder.encode(sentence.words for sentence in _bar(train, "train")):
             for file, row in zip(files, vectors, strict=True):
                 file.append(row)
-        rows = Tqdm.tqdm(list(zip(encoder.names, files, strict=True)), desc="classifiers", leave=False)
+        rows = progress(list(zip(encoder.names, files, strict=True)), work="training", unit="classifiers")
         return {name: fit(file, gold, len(classes)) for name, file in rows}
 
 
 def _bar(sentences: Sequence[TaggedSentence], name: str) -> Sequence[TaggedSentence]:
-    return Tqdm.tqdm(sentences, desc=name, unit=" sentences", leave=False)
+    return progress(sentences, work=name, unit="sentences")

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
-from allennlp.common.tqdm import Tqdm
 from torch.nn import functional as F
 
 from elmo_tasks.data.input_files import InputError, input_files, read_lines
 from elmo_tasks.data.tokenization import Words, tokenizer
 from elmo_tasks.evaluation.cosine import round_cosines
+from elmo_tasks.progress import progress
 from elmo_tasks.vectors.encoder import Encoder
 
 _COLUMNS = ("sentence1", "sentence2", "start1", "start2", "end1", "end2", "label")
@@ -57,7 +57,7 @@ def read_use_pairs(path: str) -> list[UsePair]:
 def use_cosines(encoder: Encoder, pairs: Sequence[UsePair]) -> torch.Tensor:
     """The cosine of both uses of each pair; 0 where one has no vector. *Shape:* `(rows, pairs)`, float64."""
     uses = [use for pair in pairs for use in (pair.first, pair.second)]
-    bar = Tqdm.tqdm(uses, desc="uses", unit=" sentences", leave=False)
+    bar = progress(uses, work="uses", unit="sentences")
     # (rows, 2 pairs, dim)
     vectors = torch.stack(
         [

@@ -12,6 +12,7 @@ from tqdm import tqdm
 
 from elmo_tasks.strict_params import StrictParams
 from elmo_tasks.values import NonNegative
+from elmo_tasks.wording import duration
 
 logger = logging.getLogger(__name__)
 
@@ -99,19 +100,6 @@ class ProgressCallback(StrictParams, TrainerCallback):
         batches_left = max(0, (epochs - epoch) * self._batches_per_epoch - batch_number)
         left = duration(batches_left * seconds / self._batches)
         return f"{place}, {min(1.0, batch_number / self._batches_per_epoch):.0%}: {speed}, {left} left"
-
-
-def duration(seconds: float) -> str:
-    """In its two largest units, such as `1 h 12 min`."""
-    minutes = round(seconds / 60)
-    if seconds < 59.5:
-        return f"{seconds:.0f} s"
-    if minutes < 60:
-        return f"{minutes} min"
-    hours = round(seconds / 3600)
-    if minutes < 24 * 60:
-        return f"{minutes // 60} h {minutes % 60} min"
-    return f"{hours // 24} d {hours % 24} h"
 
 
 def _say(line: str) -> None:

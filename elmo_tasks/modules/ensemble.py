@@ -20,6 +20,7 @@ from elmo_tasks.elmo.archived import archived_state, elmo_from_state
 from elmo_tasks.elmo.inference import private_state_dict
 from elmo_tasks.elmo.model.errors import FilePath
 from elmo_tasks.modules.elmo_model import ElmoModel
+from elmo_tasks.progress import progress
 from elmo_tasks.strict_params import StrictParams, block_errors
 from elmo_tasks.values import Names, check_value
 
@@ -127,7 +128,7 @@ def open_members(archives: list[str]) -> list[Archive]:
     """
     opened: list[Archive] = []
     bilms: dict[str, FrozenBiLm | TrainedBiLm] = {}
-    for name in archives:
+    for name in progress(archives, work="reading", unit="archives"):
         archive = open_archive(name)
         if problem := _problem(archive, opened[0] if opened else archive):
             raise ConfigurationError(f"{name}: {problem}" + (f", as in {archives[0]}" if opened else ""))

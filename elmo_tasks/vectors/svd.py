@@ -8,13 +8,15 @@ Embeddings" (TACL 3), sections 2 and 3: their shift, smoothing of contexts and w
 import math
 from collections.abc import Iterator
 from itertools import chain, islice
+from typing import TYPE_CHECKING
 
 import numpy as np
 from allennlp.common.checks import ConfigurationError
-from scipy import sparse
-from scipy.sparse.linalg import svds
 
 from elmo_tasks.vectors.word_table import TokenizedText, WordTable, frequent_words
+
+if TYPE_CHECKING:
+    from scipy import sparse
 
 _SENTENCES_AT_ONCE = 1 << 16
 
@@ -53,6 +55,8 @@ def ppmi_svd(
         )
     matrix = positive_information(cooccurrences(sentences, words, window), shift=shift, smoothing=smoothing)
     start = np.random.default_rng(seed).standard_normal(len(words))
+    from scipy.sparse.linalg import svds
+
     left, values, _ = svds(matrix, k=dim, v0=start)
     # Largest first, and of the two signs the one with which the largest number is positive
     order = values.argsort()[::-1]
@@ -61,7 +65,7 @@ def ppmi_svd(
     return WordTable(words, (left * values**eigenvalues).astype(np.float32))
 
 
-def cooccurrences(sentences: TokenizedText, words: list[str], window: int) -> sparse.csr_array:
+def cooccurrences(sentences: TokenizedText, words: list[str], window: int) -> "sparse.csr_array":
     """
     How often each word has each other one within `window` words of the list, on either side.
 
@@ -69,6 +73,8 @@ def cooccurrences(sentences: TokenizedText, words: list[str], window: int) -> sp
     """
     ids = {word: number for number, word in enumerate(words)}
     size = len(words)
+    from scipy import sparse
+
     to_the_right = sparse.csr_array((size, size))
     known = ([ids[word] for word in sentence if word in ids] for sentence in sentences)
     for numbers, lines in _flat(known):
@@ -82,7 +88,7 @@ def cooccurrences(sentences: TokenizedText, words: list[str], window: int) -> sp
     return (to_the_right + to_the_right.T).tocsr()
 
 
-def positive_information(counts: sparse.csr_array, *, shift: float, smoothing: float) -> sparse.csr_array:
+def positive_information(counts: "sparse.csr_array", *, shift: float, smoothing: float) -> "sparse.csr_array":
     """`max(0, log(p(w, c) / (p(w) p(c))) - log(shift))`. *Shape:* `(words, contexts)`, as `counts`."""
     pairs = counts.tocoo()
     rows, columns = pairs.coords
@@ -92,6 +98,8 @@ def positive_information(counts: sparse.csr_array, *, shift: float, smoothing: f
     # (pairs,)
     ratio = pairs.data * of_contexts.sum() / (of_words[rows] * of_contexts[columns])
     values = np.maximum(0.0, np.log(ratio) - math.log(shift))
+    from scipy import sparse
+
     information = sparse.csr_array((values, (rows, columns)), counts.shape)
     information.eliminate_zeros()
     return information

@@ -8,8 +8,8 @@ from operator import itemgetter
 from typing import NamedTuple
 
 import torch
-from allennlp.common.tqdm import Tqdm
 
+from elmo_tasks.progress import progress
 from elmo_tasks.vectors.encoder import Encoder
 from elmo_tasks.vectors.word_table import WordTable
 
@@ -33,7 +33,7 @@ class WordVectors(NamedTuple):
 
 def alone(encoder: Encoder, words: Sequence[str]) -> list[WordVectors]:
     """Each row's vectors of words that are sentences of their own."""
-    sentences = Tqdm.tqdm([[word] for word in words], desc=f"words, {encoder.names[0]} ...", leave=False)
+    sentences = progress([[word] for word in words], work=f"{encoder.names[0]} ...", unit="words")
     # (words, rows, dim)
     vectors = torch.cat([vectors.transpose(0, 1) for vectors in encoder.encode(sentences)])
     return _by_row(encoder, vectors, encoder.known(words))
@@ -52,7 +52,7 @@ def in_contexts(
     """
     occurrences = sample_occurrences(lines, words, limit=limit, seed=seed)
     chosen = ((number, _tokens(line)) for number, line in enumerate(lines) if number in occurrences)
-    bar = Tqdm.tqdm(chosen, total=len(occurrences), desc="occurrences", unit=" sentences", leave=False)
+    bar = progress(chosen, total=len(occurrences), work="occurrences", unit="sentences")
     sums = torch.zeros(len(words), len(encoder.names), encoder.dim)
     counts = torch.zeros(len(words), 1, 1)
     for (number, _), vectors in encoder.encode_items(bar, itemgetter(1)):
@@ -82,7 +82,7 @@ def sample_occurrences(
         both = (exact.get(token), folded.get(token.lower()))
         return [sample for sample in both if sample is not None]
 
-    for number, line in enumerate(Tqdm.tqdm(lines, desc="looking for words", unit=" lines", leave=False)):
+    for number, line in enumerate(progress(lines, work="looking for words", unit="lines")):
         for position, token in enumerate(_tokens(line)):
             for sample in samples(token):
                 sample.add((number, position), limit, draw)

@@ -55,14 +55,14 @@ def check(output: Path, sentences: list[list[str]], bounds: list[int]) -> None:
     [(1, [0, 8]), (2, [0, 4, 8]), (3, [0, 2, 5, 8]), (4, [0, 2, 4, 6, 8]), (32, [0, 2, 4, 6, 8])],
 )
 @pytest.mark.parametrize("batch_tokens", [4, 2048])
-def test_mean_of_the_starts(elmo, source, output, capsys, monkeypatch, lanes, bounds, batch_tokens):
+def test_mean_of_the_starts(elmo, source, output, terminal, capsys, monkeypatch, lanes, bounds, batch_tokens):
     assert len(SENTENCES) == 8
     monkeypatch.setattr(calibrate, "BATCH_TOKENS", batch_tokens)
     assert elmo("calibrate", source, output, "--lanes", lanes) == 0
     check(output, SENTENCES, bounds)
     shown = capsys.readouterr()
     assert shown.out.startswith(f"{output}: the mean of {9 - len(bounds)} starts; 8 sentences, 44 tokens, ")
-    assert "calibrate: 100%" in shown.err
+    assert "calibrate:   0%" in shown.err
     assert sorted(path.name for path in output.parent.iterdir()) == ["in.txt", "state.hdf5"]
 
 

@@ -8,6 +8,7 @@ import allennlp.commands
 import pytest
 
 import elmo_tasks  # noqa: F401
+from elmo_tasks import progress
 from elmo_tasks.commands import experiment_arguments as shared
 from elmo_tasks.embedding import hdf5_run
 from elmo_tasks.training.experiments import Run
@@ -31,6 +32,13 @@ def elmo(monkeypatch: pytest.MonkeyPatch) -> Verb:
         return 0
 
     return run
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Progress bars are shown, and at once, as they are after two seconds where stderr is a terminal."""
+    monkeypatch.setattr(progress, "in_file", dict)
+    monkeypatch.setattr(progress, "DELAY_SECONDS", 0)
 
 
 @pytest.fixture

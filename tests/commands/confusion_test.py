@@ -41,6 +41,7 @@ def test_table_and_picture(elmo, archive, tmp_path, capsys):
     ]
     metrics = evaluate_from_archive(archive, str(DEV))
     assert f"accuracy {metrics['accuracy']:.4f}, macro F1 {metrics['macro_f1']:.4f}" in shown
+    assert shown.endswith(f"\n{picture}: the shares of 5 classes\n")
     # The matrix is among the metrics that `allennlp evaluate` writes, too.
     assert metrics["confusion-4-0"] == matrix[4, 0]
     assert json.loads(json.dumps(metrics)) == metrics

@@ -1,6 +1,7 @@
 import sys
 
 import pytest
+from allennlp.common import logging as common_logging
 from allennlp.common.checks import ConfigurationError
 from allennlp.common.util import SigTermReceived
 
@@ -28,12 +29,38 @@ def test_one_line(error, line, code, capsys):
 def test_faults_of_the_program_keep_their_traceback(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["/somewhere/bin/allennlp", "evaluate"])
     monkeypatch.setattr(sys, "excepthook", sys.__excepthook__)
+    monkeypatch.setattr(common_logging, "prepare_global_logging", lambda: None)
     endings.install()
     for error in (ConfigurationError("wrong"), ZeroDivisionError("a fault")):
         sys.excepthook(type(error), error, None)
     first, *rest = capsys.readouterr().err.splitlines()
     assert first == "error: wrong"
     assert rest[-1] == "ZeroDivisionError: a fault"
+
+
+def test_training_logs_the_faults_of_the_program_alone(monkeypatch, capsys):
+    """`prepare_global_logging` of AllenNLP sets a hook that logs every traceback."""
+    logged = []
+    monkeypatch.setattr(sys, "argv", ["/somewhere/bin/allennlp", "train"])
+    monkeypatch.setattr(sys, "excepthook", sys.__excepthook__)
+    stock = lambda folder: setattr(sys, "excepthook", lambda kind, *rest: logged.append(kind))  # noqa: E731
+    monkeypatch.setattr(common_logging, "prepare_global_logging", stock)
+    endings.install()
+    common_logging.prepare_global_logging("folder")
+    for error in (ConfigurationError("wrong"), ZeroDivisionError("a fault")):
+        sys.excepthook(type(error), error, None)
+    assert capsys.readouterr().err == "error: wrong\n"
+    assert logged == [ZeroDivisionError]
+
+
+def test_a_path_where_nothing_is_names_the_nearest(tmp_path, capsys):
+    (tmp_path / "model.tar.gz").touch()
+    wrong = tmp_path / "modle.tar.gz"
+    of_a_block = ConfigurationError("model: cannot be built")
+    of_a_block.__cause__ = FileNotFoundError(f"file {wrong} not found")
+    for error in (FileNotFoundError(2, "No such file or directory", str(wrong)), of_a_block):
+        endings.tell(error)
+        assert capsys.readouterr().err.endswith(f"; did you mean '{tmp_path / 'model.tar.gz'}'?\n")
 
 
 @pytest.mark.parametrize(

@@ -40,10 +40,12 @@ def source(tmp_path):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_words_and_their_shares(elmo, source, tmp_path, method, capsys):
+def test_words_and_their_shares(elmo, source, tmp_path, method, terminal, capsys):
     output = tmp_path / "out" / "explained.jsonl"
     assert elmo("explain", write_archive(tmp_path / "run"), source, output, "--method", method) == 0
-    assert "3 inputs" in capsys.readouterr().out
+    printed = capsys.readouterr()
+    assert "3 inputs" in printed.out
+    assert "explain:   0%" in printed.err
     explained = [json.loads(line) for line in output.read_text().splitlines()]
     shown = []
     for each, line in zip(explained, LINES, strict=True):

@@ -103,23 +103,6 @@ def test_above_the_progress_bar_where_the_log_is_silent(monkeypatch, caplog, cap
     assert capsys.readouterr().err == "epoch 1 of 3, 100%: 25 tokens/s, 20 s left\n"
 
 
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (0.2, "0 s"),
-        (59.4, "59 s"),
-        (59.6, "1 min"),
-        (3569, "59 min"),
-        (3571, "1 h 0 min"),
-        (4320, "1 h 12 min"),
-        (86_370, "1 d 0 h"),
-        (300_000, "3 d 11 h"),
-    ],
-)
-def test_duration(seconds, text):
-    assert progress.duration(seconds) == text
-
-
 def test_negative_interval():
     with pytest.raises(ConfigurationError, match="every_seconds is -1, expected a number from 0"):
         ProgressCallback("folder", every_seconds=-1)

@@ -1,0 +1,170 @@
+"""`allennlp elmo doctor`: what a question about this installation needs to say."""
+
+import argparse
+import os
+import platform
+from collections.abc import Callable, Iterator
+from importlib import metadata
+from pathlib import Path
+
+import torch
+from allennlp.common import file_utils
+from packaging.requirements import Requirement
+
+from elmo_tasks.commands.base import Verb
+from elmo_tasks.elmo.inference.packed_weights import (
+    has_onednn,
+    onednn_has_bfloat16,
+    onednn_rounds_lone_rows_alike,
+)
+from elmo_tasks.paths import bundled
+
+OURS = "elmo_tasks"
+PACKAGES = ("torch", "allennlp", "allennlp-models", "numpy", "spacy", "transformers", "h5py", "jsonnet")
+INSTRUCTIONS = {
+    "AVX2": "avx2",
+    "AVX-512": "avx512_f",
+    "AVX-512 BF16": "avx512_bf16",
+    "AMX BF16": "amx_bf16",
+    "VNNI": "avx512_vnni",
+}
+"""What decides about speed, and PyTorch's name for it."""
+
+Facts = Iterator[tuple[str, str]]
+
+
+class Doctor(Verb):
+    """Each section is a function that yields facts."""
+
+    name = "doctor"
+    help = "What is installed here, and what this machine can do."
+    description = """Prints versions, what the processor's instructions mean for precision and speed, the GPU,
+        spaCy's models, caches and their sizes, and which optional parts can be used: the first thing to paste
+        into a question. It changes nothing, and asks no other machine."""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        pass
+
+    def run(self, arguments: argparse.Namespace) -> None:
+        for title, facts in SECTIONS.items():
+            print(title)
+            for name, fact in facts():
+                print(f"  {name}: {fact}")
+
+
+def versions() -> Facts:
+    yield OURS, _version(OURS)
+    yield "Python", f"{platform.python_version()}, {platform.system()} {platform.machine()}"
+    yield "configs, fixtures", f"{_short(bundled('training_configs'))}, {_short(bundled('fixtures'))}"
+    for name in PACKAGES:
+        yield name, _version(name)
+    if problems := [problem for need in _needs(extra=None) if (problem := _problem(need))]:
+        yield "not as required", "; ".join(problems)
+
+
+def processor() -> Facts:
+    abilities = torch.cpu.get_capabilities()
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    yield "name", f"{abilities.get('cpu_name') or platform.processor()}, {os.cpu_count()} cores"
+    yield "memory", _size(memory)
+    yield "threads", f"{torch.get_num_threads()} a process, by OMP_NUM_THREADS or the number of cores"
+    for name, key in INSTRUCTIONS.items():
+        yield name, "yes" if abilities.get(key) else "no"
+    yield "float32", _float32()
+    yield "bfloat16", _bfloat16(native=any(abilities.get(key) for key in ("avx512_bf16", "amx_bf16")))
+
+
+def _float32() -> str:
+    if not has_onednn():
+        return "slower, and the last bit may depend on the batch: this PyTorch has no oneDNN"
+    alike = onednn_rounds_lone_rows_alike()
+    return "packed weights, by oneDNN" + ("" if alike else "; a lone row is padded to two")
+
+
+def _bfloat16(*, native: bool) -> str:
+    if not onednn_has_bfloat16():
+        return "cannot be used: it needs AVX-512"
+    return "faster than float32, not exact" if native else "can be used; no faster than float32, not exact"
+
+
+def gpus() -> Facts:
+    if not torch.cuda.is_available():
+        built = f"built for CUDA {torch.version.cuda}" if torch.version.cuda else "a CPU build"
+        yield "none", f"PyTorch is {built}"
+    for number in range(torch.cuda.device_count()):
+        about = torch.cuda.get_device_properties(number)
+        ability = f"compute capability {about.major}.{about.minor}, CUDA {torch.version.cuda}"
+        yield f"cuda:{number}", f"{about.name}, {_size(about.total_memory)}, {ability}"
+
+
+def spacy_models() -> Facts:
+    models = sorted(
+        found.name
+        for found in metadata.distributions()
+        for entry in found.entry_points
+        if entry.group == "spacy_models"
+    )
+    for name in models:
+        yield name, _version(name)
+    if not models:
+        yield "none", "the default tokenizer is the rules of spaCy's blank English, which need none"
+
+
+def caches() -> Facts:
+    hub = Path(os.getenv("HF_HOME", Path.home() / ".cache" / "huggingface"), "hub")
+    for name, folder in (("files of URLs", Path(file_utils.CACHE_DIRECTORY)), ("Hugging Face", hub)):
+        sizes = [
+            path.lstat().st_size for path in folder.rglob("*") if path.is_file() and not path.is_symlink()
+        ]
+        yield name, f"{_short(folder)}, {len(sizes):,} files, {_size(sum(sizes))}"
+
+
+def extras() -> Facts:
+    """Of this package, by what `pip install elmo_tasks[NAME]` would install."""
+    for extra in metadata.metadata(OURS).get_all("Provides-Extra") or ():
+        problems = [problem for need in _needs(extra=extra) if (problem := _problem(need))]
+        yield extra, "; ".join(problems) or "can be used"
+
+
+SECTIONS: dict[str, Callable[[], Facts]] = {
+    "versions": versions,
+    "processor": processor,
+    "GPU": gpus,
+    "spaCy models": spacy_models,
+    "caches": caches,
+    "extras": extras,
+}
+
+
+def _needs(*, extra: str | None) -> Iterator[Requirement]:
+    """What this package requires, always or for one of its extras."""
+    for line in metadata.requires(OURS) or ():
+        need = Requirement(line)
+        applies = need.marker.evaluate if need.marker else lambda environment: True
+        always = applies({"extra": ""})
+        if always if extra is None else not always and applies({"extra": extra}):
+            yield need
+
+
+def _problem(need: Requirement) -> str:
+    """What is wrong with an installed package; empty where nothing is."""
+    version = _version(need.name)
+    if version == "not installed":
+        return f"{need.name} is not installed"
+    fits = need.specifier.contains(version, prereleases=True)
+    return "" if fits else f"{need.name} is {version}, expected {need.specifier}"
+
+
+def _version(name: str) -> str:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def _short(path: Path) -> str:
+    return str(path.resolve()).replace(f"{Path.home()}/", "~/", 1)
+
+
+def _size(count: int) -> str:
+    return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{count / 1e6:.1f} MB"

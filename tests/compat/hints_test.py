@@ -1,0 +1,61 @@
+"""A wrong name, and the nearest right one."""
+
+import argparse
+
+import pytest
+from allennlp.commands import ArgumentParserWithDefaults
+from allennlp.common import Params
+from allennlp.common.checks import ConfigurationError
+from allennlp.data import DatasetReader, Vocabulary
+from allennlp.models import Model
+from allennlp.training import Trainer
+
+import elmo_tasks  # noqa: F401
+
+
+@pytest.mark.parametrize(("value", "hint"), [("tran", "did you mean 'train'?\n"), ("xyz", "'predict')\n")])
+def test_commands(value, hint, capsys):
+    parser = ArgumentParserWithDefaults()
+    commands = parser.add_subparsers()
+    for name in ("train", "predict"):
+        commands.add_parser(name)
+    with pytest.raises(SystemExit):
+        parser.parse_args([value])
+    assert capsys.readouterr().err.endswith(hint)
+
+
+def test_choices_that_are_right_pass():
+    parser = ArgumentParserWithDefaults()
+    parser.add_argument("--layers", choices=["top", "all"])
+    assert parser.parse_args(["--layers", "top"]) == argparse.Namespace(layers="top")
+
+
+def test_registered_names():
+    with pytest.raises(ConfigurationError, match="did you mean 'elmo_ner'"):
+        Model.by_name("elmo_nerr")
+    with pytest.raises(ConfigurationError) as caught:
+        DatasetReader.from_params(Params({"type": "elmo-nr"}, history="dataset_reader."))
+    assert str(caught.value) == (
+        "dataset_reader.type: found 'elmo-nr', which is no registered name; did you mean 'elmo_ner'?"
+    )
+
+
+def test_names_that_are_near_no_other():
+    with pytest.raises(ConfigurationError, match="qqq not in acceptable choices for type"):
+        DatasetReader.from_params(Params({"type": "qqq"}))
+
+
+def test_keys_of_allennlps_own_blocks():
+    with pytest.raises(ConfigurationError, match="Extra parameters passed to Vocabulary") as caught:
+        Vocabulary.from_params(Params({"oov_tokn": "?", "qqq": 1}, history="vocabulary."), instances=[])
+    assert caught.value.__notes__ == [
+        "vocabulary.oov_tokn is no key of Vocabulary; did you mean 'oov_token'?"
+    ]
+
+
+def test_the_trainer_drops_no_key():
+    with pytest.raises(
+        ConfigurationError,
+        match=r"^trainer.num_epoch is no key of GradientDescentTrainer; did you mean 'num_epochs'\?$",
+    ):
+        Trainer.from_params(Params({"num_epoch": 3}, history="trainer."), model=None, data_loader=None)

@@ -1,0 +1,90 @@
+"""Wheels of AllenNLP with other requirements."""
+
+import base64
+import csv
+import hashlib
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+pytestmark = pytest.mark.skipif(
+    not (ROOT / "wheelhouse.py").exists(), reason="the tests of an installed wheel have no project"
+)
+
+METADATA = """Metadata-Version: 2.1
+Name: allennlp-models
+Version: 1.5
+License-File: LICENSE
+Requires-Dist: torch (<1.13.0,>=1.10.0)
+Requires-Dist: fairscale (==0.4.6)
+Requires-Dist: nltk (>=3.6.5)
+Requires-Dist: jsonnet (>=0.10.0) ; sys_platform != "win32"
+Provides-Extra: dev
+Requires-Dist: black ; extra == 'dev'
+
+The description, with a ü.
+"""
+FILES = {"allennlp_models/code.py": "x = 1\n", "LICENSE": "as it is", "METADATA": METADATA, "RECORD": ",,\n"}
+
+
+@pytest.fixture
+def repinned(tmp_path, monkeypatch) -> Path:
+    monkeypatch.syspath_prepend(str(ROOT))
+    import wheelhouse
+
+    wheel = tmp_path / "allennlp_models-1.5-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr(
+            "allennlp_models-1.5.dist-info/WHEEL",
+            "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        )
+        for name, text in FILES.items():
+            folder = "" if "/" in name else "allennlp_models-1.5.dist-info/"
+            archive.writestr(folder + name, text)
+    overrides = wheelhouse.read_overrides(
+        'torch==2.13.0  # newer\n# a comment\nFairscale ; python_version < "3"\nsetuptools<81\n'
+    )
+    (tmp_path / "dist").mkdir()
+    return wheelhouse.repin(wheel, tmp_path / "dist", overrides)
+
+
+def test_name_and_metadata(repinned):
+    assert repinned.name == "allennlp_models-1.5+repinned-py3-none-any.whl"
+    with zipfile.ZipFile(repinned) as archive:
+        shown = archive.read("allennlp_models-1.5+repinned.dist-info/METADATA").decode()
+    assert "Version: 1.5+repinned\n" in shown
+    assert shown.endswith("\nThe description, with a ü.\n")
+    assert [line for line in shown.splitlines() if line.startswith(("Requires", "Provides"))] == [
+        "Requires-Dist: torch==2.13.0",
+        "Requires-Dist: nltk>=3.6.5",
+        'Requires-Dist: jsonnet>=0.10.0; sys_platform != "win32"',
+        "Requires-Dist: setuptools<81",
+    ]
+
+
+def test_all_else_stays(repinned):
+    with zipfile.ZipFile(repinned) as archive:
+        assert archive.read("allennlp_models/code.py") == b"x = 1\n"
+        assert archive.read("allennlp_models-1.5+repinned.dist-info/LICENSE") == b"as it is"
+
+
+def test_the_record_is_true(repinned):
+    with zipfile.ZipFile(repinned) as archive:
+        info = "allennlp_models-1.5+repinned.dist-info"
+        rows = list(csv.reader(archive.read(f"{info}/RECORD").decode().splitlines()))
+        assert {name for name, _, _ in rows} == set(archive.namelist())
+        assert rows.pop() == [f"{info}/RECORD", "", ""]
+        for name, digest, size in rows:
+            content = archive.read(name)
+            hashed = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
+            assert (digest, int(size)) == (f"sha256={hashed}", len(content))
+
+
+def test_pip_installs_it(repinned, tmp_path):
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps"]
+    subprocess.run([*pip, "--target", tmp_path / "site", repinned], check=True)
+    assert (tmp_path / "site/allennlp_models/code.py").exists()

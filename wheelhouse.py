@@ -1,0 +1,104 @@
+"""
+Makes wheels of AllenNLP that can be installed today from the official ones: `python wheelhouse.py dist`.
+
+The code and the licence stay as they are. The requirements change as `requirements.overrides` says, by which
+`make lock` goes too. The version gets the local part `repinned`: `allennlp==2.10.1` takes it, and prefers it.
+"""
+
+import base64
+import csv
+import hashlib
+import io
+import subprocess
+import sys
+import tempfile
+import zipfile
+from email import message_from_bytes, policy
+from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+HERE = Path(__file__).resolve().parent
+LOCAL = "repinned"
+NOTICE = f"""The requirements in METADATA differ from those of the official wheel, which today cannot be met
+together; so does the version, by +{LOCAL}. Nothing else was changed.
+"""
+UNDECLARED = {"allennlp-models": ["setuptools"]}
+"""What a package needs and does not say: py-rouge imports pkg_resources."""
+
+Overrides = dict[str, Requirement | None]
+"""By the names of packages; `None` drops one."""
+
+
+def main(folder: Path) -> None:
+    """
+    Downloads the official wheels, as `requirements.lock` has them, and writes the others to `folder`; and
+    `constraints.txt`, the rest of the lock, but for what only an override can install.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = (HERE / "requirements.lock").read_text(encoding="utf-8").split("\n")
+    stock = [line for line in lock if line.startswith("allennlp")]
+    overrides = read_overrides((HERE / "requirements.overrides").read_text(encoding="utf-8"))
+    constraints = [line for line in lock if _name(line) not in overrides]
+    (folder / "constraints.txt").write_text("\n".join(constraints), encoding="utf-8")
+    with tempfile.TemporaryDirectory() as download:
+        command = ["pip", "download", "--quiet", "--no-deps", "--dest", download]
+        subprocess.run([sys.executable, "-m", *command, *stock], check=True)
+        for wheel in sorted(Path(download).glob("*.whl")):
+            print(repin(wheel, folder, overrides))
+
+
+def read_overrides(text: str) -> Overrides:
+    lines = (line.partition("#")[0].strip() for line in text.splitlines())
+    needs = [Requirement(line) for line in lines if line]
+    # The only marker there is never true.
+    return {canonicalize_name(need.name): None if need.marker else need for need in needs}
+
+
+def repin(wheel: Path, folder: Path, overrides: Overrides) -> Path:
+    """Writes a copy of `wheel` with other requirements to `folder`, and returns its path."""
+    name, version, tags = wheel.name.split("-", 2)
+    old, new = (f"{name}-{each}.dist-info" for each in (version, f"{version}+{LOCAL}"))
+    target = folder / f"{name}-{version}+{LOCAL}-{tags}"
+    with zipfile.ZipFile(wheel) as source, zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as copy:
+        record = []
+        members = [each for each in source.infolist() if each.filename != f"{old}/RECORD"]
+        for member in [*members, zipfile.ZipInfo(f"{old}/REPINNED.txt")]:
+            content = NOTICE.encode() if member not in members else source.read(member)
+            if member.filename == f"{old}/METADATA":
+                content = _metadata(content, overrides)
+            member.filename = member.filename.replace(old, new, 1)
+            digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
+            record.append((member.filename, f"sha256={digest}", len(content)))
+            copy.writestr(member, content, zipfile.ZIP_DEFLATED)
+        lines = io.StringIO()
+        csv.writer(lines, lineterminator="\n").writerows([*record, (f"{new}/RECORD", "", "")])
+        copy.writestr(f"{new}/RECORD", lines.getvalue())
+    return target
+
+
+def _name(line: str) -> str:
+    return canonicalize_name(Requirement(line).name) if line else ""
+
+
+def _metadata(content: bytes, overrides: Overrides) -> bytes:
+    about = message_from_bytes(content, policy=policy.compat32)
+    needs = [Requirement(line) for line in about.get_all("Requires-Dist", [])]
+    name = canonicalize_name(about["Name"])
+    needs += map(Requirement, UNDECLARED.get(name, []))
+    # AllenNLP's extras are for its developers.
+    needs = [need for need in needs if need.marker is None or "extra" not in str(need.marker)]
+    for field in ("Requires-Dist", "Provides-Extra"):
+        del about[field]
+    for need in needs:
+        new = overrides.get(canonicalize_name(need.name), need)
+        if new is not None:
+            about["Requires-Dist"] = str(new)
+    version = about["Version"]
+    about.replace_header("Version", f"{version}+{LOCAL}")
+    return about.as_bytes()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
