@@ -17,12 +17,15 @@ from allennlp.data import DatasetReader, TokenIndexer, Tokenizer, Vocabulary
 from allennlp.data.samplers import BatchSampler
 from allennlp.models import Model
 from allennlp.modules import TokenEmbedder
+from allennlp.nn.initializers import Initializer
 from allennlp.nn.regularizers import Regularizer
 from allennlp.predictors import Predictor
 from allennlp.training import Checkpointer, TrainerCallback
+from allennlp.training.learning_rate_schedulers import LearningRateScheduler
 from allennlp.training.metrics import Metric
 from allennlp.training.optimizers import Optimizer
 from torch import nn
+from torch.optim import Adam
 
 import elmo_tasks
 from elmo_tasks import drop_in
@@ -73,7 +76,7 @@ BLOCKS: dict[Any, dict[str, dict[str, Any]]] = {
         | {"tokenizer": {"type": "elmo_syllables"}},
         "elmo_sample": {"reader": {"type": "elmo_ner"}, "fraction": 0.5, "seed": 1},
     },
-    TokenIndexer: {"elmo_character_ids": {}, "elmo_word_ids": {}},
+    TokenIndexer: {"elmo_character_ids": {}, "elmo_unicode_ids": {}, "elmo_word_ids": {}},
     Tokenizer: {"elmo_spacy": {}, "elmo_syllables": {}},
     TokenEmbedder: {"elmo_character_cnn": {"embedding_dim": 2, "num_filters": 2}, "elmo": RANDOM},
     Regularizer: {"elmo_mix": {}},
@@ -83,6 +86,8 @@ BLOCKS: dict[Any, dict[str, dict[str, Any]]] = {
         "elmo_grouped_bucket": {"batch_size": 2, "group": "sentence"},
     },
     Checkpointer: {"elmo_safe": {}},
+    Initializer: {"elmo_orthogonal_gates": {}},
+    LearningRateScheduler: {"elmo_linear_with_warmup": {"warmup": 0.1}},
     Optimizer: {"elmo_adam": {}},
     TrainerCallback: {
         "elmo_mlflow": {},
@@ -102,6 +107,7 @@ EXTRAS: dict[Any, dict[str, Any]] = {
     Softmax: {"num_classes": 4, "dim": 4},
     Checkpointer: {"serialization_dir": "run"},
     TrainerCallback: {"serialization_dir": "run"},
+    LearningRateScheduler: {"optimizer": Adam([nn.Parameter()]), "num_epochs": 2, "num_steps_per_epoch": 3},
     Optimizer: {"model_parameters": [("weight", nn.Parameter())]},
 }
 """What a class of that base gets from others than its block."""
