@@ -1,6 +1,6 @@
 """The class of sentences and of pairs of sentences, from JSON Lines."""
 
-from typing import Optional
+from typing import Any, Optional
 
 from allennlp.common import JsonDict
 from allennlp.data import Instance
@@ -29,6 +29,12 @@ class ClassificationPredictor(InterpretablePredictor):
             return self.predict_json({"sentence": sentence1})
         return self.predict_json({"sentence1": sentence1, "sentence2": sentence2})
 
+    @property
+    def forms(self) -> tuple[dict[str, Any], ...]:  # type: ignore[override]
+        """Those of a sentence, or of a pair."""
+        names = self._names()
+        return dict.fromkeys(names, str), dict.fromkeys(names.values(), list[str])
+
     def empty_result(self, json_dict: JsonDict) -> JsonDict | None:
         sentences = self._sentences(json_dict)
         if all(sentences):
@@ -45,11 +51,14 @@ class ClassificationPredictor(InterpretablePredictor):
     def metadata_of(self, instance: Instance) -> ClassifierText:
         return ClassifierText(*self.texts(instance))
 
-    def _sentences(self, json_dict: JsonDict) -> list[list[str]]:
-        names = {"sentence": "tokens"}
+    def _names(self) -> dict[str, str]:
+        """The field of the words of each text, by that of the text."""
         if self._dataset_reader.pairs:
-            names = {name: f"{name}_tokens" for name in ("sentence1", "sentence2")}
-        return [self._words(json_dict, *both) for both in names.items()]
+            return {name: f"{name}_tokens" for name in ("sentence1", "sentence2")}
+        return {"sentence": "tokens"}
+
+    def _sentences(self, json_dict: JsonDict) -> list[list[str]]:
+        return [self._words(json_dict, *both) for both in self._names().items()]
 
     def _words(self, json_dict: JsonDict, plain: str, tokens: str) -> list[str]:
         expected = _EXPECTED.format(plain, tokens)

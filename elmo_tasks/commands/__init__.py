@@ -22,11 +22,12 @@ from elmo_tasks.commands.mix import Mix
 from elmo_tasks.commands.neighbors import Neighbors
 from elmo_tasks.commands.probe import Probe
 from elmo_tasks.commands.report import Report
+from elmo_tasks.commands.serve import Serve
 from elmo_tasks.commands.squad_predictions import SquadPredictions
 from elmo_tasks.commands.vectors import Vectors
 
 VERBS: tuple[Verb, ...] = (
-    *(Embed(), Calibrate(), Export(), Ensemble(), Confusion(), Explain()),
+    *(Embed(), Calibrate(), Export(), Ensemble(), Confusion(), Explain(), Serve()),
     *(Intrinsic(), Neighbors(), Probe(), Mix()),
     *(Vectors(), Compare(), Ablate(), Report()),
     *(SquadPredictions(), Doctor()),

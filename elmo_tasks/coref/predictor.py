@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
 from itertools import chain
-from typing import Any
+from typing import Any, ClassVar
 
 import spacy
 import torch
@@ -36,6 +36,9 @@ class CorefPredictor(TextPredictor):
     with `[0 ...]` around the mentions of cluster 0, and so on; `resolved`: the text with pronouns replaced by
     the first mention that is none. The text is that of the document, or the tokens joined by blanks.
     """
+
+    forms = ({"document": str}, {"tokens": list[str]}, {"sentences": list[list[str]]})
+    optional_fields: ClassVar[dict[str, Any]] = {"doc_key": str, "speakers": list[list[str]]}
 
     def predict(self, document: str) -> JsonDict:
         """The clusters of one document."""

@@ -28,6 +28,8 @@ class BiLmPredictor(JsonLinesPredictor):
     as in training: the end (the begin) is one word more.
     """
 
+    forms = ({"sentence": str}, {"tokens": list[str]})
+
     def predict(self, sentence: str) -> JsonDict:
         """The probabilities of one sentence."""
         return self.predict_json({"sentence": sentence})
@@ -52,6 +54,9 @@ class BiLmPredictor(JsonLinesPredictor):
         borders = np.cumsum([len(words) + 1 for words in sentences])[:-1]
         parts = np.split(scores, borders, axis=1)
         return [_result(words, *part) for words, part in zip(sentences, parts, strict=True)]
+
+    def num_tokens(self, instance: Instance) -> int:
+        return len(instance.words) if isinstance(instance, _Sentence) else 0
 
     def _json_to_instance(self, json_dict: JsonDict) -> Instance:
         return _Sentence(self._words(json_dict))

@@ -2,9 +2,9 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, ClassVar
 
 from allennlp.common import JsonDict
 from allennlp.common.checks import ConfigurationError
@@ -21,6 +21,12 @@ LONGEST_WORD = 10_000
 """Characters; a table of all characters of all words of a batch is as wide as the longest word."""
 _NO_UTF8 = re.compile("[\udc80-\udcff]")
 """Bytes as `surrogateescape` decodes them."""
+
+_OF_AN_INPUT = (
+    *(ConfigurationError, ArithmeticError, LookupError, MemoryError),
+    *(RuntimeError, TypeError, ValueError),
+)
+"""What an input may raise."""
 
 
 class _Line(JsonDict):
@@ -41,6 +47,11 @@ class JsonLinesPredictor(Predictor):
     lines of that batch would be lost. Here a bad line is kept in its place, and raises when its turn comes.
     """
 
+    forms: Sequence[dict[str, Any]] = ()
+    """What an input may be: for each form its fields, and the types of their values."""
+    optional_fields: ClassVar[dict[str, Any]] = {}
+    """The fields that an input of any form may have besides."""
+
     def __init__(self, model: Model, dataset_reader: DatasetReader, frozen: bool = True) -> None:
         super().__init__(model, dataset_reader, frozen)
         self._lines = 0
@@ -52,6 +63,10 @@ class JsonLinesPredictor(Predictor):
     def parts(self, instance: Instance) -> list[Instance]:
         """What the model sees of an instance that `_json_to_instance` makes."""
         return [instance]
+
+    def num_tokens(self, instance: Instance) -> int:
+        """What the model reads of an instance that `_json_to_instance` makes."""
+        return sum(len(text.tokens) for text in self._texts(instance))
 
     def load_line(self, line: str) -> JsonDict:
         """
@@ -105,6 +120,51 @@ class JsonLinesPredictor(Predictor):
         if problem is not None:
             raise problem
 
+    def answers(self, inputs: list[JsonDict], most_tokens: int) -> list[JsonDict | Exception]:
+        """
+        For each input its result or, in its place, what is wrong: a `ConfigurationError` with the input, as
+        one of more than `most_tokens`; anything else with the model, which gets no more than that at once.
+        """
+        answers: list[Any] = [self._try_prepare(one, most_tokens) for one in inputs]
+        for places in self._batches(answers, most_tokens):
+            batch = self._try_predict([answers[place] for place in places])
+            for place, answer in zip(places, batch, strict=True):
+                answers[place] = answer
+        return answers
+
+    def _batches(self, prepared: list[Any], most_tokens: int) -> Iterator[list[int]]:
+        """The places of the instances among others, in batches of so many tokens at most."""
+        batch: list[int] = []
+        tokens = 0
+        for place, instance in enumerate(prepared):
+            if isinstance(instance, Instance):
+                size = self.num_tokens(instance)
+                if batch and tokens + size > most_tokens:
+                    yield batch
+                    batch, tokens = [], 0
+                batch.append(place)
+                tokens += size
+        if batch:
+            yield batch
+
+    def _try_prepare(self, json_dict: JsonDict, most_tokens: int) -> JsonDict | Instance | ConfigurationError:
+        try:
+            item = self._prepare(json_dict)
+        except _OF_AN_INPUT as error:
+            return ConfigurationError(_reason(error))
+        if isinstance(item, Instance) and (tokens := self.num_tokens(item)) > most_tokens:
+            return ConfigurationError(f"found {tokens:,} tokens to read, expected at most {most_tokens:,}")
+        return item
+
+    def _try_predict(self, instances: list[Instance]) -> list[JsonDict | Exception]:
+        """One by one where all together are too much, or one of them breaks the model."""
+        try:
+            return list(self.predict_batch_instance(instances))
+        except Exception as error:
+            if len(instances) == 1:
+                return [error]
+            return [self._try_predict([one])[0] for one in instances]
+
     def _predict_instances(self, instances: list[Instance]) -> Iterator[JsonDict]:
         """The results; where all together are too much, as for the memory, one by one."""
         results: list[JsonDict] = []
@@ -121,11 +181,14 @@ class JsonLinesPredictor(Predictor):
             if empty is not None:
                 return empty
             instance = self._json_to_instance(json_dict)
-            for part in self.parts(instance):
-                for field in part.fields.values():
-                    for text in text_fields(field):
-                        _check_lengths(text)
+            for text in self._texts(instance):
+                _check_lengths(text)
             return instance
+
+    def _texts(self, instance: Instance) -> Iterator[TextField]:
+        for part in self.parts(instance):
+            for field in part.fields.values():
+                yield from text_fields(field)
 
 
 @contextmanager
@@ -133,19 +196,14 @@ def _naming_line(json_dict: JsonDict) -> Iterator[None]:
     """An error within becomes a `ConfigurationError`, with the line that the object comes from."""
     try:
         yield
-    except (
-        ConfigurationError,
-        ArithmeticError,
-        LookupError,
-        MemoryError,
-        RuntimeError,
-        TypeError,
-        ValueError,
-    ) as error:
+    except _OF_AN_INPUT as error:
         if not isinstance(json_dict, _Line):
             raise
-        kind = "" if isinstance(error, ConfigurationError) else f"{type(error).__name__}: "
-        raise ConfigurationError(f"{json_dict.where}: {kind}{error}") from error
+        raise ConfigurationError(f"{json_dict.where}: {_reason(error)}") from error
+
+
+def _reason(error: Exception) -> str:
+    return str(error) if isinstance(error, ConfigurationError) else f"{type(error).__name__}: {error}"
 
 
 def _check_lengths(text: TextField) -> None:

@@ -12,6 +12,8 @@ _EXPECTED = '"sentence": a string, or "tokens": a list of strings'
 class SentencePredictor(TextPredictor):
     """Base class of predictors that read `{"sentence": "..."}` or `{"tokens": [...]}`."""
 
+    forms = ({"sentence": str}, {"tokens": list[str]})
+
     def predict(self, sentence: str) -> JsonDict:
         """The result of one sentence."""
         return self.predict_json({"sentence": sentence})

@@ -20,6 +20,11 @@ class SnliPredictor(InterpretablePredictor):
     hypothesis, and `hypothesis_to_premise`.
     """
 
+    forms = (
+        {"premise": str, "hypothesis": str},
+        {"premise_tokens": list[str], "hypothesis_tokens": list[str]},
+    )
+
     def predict(self, premise: str, hypothesis: str) -> JsonDict:
         """The relation of one pair."""
         return self.predict_json({"premise": premise, "hypothesis": hypothesis})

@@ -1,7 +1,7 @@
 """Answers to questions about passages, from JSON Lines."""
 
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import torch
 from allennlp.common import JsonDict
@@ -35,6 +35,9 @@ class SquadPredictor(InterpretablePredictor):
     attention : add `passage_tokens` and `question_tokens`, and for each token of the passage a row, which
         adds up to 1: `question_attention` over the question, `self_attention` over the passage.
     """
+
+    forms = ({"passage": str, "question": str},)
+    optional_fields: ClassVar[dict[str, Any]] = {"id": str}
 
     def __init__(
         self,

@@ -1,6 +1,7 @@
 """Predicates and their arguments of plain or tokenised text, from JSON Lines."""
 
 from functools import cached_property
+from typing import Any, ClassVar
 
 import spacy
 from allennlp.common import JsonDict
@@ -45,6 +46,8 @@ class SrlPredictor(SentencePredictor):
         verbs. By default the tokenizer of blank English, and an English model for the verbs if one is
         installed.
     """
+
+    optional_fields: ClassVar[dict[str, Any]] = {"predicates": list[int]}
 
     def predict_instance(self, instance: Instance) -> JsonDict:
         return self.predict_batch_instance([instance])[0]

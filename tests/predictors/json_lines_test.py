@@ -76,3 +76,34 @@ def test_tokens():
         require_tokens({"words": ["a", 5]}, "...", "words")
     with pytest.raises(ConfigurationError, match='"tokens" is "a"; expected a list'):
         require_tokens({"tokens": "a"}, "a list")
+
+
+class Reading(Doubling):
+    """Breaks at words of three letters, and has a token for each letter."""
+
+    def num_tokens(self, instance):
+        return instance["length"].metadata
+
+    def predict_batch_instance(self, instances):
+        if any(instance["length"].metadata == 3 for instance in instances):
+            raise RuntimeError("three")
+        return super().predict_batch_instance(instances)
+
+
+def test_answers_hold_what_is_wrong_with_an_input_or_the_model():
+    predictor = Reading()
+    answers = predictor.answers([{"text": text} for text in ("aa", "", 1, "abcdef", "abc", "a")], 5)
+    assert [answers[place] for place in (0, 1, 5)] == [{"doubled": 4}, EMPTY, {"doubled": 2}]
+    assert [(type(answer), str(answer)) for answer in answers[2:5]] == [
+        (ConfigurationError, '"text" is 1; expected "text": a string'),
+        (ConfigurationError, "found 6 tokens to read, expected at most 5"),
+        (RuntimeError, "three"),
+    ]
+
+
+def test_answers_of_batches_of_at_most_so_many_tokens():
+    predictor = Reading()
+    texts = ["aa", "aa", "a", "aaaa", "a", "aaaaa"]
+    answers = predictor.answers([{"text": text} for text in texts], 5)
+    assert answers == [{"doubled": 2 * len(text)} for text in texts]
+    assert predictor.batches == [3, 2, 1]

@@ -1,0 +1,139 @@
+"""`allennlp elmo serve`: archives as a service over HTTP."""
+
+import argparse
+import re
+import socket
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from allennlp.common.checks import ConfigurationError, check_for_gpu
+from allennlp.common.util import install_sigterm_handler
+
+from elmo_tasks.commands.base import Verb, positive
+
+if TYPE_CHECKING:
+    from elmo_tasks.serving.answers import Limits
+    from elmo_tasks.serving.models import ServedModel
+
+_LOCAL = ("127.0.0.1", "::1", "localhost")
+_LIMITS = ("max_bytes", "max_tokens", "max_queue", "timeout", "batch_size")
+
+
+class Serve(Verb):
+    """See the description."""
+
+    name = "serve"
+    help = "Answer over HTTP."
+    description = (
+        "Serve archives of the tasks, ensembles too, over HTTP. POST /predict/NAME takes a JSON object, or a "
+        "list of objects, and answers what `allennlp predict` writes; /docs shows the fields, /health and "
+        "/metrics (Prometheus) how the service is. Inputs that come at about the same time are one batch. "
+        "Each model runs in this process, under uvicorn alone; with --replicas or --ray-address, in others, "
+        "of Ray Serve, behind the same app. On SIGTERM, the requests in flight are answered first."
+    )
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument(
+            "archives",
+            metavar="[NAME=]ARCHIVE",
+            nargs="+",
+            help="model.tar.gz, a path or URL, or the folder of a run; without NAME, it has that of its task",
+        )
+        parser.add_argument("--host", default="127.0.0.1", help="the address to listen at")
+        parser.add_argument("--port", type=int, default=8000, help="0: any that is free")
+        parser.add_argument(
+            "--cuda-device", type=int, default=-1, help="number of the GPU to use, -1 for none"
+        )
+        parser.add_argument(
+            "--token-file", type=Path, metavar="FILE", help="its content is asked for as a bearer token"
+        )
+        cluster = parser.add_argument_group("Ray (the extra ray)")
+        cluster.add_argument("--replicas", type=positive, help="processes for each model")
+        cluster.add_argument(
+            "--ray-address", metavar="A", help="of a cluster that runs; else one is started here"
+        )
+        limits = parser.add_argument_group("limits")
+        limits.add_argument("--max-bytes", type=positive, default=1 << 20, help="of a request (else 413)")
+        limits.add_argument("--max-tokens", type=positive, default=10_000, help="of an input (else 422)")
+        limits.add_argument(
+            "--max-queue", type=positive, default=256, help="inputs of a model that wait (else 429)"
+        )
+        limits.add_argument(
+            "--timeout",
+            type=positive,
+            default=60,
+            help="seconds for a request (else 408) and its answer (else 503)",
+        )
+        limits.add_argument("--batch-size", type=positive, default=32, help="inputs at once")
+
+    def run(self, arguments: argparse.Namespace) -> None:
+        with _extra("serve"):
+            import uvicorn
+
+            from elmo_tasks.serving.answers import Limits
+            from elmo_tasks.serving.app import create_app
+        token = _token(arguments.token_file)
+        limits = Limits(**{name: getattr(arguments, name) for name in _LIMITS})
+        family = socket.AF_INET6 if ":" in arguments.host else socket.AF_INET
+        with (
+            socket.create_server((arguments.host, arguments.port), family=family, backlog=1024) as listening,
+            _models(arguments, limits) as models,
+        ):
+            app = create_app(models, limits=limits, token=token)
+            config = uvicorn.Config(
+                app, access_log=False, log_level="warning", timeout_graceful_shutdown=limits.timeout
+            )
+            install_sigterm_handler()
+            host, port = listening.getsockname()[:2]
+            if token is None and host not in _LOCAL:
+                print("warning: all who reach this address can ask; see --token-file", file=sys.stderr)
+            print(f"http://{host}:{port}/docs: {', '.join(models)}", flush=True)
+            uvicorn.Server(config).run(sockets=[listening])
+
+
+@contextmanager
+def _models(arguments: argparse.Namespace, limits: "Limits") -> Iterator[dict[str, "ServedModel"]]:
+    """The models by their names, while they run."""
+    from elmo_tasks.serving.models import local_model, open_archives
+
+    device = arguments.cuda_device
+    check_for_gpu(device)
+    if arguments.replicas is None and arguments.ray_address is None:
+        archives = open_archives(arguments.archives, device)
+        yield {name: local_model(predictor, limits) for name, (_, predictor) in archives.items()}
+        return
+    with _extra("ray"):
+        from elmo_tasks.serving.replicas import start_replicas, stop_replicas
+    try:
+        yield start_replicas(
+            open_archives(arguments.archives),
+            limits,
+            replicas=arguments.replicas or 1,
+            address=arguments.ray_address,
+            device=device,
+        )
+    finally:
+        stop_replicas()
+
+
+@contextmanager
+def _extra(name: str) -> Iterator[None]:
+    """What is imported within is there with an extra."""
+    try:
+        yield
+    except ImportError as error:
+        raise ConfigurationError(
+            f"found no {error.name}; expected the extra {name}: make install EXTRAS={name}"
+        ) from error
+
+
+def _token(path: Path | None) -> str | None:
+    if path is None:
+        return None
+    token = path.read_text(encoding="utf-8").strip()
+    if not re.fullmatch(r"[!-~]+", token):
+        raise ConfigurationError(f"{path}: expected a token of letters, digits and signs of ASCII")
+    return token

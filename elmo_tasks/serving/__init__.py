@@ -1,0 +1,1 @@
+"""Archives as a service over HTTP: `allennlp elmo serve`. It needs the extra `serve`."""

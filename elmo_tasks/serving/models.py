@@ -1,0 +1,140 @@
+"""The models of a service."""
+
+import asyncio
+import inspect
+import re
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from allennlp.common import JsonDict
+from allennlp.common.checks import ConfigurationError
+from allennlp.predictors import Predictor
+from starlette.exceptions import HTTPException
+
+from elmo_tasks.archives import open_archive
+from elmo_tasks.predictors.json_lines import JsonLinesPredictor
+from elmo_tasks.serving.answers import Answer, Answers, Limits, Refusal
+from elmo_tasks.serving.batcher import Batcher
+from elmo_tasks.serving.schemas import request_schema
+
+SOON = {"Retry-After": "1"}
+_NAMED = re.compile(r"([\w.-]+)=(.+)", re.DOTALL)
+
+
+@dataclass(kw_only=True)
+class ServedModel:
+    """
+    A model that answers inputs within the limits.
+
+    # Parameters
+
+    answer : answers inputs, in order.
+    description : what the model reads and says.
+    schema : of the JSON that it reads.
+    """
+
+    answer: Callable[[list[JsonDict]], Awaitable[list[Answer]]]
+    description: str
+    schema: dict[str, Any]
+    limits: Limits
+    queue: int = field(default=0, init=False)
+    """Inputs that have a place."""
+
+    @contextmanager
+    def places(self, number: int) -> Iterator[None]:
+        """
+        Holds places for so many inputs.
+
+        # Raises
+        `HTTPException`: the queue is full.
+        """
+        if self.queue + number > self.limits.max_queue:
+            reason = f"found {self.queue} inputs waiting, expected at most {self.limits.max_queue} with these"
+            raise HTTPException(429, reason, SOON)
+        self.queue += number
+        try:
+            yield
+        finally:
+            self.queue -= number
+
+    async def lines(self, inputs: list[JsonDict]) -> list[str]:
+        """
+        The result of each input, in order, as `allennlp predict` writes it.
+
+        # Raises
+        `HTTPException`: an input cannot be answered; or not in time.
+        """
+        try:
+            async with asyncio.timeout(self.limits.timeout):
+                answers = await self.answer(inputs)
+        except TimeoutError as error:
+            reason = f"found no answer within {self.limits.timeout:g} seconds"
+            raise HTTPException(503, reason, SOON) from error
+        for number, answer in enumerate(answers, start=1):
+            if isinstance(answer, Refusal):
+                where = f"input {number} of {len(inputs)}: " if len(inputs) > 1 else ""
+                raise HTTPException(answer.status, where + answer.reason)
+        return [str(answer) for answer in answers]
+
+
+def open_predictor(archive: str, device: int = -1) -> JsonLinesPredictor:
+    """
+    # Raises
+    `ConfigurationError`: the archive is of none of the tasks; and see `open_archive`.
+    """
+    predictor = Predictor.from_archive(open_archive(archive, cuda_device=device))
+    if not isinstance(predictor, JsonLinesPredictor):
+        raise ConfigurationError(
+            f"{archive}: found the predictor {type(predictor).__name__}, expected that of one of our tasks"
+        )
+    return predictor
+
+
+def local_model(predictor: JsonLinesPredictor, limits: Limits) -> ServedModel:
+    """A model that answers in this process."""
+    batcher = Batcher(Answers(predictor, limits), size=limits.batch_size, wait=limits.batch_wait)
+    return served(predictor, batcher, limits)
+
+
+def served(
+    predictor: JsonLinesPredictor, answer: Callable[[list[JsonDict]], Awaitable[list[Answer]]], limits: Limits
+) -> ServedModel:
+    """A model that reads what the predictor reads, wherever it answers."""
+    return ServedModel(
+        answer=answer,
+        description=inspect.getdoc(type(predictor)) or "",
+        schema=request_schema(predictor),
+        limits=limits,
+    )
+
+
+class Named(NamedTuple):
+    """An archive, and the predictor in it."""
+
+    archive: str
+    predictor: JsonLinesPredictor
+
+
+def open_archives(archives: Sequence[str], device: int = -1) -> dict[str, Named]:
+    """
+    Each `NAME=ARCHIVE` by its name; each `ARCHIVE` by that of its task.
+
+    # Raises
+    `ConfigurationError`: two have one name; and see `open_predictor`.
+    """
+    opened: dict[str, Named] = {}
+    for each in archives:
+        match = _NAMED.fullmatch(each)
+        name, archive = match.groups() if match else (None, each)
+        predictor = open_predictor(archive, device)
+        # A task is a folder of the package.
+        name = name or type(predictor).__module__.split(".")[-2]
+        if name in opened:
+            raise ConfigurationError(
+                f"found two archives of the name {name}, {opened[name].archive} and {archive}; "
+                "expected NAME=ARCHIVE for one of them"
+            )
+        opened[name] = Named(archive, predictor)
+    return opened

@@ -1,0 +1,119 @@
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from unittest.mock import patch
+
+import pytest
+from allennlp.common.checks import ConfigurationError
+
+from elmo_tasks.commands.serve import Serve
+from tests.elmo.files import make_files
+from tests.ner.archives import write_run
+from tests.robustness.killed import Command
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("archive")
+    make_files(folder / "bilm")
+    write_run(folder / "run", seed=1, bilm=folder / "bilm")
+    return folder / "run"
+
+
+def parsed(*words):
+    from argparse import ArgumentParser
+
+    parser = ArgumentParser()
+    Serve().add_arguments(parser)
+    return parser.parse_args(list(map(str, words)))
+
+
+def slow_answers():
+    """Each batch takes a second."""
+    from elmo_tasks.serving.answers import Answers
+
+    answers = Answers.__call__
+
+    def slow(self, inputs):
+        time.sleep(1)
+        return answers(self, inputs)
+
+    patch.object(Answers, "__call__", slow).start()
+
+
+def address_in(log):
+    for _ in range(600):
+        if "http://" in (text := log.read_text() if log.exists() else ""):
+            return text.split("http://")[1].split("/docs")[0]
+        time.sleep(0.05)
+    raise AssertionError(log.read_text())
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "word"), [(signal.SIGTERM, 143, "terminated"), (signal.SIGINT, 130, "interrupted")]
+)
+def test_a_signal_ends_it_when_what_is_in_flight_is_answered(run, tmp_path, number, code, word):
+    httpx = pytest.importorskip("httpx")
+    pytest.importorskip("fastapi")
+    log, token = tmp_path / "log", tmp_path / "token"
+    token.write_text("secret\n")
+    command = Command(
+        ["elmo", "serve", f"mine={run}", "--port", 0, "--token-file", token], log, prepare=slow_answers
+    )
+    url = f"http://{address_in(log)}"
+    assert "secret" not in log.read_text()
+    assert httpx.post(f"{url}/predict/mine", json={}).status_code == 401
+    responses = []
+
+    def ask():
+        header = {"Authorization": "Bearer secret"}
+        response = httpx.post(
+            f"{url}/predict/mine", json={"sentence": "Ana flew ."}, headers=header, timeout=20
+        )
+        responses.append(response.json()["tokens"])
+
+    clients = [threading.Thread(target=ask) for _ in range(3)]
+    for client in clients:
+        client.start()
+    time.sleep(0.4)
+    os.kill(command._process.pid, number)
+    for client in clients:
+        client.join()
+    assert responses == [["Ana", "flew", "."]] * 3
+    assert command.finish()[0] == code
+    assert log.read_text().splitlines()[-1] == word
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(f"{url}/health")
+
+
+@pytest.mark.parametrize(
+    ("options", "module", "extra"), [((), "fastapi", "serve"), (("--replicas", 2), "ray", "ray")]
+)
+def test_an_extra_is_missing(run, monkeypatch, options, module, extra):
+    if extra == "ray":
+        pytest.importorskip("fastapi")
+    for name in [name for name in sys.modules if name.startswith("elmo_tasks.serving")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ConfigurationError, match=f"expected the extra {extra}: make install EXTRAS={extra}"):
+        Serve().run(parsed(run, "--port", 0, *options))
+
+
+@pytest.mark.parametrize("content", ["", "two words", "ä"])
+def test_no_token(run, tmp_path, content):
+    pytest.importorskip("fastapi")
+    path = tmp_path / "token"
+    path.write_text(content)
+    with pytest.raises(
+        ConfigurationError, match="token: expected a token of letters, digits and signs of ASCII"
+    ):
+        Serve().run(parsed(run, "--token-file", path))
+
+
+def test_a_port_that_is_taken(run):
+    pytest.importorskip("fastapi")
+    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(OSError, match="in use"):
+        Serve().run(parsed(run, "--port", taken.getsockname()[1]))

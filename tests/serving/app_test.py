@@ -1,0 +1,198 @@
+"""The whole service, in a thread, with an NER model and clients over the network."""
+
+import json
+import socket
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+
+import httpx
+import pytest
+
+from elmo_tasks.paths import bundled
+from elmo_tasks.serving.answers import Limits
+from elmo_tasks.serving.models import local_model
+from tests.predictors.archives import predictor_of
+from tests.serving.clients import Doubling, ask, running
+
+LIMITS = Limits(max_bytes=30_000, max_tokens=1000, max_queue=64)
+
+
+@pytest.fixture(scope="module")
+def inputs():
+    lines = bundled("fixtures/ner/predict.jsonl").read_text(encoding="utf-8").splitlines()
+    sentences = [json.loads(line) for line in lines]
+    words = [word for one in sentences for word in one.get("sentence", "a").split()]
+    return [*sentences, *({"tokens": words[:length]} for length in (1, 2, 40, 90)), {"tokens": []}]
+
+
+@pytest.fixture(scope="module")
+def service(inputs):
+    predictor = predictor_of("ner")
+    expected = [predictor.dump_line(predictor.predict_json(one)).rstrip("\n") for one in inputs]
+    with running({"ner": local_model(predictor, LIMITS)}, LIMITS) as address:
+        yield SimpleNamespace(address=address, ner=f"{address}/predict/ner", expected=expected)
+
+
+def close(found, expected):
+    """As `predict` has it; numbers to the last digits, which depend on the batch."""
+    if isinstance(expected, float):
+        return found == pytest.approx(expected, rel=1e-4, abs=1e-6)
+    if isinstance(expected, dict):
+        return found.keys() == expected.keys() and all(close(found[key], expected[key]) for key in expected)
+    if isinstance(expected, list):
+        return len(found) == len(expected) and all(map(close, found, expected))
+    return found == expected
+
+
+def test_one_input_is_the_line_of_predict(service, inputs):
+    for one, line in zip(inputs, service.expected, strict=True):
+        response = httpx.post(service.ner, json=one)
+        assert response.status_code == 200
+        assert response.headers["content-type"] == "application/json"
+        assert response.text == line
+
+
+def test_a_list_is_a_list_in_order(service, inputs):
+    response = httpx.post(service.ner, json=inputs)
+    assert close(response.json(), list(map(json.loads, service.expected)))
+    assert httpx.post(service.ner, json=[]).json() == []
+
+
+def test_eight_clients(service, inputs):
+    """Each asks for all, from another place on."""
+
+    def answers(first):
+        turn = [(first + step) % len(inputs) for step in range(len(inputs))]
+        with httpx.Client() as client:
+            return [(place, client.post(service.ner, json=inputs[place]).json()) for place in turn]
+
+    with ThreadPoolExecutor(8) as pool:
+        for client in pool.map(answers, range(8)):
+            for place, answer in client:
+                assert close(answer, json.loads(service.expected[place]))
+
+
+def parts(content):
+    """A body whose length is not said before."""
+    for start in range(0, len(content), 1000):
+        yield content[start : start + 1000]
+
+
+def raw(service, request):
+    """What the server says to bytes that are no request."""
+    host, port = service.address.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=5) as connection:
+        connection.sendall(request)
+        return connection.makefile("rb").readline()
+
+
+OBJECT = "expected a JSON object, or a list of objects"
+FIELDS = 'expected "sentence": a string, or "tokens": a list of strings'
+BAD = {
+    "nothing": (b"", 400, OBJECT),
+    "no JSON": (b"{sentence}", 400, "Expecting property name enclosed in double quotes"),
+    "half an object": (b'{"sentence": "a', 400, "Unterminated string"),
+    "two objects": (b"{} {}", 400, "Extra data"),
+    "no UTF-8": (b'{"sentence": "\xe4"}', 400, "found the byte 0xe4 at offset 14, expected UTF-8"),
+    "NaN": (b'{"sentence": NaN}', 400, "NaN is no number of JSON"),
+    "half of a surrogate pair": (b'{"sentence": "\\ud800"}', 400, "which is no character"),
+    "deep": (b"[" * 5000 + b"]" * 5000, 400, "More than 100 levels"),
+    "many digits": (b'{"sentence": ' + b"1" * 5000 + b"}", 400, "A number of more than 4,300 digits"),
+    "a string": (b'"Ana"', 422, f'found "Ana"; {OBJECT}'),
+    "null": (b"null", 422, f"found null; {OBJECT}"),
+    "a list in a list": (b"[[{}]]", 422, "input 1 of 1: found [{}], expected a JSON object"),
+    "no fields": (b"{}", 422, f"found the fields: none; {FIELDS}"),
+    "another task's field": (b'{"premise": "a"}', 422, f'found the fields: "premise"; {FIELDS}'),
+    "a number": (b'{"sentence": 1}', 422, f'"sentence" is 1; {FIELDS}'),
+    "tokens in a string": (b'{"tokens": "a b"}', 422, f'"tokens" is "a b"; {FIELDS}'),
+    "a token that is none": (
+        b'{"tokens": ["a", null]}',
+        422,
+        '"tokens" has None at position 1; expected strings',
+    ),
+    "a bad one among good ones": (b'[{"tokens": ["a"]}, {}]', 422, "input 2 of 2: found the fields: none"),
+    "many tokens": (
+        json.dumps({"tokens": ["a"] * 1001}).encode(),
+        422,
+        "found 1,001 tokens to read, expected at most 1,000",
+    ),
+    "a long word": (
+        json.dumps({"tokens": ["a" * 10_001]}).encode(),
+        422,
+        "found a word of 10,001 characters",
+    ),
+    "many inputs": (json.dumps([{}] * 65).encode(), 413, "found 65 inputs, expected at most 64"),
+    "many bytes": (b" " * 30_001, 413, "found more bytes than the 30,000 expected at most"),
+    "a great many bytes": (b" " * 30_000_000, 413, "found more bytes than the 30,000 expected at most"),
+    "many bytes in parts": (parts(b" " * 30_001), 413, "found more bytes than the 30,000 expected at most"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_bad_body(service, name):
+    content, status, reason = BAD[name]
+    response = httpx.post(service.ner, content=content)
+    assert response.status_code == status
+    assert reason in response.json()["error"]
+    assert "Traceback" not in response.text
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "headers", "status", "reason"),
+    [
+        ("GET", "/predict/ner", {}, 405, "found GET /predict/ner, expected POST"),
+        ("DELETE", "/health", {}, 405, "found DELETE /health, expected GET"),
+        ("POST", "/predict/sst", {}, 404, "found /predict/sst, expected /predict/ner"),
+        ("POST", "/predict/../ner", {}, 404, "expected /predict/ner"),
+        ("POST", "/predict/ner", {"content-encoding": "gzip"}, 415, "found the content encoding gzip"),
+    ],
+)
+def test_a_bad_request(service, method, path, headers, status, reason):
+    response = httpx.request(method, service.address + path, headers=headers)
+    assert response.status_code == status
+    assert reason in response.json()["error"]
+
+
+@pytest.mark.parametrize(
+    "request_line",
+    [b"\x16\x03\x01\x02\x00\x01\r\n\r\n", b"POST /predict/ner HTTP/1.1\r\nContent-Length: -1\r\n\r\n"],
+)
+def test_no_http(service, request_line):
+    assert raw(service, request_line).split()[1].startswith(b"4")
+
+
+def test_the_queue_is_full(service, inputs):
+    """What comes then is refused at once; what waits is answered."""
+
+    def ask_for_all(_):
+        return httpx.post(service.ner, json=inputs[:20]).status_code
+
+    with ThreadPoolExecutor(8) as pool:
+        statuses = set(pool.map(ask_for_all, range(24)))
+    assert statuses == {200, 429}
+    assert httpx.post(service.ner, json=inputs[0]).text == service.expected[0]
+
+
+def test_documents(service):
+    assert httpx.get(f"{service.address}/health").json() == {"status": "ok", "models": ["ner"]}
+    assert "swagger" in httpx.get(f"{service.address}/docs").text
+    document = httpx.get(f"{service.address}/openapi.json").json()
+    post = document["paths"]["/predict/ner"]["post"]
+    forms = post["requestBody"]["content"]["application/json"]["schema"]["anyOf"]
+    assert [form["title"] for form in forms] == ["sentence", "tokens", "several inputs"]
+    assert "Out: `tokens`, `tags` (IOB2)" in post["description"]
+
+
+def test_a_model_that_fails():
+    body = {"json": {"text": 13 * "x"}}
+    (response,) = ask({"double": local_model(Doubling(), LIMITS)}, LIMITS, ("POST", "/predict/double", body))
+    assert response.status_code == 500
+    assert response.json() == {"error": "the model failed at this input; the log of the service says how"}
+
+
+def test_a_service_that_fails(monkeypatch):
+    model = local_model(Doubling(), LIMITS)
+    monkeypatch.setattr(model, "answer", None)
+    (response,) = ask({"double": model}, LIMITS, ("POST", "/predict/double", {"json": {"text": "x"}}))
+    assert response.status_code == 500
+    assert response.json() == {"error": "the service failed; its log says how"}

@@ -1,0 +1,69 @@
+"""An app with a small model, and clients of it."""
+
+import asyncio
+import socket
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import httpx
+import uvicorn
+from allennlp.common import JsonDict
+
+from elmo_tasks.predictors.json_lines import JsonLinesPredictor, require
+from elmo_tasks.serving.answers import Answer, Limits
+from elmo_tasks.serving.app import create_app
+from elmo_tasks.serving.models import ServedModel
+from tests.predictors.fake import Counting
+
+
+class Doubling(Counting, JsonLinesPredictor):
+    """Doubles the length of the field `text`, which has a token for each character; `!` breaks it."""
+
+    forms = ({"text": str},)
+
+    def content(self, json_dict: JsonDict) -> str:
+        return require(json_dict, "text", str, '"text": a string')
+
+    def num_tokens(self, instance: Any) -> int:
+        return instance["length"].metadata
+
+    def predict_batch_instance(self, instances: list[Any]) -> list[JsonDict]:
+        if any(instance["length"].metadata == 13 for instance in instances):
+            raise RuntimeError("thirteen")
+        return super().predict_batch_instance(instances)
+
+
+def model_of(answer: Callable[[list[JsonDict]], Awaitable[list[Answer]]], **limits: Any) -> ServedModel:
+    return ServedModel(answer=answer, description="", schema={}, limits=Limits(**limits))
+
+
+def ask(
+    models: dict[str, ServedModel], limits: Limits, *requests: Any, **options: Any
+) -> list[httpx.Response]:
+    """The responses to requests, one after the other, without a network; each is (method, path, options)."""
+
+    async def responses() -> list[httpx.Response]:
+        transport = httpx.ASGITransport(
+            create_app(models, limits=limits, **options), raise_app_exceptions=False
+        )
+        async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+            return [await client.request(method, path, **more) for method, path, more in requests]
+
+    return asyncio.run(responses())
+
+
+@contextmanager
+def running(models: dict[str, ServedModel], limits: Limits, **options: Any) -> Iterator[str]:
+    """The address of a server in a thread of this process."""
+    app = create_app(models, limits=limits, **options)
+    server = uvicorn.Server(uvicorn.Config(app, log_level="error"))
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join()
