@@ -29,6 +29,7 @@ TASKS = {
     "manylangs-speed": "the biLM of ELMoForManyLangs beside its own package: speed, largest difference",
     "drop-in": "an old archive in AllenNLP and in our drop-in: time of the evaluation",
     "elmo-parity": "the encoder beside the original's reference outputs",
+    "serve-load": "`allennlp elmo serve` under load: sentences/s, p50, p99",
     "bilm-speed": "training of a biLM beside AllenNLP's classes and torch.nn.LSTM",
     "bilm": "perplexity, fine-tuning and senses of a biLM",
     "kneser-ney": "perplexity of a 5-gram model",
