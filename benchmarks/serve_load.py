@@ -2,8 +2,8 @@
 `allennlp elmo serve` under load, and at bad requests.
 
 An NER archive answers one client that asks for one sentence after the other, in batches of one; then several
-clients at once, in batches. Every answer is compared with that of `allennlp predict`. Clients and service share
-the machine.
+clients at once, in batches. Every answer is compared with that of `allennlp predict`. Clients and service
+share the machine.
 """
 
 import argparse

@@ -1,6 +1,7 @@
 """The README's commands work as they stand, in their order, from the project's folder."""
 
 import gzip
+import importlib.util
 import inspect
 import json
 import re
@@ -91,9 +92,16 @@ def folder(tmp_path, monkeypatch):
 
 
 def test_allennlp_commands_and_the_python_examples(folder, monkeypatch, capsys):
+    serves = importlib.util.find_spec("fastapi") is not None
+    if serves:
+        monkeypatch.setattr("uvicorn.Server.run", lambda server, sockets: None)
     for words in map(in_one_epoch, commands()):
-        if words[0] == "make":
+        if words[0] in ("make", "curl"):
             continue
+        if words[2:3] == ["serve"]:
+            if not serves:
+                continue
+            words += ["--port", "0"]
         if words[0] == "allennlp" and "distributed" not in "".join(words):
             monkeypatch.setattr(sys, "argv", words)
             assert exit_code() == 0, words
