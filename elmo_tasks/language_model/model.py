@@ -242,11 +242,10 @@ class BiLmModel(StrictParams, Model):
     def get_extra_state(self) -> dict[str, Any]:
         """
         PyTorch's hook for what a checkpoint holds beside weights: the options, and where the streams of
-        training stand; of a distributed training those of the first worker, from where all go on if it is
-        resumed.
+        training stand in this process.
         """
         return {_OPTIONS: json.dumps(self.bilm.options.to_json())} | {
-            f"{stream} {name}": part
+            f"{stream} {name}": part.cpu()
             for (training, stream), state in self._states.items()
             if training
             for name, part in state._asdict().items()

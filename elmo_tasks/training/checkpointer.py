@@ -7,14 +7,20 @@ from pathlib import Path
 from typing import Any, ClassVar, Optional
 
 import torch
+import torch.distributed as dist
+from allennlp.common.util import is_distributed
 from allennlp.training.checkpointer import Checkpointer
 from allennlp.training.trainer import Trainer, TrainerCheckpoint
+from torch import nn
 
 from elmo_tasks.atomic_files import atomic_file
+from elmo_tasks.metrics.base import of_all_workers
 from elmo_tasks.strict_params import StrictParams
 from elmo_tasks.values import Count, Number, Positive
 
 logger = logging.getLogger(__name__)
+
+_WORKERS = "workers"
 
 
 @Checkpointer.register("elmo_safe")
@@ -23,6 +29,9 @@ class SafeCheckpointer(StrictParams, Checkpointer):
     AllenNLP's checkpointer, for runs that may be killed, and disks that may be full: a file gets its name
     when it is whole, a checkpoint is used only if both of its files are, and the best weights are put in
     order if the kill came between them and their checkpoint.
+
+    In a distributed run a checkpoint also holds what each process has of its own: the extra state of modules,
+    as the streams of a biLM, and that of callbacks. Of several machines each writes its own folder.
 
     Its parameters are those of AllenNLP's `Checkpointer`.
     """
@@ -34,42 +43,78 @@ class SafeCheckpointer(StrictParams, Checkpointer):
         "keep_most_recent_by_age": Optional[Count],
     }
 
+    _agreed: set[tuple[int, int]] | None = None
+    """While a distributed run is resumed: the checkpoints that are whole on all machines."""
+
+    @property
+    def _is_primary(self) -> bool:
+        """Whether this process writes: the first on its machine, each of which has a folder of its own."""
+        return self._rank % int(os.environ.get("ALLENNLP_PROCS_PER_NODE", "1")) == 0
+
     def save_checkpoint(self, trainer: Trainer) -> None:
         """
         Removes what is left of unfinished checkpoints, since AllenNLP writes no file whose name is taken, and
-        writes the new one.
+        writes the new one. All processes of a distributed run call it.
 
         # Raises
         `OSError`, with the file: it cannot be written. Those before it are still there.
         """
+        workers = of_all_workers(_own_state(trainer)) if is_distributed() else []
         if self._is_primary:
-            for checkpoint in self._find_all_checkpoints():
-                if not all(map(_is_whole, self._paths(checkpoint))):
-                    logger.warning("removing an unfinished checkpoint: %s", self._paths(checkpoint))
-                    self._remove_checkpoint(*checkpoint)
-            if (state := trainer.get_checkpoint_state()) is not None:
-                done = state.trainer_state
-                paths = self._paths((done["epochs_completed"], done["batches_in_epoch_completed"]))
-                for part, path in zip((state.model_state, state.trainer_state), paths, strict=True):
-                    if not os.path.isfile(path):
-                        _save(part, path)
+            for checkpoint in self._find_all_checkpoints() - self._whole_checkpoints():
+                logger.warning("removing an unfinished checkpoint: %s", self._paths(checkpoint))
+                self._remove_checkpoint(*checkpoint)
+        if (state := trainer.get_checkpoint_state()) is not None:
+            done = state.trainer_state
+            paths = self._paths((done["epochs_completed"], done["batches_in_epoch_completed"]))
+            if workers:
+                done[_WORKERS] = workers
+            # Those of this name are of a run that went further than that on another machine.
+            for part, path in zip((state.model_state, done), paths, strict=True):
+                _save(part, path)
+        else:
+            # AllenNLP does so where it writes, and all are to save at the same batch.
+            self._last_save_num_epochs_completed = trainer._epochs_completed
+            self._last_save_num_batches_in_epoch_completed = trainer._batches_in_epoch_completed
+        if is_distributed():
+            dist.barrier()
         # It finds the files written, and removes the oldest ones.
         super().save_checkpoint(trainer)
 
     def find_latest_checkpoint(self) -> Optional[tuple[str, str]]:
         """The newest checkpoint whose files are both whole; the ones passed over are logged."""
+        checkpoints = self._whole_checkpoints() if self._agreed is None else self._agreed
+        latest = max(checkpoints, default=None)
         for checkpoint in sorted(self._find_all_checkpoints(), reverse=True):
-            paths = self._paths(checkpoint)
-            if all(map(_is_whole, paths)):
-                return paths
-            logger.warning("passing over an unfinished checkpoint: %s", ", ".join(paths))
-        return None
+            if latest is None or checkpoint > latest:
+                logger.warning(
+                    "passing over an unfinished checkpoint: %s", ", ".join(self._paths(checkpoint))
+                )
+        return None if latest is None else self._paths(latest)
 
     def load_checkpoint(self) -> Optional[TrainerCheckpoint]:
-        checkpoint = super().load_checkpoint()
+        """In a distributed run, the newest that all machines have, with what this process had of its own."""
+        if is_distributed():
+            self._agreed = set.intersection(*of_all_workers(self._whole_checkpoints()))
+        try:
+            checkpoint = super().load_checkpoint()
+        finally:
+            self._agreed = None
         if checkpoint is not None:
             self._restore_best(checkpoint)
+            workers = checkpoint.trainer_state.pop(_WORKERS, [])
+            if is_distributed() and len(workers) == dist.get_world_size():
+                own = workers[self._rank]
+                checkpoint.model_state.update(own["modules"])
+                checkpoint.trainer_state["callbacks"] = own["callbacks"]
         return checkpoint
+
+    def _whole_checkpoints(self) -> set[tuple[int, int]]:
+        return {
+            checkpoint
+            for checkpoint in self._find_all_checkpoints()
+            if all(map(_is_whole, self._paths(checkpoint)))
+        }
 
     def _paths(self, checkpoint: tuple[int, int]) -> tuple[str, str]:
         return self._model_state_path(*checkpoint), self._training_state_path(*checkpoint)
@@ -90,6 +135,16 @@ class SafeCheckpointer(StrictParams, Checkpointer):
         if self._is_primary:
             _save({**checkpoint.model_state, **averages}, best)
         state["best_model_filename"] = str(best)
+
+
+def _own_state(trainer: Trainer) -> dict[str, Any]:
+    """What a process has beside weights, which are the same in all processes."""
+    modules = {
+        f"{name}._extra_state".removeprefix("."): module.get_extra_state()
+        for name, module in trainer.model.named_modules()
+        if type(module).get_extra_state is not nn.Module.get_extra_state
+    }
+    return {"modules": modules, "callbacks": [callback.state_dict() for callback in trainer._callbacks]}
 
 
 def _save(state: dict[str, Any], path: str | Path) -> None:

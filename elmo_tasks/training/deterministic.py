@@ -28,8 +28,8 @@ class RepeatableCallback(StrictParams, TrainerCallback):
     stopping it trains one more epoch. Here the run ends with the metrics of its last epoch.
 
     # Raises
-    `ConfigurationError`, when a run is resumed: its `Elmo` carries a state in each of several processes, of
-    which a checkpoint holds that of the first one only.
+    `ConfigurationError`, when a run is resumed: its `Elmo` carries a state in each of several processes, and
+    the checkpoint holds that of other ones.
     """
 
     def __init__(self, serialization_dir: str) -> None:
@@ -42,6 +42,7 @@ class RepeatableCallback(StrictParams, TrainerCallback):
         self._carried: dict[str, list[torch.Tensor]] = {}
         self._metrics: dict[str, Any] = {}
         self._elmos: dict[str, Elmo] = {}
+        self._saved_by: tuple[int, int] | None = None
 
     def on_start(self, trainer: GradientDescentTrainer, is_primary: bool = True, **kwargs: Any) -> None:
         super().on_start(trainer, is_primary, **kwargs)
@@ -58,10 +59,12 @@ class RepeatableCallback(StrictParams, TrainerCallback):
             for name, module in trainer.model.named_modules()
             if isinstance(module, Elmo) and module.stateful
         }
-        if self._carried and is_distributed():
+        if self._carried and is_distributed() and self._saved_by != _process():
             raise ConfigurationError(
-                "stateful: true carries a state in each process, and a checkpoint holds that of the first: "
-                "a run with several processes cannot be resumed"
+                "stateful: true carries a state in each process, and the checkpoint holds none of process "
+                "{} of {}; expected as many processes as before, and the checkpointer elmo_safe".format(
+                    *_process()
+                )
             )
         for name, state in self._carried.items():
             self._elmos[name].carried.value = LstmState(
@@ -105,17 +108,23 @@ class RepeatableCallback(StrictParams, TrainerCallback):
             "batches": self._batches,
             "carried": carried,
             "metrics": dict(self._metrics),
+            "process": _process(),
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self._epoch, self._batches = state_dict["epoch"], state_dict["batches"]
         self._carried = state_dict.get("carried", {})
         self._metrics = state_dict.get("metrics", {})
+        self._saved_by = state_dict.get("process")
 
     def _seed_batch(self, model: torch.nn.Module, inputs: object) -> None:
         if not model.training:
             return
-        worker = dist.get_rank() if is_distributed() else 0
-        key = f"{self._seed} {self._epoch} {self._batches} {self._forwards} {worker}".encode()
+        key = f"{self._seed} {self._epoch} {self._batches} {self._forwards} {_process()[0]}".encode()
         self._forwards += 1
         torch.manual_seed(int.from_bytes(hashlib.blake2b(key, digest_size=7).digest(), "big"))
+
+
+def _process() -> tuple[int, int]:
+    """The number of this process, and how many there are."""
+    return (dist.get_rank(), dist.get_world_size()) if is_distributed() else (0, 1)

@@ -4,8 +4,10 @@ import json
 import multiprocessing
 import os
 import random
+import socket
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any
 
@@ -61,12 +63,44 @@ def train(
 
     `meddle` is called in the process before it begins.
     """
-    output = folder.with_suffix(".log")
-    process = _FORKED.Process(target=_train, args=(folder, SMALL | overrides, recover, meddle, output))
-    process.start()
+    process, output = _start(folder, SMALL | overrides, recover, meddle)
     process.join()
     assert process.exitcode == status, output.read_text()
     return output.read_text()
+
+
+def train_nodes(
+    folder: Path,
+    overrides: dict[str, Any],
+    *,
+    config: str = CONFIG,
+    recover: bool = False,
+    meddle: dict[int, Callable[[], None]] | None = None,
+    status: int = 0,
+) -> list[Path]:
+    """
+    As `allennlp train --node-rank` on two machines, which are processes here, each with a folder of its own:
+    the folders, when both have ended with `status`.
+
+    `meddle` is called in the process of a node before it begins.
+    """
+    distributed = {"cuda_devices": [-1], "num_nodes": 2, "primary_port": _port()}
+    folders = [folder / f"node{rank}" for rank in range(2)]
+    nodes = [
+        _start(
+            node,
+            overrides | {"distributed": distributed},
+            recover,
+            (meddle or {}).get(rank),
+            config=config,
+            node_rank=rank,
+        )
+        for rank, node in enumerate(folders)
+    ]
+    for process, output in nodes:
+        process.join(60)
+        assert process.exitcode == status, output.read_text()
+    return folders
 
 
 def metrics_of(folder: Path) -> dict[str, float]:
@@ -86,8 +120,40 @@ def weights_of(folder: Path, name: str = "best.th") -> dict[str, torch.Tensor]:
     return state | streams
 
 
+@cache
+def _port() -> int:
+    """One that is free, the same each time, as configs of a run that goes on have to be."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return free.getsockname()[1]
+
+
+def _start(
+    folder: Path,
+    overrides: dict[str, Any],
+    recover: bool,
+    meddle: Callable[[], None] | None,
+    *,
+    config: str = CONFIG,
+    node_rank: int = 0,
+) -> tuple[ForkServerProcess, Path]:
+    """The process of a training, and what it writes."""
+    folder.parent.mkdir(exist_ok=True)
+    output = folder.with_suffix(".log")
+    process = _FORKED.Process(
+        target=_train, args=(folder, config, overrides, recover, meddle, output, node_rank)
+    )
+    process.start()
+    return process, output
+
+
 def _train(
-    folder: Path, overrides: dict[str, Any], recover: bool, meddle: Callable[[], None] | None, output: Path
+    folder: Path,
+    config: str,
+    overrides: dict[str, Any],
+    recover: bool,
+    meddle: Callable[[], None] | None,
+    output: Path,
+    node_rank: int,
 ) -> None:
     file = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     for stream in (1, 2):
@@ -97,4 +163,5 @@ def _train(
     torch.multiprocessing.spawn = partial(torch.multiprocessing.start_processes, start_method="fork")
     if meddle is not None:
         meddle()
-    train_model(Params.from_file(CONFIG, json.dumps(overrides)), folder, recover=recover)
+    params = Params.from_file(config, json.dumps(overrides))
+    train_model(params, folder, recover=recover, node_rank=node_rank)
