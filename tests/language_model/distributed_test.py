@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from elmo_tasks.language_model import BiLmModel, model
-from tests.language_model.runs import SMALL, metrics_of, train, train_nodes, weights_of, write_text
+from tests.language_model.runs import SMALL, die, metrics_of, train, train_nodes, weights_of, write_text
 
 TWO = {"distributed": {"cuda_devices": [-1, -1]}}
 
@@ -102,18 +102,6 @@ def assert_same(expected, found):
     assert [path.name for path in found.glob("model_state*")] == ["model_state_e3_b0.th"]
 
 
-def die(update):
-    """SIGKILL in the middle of an update."""
-    forward, updates = BiLmModel.forward, count(1)
-
-    def until(self, *args, **kwargs):
-        if self.training and next(updates) == update:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return forward(self, *args, **kwargs)
-
-    BiLmModel.forward = until
-
-
 def die_at_checkpoint():
     """SIGKILL when the first checkpoint of the second epoch is there on the other machine alone."""
     save, saves = torch.save, count(1)
@@ -127,16 +115,16 @@ def die_at_checkpoint():
     torch.save = until
 
 
-def test_streams_of_each_worker_go_on(overrides, tmp_path):
-    train(tmp_path / "whole", overrides | TWO)
-    train(tmp_path / "run", overrides | TWO, meddle=partial(die, update=5 + 4), status=1)
+def test_streams_of_each_worker_go_on(two_machines, overrides, tmp_path):
+    """Two processes of one machine, which are as those of two."""
+    train(tmp_path / "run", overrides | TWO, meddle=partial(die, BiLmModel, update=5 + 4), status=1)
     train(tmp_path / "run", overrides | TWO, recover=True)
-    assert_same(tmp_path / "whole", tmp_path / "run")
+    assert_same(two_machines[0], tmp_path / "run")
 
 
 @pytest.mark.parametrize(
     ("node", "meddle"),
-    [(0, partial(die, update=5 + 4)), (1, die_at_checkpoint)],
+    [(0, partial(die, BiLmModel, update=5 + 4)), (1, die_at_checkpoint)],
     ids=["the first in an update", "the second at a checkpoint"],
 )
 def test_either_machine_is_killed_and_both_go_on(two_machines, overrides, tmp_path, node, meddle):

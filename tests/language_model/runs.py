@@ -4,9 +4,11 @@ import json
 import multiprocessing
 import os
 import random
+import signal
 import socket
 from collections.abc import Callable
 from functools import cache, partial
+from itertools import count
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ from typing import Any
 import torch
 from allennlp.commands.train import train_model
 from allennlp.common import Params
+from allennlp.models import Model
 
 import elmo_tasks  # noqa: F401
 from elmo_tasks.paths import bundled
@@ -116,8 +119,20 @@ def metrics_of(folder: Path) -> dict[str, float]:
 def weights_of(folder: Path, name: str = "best.th") -> dict[str, torch.Tensor]:
     """Of a checkpoint; and where its streams stand."""
     state = torch.load(folder / name)
-    streams = {name: part for name, part in state.pop("_extra_state").items() if torch.is_tensor(part)}
+    streams = {name: part for name, part in state.pop("_extra_state", {}).items() if torch.is_tensor(part)}
     return state | streams
+
+
+def die(model: type[Model], update: int) -> None:
+    """SIGKILL in the middle of an update."""
+    forward, updates = model.forward, count(1)
+
+    def until(self: Model, *args: Any, **kwargs: Any) -> Any:
+        if self.training and next(updates) == update:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return forward(self, *args, **kwargs)
+
+    model.forward = until  # type: ignore[method-assign]
 
 
 @cache

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from elmo_tasks.language_model import BiLmModel
-from tests.language_model.runs import metrics_of, train, weights_of, write_text
+from tests.language_model.runs import die, metrics_of, train, weights_of, write_text
 
 WITHIN = {"trainer.checkpointer.save_every_num_batches": 2}
 
@@ -40,23 +40,11 @@ def assert_same(run, folder):
         assert torch.equal(found[name], weight), name
 
 
-def die(update):
-    """SIGKILL in the middle of an update."""
-    forward, updates = BiLmModel.forward, count(1)
-
-    def until(self, *args, **kwargs):
-        if self.training and next(updates) == update:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return forward(self, *args, **kwargs)
-
-    BiLmModel.forward = until
-
-
 @pytest.mark.parametrize("checkpointer", [{}, WITHIN], ids=["each epoch", "within an epoch"])
 def test_recover_after_a_kill_gives_the_same_result(run, tmp_path, checkpointer):
     """SIGKILL in the second of three epochs: weights, order, dropout and the streams go on as they were."""
     overrides = run.overrides | checkpointer
-    train(tmp_path / "run", overrides, meddle=partial(die, update=5 + 4), status=-signal.SIGKILL)
+    train(tmp_path / "run", overrides, meddle=partial(die, BiLmModel, update=5 + 4), status=-signal.SIGKILL)
     assert (tmp_path / "run" / "model_state_e1_b2.th").exists() == bool(checkpointer)
     train(tmp_path / "run", overrides, recover=True)
     assert_same(run, tmp_path / "run")
