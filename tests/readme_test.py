@@ -7,6 +7,7 @@ import json
 import re
 import shlex
 import shutil
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -92,6 +93,9 @@ def folder(tmp_path, monkeypatch):
 
 
 def test_allennlp_commands_and_the_python_examples(folder, monkeypatch, capsys):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+    running: list[subprocess.Popen] = []
     serves = importlib.util.find_spec("fastapi") is not None
     if serves:
         monkeypatch.setattr("uvicorn.Server.run", lambda server, sockets: None)
@@ -107,7 +111,11 @@ def test_allennlp_commands_and_the_python_examples(folder, monkeypatch, capsys):
             assert exit_code() == 0, words
         else:
             module = ["-m", "allennlp"] if words[0] == "allennlp" else []
-            subprocess.run([sys.executable, *module, *words[1:]], env=environment(), check=True)
+            arguments = [word.replace("29500", port) for word in words[1:] if word != "&"]
+            running.append(subprocess.Popen([sys.executable, *module, *arguments], env=environment()))
+            if words[-1] != "&":
+                assert not any(process.wait() for process in running), words
+                running.clear()
     for example in re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL):
         exec(example, {})
     assert "[" in capsys.readouterr().out

@@ -85,16 +85,16 @@ class TextPerplexities(StrictParams, TrainerCallback):
     def on_epoch(
         self, trainer: GradientDescentTrainer, *, epoch: int, is_primary: bool = True, **kwargs: Any
     ) -> None:
-        if not is_primary:
-            return
         progress: dict[str, Any] = {
             "epoch": epoch + 1,
             "batches": self._batches,
             "tokens": self._tokens,
             "seconds": round(self._elapsed()),
         }
+        # Workers share a text
         rows = [progress | {"text": name} | self._perplexities(trainer, name) for name in self._texts]
-        self._write(rows, "a")
+        if is_primary:
+            self._write(rows, "a")
 
     def state_dict(self) -> dict[str, Any]:
         return {"tokens": self._tokens, "batches": self._batches, "seconds": self._elapsed()}

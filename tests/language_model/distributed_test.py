@@ -1,5 +1,6 @@
 """Two workers of a distributed training, or two machines, and one process."""
 
+import csv
 import os
 import signal
 import time
@@ -10,6 +11,8 @@ import pytest
 import torch
 
 from elmo_tasks.language_model import BiLmModel, model
+from elmo_tasks.language_model.metric import DIRECTIONS
+from elmo_tasks.language_model.text_perplexities import FILE_NAME
 from tests.language_model.runs import SMALL, die, metrics_of, train, train_nodes, weights_of, write_text
 
 TWO = {"distributed": {"cuda_devices": [-1, -1]}}
@@ -29,9 +32,15 @@ def test_two_workers_are_one_with_twice_the_lanes(tmp_path, machines):
     train_data_path = write_text(tmp_path / "train", passages=24, seed=1, words=6)
     rare = (tmp_path / "train").read_text().replace("a", "rare", 1)
     (tmp_path / "train").write_text(rare)
+    dev = write_text(tmp_path / "dev", passages=5, seed=2)
+    reader = {"type": "elmo_bilm", "input": "words", "streams": 1, "passage": 3, "shuffle_buffer": 0}
     overrides = {
         "train_data_path": train_data_path,
-        "validation_data_path": write_text(tmp_path / "dev", passages=5, seed=2),
+        "validation_data_path": dev,
+        "trainer.callbacks": [
+            {"type": "elmo_repeatable"},
+            {"type": "elmo_text_perplexities", "texts": {"dev": dev}, "reader": reader},
+        ],
         "dataset_reader.shuffle_buffer": 0,
         "validation_dataset_reader.streams": 1,
         "model.dropout": 0.0,
@@ -49,6 +58,12 @@ def test_two_workers_are_one_with_twice_the_lanes(tmp_path, machines):
         assert_close(tmp_path / "one", folder)
 
 
+def perplexities(folder):
+    """Of the text in all epochs, in both directions."""
+    with open(folder / FILE_NAME, newline="") as file:
+        return [float(row[direction]) for row in csv.DictReader(file) for direction in DIRECTIONS]
+
+
 def assert_close(one, two):
     """Metrics and weights."""
     expected, found = metrics_of(one), metrics_of(two)
@@ -57,6 +72,7 @@ def assert_close(one, two):
     assert names == {name for name in found if not name.endswith("validation_loss")}
     for name in names:
         assert found[name] == pytest.approx(expected[name], rel=1e-5), name
+    assert perplexities(two) == pytest.approx(perplexities(one), abs=2e-3)
     weights, others = weights_of(one), weights_of(two)
     for name in weights.keys() & {name for name in others if name.startswith(("bilm", "softmax"))}:
         torch.testing.assert_close(others[name], weights[name], atol=1e-5, rtol=1e-4)

@@ -4,10 +4,11 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from allennlp.common.checks import ConfigurationError
 from torch import nn
 
 from elmo_tasks.elmo import Elmo
-from elmo_tasks.training import RepeatableCallback
+from elmo_tasks.training import RepeatableCallback, deterministic
 from tests.elmo.files import SENTENCES, changed
 from tests.elmo.files import batch as ids_of
 
@@ -93,6 +94,25 @@ def test_the_state_of_a_stateful_elmo_goes_on(tmp_path):
     resumed.load_state_dict(torch.load(tmp_path / "state.th", weights_only=True))
     resumed.on_start(trainer_of(nn.ModuleDict({"elmo": again})))
     assert torch.equal(again(ids_of(SENTENCES[3:])).input, expected)
+
+
+def test_the_state_of_another_process_is_refused(monkeypatch):
+    """As one of a checkpoint that holds that of the first alone."""
+    elmo = Elmo(options_file=changed(), weight_file=None, stateful=True)
+    callback = RepeatableCallback("folder")
+    callback.on_start(trainer_of(nn.ModuleDict({"elmo": elmo})))
+    elmo(ids_of(SENTENCES[:2]))
+    state = callback.state_dict()
+    monkeypatch.setattr(deterministic, "is_distributed", lambda: True)
+    monkeypatch.setattr(deterministic.dist, "get_rank", lambda: 1)
+    monkeypatch.setattr(deterministic.dist, "get_world_size", lambda: 2)
+    resumed = RepeatableCallback("folder")
+    for saved_by in ((0, 1), (0, 2), None):
+        resumed.load_state_dict(state | {"process": saved_by})
+        with pytest.raises(ConfigurationError, match="the checkpoint holds none of process 1 of 2"):
+            resumed.on_start(trainer_of(nn.ModuleDict({"elmo": copy.deepcopy(elmo)})))
+    resumed.load_state_dict(state | {"process": (1, 2)})
+    resumed.on_start(trainer_of(nn.ModuleDict({"elmo": copy.deepcopy(elmo)})))
 
 
 def test_metrics_of_a_run_with_nothing_left_to_train():
