@@ -4,12 +4,14 @@ import gzip
 import importlib.util
 import inspect
 import json
+import os
 import re
 import shlex
 import shutil
 import socket
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,7 @@ from elmo_tasks.elmo import Elmo
 from elmo_tasks.paths import bundled
 from tests.conftest import environment
 from tests.elmo.many_langs_files import make_folder, make_zip
+from tests.robustness.killed import Command
 
 PROJECT = Path(__file__).parent.parent
 README = (PROJECT / "README.md").read_text(encoding="utf-8")
@@ -95,7 +98,7 @@ def folder(tmp_path, monkeypatch):
 def test_allennlp_commands_and_the_python_examples(folder, monkeypatch, capsys):
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = str(free.getsockname()[1])
-    running: list[subprocess.Popen] = []
+    machines: list[Command] = []
     serves = importlib.util.find_spec("fastapi") is not None
     if serves:
         monkeypatch.setattr("uvicorn.Server.run", lambda server, sockets: None)
@@ -106,16 +109,18 @@ def test_allennlp_commands_and_the_python_examples(folder, monkeypatch, capsys):
             if not serves:
                 continue
             words += ["--port", "0"]
-        if words[0] == "allennlp" and "distributed" not in "".join(words):
+        if "distributed" in "".join(words):
+            arguments = [word.replace("29500", port) for word in words[1:] if word != "&"]
+            machines.append(Command(arguments, folder / f"{len(machines)}.log", partial(os.chdir, folder)))
+            if words[-1] != "&":
+                for machine in machines:
+                    machine.succeed()
+                machines.clear()
+        elif words[0] == "allennlp":
             monkeypatch.setattr(sys, "argv", words)
             assert exit_code() == 0, words
         else:
-            module = ["-m", "allennlp"] if words[0] == "allennlp" else []
-            arguments = [word.replace("29500", port) for word in words[1:] if word != "&"]
-            running.append(subprocess.Popen([sys.executable, *module, *arguments], env=environment()))
-            if words[-1] != "&":
-                assert not any(process.wait() for process in running), words
-                running.clear()
+            subprocess.run([sys.executable, *words[1:]], env=environment(), check=True)
     for example in re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL):
         exec(example, {})
     assert "[" in capsys.readouterr().out
