@@ -35,10 +35,11 @@ class Batcher:
         """The answers, in order. Inputs whose caller is cancelled before their turn are passed over."""
         futures = [asyncio.get_running_loop().create_future() for _ in inputs]
         self._waiting.extend(zip(inputs, futures, strict=True))
+        if self._work is None or self._work.done():
+            self._full = asyncio.Event()  # of this loop
+            self._work = asyncio.create_task(self._run())
         if self._is_full():
             self._full.set()
-        if self._work is None or self._work.done():
-            self._work = asyncio.create_task(self._run())
         return await asyncio.gather(*futures)
 
     def _is_full(self) -> bool:
