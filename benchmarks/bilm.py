@@ -4,15 +4,21 @@ How good a biLM is as a language model, and what its vectors tell apart.
 `--model FOLDER` is a biLM with its softmax as `allennlp elmo export` writes it; by default the one that comes
 with the project. Texts have one tokenised sentence a line, plain or gzip.
 
-`perplexity` prints that of each text, forward and backward, over all its sentences and their ends; the task
-kneser-ney with the folder's `vocab.txt` prints that of a 5-gram model. `--passage 1` starts every sentence
-from zeros, or from the state in FILE, of `allennlp elmo calibrate`. `finetune` trains the biLM on TRAIN for
-one epoch, as `bilm_finetune.jsonnet` says, and prints the perplexity of DEV before and after; a killed run
-goes on in the folder OUT. `senses` prints, for each of some sentences with "play" in sport or on a stage, the
-sentence whose "play" is nearest, by the cosine of each layer.
+`texts` writes the dev sets of DATA that perplexities are stated of. `perplexity` prints that of each text,
+forward and backward, over all its sentences and their ends; with `--words FILE` all classes that are not
+among these words are one, so that biLMs with vocabularies of other sizes compare. The task kneser-ney with
+the folder's `vocab.txt` prints the perplexity of a 5-gram model.
+
+`--passage 1` starts every sentence from zeros, or from the state in FILE, of `allennlp elmo calibrate`.
+`finetune` trains the biLM on TRAIN for one epoch, as `bilm_finetune.jsonnet` says, and prints the perplexity
+of DEV before and after; a killed run goes on in the folder OUT. `senses` prints, for each of some sentences
+with "play" in sport or on a stage, the sentence whose "play" is nearest, by the cosine of each layer.
 """
 
 import argparse
+import csv
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 
 import torch
@@ -20,13 +26,17 @@ from allennlp.common import Params
 from allennlp.data import Vocabulary
 from allennlp.models import Model
 
+from benchmarks.english_text import DEV_TEXTS, columns
 from benchmarks.quality import read_config
 from benchmarks.results import OURS, Results, add_results_argument, show
 from elmo_tasks.commands.experiment_arguments import train_and_tell
+from elmo_tasks.data.tokenization import tokenizer
 from elmo_tasks.elmo import LstmState
 from elmo_tasks.elmo.model.characters import padded_character_ids
-from elmo_tasks.elmo.sources import read_frozen_bilm, read_initial_state, read_options
+from elmo_tasks.elmo.model.words import UNKNOWN
+from elmo_tasks.elmo.sources import read_frozen_bilm, read_initial_state, read_options, read_words
 from elmo_tasks.language_model import BiLmReader
+from elmo_tasks.language_model.model import class_names
 from elmo_tasks.language_model.text_perplexities import text_metrics
 from elmo_tasks.paths import bundled
 from elmo_tasks.training.experiments import Run
@@ -72,9 +82,28 @@ def add_perplexities(results: Results, text: str, metrics: dict[str, float]) -> 
 DIRECTIONS = ("perplexity_forward", "perplexity_backward")
 
 
+def over_words(model: Model, words: set[str]) -> None:
+    """All classes that are not among the words become one, whose probability is the sum of theirs."""
+    softmax, names = model.softmax, class_names(model.vocab)
+    outside = torch.tensor([name == UNKNOWN or name not in words for name in names])
+    exact_of_all = softmax.exact
+
+    def exact(vectors: torch.Tensor, targets: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        scores, best = exact_of_all(vectors, targets)
+        for rows in outside[targets].nonzero().flatten().split(1024):
+            logits = torch.addmm(softmax.bias, vectors[rows], softmax.weight.t())
+            scores[rows] = logits[:, outside].logsumexp(1) - logits.logsumexp(1)
+        return scores, best
+
+    softmax.exact = exact
+
+
+@torch.no_grad()
 def perplexity(arguments: argparse.Namespace) -> None:
     results = Results("bilm perplexity", arguments.csv)
     model = language_model(arguments.model)
+    if arguments.words:
+        over_words(model, set(read_words(arguments.words)))
     if arguments.initial_state:
         start = read_initial_state(arguments.initial_state, model.bilm.options)
         model.bilm.initial_state = lambda lanes: LstmState(
@@ -83,6 +112,34 @@ def perplexity(arguments: argparse.Namespace) -> None:
     for text in arguments.texts:
         add_perplexities(results, text, perplexities(model, text, arguments.passage))
     show(results.means())
+
+
+def texts(arguments: argparse.Namespace) -> None:
+    arguments.output.mkdir(parents=True, exist_ok=True)
+    for name, (pattern, read) in TEXTS.items():
+        (path,) = arguments.data.glob(pattern)
+        lines = [" ".join(words) for words in islice(read(path), MOST_SENTENCES)]
+        (arguments.output / f"{name}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def descriptions(path: Path) -> Iterator[list[str]]:
+    """Of the news, by spaCy's blank tokenizer, a line each."""
+    split = tokenizer()
+    with open(path, encoding="utf-8", newline="") as file:
+        for row in csv.reader(file):
+            yield split(row[2]).words
+
+
+TEXTS: dict[str, tuple[str, Callable[[Path], Iterable[Iterable[str]]]]] = {
+    "ewt": ("ud_ewt/*dev.conllu", DEV_TEXTS["ud_ewt/*dev.conllu"]),
+    "novels": ("lm_litbank/heldout*", DEV_TEXTS["lm_litbank/heldout*"]),
+    "agnews": ("ag_news/dev*", descriptions),
+    "squad": ("squad/dev*", DEV_TEXTS["squad/dev*"]),
+    "sst": ("sst5/dev*", DEV_TEXTS["sst5/dev*"]),
+    "wnut": ("ner/wnut17/dev*", columns),
+}
+MOST_SENTENCES = 5000
+"""Of a text."""
 
 
 def finetune(arguments: argparse.Namespace) -> None:
@@ -134,6 +191,10 @@ def senses(arguments: argparse.Namespace) -> None:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     verbs = parser.add_subparsers(required=True)
+    sub = verbs.add_parser("texts")
+    sub.add_argument("data", type=Path)
+    sub.add_argument("output", type=Path)
+    sub.set_defaults(verb=texts)
     for verb in (perplexity, finetune, senses):
         sub = verbs.add_parser(verb.__name__)
         sub.add_argument("--model", type=Path, default=bundled("pretrained/english"))
@@ -144,6 +205,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         if verb is perplexity:
             sub.add_argument("texts", nargs="+")
             sub.add_argument("--initial-state", type=Path)
+            sub.add_argument("--words", type=Path)
         if verb is finetune:
             sub.add_argument("output", type=Path)
             sub.add_argument("--train", required=True)
