@@ -1,5 +1,6 @@
 # Needs Python 3.11 or newer and make, nothing else. Paths are relative, so the folder's name may hold blanks.
 #   make install PYTHON=python3.12    another interpreter; `make clean` first to change the one of .venv
+#   make install EXTRAS='ray serve'   what `--engine ray` and `allennlp elmo serve` need beside it
 #   make ner ALLENNLP_LOG_LEVEL=INFO  all that AllenNLP has to say
 
 PYTHON ?= python3
@@ -11,7 +12,7 @@ export ALLENNLP_LOG_LEVEL ?= WARNING
 
 .PHONY: install ner test short fuzz check audit dist lock clean
 
-install: .venv/.installed
+install: .venv/.installed $(EXTRAS:%=.venv/.installed-%)
 
 # torch goes first, so that the installed build (CPU or CUDA) brings what it alone needs; the rest of the lock goes
 # in as it stands, since AllenNLP's own pins cannot be met.
@@ -19,6 +20,11 @@ install: .venv/.installed
 	$(PIP) $(TORCH) -c requirements.lock
 	$(PIP) --no-deps --no-build-isolation -r requirements.lock
 	$(PIP) --no-deps --no-build-isolation -e .
+	touch $@
+
+# The lock of an extra is what it needs beside requirements.lock.
+.venv/.installed-%: requirements.%.lock .venv/.installed
+	$(PIP) --no-deps -r $<
 	touch $@
 
 $(VENV):
@@ -74,11 +80,20 @@ dist: install
 	$(VENV) wheelhouse.py dist
 	rm -rf build
 
+COMPILE = $(UV) pip compile --override requirements.overrides --universal --python-version 3.11 \
+	--no-emit-package torch --no-header --no-annotate --quiet
+
 # Keeps the versions that requirements.lock names where it can; delete the file to move everything to the newest.
 lock: | $(VENV)
 	@$(UV) --version >/dev/null 2>&1 || $(PIP) uv
-	$(UV) pip compile requirements.in --override requirements.overrides --universal --python-version 3.11 \
-		--no-emit-package torch --no-header --no-annotate --quiet -o requirements.lock
+	sed '/^# \[ray\]/,$$d' requirements.in | $(COMPILE) - -o requirements.lock
+	constraints="-c requirements.lock"; \
+	for extra in ray serve; do \
+		lock=requirements.$$extra.lock; \
+		sed -n "/^# \[$$extra\]/,/^$$/p" requirements.in | $(COMPILE) - $$constraints -o $$lock || exit 1; \
+		grep -vxFf requirements.lock $$lock >$$lock.new && mv $$lock.new $$lock; \
+		constraints="$$constraints -c $$lock"; \
+	done
 
 clean:
 	rm -rf .venv .audit build dist runs elmo_tasks.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -77,7 +77,10 @@ setup(
     license_files=["LICENSE"],
     python_requires=">=3.11",
     install_requires=needs()["core"],
-    extras_require={"allennlp": needs()["allennlp"], "mlflow": ["mlflow"]},
+    extras_require={
+        **{extra: needs()[extra] for extra in ("allennlp", "ray", "serve")},
+        "mlflow": ["mlflow"],
+    },
     # With them `nlp.add_pipe("elmo")` needs no import.
     entry_points={
         "spacy_factories": [
