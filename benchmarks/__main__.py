@@ -33,6 +33,7 @@ TASKS = {
     "bilm-speed": "training of a biLM beside AllenNLP's classes and torch.nn.LSTM",
     "bilm": "perplexity, fine-tuning and senses of a biLM",
     "kneser-ney": "perplexity of a 5-gram model",
+    "scale": "embed and predict on Ray: speed-up of workers, memory",
     "english-text": "makes the text of the English biLM",
 }
 """What each does. It stands in the module of that name, with `add_arguments` and `run`."""

@@ -2,7 +2,8 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -77,3 +78,24 @@ def trained_ner(allennlp: Script, ner_config: Path, tmp_path_factory: pytest.Tem
     folder = tmp_path_factory.mktemp("trained") / "run"
     allennlp("train", ner_config, "-s", folder, "-o", json.dumps(SMALL_NER_ELMO))
     return folder
+
+
+@pytest.fixture(scope="module")
+def local_ray() -> Iterator[str]:
+    """
+    The address of a Ray with two processors, started and stopped here; the verbs in this process take it.
+    """
+    if find_spec("ray") is None:
+        pytest.skip("Ray is not installed: make install EXTRAS='ray'")
+    # It sets what Ray says, before Ray is imported.
+    from elmo_tasks.scale.pool import ray
+
+    context = ray.init(
+        num_cpus=2,
+        include_dashboard=False,
+        object_store_memory=100 << 20,
+        logging_level="ERROR",
+        log_to_driver=False,
+    )
+    yield context.address_info["address"]
+    ray.shutdown()

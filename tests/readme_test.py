@@ -103,7 +103,7 @@ def test_allennlp_commands_and_the_python_examples(folder, monkeypatch, capsys):
     if serves:
         monkeypatch.setattr("uvicorn.Server.run", lambda server, sockets: None)
     for words in map(in_one_epoch, commands()):
-        if words[0] in ("make", "curl"):
+        if words[0] in ("make", "curl") or ("ray" in words and importlib.util.find_spec("ray") is None):
             continue
         if words[2:3] == ["serve"]:
             if not serves:

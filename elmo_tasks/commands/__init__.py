@@ -20,6 +20,7 @@ from elmo_tasks.commands.export import Export
 from elmo_tasks.commands.intrinsic import Intrinsic
 from elmo_tasks.commands.mix import Mix
 from elmo_tasks.commands.neighbors import Neighbors
+from elmo_tasks.commands.predict import Predict
 from elmo_tasks.commands.probe import Probe
 from elmo_tasks.commands.report import Report
 from elmo_tasks.commands.serve import Serve
@@ -27,7 +28,7 @@ from elmo_tasks.commands.squad_predictions import SquadPredictions
 from elmo_tasks.commands.vectors import Vectors
 
 VERBS: tuple[Verb, ...] = (
-    *(Embed(), Calibrate(), Export(), Ensemble(), Confusion(), Explain(), Serve()),
+    *(Embed(), Calibrate(), Export(), Ensemble(), Confusion(), Explain(), Predict(), Serve()),
     *(Intrinsic(), Neighbors(), Probe(), Mix()),
     *(Vectors(), Compare(), Ablate(), Report()),
     *(SquadPredictions(), Doctor()),

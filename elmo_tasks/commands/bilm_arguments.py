@@ -5,7 +5,7 @@ import argparse
 import torch
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.elmo import FrozenBiLm
+from elmo_tasks.elmo import FrozenBiLm, LstmState
 from elmo_tasks.elmo.inference import PRECISIONS
 from elmo_tasks.elmo.sources import (
     DEFAULT_OPTIONS,
@@ -13,6 +13,7 @@ from elmo_tasks.elmo.sources import (
     configuration_errors,
     holds_options,
     read_frozen_bilm,
+    read_initial_state,
     read_options,
 )
 
@@ -40,9 +41,9 @@ def add_bilm_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def read_bilm(arguments: argparse.Namespace) -> FrozenBiLm:
+def read_bilm(arguments: argparse.Namespace, *, device: str | None = None) -> FrozenBiLm:
     """
-    The biLM of the arguments, frozen, on its device.
+    The biLM of the arguments, frozen, on its device, or on another `device`.
 
     # Raises
     `ConfigurationError`: options without weights or the reverse, a device that is not there, or whatever
@@ -62,10 +63,19 @@ def read_bilm(arguments: argparse.Namespace) -> FrozenBiLm:
         precision=arguments.precision,
     )
     try:
-        bilm.to(torch.device(arguments.device))
+        bilm.to(torch.device(device or arguments.device))
     except (RuntimeError, AssertionError) as error:  # PyTorch raises either for a device that is not there
         reason = str(error).partition("\n")[0]
         raise ConfigurationError(f"--device {arguments.device} cannot be used: {reason}") from error
     with configuration_errors():
         bilm.prepare()
     return bilm
+
+
+def read_start(initial_state: str | None, bilm: FrozenBiLm) -> LstmState:
+    """Where a single sentence starts."""
+    zeros = bilm.initial_state(1)
+    if initial_state is None:
+        return zeros
+    parts = read_initial_state(initial_state, bilm.options)
+    return LstmState(*(part.unsqueeze(2).to(zero) for part, zero in zip(parts, zeros, strict=True)))

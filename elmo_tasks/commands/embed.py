@@ -8,29 +8,34 @@ from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.atomic_files import put_in_place
 from elmo_tasks.commands.base import Verb, add_text_argument, positive
-from elmo_tasks.commands.bilm_arguments import add_bilm_arguments, read_bilm
+from elmo_tasks.commands.bilm_arguments import add_bilm_arguments, read_bilm, read_start
 from elmo_tasks.commands.corpus import FORMATS, copy_corpus
+from elmo_tasks.commands.engines import add_engine_arguments, engine_of
 from elmo_tasks.commands.staging import add_force_argument, check_output, staging_folder
-from elmo_tasks.elmo import FrozenBiLm, LstmState
-from elmo_tasks.elmo.sources import read_initial_state
 from elmo_tasks.embedding.checkpoint import CHECKPOINT
-from elmo_tasks.embedding.hdf5_run import BATCH_TOKENS, LAYERS, POOLS, Embedding
+from elmo_tasks.embedding.hdf5_run import BATCH_TOKENS, POOLS, Embedding
+from elmo_tasks.embedding.layers import LAYERS
 from elmo_tasks.embedding.vector_file import VECTORS
+
+DTYPES = ("float32", "float16")
+"""Of the vectors in Parquet."""
 
 
 class Embed(Verb):
     """See `embedding.vector_file` for what comes out, and the class `Embedding` for how."""
 
     name = "embed"
-    help = "Vectors of a text, to HDF5."
+    help = "Vectors of a text, to HDF5, or on Ray to Parquet."
     description = """Writes the vectors of a text, one tokenised sentence a line, to HDF5: datasets "0", "1",
         ..., one a line, and sentence_to_index, the lines' numbers as JSON. An empty line has a dataset of no
         tokens. Of a FASTA file there is a dataset a protein, by the first word of its header; its residues
-        are the tokens. OUT appears when it is whole. Until then the work is in OUT.partial, for --resume."""
+        are the tokens. OUT appears when it is whole. Until then the work is in OUT.partial, for --resume.
+        With --engine ray, IN may be Parquet, s3:// and gs://; OUT is a folder of Parquet files, there or
+        here, and whole when it has _manifest.json."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         add_text_argument(parser, metavar="IN")
-        parser.add_argument("output", metavar="OUT", type=Path, help="HDF5 file to write")
+        parser.add_argument("output", metavar="OUT", help="HDF5 file, or folder of Parquet files, to write")
         parser.add_argument(
             "--layers",
             choices=LAYERS,
@@ -68,10 +73,22 @@ class Embed(Verb):
             "--resume", action="store_true", help="continue a run that was stopped: the same IN and options"
         )
         add_force_argument(again, "OUT, discard a run that was stopped")
+        on_ray = add_engine_arguments(parser)
+        on_ray.add_argument("--dtype", choices=DTYPES, help="of the vectors (default: float32)")
+        on_ray.add_argument("--column", help="of Parquet: text or tokens (default: tokens, text or sentence)")
+        on_ray.add_argument(
+            "--skip-bad", action="store_true", help="lines that cannot be read go to OUT/_rejected.jsonl"
+        )
 
     def run(self, arguments: argparse.Namespace) -> None:
+        engine = engine_of(arguments, "dtype", "column", "skip_bad")
+        if engine is not None:
+            from elmo_tasks.commands.embed_on_ray import embed_on_ray
+
+            embed_on_ray(arguments, engine)
+            return
         began = time.monotonic()
-        output: Path = arguments.output
+        output = Path(arguments.output)
         with staging_folder(output, keep=CHECKPOINT) as folder:
             if not _must_run(output, folder, resume=arguments.resume, force=arguments.force):
                 print(f"{output} is whole already")
@@ -84,7 +101,7 @@ class Embed(Verb):
                     folder=folder,
                     layers=arguments.layers,
                     pool=arguments.pool,
-                    start=_start(arguments.initial_state, bilm),
+                    start=read_start(arguments.initial_state, bilm),
                     stateful=arguments.stateful,
                     batch_tokens=arguments.batch_tokens,
                     with_index=not arguments.forget_sentences,
@@ -128,12 +145,3 @@ def _must_run(output: Path, folder: Path, *, resume: bool, force: bool) -> bool:
         check_output(output, force=force)
     checkpoint.unlink(missing_ok=True)
     return must_run
-
-
-def _start(initial_state: str | None, bilm: FrozenBiLm) -> LstmState:
-    """Where a single sentence starts."""
-    zeros = bilm.initial_state(1)
-    if initial_state is None:
-        return zeros
-    parts = read_initial_state(initial_state, bilm.options)
-    return LstmState(*(part.unsqueeze(2).to(zero) for part, zero in zip(parts, zeros, strict=True)))

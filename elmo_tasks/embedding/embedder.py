@@ -21,7 +21,8 @@ from elmo_tasks.elmo.files import (
 )
 from elmo_tasks.elmo.model import ElmoError
 from elmo_tasks.embedding.corpus import SourceLine, write_corpus
-from elmo_tasks.embedding.hdf5_run import BATCH_TOKENS, LAYERS, Embedding
+from elmo_tasks.embedding.hdf5_run import BATCH_TOKENS, Embedding
+from elmo_tasks.embedding.layers import LAYERS
 from elmo_tasks.embedding.sentences import NumberedSentence, batches_by_length, padded_ids, windows
 from elmo_tasks.embedding.vector_file import VECTORS
 from elmo_tasks.text_lines import read_lines

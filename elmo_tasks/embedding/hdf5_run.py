@@ -14,12 +14,12 @@ from elmo_tasks.elmo.inference import FrozenBiLm
 from elmo_tasks.elmo.model import ElmoError, LstmState
 from elmo_tasks.embedding.checkpoint import CHECKPOINT, Checkpoint, Settings
 from elmo_tasks.embedding.corpus import Corpus
+from elmo_tasks.embedding.layers import NOT_FINITE, chosen_layers, first_not_finite
 from elmo_tasks.embedding.sentences import NumberedSentence, batches_by_length, padded_ids, windows
 from elmo_tasks.embedding.vector_file import VectorFile, lay_out
 from elmo_tasks.embedding.writer_thread import WriterThread
 from elmo_tasks.progress import progress
 
-LAYERS = ("all", "top", "average")
 POOLS = ("none", "mean")
 
 VERSION = 1
@@ -72,7 +72,7 @@ class Embedding:
         self.settings: Settings = {
             "the text": self.text.digest,
             "the biLM": self.bilm.digest(),
-            "the initial state": _digest(self.start),
+            "the initial state": state_digest(self.start),
             "the version of this command": VERSION,
             "--layers": self.layers,
             "--pool": self.pool,
@@ -157,17 +157,9 @@ class Embedding:
             raise ElmoError(
                 f"{self.device} has too little memory for {sentences} sentences of {tokens:,} tokens"
             ) from error
-        if not torch.isfinite(layers).all():
-            rows = (~torch.isfinite(layers)).any(dim=3).any(dim=2).any(dim=0)
-            line = batch[int(rows.int().argmax())].number
-            raise ElmoError(
-                f"line {line + 1}: found vectors that are not finite, expected finite ones; "
-                "the weights are damaged, or the options are of another biLM"
-            )
-        if self.layers == "top":
-            layers = layers[-1:]
-        elif self.layers == "average":
-            layers = layers.mean(dim=0, keepdim=True)
+        if (row := first_not_finite(layers)) is not None:
+            raise ElmoError(f"line {batch[row].number + 1}: {NOT_FINITE}")
+        layers = chosen_layers(layers, self.layers)
         if self.pool == "mean":
             # Behind the end of a sentence are zeros.
             lengths = torch.tensor([len(sentence.words) for sentence in batch], device=layers.device)
@@ -184,7 +176,8 @@ def _count(sentences: Iterable[NumberedSentence]) -> int:
     return sum(len(sentence.words) for sentence in sentences)
 
 
-def _digest(state: LstmState) -> str:
+def state_digest(state: LstmState) -> str:
+    """A hash that tells states apart."""
     hashed = blake2b(digest_size=16)
     for part in state:
         hashed.update(part.cpu().contiguous().numpy().tobytes())

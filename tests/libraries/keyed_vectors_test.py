@@ -9,7 +9,7 @@ from tests.vectors.encoders import tiny_encoder
 
 gensim = pytest.importorskip("gensim")
 
-from elmo_tasks.libraries.keyed_vectors import keyed_vectors  # noqa: E402
+from elmo_tasks.libraries.keyed_vectors import keyed_vectors
 
 WORDS = ["cat", "New York", "Dog", "cat", "absent"]
 CONTEXTS = [["the", "cat", "saw", "New York"], [], ["a", "cat", "and", "a", "dog"]]

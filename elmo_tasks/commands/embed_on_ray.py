@@ -1,0 +1,70 @@
+"""`allennlp elmo embed --engine ray`: from its arguments to a run."""
+
+import argparse
+import os
+import time
+
+from allennlp.common.checks import ConfigurationError
+
+from elmo_tasks.commands.bilm_arguments import read_bilm, read_start
+from elmo_tasks.embedding.hdf5_run import state_digest
+from elmo_tasks.scale.embed import embed, embedding_of
+from elmo_tasks.scale.pool import Engine
+from elmo_tasks.scale.runs import Settings
+from elmo_tasks.scale.shards import Reading
+from elmo_tasks.scale.storage import Folder
+
+
+def embed_on_ray(arguments: argparse.Namespace, engine: Engine) -> None:
+    """
+    # Raises
+    `ConfigurationError`: an argument of HDF5, which has other files; and see `embed`.
+    """
+    for name, default in (
+        ("stateful", False),
+        ("forget_sentences", False),
+        ("pool", "none"),
+        ("format", "text"),
+    ):
+        if getattr(arguments, name) != default:
+            raise ConfigurationError(f"--{name.replace('_', '-')} is not for --engine ray")
+    began = time.monotonic()
+    # Workers may have a GPU where this process has none.
+    bilm = read_bilm(arguments, device="cpu")
+    start = read_start(arguments.initial_state, bilm)
+    embedding = embedding_of(
+        bilm,
+        start,
+        device=arguments.device,
+        layers=arguments.layers,
+        dtype=arguments.dtype or "float32",
+        batch_tokens=arguments.batch_tokens,
+        folder=Folder(str(arguments.output)),
+        reading=Reading(os.getcwd(), column=arguments.column, checked=not arguments.skip_bad),
+        skip_bad=arguments.skip_bad,
+    )
+    settings: Settings = {
+        "the biLM": bilm.digest(),
+        "the initial state": state_digest(start),
+        "--layers": arguments.layers,
+        "--precision": arguments.precision,
+        "--device": arguments.device,
+        "--dtype": embedding.dtype,
+        "--column": arguments.column,
+    }
+    run = embed(
+        embedding,
+        arguments.input,
+        settings=settings,
+        engine=engine,
+        resume=arguments.resume,
+        force=arguments.force,
+    )
+    if run is None:
+        print(f"{arguments.output} is whole already")
+        return
+    seconds = time.monotonic() - began
+    print(
+        f"{arguments.output}: {run.total('sentences'):,} sentences, {run.total('tokens'):,} tokens, "
+        f"{run.total('rejected'):,} rejected lines, {len(run.shards):,} files, {seconds:.1f} s"
+    )

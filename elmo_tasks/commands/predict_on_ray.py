@@ -1,0 +1,63 @@
+"""`allennlp elmo predict --engine ray`: from its arguments to a run."""
+
+import argparse
+import json
+import os
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+from allennlp.common.checks import ConfigurationError
+from allennlp.common.file_utils import cached_path
+
+from elmo_tasks.scale.pool import Engine
+from elmo_tasks.scale.predict import Prediction, predict
+from elmo_tasks.scale.runs import Settings
+from elmo_tasks.scale.shards import Reading
+from elmo_tasks.scale.storage import Folder
+
+
+def predict_on_ray(arguments: argparse.Namespace, engine: Engine) -> None:
+    """
+    # Raises
+    `ConfigurationError`: `--predictor-args` is no JSON object; and see `predict`.
+    """
+    path = Path(cached_path(arguments.archive))
+    archive = (path / "model.tar.gz" if path.is_dir() else path).read_bytes()
+    prediction = Prediction(
+        archive=archive,
+        overrides=arguments.overrides,
+        predictor=arguments.predictor,
+        predictor_args=_object(arguments.predictor_args),
+        batch_size=arguments.batch_size,
+        cuda=arguments.cuda_device >= 0,
+        folder=Folder(f"{arguments.output}.partial"),
+        reading=Reading(os.getcwd(), objects=True, multiple=arguments.batch_size, checked=False),
+    )
+    settings: Settings = {
+        "the archive": blake2b(archive, digest_size=16).hexdigest(),
+        "--batch-size": arguments.batch_size,
+        "--predictor": arguments.predictor,
+        "--predictor-args": arguments.predictor_args,
+        "--overrides": arguments.overrides,
+    }
+    run = predict(
+        prediction,
+        arguments.input,
+        arguments.output,
+        settings=settings,
+        engine=engine,
+        resume=arguments.resume,
+        force=arguments.force,
+    )
+    print(f"{arguments.output}: {run.total('sentences'):,} lines, of {len(run.shards):,} shards")
+
+
+def _object(text: str) -> dict[str, Any]:
+    try:
+        content = json.loads(text.strip() or "{}")
+    except json.JSONDecodeError as error:
+        raise ConfigurationError(f"--predictor-args is {text!r}, expected JSON: {error}") from error
+    if not isinstance(content, dict):
+        raise ConfigurationError(f"--predictor-args is {text!r}, expected a JSON object")
+    return content

@@ -1,0 +1,243 @@
+"""
+The vectors of a corpus on Ray, to a folder of Parquet files: a row a sentence, a file a shard.
+
+| column | type | |
+| --- | --- | --- |
+| `source` | string | the file that the sentence comes from |
+| `line` | int64 | its line there, from 1; of Parquet, its row |
+| `tokens` | list of strings | |
+| `layers` | list of float32 or float16 | the vectors, row-major |
+| `shape` | 3 of int32 | theirs: (layers, tokens, dim); one layer with `--layers top` and `average` |
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import torch
+from allennlp.common.checks import ConfigurationError
+from pyarrow import parquet as pq
+
+from elmo_tasks.data.input_files import InputError
+from elmo_tasks.elmo import BiLmOptions, FrozenBiLm, LstmState
+from elmo_tasks.elmo.sources import configuration_errors
+from elmo_tasks.embedding.layers import NOT_FINITE, chosen_layers, first_not_finite
+from elmo_tasks.embedding.sentences import NumberedSentence, batches_by_length, padded_ids, windows
+from elmo_tasks.scale.pool import Engine, Outcome, cluster, outcomes
+from elmo_tasks.scale.runs import Run, Settings, open_run, write_note
+from elmo_tasks.scale.shards import Content, Reading, Shard, ShardReader
+from elmo_tasks.scale.storage import Folder
+
+WINDOW_LINES = 4096
+WINDOW_TOKENS = 1 << 13
+"""A window is sorted by length, and written as one row group; it ends when either number is reached."""
+MAX_TOKENS = 1 << 16
+"""Tokens of a line at most, as in a text to HDF5."""
+DTYPES: dict[str, Any] = {"float32": np.float32, "float16": np.float16}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Embedding:
+    """What is asked for. It is the same for all workers, and pickled with its arrays beside it."""
+
+    options: BiLmOptions
+    precision: str
+    weights: dict[str, np.ndarray]
+    start: tuple[np.ndarray, np.ndarray]
+    """The state that a sentence starts from, see `LstmState`, of a batch of one."""
+    device: str
+    layers: str
+    dtype: str
+    batch_tokens: int
+    folder: Folder
+    reading: Reading
+    skip_bad: bool
+
+    @property
+    def nbytes(self) -> int:
+        return sum(weight.nbytes for weight in self.weights.values())
+
+
+def embedding_of(bilm: FrozenBiLm, start: LstmState, **others: Any) -> Embedding:
+    """With the weights of `bilm`, which is on the CPU."""
+    hidden, cell = (part.numpy() for part in start)
+    return Embedding(
+        options=bilm.options,
+        precision=bilm.precision,
+        weights={name: weight.numpy() for name, weight in bilm.weights().items()},
+        start=(hidden, cell),
+        **others,
+    )
+
+
+def embed(
+    embedding: Embedding, source: str, *, settings: Settings, engine: Engine, resume: bool, force: bool
+) -> Run | None:
+    """
+    Writes the folder; `None` if it is whole already.
+
+    # Parameters
+
+    source : of the text, see `input_sources`.
+    settings : what a run that is resumed must have in common with this one.
+    resume, force : see `open_run`.
+
+    # Raises
+    `ConfigurationError`: see `open_run`, `outcomes` and `EmbedShard`. `OSError`.
+    """
+    with cluster(engine, shared_bytes=embedding.nbytes) as workers:
+        run = open_run(
+            embedding.folder,
+            source,
+            settings=settings,
+            reading=embedding.reading,
+            engine=engine,
+            workers=workers,
+            resume=resume,
+            force=force,
+        )
+        if run is None:
+            return None
+        results = outcomes(
+            EmbedShard, embedding, run.left(), workers=workers, gpus=int(embedding.device != "cpu")
+        )
+        for outcome in run.progress(results, "embed"):
+            if "error" in outcome:
+                raise ConfigurationError(outcome["error"])
+    run.finish(
+        {
+            "settings": settings,
+            "columns": {field.name: str(field.type) for field in _schema(embedding.dtype)},
+            "layers": embedding.layers,
+            "dim": embedding.options.output_dim,
+            **{count: run.total(count) for count in ("sentences", "tokens", "rejected")},
+        }
+    )
+    return run
+
+
+class EmbedShard:
+    """
+    Does the shards of one worker.
+
+    # Raises
+    `ConfigurationError`, of a shard with source and line: see `tokens_of` and `ShardReader.lines`; vectors
+    that are not finite; a processor without products of this precision. `OSError`.
+    """
+
+    def __init__(self, embedding: Embedding) -> None:
+        self._of = embedding
+        self._reader = ShardReader(embedding.reading)
+        # Copies, since PyTorch knows no arrays that cannot be written
+        weights = {name: torch.from_numpy(weight.copy()) for name, weight in embedding.weights.items()}
+        self._bilm = FrozenBiLm(options=embedding.options, precision=embedding.precision, weights=weights)
+        with configuration_errors():
+            self._bilm.to(torch.device(embedding.device)).prepare()
+        device = self._bilm.device
+        self._start = LstmState(*(torch.from_numpy(part.copy()).to(device) for part in embedding.start))
+        self._schema = _schema(embedding.dtype)
+
+    def __call__(self, shard: Shard) -> Outcome:
+        rejects: list[dict[str, Any]] = []
+        sentences = tokens = 0
+        numbered = self._sentences(shard, rejects)
+        with (
+            self._of.folder.writing(f"{shard.name}.parquet") as file,
+            pq.ParquetWriter(
+                file, self._schema, compression="none", use_dictionary=["source"], write_statistics=["line"]
+            ) as writer,
+        ):
+            for window in windows(numbered, sentences=WINDOW_LINES, tokens=WINDOW_TOKENS):
+                writer.write_batch(self._rows(shard.source, window))
+                sentences += len(window)
+                tokens += sum(len(sentence.words) for sentence in window)
+        return write_note(self._of.folder, shard, {"sentences": sentences, "tokens": tokens}, rejects)
+
+    def _sentences(self, shard: Shard, rejects: list[dict[str, Any]]) -> Iterator[NumberedSentence]:
+        for line, content in enumerate(self._reader.lines(shard), start=shard.line):
+            try:
+                yield NumberedSentence(line, tokens_of(content))
+            except ValueError as error:
+                if not self._of.skip_bad:
+                    raise InputError(f"{shard.source}, line {line}: {error}") from error
+                rejects.append(
+                    {"source": shard.source, "line": line, "reason": str(error), "content": _shown(content)}
+                )
+
+    def _rows(self, source: str, window: list[NumberedSentence]) -> pa.RecordBatch:
+        """*Shape:* a row a sentence; the values of all of them stand one behind the other."""
+        layers = self._bilm.num_layers if self._of.layers == "all" else 1
+        dim = self._of.options.output_dim
+        lengths = np.array([len(sentence.words) for sentence in window])
+        ends = np.cumsum(lengths * layers * dim)
+        values: np.ndarray = np.empty(int(ends[-1]), dtype=DTYPES[self._of.dtype])
+        end_of = {sentence.number: end for sentence, end in zip(window, ends, strict=True)}
+        for batch in batches_by_length(window, self._of.batch_tokens):
+            vectors = self._vectors(source, batch)
+            for row, (line, words) in enumerate(batch):
+                place = values[end_of[line] - layers * len(words) * dim : end_of[line]]
+                place.reshape(layers, len(words), dim)[:] = vectors[:, row, : len(words)]
+        shapes = np.stack([np.full_like(lengths, layers), lengths, np.full_like(lengths, dim)], axis=1)
+        return pa.record_batch(
+            [
+                pa.array([source] * len(window)),
+                pa.array([sentence.number for sentence in window]),
+                pa.array([sentence.words for sentence in window], self._schema.field("tokens").type),
+                pa.ListArray.from_arrays(pa.array(np.append(0, ends), pa.int32()), pa.array(values)),
+                pa.FixedSizeListArray.from_arrays(pa.array(shapes.ravel(), pa.int32()), 3),
+            ],
+            schema=self._schema,
+        )
+
+    def _vectors(self, source: str, batch: list[NumberedSentence]) -> np.ndarray:
+        """*Shape:* `(layers, sentences, longest, dim)`."""
+        try:
+            layers = self._bilm.encode(padded_ids(batch, self._bilm), self._start)
+        except torch.OutOfMemoryError as error:
+            found = f"{len(batch)} sentences of up to {len(batch[0].words):,} tokens"
+            raise InputError.at(
+                source, batch[0].number, found=found, expected="what fits the device"
+            ) from error
+        if (row := first_not_finite(layers)) is not None:
+            raise InputError(f"{source}, line {batch[row].number}: {NOT_FINITE}")
+        return chosen_layers(layers, self._of.layers).cpu().numpy()
+
+
+def tokens_of(content: Content) -> list[str]:
+    """
+    The tokens of a line in bytes, of a text, or of a list of tokens.
+
+    # Raises
+    `ValueError`, with what was found and expected: not UTF-8, too many tokens, or none of these.
+    """
+    if isinstance(content, bytes):
+        try:
+            content = content.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise ValueError(
+                f"found the byte 0x{content[error.start]:02x} at offset {error.start} of it, expected UTF-8"
+            ) from error
+    tokens = content.split() if isinstance(content, str) else content
+    if not isinstance(tokens, list) or not all(isinstance(token, str) and token for token in tokens):
+        raise ValueError(f"found {_shown(content)[:60]}, expected a text, or a list of tokens")
+    if len(tokens) > MAX_TOKENS:
+        raise ValueError(f"found {len(tokens):,} tokens, expected a sentence of {MAX_TOKENS:,} at most")
+    return tokens
+
+
+def _shown(content: Content) -> str:
+    return content.decode("utf-8", "backslashreplace") if isinstance(content, bytes) else repr(content)
+
+
+def _schema(dtype: str) -> pa.Schema:
+    return pa.schema(
+        [
+            ("source", pa.string()),
+            ("line", pa.int64()),
+            ("tokens", pa.list_(pa.string())),
+            ("layers", pa.list_(pa.from_numpy_dtype(DTYPES[dtype]))),
+            ("shape", pa.list_(pa.int32(), 3)),
+        ]
+    )

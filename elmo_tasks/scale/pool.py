@@ -1,0 +1,176 @@
+"""
+Workers on Ray: a pool of actors, each of one thread, which take shard after shard.
+
+It is Ray Data that runs it: the shards are the data set, each of them a block that an actor maps. So Ray's
+retries are the recovery: where a worker is killed, its actor starts again and does its shard anew; and since
+a shard's files are renamed when they are whole, nothing is there twice and nothing is lost. Results go to
+the disk; only a few counts travel through Ray.
+"""
+
+import json
+import logging
+import os
+import resource
+import socket
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+# Before Ray is imported: it sends no statistics home, and says no more than it must.
+os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
+os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+
+import ray
+import ray.data
+import torch
+from allennlp.common.checks import ConfigurationError
+
+from elmo_tasks.scale.shards import Shard
+
+RETRIES = 4
+"""A shard at which so many workers and one more die ends the run: it is more than the machine can do."""
+_STORE = 1 << 27
+"""Bytes of the object store of a Ray of our own, beside what the workers share."""
+
+_ANSWER = 10
+"""Seconds that a cluster may take to answer."""
+
+Outcome = dict[str, Any]
+"""Of a shard: its number, counts; or the error that ended it."""
+Work = Callable[[Shard], Outcome]
+
+
+class Engine(NamedTuple):
+    """What the user says of Ray."""
+
+    workers: int | None = None
+    """By default one for each processor."""
+    address: str | None = None
+    """Of a cluster; by default a Ray of this process alone."""
+    shard_bytes: int | None = None
+
+
+@contextmanager
+def cluster(engine: Engine, *, shared_bytes: int) -> Iterator[int]:
+    """
+    Ray, started unless it runs in this process already; and the number of workers.
+
+    # Raises
+    `ConfigurationError`: there is no Ray at the address.
+    """
+    if ray.is_initialized():
+        yield engine.workers or int(ray.cluster_resources().get("CPU", 1))
+        return
+    own: dict[str, Any] = {
+        "num_cpus": engine.workers or len(os.sched_getaffinity(0)),
+        "include_dashboard": False,
+        "object_store_memory": _STORE + 2 * shared_bytes,
+    }
+    if engine.address:
+        _check_address(engine.address)
+    try:
+        ray.init(
+            address=engine.address or "local",
+            logging_level=logging.ERROR,
+            log_to_driver=False,
+            **({} if engine.address else own),
+        )
+    except (ConnectionError, ValueError) as error:
+        raise ConfigurationError(f"--ray-address {engine.address}: {error}") from error
+    try:
+        yield engine.workers or int(ray.cluster_resources().get("CPU", 1))
+    finally:
+        ray.shutdown()
+
+
+def _check_address(address: str) -> None:
+    """Ray itself would wait for minutes."""
+    host, colon, port = address.rpartition(":")
+    if colon and "://" not in address and port.isdecimal():
+        try:
+            socket.create_connection((host, int(port)), timeout=_ANSWER).close()
+        except OSError as error:
+            raise ConfigurationError(f"--ray-address {address}: {error}") from error
+
+
+def outcomes(
+    make_work: Callable[[Any], Work], shared: Any, shards: Sequence[Shard], *, workers: int, gpus: int = 0
+) -> Iterator[Outcome]:
+    """
+    The outcome of each shard, as they come.
+
+    # Parameters
+
+    make_work : called once a worker, with `shared`; it returns what does a shard.
+    shared : through the object store: once a node, its arrays without a copy.
+    workers : each of one thread; fewer, if there are fewer shards.
+    gpus : of a worker.
+
+    # Raises
+    `ConfigurationError`: see `RETRIES`.
+    """
+    if not shards:
+        return
+    context = ray.data.DataContext.get_current()
+    context.enable_progress_bars = False
+    logging.getLogger("ray.data").setLevel(logging.ERROR)
+    reference = ray.put(shared)
+    plan = [{"shard": json.dumps(shard)} for shard in shards]
+    data = ray.data.from_items(plan, override_num_blocks=len(plan))
+    with warnings.catch_warnings():
+        # The one way to bound the retries, which Ray 2.64 will have no more; requirements.in holds it back.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        work = data.map_batches(
+            _Worker,
+            # In a list it stays a reference, which the worker takes from its own node.
+            fn_constructor_args=(make_work, [reference]),
+            batch_size=1,
+            compute=ray.data.ActorPoolStrategy(
+                size=min(workers, len(shards)), max_tasks_in_flight_per_actor=1
+            ),
+            num_cpus=1,
+            num_gpus=gpus,
+            ray_remote_args_fn=lambda: {"max_task_retries": RETRIES, "max_restarts": -1},
+        )
+    try:
+        for block in work.iter_batches(batch_size=None, prefetch_batches=0):
+            yield from map(json.loads, block["outcome"])
+    except ray.exceptions.RayActorError as error:
+        raise ConfigurationError(
+            f"{RETRIES + 1} workers died one after another at the same shard, the last so: {error}"
+        ) from error
+
+
+class _Worker:
+    """An actor."""
+
+    def __init__(self, make_work: Callable[[Any], Work], references: list[Any]) -> None:
+        torch.set_num_threads(1)
+        self._work: Work | None = None
+        try:
+            self._work = make_work(ray.get(references[0]))
+        except (ConfigurationError, OSError) as error:
+            # Of an actor that cannot start, Ray would start one after another.
+            self._error = str(error)
+
+    def __call__(self, block: dict[str, Any]) -> dict[str, list[str]]:
+        return {"outcome": [json.dumps(self._outcome(Shard(*json.loads(line)))) for line in block["shard"]]}
+
+    def _outcome(self, shard: Shard) -> Outcome:
+        began, processor = time.monotonic(), time.process_time()
+        if self._work is None:
+            return {"number": shard.number, "error": self._error}
+        try:
+            outcome = self._work(shard)
+        except (ConfigurationError, OSError) as error:
+            outcome = {"error": str(error)}
+        return outcome | {
+            "number": shard.number,
+            "ended": time.time(),
+            "seconds": time.monotonic() - began,
+            "processor_seconds": time.process_time() - processor,
+            "peak_memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        }

@@ -1,0 +1,164 @@
+"""Predictions of an archive on Ray: the lines that `allennlp predict` writes, in their order."""
+
+import json
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from allennlp.common.checks import ConfigurationError
+from allennlp.common.util import lazy_groups_of
+from allennlp.predictors import Predictor
+
+from elmo_tasks.archives import open_archive
+from elmo_tasks.predictors.command import PredictManager
+from elmo_tasks.scale.pool import Engine, Outcome, cluster, outcomes
+from elmo_tasks.scale.runs import Run, Settings, open_run, write_note
+from elmo_tasks.scale.shards import Reading, Shard, ShardReader
+from elmo_tasks.scale.storage import Folder, split_place
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prediction:
+    """What is asked for; the same for all workers."""
+
+    archive: bytes
+    """A `model.tar.gz`."""
+    overrides: str
+    predictor: str | None
+    predictor_args: dict[str, Any]
+    batch_size: int
+    cuda: bool
+    folder: Folder
+    """Where the parts are, until all of them are."""
+    reading: Reading
+
+
+def predict(
+    prediction: Prediction,
+    source: str,
+    output: str,
+    *,
+    settings: Settings,
+    engine: Engine,
+    resume: bool,
+    force: bool,
+) -> Run:
+    """
+    Writes `output`. As of `allennlp predict`, an input with an error leaves the results before it.
+
+    # Parameters
+
+    source : of JSON Lines or Parquet, see `input_sources`.
+    output : a path, or behind `s3://` and the like.
+    settings, resume, force : see `open_run`.
+
+    # Raises
+    `ConfigurationError`: the first error, with the line; and see `open_run` and `PredictShard`. `OSError`.
+    """
+    with cluster(engine, shared_bytes=len(prediction.archive)) as workers:
+        run = open_run(
+            prediction.folder,
+            source,
+            settings=settings,
+            reading=prediction.reading,
+            engine=engine,
+            workers=workers,
+            resume=resume,
+            force=force,
+        )
+        assert run is not None, "only a manifest says that a run is whole, and there is none"
+        results = outcomes(PredictShard, prediction, run.left(), workers=workers, gpus=int(prediction.cuda))
+        first_error: Outcome | None = None
+        for outcome in run.progress(results, "predict"):
+            if "error" in outcome and (first_error is None or outcome["number"] < first_error["number"]):
+                first_error = outcome
+            if first_error is not None and all(n in run.done for n in range(first_error["number"])):
+                break
+    last = len(run.shards) if first_error is None else first_error["number"] + 1
+    parts = [part_name(shard) for shard in run.shards[:last]]
+    _put_together(prediction.folder, parts, output)
+    if first_error is not None:
+        raise ConfigurationError(first_error["error"])
+    prediction.folder.remove_itself()
+    return run
+
+
+def part_name(shard: Shard) -> str:
+    return f"{shard.name}.jsonl"
+
+
+def _put_together(folder: Folder, parts: list[str], output: str) -> None:
+    there = folder.names()
+    target, name = split_place(output)
+    with target.writing(name) as file:
+        for part in parts:
+            # A worker that cannot even start leaves no part.
+            if part in there:
+                file.write(folder.read(part))
+
+
+class PredictShard:
+    """
+    Does the shards of one worker.
+
+    # Raises
+    `ConfigurationError`: the archive carries a state from batch to batch, so that its results depend on all
+    lines before; and see `open_archive`.
+    """
+
+    def __init__(self, prediction: Prediction) -> None:
+        self._of = prediction
+        self._reader = ShardReader(prediction.reading)
+        self._predictor = _predictor(prediction)
+        if any(getattr(module, "stateful", False) is True for module in self._predictor._model.modules()):
+            raise ConfigurationError(
+                "the model carries a state from batch to batch (stateful: true), so that a result depends on "
+                "all lines before it; --engine ray needs one that does not"
+            )
+
+    def __call__(self, shard: Shard) -> Outcome:
+        lines = self._reader.lines(shard)
+        # The predictor counts the lines that it reads, for its errors.
+        self._predictor._lines = shard.before
+        results = _Lines(self._predictor, lines, self._of.batch_size).results()
+        written = 0
+        with self._of.folder.writing(part_name(shard)) as file:
+            try:
+                for result in results:
+                    file.write(result.encode("utf-8"))
+                    written += 1
+            except ConfigurationError as error:
+                return {"error": str(error)}
+        return write_note(self._of.folder, shard, {"sentences": written}, [])
+
+
+def _predictor(prediction: Prediction) -> Predictor:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "model.tar.gz")
+        path.write_bytes(prediction.archive)
+        archive = open_archive(path, 0 if prediction.cuda else -1, prediction.overrides)
+    return Predictor.from_archive(
+        archive,
+        prediction.predictor,
+        dataset_reader_to_load="validation",
+        extra_args=prediction.predictor_args,
+    )
+
+
+class _Lines(PredictManager):
+    """Reads lines that are there already: in bytes, or rows of Parquet, as objects."""
+
+    def __init__(self, predictor: Predictor, lines: list[Any], batch_size: int) -> None:
+        super().__init__(predictor, "", None, batch_size, False, False)
+        self._content = lines
+
+    def _lines(self) -> Iterator[bytes]:
+        for line in self._content:
+            # An empty line is not seen as white space without its end.
+            yield (line if isinstance(line, bytes) else json.dumps(line).encode()) + b"\n"
+
+    def results(self) -> Iterator[str]:
+        for batch in lazy_groups_of(self._get_json_data(), self._batch_size):
+            yield from self._predict_json(batch)

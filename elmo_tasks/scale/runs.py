@@ -1,0 +1,176 @@
+"""
+A run over shards, in a folder: a plan first, then for each shard its part and a note that it is done. So a
+run that was stopped goes on with the shards that have no note.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from allennlp.common.checks import ConfigurationError
+from allennlp.common.tqdm import Tqdm
+
+from elmo_tasks.scale.pool import Engine, Outcome
+from elmo_tasks.scale.shards import Reading, Shard, make_shards, shard_bytes
+from elmo_tasks.scale.storage import Folder, input_sources
+
+PLAN = "_plan.json"
+MANIFEST = "_manifest.json"
+"""Of a run that is whole. Readers of a folder of Parquet files pass over names that begin with `_`."""
+REJECTED = "_rejected.jsonl"
+VERSION = 1
+"""Of the files of a run."""
+_NOTE = re.compile(r"_part-(\d{6,})\.json")
+_OURS = re.compile(r"_(part|plan|manifest|rejected)[-.].*|part-\d{6,}\.(parquet|jsonl)")
+
+Settings = dict[str, str | int | bool | None]
+"""What the runs before and after a stop must have in common; the key of an argument is its name, `--...`."""
+
+
+@dataclass(kw_only=True)
+class Run:
+    """See `open_run`."""
+
+    folder: Folder
+    settings: Settings
+    shards: list[Shard]
+    done: dict[int, Outcome] = field(default_factory=dict)
+    """The outcomes of the shards that are done, by their numbers."""
+
+    def left(self) -> list[Shard]:
+        return [shard for shard in self.shards if shard.number not in self.done]
+
+    def progress(self, outcomes: Iterator[Outcome], name: str) -> Iterator[Outcome]:
+        """The outcomes as they come, with a bar that shows the bytes that are done, and the time left."""
+        sizes = [shard.size for shard in self.shards]
+        initial = sum(sizes[number] for number in self.done)
+        with Tqdm.tqdm(desc=name, total=sum(sizes), initial=initial, unit="B", unit_scale=True) as bar:
+            try:
+                for outcome in outcomes:
+                    if "error" not in outcome:
+                        self.done[outcome["number"]] = outcome
+                        bar.update(sizes[outcome["number"]])
+                    yield outcome
+            except BaseException as error:
+                error.add_note(
+                    f"{len(self.done):,} of {len(self.shards):,} shards are done, "
+                    "and the same command with --resume goes on from there"
+                )
+                raise
+
+    def total(self, count: str) -> int:
+        return sum(outcome[count] for outcome in self.done.values())
+
+    def finish(self, about: dict[str, Any]) -> None:
+        """Puts the rejected lines of all parts together, and writes the manifest: the run is whole."""
+        if self.total("rejected"):
+            with self.folder.writing(REJECTED) as file:
+                for shard in self.shards:
+                    for line in json.loads(self.folder.read(note_name(shard)))["rejects"]:
+                        file.write(json.dumps(line).encode() + b"\n")
+        parts = [shard._asdict() | self.done[shard.number] for shard in self.shards]
+        _write(self.folder, MANIFEST, {"version": VERSION, **about, "parts": parts})
+        # The notes, and what workers that were killed had begun
+        self.folder.remove(name for name in self.folder.names() if name.startswith("_part-"))
+
+
+def open_run(
+    folder: Folder,
+    source: str,
+    *,
+    settings: Settings,
+    reading: Reading,
+    engine: Engine,
+    workers: int,
+    resume: bool,
+    force: bool,
+) -> Run | None:
+    """
+    A run in `folder`: a new one, or what is left of one that was stopped; `None` if it is whole already.
+
+    # Parameters
+
+    source : of the text, see `input_sources`.
+    resume : go on with a run that was stopped, or begin.
+    force : remove what an older run left.
+
+    # Raises
+    `ConfigurationError`: there is something in the folder, and nothing says what to do with it; or the run
+    that was stopped had other settings, or another text. `InputError`: see `make_shards`.
+    """
+    sources = input_sources(source)
+    names = folder.names()
+    if resume and MANIFEST in names:
+        return None
+    if resume and PLAN in names:
+        plan = json.loads(folder.read(PLAN))
+        _check_same(folder, plan["settings"], settings)
+        shards = make_shards(sources, plan["shard_bytes"], reading)
+        _check_text(folder, [Shard(*shard) for shard in plan["shards"]], shards)
+        notes = [note for note in names if _NOTE.fullmatch(note)]
+        done = [json.loads(folder.read(note)) for note in notes]
+        return Run(
+            folder=folder, settings=settings, shards=shards, done={note["number"]: note for note in done}
+        )
+    _make_room(folder, names, force=force)
+    size = engine.shard_bytes or shard_bytes(sources, workers)
+    shards = make_shards(sources, size, reading)
+    folder.create()
+    _write(folder, PLAN, {"settings": settings, "shard_bytes": size, "shards": shards})
+    return Run(folder=folder, settings=settings, shards=shards)
+
+
+def note_name(shard: Shard) -> str:
+    return f"_{shard.name}.json"
+
+
+def write_note(folder: Folder, shard: Shard, outcome: Outcome, rejects: Sequence[dict[str, Any]]) -> Outcome:
+    """The part of the shard is there, and all that a later run must know of it."""
+    outcome = {"number": shard.number, **outcome, "rejected": len(rejects)}
+    _write(folder, note_name(shard), outcome | {"rejects": rejects})
+    return outcome
+
+
+def _make_room(folder: Folder, names: set[str], *, force: bool) -> None:
+    if foreign := sorted(name for name in names if not _OURS.fullmatch(name)):
+        raise ConfigurationError(
+            f"{folder.place} holds {foreign[0]}, which this command did not write; "
+            "expected an empty folder, or none"
+        )
+    if MANIFEST in names and not force:
+        raise ConfigurationError(f"{folder.place} exists; --force overwrites it")
+    if names and not force:
+        raise ConfigurationError(
+            f"{folder.place} holds a run that was stopped; --resume goes on with it, --force starts anew"
+        )
+    # Whatever stops us, the folder is never taken for a whole one.
+    folder.remove([MANIFEST] if MANIFEST in names else [])
+    folder.remove(names - {MANIFEST})
+
+
+def _check_same(folder: Folder, before: Settings, now: Settings) -> None:
+    differences = [
+        f"{key} (was {before.get(key)}, is {now.get(key)})" if key.startswith("--") else key
+        for key in before | now
+        if before.get(key) != now.get(key)
+    ]
+    if differences:
+        raise ConfigurationError(
+            f"{folder.place} cannot be resumed, this differs: {', '.join(differences)}; --force starts anew"
+        )
+
+
+def _check_text(folder: Folder, before: list[Shard], now: list[Shard]) -> None:
+    if before != now:
+        differ = next((pair for pair in zip(before, now, strict=False) if pair[0] != pair[1]), None)
+        where = f"{differ[1].source}, behind line {differ[1].line}" if differ else "another number of lines"
+        raise ConfigurationError(
+            f"{folder.place} cannot be resumed, the text differs: {where}; --force starts anew"
+        )
+
+
+def _write(folder: Folder, name: str, content: dict[str, Any]) -> None:
+    with folder.writing(name) as file:
+        file.write(json.dumps(content).encode() + b"\n")

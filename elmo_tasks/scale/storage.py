@@ -1,0 +1,164 @@
+"""Files and folders wherever they are: on a disk, or behind `s3://` and `gs://`, which pyarrow reads."""
+
+import os
+import re
+import socket
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from fnmatch import fnmatchcase
+from io import BufferedReader
+from typing import BinaryIO, cast
+
+from allennlp.common.checks import ConfigurationError
+from pyarrow import ArrowException, fs
+
+from elmo_tasks.data.input_files import InputError, input_files
+
+_REMOTE = re.compile(r"(s3|gs|gcs|file)://")
+_BUFFER = 1 << 20
+
+
+def input_sources(path: str) -> list[str]:
+    """
+    The files that `path` stands for, in a fixed order: those of `input_files`; behind `s3://`, `gs://` and
+    `file://` an object, all below a folder, or what a pattern with `*` matches (there it also matches `/`).
+    Those of the store are read where they are, by every worker its part.
+
+    # Raises
+    `InputError`: nothing is there. `ConfigurationError`: `-`, which no worker could read.
+    """
+    if path == "-":
+        raise ConfigurationError("found - for stdin, expected files: every worker reads its part of them")
+    if not _REMOTE.match(path):
+        return [str(file) for file in input_files(path)]
+    (scheme, mark, _), query = path.partition("://"), path.partition("?")[2]
+    store, pattern = _of_uri(path)
+    folder = pattern.partition("*")[0].rpartition("/")[0] if "*" in pattern else pattern
+    with _naming(path):
+        (place,) = store.get_file_info([folder])
+        below = [place]
+        if place.type == fs.FileType.Directory:
+            below = store.get_file_info(fs.FileSelector(folder, recursive=True))
+    names = sorted(
+        file.path
+        for file in below
+        if file.type == fs.FileType.File
+        and ("*" not in pattern or fnmatchcase(file.path, pattern))
+        and not any(part.startswith(".") for part in file.path.removeprefix(folder).split("/"))
+    )
+    if not names:
+        raise InputError.at(path, found="no file", expected="a file, folder or pattern")
+    return [f"{scheme}{mark}{name}" + (f"?{query}" if query else "") for name in names]
+
+
+def open_source(source: str, folder: str) -> BinaryIO:
+    """
+    One of `input_sources`, to be read at any place; a relative path starts at `folder`.
+
+    # Raises
+    `OSError`.
+    """
+    if not _REMOTE.match(source):
+        return open(os.path.join(folder, source), "rb")
+    store, path = _of_uri(source)
+    with _naming(source):
+        return cast(BinaryIO, BufferedReader(store.open_input_file(path), _BUFFER))
+
+
+def byte_size(source: str) -> int:
+    """Of one of `input_sources`."""
+    if not _REMOTE.match(source):
+        return os.path.getsize(source)
+    store, path = _of_uri(source)
+    return store.get_file_info([path])[0].size or 0
+
+
+class Folder:
+    """
+    A folder to write to. A file appears in it when it is whole; until then its name begins with `_`, and
+    holds the machine and the process that write it, so that two never write the same.
+
+    # Parameters
+
+    place : a path, or what `_of_uri` reads.
+    """
+
+    def __init__(self, place: str) -> None:
+        self.place = place.rstrip("/")
+        remote = _REMOTE.match(place)
+        self._local = not remote or place.startswith("file://")
+        self._store, self._path = _of_uri(place) if remote else (fs.LocalFileSystem(), os.path.abspath(place))
+
+    def create(self) -> None:
+        """
+        # Raises
+        `OSError`.
+        """
+        with _naming(self.place):
+            self._store.create_dir(self._path, recursive=not self._local)
+
+    def names(self) -> set[str]:
+        """Of what is in the folder; nothing where it is not there."""
+        with _naming(self.place):
+            if self._store.get_file_info([self._path])[0].type == fs.FileType.File:
+                raise ConfigurationError(f"{self.place} is a file, expected a folder, or nothing")
+            selector = fs.FileSelector(self._path, allow_not_found=True)
+            return {info.base_name for info in self._store.get_file_info(selector)}
+
+    def read(self, name: str) -> bytes:
+        with self._store.open_input_stream(f"{self._path}/{name}") as file:
+            return file.read()
+
+    @contextmanager
+    def writing(self, name: str) -> Iterator[BinaryIO]:
+        """
+        The file `name`, which appears at the end; if an exception leaves the context, it does not.
+
+        # Raises
+        `OSError`.
+        """
+        partial = f"{self._path}/_{name}.{socket.gethostname()}.{os.getpid()}"
+        try:
+            with self._store.open_output_stream(partial) as file:
+                yield file
+            if self._local:
+                with open(partial, "rb") as written:
+                    os.fsync(written.fileno())
+            self._store.move(partial, f"{self._path}/{name}")
+        except BaseException:
+            with suppress(OSError, ArrowException):
+                self._store.delete_file(partial)
+            raise
+
+    def remove(self, names: Iterable[str]) -> None:
+        """Files that are not there are no error: another process has removed them."""
+        for name in names:
+            with suppress(FileNotFoundError):
+                self._store.delete_file(f"{self._path}/{name}")
+
+    def remove_itself(self) -> None:
+        self._store.delete_dir(self._path)
+
+
+def split_place(place: str) -> tuple[Folder, str]:
+    """The folder of a file, and the file's name in it."""
+    folder, _, name = place.rpartition("/")
+    return Folder(folder if "/" in place else "."), name
+
+
+def _of_uri(uri: str) -> tuple[fs.FileSystem, str]:
+    try:
+        return fs.FileSystem.from_uri(uri)
+    except (ArrowException, ValueError) as error:
+        raise ConfigurationError(f"{uri}: {error}") from error
+
+
+@contextmanager
+def _naming(place: str) -> Iterator[None]:
+    """The stores' errors do not all say what they are about."""
+    try:
+        yield
+    except OSError as error:
+        if place in str(error):
+            raise
+        raise OSError(f"{place}: {error}") from error

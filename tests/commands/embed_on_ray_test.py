@@ -1,0 +1,149 @@
+"""`allennlp elmo embed --engine ray`, on a real Ray."""
+
+import gzip
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.commands.texts import LINES, encode, shipped_bilm
+from tests.commands.tiny import tiny
+from tests.conftest import environment
+
+pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: make install EXTRAS='ray'")
+from pyarrow import parquet as pq
+
+BOM = "\ufeff"
+
+
+def rows(folder: Path) -> list[dict]:
+    return pq.read_table(folder).to_pylist()
+
+
+def vectors(row: dict) -> np.ndarray:
+    return np.array(row["layers"], np.float32).reshape(row["shape"])
+
+
+def kill_a_worker(folder: Path, ended: threading.Event) -> None:
+    """The one that writes the first part; its file says which process it is."""
+    while not ended.wait(0.01):
+        for partial in folder.glob("_part-*.parquet.*"):
+            os.kill(int(partial.name.rpartition(".")[2]), signal.SIGKILL)
+            return
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    """Text, gzip and Parquet, of texts and of tokens; and the tokens of each line."""
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    lines = [*LINES, *(f"line {n} of {n % 7} lines" for n in range(300))]
+    (folder / "a.txt").write_bytes((BOM + "\r\n".join(lines)).encode())
+    (folder / "b.gz").write_bytes(gzip.compress("\n".join(lines).encode()))
+    pq.write_table(
+        pa.table({"id": range(len(lines)), "text": lines}), folder / "c.parquet", row_group_size=99
+    )
+    pq.write_table(pa.table({"tokens": [line.split() for line in lines]}), folder / "d.parquet")
+    return folder, [line.split() for line in lines]
+
+
+def test_every_line_once_though_a_worker_is_killed(local_ray, elmo, corpus, tmp_path, monkeypatch, capsys):
+    """The vectors are those of the biLM, to the bit, as those in HDF5 are."""
+    _, sentences = corpus
+    monkeypatch.chdir(tmp_path)
+    ended = threading.Event()
+    killer = threading.Thread(target=kill_a_worker, args=(tmp_path / "out", ended))
+    killer.start()
+    try:
+        assert elmo("embed", "corpus", "out", "--engine", "ray", "--shard-bytes", 2000, "--workers", 2) == 0
+    finally:
+        ended.set()
+        killer.join()
+    shown = capsys.readouterr()
+    assert f"out: {4 * len(sentences):,} sentences, " in shown.out
+    assert "embed: 100%" in shown.err
+    bilm, written = shipped_bilm(), rows(Path("out"))
+    names = ("a.txt", "b.gz", "c.parquet", "d.parquet")
+    assert [(row["source"], row["line"]) for row in written] == [
+        (f"corpus/{name}", line) for name in names for line in range(1, len(sentences) + 1)
+    ]
+    expected = [encode(bilm, [words])[0][:, 0].numpy() if words else None for words in sentences]
+    for row, words, layers in zip(written, 4 * sentences, 4 * expected, strict=True):
+        assert row["tokens"] == words
+        assert row["shape"] == [3, len(words), 256]
+        assert layers is None or np.array_equal(vectors(row), layers)
+    manifest = json.loads(Path("out/_manifest.json").read_text())
+    assert manifest["sentences"] == len(written)
+    assert manifest["tokens"] == sum(map(len, 4 * sentences))
+    parts = [f"part-{part['number']:06}.parquet" for part in manifest["parts"]]
+    assert len(parts) > 8
+    assert sorted(os.listdir("out")) == ["_manifest.json", "_plan.json", *parts]
+
+
+def test_the_driver_is_killed(local_ray, elmo, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    bilm = tiny(tmp_path)
+    Path("in.txt").write_text("".join(f"line {n}\n" for n in range(30_000)))
+    command = ["elmo", "embed", "in.txt", "out", *bilm, "--engine", "ray", "--shard-bytes", "4000"]
+    driver = subprocess.Popen(
+        [sys.executable, "-m", "allennlp", *command, "--ray-address", local_ray, "--workers", "1"],
+        env=environment(),
+    )
+    try:
+        while len(list(Path("out").glob("_part-*.json"))) < 3:
+            assert driver.poll() is None
+            time.sleep(0.01)
+    finally:
+        driver.kill()
+        driver.wait()
+    before = {path.name: path.stat().st_mtime_ns for path in Path("out").glob("part-*")}
+    assert elmo(*command[1:]) == 1
+    assert "out holds a run that was stopped; --resume goes on with it" in capsys.readouterr().err
+    assert elmo(*command[1:], "--resume", "--layers", "top") == 1
+    assert "this differs: --layers (was all, is top)" in capsys.readouterr().err
+    assert elmo(*command[1:], "--resume", "--workers", "1") == 0
+    after = {path.name: path.stat().st_mtime_ns for path in Path("out").glob("part-*")}
+    # That of the part which the worker had begun may differ.
+    assert len(before.items() - after.items()) <= 1
+    assert len(after) > len(before) > 2
+    assert [row["tokens"][1] for row in rows(Path("out"))] == [str(n) for n in range(30_000)]
+    assert elmo(*command[1:], "--resume") == 0
+    assert "out is whole already" in capsys.readouterr().out
+
+
+def test_bad_lines(local_ray, elmo, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("in.txt").write_bytes(b"fine\n\xff bad\n" + b"w " * 70_000 + b"\nthe end\n")
+    command = ["embed", "in.txt", "out", *tiny(tmp_path), "--engine", "ray"]
+    assert elmo(*command) == 1
+    assert "error: in.txt, line 2: found the byte 0xff at offset 5, expected UTF-8" in capsys.readouterr().err
+    assert not Path("out").exists()
+    assert elmo(*command, "--skip-bad", "--dtype", "float16", "--layers", "average", "--workers", 1) == 0
+    assert "2 sentences, 3 tokens, 2 rejected lines, 2 files" in capsys.readouterr().out
+    assert [(row["line"], row["tokens"], row["shape"]) for row in rows(Path("out"))] == [
+        (1, ["fine"], [1, 1, 12]),
+        (4, ["the", "end"], [1, 2, 12]),
+    ]
+    assert pq.read_schema("out/part-000000.parquet").field("layers").type.value_type == pa.float16()
+    rejected = [json.loads(line) for line in Path("out/_rejected.jsonl").read_text().splitlines()]
+    assert [(line["line"], line["reason"]) for line in rejected] == [
+        (2, "found the byte 0xff at offset 0 of it, expected UTF-8"),
+        (3, "found 70,000 tokens, expected a sentence of 65,536 at most"),
+    ]
+    assert rejected[0]["content"] == "\\xff bad"
+    Path("out/mine").touch()
+    assert elmo(*command, "--force") == 1
+    assert "out holds mine, which this command did not write" in capsys.readouterr().err
+
+
+def test_arguments_of_hdf5(elmo, source, capsys):
+    for argument in (["--stateful"], ["--forget-sentences"], ["--pool", "mean"], ["--format", "fasta"]):
+        assert elmo("embed", source, "out", "--engine", "ray", *argument) == 1
+        assert f"{argument[0]} is not for --engine ray" in capsys.readouterr().err

@@ -1,0 +1,93 @@
+from pathlib import Path
+
+import pytest
+from allennlp.common.checks import ConfigurationError
+
+pytest.importorskip("ray", reason="Ray is not installed: make install EXTRAS='ray'")
+
+from elmo_tasks.scale.pool import Engine
+from elmo_tasks.scale.runs import Run, open_run, write_note
+from elmo_tasks.scale.shards import Reading
+from elmo_tasks.scale.storage import Folder
+
+
+def opened(folder: Path, *, workers: int = 1, size: int | None = 4, **arguments) -> Run | None:
+    defaults = {"settings": {"--layers": "all", "the biLM": "x"}, "resume": False, "force": False}
+    return open_run(
+        Folder(str(folder / "out")),
+        "text",
+        reading=Reading(str(folder)),
+        engine=Engine(shard_bytes=size),
+        workers=workers,
+        **defaults | arguments,
+    )
+
+
+def do(run: Run, numbers: list[int]) -> None:
+    """The shards of these numbers."""
+    for shard in run.shards:
+        if shard.number in numbers:
+            with run.folder.writing(f"{shard.name}.parquet") as file:
+                file.write(b"...")
+            run.done[shard.number] = write_note(run.folder, shard, {"tokens": 5}, [{"line": shard.line}])
+
+
+@pytest.fixture
+def stopped(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "text").write_text("one\ntwo\nthree\nfour\n")
+    run = opened(tmp_path)
+    assert [shard.line for shard in run.left()] == [1, 2, 3, 4]
+    do(run, [0, 2])
+    return tmp_path
+
+
+def test_a_run_goes_on_where_shards_are_whole(stopped):
+    (stopped / "out/_part-000001.parquet.machine.7").write_bytes(b"half")
+    # With as many workers as may be, and whatever the size of a shard would be now
+    run = opened(stopped, resume=True, workers=9, size=None)
+    assert [shard.number for shard in run.left()] == [1, 3]
+    do(run, [1, 3])
+    run.finish({"about": "it"})
+    files = sorted(path.name for path in (stopped / "out").iterdir())
+    assert files == [
+        "_manifest.json",
+        "_plan.json",
+        "_rejected.jsonl",
+        *(f"part-00000{number}.parquet" for number in range(4)),
+    ]
+    assert (stopped / "out/_rejected.jsonl").read_text().count("\n") == 4
+    assert run.total("tokens") == 20
+    assert opened(stopped, resume=True) is None
+    with pytest.raises(ConfigurationError, match="out exists; --force overwrites it"):
+        opened(stopped)
+    assert len(opened(stopped, force=True).left()) == 4
+    assert [path.name for path in (stopped / "out").iterdir()] == ["_plan.json"]
+
+
+def test_what_cannot_be_resumed(stopped):
+    with pytest.raises(ConfigurationError, match="holds a run that was stopped; --resume goes on with it"):
+        opened(stopped)
+    with pytest.raises(ConfigurationError, match=r"this differs: --layers \(was all, is top\), the biLM;"):
+        opened(stopped, resume=True, settings={"--layers": "top", "the biLM": "y"})
+    (stopped / "text").write_text("one\ntwo\nThree\nfour\n")
+    with pytest.raises(ConfigurationError, match="the text differs: text, behind line 3"):
+        opened(stopped, resume=True)
+    (stopped / "out/mine").touch()
+    with pytest.raises(ConfigurationError, match="out holds mine, which this command did not write"):
+        opened(stopped, force=True)
+
+
+def test_progress_ends_with_how_to_go_on(stopped, capsys):
+    run = opened(stopped, resume=True)
+
+    def outcomes():
+        yield {"number": 1}
+        raise OSError("gone")
+
+    with pytest.raises(OSError, match="gone") as raised:
+        list(run.progress(outcomes(), "embed"))
+    assert raised.value.__notes__ == [
+        "3 of 4 shards are done, and the same command with --resume goes on from there"
+    ]
+    assert "embed:  74%" in capsys.readouterr().err

@@ -1,0 +1,100 @@
+import gzip
+import json
+from itertools import pairwise
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: make install EXTRAS='ray'")
+from pyarrow import parquet as pq
+
+from elmo_tasks.data.input_files import InputError
+from elmo_tasks.scale.shards import LEAST_BYTES, MOST_BYTES, Reading, ShardReader, make_shards, shard_bytes
+
+
+def read(sources, size, reading, order=None):
+    """The lines of all shards, with their numbers as the shards have them."""
+    shards, reader = make_shards(sources, size, reading), ShardReader(reading)
+    lines = []
+    for shard in order(shards) if order else shards:
+        content = reader.lines(shard)
+        assert len(content) == shard.lines
+        lines += [(shard.source, shard.line + place, line) for place, line in enumerate(content)]
+    return shards, sorted(lines, key=lambda line: line[:2])
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    lines=st.lists(st.text(st.characters(exclude_characters="\n", codec="utf-8"), max_size=9), max_size=12),
+    size=st.integers(1, 40),
+    ended=st.booleans(),
+    packed=st.booleans(),
+)
+def test_every_line_once_in_any_order(tmp_path, lines, size, ended, packed):
+    content = "\n".join(lines).encode() + (b"\n" if ended and lines else b"")
+    path = tmp_path / "text"
+    path.write_bytes(gzip.compress(content) if packed else content)
+    expected = content.removesuffix(b"\n").split(b"\n") if content else []
+    if expected:
+        expected[0] = expected[0].removeprefix(b"\xef\xbb\xbf")
+    for order in (None, lambda shards: shards[::-1]):
+        shards, found = read(["text"], size, Reading(str(tmp_path)), order)
+        assert found == [("text", number, line) for number, line in enumerate(expected, start=1)]
+    assert [shard.number for shard in shards] == list(range(len(shards)))
+    assert sum(shard.size for shard in shards) == len(content)
+    for before, after in pairwise(shards):
+        assert before.start + before.size == after.start
+        assert after.before == before.before + before.lines
+
+
+@pytest.mark.parametrize("values", [["a b", "", "ü c\nd"] * 5, [["a", "b"], []] * 7, [None, "x"]])
+def test_rows_of_parquet(tmp_path, values):
+    path = str(tmp_path / "rows.parquet")
+    pq.write_table(pa.table({"id": range(len(values)), "text": values}), path, row_group_size=4)
+    for size in (1, 30, 10_000):
+        shards, found = read([path], size, Reading("."))
+        assert found == [(path, number, value) for number, value in enumerate(values, start=1)]
+        _, rows = read([path], size, Reading(".", objects=True))
+        assert [row for *_, row in rows] == [{"id": n, "text": value} for n, value in enumerate(values)]
+    assert len(shards) == -(-len(values) // 4)
+    with pytest.raises(InputError, match="found the columns id, text, expected one named other"):
+        make_shards([path], 10, Reading(".", column="other"))
+
+
+def test_batches_are_not_cut_and_blank_lines_do_not_count(tmp_path):
+    path = tmp_path / "lines.jsonl"
+    path.write_text("".join(json.dumps({"n": n}) + "\n" + " \n" * (n % 3) for n in range(20)))
+    shards, found = read([str(path)], 1, Reading(".", objects=True, multiple=3))
+    assert sorted({shard.before for shard in shards}) == [0, 3, 6, 9, 12, 15, 18]
+    assert [json.loads(line)["n"] for *_, line in found if line.strip()] == list(range(20))
+
+
+def test_a_byte_that_is_not_utf8(tmp_path):
+    path = tmp_path / "text"
+    path.write_bytes("fine ü\n".encode() * 9 + b"a \xff\n" + b"\xfe\n")
+    for size in (1, 20, 1000):
+        with pytest.raises(
+            InputError, match="text, line 10: found the byte 0xff at offset 74, expected UTF-8"
+        ):
+            make_shards([str(path)], size, Reading("."))
+        assert len(read([str(path)], size, Reading(".", checked=False))[1]) == 11
+
+
+def test_a_source_that_changes(tmp_path):
+    path = tmp_path / "text"
+    path.write_text("one\ntwo\n")
+    _, second = make_shards([str(path)], 1, Reading("."))
+    path.write_text("one\ntoo\n")
+    with pytest.raises(InputError, match="text, line 2: found a text that has changed since the run began"):
+        ShardReader(Reading(".")).lines(second)
+    path.write_bytes(gzip.compress(b"one\ntwo\n")[:-9])
+    with pytest.raises(InputError, match=r"text: found .*, expected a readable file"):
+        make_shards([str(path)], 1, Reading("."))
+
+
+def test_every_worker_has_several_shards(tmp_path):
+    path = tmp_path / "text"
+    for size, workers, expected in ((10, 1, LEAST_BYTES), (1 << 22, 2, 1 << 17), (1 << 24, 1, MOST_BYTES)):
+        path.write_bytes(b"x" * size)
+        assert shard_bytes([str(path)], workers) == expected

@@ -1,0 +1,81 @@
+import os
+
+import pytest
+from allennlp.common.checks import ConfigurationError
+
+pytest.importorskip("pyarrow", reason="pyarrow is not installed: make install EXTRAS='ray'")
+
+from elmo_tasks.scale.storage import Folder, byte_size, input_sources, open_source, split_place
+
+
+@pytest.fixture
+def tree(tmp_path):
+    for name in ("a.txt", "deep/b.txt", "deep/.hidden", "c.md"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(name)
+    return tmp_path
+
+
+def test_a_store_is_listed_as_a_disk_is(tree):
+    for pattern, names in (("", ["a.txt", "c.md", "deep/b.txt"]), ("/a.txt", ["a.txt"]), ("/*.md", ["c.md"])):
+        sources = input_sources(f"file://{tree}{pattern}")
+        assert sources == [f"file://{tree}/{name}" for name in names]
+        assert sources == [f"file://{file}" for file in input_sources(f"{tree}{pattern}")]
+    for source in input_sources(f"file://{tree}"):
+        with open_source(source, "nowhere") as file:
+            file.seek(2)
+            assert source.endswith(file.read().decode())
+        assert byte_size(source) == os.path.getsize(source.removeprefix("file://"))
+
+
+def test_a_relative_path_starts_at_the_folder(tree):
+    with open_source("deep/b.txt", str(tree)) as file:
+        assert file.read() == b"deep/b.txt"
+
+
+def test_what_cannot_be_read(tree):
+    for path, message in (
+        ("-", "found - for stdin, expected files"),
+        (f"file://{tree}/*.pdf", "found no file"),
+        (f"{tree}/nothing", "found no file"),
+    ):
+        with pytest.raises(ConfigurationError, match=message):
+            input_sources(path)
+
+
+@pytest.mark.parametrize("scheme", ["", "file://"])
+def test_a_file_appears_when_it_is_whole(tmp_path, scheme):
+    folder = Folder(f"{scheme}{tmp_path}/out")
+    assert folder.names() == set()
+    folder.create()
+    for content in (b"old", b"new"):
+        with folder.writing("x") as file:
+            file.write(content)
+            (partial,) = folder.names() - {"x"}
+            assert partial.startswith("_x.")
+            assert partial.endswith(f".{os.getpid()}")
+        assert folder.names() == {"x"}
+        assert folder.read("x") == content
+
+    def stop():
+        with folder.writing("x") as file:
+            file.write(b"half")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        stop()
+    assert folder.read("x") == b"new"
+    folder.remove(["x", "gone"])
+    assert folder.names() == set()
+    folder.remove_itself()
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_file_is_no_folder(tree):
+    with pytest.raises(ConfigurationError, match=r"a\.txt is a file, expected a folder"):
+        Folder(str(tree / "a.txt")).names()
+
+
+def test_split_place():
+    for place, folder, name in (("x", ".", "x"), ("a/x", "a", "x"), ("file:///a/x", "file:///a", "x")):
+        assert (split_place(place)[0].place, split_place(place)[1]) == (folder, name)
