@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from allennlp.common.checks import ConfigurationError
-from allennlp.common.tqdm import Tqdm
 
+from elmo_tasks.progress import progress
 from elmo_tasks.scale.pool import Engine, Outcome
 from elmo_tasks.scale.shards import Reading, Shard, make_shards, shard_bytes
 from elmo_tasks.scale.storage import Folder, input_sources
@@ -46,7 +46,7 @@ class Run:
         """The outcomes as they come, with a bar that shows the bytes that are done, and the time left."""
         sizes = [shard.size for shard in self.shards]
         initial = sum(sizes[number] for number in self.done)
-        with Tqdm.tqdm(desc=name, total=sum(sizes), initial=initial, unit="B", unit_scale=True) as bar:
+        with progress(work=name, unit="bytes", total=sum(sizes), initial=initial, unit_scale=True) as bar:
             try:
                 for outcome in outcomes:
                     if "error" not in outcome:

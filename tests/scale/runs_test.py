@@ -78,7 +78,8 @@ def test_what_cannot_be_resumed(stopped):
         opened(stopped, force=True)
 
 
-def test_progress_ends_with_how_to_go_on(stopped, capsys):
+def test_progress_ends_with_how_to_go_on(stopped, capsys, monkeypatch):
+    monkeypatch.setattr("elmo_tasks.progress.in_file", lambda: {"delay": 0, "mininterval": 0})
     run = opened(stopped, resume=True)
 
     def outcomes():
