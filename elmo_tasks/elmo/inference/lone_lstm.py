@@ -9,10 +9,8 @@ from elmo_tasks.elmo.inference.lstm_layer import FrozenLstmLayer, Pack, half_out
 from elmo_tasks.elmo.inference.packed_weights import PackedWeight
 from elmo_tasks.elmo.model.lstm import LstmState
 
-LARGEST_END_TO_END = 1 << 18
+LARGEST_JOINT = 1 << 20
 """Numbers of a recurrent weight, up to which a copy of both directions' lies end to end."""
-LARGEST_STACKED = 1 << 20
-"""Numbers up to which a copy of both is multiplied by BLAS, whose call takes less time than oneDNN's."""
 
 STEPS_AT_ONCE = 1024
 """Steps whose inputs are projected in one product, so that memory hardly grows with a long sequence."""
@@ -26,7 +24,7 @@ class LoneLstm:
     What `run_batch` computes for one sequence, in fewer computations: what is not a product is done for both
     directions at once. Large weights are multiplied one by one, since reading them is all that takes time;
     small ones in one call for both directions, where what a row gives with the weight of the other direction
-    is left out. BLAS may round the last bit in another way than oneDNN.
+    is left out. All products are those of batches, so that they round alike.
 
     # Parameters
 
@@ -71,9 +69,11 @@ class LoneLayer:
         self._pair = pair
         recurrent = [layer.recurrent for layer in pair]
         projections = [layer.projection for layer in pair if layer.projection is not None]
-        each_row = _kind(recurrent[0], pack)
-        self._recurrent = each_row(recurrent)
-        self._projection = each_row(projections) if projections else None
+        small = recurrent[0].numel <= LARGEST_JOINT
+        self._recurrent, self._projection = (
+            (_end_to_end(weights, pack) if small else _one_by_one(weights)) if weights else None
+            for weights in (recurrent, projections)
+        )
 
     def __call__(
         self, inputs: torch.Tensor, hidden: torch.Tensor, cell: torch.Tensor
@@ -104,15 +104,6 @@ class LoneLayer:
             yield from zip(gates.unbind(), of_each, strict=True)
 
 
-def _kind(recurrent: PackedWeight, pack: Pack) -> Callable[[list[PackedWeight]], EachRow]:
-    """How the weights of both directions of a layer are multiplied with, by the size of the recurrent one."""
-    if recurrent.numel > LARGEST_STACKED:
-        return _one_by_one
-    if recurrent.numel <= LARGEST_END_TO_END or recurrent.dtype != recurrent.dense().dtype:
-        return lambda pair: _end_to_end(pair, pack)
-    return _stacked
-
-
 def _one_by_one(pair: list[PackedWeight]) -> EachRow:
     forward, backward = pair
     return lambda rows: torch.cat([forward(rows[:1]), backward(rows[1:])])
@@ -122,9 +113,3 @@ def _end_to_end(pair: list[PackedWeight], pack: Pack) -> EachRow:
     joint = pack(torch.cat([weight.dense() for weight in pair]))
     # Of (2, 2 out) the first half of the first row, and the second half of the second
     return lambda rows: joint(rows).view(4, -1)[::3]
-
-
-def _stacked(pair: list[PackedWeight]) -> EachRow:
-    # (2, in, out)
-    weights = torch.stack([weight.dense() for weight in pair]).transpose(1, 2).contiguous()
-    return lambda rows: torch.bmm(rows.unsqueeze(1), weights).squeeze(1)
