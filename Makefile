@@ -10,7 +10,7 @@ UV := $(if $(shell command -v uv),uv,$(VENV) -m uv)
 TORCH := $(shell grep -o '^torch==[0-9.]*' requirements.in)
 export ALLENNLP_LOG_LEVEL ?= WARNING
 
-.PHONY: install ner test short fuzz check audit dist lock clean
+.PHONY: install ner demo test short fuzz check audit dist lock clean
 
 install: .venv/.installed $(EXTRAS:%=.venv/.installed-%)
 
@@ -43,6 +43,14 @@ ner: install
 	$(VENV) -m allennlp predict $(RUN)/model.tar.gz fixtures/ner/predict.jsonl \
 		--output-file $(RUN)/predictions.jsonl --silent
 	$(VENV) -m elmo_tasks.ner.show $(RUN)/test_metrics.json $(RUN)/predictions.jsonl
+
+DEMO := runs/demo
+
+# Small models of all tasks, trained on the fixtures if they are not there, as a page at http://127.0.0.1:8000/
+demo: install .venv/.installed-serve
+	$(VENV) -m elmo_tasks.page.demo $(DEMO)
+	$(VENV) -m allennlp elmo serve --corpus fixtures/evaluation/corpus.txt \
+		$(foreach task,ner srl coref squad snli sst,$(DEMO)/$(task)/model.tar.gz) topics=$(DEMO)/agnews/model.tar.gz
 
 test: install
 	OMP_NUM_THREADS=1 $(VENV) -m pytest -n 2

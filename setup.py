@@ -94,6 +94,7 @@ setup(
     packages=find_packages(include=["elmo_tasks", "elmo_tasks.*"]),
     package_data={
         "elmo_tasks.commands": ["*.html"],
+        "elmo_tasks.page": ["templates/**/*.html", "assets/*"],
         "elmo_tasks.compat": ["placeholders/**/*.py", "nltk_data/*.txt"],
     },
     data_files=[

@@ -40,8 +40,8 @@ class Ablate(Verb):
         with lambda 1 and .001 (layers); ELMo at the input, at the output, and at both (placement); and parts
         of the training data, with ELMo and without (samples). What is not varied is as in CONFIG; the
         baseline is CONFIG without ELMo. A setting of several tables is trained once. Each run is in a folder
-        of its own below OUT. The same command goes on after a kill. A .csv, .md and .png for each table show
-        the best scores on the validation data."""
+        of its own below OUT. The same command goes on after a kill. A .csv, .md, .png and .svg for each table
+        show the best scores on the validation data."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         add_run_arguments(parser)

@@ -18,7 +18,7 @@ from elmo_tasks.elmo.sources import (
 )
 
 
-def add_bilm_arguments(parser: argparse.ArgumentParser) -> None:
+def add_bilm_arguments(parser: argparse._ActionsContainer) -> None:
     shipped = "(default: the biLM that comes with the project)"
     parser.add_argument("--options-file", help=f"path, URL or hf:// name of options.json {shipped}")
     parser.add_argument(

@@ -46,7 +46,7 @@ class Compare(Verb):
         trainable, frozen at random, or a learned function of them, each with and without gamma; no ELMo; and,
         without ELMo, word vectors that begin as those of Word2Vec or of an SVD, trained on the text of the
         training data. Each run is in a folder of its own below OUT. The same command goes on after a kill.
-        {RESULTS}, .md and .png show the best scores on the validation data."""
+        {RESULTS}, .md, .png and .svg show the best scores on the validation data."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         add_run_arguments(parser)

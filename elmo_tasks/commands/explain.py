@@ -2,31 +2,26 @@
 
 import argparse
 import json
-import math
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from allennlp.common import JsonDict
 from allennlp.common.checks import ConfigurationError
-from allennlp.interpret.saliency_interpreters import SaliencyInterpreter
 from allennlp.models.archival import Archive
 from allennlp.predictors import Predictor
 
 from elmo_tasks.commands.base import Verb, add_archive_argument, archive_on_device
-from elmo_tasks.commands.page import page_template
 from elmo_tasks.commands.staging import add_output_argument, staged_file
 from elmo_tasks.data.input_files import read_lines
+from elmo_tasks.page.templates import page_template
+from elmo_tasks.predictors.explanations import METHODS, Explainer, can_explain
 from elmo_tasks.predictors.interpretation import InterpretablePredictor
 from elmo_tasks.progress import progress
 
 TEMPLATE = Path(__file__).with_name("explain.html")
-# AllenNLP's simple gradient multiplies by the vector of the first word alone; so it is not the default.
-METHODS = ("integrated-gradient", "simple-gradient", "smooth-gradient")
 
 
 class Explain(Verb):
-    """See `explanations` and `render`."""
+    """See `Explainer` and `render`."""
 
     name = "explain"
     help = "Which words a prediction rests on."
@@ -60,54 +55,18 @@ class Explain(Verb):
             predictor = _predictor(arguments.archive, archive_on_device(arguments))
             predictor.through_elmo = arguments.through_elmo
             lines = [line for _, line in read_lines(Path(arguments.input)) if line.strip()]
+            explainer = Explainer(predictor, arguments.method)
             bar = progress(lines, work="explain", unit="inputs")
-            explained = list(explanations(predictor, bar, arguments.method))
+            explained = [explainer(predictor.load_line(line)) for line in bar]
             with open(path, "w", encoding="utf-8") as file:
                 file.writelines(json.dumps(each, ensure_ascii=False) + "\n" for each in explained)
             html.write_text(render(explained), encoding="utf-8")
         print(f"{output}: {len(explained):,} inputs; {page}")
 
 
-def explanations(
-    predictor: InterpretablePredictor, lines: Iterable[str], method: str
-) -> Iterator[dict[str, Any]]:
-    """
-    Of each line an object: `result`, as `allennlp predict` has it; and `explanations`, of each prediction a
-    list with an object for each text that the model reads: its `tokens` and their `shares`, which add up
-    to 1. There are none of an input without words.
-
-    # Raises
-    `ConfigurationError`: a line that the predictor cannot read.
-    """
-    interpreter = SaliencyInterpreter.by_name(method)(predictor)
-    for line in lines:
-        content = predictor.load_line(line)
-        result = predictor.predict_json(content)
-        shown = [] if predictor.empty_result(content) is not None else _explain(interpreter, content)
-        yield {"result": result, "explanations": shown}
-
-
 def render(explained: list[dict[str, Any]]) -> str:
     """The page."""
     return page_template(TEMPLATE).render(explained=explained)
-
-
-def _explain(interpreter: SaliencyInterpreter, content: JsonDict) -> list[list[dict[str, Any]]]:
-    predictor = interpreter.predictor
-    texts = predictor.texts(predictor._json_to_instance(content))
-    return [
-        [
-            {"tokens": words, "shares": [_finite(share) for share in gradients[f"grad_input_{number}"]]}
-            # AllenNLP counts the texts from the last one
-            for number, words in zip(range(len(texts), 0, -1), texts, strict=True)
-        ]
-        for gradients in interpreter.saliency_interpret_from_json(content).values()
-    ]
-
-
-def _finite(share: float) -> float:
-    """0 where all gradients of a text are, so that they have no shares."""
-    return share if math.isfinite(share) else 0.0
 
 
 def _predictor(name: str, archive: Archive) -> InterpretablePredictor:
@@ -116,8 +75,7 @@ def _predictor(name: str, archive: Archive) -> InterpretablePredictor:
     `ConfigurationError`: the model is of a task without explanations, or an ensemble.
     """
     predictor = Predictor.from_archive(archive)
-    explains = type(predictor).predictions_to_labeled_instances
-    if explains is Predictor.predictions_to_labeled_instances or not hasattr(predictor._model, "embed"):
+    if not can_explain(predictor):
         raise ConfigurationError(
             f"{name}: found a model of the class {type(archive.model).__name__}, expected a single model of "
             "NER, SST, SNLI, SQuAD, classification or coreference"

@@ -30,10 +30,8 @@ class Mix(Verb):
             names = [f"layer {layer}" for layer in layers]
             table = Table(("archive", "model", "placement", "weights", "gamma", *names))
             for archive, mix in mixes:
-                shares = mix.shares()
-                weights = "function" if shares is None else "fixed"
-                cells = _cells(shares, len(layers))
-                table.add(archive, mix.model, mix.placement, weights, mix.gamma(), *cells)
+                cells = _cells(mix.shares(), len(layers))
+                table.add(archive, mix.model, mix.placement, mix.kind(), mix.gamma(), *cells)
             figure = heat_map(
                 [row[-len(layers) :] for row in table.rows],
                 rows=[f"{mix.model}, {mix.placement}" for _, mix in mixes],

@@ -1,18 +1,19 @@
-"""What `--include-package elmo_tasks` imports: all but the drop-ins, for who names them, and the service."""
+"""What `--include-package elmo_tasks` imports: no drop-in, unless it is named, and nothing of an extra."""
 
 import allennlp.commands
 from allennlp.common import plugins, util
 
 DROP_INS = frozenset({"elmo_tasks.drop_in", "elmo_tasks.drop_in_stateless"})
 """To import one puts our ELMo into the place of AllenNLP's."""
-_SERVICE = "elmo_tasks.serving"
-"""It needs an extra, and registers nothing."""
+_ON_RAY = ("elmo_tasks.scale", "elmo_tasks.commands.embed_on_ray", "elmo_tasks.commands.predict_on_ray")
+_EXTRAS = frozenset({"elmo_tasks.serving", "elmo_tasks.page.app", *_ON_RAY})
+"""They need an extra, and register nothing."""
 _import_module_and_submodules = util.import_module_and_submodules
 
 
 def import_package(package_name: str, exclude: set[str] | None = None) -> None:
     """As `allennlp.common.util.import_module_and_submodules`."""
-    _import_module_and_submodules(package_name, (exclude or set()) | ({*DROP_INS, _SERVICE} - {package_name}))
+    _import_module_and_submodules(package_name, (exclude or set()) | ((DROP_INS | _EXTRAS) - {package_name}))
 
 
 def install() -> None:

@@ -2,21 +2,34 @@
 
 import argparse
 from base64 import b64encode
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 from elmo_tasks.commands.base import Verb
-from elmo_tasks.commands.page import page_template
 from elmo_tasks.commands.staging import add_output_argument, staged_file
 from elmo_tasks.data.input_files import InputError
-from elmo_tasks.evaluation.table import Table, shown
+from elmo_tasks.evaluation.table import Cell, Table, shown
+from elmo_tasks.page.templates import page_template
 
 TEMPLATE = Path(__file__).with_name("report.html")
+KINDS = {
+    "query": "Nearest neighbours",
+    "archive": "Learned mixes",
+    "test": "Similarity and analogies",
+    "vectors": "Probe",
+    "fraction": "Sizes of the training data",
+    "variant": "Variants",
+}
+"""What a table shows, by its first column."""
+_WITHOUT_BEST = ("query", "archive")
+_PICTURES = {".svg": "image/svg+xml", ".png": "image/png"}
 
 
-class ReportEntry(NamedTuple):
-    """A CSV file of a verb, its table, and the PNG beside it, if there is one, as a `data:` URI."""
+@dataclass(frozen=True)
+class ReportEntry:
+    """A CSV file of a verb, its table, and the picture beside it, if there is one, as a `data:` URI."""
 
     path: Path
     table: Table
@@ -24,11 +37,34 @@ class ReportEntry(NamedTuple):
 
     @classmethod
     def read(cls, path: Path) -> "ReportEntry":
-        picture = path.with_suffix(".png")
-        data = (
-            f"data:image/png;base64,{b64encode(picture.read_bytes()).decode()}" if picture.exists() else None
+        pictures = (
+            f"data:{kind};base64,{b64encode(path.with_suffix(suffix).read_bytes()).decode()}"
+            for suffix, kind in _PICTURES.items()
+            if path.with_suffix(suffix).exists()
         )
-        return cls(path, Table.read(path), data)
+        return cls(path, Table.read(path), next(pictures, None))
+
+    @property
+    def title(self) -> str:
+        """What the table shows, and the name that the file was given."""
+        kind = KINDS.get(self.table.columns[0])
+        name = self.path.stem.replace("_", " ")
+        return name.capitalize() if kind is None else f"{kind}: {name}"
+
+    def best(self) -> str:
+        """The highest score, and the row that has it; empty where the table has no scores."""
+        columns = self.table.columns
+        scores = (
+            column for column in columns if any(isinstance(cell, float) for cell in self.table.column(column))
+        )
+        score = next(scores, None)
+        if score is None or columns[0] in _WITHOUT_BEST:
+            return ""
+        place = columns.index(score)
+        numbers = [cell for cell in self.table.column(score) if isinstance(cell, int | float)]
+        row = next(row for row in self.table.rows if row[place] == max(numbers))
+        names = [cell for cell in row[:place] if isinstance(cell, str)]
+        return f"{score} {shown(row[place])}: {', '.join(names)}"
 
 
 class Report(Verb):
@@ -37,7 +73,7 @@ class Report(Verb):
     name = "report"
     help = "Tables and pictures of results, as one HTML file."
     description = """Puts what intrinsic, neighbors, probe, mix, compare and ablate have written into one HTML
-        file, table and picture of each, which needs no server, no script and no other file."""
+        file, a summary, and table and picture of each, which needs no server, no script and no other file."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("folders", metavar="FOLDER", nargs="+", help="with results, at any depth")
@@ -68,5 +104,19 @@ def find_results(folder: Path) -> list[Path]:
 
 
 def render(entries: Sequence[ReportEntry]) -> str:
-    """The page."""
-    return page_template(TEMPLATE, shown=shown).render(results=entries)
+    """The page. Of equal titles each has the name of its folder."""
+    count = Counter(entry.title for entry in entries)
+    titles = [
+        f"{entry.title} ({entry.path.parent.name})" if count[entry.title] > 1 else entry.title
+        for entry in entries
+    ]
+    results = list(zip(titles, entries, strict=True))
+    return page_template(TEMPLATE, shown=_shown).render(results=results)
+
+
+def _shown(cell: Cell, column: str) -> str:
+    """Of an archive the name of its run."""
+    if column == "archive" and isinstance(cell, str):
+        path = Path(cell)
+        return path.parent.name if path.suffix == ".gz" else path.name
+    return shown(cell)

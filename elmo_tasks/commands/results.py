@@ -15,10 +15,12 @@ from elmo_tasks.evaluation.table import Table
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+PICTURES = (".svg", ".png")
+
 
 def add_output_arguments(parser: argparse.ArgumentParser, *, picture: bool = True) -> None:
     beside = (
-        "OUT.md and OUT.png, the same as Markdown and a picture"
+        "OUT.md, OUT.png and OUT.svg, the same as Markdown and as a picture"
         if picture
         else "OUT.md, the same as Markdown"
     )
@@ -53,8 +55,8 @@ class ResultsWriter:
         new.write_text(table.csv(), encoding="utf-8")
         new.with_suffix(".md").write_text(table.markdown(), encoding="utf-8")
         if figure is not None:
-            figure.savefig(new.with_suffix(".png"), dpi=150, bbox_inches="tight")
-        names = [new.with_suffix(suffix).name for suffix in (".png", ".md", ".csv")]
+            save_pictures(figure, new)
+        names = [new.with_suffix(suffix).name for suffix in (*PICTURES, ".md", ".csv")]
         published = publish(self.folder, self._output.parent, names)
         print(f"\n{self._output}: also {', '.join(published[:-1])}")
 
@@ -75,6 +77,15 @@ def open_results(arguments: argparse.Namespace) -> Iterator[ResultsWriter]:
             return
         if output.suffix != ".csv":
             raise ConfigurationError(f"--output: found {output}, expected a name that ends in .csv")
-        for suffix in (".csv", ".md", ".png"):
+        for suffix in (".csv", ".md", *PICTURES):
             check_output(output.with_suffix(suffix), force=arguments.force)
         yield ResultsWriter(stack.enter_context(staging_folder(output)), output)
+
+
+def save_pictures(figure: "Figure", path: Path) -> None:
+    """In each of the formats, beside `path`; equal figures are equal files."""
+    from matplotlib import rc_context
+
+    with rc_context({"svg.hashsalt": path.stem}):
+        figure.savefig(path.with_suffix(".svg"), bbox_inches="tight", metadata={"Date": None})
+    figure.savefig(path.with_suffix(".png"), dpi=150, bbox_inches="tight")

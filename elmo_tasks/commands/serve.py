@@ -7,17 +7,21 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from allennlp.common.checks import ConfigurationError, check_for_gpu
 from allennlp.common.util import install_sigterm_handler
 
 from elmo_tasks.commands.base import Verb, positive
+from elmo_tasks.commands.vector_arguments import add_vector_arguments, read_bilm_encoder, read_static_vectors
 
 if TYPE_CHECKING:
+    from elmo_tasks.page.tabs import Tab
+    from elmo_tasks.page.words import WordsInContext
     from elmo_tasks.serving.answers import Limits
     from elmo_tasks.serving.models import ServedModel
 
+Served: TypeAlias = "tuple[dict[str, ServedModel], list[Tab]]"
 _LOCAL = ("127.0.0.1", "::1", "localhost")
 _LIMITS = ("max_bytes", "max_tokens", "max_queue", "timeout", "batch_size")
 
@@ -30,7 +34,8 @@ class Serve(Verb):
     description = (
         "Serve archives of the tasks, ensembles too, over HTTP. POST /predict/NAME takes a JSON object, or a "
         "list of objects, and answers what `allennlp predict` writes; /docs shows the fields, /health and "
-        "/metrics (Prometheus) how the service is. Inputs that come at about the same time are one batch. "
+        "/metrics (Prometheus) how the service is; / is a page for people, with a tab for each archive. "
+        "Inputs that come at about the same time are one batch. "
         "Each model runs in this process, under uvicorn alone; with --replicas or --ray-address, in others, "
         "of Ray Serve, behind the same app. On SIGTERM, the requests in flight are answered first."
     )
@@ -68,11 +73,17 @@ class Serve(Verb):
             help="seconds for a request (else 408) and its answer (else 503)",
         )
         limits.add_argument("--batch-size", type=positive, default=32, help="inputs at once")
+        page = parser.add_argument_group("the tab ELMo of the page")
+        page.add_argument(
+            "--corpus", type=Path, metavar="TEXT", help="to find neighbours in: a tokenised sentence a line"
+        )
+        add_vector_arguments(page)
 
     def run(self, arguments: argparse.Namespace) -> None:
         with _extra("serve"):
             import uvicorn
 
+            from elmo_tasks.page.app import Page
             from elmo_tasks.serving.answers import Limits
             from elmo_tasks.serving.app import create_app
         token = _token(arguments.token_file)
@@ -80,9 +91,10 @@ class Serve(Verb):
         family = socket.AF_INET6 if ":" in arguments.host else socket.AF_INET
         with (
             socket.create_server((arguments.host, arguments.port), family=family, backlog=1024) as listening,
-            _models(arguments, limits) as models,
+            _models(arguments, limits) as (models, tabs),
         ):
             app = create_app(models, limits=limits, token=token)
+            Page(app, tabs=tabs, limits=limits, words=_words(arguments))
             config = uvicorn.Config(
                 app, access_log=False, log_level="warning", timeout_graceful_shutdown=limits.timeout
             )
@@ -91,32 +103,48 @@ class Serve(Verb):
             if token is None and host not in _LOCAL:
                 print("warning: all who reach this address can ask; see --token-file", file=sys.stderr)
             print(f"http://{host}:{port}/docs: {', '.join(models)}", flush=True)
+            print(f"http://{host}:{port}/ is the page", flush=True)
             uvicorn.Server(config).run(sockets=[listening])
 
 
 @contextmanager
-def _models(arguments: argparse.Namespace, limits: "Limits") -> Iterator[dict[str, "ServedModel"]]:
-    """The models by their names, while they run."""
+def _models(arguments: argparse.Namespace, limits: "Limits") -> Iterator[Served]:
+    """The models by their names, while they run, and their tabs."""
+    from elmo_tasks.page.tabs import Tab
     from elmo_tasks.serving.models import local_model, open_archives
 
     device = arguments.cuda_device
     check_for_gpu(device)
-    if arguments.replicas is None and arguments.ray_address is None:
-        archives = open_archives(arguments.archives, device)
-        yield {name: local_model(predictor, limits) for name, (_, predictor) in archives.items()}
+    local = arguments.replicas is None and arguments.ray_address is None
+    archives = open_archives(arguments.archives, device if local else -1)
+    tabs = [Tab.of(name, predictor) for name, (_, predictor) in archives.items()]
+    if local:
+        yield {name: local_model(predictor, limits) for name, (_, predictor) in archives.items()}, tabs
         return
     with _extra("ray"):
         from elmo_tasks.serving.replicas import start_replicas, stop_replicas
     try:
-        yield start_replicas(
-            open_archives(arguments.archives),
+        models = start_replicas(
+            archives,
             limits,
             replicas=arguments.replicas or 1,
             address=arguments.ray_address,
             device=device,
         )
+        del archives
+        yield models, tabs
     finally:
         stop_replicas()
+
+
+def _words(arguments: argparse.Namespace) -> "WordsInContext":
+    from elmo_tasks.page.words import WordsInContext, read_corpus
+
+    return WordsInContext(
+        encoder=read_bilm_encoder(arguments),
+        static=read_static_vectors(arguments),
+        corpus=read_corpus(arguments.corpus) if arguments.corpus else [],
+    )
 
 
 @contextmanager

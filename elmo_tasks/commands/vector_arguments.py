@@ -20,7 +20,7 @@ from elmo_tasks.vectors.text_format import read_table
 from elmo_tasks.vectors.word_vectors import WordVectors, alone, in_contexts
 
 
-def add_vector_arguments(parser: argparse.ArgumentParser) -> None:
+def add_vector_arguments(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
         "--mix",
         action="append",

@@ -4,6 +4,8 @@ from typing import NamedTuple, cast
 
 import torch
 from allennlp.common.checks import ConfigurationError
+from allennlp.models import Model
+from torch import nn
 
 from elmo_tasks.archives import open_archive
 from elmo_tasks.elmo import Elmo, FrozenBiLm, TrainedBiLm
@@ -24,6 +26,12 @@ class LearnedMix(NamedTuple):
     def gamma(self) -> float:
         """The scale; 1 where it is not learned."""
         return 1.0 if self.mix.gamma is None else self.mix.gamma.item()
+
+    def kind(self) -> str:
+        """`weights` of its config; of one without weights, `layers`."""
+        if self.mix.top or self.mix.function:
+            return "top" if self.mix.top else "function"
+        return "trainable" if isinstance(self.mix.scores, nn.Parameter) else "frozen"
 
     def shares(self) -> list[float] | None:
         """
@@ -49,23 +57,27 @@ def read_mixes(archive: str) -> list[LearnedMix]:
     """
     opened = open_archive(archive)
     name = opened.config["model"]["type"]
-    mixes = [
+    if not (mixes := mixes_of(opened.model, name)):
+        raise ConfigurationError(
+            f"{archive}: found a model without ELMo, {name}, expected one with an elmo block whose placement "
+            "is not none"
+        )
+    return mixes
+
+
+def mixes_of(model: Model, name: str) -> list[LearnedMix]:
+    """Those in a model of this registered name; none without ELMo."""
+    return [
         LearnedMix(
             name,
             f"{path.removesuffix('elmo').rstrip('.')} {place}".strip(),
             cast(ScalarMix, mix),
             module.bilm,
         )
-        for path, module in opened.model.named_modules()
+        for path, module in model.named_modules()
         if isinstance(module, Elmo) and module.bilm is not None
         for place, mix in module.mixes.items()
     ]
-    if not mixes:
-        raise ConfigurationError(
-            f"{archive}: found a model without ELMo, {name}, expected one with an elmo block whose placement "
-            "is not none"
-        )
-    return mixes
 
 
 def same_weights(one: FrozenBiLm | TrainedBiLm, other: FrozenBiLm | TrainedBiLm) -> bool:

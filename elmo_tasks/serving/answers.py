@@ -1,5 +1,6 @@
 """What a service answers to each input: a line, as `allennlp predict` writes it, or what is wrong."""
 
+import json
 import logging
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
@@ -7,6 +8,8 @@ from typing import NamedTuple, TypeAlias
 from allennlp.common import JsonDict
 from allennlp.common.checks import ConfigurationError
 
+from elmo_tasks.predictors.explanations import Explainer, can_explain
+from elmo_tasks.predictors.interpretation import InterpretablePredictor
 from elmo_tasks.predictors.json_lines import JsonLinesPredictor
 
 logger = logging.getLogger(__name__)
@@ -42,6 +45,10 @@ class Refusal(NamedTuple):
     reason: str
 
 
+class ToExplain(JsonDict):
+    """An input whose line is that of `allennlp elmo explain`, where the model can be explained."""
+
+
 Answer: TypeAlias = str | Refusal
 
 
@@ -53,7 +60,21 @@ class Answers:
         self._limits = limits
 
     def __call__(self, inputs: list[JsonDict]) -> list[Answer]:
-        return list(map(self._answer, self._predictor.answers(inputs, self._limits.max_tokens)))
+        answers = list(map(self._answer, self._predictor.answers(inputs, self._limits.max_tokens)))
+        for place, content in enumerate(inputs):
+            if isinstance(content, ToExplain) and isinstance(answers[place], str):
+                answers[place] = self._explained(content)
+        return answers
+
+    def _explained(self, content: JsonDict) -> Answer:
+        """Of an input that the model has answered."""
+        predictor = self._predictor
+        if not isinstance(predictor, InterpretablePredictor) or not can_explain(predictor):
+            return Refusal(422, "found a model that cannot be explained")
+        try:
+            return json.dumps(Explainer(predictor)(content), ensure_ascii=False)
+        except Exception as error:
+            return self._answer(error)
 
     def _answer(self, result: JsonDict | Exception) -> Answer:
         if isinstance(result, ConfigurationError):

@@ -2,6 +2,7 @@
 
 import secrets
 import time
+from base64 import b64decode
 from collections.abc import Mapping
 from functools import partial
 
@@ -59,7 +60,7 @@ class Gate:
         self, app: ASGIApp, *, models: Mapping[str, ServedModel], metrics: Metrics, token: str | None
     ) -> None:
         self._app, self._models, self._metrics = app, models, metrics
-        self._expected = None if token is None else f"Bearer {token}".encode()
+        self._expected = None if token is None else token.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -83,11 +84,20 @@ class Gate:
     def _may_pass(self, scope: Scope) -> bool:
         if self._expected is None or scope["path"] == OPEN:
             return True
-        header = dict(scope["headers"]).get(b"authorization", b"")
-        return secrets.compare_digest(header, self._expected)
+        kind, _, content = dict(scope["headers"]).get(b"authorization", b"").partition(b" ")
+        if kind == b"Basic":
+            try:
+                content = b64decode(content, validate=True).partition(b":")[2]
+            except ValueError:
+                return False
+        elif kind != b"Bearer":
+            return False
+        return secrets.compare_digest(content, self._expected)
 
 
 async def _unauthorized(scope: Scope, receive: Receive, send: Send) -> None:
     reason = "expected the header 'Authorization: Bearer TOKEN', with the token of this service"
     response = JSONResponse({"error": reason}, 401, {"WWW-Authenticate": "Bearer"})
+    # A browser asks its user for it.
+    response.headers.append("WWW-Authenticate", 'Basic realm="the token of this service, as the password"')
     await response(scope, receive, send)

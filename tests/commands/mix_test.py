@@ -15,7 +15,7 @@ def test_mixes_of_several_archives(elmo, tmp_path, capsys):
     assert [row["archive"] for row in rows] == [str(both), str(both), str(function)]
     for row, (placement, given) in zip(rows, scores.items(), strict=False):
         assert row["placement"] == placement
-        assert row["weights"] == "fixed"
+        assert row["weights"] == "trainable"
         assert float(row["gamma"]) == 1.5
         shares = [float(row[f"layer {layer}"]) for layer in range(3)]
         assert shares == pytest.approx(np.exp(given) / np.exp(given).sum())

@@ -4,6 +4,7 @@ import re
 import shutil
 import subprocess
 from html.parser import HTMLParser
+from pathlib import Path
 
 import matplotlib.image
 import pytest
@@ -67,7 +68,9 @@ def report(elmo, tmp_path, monkeypatch, capsys):
     write(tmp_path / "runs/ner/layers.csv", "łódź", "<script>alert(1)</script>")
     write(tmp_path / "runs/sst/layers.csv", "one", "two", "three")
     write(tmp_path / "runs/sst/words.csv", "& more")
-    (tmp_path / "runs/sst/words.png").unlink()
+    for kind in ("png", "svg"):
+        (tmp_path / f"runs/sst/words.{kind}").unlink()
+    (tmp_path / "runs/sst/layers.svg").unlink()  # as an older version wrote them
     (tmp_path / "runs/train.csv").write_text("text\nno result\n")
     assert elmo("report", "runs", "runs/sst", "-o", "report.html") == 0
     assert capsys.readouterr().out.endswith("report.html: 3 results\n")
@@ -76,15 +79,36 @@ def report(elmo, tmp_path, monkeypatch, capsys):
 
 def test_tables(report):
     page = Page(report.read_text(encoding="utf-8"))
-    assert page.texts["h2"] == ["layers", "layers", "words"]
+    titles = [f"Similarity and analogies: {name}" for name in ("layers (ner)", "layers (sst)", "words")]
+    assert page.texts["h2"] == ["Summary", *titles]
+    assert page.texts["a"] == titles
     assert page.texts["code"] == ["runs/ner/layers.csv", "runs/sst/layers.csv", "runs/sst/words.csv"]
-    assert page.texts["th"] == ["test", "vectors", "score", "pairs"] * 3
-    assert page.texts["td"][:8] == [
+    assert page.texts["th"] == ["result", "rows", "highest", *["test", "vectors", "score", "pairs"] * 3]
+    assert page.texts["td"][1:3] == ["2", "score 0.3333: <script>alert(1)</script>, layer 0"]
+    assert page.texts["td"][9:17] == [
         *("łódź", "layer 0", "0.0000", ""),
         *("<script>alert(1)</script>", "layer 0", "0.3333", ""),
     ]
     assert page.texts["td"][-4:] == ["& more", "layer 0", "0.0000", ""]
-    assert page.elements["td"][1:3] == [{}, {"class": "number"}]
+    assert page.elements["td"][10:12] == [{}, {"class": "number"}]
+
+
+def test_neighbours_and_mixes(elmo, tmp_path, monkeypatch):
+    """The word of a neighbour is marked; an archive has the name of its run."""
+    monkeypatch.chdir(tmp_path)
+    for name, table in {
+        "near": Table(("query", "cosine"), [("They **play** <chess> ** .", 0.5)]),
+        "mix": Table(("archive", "gamma"), [("runs/ner/model.tar.gz", 1.0), ("runs/sst", 1.0)]),
+    }.items():
+        Path(f"{name}.csv").write_text(table.csv())
+        Path(f"{name}.md").write_text(table.markdown())
+    assert elmo("report", ".", "-o", "report.html") == 0
+    html = Path("report.html").read_text()
+    assert '<mark class="entity colour-0">play<span' in html
+    assert "&lt;chess&gt; ** ." in html
+    page = Page(html)
+    assert page.texts["h2"] == ["Summary", "Learned mixes: mix", "Nearest neighbours: near"]
+    assert page.texts["td"][6:10] == ["ner", "1.0000", "sst", "1.0000"]
 
 
 def test_needs_nothing_else(report):
@@ -99,7 +123,10 @@ def test_needs_nothing_else(report):
         if key in ("src", "href")
     ]
     assert len(addresses) == 3 + 2
-    assert all(address.startswith(("#result-", "data:image/png;base64,")) for address in addresses)
+    assert all(
+        address.startswith(("#result-", "data:image/svg+xml;base64,", "data:image/png;base64,"))
+        for address in addresses
+    )
     assert not re.search(r"url\(|@import|https?:", html)
 
 
@@ -118,11 +145,9 @@ def test_a_browser_shows_it(report, tmp_path):
     page, written = Page(shown.stdout.decode("utf-8")), Page(plain)
     for tag in ("title", "h1", "h2", "code", "a", "th", "td"):
         assert page.texts[tag] == written.texts[tag]
-    sizes = [
-        "{} {}".format(*matplotlib.image.imread(tmp_path / f"runs/{name}/layers.png").shape)
-        for name in ("ner", "sst")
-    ]
-    assert [image["title"] for image in page.elements["img"]] == sizes
+    drawn, old = (image["title"] for image in page.elements["img"])
+    assert "0" not in drawn.split()
+    assert old == "{} {}".format(*matplotlib.image.imread(tmp_path / "runs/sst/layers.png").shape)
 
 
 def test_errors(elmo, report, capsys):

@@ -17,11 +17,15 @@ def test_files_beside_each_other(elmo, run, tmp_path, capsys):
     (tmp_path / "out").mkdir()
     output = tmp_path / "out/results.csv"
     assert elmo("mix", run, "-o", output) == 0
-    assert sorted(os.listdir(output.parent)) == ["results.csv", "results.md", "results.png"]
+    assert sorted(os.listdir(output.parent)) == [f"results.{kind}" for kind in ("csv", "md", "png", "svg")]
     shown = capsys.readouterr().out
     assert shown.startswith(output.with_suffix(".md").read_text())
-    assert shown.endswith(f"\n{output}: also results.png, results.md\n")
+    assert shown.endswith(f"\n{output}: also results.svg, results.png, results.md\n")
     assert output.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
+    picture = output.with_suffix(".svg").read_bytes()
+    assert b"<svg" in picture
+    assert elmo("mix", run, "-o", output, "--force") == 0
+    assert output.with_suffix(".svg").read_bytes() == picture
     (row,) = csv.DictReader(output.open())
     assert row["model"] == "elmo_ner"
 
@@ -34,7 +38,7 @@ def test_only_shown(elmo, run, tmp_path, monkeypatch, capsys):
     assert os.listdir() == []
 
 
-@pytest.mark.parametrize("suffix", [".csv", ".md", ".png"])
+@pytest.mark.parametrize("suffix", [".csv", ".md", ".png", ".svg"])
 def test_nothing_is_overwritten_without_force(elmo, run, tmp_path, capsys, suffix):
     there = tmp_path / f"results{suffix}"
     there.write_text("old")

@@ -23,6 +23,7 @@ SIZES: dict[str, dict[str, Any]] = {
         "text_field_embedder.token_embedders.token_characters.num_filters": 4,
     },
     "snli": {"hidden_size": 8},
+    "srl": {"hidden_size": 8, "num_layers": 2, "predicate_dim": 4},
     "sst": {"projection_size": 8, "hidden_size": 8, "classifier_sizes": [8]},
     "agnews": {"hidden_sizes": [8]},
     "mrpc": {"hidden_sizes": [8]},

@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import uvicorn
 from allennlp.common import JsonDict
+from fastapi import FastAPI
 
 from elmo_tasks.predictors.json_lines import JsonLinesPredictor, require
 from elmo_tasks.serving.answers import Answer, Limits
@@ -55,9 +56,15 @@ def ask(
 
 
 @contextmanager
-def running(models: dict[str, ServedModel], limits: Limits, **options: Any) -> Iterator[str]:
-    """The address of a server in a thread of this process."""
+def running(
+    models: dict[str, ServedModel],
+    limits: Limits,
+    extend: Callable[[FastAPI], object] = lambda app: None,
+    **options: Any,
+) -> Iterator[str]:
+    """The address of a server in a thread of this process; `extend` adds to the app."""
     app = create_app(models, limits=limits, **options)
+    extend(app)
     server = uvicorn.Server(uvicorn.Config(app, log_level="error"))
     with socket.create_server(("127.0.0.1", 0)) as listening:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})

@@ -1,4 +1,5 @@
 import asyncio
+from base64 import b64encode
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -18,20 +19,28 @@ BODY = {"json": {"text": "a"}}
 
 
 @pytest.mark.parametrize(
-    "header", ["Bearer secret", "bearer secret", "Bearer other", "secret", "Bearer s\xe4"]
+    ("header", "passes"),
+    [
+        *((header, True) for header in ("Bearer secret", f"Basic {b64encode(b'me:secret').decode()}")),
+        *((header, False) for header in ("bearer secret", "Bearer other", "secret", "Bearer s\xe4")),
+        *(
+            (header, False)
+            for header in ("Basic secret", "Basic s\xe4", f"Basic {b64encode(b'me:no').decode()}")
+        ),
+    ],
 )
-def test_a_token_is_asked_for(models, header):
+def test_a_token_is_asked_for(models, header, passes):
     (response,) = ask(
         models,
         Limits(),
         (*POST, BODY | {"headers": {"Authorization": header.encode("latin-1")}}),
         token="secret",
     )
-    if header == "Bearer secret":
+    if passes:
         assert response.json() == {"doubled": 2}
     else:
         assert response.status_code == 401
-        assert response.headers["www-authenticate"] == "Bearer"
+        assert response.headers["www-authenticate"].startswith('Bearer, Basic realm="the token')
         assert "expected the header 'Authorization: Bearer TOKEN'" in response.json()["error"]
 
 

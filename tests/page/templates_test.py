@@ -3,7 +3,7 @@
 import pytest
 from jinja2 import UndefinedError
 
-from elmo_tasks.commands.page import page_template
+from elmo_tasks.page.templates import page_template
 
 
 def test_values_are_escaped_and_filtered(tmp_path):

@@ -1,0 +1,147 @@
+"""The routes of the page: `/`, `/show/NAME` of each model, and `/elmo`."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+from urllib.parse import parse_qs, urlencode
+
+from allennlp.common.checks import ConfigurationError
+from fastapi import FastAPI, Request, Response
+from fastapi.responses import HTMLResponse, RedirectResponse
+from fastapi.staticfiles import StaticFiles
+from starlette.exceptions import HTTPException
+
+from elmo_tasks.page.tabs import Field, Tab
+from elmo_tasks.page.templates import ASSETS, HERE, template
+from elmo_tasks.page.words import WordsInContext
+from elmo_tasks.serving.answers import Limits, ToExplain
+from elmo_tasks.serving.models import ServedModel
+from elmo_tasks.serving.requests import read_body
+
+LONGEST_ADDRESS = 4000
+"""Characters; what is longer has no permanent link."""
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+Form = dict[str, str]
+Answer = Callable[[Form], Awaitable[dict[str, Any]]]
+"""What is shown of the answer to a form."""
+
+
+class Page:
+    """
+    Adds itself to an app.
+
+    # Parameters
+
+    app : with the models, see `create_app`.
+    tabs : of the models, in the order in which they are shown.
+    words : of the tab "ELMo", if there is one.
+    """
+
+    def __init__(
+        self, app: FastAPI, *, tabs: list[Tab], limits: Limits, words: WordsInContext | None = None
+    ) -> None:
+        self._limits = limits
+        self._links = [(f"/show/{tab.name}", tab.name) for tab in tabs]
+        if words is not None:
+            self._links.append(("/elmo", "ELMo"))
+        self._tabs = tabs
+        app.mount("/assets", StaticFiles(directory=ASSETS))
+        models: Mapping[str, ServedModel] = app.state.models
+        app.get("/", include_in_schema=False)(self._overview)
+        for tab in tabs:
+            self._add(
+                app, f"/show/{tab.name}", "model.html", _asking(models[tab.name], tab), tab.fields, tab=tab
+            )
+        app.get("/show/{name:path}", include_in_schema=False)(self._nothing)
+        if words is not None:
+            self._add(app, "/elmo", "elmo.html", _exploring(words, limits), words.fields, words=words)
+
+    async def _overview(self) -> Response:
+        return self._shown("index.html", "/", tabs=self._tabs, error=None)
+
+    async def _nothing(self, name: str) -> Response:
+        error = f"found no model {name!r}, expected one of those below"
+        return self._shown("index.html", "/", 404, tabs=self._tabs, error=error)
+
+    def _add(
+        self, app: FastAPI, path: str, name: str, answer: Answer, fields: tuple[Field, ...], **more: Any
+    ) -> None:
+        async def show(form: Form) -> Response:
+            page: dict[str, Any] = {"form": form, "fields": fields, "answer": None, "error": None, **more}
+            status = 200
+            if form:
+                try:
+                    page["answer"] = await answer(form)
+                except HTTPException as error:
+                    page["error"], status = error.detail, error.status_code
+                except ConfigurationError as error:
+                    page["error"], status = error.message, 422
+            address = f"{path}?{urlencode(form)}"
+            page["link"] = address if len(address) <= LONGEST_ADDRESS else None
+            return self._shown(name, path, status, **page)
+
+        async def get(request: Request) -> Response:
+            return await show({name: text for name, text in request.query_params.items() if text})
+
+        async def post(request: Request) -> Response:
+            """Whatever fits goes to its address, which is the permanent link."""
+            try:
+                body = (await read_body(request, self._limits)).decode("ascii")
+            except HTTPException as error:
+                return self._shown(
+                    name,
+                    path,
+                    error.status_code,
+                    form={},
+                    fields=fields,
+                    answer=None,
+                    error=error.detail,
+                    link=None,
+                    **more,
+                )
+            form = {name: texts[0] for name, texts in parse_qs(body).items()}
+            address = f"{path}?{urlencode(form)}"
+            return RedirectResponse(address, 303) if len(address) <= LONGEST_ADDRESS else await show(form)
+
+        app.get(path, include_in_schema=False)(get)
+        app.post(path, include_in_schema=False)(post)
+
+    def _shown(self, name: str, path: str, status: int = 200, **page: Any) -> Response:
+        html = template(name).render(path=path, links=self._links, limits=self._limits, **page)
+        return HTMLResponse(html, status, HEADERS)
+
+
+def _asking(model: ServedModel, tab: Tab) -> Answer:
+    async def answer(form: Form) -> dict[str, Any]:
+        content = tab.content(form)
+        explained = tab.explains and "explain" in form
+        with model.places(1):
+            (line,) = await model.lines([ToExplain(content) if explained else content])
+        answer = json.loads(line)
+        if not explained:
+            answer = {"result": answer, "explanations": []}
+        shown = HERE / "templates" / "tasks" / f"{tab.task}.html"
+        return answer | {
+            "json": json.dumps(answer["result"], ensure_ascii=False, indent=1),
+            "template": f"tasks/{shown.name}" if shown.exists() else None,
+            "content": content,
+        }
+
+    return answer
+
+
+def _exploring(words: WordsInContext, limits: Limits) -> Answer:
+    async def answer(form: Form) -> dict[str, Any]:
+        try:
+            async with asyncio.timeout(limits.timeout):
+                return await asyncio.to_thread(words, form)
+        except TimeoutError as error:
+            raise HTTPException(503, f"found no answer within {limits.timeout:g} seconds") from error
+
+    return answer

@@ -1,0 +1,172 @@
+"""What the page knows of a model: what to ask, examples of it, and how the answer is shown."""
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple, Optional
+
+from allennlp.common import JsonDict
+from allennlp.common.checks import ConfigurationError
+
+from elmo_tasks.data.json_lines import shorten
+from elmo_tasks.data.tokenization import Words, tokenizer
+from elmo_tasks.evaluation.mixes import LearnedMix, mixes_of
+from elmo_tasks.paths import bundled
+from elmo_tasks.predictors.explanations import can_explain
+from elmo_tasks.predictors.json_lines import JsonLinesPredictor
+
+EXAMPLES = 5
+
+
+class Task(NamedTuple):
+    title: str
+    asks: str
+    """What the model says of an input."""
+
+
+TASKS = {
+    "ner": Task("Named entities", "The names in a sentence, their types, and how probable each is."),
+    "srl": Task("Semantic roles", "Who did what to whom: the arguments of each predicate."),
+    "coref": Task("Coreference", "The words of a text that speak of the same thing."),
+    "squad": Task("Question answering", "The part of a passage that answers a question."),
+    "snli": Task("Entailment", "Whether a sentence follows from another, contradicts it, or neither."),
+    "sst": Task("Sentiment", "How positive a sentence is, and the words that the model attends to."),
+    "classification": Task("Classification", "The class of a sentence, or of a pair of sentences."),
+}
+"""By the folders of the package; of other tasks the page shows the JSON."""
+_LONG = ("document", "passage")
+_LABELS = {"sentence1": "First sentence", "sentence2": "Second sentence"}
+_CLASSIFIED = {"World": "agnews", "positive": "sst2"}
+"""By one of their labels, single sentences of which there are examples."""
+
+
+class Field(NamedTuple):
+    """Of a form."""
+
+    name: str
+    label: str
+    rows: int = 2
+    required: bool = True
+    hint: str = ""
+
+
+_PREDICATES = Field(
+    "predicates",
+    "Predicates",
+    rows=1,
+    required=False,
+    hint="Words of the sentence, or their places from 0. Without any, a spaCy model looks for verbs.",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tab:
+    """
+    Of a model.
+
+    # Parameters
+
+    name : of the model.
+    task : a folder of the package.
+    fields : of the form.
+    examples : inputs of the form, by its fields.
+    mixes : that the model has learned.
+    explains : whether it can be asked which words a prediction rests on.
+    tokenize : as the predictor does, where places of words can be said by the words.
+    """
+
+    name: str
+    task: str
+    fields: tuple[Field, ...]
+    examples: list[dict[str, str]]
+    mixes: list[LearnedMix]
+    explains: bool
+    tokenize: Optional[Callable[[str], Words]] = None
+
+    @classmethod
+    def of(cls, name: str, predictor: JsonLinesPredictor) -> "Tab":
+        """That of a model of this name."""
+        task = type(predictor).__module__.split(".")[-2]
+        fields = [
+            Field(field, _LABELS.get(field, field.capitalize()), rows=6 if field in _LONG else 2)
+            for field in predictor.forms[0]
+        ]
+        tokenize = None
+        if "predicates" in predictor.optional_fields:
+            fields.append(_PREDICATES)
+            tokenize = tokenizer(getattr(predictor, "_spacy_model", None))
+        return cls(
+            name=name,
+            task=task,
+            fields=tuple(fields),
+            examples=list(_examples(_fixture(task, predictor), fields, tokenize)),
+            mixes=mixes_of(predictor._model, name),
+            explains=can_explain(predictor),
+            tokenize=tokenize,
+        )
+
+    @property
+    def says(self) -> Task:
+        return TASKS.get(self.task, Task(self.name, "What the model says, as JSON."))
+
+    def content(self, form: Mapping[str, str]) -> JsonDict:
+        """
+        The input that the predictor reads.
+
+        # Raises
+        `ConfigurationError`: a field is empty, or a word is none of the sentence.
+        """
+        content: JsonDict = {}
+        for field in self.fields:
+            text = form.get(field.name, "").replace("\r\n", "\n")
+            if field.required and not text.strip():
+                raise ConfigurationError(f"{field.label}: found nothing, expected a text")
+            if field.required:
+                content[field.name] = text
+            elif text.strip() and self.tokenize is not None:
+                content[field.name] = _places(text, self.tokenize(content["sentence"]).words)
+        return content
+
+
+def _places(text: str, words: list[str]) -> list[int]:
+    places = []
+    for part in re.split(r"[\s,]+", text.strip()):
+        if part in words:
+            places.append(words.index(part))
+        elif part.isdecimal():
+            places.append(int(part))
+        else:
+            raise ConfigurationError(
+                f"Predicates: found {shorten(repr(part))}, expected words of the sentence, or their places "
+                "from 0"
+            )
+    return places
+
+
+def _fixture(task: str, predictor: JsonLinesPredictor) -> str:
+    """The folder of the fixtures that has inputs for the model."""
+    if task != "classification":
+        return task
+    if len(predictor.forms[0]) > 1:
+        return "classification/mrpc"
+    labels = predictor._model.vocab.get_token_to_index_vocabulary("labels")
+    return (
+        f"classification/{next((name for label, name in _CLASSIFIED.items() if label in labels), 'klue_tc')}"
+    )
+
+
+def _examples(
+    folder: str, fields: list[Field], tokenize: Callable[[str], Words] | None
+) -> Iterator[dict[str, str]]:
+    """A few, in the fields of the form."""
+    path = bundled(f"fixtures/{folder}/predict.jsonl")
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    inputs = (json.loads(line) for line in lines)
+    fitting = (one for one in inputs if all(field.name in one for field in fields if field.required))
+    for one, _ in zip(fitting, range(EXAMPLES), strict=False):
+        example = {field.name: one[field.name] for field in fields if one.get(field.name)}
+        if tokenize is not None and "predicates" in example:
+            words = tokenize(example["sentence"]).words
+            example["predicates"] = " ".join(words[place] for place in example["predicates"])
+        yield example

@@ -1,0 +1,134 @@
+"""The tab "ELMo": what a word means in its sentence, by the layers of the biLM."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from threading import Lock
+from typing import Any, NamedTuple
+
+import torch
+from allennlp.common.checks import ConfigurationError
+from torch.nn import functional as F
+
+from elmo_tasks.data.input_files import InputError, read_lines
+from elmo_tasks.data.tokenization import tokenizer
+from elmo_tasks.evaluation.nearest import Occurrence, nearest_tokens
+from elmo_tasks.page.tabs import Field
+from elmo_tasks.vectors.encoder import BiLmEncoder
+from elmo_tasks.vectors.static_vectors import StaticVectors
+
+MOST_WORDS = 100_000
+"""Of a corpus, which each question reads from start to end."""
+NEIGHBOURS = 5
+
+
+class Near(NamedTuple):
+    """A neighbour: a word, or a sentence with `**` around a word, and the line of the corpus that it is."""
+
+    text: str
+    cosine: float
+    line: int | None = None
+
+
+class WordsInContext:
+    """
+    Answers what stands next to a word in its sentence, and how far it is from the same word in another one.
+
+    # Parameters
+
+    encoder : the biLM.
+    static : vectors to be shown beside it.
+    corpus : a tokenised sentence each; neighbours are sought in it.
+    """
+
+    fields = (
+        Field("word", "Word", rows=1),
+        Field("sentence", "A sentence with it"),
+        Field("other", "Another sentence with it", required=False, hint="To compare the word in both."),
+    )
+    examples = (
+        {
+            "word": "play",
+            "sentence": "We play chess after school.",
+            "other": "She wrote a play for the theatre.",
+        },
+        {
+            "word": "bank",
+            "sentence": "They rested on the bank of the river.",
+            "other": "The bank raised its fees.",
+        },
+        {"word": "spring", "sentence": "The garden is green in spring."},
+    )
+
+    def __init__(
+        self, *, encoder: BiLmEncoder, static: Sequence[StaticVectors] = (), corpus: Sequence[str] = ()
+    ) -> None:
+        self._encoder = encoder
+        self._static = static
+        self._corpus = corpus
+        self._tokenize = tokenizer(None)
+        # The biLM takes one question after the other.
+        self._lock = Lock()
+
+    def __call__(self, form: Mapping[str, str]) -> dict[str, Any]:
+        """
+        `neighbours`, by the names of layers and static vectors, each a list of `Near` (`None` for a word
+        that is unknown there); and `cosines` of the word in both sentences, by the same names, if there are
+        two.
+
+        # Raises
+        `ConfigurationError`: a sentence without the word.
+        """
+        word = form.get("word", "").strip()
+        one = self._occurrence("A sentence with it", form.get("sentence", ""), word)
+        with self._lock:
+            answer: dict[str, Any] = {"neighbours": self._neighbours(one, word) if self._corpus else {}}
+            if (other := form.get("other", "")).strip():
+                answer["cosines"] = self._cosines(
+                    one, self._occurrence("Another sentence with it", other, word)
+                )
+        return answer
+
+    def _occurrence(self, label: str, sentence: str, word: str) -> Occurrence:
+        words = self._tokenize(sentence).words
+        if word not in words:
+            raise ConfigurationError(
+                f"{label}: found no word {word!r} in it, expected a sentence with the word as it is written"
+            )
+        return Occurrence(words, words.index(word))
+
+    def _neighbours(self, query: Occurrence, word: str) -> dict[str, list[Near] | None]:
+        (by_row,) = nearest_tokens(self._encoder, [query], self._corpus, count=NEIGHBOURS)
+        neighbours: dict[str, list[Near] | None] = {
+            name: [
+                Near(Occurrence(self._corpus[line].split(), position).marked(), cosine, line + 1)
+                for line, position, cosine in row
+            ]
+            for name, row in zip(self._encoder.names, by_row, strict=True)
+        }
+        for vectors in self._static:
+            known = bool(vectors.known([word]).all())
+            nearest = [Near(*pair) for pair in vectors.nearest(word, NEIGHBOURS)] if known else None
+            neighbours[vectors.names[0]] = nearest
+        return neighbours
+
+    def _cosines(self, one: Occurrence, other: Occurrence) -> dict[str, float]:
+        pairs = self._encoder.encode_items([one, other], lambda each: each.words)
+        # (2, rows, dim)
+        vectors = torch.stack([encoded[:, each.position] for each, encoded in pairs])
+        cosines = F.cosine_similarity(vectors[0], vectors[1], dim=1).tolist()
+        static = dict.fromkeys((vectors.names[0] for vectors in self._static), 1.0)
+        return dict(zip(self._encoder.names, cosines, strict=True)) | static
+
+
+def read_corpus(path: Path) -> list[str]:
+    """
+    The lines of a text, a tokenised sentence each.
+
+    # Raises
+    `InputError`: it has more than `MOST_WORDS`, or none; or is not UTF-8.
+    """
+    lines = [line.strip() for _, line in read_lines(path)]
+    words = sum(len(line.split()) for line in lines)
+    if not 0 < words <= MOST_WORDS:
+        raise InputError.at(path, found=f"{words:,} words", expected=f"1 to {MOST_WORDS:,}")
+    return lines

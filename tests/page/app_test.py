@@ -1,0 +1,119 @@
+"""The page without a browser: status codes, headers, and what stands in the HTML."""
+
+import pytest
+
+pytest.importorskip("fastapi", reason="the extra serve is not installed")
+import asyncio
+from html import unescape
+from types import SimpleNamespace
+from urllib.parse import urlencode
+
+import httpx
+
+from elmo_tasks.page.app import HEADERS, Page
+from elmo_tasks.page.tabs import Tab
+from elmo_tasks.serving.answers import Limits
+from elmo_tasks.serving.app import create_app
+from elmo_tasks.serving.models import local_model
+from tests.predictors.archives import predictor_of
+
+LIMITS = Limits(max_tokens=20, max_bytes=20_000)
+HOSTILE = "Ana <script>alert(1)</script> & \"Bo\" 'x' {{ 1 }}"
+pytestmark = pytest.mark.filterwarnings("ignore:Using a non-full backward hook:FutureWarning")
+
+
+@pytest.fixture(scope="module")
+def ask():
+    """Asks the page of one model."""
+    predictor = predictor_of("ner")
+    tabs = [Tab.of("names", predictor)]
+
+    def request(method, path, **options):
+        async def respond():
+            app = create_app({"names": local_model(predictor, LIMITS)}, limits=LIMITS)
+            Page(app, tabs=tabs, limits=LIMITS)
+            transport = httpx.ASGITransport(app)
+            async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+                return await client.request(method, path, **options)
+
+        return asyncio.run(respond())
+
+    return request
+
+
+def test_the_overview_has_the_tabs(ask):
+    response = ask("GET", "/")
+    assert response.status_code == 200
+    assert response.headers["content-security-policy"] == HEADERS["Content-Security-Policy"]
+    assert '<a href="/show/names">Named entities</a>' in response.text
+    assert "/elmo" not in response.text
+
+
+def test_a_model_that_is_not_there(ask):
+    response = ask("GET", "/show/other<b>")
+    assert response.status_code == 404
+    assert "<b>" not in response.text
+    assert "found no model 'other<b>', expected one of those below" in unescape(response.text)
+
+
+@pytest.mark.parametrize("name", ["style.css", "script.js", "icon.svg"])
+def test_assets(ask, name):
+    response = ask("GET", f"/assets/{name}")
+    assert response.status_code == 200
+    assert "http" not in response.text.replace("http://www.w3.org/2000/svg", "")
+
+
+def test_everything_is_escaped(ask):
+    response = ask("GET", "/show/names", params={"sentence": HOSTILE, "more": "<script>"})
+    assert response.status_code == 200
+    html = response.text
+    assert "Answer" in html
+    assert html.count("<script") == 1
+    assert 'style="' not in html
+    assert "{{ 1 }}" in html
+    assert urlencode({"sentence": HOSTILE}) in html.replace("&amp;", "&")
+
+
+def test_a_form_goes_to_its_address(ask):
+    response = ask("POST", "/show/names", data={"sentence": "Ana flew.", "explain": "1"})
+    assert response.status_code == 303
+    assert response.headers["location"] == "/show/names?sentence=Ana+flew.&explain=1"
+    html = ask("GET", response.headers["location"]).text
+    assert "Explain" in html
+    assert "checked" in html
+
+
+def test_what_is_too_long_for_an_address(ask):
+    response = ask("POST", "/show/names", data={"sentence": " ".join(["a" * 1000] * 5)})
+    assert response.status_code == 200
+    assert "The input is too long for a permanent link." in response.text
+    assert "a" * 1000 in response.text
+
+
+@pytest.mark.parametrize(
+    ("sentence", "status", "message"),
+    [
+        ("", 422, "found nothing, expected a text"),
+        (" ".join("a" * 21), 422, "found 21 tokens to read, expected at most 20"),
+        ("a" * 30_000, 413, "found more bytes than the 20,000 expected at most"),
+    ],
+)
+def test_errors_are_sentences(ask, sentence, status, message):
+    response = ask("POST", "/show/names", data={"sentence": sentence, "explain": "1"}, follow_redirects=True)
+    assert response.status_code == status
+    assert message in response.text
+    assert 'role="alert"' in response.text
+
+
+def test_what_is_open_is_the_tab_alone(ask):
+    html = ask("GET", "/show/names").text
+    assert 'aria-current="page">names<' in html
+    assert "alert" not in html
+    assert "The mix that the model has learned" in html
+
+
+def test_a_broken_model(monkeypatch, ask):
+    monkeypatch.setattr("elmo_tasks.serving.answers.Explainer", lambda predictor: SimpleNamespace())
+    response = ask("GET", "/show/names", params={"sentence": "Ana flew.", "explain": "1"})
+    assert response.status_code == 500
+    assert "the model failed at this input; the log of the service says how" in response.text

@@ -1,0 +1,58 @@
+import pytest
+from allennlp.common.checks import ConfigurationError
+
+from elmo_tasks.page.tabs import Tab
+from tests.predictors.archives import predictor_of
+
+
+@pytest.fixture(scope="module")
+def srl():
+    return Tab.of("who", predictor_of("srl"))
+
+
+def test_what_a_tab_knows_of_its_model(srl):
+    assert (srl.name, srl.task, srl.says.title, srl.explains) == ("who", "srl", "Semantic roles", False)
+    assert [(field.label, field.required) for field in srl.fields] == [
+        ("Sentence", True),
+        ("Predicates", False),
+    ]
+    assert [mix.placement for mix in srl.mixes] == ["input"]
+    assert srl.examples[0] == {
+        "sentence": "Paul sold the old boat to a fisherman in Vienna.",
+        "predicates": "sold",
+    }
+
+
+def test_predicates_are_words_or_places(srl):
+    sentence = "The teacher, who came,\r\nexplained it."
+    content = {"sentence": sentence.replace("\r", "")}
+    form = {"sentence": sentence, "predicates": " came, 6 "}
+    assert srl.content(form) == content | {"predicates": [4, 6]}
+    assert srl.content({"sentence": sentence, "predicates": " "}) == content
+
+
+@pytest.mark.parametrize(
+    ("form", "message"),
+    [
+        ({}, "Sentence: found nothing, expected a text"),
+        ({"sentence": " \n"}, "Sentence: found nothing, expected a text"),
+        (
+            {"sentence": "Ana flew.", "predicates": "flies"},
+            "Predicates: found 'flies', expected words of the",
+        ),
+    ],
+)
+def test_errors(srl, form, message):
+    with pytest.raises(ConfigurationError, match=message):
+        srl.content(form)
+
+
+@pytest.mark.parametrize(
+    ("config", "fields", "start"),
+    [("agnews", ["sentence"], "The goalkeeper"), ("mrpc", ["sentence1", "sentence2"], "The ferry was")],
+)
+def test_classifiers_have_examples_of_their_kind(config, fields, start):
+    tab = Tab.of("c", predictor_of(config))
+    assert [field.name for field in tab.fields] == fields
+    assert tab.explains
+    assert tab.examples[0][fields[0]].startswith(start)

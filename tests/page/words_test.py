@@ -1,0 +1,59 @@
+import numpy as np
+import pytest
+from allennlp.common.checks import ConfigurationError
+
+from elmo_tasks.data.input_files import InputError
+from elmo_tasks.page import words
+from elmo_tasks.page.words import WordsInContext, read_corpus
+from elmo_tasks.vectors import WordTable
+from elmo_tasks.vectors.encoder import BiLmEncoder
+from elmo_tasks.vectors.static_vectors import StaticVectors
+from tests.elmo.files import frozen, random_bilm
+
+FORM = {"word": "cat", "sentence": "The cat sat."}
+
+
+@pytest.fixture(scope="module")
+def explorer():
+    table = WordTable(["cat", "mat", "dog"], np.array([[1, 0], [0, 1], [1, 0.5]], dtype=np.float32))
+    return WordsInContext(
+        encoder=BiLmEncoder(bilm=frozen(random_bilm()), mixes={}),
+        static=[StaticVectors(name="two.txt", table=table)],
+        corpus=["The cat sat .", "A cat ate", "on the mat"],
+    )
+
+
+def test_neighbours(explorer):
+    answer = explorer(FORM)
+    assert list(answer) == ["neighbours"]
+    neighbours = answer["neighbours"]
+    assert list(neighbours) == ["layer 0", "layer 1", "layer 2", "average", "two.txt"]
+    first = neighbours["layer 0"][0]
+    assert (first.text, first.line) == ("A **cat** ate", 2)
+    assert first.cosine == pytest.approx(1)
+    assert [near.text for near in neighbours["two.txt"]] == ["dog", "mat"]
+    assert explorer({"word": "sat", "sentence": "She sat"})["neighbours"]["two.txt"] is None
+
+
+def test_the_word_in_two_sentences(explorer):
+    cosines = explorer(FORM | {"other": "A cat!"})["cosines"]
+    assert cosines["layer 0"] == pytest.approx(1)
+    assert -1 < cosines["layer 2"] < 0.9999
+    assert cosines["two.txt"] == 1
+    same = explorer(FORM | {"other": FORM["sentence"]})["cosines"]
+    assert list(same.values()) == pytest.approx([1] * 5)
+
+
+@pytest.mark.parametrize(("field", "label"), [("sentence", "A sentence"), ("other", "Another sentence")])
+def test_a_sentence_without_the_word(explorer, field, label):
+    with pytest.raises(ConfigurationError, match=f"{label} with it: found no word 'cat' in it"):
+        explorer(FORM | {field: "Cats sat."})
+
+
+def test_corpora(tmp_path, monkeypatch):
+    path = tmp_path / "corpus.txt"
+    path.write_text(" a b \n\nc\n")
+    assert read_corpus(path) == ["a b", "", "c"]
+    monkeypatch.setattr(words, "MOST_WORDS", 2)
+    with pytest.raises(InputError, match=r"corpus\.txt: found 3 words, expected 1 to 2"):
+        read_corpus(path)
