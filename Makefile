@@ -10,7 +10,7 @@ UV := $(if $(shell command -v uv),uv,$(VENV) -m uv)
 TORCH := $(shell grep -o '^torch==[0-9.]*' requirements.in)
 export ALLENNLP_LOG_LEVEL ?= WARNING
 
-.PHONY: install ner demo test short fuzz check audit dist lock clean
+.PHONY: install ner demo test short fuzz check audit dist docs lock clean
 
 install: .venv/.installed $(EXTRAS:%=.venv/.installed-%)
 
@@ -88,6 +88,15 @@ dist: install
 	$(VENV) wheelhouse.py dist
 	rm -rf build
 
+# The site, from docs/ and the docstrings, into site/. What builds it stands in an environment of its own, without torch.
+docs: .docs/.installed
+	NO_MKDOCS_2_WARNING=1 .docs/bin/mkdocs build --strict
+
+.docs/.installed: docs/requirements.txt
+	"$(PYTHON)" -m venv --clear .docs
+	.docs/bin/python -m pip install --disable-pip-version-check --quiet --no-deps -r docs/requirements.txt
+	touch $@
+
 COMPILE = $(UV) pip compile --override requirements.overrides --universal --python-version 3.11 \
 	--no-emit-package torch --no-header --no-annotate --quiet
 
@@ -104,4 +113,4 @@ lock: | $(VENV)
 	done
 
 clean:
-	rm -rf .venv .audit build dist runs elmo_tasks.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .audit .docs build dist runs site elmo_tasks.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

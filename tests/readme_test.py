@@ -1,4 +1,4 @@
-"""The README's commands work as they stand, in their order, from the project's folder."""
+"""README and docs/: commands work as they stand, in their order, from the project's folder; links resolve."""
 
 import gzip
 import importlib.util
@@ -11,6 +11,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import tarfile
 from functools import partial
 from pathlib import Path
 
@@ -24,13 +25,24 @@ from tests.elmo.many_langs_files import make_folder, make_zip
 from tests.robustness.killed import Command
 
 PROJECT = Path(__file__).parent.parent
-README = (PROJECT / "README.md").read_text(encoding="utf-8")
+PAGES = [PROJECT / "README.md"] + [
+    page
+    for name in re.findall(r"(\S+\.md)$", (PROJECT / "mkdocs.yml").read_text(), flags=re.MULTILINE)
+    if (page := PROJECT / "docs" / name).exists()
+]
+"""In the order of the site."""
+TEXTS = {page: page.read_text(encoding="utf-8") for page in PAGES}
+
+
+def blocks(language: str) -> list[str]:
+    """What the pages have in this language."""
+    return re.findall(rf"```{language}\n(.*?)```", "\n".join(TEXTS.values()), flags=re.DOTALL)
 
 
 def commands() -> list[list[str]]:
-    """Every command of a `sh` block, split as a shell does; a quoted argument may go over lines."""
+    """Every command of a `sh` block once, split as a shell does; a quoted argument may go over lines."""
     found: list[list[str]] = []
-    for block in re.findall(r"```sh\n(.*?)```", README, flags=re.DOTALL):
+    for block in blocks("sh"):
         words: list[str] = []
         line = ""
         for part in block.splitlines(keepends=True):
@@ -39,7 +51,7 @@ def commands() -> list[list[str]]:
                 words = shlex.split(line)
             except ValueError:  # within quotes
                 continue
-            if words:
+            if words and words not in found:
                 found.append(words)
             line = ""
     return found
@@ -72,7 +84,7 @@ def exit_code() -> int:
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A copy of what a checkout holds, and the user's files that the README speaks of."""
+    """A copy of what a checkout holds, and the user's files that the pages speak of."""
     for name in ("training_configs", "fixtures", "pretrained"):
         shutil.copytree(bundled(name), tmp_path / name)
     ner, elmo = bundled("fixtures/ner"), bundled("fixtures/elmo")
@@ -85,6 +97,12 @@ def folder(tmp_path, monkeypatch):
         (tmp_path / f"data/wnut17/{split}.conll").write_text(two_columns)
     for name in ("options.json", "weights.hdf5"):
         shutil.copy(elmo / name, tmp_path / "data/elmo" / name)
+    sentences = {"A warm and funny film.": "good", "I hated every minute.": "bad"}
+    (tmp_path / "data/mine").mkdir()
+    for split in ("train", "dev"):
+        lines = [f'"{sentence}",{label}\n' for sentence, label in sentences.items()]
+        (tmp_path / f"data/mine/{split}.csv").write_text("text,label\n" + "".join(lines))
+    (tmp_path / "data/mine/new.jsonl").write_text('{"sentence": "I loved it."}\n')
     make_folder(tmp_path / "data/ko")
     shutil.copytree(elmo, tmp_path / "nlpl")
     (tmp_path / "nlpl/weights.hdf5").rename(tmp_path / "nlpl/model.hdf5")
@@ -92,6 +110,8 @@ def folder(tmp_path, monkeypatch):
     with gzip.open(tmp_path / "data/vectors.50d.txt.gz", "wt") as file:
         file.write(" ".join(["the", *["0.1"] * 50]) + "\n")
     monkeypatch.chdir(tmp_path)
+    # Half of the time would go into packing archives tightly.
+    monkeypatch.setattr(tarfile.TarFile, "gzopen", partial(tarfile.TarFile.gzopen, compresslevel=1))
     return tmp_path
 
 
@@ -121,21 +141,53 @@ def test_allennlp_commands_and_the_python_examples(folder, monkeypatch, capsys):
             assert exit_code() == 0, words
         else:
             subprocess.run([sys.executable, *words[1:]], env=environment(), check=True)
-    for example in re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL):
+    for example in blocks("python"):
         exec(example, {})
     assert "[" in capsys.readouterr().out
 
 
+def anchors(page: Path) -> set[str]:
+    """What a link into a page may name: its titles, as sites and hosts spell them, and its API."""
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    titles = re.findall(r"(?m)^#+ (.*)$", text)
+    spelt = {re.sub(r"[^\w\s-]", "", title).strip().lower().replace(" ", "-") for title in titles}
+    return spelt | set(re.findall(r"(?m)^::: (\S+)$", text))
+
+
+def test_links_lead_to_files_and_titles():
+    every_page = [*PROJECT.glob("*.md"), *PROJECT.glob("docs/*.md"), *PROJECT.glob("pretrained/*/*.md")]
+    link = re.compile(r"\]\((?!\w+:)([^)#\s]*)#?([^)\s]*)\)")
+    links = [
+        (page, *parts) for page in every_page for parts in link.findall(page.read_text(encoding="utf-8"))
+    ]
+    assert len(links) > 100
+    for page, target, anchor in links:
+        linked = page.parent / target if target else page
+        assert linked.exists(), (page, target)
+        assert not anchor or anchor in anchors(linked), (page, target, anchor)
+
+
+def test_every_page_is_on_the_site():
+    assert set(PROJECT.glob("docs/*.md")) == set(PAGES[1:])
+
+
+def test_the_readme_is_short_and_answers_are_many():
+    assert len(TEXTS[PROJECT / "README.md"].splitlines()) <= 150
+    answers = re.split(r"(?m)^### .*\n", TEXTS[PROJECT / "docs/questions.md"])[1:]
+    assert len(answers) >= 20
+    assert all("](" in answer for answer in answers)
+
+
 def test_make_targets_exist():
-    named = set(re.findall(r"`?make (\w+)", README))
+    named = set(re.findall(r"(?m)(?:^|`)make (\w+)", "\n".join(TEXTS.values())))
     targets = set(re.findall(r"(?m)^(\w+):", (PROJECT / "Makefile").read_text()))
-    assert {"ner", "test", "check", "lock"} <= named
+    assert {"ner", "test", "check", "docs", "lock"} <= named
     assert named <= targets
 
 
 def test_block_is_documented_with_its_defaults():
     """The table of the `elmo` block is that of the code."""
-    rows = re.findall(r"(?m)^\| (`[\w`, ]+`) \| (\S.*?) \|", README.split("keys of the `elmo` block")[1])
+    rows = re.findall(r"(?m)^\| (`[\w`, ]+`) \| (\S.*?) \|", TEXTS[PROJECT / "docs/elmo.md"])
     documented = {key: default for keys, default in rows for key in re.findall(r"\w+", keys)}
     for name, parameter in inspect.signature(Elmo).parameters.items():
         default = documented.pop(name).strip("`")

@@ -2,7 +2,7 @@
 //
 // The keys of the block and their defaults stand in elmo_tasks/elmo/embedder.py. To use other weights in all
 // configs, or to keep the layers of the frozen biLM for all runs, set `weights` here; in one run, use --overrides
-// (see README.md).
+// (see docs/weights.md).
 local weights = {
   // options_file: '/data/elmo/options.json',
   // weight_file: '/data/elmo/weights.hdf5',
