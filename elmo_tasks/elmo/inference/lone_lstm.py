@@ -1,6 +1,7 @@
 """The stacked biLSTM over one sequence, on a CPU: both directions step by step together, a row each."""
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 import torch
 
@@ -70,10 +71,9 @@ class LoneLayer:
         recurrent = [layer.recurrent for layer in pair]
         projections = [layer.projection for layer in pair if layer.projection is not None]
         small = recurrent[0].numel <= LARGEST_JOINT
-        self._recurrent, self._projection = (
-            (_end_to_end(weights, pack) if small else _one_by_one(weights)) if weights else None
-            for weights in (recurrent, projections)
-        )
+        each_row = partial(_end_to_end, pack=pack) if small else _one_by_one
+        self._recurrent = each_row(recurrent)
+        self._projection = each_row(projections) if projections else None
 
     def __call__(
         self, inputs: torch.Tensor, hidden: torch.Tensor, cell: torch.Tensor
