@@ -95,7 +95,7 @@ class Folder:
         `OSError`.
         """
         with _naming(self.place):
-            self._store.create_dir(self._path, recursive=not self._local)
+            self._store.create_dir(self._path, recursive=True)
 
     def names(self) -> set[str]:
         """Of what is in the folder; nothing where it is not there."""

@@ -1,8 +1,8 @@
 import pytest
 from allennlp.common import Params
+from allennlp.common.checks import ConfigurationError
 from allennlp.data import Vocabulary
 
-from elmo_tasks.data.input_files import InputError
 from elmo_tasks.language_model.model import class_names
 from tests.elmo.files import VOCABULARY
 from tests.language_model.archives import write_words
@@ -34,5 +34,5 @@ def test_is_the_file_in_its_order_also_from_an_archive(tmp_path):
 )
 def test_wrong_files(tmp_path, words, expected):
     file = write_words(tmp_path / "words.txt", words)
-    with pytest.raises(InputError, match=rf"words\.txt.*{expected}"):
+    with pytest.raises(ConfigurationError, match=rf"words\.txt.*{expected}"):
         build(file)

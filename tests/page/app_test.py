@@ -12,6 +12,7 @@ import httpx
 
 from elmo_tasks.page.app import HEADERS, Page
 from elmo_tasks.page.tabs import Tab
+from elmo_tasks.serving import answers
 from elmo_tasks.serving.answers import Limits
 from elmo_tasks.serving.app import create_app
 from elmo_tasks.serving.models import local_model
@@ -113,7 +114,7 @@ def test_what_is_open_is_the_tab_alone(ask):
 
 
 def test_a_broken_model(monkeypatch, ask):
-    monkeypatch.setattr("elmo_tasks.serving.answers.Explainer", lambda predictor: SimpleNamespace())
+    monkeypatch.setattr(answers, "Explainer", lambda predictor: SimpleNamespace())
     response = ask("GET", "/show/names", params={"sentence": "Ana flew.", "explain": "1"})
     assert response.status_code == 500
     assert "the model failed at this input; the log of the service says how" in response.text

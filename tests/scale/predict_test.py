@@ -30,7 +30,7 @@ def shard_by_shard(
 
 
 FIXTURES = {
-    **{name: f"fixtures/{name}/predict.jsonl" for name in ("ner", "coref", "squad", "snli", "sst")},
+    **{name: f"fixtures/{name}/predict.jsonl" for name in ("ner", "srl", "coref", "squad", "snli", "sst")},
     **{name: f"fixtures/classification/{name}/predict.jsonl" for name in ("agnews", "mrpc")},
 }
 
