@@ -9,7 +9,7 @@ from elmo_tasks.commands.corpus import copy_corpus
 from elmo_tasks.commands.results import add_output_arguments, open_results
 from elmo_tasks.commands.vector_arguments import add_vector_arguments, read_bilm_encoder, read_static_vectors
 from elmo_tasks.embedding.corpus import Corpus
-from elmo_tasks.evaluation.nearest import Occurrence, nearest_tokens
+from elmo_tasks.evaluation.nearest import Occurrence, nearest_tokens, text_blocks
 from elmo_tasks.evaluation.table import Table
 from elmo_tasks.progress import progress
 
@@ -59,7 +59,7 @@ class Neighbors(Verb):
             queries = _queries(word, arguments.sentence, arguments.line, text, arguments.corpus)
             encoder, static = read_bilm_encoder(arguments), read_static_vectors(arguments)
             bar = progress(text, total=len(text), work="neighbors", unit="lines")
-            nearest = nearest_tokens(encoder, queries, bar, count=arguments.top)
+            nearest = nearest_tokens(encoder, queries, text_blocks(encoder, bar), count=arguments.top)
             table = Table(COLUMNS)
             for query, by_row in zip(queries, nearest, strict=True):
                 for name, neighbors in zip(encoder.names, by_row, strict=True):

@@ -37,8 +37,8 @@ class Neighbor(NamedTuple):
     cosine: float
 
 
-class _Block(NamedTuple):
-    """Consecutive sentences end to end."""
+class Block(NamedTuple):
+    """Consecutive sentences of a text end to end."""
 
     vectors: torch.Tensor
     """`(rows, tokens, dim)`"""
@@ -49,16 +49,16 @@ class _Block(NamedTuple):
 
 
 def nearest_tokens(
-    encoder: Encoder, queries: Sequence[Occurrence], lines: Iterable[str], *, count: int
+    encoder: Encoder, queries: Sequence[Occurrence], blocks: Iterable[Block], *, count: int
 ) -> list[list[list[Neighbor]]]:
     """
     Of each query and each row, the `count` tokens of the text of the highest cosine, best first, or as many
     as there are. Of equally near ones the first in the text comes first. The query itself, in whatever line
-    its sentence stands, is none of them. Memory does not grow with the text.
+    its sentence stands, is none of them.
 
     # Parameters
 
-    lines : a tokenised sentence each.
+    blocks : the text, by `text_blocks` with the same encoder.
     """
     encoded = encoder.encode_items(queries, lambda query: query.words)
     # (queries, rows, dim)
@@ -68,7 +68,7 @@ def nearest_tokens(
     cosines = wanted.new_zeros(*wanted.shape[:2], 0)
     # (queries, rows, found so far, 2)
     indices = torch.zeros(*cosines.shape, 2, dtype=torch.long)
-    for block in _blocks(encoder, lines):
+    for block in blocks:
         # (queries, rows, tokens)
         here = round_cosines(torch.einsum("qrd,rtd->qrt", wanted, F.normalize(block.vectors, dim=2)))
         for number, query in enumerate(queries):
@@ -93,7 +93,14 @@ def nearest_tokens(
     ]
 
 
-def _blocks(encoder: Encoder, lines: Iterable[str]) -> Iterator[_Block]:
+def text_blocks(encoder: Encoder, lines: Iterable[str]) -> Iterator[Block]:
+    """
+    The vectors of a text, one block after the other, so that memory need not grow with the text.
+
+    # Parameters
+
+    lines : a tokenised sentence each.
+    """
     vectors: list[torch.Tensor] = []
     indices: list[tuple[int, int]] = []
     sentences: list[tuple[int, list[str]]] = []
@@ -103,7 +110,7 @@ def _blocks(encoder: Encoder, lines: Iterable[str]) -> Iterator[_Block]:
         vectors.append(encoded)
         indices.extend((line, position) for position in range(len(words)))
         if len(indices) >= _BLOCK:
-            yield _Block(torch.cat(vectors, dim=1), torch.tensor(indices), sentences)
+            yield Block(torch.cat(vectors, dim=1), torch.tensor(indices), sentences)
             vectors, indices, sentences = [], [], []
     if indices:
-        yield _Block(torch.cat(vectors, dim=1), torch.tensor(indices), sentences)
+        yield Block(torch.cat(vectors, dim=1), torch.tensor(indices), sentences)

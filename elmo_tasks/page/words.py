@@ -11,13 +11,13 @@ from torch.nn import functional as F
 
 from elmo_tasks.data.input_files import InputError, read_lines
 from elmo_tasks.data.tokenization import tokenizer
-from elmo_tasks.evaluation.nearest import Occurrence, nearest_tokens
+from elmo_tasks.evaluation.nearest import Block, Occurrence, nearest_tokens, text_blocks
 from elmo_tasks.page.tabs import Field
 from elmo_tasks.vectors.encoder import BiLmEncoder
 from elmo_tasks.vectors.static_vectors import StaticVectors
 
 MOST_WORDS = 100_000
-"""Of a corpus, which each question reads from start to end."""
+"""Of a corpus, whose vectors are kept: those of the original size take 1.6 GB."""
 NEIGHBOURS = 5
 
 
@@ -65,6 +65,7 @@ class WordsInContext:
         self._encoder = encoder
         self._static = static
         self._corpus = corpus
+        self._blocks: list[Block] = []
         self._tokenize = tokenizer(None)
         # The biLM takes one question after the other.
         self._lock = Lock()
@@ -97,7 +98,9 @@ class WordsInContext:
         return Occurrence(words, words.index(word))
 
     def _neighbours(self, query: Occurrence, word: str) -> dict[str, list[Near] | None]:
-        (by_row,) = nearest_tokens(self._encoder, [query], self._corpus, count=NEIGHBOURS)
+        if not self._blocks:
+            self._blocks = list(text_blocks(self._encoder, self._corpus))
+        (by_row,) = nearest_tokens(self._encoder, [query], self._blocks, count=NEIGHBOURS)
         neighbours: dict[str, list[Near] | None] = {
             name: [
                 Near(Occurrence(self._corpus[line].split(), position).marked(), cosine, line + 1)

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from elmo_tasks.evaluation import nearest
-from elmo_tasks.evaluation.nearest import Occurrence, nearest_tokens
+from elmo_tasks.evaluation.nearest import Occurrence, nearest_tokens, text_blocks
 from elmo_tasks.vectors import encoder
 from tests.vectors.encoders import tiny_encoder
 
@@ -27,7 +27,7 @@ def test_against_all_tokens_one_by_one(tmp_path, monkeypatch, block, count):
         Occurrence(["We", "play", "here"], 1),
         Occurrence(LINES[2].split(), 6),
     ]
-    found = nearest_tokens(tiny, queries, iter(LINES), count=count)
+    found = nearest_tokens(tiny, queries, text_blocks(tiny, iter(LINES)), count=count)
     encoded = [vectors.double().numpy() for vectors in tiny.encode(map(str.split, LINES))]
     for query, by_row in zip(queries, found, strict=True):
         (own,) = tiny.encode([query.words])
@@ -48,13 +48,16 @@ def test_against_all_tokens_one_by_one(tmp_path, monkeypatch, block, count):
 
 
 def test_of_equally_near_ones_the_first(tmp_path):
-    (by_row,) = nearest_tokens(tiny_encoder(tmp_path), [Occurrence(["play"], 0)], LINES, count=4)
+    tiny = tiny_encoder(tmp_path)
+    (by_row,) = nearest_tokens(tiny, [Occurrence(["play"], 0)], text_blocks(tiny, LINES), count=4)
     # The token layer knows no context.
     assert [neighbor[:2] for neighbor in by_row[0]] == [(0, 1), (2, 1), (2, 6), (4, 1)]
 
 
 def test_a_text_without_tokens(tmp_path):
-    assert nearest_tokens(tiny_encoder(tmp_path), [Occurrence(["play"], 0)], ["", ""], count=4) == [[[]] * 4]
+    tiny = tiny_encoder(tmp_path)
+    blocks = text_blocks(tiny, ["", ""])
+    assert nearest_tokens(tiny, [Occurrence(["play"], 0)], blocks, count=4) == [[[]] * 4]
 
 
 def test_marked():
