@@ -7,10 +7,10 @@ import time
 from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.commands.bilm_arguments import read_bilm, read_start
+from elmo_tasks.embedding.checkpoint import Settings
 from elmo_tasks.embedding.hdf5_run import state_digest
 from elmo_tasks.scale.embed import embed, embedding_of
 from elmo_tasks.scale.pool import Engine
-from elmo_tasks.scale.runs import Settings
 from elmo_tasks.scale.shards import Reading
 from elmo_tasks.scale.storage import Folder
 

@@ -10,9 +10,9 @@ from typing import Any
 from allennlp.common.checks import ConfigurationError
 from allennlp.common.file_utils import cached_path
 
+from elmo_tasks.embedding.checkpoint import Settings
 from elmo_tasks.scale.pool import Engine
 from elmo_tasks.scale.predict import Prediction, predict
-from elmo_tasks.scale.runs import Settings
 from elmo_tasks.scale.shards import Reading
 from elmo_tasks.scale.storage import Folder
 

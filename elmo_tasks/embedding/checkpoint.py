@@ -47,17 +47,22 @@ class Checkpoint(NamedTuple):
                 state = [torch.from_numpy(file[name]) for name in ("hidden", "memory") if name in file]
         except (ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
             raise ElmoError(f"{path}: not a checkpoint ({error}); --force starts anew") from error
-        if differences := _differences(header["settings"], settings):
-            raise ElmoError(
-                f"{folder} cannot be resumed, this differs: {', '.join(differences)}; --force starts anew"
-            )
+        check_same(folder, header["settings"], settings)
         return cls(header["lines"], header["tokens"], LstmState(*state) if state else None)
 
 
-def _differences(before: Settings, now: Settings) -> list[str]:
-    """The keys whose values differ; the values too, where they say something to the user."""
-    return [
+def check_same(folder: Path | str, before: Settings, now: Settings) -> None:
+    """
+    # Raises
+    `ElmoError`: a run in `folder` had other settings. It names the keys whose values differ; the values too,
+    where they say something to the user.
+    """
+    differences = [
         f"{key} (was {before.get(key)}, is {now.get(key)})" if key.startswith("--") else key
         for key in before | now
         if before.get(key) != now.get(key)
     ]
+    if differences:
+        raise ElmoError(
+            f"{folder} cannot be resumed, this differs: {', '.join(differences)}; --force starts anew"
+        )

@@ -23,10 +23,11 @@ from pyarrow import parquet as pq
 from elmo_tasks.data.input_files import InputError
 from elmo_tasks.elmo import BiLmOptions, FrozenBiLm, LstmState
 from elmo_tasks.elmo.sources import configuration_errors
+from elmo_tasks.embedding.checkpoint import Settings
 from elmo_tasks.embedding.layers import NOT_FINITE, chosen_layers, first_not_finite
 from elmo_tasks.embedding.sentences import NumberedSentence, batches_by_length, padded_ids, windows
 from elmo_tasks.scale.pool import Engine, Outcome, cluster, outcomes
-from elmo_tasks.scale.runs import Run, Settings, open_run, write_note
+from elmo_tasks.scale.runs import Run, open_run, write_note
 from elmo_tasks.scale.shards import Content, Reading, Shard, ShardReader
 from elmo_tasks.scale.storage import Folder
 

@@ -12,9 +12,10 @@ from allennlp.common.util import lazy_groups_of
 from allennlp.predictors import Predictor
 
 from elmo_tasks.archives import open_archive
+from elmo_tasks.embedding.checkpoint import Settings
 from elmo_tasks.predictors.command import PredictManager
 from elmo_tasks.scale.pool import Engine, Outcome, cluster, outcomes
-from elmo_tasks.scale.runs import Run, Settings, open_run, write_note
+from elmo_tasks.scale.runs import Run, open_run, write_note
 from elmo_tasks.scale.shards import Reading, Shard, ShardReader
 from elmo_tasks.scale.storage import Folder, split_place
 

@@ -11,6 +11,8 @@ from typing import Any
 
 from allennlp.common.checks import ConfigurationError
 
+from elmo_tasks.elmo.sources import configuration_errors
+from elmo_tasks.embedding.checkpoint import Settings, check_same
 from elmo_tasks.progress import progress
 from elmo_tasks.scale.pool import Engine, Outcome
 from elmo_tasks.scale.shards import Reading, Shard, make_shards, shard_bytes
@@ -24,9 +26,6 @@ VERSION = 1
 """Of the files of a run."""
 _NOTE = re.compile(r"_part-(\d{6,})\.json")
 _OURS = re.compile(r"_(part|plan|manifest|rejected)[-.].*|part-\d{6,}\.(parquet|jsonl)")
-
-Settings = dict[str, str | int | bool | None]
-"""What the runs before and after a stop must have in common; the key of an argument is its name, `--...`."""
 
 
 @dataclass(kw_only=True)
@@ -106,7 +105,8 @@ def open_run(
         return None
     if resume and PLAN in names:
         plan = json.loads(folder.read(PLAN))
-        _check_same(folder, plan["settings"], settings)
+        with configuration_errors():
+            check_same(folder.place, plan["settings"], settings)
         shards = make_shards(sources, plan["shard_bytes"], reading)
         _check_text(folder, [Shard(*shard) for shard in plan["shards"]], shards)
         notes = [note for note in names if _NOTE.fullmatch(note)]
@@ -148,18 +148,6 @@ def _make_room(folder: Folder, names: set[str], *, force: bool) -> None:
     # Whatever stops us, the folder is never taken for a whole one.
     folder.remove([MANIFEST] if MANIFEST in names else [])
     folder.remove(names - {MANIFEST})
-
-
-def _check_same(folder: Folder, before: Settings, now: Settings) -> None:
-    differences = [
-        f"{key} (was {before.get(key)}, is {now.get(key)})" if key.startswith("--") else key
-        for key in before | now
-        if before.get(key) != now.get(key)
-    ]
-    if differences:
-        raise ConfigurationError(
-            f"{folder.place} cannot be resumed, this differs: {', '.join(differences)}; --force starts anew"
-        )
 
 
 def _check_text(folder: Folder, before: list[Shard], now: list[Shard]) -> None:
