@@ -7,10 +7,10 @@ import time
 from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.commands.bilm_arguments import read_bilm, read_start
-from elmo_tasks.embedding.checkpoint import Settings
 from elmo_tasks.embedding.hdf5_run import state_digest
 from elmo_tasks.scale.embed import embed, embedding_of
 from elmo_tasks.scale.pool import Engine
+from elmo_tasks.scale.runs import RunRequest
 from elmo_tasks.scale.shards import Reading
 from elmo_tasks.scale.storage import Folder
 
@@ -43,23 +43,22 @@ def embed_on_ray(arguments: argparse.Namespace, engine: Engine) -> None:
         reading=Reading(os.getcwd(), column=arguments.column, checked=not arguments.skip_bad),
         skip_bad=arguments.skip_bad,
     )
-    settings: Settings = {
-        "the biLM": bilm.digest(),
-        "the initial state": state_digest(start),
-        "--layers": arguments.layers,
-        "--precision": arguments.precision,
-        "--device": arguments.device,
-        "--dtype": embedding.dtype,
-        "--column": arguments.column,
-    }
-    run = embed(
-        embedding,
-        arguments.input,
-        settings=settings,
+    request = RunRequest(
+        source=arguments.input,
+        settings={
+            "the biLM": bilm.digest(),
+            "the initial state": state_digest(start),
+            "--layers": arguments.layers,
+            "--precision": arguments.precision,
+            "--device": arguments.device,
+            "--dtype": embedding.dtype,
+            "--column": arguments.column,
+        },
         engine=engine,
         resume=arguments.resume,
         force=arguments.force,
     )
+    run = embed(embedding, request)
     if run is None:
         print(f"{arguments.output} is whole already")
         return

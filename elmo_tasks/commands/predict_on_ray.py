@@ -10,9 +10,9 @@ from typing import Any
 from allennlp.common.checks import ConfigurationError
 from allennlp.common.file_utils import cached_path
 
-from elmo_tasks.embedding.checkpoint import Settings
 from elmo_tasks.scale.pool import Engine
 from elmo_tasks.scale.predict import Prediction, predict
+from elmo_tasks.scale.runs import RunRequest
 from elmo_tasks.scale.shards import Reading
 from elmo_tasks.scale.storage import Folder
 
@@ -34,22 +34,20 @@ def predict_on_ray(arguments: argparse.Namespace, engine: Engine) -> None:
         folder=Folder(f"{arguments.output}.partial"),
         reading=Reading(os.getcwd(), objects=True, multiple=arguments.batch_size, checked=False),
     )
-    settings: Settings = {
-        "the archive": blake2b(archive, digest_size=16).hexdigest(),
-        "--batch-size": arguments.batch_size,
-        "--predictor": arguments.predictor,
-        "--predictor-args": arguments.predictor_args,
-        "--overrides": arguments.overrides,
-    }
-    run = predict(
-        prediction,
-        arguments.input,
-        arguments.output,
-        settings=settings,
+    request = RunRequest(
+        source=arguments.input,
+        settings={
+            "the archive": blake2b(archive, digest_size=16).hexdigest(),
+            "--batch-size": arguments.batch_size,
+            "--predictor": arguments.predictor,
+            "--predictor-args": arguments.predictor_args,
+            "--overrides": arguments.overrides,
+        },
         engine=engine,
         resume=arguments.resume,
         force=arguments.force,
     )
+    run = predict(prediction, request, arguments.output)
     print(f"{arguments.output}: {run.total('sentences'):,} lines, of {len(run.shards):,} shards")
 
 

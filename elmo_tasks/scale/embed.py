@@ -23,11 +23,10 @@ from pyarrow import parquet as pq
 from elmo_tasks.data.input_files import InputError
 from elmo_tasks.elmo import BiLmOptions, FrozenBiLm, LstmState
 from elmo_tasks.elmo.sources import configuration_errors
-from elmo_tasks.embedding.checkpoint import Settings
 from elmo_tasks.embedding.layers import NOT_FINITE, chosen_layers, first_not_finite
 from elmo_tasks.embedding.sentences import NumberedSentence, batches_by_length, padded_ids, windows
-from elmo_tasks.scale.pool import Engine, Outcome, cluster, outcomes
-from elmo_tasks.scale.runs import Run, open_run, write_note
+from elmo_tasks.scale.pool import Outcome, cluster, outcomes
+from elmo_tasks.scale.runs import Run, RunRequest, open_run, write_note
 from elmo_tasks.scale.shards import Content, Reading, Shard, ShardReader
 from elmo_tasks.scale.storage import Folder
 
@@ -73,32 +72,15 @@ def embedding_of(bilm: FrozenBiLm, start: LstmState, **others: Any) -> Embedding
     )
 
 
-def embed(
-    embedding: Embedding, source: str, *, settings: Settings, engine: Engine, resume: bool, force: bool
-) -> Run | None:
+def embed(embedding: Embedding, request: RunRequest) -> Run | None:
     """
     Writes the folder; `None` if it is whole already.
-
-    # Parameters
-
-    source : of the text, see `input_sources`.
-    settings : what a run that is resumed must have in common with this one.
-    resume, force : see `open_run`.
 
     # Raises
     `ConfigurationError`: see `open_run`, `outcomes` and `EmbedShard`. `OSError`.
     """
-    with cluster(engine, shared_bytes=embedding.nbytes) as workers:
-        run = open_run(
-            embedding.folder,
-            source,
-            settings=settings,
-            reading=embedding.reading,
-            engine=engine,
-            workers=workers,
-            resume=resume,
-            force=force,
-        )
+    with cluster(request.engine, shared_bytes=embedding.nbytes) as workers:
+        run = open_run(embedding.folder, request, reading=embedding.reading, workers=workers)
         if run is None:
             return None
         results = outcomes(
@@ -109,7 +91,7 @@ def embed(
                 raise ConfigurationError(outcome["error"])
     run.finish(
         {
-            "settings": settings,
+            "settings": request.settings,
             "columns": {field.name: str(field.type) for field in _schema(embedding.dtype)},
             "layers": embedding.layers,
             "dim": embedding.options.output_dim,

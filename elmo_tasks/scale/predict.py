@@ -12,10 +12,9 @@ from allennlp.common.util import lazy_groups_of
 from allennlp.predictors import Predictor
 
 from elmo_tasks.archives import open_archive
-from elmo_tasks.embedding.checkpoint import Settings
 from elmo_tasks.predictors.command import PredictManager
-from elmo_tasks.scale.pool import Engine, Outcome, cluster, outcomes
-from elmo_tasks.scale.runs import Run, open_run, write_note
+from elmo_tasks.scale.pool import Outcome, cluster, outcomes
+from elmo_tasks.scale.runs import Run, RunRequest, open_run, write_note
 from elmo_tasks.scale.shards import Reading, Shard, ShardReader
 from elmo_tasks.scale.storage import Folder, split_place
 
@@ -36,39 +35,20 @@ class Prediction:
     reading: Reading
 
 
-def predict(
-    prediction: Prediction,
-    source: str,
-    output: str,
-    *,
-    settings: Settings,
-    engine: Engine,
-    resume: bool,
-    force: bool,
-) -> Run:
+def predict(prediction: Prediction, request: RunRequest, output: str) -> Run:
     """
     Writes `output`. As of `allennlp predict`, an input with an error leaves the results before it.
 
     # Parameters
 
-    source : of JSON Lines or Parquet, see `input_sources`.
+    request : its source is JSON Lines or Parquet.
     output : a path, or behind `s3://` and the like.
-    settings, resume, force : see `open_run`.
 
     # Raises
     `ConfigurationError`: the first error, with the line; and see `open_run` and `PredictShard`. `OSError`.
     """
-    with cluster(engine, shared_bytes=len(prediction.archive)) as workers:
-        run = open_run(
-            prediction.folder,
-            source,
-            settings=settings,
-            reading=prediction.reading,
-            engine=engine,
-            workers=workers,
-            resume=resume,
-            force=force,
-        )
+    with cluster(request.engine, shared_bytes=len(prediction.archive)) as workers:
+        run = open_run(prediction.folder, request, reading=prediction.reading, workers=workers)
         assert run is not None, "only a manifest says that a run is whole, and there is none"
         results = outcomes(PredictShard, prediction, run.left(), workers=workers, gpus=int(prediction.cuda))
         first_error: Outcome | None = None

@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from allennlp.common.checks import ConfigurationError
 
@@ -28,12 +28,25 @@ _NOTE = re.compile(r"_part-(\d{6,})\.json")
 _OURS = re.compile(r"_(part|plan|manifest|rejected)[-.].*|part-\d{6,}\.(parquet|jsonl)")
 
 
+class RunRequest(NamedTuple):
+    """What the user says of a run, whatever its shards are for."""
+
+    source: str
+    """Of the text, see `input_sources`."""
+    settings: Settings
+    """What a run that is resumed must have in common with this one."""
+    engine: Engine
+    resume: bool
+    """Go on with a run that was stopped, or begin."""
+    force: bool
+    """Remove what an older run left."""
+
+
 @dataclass(kw_only=True)
 class Run:
     """See `open_run`."""
 
     folder: Folder
-    settings: Settings
     shards: list[Shard]
     done: dict[int, Outcome] = field(default_factory=dict)
     """The outcomes of the shards that are done, by their numbers."""
@@ -75,51 +88,33 @@ class Run:
         self.folder.remove(name for name in self.folder.names() if name.startswith("_part-"))
 
 
-def open_run(
-    folder: Folder,
-    source: str,
-    *,
-    settings: Settings,
-    reading: Reading,
-    engine: Engine,
-    workers: int,
-    resume: bool,
-    force: bool,
-) -> Run | None:
+def open_run(folder: Folder, request: RunRequest, *, reading: Reading, workers: int) -> Run | None:
     """
     A run in `folder`: a new one, or what is left of one that was stopped; `None` if it is whole already.
-
-    # Parameters
-
-    source : of the text, see `input_sources`.
-    resume : go on with a run that was stopped, or begin.
-    force : remove what an older run left.
 
     # Raises
     `ConfigurationError`: there is something in the folder, and nothing says what to do with it; or the run
     that was stopped had other settings, or another text. `InputError`: see `make_shards`.
     """
-    sources = input_sources(source)
+    sources = input_sources(request.source)
     names = folder.names()
-    if resume and MANIFEST in names:
+    if request.resume and MANIFEST in names:
         return None
-    if resume and PLAN in names:
+    if request.resume and PLAN in names:
         plan = json.loads(folder.read(PLAN))
         with configuration_errors():
-            check_same(folder.place, plan["settings"], settings)
+            check_same(folder.place, plan["settings"], request.settings)
         shards = make_shards(sources, plan["shard_bytes"], reading)
         _check_text(folder, [Shard(*shard) for shard in plan["shards"]], shards)
         notes = [note for note in names if _NOTE.fullmatch(note)]
         done = [json.loads(folder.read(note)) for note in notes]
-        return Run(
-            folder=folder, settings=settings, shards=shards, done={note["number"]: note for note in done}
-        )
-    _make_room(folder, names, force=force)
-    size = engine.shard_bytes or shard_bytes(sources, workers)
+        return Run(folder=folder, shards=shards, done={note["number"]: note for note in done})
+    _make_room(folder, names, force=request.force)
+    size = request.engine.shard_bytes or shard_bytes(sources, workers)
     shards = make_shards(sources, size, reading)
     folder.create()
-    _write(folder, PLAN, {"settings": settings, "shard_bytes": size, "shards": shards})
-    return Run(folder=folder, settings=settings, shards=shards)
+    _write(folder, PLAN, {"settings": request.settings, "shard_bytes": size, "shards": shards})
+    return Run(folder=folder, shards=shards)
 
 
 def note_name(shard: Shard) -> str:

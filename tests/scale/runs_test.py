@@ -6,21 +6,15 @@ from allennlp.common.checks import ConfigurationError
 pytest.importorskip("ray", reason="Ray is not installed: make install EXTRAS='ray'")
 
 from elmo_tasks.scale.pool import Engine
-from elmo_tasks.scale.runs import Run, open_run, write_note
+from elmo_tasks.scale.runs import Run, RunRequest, open_run, write_note
 from elmo_tasks.scale.shards import Reading
 from elmo_tasks.scale.storage import Folder
 
 
 def opened(folder: Path, *, workers: int = 1, size: int | None = 4, **arguments) -> Run | None:
     defaults = {"settings": {"--layers": "all", "the biLM": "x"}, "resume": False, "force": False}
-    return open_run(
-        Folder(str(folder / "out")),
-        "text",
-        reading=Reading(str(folder)),
-        engine=Engine(shard_bytes=size),
-        workers=workers,
-        **defaults | arguments,
-    )
+    request = RunRequest(source="text", engine=Engine(shard_bytes=size), **defaults | arguments)
+    return open_run(Folder(str(folder / "out")), request, reading=Reading(str(folder)), workers=workers)
 
 
 def do(run: Run, numbers: list[int]) -> None:
