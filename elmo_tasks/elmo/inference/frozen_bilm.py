@@ -100,14 +100,8 @@ class FrozenBiLm(nn.Module):
         bilm = cls(options=options, precision=precision)
         bilm._weights = dict(read_weights(weight_file, options))
         if words is not None:
-            known, rows, unknown = vocabulary_rows(
-                words, number=len(bilm._weights["token_encoder.embedding"])
-            )
-            bilm._weights |= {
-                "token_encoder.known": known,
-                "token_encoder.rows": rows,
-                "token_encoder.unknown": torch.tensor(unknown),
-            }
+            buffers = vocabulary_rows(words, number=len(bilm._weights["token_encoder.embedding"]))
+            bilm._weights |= {f"token_encoder.{name}": part for name, part in buffers.items()}
         return bilm
 
     @property

@@ -127,8 +127,7 @@ def _token_weights(
         # Marks that the dictionary lacks are unknown words.
         marks = [words.get(mark, words[OUT_OF_VOCABULARY]) for mark in _AS_IN_WORDS.values()]
         yield "embedding", torch.cat([projected, projected[marks]])
-        known, rows, unknown = vocabulary_rows(_vocabulary(words), number=tokens.n_tokens)
-        yield from (("known", known), ("rows", rows), ("unknown", torch.tensor(unknown)))
+        yield from vocabulary_rows(_vocabulary(words), number=tokens.n_tokens).items()
         return
     sizes, filters = tokens.dictionaries, tokens.num_filters
     assert sizes is not None

@@ -20,7 +20,7 @@ from elmo_tasks.elmo.model.unicode_characters import (
     character_id,
     unicode_ids,
 )
-from elmo_tasks.elmo.model.word_encoder import rows_of_words
+from elmo_tasks.elmo.model.word_encoder import rows_of_words, sorted_ids
 from elmo_tasks.elmo.model.words import row_keys
 
 OUT_OF_VOCABULARY = "<oov>"
@@ -123,10 +123,7 @@ def word_lookup(dictionary: Dictionary, *, number: int, length: int) -> dict[str
 def _lookup(
     ids: torch.Tensor, entries: Sequence[str], dictionary: Dictionary, number: int
 ) -> dict[str, torch.Tensor]:
-    known, order = ids.sort(stable=True)
-    for index in (known[1:] == known[:-1]).nonzero()[:1, 0].tolist():
-        one, other = (entries[place] for place in order[index : index + 2].tolist())
-        raise ElmoError(f"{one!r} and {other!r} in the dictionary have the same id")
+    known, order = sorted_ids(ids, entries, where="the dictionary")
     rows = torch.tensor([dictionary[entry] for entry in entries])[order]
     # As many as rows, so that the sizes say all shapes: the last again for those that are not used
     missing = number - len(known)

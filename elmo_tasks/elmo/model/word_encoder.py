@@ -44,10 +44,8 @@ class WordEncoder(TokenEncoder):
         # Raises
         `ElmoError`: not as many words as rows, none of the `MARKERS`, or two words with one id.
         """
-        known, rows, unknown = vocabulary_rows(words, number=len(self.rows))
-        self.known.copy_(known)
-        self.rows.copy_(rows)
-        self.unknown.fill_(unknown)
+        for name, part in vocabulary_rows(words, number=len(self.rows)).items():
+            self.get_buffer(name).copy_(part)
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
         return F.embedding(rows_of_words(ids, self.known, self.rows, self.unknown), self.embedding)
@@ -61,10 +59,9 @@ class WordEncoder(TokenEncoder):
         return padded_word_ids(sentences)
 
 
-def vocabulary_rows(words: Sequence[str], *, number: int) -> tuple[torch.Tensor, torch.Tensor, int]:
+def vocabulary_rows(words: Sequence[str], *, number: int) -> dict[str, torch.Tensor]:
     """
-    The ids of the words of a table with `number` rows, rising, `(words,)`; the row of each; and the row of
-    `<UNK>`.
+    The buffers of a `WordEncoder` with `number` rows whose words are `words`.
 
     # Raises
     `ElmoError`: see `WordEncoder.set_vocabulary`.
@@ -74,16 +71,27 @@ def vocabulary_rows(words: Sequence[str], *, number: int) -> tuple[torch.Tensor,
     for marker in MARKERS:
         if marker not in words:
             raise ElmoError(f"the vocabulary has no {marker}, expected {', '.join(MARKERS)}")
-    known, rows = torch.from_numpy(word_ids(words)).sort(stable=True)
+    known, rows = sorted_ids(torch.from_numpy(word_ids(words)), words, where="the vocabulary")
+    return {"known": known, "rows": rows, "unknown": torch.tensor(words.index(UNKNOWN))}
+
+
+def sorted_ids(ids: torch.Tensor, entries: Sequence[str], *, where: str) -> tuple[torch.Tensor, torch.Tensor]:
+    """
+    The ids of `entries`, rising, and where each was among them, both `(entries,)`.
+
+    # Raises
+    `ElmoError`, with `where`: two entries with one id.
+    """
+    known, order = ids.sort(stable=True)
     for index in (known[1:] == known[:-1]).nonzero()[:1, 0].tolist():
-        one, other = (words[row] for row in rows[index : index + 2].tolist())
-        raise ElmoError(f"{one!r} and {other!r} in the vocabulary have the same id")
-    return known, rows, words.index(UNKNOWN)
+        one, other = (entries[place] for place in order[index : index + 2].tolist())
+        raise ElmoError(f"{one!r} and {other!r} in {where} have the same id")
+    return known, order
 
 
 def rows_of_words(
     ids: torch.Tensor, known: torch.Tensor, rows: torch.Tensor, unknown: torch.Tensor
 ) -> torch.Tensor:
-    """*Shape:* word ids `(words,)` to their rows in the table, `(words,)`."""
+    """*Shape:* ids of words or characters, any, to their rows in the table, the same."""
     indices = torch.searchsorted(known, ids).clamp(max=len(known) - 1)
     return torch.where(known[indices] == ids, rows[indices], unknown)
