@@ -36,13 +36,8 @@ class PackedWeight(ABC):
     weight : `(out, in)`.
     """
 
-    product_dtype: torch.dtype | None = None
-    """The dtype in which it multiplies, if it is not that of the weight."""
-
     def __init__(self, weight: torch.Tensor) -> None:
         self.numel = weight.numel()
-        self.dtype = self.product_dtype or weight.dtype
-        """The dtype in which it multiplies."""
 
     def __call__(
         self, inputs: torch.Tensor, bias: torch.Tensor | None = None, addend: torch.Tensor | None = None
@@ -148,8 +143,6 @@ class OneDnn(PackedWeight):
 class OneDnnBfloat16(PackedWeight):
     """bfloat16 on a CPU, sums in float32."""
 
-    product_dtype = torch.bfloat16
-
     def __init__(self, weight: torch.Tensor) -> None:
         super().__init__(weight)
         self._exact = weight
@@ -180,8 +173,6 @@ class Plain(PackedWeight):
 
 class PlainBfloat16(PackedWeight):
     """bfloat16 on other devices."""
-
-    product_dtype = torch.bfloat16
 
     def __init__(self, weight: torch.Tensor) -> None:
         super().__init__(weight)

@@ -24,7 +24,6 @@ LIMITS = {"end to end": 1 << 30, "one by one": 0}
 def kind(request, monkeypatch):
     """How the weights of both directions lie."""
     monkeypatch.setattr(lone_lstm, "LARGEST_JOINT", LIMITS[request.param])
-    return request.param
 
 
 def run(stack, length, precision="float32"):
