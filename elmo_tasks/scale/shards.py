@@ -142,12 +142,12 @@ def _text_parts(file: BinaryIO, source: str, size: int, reading: Reading) -> Ite
     start, line = 0, 1
     while block := file.read(size):
         if not block.endswith(b"\n"):
-            block += _rest_of_line(file, source, line)
+            block += _to_line_end(file, source, line)
         if reading.objects:
             counted = sum(map(_counts, block.split(b"\n")))
-            while counted % reading.multiple and (more := file.readline(LONGEST_LINE)):
-                block += more
-                counted += _counts(more)
+            while counted % reading.multiple and (next_line := _to_line_end(file, source, line)):
+                block += next_line
+                counted += _counts(next_line)
         if reading.checked:
             _check_utf8(block, source, start, line)
         lines = block.count(b"\n") + (not block.endswith(b"\n"))
@@ -158,7 +158,7 @@ def _text_parts(file: BinaryIO, source: str, size: int, reading: Reading) -> Ite
         start, line = start + len(block), line + lines
 
 
-def _rest_of_line(file: BinaryIO, source: str, line: int) -> bytes:
+def _to_line_end(file: BinaryIO, source: str, line: int) -> bytes:
     rest = file.readline(LONGEST_LINE)
     if len(rest) == LONGEST_LINE:
         found, expected = f"a line of more than {LONGEST_LINE:,} bytes, there or soon after", "shorter lines"

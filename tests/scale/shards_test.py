@@ -81,6 +81,15 @@ def test_a_byte_that_is_not_utf8(tmp_path):
         assert len(read([str(path)], size, Reading(".", checked=False))[1]) == 11
 
 
+def test_a_line_that_is_too_long(tmp_path, monkeypatch):
+    monkeypatch.setattr("elmo_tasks.scale.shards.LONGEST_LINE", 20)
+    path = tmp_path / "text"
+    path.write_text("[1]\n" + "[" + "2, " * 20 + "2]\n")
+    for size, reading in ((5, Reading(".")), (1, Reading(".", objects=True, multiple=2))):
+        with pytest.raises(InputError, match="text, line 1: found a line of more than 20 bytes, there or so"):
+            make_shards([str(path)], size, reading)
+
+
 def test_a_source_that_changes(tmp_path):
     path = tmp_path / "text"
     path.write_text("one\ntwo\n")
