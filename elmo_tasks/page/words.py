@@ -1,6 +1,7 @@
 """The tab "ELMo": what a word means in its sentence, by the layers of the biLM."""
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple
@@ -65,7 +66,6 @@ class WordsInContext:
         self._encoder = encoder
         self._static = static
         self._corpus = corpus
-        self._blocks: list[Block] = []
         self._tokenize = tokenizer(None)
         # The biLM takes one question after the other.
         self._lock = Lock()
@@ -97,9 +97,12 @@ class WordsInContext:
             )
         return Occurrence(words, words.index(word))
 
+    @cached_property
+    def _blocks(self) -> list[Block]:
+        """The vectors of the corpus, made at the first question."""
+        return list(text_blocks(self._encoder, self._corpus))
+
     def _neighbours(self, query: Occurrence, word: str) -> dict[str, list[Near] | None]:
-        if not self._blocks:
-            self._blocks = list(text_blocks(self._encoder, self._corpus))
         (by_row,) = nearest_tokens(self._encoder, [query], self._blocks, count=NEIGHBOURS)
         neighbours: dict[str, list[Near] | None] = {
             name: [
@@ -109,8 +112,8 @@ class WordsInContext:
             for name, row in zip(self._encoder.names, by_row, strict=True)
         }
         for vectors in self._static:
-            known = bool(vectors.known([word]).all())
-            nearest = [Near(*pair) for pair in vectors.nearest(word, NEIGHBOURS)] if known else None
+            has_word = bool(vectors.known([word]).all())
+            nearest = [Near(*pair) for pair in vectors.nearest(word, NEIGHBOURS)] if has_word else None
             neighbours[vectors.names[0]] = nearest
         return neighbours
 
