@@ -28,7 +28,7 @@ DATA_SUFFIXES = (
 )
 
 
-def needs() -> dict[str, list[str]]:
+def read_needs() -> dict[str, list[str]]:
     """The parts of requirements.in by their names, so that each need is written down once."""
     text = (HERE / "requirements.in").read_text(encoding="utf-8")
     _, *parts = re.split(r"(?m)^# \[(\w+)\].*$", text)
@@ -69,6 +69,8 @@ class InstallData(install_data):
             pth.write(f"{folder}\nimport _elmo_tasks_imports; _elmo_tasks_imports.install()\n")
 
 
+NEEDS = read_needs()
+
 setup(
     name="elmo_tasks",
     version="0.2.0",
@@ -76,9 +78,9 @@ setup(
     license="Apache-2.0",
     license_files=["LICENSE"],
     python_requires=">=3.11",
-    install_requires=needs()["core"],
+    install_requires=NEEDS["core"],
     extras_require={
-        **{extra: needs()[extra] for extra in ("allennlp", "ray", "serve")},
+        **{extra: NEEDS[extra] for extra in ("allennlp", "ray", "serve")},
         "mlflow": ["mlflow"],
     },
     # With them `nlp.add_pipe("elmo")` needs no import.

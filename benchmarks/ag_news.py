@@ -15,8 +15,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from benchmarks.classification import Overrides, trained_bilm
-from benchmarks.quality import add_experiment_arguments, epoch_times, read_config
+from benchmarks.classification import Overrides, ag_news, paths, trained_bilm
+from benchmarks.quality import add_experiment_arguments, best_metrics, epoch_times, read_config
 from benchmarks.results import Results, show
 from elmo_tasks.archives import open_archive
 from elmo_tasks.commands.base import positive
@@ -60,7 +60,6 @@ CLASSIFIERS: dict[str, Overrides] = {
 def pretrained(name: str, arguments: argparse.Namespace, results: Results) -> Overrides:
     """Trains a biLM of `BILMS`, unless that is done; what plugs it."""
     folder: Path = arguments.output / "bilm" / name
-    folder.mkdir(parents=True, exist_ok=True)
     overrides: dict[str, Any] = {
         **_paths(arguments),
         "dataset_reader.source.max_instances": arguments.limit,
@@ -97,25 +96,18 @@ def _vectors(config: dict[str, Any], output: Path) -> str:
 
 def _record(run: Run, results: Results, prefix: str = "") -> None:
     """All metrics of the best epoch but those of a class."""
-    for name, value in _best(run).items():
+    for name, value in best_metrics(run).items():
         if "-" not in name and isinstance(value, float):
             results.add(run.variant, run.seed, prefix + name, value, sum(epoch_times(run)))
 
 
-def _best(run: Run) -> dict[str, Any]:
-    start = "best_validation_"
-    metrics = run.metrics() or {}
-    return {name.removeprefix(start): value for name, value in metrics.items() if name.startswith(start)}
-
-
 def _write_confusion(run: Run, labels: list[str], path: Path) -> None:
-    path.write_text(confusion_table(labels, _best(run)).csv(), encoding="utf-8")
+    path.write_text(confusion_table(labels, best_metrics(run)).csv(), encoding="utf-8")
 
 
 def _paths(arguments: argparse.Namespace) -> Overrides:
-    folder = arguments.data / "ag_news"
-    files = (arguments.train or folder / "train.csv", arguments.dev or folder / "dev.csv")
-    return dict(zip(("train_data_path", "validation_data_path"), map(str, files), strict=True))
+    usual = ag_news(arguments.data, arguments.output)
+    return paths(usual._replace(train=arguments.train or usual.train, dev=arguments.dev or usual.dev))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -26,8 +26,9 @@ from allennlp.common import Params
 from allennlp.data import Vocabulary
 from allennlp.models import Model
 
+from benchmarks.bilms import PERPLEXITIES
 from benchmarks.english_text import DEV_TEXTS, columns
-from benchmarks.quality import read_config
+from benchmarks.quality import best_metrics, read_config
 from benchmarks.results import OURS, Results, add_results_argument, show
 from elmo_tasks.commands.experiment_arguments import train_and_tell
 from elmo_tasks.data.tokenization import tokenizer
@@ -75,11 +76,8 @@ def perplexities(model: Model, text: str, passage: int) -> dict[str, float]:
 
 
 def add_perplexities(results: Results, text: str, metrics: dict[str, float]) -> None:
-    for direction in DIRECTIONS:
-        results.add(OURS, 0, f"{text}: {direction}", metrics[direction])
-
-
-DIRECTIONS = ("perplexity_forward", "perplexity_backward")
+    for name in PERPLEXITIES:
+        results.add(OURS, 0, f"{text}: {name}", metrics[name])
 
 
 def over_words(model: Model, words: set[str]) -> None:
@@ -159,11 +157,10 @@ def finetune(arguments: argparse.Namespace) -> None:
     )
     tuned = Run("finetuned", config["pytorch_seed"], config, arguments.output / "finetuned")
     train_and_tell([tuned], jobs=1, packages=[])
-    metrics = tuned.metrics() or {}
-    after = {key: metrics[f"best_validation_{key}"] for key in DIRECTIONS}
+    after = best_metrics(tuned)
     for name, values in (("before", before), ("after", after)):
         add_perplexities(results, f"{arguments.dev}, {name}", values)
-    for key in DIRECTIONS:
+    for key in PERPLEXITIES:
         results.add(OURS, 0, f"{arguments.dev}, {key}: part that is gone", 1 - after[key] / before[key])
     show(results.means())
 

@@ -42,6 +42,10 @@ SIZES = (*BUNDLED, *PUBLISHED)
 """The biLM that comes with the project, that of the fixtures, and random weights of published sizes."""
 
 
+PERPLEXITIES = ("perplexity_forward", "perplexity_backward")
+"""The metrics by these names."""
+
+
 def bilm_files(folder: Path, size: str) -> Files:
     """The files of one of `SIZES`; random weights are written to the folder, unless they are there."""
     if size in BUNDLED:

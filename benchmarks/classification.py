@@ -14,14 +14,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.quality import add_experiment_arguments, epoch_times, read_config
+from benchmarks.quality import add_experiment_arguments, add_scores, read_config
 from benchmarks.results import Results, show
 from elmo_tasks.commands.compare import MIXES, NO_ELMO, train_vectors, with_vectors
 from elmo_tasks.commands.experiment_arguments import train_and_tell
 from elmo_tasks.commands.export import OPTIONS, VOCABULARY, WEIGHTS, read_trained, write_bilm
 from elmo_tasks.commands.vectors import METHODS
 from elmo_tasks.elmo.sources import DEFAULT_OPTIONS, DEFAULT_WEIGHTS
-from elmo_tasks.training.experiments import Run, plan, score, validation_metric
+from elmo_tasks.training.experiments import Run, plan
 
 Overrides = dict[str, Any]
 """Of a config, by the paths of its keys."""
@@ -132,9 +132,7 @@ def compare(name: str, arguments: argparse.Namespace) -> None:
     runs = plan(config, variants, seeds=arguments.seeds, folder=folder)
     train_and_tell(runs, jobs=arguments.jobs, packages=[])
     results = Results(f"classification {name}", arguments.output / "results.csv", keep=True)
-    for run in runs:
-        metric = validation_metric(run.config)
-        results.add(run.variant, run.seed, metric, 100 * (score(run) or 0.0), sum(epoch_times(run)))
+    metric = add_scores(results, runs)
     show(results.means(), results.gains(metric, "no-elmo"))
 
 

@@ -81,6 +81,11 @@ def in_batches(sentences: Sentences, size: int) -> list[Sentences]:
     return [sentences[start : start + size] for start in range(0, len(sentences), size)]
 
 
+def size_of_text(sentences: Sentences) -> str:
+    words = [word for sentence in sentences for word in sentence]
+    return f"Text: {len(sentences):,} sentences, {len(words):,} tokens, {len(set(words)):,} distinct."
+
+
 def count_tokens(batches: Iterable[Sentences]) -> int:
     return sum(len(words) for batch in batches for words in batch)
 

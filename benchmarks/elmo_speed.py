@@ -25,7 +25,16 @@ from allennlp.data.fields import TextField
 from allennlp.data.token_indexers import ELMoTokenCharactersIndexer
 
 from benchmarks.bilms import SIZES, Files, bilm_files, seconds
-from benchmarks.elmo_sides import BATCH, Ours, Sentences, Theirs, count_tokens, in_batches, read_text
+from benchmarks.elmo_sides import (
+    BATCH,
+    Ours,
+    Sentences,
+    Theirs,
+    count_tokens,
+    in_batches,
+    read_text,
+    size_of_text,
+)
 from benchmarks.results import OURS, Results, add_rates, add_results_argument, show
 from elmo_tasks.elmo import ElmoCharacterIndexer
 
@@ -294,7 +303,6 @@ def run(arguments: argparse.Namespace) -> None:
     largest = torch.tensor(exact).max().item()
     verdict = "reached" if largest <= LARGEST_DIFFERENCE else "not reached"
     print(f"\nLargest difference in fp32 {largest:.1e}, at most {LARGEST_DIFFERENCE:g}: {verdict}.")
-    words = [word for sentence in sentences for word in sentence]
-    print(f"Text: {len(sentences):,} sentences, {len(words):,} tokens, {len(set(words)):,} distinct.")
+    print(size_of_text(sentences))
     if arguments.cuda and not torch.cuda.is_available():
         print("There is no GPU here; its rows are left out.")

@@ -22,7 +22,7 @@ from typing import Any
 import torch
 
 from benchmarks.bilms import seconds
-from benchmarks.elmo_sides import BATCH, Sentences, count_tokens, in_batches, read_text
+from benchmarks.elmo_sides import BATCH, Sentences, count_tokens, in_batches, read_text, size_of_text
 from benchmarks.results import OURS, Results, add_rates, add_results_argument, show
 from elmo_tasks.elmo.sources import DEFAULT_OPTIONS, read_frozen_bilm, read_options
 
@@ -104,5 +104,4 @@ def run(arguments: argparse.Namespace) -> None:
         our_times.append(seconds(lambda batch: bilm.encode(bilm.padded_ids(batch)), batches))
     add_rates(results, CASE, count_tokens(batches), our_times, their_times, TARGET)
     show(results.ratios(), results.means(of="difference"))
-    words = [word for words in sentences for word in words]
-    print(f"Text: {len(sentences):,} sentences, {len(words):,} tokens, {len(set(words)):,} distinct.")
+    print(size_of_text(sentences))

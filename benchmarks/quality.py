@@ -25,7 +25,7 @@ from elmo_tasks.commands.experiment_arguments import train_and_tell
 from elmo_tasks.data.input_files import input_files
 from elmo_tasks.elmo import BiLmOptions
 from elmo_tasks.paths import bundled
-from elmo_tasks.training.experiments import Run, check_config, score
+from elmo_tasks.training.experiments import Run, check_config, score, validation_metric
 
 Settings = dict[str, Any]
 """A config."""
@@ -290,6 +290,21 @@ def epoch_times(run: Run) -> list[float]:
             times.append(duration - before)
         before = duration
     return times
+
+
+def best_metrics(run: Run) -> dict[str, Any]:
+    """On the validation data, of the best epoch of a run that is done."""
+    start = "best_validation_"
+    metrics = run.metrics() or {}
+    return {name.removeprefix(start): value for name, value in metrics.items() if name.startswith(start)}
+
+
+def add_scores(results: Results, runs: list[Run], task: str = "") -> str:
+    """The scores of runs that are done, in percent; what their metric is called, with the task before it."""
+    metric = task + validation_metric(runs[0].config)
+    for run in runs:
+        results.add(run.variant, run.seed, metric, 100 * (score(run) or 0.0), sum(epoch_times(run)))
+    return metric
 
 
 def equally_spaced(items: list[Any], number: int | None) -> list[Any]:

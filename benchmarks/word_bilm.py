@@ -15,20 +15,20 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from benchmarks.bilms import PERPLEXITIES
 from benchmarks.classification import SETS, Overrides, paths, trained_bilm
-from benchmarks.quality import add_experiment_arguments, epoch_times, read_config
+from benchmarks.quality import add_experiment_arguments, add_scores, best_metrics, epoch_times, read_config
 from benchmarks.results import Results, show
 from elmo_tasks.commands.base import positive
 from elmo_tasks.commands.compare import NO_ELMO
 from elmo_tasks.commands.experiment_arguments import train_and_tell
 from elmo_tasks.commands.intrinsic import SIMILARITY, Intrinsic
 from elmo_tasks.evaluation.table import Table
-from elmo_tasks.training.experiments import Run, plan, score, validation_metric
+from elmo_tasks.training.experiments import Run, plan
 
 DEPTHS = (1, 2)
 SEED = 42
 """Of the biLMs."""
-PERPLEXITIES = ("perplexity_forward", "perplexity_backward")
 ANALOGIES = ("semantic", "syntactic", "all")
 WORDSIM = {
     "wordsim": "EN-WS-353-ALL.txt",
@@ -67,9 +67,9 @@ def pretrained(depth: int, arguments: argparse.Namespace, results: Results) -> O
     config = read_config(f"bilm_words_depth{depth}", overrides)
     (run,) = plan(config, {"bilm": {}}, seeds=[SEED], folder=folder)
     plugged = trained_bilm(run, folder / "elmo")
-    metrics, seconds = run.metrics() or {}, sum(epoch_times(run))
+    metrics, seconds = best_metrics(run), sum(epoch_times(run))
     for name in PERPLEXITIES:
-        results.add(f"depth {depth}", SEED, name, metrics[f"best_validation_{name}"], seconds)
+        results.add(f"depth {depth}", SEED, name, metrics[name], seconds)
     return plugged
 
 
@@ -146,11 +146,10 @@ def run(arguments: argparse.Namespace) -> None:
     for name in arguments.tasks:
         runs = runs_of(name, bilms, arguments)
         train_and_tell(runs, jobs=arguments.jobs, packages=[])
-        scores.append(f"{name}: {validation_metric(runs[0].config)}")
-        for run in runs:
-            results.add(run.variant, run.seed, scores[-1], 100 * (score(run) or 0.0), sum(epoch_times(run)))
+        scores.append(add_scores(results, runs, f"{name}: "))
     tests = [*SIMILARITY.values(), *map(analogies, ANALOGIES)]
-    tables = {"perplexity": PERPLEXITIES, "words": tests, "tasks": scores}
-    for name, metrics in tables.items():
-        (arguments.output / f"{name}.csv").write_text(results.grid(metrics).csv(), encoding="utf-8")
-    show(*map(results.grid, tables.values()))
+    names = {"perplexity": PERPLEXITIES, "words": tests, "tasks": scores}
+    tables = {name: results.grid(metrics) for name, metrics in names.items()}
+    for name, table in tables.items():
+        (arguments.output / f"{name}.csv").write_text(table.csv(), encoding="utf-8")
+    show(*tables.values())

@@ -98,12 +98,7 @@ def gpus() -> Facts:
 
 
 def spacy_models() -> Facts:
-    models = sorted(
-        found.name
-        for found in metadata.distributions()
-        for entry in found.entry_points
-        if entry.group == "spacy_models"
-    )
+    models = sorted(entry.dist.name for entry in metadata.entry_points(group="spacy_models") if entry.dist)
     for name in models:
         yield name, _version(name)
     if not models:

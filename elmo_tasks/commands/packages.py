@@ -1,19 +1,27 @@
-"""What `--include-package elmo_tasks` imports: no drop-in, unless it is named, and nothing of an extra."""
+"""
+What `--include-package` imports of elmo_tasks: the one module that is named, and with it the suite.
+
+The suite registers all that there is to register. What stands outside of it changes AllenNLP, as the drop-in
+does, or needs an extra.
+"""
+
+from importlib import import_module
 
 import allennlp.commands
 from allennlp.common import plugins, util
 
-DROP_INS = frozenset({"elmo_tasks.drop_in", "elmo_tasks.drop_in_stateless"})
-"""To import one puts our ELMo into the place of AllenNLP's."""
-_ON_RAY = ("elmo_tasks.scale", "elmo_tasks.commands.embed_on_ray", "elmo_tasks.commands.predict_on_ray")
-_EXTRAS = frozenset({"elmo_tasks.serving", "elmo_tasks.page.app", *_ON_RAY})
-"""They need an extra, and register nothing."""
 _import_module_and_submodules = util.import_module_and_submodules
 
 
 def import_package(package_name: str, exclude: set[str] | None = None) -> None:
-    """As `allennlp.common.util.import_module_and_submodules`."""
-    _import_module_and_submodules(package_name, (exclude or set()) | ((DROP_INS | _EXTRAS) - {package_name}))
+    """
+    As `allennlp.common.util.import_module_and_submodules`, which hands `exclude` to itself for each
+    submodule: what a user names has none.
+    """
+    if package_name.partition(".")[0] != "elmo_tasks":
+        _import_module_and_submodules(package_name, exclude)
+    elif exclude is None:
+        import_module(package_name)
 
 
 def install() -> None:

@@ -146,8 +146,9 @@ def detect_scheme(sentences: Iterable[Sequence[str]], *, strict: bool = True) ->
             scheme = _only_scheme(previous, tag)
             if scheme is not None:
                 counts[scheme] += 1
-                words = _after(tag, previous, position)
-                seen.setdefault(scheme, Evidence(scheme, number, position, words))
+                if scheme not in seen:
+                    words = _after(tag, previous, position)
+                    seen[scheme] = Evidence(scheme, number, position, words)
             previous = tag
     if not strict and counts[Scheme.IOB2] < counts[Scheme.IOB1]:
         seen.pop(Scheme.IOB2, None)

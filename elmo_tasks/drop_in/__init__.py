@@ -12,13 +12,11 @@ any batch.
 SeqVec, bio_embeddings and code like theirs. That one carries no state between calls.
 """
 
-import contextlib
 import sys
 
 import allennlp.commands
 import allennlp.modules
 import allennlp.modules.elmo
-from allennlp.common import FromParams
 from allennlp.modules.token_embedders import elmo_token_embedder
 
 from elmo_tasks.drop_in import embedder
@@ -40,26 +38,23 @@ def install(*, stateful: bool = True) -> None:
     """
     Elmo.stateful = stateful
     _put(Elmo)
+    # A model that was imported before, as `bcn`, names AllenNLP's class for its parameter `elmo`
+    AllenNlpElmo.from_params = Elmo.from_params
     sys.modules["allennlp.commands.elmo"] = allennlp.commands.elmo = embedder
 
 
 def uninstall() -> None:
     """Puts AllenNLP's own back; one of ours that is made by hand carries its state again."""
     Elmo.stateful = True
-    _put(AllenNlpElmo)
-    if sys.modules.pop("allennlp.commands.elmo", None):
-        del allennlp.commands.elmo
+    if allennlp.modules.elmo.Elmo is Elmo:
+        _put(AllenNlpElmo)
+        del AllenNlpElmo.from_params
+        del sys.modules["allennlp.commands.elmo"], allennlp.commands.elmo
 
 
-def _put(elmo: type[FromParams]) -> None:
+def _put(elmo: type) -> None:
     for room in (allennlp.modules.elmo, allennlp.modules, elmo_token_embedder):
         room.Elmo = elmo
-    # A model that was imported before, as `bcn`, names AllenNLP's class for its parameter `elmo`
-    if elmo is AllenNlpElmo:
-        with contextlib.suppress(AttributeError):
-            del AllenNlpElmo.from_params
-    else:
-        AllenNlpElmo.from_params = elmo.from_params
 
 
 install()

@@ -25,7 +25,7 @@ class WordsVocabulary(StrictParams, Vocabulary):
         words_file : path, URL or `hf://` name; gzip or not.
 
         # Raises
-        `InputError`, with the file and the line: see `read_words`.
+        `ConfigurationError`, with the file and the line: see `read_words`.
         """
         vocab = cls()
         words = [vocab._padding_token, *read_words(words_file)]

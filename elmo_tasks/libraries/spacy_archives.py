@@ -12,6 +12,7 @@ from typing import Any, cast
 
 from spacy.language import Language
 from spacy.tokens import Doc, Span
+from spacy.util import minibatch
 
 from elmo_tasks.libraries.spacy_pipe import FilesPipe, sentences
 
@@ -89,8 +90,7 @@ class NerPipe(ArchivePipe):
         # Sentences of like length together: less padding
         cut.sort(key=lambda item: len(item[1]))
         entities: list[list[Span]] = [[] for _ in docs]
-        for start in range(0, len(cut), self._batch_size):
-            batch = cut[start : start + self._batch_size]
+        for batch in minibatch(cut, self._batch_size):
             inputs = [{"tokens": [docs[number][place].text for place in places]} for number, places in batch]
             for (number, places), result in zip(batch, self.content.predict_batch_json(inputs), strict=True):
                 for entity in result["entities"]:

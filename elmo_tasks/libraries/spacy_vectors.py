@@ -81,7 +81,7 @@ class VectorsPipe(FilesPipe):
         cut = [(number, places) for number, doc in enumerate(docs) for places in sentences(doc)]
         words = [[docs[number][place].text for place in places] for number, places in cut]
         tensors: list[Any] = [np.zeros((len(doc), embedder.dim), dtype=np.float32) for doc in docs]
-        kept = [
+        all_layers = [
             np.zeros((embedder.num_layers, len(doc), embedder.dim), dtype=np.float32)
             for doc in (docs if self._keep_layers else ())
         ]
@@ -89,14 +89,14 @@ class VectorsPipe(FilesPipe):
         for (number, places), layers in zip(cut, encoded, strict=True):
             tensors[number][places] = chosen_layer(layers, self._layer)
             if self._keep_layers:
-                kept[number][:, places] = layers
+                all_layers[number][:, places] = layers
         for doc, tensor in zip(docs, tensors, strict=True):
             doc.tensor = tensor
-            doc.user_hooks.update(_DOC_HOOKS)
-            doc.user_span_hooks.update(_SPAN_HOOKS)
+            doc.user_hooks.update(_MEAN_HOOKS)
+            doc.user_span_hooks.update(_MEAN_HOOKS)
             doc.user_token_hooks.update(_TOKEN_HOOKS)
-        for doc, all_layers in zip(docs, kept, strict=False):
-            doc._.elmo_layers = all_layers
+        for doc, layers in zip(docs, all_layers, strict=False):
+            doc._.elmo_layers = layers
 
 
 def _token_vector(token: Token) -> np.ndarray:
@@ -124,12 +124,11 @@ def _similarity(one: Any, other: Any) -> float:
 
 
 # Functions of this module, since docs are pickled with their hooks.
-_SPAN_HOOKS: dict[str, Callable[..., Any]] = {
+_MEAN_HOOKS: dict[str, Callable[..., Any]] = {
     "vector": _mean_vector,
     "has_vector": _has_word,
     "similarity": _similarity,
 }
-_DOC_HOOKS = _SPAN_HOOKS
 _TOKEN_HOOKS: dict[str, Callable[..., Any]] = {
     "vector": _token_vector,
     "has_vector": _token_has_vector,

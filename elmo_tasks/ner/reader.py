@@ -130,8 +130,9 @@ class NerReader(TaskReader):
         if tags is None:
             return _instance(placed, None)
         scheme = self.scheme or detect_scheme([tags], strict=self.strict)
-        read, _ = as_iob1(tags) if self._mends(scheme) else (tags, [])
-        return _instance(placed, to_spans(read, scheme))
+        if self._mends(scheme):
+            tags, _ = as_iob1(tags)
+        return _instance(placed, to_spans(tags, scheme))
 
     def _mends(self, scheme: Scheme) -> bool:
         return scheme is Scheme.IOB1 and not self.strict

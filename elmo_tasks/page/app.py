@@ -16,7 +16,7 @@ from elmo_tasks.page.tabs import Field, Tab
 from elmo_tasks.page.templates import ASSETS, HERE, template
 from elmo_tasks.page.words import WordsInContext
 from elmo_tasks.serving.answers import Limits, ToExplain
-from elmo_tasks.serving.models import ServedModel
+from elmo_tasks.serving.models import ServedModel, in_time
 from elmo_tasks.serving.requests import read_body
 
 LONGEST_ADDRESS = 4000
@@ -70,21 +70,21 @@ class Page:
         return self._shown("index.html", "/", 404, tabs=self._tabs, error=error)
 
     def _add(
-        self, app: FastAPI, path: str, name: str, answer: Answer, fields: tuple[Field, ...], **more: Any
+        self, app: FastAPI, path: str, name: str, ask: Answer, fields: tuple[Field, ...], **more: Any
     ) -> None:
+        def shown(
+            form: Form, status: int = 200, *, answer: dict[str, Any] | None = None, error: str | None = None
+        ) -> Response:
+            page = {"form": form, "fields": fields, "answer": answer, "error": error, **more}
+            return self._shown(name, path, status, link=_link(path, form), **page)
+
         async def show(form: Form) -> Response:
-            page: dict[str, Any] = {"form": form, "fields": fields, "answer": None, "error": None, **more}
-            status = 200
-            if form:
-                try:
-                    page["answer"] = await answer(form)
-                except HTTPException as error:
-                    page["error"], status = error.detail, error.status_code
-                except ConfigurationError as error:
-                    page["error"], status = error.message, 422
-            address = f"{path}?{urlencode(form)}"
-            page["link"] = address if len(address) <= LONGEST_ADDRESS else None
-            return self._shown(name, path, status, **page)
+            try:
+                return shown(form, answer=await ask(form) if form else None)
+            except HTTPException as error:
+                return shown(form, error.status_code, error=error.detail)
+            except ConfigurationError as error:
+                return shown(form, 422, error=error.message)
 
         async def get(request: Request) -> Response:
             return await show({name: text for name, text in request.query_params.items() if text})
@@ -94,20 +94,10 @@ class Page:
             try:
                 body = (await read_body(request, self._limits)).decode("ascii")
             except HTTPException as error:
-                return self._shown(
-                    name,
-                    path,
-                    error.status_code,
-                    form={},
-                    fields=fields,
-                    answer=None,
-                    error=error.detail,
-                    link=None,
-                    **more,
-                )
-            form = {name: texts[0] for name, texts in parse_qs(body).items()}
-            address = f"{path}?{urlencode(form)}"
-            return RedirectResponse(address, 303) if len(address) <= LONGEST_ADDRESS else await show(form)
+                return shown({}, error.status_code, error=error.detail)
+            form = {field: texts[0] for field, texts in parse_qs(body).items()}
+            link = _link(path, form)
+            return await show(form) if link is None else RedirectResponse(link, 303)
 
         app.get(path, include_in_schema=False)(get)
         app.post(path, include_in_schema=False)(post)
@@ -117,7 +107,16 @@ class Page:
         return HTMLResponse(html, status, HEADERS)
 
 
+def _link(path: str, form: Form) -> str | None:
+    """The permanent link to the answer to a form."""
+    address = f"{path}?{urlencode(form)}"
+    return address if len(address) <= LONGEST_ADDRESS else None
+
+
 def _asking(model: ServedModel, tab: Tab) -> Answer:
+    name = f"tasks/{tab.task}.html"
+    template_name = name if (HERE / "templates" / name).exists() else None
+
     async def answer(form: Form) -> dict[str, Any]:
         content = tab.content(form)
         explained = tab.explains and "explain" in form
@@ -126,10 +125,9 @@ def _asking(model: ServedModel, tab: Tab) -> Answer:
         answer = json.loads(line)
         if not explained:
             answer = {"result": answer, "explanations": []}
-        shown = HERE / "templates" / "tasks" / f"{tab.task}.html"
         return answer | {
             "json": json.dumps(answer["result"], ensure_ascii=False, indent=1),
-            "template": f"tasks/{shown.name}" if shown.exists() else None,
+            "template": template_name,
             "content": content,
         }
 
@@ -138,10 +136,7 @@ def _asking(model: ServedModel, tab: Tab) -> Answer:
 
 def _exploring(words: WordsInContext, limits: Limits) -> Answer:
     async def answer(form: Form) -> dict[str, Any]:
-        try:
-            async with asyncio.timeout(limits.timeout):
-                return await asyncio.to_thread(words, form)
-        except TimeoutError as error:
-            raise HTTPException(503, f"found no answer within {limits.timeout:g} seconds") from error
+        async with in_time(limits):
+            return await asyncio.to_thread(words, form)
 
     return answer

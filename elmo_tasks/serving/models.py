@@ -3,8 +3,8 @@
 import asyncio
 import inspect
 import re
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -66,17 +66,29 @@ class ServedModel:
         # Raises
         `HTTPException`: an input cannot be answered; or not in time.
         """
-        try:
-            async with asyncio.timeout(self.limits.timeout):
-                answers = await self.answer(inputs)
-        except TimeoutError as error:
-            reason = f"found no answer within {self.limits.timeout:g} seconds"
-            raise HTTPException(503, reason, SOON) from error
+        async with in_time(self.limits):
+            answers = await self.answer(inputs)
         for number, answer in enumerate(answers, start=1):
             if isinstance(answer, Refusal):
                 where = f"input {number} of {len(inputs)}: " if len(inputs) > 1 else ""
                 raise HTTPException(answer.status, where + answer.reason)
         return [str(answer) for answer in answers]
+
+
+@asynccontextmanager
+async def in_time(limits: Limits) -> AsyncIterator[None]:
+    """
+    Waits for an answer as long as the limits allow.
+
+    # Raises
+    `HTTPException`: it did not come in time.
+    """
+    try:
+        async with asyncio.timeout(limits.timeout):
+            yield
+    except TimeoutError as error:
+        reason = f"found no answer within {limits.timeout:g} seconds"
+        raise HTTPException(503, reason, SOON) from error
 
 
 def open_predictor(archive: str, device: int = -1) -> JsonLinesPredictor:

@@ -27,8 +27,8 @@ class WordVectors(NamedTuple):
 
     def table(self, words: Sequence[str]) -> WordTable:
         """The known ones of `words`, which are those of the rows."""
-        known = [word for word, is_known in zip(words, self.known.tolist(), strict=True) if is_known]
-        return WordTable(known, self.vectors[self.known].float().numpy())
+        known_words = [word for word, is_known in zip(words, self.known.tolist(), strict=True) if is_known]
+        return WordTable(known_words, self.vectors[self.known].float().numpy())
 
 
 def alone(encoder: Encoder, words: Sequence[str]) -> list[WordVectors]:

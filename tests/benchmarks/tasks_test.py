@@ -189,6 +189,22 @@ def test_ag_news(tmp_path, capsys, in_process):
     assert "| mix: frozen |  |" in capsys.readouterr().out
 
 
+def test_perplexity_over_some_words(tmp_path, capsys):
+    """Over all words of the vocabulary it is the usual one; where all but the ends of sentences are one, near 1."""
+    text, none = tmp_path / "text.txt", tmp_path / "none.txt"
+    text.write_text("The cat sat on the mat .\nIt was glad .\n")
+    none.write_text("<S>\n</S>\n<UNK>\n")
+    vocabulary = bundled("pretrained/english/vocab.txt")
+    shown = []
+    for words in ([], ["--words", vocabulary], ["--words", none]):
+        run("bilm", "perplexity", text, *words)
+        shown.append(re.findall(r"perplexity_\w+ \| ours \| (\S+)", capsys.readouterr().out))
+    usual, over_all, over_none = shown
+    assert len(usual) == 2
+    assert over_all == usual
+    assert all(1 <= float(value) < 1.05 for value in over_none)
+
+
 def test_senses(capsys):
     run("bilm", "senses")
     output = capsys.readouterr().out

@@ -2,22 +2,17 @@ import pytest
 import torch
 from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
-from allennlp.data import Batch, Instance, Token, TokenIndexer, Vocabulary
+from allennlp.data import TokenIndexer, Vocabulary
 from allennlp.data.fields import TextField
 
 from elmo_tasks.elmo import ElmoCharacterIndexer
 from elmo_tasks.elmo.model.characters import character_ids
+from tests.elmo.indexed import indexed
 
 
 def test_indexer_in_a_batch():
-    indexer = TokenIndexer.from_params(Params({"type": "elmo_character_ids"}))
     sentences = [["The", "cat"], ["Yes"]]
-    instances = [
-        Instance({"tokens": TextField(list(map(Token, words)), {"elmo": indexer})}) for words in sentences
-    ]
-    batch = Batch(instances)
-    batch.index_instances(Vocabulary())
-    tensor = batch.as_tensor_dict()["tokens"]["elmo"]["character_ids"]
+    tensor = indexed("character_ids", sentences)
     assert tensor.shape == (2, 2, 50)
     assert tensor.dtype == torch.int16
     assert tensor[0].tolist() == character_ids(["The", "cat"]).tolist()

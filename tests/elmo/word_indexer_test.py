@@ -1,20 +1,15 @@
 import torch
-from allennlp.common import Params
-from allennlp.data import Batch, Instance, Token, TokenIndexer, Vocabulary
+from allennlp.data import Vocabulary
 from allennlp.data.fields import TextField
 
 from elmo_tasks.elmo import ElmoWordIndexer
 from elmo_tasks.elmo.model.words import padded_word_ids, word_ids
+from tests.elmo.indexed import indexed
 
 
 def test_indexer_in_a_batch():
-    indexer = TokenIndexer.from_params(Params({"type": "elmo_word_ids"}))
     sentences = [["The", "cat"], ["Yes"]]
-    batch = Batch(
-        [Instance({"tokens": TextField(list(map(Token, words)), {"elmo": indexer})}) for words in sentences]
-    )
-    batch.index_instances(Vocabulary())
-    tensor = batch.as_tensor_dict()["tokens"]["elmo"]["word_ids"]
+    tensor = indexed("word_ids", sentences)
     assert tensor.dtype == torch.int64
     assert torch.equal(tensor, padded_word_ids(sentences))
     assert tensor.tolist() == [word_ids(["The", "cat"]).tolist(), [*word_ids(["Yes"]).tolist(), 0]]

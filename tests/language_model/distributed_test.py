@@ -73,9 +73,9 @@ def assert_close(one, two):
     for name in names:
         assert found[name] == pytest.approx(expected[name], rel=1e-5), name
     assert perplexities(two) == pytest.approx(perplexities(one), abs=2e-3)
-    weights, others = weights_of(one), weights_of(two)
-    for name in weights.keys() & {name for name in others if name.startswith(("bilm", "softmax"))}:
-        torch.testing.assert_close(others[name], weights[name], atol=1e-5, rtol=1e-4)
+    of_one, of_two = weights_of(one), weights_of(two)
+    for name in of_one.keys() & {name for name in of_two if name.startswith(("bilm", "softmax"))}:
+        torch.testing.assert_close(of_two[name], of_one[name], atol=1e-5, rtol=1e-4)
 
 
 @pytest.fixture(scope="module")

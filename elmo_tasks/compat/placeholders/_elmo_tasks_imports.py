@@ -48,6 +48,7 @@ package `checklist` before each module of AllenNLP that it imports: what is miss
 """
 POSTPONED = tuple(f"allennlp_models.rc.tools.{tool}" for tool in ("narrativeqa", "orb", "orb_utils"))
 """Tools that nothing else uses, and AllenNLP imports. They are executed when they are asked for a name."""
+_HANDLED = frozenset((*MODULES, *DEFERRED, *POSTPONED))
 
 
 class Finder:
@@ -55,7 +56,7 @@ class Finder:
 
     @staticmethod
     def find_spec(name, path=None, target=None):  # type: ignore[no-untyped-def]
-        if name not in (*MODULES, *DEFERRED, *POSTPONED):
+        if name not in _HANDLED:
             return None
         specs = (finder.find_spec(name, path, target) for finder in sys.meta_path if finder is not Finder)
         spec = next(filter(None, specs), None)
