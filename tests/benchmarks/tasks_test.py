@@ -190,7 +190,7 @@ def test_ag_news(tmp_path, capsys, in_process):
 
 
 def test_perplexity_over_some_words(tmp_path, capsys):
-    """Over all words of the vocabulary it is the usual one; near 1 where only the ends of sentences are words."""
+    """Over all words it is the usual one; near 1 where only the ends of sentences are words."""
     text, none = tmp_path / "text.txt", tmp_path / "none.txt"
     text.write_text("The cat sat on the mat .\nIt was glad .\n")
     none.write_text("<S>\n</S>\n<UNK>\n")
