@@ -1,39 +1,22 @@
-"""The picture in docs/architecture.md is true to the code."""
+"""docs/architecture.md is true to the code."""
 
 import ast
 import re
+import tomllib
 from pathlib import Path
 
 import grimp
 
 from elmo_tasks.paths import bundled
 
-TASKS = ("ner", "srl", "coref", "squad", "snli", "sst", "classification", "language_model")
-FLOORS = ("elmo/inference", "elmo/model")
+ROOT = bundled("fixtures").resolve().parent
 TESTS = Path(__file__).parent
-PICTURE = bundled("fixtures").resolve().parent / "docs" / "architecture.md"
 
 
-def room(module: str) -> str:
-    """The node of the picture in which a module stands."""
-    path = module.removeprefix("elmo_tasks.").replace(".", "/")
-    for floor in FLOORS:
-        if path.startswith(floor):
-            return floor
-    folder = path.split("/")[0]
-    return "tasks" if folder in TASKS else folder
-
-
-def test_the_arrows_are_the_imports():
-    graph = grimp.build_graph("elmo_tasks", cache_dir=None)
-    imports = set()
-    for importer in graph.modules - {"elmo_tasks"}:
-        for imported in graph.find_modules_directly_imported_by(importer):
-            above, below = room(importer), room(imported)
-            # For the rooms above, ELMo is one.
-            imports.add((above, below if above.startswith("elmo") else below.split("/")[0]))
-    arrows = set(re.findall(r"^    (\S+) --> (\S+)$", PICTURE.read_text(encoding="utf-8"), re.MULTILINE))
-    assert arrows == {(importer, imported) for importer, imported in imports if importer != imported}
+def test_the_picture_has_the_floors_of_the_contract():
+    picture = (ROOT / "docs/architecture.svg").read_text(encoding="utf-8")
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]
+    assert re.findall(r'class="floor".*?>(.*?)<', picture) == contracts["contracts"][0]["layers"]
 
 
 def test_constructors_are_short():
@@ -45,7 +28,8 @@ def test_constructors_are_short():
 
 def test_every_room_is_described():
     rooms = {path.name for path in Path(bundled("elmo_tasks")).iterdir() if (path / "__init__.py").exists()}
-    described = set(re.findall(r"`(\w+)/`", PICTURE.read_text(encoding="utf-8")))
+    page = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+    described = set(re.findall(r"`(\w+)/`", page))
     assert rooms <= described
 
 
