@@ -15,12 +15,14 @@ from importlib import import_module
 from allennlp.common.checks import ConfigurationError
 
 TASKS = {
+    "paper": "all of docs/results.md, experiment by experiment, and the page",
     "ner": "NER beside crf_tagger: F1, time of an epoch",
     "srl": "semantic roles beside srl: F1, time of an epoch",
     "coref": "coreference beside coref: F1, time of an epoch, memory",
     "squad": "SQuAD beside bidaf: F1, time of an epoch, memory",
     "snli": "SNLI beside esim: accuracy, time of an epoch",
     "sst": "SST-5 beside bcn: accuracy, time of an epoch",
+    "ensemble": "an ensemble of runs from several seeds beside its members",
     "classification": "ELMo of the training text, its mixes, Word2Vec and SVD on four data sets",
     "word-bilm": "word biLMs of depth 1 and 2: similarity, analogies, SST-2, MRPC, NER",
     "ag-news": "a biLM on AG News whose words begin as Word2Vec, and its sizes, one by one",

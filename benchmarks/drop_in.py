@@ -8,7 +8,6 @@ to the time. Both commands run in turn, from start to end; the logits of both ar
 import argparse
 import json
 import os
-import statistics
 import subprocess
 import sys
 import time
@@ -21,6 +20,7 @@ from allennlp.common.util import import_module_and_submodules
 
 from benchmarks.bilms import SIZES, bilm_files
 from benchmarks.quality import bilstm
+from benchmarks.results import OURS, Results, add_results_argument, show
 from elmo_tasks.data.input_files import read_lines
 from elmo_tasks.elmo.sources import read_options
 
@@ -34,6 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--size", default="original", choices=SIZES)
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--batch-size", type=int, default=32)
+    add_results_argument(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -47,13 +48,12 @@ def run(arguments: argparse.Namespace) -> None:
             output = arguments.out / f"{system}.jsonl"
             times[system].append(seconds_of_evaluation(archive, data, output, packages))
             print(f"{system}: {times[system][-1]:.1f} s", flush=True)
-    ratios = [theirs / ours for theirs, ours in zip(times["AllenNLP"], times["ours"], strict=True)]
+    results = Results("drop-in", arguments.csv)
+    case = f"{words:,} words, {arguments.size} size: evaluation, s"
+    results.add_in_turn(case, times["ours"], times["AllenNLP"])
     difference = largest_difference(*(arguments.out / f"{system}.jsonl" for system in times))
-    print(
-        f"{words:,} words, {arguments.size} size: AllenNLP {statistics.median(times['AllenNLP']):.1f} s, "
-        f"ours {statistics.median(times['ours']):.1f} s; ratio {statistics.median(ratios):.2f} "
-        f"({min(ratios):.2f} to {max(ratios):.2f}); logits differ by at most {difference:.1e}"
-    )
+    results.add(OURS, 0, "largest difference of logits", difference)
+    show(results.ratios(), results.means(of="difference"))
 
 
 def conll(text: Path, number: int, output: Path) -> int:

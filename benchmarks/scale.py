@@ -6,6 +6,7 @@ are embedded, and with `--archive` predicted, by the plain command and by Ray wi
 `wall` is all of the command; `busy` the part in which workers work, from the first shard to the last, and its
 speed-up is beside one worker. Times mean something on an idle machine; the tokens for each second of a
 worker's processor time depend less on what else runs. Memory is the peak of a process, of the largest worker.
+OUT/results.csv has all rows.
 """
 
 import argparse
@@ -23,7 +24,12 @@ from typing import Any
 from allennlp.commands import main as allennlp_main
 
 from elmo_tasks.data.input_files import read_lines
+from elmo_tasks.evaluation.table import Table
 
+COLUMNS = (
+    *("command", "tokens", "workers", "wall", "busy", "speed-up"),
+    *("tokens/s of processor", "driver", "worker"),
+)
 SHARDS = "shards.json"
 CHILD = "import sys; from benchmarks.scale import command; command(sys.argv[1], sys.argv[2:])"
 
@@ -42,15 +48,16 @@ def run(arguments: argparse.Namespace) -> None:
     arguments.out.mkdir(parents=True, exist_ok=True)
     bilm = arguments.bilm
     files = ("--options-file", bilm / "options.json", "--weight-file", bilm / "weights.hdf5") if bilm else ()
-    print("| command | tokens | workers | wall | busy | speed-up | tokens/s of processor | driver | worker |")
-    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+    table = Table(COLUMNS)
     for tokens in arguments.tokens:
         text, lines = arguments.out / "in.txt", arguments.out / "in.jsonl"
         tokens = write_text(arguments.text, tokens, text, lines)
-        measure("embed", (text,), files, tokens, arguments)
+        measure("embed", (text,), files, tokens, arguments, table)
         if arguments.archive:
             batches = ("--batch-size", arguments.batch_size)
-            measure("predict", (arguments.archive, lines), batches, tokens, arguments)
+            measure("predict", (arguments.archive, lines), batches, tokens, arguments, table)
+    (arguments.out / "results.csv").write_text(table.csv(), encoding="utf-8")
+    print(f"\n{table.markdown()}", end="")
 
 
 def write_text(source: Path, tokens: int, text: Path, lines: Path) -> int:
@@ -68,9 +75,14 @@ def write_text(source: Path, tokens: int, text: Path, lines: Path) -> int:
 
 
 def measure(
-    verb: str, sources: tuple[Any, ...], options: tuple[Any, ...], tokens: int, arguments: argparse.Namespace
+    verb: str,
+    sources: tuple[Any, ...],
+    options: tuple[Any, ...],
+    tokens: int,
+    arguments: argparse.Namespace,
+    table: Table,
 ) -> None:
-    """Prints a row for the plain command, and one for each number of workers."""
+    """Adds a row for the plain command, and one for each number of workers; shown at once: runs are long."""
     busy_of_one = None
     for workers in (None, *arguments.workers):
         output = arguments.out / "vectors"
@@ -93,7 +105,8 @@ def measure(
             worker = max(shard["peak_memory"] for shard in shards)
             row += [f"{busy:.1f} s", f"{busy_of_one / busy:.2f}", f"{rate:,.0f}"]
             row += [f"{driver / 1e6:,.0f} MB", f"{worker / 1e6:,.0f} MB"]
-        print("| " + " | ".join(map(str, row)) + " |", flush=True)
+        table.add(*row)
+        print(", ".join(map(str, row)), flush=True)
 
 
 def seconds_and_memory(words: list[Any], shards: Path) -> tuple[float, float, int]:

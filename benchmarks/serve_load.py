@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 from allennlp.common.checks import ConfigurationError
 
-from benchmarks.results import versions
+from benchmarks.results import Results, add_results_argument, show, shown
 from elmo_tasks.data.input_files import read_lines
 from elmo_tasks.serving.answers import Limits
 from elmo_tasks.serving.models import open_predictor
@@ -72,6 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--options", nargs="*", default=[], help="of the service, without --")
+    add_results_argument(parser)
 
 
 class Load(NamedTuple):
@@ -93,8 +94,9 @@ def run(arguments: argparse.Namespace) -> None:
     expected = [json.loads(predictor.dump_line(predictor.predict_json(one))) for one in inputs]
     del predictor
     options = [f"--{option}" for option in arguments.options]
+    results = Results("serve-load", arguments.csv)
     ratios = []
-    for _ in range(arguments.rounds):
+    for number in range(arguments.rounds):
         with service(arguments.archive, "--batch-size", "1") as port:
             alone = load(port, inputs, expected, clients=1, size=1, seconds=arguments.seconds / 2)
         with service(arguments.archive, *options) as port:
@@ -107,8 +109,8 @@ def run(arguments: argparse.Namespace) -> None:
                 seconds=arguments.seconds,
             )
             statuses = {name: status(port, body) for name, body in BAD.items()}
-        tell("one client", alone)
-        tell(f"{arguments.clients} clients", many)
+        add_load(results, "one client", number, alone)
+        add_load(results, f"{arguments.clients} clients", number, many)
         ratios.append(many.rate / alone.rate)
         bad = {name: code for name, code in statuses.items() if not 400 <= code < 500}
         print(
@@ -118,7 +120,8 @@ def run(arguments: argparse.Namespace) -> None:
     print(f"ratio {statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})")
     words = sorted(len(one["tokens"]) for one in inputs)
     print(f"{len(words)} sentences of {words[0]} to {words[-1]} words, median {words[len(words) // 2]}")
-    print(f"{versions()}; load average {os.getloadavg()[0]:.1f}")
+    print(f"load average {os.getloadavg()[0]:.1f}")
+    show(results.means())
 
 
 @contextmanager
@@ -198,12 +201,18 @@ def status(port: int, body: bytes) -> int:
     return connection.getresponse().status
 
 
-def tell(name: str, measured: Load) -> None:
-    """A line."""
+def add_load(results: Results, name: str, number: int, measured: Load) -> None:
+    """What clients saw in a round, as rows and on a line."""
     times = measured.seconds
     middle, late = (1000 * times[int(share * (len(times) - 1))] for share in (0.5, 0.99))
-    print(
-        f"{name}: {len(times):,} requests, {measured.rate:.1f} sentences/s, p50 {middle:.0f} ms, "
-        f"p99 {late:.0f} ms, errors {measured.errors}, largest difference {measured.difference:.1e}",
-        flush=True,
-    )
+    values = {
+        "requests": len(times),
+        "sentences/s": measured.rate,
+        "p50, ms": middle,
+        "p99, ms": late,
+        "errors": measured.errors,
+        "largest difference": measured.difference,
+    }
+    for metric, value in values.items():
+        results.add(name, number, metric, value)
+    print(f"{name}: " + "; ".join(f"{metric} {shown(value)}" for metric, value in values.items()), flush=True)

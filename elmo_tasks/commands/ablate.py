@@ -98,8 +98,9 @@ class Ablate(Verb):
 def sample_table(runs: list[Run], own: Setting, samples: dict[float, int]) -> Table:
     """
     The paper's Figure 1: for each fraction, without ELMo and with it, the `spread` of the best scores on the
-    validation data, and the mean number of epochs up to them. The last column is the mean number of epochs
-    with which ELMo comes up to the best score without it, of the same seed; empty if a seed never does.
+    validation data, and the mean number of epochs up to them. Then comes the mean number of epochs with which
+    ELMo comes up to the best score without it, of the same seed; empty if a seed never does; and the score of
+    each seed.
 
     # Parameters
 
@@ -108,14 +109,15 @@ def sample_table(runs: list[Run], own: Setting, samples: dict[float, int]) -> Ta
     """
     metric = validation_metric(runs[0].config)
     columns = ("fraction", "training instances", "ELMo", metric, *SPREAD)
-    table = Table((*columns, "epochs to best", "epochs to best without ELMo"))
+    seeds = (f"seed {seed}" for seed in dict.fromkeys(run.seed for run in runs))
+    table = Table((*columns, "epochs to best", "epochs to best without ELMo", *seeds))
     for fraction, size in samples.items():
         without, with_elmo = (_runs_of(kind._replace(fraction=fraction), runs) for kind in (NO_ELMO, own))
         to_baseline = _mean(map(_epochs_to_best, with_elmo, without))
         for name, of_kind, catches_up in (("without", without, None), ("with", with_elmo, to_baseline)):
-            scores = spread(map(score, of_kind))
+            scores = [score(run) for run in of_kind]
             epochs = _mean(map(_epochs_to_best, of_kind, of_kind))
-            table.add(fraction, size, name, *scores, epochs, catches_up)
+            table.add(fraction, size, name, *spread(scores), epochs, catches_up, *scores)
     return table
 
 

@@ -1,0 +1,293 @@
+"""
+docs/results.md, made of `results.template.md` and the CSV files of docs/results/, so that each number in it
+stands in a file. The template is Jinja2's; what it calls are the methods of `Page`. By hand it has no decimal
+number and no percentage, but in code spans, links and titles.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from benchmarks.results import COLUMNS, Results
+from benchmarks.scores import p_of_one, read_scores, shown_p
+from elmo_tasks.atomic_files import atomic_file
+from elmo_tasks.data.input_files import InputError
+from elmo_tasks.evaluation.table import Cell, Table, shown
+
+PROJECT = Path(__file__).parent.parent
+RESULTS, PAGE = PROJECT / "docs/results", PROJECT / "docs/results.md"
+TEMPLATE = Path(__file__).with_name("results.template.md")
+_NO_PROSE = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|`[^`]*`|\[[^\]]*\]\([^)]*\)|^#.*$", re.DOTALL | re.MULTILINE)
+_NUMBER = re.compile(r"(?<![\w.,-])[\d.,]*\d%?")
+
+
+class Page:
+    """
+    What the template calls. In place of a table whose file is not there yet stands a line that says so.
+
+    # Parameters
+
+    results : folder of the CSV files and figures.
+    commands : of the experiments, by their names.
+    """
+
+    def __init__(self, *, results: Path, commands: Mapping[str, str]) -> None:
+        self._results, self._commands = results, commands
+
+    def command(self, name: str) -> str:
+        """That of an experiment, in which DATA, RUNS and OUT are folders."""
+        return f"`{re.sub(r'[$](?=[A-Z])', '', self._commands[name]).strip()}`"
+
+    def number(self, name: str) -> Cell:
+        """One of numbers.csv."""
+        return self._values("numbers")[name]
+
+    def published(self, name: str) -> Cell:
+        """One of published.csv."""
+        return self._values("published")[name]
+
+    def score(self, name: str, system: str, metric: str = "") -> str:
+        """Mean and standard deviation of a system."""
+        return str(read_scores(self._path(name), metric)[system])
+
+    def scores(
+        self,
+        name: str,
+        systems: Mapping[str, str],
+        metric: str = "",
+        published: Mapping[str, str] | None = None,
+    ) -> str:
+        """
+        A row a system: mean and standard deviation, number of seeds, and, beside the first one, the part of
+        its error that is gone, and the p value.
+
+        # Parameters
+
+        systems : their names in the file, and on the page; those that the file has not are left out.
+        published : for each system, what published.csv calls its error reduction.
+        """
+        if self._missing([name]):
+            return self._missing([name])
+        known = read_scores(self._path(name), metric)
+        table = Table(
+            ("", metric or "score", "seeds", "error reduction", "p", *["published"] * bool(published))
+        )
+        present = [system for system in systems if system in known]
+        for system in present:
+            score, first = known[system], known[present[0]]
+            beside: list[Cell] = (
+                ["", ""] if system == present[0] else [score.gain(first), score.shown_p(first)]
+            )
+            of_paper: list[Cell] = (
+                [self.published(published[system]) if system in published else ""] if published else []
+            )
+            table.add(systems[system], str(score), score.runs, *beside, *of_paper)
+        return markdown(table)
+
+    def grid(
+        self,
+        files: Mapping[str, str],
+        variants: Mapping[str, str],
+        beside: str,
+        metric: str = "",
+        published: Sequence[str] = (),
+    ) -> str:
+        """
+        A row a variant and a column a file: mean and standard deviation, with a star where the difference to
+        the variant `beside` is shown.
+
+        # Parameters
+
+        files : the titles of the columns and their files.
+        variants : their names in the files, and on the page.
+        published : titles beside which there is a column of what published.csv has of `TITLE, VARIANT`.
+        """
+        head, columns = [""], []
+        for title, name in files.items():
+            if self._path(name).exists():
+                known = read_scores(self._path(name), metric)
+                runs = sorted({score.runs for score in known.values()})
+                head.append(f"{title}, {' or '.join(map(str, runs))} seed{'s' if runs != [1] else ''}")
+                columns.append([known[v].starred(known.get(beside)) if v in known else "" for v in variants])
+        for title in published:
+            head.append(f"{title}, published")
+            columns.append([str(self._values("published").get(f"{title}, {v}", "")) for v in variants])
+        table = Table(tuple(head), list(zip(variants.values(), *columns, strict=True)))
+        return markdown(table) + self._missing(files.values())
+
+    def samples(self, files: Mapping[str, str]) -> str:
+        """Figure 1: for each file and size of the training data, without ELMo, with it, and the p value."""
+        columns = (
+            "",
+            "training instances",
+            "without ELMo",
+            "with ELMo",
+            "seeds",
+            "p",
+            "epochs to the best without",
+        )
+        table = Table((*columns, "with", "with, to the best of without"))
+        for title, name in files.items():
+            if not self._path(name).exists():
+                continue
+            known = read_scores(self._path(name))
+            rows = Table.read(self._path(name))
+            for size in dict.fromkeys(rows.column("training instances")):
+                without, with_elmo = (known[f"{size} {kind}"] for kind in ("without", "with"))
+                cells: list[Cell] = [str(without), str(with_elmo), with_elmo.runs, with_elmo.shown_p(without)]
+                of_size = rows.where("training instances", size)
+                best = [*of_size.column("epochs to best"), of_size.column("epochs to best without ELMo")[1]]
+                table.add(title, f"{size:,}", *cells, *(f"{epochs:.1f}" if epochs else "" for epochs in best))
+        return markdown(table) + self._missing(files.values())
+
+    def ensembles(self, files: Mapping[str, str], metrics: Sequence[str]) -> str:
+        """The members, their ensemble, and the p value that the members' mean is the ensemble's score."""
+        table = Table(("", "members", "seeds", "best member", "ensemble", "error reduction", "p"))
+        for (title, name), metric in zip(files.items(), metrics, strict=True):
+            if self._path(name).exists():
+                known = read_scores(self._path(name), metric)
+                members, together = known["member"], known["ensemble"]
+                values = list(
+                    Results("ensemble", self._path(name), keep=True).values("member", metric).values()
+                )
+                cells: list[Cell] = [
+                    str(members),
+                    members.runs,
+                    f"{max(values):.1f}",
+                    str(together),
+                    together.gain(members),
+                ]
+                table.add(title, *cells, shown_p(p_of_one(values, together.mean)))
+        return (markdown(table) if table.rows else "") + self._missing(files.values())
+
+    def words(self, name: str) -> str:
+        """What `allennlp elmo intrinsic` has found: a row the vectors, a column a test."""
+        if self._missing([name]):
+            return self._missing([name])
+        table = Table.read(self._path(name))
+        chosen = table.where("measure", "spearman", "3CosAdd").where(
+            "section", None, "semantic", "syntactic", "all"
+        )
+        tests = dict.fromkeys(zip(chosen.column("test"), chosen.column("section"), strict=True))
+        heads = [str(test) if section is None else f"{test}: {section}" for test, section in tests]
+        shown_table = Table(("vectors", *heads))
+        for vectors in dict.fromkeys(chosen.column("vectors")):
+            own = chosen.where("vectors", vectors)
+            scores = [
+                own.where("test", test).where("section", section).column("score") for test, section in tests
+            ]
+            shown_table.add(vectors, *(f"{of_test[0]:.3f}" if of_test else "" for of_test in scores))
+        return markdown(shown_table)
+
+    def table(self, files: str | Mapping[str, str]) -> str:
+        """
+        A file as it is, or rows of `Results` as ratios, and as means where there is no ratio; or several
+        files as one, with their titles before each row.
+        """
+        named = {"": files} if isinstance(files, str) else files
+        tables: dict[tuple[str, ...], Table] = {}
+        for title, name in named.items():
+            for table in self._tables(name) if self._path(name).exists() else ():
+                columns = table.columns if title == "" else ("", *table.columns)
+                together = tables.setdefault(columns, Table(columns))
+                for row in table.rows:
+                    together.add(*([] if title == "" else [title]), *row)
+        return "\n".join(map(markdown, tables.values())) + self._missing(named.values())
+
+    def figure(self, name: str, title: str) -> str:
+        """An SVG file; nothing where it is not there yet."""
+        path = self._results / f"{name}.svg"
+        return f"![{title}]({RESULTS.name}/{path.name})" if path.exists() else ""
+
+    def _tables(self, name: str) -> list[Table]:
+        """Those that show a file."""
+        table = Table.read(self._path(name))
+        if table.columns != COLUMNS:
+            return [table]
+        shown_tables = []
+        for task in dict.fromkeys(map(str, table.column("task"))):
+            results = Results(task, self._path(name), keep=True)
+            systems = dict.fromkeys(map(str, table.where("task", task).column("system")))
+            first, *others = systems
+            ratios = results.ratios([(first, other) for other in others])
+            in_turn = set(ratios.column("metric"))
+            means = results.means()
+            rest = Table(means.columns, [row for row in means.rows if row[0] not in in_turn])
+            ratios = Table(
+                (*ratios.columns[:4], "median of it", "ratio (range)"), [row[:6] for row in ratios.rows]
+            )
+            shown_tables += [part for part in (ratios, rest) if part.rows]
+        return shown_tables
+
+    def _missing(self, names: Iterable[str]) -> str:
+        """Which files are not there yet; empty if all are."""
+        missing = [name for name in names if not self._path(name).exists()]
+        return f"\nNot measured yet: {', '.join(f'`{name}`' for name in missing)}.\n" if missing else ""
+
+    def _values(self, name: str) -> dict[Cell, Cell]:
+        table = Table.read(self._path(name))
+        return dict(zip(table.column("name"), table.column("value"), strict=True))
+
+    def _path(self, name: str) -> Path:
+        return self._results / f"{name}.csv"
+
+
+def markdown(table: Table) -> str:
+    """Numbers as the file has them, but with four digits behind the point at most."""
+    rows = ([_cell(cell) for cell in row] for row in (table.columns, *table.rows))
+    head, *body = (f"| {' | '.join(cells)} |" for cells in rows)
+    return "\n".join([head, "| --- " * len(table.columns) + "|", *body, ""])
+
+
+def _cell(cell: Cell) -> str:
+    if isinstance(cell, float) and len(str(cell).partition(".")[2]) > 4:
+        return shown(cell)
+    return "" if cell is None else str(cell).replace("|", "\\|")
+
+
+def typed_numbers(template: str) -> list[tuple[int, str]]:
+    """The decimal numbers and percentages that a template has by hand, each with its line."""
+    prose = _NO_PROSE.sub(lambda match: "\n" * match[0].count("\n"), template)
+    return [
+        (line, match[0])
+        for line, text in enumerate(prose.splitlines(), start=1)
+        for match in _NUMBER.finditer(text)
+        # A version has more than one point.
+        if match[0].endswith("%") or match[0].count(".") == 1
+    ]
+
+
+def rendered(results: Path, commands: Mapping[str, str], template: Path = TEMPLATE) -> str:
+    """
+    The page.
+
+    # Raises
+    `InputError`: a number is typed by hand; what a table needs is in no file, or not as it should be.
+    """
+    for line, number in typed_numbers(template.read_text(encoding="utf-8")):
+        raise InputError.at(template, line, found=number, expected="a number of a CSV file, or a code span")
+    environment = Environment(
+        loader=FileSystemLoader(template.parent),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        keep_trailing_newline=True,
+    )
+    page = Page(results=results, commands=commands)
+    calls: dict[str, Any] = {name: getattr(page, name) for name in dir(page) if not name.startswith("_")}
+    try:
+        return environment.get_template(template.name).render(calls)
+    except KeyError as error:
+        raise InputError.at(
+            template, found=f"{error}, which no file has", expected="a name of a file"
+        ) from error
+
+
+def write_page(results: Path, commands: Mapping[str, str]) -> None:
+    """Writes docs/results.md."""
+    text = rendered(results, commands)
+    with atomic_file(PAGE) as file:
+        file.write(text.encode())
+    print(PAGE)

@@ -1,0 +1,141 @@
+"""`python -m benchmarks paper`, with small experiments in processes of their own."""
+
+import json
+import re
+
+import pytest
+
+from benchmarks.__main__ import TASKS, main
+from benchmarks.paper import read_experiments
+from benchmarks.scores import read_scores
+from elmo_tasks.evaluation.table import Table
+from elmo_tasks.paths import bundled
+
+WORDS = "model.text_field_embedder.token_embedders.tokens.embedding_dim"
+SMALL = json.dumps({"model.hidden_sizes": [4, 4], WORDS: 5})
+NER = f"""
+[ner]
+what = "NER on the fixtures"
+hours = 0.01
+seeds = [1]
+command = '''python -m benchmarks ner $DATA/ner $OUT --epochs 1 --systems ours --overrides '{SMALL}' '''
+"""
+SCRIPTS = """
+[broken]
+what = "one that fails"
+hours = 0.01
+command = "python -c 'import sys; sys.exit(\\"no luck\\")'"
+
+[goes_on]
+what = "one that is interrupted when its folder is empty, and then goes on"
+hours = 0.01
+files = ["results.csv", "other.csv"]
+seeds = [1, 2]
+command = "GREETING=hello python $DATA/script.py $OUT $RUNS"
+
+[silent]
+what = "one that does not write what it should"
+hours = 0.01
+command = "python -c pass"
+"""
+SCRIPT = """
+import os, pathlib, signal, sys
+out, runs, *seeds = sys.argv[1:]
+half = pathlib.Path(out, "half")
+if not half.exists():
+    half.touch()
+    os.kill(os.getppid(), signal.SIGINT)
+    signal.pause()
+row = runs + "/ner", os.environ["GREETING"], "1"
+pathlib.Path(out, "results.csv").write_text(f"path,{','.join(seeds[1:])}\\n{','.join(row)}\\n")
+pathlib.Path(out, "other.csv").write_text("variant,f1\\n")
+with open(out + "/calls", "a") as calls:
+    calls.write("called ")
+"""
+
+
+@pytest.fixture
+def paper(tmp_path):
+    """Runs the task with experiments, whose TOML it is given first."""
+
+    def run(experiments, *words):
+        (tmp_path / "experiments.toml").write_text(experiments)
+        results = ["--results", str(tmp_path / "results")]
+        main(["paper", *words, *results, "--experiments", str(tmp_path / "experiments.toml")])
+
+    return run
+
+
+def test_a_comparison_is_run_and_kept(paper, tmp_path, capsys):
+    words = [str(bundled("fixtures")), str(tmp_path / "runs")]
+    paper(NER, *words)
+    shown = capsys.readouterr().out
+    assert "1 of 1  ner: NER on the fixtures; about 0.01 h; log: " in shown
+    assert "1 of 1  ner: done, 0:00:" in shown
+    (score,) = read_scores(tmp_path / "results/ner.csv", "F1").values()
+    assert 0 <= score.mean <= 100
+    assert score.runs == 1
+    (tmp_path / "results/ner.csv").unlink()
+    paper(NER, *words)
+    assert re.fullmatch(r"1 of 1  ner: done, 0:00:00\n", capsys.readouterr().out)
+    assert (tmp_path / "results/ner.csv").exists()
+    paper(NER, *words, "--list", "--seeds", "1", "2")
+    assert "| ner | NER on the fixtures | 0.01 | 1 2 | begun |" in capsys.readouterr().out
+
+
+def test_interrupted_and_failing_experiments(paper, tmp_path, capsys):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/script.py").write_text(SCRIPT)
+    words = [str(tmp_path / "data"), str(tmp_path / "runs")]
+    with pytest.raises(KeyboardInterrupt):
+        paper(SCRIPTS, *words)
+    paper(SCRIPTS, *words, "--list")
+    assert [row.split(" | ")[-1] for row in capsys.readouterr().out.splitlines()[-3:]] == [
+        "begun |",
+        "begun |",
+        " |",
+    ]
+    for _ in range(2):
+        with pytest.raises(SystemExit, match=r"^2 of 3 failed: broken, silent$"):
+            paper(SCRIPTS, *words)
+        shown = capsys.readouterr().out
+        assert f"broken: failed with 1, {tmp_path / 'runs/broken.log'} says why" in shown
+        assert "2 of 3  goes_on: done" in shown
+        assert "silent: failed: " in shown
+    assert (tmp_path / "runs/broken.log").read_text() == "no luck\n" * 3
+    assert (tmp_path / "runs/goes_on/calls").read_text() == "called "
+    # No places of this machine
+    assert (tmp_path / "results/goes_on.csv").read_text() == "path,1,2\nner,hello,1\n"
+    assert (tmp_path / "results/goes_on_other.csv").exists()
+    paper(SCRIPTS, *words, "--only", "goes_on", "--seeds", "3", "4")
+    assert Table.read(tmp_path / "results/goes_on.csv").columns == ("path", "3", "4")
+
+
+@pytest.mark.parametrize(
+    ("experiments", "words", "message"),
+    [
+        (SCRIPTS, ["data", "runs", "--only", "nothing"], "found nothing, expected some of broken, goes_on"),
+        (SCRIPTS, ["data"], "found no DATA and OUT, expected both, or --page"),
+        ("[ner]\nhuors = 1", ["data", "runs"], "unexpected keyword argument 'huors'"),
+        ("[ner", ["data", "runs"], "experiments.toml"),
+    ],
+)
+def test_bad_input(paper, experiments, words, message):
+    with pytest.raises(SystemExit, match=message):
+        paper(experiments, *words)
+
+
+def test_the_experiments_of_the_paper():
+    experiments = read_experiments()
+    names = list(experiments)
+    for experiment in experiments.values():
+        words = experiment.words({"DATA": "data", "RUNS": "runs", "OUT": "runs/out"})
+        if "benchmarks" in words:
+            assert words[words.index("benchmarks") + 1] in TASKS
+        before = names[: names.index(experiment.name)]
+        # What it reads of other runs stands before it.
+        assert set(re.findall(r"\$RUNS/(\w+)", experiment.command)) <= set(before)
+        for config in re.findall(r"training_configs/\S+", experiment.command):
+            assert bundled(config).exists()
+        for overrides in (word for word in words if word.startswith("{")):
+            assert json.loads(overrides)
