@@ -14,6 +14,7 @@ import argparse
 import copy
 from pathlib import Path
 
+from allennlp.common.util import import_module_and_submodules
 from allennlp.models import load_archive
 
 from benchmarks.quality import Comparison, Settings, bilstm, feedforward
@@ -41,6 +42,7 @@ class Coref(Comparison):
         return "".join(path.read_text(encoding="utf-8") for path in files[:number])
 
     def score(self, run: Run) -> float:
+        import_module_and_submodules(self.peer_package)
         archive = load_archive(run.folder / "model.tar.gz")
         model, reader = archive.model.eval(), archive.validation_dataset_reader
         dev = run.config["validation_data_path"]

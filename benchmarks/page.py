@@ -1,17 +1,18 @@
 """
 docs/results.md, made of `results.template.md` and the CSV files of docs/results/, so that each number in it
 stands in a file. The template is Jinja2's; what it calls are the methods of `Page`. By hand it has no decimal
-number and no percentage, but in code spans, links and titles.
+number and no percentage, but in code spans and links.
 """
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from benchmarks.results import COLUMNS, Results
+from benchmarks.results import COLUMNS, PEER, Results
 from benchmarks.scores import p_of_one, read_scores, shown_p
 from elmo_tasks.atomic_files import atomic_file
 from elmo_tasks.data.input_files import InputError
@@ -20,7 +21,7 @@ from elmo_tasks.evaluation.table import Cell, Table, shown
 PROJECT = Path(__file__).parent.parent
 RESULTS, PAGE = PROJECT / "docs/results", PROJECT / "docs/results.md"
 TEMPLATE = Path(__file__).with_name("results.template.md")
-_NO_PROSE = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|`[^`]*`|\[[^\]]*\]\([^)]*\)|^#.*$", re.DOTALL | re.MULTILINE)
+_NO_PROSE = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|`[^`]*`|\[[^\]]*\]\([^)]*\)", re.DOTALL)
 _NUMBER = re.compile(r"(?<![\w.,-])[\d.,]*\d%?")
 
 
@@ -206,21 +207,21 @@ class Page:
         """Those that show a file."""
         table = Table.read(self._path(name))
         if table.columns != COLUMNS:
-            return [table]
-        shown_tables = []
+            places = [place for place, column in enumerate(table.columns) if column != "source"]
+            head, *rows = (tuple(row[place] for place in places) for row in (table.columns, *table.rows))
+            return [Table(tuple(map(str, head)), rows)]
+        tables = []
         for task in dict.fromkeys(map(str, table.column("task"))):
             results = Results(task, self._path(name), keep=True)
-            systems = dict.fromkeys(map(str, table.where("task", task).column("system")))
-            first, *others = systems
-            ratios = results.ratios([(first, other) for other in others])
-            in_turn = set(ratios.column("metric"))
-            means = results.means()
-            rest = Table(means.columns, [row for row in means.rows if row[0] not in in_turn])
-            ratios = Table(
-                (*ratios.columns[:4], "median of it", "ratio (range)"), [row[:6] for row in ratios.rows]
-            )
-            shown_tables += [part for part in (ratios, rest) if part.rows]
-        return shown_tables
+            systems = list(dict.fromkeys(map(str, table.where("task", task).column("system"))))
+            beside = [pair for pair in combinations(systems, 2) if pair[1].startswith(PEER)]
+            # What is measured has a unit.
+            ratios = results.ratios(beside, of=", ")
+            columns = (*ratios.columns[:4], "median of it", "ratio (range)")
+            tables.append(Table(columns, [row[:6] for row in ratios.rows]))
+            rest = [metric for metric in results.metrics() if metric not in ratios.column("metric")]
+            tables.append(results.grid(rest) if len(systems) > 1 else results.means())
+        return [part for part in tables if part.rows and len(part.columns) > 1]
 
     def _missing(self, names: Iterable[str]) -> str:
         """Which files are not there yet; empty if all are."""
@@ -243,6 +244,8 @@ def markdown(table: Table) -> str:
 
 
 def _cell(cell: Cell) -> str:
+    if isinstance(cell, float) and 0 < abs(cell) < 0.001:
+        return f"{cell:.1e}"
     if isinstance(cell, float) and len(str(cell).partition(".")[2]) > 4:
         return shown(cell)
     return "" if cell is None else str(cell).replace("|", "\\|")
@@ -278,11 +281,12 @@ def rendered(results: Path, commands: Mapping[str, str], template: Path = TEMPLA
     page = Page(results=results, commands=commands)
     calls: dict[str, Any] = {name: getattr(page, name) for name in dir(page) if not name.startswith("_")}
     try:
-        return environment.get_template(template.name).render(calls)
+        text = environment.get_template(template.name).render(calls)
     except KeyError as error:
         raise InputError.at(
             template, found=f"{error}, which no file has", expected="a name of a file"
         ) from error
+    return re.sub(r"\n{3,}", "\n\n", text)
 
 
 def write_page(results: Path, commands: Mapping[str, str]) -> None:

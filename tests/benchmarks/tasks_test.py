@@ -50,6 +50,24 @@ def metrics(path, system):
     return table.where("system", system).column("metric")
 
 
+@pytest.fixture
+def in_process(monkeypatch):
+    """Runs are trained in this process; their names, in order."""
+    names = []
+
+    def train(runs, *, jobs, packages, report):
+        for run in runs:
+            if run.metrics() is None:
+                train_model(Params(copy.deepcopy(run.config)), run.folder)
+                for checkpoint in run.folder.glob("*.th"):
+                    checkpoint.unlink()
+                names.append(run.variant)
+                report(run)
+
+    monkeypatch.setattr(experiment_arguments, "train", train)
+    return names
+
+
 def test_help_lists_all_tasks(capsys):
     with pytest.raises(SystemExit, match="0"):
         main(["--help"])
@@ -91,6 +109,32 @@ def test_scores_of_a_task_with_its_own_metric_go_on_after_a_kill(tmp_path, capsy
         run(*arguments, "--epochs", 2)
 
 
+def test_an_ensemble_of_two_seeds(tmp_path, capsys, in_process):
+    overrides = {**SMALL["ner"], "data_loader.batch_sampler.batch_size": 8, "trainer.optimizer.lr": 0.02}
+    arguments = [
+        "ner",
+        bundled("fixtures/ner"),
+        tmp_path,
+        "--systems",
+        "ours",
+        "--seeds",
+        1,
+        2,
+        "--epochs",
+        2,
+    ]
+    run(*arguments, "--overrides", json.dumps(overrides))
+    assert in_process == ["ours", "ours"]
+    with pytest.raises(SystemExit, match="found 0 runs that are done, expected two or more"):
+        run("ensemble", tmp_path, tmp_path / "ensemble")
+    run("ensemble", tmp_path / "ours", tmp_path / "ensemble")
+    table = Table.read(tmp_path / "ensemble/results.csv")
+    assert table.column("system") == ["member", "member", "ensemble"]
+    best = [row[4] for row in Table.read(tmp_path / "results.csv").where("metric", "F1").rows]
+    assert table.column("value")[:2] == best
+    assert "| f1 | ensemble |" in capsys.readouterr().out
+
+
 def test_the_encoder(tmp_path, capsys):
     text = tmp_path / "text.gz"
     text.write_bytes(gzip.compress(bundled("fixtures/elmo/sentences.txt").read_bytes()))
@@ -109,24 +153,6 @@ def test_coref_memory(capsys):
     small = json.dumps(SMALL["coref"])
     run("coref-memory", bundled("fixtures/coref"), "--words", 30, "--elmo", "none", "--overrides", small)
     assert "| 30 words, biLM none: peak memory, GiB | ours |" in capsys.readouterr().out
-
-
-@pytest.fixture
-def in_process(monkeypatch):
-    """Runs are trained in this process; their names, in order."""
-    names = []
-
-    def train(runs, *, jobs, packages, report):
-        for run in runs:
-            if run.metrics() is None:
-                train_model(Params(copy.deepcopy(run.config)), run.folder)
-                for checkpoint in run.folder.glob("*.th"):
-                    checkpoint.unlink()
-                names.append(run.variant)
-                report(run)
-
-    monkeypatch.setattr(experiment_arguments, "train", train)
-    return names
 
 
 SMALL_BILM = json.dumps({"model.options.lstm.dim": 8, "model.options.lstm.projection_dim": 8})

@@ -1,0 +1,136 @@
+"""docs/results.md and the scores in README.md are those of docs/results/."""
+
+import re
+
+import pytest
+from scipy.stats import ttest_ind
+
+from benchmarks.page import PAGE, PROJECT, RESULTS, TEMPLATE, Page, rendered, typed_numbers
+from benchmarks.paper import read_experiments
+from benchmarks.results import Results
+from benchmarks.scores import Score, read_scores
+from elmo_tasks.data.input_files import InputError
+from elmo_tasks.evaluation.table import Table
+from elmo_tasks.training.experiments import spread
+
+COMMANDS = {experiment.name: experiment.command for experiment in read_experiments().values()}
+
+
+@pytest.fixture
+def page(tmp_path):
+    return Page(results=tmp_path, commands=COMMANDS)
+
+
+def test_the_page_is_made_of_the_files():
+    assert rendered(RESULTS, COMMANDS) == PAGE.read_text(encoding="utf-8"), (
+        "python -m benchmarks paper --page"
+    )
+
+
+def test_every_experiment_is_on_the_page():
+    template = TEMPLATE.read_text(encoding="utf-8")
+    for experiment in read_experiments().values():
+        for file in experiment.files:
+            assert f'"{experiment.kept_as(file).partition(".")[0]}"' in template, experiment.name
+
+
+def test_the_scores_of_the_readme():
+    readme = (PROJECT / "README.md").read_text(encoding="utf-8")
+    rows = re.findall(r"(?m)^\| \[.*\| `(\w+)`, .*, ([\w ]+) \|.* \| ([\d.]+) \| ([\d.]+) \|$", readme)
+    assert [name for name, *_ in rows] == ["ner", "sst", "snli", "srl", "coref", "squad"]
+    for name, metric, *scores in rows:
+        known = read_scores(RESULTS / f"{name}.csv", metric)
+        assert scores == [f"{known[system].mean:.1f}" for system in ("ours", "elmo")], name
+
+
+def test_a_number_typed_by_hand(tmp_path):
+    template = tmp_path / "template.md"
+    right = "2,000 trees, `lr .5`, [text](a1.5.csv), PyTorch 2.13.0\n{{ score(\n'x', '0.5') }}\n"
+    assert typed_numbers(right) == []
+    assert typed_numbers(f"{right}It has 38.2, then .5 and (21%).\n") == [(4, "38.2"), (4, ".5"), (4, "21%")]
+    template.write_text(f"{right}It has 38.2.\n")
+    with pytest.raises(InputError, match=r"template.md, line 4: found 38.2, expected a number of a CSV file"):
+        rendered(RESULTS, COMMANDS, template)
+    template.write_text('{{ number("nothing") }}')
+    with pytest.raises(InputError, match="'nothing', which no file has"):
+        rendered(RESULTS, COMMANDS, template)
+
+
+def test_rows_of_a_task(page, tmp_path):
+    results = Results("ner", tmp_path / "ner.csv")
+    for system, scores in (
+        ("ours", (40.0, 41.0, 42.0)),
+        ("peer", (40.5, 41.5)),
+        ("elmo", (60.0, 61.0, 62.0)),
+    ):
+        for seed, score in enumerate(scores):
+            results.add(system, seed, "F1", score)
+            results.add(system, seed, "time of an epoch, s", score / 10)
+    assert read_scores(tmp_path / "ner.csv", "F1")["ours"] == Score(41.0, 1.0, 3)
+    systems = {"ours": "`ner`", "nothing": "", "elmo": "`ner_elmo`", "peer": "`crf_tagger`"}
+    assert page.scores("ner", systems, "F1").splitlines()[2:] == [
+        "| `ner` | 41.0 (1.0) | 3 |  |  |",
+        "| `ner_elmo` | 61.0 (1.0) | 3 | 33.9% | <.001 |",
+        "| `crf_tagger` | 41.0 (0.7) | 2 | 0.0% | not shown |",
+    ]
+    assert "| NER | time of an epoch, s | ours | 4.05 | peer | 4.10 | 0.988 (0.988 to 0.988) |" in page.table(
+        {"NER": "ner"}
+    )
+    assert page.table("ner").splitlines()[-3:] == [
+        "| ours | 41.00 (1.00) |",
+        "| peer | 41.00 (0.71) |",
+        "| elmo | 61.00 (1.00) |",
+    ]
+    with pytest.raises(InputError, match="found no F2, expected a metric of F1"):
+        page.scores("ner", systems, "F2")
+    assert page.scores("sst", systems) == "\nNot measured yet: `sst`.\n"
+
+
+def test_tables_of_ablations(page, tmp_path):
+    table = Table(("variant", "f1", "standard deviation", "runs", "seed 1", "seed 2"))
+    table.add("no ELMo", 0.4, 0.01, 2, 0.39, 0.41)
+    table.add("input", 0.6, 0.01, 2, 0.59, 0.61)
+    (tmp_path / "layers.csv").write_text(table.csv())
+    (tmp_path / "published.csv").write_text('name,value,source\n"NER, no ELMo",81.6,Table 2\n')
+    shown = page.grid(
+        {"NER": "layers", "SRL": "none"},
+        {"no ELMo": "none", "input": "input", "output": "output"},
+        "no ELMo",
+        published=["NER"],
+    )
+    assert shown.splitlines() == [
+        "|  | NER, 2 seeds | NER, published |",
+        "| --- | --- | --- |",
+        "| none | 40.0 (1.0) | 81.6 |",
+        "| input | 60.0 (1.0) * |  |",
+        "| output |  |  |",
+        "",
+        "Not measured yet: `none`.",
+    ]
+    columns = ("fraction", "training instances", "ELMo", "f1", "standard deviation", "runs")
+    samples = Table((*columns, "epochs to best", "epochs to best without ELMo"))
+    samples.add(0.5, 1000, "without", 0.4, 0.01, 3, 5.0, None)
+    samples.add(0.5, 1000, "with", 0.6, 0.01, 3, 4.5, None)
+    (tmp_path / "samples.csv").write_text(samples.csv())
+    last = page.samples({"NER": "samples"}).splitlines()[-1]
+    assert last == "| NER | 1,000 | 40.0 (1.0) | 60.0 (1.0) | 3 | <.001 | 5.0 | 4.5 |  |"
+
+
+def test_an_ensemble_beside_its_members(page, tmp_path):
+    results = Results("ensemble", tmp_path / "ner_ensemble.csv")
+    for seed, score in enumerate((50.0, 51.0, 52.0)):
+        results.add("member", seed, "f1", score)
+    results.add("ensemble", 0, "f1", 60.0)
+    last = page.ensembles({"NER": "ner_ensemble"}, ["f1"]).splitlines()[-1]
+    assert last == "| NER | 51.0 (1.0) | 3 | 52.0 | 60.0 | 18.4% | .004 |"
+
+
+def test_p_values():
+    """Of means and deviations as of the scores themselves."""
+    scores, others = [9.0, 10.0, 11.0], [10.0, 12.0, 14.0, 12.0]
+    first, second = Score(*spread(scores)), Score(*spread(others))
+    expected = ttest_ind(scores, others, equal_var=False).pvalue
+    assert first.p(second) == pytest.approx(expected)
+    assert second.p(first) == pytest.approx(expected)
+    assert Score(10, 0.0, 3).p(Score(10, 0.0, 3)) is None
+    assert Score(10, None, 1).shown_p(first) == "one run"
