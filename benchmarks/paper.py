@@ -22,6 +22,7 @@ from string import Template
 from typing import Any, NamedTuple
 
 from allennlp.common.checks import ConfigurationError
+from filelock import lock_descriptor
 
 from benchmarks.page import PROJECT, RESULTS, write_page
 from elmo_tasks.atomic_files import atomic_file
@@ -131,6 +132,9 @@ class Paper:
             done, words = self._done(experiment), self._words(experiment)
             done.parent.mkdir(parents=True, exist_ok=True)
             with open(self._log(experiment), "a", encoding="utf-8") as log:
+                # The command inherits the lock, and has it also when this process is killed before it.
+                if not lock_descriptor(log.fileno(), blocking=False):
+                    return f"{done.parent} is in use by another process"
                 code = _call(words, log.fileno())
             if code:
                 return f"failed with {code}, {self._log(experiment)} says why"

@@ -2,12 +2,17 @@
 
 import json
 import re
+from argparse import ArgumentParser
+from importlib import import_module
+from importlib.util import find_spec
 
 import pytest
+from filelock import lock_descriptor
 
-from benchmarks.__main__ import TASKS, main
+from benchmarks.__main__ import main
 from benchmarks.paper import read_experiments
 from benchmarks.scores import read_scores
+from elmo_tasks.commands import ElmoGroup
 from elmo_tasks.evaluation.table import Table
 from elmo_tasks.paths import bundled
 
@@ -107,6 +112,11 @@ def test_interrupted_and_failing_experiments(paper, tmp_path, capsys):
     # No places of this machine
     assert (tmp_path / "results/goes_on.csv").read_text() == "path,1,2\nner,hello,1\n"
     assert (tmp_path / "results/goes_on_other.csv").exists()
+    with open(tmp_path / "runs/goes_on.log", "a") as log:
+        lock_descriptor(log.fileno(), blocking=False)
+        with pytest.raises(SystemExit, match="1 of 1 failed"):
+            paper(SCRIPTS, *words, "--only", "goes_on", "--seeds", "3", "4")
+    assert "runs/goes_on is in use by another process" in capsys.readouterr().out
     paper(SCRIPTS, *words, "--only", "goes_on", "--seeds", "3", "4")
     assert Table.read(tmp_path / "results/goes_on.csv").columns == ("path", "3", "4")
 
@@ -126,12 +136,20 @@ def test_bad_input(paper, experiments, words, message):
 
 
 def test_the_experiments_of_the_paper():
+    """Their commands are those of the programs."""
     experiments = read_experiments()
     names = list(experiments)
+    allennlp = ArgumentParser()
+    ElmoGroup().add_subparser(allennlp.add_subparsers())
     for experiment in experiments.values():
         words = experiment.words({"DATA": "data", "RUNS": "runs", "OUT": "runs/out"})
-        if "benchmarks" in words:
-            assert words[words.index("benchmarks") + 1] in TASKS
+        if "allennlp" in words:
+            allennlp.parse_args(words[words.index("allennlp") + 1 :])
+        elif experiment.name != "serve" or find_spec("fastapi"):
+            task, *arguments = words[words.index("benchmarks") + 1 :]
+            parser = ArgumentParser()
+            import_module(f"benchmarks.{task.replace('-', '_')}").add_arguments(parser)
+            parser.parse_args(arguments)
         before = names[: names.index(experiment.name)]
         # What it reads of other runs stands before it.
         assert set(re.findall(r"\$RUNS/(\w+)", experiment.command)) <= set(before)
