@@ -17,9 +17,13 @@ from typing import Any
 
 LIGHT = (
     "atomic_files",
+    "elmo.carried_state",
+    "elmo.config",
+    "elmo.embedder",
     "elmo.files",
     "elmo.inference",
     "elmo.model",
+    "elmo.sources",
     "embedding",
     "libraries",
     "paths",

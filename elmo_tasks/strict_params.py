@@ -1,17 +1,16 @@
 """Config blocks that say what is wrong with them: the path of the key, its value, and what is expected."""
 
-import dataclasses
 import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial, wraps
+from functools import partial
 from typing import Any, ClassVar
 
 from allennlp.common import FromParams, Params
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.values import BlockError, check_block, constructor_parameters
+from elmo_tasks.values import BlockError, check_block, checked, constructor_parameters
 
 
 class StrictParams(FromParams):
@@ -33,7 +32,7 @@ class StrictParams(FromParams):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "__init__" in vars(cls):
-            cls.__init__ = _checked(cls.__init__, cls.__name__)  # type: ignore[method-assign]
+            cls.__init__ = block_errors()(checked(cls.__init__))  # type: ignore[method-assign]
 
     @classmethod
     def from_params(
@@ -81,7 +80,7 @@ class StrictParams(FromParams):
             params[new] = params.pop(old, keep_as_dict=True)
 
 
-def parameters_of(cls: type[StrictParams], constructor: Callable[..., None]) -> dict[str, inspect.Parameter]:
+def parameters_of(cls: type[Any], constructor: Callable[..., None]) -> dict[str, inspect.Parameter]:
     """Of a constructor, and of those of the base classes that `__init__` passes `**kwargs` on to."""
     if constructor != cls.__init__:
         return constructor_parameters(constructor)
@@ -94,54 +93,9 @@ def parameters_of(cls: type[StrictParams], constructor: Callable[..., None]) -> 
         kinds = [each.kind for each in inspect.signature(own).parameters.values()]
         if inspect.Parameter.VAR_KEYWORD not in kinds:
             break
-    for name, kind in cls.inherited_values.items():
+    for name, kind in getattr(cls, "inherited_values", {}).items():
         parameters[name] = parameters[name].replace(annotation=kind)
     return parameters
-
-
-def flat(constructor: Callable[..., None]) -> Callable[..., None]:
-    """
-    A constructor that takes the fields of its dataclasses side by side, as keywords: so they stand in a
-    config block. Its other parameters stay.
-    """
-    signature = inspect.signature(constructor)
-    groups: dict[str, type] = {
-        name: each.annotation
-        for name, each in signature.parameters.items()
-        if isinstance(each.annotation, type) and dataclasses.is_dataclass(each.annotation)
-    }
-
-    @wraps(constructor)
-    def construct(self: Any, **keywords: Any) -> None:
-        grouped = {
-            name: group(
-                **{key: keywords.pop(key) for key in constructor_parameters(group) if key in keywords}
-            )
-            for name, group in groups.items()
-        }
-        constructor(self, **grouped, **keywords)
-
-    parameters = [
-        each
-        for name, parameter in signature.parameters.items()
-        for each in (constructor_parameters(groups[name]).values() if name in groups else [parameter])
-    ]
-    construct.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-    return construct
-
-
-def _checked(constructor: Callable[..., None], owner: str) -> Callable[..., None]:
-    parameters = constructor_parameters(constructor)
-
-    @wraps(constructor)
-    def construct(self: Any, *arguments: Any, **keywords: Any) -> None:
-        by_name = dict(zip(parameters, arguments, strict=False)) | keywords
-        known = {name: by_name[name] for name in parameters if name in by_name}
-        with block_errors():
-            check_block(known, parameters, owner=owner)
-        constructor(self, *arguments, **keywords)
-
-    return construct
 
 
 @contextmanager

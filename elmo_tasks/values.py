@@ -5,10 +5,12 @@ A constructor says `dropout: Probability = 0.0`; `check_block` finds what is wro
 parameters.
 """
 
+import dataclasses
 import inspect
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
+from functools import wraps
 from inspect import Parameter
 from numbers import Integral, Real
 from numbers import Number as AnyNumber
@@ -149,6 +151,56 @@ def check_block(
         # As in AllenNLP, a default of None says that None is allowed.
         if value is not None or parameter.default is not None:
             check_value(value, parameter.annotation, f"{path}{key}")
+
+
+def checked(constructor: Callable[..., None]) -> Callable[..., None]:
+    """
+    A constructor whose arguments are checked, those of a call from Python too.
+
+    # Raises
+    `BlockError`: a value that its parameter does not take.
+    """
+    parameters = constructor_parameters(constructor)
+
+    @wraps(constructor)
+    def construct(self: Any, *arguments: Any, **keywords: Any) -> None:
+        by_name = dict(zip(parameters, arguments, strict=False)) | keywords
+        known = {name: by_name[name] for name in parameters if name in by_name}
+        check_block(known, parameters, owner=type(self).__name__)
+        constructor(self, *arguments, **keywords)
+
+    return construct
+
+
+def flat(constructor: Callable[..., None]) -> Callable[..., None]:
+    """
+    A constructor that takes the fields of its dataclasses side by side, as keywords: so they stand in a
+    config block. Its other parameters stay.
+    """
+    signature = inspect.signature(constructor)
+    groups: dict[str, type] = {
+        name: each.annotation
+        for name, each in signature.parameters.items()
+        if isinstance(each.annotation, type) and dataclasses.is_dataclass(each.annotation)
+    }
+
+    @wraps(constructor)
+    def construct(self: Any, **keywords: Any) -> None:
+        grouped = {
+            name: group(
+                **{key: keywords.pop(key) for key in constructor_parameters(group) if key in keywords}
+            )
+            for name, group in groups.items()
+        }
+        constructor(self, **grouped, **keywords)
+
+    parameters = [
+        each
+        for name, parameter in signature.parameters.items()
+        for each in (constructor_parameters(groups[name]).values() if name in groups else [parameter])
+    ]
+    construct.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    return construct
 
 
 def check_value(value: Any, kind: Any, path: str) -> None:

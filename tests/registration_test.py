@@ -5,6 +5,7 @@ import sys
 import tomllib
 
 import pytest
+import torch
 
 import elmo_tasks
 from elmo_tasks import registration
@@ -35,7 +36,12 @@ assert not {"allennlp", "torch", "elmo_tasks.suite"} & set(sys.modules)
 from allennlp.models.archival import load_archive
 from elmo_tasks.archives import open_archive
 assert load_archive is open_archive""",
-        "from elmo_tasks.elmo.embedder import Elmo; from elmo_tasks import elmo; assert elmo.Elmo is Elmo",
+        """
+import sys
+from elmo_tasks import Elmo
+assert "allennlp" not in sys.modules
+from elmo_tasks.elmo import archived
+assert archived.Elmo is Elmo""",
     ],
 )
 def test_the_suite_is_registered(first):
@@ -43,17 +49,52 @@ def test_the_suite_is_registered(first):
     assert done.returncode == 0, done.stderr
 
 
-def test_the_light_core_without_allennlp():
-    done = run("""
+TRAINED = """
+import torch
+from elmo_tasks import Elmo
+elmo = Elmo(mix_l2=0.1)
+ids = elmo.bilm.padded_ids([["Ana", "plays", "the", "cello", "."], ["A", "play"]])
+optimizer = torch.optim.SGD(elmo.parameters(), lr=0.1)
+vectors = [elmo(ids).input]
+(vectors[0].square().mean() + elmo.penalty()).backward()
+optimizer.step()
+vectors.append(elmo(ids).input)
+"""
+
+
+def test_the_light_core_without_allennlp(tmp_path):
+    done = run(f"""
 import sys
 sys.modules["allennlp"] = None
 from elmo_tasks import ElmoEmbedder
-assert not any(name.startswith(("allennlp.", "spacy", "elmo_tasks.commands")) for name in sys.modules)
+{TRAINED}
+torch.save([each.detach() for each in vectors], {str(tmp_path / "vectors")!r})
+heavy = "allennlp.", "spacy", "elmo_tasks.commands", "elmo_tasks.strict_params", "elmo_tasks.suite"
+assert not any(name.startswith(heavy) for name in sys.modules)
+for block in {{"dropout": 1.0}}, {{"trainable": True, "precision": "bfloat16"}}:
+    try:
+        Elmo(**block)
+    except ValueError as error:
+        print(type(error).__name__, error)
+try:
+    Elmo.from_params({{}})
+except ModuleNotFoundError as error:
+    print(error)
 import elmo_tasks.ner
 """)
     assert done.stderr.splitlines()[-1] == (
         "ModuleNotFoundError: elmo_tasks.ner needs AllenNLP, the extra elmo_tasks[allennlp]"
     )
+    assert done.stdout.splitlines() == [
+        "ElmoError dropout is 1.0, expected a number of 0 or more, and less than 1",
+        "ElmoError precision: bfloat16 is for a frozen biLM: not with trainable: true",
+        "elmo_tasks.strict_params needs AllenNLP, the extra elmo_tasks[allennlp]",
+    ]
+    suite: dict = {}
+    exec(TRAINED, suite)
+    first, second = torch.load(tmp_path / "vectors")
+    assert not first.equal(second)
+    torch.testing.assert_close([first, second], suite["vectors"])
 
 
 def test_names_that_are_not_there():

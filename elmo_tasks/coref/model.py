@@ -25,8 +25,7 @@ from elmo_tasks.elmo import ElmoRepresentations
 from elmo_tasks.elmo.inference.batches import batch_sizes
 from elmo_tasks.modules.bilstm import BiLstm
 from elmo_tasks.modules.elmo_model import ElmoModel, Outputs, Scores
-from elmo_tasks.strict_params import flat
-from elmo_tasks.values import Number, Positive, Probability, Size, Sizes
+from elmo_tasks.values import Number, Positive, Probability, Size, Sizes, flat
 
 WORDS_AT_ONCE = 4096
 """Words, and padding, of sentences that are encoded together."""

@@ -1,6 +1,6 @@
 """
 What ELMo is: the model in plain PyTorch (`model`), what runs it fast (`inference`), and here, above both,
-what AllenNLP sees of it, imported when it is asked for. Nothing in this package knows a task.
+`Elmo` and what AllenNLP sees of it, imported when it is asked for. Nothing in this package knows a task.
 """
 
 from importlib import import_module
@@ -34,7 +34,7 @@ __all__ = [
     "WordOptions",
 ]
 
-_FOR_ALLENNLP = {
+_LAZY = {
     "Elmo": "embedder",
     "ElmoCharacterIndexer": "character_indexer",
     "ElmoMixRegularizer": "token_embedder",
@@ -43,10 +43,10 @@ _FOR_ALLENNLP = {
     "ElmoUnicodeIndexer": "unicode_indexer",
     "ElmoWordIndexer": "word_indexer",
 }
-"""The modules of the names that need AllenNLP."""
+"""The modules of the names that are imported when they are asked for; all but `embedder` need AllenNLP."""
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _FOR_ALLENNLP:
+    if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"elmo_tasks.elmo.{_FOR_ALLENNLP[name]}"), name)
+    return getattr(import_module(f"elmo_tasks.elmo.{_LAZY[name]}"), name)

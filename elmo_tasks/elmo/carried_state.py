@@ -4,10 +4,9 @@ from threading import Lock
 from typing import Any
 
 import torch
-from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.elmo.inference import FrozenBiLm, TrainedBiLm
-from elmo_tasks.elmo.model import LstmState
+from elmo_tasks.elmo.model import ElmoError, LstmState
 
 
 class CarriedState:
@@ -24,10 +23,10 @@ class CarriedState:
         before begins at `start`, of a batch of one.
 
         # Raises
-        `ConfigurationError`: another call is under way.
+        `ElmoError`: another call is under way.
         """
         if not self._turn.acquire(blocking=False):
-            raise ConfigurationError(
+            raise ElmoError(
                 "found two calls at once of an Elmo with stateful: true, which carries its state from call "
                 "to call; expected one after the other"
             )

@@ -3,11 +3,10 @@
 from dataclasses import dataclass
 from typing import Annotated, Any, Optional, Union
 
-from allennlp.common.checks import ConfigurationError
-
 from elmo_tasks.elmo.inference.activations import Activations
+from elmo_tasks.elmo.model import ElmoError
 from elmo_tasks.elmo.model.scalar_mix import LAYERS, WEIGHTS
-from elmo_tasks.elmo.sources import DEFAULT_OPTIONS, DEFAULT_WEIGHTS
+from elmo_tasks.elmo.sources import DEFAULT_OPTIONS, DEFAULT_WEIGHTS, configuration_errors
 from elmo_tasks.values import Name, NonNegative, OneOf, Probability
 
 PLACEMENTS = {
@@ -37,7 +36,7 @@ class ElmoUse:
     Of `Elmo`'s parameters, those of how the biLM runs.
 
     # Raises
-    `ConfigurationError`: two that do not go together.
+    `ElmoError`, `ConfigurationError` in AllenNLP: two that do not go together.
     """
 
     dropout: Probability = 0.0
@@ -47,17 +46,16 @@ class ElmoUse:
     activations: Optional[Union[Name, Activations]] = None
     precision: Name = "float32"
 
+    @configuration_errors()
     def __post_init__(self) -> None:
         if self.stateful and self.initial_state is not None:
-            raise ConfigurationError("initial_state is where a sentence starts with stateful: false")
+            raise ElmoError("initial_state is where a sentence starts with stateful: false")
         if self.activations is not None and self.trainable:
-            raise ConfigurationError("activations are of a frozen biLM: not with trainable: true")
+            raise ElmoError("activations are of a frozen biLM: not with trainable: true")
         if self.activations is not None and self.stateful:
-            raise ConfigurationError("activations are of sentences on their own: not with stateful: true")
+            raise ElmoError("activations are of sentences on their own: not with stateful: true")
         if self.precision != "float32" and self.trainable:
-            raise ConfigurationError(
-                f"precision: {self.precision} is for a frozen biLM: not with trainable: true"
-            )
+            raise ElmoError(f"precision: {self.precision} is for a frozen biLM: not with trainable: true")
 
 
 @dataclass(frozen=True, kw_only=True)

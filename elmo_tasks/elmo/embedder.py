@@ -20,7 +20,7 @@ from elmo_tasks.elmo.sources import (
     read_options,
     read_words,
 )
-from elmo_tasks.strict_params import StrictParams, flat
+from elmo_tasks.values import checked, flat
 
 FROM_STATE_DICT = "(state dict)"
 """In the place of a weight file: the weights come with a state dict that is loaded next."""
@@ -37,9 +37,10 @@ class ElmoRepresentations(NamedTuple):
     output: torch.Tensor | None
 
 
-class Elmo(StrictParams, nn.Module):
+class Elmo(nn.Module):
     """
-    Embeddings from language models (Peters et al. 2018, arXiv:1802.05365).
+    Embeddings from language models (Peters et al. 2018, arXiv:1802.05365), as a module of PyTorch, and as a
+    config block of AllenNLP.
 
     The biLM runs once a batch, whatever the placement; input and output have a mix of their own.
 
@@ -72,8 +73,9 @@ class Elmo(StrictParams, nn.Module):
     They are grouped in `config.py`.
 
     # Raises
-    `ConfigurationError` for values that cannot be, or not together, an `activations` folder that cannot be
-    written to or is of an earlier version, and whatever reading the files raises.
+    `ElmoError`, or, where AllenNLP is imported, its `ConfigurationError`: values that cannot be, or not
+    together, an `activations` folder that cannot be written to or is of an earlier version, and whatever is
+    wrong in the files. `FileNotFoundError`.
     """
 
     options: torch.Tensor
@@ -81,6 +83,8 @@ class Elmo(StrictParams, nn.Module):
     start_hidden: torch.Tensor
     start_memory: torch.Tensor
 
+    @configuration_errors()
+    @checked
     @flat
     def __init__(
         self, *, source: ElmoSource, placement: Placement = "input", use: ElmoUse, mix: ElmoMix
@@ -127,8 +131,15 @@ class Elmo(StrictParams, nn.Module):
         self.carried = CarriedState()
         self.activations = None if use.activations is None else Activations.of(use.activations)
         if self.activations is not None and self.bilm is not None:
-            with configuration_errors():
-                self.activations.prepare()
+            self.activations.prepare()
+
+    @classmethod
+    def from_params(cls, params: Any, **extras: Any) -> "Elmo":
+        """What AllenNLP calls for a config block: `Params`, checked as by `StrictParams`."""
+        from elmo_tasks.strict_params import StrictParams
+
+        strict: Any = type(cls.__name__, (StrictParams, cls), {})
+        return strict.from_params(params, constructor_to_call=cls, **extras)
 
     @staticmethod
     def block_for_archive(state: dict[str, torch.Tensor], prefix: str) -> dict[str, Any]:
@@ -172,16 +183,16 @@ class Elmo(StrictParams, nn.Module):
         """With `stateful`: the next batch starts a new text."""
         self.carried.value = None
 
+    @configuration_errors()
     def forward(self, ids: torch.Tensor) -> ElmoRepresentations:
         """
-        *Shape:* `ids` `(batch, tokens, 50)`, of the `elmo_character_ids` indexer, or of `elmo_unicode_ids` if
-        the biLM has a dictionary of characters, or `(batch, tokens)`, of `elmo_word_ids` if it reads words.
-        Vectors behind the end of a sentence are zero.
+        *Shape:* `ids` `(batch, tokens, 50)`, of `bilm.padded_ids` or the `elmo_character_ids` indexer, or of
+        `elmo_unicode_ids` if the biLM has a dictionary of characters, or `(batch, tokens)`, of
+        `elmo_word_ids` if it reads words. Vectors behind the end of a sentence are zero.
         """
         if self.bilm is None:
             return ElmoRepresentations(None, None)
-        with configuration_errors():
-            layers = self._layers(ids, self.bilm)
+        layers = self._layers(ids, self.bilm)
         mixed = {place: self.dropout(mix(layers)) for place, mix in self.mixes.items()}
         return ElmoRepresentations(mixed.get("input"), mixed.get("output"))
 
@@ -200,19 +211,13 @@ def _bilm(
     """See `Elmo`. With neither weights nor a state dict to come they are random."""
     weight_file, vocabulary_file = source.weight_file, source.vocabulary_file
     if weight_file == FROM_STATE_DICT:
-        with configuration_errors():
-            return (
-                TrainedBiLm(options=options)
-                if trainable
-                else FrozenBiLm(options=options, precision=precision)
-            )
+        return TrainedBiLm(options=options) if trainable else FrozenBiLm(options=options, precision=precision)
     if weight_file is None:
         check_vocabulary(options, weight_file, vocabulary_file)
         bilm = TrainedBiLm(options=options)
-        with configuration_errors():
-            if vocabulary_file is not None and isinstance(bilm.token_encoder, WordEncoder):
-                bilm.token_encoder.set_vocabulary(read_words(vocabulary_file))
-            if trainable:
-                return bilm
-            return FrozenBiLm(options=options, precision=precision, weights=bilm.state_dict())
+        if vocabulary_file is not None and isinstance(bilm.token_encoder, WordEncoder):
+            bilm.token_encoder.set_vocabulary(read_words(vocabulary_file))
+        if trainable:
+            return bilm
+        return FrozenBiLm(options=options, precision=precision, weights=bilm.state_dict())
     return read_bilm(options, weight_file, vocabulary_file, trainable=trainable, precision=precision)

@@ -1,4 +1,4 @@
-"""A biLM from its files: paths, URLs, `hf://` names. It needs no AllenNLP, unlike `sources` above it."""
+"""A biLM from its files: paths, URLs, `hf://` names."""
 
 import os
 from collections.abc import Iterator

@@ -51,7 +51,7 @@ def _moments(bilm: BiLm, counts: Counter[str]) -> tuple[torch.Tensor, torch.Tens
     distinct_words = list(counts)
     for start in range(0, len(distinct_words), WORDS_AT_ONCE):
         words = distinct_words[start : start + WORDS_AT_ONCE]
-        ids = bilm.token_encoder.padded_ids([words])[0].to(bilm.token_encoder.embedding.device)
+        ids = bilm.padded_ids([words])[0]
         encoded = bilm.token_encoder(ids)
         vectors = encoded.double()
         weights = torch.tensor([counts[word] for word in words], dtype=torch.float64, device=vectors.device)

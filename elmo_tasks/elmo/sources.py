@@ -1,14 +1,11 @@
-"""
-The files of a biLM for AllenNLP: `files`, whose errors become AllenNLP's `ConfigurationError`, and what only
-the suite reads.
-"""
+"""The files of a biLM, for `Elmo` and the suite: `files`, with errors that AllenNLP knows, and a few more."""
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import torch
-from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.elmo import files
 from elmo_tasks.elmo.files import DEFAULT_OPTIONS, DEFAULT_WEIGHTS, Source
@@ -16,6 +13,7 @@ from elmo_tasks.elmo.inference import FrozenBiLm, TrainedBiLm
 from elmo_tasks.elmo.model import BiLmOptions, ElmoError
 from elmo_tasks.elmo.model.weight_file import read_initial_state as read_state_file
 from elmo_tasks.elmo.model.weight_file import read_softmax as read_softmax_file
+from elmo_tasks.values import BlockError
 
 __all__ = [
     "DEFAULT_OPTIONS",
@@ -35,11 +33,16 @@ __all__ = [
 
 @contextmanager
 def configuration_errors() -> Iterator[None]:
-    """An `ElmoError` within becomes AllenNLP's `ConfigurationError`."""
+    """
+    A `BlockError` or an `ElmoError` within becomes AllenNLP's `ConfigurationError`; an `ElmoError` where
+    nobody has imported AllenNLP.
+    """
     try:
         yield
-    except ElmoError as error:
-        raise ConfigurationError(str(error)) from error
+    except (BlockError, ElmoError) as error:
+        checks = sys.modules.get("allennlp.common.checks")
+        kind = ElmoError if checks is None else checks.ConfigurationError
+        raise kind(str(error)) from error
 
 
 check_vocabulary = configuration_errors()(files.check_vocabulary)

@@ -34,8 +34,7 @@ from elmo_tasks.data.text_stream import (
     words_of,
 )
 from elmo_tasks.language_model.bptt_batch import ENCODERS, blocks, dry_block
-from elmo_tasks.strict_params import flat
-from elmo_tasks.values import Count, Name, Number, OneOf, Positive, Probability
+from elmo_tasks.values import Count, Name, Number, OneOf, Positive, Probability, flat
 
 logger = logging.getLogger(__name__)
 

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import torch
 from torch import nn
@@ -66,6 +66,10 @@ class BiLm(nn.Module):
     def initial_state(self, batch: int) -> LstmState:
         """A state of zeros, from which the original starts a text."""
         return zero_state(self.options, batch, like=self.token_encoder.embedding)
+
+    def padded_ids(self, sentences: Sequence[Sequence[str]]) -> torch.Tensor:
+        """*Shape:* `(sentences, longest, *id)`, 0 behind the end of a sentence, on the biLM's device."""
+        return self.token_encoder.padded_ids(sentences).to(self.token_encoder.embedding.device)
 
     def digest(self) -> str:
         """A hash that tells biLMs apart whose vectors may differ."""
