@@ -19,4 +19,4 @@ def test_the_notebook():
                 exec("".join(cell["source"]), names)
             (output,) = cell["outputs"]
             assert printed.getvalue() == "".join(output["text"])
-    assert len(names["vectors"]) == 6
+    assert len(names["vectors"]) == 13
