@@ -82,7 +82,7 @@ def test_a_comparison_is_run_and_kept(paper, tmp_path, capsys):
     assert score.runs == 1
     (tmp_path / "results/ner.csv").unlink()
     paper(NER, *words)
-    assert re.fullmatch(r"1 of 1  ner: done, 0:000\n", capsys.readouterr().out)
+    assert re.fullmatch(r"1 of 1  ner: done, 0:00:0\d\n", capsys.readouterr().out)
     assert (tmp_path / "results/ner.csv").exists()
     paper(NER, *words, "--list", "--seeds", "1", "2")
     assert "| ner | NER on the fixtures | 0.01 | 1 2 | begun |" in capsys.readouterr().out
