@@ -17,6 +17,7 @@ from pathlib import Path
 from allennlp.common.util import import_module_and_submodules
 from allennlp.models import load_archive
 
+from benchmarks import coref_variants  # noqa: F401
 from benchmarks.quality import Comparison, Settings, bilstm, feedforward
 from elmo_tasks.coref.metric import CorefScores
 from elmo_tasks.coref.reader import CorefReader
