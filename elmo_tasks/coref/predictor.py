@@ -5,21 +5,22 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
 from itertools import chain
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-import spacy
 import torch
 from allennlp.common import JsonDict
 from allennlp.data import Instance, TextFieldTensors
 from allennlp.data.fields import MetadataField
 from allennlp.nn.util import get_text_field_mask
 from allennlp.predictors import Predictor
-from spacy.tokens import Doc
 
 from elmo_tasks.coref.documents import CorefDocument, from_json
 from elmo_tasks.data.tokenization import Words, joined
 from elmo_tasks.predictors.json_lines import require, require_tokens
 from elmo_tasks.predictors.text import TextPredictor
+
+if TYPE_CHECKING:
+    from spacy import Language
 
 _EXPECTED = '"document": a string, "sentences": a list of lists of strings, or "tokens": a list of strings'
 _PARAGRAPH = re.compile(r"\S.*?(?=\n[ \t]*\n|\Z)", re.DOTALL)
@@ -117,12 +118,16 @@ class CorefPredictor(TextPredictor):
         return Words(text, list(chain.from_iterable(words)), offsets), words
 
     def _sentences(self, words: list[str]) -> list[list[str]]:
+        from spacy.tokens import Doc
+
         # spaCy has no empty words
         paragraph = self._rules(Doc(self._rules.vocab, words=[word or "_" for word in words]))
         return [words[sentence.start : sentence.end] for sentence in paragraph.sents]
 
     @cached_property
-    def _rules(self) -> spacy.Language:
+    def _rules(self) -> "Language":
+        import spacy  # takes a third of a second
+
         rules = spacy.blank("en")
         rules.add_pipe("sentencizer")
         return rules

@@ -7,14 +7,16 @@ The tokenizer of a reader's config is part of its archive, so that prediction sp
 import re
 from collections.abc import Callable
 from functools import lru_cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import spacy
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import Token, Tokenizer
 
 from elmo_tasks.strict_params import StrictParams
 from elmo_tasks.values import Name
+
+if TYPE_CHECKING:
+    from spacy import Language
 
 _SYLLABLE = "[\uac00-\ud7a3]|[\u1100-\u115f]+[\u1160-\u11a7]+[\u11a8-\u11ff]*"
 """A Hangul syllable, in one character or in the letters that it is composed of."""
@@ -45,6 +47,8 @@ def tokenizer(spacy_model: str | None = None) -> Callable[[str], Words]:
     # Raises
     `ConfigurationError` if the model is not installed; nothing is downloaded.
     """
+    import spacy  # takes a third of a second
+
     if spacy_model is None:
         tokenize = spacy.blank("en").tokenizer
     else:
@@ -71,13 +75,15 @@ cached_tokenizer = lru_cache(maxsize=None)(tokenizer)
 """As `tokenizer`, which is made once for a model."""
 
 
-def language_rules(language: str) -> spacy.Language:
+def language_rules(language: str) -> "Language":
     """
     spaCy's rules for a language, by its code.
 
     # Raises
     `ConfigurationError`: spaCy does not know the language, or needs another package for it.
     """
+    import spacy
+
     try:
         return spacy.blank(language)
     except ImportError as error:

@@ -14,7 +14,6 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from allennlp.common import file_utils
-from cached_path.util import resource_to_filename
 from filelock import FileLock
 
 MOST_MEMBERS = 200_000
@@ -41,6 +40,8 @@ def unpacked(file: Path) -> Path:
     # Raises
     See `unpack`.
     """
+    from cached_path.util import resource_to_filename  # takes a sixth of a second
+
     status, cache = file.stat(), Path(file_utils.CACHE_DIRECTORY).expanduser()
     name = resource_to_filename(file.resolve(), f"{status.st_mtime_ns} {status.st_size}")
     folder = cache / f"{name}-unpacked"

@@ -1,19 +1,19 @@
 """Predicates and their arguments of plain or tokenised text, from JSON Lines."""
 
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-import spacy
 from allennlp.common import JsonDict
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import Instance
 from allennlp.predictors import Predictor
-from spacy.tokens import Doc
-from spacy.util import get_installed_models
 
 from elmo_tasks.data.json_lines import shorten
 from elmo_tasks.predictors.json_lines import require
 from elmo_tasks.predictors.sentence import SentencePredictor
+
+if TYPE_CHECKING:
+    from spacy import Language
 
 _VERBS = ("VERB", "AUX")
 _HELPING = ("aux", "auxpass")
@@ -84,6 +84,8 @@ class SrlPredictor(SentencePredictor):
     def _verbs(self, words: list[str]) -> list[int]:
         if not words:
             return []
+        from spacy.tokens import Doc
+
         tagged = self._tagger(Doc(self._tagger.vocab, words=words))
         if not any(token.pos_ for token in tagged):
             raise ConfigurationError(
@@ -93,7 +95,10 @@ class SrlPredictor(SentencePredictor):
         return [token.i for token in tagged if token.pos_ in _VERBS and token.dep_ not in _HELPING]
 
     @cached_property
-    def _tagger(self) -> spacy.Language:
+    def _tagger(self) -> "Language":
+        import spacy  # takes a third of a second
+        from spacy.util import get_installed_models
+
         installed = [name for name in sorted(get_installed_models()) if name.startswith(_ENGLISH)]
         if not self._spacy_model and not installed:
             raise ConfigurationError(

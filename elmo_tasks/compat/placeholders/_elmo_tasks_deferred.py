@@ -2,6 +2,7 @@
 
 import functools
 import pkgutil
+import sys
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -9,8 +10,9 @@ from typing import Any
 
 class Deferred:
     """
-    A module, or something in one, by its dotted path. It is imported when it is called, indexed, or when
-    something is tested for being an instance of it.
+    A module, or something in one, by its dotted path. It is imported when it is called, indexed or asked for
+    its version; when the first instance of a class derived from it is made; and, where its package is imported
+    already, when something is tested for being an instance of it.
     """
 
     def __init__(self, path: str) -> None:
@@ -21,9 +23,12 @@ class Deferred:
         return pkgutil.resolve_name(self._path)
 
     def __getattr__(self, name: str) -> Any:
+        if name == "__version__":
+            return self._target.__version__
         if name.startswith("__") and name.endswith("__"):
             raise AttributeError(name)
-        return Deferred(f"{self._path}.{name}")
+        part = vars(self)[name] = Deferred(f"{self._path}.{name}")
+        return part
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._target(*args, **kwargs)
@@ -32,7 +37,20 @@ class Deferred:
         return self._target[key]
 
     def __instancecheck__(self, value: Any) -> bool:
-        return isinstance(value, self._target)
+        # Of a class that nobody has imported there is no instance.
+        return self._path.partition(".")[0] in sys.modules and isinstance(value, self._target)
+
+    def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type]:
+        """In the place of the class, a base beside the first one; it gives way when an instance is made."""
+
+        def start(instance: Any, *args: Any, **kwargs: Any) -> None:
+            for derived in type(instance).__mro__:
+                if base in derived.__bases__:
+                    derived.__bases__ = tuple(self._target if b is base else b for b in derived.__bases__)
+            self._target.__init__(instance, *args, **kwargs)
+
+        base = type(self._path, (bases[0].__base__,), {"__init__": start})
+        return (base,)
 
     def __repr__(self) -> str:
         return f"<{self._path}, imported at its first use>"
