@@ -29,6 +29,7 @@ LIGHT = (
     "paths",
     "progress",
     "registration",
+    "scale",
     "strict_json",
     "suite",
     "text_lines",

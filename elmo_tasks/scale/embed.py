@@ -17,18 +17,17 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import torch
-from allennlp.common.checks import ConfigurationError
 from pyarrow import parquet as pq
 
-from elmo_tasks.data.input_files import InputError
-from elmo_tasks.elmo import BiLmOptions, FrozenBiLm, LstmState
-from elmo_tasks.elmo.sources import configuration_errors
+from elmo_tasks.elmo.inference import FrozenBiLm
+from elmo_tasks.elmo.model import BiLmOptions, ElmoError, LstmState
 from elmo_tasks.embedding.layers import NOT_FINITE, chosen_layers, first_not_finite
 from elmo_tasks.embedding.sentences import NumberedSentence, batches_by_length, padded_ids, windows
 from elmo_tasks.scale.pool import Outcome, cluster, outcomes
 from elmo_tasks.scale.runs import Run, RunRequest, open_run, write_note
 from elmo_tasks.scale.shards import Content, Reading, Shard, ShardReader
 from elmo_tasks.scale.storage import Folder
+from elmo_tasks.text_lines import TextError
 
 WINDOW_LINES = 4096
 WINDOW_TOKENS = 1 << 13
@@ -77,7 +76,7 @@ def embed(embedding: Embedding, request: RunRequest) -> Run | None:
     Writes the folder; `None` if it is whole already.
 
     # Raises
-    `ConfigurationError`: see `open_run`, `outcomes` and `EmbedShard`. `OSError`.
+    `ElmoError`: see `open_run`, `outcomes` and `EmbedShard`. `OSError`.
     """
     with cluster(request.engine, shared_bytes=embedding.nbytes) as workers:
         run = open_run(embedding.folder, request, reading=embedding.reading, workers=workers)
@@ -88,7 +87,7 @@ def embed(embedding: Embedding, request: RunRequest) -> Run | None:
         )
         for outcome in run.progress(results, "embed"):
             if "error" in outcome:
-                raise ConfigurationError(outcome["error"])
+                raise ElmoError(outcome["error"])
     run.finish(
         {
             "settings": request.settings,
@@ -106,8 +105,8 @@ class EmbedShard:
     Does the shards of one worker.
 
     # Raises
-    `ConfigurationError`, of a shard with source and line: see `tokens_of` and `ShardReader.lines`; vectors
-    that are not finite; a processor without products of this precision. `OSError`.
+    `TextError`, with source and line: see `tokens_of` and `ShardReader.lines`; vectors that are not finite.
+    `ElmoError`: a processor without products of this precision. `OSError`.
     """
 
     def __init__(self, embedding: Embedding) -> None:
@@ -116,8 +115,7 @@ class EmbedShard:
         # Copies, since PyTorch knows no arrays that cannot be written
         weights = {name: torch.from_numpy(weight.copy()) for name, weight in embedding.weights.items()}
         self._bilm = FrozenBiLm(options=embedding.options, precision=embedding.precision, weights=weights)
-        with configuration_errors():
-            self._bilm.to(torch.device(embedding.device)).prepare()
+        self._bilm.to(torch.device(embedding.device)).prepare()
         device = self._bilm.device
         self._start = LstmState(*(torch.from_numpy(part.copy()).to(device) for part in embedding.start))
         self._schema = _schema(embedding.dtype)
@@ -144,7 +142,7 @@ class EmbedShard:
                 yield NumberedSentence(line, tokens_of(content))
             except ValueError as error:
                 if not self._of.skip_bad:
-                    raise InputError(f"{shard.source}, line {line}: {error}") from error
+                    raise TextError(f"{shard.source}, line {line}: {error}") from error
                 rejects.append(
                     {"source": shard.source, "line": line, "reason": str(error), "content": _shown(content)}
                 )
@@ -180,11 +178,11 @@ class EmbedShard:
             layers = self._bilm.encode(padded_ids(batch, self._bilm), self._start)
         except torch.OutOfMemoryError as error:
             found = f"{len(batch)} sentences of up to {len(batch[0].words):,} tokens"
-            raise InputError.at(
+            raise TextError.at(
                 source, batch[0].number, found=found, expected="what fits the device"
             ) from error
         if (row := first_not_finite(layers)) is not None:
-            raise InputError(f"{source}, line {batch[row].number}: {NOT_FINITE}")
+            raise TextError(f"{source}, line {batch[row].number}: {NOT_FINITE}")
         return chosen_layers(layers, self._of.layers).cpu().numpy()
 
 

@@ -26,9 +26,10 @@ os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
 import ray
 import ray.data
 import torch
-from allennlp.common.checks import ConfigurationError
 
+from elmo_tasks.elmo.model import ElmoError
 from elmo_tasks.scale.shards import Shard
+from elmo_tasks.text_lines import TextError
 
 RETRIES = 4
 """A shard at which so many workers and one more die ends the run: it is more than the machine can do."""
@@ -37,6 +38,9 @@ _STORE = 1 << 27
 
 _ANSWER = 10
 """Seconds that a cluster may take to answer."""
+
+EXPECTED = (ElmoError, TextError, OSError)
+"""The errors that end a run, and are no fault of the program."""
 
 Outcome = dict[str, Any]
 """Of a shard: its number, counts; or the error that ended it."""
@@ -59,7 +63,7 @@ def cluster(engine: Engine, *, shared_bytes: int) -> Iterator[int]:
     Ray, started unless it runs in this process already; and the number of workers.
 
     # Raises
-    `ConfigurationError`: there is no Ray at the address.
+    `ElmoError`: there is no Ray at the address.
     """
     if ray.is_initialized():
         yield engine.workers or int(ray.cluster_resources().get("CPU", 1))
@@ -79,7 +83,7 @@ def cluster(engine: Engine, *, shared_bytes: int) -> Iterator[int]:
             **({} if engine.address else own),
         )
     except (ConnectionError, ValueError) as error:
-        raise ConfigurationError(f"--ray-address {engine.address}: {error}") from error
+        raise ElmoError(f"--ray-address {engine.address}: {error}") from error
     try:
         yield engine.workers or int(ray.cluster_resources().get("CPU", 1))
     finally:
@@ -93,7 +97,7 @@ def _check_address(address: str) -> None:
         try:
             socket.create_connection((host, int(port)), timeout=_ANSWER).close()
         except OSError as error:
-            raise ConfigurationError(f"--ray-address {address}: {error}") from error
+            raise ElmoError(f"--ray-address {address}: {error}") from error
 
 
 def outcomes(
@@ -110,7 +114,7 @@ def outcomes(
     gpus : of a worker.
 
     # Raises
-    `ConfigurationError`: see `RETRIES`.
+    `ElmoError`: see `RETRIES`.
     """
     if not shards:
         return
@@ -139,7 +143,7 @@ def outcomes(
         for block in work.iter_batches(batch_size=None, prefetch_batches=0):
             yield from map(json.loads, block["outcome"])
     except ray.exceptions.RayActorError as error:
-        raise ConfigurationError(
+        raise ElmoError(
             f"{RETRIES + 1} workers died one after another at the same shard, the last so: {error}"
         ) from error
 
@@ -152,7 +156,7 @@ class _Worker:
         self._work: Work | None = None
         try:
             self._work = make_work(ray.get(references[0]))
-        except (ConfigurationError, OSError) as error:
+        except EXPECTED as error:
             # Of an actor that cannot start, Ray would start one after another.
             self._error = str(error)
 
@@ -165,7 +169,7 @@ class _Worker:
             return {"number": shard.number, "error": self._error}
         try:
             outcome = self._work(shard)
-        except (ConfigurationError, OSError) as error:
+        except EXPECTED as error:
             outcome = {"error": str(error)}
         return outcome | {
             "number": shard.number,

@@ -12,6 +12,7 @@ from allennlp.common.util import lazy_groups_of
 from allennlp.predictors import Predictor
 
 from elmo_tasks.archives import open_archive
+from elmo_tasks.elmo.model import ElmoError
 from elmo_tasks.predictors.command import PredictManager
 from elmo_tasks.scale.pool import Outcome, cluster, outcomes
 from elmo_tasks.scale.runs import Run, RunRequest, open_run, write_note
@@ -45,7 +46,7 @@ def predict(prediction: Prediction, request: RunRequest, output: str) -> Run:
     output : a path, or behind `s3://` and the like.
 
     # Raises
-    `ConfigurationError`: the first error, with the line; and see `open_run` and `PredictShard`. `OSError`.
+    `ElmoError`: the first error, with the line; and see `open_run` and `PredictShard`. `OSError`.
     """
     with cluster(request.engine, shared_bytes=len(prediction.archive)) as workers:
         run = open_run(prediction.folder, request, reading=prediction.reading, workers=workers)
@@ -61,7 +62,7 @@ def predict(prediction: Prediction, request: RunRequest, output: str) -> Run:
     parts = [part_name(shard) for shard in run.shards[:last]]
     _put_together(prediction.folder, parts, output)
     if first_error is not None:
-        raise ConfigurationError(first_error["error"])
+        raise ElmoError(first_error["error"])
     prediction.folder.remove_itself()
     return run
 
@@ -85,16 +86,19 @@ class PredictShard:
     Does the shards of one worker.
 
     # Raises
-    `ConfigurationError`: the archive carries a state from batch to batch, so that its results depend on all
+    `ElmoError`: the archive carries a state from batch to batch, so that its results depend on all
     lines before; and see `open_archive`.
     """
 
     def __init__(self, prediction: Prediction) -> None:
         self._of = prediction
         self._reader = ShardReader(prediction.reading)
-        self._predictor = _predictor(prediction)
+        try:
+            self._predictor = _predictor(prediction)
+        except ConfigurationError as error:
+            raise ElmoError(str(error)) from error
         if any(getattr(module, "stateful", False) is True for module in self._predictor._model.modules()):
-            raise ConfigurationError(
+            raise ElmoError(
                 "the model carries a state from batch to batch (stateful: true), so that a result depends on "
                 "all lines before it; --engine ray needs one that does not"
             )

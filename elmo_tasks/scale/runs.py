@@ -9,9 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from allennlp.common.checks import ConfigurationError
-
-from elmo_tasks.elmo.sources import configuration_errors
+from elmo_tasks.elmo.model import ElmoError
 from elmo_tasks.embedding.checkpoint import Settings, check_same
 from elmo_tasks.progress import progress
 from elmo_tasks.scale.pool import Engine, Outcome
@@ -93,8 +91,8 @@ def open_run(folder: Folder, request: RunRequest, *, reading: Reading, workers: 
     A run in `folder`: a new one, or what is left of one that was stopped; `None` if it is whole already.
 
     # Raises
-    `ConfigurationError`: there is something in the folder, and nothing says what to do with it; or the run
-    that was stopped had other settings, or another text. `InputError`: see `make_shards`.
+    `ElmoError`: there is something in the folder, and nothing says what to do with it; or the run
+    that was stopped had other settings, or another text. `TextError`: see `make_shards`.
     """
     sources = input_sources(request.source)
     names = folder.names()
@@ -102,8 +100,7 @@ def open_run(folder: Folder, request: RunRequest, *, reading: Reading, workers: 
         return None
     if request.resume and PLAN in names:
         plan = json.loads(folder.read(PLAN))
-        with configuration_errors():
-            check_same(folder.place, plan["settings"], request.settings)
+        check_same(folder.place, plan["settings"], request.settings)
         shards = make_shards(sources, plan["shard_bytes"], reading)
         _check_text(folder, [Shard(*shard) for shard in plan["shards"]], shards)
         notes = [note for note in names if _NOTE.fullmatch(note)]
@@ -130,14 +127,14 @@ def write_note(folder: Folder, shard: Shard, outcome: Outcome, rejects: Sequence
 
 def _make_room(folder: Folder, names: set[str], *, force: bool) -> None:
     if foreign := sorted(name for name in names if not _OURS.fullmatch(name)):
-        raise ConfigurationError(
+        raise ElmoError(
             f"{folder.place} holds {foreign[0]}, which this command did not write; "
             "expected an empty folder, or none"
         )
     if MANIFEST in names and not force:
-        raise ConfigurationError(f"{folder.place} exists; --force overwrites it")
+        raise ElmoError(f"{folder.place} exists; --force overwrites it")
     if names and not force:
-        raise ConfigurationError(
+        raise ElmoError(
             f"{folder.place} holds a run that was stopped; --resume goes on with it, --force starts anew"
         )
     # Whatever stops us, the folder is never taken for a whole one.
@@ -149,9 +146,7 @@ def _check_text(folder: Folder, before: list[Shard], now: list[Shard]) -> None:
     if before != now:
         differ = next((pair for pair in zip(before, now, strict=False) if pair[0] != pair[1]), None)
         where = f"{differ[1].source}, behind line {differ[1].line}" if differ else "another number of lines"
-        raise ConfigurationError(
-            f"{folder.place} cannot be resumed, the text differs: {where}; --force starts anew"
-        )
+        raise ElmoError(f"{folder.place} cannot be resumed, the text differs: {where}; --force starts anew")
 
 
 def _write(folder: Folder, name: str, content: dict[str, Any]) -> None:

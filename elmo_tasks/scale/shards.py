@@ -16,8 +16,8 @@ from zlib import error as ZlibError
 import pyarrow as pa
 from pyarrow import parquet as pq
 
-from elmo_tasks.data.input_files import InputError
 from elmo_tasks.scale.storage import byte_size, open_source
+from elmo_tasks.text_lines import TextError
 
 LEAST_BYTES, MOST_BYTES = 1 << 14, 1 << 20
 """Of a shard, unless the user says so: some 3,000 and 180,000 words of English."""
@@ -82,7 +82,7 @@ def make_shards(sources: Sequence[str], size: int, reading: Reading) -> list[Sha
     The shards of all sources in their order, of `size` bytes and what is left of the last line.
 
     # Raises
-    `InputError`, with the source and where possible the line: see `Reading.checked`; a line of more than
+    `TextError`, with the source and where possible the line: see `Reading.checked`; a line of more than
     `LONGEST_LINE` bytes; what cannot be read, or has no such column.
     """
     shards: list[Shard] = []
@@ -107,7 +107,7 @@ class ShardReader:
     def lines(self, shard: Shard) -> list[Content]:
         """
         # Raises
-        `InputError`: the source cannot be read, or is not as it was when the shards were made.
+        `TextError`: the source cannot be read, or is not as it was when the shards were made.
         """
         with _errors(shard.source):
             file = self._file(shard.source)
@@ -121,7 +121,7 @@ class ShardReader:
                 lines = block.removesuffix(b"\n").split(b"\n")
         if digest != shard.digest:
             found = "a text that has changed since the run began"
-            raise InputError.at(shard.source, shard.line, found=found, expected="the same text")
+            raise TextError.at(shard.source, shard.line, found=found, expected="the same text")
         if shard.line == 1 and isinstance(lines[0], bytes):
             lines[0] = lines[0].removeprefix(_BYTE_ORDER_MARK)
         return lines
@@ -162,7 +162,7 @@ def _to_line_end(file: BinaryIO, source: str, line: int) -> bytes:
     rest = file.readline(LONGEST_LINE)
     if len(rest) == LONGEST_LINE:
         found, expected = f"a line of more than {LONGEST_LINE:,} bytes, there or soon after", "shorter lines"
-        raise InputError.at(source, line, found=found, expected=expected)
+        raise TextError.at(source, line, found=found, expected=expected)
     return rest
 
 
@@ -177,7 +177,7 @@ def _check_utf8(block: bytes, source: str, start: int, line: int) -> None:
     except UnicodeDecodeError as error:
         found = f"the byte 0x{block[error.start]:02x} at offset {start + error.start}"
         line += block.count(b"\n", 0, error.start)
-        raise InputError.at(source, line, found=found, expected="UTF-8") from error
+        raise TextError.at(source, line, found=found, expected="UTF-8") from error
 
 
 def _parquet_parts(
@@ -206,7 +206,7 @@ def _row_group(file: pq.ParquetFile, number: int, source: str, reading: Reading)
     column = next((name for name in wanted if name in names), None)
     if column is None:
         expected = f"one named {' or '.join(wanted)}"
-        raise InputError.at(source, found=f"the columns {', '.join(names)}", expected=expected)
+        raise TextError.at(source, found=f"the columns {', '.join(names)}", expected=expected)
     return file.read_row_group(number, columns=[column])
 
 
@@ -244,4 +244,4 @@ def _errors(source: str) -> Iterator[None]:
         yield
     except (OSError, EOFError, ZlibError, pa.ArrowException, UnicodeDecodeError) as error:
         found = getattr(error, "strerror", None) or str(error)
-        raise InputError.at(source, found=found, expected="a readable file") from error
+        raise TextError.at(source, found=found, expected="a readable file") from error

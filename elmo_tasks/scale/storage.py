@@ -9,10 +9,10 @@ from fnmatch import fnmatchcase
 from io import BufferedReader
 from typing import BinaryIO, cast
 
-from allennlp.common.checks import ConfigurationError
 from pyarrow import ArrowException, fs
 
-from elmo_tasks.data.input_files import InputError, input_files
+from elmo_tasks.elmo.model import ElmoError
+from elmo_tasks.text_lines import TextError
 
 _REMOTE = re.compile(r"(s3|gs|gcs|file)://")
 _BUFFER = 1 << 20
@@ -25,11 +25,13 @@ def input_sources(path: str) -> list[str]:
     Those of the store are read where they are, by every worker its part.
 
     # Raises
-    `InputError`: nothing is there. `ConfigurationError`: `-`, which no worker could read.
+    `TextError`: nothing is there. `ElmoError`: `-`, which no worker could read.
     """
     if path == "-":
-        raise ConfigurationError("found - for stdin, expected files: every worker reads its part of them")
+        raise ElmoError("found - for stdin, expected files: every worker reads its part of them")
     if not _REMOTE.match(path):
+        from elmo_tasks.data.input_files import input_files  # with AllenNLP, which no worker needs
+
         return [str(file) for file in input_files(path)]
     (scheme, mark, _), query = path.partition("://"), path.partition("?")[2]
     store, pattern = _of_uri(path)
@@ -47,7 +49,7 @@ def input_sources(path: str) -> list[str]:
         and not any(part.startswith(".") for part in file.path.removeprefix(folder).split("/"))
     )
     if not names:
-        raise InputError.at(path, found="no file", expected="a file, folder or pattern")
+        raise TextError.at(path, found="no file", expected="a file, folder or pattern")
     return [f"{scheme}{mark}{name}" + (f"?{query}" if query else "") for name in names]
 
 
@@ -101,7 +103,7 @@ class Folder:
         """Of what is in the folder; nothing where it is not there."""
         with _naming(self.place):
             if self._store.get_file_info([self._path])[0].type == fs.FileType.File:
-                raise ConfigurationError(f"{self.place} is a file, expected a folder, or nothing")
+                raise ElmoError(f"{self.place} is a file, expected a folder, or nothing")
             selector = fs.FileSelector(self._path, allow_not_found=True)
             return {info.base_name for info in self._store.get_file_info(selector)}
 
@@ -150,7 +152,7 @@ def _of_uri(uri: str) -> tuple[fs.FileSystem, str]:
     try:
         return fs.FileSystem.from_uri(uri)
     except (ArrowException, ValueError) as error:
-        raise ConfigurationError(f"{uri}: {error}") from error
+        raise ElmoError(f"{uri}: {error}") from error
 
 
 @contextmanager

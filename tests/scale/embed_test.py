@@ -11,12 +11,12 @@ pytest.importorskip("ray", reason="Ray is not installed: make install EXTRAS='ra
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: make install EXTRAS='ray'")
 from pyarrow import parquet as pq
 
-from elmo_tasks.data.input_files import InputError
 from elmo_tasks.elmo import FrozenBiLm
 from elmo_tasks.elmo.sources import read_frozen_bilm, read_options
 from elmo_tasks.scale import embed
 from elmo_tasks.scale.shards import Reading, make_shards
 from elmo_tasks.scale.storage import Folder
+from elmo_tasks.text_lines import TextError
 from tests.elmo.files import make_files
 
 
@@ -82,7 +82,7 @@ def test_vectors_that_are_not_finite_name_their_line(bilm, tmp_path, monkeypatch
         return layers
 
     monkeypatch.setattr(FrozenBiLm, "encode", damaged)
-    with pytest.raises(InputError, match=r"^text, line 2: found vectors that are not finite"):
+    with pytest.raises(TextError, match=r"^text, line 2: found vectors that are not finite"):
         of(shard)
     assert os.listdir(tmp_path / "out") == []
 

@@ -4,10 +4,10 @@ import time
 from pathlib import Path
 
 import pytest
-from allennlp.common.checks import ConfigurationError
 
 pytest.importorskip("ray", reason="Ray is not installed: make install EXTRAS='ray'")
 
+from elmo_tasks.elmo.model import ElmoError
 from elmo_tasks.scale import pool
 from elmo_tasks.scale.pool import Engine, Outcome, cluster, outcomes
 from elmo_tasks.scale.shards import Shard
@@ -24,7 +24,7 @@ class Work:
         if shard.number == 1 and len(list(self.folder.glob("1.*"))) <= self.deaths:
             os.kill(os.getpid(), signal.SIGKILL)
         if shard.number == 2:
-            raise ConfigurationError("shard 2 is bad")
+            raise ElmoError("shard 2 is bad")
         return {"sentences": shard.lines}
 
 
@@ -34,7 +34,7 @@ def shards(number: int) -> list[Shard]:
 
 def test_no_ray_at_the_address():
     with (
-        pytest.raises(ConfigurationError, match=r"--ray-address 127\.0\.0\.1:1: "),
+        pytest.raises(ElmoError, match=r"--ray-address 127\.0\.0\.1:1: "),
         cluster(Engine(address="127.0.0.1:1"), shared_bytes=0),
     ):
         pass
@@ -59,6 +59,6 @@ def test_a_worker_that_dies_is_replaced(local_ray, tmp_path):
 
 def test_a_shard_that_kills_its_workers_ends_the_run(local_ray, tmp_path, monkeypatch):
     monkeypatch.setattr(pool, "RETRIES", 1)
-    with pytest.raises(ConfigurationError, match=r"^2 workers died one after another at the same shard"):
+    with pytest.raises(ElmoError, match=r"^2 workers died one after another at the same shard"):
         list(outcomes(Work, (tmp_path, 99), shards(2)[1:], workers=1))
     assert len(list(tmp_path.glob("1.*"))) == 2

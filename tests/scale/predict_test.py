@@ -2,8 +2,8 @@ import json
 from pathlib import Path
 
 import pytest
-from allennlp.common.checks import ConfigurationError
 
+from elmo_tasks.elmo.model import ElmoError
 from elmo_tasks.paths import bundled
 from elmo_tasks.predictors.command import PredictManager
 from tests.predictors.archives import SIZES, predictor_of
@@ -75,5 +75,5 @@ def test_a_model_that_carries_a_state_is_refused(tmp_path):
         folder=Folder(str(tmp_path)),
         reading=Reading("."),
     )
-    with pytest.raises(ConfigurationError, match="carries a state from batch to batch"):
+    with pytest.raises(ElmoError, match="carries a state from batch to batch"):
         predict.PredictShard(prediction)

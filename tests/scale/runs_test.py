@@ -1,10 +1,10 @@
 from pathlib import Path
 
 import pytest
-from allennlp.common.checks import ConfigurationError
 
 pytest.importorskip("ray", reason="Ray is not installed: make install EXTRAS='ray'")
 
+from elmo_tasks.elmo.model import ElmoError
 from elmo_tasks.scale.pool import Engine
 from elmo_tasks.scale.runs import Run, RunRequest, open_run, write_note
 from elmo_tasks.scale.shards import Reading
@@ -53,22 +53,22 @@ def test_a_run_goes_on_where_shards_are_whole(stopped):
     assert (stopped / "out/_rejected.jsonl").read_text().count("\n") == 4
     assert run.total("tokens") == 20
     assert opened(stopped, resume=True) is None
-    with pytest.raises(ConfigurationError, match="out exists; --force overwrites it"):
+    with pytest.raises(ElmoError, match="out exists; --force overwrites it"):
         opened(stopped)
     assert len(opened(stopped, force=True).left()) == 4
     assert [path.name for path in (stopped / "out").iterdir()] == ["_plan.json"]
 
 
 def test_what_cannot_be_resumed(stopped):
-    with pytest.raises(ConfigurationError, match="holds a run that was stopped; --resume goes on with it"):
+    with pytest.raises(ElmoError, match="holds a run that was stopped; --resume goes on with it"):
         opened(stopped)
-    with pytest.raises(ConfigurationError, match=r"this differs: --layers \(was all, is top\), the biLM;"):
+    with pytest.raises(ElmoError, match=r"this differs: --layers \(was all, is top\), the biLM;"):
         opened(stopped, resume=True, settings={"--layers": "top", "the biLM": "y"})
     (stopped / "text").write_text("one\ntwo\nThree\nfour\n")
-    with pytest.raises(ConfigurationError, match="the text differs: text, behind line 3"):
+    with pytest.raises(ElmoError, match="the text differs: text, behind line 3"):
         opened(stopped, resume=True)
     (stopped / "out/mine").touch()
-    with pytest.raises(ConfigurationError, match="out holds mine, which this command did not write"):
+    with pytest.raises(ElmoError, match="out holds mine, which this command did not write"):
         opened(stopped, force=True)
 
 

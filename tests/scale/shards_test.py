@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: make install EXTRAS='ray'")
 from pyarrow import parquet as pq
 
-from elmo_tasks.data.input_files import InputError
 from elmo_tasks.scale.shards import LEAST_BYTES, MOST_BYTES, Reading, ShardReader, make_shards, shard_bytes
+from elmo_tasks.text_lines import TextError
 
 
 def read(sources, size, reading, order=None):
@@ -58,7 +58,7 @@ def test_rows_of_parquet(tmp_path, values):
         _, rows = read([path], size, Reading(".", objects=True))
         assert [row for *_, row in rows] == [{"id": n, "text": value} for n, value in enumerate(values)]
     assert len(shards) == -(-len(values) // 4)
-    with pytest.raises(InputError, match="found the columns id, text, expected one named other"):
+    with pytest.raises(TextError, match="found the columns id, text, expected one named other"):
         make_shards([path], 10, Reading(".", column="other"))
 
 
@@ -75,7 +75,7 @@ def test_a_byte_that_is_not_utf8(tmp_path):
     path.write_bytes("fine ü\n".encode() * 9 + b"a \xff\n" + b"\xfe\n")
     for size in (1, 20, 1000):
         with pytest.raises(
-            InputError, match="text, line 10: found the byte 0xff at offset 74, expected UTF-8"
+            TextError, match="text, line 10: found the byte 0xff at offset 74, expected UTF-8"
         ):
             make_shards([str(path)], size, Reading("."))
         assert len(read([str(path)], size, Reading(".", checked=False))[1]) == 11
@@ -86,7 +86,7 @@ def test_a_line_that_is_too_long(tmp_path, monkeypatch):
     path = tmp_path / "text"
     path.write_text("[1]\n" + "[" + "2, " * 20 + "2]\n")
     for size, reading in ((5, Reading(".")), (1, Reading(".", objects=True, multiple=2))):
-        with pytest.raises(InputError, match="text, line 1: found a line of more than 20 bytes, there or so"):
+        with pytest.raises(TextError, match="text, line 1: found a line of more than 20 bytes, there or so"):
             make_shards([str(path)], size, reading)
 
 
@@ -95,10 +95,10 @@ def test_a_source_that_changes(tmp_path):
     path.write_text("one\ntwo\n")
     _, second = make_shards([str(path)], 1, Reading("."))
     path.write_text("one\ntoo\n")
-    with pytest.raises(InputError, match="text, line 2: found a text that has changed since the run began"):
+    with pytest.raises(TextError, match="text, line 2: found a text that has changed since the run began"):
         ShardReader(Reading(".")).lines(second)
     path.write_bytes(gzip.compress(b"one\ntwo\n")[:-9])
-    with pytest.raises(InputError, match=r"text: found .*, expected a readable file"):
+    with pytest.raises(TextError, match=r"text: found .*, expected a readable file"):
         make_shards([str(path)], 1, Reading("."))
 
 

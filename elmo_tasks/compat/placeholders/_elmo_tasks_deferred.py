@@ -11,7 +11,7 @@ from typing import Any
 class Deferred:
     """
     A module, or something in one, by its dotted path. It is imported when it is called, indexed or asked for
-    its version; when the first instance of a class derived from it is made; and, where its package is imported
+    its version; when the first instance of a class derived from it is made; and, where its package is there
     already, when something is tested for being an instance of it.
     """
 
