@@ -6,7 +6,6 @@ from typing import Any
 from zlib import crc32
 
 from markupsafe import Markup, escape
-from spacy import displacy
 
 COLOURS = 8
 """Classes `colour-0` and so on of the style sheet, each with a line of its own kind."""
@@ -76,6 +75,8 @@ def heat(share: float, largest: float = 1.0) -> str:
 
 
 def _rendered(document: dict[str, Any], style: str, options: dict[str, Any]) -> Markup:
+    from spacy import displacy  # takes a third of a second
+
     html = displacy.render(document, style=style, manual=True, jupyter=False, options=options)
     return Markup(html.replace(_OWN_STYLE, "", 1).strip())
 

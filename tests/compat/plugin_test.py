@@ -11,7 +11,7 @@ import pytest
 
 # Runs in the command's process before anything else does.
 SITECUSTOMIZE = """
-import atexit, os, socket, sys
+import atexit, gc, os, socket, sys
 
 def report(line):
     with open(os.environ["REPORT"], "a") as file:
@@ -23,6 +23,7 @@ def refuse(*args, **kwargs):
 
 socket.getaddrinfo = socket.create_connection = socket.socket.connect = refuse
 atexit.register(lambda: report(f"imported: {'elmo_tasks' in sys.modules}"))
+atexit.register(lambda: report(f"collects: {gc.isenabled()}, frozen: {gc.get_freeze_count() > 100_000}"))
 """
 
 
@@ -42,7 +43,7 @@ def test_it_finds_the_plugin_and_neither_downloads_nor_prints(tmp_path):
         text=True,
     )
     assert (done.stdout, done.stderr) == ("allennlp 2.10.1\n", "")
-    assert report.read_text() == "imported: True\n"
+    assert report.read_text() == "collects: True, frozen: True\nimported: True\n"
 
 
 def test_what_needs_nltk_data_says_so():

@@ -113,13 +113,13 @@ def test_verbs_that_a_model_finds(predictor, tagger, monkeypatch):
     assert places(with_tagger, {"tokens": ["It", "was", "late", "and", "he", "had", "sold", "it"]}) == [1, 6]
     assert with_tagger.predict("") == {"tokens": [], "predicates": []}
     # An installed model is found by itself.
-    monkeypatch.setattr(module, "get_installed_models", lambda: ["xx_other", tagger])
+    monkeypatch.setattr(spacy.util, "get_installed_models", lambda: ["xx_other", tagger])
     monkeypatch.setattr(module, "_ENGLISH", tagger[:3])
     assert places(predictor, {"sentence": SENTENCE}) == [1]
 
 
 def test_no_model_that_finds_verbs(predictor, tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "get_installed_models", lambda: ["de_core_news_sm"])
+    monkeypatch.setattr(spacy.util, "get_installed_models", lambda: ["de_core_news_sm"])
     with pytest.raises(ConfigurationError) as error:
         another(predictor).predict(SENTENCE)
     for part in (

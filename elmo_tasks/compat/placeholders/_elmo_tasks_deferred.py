@@ -1,6 +1,8 @@
 """What stands, in the modules that `_elmo_tasks_imports` names, for what is imported at its first use."""
 
+import builtins
 import functools
+import importlib
 import pkgutil
 import sys
 from collections.abc import Callable
@@ -54,6 +56,18 @@ class Deferred:
 
     def __repr__(self) -> str:
         return f"<{self._path}, imported at its first use>"
+
+
+def draft(name: str, load: Callable[..., Any]) -> ModuleType:
+    """
+    What a deferred module sees of a postponed one that it imports: the names, by executing it here with the
+    imports of the other. The postponed module itself still waits.
+    """
+    module = ModuleType(name)
+    vars(module)["__builtins__"] = {**vars(builtins), "__import__": load}
+    loader: Any = importlib.import_module(name).__spec__.loader  # type: ignore[union-attr]
+    exec(loader.get_code(name), vars(module))
+    return module
 
 
 class _Postponed(ModuleType):

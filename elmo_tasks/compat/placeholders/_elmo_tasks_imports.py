@@ -1,8 +1,8 @@
 """What AllenNLP imports and does not need: two packages that are not installed, and some that take seconds.
 
-AllenNLP imports torchvision and fairscale wherever it is imported itself; and with it come nltk, SciPy's
-statistics, scikit-learn and transformers' models. A `.pth` file calls `install` when Python starts,
-before anything of AllenNLP can be there. When one of `MODULES` or `DEFERRED` is executed later, its import
+AllenNLP imports torchvision and fairscale wherever it is imported itself; and with it come spaCy,
+transformers, the clients of cached_path's stores, nltk, SciPy's statistics and scikit-learn. A `.pth` file
+calls `install` when Python starts, before anything of AllenNLP can be there. When one of `MODULES` or `DEFERRED` is executed later, its import
 statements find a placeholder for what is not installed, and a `Deferred` for what can wait. Neither is on
 `sys.path` or in `sys.modules`, so that `importlib.util.find_spec("torchvision")` says what is true, and what
 others import is what it was.
@@ -59,13 +59,14 @@ DEFERRED = {
     "allennlp_models.structured_prediction.dataset_readers.universal_dependencies": ("conllu",),
     "allennlp_models.structured_prediction.models.constituency_parser": ("nltk",),
     "allennlp_models.structured_prediction.models.srl_bert": ("transformers",),
-    "allennlp_models.structured_prediction.predictors.constituency_parser": ("nltk",),
+    "allennlp_models.structured_prediction.predictors.constituency_parser": ("nltk", "spacy"),
     "allennlp_models.structured_prediction.predictors.srl": ("spacy",),
     "allennlp_models.vision.dataset_readers.flickr30k": ("transformers",),
 }
 """
-Those that use a package inside functions and annotations alone, and the package. The first looks for the
-package `checklist` before each module of AllenNLP that it imports: what is missing is looked for once.
+Those that use a package inside functions and annotations alone, or derive a class from one of its classes,
+and the package. `allennlp.common.util` looks for the package `checklist` before each module of AllenNLP that
+it imports: what is missing is looked for once.
 """
 POSTPONED = (
     "allennlp_models.rc.tools.narrativeqa",
@@ -149,6 +150,10 @@ def _defer(packages):  # type: ignore[no-untyped-def]
         package = name.partition(".")[0]
         if name in missing:
             raise ModuleNotFoundError(missing[name], name=name)
+        if level == 1 and (neighbour := f"{globals['__package__']}.{name}") in POSTPONED:
+            from _elmo_tasks_deferred import draft
+
+            return draft(neighbour, load)
         if level or package not in packages:
             try:
                 return builtins.__import__(name, globals, locals, fromlist, level)
