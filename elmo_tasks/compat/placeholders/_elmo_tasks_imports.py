@@ -2,10 +2,10 @@
 
 AllenNLP imports torchvision and fairscale wherever it is imported itself; and with it come spaCy,
 transformers, the clients of cached_path's stores, nltk, SciPy's statistics and scikit-learn. A `.pth` file
-calls `install` when Python starts, before anything of AllenNLP can be there. When one of `MODULES` or `DEFERRED` is executed later, its import
-statements find a placeholder for what is not installed, and a `Deferred` for what can wait. Neither is on
-`sys.path` or in `sys.modules`, so that `importlib.util.find_spec("torchvision")` says what is true, and what
-others import is what it was.
+calls `install` when Python starts, before anything of AllenNLP can be there. When one of `MODULES` or
+`DEFERRED` is executed later, its import statements find a placeholder for what is not installed, and a
+`Deferred` for what can wait. Neither is on `sys.path` or in `sys.modules`, so that
+`importlib.util.find_spec("torchvision")` says what is true, and what others import is what it was.
 """
 
 import builtins
