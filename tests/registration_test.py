@@ -69,6 +69,10 @@ sys.modules["allennlp"] = None
 from elmo_tasks import ElmoEmbedder
 {TRAINED}
 torch.save([each.detach() for each in vectors], {str(tmp_path / "vectors")!r})
+try:
+    import elmo_tasks.scale.embed
+except ModuleNotFoundError as error:
+    assert error.name in ("ray", "pyarrow"), error
 heavy = "allennlp.", "spacy", "elmo_tasks.commands", "elmo_tasks.strict_params", "elmo_tasks.suite"
 assert not any(name.startswith(heavy) for name in sys.modules)
 for block in {{"dropout": 1.0}}, {{"trainable": True, "precision": "bfloat16"}}:
