@@ -28,6 +28,7 @@ LIGHT = (
     "libraries",
     "paths",
     "progress",
+    "ray_cluster",
     "registration",
     "scale",
     "strict_json",

@@ -87,15 +87,19 @@ def local_ray() -> Iterator[str]:
     """
     if find_spec("ray") is None:
         pytest.skip("Ray is not installed: make install EXTRAS='ray'")
-    # It sets what Ray says, before Ray is imported.
-    from elmo_tasks.scale.pool import ray
+    from elmo_tasks.ray_cluster import connected, ray
 
-    context = ray.init(
-        num_cpus=2,
-        include_dashboard=False,
-        object_store_memory=100 << 20,
-        logging_level="ERROR",
-        log_to_driver=False,
-    )
-    yield context.address_info["address"]
-    ray.shutdown()
+    with connected(None, cpus=2):
+        yield ray.get_runtime_context().gcs_address
+
+
+@pytest.fixture(scope="module")
+def cluster_address() -> Iterator[str]:
+    """Of a Ray that runs beside this process, which is not connected with it."""
+    pytest.importorskip("ray", reason="Ray is not installed: make install EXTRAS='ray'")
+    from ray.cluster_utils import Cluster
+
+    node = {"num_cpus": 2, "include_dashboard": False, "object_store_memory": 1 << 27}
+    cluster = Cluster(initialize_head=True, head_node_args=node)
+    yield cluster.address
+    cluster.shutdown()

@@ -88,17 +88,17 @@ class Serve(Verb):
             from elmo_tasks.serving.app import create_app
         token = _token(arguments.token_file)
         limits = Limits(**{name: getattr(arguments, name) for name in _LIMITS})
+        install_sigterm_handler()
         family = socket.AF_INET6 if ":" in arguments.host else socket.AF_INET
         with (
             socket.create_server((arguments.host, arguments.port), family=family, backlog=1024) as listening,
-            _models(arguments, limits) as (models, tabs),
+            _models(arguments, limits, _owner(listening)) as (models, tabs),
         ):
             app = create_app(models, limits=limits, token=token)
             Page(app, tabs=tabs, limits=limits, words=_words(arguments))
             config = uvicorn.Config(
                 app, access_log=False, log_level="warning", timeout_graceful_shutdown=limits.timeout
             )
-            install_sigterm_handler()
             host, port = listening.getsockname()[:2]
             if token is None and host not in _LOCAL:
                 print("warning: all who reach this address can ask; see --token-file", file=sys.stderr)
@@ -108,8 +108,8 @@ class Serve(Verb):
 
 
 @contextmanager
-def _models(arguments: argparse.Namespace, limits: "Limits") -> Iterator[Served]:
-    """The models by their names, while they run, and their tabs."""
+def _models(arguments: argparse.Namespace, limits: "Limits", owner: str) -> Iterator[Served]:
+    """The models by their names, while they run, and their tabs; for `owner`, see `replicated`."""
     from elmo_tasks.page.tabs import Tab
     from elmo_tasks.serving.models import local_model, open_archives
 
@@ -122,19 +122,23 @@ def _models(arguments: argparse.Namespace, limits: "Limits") -> Iterator[Served]
         yield {name: local_model(predictor, limits) for name, (_, predictor) in archives.items()}, tabs
         return
     with _extra("ray"):
-        from elmo_tasks.serving.replicas import start_replicas, stop_replicas
-    try:
-        models = start_replicas(
-            archives,
-            limits,
-            replicas=arguments.replicas or 1,
-            address=arguments.ray_address,
-            device=device,
-        )
+        from elmo_tasks.serving.replicas import replicated
+    with replicated(
+        archives,
+        limits,
+        owner=owner,
+        replicas=arguments.replicas or 1,
+        address=arguments.ray_address,
+        device=device,
+    ) as models:
         del archives
         yield models, tabs
-    finally:
-        stop_replicas()
+
+
+def _owner(listening: socket.socket) -> str:
+    """Two services never listen at one place."""
+    host, port = listening.getsockname()[:2]
+    return f"{socket.gethostname()}-{host}-{port}"
 
 
 def _words(arguments: argparse.Namespace) -> "WordsInContext":

@@ -11,33 +11,23 @@ import json
 import logging
 import os
 import resource
-import socket
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-# Before Ray is imported: it sends no statistics home, and says no more than it must.
-os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
-os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-
 import ray
 import ray.data
 import torch
 
 from elmo_tasks.elmo.model import ElmoError
+from elmo_tasks.ray_cluster import connected
 from elmo_tasks.scale.shards import Shard
 from elmo_tasks.text_lines import TextError
 
 RETRIES = 4
 """A shard at which so many workers and one more die ends the run: it is more than the machine can do."""
-_STORE = 1 << 27
-"""Bytes of the object store of a Ray of our own, beside what the workers share."""
-
-_ANSWER = 10
-"""Seconds that a cluster may take to answer."""
 
 EXPECTED = (ElmoError, TextError, OSError)
 """The errors that end a run, and are no fault of the program."""
@@ -60,44 +50,14 @@ class Engine(NamedTuple):
 @contextmanager
 def cluster(engine: Engine, *, shared_bytes: int) -> Iterator[int]:
     """
-    Ray, started unless it runs in this process already; and the number of workers.
+    Ray, and the number of workers on it.
 
     # Raises
-    `ElmoError`: there is no Ray at the address.
+    `ConnectionError`: see `connected`.
     """
-    if ray.is_initialized():
+    cpus = engine.workers or len(os.sched_getaffinity(0))
+    with connected(engine.address, cpus=cpus, shared_bytes=shared_bytes):
         yield engine.workers or int(ray.cluster_resources().get("CPU", 1))
-        return
-    own: dict[str, Any] = {
-        "num_cpus": engine.workers or len(os.sched_getaffinity(0)),
-        "include_dashboard": False,
-        "object_store_memory": _STORE + 2 * shared_bytes,
-    }
-    if engine.address:
-        _check_address(engine.address)
-    try:
-        ray.init(
-            address=engine.address or "local",
-            logging_level=logging.ERROR,
-            log_to_driver=False,
-            **({} if engine.address else own),
-        )
-    except (ConnectionError, ValueError) as error:
-        raise ElmoError(f"--ray-address {engine.address}: {error}") from error
-    try:
-        yield engine.workers or int(ray.cluster_resources().get("CPU", 1))
-    finally:
-        ray.shutdown()
-
-
-def _check_address(address: str) -> None:
-    """Ray itself would wait for minutes."""
-    host, colon, port = address.rpartition(":")
-    if colon and "://" not in address and port.isdecimal():
-        try:
-            socket.create_connection((host, int(port)), timeout=_ANSWER).close()
-        except OSError as error:
-            raise ElmoError(f"--ray-address {address}: {error}") from error
 
 
 def outcomes(

@@ -1,17 +1,22 @@
 """Models in processes of their own, on Ray."""
 
 import asyncio
+import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-import ray
 from allennlp.common import JsonDict
+from allennlp.common.util import install_sigterm_handler
 from ray import serve
 
+from elmo_tasks.ray_cluster import connected
 from elmo_tasks.serving.answers import Answer, Answers, Limits
 from elmo_tasks.serving.models import Named, ServedModel, open_predictor, served
+
+_LOGGING = {"log_level": "WARNING", "enable_access_log": False}
 
 
 @serve.deployment
@@ -30,42 +35,58 @@ class Replica:
         return await asyncio.to_thread(self._answers, inputs)
 
 
-def start_replicas(
-    archives: Mapping[str, Named], limits: Limits, *, replicas: int, address: str | None, device: int = -1
-) -> dict[str, ServedModel]:
+@contextmanager
+def replicated(
+    archives: Mapping[str, Named],
+    limits: Limits,
+    *,
+    owner: str,
+    replicas: int,
+    address: str | None,
+    device: int = -1,
+) -> Iterator[dict[str, ServedModel]]:
     """
-    Models that answer in processes of a Ray cluster, or of one that is started here for as long as this
-    process lives. Ray's own HTTP server stays out of it.
+    Models that answer in processes of a Ray cluster, or of one that is started here; both end with the
+    context, all else on the cluster stays. Ray's own HTTP server stays out of it.
 
     # Parameters
 
     archives : by their names; of a cluster of several machines, where each of them finds them.
+    owner : a name that no other service on the cluster has. What a service of this name has left there, as
+        it was killed, is replaced.
     replicas : processes for each, of a CPU each and, with `device`, of a GPU each.
     address : of the cluster, as Ray takes it; by default one is started here.
+
+    # Raises
+    `ConfigurationError`: there is no Ray at the address.
     """
-    ray.init(address=address, include_dashboard=None if address else False, ignore_reinit_error=True)
-    serve.start(proxy_location="Disabled")
-    gpus = int(device >= 0)
-    replica: Any = Replica
-    models = {}
-    for name, (archive, predictor) in archives.items():
-        deployment = replica.options(
+    with connected(address, cpus=replicas * len(archives), logs=True):
+        # Ray has put its own in the place of the one before.
+        install_sigterm_handler()
+        logging.getLogger("ray.serve").setLevel(logging.ERROR)
+        serve.start(proxy_location="Disabled", logging_config=_LOGGING)
+        gpus = int(device >= 0)
+        deployment: Any = Replica
+        replica = deployment.options(
             num_replicas=replicas,
             max_ongoing_requests=limits.max_queue,
             ray_actor_options={"num_cpus": 1, "num_gpus": gpus},
+            logging_config=_LOGGING,
         )
-        # Ray shows each process the GPUs that are its own.
-        archive = os.path.abspath(archive) if os.path.exists(archive) else archive
-        application = deployment.bind(archive, limits, gpus - 1)
-        handle = serve.run(application, name=name, route_prefix=None)
-        models[name] = served(predictor, partial(_answer, handle), limits)
-    return models
-
-
-def stop_replicas() -> None:
-    """Ends the processes of the models, and a cluster that was started here."""
-    serve.shutdown()
-    ray.shutdown()
+        applications, models = [], {}
+        try:
+            for name, (archive, predictor) in archives.items():
+                # Ray shows each process the GPUs that are its own.
+                archive = os.path.abspath(archive) if os.path.exists(archive) else archive
+                applications.append(f"{name}-{owner}")
+                handle = serve.run(
+                    replica.bind(archive, limits, gpus - 1), name=applications[-1], route_prefix=None
+                )
+                models[name] = served(predictor, partial(_answer, handle), limits)
+            yield models
+        finally:
+            for application in applications:
+                serve.delete(application)
 
 
 async def _answer(handle: Any, inputs: list[JsonDict]) -> list[Answer]:

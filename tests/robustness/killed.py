@@ -34,7 +34,7 @@ def warm_up() -> None:
 
 class Command:
     """
-    `allennlp ARGUMENTS`, which has started.
+    `allennlp ARGUMENTS`, which has started, in the environment that this process has now.
 
     # Parameters
 
@@ -48,7 +48,7 @@ class Command:
         self.log = log
         self._start = time.monotonic()
         self._process: ForkServerProcess = FORKED.Process(
-            target=_run, args=(list(map(str, arguments)), log, prepare)
+            target=_run, args=(list(map(str, arguments)), log, prepare, dict(os.environ))
         )
         self._process.start()
 
@@ -77,8 +77,11 @@ class Command:
         return seconds
 
 
-def _run(arguments: list[str], log: Path, prepare: Callable[[], object] | None) -> None:
+def _run(
+    arguments: list[str], log: Path, prepare: Callable[[], object] | None, environment: dict[str, str]
+) -> None:
     os.setsid()
+    os.environ.update(environment)
     shown = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     for stream in (1, 2):
         os.dup2(shown, stream)

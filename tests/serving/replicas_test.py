@@ -1,42 +1,73 @@
-"""A process on a Ray that the test starts."""
+"""`allennlp elmo serve --replicas`, on a real Ray."""
 
-import asyncio
-import json
+import os
+import signal
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
-pytest.importorskip("ray")
-pytest.importorskip("ray.serve")
+pytest.importorskip("ray.serve", reason="Ray is not installed: make install EXTRAS='ray'")
+httpx = pytest.importorskip("httpx")
+pytest.importorskip("fastapi", reason="the extra serve is not installed")
 
-from starlette.exceptions import HTTPException
-
-from elmo_tasks.serving.answers import Limits
-from elmo_tasks.serving.models import open_archives
-from elmo_tasks.serving.replicas import start_replicas, stop_replicas
+from elmo_tasks.ray_cluster import connected, ray
+from elmo_tasks.serving.models import open_predictor
+from tests.commands.serve_test import address_in
 from tests.elmo.files import make_files
 from tests.ner.archives import write_run
+from tests.robustness.killed import Command
 
-SENTENCES = [{"tokens": ["Ana", "flew", "to", "Rome", "."][:length]} for length in range(6)]
+WORDS = ["Ana", "flew", "to", "Rome", "."]
+INPUTS = [{"tokens": WORDS[start:end]} for start in range(5) for end in range(start, 6)]
 
 
-def test_answers_of_another_process(tmp_path):
+def processor_times(application: str) -> dict[int, int]:
+    """Of each replica, by its process, in ticks."""
+    times = {}
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            if f"ray::ServeReplica:{application}"[:27].encode() in (path / "cmdline").read_bytes():
+                fields = (path / "stat").read_text().rpartition(")")[2].split()
+                times[int(path.name)] = int(fields[11]) + int(fields[12])
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    return times
+
+
+def test_two_replicas_on_a_cluster(cluster_address, tmp_path):
+    """Both answer, as `predict` does; after SIGTERM they have ended, and the cluster has not."""
     make_files(tmp_path / "bilm")
     write_run(tmp_path / "run", seed=1, bilm=tmp_path / "bilm")
-    archives = open_archives([f"mine={tmp_path / 'run'}"])
-    expected = [archives["mine"].predictor.predict_json(one) for one in SENTENCES]
-    try:
-        models = start_replicas(archives, Limits(), replicas=1, address=None)
+    predictor = open_predictor(str(tmp_path / "run"))
+    tags = [predictor.predict_json(one)["tags"] for one in INPUTS]
+    log, name = tmp_path / "log", f"mine{os.getpid()}"
+    command = ["elmo", "serve", f"{name}={tmp_path / 'run'}", "--port", 0, "--batch-size", 2]
+    service = Command([*command, "--replicas", 2, "--ray-address", cluster_address], log)
+    url = f"http://{address_in(log)}/predict/{name}"
 
-        async def answers():
-            lines = await asyncio.gather(*(models["mine"].lines(SENTENCES) for _ in range(4)))
-            with pytest.raises(HTTPException) as caught:
-                await models["mine"].lines([SENTENCES[0], {}])
-            return lines, caught.value
+    def answer(content):
+        return httpx.post(url, json=content, timeout=30)
 
-        lines, error = asyncio.run(answers())
-    finally:
-        stop_replicas()
-    assert (error.status_code, error.detail[:13]) == (422, "input 2 of 2:")
-    for client in lines:
-        assert [json.loads(line)["tags"] for line in client] == [one["tags"] for one in expected]
-    assert models["mine"].schema["anyOf"][0]["title"] == "sentence"
+    assert answer(INPUTS[0]).status_code == 200
+    before = processor_times(name)
+    assert len(before) == 2
+    with ThreadPoolExecutor(8) as clients:
+        responses = list(clients.map(answer, INPUTS * 10))
+        assert [response.json()["tags"] for response in responses] == tags * 10
+        worked = [ticks - before[process] for process, ticks in processor_times(name).items()]
+        assert len(worked) == 2
+        assert min(worked) > 0.2 * max(worked)
+        refused = answer([INPUTS[0], {}])
+        assert refused.status_code == 422
+        assert refused.json()["error"].startswith("input 2 of 2: found the fields: none")
+        in_flight = clients.submit(answer, INPUTS * 8)
+        time.sleep(0.1)
+        os.kill(service._process.pid, signal.SIGTERM)
+        assert [one["tags"] for one in in_flight.result().json()] == tags * 8
+    assert service.finish()[0] == 128 + signal.SIGTERM, log.read_text()
+    assert log.read_text().splitlines()[-1] == "terminated"
+    assert processor_times(name) == {}
+    with connected(cluster_address, cpus=1):
+        assert ray.available_resources()["CPU"] == 2
