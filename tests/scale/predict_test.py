@@ -1,9 +1,14 @@
 import json
+from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 
 import pytest
+from allennlp.predictors import Predictor
 
+from elmo_tasks.commands.ensemble import write_ensemble
 from elmo_tasks.elmo.model import ElmoError
+from elmo_tasks.modules.ensemble import EnsembleModel, open_members
 from elmo_tasks.paths import bundled
 from elmo_tasks.predictors.command import PredictManager
 from tests.predictors.archives import SIZES, predictor_of
@@ -14,6 +19,8 @@ pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: make insta
 from pyarrow import parquet as pq
 
 from elmo_tasks.scale import predict
+from elmo_tasks.scale.pool import Engine
+from elmo_tasks.scale.runs import RunRequest
 from elmo_tasks.scale.shards import Reading, make_shards
 from elmo_tasks.scale.storage import Folder
 
@@ -77,3 +84,47 @@ def test_a_model_that_carries_a_state_is_refused(tmp_path):
     )
     with pytest.raises(ElmoError, match="carries a state from batch to batch"):
         predict.PredictShard(prediction)
+
+
+def test_an_ensemble_goes_on_where_it_was_stopped(tmp_path, monkeypatch):
+    """Shards that are done are not done again, and the lines are those of `allennlp predict`."""
+    archives = open_members([str(write_archive(tmp_path / f"run{seed}", seed=seed)) for seed in range(2)])
+    model = EnsembleModel(vocab=archives[0].model.vocab, members=[archive.model for archive in archives])
+    (tmp_path / "whole").mkdir()
+    path = tmp_path / "whole/ensemble.tar.gz"
+    write_ensemble(path, model, [archive.config for archive in archives])
+    source = bundled("fixtures/sst/predict.jsonl")
+    PredictManager(
+        Predictor.from_path(str(path)), str(source), str(tmp_path / "expected"), 1, False, False
+    ).run()
+    prediction = predict.Prediction(
+        archive=path.read_bytes(),
+        overrides="",
+        predictor=None,
+        predictor_args={},
+        batch_size=1,
+        cuda=False,
+        folder=Folder(str(tmp_path / "out.partial")),
+        reading=Reading(".", objects=True),
+    )
+    done = []
+
+    def outcomes_here(make_work, shared, shards, *, stop_after, **_):
+        work = make_work(shared)
+        for shard in shards[:stop_after]:
+            done.append(shard.number)
+            yield work(shard) | {"number": shard.number}
+        if stop_after is not None:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(predict, "cluster", lambda *_, **__: nullcontext(1))
+    for stop_after in (2, None):
+        monkeypatch.setattr(predict, "outcomes", partial(outcomes_here, stop_after=stop_after))
+        request = RunRequest(str(source), {}, Engine(shard_bytes=1), resume=stop_after is None, force=False)
+        with pytest.raises(KeyboardInterrupt) if stop_after else nullcontext():
+            predict.predict(prediction, request, str(tmp_path / "out"))
+        assert (tmp_path / "out").exists() == (stop_after is None)
+    assert done == list(range(len(done)))
+    assert len(done) > 2
+    assert (tmp_path / "out").read_text() == (tmp_path / "expected").read_text()
+    assert not (tmp_path / "out.partial").exists()
