@@ -3,33 +3,41 @@
 
 TEXT has one tokenised sentence a line. So many tokens of it as asked for, read again where it is too short,
 are embedded, and with `--archive` predicted, by the plain command and by Ray with each number of workers.
-`wall` is all of the command; `busy` the part in which workers work, from the first shard to the last, and its
-speed-up is beside one worker. Times mean something on an idle machine; the tokens for each second of a
-worker's processor time depend less on what else runs. Memory is the peak of a process, of the largest worker.
-OUT/results.csv has all rows.
+
+The first table has a row a run. `wall` is all of the command, and `overhead` what it takes beyond the plain
+one; `busy` is the part in which workers work, from the first shard to the last, and its speed-up is beside
+one worker. Memory is the peak of a process, of the largest worker. The second table has the line through the
+walls of the smallest and the largest text: what the start takes, and the speed after it, with an overhead and
+a speed-up of its own; a wall between the two is so far off the line. Times mean something on an idle machine;
+the tokens for each second of a worker's processor time depend less on what else runs. OUT/results.csv and
+OUT/lines.csv have the two tables.
 """
 
 import argparse
 import itertools
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from allennlp.commands import main as allennlp_main
 
+from benchmarks.results import versions
 from elmo_tasks.data.input_files import read_lines
-from elmo_tasks.evaluation.table import Table
+from elmo_tasks.evaluation.table import Cell, Table
 
 COLUMNS = (
-    *("command", "tokens", "workers", "wall", "busy", "speed-up"),
+    *("command", "tokens", "workers", "wall", "overhead", "busy", "speed-up"),
     *("tokens/s of processor", "driver", "worker"),
 )
+LINE = ("command", "workers", "start", "tokens/s after it", "overhead", "speed-up", "off the line")
+
 SHARDS = "shards.json"
 CHILD = "import sys; from benchmarks.scale import command; command(sys.argv[1], sys.argv[2:])"
 
@@ -44,20 +52,47 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--batch-size", type=int, default=16, help="of predict")
 
 
+class Measured(NamedTuple):
+    """A run of a command."""
+
+    command: str
+    tokens: int
+    workers: int | None
+    """`None`: without Ray."""
+    wall: float
+    """Seconds, as all times."""
+    processor: float
+    """Of the workers; without Ray of the command, with its start."""
+    driver: int
+    """Bytes."""
+    busy: float = 0.0
+    worker: int = 0
+    """Bytes."""
+    overhead: float | None = None
+    """Of one worker, beyond the plain command."""
+    speed_up: float | None = None
+    """Beside one worker."""
+
+
 def run(arguments: argparse.Namespace) -> None:
     arguments.out.mkdir(parents=True, exist_ok=True)
     bilm = arguments.bilm
     files = ("--options-file", bilm / "options.json", "--weight-file", bilm / "weights.hdf5") if bilm else ()
-    table = Table(COLUMNS)
+    runs: list[Measured] = []
     for tokens in arguments.tokens:
         text, lines = arguments.out / "in.txt", arguments.out / "in.jsonl"
         tokens = write_text(arguments.text, tokens, text, lines)
-        measure("embed", (text,), files, tokens, arguments, table)
+        runs += measure("embed", (text,), files, tokens, arguments)
         if arguments.archive:
             batches = ("--batch-size", arguments.batch_size)
-            measure("predict", (arguments.archive, lines), batches, tokens, arguments, table)
-    (arguments.out / "results.csv").write_text(table.csv(), encoding="utf-8")
-    print(f"\n{table.markdown()}", end="")
+            runs += measure("predict", (arguments.archive, lines), batches, tokens, arguments)
+    tables = {"results": Table(COLUMNS, list(map(row, runs)))}
+    if len(arguments.tokens) > 1:
+        tables["lines"] = lines_of(runs)
+    for name, table in tables.items():
+        (arguments.out / f"{name}.csv").write_text(table.csv(), encoding="utf-8")
+        print(f"\n{table.markdown()}", end="")
+    print(f"\n{versions()}; load average {os.getloadavg()[0]:.1f}")
 
 
 def write_text(source: Path, tokens: int, text: Path, lines: Path) -> int:
@@ -75,15 +110,10 @@ def write_text(source: Path, tokens: int, text: Path, lines: Path) -> int:
 
 
 def measure(
-    verb: str,
-    sources: tuple[Any, ...],
-    options: tuple[Any, ...],
-    tokens: int,
-    arguments: argparse.Namespace,
-    table: Table,
-) -> None:
-    """Adds a row for the plain command, and one for each number of workers; shown at once: runs are long."""
-    busy_of_one = None
+    verb: str, sources: tuple[Any, ...], options: tuple[Any, ...], tokens: int, arguments: argparse.Namespace
+) -> list[Measured]:
+    """The plain command, and that with each number of workers; each is shown at once: runs are long."""
+    runs: list[Measured] = []
     for workers in (None, *arguments.workers):
         output = arguments.out / "vectors"
         for left in (output, arguments.out / "vectors.partial"):
@@ -91,37 +121,73 @@ def measure(
             left.unlink(missing_ok=True)
         engine = ("--engine", "ray", "--workers", workers) if workers else ()
         words = ["elmo", verb, *sources, output, *options, *engine]
-        wall, processor, driver = seconds_and_memory(words, arguments.out / SHARDS)
-        row = [verb, f"{tokens:,}", workers or "none", f"{wall:.1f} s"]
-        if workers is None:
-            row += ["", "", f"{tokens / processor:,.0f} (and the start)", f"{driver / 1e6:,.0f} MB", ""]
-        else:
-            shards = json.loads((arguments.out / SHARDS).read_text())
-            busy = max(shard["ended"] for shard in shards) - min(
-                shard["ended"] - shard["seconds"] for shard in shards
+        wall, processor, driver, shards = measured(words, arguments.out / SHARDS)
+        one = Measured(verb, tokens, workers, wall, processor, driver)
+        if workers is not None:
+            began = min(shard["ended"] - shard["seconds"] for shard in shards)
+            one = one._replace(
+                processor=sum(shard["processor_seconds"] for shard in shards),
+                busy=max(shard["ended"] for shard in shards) - began,
+                worker=max(shard["peak_memory"] for shard in shards),
             )
-            busy_of_one = busy_of_one or busy
-            rate = tokens / sum(shard["processor_seconds"] for shard in shards)
-            worker = max(shard["peak_memory"] for shard in shards)
-            row += [f"{busy:.1f} s", f"{busy_of_one / busy:.2f}", f"{rate:,.0f}"]
-            row += [f"{driver / 1e6:,.0f} MB", f"{worker / 1e6:,.0f} MB"]
-        table.add(*row)
-        print(", ".join(map(str, row)), flush=True)
+            one = one._replace(
+                overhead=wall / runs[0].wall - 1 if workers == 1 else None,
+                speed_up=(runs[1] if runs[1:] else one).busy / one.busy,
+            )
+        runs.append(one)
+        print(", ".join(map(str, row(one))), flush=True)
+    return runs
 
 
-def seconds_and_memory(words: list[Any], shards: Path) -> tuple[float, float, int]:
-    """Of `allennlp WORDS`: from start to end, of the processor, and its peak in bytes. See `command`."""
+def row(one: Measured) -> tuple[Cell, ...]:
+    """Of `COLUMNS`."""
+    plain = one.workers is None
+    return (
+        *(one.command, f"{one.tokens:,}", one.workers or "none", f"{one.wall:.1f} s"),
+        "" if one.overhead is None else f"{one.overhead:.0%}",
+        *("" if plain else f"{one.busy:.1f} s", "" if one.speed_up is None else f"{one.speed_up:.2f}"),
+        f"{one.tokens / one.processor:,.0f}" + (" (and the start)" if plain else ""),
+        *(f"{one.driver / 1e6:,.0f} MB", "" if plain else f"{one.worker / 1e6:,.0f} MB"),
+    )
+
+
+def lines_of(runs: list[Measured]) -> Table:
+    """The second table, of texts of several sizes."""
+    table = Table(LINE)
+    rates: dict[tuple[str, int | None], float] = {}
+    for command, workers in dict.fromkeys((one.command, one.workers) for one in runs):
+        own = [one for one in runs if (one.command, one.workers) == (command, workers)]
+        first, *between, last = sorted(own, key=lambda one: one.tokens)
+        rate = rates[command, workers] = (last.tokens - first.tokens) / (last.wall - first.wall)
+        start = first.wall - first.tokens / rate
+        off = max((abs(one.wall / (start + one.tokens / rate) - 1) for one in between), default=0.0)
+        of_one = rates.get((command, 1))
+        table.add(
+            *(command, workers or "none", f"{start:.1f} s", f"{rate:,.0f}"),
+            f"{rates[command, None] / rate - 1:.0%}" if workers == 1 else "",
+            *(f"{rate / of_one:.2f}" if of_one else "", f"{off:.0%}"),
+        )
+    return table
+
+
+def measured(words: list[Any], shards: Path) -> tuple[float, float, int, list[Any]]:
+    """
+    Of `allennlp WORDS`: seconds from start to end and of the processor, its peak in bytes, and the outcomes
+    of its shards. See `command`.
+    """
     began = time.monotonic()
     arguments = [sys.executable, "-c", CHILD, str(shards), *map(str, words)]
     process = subprocess.Popen(arguments, env=os.environ | {"OMP_NUM_THREADS": "1"})
     _, status, usage = os.wait4(process.pid, 0)
+    wall = time.monotonic() - began
     if status:
         sys.exit(f"{words} ended with {status}")
-    return time.monotonic() - began, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024
+    peak, outcomes = json.loads(shards.read_text())
+    return wall, usage.ru_utime + usage.ru_stime, peak, outcomes
 
 
 def command(shards: str, words: list[str]) -> None:
-    """`allennlp WORDS`, in a process of its own; on Ray, the outcomes of all shards go to a file."""
+    """`allennlp WORDS` in a process of its own; its peak and the outcomes of all shards go to a file."""
     sys.argv = ["allennlp", *words]
     outcomes = []
     if "--engine" in words:
@@ -136,4 +202,7 @@ def command(shards: str, words: list[str]) -> None:
 
         Run.progress = noted  # type: ignore[assignment, method-assign]
     allennlp_main(prog="allennlp")
-    Path(shards).write_text(json.dumps(outcomes))
+    # That of `getrusage` is also that of the process which has started this one.
+    peak = re.search(r"VmHWM:\s*(\d+) kB", Path("/proc/self/status").read_text())
+    assert peak is not None
+    Path(shards).write_text(json.dumps([int(peak[1]) * 1024, outcomes]))
