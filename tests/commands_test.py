@@ -1,8 +1,7 @@
-"""AllenNLP's own commands, through the installed script, on a NER model with ELMo."""
+"""AllenNLP's own commands, some through the installed script, on a NER model with ELMo."""
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import tarfile
@@ -17,6 +16,7 @@ from allennlp.models.archival import load_archive
 
 from elmo_tasks.paths import bundled
 from tests.conftest import SMALL_NER_ELMO, environment
+from tests.forked import Command
 
 DEV = bundled("fixtures/ner/dev.conll").resolve()
 TEST = bundled("fixtures/ner/test.conll").resolve()
@@ -94,13 +94,12 @@ def test_predict_on_a_conll_file(allennlp, trained_ner, tmp_path):
 def test_predict_writes_what_stands_before_a_bad_line(allennlp, trained_ner, tmp_path, line, message):
     good = '{"sentence": "Ana is here."}'
     (tmp_path / "in.jsonl").write_text("\n".join([good, good, line, good]))
-    done = allennlp(
+    shown = allennlp(
         *("predict", trained_ner / "model.tar.gz", tmp_path / "in.jsonl", "--silent"),
         *("--output-file", tmp_path / "out.jsonl", "--batch-size", 10),
-        check=False,
+        status=1,
     )
-    assert done.returncode != 0
-    assert message in done.stderr
+    assert message in shown
     assert len((tmp_path / "out.jsonl").read_text().splitlines()) == 2
 
 
@@ -138,19 +137,13 @@ def test_recover_after_a_kill_gives_the_same_result(allennlp, ner_config, traine
     checkpointer = {"trainer.checkpointer.save_every_num_batches": batches} if batches else {}
     overrides = json.dumps(SMALL_NER_ELMO | checkpointer)
     arguments = ["train", ner_config, "-s", tmp_path / "run", "-o", overrides]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "allennlp", *map(str, arguments)],
-        env=environment(),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+    process = Command(arguments, tmp_path / "log")
     reached = "model_state_e1_b2.th" if batches else "metrics_epoch_0.json"
     deadline = time.monotonic() + 120
     while not (tmp_path / "run" / reached).exists() and time.monotonic() < deadline:
         time.sleep(0.01)
     time.sleep(0.05)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    assert process.kill_after(0)
     assert not (tmp_path / "run" / "metrics.json").exists()
     allennlp(*arguments, "--recover")
     expected, found = metrics_of(trained_ner), metrics_of(tmp_path / "run")
@@ -159,7 +152,7 @@ def test_recover_after_a_kill_gives_the_same_result(allennlp, ner_config, traine
         assert found[name] == pytest.approx(value, abs=1e-9), name
 
 
-def test_two_gloo_workers(allennlp, ner_config, tmp_path):
+def test_two_gloo_workers(script, allennlp, ner_config, tmp_path):
     """Dev metrics of the trained model are those that one process computes, none left out."""
     lines = DEV.read_text().split("\n\n")
     # 33 sentences in batches of 16: one worker has a batch more than the other.
@@ -172,7 +165,8 @@ def test_two_gloo_workers(allennlp, ner_config, tmp_path):
         "trainer.num_epochs": 8,
     }
     folder = tmp_path / "run"
-    done = allennlp("train", ner_config, "-s", folder, "-o", json.dumps(overrides))
+    done = script("train", ner_config, "-s", folder, "-o", json.dumps(overrides))
+    assert done.returncode == 0, done.stderr
     assert "finishing validation early" not in done.stderr
     allennlp(
         *("evaluate", folder / "model.tar.gz", tmp_path / "dev.conll"),

@@ -2,7 +2,9 @@ import json
 import os
 import subprocess
 import sys
+import tarfile
 from collections.abc import Callable, Iterator
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -31,8 +33,6 @@ TINY_ELMO = {
 """The random biLM of the fixtures, where any will do."""
 SMALL_NER_ELMO = SMALL_NER | TINY_ELMO
 
-Script = Callable[..., subprocess.CompletedProcess]
-
 
 def environment() -> dict[str, str]:
     """One thread a process, since the suite may run beside others; and quiet."""
@@ -44,25 +44,44 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.path.name != "readme_test.py")
 
 
-@pytest.fixture(scope="session")
-def allennlp(tmp_path_factory: pytest.TempPathFactory) -> Script:
-    """Runs the installed `allennlp` script in a folder that has nothing to do with the project."""
-    script = Path(sys.executable).with_name("allennlp")
-    folder = tmp_path_factory.mktemp("elsewhere")
+@pytest.fixture(scope="session", autouse=True)
+def _packed_loosely() -> Iterator[None]:
+    """Archives are: half of the time of small trainings would go into packing them tightly."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tarfile.TarFile, "gzopen", partial(tarfile.TarFile.gzopen, compresslevel=1))
+        yield
 
-    def run(*arguments: Any, check: bool = True, **options: Any) -> subprocess.CompletedProcess:
+
+@pytest.fixture(scope="session")
+def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that has nothing to do with the project."""
+    return tmp_path_factory.mktemp("elsewhere")
+
+
+@pytest.fixture(scope="session")
+def script(elsewhere: Path) -> Callable[..., subprocess.CompletedProcess]:
+    """Runs the installed `allennlp` script elsewhere, which takes seconds to start."""
+    path = Path(sys.executable).with_name("allennlp")
+
+    def run(*arguments: Any) -> subprocess.CompletedProcess:
         # Through the interpreter: the script's first line cannot name a path with blanks.
-        done = subprocess.run(
-            [sys.executable, str(script), *map(str, arguments)],
-            cwd=folder,
-            env=environment(),
-            capture_output=True,
-            text=True,
-            **options,
-        )
-        if check:
-            assert done.returncode == 0, done.stderr
-        return done
+        command = [sys.executable, str(path), *map(str, arguments)]
+        return subprocess.run(command, cwd=elsewhere, env=environment(), capture_output=True, text=True)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def allennlp(elsewhere: Path) -> Callable[..., str]:
+    """Runs `allennlp` elsewhere, in a process forked from one that has it in memory: what it has shown."""
+    from tests.forked import Command
+
+    def run(*arguments: Any, status: int = 0) -> str:
+        command = Command(arguments, elsewhere / "log", partial(os.chdir, elsewhere))
+        code, _ = command.finish()
+        shown = command.log.read_text()
+        assert code == status, shown
+        return shown
 
     return run
 
@@ -73,7 +92,9 @@ def ner_config() -> Path:
 
 
 @pytest.fixture(scope="session")
-def trained_ner(allennlp: Script, ner_config: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def trained_ner(
+    allennlp: Callable[..., str], ner_config: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
     """The folder of a finished run of a small NER model with ELMo."""
     folder = tmp_path_factory.mktemp("trained") / "run"
     allennlp("train", ner_config, "-s", folder, "-o", json.dumps(SMALL_NER_ELMO))

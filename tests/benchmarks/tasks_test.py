@@ -96,7 +96,7 @@ def test_epochs_in_turn(task, tmp_path, capsys):
 
 def test_scores_of_a_task_with_its_own_metric_go_on_after_a_kill(tmp_path, capsys):
     arguments = ["coref", bundled("fixtures/coref"), tmp_path, "--seeds", 1, "--epochs", 1]
-    arguments += ["--systems", "ours", "peer", "--overrides", json.dumps(SMALL["coref"])]
+    arguments += ["--systems", "ours", "peer", "--limit", 4, 2, "--overrides", json.dumps(SMALL["coref"])]
     run(*arguments)
     assert "2 runs, 0 of them done" in capsys.readouterr().out
     table = Table.read(tmp_path / "results.csv").where("metric", "average F1")

@@ -4,9 +4,6 @@ import errno
 import fcntl
 import json
 import os
-import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -18,11 +15,12 @@ from allennlp.common.util import SigTermReceived
 from elmo_tasks.elmo import FrozenBiLm
 from elmo_tasks.elmo.inference.packed_weights import onednn_has_bfloat16
 from elmo_tasks.elmo.model.weight_file import write_initial_state
-from elmo_tasks.embedding import vector_file
+from elmo_tasks.embedding import hdf5_run, vector_file
 from elmo_tasks.embedding.checkpoint import CHECKPOINT
 from tests.commands.embed_runs import fail_with, partial, stop_at_batch, vectors
 from tests.commands.texts import DIM, LINES, TEXT, shipped_bilm
-from tests.conftest import environment
+from tests.commands.tiny import tiny
+from tests.forked import Command
 
 
 @pytest.mark.parametrize(
@@ -32,7 +30,7 @@ def test_a_resumed_run_gives_the_same_file(
     elmo, source, tmp_path, capsys, monkeypatch, small_windows, options
 ):
     """Stopped at any batch."""
-    options = [*options, "--batch-tokens", 4]
+    options = [*options, "--batch-tokens", 4, *tiny(tmp_path)]
     assert elmo("embed", source, tmp_path / "expected", *options) == 0
     kept = []
     for number in range(100):
@@ -207,24 +205,21 @@ def test_two_runs_at_once(elmo, source, output, capsys):
     assert partial(output).exists()
 
 
-def test_killed_and_resumed(elmo, source, output, tmp_path):
+def test_killed_and_resumed(elmo, source, output, tmp_path, monkeypatch):
     """SIGKILL, of a process of its own, after its first window."""
-    source.write_text("".join(f"{i} is a number .\n" for i in range(20_000)))
-    script = Path(sys.executable).with_name("allennlp")
-    arguments = ["elmo", "embed", str(source), str(output), "--layers", "top"]
-    process = subprocess.Popen(
-        [sys.executable, str(script), *arguments], env=environment(), stderr=subprocess.DEVNULL
-    )
+    monkeypatch.setattr(hdf5_run, "WINDOW_LINES", 10)  # as that process has it
+    source.write_text("".join(f"{i} is a number .\n" for i in range(1000)))
+    arguments = ["embed", source, output, "--layers", "top"]
+    process = Command(["elmo", *arguments], tmp_path / "log")
     lines, deadline = 0, time.monotonic() + 120
-    while not lines and process.poll() is None and time.monotonic() < deadline:
+    while not lines and time.monotonic() < deadline:
         time.sleep(0.01)
         if (partial(output) / CHECKPOINT).exists():
             with np.load(partial(output) / CHECKPOINT) as file:
                 lines = json.loads(str(file["header"]))["lines"]
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    assert 0 < lines < 20_000
+    assert process.kill_after(0)
+    assert 0 < lines < 1000
     assert not output.exists()
-    assert elmo(*arguments[1:], "--resume") == 0
+    assert elmo(*arguments, "--resume") == 0
     assert elmo("embed", source, tmp_path / "expected", "--layers", "top") == 0
     assert output.read_bytes() == (tmp_path / "expected").read_bytes()

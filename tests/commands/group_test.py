@@ -1,7 +1,6 @@
 """`allennlp elmo`: the group, and how it ends."""
 
 import re
-import subprocess
 
 import pytest
 from allennlp.common.checks import ConfigurationError
@@ -64,11 +63,9 @@ def test_other_errors_are_not_hidden(elmo, monkeypatch):
         elmo("embed", "in", "out")
 
 
-def test_the_installed_script_knows_the_group(allennlp, tmp_path):
+def test_the_installed_script_knows_the_group(script, tmp_path):
     (tmp_path / "in.txt").write_bytes(b"fine\nnot \xff\n")
-    done: subprocess.CompletedProcess = allennlp(
-        "elmo", "embed", tmp_path / "in.txt", tmp_path / "out.hdf5", check=False
-    )
+    done = script("elmo", "embed", tmp_path / "in.txt", tmp_path / "out.hdf5")
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()
     assert line == (f"error: {tmp_path / 'in.txt'}, line 2: found the byte 0xff at offset 9, expected UTF-8")

@@ -11,8 +11,8 @@ from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.commands.serve import Serve
 from tests.elmo.files import make_files
+from tests.forked import Command
 from tests.ner.archives import write_run
-from tests.robustness.killed import Command
 
 
 @pytest.fixture(scope="module")

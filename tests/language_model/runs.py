@@ -1,7 +1,6 @@
 """Whole trainings, each in a process of its own, forked from one that has imported everything."""
 
 import json
-import multiprocessing
 import os
 import random
 import signal
@@ -21,9 +20,7 @@ from allennlp.models import Model
 import elmo_tasks  # noqa: F401
 from elmo_tasks.paths import bundled
 from tests.elmo.files import OPTIONS
-
-_FORKED = multiprocessing.get_context("forkserver")
-_FORKED.set_forkserver_preload([__name__])
+from tests.forked import FORKED
 
 CONFIG = str(bundled("training_configs/bilm_words.jsonnet").resolve())
 SMALL: dict[str, Any] = {
@@ -154,7 +151,7 @@ def _start(
     """The process of a training, and what it writes."""
     folder.parent.mkdir(exist_ok=True)
     output = folder.with_suffix(".log")
-    process = _FORKED.Process(
+    process = FORKED.Process(
         target=_train, args=(folder, config, overrides, recover, meddle, output, node_rank)
     )
     process.start()

@@ -7,6 +7,7 @@ from allennlp.common import Params
 from allennlp.training.metrics import Metric
 
 from elmo_tasks.metrics.classification import ClassificationMetric, confusion_name
+from tests.forked import spawn
 
 LABELS = ["bad", "so-so", "good", "never seen"]
 
@@ -77,7 +78,7 @@ def worker(rank, folder):
 
 
 def test_two_workers_equal_one(tmp_path):
-    torch.multiprocessing.spawn(worker, args=(tmp_path,), nprocs=2)
+    spawn(worker, args=(tmp_path,), nprocs=2)
     predictions, gold = pairs(20, classes=4)
     for rank in (0, 1):
         seen, final, after_reset = json.loads((tmp_path / f"{rank}.json").read_text())

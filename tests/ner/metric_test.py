@@ -9,6 +9,7 @@ from allennlp.data import Vocabulary
 from allennlp.training.metrics import Metric, SpanBasedF1Measure
 
 from elmo_tasks.ner.metric import ConllEval, Counts
+from tests.forked import spawn
 
 GOLD = [
     ["B-PER", "I-PER", "O", "B-LOC", "O"],
@@ -366,7 +367,7 @@ def worker(rank, folder):
 
 
 def test_two_workers_equal_one(tmp_path):
-    torch.multiprocessing.spawn(worker, args=(tmp_path,), nprocs=2)
+    spawn(worker, args=(tmp_path,), nprocs=2)
     single = evaluate(PREDICTED, GOLD)
     first_two = evaluate(PREDICTED[:2], GOLD[:2])
     for rank in (0, 1):

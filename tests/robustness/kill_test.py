@@ -19,8 +19,8 @@ import pytest
 import torch
 
 from elmo_tasks.paths import bundled
+from tests.forked import Command, warm_up
 from tests.robustness.attempt import FUZZ
-from tests.robustness.killed import Command, warm_up
 
 KILLS = max(2, 2 * FUZZ // 5)
 """Of each command."""

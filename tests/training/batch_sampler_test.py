@@ -2,7 +2,6 @@ import random
 
 import pytest
 import torch.distributed as dist
-import torch.multiprocessing as mp
 from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
 from allennlp.common.util import find_open_port
@@ -11,6 +10,7 @@ from allennlp.data.fields import TextField
 from allennlp.data.samplers import BatchSampler, BucketBatchSampler
 
 from elmo_tasks.training import ElmoBucketSampler
+from tests.forked import FORKED, spawn
 
 
 def instances(count: int) -> list[Instance]:
@@ -45,9 +45,9 @@ def worker(rank: int, port: int, counts: list[int], results) -> None:
 
 def test_workers_have_the_same_number_of_batches():
     """9 and 8 sentences are 3 and 2 batches of 4: the third is made by halving, none is left out."""
-    with mp.get_context("spawn").Manager() as manager:
+    with FORKED.Manager() as manager:
         results = manager.dict()
-        mp.spawn(worker, args=(find_open_port(), [9, 8], results), nprocs=2)
+        spawn(worker, args=(find_open_port(), [9, 8], results), nprocs=2)
         batches = dict(results)
     assert [len(batch) for batch in batches[0]] == [4, 4, 1]
     assert [len(batch) for batch in batches[1]] == [2, 2, 4]
