@@ -13,6 +13,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 import allennlp.commands
+import pytest
 import torch
 
 import elmo_tasks.classification
@@ -84,14 +85,32 @@ class Command:
         return seconds
 
 
+def run_tests(arguments: Sequence[str], log: Path, environment: dict[str, str]) -> int | None:
+    """The exit code of pytest in such a process, which has never calculated anything."""
+    process = FORKED.Process(target=_run_tests, args=(arguments, log, environment))
+    process.start()
+    process.join()
+    return process.exitcode
+
+
+def _run_tests(arguments: Sequence[str], log: Path, environment: dict[str, str]) -> None:
+    _show_in(log)
+    os.environ.update(environment)
+    sys.exit(pytest.main(list(arguments)))
+
+
+def _show_in(log: Path) -> None:
+    shown = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    for stream in (1, 2):
+        os.dup2(shown, stream)
+
+
 def _run(
     arguments: list[str], log: Path, prepare: Callable[[], object] | None, environment: dict[str, str]
 ) -> None:
     os.setsid()
     os.environ.update(environment)
-    shown = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-    for stream in (1, 2):
-        os.dup2(shown, stream)
+    _show_in(log)
     torch.set_num_threads(1)
     fork = partial(torch.multiprocessing.start_processes, start_method="fork")
     for owner, name, value in (

@@ -1,8 +1,6 @@
 """The encoder's tests with the instructions of other processors."""
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -10,7 +8,7 @@ import torch
 
 from elmo_tasks.elmo.inference.packed_weights import has_onednn, onednn_has_bfloat16
 from elmo_tasks.elmo.inference.training_products import _onednn_dtypes, trains_in_bfloat16
-from tests.conftest import environment
+from tests.forked import run_tests
 
 PROCESSORS = [("default", "SSE41"), ("avx2", "AVX2"), ("", "AVX512_CORE")]
 """PyTorch's and oneDNN's names of what they may use."""
@@ -44,33 +42,14 @@ def has(capability: str) -> bool:
 
 @pytest.mark.skipif("ONEDNN_MAX_CPU_ISA" in os.environ, reason="imitates another processor already")
 @pytest.mark.parametrize(("capability", "isa"), PROCESSORS)
-def test_on_another_processor(capability, isa):
+def test_on_another_processor(capability, isa, tmp_path):
     if not has(capability):
         pytest.skip("this processor has less")
     limits = {"ONEDNN_MAX_CPU_ISA": isa} | ({"ATEN_CPU_CAPABILITY": capability} if capability else {})
-    run = subprocess.run(
-        # Four threads for each operation are as two
-        [
-            *(
-                sys.executable,
-                "-m",
-                "pytest",
-                "-q",
-                "-p",
-                "no:cacheprovider",
-                "-p",
-                "no:xdist",
-                "-o",
-                "addopts=",
-            ),
-            *("-k", "not threads4", *(str(FOLDER / test) for test in TESTS)),
-        ],
-        env=environment() | limits,
-        cwd=FOLDER.parents[1],
-        capture_output=True,
-        text=True,
-    )
-    assert run.returncode == 0, run.stdout + run.stderr
+    # Four threads for each operation are as two
+    arguments = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-o", "addopts=", "-k", "not threads4"]
+    code = run_tests([*arguments, *(str(FOLDER / test) for test in TESTS)], tmp_path / "log", limits)
+    assert code == 0, (tmp_path / "log").read_text()
 
 
 @pytest.mark.skipif("ONEDNN_MAX_CPU_ISA" not in os.environ, reason="of the processors that are imitated")
