@@ -15,7 +15,7 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.models.archival import load_archive
 
 from elmo_tasks.paths import bundled
-from tests.conftest import SMALL_NER_ELMO, environment
+from tests.conftest import SMALL_NER_ELMO
 from tests.forked import Command
 
 DEV = bundled("fixtures/ner/dev.conll").resolve()
@@ -204,20 +204,6 @@ def test_python_m_allennlp_finds_the_tasks_anywhere(tmp_path):
     assert done.returncode != 0
     assert "nowhere.jsonnet" in done.stderr
     assert "could not be loaded" not in done.stderr
-
-
-def test_model_in_a_notebook(trained_ner):
-    """No script, no plug-in: importing elmo_tasks is all."""
-    code = (
-        "import elmo_tasks\n"
-        "from allennlp.predictors import Predictor\n"
-        f"predictor = Predictor.from_path({str(trained_ner / 'model.tar.gz')!r})\n"
-        "print(predictor.predict('Ana flew to Lisbon.')['tokens'])\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=True
-    )
-    assert "['Ana', 'flew', 'to', 'Lisbon', '.']" in done.stdout
 
 
 def test_config_of_the_archive_is_the_config_given(trained_ner, ner_config):

@@ -14,6 +14,8 @@ import pytest
 # Before PyTorch is loaded: threads that have nothing to do sleep. Else those of an operation that waits for a
 # busy core keep another one busy, and tests with several threads take ten times as long beside others.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+# Half of the time of small trainings would go into packing their archives tightly.
+tarfile.TarFile.gzopen = partial(tarfile.TarFile.gzopen, compresslevel=1)
 
 from elmo_tasks.paths import bundled
 
@@ -40,16 +42,9 @@ def environment() -> dict[str, str]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest file first, so that no process waits for it at the end."""
-    items.sort(key=lambda item: item.path.name != "readme_test.py")
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _packed_loosely() -> Iterator[None]:
-    """Archives are: half of the time of small trainings would go into packing them tightly."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tarfile.TarFile, "gzopen", partial(tarfile.TarFile.gzopen, compresslevel=1))
-        yield
+    """The longest file first, and those at the end that are long, so that no process waits for one."""
+    first = ("readme_test.py", "stock_commands_test.py", "training_configs_test.py")
+    items.sort(key=lambda item: item.path.name not in first)
 
 
 @pytest.fixture(scope="session")

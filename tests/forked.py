@@ -4,7 +4,6 @@ import multiprocessing
 import os
 import signal
 import sys
-import tarfile
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -16,9 +15,7 @@ import allennlp.commands
 import pytest
 import torch
 
-import elmo_tasks.classification
-import elmo_tasks.commands
-import elmo_tasks.ner  # noqa: F401
+import tests.conftest  # noqa: F401  packs archives loosely
 from elmo_tasks.commands import endings
 from elmo_tasks.embedding import hdf5_run
 from elmo_tasks.training import experiments
@@ -119,7 +116,6 @@ def _run(
         (torch.multiprocessing, "spawn", fork),
         (allennlp.commands, "import_plugins", lambda: None),
         (hdf5_run, "WINDOW_LINES", 10),
-        (tarfile.TarFile, "gzopen", partial(tarfile.TarFile.gzopen, compresslevel=1)),
     ):
         patch.object(owner, name, value).start()
     if prepare is not None:

@@ -9,7 +9,7 @@ pq = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed: ma
 
 from elmo_tasks.ray_cluster import connected, ray
 from tests.elmo.files import make_files
-from tests.robustness.killed import Command
+from tests.forked import Command
 
 
 def test_no_ray_at_the_address():

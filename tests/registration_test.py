@@ -11,6 +11,7 @@ import elmo_tasks
 from elmo_tasks import registration
 from elmo_tasks.paths import bundled
 from tests.conftest import environment
+from tests.ner.archives import write_run
 
 REGISTERED = """
 import sys, elmo_tasks
@@ -26,25 +27,30 @@ def run(script: str) -> subprocess.CompletedProcess:
     return subprocess.run([sys.executable, "-c", script], env=environment(), capture_output=True, text=True)
 
 
-@pytest.mark.parametrize(
-    "first",
-    [
-        """
+def test_a_model_in_a_notebook(tmp_path):
+    """No script, no plug-in: importing elmo_tasks is all, which imports nothing until AllenNLP comes."""
+    write_run(tmp_path / "run", seed=0, bilm=bundled("fixtures/elmo").resolve())
+    done = run(f"""
 import sys, elmo_tasks, importlib.util
 assert importlib.util.find_spec("allennlp") and importlib.util.find_spec("elmo_tasks.ner")
-assert not {"allennlp", "torch", "elmo_tasks.suite"} & set(sys.modules)
+assert not {{"allennlp", "torch", "elmo_tasks.suite"}} & set(sys.modules)
 from allennlp.models.archival import load_archive
 from elmo_tasks.archives import open_archive
-assert load_archive is open_archive""",
-        """
+assert load_archive is open_archive
+from allennlp.predictors import Predictor
+print(Predictor.from_path({str(tmp_path / "run")!r}).predict('Ana flew to Lisbon.')['tokens'])
+{REGISTERED}""")
+    assert done.returncode == 0, done.stderr
+    assert "['Ana', 'flew', 'to', 'Lisbon', '.']" in done.stdout
+
+
+def test_the_suite_is_registered_by_a_room_of_it():
+    first = """
 import sys
 from elmo_tasks import Elmo
 assert "allennlp" not in sys.modules
 from elmo_tasks.elmo import archived
-assert archived.Elmo is Elmo""",
-    ],
-)
-def test_the_suite_is_registered(first):
+assert archived.Elmo is Elmo"""
     done = run(first + REGISTERED)
     assert done.returncode == 0, done.stderr
 

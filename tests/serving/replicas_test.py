@@ -16,8 +16,8 @@ from elmo_tasks.ray_cluster import connected, ray
 from elmo_tasks.serving.models import open_predictor
 from tests.commands.serve_test import address_in
 from tests.elmo.files import make_files
+from tests.forked import Command
 from tests.ner.archives import write_run
-from tests.robustness.killed import Command
 
 WORDS = ["Ana", "flew", "to", "Rome", "."]
 INPUTS = [{"tokens": WORDS[start:end]} for start in range(5) for end in range(start, 6)]
