@@ -1,4 +1,5 @@
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -45,6 +46,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The longest file first, and those at the end that are long, so that no process waits for one."""
     first = ("readme_test.py", "stock_commands_test.py", "training_configs_test.py")
     items.sort(key=lambda item: item.path.name not in first)
+
+
+def pytest_runtest_teardown() -> None:
+    """A training of AllenNLP leaves handlers that write to what was stdout then, and is closed now."""
+    root = logging.getLogger()
+    for handler in [handler for handler in root.handlers if type(handler) is logging.StreamHandler]:
+        root.removeHandler(handler)
 
 
 @pytest.fixture(scope="session")
