@@ -21,8 +21,9 @@ from elmo_tasks.embedding import hdf5_run
 from elmo_tasks.training import experiments
 
 FORKED = multiprocessing.get_context("forkserver")
-# The last two are what the first optimizer and the first plot of a process import, in a second each.
-FORKED.set_forkserver_preload([__name__, "torch._dynamo", "matplotlib.pyplot"])
+# What the first optimizer, plot, file and SVD of a process import takes up to a second each.
+FIRST_USED = ["torch._dynamo", "matplotlib.pyplot", "cached_path.schemes.s3", "scipy.sparse.linalg"]
+FORKED.set_forkserver_preload([__name__, *FIRST_USED])
 
 
 def spawn(worker: Callable[..., None], *, args: tuple[object, ...], nprocs: int) -> None:
