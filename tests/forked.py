@@ -24,6 +24,8 @@ FORKED = multiprocessing.get_context("forkserver")
 # What the first optimizer, plot, file and SVD of a process import takes up to a second each.
 FIRST_USED = ["torch._dynamo", "matplotlib.pyplot", "cached_path.schemes.s3", "scipy.sparse.linalg"]
 FORKED.set_forkserver_preload([__name__, *FIRST_USED])
+# `compare` and `ablate`, which may start that process first, would have it import less.
+FORKED.set_forkserver_preload = lambda names: None  # type: ignore[method-assign]
 
 
 def spawn(worker: Callable[..., None], *, args: tuple[object, ...], nprocs: int) -> None:
