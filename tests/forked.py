@@ -24,6 +24,10 @@ FORKED = multiprocessing.get_context("forkserver")
 # What the first optimizer, plot, file and SVD of a process import takes up to a second each.
 FIRST_USED = ["torch._dynamo", "matplotlib.pyplot", "cached_path.schemes.s3", "scipy.sparse.linalg"]
 FORKED.set_forkserver_preload([__name__, *FIRST_USED])
+# Wherever a test stands when that process starts, these are the tests that it imports.
+os.environ["PYTHONPATH"] = os.pathsep.join(
+    [str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
+)
 # `compare` and `ablate`, which may start that process first, would have it import less.
 FORKED.set_forkserver_preload = lambda names: None  # type: ignore[method-assign]
 
