@@ -93,7 +93,7 @@ def outcomes(
             fn_constructor_args=(make_work, [reference]),
             batch_size=1,
             compute=ray.data.ActorPoolStrategy(
-                size=min(workers, len(shards)), max_tasks_in_flight_per_actor=1
+                size=min(workers, len(shards)), max_tasks_in_flight_per_actor=2
             ),
             num_cpus=1,
             num_gpus=gpus,
