@@ -98,7 +98,7 @@ class Results:
             cells = []
             for metric in metrics:
                 mean, deviation, _ = spread(self.values(system, metric).values())
-                shown_mean = shown(mean) if mean is None or abs(mean) >= 1 else f"{mean:.3f}"
+                shown_mean = shown(mean) if mean is None or not 0.001 <= abs(mean) < 1 else f"{mean:.3f}"
                 cells.append(shown_mean if deviation is None else f"{shown_mean} ({shown(deviation)})")
             table.add(system, *cells)
         return table
