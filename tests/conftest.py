@@ -1,6 +1,7 @@
 import json
 import logging
 import os
+import signal
 import subprocess
 import sys
 import tarfile
@@ -15,6 +16,8 @@ import pytest
 # Before PyTorch is loaded: threads that have nothing to do sleep. Else those of an operation that waits for a
 # busy core keep another one busy, and tests with several threads take ten times as long beside others.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+# What a shell has put into the background ignores interrupts, and so would all that the tests start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 # Half of the time of small trainings would go into packing their archives tightly.
 tarfile.TarFile.gzopen = partial(tarfile.TarFile.gzopen, compresslevel=1)
 
