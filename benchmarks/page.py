@@ -70,15 +70,15 @@ class Page:
         systems : their names in the file, and on the page; those that the file has not are left out.
         published : for each system, what published.csv calls its error reduction.
         """
-        if self._missing([name]):
-            return self._missing([name])
-        known = read_scores(self._path(name), metric)
+        if missing := self._missing([name]):
+            return missing
+        of_systems = read_scores(self._path(name), metric)
         table = Table(
             ("", metric or "score", "seeds", "error reduction", "p", *["published"] * bool(published))
         )
-        present = [system for system in systems if system in known]
+        present = [system for system in systems if system in of_systems]
         for system in present:
-            score, first = known[system], known[present[0]]
+            score, first = of_systems[system], of_systems[present[0]]
             beside: list[Cell] = (
                 ["", ""] if system == present[0] else [score.gain(first), score.shown_p(first)]
             )
@@ -108,11 +108,16 @@ class Page:
         """
         head, columns = [""], []
         for title, name in files.items():
-            if self._path(name).exists():
-                known = read_scores(self._path(name), metric)
-                runs = sorted({score.runs for score in known.values()})
+            if self._has(name):
+                of_systems = read_scores(self._path(name), metric)
+                runs = sorted({score.runs for score in of_systems.values()})
                 head.append(f"{title}, {' or '.join(map(str, runs))} seed{'s' if runs != [1] else ''}")
-                columns.append([known[v].starred(known.get(beside)) if v in known else "" for v in variants])
+                columns.append(
+                    [
+                        of_systems[v].starred(of_systems.get(beside)) if v in of_systems else ""
+                        for v in variants
+                    ]
+                )
         for title in published:
             head.append(f"{title}, published")
             columns.append([str(self._values("published").get(f"{title}, {v}", "")) for v in variants])
@@ -132,12 +137,12 @@ class Page:
         )
         table = Table((*columns, "with", "with, to the best of without"))
         for title, name in files.items():
-            if not self._path(name).exists():
+            if not self._has(name):
                 continue
-            known = read_scores(self._path(name))
+            of_systems = read_scores(self._path(name))
             rows = Table.read(self._path(name))
             for size in dict.fromkeys(rows.column("training instances")):
-                without, with_elmo = (known[f"{size} {kind}"] for kind in ("without", "with"))
+                without, with_elmo = (of_systems[f"{size} {kind}"] for kind in ("without", "with"))
                 cells: list[Cell] = [str(without), str(with_elmo), with_elmo.runs, with_elmo.shown_p(without)]
                 of_size = rows.where("training instances", size)
                 best = [*of_size.column("epochs to best"), of_size.column("epochs to best without ELMo")[1]]
@@ -148,9 +153,9 @@ class Page:
         """The members, their ensemble, and the p value that the members' mean is the ensemble's score."""
         table = Table(("", "members", "seeds", "best member", "ensemble", "error reduction", "p"))
         for (title, name), metric in zip(files.items(), metrics, strict=True):
-            if self._path(name).exists():
-                known = read_scores(self._path(name), metric)
-                members, together = known["member"], known["ensemble"]
+            if self._has(name):
+                of_systems = read_scores(self._path(name), metric)
+                members, together = of_systems["member"], of_systems["ensemble"]
                 values = list(
                     Results("ensemble", self._path(name), keep=True).values("member", metric).values()
                 )
@@ -166,8 +171,8 @@ class Page:
 
     def words(self, name: str) -> str:
         """What `allennlp elmo intrinsic` has found: a row the vectors, a column a test."""
-        if self._missing([name]):
-            return self._missing([name])
+        if missing := self._missing([name]):
+            return missing
         table = Table.read(self._path(name))
         chosen = table.where("measure", "spearman", "3CosAdd").where(
             "section", None, "semantic", "syntactic", "all"
@@ -191,7 +196,7 @@ class Page:
         named = {"": files} if isinstance(files, str) else files
         tables: dict[tuple[str, ...], Table] = {}
         for title, name in named.items():
-            for table in self._tables(name) if self._path(name).exists() else ():
+            for table in self._tables(name) if self._has(name) else ():
                 columns = table.columns if title == "" else ("", *table.columns)
                 together = tables.setdefault(columns, Table(columns))
                 for row in table.rows:
@@ -219,18 +224,21 @@ class Page:
             ratios = results.ratios(beside, of=", ")
             columns = (*ratios.columns[:4], "median of it", "ratio (range)")
             tables.append(Table(columns, [row[:6] for row in ratios.rows]))
-            rest = [metric for metric in results.metrics() if metric not in ratios.column("metric")]
-            tables.append(results.grid(rest) if len(systems) > 1 else results.means())
+            without_ratio = [metric for metric in results.metrics() if metric not in ratios.column("metric")]
+            tables.append(results.grid(without_ratio) if len(systems) > 1 else results.means())
         return [part for part in tables if part.rows and len(part.columns) > 1]
 
     def _missing(self, names: Iterable[str]) -> str:
         """Which files are not there yet; empty if all are."""
-        missing = [name for name in names if not self._path(name).exists()]
+        missing = [name for name in names if not self._has(name)]
         return f"\nNot measured yet: {', '.join(f'`{name}`' for name in missing)}.\n" if missing else ""
 
     def _values(self, name: str) -> dict[Cell, Cell]:
         table = Table.read(self._path(name))
         return dict(zip(table.column("name"), table.column("value"), strict=True))
+
+    def _has(self, name: str) -> bool:
+        return self._path(name).exists()
 
     def _path(self, name: str) -> Path:
         return self._results / f"{name}.csv"

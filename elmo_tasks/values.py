@@ -165,8 +165,8 @@ def checked(constructor: Callable[..., None]) -> Callable[..., None]:
     @wraps(constructor)
     def construct(self: Any, *arguments: Any, **keywords: Any) -> None:
         by_name = dict(zip(parameters, arguments, strict=False)) | keywords
-        known = {name: by_name[name] for name in parameters if name in by_name}
-        check_block(known, parameters, owner=type(self).__name__)
+        block = {name: by_name[name] for name in parameters if name in by_name}
+        check_block(block, parameters, owner=type(self).__name__)
         constructor(self, *arguments, **keywords)
 
     return construct

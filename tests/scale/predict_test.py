@@ -25,6 +25,22 @@ from elmo_tasks.scale.shards import Reading, make_shards
 from elmo_tasks.scale.storage import Folder
 
 
+def prediction_of(
+    archive: bytes, folder: Folder, reading: Reading, *, batch_size: int = 1
+) -> predict.Prediction:
+    """On the CPU, with nothing but the archive's own settings."""
+    return predict.Prediction(
+        archive=archive,
+        overrides="",
+        predictor=None,
+        predictor_args={},
+        batch_size=batch_size,
+        cuda=False,
+        folder=folder,
+        reading=reading,
+    )
+
+
 def shard_by_shard(
     of: predict.PredictShard, folder: Folder, source: Path, size: int, reading: Reading
 ) -> str:
@@ -51,16 +67,7 @@ def test_every_task(config, tmp_path, monkeypatch):
     PredictManager(predictor, str(source), str(tmp_path / "expected"), 2, False, False).run()
     folder, reading = Folder(str(tmp_path / "parts")), Reading(".", objects=True, multiple=2)
     folder.create()
-    prediction = predict.Prediction(
-        archive=b"",
-        overrides="",
-        predictor=None,
-        predictor_args={},
-        batch_size=2,
-        cuda=False,
-        folder=folder,
-        reading=reading,
-    )
+    prediction = prediction_of(b"", folder, reading, batch_size=2)
     of = predict.PredictShard(prediction)
     expected = (tmp_path / "expected").read_text()
     assert shard_by_shard(of, folder, source, 1, reading) == expected
@@ -72,16 +79,7 @@ def test_every_task(config, tmp_path, monkeypatch):
 
 def test_a_model_that_carries_a_state_is_refused(tmp_path):
     archive = write_archive(tmp_path / "run", **{"model.elmo.stateful": True})
-    prediction = predict.Prediction(
-        archive=archive.read_bytes(),
-        overrides="",
-        predictor=None,
-        predictor_args={},
-        batch_size=1,
-        cuda=False,
-        folder=Folder(str(tmp_path)),
-        reading=Reading("."),
-    )
+    prediction = prediction_of(archive.read_bytes(), Folder(str(tmp_path)), Reading("."))
     with pytest.raises(ElmoError, match="carries a state from batch to batch"):
         predict.PredictShard(prediction)
 
@@ -97,15 +95,8 @@ def test_an_ensemble_goes_on_where_it_was_stopped(tmp_path, monkeypatch):
     PredictManager(
         Predictor.from_path(str(path)), str(source), str(tmp_path / "expected"), 1, False, False
     ).run()
-    prediction = predict.Prediction(
-        archive=path.read_bytes(),
-        overrides="",
-        predictor=None,
-        predictor_args={},
-        batch_size=1,
-        cuda=False,
-        folder=Folder(str(tmp_path / "out.partial")),
-        reading=Reading(".", objects=True),
+    prediction = prediction_of(
+        path.read_bytes(), Folder(str(tmp_path / "out.partial")), Reading(".", objects=True)
     )
     done = []
 

@@ -82,11 +82,11 @@ def sorted_ids(ids: torch.Tensor, entries: Sequence[str], *, where: str) -> tupl
     # Raises
     `ElmoError`, with `where`: two entries with one id.
     """
-    known, order = ids.sort(stable=True)
-    for index in (known[1:] == known[:-1]).nonzero()[:1, 0].tolist():
+    rising, order = ids.sort(stable=True)
+    for index in (rising[1:] == rising[:-1]).nonzero()[:1, 0].tolist():
         one, other = (entries[place] for place in order[index : index + 2].tolist())
         raise ElmoError(f"{one!r} and {other!r} in {where} have the same id")
-    return known, order
+    return rising, order
 
 
 def rows_of_words(
