@@ -6,6 +6,7 @@ number and no percentage, but in code spans and links.
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from importlib.metadata import version
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -23,11 +24,13 @@ RESULTS, PAGE = PROJECT / "docs/results", PROJECT / "docs/results.md"
 TEMPLATE = Path(__file__).with_name("results.template.md")
 _NO_PROSE = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|`[^`]*`|\[[^\]]*\]\([^)]*\)", re.DOTALL)
 _NUMBER = re.compile(r"(?<![\w.,-])[\d.,]*\d%?")
+_VERSION = re.compile(r"elmo_tasks ([\d.]+\d)")
 
 
 class Page:
     """
-    What the template calls. In place of a table whose file is not there yet stands a line that says so.
+    What the template calls. In place of a table whose file is not there yet stands a line that says so, and
+    below scores of an earlier version one that says which.
 
     # Parameters
 
@@ -86,7 +89,7 @@ class Page:
                 [self.published(published[system]) if system in published else ""] if published else []
             )
             table.add(systems[system], str(score), score.runs, *beside, *of_paper)
-        return markdown(table)
+        return markdown(table) + self._earlier({"": name})
 
     def grid(
         self,
@@ -122,7 +125,7 @@ class Page:
             head.append(f"{title}, published")
             columns.append([str(self._values("published").get(f"{title}, {v}", "")) for v in variants])
         table = Table(tuple(head), list(zip(variants.values(), *columns, strict=True)))
-        return markdown(table) + self._missing(files.values())
+        return markdown(table) + self._earlier(files) + self._missing(files.values())
 
     def samples(self, files: Mapping[str, str]) -> str:
         """Figure 1: for each file and size of the training data, without ELMo, with it, and the p value."""
@@ -147,7 +150,7 @@ class Page:
                 of_size = rows.where("training instances", size)
                 best = [*of_size.column("epochs to best"), of_size.column("epochs to best without ELMo")[1]]
                 table.add(title, f"{size:,}", *cells, *(f"{epochs:.1f}" if epochs else "" for epochs in best))
-        return markdown(table) + self._missing(files.values())
+        return markdown(table) + self._earlier(files) + self._missing(files.values())
 
     def ensembles(self, files: Mapping[str, str], metrics: Sequence[str]) -> str:
         """The members, their ensemble, and the p value that the members' mean is the ensemble's score."""
@@ -186,7 +189,7 @@ class Page:
                 own.where("test", test).where("section", section).column("score") for test, section in tests
             ]
             shown_table.add(vectors, *(f"{of_test[0]:.3f}" if of_test else "" for of_test in scores))
-        return markdown(shown_table)
+        return markdown(shown_table) + self._earlier({"": name})
 
     def table(self, files: str | Mapping[str, str]) -> str:
         """
@@ -201,7 +204,8 @@ class Page:
                 together = tables.setdefault(columns, Table(columns))
                 for row in table.rows:
                     together.add(*([] if title == "" else [title]), *row)
-        return "\n".join(map(markdown, tables.values())) + self._missing(named.values())
+        shown_tables = "\n".join(map(markdown, tables.values()))
+        return shown_tables + self._earlier(named) + self._missing(named.values())
 
     def figure(self, name: str, title: str) -> str:
         """An SVG file; nothing where it is not there yet."""
@@ -227,6 +231,18 @@ class Page:
             without_ratio = [metric for metric in results.metrics() if metric not in ratios.column("metric")]
             tables.append(results.grid(without_ratio) if len(systems) > 1 else results.means())
         return [part for part in tables if part.rows and len(part.columns) > 1]
+
+    def _earlier(self, files: Mapping[str, str]) -> str:
+        """Which files, by their titles, are of runs of another version than this one; empty if none is."""
+        of_version: dict[str, list[str]] = {}
+        for title, name in files.items():
+            text = self._path(name).read_text(encoding="utf-8") if self._has(name) else ""
+            for number in set(_VERSION.findall(text)) - {version("elmo_tasks")}:
+                of_version.setdefault(number, []).append(title)
+        return "".join(
+            f"\nRuns of version {number}{': ' if any(titles) else ''}{', '.join(titles)}.\n"
+            for number, titles in sorted(of_version.items())
+        )
 
     def _missing(self, names: Iterable[str]) -> str:
         """Which files are not there yet; empty if all are."""

@@ -1,6 +1,7 @@
 """docs/results.md and the scores in README.md are those of docs/results/."""
 
 import re
+from importlib.metadata import version
 
 import pytest
 from scipy.stats import ttest_ind
@@ -41,6 +42,27 @@ def test_the_scores_of_the_readme():
     for name, metric, *scores in rows:
         known = read_scores(RESULTS / f"{name}.csv", metric)
         assert scores == [f"{known[system].mean:.1f}" for system in ("ours", "elmo")], name
+
+
+@pytest.mark.parametrize(
+    ("page", "data", "name", "metric"),
+    [
+        ("ner", "Universal NER", "ner", "F1"),
+        ("ner", "W-NUT 2017", "wnut", "F1"),
+        ("sst", "SST-5 dev", "sst", "accuracy"),
+        ("snli", "SNLI dev", "snli", "accuracy"),
+        ("srl", "PropBank", "srl", "F1"),
+        ("coref", "LitBank", "coref", "average F1"),
+        ("coref", "OntoGUM", "ontogum", "average F1"),
+        ("squad", "SQuAD, 401 questions", "squad", "F1"),
+    ],
+)
+def test_the_scores_on_the_page_of_a_task(page, data, name, metric):
+    text = (PROJECT / f"docs/{page}.md").read_text(encoding="utf-8")
+    [(seeds, *cells)] = re.findall(rf"(?m)^\| {data}.* (\d+) seeds?\b.*\| (.*) \| (.*) \|$", text)
+    scores = read_scores(RESULTS / f"{name}.csv", metric)
+    assert cells == [str(scores[system]).replace("(", "(sd ") for system in ("ours", "elmo")]
+    assert {int(seeds)} == {scores[system].runs for system in ("ours", "elmo")}
 
 
 def test_a_number_typed_by_hand(tmp_path):
@@ -123,6 +145,18 @@ def test_an_ensemble_beside_its_members(page, tmp_path):
     results.add("ensemble", 0, "f1", 60.0)
     last = page.ensembles({"NER": "ner_ensemble"}, ["f1"]).splitlines()[-1]
     assert last == "| NER | 51.0 (1.0) | 3 | 52.0 | 60.0 | 18.4% | .004 |"
+
+
+def test_scores_of_an_earlier_version(page, tmp_path):
+    for name, number in (("old", "0.0.1"), ("new", version("elmo_tasks"))):
+        table = Table(("variant", "f1", "standard deviation", "runs", "source"))
+        table.add("ours", 0.5, 0.01, 3, f"elmo_tasks {number}, 2 cores")
+        (tmp_path / f"{name}.csv").write_text(table.csv())
+    line = "Runs of version 0.0.1"
+    assert page.scores("old", {"ours": "ours"}).endswith(f"\n{line}.\n")
+    assert line not in page.scores("new", {"ours": "ours"})
+    grid = page.grid({"An old task": "old", "A new task": "new"}, {"ours": "ours"}, "ours")
+    assert grid.endswith(f"\n{line}: An old task.\n")
 
 
 def test_p_values():
