@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import version
 from itertools import combinations
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -171,6 +172,27 @@ class Page:
                 ]
                 table.add(title, *cells, shown_p(p_of_one(values, together.mean)))
         return (markdown(table) if table.rows else "") + self._missing(files.values())
+
+    def curve(self, name: str, systems: Mapping[str, str]) -> str:
+        """
+        Whether more epochs would help: the best score until a quarter, a half, three quarters and the end of
+        the epochs, as the mean over the seeds.
+        """
+        if missing := self._missing([name]):
+            return missing
+        rows = Table.read(self._path(name))
+        of_epoch = {row[:3]: float(row[3] or 0) for row in rows.rows}
+        epochs = max(map(int, rows.column("epoch")))  # type: ignore[arg-type]
+        ends = [round(epochs * quarter / 4) for quarter in (1, 2, 3, 4)]
+        table = Table(("epochs", *map(str, ends)))
+        for system, title in systems.items():
+            seeds = dict.fromkeys(rows.where("system", system).column("seed"))
+            best = (
+                [max(of_epoch[system, seed, epoch] for epoch in range(1, end + 1)) for seed in seeds]
+                for end in ends
+            )
+            table.add(title, *(f"{mean(of_seeds):.1f}" for of_seeds in best))
+        return markdown(table)
 
     def words(self, name: str) -> str:
         """What `allennlp elmo intrinsic` has found: a row the vectors, a column a test."""

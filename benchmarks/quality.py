@@ -24,6 +24,7 @@ from elmo_tasks.commands.compare import with_vectors
 from elmo_tasks.commands.experiment_arguments import train_and_tell
 from elmo_tasks.data.input_files import input_files
 from elmo_tasks.elmo import BiLmOptions
+from elmo_tasks.evaluation.table import Table
 from elmo_tasks.paths import bundled
 from elmo_tasks.training.experiments import Run, check_config, score, validation_metric
 
@@ -78,8 +79,9 @@ class Comparison(ABC):
     """
     A task of ours beside its peer in allennlp-models: score, time of an epoch and memory.
 
-    First the systems are trained from each seed, each run in a process of its own; the best epoch counts. The
-    time of an epoch is the median of all but the first, training and validation together.
+    First the systems are trained from each seed, each run in a process of its own; the best epoch counts, and
+    OUT/curve.csv has the score of each. The time of an epoch is the median of all but the first, training and
+    validation together.
 
     Then short runs are timed, in this process: the speed of a shared machine drifts, so the systems take
     turns and are compared round by round.
@@ -148,6 +150,7 @@ class Comparison(ABC):
         if runs:
             module = type(self).__module__
             train_and_tell(runs, jobs=arguments.jobs, packages=[self.peer_package, module])
+            (output / "curve.csv").write_text(curve(runs).csv(), encoding="utf-8")
         for run in runs:
             if run.seed not in results.values(run.variant, self.metric):
                 self.record(results, run, "")
@@ -297,6 +300,15 @@ def best_metrics(run: Run) -> dict[str, Any]:
     start = "best_validation_"
     metrics = run.metrics() or {}
     return {name.removeprefix(start): value for name, value in metrics.items() if name.startswith(start)}
+
+
+def curve(runs: Iterable[Run]) -> Table:
+    """The score of each epoch on the validation data, in percent, by the run's own metric."""
+    table = Table(("system", "seed", "epoch", "score"))
+    for run in runs:
+        for epoch, value in enumerate(run.scores(validation_metric(run.config)), start=1):
+            table.add(run.variant, run.seed, epoch, round(100 * value, 2))
+    return table
 
 
 def add_scores(results: Results, runs: list[Run], task: str = "") -> str:

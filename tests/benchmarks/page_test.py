@@ -147,6 +147,19 @@ def test_an_ensemble_beside_its_members(page, tmp_path):
     assert last == "| NER | 51.0 (1.0) | 3 | 52.0 | 60.0 | 18.4% | .004 |"
 
 
+def test_a_curve(page, tmp_path):
+    """The best score until an epoch, as the mean over the seeds."""
+    table = Table(("system", "seed", "epoch", "score"))
+    for seed, scores in {13: (10.0, 30.0, 20.0, 40.0), 14: (20.0, 10.0, 30.0, 10.0)}.items():
+        for epoch, score in enumerate(scores, start=1):
+            table.add("ours", seed, epoch, score)
+    (tmp_path / "ner_curve.csv").write_text(table.csv())
+    lines = page.curve("ner_curve", {"ours": "`ner`"}).splitlines()
+    assert lines[0] == "| epochs | 1 | 2 | 3 | 4 |"
+    assert lines[2] == "| `ner` | 15.0 | 25.0 | 30.0 | 35.0 |"
+    assert "Not measured yet: `sst_curve`" in page.curve("sst_curve", {})
+
+
 def test_scores_of_an_earlier_version(page, tmp_path):
     for name, number in (("old", "0.0.1"), ("new", version("elmo_tasks"))):
         table = Table(("variant", "f1", "standard deviation", "runs", "source"))

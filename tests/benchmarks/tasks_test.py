@@ -101,6 +101,7 @@ def test_scores_of_a_task_with_its_own_metric_go_on_after_a_kill(tmp_path, capsy
     assert "2 runs, 0 of them done" in capsys.readouterr().out
     table = Table.read(tmp_path / "results.csv").where("metric", "average F1")
     assert table.column("system") == ["ours", "peer"]
+    assert Table.read(tmp_path / "curve.csv").column("system") == ["ours", "peer"]
     run(*arguments)
     output = capsys.readouterr().out
     assert "2 runs, 2 of them done" in output
