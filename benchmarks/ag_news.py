@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.classification import Overrides, ag_news, paths, trained_bilm
-from benchmarks.quality import add_experiment_arguments, best_metrics, epoch_times, read_config
+from benchmarks.finished_runs import best_metrics, epoch_times
+from benchmarks.quality import add_experiment_arguments, read_config
 from benchmarks.results import Results, show
 from elmo_tasks.archives import open_archive
 from elmo_tasks.commands.base import positive

@@ -14,7 +14,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.quality import add_experiment_arguments, add_scores, read_config
+from benchmarks.finished_runs import add_scores
+from benchmarks.quality import add_experiment_arguments, read_config
 from benchmarks.results import Results, show
 from elmo_tasks.commands.compare import MIXES, NO_ELMO, train_vectors, with_vectors
 from elmo_tasks.commands.experiment_arguments import train_and_tell

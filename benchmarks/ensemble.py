@@ -13,7 +13,7 @@ from allennlp.commands.evaluate import evaluate_from_archive
 from allennlp.common.checks import ConfigurationError
 from allennlp.models.archival import CONFIG_NAME
 
-from benchmarks.quality import add_scores
+from benchmarks.finished_runs import add_scores
 from benchmarks.results import Results, show
 from elmo_tasks.commands.ensemble import Ensemble
 from elmo_tasks.training.experiments import Run

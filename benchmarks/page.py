@@ -7,7 +7,7 @@ number and no percentage, but in code spans and links.
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import version
-from itertools import combinations
+from itertools import accumulate, combinations
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -181,17 +181,16 @@ class Page:
         if missing := self._missing([name]):
             return missing
         rows = Table.read(self._path(name))
-        of_epoch = {row[:3]: float(row[3] or 0) for row in rows.rows}
-        epochs = max(map(int, rows.column("epoch")))  # type: ignore[arg-type]
-        ends = [round(epochs * quarter / 4) for quarter in (1, 2, 3, 4)]
+        last = max(map(int, rows.column("epoch")))  # type: ignore[arg-type]
+        ends = [round(last * quarter / 4) for quarter in (1, 2, 3, 4)]
         table = Table(("epochs", *map(str, ends)))
         for system, title in systems.items():
-            seeds = dict.fromkeys(rows.where("system", system).column("seed"))
-            best = (
-                [max(of_epoch[system, seed, epoch] for epoch in range(1, end + 1)) for seed in seeds]
-                for end in ends
-            )
-            table.add(title, *(f"{mean(of_seeds):.1f}" for of_seeds in best))
+            of_system = rows.where("system", system)
+            best_until = [
+                list(accumulate(map(float, of_system.where("seed", seed).column("score")), max))  # type: ignore[arg-type]
+                for seed in dict.fromkeys(of_system.column("seed"))
+            ]
+            table.add(title, *(f"{mean(best[end - 1] for best in best_until):.1f}" for end in ends))
         return markdown(table)
 
     def words(self, name: str) -> str:

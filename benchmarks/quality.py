@@ -18,15 +18,15 @@ from allennlp.common.util import import_module_and_submodules
 from allennlp.data import DatasetReader
 
 from benchmarks.bilms import SIZES, Files, bilm_files
+from benchmarks.finished_runs import epoch_times, write_curve
 from benchmarks.results import OURS, PEER, Results, show
 from elmo_tasks.commands.base import positive
 from elmo_tasks.commands.compare import with_vectors
 from elmo_tasks.commands.experiment_arguments import train_and_tell
 from elmo_tasks.data.input_files import input_files
 from elmo_tasks.elmo import BiLmOptions
-from elmo_tasks.evaluation.table import Table
 from elmo_tasks.paths import bundled
-from elmo_tasks.training.experiments import Run, check_config, score, validation_metric
+from elmo_tasks.training.experiments import Run, check_config, score
 
 Settings = dict[str, Any]
 """A config."""
@@ -150,7 +150,7 @@ class Comparison(ABC):
         if runs:
             module = type(self).__module__
             train_and_tell(runs, jobs=arguments.jobs, packages=[self.peer_package, module])
-            (output / "curve.csv").write_text(curve(runs).csv(), encoding="utf-8")
+            write_curve(runs, output / "curve.csv")
         for run in runs:
             if run.seed not in results.values(run.variant, self.metric):
                 self.record(results, run, "")
@@ -279,44 +279,6 @@ def train_here(run: Run) -> None:
     gc.collect()
     for file in (*run.folder.glob("*.th"), run.folder / "model.tar.gz"):
         file.unlink()
-
-
-def epoch_times(run: Run) -> list[float]:
-    """Seconds of each epoch, training and validation together, but of the one that goes on after a kill."""
-    times, before = [], 0.0
-    for epoch in run.epochs():
-        days, _, clock = epoch["training_duration"].rpartition(", ")
-        hours, minutes, seconds = map(float, clock.split(":"))
-        # From the last start of the process
-        duration = 24 * 3600 * int(days.split()[0] if days else 0) + 3600 * hours + 60 * minutes + seconds
-        if duration > before:
-            times.append(duration - before)
-        before = duration
-    return times
-
-
-def best_metrics(run: Run) -> dict[str, Any]:
-    """On the validation data, of the best epoch of a run that is done."""
-    start = "best_validation_"
-    metrics = run.metrics() or {}
-    return {name.removeprefix(start): value for name, value in metrics.items() if name.startswith(start)}
-
-
-def curve(runs: Iterable[Run]) -> Table:
-    """The score of each epoch on the validation data, in percent, by the run's own metric."""
-    table = Table(("system", "seed", "epoch", "score"))
-    for run in runs:
-        for epoch, value in enumerate(run.scores(validation_metric(run.config)), start=1):
-            table.add(run.variant, run.seed, epoch, round(100 * value, 2))
-    return table
-
-
-def add_scores(results: Results, runs: list[Run], task: str = "") -> str:
-    """The scores of runs that are done, in percent; what their metric is called, with the task before it."""
-    metric = task + validation_metric(runs[0].config)
-    for run in runs:
-        results.add(run.variant, run.seed, metric, 100 * (score(run) or 0.0), sum(epoch_times(run)))
-    return metric
 
 
 def equally_spaced(items: list[Any], number: int | None) -> list[Any]:

@@ -17,7 +17,8 @@ from typing import NamedTuple
 
 from benchmarks.bilms import PERPLEXITIES
 from benchmarks.classification import SETS, Overrides, paths, trained_bilm
-from benchmarks.quality import add_experiment_arguments, add_scores, best_metrics, epoch_times, read_config
+from benchmarks.finished_runs import add_scores, best_metrics, epoch_times
+from benchmarks.quality import add_experiment_arguments, read_config
 from benchmarks.results import Results, show
 from elmo_tasks.commands.base import positive
 from elmo_tasks.commands.compare import NO_ELMO

@@ -1,9 +1,5 @@
-import pytest
-
-from benchmarks.quality import epoch_times
 from benchmarks.results import Results
 from elmo_tasks.evaluation.table import Table
-from elmo_tasks.training.experiments import Run
 
 
 def test_rows_are_known_again_and_shown(tmp_path, capsys):
@@ -35,10 +31,3 @@ def test_rows_are_known_again_and_shown(tmp_path, capsys):
     # A task that starts anew drops its own rows alone.
     Results("speed", path).add("ours", 0, "GB", 3.0)
     assert Table.read(path).column("task") == ["ner"] * 5 + ["speed"]
-
-
-def test_the_times_of_epochs_leave_out_the_one_after_a_kill(tmp_path):
-    durations = ("0:00:02", "0:00:03.500000", "0:00:01", "1 day, 0:00:02")
-    for epoch, duration in enumerate(durations):
-        (tmp_path / f"metrics_epoch_{epoch}.json").write_text(f'{{"training_duration": "{duration}"}}')
-    assert epoch_times(Run("any", 1, {}, tmp_path)) == pytest.approx([2, 1.5, 24 * 3600 + 1])
