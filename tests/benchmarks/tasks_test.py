@@ -12,6 +12,7 @@ from allennlp.commands.train import train_model
 from allennlp.common import Params
 
 from benchmarks.__main__ import TASKS, main
+from benchmarks.english_text import WEIGHTS
 from benchmarks.results import COLUMNS
 from benchmarks.word_bilm import WORDSIM
 from elmo_tasks.commands import experiment_arguments
@@ -181,6 +182,36 @@ def test_word_bilms(tmp_path, capsys, in_process):
     assert [system for system in table.column("system") if "layer" in system] == layers
     config = json.loads((tmp_path / "out/depth-1/bilm/seed-42/config.json").read_text())
     assert config["pytorch_seed"] == config["dataset_reader"]["seed"] == 42
+
+
+def test_sweep_of_bilms(tmp_path, capsys, in_process):
+    """At equal cost: with a quarter of the samples a biLM reads more."""
+    text = tmp_path / "text"
+    text.mkdir()
+    words = bundled("pretrained/english/vocab.txt").read_text().splitlines(keepends=True)
+    (text / "vocab.txt").write_text("".join(words[:4200]))
+    lines = bundled("fixtures/language_model/dev.txt").read_bytes().splitlines(keepends=True)
+    for name in WEIGHTS:
+        for start in ("", "valid-"):
+            (text / f"{start}{name}.txt.gz").write_bytes(gzip.compress(b"".join(lines[:10])))
+    small = {"model.options.lstm.dim": 8, "dataset_reader.streams": 8, "validation_dataset_reader.streams": 8}
+    arguments = ["bilm-sweep", text, tmp_path / "out", "--tokens", 640, "--overrides", json.dumps(small)]
+    variants = ["1,024 samples", "each corpus once", "2x1024_128"]
+    run(*arguments, "--variants", *variants[:1])
+    run(*arguments, "--variants", *variants)
+    assert in_process == variants
+    table = Table.read(tmp_path / "out/results.csv")
+    few, others = (table.where("system", name).where("metric", "million tokens") for name in variants[:2])
+    assert few.column("value")[0] > 2 * others.column("value")[0]
+    assert metrics(tmp_path / "out/results.csv", "2x1024_128") == [
+        "million tokens",
+        "ewt",
+        "wikipedia",
+        "litbank",
+        "all corpora",
+    ]
+    paths = json.loads((tmp_path / "out/each corpus once/config.json").read_text())["train_data_path"]
+    assert len(paths) == len(set(paths)) == len(WEIGHTS)
 
 
 def test_ag_news(tmp_path, capsys, in_process):
