@@ -20,7 +20,7 @@ import gzip
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from random import Random
 
@@ -41,6 +41,8 @@ VALID_SENTENCES = 300
 """Of each corpus, at most one sentence in twenty."""
 NOVEL_BEGINNING = 3000
 """Tokens that are left out at the start of each novel: the coreference documents hold some 2,000."""
+BEGINNING_WORDS = 60
+"""Of a coreference document; where a sentence of the novels begins with eight of them, a novel begins."""
 SHORTEST_MATCH = 8
 """Words of a dev sentence that is looked for in the training text."""
 WEIGHTS = {
@@ -120,13 +122,20 @@ def novels(path: Path, documents: Path, left_out: Counter[str]) -> Iterator[Docu
     beginning, too.
     """
     (sentences,) = lines(path)
-    beginnings = {tuple(folded(document)[:SHORTEST_MATCH]) for document in coreference(documents)}
+    beginnings = {
+        ahead: number
+        for number, document in enumerate(coreference(documents))
+        # Not its first words alone: the file of the novels may have no heading, or split it in another way.
+        for ahead in windows(folded(document)[:BEGINNING_WORDS])
+    }
     document: Document = []
     tokens_to_skip = 0
+    begun: set[int] = set()
     for number, words in enumerate(sentences):
         ahead = tuple(folded(sentences[number : number + SHORTEST_MATCH])[:SHORTEST_MATCH])
         if ahead in beginnings or FIRST_CHAPTER.match(" ".join(words)):
-            left_out["novels begun"] += ahead in beginnings
+            if ahead in beginnings:
+                begun.add(beginnings[ahead])
             tokens_to_skip = NOVEL_BEGINNING
             if document:
                 yield document
@@ -136,6 +145,7 @@ def novels(path: Path, documents: Path, left_out: Counter[str]) -> Iterator[Docu
             left_out["tokens of beginnings of novels"] += len(words)
         else:
             document.append(words)
+    left_out["novels begun"] = len(begun)
     if document:
         yield document
 
@@ -198,6 +208,12 @@ def dev_sentences(data: Path) -> Iterator[list[str]]:
             yield from (folded([words]) for words in read(path))
 
 
+def windows(words: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """All runs of `SHORTEST_MATCH` words."""
+    for start in range(len(words) - SHORTEST_MATCH + 1):
+        yield tuple(words[start : start + SHORTEST_MATCH])
+
+
 class DevText:
     """Tells whether a sentence holds one of a dev set."""
 
@@ -209,8 +225,8 @@ class DevText:
 
     def within(self, sentence: list[str]) -> bool:
         words = folded([sentence])
-        for start in range(len(words) - SHORTEST_MATCH + 1):
-            for match in self._by_beginning.get(tuple(words[start : start + SHORTEST_MATCH]), ()):
+        for start, ahead in enumerate(windows(words)):
+            for match in self._by_beginning.get(ahead, ()):
                 if tuple(words[start : start + len(match)]) == match:
                     return True
         return False
