@@ -15,10 +15,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-from benchmarks.classification import Overrides, ag_news, paths, trained_bilm
+from benchmarks.classification import ag_news, paths
+from benchmarks.configs import read_config
 from benchmarks.finished_runs import best_metrics, epoch_times
-from benchmarks.quality import add_experiment_arguments, read_config
+from benchmarks.quality import add_experiment_arguments
 from benchmarks.results import Results, show
+from benchmarks.trained_bilms import Overrides, trained_bilm
 from elmo_tasks.archives import open_archive
 from elmo_tasks.commands.base import positive
 from elmo_tasks.commands.compare import NO_ELMO, text_vectors

@@ -27,9 +27,9 @@ from allennlp.data import Vocabulary
 from allennlp.models import Model
 
 from benchmarks.bilms import PERPLEXITIES
+from benchmarks.configs import read_config
 from benchmarks.english_text import DEV_TEXTS, columns
 from benchmarks.finished_runs import best_metrics
-from benchmarks.quality import read_config
 from benchmarks.results import OURS, Results, add_results_argument, show
 from elmo_tasks.commands.experiment_arguments import train_and_tell
 from elmo_tasks.data.tokenization import tokenizer

@@ -18,9 +18,9 @@ from typing import Any
 
 from allennlp.common.params import with_overrides
 
+from benchmarks.configs import read_config
 from benchmarks.english_text import WEIGHTS
 from benchmarks.finished_runs import epoch_times
-from benchmarks.quality import read_config
 from benchmarks.results import Results, show
 from elmo_tasks.commands.base import positive
 from elmo_tasks.commands.experiment_arguments import train_and_tell

@@ -14,18 +14,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from benchmarks.configs import read_config
 from benchmarks.finished_runs import add_scores
-from benchmarks.quality import add_experiment_arguments, read_config
+from benchmarks.quality import add_experiment_arguments
 from benchmarks.results import Results, show
+from benchmarks.trained_bilms import Overrides, trained_bilm
 from elmo_tasks.commands.compare import MIXES, NO_ELMO, train_vectors, with_vectors
 from elmo_tasks.commands.experiment_arguments import train_and_tell
-from elmo_tasks.commands.export import OPTIONS, VOCABULARY, WEIGHTS, read_trained, write_bilm
 from elmo_tasks.commands.vectors import METHODS
 from elmo_tasks.elmo.sources import DEFAULT_OPTIONS, DEFAULT_WEIGHTS
-from elmo_tasks.training.experiments import Run, plan
-
-Overrides = dict[str, Any]
-"""Of a config, by the paths of its keys."""
+from elmo_tasks.training.experiments import plan
 
 SHIPPED = {
     "model.elmo.options_file": DEFAULT_OPTIONS,
@@ -99,17 +97,6 @@ def pretrained(of: DataSet, folder: Path, arguments: argparse.Namespace) -> Over
     config = read_config(f"{of.config}_bilm", overrides)
     (run,) = plan(config, {"bilm": {}}, seeds=[13], folder=folder)
     return trained_bilm(run, folder / "elmo")
-
-
-def trained_bilm(run: Run, folder: Path) -> Overrides:
-    """Trains a biLM, unless that is done, and writes it to the folder; what plugs it into a config."""
-    train_and_tell([run], jobs=1, packages=[])
-    folder.mkdir(exist_ok=True)
-    trained = read_trained(str(run.folder / "model.tar.gz"))
-    write_bilm(folder, trained.bilm, None, trained.words, dtype="float32")
-    files = {"options_file": OPTIONS, "weight_file": WEIGHTS, "vocabulary_file": VOCABULARY}
-    present = {key: folder / name for key, name in files.items() if (folder / name).exists()}
-    return {f"model.elmo.{key}": str(path) for key, path in present.items()}
 
 
 def compare(name: str, arguments: argparse.Namespace) -> None:

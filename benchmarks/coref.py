@@ -18,7 +18,8 @@ from allennlp.common.util import import_module_and_submodules
 from allennlp.models import load_archive
 
 from benchmarks import coref_variants  # noqa: F401
-from benchmarks.quality import Comparison, Settings, bilstm, feedforward
+from benchmarks.configs import Settings, bilstm, feedforward
+from benchmarks.quality import Comparison
 from elmo_tasks.coref.metric import CorefScores
 from elmo_tasks.coref.reader import CorefReader
 from elmo_tasks.training.experiments import Run

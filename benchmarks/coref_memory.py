@@ -16,7 +16,8 @@ from allennlp.data import DatasetReader, Vocabulary
 from allennlp.models import Model
 
 from benchmarks.bilms import SIZES, bilm_files
-from benchmarks.quality import MEMORY, read_config
+from benchmarks.configs import read_config
+from benchmarks.quality import MEMORY
 from benchmarks.results import OURS, Results, add_results_argument, show
 from elmo_tasks.coref.documents import CorefDocument, read_documents
 from elmo_tasks.data.input_files import input_files

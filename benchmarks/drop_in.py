@@ -19,7 +19,7 @@ from allennlp.common import Params
 from allennlp.common.util import import_module_and_submodules
 
 from benchmarks.bilms import SIZES, bilm_files
-from benchmarks.quality import bilstm
+from benchmarks.configs import bilstm
 from benchmarks.results import OURS, Results, add_results_argument, show
 from elmo_tasks.data.input_files import read_lines
 from elmo_tasks.elmo.sources import read_options

@@ -11,7 +11,8 @@ The time of an epoch with a frozen biLM, whose activations ours keeps on disk fr
 from itertools import islice
 from pathlib import Path
 
-from benchmarks.quality import Comparison, Settings, add_dev_tags, bilstm, with_stock_training
+from benchmarks.configs import Settings, add_dev_tags, bilstm, with_stock_training
+from benchmarks.quality import Comparison
 from elmo_tasks.data.columns import line_groups
 from elmo_tasks.data.input_files import read_lines
 

@@ -15,26 +15,24 @@ from allennlp.commands.train import train_model
 from allennlp.common import Params
 from allennlp.common.params import with_overrides
 from allennlp.common.util import import_module_and_submodules
-from allennlp.data import DatasetReader
 
 from benchmarks.bilms import SIZES, Files, bilm_files
+from benchmarks.configs import Settings, read_config
 from benchmarks.finished_runs import epoch_times, write_curve
 from benchmarks.results import OURS, PEER, Results, show
+from benchmarks.trained_bilms import finetuned
 from elmo_tasks.commands.base import positive
 from elmo_tasks.commands.compare import with_vectors
 from elmo_tasks.commands.experiment_arguments import train_and_tell
 from elmo_tasks.data.input_files import input_files
 from elmo_tasks.elmo import BiLmOptions
-from elmo_tasks.paths import bundled
 from elmo_tasks.training.experiments import Run, check_config, score
-
-Settings = dict[str, Any]
-"""A config."""
 
 ELMO, PEER_ELMO, PEER_OUR_ELMO = "elmo", "peer-elmo", "peer-our-elmo"
 OUR_ELMO = "our_elmo"
 """The name of our token embedder in a peer; `bcn` takes none that is called elmo."""
 COMPUTED = "computed"
+FINETUNED = f"{ELMO}-finetuned"
 WORDS = "model.text_field_embedder.token_embedders.tokens"
 PLACEMENTS = ("input", "output", "input+output")
 ELMO_SYSTEMS = tuple(
@@ -42,11 +40,12 @@ ELMO_SYSTEMS = tuple(
     for placement in ("", *PLACEMENTS)
     for computed in ("", COMPUTED)
 )
-SYSTEMS = (OURS, PEER, *ELMO_SYSTEMS, PEER_ELMO, PEER_OUR_ELMO)
+SYSTEMS = (OURS, PEER, *ELMO_SYSTEMS, FINETUNED, PEER_ELMO, PEER_OUR_ELMO)
 SYSTEMS_HELP = """`ours` and `peer` without ELMo; `elmo`, ours with it as its config has it; `elmo-input`,
     `elmo-output` and `elmo-input+output`, ours with it there; each also with `-computed`, which keeps no
-    activations on disk; `peer-elmo`, the peer with AllenNLP's own of the same biLM at its input;
-    `peer-our-elmo`, the peer with our token embedder there"""
+    activations on disk; `elmo-finetuned`, with a biLM that has read the task's text; `peer-elmo`,
+    the peer with AllenNLP's own of the same biLM at its input; `peer-our-elmo`, the peer with our token
+    embedder there"""
 
 EPOCH, FIRST_EPOCH, MEMORY, ACTIVATIONS = (
     "time of an epoch, s",
@@ -54,12 +53,6 @@ EPOCH, FIRST_EPOCH, MEMORY, ACTIVATIONS = (
     "peak memory, GiB",
     "activations, MB",
 )
-
-
-def read_config(name: str, overrides: Mapping[str, Any]) -> Settings:
-    """A config of the project."""
-    path = str(bundled(f"training_configs/{name}.jsonnet"))
-    return Params.from_file(path, json.dumps(overrides)).as_dict(quiet=True)
 
 
 def add_experiment_arguments(parser: argparse.ArgumentParser) -> None:
@@ -230,10 +223,12 @@ class Comparison(ABC):
         changes |= dict.fromkeys(("random_seed", "numpy_seed", "pytorch_seed"), seed)
         changes |= dict(zip(("train_data_path", "validation_data_path"), map(str, data), strict=True))
         changes |= {"trainer.patience": None, "trainer.callbacks": [], "trainer.num_epochs": epochs}
-        block = dict(zip(("options_file", "weight_file"), files, strict=True))
         if system not in (OURS, PEER):
             with_elmo = read_config(f"{self.config}_elmo", changes)
             own = with_elmo["model"]["elmo"]
+            if system == FINETUNED:
+                files = finetuned(files, with_elmo, self.arguments.output / "finetuned")
+        block = dict(zip(("options_file", "weight_file"), files, strict=True))
         if system.startswith(ELMO):
             own |= block | self.arguments.elmo
             own["placement"] = next(
@@ -285,40 +280,3 @@ def equally_spaced(items: list[Any], number: int | None) -> list[Any]:
     """So many of the items, at like distances: files are not shuffled."""
     number = min(number or len(items), len(items))
     return [items[place * len(items) // number] for place in range(number)]
-
-
-def add_dev_tags(settings: Settings) -> None:
-    """To the vocabulary of a config of ours: a peer stops at a tag that its training data does not have."""
-    reader = DatasetReader.from_params(Params(copy.deepcopy(settings["dataset_reader"])))
-    tags = {tag for instance in reader.read(settings["validation_data_path"]) for tag in instance["tags"]}
-    settings["vocabulary"]["tokens_to_add"] = {"labels": sorted(tags)}
-
-
-def bilstm(size: int, hidden: int, **settings: Any) -> Settings:
-    """AllenNLP's block of one."""
-    return {"type": "lstm", "input_size": size, "hidden_size": hidden, "bidirectional": True, **settings}
-
-
-def feedforward(size: int, *sizes: int, dropout: Any = 0.0, last: str = "relu") -> Settings:
-    """AllenNLP's block of one; all layers have ReLU but the last."""
-    return {
-        "input_dim": size,
-        "num_layers": len(sizes),
-        "hidden_dims": list(sizes),
-        "activations": ["relu"] * (len(sizes) - 1) + [last],
-        "dropout": dropout,
-    }
-
-
-def with_stock_training(
-    peer: Settings, *, metric: str, optimizer: str | None = "adam", **batches: Any
-) -> Settings:
-    """What is ours alone in batches and training becomes AllenNLP's own."""
-    for loader in ("data_loader", "validation_data_loader"):
-        sampler = peer[loader]["batch_sampler"]
-        sampler.pop("group", None)
-        sampler |= {"type": "bucket", **batches}
-    peer["trainer"] |= {"validation_metric": metric, "checkpointer": {}}
-    if optimizer:
-        peer["trainer"]["optimizer"]["type"] = optimizer
-    return peer

@@ -8,13 +8,8 @@ import json
 from itertools import islice
 from pathlib import Path
 
-from benchmarks.quality import (
-    Comparison,
-    Settings,
-    bilstm,
-    feedforward,
-    with_stock_training,
-)
+from benchmarks.configs import Settings, bilstm, feedforward, with_stock_training
+from benchmarks.quality import Comparison
 from elmo_tasks.data.input_files import read_lines
 
 

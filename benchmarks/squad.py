@@ -15,7 +15,8 @@ from typing import Any
 
 from allennlp.data import Token, Tokenizer
 
-from benchmarks.quality import Comparison, Settings, bilstm
+from benchmarks.configs import Settings, bilstm
+from benchmarks.quality import Comparison
 from elmo_tasks.data.tokenization import tokenizer
 
 

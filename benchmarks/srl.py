@@ -8,7 +8,8 @@ its C-V included, ours only the one that stands for it.
 
 from pathlib import Path
 
-from benchmarks.quality import Comparison, Settings, add_dev_tags, with_stock_training
+from benchmarks.configs import Settings, add_dev_tags, with_stock_training
+from benchmarks.quality import Comparison
 
 _DOCUMENT, _POS = "#", 4
 

@@ -10,14 +10,8 @@ from typing import Any
 
 from allennlp.data import DatasetReader, Instance
 
-from benchmarks.quality import (
-    Comparison,
-    Settings,
-    bilstm,
-    equally_spaced,
-    feedforward,
-    with_stock_training,
-)
+from benchmarks.configs import Settings, bilstm, feedforward, with_stock_training
+from benchmarks.quality import Comparison, equally_spaced
 from elmo_tasks.sst import SstReader
 from elmo_tasks.sst.trees import NUM_LABELS
 

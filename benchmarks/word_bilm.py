@@ -16,10 +16,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.bilms import PERPLEXITIES
-from benchmarks.classification import SETS, Overrides, paths, trained_bilm
+from benchmarks.classification import SETS, paths
+from benchmarks.configs import read_config
 from benchmarks.finished_runs import add_scores, best_metrics, epoch_times
-from benchmarks.quality import add_experiment_arguments, read_config
+from benchmarks.quality import add_experiment_arguments
 from benchmarks.results import Results, show
+from benchmarks.trained_bilms import Overrides, trained_bilm
 from elmo_tasks.commands.base import positive
 from elmo_tasks.commands.compare import NO_ELMO
 from elmo_tasks.commands.experiment_arguments import train_and_tell

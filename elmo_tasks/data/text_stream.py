@@ -88,14 +88,20 @@ class SentenceSplitter:
 
 
 def instance_sentences(instances: Iterable[Instance]) -> Iterator[WordsOrLine]:
-    """The different texts of each instance, in the order of its fields."""
+    """
+    The different texts of each instance, in the order of its fields, without those of the instance before: a
+    sentence with three predicates, or a passage with three questions, is read once.
+    """
+    before: dict[tuple[str, ...], None] = {}
     for instance in instances:
         texts = (
             tuple(token.text for token in text.tokens if token.text)
             for field in instance.fields.values()
             for text in text_fields(field)
         )
-        yield from (list(words) for words in dict.fromkeys(texts) if words)
+        different = dict.fromkeys(texts)
+        yield from (list(words) for words in different if words and words not in before)
+        before = different
 
 
 class LongSentences:

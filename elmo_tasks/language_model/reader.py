@@ -104,7 +104,7 @@ class BiLmReader(ShardedReader):
     running_text : lines are not sentences; empty lines end paragraphs, whose sentences and words are found.
     language : of running text, by spaCy's code.
     source : another reader, whose texts are read in place of lines: each different text of an instance is a
-        sentence, one instance after the other.
+        sentence, one instance after the other, but for texts that the instance before has, too.
     subsample : t of Mikolov et al. 2013, section 2.3: words of relative frequency f > t stay with probability
         sqrt(t / f). Frequencies are those of the whole text, from a first pass over it;
         loader processes make it in each epoch again.

@@ -111,6 +111,15 @@ def test_scores_of_a_task_with_its_own_metric_go_on_after_a_kill(tmp_path, capsy
         run(*arguments, "--epochs", 2)
 
 
+def test_the_text_of_the_task_is_read_first(tmp_path, in_process):
+    arguments = ["srl", bundled("fixtures/srl"), tmp_path, "--epochs", 1, "--limit", 8, 4, "--seeds", 1, 2]
+    arguments += ["--systems", "elmo-finetuned", "--overrides", json.dumps(SMALL["srl"])]
+    run(*arguments)
+    assert in_process == ["finetuned", "elmo-finetuned", "elmo-finetuned"]
+    config = json.loads((tmp_path / "elmo-finetuned/seed-1/config.json").read_text())
+    assert config["model"]["elmo"]["weight_file"] == str(tmp_path / "finetuned/elmo/weights.hdf5")
+
+
 def test_an_ensemble_of_two_seeds(tmp_path, capsys, in_process):
     overrides = {**SMALL["ner"], "data_loader.batch_sampler.batch_size": 8, "trainer.optimizer.lr": 0.02}
     arguments = [

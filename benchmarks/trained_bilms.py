@@ -1,0 +1,53 @@
+"""BiLMs that an experiment trains before its task."""
+
+from pathlib import Path
+from typing import Any
+
+from benchmarks.bilms import Files
+from benchmarks.configs import Settings, read_config
+from elmo_tasks.commands.experiment_arguments import train_and_tell
+from elmo_tasks.commands.export import OPTIONS, VOCABULARY, WEIGHTS, read_trained, write_bilm
+from elmo_tasks.training.experiments import Run
+
+Overrides = dict[str, Any]
+"""Of a config, by the paths of its keys."""
+
+
+def trained_bilm(run: Run, folder: Path) -> Overrides:
+    """Trains a biLM, unless that is done, and writes it to the folder; what plugs it into a config."""
+    train_and_tell([run], jobs=1, packages=[])
+    folder.mkdir(exist_ok=True)
+    trained = read_trained(str(run.folder / "model.tar.gz"))
+    write_bilm(folder, trained.bilm, None, trained.words, dtype="float32")
+    files = {"options_file": OPTIONS, "weight_file": WEIGHTS, "vocabulary_file": VOCABULARY}
+    present = {key: folder / name for key, name in files.items() if (folder / name).exists()}
+    return {f"model.elmo.{key}": str(path) for key, path in present.items()}
+
+
+def finetuned(files: Files, settings: Settings, folder: Path) -> Files:
+    """
+    A biLM that has read the training text of a task for one epoch, as most tasks of the ELMo paper had it
+    (`bilm_finetune.jsonnet`); it is trained unless that is done.
+
+    # Parameters
+
+    files : of a biLM with its softmax, whose words stand beside them.
+    settings : the config of the task.
+    """
+    # Where the two differ, the reader of the validation data has the texts as they are.
+    source = settings.get("validation_dataset_reader", settings["dataset_reader"])
+    config = read_config(
+        "bilm_finetune",
+        {
+            "model.options_file": files[0],
+            "model.weight_file": files[1],
+            "vocabulary.words_file": str(Path(files[0]).with_name(VOCABULARY)),
+            "dataset_reader.source": source,
+            "validation_dataset_reader.source": source,
+            "train_data_path": settings["train_data_path"],
+            "validation_data_path": settings["validation_data_path"],
+        },
+    )
+    run = Run("finetuned", config["pytorch_seed"], config, folder / "run")
+    plugged = trained_bilm(run, folder / "elmo")
+    return plugged["model.elmo.options_file"], plugged["model.elmo.weight_file"]
