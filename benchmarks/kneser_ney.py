@@ -24,7 +24,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.results import Results, add_results_argument, show
-from elmo_tasks.data.input_files import InputError, read_lines
+from elmo_tasks.data.input_files import InputError, input_files, read_lines
 from elmo_tasks.elmo.model.characters import BEGIN_SENTENCE, END_SENTENCE
 from elmo_tasks.elmo.model.words import UNKNOWN
 from elmo_tasks.elmo.sources import read_words
@@ -165,8 +165,10 @@ def read_text(files: list[Path], words: list[str]) -> np.ndarray:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    for name in ("train", "test"):
-        parser.add_argument(f"--{name}", type=Path, nargs="+", required=True, metavar="TEXT")
+    parser.add_argument(
+        "--train", nargs="+", required=True, metavar="TEXT", help="files, folders or patterns"
+    )
+    parser.add_argument("--test", type=Path, nargs="+", required=True, metavar="TEXT")
     parser.add_argument("--vocabulary", type=Path, required=True)
     parser.add_argument("--order", type=int, choices=range(1, 10), default=5)
     parser.add_argument("--backward", action="store_true")
@@ -175,22 +177,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     words = read_words(arguments.vocabulary)
-    train, test = (read_text(files, words) for files in (arguments.train, arguments.test))
     begin, end = words.index(BEGIN_SENTENCE), words.index(END_SENTENCE)
+    train = read_text([file for path in arguments.train for file in input_files(path)], words)
+    tests = {str(file): read_text([file], words) for file in arguments.test}
     results = Results("kneser-ney", arguments.csv)
-    print(f"vocabulary:  {len(words):,} words")
-    for name, text in (("train", train), ("test", test)):
+    print(f"vocabulary: {len(words):,} words")
+    for name, text in {"train": train, **tests}.items():
         predictions, unknown = (text != begin).sum(), (text == words.index(UNKNOWN)).sum()
-        print(f"{name + ':':<12} {predictions:,} predictions, {unknown / predictions:.2%} of them {UNKNOWN}")
+        print(f"{name}: {predictions:,} predictions, {unknown / predictions:.2%} of them {UNKNOWN}")
     for backward in range(1 + arguments.backward):
         started = time.perf_counter()
         step = -1 if backward else 1
         model = KneserNey(
             train[::step], begin=end if backward else begin, order=arguments.order, vocabulary_size=len(words)
         )
-        direction, perplexity = "backward" if backward else "forward", model.perplexity(test[::step])
-        case = f"perplexity {direction}"
-        results.add(f"{arguments.order}-gram", 0, case, perplexity, time.perf_counter() - started)
+        for name, text in tests.items():
+            metric = f"{name}: perplexity_{'backward' if backward else 'forward'}"
+            seconds = time.perf_counter() - started
+            results.add(f"{arguments.order}-gram", 0, metric, model.perplexity(text[::step]), seconds)
         for n, order in enumerate(model.orders, start=1):
             discounts = " ".join(f"{discount:.3f}" for discount in order.discounts[1:])
             print(f"  {n}-grams: {len(order.ngrams):>12,}, discounts {discounts}")
