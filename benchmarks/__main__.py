@@ -34,6 +34,7 @@ TASKS = {
     "serve-load": "`allennlp elmo serve` under load: sentences/s, p50, p99",
     "bilm-speed": "training of a biLM beside AllenNLP's classes and torch.nn.LSTM",
     "bilm": "perplexity, fine-tuning and senses of a biLM",
+    "bilm-log": "the log of the English biLM's training, and its curve",
     "bilm-sweep": "the English biLM with one thing changed at a time, at equal cost",
     "kneser-ney": "perplexity of a 5-gram model",
     "scale": "embed and predict on Ray: speed-up of workers, memory",

@@ -83,9 +83,14 @@ def open_results(arguments: argparse.Namespace) -> Iterator[ResultsWriter]:
 
 
 def save_pictures(figure: "Figure", path: Path) -> None:
-    """In each of the formats, beside `path`; equal figures are equal files."""
+    """In each of the formats, beside `path`."""
+    save_svg(figure, path)
+    figure.savefig(path.with_suffix(".png"), dpi=150, bbox_inches="tight")
+
+
+def save_svg(figure: "Figure", path: Path) -> None:
+    """Beside `path`; equal figures are equal files."""
     from matplotlib import rc_context
 
     with rc_context({"svg.hashsalt": path.stem}):
         figure.savefig(path.with_suffix(".svg"), bbox_inches="tight", metadata={"Date": None})
-    figure.savefig(path.with_suffix(".png"), dpi=150, bbox_inches="tight")

@@ -193,6 +193,24 @@ def test_word_bilms(tmp_path, capsys, in_process):
     assert config["pytorch_seed"] == config["dataset_reader"]["seed"] == 42
 
 
+def test_log_of_a_training_in_parts(tmp_path):
+    log = tmp_path / "log.csv"
+    for part, perplexity in (("first", 90), ("last", 70), ("first", 80)):
+        (tmp_path / "perplexities.csv").write_text(
+            "epoch,batches,tokens,seconds,text,forward,backward\n"
+            f"1,10,1000,5,ewt,{perplexity},{perplexity}\n1,10,1000,5,novels,60,60\n"
+        )
+        run("bilm-log", log, tmp_path, "--part", part)
+    assert Table.read(log).where("text", "ewt").rows == [
+        ("first", 10, 1000, 5, "ewt", 80, 80),
+        ("last", 10, 1000, 5, "ewt", 70, 70),
+    ]
+    picture = log.with_suffix(".svg").read_text()
+    assert "million tokens read" in picture
+    with pytest.raises(SystemExit, match="found no file, expected the perplexities of a run"):
+        run("bilm-log", log, tmp_path / "none", "--part", "first")
+
+
 def test_sweep_of_bilms(tmp_path, capsys, in_process):
     """At equal cost: with a quarter of the samples a biLM reads more."""
     text = tmp_path / "text"
