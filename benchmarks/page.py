@@ -43,7 +43,7 @@ class Page:
         self._results, self._commands = results, commands
 
     def command(self, name: str) -> str:
-        """That of an experiment, in which DATA, RUNS and OUT are folders."""
+        """That of an experiment, in which DATA and so on are folders; its own part of one like another."""
         return f"`{re.sub(r'[$](?=[A-Z])', '', self._commands[name]).strip()}`"
 
     def number(self, name: str) -> Cell:

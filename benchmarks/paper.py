@@ -43,6 +43,7 @@ class Experiment(NamedTuple):
 
     command : as a shell in the project's folder has it, `python` or `allennlp` after settings of the
         environment. `$DATA` and `$RUNS` are the folders that `paper` was given, `$OUT` is its own.
+    like : an experiment whose command stands before this one, which is options in place of or beside its.
     hours : what it takes on two cores, roughly.
     seeds : the command's option `--seeds`, if it has one.
     files : those in `$OUT` that are kept.
@@ -54,10 +55,12 @@ class Experiment(NamedTuple):
     hours: float
     seeds: tuple[int, ...] = ()
     files: tuple[str, ...] = (f"{ROWS}.csv",)
+    like: "Experiment | None" = None
 
     def words(self, places: Mapping[str, object]) -> list[str]:
-        """The command, split as a shell does, with the folders and seeds in it."""
-        words = [Template(word).substitute(places) for word in shlex.split(self.command)]
+        """The whole command, split as a shell does, with the folders and seeds in it."""
+        command = f"{self.like.command} {self.command}" if self.like else self.command
+        words = [Template(word).substitute(places) for word in shlex.split(command)]
         return [*words, "--seeds", *map(str, self.seeds)] if self.seeds else words
 
     def kept_as(self, file: str) -> str:
@@ -71,14 +74,18 @@ def read_experiments(path: Path = EXPERIMENTS) -> dict[str, Experiment]:
     The experiments of a TOML file by their names, in the order of the file.
 
     # Raises
-    `InputError`: it is no TOML, or an experiment has not the keys of `Experiment`.
+    `InputError`: it is no TOML, an experiment has not the keys of `Experiment`, or is like none above it.
     """
     try:
-        blocks = tomllib.loads(path.read_text(encoding="utf-8"))
-        return {
-            name: Experiment(name, **{key: _fixed(block[key]) for key in block})
-            for name, block in blocks.items()
-        }
+        experiments: dict[str, Experiment] = {}
+        for name, block in tomllib.loads(path.read_text(encoding="utf-8")).items():
+            keys = {key: _fixed(value) for key, value in block.items()}
+            if (like := keys.pop("like", None)) is not None:
+                if like not in experiments:
+                    raise InputError.at(path, found=f"like = {like!r}", expected="an experiment above")
+                keys["like"] = experiments[like]
+            experiments[name] = Experiment(name, **keys)
+        return experiments
     except (tomllib.TOMLDecodeError, TypeError) as error:
         raise InputError.at(path, found=str(error), expected="tables of experiments") from error
 

@@ -55,6 +55,17 @@ EPOCH, FIRST_EPOCH, MEMORY, ACTIVATIONS = (
 )
 
 
+class Merged(argparse.Action):
+    """Of JSON objects that are given one after the other, all keys; a later one has the last word."""
+
+    def __call__(self, parser: Any, namespace: argparse.Namespace, values: Any, option: Any = None) -> None:
+        setattr(namespace, self.dest, {**getattr(namespace, self.dest), **values})
+
+
+def add_json_argument(parser: argparse.ArgumentParser, option: str, whose: str) -> None:
+    parser.add_argument(option, type=json.loads, action=Merged, default={}, metavar="JSON", help=whose)
+
+
 def add_experiment_arguments(parser: argparse.ArgumentParser) -> None:
     """Of what is trained from several seeds."""
     parser.add_argument("data", type=Path, help="folder of the data")
@@ -63,9 +74,7 @@ def add_experiment_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--seeds", type=int, nargs="*", default=[13, 14, 15], help="none: nothing is scored")
     parser.add_argument("--jobs", type=positive, default=1, help="runs at a time; times mean nothing then")
-    parser.add_argument(
-        "--overrides", type=json.loads, default={}, metavar="JSON", help="of ours, as for `allennlp train`"
-    )
+    add_json_argument(parser, "--overrides", "of ours, as for `allennlp train`")
 
 
 class Comparison(ABC):
@@ -126,8 +135,8 @@ class Comparison(ABC):
         parser.add_argument("--limit", default=(0, 0), help=f"{self.unit} that are used, 0 for all", **counts)
         parser.add_argument("--vectors", help="fixed word vectors as text, for all systems")
         parser.add_argument("--size", choices=SIZES, default="shipped", help="of the biLM")
-        for name, whose in (("elmo", "of the elmo block of ours"), ("peer-overrides", "of the peer")):
-            parser.add_argument(f"--{name}", type=json.loads, default={}, metavar="JSON", help=whose)
+        add_json_argument(parser, "--elmo", "of the elmo block of ours")
+        add_json_argument(parser, "--peer-overrides", "of the peer")
         parser.add_argument("--rounds", type=int, default=0, help="short runs that are timed")
         parser.add_argument("--timed", default=self.timed, help=f"{self.unit} of the short runs", **counts)
         parser.add_argument("--timed-epochs", type=positive, default=self.timed_epochs)

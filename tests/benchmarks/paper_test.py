@@ -127,6 +127,7 @@ def test_interrupted_and_failing_experiments(paper, tmp_path, capsys):
         (SCRIPTS, ["data", "runs", "--only", "nothing"], "found nothing, expected some of broken, goes_on"),
         (SCRIPTS, ["data"], "found no DATA and OUT, expected both, or --page"),
         ("[ner]\nhuors = 1", ["data", "runs"], "unexpected keyword argument 'huors'"),
+        ("[ner]\nlike = 'sst'", ["data", "runs"], "found like = 'sst', expected an experiment above"),
         ("[ner", ["data", "runs"], "experiments.toml"),
     ],
 )
@@ -157,3 +158,16 @@ def test_the_experiments_of_the_paper():
             assert bundled(config).exists()
         for overrides in (word for word in words if word.startswith("{")):
             assert json.loads(overrides)
+
+
+def test_an_experiment_like_another():
+    """Its options are in place of those of the other one; its overrides are beside them."""
+    words = read_experiments()["coref_plain_start"].words({"DATA": "data", "RUNS": "runs", "OUT": "out"})
+    parser = ArgumentParser()
+    import_module("benchmarks.coref").add_arguments(parser)
+    arguments = parser.parse_args(words[words.index("coref") + 1 :])
+    assert arguments.systems == ["ours"]
+    assert arguments.epochs == 40
+    assert arguments.overrides["model.initializer.regexes"] == []
+    assert arguments.overrides["model.hidden_sizes"] == [100]
+    assert parser.parse_args(["data", "out"]).overrides == {}
