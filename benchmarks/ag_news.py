@@ -11,12 +11,11 @@ each other, both as configured, the latter of the first seed. `--overrides` is f
 """
 
 import argparse
-import json
 from pathlib import Path
 from typing import Any
 
 from benchmarks.classification import ag_news, paths
-from benchmarks.configs import read_config
+from benchmarks.configs import add_json_argument, read_config
 from benchmarks.finished_runs import best_metrics, epoch_times
 from benchmarks.quality import add_experiment_arguments
 from benchmarks.results import Results, show
@@ -122,9 +121,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--limit", type=positive, help="records of each file, the first ones; default all")
     parser.add_argument("--epochs", type=positive, help="of the classifiers")
     parser.add_argument("--pretrain-epochs", type=positive)
-    parser.add_argument(
-        "--pretrain-overrides", type=json.loads, default={}, metavar="JSON", help="of the biLMs"
-    )
+    add_json_argument(parser, "--pretrain-overrides", "of the biLMs")
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -21,15 +21,18 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COLUMNS = ("part", "blocks", "tokens", "seconds", "text", "forward", "backward")
-"""All numbers begin anew in each part."""
+"""
+All numbers begin anew in each part. A row without a text says where a part ended that was stopped behind its
+last measurement.
+"""
 
 
 def with_part(log: Table, part: str, run: Path) -> Table:
     """The log with the rows of a run as those of a part, the last one unless the log has it already."""
     path = run / FILE_NAME
-    if not path.exists():
-        raise InputError.at(path, found="no file", expected="the perplexities of a run")
-    rows = Table.read(path)
+    rows = Table.read(path) if path.exists() else Table(COLUMNS)
+    if not rows.rows:
+        raise InputError.at(path, found="no row", expected="the perplexities of a run")
     columns = map(rows.column, ("batches", "tokens", "seconds", "text", "forward", "backward"))
     parts = {name: log.where("part", name).rows for name in dict.fromkeys(log.column("part"))}
     parts[part] = [(part, *row) for row in zip(*columns, strict=True)]
@@ -52,9 +55,10 @@ def figure(log: Table) -> "Figure":
         for place, text, *perplexities in zip(
             tokens, *map(of_part.column, ("text", "forward", "backward")), strict=True
         ):
-            lines.setdefault(str(text), []).append(
-                (before + place, sum(float(value or 0) for value in perplexities) / 2)
-            )
+            if text is not None:
+                lines.setdefault(str(text), []).append(
+                    (before + place, sum(float(value or 0) for value in perplexities) / 2)
+                )
         before += max(tokens)
         axes.axvline(before, color="lightgray", linewidth=0.8)
     for text, points in lines.items():

@@ -46,7 +46,7 @@ SMALL = Network(
     samples=4096,
     lanes=64,
 )
-SHIPPED = Network(options=BiLmOptions.read(DEFAULT_OPTIONS), classes=16_000, samples=2048, lanes=64)
+SHIPPED = Network(options=BiLmOptions.read(DEFAULT_OPTIONS), classes=32_000, samples=4096, lanes=128)
 # Without the bounds and the residual connections, which `torch.nn.LSTM` does not have
 WORDS = Network(
     options=BiLmOptions(

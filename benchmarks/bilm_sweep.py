@@ -10,7 +10,6 @@ backward.
 """
 
 import argparse
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from statistics import geometric_mean
@@ -18,7 +17,7 @@ from typing import Any
 
 from allennlp.common.params import with_overrides
 
-from benchmarks.configs import read_config
+from benchmarks.configs import add_json_argument, read_config
 from benchmarks.english_text import WEIGHTS
 from benchmarks.finished_runs import epoch_times
 from benchmarks.results import Results, show
@@ -103,9 +102,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("output", type=Path, help="folder of the runs; a killed command goes on there")
     parser.add_argument("--variants", nargs="+", choices=VARIANTS, default=list(VARIANTS), metavar="VARIANT")
     parser.add_argument("--tokens", type=positive, default=2_000_000)
-    parser.add_argument(
-        "--overrides", type=json.loads, default={}, metavar="JSON", help="of all, as for `allennlp train`"
-    )
+    add_json_argument(parser, "--overrides", "of all, as for `allennlp train`")
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -1,5 +1,6 @@
 """Configs of the project, and parts of those of its peers."""
 
+import argparse
 import copy
 import json
 from collections.abc import Mapping
@@ -18,6 +19,17 @@ def read_config(name: str, overrides: Mapping[str, Any]) -> Settings:
     """A config of the project."""
     path = str(bundled(f"training_configs/{name}.jsonnet"))
     return Params.from_file(path, json.dumps(overrides)).as_dict(quiet=True)
+
+
+class Merged(argparse.Action):
+    """Of JSON objects that are given one after the other, all keys; a later one has the last word."""
+
+    def __call__(self, parser: Any, namespace: argparse.Namespace, values: Any, option: Any = None) -> None:
+        setattr(namespace, self.dest, {**getattr(namespace, self.dest), **values})
+
+
+def add_json_argument(parser: argparse.ArgumentParser, option: str, whose: str) -> None:
+    parser.add_argument(option, type=json.loads, action=Merged, default={}, metavar="JSON", help=whose)
 
 
 def add_dev_tags(settings: Settings) -> None:

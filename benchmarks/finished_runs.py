@@ -13,7 +13,10 @@ CURVE_COLUMNS = ("system", "seed", "epoch", "score")
 
 
 def epoch_times(run: Run) -> list[float]:
-    """Seconds of each epoch, training and validation together, but of the one that goes on after a kill."""
+    """
+    Seconds of each epoch, training and validation together. The first one of a process that goes on after a
+    kill is left out, unless it ended later after its start than the epoch before after that of its own.
+    """
     times, before = [], 0.0
     for epoch in run.epochs():
         days, _, clock = epoch["training_duration"].rpartition(", ")

@@ -64,6 +64,7 @@ class Page:
         systems: Mapping[str, str],
         metric: str = "",
         published: Mapping[str, str] | None = None,
+        first: tuple[str, Mapping[str, str]] | None = None,
     ) -> str:
         """
         A row a system: mean and standard deviation, number of seeds, and, beside the first one, the part of
@@ -73,24 +74,30 @@ class Page:
 
         systems : their names in the file, and on the page; those that the file has not are left out.
         published : for each system, what published.csv calls its error reduction.
+        first : another file and its systems whose rows come first.
         """
-        if missing := self._missing([name]):
+        other, others = first or (name, {})
+        names = list(dict.fromkeys((other, name)))
+        if missing := self._missing(names):
             return missing
-        of_systems = read_scores(self._path(name), metric)
+        of_others = read_scores(self._path(other), metric)
+        of_systems = {f"{system} of {other}": of_others[system] for system in others if system in of_others}
+        of_systems |= read_scores(self._path(name), metric)
+        systems = {f"{system} of {other}": title for system, title in others.items()} | dict(systems)
         table = Table(
             ("", metric or "score", "seeds", "error reduction", "p", *["published"] * bool(published))
         )
         present = [system for system in systems if system in of_systems]
         for system in present:
-            score, first = of_systems[system], of_systems[present[0]]
+            score, above = of_systems[system], of_systems[present[0]]
             beside: list[Cell] = (
-                ["", ""] if system == present[0] else [score.gain(first), score.shown_p(first)]
+                ["", ""] if system == present[0] else [score.gain(above), score.shown_p(above)]
             )
             of_paper: list[Cell] = (
                 [self.published(published[system]) if system in published else ""] if published else []
             )
             table.add(systems[system], str(score), score.runs, *beside, *of_paper)
-        return markdown(table) + self._earlier({"": name})
+        return markdown(table) + self._earlier({file: file for file in names} if first else {"": name})
 
     def grid(
         self,
@@ -190,7 +197,10 @@ class Page:
                 list(accumulate(map(float, of_system.where("seed", seed).column("score")), max))  # type: ignore[arg-type]
                 for seed in dict.fromkeys(of_system.column("seed"))
             ]
-            table.add(title, *(f"{mean(best[end - 1] for best in best_until):.1f}" for end in ends))
+            if best_until:
+                # A run may have fewer epochs than the longest one.
+                means = (mean(best[:end][-1] for best in best_until) for end in ends)
+                table.add(title, *(f"{score:.1f}" for score in means))
         return markdown(table)
 
     def words(self, name: str) -> str:

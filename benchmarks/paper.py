@@ -1,5 +1,6 @@
 """
-Every table and figure of docs/results.md, by the experiments of benchmarks/paper.toml, one after the other.
+The tables and figures of docs/results.md, by the experiments of benchmarks/paper.toml, one after the other.
+Some small tables there have rows that were kept by hand.
 
 Each experiment has a folder below OUT, a process of its own, and a log beside its folder. The same command
 goes on after a kill, and skips what is done; an experiment that fails does not end the others. What an
@@ -59,9 +60,12 @@ class Experiment(NamedTuple):
 
     def words(self, places: Mapping[str, object]) -> list[str]:
         """The whole command, split as a shell does, with the folders and seeds in it."""
-        command = f"{self.like.command} {self.command}" if self.like else self.command
-        words = [Template(word).substitute(places) for word in shlex.split(command)]
+        words = [Template(word).substitute(places) for word in shlex.split(self.whole_command())]
         return [*words, "--seeds", *map(str, self.seeds)] if self.seeds else words
+
+    def whole_command(self) -> str:
+        """With that of the experiment which it is like before it."""
+        return f"{self.like.whole_command()} {self.command}" if self.like else self.command
 
     def kept_as(self, file: str) -> str:
         """The name of a file among those of all experiments."""

@@ -3,7 +3,6 @@
 import argparse
 import copy
 import gc
-import json
 import shutil
 import statistics
 from abc import ABC, abstractmethod
@@ -17,7 +16,7 @@ from allennlp.common.params import with_overrides
 from allennlp.common.util import import_module_and_submodules
 
 from benchmarks.bilms import SIZES, Files, bilm_files
-from benchmarks.configs import Settings, read_config
+from benchmarks.configs import Settings, add_json_argument, read_config
 from benchmarks.finished_runs import epoch_times, write_curve
 from benchmarks.results import OURS, PEER, Results, show
 from benchmarks.trained_bilms import finetuned
@@ -53,17 +52,6 @@ EPOCH, FIRST_EPOCH, MEMORY, ACTIVATIONS = (
     "peak memory, GiB",
     "activations, MB",
 )
-
-
-class Merged(argparse.Action):
-    """Of JSON objects that are given one after the other, all keys; a later one has the last word."""
-
-    def __call__(self, parser: Any, namespace: argparse.Namespace, values: Any, option: Any = None) -> None:
-        setattr(namespace, self.dest, {**getattr(namespace, self.dest), **values})
-
-
-def add_json_argument(parser: argparse.ArgumentParser, option: str, whose: str) -> None:
-    parser.add_argument(option, type=json.loads, action=Merged, default={}, metavar="JSON", help=whose)
 
 
 def add_experiment_arguments(parser: argparse.ArgumentParser) -> None:
@@ -158,7 +146,7 @@ class Comparison(ABC):
                 self.record(results, run, "")
                 results.add(run.variant, run.seed, self.metric, 100 * self.score(run), sum(epoch_times(run)))
         pairs = [(OURS, PEER), (self.timed_elmo, PEER_ELMO)]
-        for systems in [arguments.time] if arguments.time else pairs:
+        for systems in ([arguments.time] if arguments.time else pairs) if arguments.rounds else ():
             self.time(systems, files, results)
         beside = [(ours, PEER) for ours in SYSTEMS if ours != PEER]
         beside += [(ours, PEER_ELMO) for ours in (*ELMO_SYSTEMS, PEER_OUR_ELMO)]

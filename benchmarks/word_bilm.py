@@ -10,14 +10,13 @@ have their means, and OUT/depth-N/intrinsic.csv also how many questions the voca
 """
 
 import argparse
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.bilms import PERPLEXITIES
 from benchmarks.classification import SETS, paths
-from benchmarks.configs import read_config
+from benchmarks.configs import add_json_argument, read_config
 from benchmarks.finished_runs import add_scores, best_metrics, epoch_times
 from benchmarks.quality import add_experiment_arguments
 from benchmarks.results import Results, show
@@ -131,9 +130,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tasks", nargs="*", choices=TASKS, default=list(TASKS))
     parser.add_argument("--pretrain-epochs", type=positive, default=4)
     parser.add_argument("--blocks", type=positive, default=2000, help="of an epoch of the biLMs")
-    parser.add_argument(
-        "--pretrain-overrides", type=json.loads, default={}, metavar="JSON", help="of the biLMs' configs"
-    )
+    add_json_argument(parser, "--pretrain-overrides", "of the biLMs' configs")
     parser.add_argument("--epochs", type=positive, help="of the tasks (default: 6, 6 and 15)")
     parser.add_argument("--limit", type=positive, help="instances of each file of a task; default all")
 

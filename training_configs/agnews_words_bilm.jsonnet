@@ -1,7 +1,8 @@
 // A biLM of two LSTM layers on the text of AG News, whose words begin as those of Word2Vec: the first of two stages. Which of
 // the 20 most frequent words are taken for which is counted, too: accuracy, precision, recall, F1 and confusion matrix.
 //
-// Of real data, vectors of the training text, as many numbers a word as `projection_dim`:
+// Of real data, vectors of the training text, one tokenised sentence a line, as many numbers a word as `projection_dim`
+// (`python -m benchmarks ag-news` makes both):
 //
 //   allennlp elmo vectors word2vec TEXT runs/word2vec.txt.gz --dim 128
 //   allennlp train training_configs/agnews_words_bilm.jsonnet -s runs/agnews_words_bilm --overrides '{

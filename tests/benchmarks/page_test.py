@@ -59,10 +59,13 @@ def test_the_scores_of_the_readme():
 )
 def test_the_scores_on_the_page_of_a_task(page, data, name, metric):
     text = (PROJECT / f"docs/{page}.md").read_text(encoding="utf-8")
-    [(seeds, *cells)] = re.findall(rf"(?m)^\| {data}.* (\d+) seeds?\b.*\| (.*) \| (.*) \|$", text)
+    row = rf"(?m)^\| {data}.* (\d+) seeds?\b[^|]*?(?:, version ([\d.]+))? \| (.*) \| (.*) \|$"
+    [(seeds, of_version, *cells)] = re.findall(row, text)
     scores = read_scores(RESULTS / f"{name}.csv", metric)
     assert cells == [str(scores[system]).replace("(", "(sd ") for system in ("ours", "elmo")]
     assert {int(seeds)} == {scores[system].runs for system in ("ours", "elmo")}
+    rows = (RESULTS / f"{name}.csv").read_text(encoding="utf-8")
+    assert set(re.findall(r"elmo_tasks ([\d.]+\d)", rows)) == {of_version or version("elmo_tasks")}
 
 
 def test_a_number_typed_by_hand(tmp_path):
@@ -102,6 +105,11 @@ def test_rows_of_a_task(page, tmp_path):
         "| ours | 41.00 (1.00) |",
         "| peer | 41.00 (0.71) |",
         "| elmo | 61.00 (1.00) |",
+    ]
+    shown = page.scores("ner", {"peer": "`crf_tagger`"}, "F1", first=("ner", {"ours": "`ner`"}))
+    assert shown.splitlines()[2:] == [
+        "| `ner` | 41.0 (1.0) | 3 |  |  |",
+        "| `crf_tagger` | 41.0 (0.7) | 2 | 0.0% | not shown |",
     ]
     with pytest.raises(InputError, match="found no F2, expected a metric of F1"):
         page.scores("ner", systems, "F2")
@@ -153,10 +161,14 @@ def test_a_curve(page, tmp_path):
     for seed, scores in {13: (10.0, 30.0, 20.0, 40.0), 14: (20.0, 10.0, 30.0, 10.0)}.items():
         for epoch, score in enumerate(scores, start=1):
             table.add("ours", seed, epoch, score)
+    table.add("elmo", 13, 1, 50.0)
     (tmp_path / "ner_curve.csv").write_text(table.csv())
-    lines = page.curve("ner_curve", {"ours": "`ner`"}).splitlines()
+    lines = page.curve("ner_curve", {"ours": "`ner`", "elmo": "`ner_elmo`", "peer": ""}).splitlines()
     assert lines[0] == "| epochs | 1 | 2 | 3 | 4 |"
-    assert lines[2] == "| `ner` | 15.0 | 25.0 | 30.0 | 35.0 |"
+    assert lines[2:] == [
+        "| `ner` | 15.0 | 25.0 | 30.0 | 35.0 |",
+        "| `ner_elmo` | 50.0 | 50.0 | 50.0 | 50.0 |",
+    ]
     assert "Not measured yet: `sst_curve`" in page.curve("sst_curve", {})
 
 

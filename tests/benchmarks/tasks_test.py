@@ -207,7 +207,7 @@ def test_log_of_a_training_in_parts(tmp_path):
     ]
     picture = log.with_suffix(".svg").read_text()
     assert "million tokens read" in picture
-    with pytest.raises(SystemExit, match="found no file, expected the perplexities of a run"):
+    with pytest.raises(SystemExit, match="found no row, expected the perplexities of a run"):
         run("bilm-log", log, tmp_path / "none", "--part", "first")
 
 
