@@ -27,10 +27,10 @@ from allennlp.data import Vocabulary
 from allennlp.models import Model
 
 from benchmarks.bilms import PERPLEXITIES
-from benchmarks.configs import read_config
 from benchmarks.english_text import DEV_TEXTS, columns
 from benchmarks.finished_runs import best_metrics
 from benchmarks.results import OURS, Results, add_results_argument, show
+from benchmarks.trained_bilms import finetuning
 from elmo_tasks.commands.experiment_arguments import train_and_tell
 from elmo_tasks.data.tokenization import tokenizer
 from elmo_tasks.elmo import LstmState
@@ -41,7 +41,6 @@ from elmo_tasks.language_model import BiLmReader
 from elmo_tasks.language_model.model import class_names
 from elmo_tasks.language_model.text_perplexities import text_metrics
 from elmo_tasks.paths import bundled
-from elmo_tasks.training.experiments import Run
 
 SPORT = """
 they made a nice play at second base to end the inning .
@@ -144,19 +143,15 @@ MOST_SENTENCES = 5000
 def finetune(arguments: argparse.Namespace) -> None:
     results = Results("bilm finetune", arguments.csv)
     before = perplexities(language_model(arguments.model), arguments.dev, arguments.passage)
-    config = read_config(
-        "bilm_finetune",
-        {
-            "train_data_path": arguments.train,
-            "validation_data_path": arguments.dev,
-            **{f"model.{name}": str(arguments.model / file) for name, file in FILES.items()},
-            "vocabulary.words_file": str(arguments.model / "vocab.txt"),
-            "dataset_reader.source": None,
-            "validation_dataset_reader.source": None,
-            "validation_dataset_reader.passage": arguments.passage,
-        },
-    )
-    tuned = Run("finetuned", config["pytorch_seed"], config, arguments.output / "finetuned")
+    options_file, weight_file = (str(arguments.model / file) for file in FILES.values())
+    overrides = {
+        "train_data_path": arguments.train,
+        "validation_data_path": arguments.dev,
+        "dataset_reader.source": None,
+        "validation_dataset_reader.source": None,
+        "validation_dataset_reader.passage": arguments.passage,
+    }
+    tuned = finetuning((options_file, weight_file), overrides, arguments.output / "finetuned")
     train_and_tell([tuned], jobs=1, packages=[])
     after = best_metrics(tuned)
     for name, values in (("before", before), ("after", after)):

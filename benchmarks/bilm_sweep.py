@@ -27,7 +27,7 @@ from elmo_tasks.evaluation.table import Table
 from elmo_tasks.language_model.text_perplexities import FILE_NAME
 from elmo_tasks.training.experiments import Run
 
-AS_CONFIGURED = "2x1024_128"
+AS_CONFIGURED, EACH_ONCE = "2x1024_128", "each corpus once"
 SEED = 13
 """The config's."""
 _DIM = "model.options.lstm.dim"
@@ -42,7 +42,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "dropout .1": {"model.dropout": 0.1},
     "rate .0008": {_RATE: 0.0008},
     "rate .003": {_RATE: 0.003},
-    "each corpus once": {},
+    EACH_ONCE: {},
 }
 SHOWN = ("ewt", "wikipedia", "litbank")
 TOKENS = "million tokens"
@@ -63,7 +63,7 @@ def settings(variant: str, arguments: argparse.Namespace) -> dict[str, Any]:
     def text(name: str) -> str:
         return str(arguments.text / f"{name}.txt.gz")
 
-    weights = dict.fromkeys(WEIGHTS, 1) if variant == "each corpus once" else WEIGHTS
+    weights = dict.fromkeys(WEIGHTS, 1) if variant == EACH_ONCE else WEIGHTS
     configured = read_config("bilm_english", arguments.overrides)
     config = with_overrides(configured, VARIANTS[variant])
     reader = config["dataset_reader"]
@@ -92,8 +92,8 @@ def record(run: Run, results: Results) -> None:
         str(name): (float(forward or 0) + float(backward or 0)) / 2
         for name, forward, backward in zip(*map(rows.column, ("text", "forward", "backward")), strict=True)
     }
-    for name, perplexity in {name: of_text[name] for name in SHOWN}.items():
-        results.add(run.variant, run.seed, name, perplexity, seconds)
+    for name in SHOWN:
+        results.add(run.variant, run.seed, name, of_text[name], seconds)
     results.add(run.variant, run.seed, ALL, geometric_mean(of_text.values()), seconds)
 
 

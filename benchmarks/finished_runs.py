@@ -50,9 +50,9 @@ def write_curve(runs: Iterable[Run], path: Path) -> None:
     has already stays as it is.
     """
     table = Table.read(path) if path.exists() else Table(CURVE_COLUMNS)
-    known = set(zip(table.column("system"), table.column("seed"), strict=True))
+    in_file = set(zip(table.column("system"), table.column("seed"), strict=True))
     for run in runs:
-        if (run.variant, run.seed) not in known:
+        if (run.variant, run.seed) not in in_file:
             for epoch, value in enumerate(run.scores(validation_metric(run.config)), start=1):
                 table.add(run.variant, run.seed, epoch, round(100 * value, 2))
     with atomic_file(path) as file:

@@ -193,8 +193,8 @@ def run(arguments: argparse.Namespace) -> None:
         )
         for name, text in tests.items():
             metric = f"{name}: perplexity_{'backward' if backward else 'forward'}"
-            seconds = time.perf_counter() - started
-            results.add(f"{arguments.order}-gram", 0, metric, model.perplexity(text[::step]), seconds)
+            perplexity = model.perplexity(text[::step])
+            results.add(f"{arguments.order}-gram", 0, metric, perplexity, time.perf_counter() - started)
         for n, order in enumerate(model.orders, start=1):
             discounts = " ".join(f"{discount:.3f}" for discount in order.discounts[1:])
             print(f"  {n}-grams: {len(order.ngrams):>12,}, discounts {discounts}")

@@ -76,27 +76,26 @@ class Page:
         published : for each system, what published.csv calls its error reduction.
         first : another file and its systems whose rows come first.
         """
-        other, others = first or (name, {})
-        names = list(dict.fromkeys((other, name)))
+        parts = [*([first] if first else []), (name, systems)]
+        names = list(dict.fromkeys(file for file, _ in parts))
         if missing := self._missing(names):
             return missing
-        of_others = read_scores(self._path(other), metric)
-        of_systems = {f"{system} of {other}": of_others[system] for system in others if system in of_others}
-        of_systems |= read_scores(self._path(name), metric)
-        systems = {f"{system} of {other}": title for system, title in others.items()} | dict(systems)
+        rows = []
+        for file, titles in parts:
+            of_systems = read_scores(self._path(file), metric)
+            rows += [
+                (system, titles[system], of_systems[system]) for system in titles if system in of_systems
+            ]
         table = Table(
             ("", metric or "score", "seeds", "error reduction", "p", *["published"] * bool(published))
         )
-        present = [system for system in systems if system in of_systems]
-        for system in present:
-            score, above = of_systems[system], of_systems[present[0]]
-            beside: list[Cell] = (
-                ["", ""] if system == present[0] else [score.gain(above), score.shown_p(above)]
-            )
+        for place, (system, title, score) in enumerate(rows):
+            top = rows[0][-1]
+            beside: list[Cell] = [score.gain(top), score.shown_p(top)] if place else ["", ""]
             of_paper: list[Cell] = (
                 [self.published(published[system]) if system in published else ""] if published else []
             )
-            table.add(systems[system], str(score), score.runs, *beside, *of_paper)
+            table.add(title, str(score), score.runs, *beside, *of_paper)
         return markdown(table) + self._earlier({file: file for file in names} if first else {"": name})
 
     def grid(

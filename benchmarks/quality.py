@@ -145,8 +145,8 @@ class Comparison(ABC):
             if run.seed not in results.values(run.variant, self.metric):
                 self.record(results, run, "")
                 results.add(run.variant, run.seed, self.metric, 100 * self.score(run), sum(epoch_times(run)))
-        pairs = [(OURS, PEER), (self.timed_elmo, PEER_ELMO)]
-        for systems in ([arguments.time] if arguments.time else pairs) if arguments.rounds else ():
+        in_turn = [arguments.time] if arguments.time else [(OURS, PEER), (self.timed_elmo, PEER_ELMO)]
+        for systems in in_turn if arguments.rounds else ():
             self.time(systems, files, results)
         beside = [(ours, PEER) for ours in SYSTEMS if ours != PEER]
         beside += [(ours, PEER_ELMO) for ours in (*ELMO_SYSTEMS, PEER_OUR_ELMO)]
@@ -156,9 +156,13 @@ class Comparison(ABC):
         """The systems take turns."""
         arguments = self.arguments
         data = self.files(arguments.limit)
+        files_of = dict.fromkeys(arguments.systems, files)
+        if FINETUNED in files_of and arguments.seeds:
+            settings = self.settings(ELMO, data, files, seed=arguments.seeds[0], epochs=arguments.epochs)
+            files_of[FINETUNED] = finetuned(files, settings, arguments.output / "finetuned")
         for seed in arguments.seeds:
             for system in arguments.systems:
-                settings = self.settings(system, data, files, seed=seed, epochs=arguments.epochs)
+                settings = self.settings(system, data, files_of[system], seed=seed, epochs=arguments.epochs)
                 yield Run(system, seed, settings, arguments.output / system / f"seed-{seed}")
 
     def time(self, systems: Sequence[str], files: Files, results: Results) -> None:
@@ -220,12 +224,10 @@ class Comparison(ABC):
         changes |= dict.fromkeys(("random_seed", "numpy_seed", "pytorch_seed"), seed)
         changes |= dict(zip(("train_data_path", "validation_data_path"), map(str, data), strict=True))
         changes |= {"trainer.patience": None, "trainer.callbacks": [], "trainer.num_epochs": epochs}
+        block = dict(zip(("options_file", "weight_file"), files, strict=True))
         if system not in (OURS, PEER):
             with_elmo = read_config(f"{self.config}_elmo", changes)
             own = with_elmo["model"]["elmo"]
-            if system == FINETUNED:
-                files = finetuned(files, with_elmo, self.arguments.output / "finetuned")
-        block = dict(zip(("options_file", "weight_file"), files, strict=True))
         if system.startswith(ELMO):
             own |= block | self.arguments.elmo
             own["placement"] = next(

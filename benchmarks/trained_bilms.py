@@ -24,30 +24,33 @@ def trained_bilm(run: Run, folder: Path) -> Overrides:
     return {f"model.elmo.{key}": str(path) for key, path in present.items()}
 
 
-def finetuned(files: Files, settings: Settings, folder: Path) -> Files:
+def finetuning(files: Files, overrides: Overrides, folder: Path) -> Run:
     """
-    A biLM that has read the training text of a task for one epoch, as most tasks of the ELMo paper had it
-    (`bilm_finetune.jsonnet`); it is trained unless that is done.
+    One epoch of a biLM on another text (`bilm_finetune.jsonnet`).
 
     # Parameters
 
     files : of a biLM with its softmax, whose words stand beside them.
+    """
+    words_file = str(Path(files[0]).with_name(VOCABULARY))
+    of_bilm = {"model.options_file": files[0], "model.weight_file": files[1]}
+    config = read_config("bilm_finetune", {**of_bilm, "vocabulary.words_file": words_file, **overrides})
+    return Run("finetuned", config["pytorch_seed"], config, folder)
+
+
+def finetuned(files: Files, settings: Settings, folder: Path) -> Files:
+    """
+    A biLM that has read the training text of a task for one epoch, as most tasks of the ELMo paper had it; it
+    is trained unless that is done.
+
+    # Parameters
+
+    files : as of `finetuning`.
     settings : the config of the task.
     """
     # Where the two differ, the reader of the validation data has the texts as they are.
     source = settings.get("validation_dataset_reader", settings["dataset_reader"])
-    config = read_config(
-        "bilm_finetune",
-        {
-            "model.options_file": files[0],
-            "model.weight_file": files[1],
-            "vocabulary.words_file": str(Path(files[0]).with_name(VOCABULARY)),
-            "dataset_reader.source": source,
-            "validation_dataset_reader.source": source,
-            "train_data_path": settings["train_data_path"],
-            "validation_data_path": settings["validation_data_path"],
-        },
-    )
-    run = Run("finetuned", config["pytorch_seed"], config, folder / "run")
-    plugged = trained_bilm(run, folder / "elmo")
+    overrides = {name: settings[name] for name in ("train_data_path", "validation_data_path")}
+    overrides |= dict.fromkeys(("dataset_reader.source", "validation_dataset_reader.source"), source)
+    plugged = trained_bilm(finetuning(files, overrides, folder / "run"), folder / "elmo")
     return plugged["model.elmo.options_file"], plugged["model.elmo.weight_file"]

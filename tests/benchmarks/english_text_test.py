@@ -16,8 +16,8 @@ def test_a_novel_is_left_out_from_where_its_document_begins(tmp_path):
     path = tmp_path / "novels.txt.gz"
     path.write_bytes(gzip.compress("".join(f"{' '.join(words)}\n" for words in first + second).encode()))
     left_out: Counter[str] = Counter()
-    kept = list(novels(path, documents, left_out))
-    assert [sentences[-1] for sentences in kept] == [end, end]
-    text = [words for sentences in kept for words in sentences]
+    parts_left = list(novels(path, documents, left_out))
+    assert [sentences[-1] for sentences in parts_left] == [end, end]
+    text = [words for sentences in parts_left for words in sentences]
     assert not any(words in text for words in document[:-1] if len(words) > 3)
     assert left_out["novels begun"] == 1

@@ -126,8 +126,8 @@ def test_texts_of_instances():
 
     question = ListField([text("a b"), text("c")])
     first = Instance({"x": text("p q"), "label": LabelField("p"), "y": text("p q"), "z": question})
-    others = [Instance({"x": text(words), "y": text("p q")}) for words in ("d", "", "c")]
-    assert list(instance_sentences([first, *others])) == [["p", "q"], ["a", "b"], ["c"], ["d"], ["c"]]
+    later = [Instance({"x": text(words), "y": text("p q")}) for words in ("d", "", "c")]
+    assert list(instance_sentences([first, *later])) == [["p", "q"], ["a", "b"], ["c"], ["d"], ["c"]]
 
 
 def test_subsampling():
