@@ -1,11 +1,13 @@
 """`allennlp elmo export`: a trained biLM in the official layout."""
 
 import argparse
+import copy
 import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import torch
 from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.archives import open_archive
@@ -15,7 +17,7 @@ from elmo_tasks.data.input_files import InputError, input_files, read_lines
 from elmo_tasks.elmo import BiLm, FrozenBiLm, WordOptions
 from elmo_tasks.elmo.layer_statistics import standardize_tokens
 from elmo_tasks.elmo.model.weight_file import add_checksums, write_weights
-from elmo_tasks.elmo.sources import configuration_errors, read_words
+from elmo_tasks.elmo.sources import configuration_errors, local_file, read_softmax, read_words
 from elmo_tasks.language_model import BiLmModel
 from elmo_tasks.language_model.model import class_names
 from elmo_tasks.language_model.softmax import FullSoftmax, Softmax
@@ -42,6 +44,13 @@ class Export(Verb):
             "--dtype", choices=DTYPES, default="float32", help="of the stored matrices; float16 rounds them"
         )
         parser.add_argument(
+            "--average-with",
+            metavar="DIR",
+            type=Path,
+            help="write the mean, number by number, of the weights and those in this folder, in the "
+            "official layout and of the same sizes and words: those that the training went on from",
+        )
+        parser.add_argument(
             "--standardize",
             metavar="TEXT",
             help="give each feature of the token layer mean 0 and deviation 1 over this text, one tokenised "
@@ -54,7 +63,11 @@ class Export(Verb):
         output: Path = arguments.output
         _check_folder(output, force=arguments.force)
         trained = read_trained(arguments.archive)
-        softmax = None if arguments.no_softmax else trained.softmax
+        if arguments.no_softmax:
+            trained = trained._replace(softmax=None)
+        softmax = trained.softmax
+        if arguments.average_with is not None:
+            average_with(trained, arguments.average_with)
         if arguments.standardize is not None:
             lines = (line for path in input_files(arguments.standardize) for _, line in read_lines(path))
             bar = progress(lines, work="reading", unit="lines")
@@ -97,6 +110,32 @@ def read_trained(archive: str) -> Trained:
         )
     bilm = elmo.bilm
     return Trained(bilm.thawed() if isinstance(bilm, FrozenBiLm) else bilm, None, None)
+
+
+@torch.no_grad()
+def average_with(trained: Trained, folder: Path) -> None:
+    """
+    Makes each weight the mean of itself and that in `folder`: of two ends of a training that both lie in one
+    valley the middle is often better than either ([Izmailov et al. 2018](https://arxiv.org/abs/1803.05407)).
+
+    # Raises
+    `ConfigurationError`: weights of other sizes, or a softmax over other words or none. `OSError`: no files.
+    """
+    bilm, softmax, words = trained
+    other = copy.deepcopy(bilm)
+    with local_file(folder / WEIGHTS) as weights:
+        other.load_weights(weights)
+    pairs = list(zip(bilm.parameters(), other.parameters(), strict=True))
+    if isinstance(softmax, FullSoftmax):
+        if (theirs := read_softmax(folder / WEIGHTS, bilm.options)) is None:
+            raise ConfigurationError(f"{folder / WEIGHTS} holds no softmax, expected one; see --no-softmax")
+        if read_words(folder / VOCABULARY) != words:
+            raise ConfigurationError(
+                f"{folder / VOCABULARY} holds other words than the {len(words or ()):,} of the trained biLM"
+            )
+        pairs += zip((softmax.weight, softmax.bias), theirs, strict=True)
+    for weight, other_weight in pairs:
+        weight.lerp_(other_weight, 0.5)
 
 
 def write_bilm(

@@ -199,3 +199,44 @@ def test_standardized_token_layer(elmo, tmp_path, input):
     tokens = torch.cat([row[: len(words), :size] for row, words in zip(after[0], FULL, strict=True)])
     torch.testing.assert_close(tokens.mean(dim=0), torch.zeros(size), atol=1e-4, rtol=0)
     torch.testing.assert_close(tokens.var(dim=0, correction=0), torch.ones(size), atol=1e-3, rtol=0)
+
+
+@pytest.mark.parametrize("input", ["characters", "words"])
+def test_the_mean_of_two_ends(elmo, tmp_path, input):
+    last = write_run(tmp_path / "last", input=input)
+    first = write_run(tmp_path / "first", input=input)
+    halves = {name: weight / 2 for name, weight in first.state_dict().items() if torch.is_tensor(weight)}
+    change(tmp_path / "first", **halves)
+    assert elmo("export", tmp_path / "first", tmp_path / "first_elmo") == 0
+    assert elmo("export", tmp_path / "last", tmp_path / "out", "--average-with", tmp_path / "first_elmo") == 0
+    for name in ("out", "first_elmo"):
+        with h5py.File(tmp_path / name / "weights.hdf5") as file:
+            share = {"out": 0.75, "first_elmo": 0.5}[name]
+            expected = share * last.softmax.weight.detach()
+            torch.testing.assert_close(torch.tensor(file["softmax/W"][...]), expected)
+    found = read(tmp_path / "out", tmp_path / "out/vocab.txt" if input == "words" else None)
+    for name, weight in last.bilm.named_parameters():
+        # The first row of the table is padding, which is not stored.
+        rows = slice(1, None) if name == "token_encoder.embedding" else slice(None)
+        torch.testing.assert_close(found.get_parameter(name)[rows], 0.75 * weight.detach()[rows], msg=name)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "changed", "expected"),
+    [
+        (["--no-softmax"], None, "weights.hdf5 holds no softmax, expected one; see --no-softmax"),
+        ([], "vocab.txt", "vocab.txt holds other words than the 13 of the trained biLM"),
+        ([], "weights.hdf5", "weights.hdf5"),
+    ],
+)
+def test_no_mean_of_two_kinds(elmo, tmp_path, capsys, arguments, changed, expected):
+    write_run(tmp_path / "run")
+    assert elmo("export", tmp_path / "run", tmp_path / "other", *arguments) == 0
+    if changed == "vocab.txt":
+        words = (tmp_path / "other/vocab.txt").read_text(encoding="utf-8")
+        (tmp_path / "other/vocab.txt").write_text(words.replace("cat", "dormouse"), encoding="utf-8")
+    elif changed is not None:
+        (tmp_path / "other" / changed).unlink()
+    assert elmo("export", tmp_path / "run", tmp_path / "out", "--average-with", tmp_path / "other") == 1
+    assert expected in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
