@@ -4,10 +4,10 @@ How good a biLM is as a language model, and what its vectors tell apart.
 `--model FOLDER` is a biLM with its softmax as `allennlp elmo export` writes it; by default the one that comes
 with the project. Texts have one tokenised sentence a line, plain or gzip.
 
-`texts` writes the dev sets of DATA that perplexities are stated of. `perplexity` prints that of each text,
-forward and backward, over all its sentences and their ends; with `--words FILE` all classes that are not
-among these words are one, so that biLMs with vocabularies of other sizes compare. The task kneser-ney with
-the folder's `vocab.txt` prints the perplexity of a 5-gram model.
+`texts` writes the dev sets of DATA that perplexities are stated of, and the training text of some tasks.
+`perplexity` prints that of each text, forward and backward, over all its sentences and their ends; with
+`--words FILE` all classes that are not among these words are one, so that biLMs with vocabularies of other
+sizes compare. The task kneser-ney with the folder's `vocab.txt` prints the perplexity of a 5-gram model.
 
 `--passage 1` starts every sentence from zeros, or from the state in FILE, of `allennlp elmo calibrate`.
 `finetune` trains the biLM on TRAIN for one epoch, as `bilm_finetune.jsonnet` says, and prints the perplexity
@@ -116,8 +116,13 @@ def texts(arguments: argparse.Namespace) -> None:
     arguments.output.mkdir(parents=True, exist_ok=True)
     for name, (pattern, read) in TEXTS.items():
         (path,) = arguments.data.glob(pattern)
-        lines = [" ".join(words) for words in islice(read(path), MOST_SENTENCES)]
+        lines = [" ".join(words) for words in read(path)]
         (arguments.output / f"{name}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def novels(path: Path) -> Iterable[Iterable[str]]:
+    """Their first 5,000 sentences."""
+    return islice(DEV_TEXTS["lm_litbank/heldout*"](path), 5000)
 
 
 def descriptions(path: Path) -> Iterator[list[str]]:
@@ -130,14 +135,14 @@ def descriptions(path: Path) -> Iterator[list[str]]:
 
 TEXTS: dict[str, tuple[str, Callable[[Path], Iterable[Iterable[str]]]]] = {
     "ewt": ("ud_ewt/*dev.conllu", DEV_TEXTS["ud_ewt/*dev.conllu"]),
-    "novels": ("lm_litbank/heldout*", DEV_TEXTS["lm_litbank/heldout*"]),
+    "novels": ("lm_litbank/heldout*", novels),
     "agnews": ("ag_news/dev*", descriptions),
     "squad": ("squad/dev*", DEV_TEXTS["squad/dev*"]),
     "sst": ("sst5/dev*", DEV_TEXTS["sst5/dev*"]),
+    "sst-train": ("sst5/train*", DEV_TEXTS["sst5/dev*"]),
     "wnut": ("ner/wnut17/dev*", columns),
+    "wnut-train": ("ner/wnut17/train*", columns),
 }
-MOST_SENTENCES = 5000
-"""Of a text."""
 
 
 def finetune(arguments: argparse.Namespace) -> None:
