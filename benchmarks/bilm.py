@@ -75,9 +75,9 @@ def perplexities(model: Model, text: str, passage: int) -> dict[str, float]:
     return text_metrics(model, reader, text, torch.device("cpu"))
 
 
-def add_perplexities(results: Results, text: str, metrics: dict[str, float]) -> None:
+def add_perplexities(results: Results, what: str, metrics: dict[str, float]) -> None:
     for name in PERPLEXITIES:
-        results.add(OURS, 0, f"{text}: {name}", metrics[name])
+        results.add(OURS, 0, f"{what}: {name}", metrics[name])
 
 
 def over_words(model: Model, words: set[str]) -> None:
@@ -160,9 +160,9 @@ def finetune(arguments: argparse.Namespace) -> None:
     train_and_tell([tuned], jobs=1, packages=[])
     after = best_metrics(tuned)
     for name, values in (("before", before), ("after", after)):
-        add_perplexities(results, f"{arguments.dev}, {name}", values)
+        add_perplexities(results, name, values)
     for key in PERPLEXITIES:
-        results.add(OURS, 0, f"{arguments.dev}, {key}: part that is gone", 1 - after[key] / before[key])
+        results.add(OURS, 0, f"part that is gone: {key}", 1 - after[key] / before[key])
     show(results.means())
 
 

@@ -15,6 +15,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from benchmarks.results import COLUMNS, PEER, Results
+from benchmarks.results import shown as two_digits
 from benchmarks.scores import p_of_one, read_scores, shown_p
 from elmo_tasks.atomic_files import atomic_file
 from elmo_tasks.data.input_files import InputError
@@ -236,6 +237,18 @@ class Page:
                     together.add(*([] if title == "" else [title]), *row)
         shown_tables = "\n".join(map(markdown, tables.values()))
         return shown_tables + self._earlier(named) + self._missing(named.values())
+
+    def side_by_side(self, files: Mapping[str, str]) -> str:
+        """A row a metric, and a column a file, by its title: the values of rows of `Results` of one run."""
+        if missing := self._missing(files.values()):
+            return missing
+        tables = [Table.read(self._path(name)) for name in files.values()]
+        of_files = [dict(zip(rows.column("metric"), rows.column("value"), strict=True)) for rows in tables]
+        table = Table(("", *files))
+        for metric in dict.fromkeys(metric for values in of_files for metric in values):
+            of_metric = (values.get(metric) for values in of_files)
+            table.add(metric, *(two_digits(cell) if isinstance(cell, float) else cell for cell in of_metric))
+        return markdown(table) + self._earlier(files)
 
     def figure(self, name: str, title: str) -> str:
         """An SVG file; nothing where it is not there yet."""

@@ -116,6 +116,21 @@ def test_rows_of_a_task(page, tmp_path):
     assert page.scores("sst", systems) == "\nNot measured yet: `sst`.\n"
 
 
+def test_runs_side_by_side(page, tmp_path):
+    for name, values in (("sst", {"before": 136.077, "after": 96}), ("wnut", {"before": 264.9})):
+        results = Results("bilm", tmp_path / f"{name}.csv")
+        for metric, value in values.items():
+            results.add("ours", 0, metric, value)
+    shown = page.side_by_side({"SST-5": "sst", "W-NUT": "wnut"})
+    assert shown.splitlines() == [
+        "|  | SST-5 | W-NUT |",
+        "| --- | --- | --- |",
+        "| before | 136.08 | 264.90 |",
+        "| after | 96 |  |",
+    ]
+    assert page.side_by_side({"SST-5": "sst", "EWT": "ewt"}) == "\nNot measured yet: `ewt`.\n"
+
+
 def test_tables_of_ablations(page, tmp_path):
     table = Table(("variant", "f1", "standard deviation", "runs", "seed 1", "seed 2"))
     table.add("no ELMo", 0.4, 0.01, 2, 0.39, 0.41)
