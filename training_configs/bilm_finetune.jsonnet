@@ -34,7 +34,7 @@ training.seeds(13) + {
   validation_data_loader: training.blocks,
   trainer: training.trainer {
     callbacks+: [{ type: 'elmo_softmax_first', epochs: $.softmax_epochs }],
-    optimizer: { type: 'elmo_adam', lr: 0.001 },
+    optimizer: { type: 'elmo_adam', lr: 0.0003 },
     grad_norm: 1.0,
     validation_metric: '-perplexity',
     num_epochs: $.softmax_epochs + $.epochs,
