@@ -11,6 +11,7 @@ The vectors of a corpus on Ray, to a folder of Parquet files: a row a sentence, 
 """
 
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -85,9 +86,11 @@ def embed(embedding: Embedding, request: RunRequest) -> Run | None:
         results = outcomes(
             EmbedShard, embedding, run.left(), workers=workers, gpus=int(embedding.device != "cpu")
         )
-        for outcome in run.progress(results, "embed"):
-            if "error" in outcome:
-                raise ElmoError(outcome["error"])
+        # What is left of the work must end before Ray does.
+        with closing(results):
+            for outcome in run.progress(results, "embed"):
+                if "error" in outcome:
+                    raise ElmoError(outcome["error"])
     run.finish(
         {
             "settings": request.settings,

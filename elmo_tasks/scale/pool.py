@@ -13,7 +13,7 @@ import os
 import resource
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -62,9 +62,9 @@ def cluster(engine: Engine, *, shared_bytes: int) -> Iterator[int]:
 
 def outcomes(
     make_work: Callable[[Any], Work], shared: Any, shards: Sequence[Shard], *, workers: int, gpus: int = 0
-) -> Iterator[Outcome]:
+) -> Generator[Outcome, None, None]:
     """
-    The outcome of each shard, as they come.
+    The outcome of each shard, as they come; who stops before the last one closes it, so that the workers end.
 
     # Parameters
 

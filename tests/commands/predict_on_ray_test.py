@@ -1,6 +1,7 @@
 """What `allennlp elmo predict --engine ray` writes: the lines of `allennlp predict`."""
 
 import json
+import threading
 from pathlib import Path
 
 import pytest
@@ -86,4 +87,6 @@ def test_an_error_names_its_line(local_ray, elmo, archive, lines, tmp_path, monk
     on_ray = ["--batch-size", 4, "--engine", "ray", "--workers", 1, "--shard-bytes", 300]
     assert elmo("predict", archive, "in.jsonl", "out", *on_ray) == 1
     assert message.strip().splitlines()[-1] in capsys.readouterr().err
+    # Ray may end at once: nothing reads from it any more.
+    assert not [thread.name for thread in threading.enumerate() if "Executor" in thread.name]
     assert Path("out").read_text() == expected
