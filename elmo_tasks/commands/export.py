@@ -125,7 +125,8 @@ def average_with(trained: Trained, folder: Path) -> None:
     other = copy.deepcopy(bilm)
     with local_file(folder / WEIGHTS) as weights:
         other.load_weights(weights)
-    pairs = list(zip(bilm.parameters(), other.parameters(), strict=True))
+    pairs: list[tuple[torch.Tensor, torch.Tensor]] = []
+    pairs += zip(bilm.parameters(), other.parameters(), strict=True)
     if isinstance(softmax, FullSoftmax):
         if (theirs := read_softmax(folder / WEIGHTS, bilm.options)) is None:
             raise ConfigurationError(f"{folder / WEIGHTS} holds no softmax, expected one; see --no-softmax")
