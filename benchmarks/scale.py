@@ -22,7 +22,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -195,7 +195,7 @@ def command(shards: str, words: list[str]) -> None:
 
         progress = Run.progress
 
-        def noted(self: Run, results: Iterator[Any], name: str) -> Iterator[Any]:
+        def noted(self: Run, results: Generator[Any, None, None], name: str) -> Iterator[Any]:
             for outcome in progress(self, results, name):
                 outcomes.append(outcome)
                 yield outcome

@@ -11,7 +11,6 @@ The vectors of a corpus on Ray, to a folder of Parquet files: a row a sentence, 
 """
 
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,11 +85,9 @@ def embed(embedding: Embedding, request: RunRequest) -> Run | None:
         results = outcomes(
             EmbedShard, embedding, run.left(), workers=workers, gpus=int(embedding.device != "cpu")
         )
-        # What is left of the work must end before Ray does.
-        with closing(results):
-            for outcome in run.progress(results, "embed"):
-                if "error" in outcome:
-                    raise ElmoError(outcome["error"])
+        for outcome in run.progress(results, "embed"):
+            if "error" in outcome:
+                raise ElmoError(outcome["error"])
     run.finish(
         {
             "settings": request.settings,

@@ -64,7 +64,7 @@ def outcomes(
     make_work: Callable[[Any], Work], shared: Any, shards: Sequence[Shard], *, workers: int, gpus: int = 0
 ) -> Generator[Outcome, None, None]:
     """
-    The outcome of each shard, as they come; who stops before the last one closes it, so that the workers end.
+    The outcome of each shard, as they come; when it is closed before the last one, the workers end.
 
     # Parameters
 

@@ -3,7 +3,6 @@
 import json
 import tempfile
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -54,13 +53,11 @@ def predict(prediction: Prediction, request: RunRequest, output: str) -> Run:
         assert run is not None, "only a manifest says that a run is whole, and there is none"
         results = outcomes(PredictShard, prediction, run.left(), workers=workers, gpus=int(prediction.cuda))
         first_error: Outcome | None = None
-        # What is left of the work must end before Ray does.
-        with closing(results):
-            for outcome in run.progress(results, "predict"):
-                if "error" in outcome and (first_error is None or outcome["number"] < first_error["number"]):
-                    first_error = outcome
-                if first_error is not None and all(n in run.done for n in range(first_error["number"])):
-                    break
+        for outcome in run.progress(results, "predict"):
+            if "error" in outcome and (first_error is None or outcome["number"] < first_error["number"]):
+                first_error = outcome
+            if first_error is not None and all(n in run.done for n in range(first_error["number"])):
+                break
     last = len(run.shards) if first_error is None else first_error["number"] + 1
     parts = [part_name(shard) for shard in run.shards[:last]]
     _put_together(prediction.folder, parts, output)

@@ -5,7 +5,8 @@ run that was stopped goes on with the shards that have no note.
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -52,11 +53,17 @@ class Run:
     def left(self) -> list[Shard]:
         return [shard for shard in self.shards if shard.number not in self.done]
 
-    def progress(self, outcomes: Iterator[Outcome], name: str) -> Iterator[Outcome]:
-        """The outcomes as they come, with a bar that shows the bytes that are done, and the time left."""
+    def progress(self, outcomes: Generator[Outcome, None, None], name: str) -> Iterator[Outcome]:
+        """
+        The outcomes as they come, with a bar that shows the bytes that are done, and the time left. They are
+        closed with it: what is left of the work must end before Ray does.
+        """
         sizes = [shard.size for shard in self.shards]
         initial = sum(sizes[number] for number in self.done)
-        with progress(work=name, unit="bytes", total=sum(sizes), initial=initial, unit_scale=True) as bar:
+        with (
+            closing(outcomes),
+            progress(work=name, unit="bytes", total=sum(sizes), initial=initial, unit_scale=True) as bar,
+        ):
             try:
                 for outcome in outcomes:
                     if "error" not in outcome:
