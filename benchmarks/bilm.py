@@ -75,9 +75,9 @@ def perplexities(model: Model, text: str, passage: int) -> dict[str, float]:
     return text_metrics(model, reader, text, torch.device("cpu"))
 
 
-def add_perplexities(results: Results, what: str, metrics: dict[str, float]) -> None:
+def add_perplexities(results: Results, case: str, metrics: dict[str, float]) -> None:
     for name in PERPLEXITIES:
-        results.add(OURS, 0, f"{what}: {name}", metrics[name])
+        results.add(OURS, 0, f"{case}: {name}", metrics[name])
 
 
 def over_words(model: Model, words: set[str]) -> None:

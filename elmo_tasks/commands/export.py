@@ -1,7 +1,6 @@
 """`allennlp elmo export`: a trained biLM in the official layout."""
 
 import argparse
-import copy
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,7 +15,7 @@ from elmo_tasks.commands.staging import add_force_argument, check_output, publis
 from elmo_tasks.data.input_files import InputError, input_files, read_lines
 from elmo_tasks.elmo import BiLm, FrozenBiLm, WordOptions
 from elmo_tasks.elmo.layer_statistics import standardize_tokens
-from elmo_tasks.elmo.model.weight_file import add_checksums, write_weights
+from elmo_tasks.elmo.model.weight_file import add_checksums, read_weights, write_weights
 from elmo_tasks.elmo.sources import configuration_errors, local_file, read_softmax, read_words
 from elmo_tasks.language_model import BiLmModel
 from elmo_tasks.language_model.model import class_names
@@ -122,21 +121,18 @@ def average_with(trained: Trained, folder: Path) -> None:
     `ConfigurationError`: weights of other sizes, or a softmax over other words or none. `OSError`: no files.
     """
     bilm, softmax, words = trained
-    other = copy.deepcopy(bilm)
     with local_file(folder / WEIGHTS) as weights:
-        other.load_weights(weights)
-    pairs: list[tuple[torch.Tensor, torch.Tensor]] = []
-    pairs += zip(bilm.parameters(), other.parameters(), strict=True)
+        for name, other in read_weights(weights, bilm.options):
+            bilm.get_parameter(name).lerp_(other, 0.5)
     if isinstance(softmax, FullSoftmax):
-        if (theirs := read_softmax(folder / WEIGHTS, bilm.options)) is None:
+        if (others := read_softmax(folder / WEIGHTS, bilm.options)) is None:
             raise ConfigurationError(f"{folder / WEIGHTS} holds no softmax, expected one; see --no-softmax")
         if read_words(folder / VOCABULARY) != words:
             raise ConfigurationError(
                 f"{folder / VOCABULARY} holds other words than the {len(words or ()):,} of the trained biLM"
             )
-        pairs += zip((softmax.weight, softmax.bias), theirs, strict=True)
-    for weight, other_weight in pairs:
-        weight.lerp_(other_weight, 0.5)
+        softmax.weight.lerp_(others[0], 0.5)
+        softmax.bias.lerp_(others[1], 0.5)
 
 
 def write_bilm(

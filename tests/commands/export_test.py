@@ -214,11 +214,12 @@ def test_the_mean_of_two_ends(elmo, tmp_path, input):
             share = {"out": 0.75, "first_elmo": 0.5}[name]
             expected = share * last.softmax.weight.detach()
             torch.testing.assert_close(torch.tensor(file["softmax/W"][...]), expected)
-    found = read(tmp_path / "out", tmp_path / "out/vocab.txt" if input == "words" else None)
+    averaged = read(tmp_path / "out", tmp_path / "out/vocab.txt" if input == "words" else None)
     for name, weight in last.bilm.named_parameters():
         # The first row of the table is padding, which is not stored.
         rows = slice(1, None) if name == "token_encoder.embedding" else slice(None)
-        torch.testing.assert_close(found.get_parameter(name)[rows], 0.75 * weight.detach()[rows], msg=name)
+        mean = averaged.get_parameter(name)[rows]
+        torch.testing.assert_close(mean, 0.75 * weight.detach()[rows], msg=name)
 
 
 @pytest.mark.parametrize(
