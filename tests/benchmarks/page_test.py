@@ -6,7 +6,8 @@ from importlib.metadata import version
 import pytest
 from scipy.stats import ttest_ind
 
-from benchmarks.page import PAGE, PROJECT, RESULTS, TEMPLATE, Page, rendered, typed_numbers
+from benchmarks.page import PAGE, PROJECT, RESULTS, TEMPLATE, rendered, typed_numbers
+from benchmarks.page_tables import PageTables
 from benchmarks.paper import read_experiments
 from benchmarks.results import Results
 from benchmarks.scores import Score, read_scores
@@ -18,8 +19,8 @@ COMMANDS = {experiment.name: experiment.command for experiment in read_experimen
 
 
 @pytest.fixture
-def page(tmp_path):
-    return Page(results=tmp_path, commands=COMMANDS)
+def tables(tmp_path):
+    return PageTables(results=tmp_path, commands=COMMANDS)
 
 
 def test_the_page_is_made_of_the_files():
@@ -81,7 +82,7 @@ def test_a_number_typed_by_hand(tmp_path):
         rendered(RESULTS, COMMANDS, template)
 
 
-def test_rows_of_a_task(page, tmp_path):
+def test_rows_of_a_task(tables, tmp_path):
     results = Results("ner", tmp_path / "ner.csv")
     for system, scores in (
         ("ours", (40.0, 41.0, 42.0)),
@@ -93,51 +94,52 @@ def test_rows_of_a_task(page, tmp_path):
             results.add(system, seed, "time of an epoch, s", score / 10)
     assert read_scores(tmp_path / "ner.csv", "F1")["ours"] == Score(41.0, 1.0, 3)
     systems = {"ours": "`ner`", "nothing": "", "elmo": "`ner_elmo`", "peer": "`crf_tagger`"}
-    assert page.scores("ner", systems, "F1").splitlines()[2:] == [
+    assert tables.scores("ner", systems, "F1").splitlines()[2:] == [
         "| `ner` | 41.0 (1.0) | 3 |  |  |",
         "| `ner_elmo` | 61.0 (1.0) | 3 | 33.9% | <.001 |",
         "| `crf_tagger` | 41.0 (0.7) | 2 | 0.0% | not shown |",
     ]
-    assert "| NER | time of an epoch, s | ours | 4.05 | peer | 4.10 | 0.988 (0.988 to 0.988) |" in page.table(
-        {"NER": "ner"}
+    assert (
+        "| NER | time of an epoch, s | ours | 4.05 | peer | 4.10 | 0.988 (0.988 to 0.988) |"
+        in tables.table({"NER": "ner"})
     )
-    assert page.table("ner").splitlines()[-3:] == [
+    assert tables.table("ner").splitlines()[-3:] == [
         "| ours | 41.00 (1.00) |",
         "| peer | 41.00 (0.71) |",
         "| elmo | 61.00 (1.00) |",
     ]
-    shown = page.scores("ner", {"peer": "`crf_tagger`"}, "F1", first=("ner", {"ours": "`ner`"}))
+    shown = tables.scores("ner", {"peer": "`crf_tagger`"}, "F1", first=("ner", {"ours": "`ner`"}))
     assert shown.splitlines()[2:] == [
         "| `ner` | 41.0 (1.0) | 3 |  |  |",
         "| `crf_tagger` | 41.0 (0.7) | 2 | 0.0% | not shown |",
     ]
     with pytest.raises(InputError, match="found no F2, expected a metric of F1"):
-        page.scores("ner", systems, "F2")
-    assert page.scores("sst", systems) == "\nNot measured yet: `sst`.\n"
+        tables.scores("ner", systems, "F2")
+    assert tables.scores("sst", systems) == "\nNot measured yet: `sst`.\n"
 
 
-def test_runs_side_by_side(page, tmp_path):
+def test_runs_side_by_side(tables, tmp_path):
     for name, values in (("sst", {"before": 136.077, "after": 96}), ("wnut", {"before": 264.9})):
         results = Results("bilm", tmp_path / f"{name}.csv")
         for metric, value in values.items():
             results.add("ours", 0, metric, value)
-    shown = page.side_by_side({"SST-5": "sst", "W-NUT": "wnut"})
+    shown = tables.side_by_side({"SST-5": "sst", "W-NUT": "wnut"})
     assert shown.splitlines() == [
         "|  | SST-5 | W-NUT |",
         "| --- | --- | --- |",
         "| before | 136.08 | 264.90 |",
         "| after | 96 |  |",
     ]
-    assert page.side_by_side({"SST-5": "sst", "EWT": "ewt"}) == "\nNot measured yet: `ewt`.\n"
+    assert tables.side_by_side({"SST-5": "sst", "EWT": "ewt"}) == "\nNot measured yet: `ewt`.\n"
 
 
-def test_tables_of_ablations(page, tmp_path):
+def test_tables_of_ablations(tables, tmp_path):
     table = Table(("variant", "f1", "standard deviation", "runs", "seed 1", "seed 2"))
     table.add("no ELMo", 0.4, 0.01, 2, 0.39, 0.41)
     table.add("input", 0.6, 0.01, 2, 0.59, 0.61)
     (tmp_path / "layers.csv").write_text(table.csv())
     (tmp_path / "published.csv").write_text('name,value,source\n"NER, no ELMo",81.6,Table 2\n')
-    shown = page.grid(
+    shown = tables.grid(
         {"NER": "layers", "SRL": "none"},
         {"no ELMo": "none", "input": "input", "output": "output"},
         "no ELMo",
@@ -157,20 +159,20 @@ def test_tables_of_ablations(page, tmp_path):
     samples.add(0.5, 1000, "without", 0.4, 0.01, 3, 5.0, None)
     samples.add(0.5, 1000, "with", 0.6, 0.01, 3, 4.5, None)
     (tmp_path / "samples.csv").write_text(samples.csv())
-    last = page.samples({"NER": "samples"}).splitlines()[-1]
+    last = tables.samples({"NER": "samples"}).splitlines()[-1]
     assert last == "| NER | 1,000 | 40.0 (1.0) | 60.0 (1.0) | 3 | <.001 | 5.0 | 4.5 |  |"
 
 
-def test_an_ensemble_beside_its_members(page, tmp_path):
+def test_an_ensemble_beside_its_members(tables, tmp_path):
     results = Results("ensemble", tmp_path / "ner_ensemble.csv")
     for seed, score in enumerate((50.0, 51.0, 52.0)):
         results.add("member", seed, "f1", score)
     results.add("ensemble", 0, "f1", 60.0)
-    last = page.ensembles({"NER": "ner_ensemble"}, ["f1"]).splitlines()[-1]
+    last = tables.ensembles({"NER": "ner_ensemble"}, ["f1"]).splitlines()[-1]
     assert last == "| NER | 51.0 (1.0) | 3 | 52.0 | 60.0 | 18.4% | .004 |"
 
 
-def test_a_curve(page, tmp_path):
+def test_a_curve(tables, tmp_path):
     """The best score until an epoch, as the mean over the seeds."""
     table = Table(("system", "seed", "epoch", "score"))
     for seed, scores in {13: (10.0, 30.0, 20.0, 40.0), 14: (20.0, 10.0, 30.0, 10.0)}.items():
@@ -178,24 +180,24 @@ def test_a_curve(page, tmp_path):
             table.add("ours", seed, epoch, score)
     table.add("elmo", 13, 1, 50.0)
     (tmp_path / "ner_curve.csv").write_text(table.csv())
-    lines = page.curve("ner_curve", {"ours": "`ner`", "elmo": "`ner_elmo`", "peer": ""}).splitlines()
+    lines = tables.curve("ner_curve", {"ours": "`ner`", "elmo": "`ner_elmo`", "peer": ""}).splitlines()
     assert lines[0] == "| epochs | 1 | 2 | 3 | 4 |"
     assert lines[2:] == [
         "| `ner` | 15.0 | 25.0 | 30.0 | 35.0 |",
         "| `ner_elmo` | 50.0 | 50.0 | 50.0 | 50.0 |",
     ]
-    assert "Not measured yet: `sst_curve`" in page.curve("sst_curve", {})
+    assert "Not measured yet: `sst_curve`" in tables.curve("sst_curve", {})
 
 
-def test_scores_of_an_earlier_version(page, tmp_path):
+def test_scores_of_an_earlier_version(tables, tmp_path):
     for name, number in (("old", "0.0.1"), ("new", version("elmo_tasks"))):
         table = Table(("variant", "f1", "standard deviation", "runs", "source"))
         table.add("ours", 0.5, 0.01, 3, f"elmo_tasks {number}, 2 cores")
         (tmp_path / f"{name}.csv").write_text(table.csv())
     line = "Runs of version 0.0.1"
-    assert page.scores("old", {"ours": "ours"}).endswith(f"\n{line}.\n")
-    assert line not in page.scores("new", {"ours": "ours"})
-    grid = page.grid({"An old task": "old", "A new task": "new"}, {"ours": "ours"}, "ours")
+    assert tables.scores("old", {"ours": "ours"}).endswith(f"\n{line}.\n")
+    assert line not in tables.scores("new", {"ours": "ours"})
+    grid = tables.grid({"An old task": "old", "A new task": "new"}, {"ours": "ours"}, "ours")
     assert grid.endswith(f"\n{line}: An old task.\n")
 
 
