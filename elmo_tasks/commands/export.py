@@ -118,19 +118,21 @@ def average_with(trained: Trained, folder: Path) -> None:
     valley the middle is often better than either ([Izmailov et al. 2018](https://arxiv.org/abs/1803.05407)).
 
     # Raises
-    `ConfigurationError`: weights of other sizes, or a softmax over other words or none. `OSError`: no files.
+    `ConfigurationError`: weights of other sizes, other words, or no softmax. `OSError`: no files.
     """
     bilm, softmax, words = trained
+    others = None
+    if isinstance(softmax, FullSoftmax) and (others := read_softmax(folder / WEIGHTS, bilm.options)) is None:
+        raise ConfigurationError(f"{folder / WEIGHTS} holds no softmax, expected one; see --no-softmax")
+    of_words = others is not None or isinstance(bilm.options.tokens, WordOptions)
+    if words is not None and of_words and read_words(folder / VOCABULARY) != words:
+        raise ConfigurationError(
+            f"{folder / VOCABULARY} holds other words than the {len(words):,} of the trained biLM"
+        )
     with local_file(folder / WEIGHTS) as weights:
         for name, other in read_weights(weights, bilm.options):
             bilm.get_parameter(name).lerp_(other, 0.5)
-    if isinstance(softmax, FullSoftmax):
-        if (others := read_softmax(folder / WEIGHTS, bilm.options)) is None:
-            raise ConfigurationError(f"{folder / WEIGHTS} holds no softmax, expected one; see --no-softmax")
-        if read_words(folder / VOCABULARY) != words:
-            raise ConfigurationError(
-                f"{folder / VOCABULARY} holds other words than the {len(words or ()):,} of the trained biLM"
-            )
+    if isinstance(softmax, FullSoftmax) and others is not None:
         softmax.weight.lerp_(others[0], 0.5)
         softmax.bias.lerp_(others[1], 0.5)
 

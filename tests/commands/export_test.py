@@ -222,22 +222,34 @@ def test_the_mean_of_two_ends(elmo, tmp_path, input):
         torch.testing.assert_close(mean, 0.75 * weight.detach()[rows], msg=name)
 
 
+NO_SOFTMAX = ["--no-softmax"]
+
+
 @pytest.mark.parametrize(
-    ("arguments", "changed", "expected"),
+    ("input", "of_other", "of_both", "changed", "expected"),
     [
-        (["--no-softmax"], None, "weights.hdf5 holds no softmax, expected one; see --no-softmax"),
-        ([], "vocab.txt", "vocab.txt holds other words than the 13 of the trained biLM"),
-        ([], "weights.hdf5", "weights.hdf5"),
+        ("characters", NO_SOFTMAX, [], None, "weights.hdf5 holds no softmax, expected one; see --no-softmax"),
+        ("characters", [], [], "vocab.txt", "vocab.txt holds other words than the 13 of the trained biLM"),
+        ("words", [], NO_SOFTMAX, "vocab.txt", "vocab.txt holds other words than the 13 of the trained biLM"),
+        ("characters", [], [], "weights.hdf5", "weights.hdf5"),
     ],
 )
-def test_no_mean_of_two_kinds(elmo, tmp_path, capsys, arguments, changed, expected):
-    write_run(tmp_path / "run")
-    assert elmo("export", tmp_path / "run", tmp_path / "other", *arguments) == 0
+def test_no_mean_of_two_kinds(elmo, tmp_path, capsys, input, of_other, of_both, changed, expected):
+    write_run(tmp_path / "run", input=input)
+    assert elmo("export", tmp_path / "run", tmp_path / "other", *of_other, *of_both) == 0
     if changed == "vocab.txt":
         words = (tmp_path / "other/vocab.txt").read_text(encoding="utf-8")
         (tmp_path / "other/vocab.txt").write_text(words.replace("cat", "dormouse"), encoding="utf-8")
     elif changed is not None:
         (tmp_path / "other" / changed).unlink()
-    assert elmo("export", tmp_path / "run", tmp_path / "out", "--average-with", tmp_path / "other") == 1
+    average_with = ["--average-with", tmp_path / "other"]
+    assert elmo("export", tmp_path / "run", tmp_path / "out", *average_with, *of_both) == 1
     assert expected in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+def test_the_mean_of_two_without_words(elmo, tmp_path):
+    write_run(tmp_path / "run")
+    for output, average_with in (("first", []), ("out", ["--average-with", tmp_path / "first"])):
+        assert elmo("export", tmp_path / "run", tmp_path / output, *NO_SOFTMAX, *average_with) == 0
+    torch.testing.assert_close(layers(read(tmp_path / "out")), layers(read(tmp_path / "first")))
