@@ -54,6 +54,6 @@ def write_curve(runs: Iterable[Run], path: Path) -> None:
     for run in runs:
         if (run.variant, run.seed) not in in_file:
             for epoch, value in enumerate(run.scores(validation_metric(run.config)), start=1):
-                table.add(run.variant, run.seed, epoch, round(100 * value, 2))
+                table.add(run.variant, run.seed, epoch, round(100 * value, 4))
     with atomic_file(path) as file:
         file.write(table.csv().encode())
