@@ -50,7 +50,8 @@ def test_the_scores_of_the_readme():
     [
         ("ner", "Universal NER", "ner", "F1"),
         ("ner", "W-NUT 2017", "wnut", "F1"),
-        ("sst", "SST-5 dev", "sst", "accuracy"),
+        ("sst", "SST-5 dev, 2,000 trees", "sst", "accuracy"),
+        ("sst", "SST-5 dev, all", "sst_all", "accuracy"),
         ("snli", "SNLI dev", "snli", "accuracy"),
         ("srl", "PropBank", "srl", "F1"),
         ("coref", "LitBank", "coref", "average F1"),
