@@ -240,7 +240,8 @@ def _error(value: Any, kind: Any, path: str) -> BlockError | None:
     try:
         check_value(value, kind, path)
     except BlockError as error:
-        return error
+        # Its frames would keep the object whose arguments are checked until the next collection of garbage.
+        return error.with_traceback(None)
     return None
 
 

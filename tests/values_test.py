@@ -1,9 +1,11 @@
 """Every value of a config block is checked, and the error has its path, the value and what is expected."""
 
+import gc
 import importlib
 import math
 import pkgutil
 import re
+import weakref
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from inspect import Parameter
@@ -33,7 +35,7 @@ from elmo_tasks.elmo import Elmo
 from elmo_tasks.language_model.softmax import Softmax
 from elmo_tasks.paths import bundled
 from elmo_tasks.strict_params import StrictParams, parameters_of
-from elmo_tasks.values import NotEmpty, OneOf, Range
+from elmo_tasks.values import NotEmpty, Number, OneOf, Range, checked
 
 drop_in.uninstall()
 OPTIONS = str(bundled("fixtures/elmo/options.json"))
@@ -290,3 +292,22 @@ def error_of(base: Any, name: str, key: str, value: Any) -> str | None:
     except ConfigurationError as error:
         return str(error)
     return None
+
+
+class Sized:
+    @checked
+    def __init__(self, *, size: list[int] | Number) -> None:
+        self.size = size
+
+
+def test_what_is_checked_is_freed_at_once():
+    """Not with the next collection of garbage: the first kind of the two is tried, and its error dropped."""
+    gc.disable()
+    try:
+        for _ in range(5):
+            sized = Sized(size=3)
+            freed = weakref.ref(sized)
+            del sized
+            assert freed() is None
+    finally:
+        gc.enable()

@@ -59,7 +59,8 @@ def test_as_seqvec_calls_it(installed, files):
         for name, protein in zip(batch, vectors, strict=True):
             expected = ours.embed_sentence(list(proteins[name]))
             assert protein.shape == (3, len(proteins[name]), ours.dim)
-            np.testing.assert_allclose(protein, expected, rtol=0, atol=1e-6)
+            # As docs/allennlp.md says; equal to the last bit are only sizes that are multiples of 32.
+            np.testing.assert_allclose(protein, expected, rtol=0, atol=1e-5)
             # A vector of each residue, and one of the protein
             assert protein.sum(axis=0).mean(axis=0).shape == (ours.dim,)
             assert np.concatenate(protein, axis=1).shape == (len(proteins[name]), 3 * ours.dim)
