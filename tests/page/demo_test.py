@@ -1,5 +1,9 @@
 import re
 
+import pytest
+
+pytest.importorskip("fastapi", reason="the extra serve is not installed")
+
 from elmo_tasks.page import demo
 from elmo_tasks.predictors.json_lines import JsonLinesPredictor
 from elmo_tasks.serving.models import open_predictor
