@@ -121,20 +121,20 @@ def average_with(trained: Trained, folder: Path) -> None:
     `ConfigurationError`: weights of other sizes, other words, or no softmax. `OSError`: no files.
     """
     bilm, softmax, words = trained
-    others = None
-    if isinstance(softmax, FullSoftmax) and (others := read_softmax(folder / WEIGHTS, bilm.options)) is None:
-        raise ConfigurationError(f"{folder / WEIGHTS} holds no softmax, expected one; see --no-softmax")
-    of_words = others is not None or isinstance(bilm.options.tokens, WordOptions)
-    if words is not None and of_words and read_words(folder / VOCABULARY) != words:
+    if isinstance(softmax, FullSoftmax):
+        stored_softmax = read_softmax(folder / WEIGHTS, bilm.options)
+        if stored_softmax is None:
+            raise ConfigurationError(f"{folder / WEIGHTS} holds no softmax, expected one; see --no-softmax")
+    if words is not None and _needs_words(bilm, softmax) and read_words(folder / VOCABULARY) != words:
         raise ConfigurationError(
             f"{folder / VOCABULARY} holds other words than the {len(words):,} of the trained biLM"
         )
     with local_file(folder / WEIGHTS) as weights:
         for name, other in read_weights(weights, bilm.options):
             bilm.get_parameter(name).lerp_(other, 0.5)
-    if isinstance(softmax, FullSoftmax) and others is not None:
-        softmax.weight.lerp_(others[0], 0.5)
-        softmax.bias.lerp_(others[1], 0.5)
+    if isinstance(softmax, FullSoftmax):
+        softmax.weight.lerp_(stored_softmax[0], 0.5)
+        softmax.bias.lerp_(stored_softmax[1], 0.5)
 
 
 def write_bilm(
@@ -148,12 +148,17 @@ def write_bilm(
     """
     options = bilm.options.to_json()
     stored = (softmax.weight, softmax.bias) if isinstance(softmax, FullSoftmax) else None
-    if words is not None and (stored is not None or isinstance(bilm.options.tokens, WordOptions)):
+    if words is not None and _needs_words(bilm, softmax):
         options["n_tokens_vocab"] = len(words)
         _write_words(folder / VOCABULARY, words)
     (folder / OPTIONS).write_text(json.dumps(options, indent=2) + "\n", encoding="utf-8")
     write_weights(folder / WEIGHTS, bilm.options, bilm.state_dict(), dtype=dtype, softmax=stored)
     add_checksums(folder / WEIGHTS)
+
+
+def _needs_words(bilm: BiLm, softmax: Softmax | None) -> bool:
+    """Whether a row of what is stored is a word's."""
+    return isinstance(softmax, FullSoftmax) or isinstance(bilm.options.tokens, WordOptions)
 
 
 def _write_words(path: Path, words: Sequence[str]) -> None:
