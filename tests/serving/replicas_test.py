@@ -63,7 +63,7 @@ def test_two_replicas_on_a_cluster(cluster_address, tmp_path):
     with ThreadPoolExecutor(8) as clients:
         responses = list(clients.map(answer, INPUTS * 10))
         assert [response.json()["tags"] for response in responses] == tags * 10
-        # By their process numbers: Ray changes a replica's title during a call, so that a title may not be found.
+        # By their numbers: Ray changes a replica's title during a call, so that it may not be found by it.
         worked = [processor_time(process) - ticks for process, ticks in before.items()]
         assert len(worked) == 2
         assert min(worked) > 0.2 * max(worked)
