@@ -121,10 +121,12 @@ def average_with(trained: Trained, folder: Path) -> None:
     `ConfigurationError`: weights of other sizes, other words, or no softmax. `OSError`: no files.
     """
     bilm, softmax, words = trained
+    of_softmax: list[tuple[torch.Tensor, torch.Tensor]] = []
     if isinstance(softmax, FullSoftmax):
-        stored_softmax = read_softmax(folder / WEIGHTS, bilm.options)
-        if stored_softmax is None:
+        stored = read_softmax(folder / WEIGHTS, bilm.options)
+        if stored is None:
             raise ConfigurationError(f"{folder / WEIGHTS} holds no softmax, expected one; see --no-softmax")
+        of_softmax = [(softmax.weight, stored[0]), (softmax.bias, stored[1])]
     if words is not None and _needs_words(bilm, softmax) and read_words(folder / VOCABULARY) != words:
         raise ConfigurationError(
             f"{folder / VOCABULARY} holds other words than the {len(words):,} of the trained biLM"
@@ -132,9 +134,8 @@ def average_with(trained: Trained, folder: Path) -> None:
     with local_file(folder / WEIGHTS) as weights:
         for name, other in read_weights(weights, bilm.options):
             bilm.get_parameter(name).lerp_(other, 0.5)
-    if isinstance(softmax, FullSoftmax):
-        softmax.weight.lerp_(stored_softmax[0], 0.5)
-        softmax.bias.lerp_(stored_softmax[1], 0.5)
+    for parameter, other in of_softmax:
+        parameter.lerp_(other, 0.5)
 
 
 def write_bilm(
