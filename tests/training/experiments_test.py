@@ -1,10 +1,14 @@
 import fcntl
 import json
+import multiprocessing
+import signal
 import statistics
+import time
 
 import pytest
 from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
+from filelock import lock_descriptor
 
 from elmo_tasks.paths import bundled
 from elmo_tasks.training.experiments import plan, summary, train
@@ -17,7 +21,7 @@ SMALL = {
     "trainer.num_epochs": 3,
     "trainer.optimizer.lr": 0.02,
 }
-PACKAGES = ["elmo_tasks.classification", "tests.training.kill_once"]
+PACKAGES = ["elmo_tasks.classification", "tests.training.kills"]
 
 
 def config(**overrides):
@@ -98,6 +102,22 @@ def test_two_processes_never_train_one_run(tmp_path):
         fcntl.flock(log, fcntl.LOCK_EX)
         with pytest.raises(ConfigurationError, match="in use by another process"):
             train_all([run])
+
+
+def test_a_run_ends_with_the_process_that_started_it(tmp_path):
+    """Also after SIGKILL, which leaves that one no time to end the run: the next one may begin."""
+    (run,) = plan(
+        config(**{"trainer.callbacks": [{"type": "kill_parent"}]}), {"only": {}}, seeds=[1], folder=tmp_path
+    )
+    starter = multiprocessing.get_context("spawn").Process(target=train_all, args=([run],))
+    starter.start()
+    starter.join()
+    assert starter.exitcode == -signal.SIGKILL
+    deadline = time.monotonic() + 10
+    with open(run.log, "a") as log:
+        while not lock_descriptor(log.fileno(), blocking=False):
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
 
 
 def test_a_run_of_another_config_is_not_taken_for_this_one(tmp_path):

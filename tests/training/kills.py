@@ -1,7 +1,9 @@
-"""A callback for whole runs in processes of their own."""
+"""Callbacks for whole runs in processes of their own."""
 
+import multiprocessing
 import os
 import signal
+import time
 from pathlib import Path
 
 from allennlp.training import TrainerCallback
@@ -16,3 +18,12 @@ class KillOnce(TrainerCallback):
         if epoch == 1 and not killed.exists():
             killed.touch()
             os.kill(os.getpid(), signal.SIGKILL)
+
+
+@TrainerCallback.register("kill_parent")
+class KillParent(TrainerCallback):
+    """Kills the process that started this one, and waits."""
+
+    def on_start(self, trainer, **kwargs):
+        os.kill(multiprocessing.parent_process().pid, signal.SIGKILL)
+        time.sleep(60)
