@@ -3,7 +3,10 @@ import math
 import numpy as np
 import pytest
 import torch
+from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
+from allennlp.data import Vocabulary
+from allennlp.models import Model
 
 from elmo_tasks.modules.ensemble import EnsembleModel
 from elmo_tasks.squad import SquadMetric, SquadModel
@@ -40,6 +43,12 @@ def test_placement_by_one_word(placement, places):
     model.train()(**batch(model, instances))["loss"].backward()
     learned = [parameter for parameter in model.parameters() if parameter.requires_grad]
     assert all(parameter.grad is not None and parameter.grad.isfinite().all() for parameter in learned)
+
+
+def test_elmo_begins_small_at_the_input():
+    """As the config has it, for a model that nothing has trained."""
+    mixes = Model.from_params(Params(config()["model"]), vocab=Vocabulary()).elmo.mixes
+    assert {name: round(mix.gamma.item(), 6) for name, mix in mixes.items()} == {"input": 0.1, "output": 1}
 
 
 def test_a_passage_is_read_once_for_its_questions(monkeypatch):
