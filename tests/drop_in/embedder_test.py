@@ -48,10 +48,10 @@ def test_as_seqvec_calls_it(installed, tmp_path):
     """Proteins as lists of letters, sorted by length, in batches of so many residues; paths by name."""
     from allennlp.commands.elmo import ElmoEmbedder as Old
 
-    files = dict(zip(("options_file", "weight_file"), map(str, make_files(tmp_path, **FILLING)), strict=True))
+    options, weights = map(str, make_files(tmp_path, **FILLING))
     proteins = {"short": "MK", "middle": "MKTAYIAKQR", "long": "MSEQXLLV" * 12}
-    embedder = Old(weight_file=files["weight_file"], options_file=files["options_file"], cuda_device=-1)
-    ours = ElmoEmbedder(**files)
+    embedder = Old(weight_file=weights, options_file=options, cuda_device=-1)
+    ours = ElmoEmbedder(options, weights)
     ordered = sorted(proteins, key=lambda name: len(proteins[name]))
     for batch in (ordered[:2], ordered[2:]):
         with torch.no_grad():
