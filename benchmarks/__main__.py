@@ -22,6 +22,7 @@ TASKS = {
     "squad": "SQuAD beside bidaf: F1, time of an epoch, memory",
     "snli": "SNLI beside esim: accuracy, time of an epoch",
     "sst": "SST-5 beside bcn: accuracy, time of an epoch",
+    "attention": "what words look at in SST-5, SNLI and SQuAD, before and after the training",
     "ensemble": "an ensemble of runs from several seeds beside its members",
     "classification": "ELMo of the training text, its mixes, Word2Vec and SVD on four data sets",
     "word-bilm": "word biLMs of depth 1 and 2: similarity, analogies, SST-2, MRPC, NER",

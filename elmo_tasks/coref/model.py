@@ -38,8 +38,7 @@ class CorefModel(ElmoModel):
     spans, the best of them as possible mentions, and for each a distribution over the antecedents among those
     before it. It predicts no clusters of one mention.
 
-    ELMo at the input is read by the biLSTM only: a span's head is made of the other word vectors, as in the
-    code of Lee et al. 2018.
+    ELMo at the input is read by the biLSTM, and with `elmo_in_heads` a span's head is made of it, too.
 
     A batch is one document, whose sentences are encoded a few at a time, with others of like length.
 
@@ -53,6 +52,8 @@ class CorefModel(ElmoModel):
         time.
     lexical_dropout : probability, on word vectors.
     dropout : on all that is hidden, and on features; one mask for all words of a sentence behind the biLSTM.
+    elmo_in_heads : whether heads of spans are made of all that the biLSTM reads, as section 4 has it; else
+        of the word vectors without ELMo, as in the code of Lee et al. 2018.
     max_antecedents, coarse_to_fine, inference_order : see `AntecedentSearch`.
     The others : see `ElmoModel`.
     """
@@ -72,6 +73,7 @@ class CorefModel(ElmoModel):
         max_training_sentences: Number,
         lexical_dropout: Probability,
         dropout: Probability,
+        elmo_in_heads: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -81,8 +83,8 @@ class CorefModel(ElmoModel):
         self.encoder = BiLstm(
             input_dim=self.input_dim, hidden_sizes=hidden_sizes, dropout=dropout, input_dropout=0.0
         )
-        self.word_dim = self.text_field_embedder.get_output_dim()
-        """Size of a word's vector without ELMo, of which a span's head is made."""
+        self.word_dim = self.input_dim if elmo_in_heads else self.text_field_embedder.get_output_dim()
+        """Size of that part of a word's vector of which a span's head is made."""
         self.mentions = MentionFinder(
             word_dim=self.word_dim,
             context_dim=self.encoder.output_dim + self.elmo_output_dim,

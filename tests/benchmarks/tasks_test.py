@@ -146,6 +146,25 @@ def test_an_ensemble_of_two_seeds(tmp_path, capsys, in_process):
     assert "| f1 | ensemble |" in capsys.readouterr().out
 
 
+def test_attention_before_and_after_the_training(tmp_path, capsys, in_process):
+    arguments = ["sst", bundled("fixtures/sst"), tmp_path / "sst", "--systems", "elmo", "--seeds", 1]
+    run(*arguments, "--epochs", 1, "--limit", 4, 3, "--overrides", json.dumps(SMALL["sst"]))
+    trained = tmp_path / "sst/elmo/seed-1"
+    first, unscaled = tmp_path / "first.csv", tmp_path / "unscaled.csv"
+    run("attention", trained, "--instances", 3, "--csv", first)
+    run("attention", trained, "--csv", unscaled, "--overrides", '{"model.scaled_attention": false}')
+    assert "| sst/elmo, trained |" in capsys.readouterr().out
+    start, end = (metrics(first, f"sst/elmo, {moment}") for moment in ("at the start", "trained"))
+    assert start == end == metrics(unscaled, "sst/elmo, at the start")
+    assert not metrics(unscaled, "sst/elmo, trained")
+    # ELMo's vectors are long: unscaled, a word looks at itself.
+    scaled, alone = (
+        Table.read(path).where("system", "sst/elmo, at the start").column("value")[0]
+        for path in (first, unscaled)
+    )
+    assert scaled < 0.5 < alone
+
+
 def test_the_encoder(tmp_path, capsys):
     text = tmp_path / "text.gz"
     text.write_bytes(gzip.compress(bundled("fixtures/elmo/sentences.txt").read_bytes()))

@@ -213,10 +213,12 @@ def test_one_document_a_batch(tiny):
     ("placement", "added"),
     [("none", (0, 0)), ("input", (64, 0)), ("output", (0, 64)), ("input+output", (64, 64))],
 )
-def test_placement_by_one_word(placement, added):
-    tiny = Tiny("coref_elmo", **{"elmo.placement": placement})
+@pytest.mark.parametrize("in_heads", [True, False])
+def test_placement_by_one_word(placement, added, in_heads):
+    tiny = Tiny("coref_elmo", **{"elmo.placement": placement, "elmo_in_heads": in_heads})
     assert tiny.model.encoder.forward_layers[0].input_size == 7 + 6 + added[0]
-    assert tiny.model.mentions.output_dim == 2 * (10 + added[1]) + 13 + 3
+    of_head = 13 + (added[0] if in_heads else 0)
+    assert tiny.model.mentions.output_dim == 2 * (10 + added[1]) + of_head + 3
     outputs = tiny.model(**tiny.batch(tiny.instances[0]))
     outputs["loss"].backward()
     learned = [parameter for parameter in tiny.model.parameters() if parameter.requires_grad]
