@@ -23,6 +23,7 @@ TASKS = {
     "snli": "SNLI beside esim: accuracy, time of an epoch",
     "sst": "SST-5 beside bcn: accuracy, time of an epoch",
     "attention": "what words look at in SST-5, SNLI and SQuAD, before and after the training",
+    "sst-linear": "what a linear classifier reads of SST-5 in the biLM's layers",
     "ensemble": "an ensemble of runs from several seeds beside its members",
     "classification": "ELMo of the training text, its mixes, Word2Vec and SVD on four data sets",
     "word-bilm": "word biLMs of depth 1 and 2: similarity, analogies, SST-2, MRPC, NER",
