@@ -1,9 +1,10 @@
 """
-What the layers of the biLM know of SST-5 by themselves: the accuracy of a linear classifier on the mean vector
-of each dev sentence.
+What the layers of the biLM know of SST-5 by themselves: the accuracy of a linear classifier on the mean
+vector of each dev sentence.
 
-The folder holds the trees `train.*` and `dev.*`. The classifier is a logistic regression, its L2 penalty the best
-of seven on five parts of the training sentences. `--limit` trees at like distances are for training, 0 for all.
+The folder holds the trees `train.*` and `dev.*`. The classifier is a logistic regression, its L2 penalty the
+best of five on five parts of the training sentences. `--limit` trees at like distances are for training, 0
+for all.
 """
 
 import argparse
@@ -44,7 +45,7 @@ def run(arguments: argparse.Namespace) -> None:
         for limit in arguments.limit:
             chosen = equally_spaced(list(range(len(train))), limit)
             regression = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
-            classifier = GridSearchCV(regression, {"logisticregression__C": np.logspace(-4, 2, 7)}, cv=5)
+            classifier = GridSearchCV(regression, {"logisticregression__C": np.logspace(-5, -1, 5)}, cv=5)
             classifier.fit(of_train[chosen], labels[chosen])
             metric = f"accuracy with {len(chosen):,} trees"
             results.add(f"{OURS}, layer {layer}", 0, metric, 100 * classifier.score(of_dev, gold))

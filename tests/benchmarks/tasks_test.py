@@ -173,8 +173,9 @@ def test_a_linear_classifier_of_sentences(tmp_path):
         "accuracy with 120 trees",
     ]
     assert len(set(table.column("system"))) == 4
-    # The fixtures have five classes, and chance has a fifth.
-    assert all(accuracy > 30 for accuracy in table.column("value"))
+    # Chance has a fifth.
+    of_all = table.where("metric", "accuracy with 120 trees").column("value")
+    assert all(accuracy > 40 for accuracy in of_all)
 
 
 def test_the_encoder(tmp_path, capsys):
