@@ -36,6 +36,7 @@ from elmo_tasks.snli import SnliModel
 from elmo_tasks.squad import SquadModel
 from elmo_tasks.sst import SstModel
 
+ARCHIVE = "model.tar.gz"
 STATES, ELMO = "length of the encoder's states", "length of ELMo at the output"
 
 
@@ -51,8 +52,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     results = Results("attention", arguments.csv)
     for folder in arguments.runs:
-        name, seed = "/".join(folder.parts[-3:-1]), int(folder.name.removeprefix("seed-"))
-        archive = load_archive(folder / "model.tar.gz")
+        name, seed = "/".join(folder.parts[-3:-1]), folder.name.removeprefix("seed-")
+        if not (folder / ARCHIVE).exists() or not seed.isdecimal():
+            raise ConfigurationError(
+                f"{folder}: found no {ARCHIVE} of a run seed-N, expected one that is done"
+            )
+        archive = load_archive(folder / ARCHIVE)
         config = with_overrides(archive.config.as_dict(quiet=True), arguments.overrides or {})
         read = archive.validation_dataset_reader.read(config["validation_data_path"])
         instances = list(islice(read, arguments.instances))
@@ -61,7 +66,7 @@ def run(arguments: argparse.Namespace) -> None:
             models[f"{name}, trained"] = archive.model
         for system, model in models.items():
             for metric, value in means(model, instances).items():
-                results.add(system, seed, metric, value)
+                results.add(system, int(seed), metric, value)
     show(results.grid(results.metrics()))
 
 
