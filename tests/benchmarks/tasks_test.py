@@ -157,7 +157,9 @@ def test_attention_before_and_after_the_training(tmp_path, capsys, in_process):
     start, end = (metrics(first, f"sst/elmo, {moment}") for moment in ("at the start", "trained"))
     assert start == end == metrics(unscaled, "sst/elmo, at the start")
     assert not metrics(unscaled, "sst/elmo, trained")
-    with pytest.raises(SystemExit, match="seed-2: found no .* of a run seed-N, expected one that is done"):
+    with pytest.raises(
+        SystemExit, match=r"seed-2: found no model\.tar\.gz of a run seed-N, expected one that is done"
+    ):
         run("attention", trained.with_name("seed-2"))
     # ELMo's vectors are long: unscaled, a word looks at itself.
     scaled, alone = (
