@@ -27,10 +27,10 @@ from allennlp.common.params import with_overrides
 from allennlp.common.util import prepare_environment
 from allennlp.data import Instance
 from allennlp.models import Model
-from allennlp.models.archival import load_archive
 from torch import nn
 
 from benchmarks.results import Results, add_results_argument, show
+from elmo_tasks.archives import open_archive
 from elmo_tasks.modules.attention import attention, dot_products
 from elmo_tasks.snli import SnliModel
 from elmo_tasks.squad import SquadModel
@@ -57,7 +57,7 @@ def run(arguments: argparse.Namespace) -> None:
             raise ConfigurationError(
                 f"{folder}: found no {ARCHIVE} of a run seed-N, expected one that is done"
             )
-        archive = load_archive(folder / ARCHIVE)
+        archive = open_archive(folder / ARCHIVE)
         config = with_overrides(archive.config.as_dict(quiet=True), arguments.overrides or {})
         read = archive.validation_dataset_reader.read(config["validation_data_path"])
         instances = list(islice(read, arguments.instances))
@@ -87,19 +87,19 @@ def means(model: Model, instances: Iterable[Instance]) -> dict[str, float]:
     measures: dict[str, list[torch.Tensor]] = {}
     for instance in instances:
         with watched(model.encoder) as states, watched(model.elmo) as elmo:
-            found = looks(model, instance)
-        found[STATES] = torch.cat([lengths(output) for _, output in states])
+            of_instance = attention_of(model, instance)
+        of_instance[STATES] = torch.cat([lengths(output) for _, output in states])
         if elmo and elmo[0][1].output is not None:
-            found[ELMO] = torch.cat([lengths(output.output) for _, output in elmo])
-        for name, values in found.items():
+            of_instance[ELMO] = torch.cat([lengths(output.output) for _, output in elmo])
+        for name, values in of_instance.items():
             measures.setdefault(name, []).append(values.flatten())
     return {name: float(torch.cat(values).mean()) for name, values in measures.items()}
 
 
-def looks(model: Model, instance: Instance) -> dict[str, torch.Tensor]:
+def attention_of(model: Model, instance: Instance) -> dict[str, torch.Tensor]:
     """The measures of the attention in one instance, a value a word or a pair of words."""
     if isinstance(model, SstModel):
-        return looks_of_sst(model, instance)
+        return biattention_of(model, instance)
     outputs = model.forward_on_instance(instance)
     if isinstance(model, SnliModel):
         # (premise, hypothesis)
@@ -112,7 +112,8 @@ def looks(model: Model, instance: Instance) -> dict[str, torch.Tensor]:
     raise ConfigurationError(f"found {type(model).__name__}, expected a model of SST-5, SNLI or SQuAD")
 
 
-def looks_of_sst(model: SstModel, instance: Instance) -> dict[str, torch.Tensor]:
+def biattention_of(model: SstModel, instance: Instance) -> dict[str, torch.Tensor]:
+    """As `attention_of`: the biattention is between a sentence and itself, and no part of the outputs."""
     with watched(model.integrator) as integrated:
         model.forward_on_instance(instance)
     # (1, words, 3 dim), (1, words)

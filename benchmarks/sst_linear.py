@@ -19,11 +19,9 @@ from sklearn.preprocessing import StandardScaler
 from benchmarks.quality import equally_spaced
 from benchmarks.results import OURS, Results, add_results_argument, show
 from elmo_tasks.elmo.sources import DEFAULT_OPTIONS, DEFAULT_WEIGHTS
-from elmo_tasks.libraries.shared import AVERAGE
-from elmo_tasks.libraries.vectorizer import ElmoVectorizer
+from elmo_tasks.embedding import ElmoEmbedder
+from elmo_tasks.libraries.shared import AVERAGE, chosen_layer
 from elmo_tasks.sst import SstReader
-
-LAYERS = (0, 1, 2, AVERAGE)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,19 +35,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     results = Results("sst linear", arguments.csv)
     (train, labels), (dev, gold) = (sentences(arguments.data, name) for name in ("train", "dev"))
-    for layer in LAYERS:
-        vectorizer = ElmoVectorizer(
-            options_file=arguments.options_file, weight_file=arguments.weight_file, layer=layer
-        )
-        of_train, of_dev = vectorizer.transform(train), vectorizer.transform(dev)
+    embedder = ElmoEmbedder(arguments.options_file, arguments.weight_file)
+    of_train, of_dev = mean_vectors(embedder, train), mean_vectors(embedder, dev)
+    for layer in of_train:
         for limit in arguments.limit:
             chosen = equally_spaced(list(range(len(train))), limit)
             regression = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
             classifier = GridSearchCV(regression, {"logisticregression__C": np.logspace(-5, -1, 5)}, cv=5)
-            classifier.fit(of_train[chosen], labels[chosen])
+            classifier.fit(of_train[layer][chosen], labels[chosen])
             metric = f"accuracy with {len(chosen):,} trees"
-            results.add(f"{OURS}, layer {layer}", 0, metric, 100 * classifier.score(of_dev, gold))
+            results.add(f"{OURS}, layer {layer}", 0, metric, 100 * classifier.score(of_dev[layer], gold))
     show(results.grid(results.metrics()))
+
+
+def mean_vectors(embedder: ElmoEmbedder, sentences: list[list[str]]) -> dict[int | str, np.ndarray]:
+    """*Shape:* of each layer and of their average, `(sentences, dim)`."""
+    layers: list[int | str] = [*range(embedder.num_layers), AVERAGE]
+    # layers + 1 vectors a sentence
+    means = [
+        [chosen_layer(vectors, layer).mean(axis=0) for layer in layers]
+        for vectors in embedder.embed_sentences(sentences)
+    ]
+    return {
+        layer: np.stack(of_layer) for layer, of_layer in zip(layers, zip(*means, strict=True), strict=True)
+    }
 
 
 def sentences(folder: Path, name: str) -> tuple[list[list[str]], np.ndarray]:

@@ -31,9 +31,9 @@ class Small:
 
 
 def test_a_word_alone_looks_at_itself(tmp_path):
-    found = Small("sst", tmp_path).means([["fine"]])
-    assert found[WORD] == 1
-    assert found[DIFFERENCE] == 0
+    measures = Small("sst", tmp_path).means([["fine"]])
+    assert measures[WORD] == 1
+    assert measures[DIFFERENCE] == 0
 
 
 @pytest.mark.parametrize("scaled", [False, True])
@@ -44,7 +44,7 @@ def test_words_of_sst_by_plain_formulas(scaled, tmp_path):
     small.model.encoder.register_forward_hook(lambda module, inputs, output: encoded.append(output[0]))
     elmo = []
     small.model.elmo.register_forward_hook(lambda module, inputs, output: elmo.append(output.output[0]))
-    found = small.means(*([words] for words in sentences))
+    measures = small.means(*([words] for words in sentences))
     weights, differences = [], []
     for words in (torch.cat(parts, dim=1) for parts in zip(encoded, elmo, strict=True)):
         for place, word in enumerate(words):
@@ -52,10 +52,10 @@ def test_words_of_sst_by_plain_formulas(scaled, tmp_path):
             attention = products.softmax(0)
             weights.append(attention[place])
             differences.append((word - attention @ words).norm() / word.norm())
-    assert found[WORD] == pytest.approx(float(sum(weights)) / 5, abs=1e-5)
-    assert found[DIFFERENCE] == pytest.approx(float(sum(differences)) / 5, abs=1e-5)
-    assert found[STATES] == pytest.approx(float(torch.cat(encoded).norm(dim=1).mean()), rel=1e-5)
-    assert found[ELMO] == pytest.approx(float(torch.cat(elmo).norm(dim=1).mean()), rel=1e-5)
+    assert measures[WORD] == pytest.approx(float(sum(weights)) / 5, abs=1e-5)
+    assert measures[DIFFERENCE] == pytest.approx(float(sum(differences)) / 5, abs=1e-5)
+    assert measures[STATES] == pytest.approx(float(torch.cat(encoded).norm(dim=1).mean()), rel=1e-5)
+    assert measures[ELMO] == pytest.approx(float(torch.cat(elmo).norm(dim=1).mean()), rel=1e-5)
 
 
 def test_padding_of_a_pair_does_not_count(tmp_path):
@@ -64,8 +64,8 @@ def test_padding_of_a_pair_does_not_count(tmp_path):
     with torch.no_grad():
         outputs = small.model(**tensors(small.instances(pair), small.model.vocab))
     largest = outputs["premise_to_hypothesis"][0, :4].amax(dim=1)
-    found = small.means(pair)
-    assert found[LARGEST] == pytest.approx(float(largest.mean()), rel=1e-5)
+    measures = small.means(pair)
+    assert measures[LARGEST] == pytest.approx(float(largest.mean()), rel=1e-5)
     assert small.means([pair[0], ["rests"]])[LARGEST] == 1
     lengths = []
     small.model.encoder.register_forward_hook(
