@@ -29,6 +29,7 @@ from allennlp.data import Instance
 from allennlp.models import Model
 from torch import nn
 
+from benchmarks.finished_runs import finished_run
 from benchmarks.results import Results, add_results_argument, show
 from elmo_tasks.archives import open_archive
 from elmo_tasks.modules.attention import attention, dot_products
@@ -36,7 +37,6 @@ from elmo_tasks.snli import SnliModel
 from elmo_tasks.squad import SquadModel
 from elmo_tasks.sst import SstModel
 
-ARCHIVE = "model.tar.gz"
 STATES, ELMO = "length of the encoder's states", "length of ELMo at the output"
 
 
@@ -52,12 +52,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     results = Results("attention", arguments.csv)
     for folder in arguments.runs:
-        name, seed = "/".join(folder.parts[-3:-1]), folder.name.removeprefix("seed-")
-        if not (folder / ARCHIVE).exists() or not seed.isdecimal():
-            raise ConfigurationError(
-                f"{folder}: found no {ARCHIVE} of a run seed-N, expected one that is done"
-            )
-        archive = open_archive(folder / ARCHIVE)
+        trained = finished_run(folder)
+        name = "/".join(folder.parts[-3:-1])
+        archive = open_archive(folder / "model.tar.gz")
         config = with_overrides(archive.config.as_dict(quiet=True), arguments.overrides or {})
         read = archive.validation_dataset_reader.read(config["validation_data_path"])
         instances = list(islice(read, arguments.instances))
@@ -66,7 +63,7 @@ def run(arguments: argparse.Namespace) -> None:
             models[f"{name}, trained"] = archive.model
         for system, model in models.items():
             for metric, value in means(model, instances).items():
-                results.add(system, int(seed), metric, value)
+                results.add(system, trained.seed, metric, value)
     show(results.grid(results.metrics()))
 
 

@@ -6,17 +6,14 @@ RUNS is the folder of a system below that of a task, as OUT/elmo of `python -m b
 """
 
 import argparse
-import json
 from pathlib import Path
 
 from allennlp.commands.evaluate import evaluate_from_archive
 from allennlp.common.checks import ConfigurationError
-from allennlp.models.archival import CONFIG_NAME
 
-from benchmarks.finished_runs import add_scores
+from benchmarks.finished_runs import add_scores, finished_run
 from benchmarks.results import Results, show
 from elmo_tasks.commands.ensemble import Ensemble
-from elmo_tasks.training.experiments import Run
 
 MEMBER, ENSEMBLE = "member", "ensemble"
 
@@ -28,27 +25,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     folders = sorted(path for path in arguments.runs.glob("seed-*") if path.is_dir())
-    members = [
-        Run(
-            MEMBER,
-            int(folder.name.removeprefix("seed-")),
-            json.loads((folder / CONFIG_NAME).read_text()),
-            folder,
-        )
-        for folder in folders
-    ]
-    done = [member for member in members if member.metrics() is not None]
-    if len(done) < 2:
-        raise ConfigurationError(
-            f"{arguments.runs}: found {len(done)} runs that are done, expected two or more"
-        )
+    members = [finished_run(folder)._replace(variant=MEMBER) for folder in folders]
+    if len(members) < 2:
+        raise ConfigurationError(f"{arguments.runs}: found {len(members)} runs, expected two or more")
     results = Results(ENSEMBLE, arguments.output / "results.csv")
     arguments.output.mkdir(parents=True, exist_ok=True)
-    metric = add_scores(results, done)
+    metric = add_scores(results, members)
     archive = arguments.output / "model.tar.gz"
-    archives = [member.folder / archive.name for member in done]
+    archives = [member.folder / archive.name for member in members]
     Ensemble().run(argparse.Namespace(archives=archives, output=archive, force=True))
-    config = done[0].config
+    config = members[0].config
     score = evaluate_from_archive(str(archive), config["validation_data_path"])[metric]
     results.add(ENSEMBLE, 0, metric, 100 * score)
     show(results.means(), results.gains(metric, MEMBER))

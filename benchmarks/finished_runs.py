@@ -1,8 +1,12 @@
 """What trainings that are done have left: times, metrics, scores and curves."""
 
+import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
+
+from allennlp.common.checks import ConfigurationError
+from allennlp.models.archival import CONFIG_NAME
 
 from benchmarks.results import Results
 from elmo_tasks.atomic_files import atomic_file
@@ -10,6 +14,21 @@ from elmo_tasks.evaluation.table import Table
 from elmo_tasks.training.experiments import Run, score, validation_metric
 
 CURVE_COLUMNS = ("system", "seed", "epoch", "score")
+
+
+def finished_run(folder: Path) -> Run:
+    """
+    The run in a folder `VARIANT/seed-N`.
+
+    # Raises
+    `ConfigurationError`: no run, or one that is not done.
+    """
+    seed, config = folder.name.removeprefix("seed-"), folder / CONFIG_NAME
+    if seed.isdecimal() and config.exists():
+        run = Run(folder.parent.name, int(seed), json.loads(config.read_text()), folder)
+        if run.metrics() is not None:
+            return run
+    raise ConfigurationError(f"{folder}: found no run that is done, expected the folder seed-N of one")
 
 
 def epoch_times(run: Run) -> list[float]:

@@ -1,8 +1,22 @@
 import pytest
+from allennlp.common.checks import ConfigurationError
 
-from benchmarks.finished_runs import epoch_times, write_curve
+from benchmarks.finished_runs import epoch_times, finished_run, write_curve
 from elmo_tasks.evaluation.table import Table
 from elmo_tasks.training.experiments import Run
+
+
+def test_a_run_by_its_folder(tmp_path):
+    folder = tmp_path / "elmo/seed-14"
+    folder.mkdir(parents=True)
+    for name, content in {"config.json": '{"random_seed": 14}', "best.th": "", "metrics.json": "{}"}.items():
+        with pytest.raises(ConfigurationError, match="seed-14: found no run that is done"):
+            finished_run(folder)
+        (folder / name).write_text(content)
+    with pytest.raises(ConfigurationError, match="seed-14: found no run that is done"):
+        finished_run(folder)
+    (folder / "best.th").unlink()
+    assert finished_run(folder) == Run("elmo", 14, {"random_seed": 14}, folder)
 
 
 def test_the_times_of_epochs_leave_out_the_one_after_a_kill(tmp_path):
