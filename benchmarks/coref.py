@@ -7,10 +7,10 @@ first. For AllenNLP's ELMo in the peer, a document is one sentence. ELMo of ours
 the time is to be compared: `--systems ours peer elmo-computed peer-elmo`.
 
 F1 is the average of MUC, B-cubed and CEAF-e by our metric, for both, in the epoch that is best by its own.
-Gold clusters of one mention, which neither proposes, count as missed, but not with `--no-singletons`.
+Gold clusters of one mention, which neither proposes, count as missed; OntoNotes has none, so there is a score
+without them, too.
 """
 
-import argparse
 import copy
 from pathlib import Path
 
@@ -24,36 +24,34 @@ from elmo_tasks.coref.metric import CorefScores
 from elmo_tasks.coref.reader import CorefReader
 from elmo_tasks.training.experiments import Run
 
+WITHOUT_SINGLETONS = "average F1 without singletons"
+
 
 class Coref(Comparison):
     config, peer_package = "coref", "allennlp_models.coref"
     metric, unit, suffix = "average F1", "files", ".conll"
     epochs, timed = 20, (8, 2)
 
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        super().add_arguments(parser)
-        parser.add_argument("--no-singletons", action="store_true")
-
-    def run(self, arguments: argparse.Namespace) -> None:
-        if arguments.no_singletons:
-            self.metric = "average F1 without singletons"  # type: ignore[misc]
-        super().run(arguments)
-
     def some(self, files: list[Path], number: int | None) -> str:
         """The first documents in one file, as the peer reads it."""
         return "".join(path.read_text(encoding="utf-8") for path in files[:number])
 
-    def score(self, run: Run) -> float:
+    def scores(self, run: Run) -> dict[str, float]:
         import_module_and_submodules(self.peer_package)
         archive = load_archive(run.folder / "model.tar.gz")
         model, reader = archive.model.eval(), archive.validation_dataset_reader
         dev = run.config["validation_data_path"]
-        metric = CorefScores()
-        documents = CorefReader(singletons=not self.arguments.no_singletons).read(dev)
-        for instance, document in zip(reader.read(dev), documents, strict=True):
+        with_singletons, without_singletons = CorefScores(), CorefScores()
+        for instance, document in zip(reader.read(dev), CorefReader().read(dev), strict=True):
             reader.apply_token_indexers(instance)
-            metric(model.forward_on_instance(instance)["clusters"], document["metadata"].metadata.clusters)
-        return metric.get_metric()["average_f1"]
+            clusters = model.forward_on_instance(instance)["clusters"]
+            gold = document["metadata"].metadata.clusters
+            with_singletons(clusters, gold)
+            without_singletons(clusters, [cluster for cluster in gold if len(cluster) > 1])
+        return {
+            self.metric: with_singletons.get_metric()["average_f1"],
+            WITHOUT_SINGLETONS: without_singletons.get_metric()["average_f1"],
+        }
 
     def peer(self, ours: Settings, elmo_dim: int) -> Settings:
         model = ours["model"]

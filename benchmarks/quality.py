@@ -108,11 +108,11 @@ class Comparison(ABC):
         embedders = peer["model"]["text_field_embedder"]["token_embedders"]
         embedders["elmo"] = {"type": "elmo_token_embedder", **block}
 
-    def score(self, run: Run) -> float:
-        """Of a run that is done, by its own metric."""
+    def scores(self, run: Run) -> dict[str, float]:
+        """Of a run that is done, from 0 to 1: `metric`, here by the run's own, and what else there is."""
         value = score(run)
         assert value is not None
-        return value
+        return {self.metric: value}
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         add_experiment_arguments(parser)
@@ -144,7 +144,8 @@ class Comparison(ABC):
         for run in runs:
             if run.seed not in results.values(run.variant, self.metric):
                 self.record(results, run, "")
-                results.add(run.variant, run.seed, self.metric, 100 * self.score(run), sum(epoch_times(run)))
+                for metric, value in self.scores(run).items():
+                    results.add(run.variant, run.seed, metric, 100 * value, sum(epoch_times(run)))
         in_turn = [arguments.time] if arguments.time else [(OURS, PEER), (self.timed_elmo, PEER_ELMO)]
         for systems in in_turn if arguments.rounds else ():
             self.time(systems, files, results)
