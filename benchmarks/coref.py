@@ -12,14 +12,17 @@ without them, too.
 """
 
 import copy
+from collections.abc import Iterable
 from pathlib import Path
 
 from allennlp.common.util import import_module_and_submodules
-from allennlp.models import load_archive
+from allennlp.data import Instance
 
 from benchmarks import coref_variants  # noqa: F401
 from benchmarks.configs import Settings, bilstm, feedforward
 from benchmarks.quality import Comparison
+from elmo_tasks.archives import open_archive
+from elmo_tasks.coref.documents import Cluster
 from elmo_tasks.coref.metric import CorefScores
 from elmo_tasks.coref.reader import CorefReader
 from elmo_tasks.training.experiments import Run
@@ -38,19 +41,16 @@ class Coref(Comparison):
 
     def scores(self, run: Run) -> dict[str, float]:
         import_module_and_submodules(self.peer_package)
-        archive = load_archive(run.folder / "model.tar.gz")
+        archive = open_archive(run.folder / "model.tar.gz")
         model, reader = archive.model.eval(), archive.validation_dataset_reader
         dev = run.config["validation_data_path"]
-        with_singletons, without_singletons = CorefScores(), CorefScores()
-        for instance, document in zip(reader.read(dev), CorefReader().read(dev), strict=True):
+        proposed = []
+        for instance in reader.read(dev):
             reader.apply_token_indexers(instance)
-            clusters = model.forward_on_instance(instance)["clusters"]
-            gold = document["metadata"].metadata.clusters
-            with_singletons(clusters, gold)
-            without_singletons(clusters, [cluster for cluster in gold if len(cluster) > 1])
+            proposed.append(model.forward_on_instance(instance)["clusters"])
         return {
-            self.metric: with_singletons.get_metric()["average_f1"],
-            WITHOUT_SINGLETONS: without_singletons.get_metric()["average_f1"],
+            self.metric: average_f1(proposed, CorefReader().read(dev)),
+            WITHOUT_SINGLETONS: average_f1(proposed, CorefReader(singletons=False).read(dev)),
         }
 
     def peer(self, ours: Settings, elmo_dim: int) -> Settings:
@@ -85,6 +85,14 @@ class Coref(Comparison):
         ours["trainer"] |= {"validation_metric": "+coref_f1", "checkpointer": {}}
         ours["trainer"]["optimizer"]["type"] = "adam"
         return ours
+
+
+def average_f1(proposed: Iterable[list[Cluster]], documents: Iterable[Instance]) -> float:
+    """Of the clusters that are proposed for each document."""
+    metric = CorefScores()
+    for clusters, document in zip(proposed, documents, strict=True):
+        metric(clusters, document["metadata"].metadata.clusters)
+    return metric.get_metric()["average_f1"]
 
 
 _TASK = Coref()

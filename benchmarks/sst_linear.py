@@ -51,14 +51,12 @@ def run(arguments: argparse.Namespace) -> None:
 def mean_vectors(embedder: ElmoEmbedder, sentences: list[list[str]]) -> dict[int | str, np.ndarray]:
     """*Shape:* of each layer and of their average, `(sentences, dim)`."""
     layers: list[int | str] = [*range(embedder.num_layers), AVERAGE]
-    # layers + 1 vectors a sentence
+    # (layers + 1, dim) of each sentence
     means = [
         [chosen_layer(vectors, layer).mean(axis=0) for layer in layers]
         for vectors in embedder.embed_sentences(sentences)
     ]
-    return {
-        layer: np.stack(of_layer) for layer, of_layer in zip(layers, zip(*means, strict=True), strict=True)
-    }
+    return dict(zip(layers, np.stack(means, axis=1), strict=True))
 
 
 def sentences(folder: Path, name: str) -> tuple[list[list[str]], np.ndarray]:

@@ -21,7 +21,7 @@ class Oracle:
 def test_gold_clusters_of_one_mention_count_as_missed_in_one_score_alone(tmp_path, monkeypatch):
     dev = bundled("fixtures/coref/dev.conll")
     archive = SimpleNamespace(model=Oracle(), validation_dataset_reader=CorefReader(singletons=False))
-    monkeypatch.setattr(coref, "load_archive", lambda path: archive)
+    monkeypatch.setattr(coref, "open_archive", lambda path: archive)
     run = Run("ours", 13, {"validation_data_path": str(dev)}, tmp_path)
     scores = coref.Coref().scores(run)
     assert scores.pop(coref.WITHOUT_SINGLETONS) == pytest.approx(1)
