@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
+from textwrap import shorten
 from typing import Any, NamedTuple
 
 from allennlp.common.checks import ConfigurationError
@@ -32,6 +33,7 @@ from elmo_tasks.data.unpacking import unpack
 TRUST = "ELMO_TASKS_TRUST_ARCHIVES"
 """The environment variable that, set to 1, lets the config of an archive name any Python object."""
 _LARGEST_CONFIG = 1 << 24
+_WRONG_WEIGHTS = re.compile(r"Error(\(s\) in)? loading state.dict for ")
 _OF_THE_MACHINE = (
     errno.ENOSPC,
     errno.EDQUOT,
@@ -206,10 +208,16 @@ def _errors_of(archive: str | os.PathLike[str]) -> Iterator[None]:
         if isinstance(error, OSError) and error.errno in _OF_THE_MACHINE:
             error.add_note(f"while opening {archive}")
             raise
-        reason = str(error).partition("\n")[0]
-        raise ArchiveError(
-            f"{archive}: not a whole archive of a model ({type(error).__name__}: {reason})"
-        ) from error
+        raise ArchiveError(f"{archive}: {_fault(error)}") from error
+
+
+def _fault(error: Exception) -> str:
+    first, _, rest = str(error).partition("\n")
+    if isinstance(error, RuntimeError) and _WRONG_WEIGHTS.match(first):
+        # Of PyTorch, a line for each tensor; of AllenNLP, two lists of names, of which one may be empty
+        tensors = [line.strip() for line in rest.splitlines() if not line.endswith("[]")]
+        return f"found weights that do not fit the model of its config: {shorten('; '.join(tensors), 400)}"
+    return f"not a whole archive of a model ({type(error).__name__}: {first})"
 
 
 def install() -> None:

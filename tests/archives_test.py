@@ -1,3 +1,4 @@
+import io
 import json
 import tarfile
 from pathlib import Path
@@ -9,6 +10,8 @@ from allennlp.models.archival import archive_model
 
 from elmo_tasks.archives import open_archive
 from tests.evaluation.archives import make_run
+
+NO_ARCHIVE = "not a whole archive of a model ("
 
 
 @pytest.fixture(scope="module")
@@ -39,21 +42,42 @@ def changed_config(content: bytes, **model) -> bytes:
     return json.dumps(config).encode()
 
 
-WRONG_MEMBERS = {
-    "other sizes": ("config.json", lambda content: changed_config(content, hidden_sizes=[5])),
-    "other bytes as weights": ("weights.th", lambda content: b"no weights"),
+def rename_scores(content: bytes) -> bytes:
+    weights = torch.load(io.BytesIO(content))
+    weights["other"] = weights.pop("tag_projection.weight")
+    changed = io.BytesIO()
+    torch.save(weights, changed)
+    return changed.getvalue()
+
+
+def other_weights(*tensors: str) -> str:
+    return "found weights that do not fit the model of its config: " + "; ".join(tensors)
+
+
+CHANGED_MEMBERS = {
+    "other sizes": (
+        "config.json",
+        lambda content: changed_config(content, hidden_sizes=[5]),
+        other_weights("size mismatch for "),
+    ),
+    "another name": (
+        "weights.th",
+        rename_scores,
+        other_weights("Missing keys: ['tag_projection.weight']", "Unexpected keys: ['other']"),
+    ),
+    "other bytes as weights": ("weights.th", lambda content: b"no weights", NO_ARCHIVE),
 }
 
 
-@pytest.mark.parametrize(("member", "change"), WRONG_MEMBERS.values(), ids=WRONG_MEMBERS)
-def test_content_that_is_no_model(run, tmp_path, member, change):
+@pytest.mark.parametrize(("member", "change", "fault"), CHANGED_MEMBERS.values(), ids=CHANGED_MEMBERS)
+def test_content_that_is_no_model(run, tmp_path, member, change, fault):
     with tarfile.open(run / "model.tar.gz") as whole:
         whole.extractall(tmp_path / "content", filter="data")
     path = tmp_path / "content" / member
     path.write_bytes(change(path.read_bytes()))
     with tarfile.open(tmp_path / "spoilt.tar.gz", "w:gz") as spoilt:
         spoilt.add(tmp_path / "content", "")
-    check_refused(tmp_path / "spoilt.tar.gz")
+    check_refused(tmp_path / "spoilt.tar.gz", fault)
 
 
 WRONG_FILES = {
@@ -67,11 +91,11 @@ WRONG_FILES = {
 @pytest.mark.parametrize("change", WRONG_FILES.values(), ids=WRONG_FILES)
 def test_no_archive(run, tmp_path, change):
     (tmp_path / "spoilt.tar.gz").write_bytes(change((run / "model.tar.gz").read_bytes()))
-    check_refused(tmp_path / "spoilt.tar.gz")
+    check_refused(tmp_path / "spoilt.tar.gz", NO_ARCHIVE)
 
 
-def check_refused(archive: Path) -> None:
+def check_refused(archive: Path, fault: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         open_archive(str(archive))
-    assert str(caught.value).startswith(f"{archive}: not a whole archive of a model (")
+    assert str(caught.value).startswith(f"{archive}: {fault}")
     assert "\n" not in str(caught.value)
