@@ -24,6 +24,8 @@ Columns = Sequence[str] | None
 
 _BETWEEN = re.compile(r"\s*[\[,]\s*")
 """What stands before each object of a list."""
+_LONGEST_FIELD = (1 << 31) - 1
+"""Characters of a csv; Python's default, 131,072, is less than a long document."""
 
 
 class Record(NamedTuple):
@@ -57,6 +59,7 @@ def _tsv(path: Path, columns: Columns) -> Iterator[Record]:
 
 
 def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+    csv.field_size_limit(_LONGEST_FIELD)
     rows = csv.reader((f"{line}\n" for _, line in read_lines(path)), strict=True)
     while True:
         first = rows.line_num + 1

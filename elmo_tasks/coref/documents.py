@@ -21,7 +21,7 @@ from typing import Any
 
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.data.columns import BLANKS
+from elmo_tasks.data.columns import BLANKS, split_cells
 from elmo_tasks.data.input_files import InputError, read_lines
 from elmo_tasks.data.json_lines import read_json_lines, shorten_json
 from elmo_tasks.data.metadata import Metadata
@@ -106,7 +106,7 @@ class CorefDocument(Metadata):
             list(chain.from_iterable(speakers)),
             gold,
             words=words or joined(tokens),
-            joined=len(clusters or ()) - len(gold or ()),
+            joined=sum(map(bool, clusters or ())) - len(gold or ()),
         )
 
 
@@ -187,7 +187,7 @@ class _Part:
 
     def add(self, number: int, line: str) -> None:
         """Adds the line of a token, or the empty line behind a sentence."""
-        row = [value.strip(BLANKS) for value in line.split("\t")] if "\t" in line else line.split()
+        row = [cell.strip(BLANKS) for cell in split_cells(line, "\t" if "\t" in line else None)]
         if not any(row):
             if self._sentences[-1]:
                 self._sentences.append([])

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from allennlp.common import JsonDict
+from allennlp.common.checks import ConfigurationError
 from allennlp.data import Instance, TextFieldTensors
 from allennlp.data.fields import MetadataField
 from allennlp.nn.util import get_text_field_mask
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from spacy import Language
 
 _EXPECTED = '"document": a string, "sentences": a list of lists of strings, or "tokens": a list of strings'
-_PARAGRAPH = re.compile(r"\S.*?(?=\n[ \t]*\n|\Z)", re.DOTALL)
+_PARAGRAPH = re.compile(r"\S.*?(?=\n[ \t\r]*\n|\Z)", re.DOTALL)
 
 
 @Predictor.register("elmo_coref")
@@ -96,6 +97,10 @@ class CorefPredictor(TextPredictor):
         """The document of an input; `None` if it has no words."""
         if "sentences" in json_dict:
             return from_json(json_dict | {"clusters": None}) if json_dict["sentences"] != [] else None
+        if "speakers" in json_dict:
+            raise ConfigurationError(
+                'found "speakers", a list for each sentence; expected "sentences" beside it'
+            )
         if "tokens" in json_dict:
             words = joined(require_tokens(json_dict, _EXPECTED))
             paragraphs = [words.words]

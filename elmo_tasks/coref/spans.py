@@ -41,7 +41,8 @@ def attended_spans(
     weights = masked_softmax(
         scores.index_select(0, indices.flatten()).view_as(indices), inside, memory_efficient=True
     )
-    return F.embedding_bag(indices, vectors, per_sample_weights=weights, mode="sum")
+    # Under autocast the softmax has another precision
+    return F.embedding_bag(indices, vectors, per_sample_weights=weights.to(vectors), mode="sum")
 
 
 def best_without_crossing(spans: torch.Tensor, scores: torch.Tensor, most: int) -> torch.Tensor:

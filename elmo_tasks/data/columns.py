@@ -33,7 +33,12 @@ class ColumnLayout:
 
     def split(self, line: str) -> list[str]:
         """The cells of a line."""
-        return line.split(self.delimiter) if self.delimiter else _RUN.split(line.strip(BLANKS))
+        return split_cells(line, self.delimiter)
+
+
+def split_cells(line: str, delimiter: str | None) -> list[str]:
+    """The cells between delimiters; `None`: between runs of blanks and tabs, not of other white space."""
+    return line.split(delimiter) if delimiter else _RUN.split(line.strip(BLANKS))
 
 
 def line_groups(

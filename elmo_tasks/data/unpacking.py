@@ -27,6 +27,7 @@ _OPENERS: dict[bytes, Callable[[Any], Any]] = {
     b"\xfd7zXZ\0": lzma.open,
 }
 """By the first bytes of a file."""
+_ZIP = b"PK"
 
 
 def is_archive(file: Path) -> bool:
@@ -71,7 +72,10 @@ def unpack(file: Path, folder: Path, *, links: bool = True) -> None:
     `EOFError`, `tarfile.TarError`, `zipfile.BadZipFile`, `zlib.error` or `lzma.LZMAError`: it is damaged.
     """
     bound = _Bound(file)
-    if zipfile.is_zipfile(file):
+    with open(file, "rb") as raw:
+        begin = raw.read(max(map(len, _OPENERS)))
+    # The end alone may be that of a zip within a tar.
+    if begin.startswith(_ZIP):
         with zipfile.ZipFile(file) as archive:
             for member in archive.infolist():
                 bound.add(member.filename, member.file_size)
@@ -80,7 +84,6 @@ def unpack(file: Path, folder: Path, *, links: bool = True) -> None:
             archive.extractall(folder)  # nosec B202
         return
     with open(file, "rb") as raw:
-        begin = raw.peek(6)
         opener = next((opener for magic, opener in _OPENERS.items() if begin.startswith(magic)), None)
         stream: Any = _BoundedStream(opener(raw) if opener else raw, bound)
         with tarfile.open(name=str(file), fileobj=stream, mode="r:") as tar:

@@ -166,9 +166,9 @@ class JsonLinesPredictor(Predictor):
             return [self._try_predict([one])[0] for one in instances]
 
     def _predict_instances(self, instances: list[Instance]) -> Iterator[JsonDict]:
-        """The results; where all together are too much, as for the memory, one by one."""
+        """The results; one by one where all together are too much, or one of them breaks the model."""
         results: list[JsonDict] = []
-        with suppress(RuntimeError, MemoryError):
+        with suppress(*_OF_AN_INPUT):
             results = self.predict_batch_instance(instances) if instances else []
         return iter(results) if results else map(self.predict_instance, instances)
 

@@ -76,7 +76,7 @@ class SrlPredictor(SentencePredictor):
         expected = f'"predicates": places of the {len(words)} tokens, from 0'
         indices = require(json_dict, "predicates", list, expected) if "predicates" in json_dict else None
         for index in indices or []:
-            if isinstance(index, bool) or index not in range(len(words)):
+            if type(index) is not int or index not in range(len(words)):
                 raise ConfigurationError(f'"predicates" has {shorten(repr(index))}; expected {expected}')
         indices = self._verbs(words) if indices is None else indices
         return _Sentence(words, [self._dataset_reader.text_to_instance(words, index) for index in indices])
@@ -86,7 +86,8 @@ class SrlPredictor(SentencePredictor):
             return []
         from spacy.tokens import Doc
 
-        tagged = self._tagger(Doc(self._tagger.vocab, words=words))
+        # spaCy has no empty words
+        tagged = self._tagger(Doc(self._tagger.vocab, words=[word or "_" for word in words]))
         if not any(token.pos_ for token in tagged):
             raise ConfigurationError(
                 f"the spaCy model {self._tagger.meta['name']!r} tells no parts of speech; expected one that "

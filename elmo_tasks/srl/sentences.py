@@ -122,10 +122,11 @@ def _sentence(path: Path, rows: list[_Row], columns: Columns) -> SrlSentence:
             raise InputError.at(path, row.line, found="an empty word", expected="a word")
     columns_of_arguments = range(columns.first, len(rows[0].cells) - columns.behind)
     spans = [_spans(path, rows, column) for column in columns_of_arguments]
-    if len(spans) == 1 and not spans[0]:
-        # How some write a sentence without predicates
+    marked = _marked(rows, columns)
+    if spans == [[]] and not (marked and FRAMESET in columns.names):
+        # How some write a sentence without predicates; a lemma may stand beside words that are none
         spans = []
-    predicates = _predicates(path, rows, spans, columns)
+    predicates = _predicates(path, rows, spans, marked)
     return SrlSentence(
         words,
         [
@@ -171,15 +172,19 @@ def _spans(path: Path, rows: list[_Row], column: int) -> list[Span]:
     return spans
 
 
-def _predicates(path: Path, rows: list[_Row], spans: list[list[Span]], columns: Columns) -> list[int]:
+def _marked(rows: list[_Row], columns: Columns) -> list[int]:
+    """The words that the columns call predicates."""
+    marks = [name for name in (LEMMA, FRAMESET) if name in columns.names]
+    return [
+        number for number, row in enumerate(rows) if all(columns.of(mark, row) != _NONE for mark in marks)
+    ]
+
+
+def _predicates(path: Path, rows: list[_Row], spans: list[list[Span]], marked: list[int]) -> list[int]:
     """
     The predicate of each column of arguments: the words that are marked as such; or, if their number is
     another, as where a lemma stands beside words that are no predicates, the first words of V.
     """
-    marks = [name for name in (LEMMA, FRAMESET) if name in columns.names]
-    marked = [
-        number for number, row in enumerate(rows) if all(columns.of(mark, row) != _NONE for mark in marks)
-    ]
     if len(marked) == len(spans):
         return marked
     opening = [[span.start for span in column if span.label == PREDICATE] for column in spans]
@@ -235,7 +240,7 @@ def _proposition(content: Any, words: list[str], pos: list[str] | None) -> Propo
             Argument(each["label"], tuple((start, end) for start, end in each["spans"]))
             for each in content["arguments"]
         ]
-        if index not in range(len(words)) or isinstance(index, bool):
+        if type(index) is not int or index not in range(len(words)):
             raise ValueError(f"found the index {index!r}, expected one of the tokens 0 to {len(words) - 1}")
         if not any(start <= index < end for argument in arguments for start, end in argument.spans):
             arguments.append(Argument(PREDICATE, ((index, index + 1),)))

@@ -51,12 +51,12 @@ def test_formats(tmp_path, content, format, columns, lines):
 
 
 def test_csv_agrees_with_python_on_odd_fields(tmp_path):
-    rows = [["x, \n\n y", "good"], ['"', "bad"], ["a\tb \u2028 c", "good"]]
+    rows = [["x, \n\n y", "good"], ['"', "bad"], ["a\tb \u2028 c", "good"], ["long " * 50_000, "bad"]]
     with open(tmp_path / "odd", "w", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows(rows)
     records = list(read_records(tmp_path / "odd", "csv", ["text", "class"]))
     assert [list(record.values.values()) for record in records] == rows
-    assert [record.line for record in records] == [1, 4, 5]
+    assert [record.line for record in records] == [1, 4, 5, 6]
 
 
 def test_values_of_json_are_of_any_type(tmp_path):

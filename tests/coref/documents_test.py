@@ -106,6 +106,11 @@ def test_words_between_tabs_may_hold_blanks_or_nothing(tmp_path):
     assert document.clusters == [[(0, 0), (2, 2), (5, 5)], [(2, 3)]]
 
 
+def test_words_between_blanks_may_hold_other_white_space(tmp_path):
+    (document,) = read(tmp_path, ANA.replace("keys", "car\u00a0keys").replace("\t", "   "))
+    assert document.sentences[0] == ["Ana", "lost", "her", "car\u00a0keys", "."]
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -44,6 +44,7 @@ def test_sentences_of_a_document_and_of_tokens(predictor):
         "A heading",
         "He had seen them , she said .",
     ]
+    assert predictor._document({"document": TEXT.replace("\n", "\r\n")}).sentences == document.sentences
     starts = [TEXT[start:end] for start, end in document.words.offsets]
     assert starts == document.words.words == [word for sentence in document.sentences for word in sentence]
     tokens = predictor._document({"tokens": ["Ana", "ran", "!", '"', "He", "", "fell", "."]})
@@ -90,6 +91,7 @@ def test_empty(predictor, inputs):
         ({"document": 5}, '"document" is 5; expected'),
         ({"tokens": ["Ana", None]}, '"tokens" has None at position 1'),
         ({"sentences": ["Ana"]}, "sentences: found ['Ana'], expected a list of lists of strings"),
+        ({"tokens": ["Ana"], "speakers": [["Ana"]]}, 'found "speakers", a list for each sentence; expected'),
         ({"sentences": [["Ana"]], "speakers": [[]]}, "speakers: found 0 in sentence 0, expected 1"),
     ],
 )

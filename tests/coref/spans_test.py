@@ -33,6 +33,19 @@ def test_attention_is_a_softmax_over_the_tokens_of_a_span():
         torch.testing.assert_close(one, other)
 
 
+def test_attention_under_autocast():
+    vectors, scores, spans = (
+        torch.randn(4, 5).bfloat16(),
+        torch.randn(4),
+        candidate_spans(torch.tensor([4]), 2),
+    )
+    found = attended_spans(vectors, scores, spans, 2)
+    assert found.dtype == torch.bfloat16
+    torch.testing.assert_close(
+        found.float(), attended_spans(vectors.float(), scores, spans, 2), atol=0.02, rtol=0
+    )
+
+
 def greedy(spans, scores, most):
     taken = []
     for place in sorted(range(len(spans)), key=lambda place: -scores[place]):

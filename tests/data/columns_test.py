@@ -10,6 +10,7 @@ from elmo_tasks.data.columns import ColumnLayout, line_groups
     ("delimiter", "line", "cells"),
     [
         (None, " a \t b  c\t", ["a", "b", "c"]),
+        (None, "10\u00a0000 a\u3000b", ["10\u00a0000", "a\u3000b"]),
         ("\t", "a\t\tb c", ["a", "", "b c"]),
         (", ", "a, b", ["a", "b"]),
     ],

@@ -3,9 +3,10 @@ from collections import Counter
 
 import pytest
 from allennlp.common.checks import ConfigurationError
-from allennlp.data import Instance, Token
+from allennlp.data import Batch, Instance, Token, Vocabulary
 from allennlp.data.fields import ListField, TextField
 from allennlp.data.token_indexers import SingleIdTokenIndexer
+from allennlp.nn.util import get_text_field_mask
 
 from elmo_tasks.data.reader import TaskReader, check_words, group_number, text_field
 from elmo_tasks.data.tokenization import joined
@@ -40,6 +41,20 @@ def test_every_text_gets_the_indexers(folder):
     instance = next(iter(Lines(token_indexers=indexers).read(folder)))
     assert instance["text"].token_indexers is instance["texts"][0].token_indexers is indexers
     assert list(Lines().token_indexers) == ["tokens"]
+
+
+def test_a_word_that_reads_as_the_padding_is_an_unknown_one(tmp_path):
+    (tmp_path / "a").write_text("one @@PADDING@@ two\n")
+    reader = Lines()
+    (instance,) = reader.read(tmp_path)
+    reader.apply_token_indexers(instance)
+    vocabulary = Vocabulary.from_instances([instance])
+    batch = Batch([instance])
+    batch.index_instances(vocabulary)
+    tensors = batch.as_tensor_dict()
+    assert get_text_field_mask(tensors["text"]).all()
+    assert get_text_field_mask(tensors["texts"], num_wrapping_dims=1).all()
+    assert vocabulary.get_vocab_size() == 4
 
 
 def test_files_and_their_sum_are_logged(folder, caplog):

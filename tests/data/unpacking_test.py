@@ -138,6 +138,15 @@ def test_a_zip_that_climbs(tmp_path, folder):
         unpacking.unpack(tmp_path / "x.zip", folder)
 
 
+def test_a_tar_that_ends_with_a_zip(tmp_path, folder):
+    with zipfile.ZipFile(tmp_path / "inner.zip", "w") as content:
+        content.writestr("inner.txt", "x")
+    with tarfile.open(tmp_path / "x.tar", "w") as whole:
+        whole.add(tmp_path / "inner.zip", "z.zip")
+    unpacking.unpack(tmp_path / "x.tar", folder)
+    assert [path.name for path in folder.iterdir()] == ["z.zip"]
+
+
 def test_a_data_archive_that_climbs(tmp_path, monkeypatch):
     """The names alone, as text, stay inside."""
     monkeypatch.setattr(file_utils, "CACHE_DIRECTORY", str(tmp_path / "1/2/3/4/cache"))

@@ -62,6 +62,26 @@ def test_results_before_a_bad_line_come_out(predictor, line, message, before):
         predictor.predict_json(predictor.load_line("5"))
 
 
+@pytest.mark.parametrize("error", [IndexError, ValueError, RuntimeError, MemoryError])
+def test_results_before_a_line_that_breaks_the_model_come_out(error):
+    class Breaking(Doubling):
+        def predict_batch_instance(self, instances):
+            if any(instance["length"].metadata == 3 for instance in instances):
+                raise error("three")
+            return super().predict_batch_instance(instances)
+
+        def predict_instance(self, instance):
+            return self.predict_batch_instance([instance])[0]
+
+    predictor = Breaking()
+    results = predictor.predict_each(
+        [predictor.load_line(f'{{"text": "{text}"}}') for text in ("a", "bcd", "e")]
+    )
+    assert next(results) == {"doubled": 2}
+    with pytest.raises(ConfigurationError, match=rf"line 2 \(.*\): {error.__name__}: three"):
+        next(results)
+
+
 def test_an_object_is_of_no_line(predictor):
     assert predictor.load_line('{"text": "a", "b": 1}\n') == {"text": "a", "b": 1}
     with pytest.raises(ConfigurationError) as caught:

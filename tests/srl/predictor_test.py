@@ -111,6 +111,7 @@ def test_verbs_that_a_model_finds(predictor, tagger, monkeypatch):
     with_tagger = another(predictor, spacy_model=tagger)
     assert places(with_tagger, {"sentence": SENTENCE}) == [1]
     assert places(with_tagger, {"tokens": ["It", "was", "late", "and", "he", "had", "sold", "it"]}) == [1, 6]
+    assert places(with_tagger, {"tokens": ["", "He", "sold", "it"]}) == [2]
     assert with_tagger.predict("") == {"tokens": [], "predicates": []}
     # An installed model is found by itself.
     monkeypatch.setattr(spacy.util, "get_installed_models", lambda: ["xx_other", tagger])
@@ -146,6 +147,7 @@ def test_no_model_that_finds_verbs(predictor, tmp_path, monkeypatch):
             '"predicates" has 1; expected "predicates": places of the 1 tok',
         ),
         ({"tokens": ["a"], "predicates": [True]}, '"predicates" has True'),
+        ({"tokens": ["a"], "predicates": [0.0]}, '"predicates" has 0.0'),
         ({"tokens": ["a"], "predicates": ["a"]}, "\"predicates\" has 'a'"),
     ],
 )

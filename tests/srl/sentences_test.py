@@ -42,6 +42,14 @@ def test_what_makes_no_difference(tmp_path, change):
     assert found(read(tmp_path / "a", change(CONLL))) == PROPOSITIONS
 
 
+def test_a_predicate_without_arguments(tmp_path):
+    """Where the columns say which words are predicates, one whose column is empty is one."""
+    columns = ["word", "predicate", "frameset", "arguments"]
+    content = "It - - *\nrains {} {} *\n"
+    assert found(read(tmp_path / "a", content.format("rain", "01"), columns)) == [(1, ["O", "O"])]
+    assert found(read(tmp_path / "b", content.format("rain", "-"), columns)) == []
+
+
 def test_conll_2005(tmp_path):
     sentences = read(tmp_path / "a", CONLL_2005, columns=["word", "predicate", "arguments"])
     assert found(sentences) == [
@@ -104,6 +112,7 @@ def test_an_empty_word(tmp_path):
         ('{"tokens": ["a"], "predicates": 3}', '"predicates": 3, expected "predicates": a list'),
         ('{"tokens": ["a"], "predicates": [3]}', "expected a predicate as"),
         ('{"tokens": ["a"], "predicates": [{"index": 1, "arguments": []}]}', "found the index 1"),
+        ('{"tokens": ["a"], "predicates": [{"index": 0.0, "arguments": []}]}', "found the index 0.0"),
         ('{"tokens": ["a"], "predicates": [{"index": 0}]}', "'arguments'"),
         (
             '{"tokens": ["a"], "predicates": [{"index": 0, "arguments": [{"label": 0, "spans": [[0]]}]}]}',
