@@ -19,7 +19,7 @@ from pathlib import Path
 from textwrap import shorten
 from typing import Any, NamedTuple
 
-from allennlp.common.checks import ConfigurationError
+from allennlp.common.checks import ConfigurationError, check_for_gpu
 from allennlp.common.file_utils import cached_path
 from allennlp.common.params import parse_overrides
 from allennlp.common.registrable import Registrable
@@ -75,16 +75,19 @@ def open_archive(
 
     # Raises
     `ArchiveError`: what is there is no whole archive of a model; or its config is not plain JSON, or names
-    what no plug-in registers. `OSError`: nothing is there, or the machine fails, as by a full disk.
+    what no plug-in registers. `ConfigurationError`: there is no such GPU, or the overrides are no Jsonnet.
+    `OSError`: nothing is there, or the machine fails, as by a full disk.
     """
     path = cached_path(archive_file)
+    check_for_gpu(cuda_device)
+    given = parse_overrides(overrides) if isinstance(overrides, str) else overrides
+    if weights_file is not None:
+        cached_path(weights_file)
     outer = _opening.get() or _Opening((), frozenset())
     with _errors_of(archive_file):
         if (real := os.path.realpath(path)) in outer.archives:
             raise ConfigurationError("found an archive whose config opens the archive itself")
-        trusted = outer.trusted | _strings(
-            parse_overrides(overrides) if isinstance(overrides, str) else overrides
-        )
+        trusted = outer.trusted | _strings(given)
         token = _opening.set(_Opening((*outer.archives, real), trusted))
         try:
             if os.path.isdir(path):

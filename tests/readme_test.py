@@ -144,6 +144,11 @@ def test_allennlp_commands_and_the_python_examples(folder, monkeypatch, capsys):
     assert "[" in capsys.readouterr().out
 
 
+def test_what_is_silent_writes_a_file():
+    for words in commands():
+        assert "--silent" not in words or "--output-file" in words
+
+
 def anchors(page: Path) -> set[str]:
     """What a link into a page may name: its titles, as sites and hosts spell them, and its API."""
     text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)

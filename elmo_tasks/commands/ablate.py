@@ -68,7 +68,6 @@ class Ablate(Verb):
             samples = {part: sample_size(part, total) for part in sorted(set(arguments.fractions))}
         settings = [setting for rows in tables.values() for setting in rows.values()]
         settings += [kind._replace(fraction=part) for part in samples for kind in (own, NO_ELMO)]
-        output.mkdir(parents=True, exist_ok=True)
         with staging_folder(output / "tables") as folder:
             runs = [
                 run

@@ -11,6 +11,7 @@ from allennlp.models.archival import Archive
 from elmo_tasks.archives import open_archive
 
 Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+_LARGEST_SEED = (1 << 32) - 1
 
 
 class Verb(ABC):
@@ -35,6 +36,13 @@ def positive(text: str) -> int:
     """The type of an argument that counts something."""
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"found {text!r}, expected a positive whole number")
+    return int(text)
+
+
+def seed(text: str) -> int:
+    """The type of an argument that NumPy takes for a seed, too."""
+    if not text.isdecimal() or int(text) > _LARGEST_SEED:
+        raise argparse.ArgumentTypeError(f"found {text!r}, expected a whole number from 0 to {_LARGEST_SEED}")
     return int(text)
 
 

@@ -41,6 +41,10 @@ def add_bilm_arguments(parser: argparse._ActionsContainer) -> None:
     )
 
 
+_NO_DEVICE = (RuntimeError, AssertionError, ImportError)
+"""What PyTorch raises for a device that is not there."""
+
+
 def read_bilm(arguments: argparse.Namespace, *, device: str | None = None) -> FrozenBiLm:
     """
     The biLM of the arguments, frozen, on its device, or on another `device`.
@@ -63,8 +67,11 @@ def read_bilm(arguments: argparse.Namespace, *, device: str | None = None) -> Fr
         precision=arguments.precision,
     )
     try:
-        bilm.to(torch.device(device or arguments.device))
-    except (RuntimeError, AssertionError) as error:  # PyTorch raises either for a device that is not there
+        chosen = torch.device(device or arguments.device)
+        if chosen.type == "meta":
+            raise RuntimeError("it computes nothing")
+        bilm.to(chosen)
+    except _NO_DEVICE as error:
         reason = str(error).partition("\n")[0]
         raise ConfigurationError(f"--device {arguments.device} cannot be used: {reason}") from error
     with configuration_errors():

@@ -73,7 +73,6 @@ class Compare(Verb):
     def run(self, arguments: argparse.Namespace) -> None:
         output: Path = arguments.output
         config = read_elmo_config(arguments)
-        output.mkdir(parents=True, exist_ok=True)
         with staging_folder(output / RESULTS) as folder:
             variants = {**MIXES, "no-elmo": NO_ELMO}
             for method in METHODS:

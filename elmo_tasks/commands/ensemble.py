@@ -42,7 +42,6 @@ class Ensemble(Verb):
 
     def run(self, arguments: argparse.Namespace) -> None:
         output: Path = arguments.output
-        output.parent.mkdir(parents=True, exist_ok=True)
         with staged_file(output, force=arguments.force) as path:
             archives = open_members(arguments.archives)
             members = [archive.model for archive in archives]

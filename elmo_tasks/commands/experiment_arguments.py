@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.commands.base import positive
+from elmo_tasks.commands.base import positive, seed
 from elmo_tasks.evaluation.plot import bars
 from elmo_tasks.evaluation.table import Cell, Table
 from elmo_tasks.training.experiments import Run, score, summary, train, validation_metric
@@ -24,7 +24,7 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--overrides", default="", help="JSON that overrides keys of CONFIG, as for allennlp train"
     )
-    parser.add_argument("--seeds", type=int, nargs="+", default=[13, 14, 15], help="of the runs")
+    parser.add_argument("--seeds", type=seed, nargs="+", default=[13, 14, 15], help="of the runs")
     parser.add_argument("--jobs", type=positive, default=1, help="runs at a time")
 
 
@@ -36,7 +36,8 @@ def read_elmo_config(arguments: argparse.Namespace) -> dict[str, Any]:
     `ConfigurationError`: its model has no ELMo.
     """
     config = Params.from_file(arguments.config, arguments.overrides).as_dict(quiet=True)
-    if "elmo" not in config["model"]:
+    model = config.get("model")
+    if not isinstance(model, dict) or "elmo" not in model:
         raise ConfigurationError(f"{arguments.config}: found no model.elmo, expected a config with ELMo")
     return config
 

@@ -47,7 +47,6 @@ class Explain(Verb):
     def run(self, arguments: argparse.Namespace) -> None:
         output: Path = arguments.output
         page = output.with_name(f"{output.name}.html")
-        output.parent.mkdir(parents=True, exist_ok=True)
         with (
             staged_file(page, force=arguments.force) as html,
             staged_file(output, force=arguments.force) as path,

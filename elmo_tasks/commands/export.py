@@ -71,7 +71,6 @@ class Export(Verb):
             lines = (line for path in input_files(arguments.standardize) for _, line in read_lines(path))
             bar = progress(lines, work="reading", unit="lines")
             standardize_tokens(trained.bilm, map(str.split, bar))
-        output.parent.mkdir(parents=True, exist_ok=True)
         with staging_folder(output.resolve()) as folder:
             try:
                 with configuration_errors():

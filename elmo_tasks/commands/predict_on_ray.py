@@ -1,13 +1,11 @@
 """`allennlp elmo predict --engine ray`: from its arguments to a run."""
 
 import argparse
-import json
 import os
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from allennlp.common.checks import ConfigurationError
 from allennlp.common.file_utils import cached_path
 
 from elmo_tasks.scale.pool import Engine
@@ -17,10 +15,10 @@ from elmo_tasks.scale.shards import Reading
 from elmo_tasks.scale.storage import Folder
 
 
-def predict_on_ray(arguments: argparse.Namespace, engine: Engine) -> None:
+def predict_on_ray(arguments: argparse.Namespace, engine: Engine, predictor_args: dict[str, Any]) -> None:
     """
     # Raises
-    `ConfigurationError`: `--predictor-args` is no JSON object; and see `predict`.
+    See `predict`.
     """
     path = Path(cached_path(arguments.archive))
     archive = (path / "model.tar.gz" if path.is_dir() else path).read_bytes()
@@ -28,7 +26,7 @@ def predict_on_ray(arguments: argparse.Namespace, engine: Engine) -> None:
         archive=archive,
         overrides=arguments.overrides,
         predictor=arguments.predictor,
-        predictor_args=_object(arguments.predictor_args),
+        predictor_args=predictor_args,
         batch_size=arguments.batch_size,
         cuda=arguments.cuda_device >= 0,
         folder=Folder(f"{arguments.output}.partial"),
@@ -49,13 +47,3 @@ def predict_on_ray(arguments: argparse.Namespace, engine: Engine) -> None:
     )
     run = predict(prediction, request, arguments.output)
     print(f"{arguments.output}: {run.total('sentences'):,} lines, of {len(run.shards):,} shards")
-
-
-def _object(text: str) -> dict[str, Any]:
-    try:
-        content = json.loads(text.strip() or "{}")
-    except json.JSONDecodeError as error:
-        raise ConfigurationError(f"--predictor-args is {text!r}, expected JSON: {error}") from error
-    if not isinstance(content, dict):
-        raise ConfigurationError(f"--predictor-args is {text!r}, expected a JSON object")
-    return content

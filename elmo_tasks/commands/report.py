@@ -1,6 +1,7 @@
 """`allennlp elmo report`: what other verbs have found, as one HTML file."""
 
 import argparse
+import math
 from base64 import b64encode
 from collections import Counter
 from collections.abc import Sequence
@@ -61,7 +62,13 @@ class ReportEntry:
         if score is None or columns[0] in _WITHOUT_BEST:
             return ""
         place = columns.index(score)
-        numbers = [cell for cell in self.table.column(score) if isinstance(cell, int | float)]
+        numbers = [
+            cell
+            for cell in self.table.column(score)
+            if isinstance(cell, int | float) and not math.isnan(cell)
+        ]
+        if not numbers:
+            return ""
         row = next(row for row in self.table.rows if row[place] == max(numbers))
         names = [cell for cell in row[:place] if isinstance(cell, str)]
         return f"{score} {shown(row[place])}: {', '.join(names)}"

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 Served: TypeAlias = "tuple[dict[str, ServedModel], list[Tab]]"
 _LOCAL = ("127.0.0.1", "::1", "localhost")
+_LAST_PORT = 65_535
 _LIMITS = ("max_bytes", "max_tokens", "max_queue", "timeout", "batch_size")
 
 
@@ -48,7 +49,7 @@ class Serve(Verb):
             help="model.tar.gz, a path or URL, or the folder of a run; without NAME, it has that of its task",
         )
         parser.add_argument("--host", default="127.0.0.1", help="the address to listen at")
-        parser.add_argument("--port", type=int, default=8000, help="0: any that is free")
+        parser.add_argument("--port", type=_port, default=8000, help="0: any that is free")
         parser.add_argument(
             "--cuda-device", type=int, default=-1, help="number of the GPU to use, -1 for none"
         )
@@ -95,7 +96,7 @@ class Serve(Verb):
             _models(arguments, limits, _owner(listening)) as (models, tabs),
         ):
             app = create_app(models, limits=limits, token=token)
-            Page(app, tabs=tabs, limits=limits, words=_words(arguments))
+            Page(app, tabs=tabs, limits=limits, words=_words(arguments, limits))
             config = uvicorn.Config(
                 app, access_log=False, log_level="warning", timeout_graceful_shutdown=limits.timeout
             )
@@ -141,13 +142,14 @@ def _owner(listening: socket.socket) -> str:
     return f"{socket.gethostname()}-{host}-{port}"
 
 
-def _words(arguments: argparse.Namespace) -> "WordsInContext":
+def _words(arguments: argparse.Namespace, limits: "Limits") -> "WordsInContext":
     from elmo_tasks.page.words import WordsInContext, read_corpus
 
     return WordsInContext(
         encoder=read_bilm_encoder(arguments),
         static=read_static_vectors(arguments),
         corpus=read_corpus(arguments.corpus) if arguments.corpus else [],
+        max_tokens=limits.max_tokens,
     )
 
 
@@ -162,10 +164,16 @@ def _extra(name: str) -> Iterator[None]:
         ) from error
 
 
+def _port(text: str) -> int:
+    if not re.fullmatch("[0-9]{1,5}", text) or int(text) > _LAST_PORT:
+        raise argparse.ArgumentTypeError(f"found {text!r}, expected 0 to {_LAST_PORT}")
+    return int(text)
+
+
 def _token(path: Path | None) -> str | None:
     if path is None:
         return None
-    token = path.read_text(encoding="utf-8").strip()
+    token = path.read_text(encoding="utf-8", errors="replace").strip()
     if not re.fullmatch(r"[!-~]+", token):
         raise ConfigurationError(f"{path}: expected a token of letters, digits and signs of ASCII")
     return token

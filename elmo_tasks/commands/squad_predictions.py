@@ -32,7 +32,6 @@ class SquadPredictions(Verb):
 
     def run(self, arguments: argparse.Namespace) -> None:
         output: Path = arguments.output
-        output.parent.mkdir(parents=True, exist_ok=True)
         with staged_file(output, force=arguments.force) as path:
             archive = archive_on_device(arguments)
             reader = archive.validation_dataset_reader

@@ -47,15 +47,18 @@ def check_output(output: Path, *, force: bool) -> None:
 @contextmanager
 def staging_folder(output: Path, *, keep: str | None = None) -> Iterator[Path]:
     """
-    The folder `OUT.partial` beside `output`, for this process alone.
+    The folder `OUT.partial` beside `output`, for this process alone. Folders above it are made.
 
     It is removed in the end, unless it holds a file `keep`, from which a later run can go on.
 
     # Raises
-    `OSError`: the folder cannot be made. `ConfigurationError`: another process works in it.
+    `OSError`: the folder cannot be made. `ConfigurationError`: `output` names no file, or another process
+    works in the folder.
     """
+    if not output.name:
+        raise ConfigurationError(f"found the output {str(output)!r}, expected the name of a file or folder")
     folder = output.with_name(f"{output.name}.partial")
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         _lock(descriptor, folder)

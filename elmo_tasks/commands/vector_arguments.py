@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.commands.base import positive
+from elmo_tasks.commands.base import positive, seed
 from elmo_tasks.commands.bilm_arguments import add_bilm_arguments, read_bilm
 from elmo_tasks.commands.corpus import copy_corpus
 from elmo_tasks.elmo import FrozenBiLm
@@ -54,7 +54,7 @@ def add_context_arguments(parser: argparse.ArgumentParser) -> None:
         default=20,
         help="of a word in --contexts that are averaged, at most",
     )
-    parser.add_argument("--seed", type=int, default=13, help="by which occurrences are drawn")
+    parser.add_argument("--seed", type=seed, default=13, help="by which occurrences are drawn")
 
 
 def word_vectors(

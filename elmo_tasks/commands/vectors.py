@@ -10,7 +10,7 @@ from pathlib import Path
 
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.commands.base import Subparsers, Verb, add_text_argument, positive
+from elmo_tasks.commands.base import Subparsers, Verb, add_text_argument, positive, seed
 from elmo_tasks.commands.bilm_arguments import add_bilm_arguments, read_bilm
 from elmo_tasks.commands.corpus import copy_corpus
 from elmo_tasks.commands.staging import add_output_argument, staged_file
@@ -199,5 +199,5 @@ def _add_method(methods: Subparsers, name: str, short: str, description: str) ->
     parser.add_argument("--window", type=positive, help="words on each side, at most")
     parser.add_argument("--min-count", type=positive, help="words that occur less often are left out")
     parser.add_argument("--lowercase", action="store_true", help="lower-case the text")
-    parser.add_argument("--seed", type=int, help="of what is drawn at random")
+    parser.add_argument("--seed", type=seed, help="of what is drawn at random")
     return parser

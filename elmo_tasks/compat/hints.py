@@ -1,27 +1,55 @@
-"""AllenNLP's errors about names that it does not know: commands, registered names, config keys."""
+"""AllenNLP's errors about configs: what is no Jsonnet, and names of commands, classes and keys."""
 
 import argparse
+from collections.abc import Callable
+from textwrap import shorten
 from typing import Any
 
 from allennlp.commands import ArgumentParserWithDefaults
 from allennlp.common import Params, from_params, registrable
+from allennlp.common import params as params_module
 from allennlp.common.checks import ConfigurationError
 from allennlp.training import GradientDescentTrainer
 
 from elmo_tasks.wording import did_you_mean, nearest_name
 
+_stock_evaluate_file = params_module.evaluate_file
+_stock_evaluate_snippet = params_module.evaluate_snippet
 _stock_pop_choice = Params.pop_choice
 _stock_create_kwargs = from_params.create_kwargs
 
 
 def install() -> None:
-    """Adds the nearest right name to each of these errors; may be called twice."""
+    """Makes these errors clear, with the nearest right name; may be called twice."""
     # argparse: commands, verbs, choices of options
     ArgumentParserWithDefaults._check_value = _check_value
     # `Registrable.by_name`, which on its own names what is one letter away
     registrable._get_suggestion = nearest_name
     Params.pop_choice = _pop_choice
     from_params.create_kwargs = _create_kwargs
+    # Configs and overrides
+    params_module.evaluate_file = _evaluate_file
+    params_module.evaluate_snippet = _evaluate_snippet
+
+
+def _evaluate_file(path: str, **options: Any) -> str:
+    return _json_object(path, lambda: _stock_evaluate_file(path, **options))
+
+
+def _evaluate_snippet(path: str, text: str, **options: Any) -> str:
+    return _json_object(f"the overrides {text!r}", lambda: _stock_evaluate_snippet(path, text, **options))
+
+
+def _json_object(what: str, evaluate: Callable[[], str]) -> str:
+    """The JSON of Jsonnet, which on its own raises a `RuntimeError`, or is of another type."""
+    try:
+        text = evaluate()
+    except RuntimeError as error:
+        reason = "; ".join(line.strip() for line in str(error).splitlines()[:2])
+        raise ConfigurationError(f"{what}: found no Jsonnet ({reason})") from error
+    if not text.startswith("{"):
+        raise ConfigurationError(f"{what}: found {shorten(text, 80)}, expected an object")
+    return text
 
 
 def _check_value(self: argparse.ArgumentParser, action: argparse.Action, value: Any) -> None:

@@ -12,7 +12,7 @@ from typing import Any, List, Optional, Union  # noqa: UP035  from_params reads 
 
 import numpy
 import torch
-from allennlp.common import Registrable
+from allennlp.common import Registrable, util
 from allennlp.data.data_loaders import MultiProcessDataLoader, multiprocess_data_loader
 from allennlp.training.learning_rate_schedulers import (
     LearningRateScheduler,
@@ -36,6 +36,7 @@ def repair() -> None:
     _resume_moving_averages()
     _let_readers_be_spawned()
     _silence_amp_renaming()
+    _name_devices_that_are_not_there()
     hints.install()
     quiet.install()
 
@@ -157,3 +158,22 @@ def _silence_amp_renaming() -> None:
         category=FutureWarning,
         module=r"allennlp\.",
     )
+
+
+def _name_devices_that_are_not_there() -> None:
+    """
+    PyTorch refuses to make `torch.device(0)` where there is no GPU, so that `check_for_gpu` fails before it
+    can say so.
+    """
+    stock = util.int_to_device
+    if hasattr(stock, "__wrapped__"):
+        return
+
+    @functools.wraps(stock)
+    def int_to_device(device: Union[int, torch.device]) -> torch.device:
+        try:
+            return stock(device)
+        except RuntimeError:
+            return torch.device("cuda", device)  # type: ignore[arg-type]
+
+    util.int_to_device = int_to_device

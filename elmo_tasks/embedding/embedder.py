@@ -161,6 +161,7 @@ class ElmoEmbedder:
             raise ElmoError(f"output_format is {output_format!r}, expected one of {', '.join(LAYERS)}")
         size = self.batch_size if batch_size is None else _positive("batch_size", batch_size)
         output = Path(output_file_path)
+        output.parent.mkdir(parents=True, exist_ok=True)
         lines = _source_lines(input_file)
         if use_sentence_keys:
             lines = (line._replace(key=line.text.strip()) for line in lines)

@@ -78,7 +78,10 @@ def _read_jsonl(file: Path) -> Iterator[SenseSentence]:
                 raise TypeError("tokens is no list of strings")
             if not isinstance(place, int) or not 0 <= place < len(words):
                 raise TypeError(f"index is {place!r}, of {len(words)} tokens")
-            yield SenseSentence(words, [Target(place, place + 1, content["lemma"], (content["sense"],))])
+            lemma, sense = content["lemma"], content["sense"]
+            if not isinstance(lemma, str) or not isinstance(sense, str):
+                raise TypeError(f"lemma is {lemma!r}, sense is {sense!r}")
+            yield SenseSentence(words, [Target(place, place + 1, lemma, (sense,))])
         except (ValueError, KeyError, TypeError) as error:
             found = f"no {error}" if isinstance(error, KeyError) else str(error)
             expected = 'JSON with "lemma", "tokens", "index" and "sense"'

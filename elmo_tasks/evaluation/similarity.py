@@ -79,7 +79,7 @@ def spearman(vectors: WordVectors, words: Sequence[str], pairs: Sequence[Pair]) 
 def _read(file: Path) -> list[Pair]:
     lines = [(number, line) for number, line in read_lines(file) if line.strip() and not line.startswith("#")]
     delimiter = next((mark for mark in _DELIMITERS if lines and mark in lines[0][1]), None)
-    rows = [(number, _cells(line, delimiter)) for number, line in lines]
+    rows = [(number, _cells(file, number, line, delimiter)) for number, line in lines]
     if not rows:
         raise InputError.at(file, found="no pair of words", expected="lines of two words and a score")
     # What is a number may only be the name of a column in the first line.
@@ -95,10 +95,13 @@ def _read(file: Path) -> list[Pair]:
     return pairs
 
 
-def _cells(line: str, delimiter: str | None) -> list[str]:
+def _cells(file: Path, number: int, line: str, delimiter: str | None) -> list[str]:
     if delimiter is None:
         return line.split()
-    (cells,) = csv.reader([line], delimiter=delimiter)
+    try:
+        (cells,) = csv.reader([line], delimiter=delimiter)
+    except csv.Error as error:
+        raise InputError.at(file, number, found=f"no csv ({error})", expected="csv") from error
     return [cell.strip() for cell in cells]
 
 

@@ -16,7 +16,7 @@ from elmo_tasks.page.tabs import Field, Tab
 from elmo_tasks.page.templates import ASSETS, HERE, template
 from elmo_tasks.page.words import WordsInContext
 from elmo_tasks.serving.answers import Limits, ToExplain
-from elmo_tasks.serving.models import ServedModel, in_time
+from elmo_tasks.serving.models import Queue, ServedModel, in_time
 from elmo_tasks.serving.requests import read_body
 
 LONGEST_ADDRESS = 4000
@@ -92,10 +92,12 @@ class Page:
         async def post(request: Request) -> Response:
             """Whatever fits goes to its address, which is the permanent link."""
             try:
-                body = (await read_body(request, self._limits)).decode("ascii")
+                fields = parse_qs((await read_body(request, self._limits)).decode("ascii"))
             except HTTPException as error:
                 return shown({}, error.status_code, error=error.detail)
-            form = {field: texts[0] for field, texts in parse_qs(body).items()}
+            except ValueError as error:
+                return shown({}, 400, error=f"found no form ({error}), expected one in URL encoding")
+            form = {field: texts[0] for field, texts in fields.items()}
             link = _link(path, form)
             return await show(form) if link is None else RedirectResponse(link, 303)
 
@@ -135,8 +137,11 @@ def _asking(model: ServedModel, tab: Tab) -> Answer:
 
 
 def _exploring(words: WordsInContext, limits: Limits) -> Answer:
+    queue = Queue(limits=limits)
+
     async def answer(form: Form) -> dict[str, Any]:
-        async with in_time(limits):
-            return await asyncio.to_thread(words, form)
+        with queue.places(1):
+            async with in_time(limits):
+                return await asyncio.to_thread(words, form)
 
     return answer

@@ -37,6 +37,8 @@ TASKS = {
 """By the folders of the package; of other tasks the page shows the JSON."""
 _LONG = ("document", "passage")
 _LABELS = {"sentence1": "First sentence", "sentence2": "Second sentence"}
+_LONGEST_PLACE = 10
+"""Digits; Python reads no more than 4,300."""
 _CLASSIFIED = {"World": "agnews", "positive": "sst2"}
 """By one of their labels, single sentences of which there are examples."""
 
@@ -134,7 +136,7 @@ def _places(text: str, words: list[str]) -> list[int]:
     for part in re.split(r"[\s,]+", text.strip()):
         if part in words:
             places.append(words.index(part))
-        elif part.isdecimal():
+        elif part.isdecimal() and len(part) < _LONGEST_PLACE:
             places.append(int(part))
         else:
             raise ConfigurationError(

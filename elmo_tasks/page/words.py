@@ -14,6 +14,7 @@ from elmo_tasks.data.input_files import InputError, read_lines
 from elmo_tasks.data.tokenization import tokenizer
 from elmo_tasks.evaluation.nearest import Block, Occurrence, nearest_tokens, text_blocks
 from elmo_tasks.page.tabs import Field
+from elmo_tasks.serving.answers import Limits
 from elmo_tasks.vectors.encoder import BiLmEncoder
 from elmo_tasks.vectors.static_vectors import StaticVectors
 
@@ -39,6 +40,7 @@ class WordsInContext:
     encoder : the biLM.
     static : vectors to be shown beside it.
     corpus : a tokenised sentence each; neighbours are sought in it.
+    max_tokens : of a sentence.
     """
 
     fields = (
@@ -61,11 +63,17 @@ class WordsInContext:
     )
 
     def __init__(
-        self, *, encoder: BiLmEncoder, static: Sequence[StaticVectors] = (), corpus: Sequence[str] = ()
+        self,
+        *,
+        encoder: BiLmEncoder,
+        static: Sequence[StaticVectors] = (),
+        corpus: Sequence[str] = (),
+        max_tokens: int = Limits.max_tokens,
     ) -> None:
         self._encoder = encoder
         self._static = static
         self._corpus = corpus
+        self._max_tokens = max_tokens
         self._tokenize = tokenizer(None)
         # The biLM takes one question after the other.
         self._lock = Lock()
@@ -77,20 +85,25 @@ class WordsInContext:
         two.
 
         # Raises
-        `ConfigurationError`: a sentence without the word.
+        `ConfigurationError`: a sentence without the word, or that is too long.
         """
         word = form.get("word", "").strip()
         one = self._occurrence("A sentence with it", form.get("sentence", ""), word)
+        other = None
+        if form.get("other", "").strip():
+            other = self._occurrence("Another sentence with it", form["other"], word)
         with self._lock:
             answer: dict[str, Any] = {"neighbours": self._neighbours(one, word) if self._corpus else {}}
-            if (other := form.get("other", "")).strip():
-                answer["cosines"] = self._cosines(
-                    one, self._occurrence("Another sentence with it", other, word)
-                )
+            if other is not None:
+                answer["cosines"] = self._cosines(one, other)
         return answer
 
     def _occurrence(self, label: str, sentence: str, word: str) -> Occurrence:
         words = self._tokenize(sentence).words
+        if len(words) > self._max_tokens:
+            raise ConfigurationError(
+                f"{label}: found {len(words):,} tokens, expected at most {self._max_tokens:,}"
+            )
         if word not in words:
             raise ConfigurationError(
                 f"{label}: found no word {word!r} in it, expected a sentence with the word as it is written"

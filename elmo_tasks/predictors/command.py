@@ -1,8 +1,10 @@
 """`allennlp predict` without losses: a bad line, or what stops it, leaves the results before it whole."""
 
+import codecs
+import os
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -46,12 +48,17 @@ class PredictManager(predict._PredictManager):
     """
     AllenNLP's, but that each line is read as bytes, so that one that is not UTF-8 is an error of that line;
     and that results are in the output file as soon as they are there.
+
+    # Raises
+    `ConfigurationError`: the output file is the input file.
     """
 
     def __init__(
         self, predictor: Any, input_file: str, output_file: str | None, *others: Any, **more: Any
     ) -> None:
         super().__init__(predictor, input_file, None, *others, **more)
+        if output_file is not None:
+            _check_different(input_file, output_file)
         self._output_file: Any = None if output_file is None else LineFile(output_file)
         self._problem: Exception | None = None
 
@@ -83,7 +90,7 @@ class PredictManager(predict._PredictManager):
             for line in self._lines():
                 # `load_line` finds the bytes that are not UTF-8 among the characters.
                 text = line.decode("utf-8", "surrogateescape" if ours else "strict")
-                if not text.isspace():
+                if text.strip():
                     yield self._predictor.load_line(text)
         except (OSError, EOFError, zlib.error) as error:
             if not ours:
@@ -92,10 +99,22 @@ class PredictManager(predict._PredictManager):
 
     def _lines(self) -> Iterator[bytes]:
         if self._input_file == "-":
-            yield from sys.stdin.buffer
+            yield from _without_mark(sys.stdin.buffer)
         else:
             with open_compressed(cached_path(self._input_file), "rb", encoding=None) as file:
-                yield from file
+                yield from _without_mark(file)
+
+
+def _without_mark(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """A byte order mark may stand before the first line."""
+    for number, line in enumerate(lines):
+        yield line if number else line.removeprefix(codecs.BOM_UTF8)
+
+
+def _check_different(input_file: str, output_file: str) -> None:
+    there = input_file != "-" and os.path.exists(output_file)
+    if there and os.path.samefile(cached_path(input_file), output_file):
+        raise ConfigurationError(f"{output_file} is the input, expected another file for the output")
 
 
 def install() -> None:

@@ -141,8 +141,8 @@ class _Lines(PredictManager):
 
     def _lines(self) -> Iterator[bytes]:
         for line in self._content:
-            # An empty line is not seen as white space without its end.
-            yield (line if isinstance(line, bytes) else json.dumps(line).encode()) + b"\n"
+            # A column of Parquet that the predictor does not read may hold anything, as times.
+            yield line if isinstance(line, bytes) else json.dumps(line, default=str).encode()
 
     def results(self) -> Iterator[str]:
         for batch in lazy_groups_of(self._get_json_data(), self._batch_size):

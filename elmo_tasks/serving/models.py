@@ -24,20 +24,9 @@ _NAMED = re.compile(r"([\w.-]+)=(.+)", re.DOTALL)
 
 
 @dataclass(kw_only=True)
-class ServedModel:
-    """
-    A model that answers inputs within the limits.
+class Queue:
+    """The inputs that are being answered, or wait for it."""
 
-    # Parameters
-
-    answer : answers inputs, in order.
-    description : what the model reads and says.
-    schema : of the JSON that it reads.
-    """
-
-    answer: Callable[[list[JsonDict]], Awaitable[list[Answer]]]
-    description: str
-    schema: dict[str, Any]
     limits: Limits
     queue: int = field(default=0, init=False)
     """Inputs that have a place."""
@@ -58,6 +47,23 @@ class ServedModel:
             yield
         finally:
             self.queue -= number
+
+
+@dataclass(kw_only=True)
+class ServedModel(Queue):
+    """
+    A model that answers inputs within the limits.
+
+    # Parameters
+
+    answer : answers inputs, in order.
+    description : what the model reads and says.
+    schema : of the JSON that it reads.
+    """
+
+    answer: Callable[[list[JsonDict]], Awaitable[list[Answer]]]
+    description: str
+    schema: dict[str, Any]
 
     async def lines(self, inputs: list[JsonDict]) -> list[str]:
         """

@@ -2,7 +2,7 @@ from argparse import ArgumentParser, ArgumentTypeError
 
 import pytest
 
-from elmo_tasks.commands.base import add_archive_argument, add_text_argument, positive
+from elmo_tasks.commands.base import add_archive_argument, add_text_argument, positive, seed
 
 
 @pytest.mark.parametrize("text", ["1", "007", "2048"])
@@ -15,6 +15,13 @@ def test_what_counts_nothing(text):
     with pytest.raises(ArgumentTypeError) as caught:
         positive(text)
     assert str(caught.value) == f"found {text!r}, expected a positive whole number"
+
+
+def test_seeds():
+    assert [seed("0"), seed("4294967295")] == [0, 4294967295]
+    for text in ("-1", "4294967296", "1.5", ""):
+        with pytest.raises(ArgumentTypeError, match=f"found '{text}', expected a whole number from 0 to"):
+            seed(text)
 
 
 def test_shared_arguments():

@@ -41,6 +41,8 @@ def test_files_of_a_bilm_that_reads_words(tmp_path):
         (["--weight-file", "w"], "--options-file and --weight-file belong together"),
         (["--vocabulary-file", "v"], "found a vocabulary_file, v, expected none: the biLM reads characters"),
         (["--device", "qpu"], "--device qpu cannot be used: Expected one of cpu"),
+        (["--device", "meta"], "--device meta cannot be used: it computes nothing"),
+        (["--device", "hpu"], "--device hpu cannot be used: "),
         (["--device", "cuda:99"], "--device cuda:99 cannot be used: "),
     ],
 )

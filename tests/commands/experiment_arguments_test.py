@@ -51,6 +51,14 @@ def test_config_with_its_overrides():
     assert config["trainer"]["validation_metric"].endswith("accuracy")
 
 
+@pytest.mark.parametrize("model", ["", '"model": 3', '"model": "elmo"'])
+def test_config_without_a_model(tmp_path, model):
+    (tmp_path / "a.jsonnet").write_text(f"{{{model}}}")
+    arguments = Namespace(config=str(tmp_path / "a.jsonnet"), overrides="")
+    with pytest.raises(ConfigurationError, match=r"found no model\.elmo, expected a config with ELMo"):
+        read_elmo_config(arguments)
+
+
 def test_config_without_elmo():
     path = CONFIGS / "sst2.jsonnet"
     with pytest.raises(ConfigurationError) as caught:

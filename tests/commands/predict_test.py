@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from elmo_tasks.paths import bundled
 from tests.sst.archives import write_archive
 
@@ -19,3 +21,25 @@ def test_a_line_for_each(elmo, tmp_path, monkeypatch, capsys):
     assert "out exists; --force overwrites it" in capsys.readouterr().err
     assert elmo("predict", archive, source, "out", "--force", "--batch-size", 2) == 0
     assert Path("out").read_text() == results
+
+
+def test_the_input_is_not_overwritten(elmo, tmp_path, monkeypatch, capsys):
+    archive, lines = write_archive(tmp_path / "run"), tmp_path / "lines.jsonl"
+    lines.write_text('{"sentence": "Good."}\n')
+    assert elmo("predict", archive, lines, lines, "--force") == 1
+    assert f"{lines} is the input, expected another file for the output" in capsys.readouterr().err
+    assert lines.read_text() == '{"sentence": "Good."}\n'
+
+
+def test_a_byte_order_mark(elmo, tmp_path):
+    archive, lines = write_archive(tmp_path / "run"), tmp_path / "lines.jsonl"
+    for content, number in ((b'\xef\xbb\xbf{"sentence": "Good."}\n', 1), (b"\xef\xbb\xbf", 0)):
+        lines.write_bytes(content)
+        assert elmo("predict", archive, lines, tmp_path / "out", "--force") == 0
+        assert (tmp_path / "out").read_text().count("\n") == number
+
+
+@pytest.mark.parametrize("value", ["x", "[1]"])
+def test_parameters_that_are_no_object(elmo, value, capsys):
+    assert elmo("predict", "nowhere", "in", "out", "--predictor-args", value) == 1
+    assert f"--predictor-args is {value!r}, expected" in capsys.readouterr().err

@@ -9,6 +9,7 @@ from pathlib import Path
 import matplotlib.image
 import pytest
 
+from elmo_tasks.commands.report import ReportEntry
 from elmo_tasks.commands.results import ResultsWriter
 from elmo_tasks.evaluation.plot import bars
 from elmo_tasks.evaluation.table import Table
@@ -148,6 +149,15 @@ def test_a_browser_shows_it(report, tmp_path):
     drawn, old = (image["title"] for image in page.elements["img"])
     assert "0" not in drawn.split()
     assert old == "{} {}".format(*matplotlib.image.imread(tmp_path / "runs/sst/layers.png").shape)
+
+
+def test_no_score_is_the_best_of_none(elmo, tmp_path):
+    write(tmp_path / "in/one.csv", "a")
+    path = tmp_path / "in/one.csv"
+    for score, best in (("nan", ""), ("0.5", "score 0.5000: a, layer 0")):
+        path.write_text(f"test,vectors,score,pairs\na,layer 0,{score},1\nb,layer 0,nan,1\n")
+        assert ReportEntry.read(path).best() == best
+        assert elmo("report", tmp_path / "in", "-o", tmp_path / "out.html", "--force") == 0
 
 
 def test_errors(elmo, report, capsys):

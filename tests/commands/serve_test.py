@@ -102,15 +102,22 @@ def test_an_extra_is_missing(run, monkeypatch, options, module, extra):
         Serve().run(parsed(run, "--port", 0, *options))
 
 
-@pytest.mark.parametrize("content", ["", "two words", "ä"])
+@pytest.mark.parametrize("content", [b"", b"two words", "ä".encode(), b"\xff"])
 def test_no_token(run, tmp_path, content):
     pytest.importorskip("fastapi")
     path = tmp_path / "token"
-    path.write_text(content)
+    path.write_bytes(content)
     with pytest.raises(
         ConfigurationError, match="token: expected a token of letters, digits and signs of ASCII"
     ):
         Serve().run(parsed(run, "--token-file", path))
+
+
+@pytest.mark.parametrize("port", ["-1", "65536", "x"])
+def test_no_port(run, port, capsys):
+    with pytest.raises(SystemExit):
+        parsed(run, "--port", port)
+    assert f"found '{port}', expected 0 to 65535" in capsys.readouterr().err
 
 
 def test_a_port_that_is_taken(run):

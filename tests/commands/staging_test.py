@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 from allennlp.common.checks import ConfigurationError
 
@@ -47,6 +49,20 @@ def test_a_folder_is_for_one_process_alone(tmp_path):
         staging_folder(tmp_path / "out"),
         pytest.raises(ConfigurationError, match=r"out\.partial is in use by another process"),
         staging_folder(tmp_path / "out"),
+    ):
+        pass
+
+
+def test_folders_above_are_made(tmp_path):
+    with staged_file(tmp_path / "a/b/out", force=False) as path:
+        path.write_text("new")
+    assert (tmp_path / "a/b/out").read_text() == "new"
+
+
+def test_an_output_without_a_name(tmp_path):
+    with (
+        pytest.raises(ConfigurationError, match=r"found the output '\.', expected the name"),
+        staging_folder(Path()),
     ):
         pass
 

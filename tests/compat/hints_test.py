@@ -24,6 +24,26 @@ def test_commands(value, hint, capsys):
     assert capsys.readouterr().err.endswith(hint)
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "found no Jsonnet (STATIC ERROR: {path}:1:2: unexpected: end of file"),
+        ('{"a": error "no"}', "found no Jsonnet (RUNTIME ERROR: no; {path}:1:"),
+        ("[1, 2]", "found [ 1, 2 ], expected an object"),
+    ],
+)
+def test_configs_and_overrides_that_are_none(tmp_path, text, message):
+    path = tmp_path / "a.jsonnet"
+    path.write_text(text)
+    with pytest.raises(ConfigurationError) as caught:
+        Params.from_file(path)
+    assert str(caught.value).startswith(f"{path}: {message.replace('{path}', str(path))}")
+    path.write_text("{}")
+    with pytest.raises(ConfigurationError) as caught:
+        Params.from_file(path, text)
+    assert str(caught.value).startswith(f"the overrides {text!r}: found ")
+
+
 def test_choices_that_are_right_pass():
     parser = ArgumentParserWithDefaults()
     parser.add_argument("--layers", choices=["top", "all"])

@@ -17,7 +17,8 @@ import numpy
 import pytest
 import torch
 from allennlp.commands.train import train_model
-from allennlp.common import Params
+from allennlp.common import Params, util
+from allennlp.common.checks import ConfigurationError, check_for_gpu
 from allennlp.common.tqdm import Tqdm
 from allennlp.data.data_loaders import MultiProcessDataLoader
 from allennlp.models import archival
@@ -298,3 +299,10 @@ def test_training_resumes_and_its_archive_loads(tmp_path):
     for name, value in trained.state_dict().items():
         torch.testing.assert_close(resumed.state_dict()[name], value)
         torch.testing.assert_close(loaded.state_dict()[name], value)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_gpu_that_is_not_there_is_named():
+    with pytest.raises(ConfigurationError, match="specified a GPU but none is available"):
+        check_for_gpu(0)
+    assert util.int_to_device(-1) == torch.device("cpu")

@@ -86,6 +86,7 @@ def test_jsonl():
         ({"index": 3}, "line 1: found index is 3, of 3 tokens"),
         ({"index": "1"}, "found index is '1'"),
         ({"tokens": "a b c"}, "found tokens is no list of strings"),
+        ({"sense": ["x"]}, "found lemma is 'b', sense is ['x']"),
         ({"sense": None}, "found no 'sense', expected JSON with"),
         (None, "found Expecting value"),
     ],

@@ -42,6 +42,7 @@ def test_layouts(tmp_path, text):
             "a b N 1\nc d N 1\ne f 1 x\n",
             "'e f 1 x', expected two words, and a number in column 4",
         ),
+        ("a,b,1\rc,d,2\r", "line 1: found no csv (new-line character"),
         ("a b c\nd e f\n", "line 2: found 'd e f', expected two words and a number"),
     ],
 )

@@ -4,6 +4,7 @@ import pytest
 
 pytest.importorskip("fastapi", reason="the extra serve is not installed")
 import asyncio
+import threading
 from html import unescape
 from types import SimpleNamespace
 from urllib.parse import urlencode
@@ -104,6 +105,38 @@ def test_errors_are_sentences(ask, sentence, status, message):
     assert response.status_code == status
     assert message in response.text
     assert 'role="alert"' in response.text
+
+
+def test_a_body_that_is_no_form(ask):
+    response = ask("POST", "/show/names", content="sentence=é".encode())
+    assert response.status_code == 400
+    assert "expected one in URL encoding" in response.text
+
+
+def test_the_tab_elmo_is_within_the_limits():
+    class Slow:
+        fields = examples = ()
+
+        def __call__(self, form):
+            began.set()
+            done.wait()
+            return {"neighbours": {}}
+
+    began, done = threading.Event(), threading.Event()
+
+    async def respond():
+        limits = Limits(max_queue=1)
+        app = create_app({}, limits=limits)
+        Page(app, tabs=[], limits=limits, words=Slow())
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+            one = asyncio.create_task(client.get("/elmo?word=a"))
+            await asyncio.to_thread(began.wait)
+            two = await client.get("/elmo?word=a")
+            done.set()
+            return [(await one).status_code, two.status_code]
+
+    assert asyncio.run(respond()) == [200, 429]
 
 
 def test_what_is_open_is_the_tab_alone(ask):

@@ -40,6 +40,7 @@ def test_predicates_are_words_or_places(srl):
             {"sentence": "Ana flew.", "predicates": "flies"},
             "Predicates: found 'flies', expected words of the",
         ),
+        ({"sentence": "Ana flew.", "predicates": "9" * 5000}, "Predicates: found '999"),
     ],
 )
 def test_errors(srl, form, message):

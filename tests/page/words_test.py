@@ -50,6 +50,14 @@ def test_a_sentence_without_the_word(explorer, field, label):
         explorer(FORM | {field: "Cats sat."})
 
 
+@pytest.mark.parametrize(("field", "label"), [("sentence", "A sentence"), ("other", "Another sentence")])
+def test_a_sentence_that_is_too_long(field, label):
+    explorer = WordsInContext(encoder=BiLmEncoder(bilm=frozen(random_bilm()), mixes={}), max_tokens=4)
+    explorer(FORM)
+    with pytest.raises(ConfigurationError, match=f"{label} with it: found 5 tokens, expected at most 4"):
+        explorer(FORM | {field: "The cat sat there."})
+
+
 def test_corpora(tmp_path, monkeypatch):
     path = tmp_path / "corpus.txt"
     path.write_text(" a b \n\nc\n")
