@@ -144,7 +144,10 @@ class Comparison(ABC):
         for run in runs:
             if run.seed not in results.values(run.variant, self.metric):
                 self.record(results, run, "")
-                for metric, value in self.scores(run).items():
+                # What says that the run is recorded comes last, so that a kill before it loses nothing.
+                for metric, value in sorted(
+                    self.scores(run).items(), key=lambda each: each[0] == self.metric
+                ):
                     results.add(run.variant, run.seed, metric, 100 * value, sum(epoch_times(run)))
         in_turn = [arguments.time] if arguments.time else [(OURS, PEER), (self.timed_elmo, PEER_ELMO)]
         for systems in in_turn if arguments.rounds else ():

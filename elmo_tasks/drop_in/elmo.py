@@ -10,6 +10,7 @@ from torch import nn
 
 from elmo_tasks.drop_in.names import from_allennlp, to_allennlp
 from elmo_tasks.elmo.carried_state import CarriedState
+from elmo_tasks.elmo.model import CharacterOptions
 from elmo_tasks.elmo.sources import configuration_errors, read_bilm, read_options
 
 
@@ -58,8 +59,14 @@ class Elmo(nn.Module, FromParams):
             module=module,
         )
         options = read_options(options_file)
-        if not options.reads_characters:
+        tokens, size = options.tokens, options.projection_dim
+        if not isinstance(tokens, CharacterOptions):
             raise ConfigurationError(f"{options_file}: found a biLM that reads words, expected characters")
+        if size in (options.dim, tokens.num_filters):
+            raise ConfigurationError(
+                f"{options_file}: found the projection_dim {size}, with LSTMs of {options.dim} and "
+                f"{tokens.num_filters} filters; expected another size, as AllenNLP's names of weights need it"
+            )
         self._elmo_lstm = read_bilm(options, weight_file, trainable=requires_grad)
         self._carried = CarriedState()
         self._dropout = nn.Dropout(dropout)

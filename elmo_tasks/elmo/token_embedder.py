@@ -41,8 +41,12 @@ class ElmoTokenEmbedder(StrictParams, TokenEmbedder):
         self.elmo = Elmo(placement="input", **vars(source), **vars(use), **vars(mix))
         self.projection = nn.Linear(self.elmo.dim, projection_dim) if projection_dim else None
         self._was_trained = False
-        for parameter in self._penalized():
-            setattr(parameter, _LAMBDA, mix.mix_l2)
+        self._mark()
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        # PyTorch copies a parameter without its attributes.
+        self._mark()
 
     @classmethod
     def prepare_block(cls, params: Params, **extras: Any) -> None:
@@ -77,6 +81,10 @@ class ElmoTokenEmbedder(StrictParams, TokenEmbedder):
                 'config "regularizer": {"regexes": [["elmo", {"type": "elmo_mix"}]]}'
             )
         return super().train(mode)
+
+    def _mark(self) -> None:
+        for parameter in self._penalized():
+            setattr(parameter, _LAMBDA, self.elmo.mix_l2)
 
     def _penalized(self) -> list[nn.Parameter]:
         if self.elmo.mix_l2 is None:

@@ -16,7 +16,9 @@ from elmo_tasks.strict_params import StrictParams
 @TrainerCallback.register("elmo_repeatable")
 class RepeatableCallback(StrictParams, TrainerCallback):
     """
-    A run that was killed and resumed with `--recover` gives the same result as one that was not.
+    A run that was killed and resumed with `--recover` gives the same weights and validation metrics as one
+    that was not. From a checkpoint within an epoch, AllenNLP counts the training metrics of that epoch over
+    its later batches only, and divides their loss by the number of all.
 
     AllenNLP repeats the order of the data, but not dropout: its checkpoints hold no state of PyTorch's
     random numbers. Here the generator is seeded before each training batch from the run's seed, the epoch,

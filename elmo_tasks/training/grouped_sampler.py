@@ -39,5 +39,5 @@ class GroupedBucketSampler(ElmoBucketSampler):
                 known = ", ".join(instances[index].fields)
                 raise ConfigurationError(f"group: found {self.group!r}, expected one of the fields {known}")
             groups.setdefault(instances[index][self.group].label, []).append((index, lengths))
-        indices, all_lengths = zip(*(member for group in groups.values() for member in group), strict=True)
-        return list(indices), list(all_lengths)
+        members = [member for group in groups.values() for member in group]
+        return [index for index, _ in members], [lengths for _, lengths in members]

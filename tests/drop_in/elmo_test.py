@@ -113,6 +113,13 @@ def test_what_is_not_supported_is_named(files, block):
         Elmo(**files, num_output_representations=1, **block)
 
 
+@pytest.mark.parametrize("changes", [{"dim": 6}, {"projection_dim": 16, "dim": 16}])
+def test_sizes_that_allennlp_has_no_names_for(tmp_path, changes):
+    options, weights = make_files(tmp_path, **changes)
+    with pytest.raises(ConfigurationError, match=r"options\.json: found the projection_dim \d+, with"):
+        Elmo(options, weights, 1)
+
+
 def test_a_module_is_not_supported(files):
     with pytest.raises(ConfigurationError, match="module"):
         Elmo(None, None, 1, module=_ElmoBiLm(**files))

@@ -1,5 +1,6 @@
 """ELMo in a model that is not ours: vectors, the penalty, archives that stand alone."""
 
+import copy
 import json
 
 import pytest
@@ -69,6 +70,7 @@ def test_penalty(block, weights):
             parameter += 1
     regularizer = RegularizerApplicator([("", Regularizer.from_params(Params({"type": "elmo_mix"})))])
     torch.testing.assert_close(regularizer(embedder), embedder.elmo.penalty())
+    torch.testing.assert_close(regularizer(copy.deepcopy(embedder)), embedder.elmo.penalty())
 
 
 def test_a_penalty_that_nobody_adds_is_an_error(block):

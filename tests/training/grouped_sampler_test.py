@@ -60,6 +60,10 @@ def test_a_group_that_is_no_field():
         list(sampler(batch_size=6, group="paragraf").get_batch_indices(instances()))
 
 
+def test_no_instances():
+    assert list(sampler(batch_size=6).get_batch_indices([])) == []
+
+
 def test_unknown_key():
     with pytest.raises(ConfigurationError, match="unknown key 'groups'; did you mean 'group'"):
         sampler(batch_size=6, groups="group")

@@ -131,7 +131,7 @@ class Activations:
         source = {
             "format": FORMAT,
             "bilm": bilm.digest(),
-            "start": _hash(part.cpu().contiguous().numpy() for part in start),
+            "start": _hash(part.cpu().flatten().view(torch.uint8).numpy() for part in start),
             "dtype": self.dtype,
         }
         name = _hash([json.dumps(source).encode()])

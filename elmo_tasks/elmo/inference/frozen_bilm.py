@@ -221,6 +221,11 @@ class FrozenBiLm(nn.Module):
                     raise ElmoError("the biLM has no weights yet, expected a state dict to be loaded first")
                 # What is made must be of use outside of inference mode, too.
                 with torch.inference_mode(False), torch.no_grad():
+                    # Those of a file are float32, whatever the default.
+                    dtype = cast(torch.Tensor, self._place).dtype
+                    for name, weight in self._weights.items():
+                        if weight.is_floating_point():
+                            self._weights[name] = weight.to(dtype)
                     self._kernels = Kernels(self._blueprint, self._weights, self.precision)
             return self._kernels
 

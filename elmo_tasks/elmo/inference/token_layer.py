@@ -28,7 +28,8 @@ class FrozenCharacters:
     """
 
     def __init__(self, blueprint: CharacterEncoder, weights: Mapping[str, torch.Tensor], pack: Pack) -> None:
-        encoder = copy.deepcopy(blueprint)
+        # Weights that are made within inference mode cannot require gradients.
+        encoder = copy.deepcopy(blueprint).requires_grad_(False)
         encoder.load_state_dict(weights, assign=True)
         names = {id(parameter): name for name, parameter in encoder.named_parameters()}
         self._packed: dict[str, PackedWeight] = {}

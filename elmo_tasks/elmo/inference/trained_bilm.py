@@ -163,12 +163,14 @@ class TrainedBiLm(BiLm):
         if self.training or wants_graph:
             return None
         with self._lock:
-            if not self._frozen:
+            # Once, since another thread may empty it
+            frozen = self._frozen
+            if not frozen:
                 weights = {name: weight.detach() for name, weight in self.state_dict().items()}
-                frozen = FrozenBiLm(options=self.options, weights=weights).to(self.token_encoder.embedding)
-                frozen.prepare()
-                self._frozen = (frozen,)
-            return self._frozen[0]
+                frozen = (FrozenBiLm(options=self.options, weights=weights).to(self.token_encoder.embedding),)
+                frozen[0].prepare()
+                self._frozen = frozen
+            return frozen[0]
 
     def _products(self) -> Products:
         return self.products if self.training else self._exact_products
@@ -181,7 +183,8 @@ class TrainedBiLm(BiLm):
         layers, `(steps, 2 projection_dim)`, and the state behind the last step of each sequence.
         """
         if not len(lengths):
-            return [words.new_zeros(0, self.options.output_dim, dtype=torch.float)] * self.num_layers, state
+            nothing = self.token_encoder.embedding.new_zeros(0, self.options.output_dim)
+            return [nothing] * self.num_layers, state
         vectors, index = self.token_vectors(words)
         steps = PackedSteps.of(lengths)
         inputs = F.embedding(index[steps.rows[0]], vectors), F.embedding(index[steps.rows[1]], vectors)

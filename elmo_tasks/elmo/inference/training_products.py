@@ -8,6 +8,7 @@ is resumed on the same machine rounds as before.
 import math
 import platform
 from functools import cache
+from threading import Lock
 from typing import Any
 
 import torch
@@ -57,6 +58,7 @@ class Buffers:
 
     def __init__(self) -> None:
         self.free: list[torch.Tensor] = []
+        self.lock = Lock()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A copy begins without memory."""
@@ -67,7 +69,7 @@ class Loan:
     """Tensors from `Buffers`, given back when the loan is no longer referred to."""
 
     def __init__(self, buffers: Buffers) -> None:
-        self._free = buffers.free
+        self._buffers = buffers
         self._taken: list[torch.Tensor] = []
 
     def empty(self, like: torch.Tensor, *shape: int, dtype: torch.dtype | None = None) -> torch.Tensor:
@@ -76,18 +78,23 @@ class Loan:
         if like.device.type != "cpu":
             return torch.empty(shape, dtype=dtype, device=like.device)
         size = math.prod(shape)
-        fitting = [part for part in self._free if part.dtype == dtype and len(part) >= size]
-        if fitting:
-            buffer = min(fitting, key=len)
-            self._free[:] = [part for part in self._free if part is not buffer]
-        else:
+        buffer = self._take(size, dtype)
+        if buffer is None:
             # A power of two, so that a batch that is a little larger finds it large enough
             buffer = torch.empty(1 << (size - 1).bit_length() if size else 0, dtype=dtype)
         self._taken.append(buffer)
         return buffer[:size].view(shape)
 
+    def _take(self, size: int, dtype: torch.dtype) -> torch.Tensor | None:
+        """The smallest that is free and large enough."""
+        free = self._buffers.free
+        with self._buffers.lock:
+            fitting = [place for place, part in enumerate(free) if part.dtype == dtype and len(part) >= size]
+            return free.pop(min(fitting, key=lambda place: len(free[place]))) if fitting else None
+
     def __del__(self) -> None:
-        self._free += self._taken
+        # Without the lock, which the thread in which this happens may hold: it moves no other buffer.
+        self._buffers.free.extend(self._taken)
 
 
 def product(inputs: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:

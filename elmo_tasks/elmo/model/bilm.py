@@ -123,7 +123,7 @@ def digest(
     hashed.update(json.dumps([options.to_json(), precision]).encode())
     for name, weight in sorted(weights):
         hashed.update(name.encode())
-        hashed.update(weight.detach().cpu().contiguous().numpy().data)
+        hashed.update(weight.detach().cpu().flatten().view(torch.uint8).numpy().data)
     return hashed.hexdigest()
 
 

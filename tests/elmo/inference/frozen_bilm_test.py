@@ -182,6 +182,28 @@ def test_inference_mode_leaves_nothing_unusable_behind():
     assert torch.equal(mixed[:, :2, :7].detach(), expected)
 
 
+def test_made_loaded_and_changed_in_inference_mode():
+    model = random_bilm(**FILLING)
+    with torch.inference_mode():
+        made = frozen(model)
+        expected = made.encode(batch(SENTENCES))
+        loaded = FrozenBiLm(options=model.options)
+        loaded.load_state_dict(model.state_dict())
+        others = [loaded, copy.deepcopy(made), frozen(model).double().float()]
+    for bilm in [made, *others]:
+        assert torch.equal(bilm.encode(batch(SENTENCES)), expected)
+
+
+def test_another_default_type():
+    model = random_bilm(**FILLING)
+    torch.set_default_dtype(torch.double)
+    try:
+        exact = frozen(model).encode(batch(SENTENCES))
+    finally:
+        torch.set_default_dtype(torch.float)
+    torch.testing.assert_close(exact, frozen(model).double().encode(batch(SENTENCES)), atol=1e-12, rtol=0)
+
+
 # Its state dict
 
 

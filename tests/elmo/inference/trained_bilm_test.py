@@ -105,10 +105,12 @@ def test_words(tmp_path):
     torch.testing.assert_close(bilm.encode(padded_word_ids(SENTENCES)), layers.detach(), atol=1e-6, rtol=1e-6)
 
 
-def test_batch_without_any_token():
-    bilm = trained(random_bilm())
+@pytest.mark.parametrize("dtype", [torch.float, torch.double])
+def test_batch_without_any_token(dtype):
+    bilm = trained(random_bilm()).to(dtype)
     layers, state = bilm(torch.zeros(2, 3, 50, dtype=torch.int16))
     assert layers.shape == (3, 2, 3, 12)
+    assert layers.dtype == dtype
     assert not layers.any()
     assert not state.hidden.any()
     assert not bilm.encode(torch.zeros(2, 3, 50, dtype=torch.int16)).any()

@@ -1,4 +1,5 @@
 import copy
+import sys
 
 import pytest
 import torch
@@ -13,6 +14,7 @@ from elmo_tasks.elmo.inference.training_products import (
     trains_in_bfloat16,
     weight_gradient,
 )
+from tests.elmo.threads import at_once
 
 TOLERANCE = {"float32": 1e-5, "bfloat16": 2e-2}
 """Of a product of random numbers, as a share of its standard deviation; bfloat16 has 8 significant bits."""
@@ -69,3 +71,25 @@ def test_memory_is_used_again_once_it_is_given_back():
         assert Loan(buffers).empty(like, 3, size).data_ptr() == place
     assert Loan(buffers).empty(like, 3, 50, dtype=torch.bfloat16).dtype == torch.bfloat16
     assert not copy.deepcopy(buffers).free
+
+
+def test_memory_is_lent_to_one_thread_alone():
+    buffers, like = Buffers(), torch.zeros(())
+
+    def use() -> int:
+        broken = 0
+        for number in range(2000):
+            loan = Loan(buffers)
+            part = loan.empty(like, 8)
+            part.fill_(number)
+            other = loan.empty(like, 8)
+            other.fill_(-number)
+            broken += not (part == number).all()
+        return broken
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        assert at_once(*[use] * 8) == [0] * 8
+    finally:
+        sys.setswitchinterval(interval)
