@@ -8,7 +8,7 @@ from elmo_tasks.text_lines import TextError
 
 END = "*"
 """Stands behind the last residue in some files, and is left out."""
-_STRANGE = re.compile("[^A-Z]")
+_STRANGE = re.compile("[^A-Za-z]")
 
 
 def read_fasta(lines: Iterable[SourceLine]) -> Iterator[SourceLine]:
@@ -24,7 +24,7 @@ def read_fasta(lines: Iterable[SourceLine]) -> Iterator[SourceLine]:
     header: SourceLine | None = None
     residues: list[str] = []
     for line in lines:
-        text = "".join(line.text.split()).upper()
+        text = "".join(line.text.split())
         if line.text.startswith(">"):
             if header is not None:
                 yield _record(header, residues)
@@ -36,7 +36,7 @@ def read_fasta(lines: Iterable[SourceLine]) -> Iterator[SourceLine]:
                 raise _wrong(line, found=f"residues behind {END!r}", expected="a header")
             if strange := _STRANGE.search(text.removesuffix(END)):
                 raise _wrong(line, found=repr(strange.group()), expected="letters, one a residue")
-            residues.append(text)
+            residues.append(text.upper())
     if header is not None:
         yield _record(header, residues)
 

@@ -86,7 +86,9 @@ class Embedding:
     def prepare(self) -> Checkpoint:
         """Lays out the file, or finds how far a run that was stopped came; returns where to go on."""
         if (self.folder / CHECKPOINT).exists():
-            self.done = Checkpoint.load(self.folder, self.settings)
+            done = Checkpoint.load(self.folder, self.settings)
+            state = done.state and LstmState(*(part.to(self.device) for part in done.state))
+            self.done = done._replace(state=state)
         else:
             lay_out(
                 self.folder,

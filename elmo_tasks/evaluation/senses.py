@@ -123,6 +123,8 @@ def _sentence(element: Element, senses: dict[str, tuple[str, ...]], file: Path, 
 def _read_keys(file: Path) -> dict[str, tuple[str, ...]]:
     senses = {}
     for line, text in read_lines(file):
+        if not text.strip():
+            continue
         name, *keys = text.split()
         if not keys:
             raise InputError.at(file, line, found=repr(text), expected="an id and its senses")

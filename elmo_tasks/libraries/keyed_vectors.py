@@ -45,11 +45,13 @@ def keyed_vectors(
     row = layer if isinstance(layer, str) else f"layer {layer % bilm.num_layers}"
     encoder = BiLmEncoder(bilm=bilm, mixes={}, only=row)
     different = list(dict.fromkeys(words))
+    keyed = KeyedVectors(vector_size=encoder.dim)
+    if not different:
+        return keyed
     if contexts is None:
         (vectors,) = alone(encoder, different)
     else:
         (vectors,) = in_contexts(encoder, different, contexts, limit=occurrences, seed=seed)
     table = vectors.table(different)
-    keyed = KeyedVectors(vector_size=encoder.dim)
     keyed.add_vectors(table.words, table.vectors)
     return keyed

@@ -1,11 +1,14 @@
 """What these modules share: one biLM in memory for all that name the same files, and a choice of layer."""
 
+import os
 from functools import lru_cache
+from numbers import Integral
 from pathlib import Path
 from threading import Lock
 from typing import NamedTuple
 
 import numpy as np
+import torch
 
 from elmo_tasks.elmo.model import ElmoError
 from elmo_tasks.embedding import ElmoEmbedder
@@ -14,6 +17,18 @@ AVERAGE = "average"
 """Of all layers, as a `layer`."""
 
 _reading = Lock()
+_process = os.getpid()
+
+
+def after_fork() -> None:
+    """
+    To be called before the biLM is: PyTorch's threads do not outlive a fork, and a process that waits for
+    them hangs.
+    """
+    global _process
+    if _process != os.getpid():
+        torch.set_num_threads(1)
+        _process = os.getpid()
 
 
 class BiLmFiles(NamedTuple):
@@ -36,6 +51,7 @@ class BiLmFiles(NamedTuple):
             Path(file).stat().st_mtime_ns if file is not None and Path(file).exists() else None
             for file in self[:3]
         )
+        after_fork()
         with _reading:
             return _read(self, changed)
 
@@ -57,7 +73,7 @@ def check_layer(layer: int | str, num_layers: int) -> None:
     # Raises
     `ElmoError`: `layer` is neither `average` nor the number of a layer, negative from the top.
     """
-    if layer == AVERAGE or (isinstance(layer, int) and -num_layers <= layer < num_layers):
+    if layer == AVERAGE or (isinstance(layer, Integral) and -num_layers <= layer < num_layers):
         return
     raise ElmoError(
         f"layer: found {layer!r}, expected {AVERAGE!r} or a number from {-num_layers} to {num_layers - 1}"

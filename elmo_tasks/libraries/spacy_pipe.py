@@ -1,6 +1,5 @@
 """What our components of spaCy share: batches of docs, and files that are saved with the pipeline."""
 
-import os
 import shutil
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
@@ -10,10 +9,11 @@ from threading import Lock
 from typing import Any
 
 import srsly
-import torch
 from spacy.pipeline import Pipe
 from spacy.tokens import Doc
 from spacy.util import minibatch
+
+from elmo_tasks.libraries.shared import after_fork
 
 _opening = Lock()
 
@@ -45,7 +45,6 @@ class FilesPipe(Pipe):
         self.name = name
         self._sources = dict(sources)
         self._content: Any = None
-        self._process = os.getpid()
         self._unpacked: TemporaryDirectory[str] | None = None
 
     @abstractmethod
@@ -63,10 +62,7 @@ class FilesPipe(Pipe):
     @property
     def content(self) -> Any:
         """What was read from the files."""
-        if self._process != os.getpid():
-            # PyTorch's threads do not outlive a fork, as of `n_process`; a process that waits for them hangs.
-            torch.set_num_threads(1)
-            self._process = os.getpid()
+        after_fork()
         if self._content is None:
             with _opening:
                 if self._content is None:
@@ -152,5 +148,5 @@ class FilesPipe(Pipe):
 def _unpickled(kind: type[FilesPipe], name: str, settings: dict[str, Any], data: bytes) -> FilesPipe:
     component = kind.__new__(kind)
     component.name = name
-    component.__dict__.update(settings, _process=os.getpid())
+    component.__dict__.update(settings)
     return component.from_bytes(data)

@@ -92,11 +92,19 @@ class VectorsPipe(FilesPipe):
                 all_layers[number][:, places] = layers
         for doc, tensor in zip(docs, tensors, strict=True):
             doc.tensor = tensor
-            doc.user_hooks.update(_MEAN_HOOKS)
-            doc.user_span_hooks.update(_MEAN_HOOKS)
-            doc.user_token_hooks.update(_TOKEN_HOOKS)
+            set_hooks(doc)
         for doc, layers in zip(docs, all_layers, strict=False):
             doc._.elmo_layers = layers
+
+
+def set_hooks(doc: Doc) -> None:
+    """
+    Lets `vector` and `similarity` of the doc, its spans and tokens be those of `doc.tensor`. The component
+    does so itself; but docs that come from another process, as of `n_process`, or from bytes have lost it.
+    """
+    doc.user_hooks.update(_MEAN_HOOKS)
+    doc.user_span_hooks.update(_MEAN_HOOKS)
+    doc.user_token_hooks.update(_TOKEN_HOOKS)
 
 
 def _token_vector(token: Token) -> np.ndarray:

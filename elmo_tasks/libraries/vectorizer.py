@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
+from unicodedata import category
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -12,7 +13,9 @@ from elmo_tasks.embedding import ElmoEmbedder
 from elmo_tasks.libraries.shared import AVERAGE, BiLmFiles, check_layer, chosen_layer
 
 Tokenizer = Callable[[str], Sequence[str]]
-_TOKEN = re.compile(r"\w+(?:['\u2019-]\w+)*|[^\w\s]")
+_MARKS = "".join(filter(lambda each: category(each)[0] == "M", map(chr, range(0x300, 0x20000))))
+"""Signs of vowels, accents and the like, which `\\w` lacks: they go on with the word before them."""
+_TOKEN = re.compile(rf"\w[\w{_MARKS}]*(?:['\u2019-]\w[\w{_MARKS}]*)*|[^\w\s]")
 _POOLING: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "mean": lambda vectors: vectors.mean(axis=0),
     "max": lambda vectors: vectors.max(axis=0),

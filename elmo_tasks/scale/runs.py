@@ -24,7 +24,7 @@ REJECTED = "_rejected.jsonl"
 VERSION = 1
 """Of the files of a run."""
 _NOTE = re.compile(r"_part-(\d{6,})\.json")
-_OURS = re.compile(r"_(part|plan|manifest|rejected)[-.].*|part-\d{6,}\.(parquet|jsonl)")
+_OURS = re.compile(r"__?(part|plan|manifest|rejected)[-.].*|part-\d{6,}\.(parquet|jsonl)")
 
 
 class RunRequest(NamedTuple):
@@ -90,7 +90,7 @@ class Run:
         parts = [shard._asdict() | self.done[shard.number] for shard in self.shards]
         _write(self.folder, MANIFEST, {"version": VERSION, **about, "parts": parts})
         # The notes, and what workers that were killed had begun
-        self.folder.remove(name for name in self.folder.names() if name.startswith("_part-"))
+        self.folder.remove(name for name in self.folder.names() if name.startswith(("_part-", "__")))
 
 
 def open_run(folder: Folder, request: RunRequest, *, reading: Reading, workers: int) -> Run | None:
@@ -141,12 +141,12 @@ def _make_room(folder: Folder, names: set[str], *, force: bool) -> None:
     if MANIFEST in names and not force:
         raise ElmoError(f"{folder.place} exists; --force overwrites it")
     if names and not force:
-        raise ElmoError(
-            f"{folder.place} holds a run that was stopped; --resume goes on with it, --force starts anew"
-        )
-    # Whatever stops us, the folder is never taken for a whole one.
-    folder.remove([MANIFEST] if MANIFEST in names else [])
-    folder.remove(names - {MANIFEST})
+        ways = "--resume goes on with it, --force starts anew" if PLAN in names else "--force starts anew"
+        raise ElmoError(f"{folder.place} holds a run that was stopped; {ways}")
+    # Whatever stops us, the folder is never taken for a whole one, nor its notes for those of a plan.
+    first = [name for name in (MANIFEST, PLAN) if name in names]
+    folder.remove(first)
+    folder.remove(names.difference(first))
 
 
 def _check_text(folder: Folder, before: list[Shard], now: list[Shard]) -> None:

@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 from fnmatch import fnmatchcase
 from io import BufferedReader
 from typing import BinaryIO, cast
+from urllib.parse import quote
 
 from pyarrow import ArrowException, fs
 
@@ -15,6 +16,8 @@ from elmo_tasks.elmo.model import ElmoError
 from elmo_tasks.text_lines import TextError
 
 _REMOTE = re.compile(r"(s3|gs|gcs|file)://")
+_PLAIN = "/:=@+,~!$&'()*;"
+"""What a URI holds as it is, besides letters, digits and `_.-`."""
 _BUFFER = 1 << 20
 
 
@@ -50,7 +53,8 @@ def input_sources(path: str) -> list[str]:
     )
     if not names:
         raise TextError.at(path, found="no file", expected="a file, folder or pattern")
-    return [f"{scheme}{mark}{name}" + (f"?{query}" if query else "") for name in names]
+    quoted = [quote(name, safe=_PLAIN) for name in names]
+    return [f"{scheme}{mark}{name}" + (f"?{query}" if query else "") for name in quoted]
 
 
 def open_source(source: str, folder: str) -> BinaryIO:
@@ -86,7 +90,7 @@ class Folder:
     """
 
     def __init__(self, place: str) -> None:
-        self.place = place.rstrip("/")
+        self.place = place.rstrip("/") or "/"
         remote = _REMOTE.match(place)
         self._local = not remote or place.startswith("file://")
         self._store, self._path = _of_uri(place) if remote else (fs.LocalFileSystem(), os.path.abspath(place))
@@ -145,7 +149,7 @@ class Folder:
 def split_place(place: str) -> tuple[Folder, str]:
     """The folder of a file, and the file's name in it."""
     folder, _, name = place.rpartition("/")
-    return Folder(folder if "/" in place else "."), name
+    return Folder((folder or "/") if "/" in place else "."), name
 
 
 def _of_uri(uri: str) -> tuple[fs.FileSystem, str]:

@@ -51,8 +51,10 @@ class StaticVectors(Encoder):
         cosines = (
             self._table @ F.normalize(self._table[row], dim=0) / self._table.norm(dim=1).clamp(min=1e-12)
         )
-        cosines[row] = -torch.inf
-        best, rows = cosines.topk(min(count, len(self._words) - 1))
+        # A table may have a word twice
+        same = [place for place, other in enumerate(self._words) if other == self._words[row]]
+        cosines[same] = -torch.inf
+        best, rows = cosines.topk(min(count, len(self._words) - len(same)))
         return [(self._words[row], value) for row, value in zip(rows.tolist(), best.tolist(), strict=True)]
 
     def _lookup(self, words: Sequence[str]) -> torch.Tensor:

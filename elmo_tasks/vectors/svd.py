@@ -45,7 +45,7 @@ def ppmi_svd(
     seed : of the vector that the decomposition starts from; it decides about rounding only.
 
     # Raises
-    `ConfigurationError`: not more frequent words than `dim`.
+    `ConfigurationError`: not more frequent words than `dim`, or no two that occur together.
     """
     words = list(frequent_words(sentences, min_count))
     if len(words) <= dim:
@@ -54,6 +54,11 @@ def ppmi_svd(
             "dimensions, or a lower --dim or --min-count"
         )
     matrix = positive_information(cooccurrences(sentences, words, window), shift=shift, smoothing=smoothing)
+    if not matrix.nnz:
+        raise ConfigurationError(
+            "found no two words near each other more often than by chance, expected sentences of several "
+            "words, or a lower --shift"
+        )
     start = np.random.default_rng(seed).standard_normal(len(words))
     from scipy.sparse.linalg import svds
 

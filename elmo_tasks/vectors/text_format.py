@@ -37,7 +37,8 @@ def read_table(path: str) -> WordTable:
     with_blanks = 0
     dim: int | None = None
     for line in _lines(path):
-        if line.size() is not None:
+        if (size := line.size()) is not None:
+            dim = size
             continue
         dim = dim or len(line.cells) or 1
         word, vector = line.entry(dim, expected=f"{dim}, with a word")

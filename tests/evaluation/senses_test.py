@@ -68,6 +68,8 @@ def test_errors_in_keys(xml):
     key.write_text("d000.s000.t000\n")
     with pytest.raises(InputError, match=r"a.gold.key.txt, line 1: found 'd000.s000.t000', expected an id"):
         read_senses(str(xml))
+    key.write_text("d000.s000.t000 x\n\nd000.s000.t001 y\n")
+    assert [target.senses for target in read_senses(str(xml))[0].targets] == [("x",), ("y",)]
     key.unlink()
     with pytest.raises(InputError, match=r"a.gold.key.txt, line 1: found No such file"):
         read_senses(str(xml))

@@ -46,6 +46,12 @@ def test_words_in_contexts(embedder, tmp_path):
     assert all(torch.equal(a.vectors, b.vectors) for a, b in zip(tokens, texts, strict=True))
 
 
+def test_no_words(embedder):
+    for contexts in (None, CONTEXTS):
+        vectors = keyed_vectors([], contexts=contexts, embedder=embedder)
+        assert (len(vectors), vectors.vector_size) == (0, 12)
+
+
 @pytest.mark.parametrize("layer", [3, -4, "top"])
 def test_no_such_layer(embedder, layer):
     with pytest.raises(ElmoError, match=r"layer: found .*, expected 'average' or a number from -3 to 2"):

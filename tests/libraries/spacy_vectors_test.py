@@ -14,6 +14,7 @@ from spacy.tokens import Doc
 from elmo_tasks.elmo.model import ElmoError
 from elmo_tasks.embedding import ElmoEmbedder
 from elmo_tasks.libraries import spacy_archives, spacy_vectors
+from elmo_tasks.libraries.spacy_vectors import set_hooks
 from tests.conftest import environment
 from tests.elmo.files import make_files, make_word_files
 
@@ -130,6 +131,9 @@ def test_docs_are_saved_with_their_vectors(files):
     read = Doc(doc.vocab).from_bytes(doc.to_bytes(exclude=["user_hooks"]))
     assert read.tensor.tolist() == doc.tensor.tolist()
     assert read._.elmo_layers.tolist() == doc._.elmo_layers.tolist()
+    set_hooks(read)
+    assert read[1].vector.tolist() == doc[1].vector.tolist()
+    assert read[:2].similarity(read[2:3]) == doc[:2].similarity(doc[2:3])
 
 
 def test_the_default_is_the_projects_bilm(tmp_path):

@@ -1,4 +1,6 @@
 import pickle
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -110,6 +112,34 @@ def test_cloned_and_pickled_without_weights(vectorizer):
         assert same.transform(TEXTS).tolist() == expected.tolist()
 
 
+def test_marks_belong_to_the_letters_before_them(vectorizer):
+    for text, tokens in (
+        ("हिन्दी भाषा।", ["हिन्दी", "भाषा", "।"]),
+        ("un cafe\u0301!", ["un", "cafe\u0301", "!"]),
+        ("well-known it's", ["well-known", "it's"]),
+    ):
+        assert vectorizer.transform([text]).tolist() == vectorizer.transform([tokens]).tolist()
+
+
+def test_in_a_process_that_is_forked(files):
+    """PyTorch's threads are not there; a child that waited for them would hang."""
+    code = f"""
+import multiprocessing, torch
+from elmo_tasks.libraries.vectorizer import ElmoVectorizer
+torch.set_num_threads(2)
+vectorizer = ElmoVectorizer(**{files!r})
+sentences = ["We play chess after school . " * 20] * 64
+vectorizer.transform(sentences)
+child = multiprocessing.get_context("fork").Process(target=vectorizer.transform, args=[sentences])
+child.start()
+child.join(60)
+alive = child.is_alive()
+child.kill()
+assert not alive and child.exitcode == 0
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+
+
 def test_names_of_features(vectorizer):
     names = vectorizer.get_feature_names_out()
     assert names.tolist() == [f"elmovectorizer{number}" for number in range(12)]
@@ -122,7 +152,7 @@ def test_in_a_pipeline_under_a_grid_search():
     labels = ["cat" in text for text in texts]
     search = GridSearchCV(
         make_pipeline(ElmoVectorizer(), LogisticRegression(C=100.0)),
-        {"elmovectorizer__layer": ["average", 0, -1], "elmovectorizer__pooling": ["mean", "max"]},
+        {"elmovectorizer__layer": ["average", 0, np.int64(-1)], "elmovectorizer__pooling": ["mean", "max"]},
         cv=2,
         error_score="raise",
     )

@@ -72,6 +72,36 @@ def test_what_cannot_be_resumed(stopped):
         opened(stopped, force=True)
 
 
+def test_force_that_is_killed_leaves_no_plan(stopped, monkeypatch):
+    """A plan and notes without their parts would be taken for shards that are done."""
+    delete = Folder.remove
+
+    def killed(folder, names):
+        delete(folder, list(names)[:1])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Folder, "remove", killed)
+    with pytest.raises(KeyboardInterrupt):
+        opened(stopped, force=True)
+    monkeypatch.undo()
+    monkeypatch.chdir(stopped)
+    assert not (stopped / "out/_plan.json").exists()
+    with pytest.raises(ElmoError, match="holds a run that was stopped; --force starts anew"):
+        opened(stopped, resume=True)
+    assert len(opened(stopped, force=True).left()) == 4
+
+
+def test_what_a_killed_worker_had_begun_to_write_is_ours(stopped):
+    for name in ("__plan.json.machine.7", "__part-000001.json.machine.7", "__manifest.json.machine.7"):
+        (stopped / "out" / name).touch()
+    run = opened(stopped, resume=True)
+    do(run, [1, 3])
+    run.finish({})
+    assert not list((stopped / "out").glob("__*"))
+    (stopped / "out/__plan.json.machine.7").touch()
+    assert len(opened(stopped, force=True).left()) == 4
+
+
 def test_progress_ends_with_how_to_go_on(stopped, capsys, monkeypatch):
     monkeypatch.setattr("elmo_tasks.progress.in_file", lambda: {"delay": 0, "mininterval": 0})
     run = opened(stopped, resume=True)

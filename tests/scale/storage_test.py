@@ -29,6 +29,19 @@ def test_a_store_is_listed_as_a_disk_is(tree):
         assert byte_size(source) == os.path.getsize(source.removeprefix("file://"))
 
 
+def test_names_that_a_uri_does_not_hold_as_they_are(tmp_path):
+    for name in ("my text.txt", "Bücher", "50%25", "a#b", "q?x", "day=1"):
+        (tmp_path / name).write_text(name)
+    sources = input_sources(f"file://{tmp_path}")
+    contents = []
+    for source in sources:
+        with open_source(source, "nowhere") as file:
+            contents.append(file.read().decode())
+        assert byte_size(source) == len(contents[-1].encode())
+    assert sorted(contents) == sorted(path.name for path in tmp_path.iterdir())
+    assert f"file://{tmp_path}/day=1" in sources
+
+
 def test_a_relative_path_starts_at_the_folder(tree):
     with open_source("deep/b.txt", str(tree)) as file:
         assert file.read() == b"deep/b.txt"
@@ -78,5 +91,10 @@ def test_a_file_is_no_folder(tree):
 
 
 def test_split_place():
-    for place, folder, name in (("x", ".", "x"), ("a/x", "a", "x"), ("file:///a/x", "file:///a", "x")):
+    for place, folder, name in (
+        ("x", ".", "x"),
+        ("a/x", "a", "x"),
+        ("file:///a/x", "file:///a", "x"),
+        ("/x", "/", "x"),
+    ):
         assert (split_place(place)[0].place, split_place(place)[1]) == (folder, name)

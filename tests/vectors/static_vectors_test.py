@@ -40,3 +40,9 @@ def test_nearest_words():
     assert [word for word, _ in found] == expected[:3]
     assert [value for _, value in found] == pytest.approx([cosines[word] for word in expected[:3]], abs=1e-6)
     assert [word for word, _ in vectors.nearest("DOG", 100)] == expected
+
+
+def test_a_word_that_stands_twice_is_no_neighbour_of_itself():
+    table = WordTable(["a", "b", "a"], np.array([[1, 0], [0, 1], [1, 0]], dtype=np.float32))
+    found = StaticVectors(name="twice", table=table).nearest("a", 5)
+    assert found == [("b", pytest.approx(0))]

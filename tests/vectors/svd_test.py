@@ -76,6 +76,11 @@ def test_words_of_equal_neighbours_are_near():
     assert similarity(table, "cat", "pump") < 0.5
 
 
+def test_words_that_never_stand_together():
+    with pytest.raises(ConfigurationError, match="found no two words near each other more often than by ch"):
+        ppmi_svd([["play"], ["music"], ["light"]], **SETTINGS | {"dim": 1, "min_count": 1})
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -20,6 +20,12 @@ def test_layouts(tmp_path, header, packed, caplog):
     assert "1 words with blanks are left out" in caplog.text
 
 
+def test_the_first_line_says_where_a_word_with_blanks_ends(tmp_path, caplog):
+    (tmp_path / "vectors").write_text("2 3\nNew York 1 2 3\ncat 1 2 4\n")
+    assert read_table(str(tmp_path / "vectors")).words == ["cat"]
+    assert "1 words with blanks are left out" in caplog.text
+
+
 def test_what_elmo_vectors_writes(tmp_path):
     vectors = np.random.default_rng(1).normal(size=(2, 4)).astype(np.float32)
     write_table(tmp_path / "vectors.gz", WordTable(["zoë", "한국어"], vectors))
@@ -38,6 +44,7 @@ def test_what_elmo_vectors_writes(tmp_path):
         ("the 1 2\ncat 1 2 3\n", "line 2: found 3 numbers, expected 2, with a word"),
         ("the 1 2\n\n", "line 2: found 0 numbers"),
         ("the 1 2\ncat 1 x\n", "line 2: found could not convert string to float: 'x', expected 2 numbers"),
+        ("1 2\nthe 1 2 3\n", "line 2: found 3 numbers, expected 2, with a word"),
         ("the 1 inf\n", "line 1: found no finite number, expected 2 numbers"),
     ],
 )
