@@ -84,9 +84,9 @@ def shown_p(p: float | None) -> str:
     return "<.001" if p < 0.001 else f"{p:.3f}".lstrip("0")
 
 
-def p_of_one(values: list[float], one: float) -> float:
-    """Of a t test, two-sided: that values have the mean `one`."""
-    return float(ttest_1samp(values, one).pvalue)
+def p_of_one(values: list[float], one: float) -> float | None:
+    """Of a t test, two-sided: that values have the mean `one`; `None` for a single value."""
+    return float(ttest_1samp(values, one).pvalue) if len(values) > 1 else None
 
 
 def _percent(mean: float, deviation: float | None, runs: int) -> Score:

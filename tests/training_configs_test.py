@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from allennlp.commands.train import TrainModel
 from allennlp.common import Params
+from allennlp.common.checks import ConfigurationError
 from allennlp.common.util import prepare_environment
 
 from elmo_tasks.paths import bundled
@@ -81,7 +82,7 @@ def test_block_is_that_of_the_design(tmp_path):
 
 @pytest.mark.parametrize("function", ["block", "plug", "indexers"])
 def test_misspelt_placement_fails_when_the_config_is_evaluated(tmp_path, function):
-    with pytest.raises(RuntimeError, match='placement is "inptu", expected one of: none, input'):
+    with pytest.raises(ConfigurationError, match='placement is "inptu", expected one of: none, input'):
         evaluate(tmp_path, f"{{ x: elmo.{function}('inptu') }}")
 
 

@@ -14,7 +14,7 @@ training.seeds(13) + {
     min_phrase_tokens: 4,
     token_indexers: { tokens: { type: 'single_id', lowercase_tokens: true } },
   },
-  // Scores are of sentences.
+  // Scores are of sentences. With --overrides, `granularity` is given to both readers.
   validation_dataset_reader: self.dataset_reader { min_phrase_tokens: null },
   train_data_path: fixture('sst/train.txt'),
   validation_data_path: fixture('sst/dev.txt'),

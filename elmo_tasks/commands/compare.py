@@ -111,7 +111,7 @@ def text_vectors(
 ) -> str:
     """
     The file in `output` of the vectors of the training data's text, as the reader sees it. They are trained
-    once for a text; `folder` is to work in.
+    once for a text and a size; `folder` is to work in.
     """
     reader = DatasetReader.from_params(Params(config["dataset_reader"]).duplicate())
     digest = blake2b(digest_size=4)
@@ -120,6 +120,7 @@ def text_vectors(
             line = f"{' '.join(words)}\n".encode()
             file.write(line)
             digest.update(line)
+    digest.update(f"{dim} {lowercase}".encode())
     path = output / f"{method}-{digest.hexdigest()}.txt.gz"
     if not path.exists():
         train_file(method, str(folder / "sentences.txt"), path, lowercase=lowercase, dim=dim)

@@ -33,12 +33,18 @@ def read_elmo_config(arguments: argparse.Namespace) -> dict[str, Any]:
     CONFIG with its overrides.
 
     # Raises
-    `ConfigurationError`: its model has no ELMo.
+    `ConfigurationError`: its model has no ELMo, or its trainer no metric to choose the best epoch by.
     """
     config = Params.from_file(arguments.config, arguments.overrides).as_dict(quiet=True)
     model = config.get("model")
-    if not isinstance(model, dict) or "elmo" not in model:
+    if not isinstance(model, dict) or not isinstance(model.get("elmo"), dict):
         raise ConfigurationError(f"{arguments.config}: found no model.elmo, expected a config with ELMo")
+    metric = config.get("trainer", {}).get("validation_metric")
+    if not isinstance(metric, str) or not metric.startswith(("+", "-")):
+        raise ConfigurationError(
+            f"{arguments.config}: found the trainer.validation_metric {metric!r}, expected one metric, with "
+            "+ or - before it"
+        )
     return config
 
 

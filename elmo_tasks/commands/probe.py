@@ -50,8 +50,8 @@ class Probe(Verb):
         wsd.add_argument(
             "--first-senses",
             metavar="FILE",
-            help="WordNet's index.sense, for lemmas that TRAIN has not (default: these count as wrong); a lemma "
-            "in JSON Lines must have its part of speech, as dog.NOUN",
+            help="WordNet's index.sense, for lemmas that TRAIN has not (default: these count as wrong); "
+            "lemmas in JSON Lines need their part of speech, as dog.NOUN",
         )
         _add_probe(kinds, "wic", "Word in Context: the same sense, or not.", _WIC, probe_uses)
 

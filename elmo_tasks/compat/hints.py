@@ -15,6 +15,7 @@ from elmo_tasks.wording import did_you_mean, nearest_name
 
 _stock_evaluate_file = params_module.evaluate_file
 _stock_evaluate_snippet = params_module.evaluate_snippet
+_stock_with_overrides = params_module.with_overrides
 _stock_pop_choice = Params.pop_choice
 _stock_create_kwargs = from_params.create_kwargs
 
@@ -30,6 +31,7 @@ def install() -> None:
     # Configs and overrides
     params_module.evaluate_file = _evaluate_file
     params_module.evaluate_snippet = _evaluate_snippet
+    params_module.with_overrides = _with_overrides
 
 
 def _evaluate_file(path: str, **options: Any) -> str:
@@ -50,6 +52,17 @@ def _json_object(what: str, evaluate: Callable[[], str]) -> str:
     if not text.startswith("{"):
         raise ConfigurationError(f"{what}: found {shorten(text, 80)}, expected an object")
     return text
+
+
+def _with_overrides(original: Any, overrides_dict: dict[str, Any], prefix: str = "") -> Any:
+    """AllenNLP's, which goes down into a config by itself; it raises a `ValueError`."""
+    try:
+        return _stock_with_overrides(original, overrides_dict, prefix)
+    except ValueError as error:
+        known = list(map(str, original)) if isinstance(original, dict) else []
+        keys = [key.partition(".")[0] for key in overrides_dict]
+        hints = (did_you_mean(key, known) for key in keys if key not in known)
+        raise ConfigurationError(f"{error}{next(filter(None, hints), '')}") from error
 
 
 def _check_value(self: argparse.ArgumentParser, action: argparse.Action, value: Any) -> None:

@@ -51,8 +51,8 @@ class BiLmModel(StrictParams, Model):
     dropout : the probability with which an input of an LSTM layer, or of the softmax, is left out.
     options_file : in place of `options`: path, URL or `hf://` name of an official `options.json`.
     weight_file : of the official HDF5 weights to start from, with `options_file`. Where they hold a softmax,
-        too, `vocab` must be its words in their order (`elmo_words`); otherwise a new one is made, and that is
-        said. An archive needs neither file.
+        or are of a biLM that reads words, `vocab` must be its words in their order (`elmo_words`). Without a
+        softmax a new one is made, and that is said. An archive needs neither file.
     input_vectors : of a new biLM that reads words: what the vectors of words begin as.
         Path or URL of a text file of `projection_dim` numbers a word, see `take_vectors`. An archive does
         not need it.
@@ -63,8 +63,9 @@ class BiLmModel(StrictParams, Model):
 
     # Raises
     `ConfigurationError`: a `precision` that does not exist or that this processor does not have, not one of
-    `options` and `options_file`, a `weight_file` without `options_file`, a softmax in the weights that
-    `softmax` or `vocab` does not fit, and whatever reading the files raises.
+    `options` and `options_file`, a `weight_file` without `options_file`, a softmax or vectors of words in the
+    weights that `softmax` or `vocab` does not fit, and whatever reading the files raises. In `forward`: the
+    reader makes words of another `input` than the biLM reads.
     """
 
     default_predictor = "elmo_bilm"
@@ -92,6 +93,11 @@ class BiLmModel(StrictParams, Model):
         with configuration_errors():
             self.bilm = TrainedBiLm(options=sizes, precision=precision)
             if isinstance(self.bilm.token_encoder, WordEncoder):
+                if weight_file is not None and vocab._retained_counter:
+                    raise ConfigurationError(
+                        f"{weight_file} holds the vectors of words, but the words are counted from the text; "
+                        "expected those that the vectors belong to (vocabulary elmo_words)"
+                    )
                 self.bilm.token_encoder.set_vocabulary(words)
         self.num_classes = len(words)
         self.softmax = softmax.construct(num_classes=self.num_classes, dim=self.bilm.options.projection_dim)
@@ -202,6 +208,13 @@ class BiLmModel(StrictParams, Model):
 
     def _outputs(self, block: dict[str, Any], steps: PackedSteps) -> tuple[torch.Tensor, torch.Tensor]:
         """*Shape:* of the last layer, forward and backward, `(steps, projection_dim)`, packed."""
+        encoder = self.bilm.token_encoder
+        if block["words"].shape[1:] != encoder.bos_eos_ids.shape[1:]:
+            right = "words" if isinstance(encoder, WordEncoder) else "characters"
+            raise ConfigurationError(
+                f"the biLM reads {right}: found another input in dataset_reader or "
+                f'validation_dataset_reader, expected "input": "{right}" in both'
+            )
         vectors, index = self.bilm.token_vectors(block["words"])
         # (2, steps)
         inputs = index[block["inputs"][:, steps.rows[0]]]

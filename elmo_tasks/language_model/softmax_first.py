@@ -24,7 +24,7 @@ class SoftmaxFirst(StrictParams, TrainerCallback):
 
     # Parameters
 
-    epochs : so many, the first ones of the run, train the softmax alone; 0: none.
+    epochs : so many, the first ones of the run, train the softmax alone; 0: none, with a warning.
 
     # Raises
     `ConfigurationError`: another model than `elmo_bilm`; in a distributed run
@@ -45,6 +45,11 @@ class SoftmaxFirst(StrictParams, TrainerCallback):
             )
         if not model.softmax_is_new:
             logger.info("The softmax is trained already: all weights are trained from the first epoch on.")
+        elif not self.epochs:
+            logger.warning(
+                "The softmax is new and random, and trains the biLM from the first epoch on: expected "
+                "epochs of elmo_softmax_first, which train it alone."
+            )
         elif trainer._start_after_epochs_completed < self.epochs:
             if is_distributed() and not trainer._pytorch_model.find_unused_parameters:
                 raise ConfigurationError(

@@ -66,6 +66,15 @@ def test_goes_on(elmo, trained, tmp_path, capsys):
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "out").glob("svd-*")} == vectors
 
 
+def test_vectors_of_another_size_are_trained_anew(elmo, trained, tmp_path):
+    for seed, dim in ((1, 6), (2, 4)):
+        size = json.dumps({"model.text_field_embedder.token_embedders.tokens.embedding_dim": dim})
+        out = ["compare", CONFIG, tmp_path / "out", "--variants", "svd", "--seeds", seed]
+        assert elmo(*out, "--overrides", size) == 0
+        tokens = trained[-1].config["model"]["text_field_embedder"]["token_embedders"]["tokens"]
+        assert tokens["embedding_dim"] == dim
+
+
 def test_vectors_of_a_file(elmo, trained, tmp_path):
     (tmp_path / "glove.txt").write_text("the 1 2 3\n")
     out = ["compare", CONFIG, tmp_path / "out", "--seeds", 1, "--variants", "word2vec"]

@@ -51,11 +51,22 @@ def test_config_with_its_overrides():
     assert config["trainer"]["validation_metric"].endswith("accuracy")
 
 
-@pytest.mark.parametrize("model", ["", '"model": 3', '"model": "elmo"'])
+@pytest.mark.parametrize("model", ["", '"model": 3', '"model": "elmo"', '"model": {"elmo": null}'])
 def test_config_without_a_model(tmp_path, model):
     (tmp_path / "a.jsonnet").write_text(f"{{{model}}}")
     arguments = Namespace(config=str(tmp_path / "a.jsonnet"), overrides="")
     with pytest.raises(ConfigurationError, match=r"found no model\.elmo, expected a config with ELMo"):
+        read_elmo_config(arguments)
+
+
+@pytest.mark.parametrize("metric", ["null", '["+f1", "-loss"]', '"f1"'])
+def test_config_without_one_metric(tmp_path, metric):
+    trainer = f'"trainer": {{"validation_metric": {metric}}}'
+    (tmp_path / "a.jsonnet").write_text(f'{{"model": {{"elmo": {{}}}}, {trainer}}}')
+    arguments = Namespace(config=str(tmp_path / "a.jsonnet"), overrides="")
+    with pytest.raises(
+        ConfigurationError, match=r"found the trainer\.validation_metric .*, expected one metric"
+    ):
         read_elmo_config(arguments)
 
 

@@ -44,6 +44,22 @@ def test_configs_and_overrides_that_are_none(tmp_path, text, message):
     assert str(caught.value).startswith(f"the overrides {text!r}: found ")
 
 
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        ('{"modl.elmo.dropout": 1}', "unused keys: ['modl.elmo.dropout']; did you mean 'model'?"),
+        ('{"model.drop.x": 1}', "unused keys: ['model.drop.x']; did you mean 'dropout'?"),
+        ('{"model.dropout.x": 1}', "overrides for 'model.dropout.*' expected list or dict in original"),
+    ],
+)
+def test_overrides_of_what_is_not_there(tmp_path, overrides, message):
+    path = tmp_path / "a.jsonnet"
+    path.write_text('{"model": {"dropout": 0.5}}')
+    with pytest.raises(ConfigurationError) as caught:
+        Params.from_file(path, overrides)
+    assert message in str(caught.value)
+
+
 def test_choices_that_are_right_pass():
     parser = ArgumentParserWithDefaults()
     parser.add_argument("--layers", choices=["top", "all"])

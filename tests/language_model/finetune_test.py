@@ -57,6 +57,24 @@ def run_config(folder, text, **changes):
     return train_model(Params(config), str(folder))
 
 
+def test_words_that_are_counted_anew(tmp_path, text):
+    """They would get each other's vectors."""
+    model = write_run(tmp_path / "run", input="words")
+    (tmp_path / "out").mkdir()
+    write_bilm(tmp_path / "out", model.bilm, None, class_names(model.vocab), dtype="float32")
+    model = {
+        "type": "elmo_bilm",
+        "options_file": str(tmp_path / "out/options.json"),
+        "weight_file": str(tmp_path / "out/weights.hdf5"),
+        "softmax": FULL,
+    }
+    reader = READER | {"input": "words"}
+    with pytest.raises(ConfigurationError, match=r"weights\.hdf5 holds the vectors of words, .*elmo_words"):
+        run_config(tmp_path / "again", text, dataset_reader=reader, model=model)
+    words = {"type": "elmo_words", "words_file": str(tmp_path / "out/vocab.txt")}
+    run_config(tmp_path / "right", text, dataset_reader=reader, model=model, vocabulary=words)
+
+
 def evaluated(archive, text):
     return evaluate_from_archive(str(archive), text)["perplexity"]
 

@@ -215,6 +215,14 @@ def test_block_without_steps(text, kind, softmax):
     assert model.get_metrics() == {}
 
 
+@pytest.mark.parametrize(("kind", "other"), [("characters", "words"), ("words", "characters")])
+def test_a_reader_of_another_input(text, kind, other):
+    model = build(text, kind)
+    block, *_ = blocks(model, reader_of(other).read(text))
+    with pytest.raises(ConfigurationError, match=f"the biLM reads {kind}: found another input .*{kind}"):
+        model(block)
+
+
 def test_other_streams_than_before(text):
     """A text with fewer passages than streams, read by a model that has read another number of streams."""
     model = build(text)

@@ -125,6 +125,7 @@ def test_nothing_is_frozen(model, is_new, options, caplog):
     expected = {name for name, weight in model.named_parameters() if weight.requires_grad}
     assert Run(model, **options).trained() == expected
     assert ("The softmax is trained already" in caplog.text) == (not is_new)
+    assert ("The softmax is new and random" in caplog.text) == ("epochs" in options)
 
 
 def test_a_run_that_is_resumed_within_them(model):
