@@ -236,6 +236,12 @@ class PageTables:
             table.add(metric, *(two_digits(cell) if isinstance(cell, float) else cell for cell in of_metric))
         return markdown(table) + self._earlier(files)
 
+    def linked(self, name: str, text: str) -> str:
+        """A link to a table that is too large for the page."""
+        if not self._has(name):
+            return self._missing([name])
+        return f"[{text}]({self._results.name}/{self._path(name).name})"
+
     def figure(self, name: str, title: str) -> str:
         """An SVG file; nothing where it is not there yet."""
         path = self._results / f"{name}.svg"
