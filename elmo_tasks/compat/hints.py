@@ -55,10 +55,10 @@ def _json_object(what: str, evaluate: Callable[[], str]) -> str:
 
 
 def _with_overrides(original: Any, overrides_dict: dict[str, Any], prefix: str = "") -> Any:
-    """AllenNLP's, which goes down into a config by itself; it raises a `ValueError`."""
+    """AllenNLP's, which calls itself for the parts of a config; on its own it raises a `ValueError`."""
     try:
         return _stock_with_overrides(original, overrides_dict, prefix)
-    except ValueError as error:
+    except (ValueError, KeyError) as error:
         known = list(map(str, original)) if isinstance(original, dict) else []
         keys = [key.partition(".")[0] for key in overrides_dict]
         hints = (did_you_mean(key, known) for key in keys if key not in known)

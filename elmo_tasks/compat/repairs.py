@@ -13,7 +13,10 @@ from typing import Any, List, Optional, Union  # noqa: UP035  from_params reads 
 import numpy
 import torch
 from allennlp.common import Registrable, util
+from allennlp.data import Token
 from allennlp.data.data_loaders import MultiProcessDataLoader, multiprocess_data_loader
+from allennlp.data.token_indexers import SingleIdTokenIndexer
+from allennlp.data.vocabulary import DEFAULT_OOV_TOKEN, DEFAULT_PADDING_TOKEN
 from allennlp.training.learning_rate_schedulers import (
     LearningRateScheduler,
     ReduceOnPlateauLearningRateScheduler,
@@ -37,6 +40,7 @@ def repair() -> None:
     _let_readers_be_spawned()
     _silence_amp_renaming()
     _name_devices_that_are_not_there()
+    _read_the_padding_as_a_word()
     hints.install()
     quiet.install()
 
@@ -177,3 +181,17 @@ def _name_devices_that_are_not_there() -> None:
             return torch.device("cuda", device)  # type: ignore[arg-type]
 
     util.int_to_device = int_to_device
+
+
+def _read_the_padding_as_a_word() -> None:
+    """A word `@@PADDING@@` gets the padding's id, a hole in the mask; here it is an unknown word."""
+    stock = SingleIdTokenIndexer._get_feature_value
+    if hasattr(stock, "__wrapped__"):
+        return
+
+    @functools.wraps(stock)
+    def feature_value(self: SingleIdTokenIndexer, token: Token) -> str:
+        value = stock(self, token)
+        return DEFAULT_OOV_TOKEN if value == DEFAULT_PADDING_TOKEN else value
+
+    SingleIdTokenIndexer._get_feature_value = feature_value

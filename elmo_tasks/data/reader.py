@@ -11,7 +11,6 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader, Field, Instance, Token, TokenIndexer
 from allennlp.data.fields import ListField, TextField
 from allennlp.data.token_indexers import SingleIdTokenIndexer
-from allennlp.data.vocabulary import DEFAULT_OOV_TOKEN, DEFAULT_PADDING_TOKEN
 
 from elmo_tasks.data.input_files import input_files
 from elmo_tasks.data.tokenization import Words
@@ -66,10 +65,6 @@ class TaskReader(ShardedReader):
         for field in instance.fields.values():
             for text in text_fields(field):
                 text.token_indexers = self.token_indexers
-                for token in text.tokens:
-                    if token.text == DEFAULT_PADDING_TOKEN:
-                        # Its id would be a hole in the mask
-                        token.text = DEFAULT_OOV_TOKEN
 
     def counted(
         self,

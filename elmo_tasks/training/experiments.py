@@ -99,7 +99,7 @@ def plan(
             seeds_of_run = dict.fromkeys(("random_seed", "numpy_seed", "pytorch_seed"), seed)
             try:
                 own = with_overrides(config, {**overrides, **seeds_of_run})
-            except (ValueError, KeyError) as error:
+            except ConfigurationError as error:
                 raise ConfigurationError(f"{name}: the config cannot be overridden: {error}") from error
             runs.append(Run(name, seed, own, folder / name / f"seed-{seed}"))
     return runs

@@ -82,7 +82,7 @@ def test_the_words_of_a_bilm(elmo, tmp_path, capsys):
     [
         ("confusion.txt", "confusion.txt, expected a name that ends in one of "),
         ("confusion", "confusion, expected a name that ends in one of "),
-        ("nowhere/confusion.png", "No such file or directory"),
+        ("there.png/confusion.png", "Not a directory"),
         ("there.png", "there.png exists; --force overwrites it"),
     ],
 )

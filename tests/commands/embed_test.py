@@ -160,7 +160,7 @@ def test_a_bad_line_is_found_before_anything_is_encoded(elmo, source, output, ca
         (["in.txt", "folder"], "folder is not a file"),
         (["in.txt", "in.txt"], "in.txt exists; --force overwrites it"),
         (["in.txt", "in.txt/out"], "in.txt/out.partial: Not a directory"),
-        (["in.txt", "nowhere/out"], "nowhere/out.partial: No such file or directory"),
+        (["in.txt", "."], "found the output '.', expected the name of a file or folder"),
         (["in.txt", "out", "--options-file", "no", "--weight-file", "no"], "file no not found"),
         (["in.txt", "out", "--initial-state", "in.txt"], "in.txt: not a whole HDF5 file of an LSTM state"),
     ],

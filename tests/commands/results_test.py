@@ -51,10 +51,11 @@ def test_nothing_is_overwritten_without_force(elmo, run, tmp_path, capsys, suffi
 
 def test_an_output_that_cannot_be_written_is_found_before_the_work(elmo, tmp_path, capsys):
     """The archive is not there, but that is not what is wrong first."""
+    (tmp_path / "file").touch()
     for output, message in (
-        ("nowhere/out.csv", "nowhere/out.csv.partial: No such file or directory"),
+        ("file/out.csv", "file/out.csv.partial: Not a directory"),
         ("out.txt", "out.txt, expected a name that ends in .csv"),
     ):
         assert elmo("mix", "nowhere.tar.gz", "-o", tmp_path / output) == 1
         assert message in capsys.readouterr().err
-    assert os.listdir(tmp_path) == []
+    assert os.listdir(tmp_path) == ["file"]

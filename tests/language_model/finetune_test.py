@@ -8,7 +8,7 @@ from allennlp.commands.evaluate import evaluate_from_archive
 from allennlp.commands.train import train_model
 from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
-from allennlp.data import Vocabulary
+from allennlp.data import DatasetReader, Vocabulary
 from allennlp.models import Model
 from allennlp.models.archival import archive_model, load_archive
 
@@ -59,20 +59,12 @@ def run_config(folder, text, **changes):
 
 def test_words_that_are_counted_anew(tmp_path, text):
     """They would get each other's vectors."""
-    model = write_run(tmp_path / "run", input="words")
-    (tmp_path / "out").mkdir()
-    write_bilm(tmp_path / "out", model.bilm, None, class_names(model.vocab), dtype="float32")
-    model = {
-        "type": "elmo_bilm",
-        "options_file": str(tmp_path / "out/options.json"),
-        "weight_file": str(tmp_path / "out/weights.hdf5"),
-        "softmax": FULL,
-    }
-    reader = READER | {"input": "words"}
+    out = exported(tmp_path, "words")
+    reader = DatasetReader.from_params(Params({**READER, "input": "words"}))
+    counted = Vocabulary.from_instances(reader.read(text))
+    files = {"options_file": str(out / "options.json"), "weight_file": str(out / "weights.hdf5")}
     with pytest.raises(ConfigurationError, match=r"weights\.hdf5 holds the vectors of words, .*elmo_words"):
-        run_config(tmp_path / "again", text, dataset_reader=reader, model=model)
-    words = {"type": "elmo_words", "words_file": str(tmp_path / "out/vocab.txt")}
-    run_config(tmp_path / "right", text, dataset_reader=reader, model=model, vocabulary=words)
+        Model.from_params(Params({"type": "elmo_bilm", "softmax": dict(FULL), **files}), vocab=counted)
 
 
 def evaluated(archive, text):
