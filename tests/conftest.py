@@ -52,8 +52,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_runtest_teardown() -> None:
-    """A training of AllenNLP leaves handlers that write to what was stdout then, and is closed now."""
+    """
+    A training of AllenNLP leaves handlers that write to what was stdout then, and is closed now; and a level at
+    which the values of blocks are logged, those that no report can hold among them.
+    """
     root = logging.getLogger()
+    root.setLevel(logging.WARNING)
     for handler in [handler for handler in root.handlers if type(handler) is logging.StreamHandler]:
         root.removeHandler(handler)
 
