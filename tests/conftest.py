@@ -53,8 +53,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_runtest_teardown() -> None:
     """
-    A training of AllenNLP leaves handlers that write to what was stdout then, and is closed now; and a level at
-    which the values of blocks are logged, those that no report can hold among them.
+    A training of AllenNLP leaves handlers that write to what was stdout then, and is closed now; and a level
+    at which the values of blocks are logged, those that no report can hold among them.
     """
     root = logging.getLogger()
     root.setLevel(logging.WARNING)
