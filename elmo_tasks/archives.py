@@ -16,7 +16,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from textwrap import shorten
 from typing import Any, NamedTuple
 
 from allennlp.common.checks import ConfigurationError, check_for_gpu
@@ -28,6 +27,7 @@ from allennlp.models import archival
 from allennlp.models.archival import CONFIG_NAME, Archive
 
 from elmo_tasks import strict_json
+from elmo_tasks.data.json_lines import shorten
 from elmo_tasks.data.unpacking import unpack
 
 TRUST = "ELMO_TASKS_TRUST_ARCHIVES"
@@ -80,14 +80,14 @@ def open_archive(
     """
     path = cached_path(archive_file)
     check_for_gpu(cuda_device)
-    given = parse_overrides(overrides) if isinstance(overrides, str) else overrides
+    override_block = parse_overrides(overrides) if isinstance(overrides, str) else overrides
     if weights_file is not None:
         cached_path(weights_file)
     outer = _opening.get() or _Opening((), frozenset())
     with _errors_of(archive_file):
         if (real := os.path.realpath(path)) in outer.archives:
             raise ConfigurationError("found an archive whose config opens the archive itself")
-        trusted = outer.trusted | _strings(given)
+        trusted = outer.trusted | _strings(override_block)
         token = _opening.set(_Opening((*outer.archives, real), trusted))
         try:
             if os.path.isdir(path):

@@ -7,7 +7,6 @@ import time
 from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.commands.bilm_arguments import read_bilm, read_start
-from elmo_tasks.embedding.hdf5_run import state_digest
 from elmo_tasks.scale.embed import embed, embedding_of
 from elmo_tasks.scale.pool import Engine
 from elmo_tasks.scale.runs import RunRequest
@@ -47,7 +46,7 @@ def embed_on_ray(arguments: argparse.Namespace, engine: Engine) -> None:
         source=arguments.input,
         settings={
             "the biLM": bilm.digest(),
-            "the initial state": state_digest(start),
+            "the initial state": start.digest(),
             "--layers": arguments.layers,
             "--precision": arguments.precision,
             "--device": arguments.device,

@@ -59,9 +59,9 @@ def _with_overrides(original: Any, overrides_dict: dict[str, Any], prefix: str =
     try:
         return _stock_with_overrides(original, overrides_dict, prefix)
     except (ValueError, KeyError) as error:
-        known = list(map(str, original)) if isinstance(original, dict) else []
+        keys_of_config = list(map(str, original)) if isinstance(original, dict) else []
         keys = [key.partition(".")[0] for key in overrides_dict]
-        hints = (did_you_mean(key, known) for key in keys if key not in known)
+        hints = (did_you_mean(key, keys_of_config) for key in keys if key not in keys_of_config)
         raise ConfigurationError(f"{error}{next(filter(None, hints), '')}") from error
 
 

@@ -11,7 +11,7 @@ import zipfile
 from collections.abc import Callable, Iterator
 from copy import copy
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, BinaryIO
 
 from allennlp.common import file_utils
 from filelock import FileLock
@@ -73,17 +73,11 @@ def unpack(file: Path, folder: Path, *, links: bool = True) -> None:
     """
     bound = _Bound(file)
     with open(file, "rb") as raw:
-        begin = raw.read(max(map(len, _OPENERS)))
-    # The end alone may be that of a zip within a tar.
-    if begin.startswith(_ZIP):
-        with zipfile.ZipFile(file) as archive:
-            for member in archive.infolist():
-                bound.add(member.filename, member.file_size)
-                _check_inside(file, member.filename, member.filename)
-            # The names are checked.
-            archive.extractall(folder)  # nosec B202
-        return
-    with open(file, "rb") as raw:
+        begin = raw.peek()
+        # The end alone may be that of a zip within a tar.
+        if begin.startswith(_ZIP):
+            _unpack_zip(raw, folder, bound)
+            return
         opener = next((opener for magic, opener in _OPENERS.items() if begin.startswith(magic)), None)
         stream: Any = _BoundedStream(opener(raw) if opener else raw, bound)
         with tarfile.open(name=str(file), fileobj=stream, mode="r:") as tar:
@@ -99,6 +93,15 @@ def unpack(file: Path, folder: Path, *, links: bool = True) -> None:
             while rest := stream.read(1 << 16):
                 if rest.strip(b"\0"):
                     raise ValueError(f"{file}: found no member's header, expected one at byte {tar.offset}")
+
+
+def _unpack_zip(raw: BinaryIO, folder: Path, bound: "_Bound") -> None:
+    with zipfile.ZipFile(raw) as archive:
+        for member in archive.infolist():
+            bound.add(member.filename, member.file_size)
+            _check_inside(bound.file, member.filename, member.filename)
+        # The names are checked.
+        archive.extractall(folder)  # nosec B202
 
 
 class _Bound:

@@ -4,7 +4,6 @@ import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from hashlib import blake2b
 from pathlib import Path
 
 import numpy as np
@@ -72,7 +71,7 @@ class Embedding:
         self.settings: Settings = {
             "the text": self.text.digest,
             "the biLM": self.bilm.digest(),
-            "the initial state": state_digest(self.start),
+            "the initial state": self.start.digest(),
             "the version of this command": VERSION,
             "--layers": self.layers,
             "--pool": self.pool,
@@ -176,11 +175,3 @@ class Embedding:
 
 def _count(sentences: Iterable[NumberedSentence]) -> int:
     return sum(len(sentence.words) for sentence in sentences)
-
-
-def state_digest(state: LstmState) -> str:
-    """A hash that tells states apart."""
-    hashed = blake2b(digest_size=16)
-    for part in state:
-        hashed.update(part.cpu().contiguous().numpy().tobytes())
-    return hashed.hexdigest()

@@ -112,8 +112,8 @@ def _without_mark(lines: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _check_different(input_file: str, output_file: str) -> None:
-    there = input_file != "-" and os.path.exists(output_file)
-    if there and os.path.samefile(cached_path(input_file), output_file):
+    both_are_files = input_file != "-" and os.path.exists(output_file)
+    if both_are_files and os.path.samefile(cached_path(input_file), output_file):
         raise ConfigurationError(f"{output_file} is the input, expected another file for the output")
 
 

@@ -5,6 +5,7 @@ A part follows from the input alone, and has a hash of what is in it: so a later
 input is still the same.
 """
 
+import codecs
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -26,8 +27,6 @@ LONGEST_LINE = 1 << 26
 """Bytes."""
 TEXT_COLUMNS = ("tokens", "text", "sentence")
 """Of a Parquet file; the first that it has is read, if none is named."""
-
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 Content = Any
 """A line in bytes; or a value of a Parquet column, or a whole row, a dictionary."""
@@ -123,7 +122,7 @@ class ShardReader:
             found = "a text that has changed since the run began"
             raise TextError.at(shard.source, shard.line, found=found, expected="the same text")
         if shard.line == 1 and isinstance(lines[0], bytes):
-            lines[0] = lines[0].removeprefix(_BYTE_ORDER_MARK)
+            lines[0] = lines[0].removeprefix(codecs.BOM_UTF8)
         return lines
 
     def _file(self, source: str) -> Any:

@@ -28,6 +28,7 @@ class StaticVectors(Encoder):
         last_to_first = range(len(table.words) - 1, -1, -1)
         self._rows = {table.words[row]: row for row in last_to_first}
         self._folded = {table.words[row].lower(): row for row in last_to_first}
+        self._repeated = [row for row, word in enumerate(table.words) if self._rows[word] != row]
 
     def encode(self, sentences: Iterable[Sequence[str]]) -> Iterator[torch.Tensor]:
         for words in sentences:
@@ -51,10 +52,8 @@ class StaticVectors(Encoder):
         cosines = (
             self._table @ F.normalize(self._table[row], dim=0) / self._table.norm(dim=1).clamp(min=1e-12)
         )
-        # A table may have a word twice
-        same = [place for place, other in enumerate(self._words) if other == self._words[row]]
-        cosines[same] = -torch.inf
-        best, rows = cosines.topk(min(count, len(self._words) - len(same)))
+        cosines[[row, *self._repeated]] = -torch.inf
+        best, rows = cosines.topk(min(count, len(self._rows) - 1))
         return [(self._words[row], value) for row, value in zip(rows.tolist(), best.tolist(), strict=True)]
 
     def _lookup(self, words: Sequence[str]) -> torch.Tensor:

@@ -42,7 +42,8 @@ def test_nearest_words():
     assert [word for word, _ in vectors.nearest("DOG", 100)] == expected
 
 
-def test_a_word_that_stands_twice_is_no_neighbour_of_itself():
-    table = WordTable(["a", "b", "a"], np.array([[1, 0], [0, 1], [1, 0]], dtype=np.float32))
-    found = StaticVectors(name="twice", table=table).nearest("a", 5)
-    assert found == [("b", pytest.approx(0))]
+@pytest.mark.parametrize(("word", "neighbour"), [("a", "b"), ("b", "a"), ("B", "a")])
+def test_a_word_that_stands_twice_counts_once(word, neighbour):
+    table = WordTable(["a", "b", "a", "b"], np.array([[1, 0], [0, 1], [1, 0], [1, 1]], dtype=np.float32))
+    found = StaticVectors(name="twice", table=table).nearest(word, 5)
+    assert found == [(neighbour, pytest.approx(0))]

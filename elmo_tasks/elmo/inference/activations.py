@@ -8,7 +8,7 @@ import hashlib
 import json
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from os import PathLike
 from pathlib import Path
@@ -131,10 +131,10 @@ class Activations:
         source = {
             "format": FORMAT,
             "bilm": bilm.digest(),
-            "start": _hash(part.cpu().flatten().view(torch.uint8).numpy() for part in start),
+            "start": start.digest(size=8),
             "dtype": self.dtype,
         }
-        name = _hash([json.dumps(source).encode()])
+        name = hashlib.blake2b(json.dumps(source).encode(), digest_size=8).hexdigest()
         if self._store is None or self._store.folder.name != name:
             about = source | {"precision": bilm.precision, "options": bilm.options.to_json()}
             self._store = ActivationStore(Path(self.path, name), about, limit=self.limit_gb * 1e9)
@@ -171,11 +171,3 @@ def _unpack(packed: torch.Tensor, bilm: FrozenBiLm, device: torch.device) -> tor
         packed[:, :, size:].unflatten(2, (bilm.options.n_layers, bilm.options.output_dim)).permute(2, 0, 1, 3)
     )
     return layers
-
-
-def _hash(parts: Iterable[Any]) -> str:
-    """16 hex digits for the bytes of all parts."""
-    hashed = hashlib.blake2b(digest_size=8)
-    for part in parts:
-        hashed.update(part)
-    return hashed.hexdigest()

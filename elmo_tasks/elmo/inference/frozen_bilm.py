@@ -222,10 +222,8 @@ class FrozenBiLm(nn.Module):
                 # What is made must be of use outside of inference mode, too.
                 with torch.inference_mode(False), torch.no_grad():
                     # Those of a file are float32, whatever the default.
-                    dtype = cast(torch.Tensor, self._place).dtype
                     for name, weight in self._weights.items():
-                        if weight.is_floating_point():
-                            self._weights[name] = weight.to(dtype)
+                        self._weights[name] = self._placed(weight)
                     self._kernels = Kernels(self._blueprint, self._weights, self.precision)
             return self._kernels
 
@@ -288,18 +286,18 @@ class FrozenBiLm(nn.Module):
                     f"{prefix}{name} has the shape {tuple(weight.shape)}, expected {tuple(shaped.shape)}"
                 )
             else:
-                weights[name] = self._own(weight.detach())
+                placed = self._placed(weight := weight.detach())
+                weights[name] = placed.clone() if placed is weight and not _private_state.get() else placed
         surplus = (key for key in state_dict if key.startswith(prefix) and key[len(prefix) :] not in expected)
         unexpected_keys += surplus if strict else []
         with self._lock:
             unchanged = self.weights() if len(weights) < len(expected) else {}
             self._weights, self._kernels, self._digest = unchanged | weights, None, None
 
-    def _own(self, weight: torch.Tensor) -> torch.Tensor:
-        """The weight on this device and in the type computed in; a copy, unless it is moved or private."""
+    def _placed(self, weight: torch.Tensor) -> torch.Tensor:
+        """The weight on this device and in the type computed in; the same one, where it is so already."""
         place = cast(torch.Tensor, self._place)
-        moved = weight.to(place.device, place.dtype if weight.is_floating_point() else weight.dtype)
-        return moved.clone() if moved is weight and not _private_state.get() else moved
+        return weight.to(place.device, place.dtype if weight.is_floating_point() else weight.dtype)
 
     def __getstate__(self) -> dict[str, Any]:
         """A copy packs its own weights."""

@@ -9,7 +9,7 @@ from torch import nn
 
 from elmo_tasks.elmo.model.character_encoder import CharacterEncoder
 from elmo_tasks.elmo.model.errors import FilePath
-from elmo_tasks.elmo.model.lstm import LstmState, StackedBiLstm
+from elmo_tasks.elmo.model.lstm import LstmState, StackedBiLstm, as_bytes
 from elmo_tasks.elmo.model.options import BiLmOptions, CharacterOptions
 from elmo_tasks.elmo.model.unicode_encoder import UnicodeEncoder
 from elmo_tasks.elmo.model.weight_file import read_weights
@@ -123,7 +123,7 @@ def digest(
     hashed.update(json.dumps([options.to_json(), precision]).encode())
     for name, weight in sorted(weights):
         hashed.update(name.encode())
-        hashed.update(weight.detach().cpu().flatten().view(torch.uint8).numpy().data)
+        hashed.update(as_bytes(weight))
     return hashed.hexdigest()
 
 

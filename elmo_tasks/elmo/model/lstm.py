@@ -5,6 +5,7 @@ The stacked biLSTM of the biLM: two independent directions whose layers have a p
 `torch.nn.LSTM(proj_size=...)` has neither the bounds nor the residual connections.
 """
 
+import hashlib
 from typing import NamedTuple, cast
 
 import torch
@@ -23,6 +24,18 @@ class LstmState(NamedTuple):
 
     hidden: torch.Tensor
     cell: torch.Tensor
+
+    def digest(self, size: int = 16) -> str:
+        """A hash of `size` bytes that tells states apart."""
+        hashed = hashlib.blake2b(digest_size=size)
+        for part in self:
+            hashed.update(as_bytes(part))
+        return hashed.hexdigest()
+
+
+def as_bytes(tensor: torch.Tensor) -> memoryview:
+    """Those of a tensor of any type, to be hashed."""
+    return tensor.detach().cpu().flatten().view(torch.uint8).numpy().data
 
 
 class ProjectedLstm(nn.Module):
