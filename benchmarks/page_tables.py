@@ -41,6 +41,26 @@ class PageTables:
         """One of published.csv."""
         return self._values("published")[name]
 
+    def cell(self, name: str, column: str, **row: Cell) -> str:
+        """
+        One cell of a file, of the only row that has `row` in the columns of these names.
+
+        # Raises
+        `KeyError`: no row has, or several have.
+        """
+        rows = Table.read(self._path(name))
+        for column_of_row, value in row.items():
+            rows = rows.where(column_of_row, value)
+        if len(rows.rows) != 1:
+            raise KeyError(f"{name}, {row}")
+        return _cell(rows.column(column)[0])
+
+    def ratio(self, name: str, metric: str, system: str, beside: str) -> str:
+        """Of two systems of `Results`: the median, and the range if there are several seeds."""
+        (task,) = set(map(str, Table.read(self._path(name)).column("task")))
+        ratios = Results(task, self._path(name), keep=True).ratios([(system, beside)], of=metric)
+        return str(ratios.column("ratio (range)")[0])
+
     def score(self, name: str, system: str, metric: str = "") -> str:
         """Mean and standard deviation of a system."""
         return str(read_scores(self._path(name), metric)[system])

@@ -119,6 +119,22 @@ def test_rows_of_a_task(tables, tmp_path):
     assert tables.scores("sst", systems) == "\nNot measured yet: `sst`.\n"
 
 
+def test_one_cell_and_one_ratio(tables, tmp_path):
+    table = Table(("command", "workers", "speed-up"))
+    table.add("`embed`", 1, 1.0)
+    table.add("`embed`", 2, 1.82)
+    (tmp_path / "scale.csv").write_text(table.csv())
+    assert tables.cell("scale", "speed-up", command="`embed`", workers=2) == "1.82"
+    for row in ({"command": "`embed`"}, {"command": "`predict`"}):
+        with pytest.raises(KeyError, match="scale"):
+            tables.cell("scale", "speed-up", **row)
+    results = Results("serve-load", tmp_path / "serve.csv")
+    for seed, (one, eight) in enumerate(((10, 25), (20, 40), (10, 30))):
+        results.add("one client", seed, "sentences/s", one)
+        results.add("8 clients", seed, "sentences/s", eight)
+    assert tables.ratio("serve", "sentences/s", "8 clients", "one client") == "2.5 (2 to 3)"
+
+
 def test_runs_side_by_side(tables, tmp_path):
     for name, values in (("sst", {"before": 136.077, "after": 96}), ("wnut", {"before": 264.9})):
         results = Results("bilm", tmp_path / f"{name}.csv")
