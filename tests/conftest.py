@@ -53,9 +53,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_runtest_teardown() -> None:
     """
-    A training of AllenNLP leaves handlers that write to what was stdout then, and is closed now; and a level
-    at which the values of blocks are logged, those that no report can hold among them.
+    A training of AllenNLP leaves handlers that write to what was stdout then, and is closed now; a level at
+    which the values of blocks are logged, those that no report can hold among them; and its own kind of bars.
     """
+    if (of_allennlp := sys.modules.get("allennlp.common.logging")) is not None:
+        of_allennlp.FILE_FRIENDLY_LOGGING = False
     root = logging.getLogger()
     root.setLevel(logging.WARNING)
     for handler in [handler for handler in root.handlers if type(handler) is logging.StreamHandler]:

@@ -12,8 +12,8 @@ training.seeds(13) + {
   epochs:: 10,
   epoch_blocks:: 10,
   dataset_reader: { type: 'elmo_bilm', streams: 64, bptt_steps: 20, passage: 64, shuffle_buffer: 1024 },
-  // In order, so that perplexity is that of the text alone: it depends on `passage`, not on `streams`.
-  validation_dataset_reader: $.dataset_reader { shuffle_buffer: 0 },
+  // In order and whole, so that perplexity is that of the text alone: it depends on `passage`, not on `streams`.
+  validation_dataset_reader: $.dataset_reader { shuffle_buffer: 0, subsample: null, restart: 0 },
   train_data_path: fixture('language_model/train.txt'),
   validation_data_path: fixture('language_model/dev.txt'),
   datasets_for_vocab_creation: ['train'],

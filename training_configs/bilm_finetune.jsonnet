@@ -16,7 +16,7 @@ training.seeds(13) + {
   softmax_epochs:: if $.words_file == null then 1 else 0,
 
   dataset_reader: { type: 'elmo_bilm', source: { type: 'elmo_ner' }, streams: 16, shuffle_buffer: 1024 },
-  validation_dataset_reader: $.dataset_reader { shuffle_buffer: 0 },
+  validation_dataset_reader: $.dataset_reader { shuffle_buffer: 0, subsample: null, restart: 0 },
   train_data_path: paths.fixture('ner/train.conll'),
   validation_data_path: paths.fixture('ner/dev.conll'),
   datasets_for_vocab_creation: ['train'],

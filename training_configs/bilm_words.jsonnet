@@ -3,8 +3,6 @@
 // LSTM does the work, which is faster. Word vectors to begin with, of 512 numbers, are `model.input_vectors`.
 (import 'bilm.jsonnet') + {
   dataset_reader+: { input: 'words', streams: 32, subsample: 1e-3 },
-  // Perplexity is of the whole text.
-  validation_dataset_reader+: { subsample: null },
   vocabulary+: { max_vocab_size: { tokens: 30000 } },
   model+: {
     options: {

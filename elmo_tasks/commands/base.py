@@ -2,7 +2,7 @@
 
 import argparse
 from abc import ABC, abstractmethod
-from typing import ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from allennlp.common.checks import check_for_gpu
 from allennlp.common.util import int_to_device
@@ -44,6 +44,15 @@ def seed(text: str) -> int:
     if not text.isdecimal() or int(text) > _LARGEST_SEED:
         raise argparse.ArgumentTypeError(f"found {text!r}, expected a whole number from 0 to {_LARGEST_SEED}")
     return int(text)
+
+
+class Distinct(argparse.Action):
+    """Of several values that are equal, an argument with `nargs` takes the first."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option: Any = None
+    ) -> None:
+        setattr(namespace, self.dest, list(dict.fromkeys(values)))
 
 
 def add_text_argument(parser: argparse.ArgumentParser, *, metavar: str) -> None:

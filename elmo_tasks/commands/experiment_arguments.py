@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.commands.base import positive, seed
+from elmo_tasks.commands.base import Distinct, positive, seed
 from elmo_tasks.evaluation.plot import bars
 from elmo_tasks.evaluation.table import Cell, Table
 from elmo_tasks.training.experiments import Run, score, summary, train, validation_metric
@@ -24,7 +24,9 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--overrides", default="", help="JSON that overrides keys of CONFIG, as for allennlp train"
     )
-    parser.add_argument("--seeds", type=seed, nargs="+", default=[13, 14, 15], help="of the runs")
+    parser.add_argument(
+        "--seeds", type=seed, nargs="+", action=Distinct, default=[13, 14, 15], help="of the runs"
+    )
     parser.add_argument("--jobs", type=positive, default=1, help="runs at a time")
 
 

@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
+from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.archives import open_archive
 from elmo_tasks.commands.base import Verb, add_archive_argument
 from elmo_tasks.commands.staging import add_force_argument, check_output, publish, staging_folder
 from elmo_tasks.data.input_files import InputError, input_files, read_lines
-from elmo_tasks.elmo import BiLm, FrozenBiLm, WordOptions
+from elmo_tasks.elmo import BiLm, BiLmOptions, FrozenBiLm, WordOptions
 from elmo_tasks.elmo.layer_statistics import standardize_tokens
 from elmo_tasks.elmo.model.weight_file import add_checksums, read_weights, write_weights
 from elmo_tasks.elmo.sources import configuration_errors, local_file, read_softmax, read_words
@@ -117,9 +118,10 @@ def average_with(trained: Trained, folder: Path) -> None:
     valley the middle is often better than either ([Izmailov et al. 2018](https://arxiv.org/abs/1803.05407)).
 
     # Raises
-    `ConfigurationError`: weights of other sizes, other words, or no softmax. `OSError`: no files.
+    `ConfigurationError`: weights of other options, other words, or no softmax. `OSError`: no files.
     """
     bilm, softmax, words = trained
+    _check_options(folder / OPTIONS, bilm.options)
     of_softmax: list[tuple[torch.Tensor, torch.Tensor]] = []
     if isinstance(softmax, FullSoftmax):
         stored = read_softmax(folder / WEIGHTS, bilm.options)
@@ -135,6 +137,17 @@ def average_with(trained: Trained, folder: Path) -> None:
             bilm.get_parameter(name).lerp_(other, 0.5)
     for parameter, other in of_softmax:
         parameter.lerp_(other, 0.5)
+
+
+def _check_options(options_file: Path, options: BiLmOptions) -> None:
+    with configuration_errors():
+        other = Params(BiLmOptions.read(options_file).to_json()).as_flat_dict()
+    own = Params(options.to_json()).as_flat_dict()
+    for key in sorted(other.keys() | own.keys()):
+        if other.get(key) != own.get(key):
+            raise ConfigurationError(
+                f"{options_file}: {key} is {other.get(key)}, expected {own.get(key)}, as of the trained biLM"
+            )
 
 
 def write_bilm(

@@ -1,16 +1,14 @@
 """`allennlp elmo predict`: `allennlp predict`, also on Ray."""
 
 import argparse
-import json
 from pathlib import Path
-from typing import Any
 
 from allennlp.commands import predict
-from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.commands.base import Verb, add_archive_argument, positive
 from elmo_tasks.commands.engines import add_engine_arguments, engine_of
 from elmo_tasks.commands.staging import add_force_argument, check_output
+from elmo_tasks.predictors.command import predictor_arguments
 
 
 class Predict(Verb):
@@ -40,7 +38,7 @@ class Predict(Verb):
 
     def run(self, arguments: argparse.Namespace) -> None:
         engine = engine_of(arguments, "resume")
-        predictor_args = _object(arguments.predictor_args)
+        predictor_args = predictor_arguments(arguments.predictor_args)
         if "://" not in arguments.output:
             whole = Path(arguments.output).exists()
             if whole and arguments.resume and not Path(f"{arguments.output}.partial").exists():
@@ -53,17 +51,6 @@ class Predict(Verb):
         from elmo_tasks.commands.predict_on_ray import predict_on_ray
 
         predict_on_ray(arguments, engine, predictor_args)
-
-
-def _object(text: str) -> dict[str, Any]:
-    """The value of `--predictor-args`."""
-    try:
-        content = json.loads(text.strip() or "{}")
-    except json.JSONDecodeError as error:
-        raise ConfigurationError(f"--predictor-args is {text!r}, expected JSON: {error}") from error
-    if not isinstance(content, dict):
-        raise ConfigurationError(f"--predictor-args is {text!r}, expected a JSON object")
-    return content
 
 
 def _of_allennlp(arguments: argparse.Namespace) -> argparse.Namespace:

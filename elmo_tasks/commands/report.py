@@ -25,6 +25,7 @@ KINDS = {
 }
 """What a table shows, by its first column."""
 _WITHOUT_BEST = ("query", "archive")
+_LOWER_IS_BETTER = ("loss", "perplexity")
 _PICTURES = {".svg": "image/svg+xml", ".png": "image/png"}
 
 
@@ -53,10 +54,13 @@ class ReportEntry:
         return name.capitalize() if kind is None else f"{kind}: {name}"
 
     def best(self) -> str:
-        """The highest score, and the row that has it; empty where the table has no scores."""
+        """The best score, and the row that has it; empty where the table has no scores."""
         columns = self.table.columns
+        # What the table was asked for, such as the part of the data, is no score.
         scores = (
-            column for column in columns if any(isinstance(cell, float) for cell in self.table.column(column))
+            column
+            for column in columns[1:]
+            if any(isinstance(cell, float) for cell in self.table.column(column))
         )
         score = next(scores, None)
         if score is None or columns[0] in _WITHOUT_BEST:
@@ -69,8 +73,10 @@ class ReportEntry:
         ]
         if not numbers:
             return ""
-        row = next(row for row in self.table.rows if row[place] == max(numbers))
-        names = [cell for cell in row[:place] if isinstance(cell, str)]
+        best = min(numbers) if score.endswith(_LOWER_IS_BETTER) else max(numbers)
+        row = next(row for row in self.table.rows if row[place] == best)
+        first = f"{columns[0]} {row[0]:g}" if isinstance(row[0], float) else row[0]
+        names = [cell for cell in (first, *row[1:place]) if isinstance(cell, str)]
         return f"{score} {shown(row[place])}: {', '.join(names)}"
 
 

@@ -51,13 +51,18 @@ class EpochLines(TrainerCallback):
         self._epoch_started = time.monotonic()
         if not (is_primary and progress.in_file()):
             return
-        parts = [f"training loss {metrics['training_loss']:.4g}"]
-        for _, name in trainer._metric_tracker.tracked_metrics:
-            if f"validation_{name}" in metrics:
-                parts.append(f"validation {name} {metrics[f'validation_{name}']:.4f}")
-        if len(parts) > 1 and metrics.get("best_epoch", epoch) != epoch:
-            best = metrics[f"best_validation_{name}"]
-            parts[-1] += f" (best {best:.4f}, epoch {metrics['best_epoch'] + 1})"
+        # None in a run that goes on behind the last batch of an epoch
+        training = [f"training loss {metrics['training_loss']:.4g}"] if "training_loss" in metrics else []
+        names = [
+            name for _, name in trainer._metric_tracker.tracked_metrics if f"validation_{name}" in metrics
+        ]
+        validation = [f"validation {name} {metrics[f'validation_{name}']:.4f}" for name in names]
+        if validation and metrics.get("best_epoch", epoch) != epoch:
+            best = metrics[f"best_validation_{names[-1]}"]
+            validation[-1] += f" (best {best:.4f}, epoch {metrics['best_epoch'] + 1})"
         number, last = epoch + 1, trainer._num_epochs
         took, left = duration(seconds), duration(seconds * (last - number))
-        print(f"epoch {number} of {last}: {', '.join([*parts, took])}; {left} left", file=sys.stderr)
+        print(
+            f"epoch {number} of {last}: {', '.join([*training, *validation, took])}; {left} left",
+            file=sys.stderr,
+        )

@@ -66,6 +66,9 @@ class TaskReader(ShardedReader):
             for text in text_fields(field):
                 text.token_indexers = self.token_indexers
 
+    def sampled(self, instances: Sequence[Instance]) -> None:
+        """Called with those that a sample has kept of the instances read, in their order."""
+
     def counted(
         self,
         file_path: str,

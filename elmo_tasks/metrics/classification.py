@@ -1,5 +1,7 @@
 """How well classes are told apart: accuracy, precision, recall and F1, and the confusion matrix."""
 
+import json
+
 import torch
 from allennlp.training.metrics import Metric
 
@@ -43,7 +45,7 @@ class ClassificationMetric(CountingMetric[torch.Tensor]):
         """
         `accuracy`, `macro_precision`, `macro_recall` and `macro_f1`, all from 0 to 1. With `reset`, at the
         end of an epoch, also `precision-LABEL`, `recall-LABEL`, `f1-LABEL` of each class, and
-        `confusion-GOLD-PREDICTED`, the number of instances.
+        `confusion-GOLD-PREDICTED`, the number of instances; there a label with a hyphen is quoted.
         """
         confusion = self.confusion
         # (classes,)
@@ -67,8 +69,13 @@ class ClassificationMetric(CountingMetric[torch.Tensor]):
 
 
 def confusion_name(gold: str, predicted: str) -> str:
-    """The name of a cell of the confusion matrix among the metrics."""
-    return f"confusion-{gold}-{predicted}"
+    """The name of a cell of the confusion matrix among the metrics, which no other cell has."""
+    return f"confusion-{_without_hyphen(gold)}-{_without_hyphen(predicted)}"
+
+
+def _without_hyphen(label: str) -> str:
+    """A label as it stands between two hyphens: quoted, if it has one itself."""
+    return json.dumps(label, ensure_ascii=False) if "-" in label or label.startswith('"') else label
 
 
 def _ratio(part: torch.Tensor, whole: torch.Tensor) -> torch.Tensor:

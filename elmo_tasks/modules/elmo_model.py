@@ -146,8 +146,8 @@ class ElmoModel(StrictParams, Model):
         if indexed is None or reads not in indexed:
             found = ", ".join(tokens) if indexed is None else f"of another kind: {', '.join(indexed)}"
             raise ConfigurationError(
-                f"the model has ELMo, but the token_indexers of the dataset reader are {found}; "
-                f'expected also "{ELMO_INDEXER}": {{"type": "elmo_{reads}"}}'
+                f"the model has ELMo, but the token_indexers of dataset_reader or validation_dataset_reader "
+                f'are {found}; expected in both also "{ELMO_INDEXER}": {{"type": "elmo_{reads}"}}'
             )
         elmo = self.elmo(indexed[reads])
         return append(vectors, elmo.input), elmo

@@ -1,21 +1,50 @@
 """Shows scores and predictions of a run to a person: `python -m elmo_tasks.ner.show METRICS PREDICTIONS`."""
 
-import json
+import argparse
 import sys
+from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
+
+from elmo_tasks.data.input_files import InputError
+from elmo_tasks.data.json_lines import read_json, read_json_lines
 
 SHOWN = 3
 
 
-def main(metrics_file: str, predictions_file: str) -> None:
-    metrics = json.loads(Path(metrics_file).read_text(encoding="utf-8"))
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m elmo_tasks.ner.show", description=__doc__)
+    parser.add_argument("metrics", metavar="METRICS", type=Path, help="JSON of allennlp evaluate")
+    parser.add_argument(
+        "predictions", metavar="PREDICTIONS", type=Path, help="JSON Lines of allennlp predict"
+    )
+    files = parser.parse_args(arguments)
+    try:
+        show(files.metrics, files.predictions)
+    except (InputError, OSError) as error:
+        sys.exit(f"error: {error}")
+
+
+def show(metrics_file: Path, predictions_file: Path) -> None:
+    """
+    Prints the scores and the first predictions.
+
+    # Raises
+    `InputError`: a file is not there, no JSON, or not of `elmo_ner`.
+    """
+    metrics = read_json(metrics_file)
+    if not isinstance(metrics, dict) or not {"precision", "recall", "f1", "accuracy"} <= metrics.keys():
+        raise InputError.at(metrics_file, found="other JSON", expected="metrics of elmo_ner")
     print(f"\nScores ({metrics_file})")
     print("\n".join(score_table(metrics)))
     print(f"\nThe first {SHOWN} predictions ({predictions_file})")
-    with open(predictions_file, encoding="utf-8") as lines:
-        for _, line in zip(range(SHOWN), lines, strict=False):
-            print("\n".join(["", *prediction_lines(json.loads(line))]))
+    for line, prediction in islice(read_json_lines(predictions_file), SHOWN):
+        if not isinstance(prediction, dict) or not {"tokens", "entities"} <= prediction.keys():
+            raise InputError.at(
+                predictions_file, line, found="other JSON", expected="a prediction of elmo_ner"
+            )
+        print("\n".join(["", *prediction_lines(prediction)]))
 
 
 def score_table(metrics: dict[str, float]) -> list[str]:
@@ -42,4 +71,4 @@ def prediction_lines(prediction: dict[str, Any]) -> list[str]:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()

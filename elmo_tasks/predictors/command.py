@@ -1,6 +1,8 @@
 """`allennlp predict` without losses: a bad line, or what stops it, leaves the results before it whole."""
 
+import argparse
 import codecs
+import json
 import os
 import sys
 import zlib
@@ -10,9 +12,11 @@ from typing import Any
 
 from allennlp.commands import predict
 from allennlp.common import JsonDict
-from allennlp.common.checks import ConfigurationError
+from allennlp.common.checks import ConfigurationError, check_for_gpu
 from allennlp.common.file_utils import cached_path, open_compressed
 from allennlp.data import Instance
+from allennlp.models.archival import Archive
+from allennlp.predictors import Predictor
 
 from elmo_tasks.predictors.json_lines import JsonLinesPredictor
 
@@ -117,6 +121,55 @@ def _check_different(input_file: str, output_file: str) -> None:
         raise ConfigurationError(f"{output_file} is the input, expected another file for the output")
 
 
+def predictor_arguments(text: str) -> dict[str, Any]:
+    """
+    The value of `--predictor-args`.
+
+    # Raises
+    `ConfigurationError`: it is no JSON object.
+    """
+    try:
+        content = json.loads(text.strip() or "{}")
+    except json.JSONDecodeError as error:
+        raise ConfigurationError(f"--predictor-args is {text!r}, expected JSON: {error}") from error
+    if not isinstance(content, dict):
+        raise ConfigurationError(f"--predictor-args is {text!r}, expected a JSON object")
+    return content
+
+
+def predictor_of(archive: Archive, name: str | None, reader: str, arguments: dict[str, Any]) -> Predictor:
+    """
+    `Predictor.from_archive`.
+
+    # Parameters
+
+    reader : `train` or `validation`.
+    arguments : those of `--predictor-args`.
+
+    # Raises
+    `ConfigurationError`: the predictor does not take these arguments.
+    """
+    try:
+        return Predictor.from_archive(archive, name, dataset_reader_to_load=reader, extra_args=arguments)
+    except TypeError as error:
+        if not arguments:
+            raise
+        raise ConfigurationError(f"--predictor-args: {error}") from error
+
+
+def _get_predictor(arguments: argparse.Namespace) -> Predictor:
+    predictor_args = predictor_arguments(arguments.predictor_args)
+    check_for_gpu(arguments.cuda_device)
+    archive = predict.load_archive(
+        arguments.archive_file,
+        weights_file=arguments.weights_file,
+        cuda_device=arguments.cuda_device,
+        overrides=arguments.overrides,
+    )
+    return predictor_of(archive, arguments.predictor, arguments.dataset_reader_choice, predictor_args)
+
+
 def install() -> None:
     """For `allennlp predict`."""
     predict._PredictManager = PredictManager
+    predict._get_predictor = _get_predictor

@@ -13,7 +13,7 @@ from allennlp.predictors import Predictor
 
 from elmo_tasks.archives import open_archive
 from elmo_tasks.elmo.model import ElmoError
-from elmo_tasks.predictors.command import PredictManager
+from elmo_tasks.predictors.command import PredictManager, predictor_of
 from elmo_tasks.scale.pool import Outcome, cluster, outcomes
 from elmo_tasks.scale.runs import Run, RunRequest, open_run, write_note
 from elmo_tasks.scale.shards import Reading, Shard, ShardReader
@@ -124,12 +124,7 @@ def _predictor(prediction: Prediction) -> Predictor:
         path = Path(folder, "model.tar.gz")
         path.write_bytes(prediction.archive)
         archive = open_archive(path, 0 if prediction.cuda else -1, prediction.overrides)
-    return Predictor.from_archive(
-        archive,
-        prediction.predictor,
-        dataset_reader_to_load="validation",
-        extra_args=prediction.predictor_args,
-    )
+    return predictor_of(archive, prediction.predictor, "validation", prediction.predictor_args)
 
 
 class _Lines(PredictManager):

@@ -15,13 +15,15 @@ from elmo_tasks.data.tokenization import Words, joined
 from elmo_tasks.predictors.interpretation import InterpretablePredictor, labelled, words_of
 from elmo_tasks.predictors.json_lines import require
 from elmo_tasks.squad.reader import NO_SPAN, SquadQuestion
+from elmo_tasks.strict_params import StrictParams
+from elmo_tasks.values import Number
 
 _EXPECTED = '"passage" and "question": strings'
 _ATTENTION = ("passage_tokens", "question_tokens", "question_attention", "self_attention")
 
 
 @Predictor.register("elmo_squad")
-class SquadPredictor(InterpretablePredictor):
+class SquadPredictor(StrictParams, InterpretablePredictor):
     """
     In: `{"passage": "...", "question": "..."}`. Out: `answer`, text of the passage; `token_start`,
     `token_end`, `char_start`, `char_end` (half-open); `probability`; and `n_best`: the best answers with the
@@ -44,7 +46,7 @@ class SquadPredictor(InterpretablePredictor):
         model: Model,
         dataset_reader: DatasetReader,
         frozen: bool = True,
-        n_best: int = 5,
+        n_best: Number = 5,
         attention: bool = False,
     ) -> None:
         super().__init__(model, dataset_reader, frozen)

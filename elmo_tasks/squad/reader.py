@@ -13,6 +13,7 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader, Instance
 from allennlp.data.fields import Field, LabelField, MetadataField, TensorField
 
+from elmo_tasks.data.input_files import InputError
 from elmo_tasks.data.metadata import Metadata
 from elmo_tasks.data.reader import TaskReader, group_number, text_field
 from elmo_tasks.data.tokenization import Words, cached_tokenizer
@@ -64,7 +65,8 @@ class SquadReader(TaskReader):
     The others : see `TaskReader`.
 
     # Raises
-    `ConfigurationError`: an unknown `training_answer`. When reading, `InputError`, see `read_datasets`.
+    `ConfigurationError`: an unknown `training_answer`. When reading, `InputError`: see `read_datasets`, or
+    nothing is left to read.
     """
 
     def __init__(
@@ -83,15 +85,30 @@ class SquadReader(TaskReader):
         """A worker takes all questions of its paragraphs."""
         counts: Counter[str] = Counter()
         try:
-            for paragraph in self.shard_iterable(_paragraphs(file_path)):
+            for paragraph in self.shard_iterable(self._paragraphs(file_path)):
                 counts["paragraphs"] += 1
                 for question in paragraph.questions:
-                    if question.answers or self.unanswerable:
+                    if self._reads(question):
                         yield self._counted(paragraph, question, counts)
                     else:
                         counts["left out"] += 1
         finally:  # also where max_instances ends the reading
             _log(file_path, counts)
+
+    def _paragraphs(self, file_path: str) -> Iterator[Paragraph]:
+        """Those of all workers, so that each finds out if there is nothing to read in any."""
+        nothing = True
+        for dataset in read_datasets(file_path):
+            for paragraph in dataset.paragraphs:
+                nothing = nothing and not any(map(self._reads, paragraph.questions))
+                yield paragraph
+        if nothing:
+            raise InputError.at(
+                file_path, found="no question with an answer", expected="at least one, or unanswerable: true"
+            )
+
+    def _reads(self, question: Question) -> bool:
+        return bool(question.answers) or self.unanswerable
 
     def text_to_instance(
         self,
@@ -183,11 +200,6 @@ def _words(text: str) -> Words:
             words.append(piece.group())
             offsets.append((start + piece.start(), start + piece.end()))
     return Words(text, words, offsets)
-
-
-def _paragraphs(file_path: str) -> Iterator[Paragraph]:
-    for dataset in read_datasets(file_path):
-        yield from dataset.paragraphs
 
 
 def _log(file_path: str, counts: Counter[str]) -> None:

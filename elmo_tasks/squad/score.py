@@ -1,7 +1,9 @@
 """Scores predictions as the official scripts do: `python -m elmo_tasks.squad.score DATA PREDICTIONS`."""
 
+import argparse
 import json
 import sys
+from collections.abc import Sequence
 
 from elmo_tasks.data.input_files import InputError, input_files
 from elmo_tasks.data.json_lines import read_json
@@ -9,8 +11,15 @@ from elmo_tasks.squad.dataset import read_datasets
 from elmo_tasks.squad.metric import KINDS, SquadMetric
 
 
-def main(data_file: str, predictions_file: str) -> None:
-    print(report(data_file, predictions_file))
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m elmo_tasks.squad.score", description=__doc__)
+    parser.add_argument("data", metavar="DATA", help="JSON of SQuAD")
+    parser.add_argument("predictions", metavar="PREDICTIONS", help='JSON: {"id": "answer", ...}')
+    files = parser.parse_args(arguments)
+    try:
+        print(report(files.data, files.predictions))
+    except (InputError, OSError) as error:
+        sys.exit(f"error: {error}")
 
 
 def report(data_file: str, predictions_file: str) -> str:
@@ -55,4 +64,4 @@ def _predictions(path: str) -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()

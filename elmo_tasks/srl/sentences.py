@@ -33,6 +33,7 @@ CONLL_2012 = (
     *(ARGUMENTS, "coreference"),
 )
 _DOCUMENT = ("#begin document", "#end document")
+_JSON_OBJECT = re.compile(r'[ \t]*\{[ \t]*"')
 _NONE = "-"
 _CELL = re.compile(r"(?:\(([^()*]+))?\*(?:([^()*]*)(\)))?")
 
@@ -95,7 +96,7 @@ class Columns(ColumnLayout):
 
 def read_sentences(path: Path, columns: Columns) -> Iterator[SrlSentence]:
     """
-    The sentences of a file; it is JSON Lines if the first line that is not blank starts with `{"`.
+    The sentences of a file; it is JSON Lines if the first line that is not blank starts with `{` and `"`.
 
     # Raises
     `InputError` with file and line: what `SrlReader` says.
@@ -104,7 +105,7 @@ def read_sentences(path: Path, columns: Columns) -> Iterator[SrlSentence]:
     for number, line in lines:
         if line.strip(BLANKS):
             rest = chain([(number, line)], lines)
-            yield from _json_lines(path, rest) if line.startswith('{"') else _columns(path, rest, columns)
+            yield from _json_lines(path, rest) if _JSON_OBJECT.match(line) else _columns(path, rest, columns)
 
 
 def _columns(path: Path, lines: Iterator[tuple[int, str]], columns: Columns) -> Iterator[SrlSentence]:

@@ -1,10 +1,10 @@
 """Sentences and phrases with their sentiment, from trees: the Stanford Sentiment Treebank and the like."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, Optional
+from typing import Annotated, Any, NamedTuple, Optional, cast
 
 from allennlp.data import DatasetReader, Instance, Token
 from allennlp.data.fields import MetadataField, TextField
@@ -37,13 +37,21 @@ class SstSentence(Metadata):
         return len(self.words)
 
 
+class _Place(NamedTuple):
+    """Where a sentence or phrase stands: the number of its tree in a file, and its words in the tree."""
+
+    file: Path
+    tree: int
+    start: int
+    end: int
+
+
 class _Example(NamedTuple):
     """A sentence or phrase that becomes an instance."""
 
     tokens: list[Token]
     label: str
-    inside: bool
-    """Whether it is part of another example."""
+    place: _Place
 
 
 @DatasetReader.register("elmo_sst")
@@ -83,8 +91,14 @@ class SstReader(TaskReader):
         """The labels of this granularity, from negative to positive."""
 
     def _read(self, file_path: str) -> Iterator[Instance]:
-        for example in self.shard_iterable(self.counted(file_path, self._file, self._describe)):
-            yield self._instance(example.tokens, example.label, inside=example.inside)
+        for example, inside in self.shard_iterable(self.counted(file_path, self._file, self._describe)):
+            yield self._instance(example.tokens, example.label, example.place, inside=inside)
+
+    def sampled(self, instances: Sequence[Instance]) -> None:
+        """The words of a phrase count where the phrases around it were not drawn."""
+        texts = [cast(_Text, instance["tokens"]) for instance in instances]
+        for text, inside in zip(texts, _inside_others(text.place for text in texts), strict=True):
+            text.counted = not inside
 
     def text_to_instance(self, words: list[str], label: Optional[str] = None) -> Instance:
         """
@@ -95,21 +109,30 @@ class SstReader(TaskReader):
         """
         check_words(words)
         check_label(label, self.classes)
-        return self._instance([Token(word) for word in words], label, inside=False)
+        return self._instance([Token(word) for word in words], label)
 
-    def _instance(self, tokens: list[Token], label: str | None, *, inside: bool) -> Instance:
+    def _instance(
+        self, tokens: list[Token], label: str | None, place: _Place | None = None, *, inside: bool = False
+    ) -> Instance:
         words = [token.text or "" for token in tokens]
-        text = _Text(tokens, counted=not inside)
+        text = _Text(tokens, place, counted=not inside)
         return classified(
             {"tokens": text, "metadata": MetadataField(SstSentence(words))}, label, self.classes
         )
 
-    def _file(self, path: Path, counts: Counter[str]) -> Iterator[_Example]:
-        """A file is read as a whole, so that it is counted before it is used."""
-        examples = [example for tree in _trees(path) for example in self._of_tree(tree, counts)]
+    def _file(self, path: Path, counts: Counter[str]) -> Iterator[tuple[_Example, bool]]:
+        """
+        The examples, and whether each is part of another. A file is read as a whole, so that it is counted
+        before it is used.
+        """
+        examples = [
+            example
+            for number, tree in enumerate(_trees(path))
+            for example in self._of_tree(path, number, tree, counts)
+        ]
         if not examples:
             raise InputError.at(path, found=self._describe(counts), expected="at least one sentence to read")
-        yield from examples
+        yield from zip(examples, _inside_others(example.place for example in examples), strict=True)
 
     def _describe(self, counts: Counter[str]) -> str:
         classes = ", ".join(f"{label} {counts[label]}" for label in sorted(self.classes) if counts[label])
@@ -119,9 +142,8 @@ class SstReader(TaskReader):
             + (f"; {counts[_LEFT_OUT]} {_LEFT_OUT}" if counts[_LEFT_OUT] else "")
         )
 
-    def _of_tree(self, tree: Tree, counts: Counter[str]) -> Iterator[_Example]:
+    def _of_tree(self, path: Path, number: int, tree: Tree, counts: Counter[str]) -> Iterator[_Example]:
         tokens = [Token(word) for word in tree.words]
-        end_of_outer = 0
         for index, phrase in enumerate(tree.phrases):
             if index > 0 and not self._is_long(phrase.end - phrase.start):
                 continue
@@ -131,9 +153,8 @@ class SstReader(TaskReader):
             else:
                 counts[_PHRASES if index else _SENTENCES] += 1
                 counts[label] += 1
-                inside = phrase.end <= end_of_outer
-                end_of_outer = max(end_of_outer, phrase.end)
-                yield _Example(tokens[phrase.start : phrase.end], label, inside)
+                place = _Place(path, number, phrase.start, phrase.end)
+                yield _Example(tokens[phrase.start : phrase.end], label, place)
 
     def _is_long(self, length: int) -> bool:
         """Whether to read a phrase of so many tokens."""
@@ -143,13 +164,26 @@ class SstReader(TaskReader):
 class _Text(TextField):
     """A `TextField` whose words the vocabulary counts only if `counted`; otherwise another field has them."""
 
-    def __init__(self, tokens: list[Token], *, counted: bool) -> None:
+    def __init__(self, tokens: list[Token], place: _Place | None, *, counted: bool) -> None:
         super().__init__(tokens)
-        self._counted = counted
+        self.place, self.counted = place, counted
 
     def count_vocab_items(self, counter: dict[str, dict[str, int]]) -> None:
-        if self._counted:
+        if self.counted:
             super().count_vocab_items(counter)
+
+
+def _inside_others(places: Iterable[_Place | None]) -> Iterator[bool]:
+    """Whether each is part of one before it; in a tree, a phrase stands before those inside it."""
+    tree, end_of_outer = None, 0
+    for place in places:
+        if place is None:
+            yield False
+            continue
+        if (place.file, place.tree) != tree:
+            tree, end_of_outer = (place.file, place.tree), 0
+        yield place.end <= end_of_outer
+        end_of_outer = max(end_of_outer, place.end)
 
 
 def _trees(path: Path) -> Iterator[Tree]:

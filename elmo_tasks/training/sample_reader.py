@@ -8,6 +8,7 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader, Instance
 from allennlp.data.dataset_readers.dataset_reader import DatasetReaderInput, DistributedInfo, WorkerInfo
 
+from elmo_tasks.data.reader import TaskReader
 from elmo_tasks.strict_params import StrictParams
 from elmo_tasks.values import Share
 
@@ -41,8 +42,10 @@ class SampleReader(StrictParams, DatasetReader):
         instances = list(self._reader.read(file_path))
         order = list(range(len(instances)))
         random.Random(self.seed).shuffle(order)
-        for index in sorted(order[: sample_size(self.fraction, len(instances))]):
-            yield instances[index]
+        drawn = [instances[index] for index in sorted(order[: sample_size(self.fraction, len(instances))])]
+        if isinstance(self._reader, TaskReader):
+            self._reader.sampled(drawn)
+        yield from drawn
 
     def text_to_instance(self, *inputs: Any, **named_inputs: Any) -> Instance:
         """See the other reader."""

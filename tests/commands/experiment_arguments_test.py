@@ -42,6 +42,7 @@ def test_arguments():
     }
     changed = parsed("a.jsonnet", "out", "--seeds", 1, 2, "--jobs", 3)
     assert (changed.seeds, changed.jobs) == ([1, 2], 3)
+    assert parsed("a.jsonnet", "out", "--seeds", 2, 1, 2).seeds == [2, 1]
 
 
 def test_config_with_its_overrides():

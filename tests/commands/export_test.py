@@ -236,6 +236,7 @@ NO_SOFTMAX = ["--no-softmax"]
         ("characters", [], [], "vocab.txt", "vocab.txt holds other words than the 13 of the trained biLM"),
         ("words", [], NO_SOFTMAX, "vocab.txt", "vocab.txt holds other words than the 13 of the trained biLM"),
         ("characters", [], [], "weights.hdf5", "weights.hdf5"),
+        ("characters", [], [], "options.json", "options.json: lstm.cell_clip is 7"),
     ],
 )
 def test_no_mean_of_two_kinds(elmo, tmp_path, capsys, input, of_other, of_both, changed, expected):
@@ -244,6 +245,10 @@ def test_no_mean_of_two_kinds(elmo, tmp_path, capsys, input, of_other, of_both, 
     if changed == "vocab.txt":
         words = (tmp_path / "other/vocab.txt").read_text(encoding="utf-8")
         (tmp_path / "other/vocab.txt").write_text(words.replace("cat", "dormouse"), encoding="utf-8")
+    elif changed == "options.json":
+        path = tmp_path / "other/options.json"
+        options = json.loads(path.read_text())
+        path.write_text(json.dumps(options | {"lstm": options["lstm"] | {"cell_clip": 7}}))
     elif changed is not None:
         (tmp_path / "other" / changed).unlink()
     average_with = ["--average-with", tmp_path / "other"]

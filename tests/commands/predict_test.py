@@ -1,9 +1,12 @@
 """`allennlp elmo predict` without an engine."""
 
 import json
+from argparse import Namespace
 from pathlib import Path
 
 import pytest
+from allennlp.commands import predict
+from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.paths import bundled
 from tests.sst.archives import write_archive
@@ -43,3 +46,13 @@ def test_a_byte_order_mark(elmo, tmp_path):
 def test_parameters_that_are_no_object(elmo, value, capsys):
     assert elmo("predict", "nowhere", "in", "out", "--predictor-args", value) == 1
     assert f"--predictor-args is {value!r}, expected" in capsys.readouterr().err
+    with pytest.raises(ConfigurationError, match=r"--predictor-args is .*, expected"):
+        predict._get_predictor(Namespace(predictor_args=value))
+
+
+def test_parameters_that_the_predictor_does_not_take(elmo, tmp_path, capsys):
+    archive, lines = write_archive(tmp_path / "run"), tmp_path / "lines.jsonl"
+    lines.write_text('{"sentence": "Good."}\n')
+    assert elmo("predict", archive, lines, tmp_path / "out", "--predictor-args", '{"best": 3}') == 1
+    assert "error: --predictor-args: " in (error := capsys.readouterr().err)
+    assert "unexpected keyword argument 'best'" in error

@@ -84,7 +84,7 @@ def test_tables(report):
     assert page.texts["h2"] == ["Summary", *titles]
     assert page.texts["a"] == titles
     assert page.texts["code"] == ["runs/ner/layers.csv", "runs/sst/layers.csv", "runs/sst/words.csv"]
-    assert page.texts["th"] == ["result", "rows", "highest", *["test", "vectors", "score", "pairs"] * 3]
+    assert page.texts["th"] == ["result", "rows", "best", *["test", "vectors", "score", "pairs"] * 3]
     assert page.texts["td"][1:3] == ["2", "score 0.3333: <script>alert(1)</script>, layer 0"]
     assert page.texts["td"][9:17] == [
         *("łódź", "layer 0", "0.0000", ""),
@@ -158,6 +158,23 @@ def test_no_score_is_the_best_of_none(elmo, tmp_path):
         path.write_text(f"test,vectors,score,pairs\na,layer 0,{score},1\nb,layer 0,nan,1\n")
         assert ReportEntry.read(path).best() == best
         assert elmo("report", tmp_path / "in", "-o", tmp_path / "out.html", "--force") == 0
+
+
+@pytest.mark.parametrize(
+    ("table", "best"),
+    [
+        (
+            "fraction,training instances,ELMo,f1,standard deviation\n"
+            "0.5,10,without,0.2,\n0.5,10,with,0.4,\n1.0,20,without,0.3,\n1.0,20,with,0.5,\n",
+            "f1 0.5000: fraction 1, with",
+        ),
+        ("variant,loss,runs\ninput,0.7,1\noutput,0.6,1\n", "loss 0.6000: output"),
+    ],
+)
+def test_the_best_of_a_table(tmp_path, table, best):
+    path = tmp_path / "table.csv"
+    path.write_text(table)
+    assert ReportEntry.read(path).best() == best
 
 
 def test_errors(elmo, report, capsys):

@@ -70,6 +70,10 @@ class TestEpochs:
         say({"training_loss": 1.0}, 2)
         assert capsys.readouterr().err == "epoch 3 of 3: training loss 1, 10 s; 0 s left\n"
 
+    def test_an_epoch_whose_batches_were_before_a_kill(self, say, capsys):
+        say({name: value for name, value in METRICS.items() if name != "training_loss"}, 1)
+        assert capsys.readouterr().err == "epoch 2 of 3: validation f1 0.6521, 10 s; 10 s left\n"
+
     def test_a_terminal_has_the_bars(self, say, terminal, capsys):
         say(METRICS, 1)
         assert capsys.readouterr().err == ""

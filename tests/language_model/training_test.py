@@ -10,8 +10,10 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from allennlp.common import Params
 
 from elmo_tasks.language_model import BiLmModel
+from elmo_tasks.paths import bundled
 from tests.language_model.runs import die, metrics_of, train, weights_of, write_text
 
 WITHIN = {"trainer.checkpointer.save_every_num_batches": 2}
@@ -86,6 +88,16 @@ def test_a_line_of_a_million_characters(tmp_path, word):
     overrides = {"train_data_path": str(tmp_path / "train"), "validation_data_path": dev}
     train(tmp_path / "run", overrides | {"trainer.num_epochs": 1})
     assert metrics_of(tmp_path / "run")["training_loss"] > 0
+
+
+@pytest.mark.parametrize("name", ["bilm", "bilm_finetune", "bilm_words"])
+def test_validation_reads_the_whole_text_in_order(tmp_path, name):
+    config = tmp_path / "config.jsonnet"
+    changes = "{ dataset_reader+: { subsample: 0.001, restart: 0.5, shuffle_buffer: 9, passage: 7 } }"
+    config.write_text(f"(import '{bundled('training_configs').resolve()}/{name}.jsonnet') + {changes}")
+    reader = Params.from_file(str(config))["validation_dataset_reader"].as_dict(quiet=True)
+    found = {key: reader.get(key) for key in ("subsample", "restart", "shuffle_buffer", "passage")}
+    assert found == {"subsample": None, "restart": 0, "shuffle_buffer": 0, "passage": 7}
 
 
 def test_no_text(tmp_path):

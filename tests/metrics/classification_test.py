@@ -23,6 +23,13 @@ def evaluate(predictions, gold, labels=LABELS):
     return metric
 
 
+def test_each_cell_has_a_name_of_its_own():
+    labels = ["-", "--", "---", "a", "a-b", "b", "b-a", '"-"', '"', '"-"-"']
+    names = [confusion_name(gold, predicted) for gold in labels for predicted in labels]
+    assert len(set(names)) == len(labels) ** 2
+    assert confusion_name("a", "b") == "confusion-a-b"
+
+
 @pytest.mark.parametrize("number", [1, 2, 5, 40])
 def test_equals_scikit_learn(number):
     # Imported here: the workers below have no use for it.

@@ -128,6 +128,16 @@ def test_unanswerable_questions_by_option(caplog):
     assert all(tuple(instance["span"].tensor.tolist()) == NO_SPAN for instance in without)
 
 
+def test_nothing_is_left_to_read(tmp_path):
+    question = {"id": "a", "question": "Why?", "answers": [], "is_impossible": True}
+    paragraphs = [{"context": "No answer.", "qas": [question]}]
+    path = tmp_path / "data.json"
+    path.write_text(json.dumps({"version": "v2.0", "data": [{"paragraphs": paragraphs}]}))
+    assert len(list(SquadReader(unanswerable=True).read(path))) == 1
+    with pytest.raises(ConfigurationError, match=r"data.json: found no question with an answer, expected"):
+        list(SquadReader().read(path))
+
+
 def test_a_batch_of_the_config():
     reader = SquadReader()
     sampler = {

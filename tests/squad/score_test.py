@@ -114,8 +114,18 @@ def write(folder, dataset, predictions):
 
 def test_what_is_printed_is_the_report(tmp_path, capsys):
     files = write(tmp_path, *published("v2.0", 1))
-    main(*files)
+    main(files)
     assert capsys.readouterr().out == report(*files) + "\n"
+
+
+def test_what_is_wrong_is_one_line(tmp_path, capsys):
+    data, _ = write(tmp_path, *published("v2.0", 1))
+    with pytest.raises(SystemExit, match=r"^error: .*none.json"):
+        main([data, str(tmp_path / "none.json")])
+    with pytest.raises(SystemExit) as ended:
+        main([data])
+    assert ended.value.code == 2
+    assert "usage: python -m elmo_tasks.squad.score" in capsys.readouterr().err
 
 
 def test_kinds_that_do_not_occur_are_left_out(tmp_path):

@@ -59,6 +59,8 @@ def test_conll_2005(tmp_path):
 
 def test_json_lines(tmp_path):
     assert found(read(tmp_path / "a", lines(JSON_LINES))) == PROPOSITIONS
+    with_blanks = lines(JSON_LINES).replace("{", " { ", 1)
+    assert found(read(tmp_path / "b", with_blanks)) == PROPOSITIONS
 
 
 def test_other_columns(tmp_path):

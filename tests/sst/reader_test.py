@@ -103,6 +103,22 @@ def test_a_word_counts_once_for_each_sentence(tmp_path):
     assert set(counts[2]["tokens"]) == set(counts[5]["tokens"])
 
 
+def test_a_word_counts_once_in_a_sample(tmp_path):
+    content = "(3 (2 (2 (2 (2 a) (2 b)) (2 c)) (2 d)) (2 (2 e) (2 f)))\n" * 2
+    reader = SstReader(min_phrase_tokens=2)
+    instances = read(tmp_path / "a", content, min_phrase_tokens=2)
+    first, second = instances[:5], instances[5:]
+    assert [text for text, _ in texts(first)] == ["a b c d e f", "a b c d", "a b c", "a b", "e f"]
+    for drawn, counted in (
+        (first, [True, False, False, False, False]),
+        (first[2:], [True, False, True]),
+        ([first[0], second[2], second[3]], [True, True, False]),
+        ([*first[3:], *second], [True, True, True, False, False, False, False]),
+    ):
+        reader.sampled(drawn)
+        assert [instance["tokens"].counted for instance in drawn] == counted
+
+
 def test_a_folder_and_gzip(tmp_path, caplog):
     (tmp_path / "a.txt").write_text(GOOD)
     (tmp_path / "b.txt").write_bytes(gzip.compress(f"{BAD}\r\n{NEUTRAL}".encode()))

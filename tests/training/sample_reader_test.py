@@ -1,4 +1,5 @@
 import json
+from collections import Counter, defaultdict
 
 import pytest
 from allennlp.commands.train import train_model
@@ -41,6 +42,20 @@ def test_a_part_of_each_reader(reader, path):
     assert texts(sampled(reader, 0.5), path) == large
     assert texts(sampled(reader, 0.5, seed=2), path) != large
     assert texts(sampled(reader, 1.0), path) == whole
+
+
+def test_the_vocabulary_has_all_words_of_the_phrases_that_are_drawn():
+    block = {"type": "elmo_sst", "min_phrase_tokens": 2}
+    reader = DatasetReader.from_params(
+        Params({"type": "elmo_sample", "reader": block, "fraction": 0.1, "seed": 13})
+    )
+    instances = list(reader.read(FIXTURES / "sst/train.txt"))
+    counter = defaultdict(Counter)
+    for instance in instances:
+        reader.apply_token_indexers(instance)
+        instance.count_vocab_items(counter)
+    words = {token.text for instance in instances for token in instance["tokens"].tokens}
+    assert set(counter["tokens"]) == words
 
 
 def test_workers_draw_from_their_shares():
