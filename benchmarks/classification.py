@@ -78,23 +78,23 @@ def split(records: Sequence[Any]) -> tuple[list[Any], list[Any]]:
     return [record for place, record in enumerate(records) if place % 5], list(records[::5])
 
 
-def paths(of: DataSet) -> Overrides:
-    return {"train_data_path": str(of.train), "validation_data_path": str(of.dev)}
+def paths(data_set: DataSet) -> Overrides:
+    return {"train_data_path": str(data_set.train), "validation_data_path": str(data_set.dev)}
 
 
-def reader_of(of: DataSet, prefix: str, limit: int | None) -> Overrides:
-    return {f"{prefix}.{key}": value for key, value in {**of.reader, "max_instances": limit}.items()}
+def reader_of(data_set: DataSet, prefix: str, limit: int | None) -> Overrides:
+    return {f"{prefix}.{key}": value for key, value in {**data_set.reader, "max_instances": limit}.items()}
 
 
-def pretrained(of: DataSet, folder: Path, arguments: argparse.Namespace) -> Overrides:
+def pretrained(data_set: DataSet, folder: Path, arguments: argparse.Namespace) -> Overrides:
     """Trains the biLM, unless it is there; the overrides that plug it."""
     readers = ("dataset_reader.source", "validation_dataset_reader.source")
-    overrides = paths(of) | {
-        key: value for name in readers for key, value in reader_of(of, name, arguments.limit).items()
+    overrides = paths(data_set) | {
+        key: value for name in readers for key, value in reader_of(data_set, name, arguments.limit).items()
     }
     if arguments.pretrain_epochs is not None:
         overrides["trainer.num_epochs"] = arguments.pretrain_epochs
-    config = read_config(f"{of.config}_bilm", overrides)
+    config = read_config(f"{data_set.config}_bilm", overrides)
     (run,) = plan(config, {"bilm": {}}, seeds=[13], folder=folder)
     return trained_bilm(run, folder / "elmo")
 
@@ -102,18 +102,18 @@ def pretrained(of: DataSet, folder: Path, arguments: argparse.Namespace) -> Over
 def compare(name: str, arguments: argparse.Namespace) -> None:
     folder: Path = arguments.output / name
     folder.mkdir(parents=True, exist_ok=True)
-    of = SETS[name](arguments.data, folder)
+    data_set = SETS[name](arguments.data, folder)
     overrides = {
         **arguments.overrides,
-        **paths(of),
-        **reader_of(of, "dataset_reader", arguments.limit),
-        **pretrained(of, folder, arguments),
+        **paths(data_set),
+        **reader_of(data_set, "dataset_reader", arguments.limit),
+        **pretrained(data_set, folder, arguments),
         "model.elmo.activations": str(folder / "activations"),
         "model.pairs": name in ("mrpc", "klue"),
     }
     if arguments.epochs is not None:
         overrides["trainer.num_epochs"] = arguments.epochs
-    config = read_config(f"{of.config}_elmo", overrides)
+    config = read_config(f"{data_set.config}_elmo", overrides)
     variants: dict[str, Overrides] = {**MIXES, "shipped": SHIPPED, "no-elmo": NO_ELMO}
     for method in METHODS:
         variants[method] = NO_ELMO | with_vectors(train_vectors(config, method, folder, folder))

@@ -70,8 +70,8 @@ def open_archive(
     weights_file: str | None = None,
 ) -> Archive:
     """
-    Of a path or URL of a `model.tar.gz`, or the folder of a run. The parameters are those of AllenNLP's
-    `load_archive`.
+    Opens the archive at the path or URL of a `model.tar.gz`, or in the folder of a run. The parameters are
+    those of AllenNLP's `load_archive`.
 
     # Raises
     `ArchiveError`: what is there is no whole archive of a model; or its config is not plain JSON, or names

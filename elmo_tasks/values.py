@@ -80,16 +80,16 @@ Depth = Annotated[int, Range(1, 1000)]
 """How many layers there are, one on top of the other."""
 Sizes = Annotated[list[Size], NotEmpty()]
 """Of one layer after the other."""
-Number = Annotated[int, Range(1)]
+PositiveInt = Annotated[int, Range(1)]
 """How many there are, at least one."""
-Count = Annotated[int, Range(0)]
+NonNegativeInt = Annotated[int, Range(0)]
 """How many there are, or none."""
 Probability = Annotated[float, Range(0, 1, open="high")]
 """Of something that must not always happen, such as dropout."""
 Share = Annotated[float, Range(0, 1, open="low")]
 """Of a whole; not nothing."""
-Positive = Annotated[float, Range(0, open="low")]
-NonNegative = Annotated[float, Range(0)]
+PositiveFloat = Annotated[float, Range(0, open="low")]
+NonNegativeFloat = Annotated[float, Range(0)]
 
 
 class BlockError(ValueError):

@@ -35,7 +35,7 @@ from elmo_tasks.elmo import Elmo
 from elmo_tasks.language_model.softmax import Softmax
 from elmo_tasks.paths import bundled
 from elmo_tasks.strict_params import StrictParams, parameters_of
-from elmo_tasks.values import NotEmpty, Number, OneOf, Range, checked
+from elmo_tasks.values import NotEmpty, OneOf, PositiveInt, Range, checked
 
 drop_in.uninstall()
 OPTIONS = str(bundled("fixtures/elmo/options.json"))
@@ -304,7 +304,7 @@ def error_of(base: Any, name: str, key: str, value: Any) -> str | None:
 
 class Sized:
     @checked
-    def __init__(self, *, size: list[int] | Number) -> None:
+    def __init__(self, *, size: list[int] | PositiveInt) -> None:
         self.size = size
 
 

@@ -8,9 +8,7 @@ from allennlp.predictors import Predictor
 
 from elmo_tasks.classification.reader import ClassifierText
 from elmo_tasks.predictors.interpretation import InterpretablePredictor
-from elmo_tasks.predictors.json_lines import require, require_tokens
-
-_EXPECTED = '"{0}": a string, or "{1}": a list of strings'
+from elmo_tasks.predictors.json_lines import require_text
 
 
 @Predictor.register("elmo_classifier")
@@ -58,11 +56,8 @@ class ClassificationPredictor(InterpretablePredictor):
         return {"sentence": "tokens"}
 
     def _sentences(self, json_dict: JsonDict) -> list[list[str]]:
-        return [self._words(json_dict, *both) for both in self._names().items()]
+        texts = [require_text(json_dict, *fields) for fields in self._names().items()]
+        return [self._split(text) if isinstance(text, str) else text for text in texts]
 
-    def _words(self, json_dict: JsonDict, plain: str, tokens: str) -> list[str]:
-        expected = _EXPECTED.format(plain, tokens)
-        if tokens in json_dict:
-            return require_tokens(json_dict, expected, tokens)
-        text = require(json_dict, plain, str, expected)
+    def _split(self, text: str) -> list[str]:
         return [token.text for token in self._dataset_reader.tokens(text)]

@@ -102,7 +102,7 @@ def probe_uses(arguments: argparse.Namespace, folder: Path) -> Table:
             scores = (correct / len(dev), correct, len(dev))
             table.add(name, *scores, threshold.cosine, threshold.correct / len(train))
     frequent = 2 * int(gold.sum()) >= len(gold)
-    correct, correct_on_train = (int((of == frequent).sum()) for of in (dev_gold, gold))
+    correct, correct_on_train = (int((labels == frequent).sum()) for labels in (dev_gold, gold))
     scores = (correct / len(dev), correct, len(dev))
     table.add("more frequent answer", *scores, None, correct_on_train / len(train))
     return table

@@ -41,7 +41,7 @@ def add_vector_arguments(parser: argparse._ActionsContainer) -> None:
 
 
 def add_context_arguments(parser: argparse.ArgumentParser) -> None:
-    """Of `word_vectors`."""
+    """Adds the arguments that `word_vectors` reads."""
     parser.add_argument(
         "--contexts",
         metavar="TEXT",

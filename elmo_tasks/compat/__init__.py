@@ -1,7 +1,7 @@
 """What AllenNLP 2.10.1 needs in order to run on current PyTorch, and to be quiet and helpful; nothing else.
 
 `placeholders/` lets AllenNLP be imported without the packages that text does not need. `nltk_data/`
-stops a download at import. `repairs.py` mends, once elmo_tasks is imported, what the installed
+stops a download at import. `repairs.py` mends, once elmo_tasks.suite is imported, what the installed
 versions break. `quiet.py` is about progress bars; `hints.py` has errors name the nearest right name.
 """
 

@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 
 
 def repair() -> None:
-    """Applies every repair; `elmo_tasks` calls it when it is imported."""
+    """Applies every repair; `elmo_tasks.suite` calls it when it is imported."""
     _restore_reduce_on_plateau()
     _allow_numpy_numbers_in_checkpoints()
     _resume_moving_averages()

@@ -15,7 +15,7 @@ from elmo_tasks.coref.documents import Cluster, Mention
 from elmo_tasks.coref.feed_forward import feature, scoring_layers
 from elmo_tasks.coref.mentions import Mentions
 from elmo_tasks.coref.reader import UNKNOWN_SPEAKER
-from elmo_tasks.values import Number
+from elmo_tasks.values import PositiveInt
 
 SPANS_AT_ONCE = 32
 """Spans whose antecedents are scored together."""
@@ -39,9 +39,9 @@ class AntecedentSearch:
         its expected antecedent (Lee et al. 2018, section 3).
     """
 
-    max_antecedents: Number
+    max_antecedents: PositiveInt
     coarse_to_fine: bool = False
-    inference_order: Number = 1
+    inference_order: PositiveInt = 1
 
 
 class AntecedentScorer(nn.Module):

@@ -25,7 +25,7 @@ from elmo_tasks.elmo import ElmoRepresentations
 from elmo_tasks.elmo.inference.batches import batch_sizes
 from elmo_tasks.modules.bilstm import BiLstm
 from elmo_tasks.modules.elmo_model import ElmoModel, Outputs, Scores
-from elmo_tasks.values import Number, Positive, Probability, Size, Sizes, flat
+from elmo_tasks.values import PositiveFloat, PositiveInt, Probability, Size, Sizes, flat
 
 WORDS_AT_ONCE = 4096
 """Words, and padding, of sentences that are encoded together."""
@@ -68,9 +68,9 @@ class CorefModel(ElmoModel):
         feedforward_sizes: Sizes,
         feature_dim: Size,
         max_span_width: Size,
-        spans_per_word: Positive,
+        spans_per_word: PositiveFloat,
         antecedents: AntecedentSearch,
-        max_training_sentences: Number,
+        max_training_sentences: PositiveInt,
         lexical_dropout: Probability,
         dropout: Probability,
         elmo_in_heads: bool = False,

@@ -15,7 +15,7 @@ from allennlp.data.token_indexers import SingleIdTokenIndexer
 from elmo_tasks.data.input_files import input_files
 from elmo_tasks.data.tokenization import Words
 from elmo_tasks.strict_params import StrictParams
-from elmo_tasks.values import Count, Name
+from elmo_tasks.values import Name, NonNegativeInt
 
 Example = TypeVar("Example")
 
@@ -30,7 +30,7 @@ class ShardedReader(StrictParams, DatasetReader):
     """
 
     def __init__(
-        self, *, max_instances: Optional[Count] = None, serialization_dir: Optional[Name] = None
+        self, *, max_instances: Optional[NonNegativeInt] = None, serialization_dir: Optional[Name] = None
     ) -> None:
         super().__init__(
             max_instances=max_instances,

@@ -7,7 +7,7 @@ from elmo_tasks.elmo.inference.activations import Activations
 from elmo_tasks.elmo.model import ElmoError
 from elmo_tasks.elmo.model.scalar_mix import LAYERS, WEIGHTS
 from elmo_tasks.elmo.sources import DEFAULT_OPTIONS, DEFAULT_WEIGHTS, configuration_errors
-from elmo_tasks.values import Name, NonNegative, OneOf, Probability
+from elmo_tasks.values import Name, NonNegativeFloat, OneOf, Probability
 
 PLACEMENTS = {
     "none": (),
@@ -66,4 +66,4 @@ class ElmoMix:
     weights: Annotated[str, OneOf(WEIGHTS)] = "trainable"
     gamma: bool = True
     layer_norm: bool = False
-    mix_l2: Optional[NonNegative] = None
+    mix_l2: Optional[NonNegativeFloat] = None

@@ -62,12 +62,12 @@ def fit(vectors: VectorsOnDisk, classes: torch.Tensor, num_classes: int) -> Line
     """
     if num_classes == 1:
         return LinearClassifier(torch.zeros(1, vectors.dim), torch.zeros(1))
-    # In place: there is one copy of the vectors in memory.
-    # They take half a second.
+    # These imports take half a second.
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
     from sklearn.preprocessing import StandardScaler
 
+    # In place: there is one copy of the vectors in memory.
     scaler = StandardScaler(copy=False)
     features = scaler.fit_transform(vectors.read())
     # scikit-learn has one row of weights for two classes, the difference of ours.

@@ -60,9 +60,9 @@ def spearman(vectors: WordVectors, words: Sequence[str], pairs: Sequence[Pair]) 
     # (pairs, 2)
     ids = torch.tensor([[rows[pair.first], rows[pair.second]] for pair in pairs])
     covered = vectors.known[ids].all(dim=1)
-    # (covered, 2, dim)
-    unit = F.normalize(vectors.vectors[ids[covered]].double(), dim=-1)
-    cosines = round_cosines((unit[:, 0] * unit[:, 1]).sum(dim=1))
+    # (covered, dim)
+    first, second = vectors.vectors[ids[covered]].double().unbind(dim=1)
+    cosines = round_cosines(F.cosine_similarity(first, second, dim=1))
     scores = torch.tensor([pair.score for pair in pairs], dtype=torch.double)[covered]
     if len(scores) < 2:
         return Correlation(float("nan"), len(scores))

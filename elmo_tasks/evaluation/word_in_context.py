@@ -66,8 +66,8 @@ def use_cosines(encoder: Encoder, pairs: Sequence[UsePair]) -> torch.Tensor:
         ],
         dim=1,
     )
-    unit = F.normalize(vectors.double(), dim=2)
-    return round_cosines((unit[:, ::2] * unit[:, 1::2]).sum(dim=2))
+    first, second = vectors[:, ::2].double(), vectors[:, 1::2].double()
+    return round_cosines(F.cosine_similarity(first, second, dim=2))
 
 
 def choose_threshold(cosines: torch.Tensor, same: torch.Tensor) -> Threshold:
@@ -82,7 +82,8 @@ def choose_threshold(cosines: torch.Tensor, same: torch.Tensor) -> Threshold:
     # (thresholds,)
     thresholds = torch.cat([-ends, (values[1:] + values[:-1]) / 2, ends])
     of_same, of_different = cosines[same].sort().values, cosines[~same].sort().values
-    below_same, below_different = (torch.searchsorted(of, thresholds) for of in (of_same, of_different))
+    below_same = torch.searchsorted(of_same, thresholds)
+    below_different = torch.searchsorted(of_different, thresholds)
     correct = len(of_same) - below_same + below_different
     best = int(correct.argmax())
     return Threshold(float(thresholds[best]), int(correct[best]))

@@ -24,7 +24,7 @@ from elmo_tasks.language_model.bptt_batch import NAMESPACE
 from elmo_tasks.language_model.metric import FrequentWords, Perplexity
 from elmo_tasks.language_model.softmax import FullSoftmax, Softmax
 from elmo_tasks.strict_params import StrictParams
-from elmo_tasks.values import Count, Name, Probability
+from elmo_tasks.values import Name, NonNegativeInt, Probability
 from elmo_tasks.vectors.text_format import take_vectors
 
 logger = logging.getLogger(__name__)
@@ -82,7 +82,7 @@ class BiLmModel(StrictParams, Model):
         options_file: Optional[Name] = None,
         weight_file: Optional[Name] = None,
         input_vectors: Optional[Name] = None,
-        frequent_words: Count = 0,
+        frequent_words: NonNegativeInt = 0,
         precision: Name = "float32",
     ) -> None:
         super().__init__(vocab)

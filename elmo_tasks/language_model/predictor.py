@@ -10,9 +10,7 @@ from allennlp.predictors import Predictor
 
 from elmo_tasks.data.text_stream import words_of
 from elmo_tasks.language_model.metric import DIRECTIONS
-from elmo_tasks.predictors.json_lines import JsonLinesPredictor, require, require_tokens
-
-_EXPECTED = '"sentence": a string, or "tokens": a list of strings'
+from elmo_tasks.predictors.json_lines import JsonLinesPredictor, require_text
 
 
 @Predictor.register("elmo_bilm")
@@ -62,12 +60,12 @@ class BiLmPredictor(JsonLinesPredictor):
         return _Sentence(self._words(json_dict))
 
     def _words(self, json_dict: JsonDict) -> list[str]:
-        if "tokens" not in json_dict:
-            text = require(json_dict, "sentence", str, _EXPECTED)
-            split = self._dataset_reader._split
-            sentences = split([text]) if split else [text]
-            return [word for sentence in sentences if sentence for word in words_of(sentence)]
-        return require_tokens(json_dict, _EXPECTED)
+        text = require_text(json_dict, "sentence", "tokens")
+        if not isinstance(text, str):
+            return text
+        split = self._dataset_reader._split
+        sentences = split([text]) if split else [text]
+        return [word for sentence in sentences if sentence for word in words_of(sentence)]
 
 
 class _Sentence(Instance):

@@ -11,7 +11,7 @@ from allennlp.training import GradientDescentTrainer, TrainerCallback
 from tqdm import tqdm
 
 from elmo_tasks.strict_params import StrictParams
-from elmo_tasks.values import NonNegative
+from elmo_tasks.values import NonNegativeFloat
 from elmo_tasks.wording import duration
 
 logger = logging.getLogger(__name__)
@@ -35,7 +35,7 @@ class ProgressCallback(StrictParams, TrainerCallback):
     every_seconds : from one line to the next.
     """
 
-    def __init__(self, serialization_dir: str, *, every_seconds: NonNegative = 30.0) -> None:
+    def __init__(self, serialization_dir: str, *, every_seconds: NonNegativeFloat = 30.0) -> None:
         super().__init__(serialization_dir)
         self._every_seconds = every_seconds
         self._batches_per_epoch = math.inf

@@ -34,7 +34,7 @@ from elmo_tasks.data.text_stream import (
     words_of,
 )
 from elmo_tasks.language_model.bptt_batch import ENCODERS, blocks, dry_block
-from elmo_tasks.values import Count, Name, Number, OneOf, Positive, Probability, flat
+from elmo_tasks.values import Name, NonNegativeInt, OneOf, PositiveFloat, PositiveInt, Probability, flat
 
 logger = logging.getLogger(__name__)
 
@@ -46,8 +46,8 @@ class BlockShape:
     """Of `BiLmReader`'s parameters, those of a block."""
 
     input: Annotated[str, OneOf(ENCODERS)] = "characters"
-    streams: Number = 64
-    bptt_steps: Optional[Number] = 20
+    streams: PositiveInt = 64
+    bptt_steps: Optional[PositiveInt] = 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +59,7 @@ class SentenceSource:
     `ConfigurationError`: from two places at once.
     """
 
-    max_sentence: Number = 400
+    max_sentence: PositiveInt = 400
     running_text: bool = False
     language: Name = "en"
     source: Optional[DatasetReader] = None
@@ -73,9 +73,9 @@ class SentenceSource:
 class PassageOrder:
     """Of `BiLmReader`'s parameters, those of how text is cut into passages, and of their order."""
 
-    passage: Optional[Number] = 64
+    passage: Optional[PositiveInt] = 64
     restart: Probability = 0.0
-    shuffle_buffer: Count = 1024
+    shuffle_buffer: NonNegativeInt = 1024
     seed: int = 13
 
 
@@ -136,7 +136,7 @@ class BiLmReader(ShardedReader):
         blocks: BlockShape,
         sentences: SentenceSource,
         order: PassageOrder,
-        subsample: Optional[Positive] = None,
+        subsample: Optional[PositiveFloat] = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)

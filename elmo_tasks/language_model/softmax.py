@@ -19,7 +19,7 @@ from torch.nn import functional as F
 
 from elmo_tasks.elmo.inference.training_products import Products, product, weight_gradient
 from elmo_tasks.strict_params import StrictParams
-from elmo_tasks.values import Number, Positive
+from elmo_tasks.values import PositiveFloat, PositiveInt
 
 ROWS_AT_ONCE = 256
 """The number of rows whose logits are in memory together."""
@@ -139,7 +139,7 @@ class SampledSoftmax(FullSoftmax):
     `ConfigurationError` for an impossible `num_samples`.
     """
 
-    def __init__(self, *, num_classes: int, dim: int, num_samples: Number = 4096) -> None:
+    def __init__(self, *, num_classes: int, dim: int, num_samples: PositiveInt = 4096) -> None:
         if num_samples >= num_classes:
             raise ConfigurationError(
                 f"num_samples is {num_samples}, expected 1 to {num_classes - 1}, less than there are classes"
@@ -211,7 +211,7 @@ class AdaptiveSoftmax(StrictParams, Softmax):
     """
 
     def __init__(
-        self, *, num_classes: int, dim: int, cutoffs: list[Number], div_value: Positive = 4.0
+        self, *, num_classes: int, dim: int, cutoffs: list[PositiveInt], div_value: PositiveFloat = 4.0
     ) -> None:
         _check_cutoffs(cutoffs, num_classes)
         if not 0 < div_value ** len(cutoffs) <= dim:
@@ -242,7 +242,7 @@ class _Loss(torch.autograd.Function):
 
     The others are the candidates, except the one that is hidden. *Shape:* `vectors` `(rows, dim)`, `weight`
     `(candidates, dim)`, `bias` `(candidates,)`. `true_logits` `(rows, 1)`, or `None`: the true class is a
-    candidate. `places` `(rows, 1)`: a candidate, to whose logit `hidden` `(rows, 1)`, 0 or -inf, is added.
+    candidate. `indices` `(rows, 1)`: a candidate, to whose logit `hidden` `(rows, 1)`, 0 or -inf, is added.
     """
 
     @staticmethod

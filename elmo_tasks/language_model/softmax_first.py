@@ -10,7 +10,7 @@ from allennlp.training import GradientDescentTrainer, TrainerCallback
 
 from elmo_tasks.language_model.model import BiLmModel
 from elmo_tasks.strict_params import StrictParams
-from elmo_tasks.values import Count
+from elmo_tasks.values import NonNegativeInt
 
 logger = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ class SoftmaxFirst(StrictParams, TrainerCallback):
     that has to freeze, an accelerator that insists on gradients of all weights.
     """
 
-    def __init__(self, *, serialization_dir: str, epochs: Count = 1) -> None:
+    def __init__(self, *, serialization_dir: str, epochs: NonNegativeInt = 1) -> None:
         super().__init__(serialization_dir)
         self.epochs = epochs
         self._frozen: list[torch.nn.Parameter] = []

@@ -62,7 +62,7 @@ class LabelCounts:
     correct: Counter[str] = field(default_factory=Counter)
 
     def __add__(self, other: Self) -> Self:
-        names = [of_class.name for of_class in fields(self)]
+        names = [each.name for each in fields(self)]
         return type(self)(**{name: getattr(self, name) + getattr(other, name) for name in names})
 
     def labels(self) -> list[str]:

@@ -7,7 +7,7 @@ from allennlp.common.checks import ConfigurationError
 from torch.nn import functional as F
 
 from elmo_tasks.metrics.classification import ClassificationMetric
-from elmo_tasks.modules.elmo_model import ElmoModel, Outputs, Scores, mean_of_distributions
+from elmo_tasks.modules.elmo_model import ElmoModel, Outputs, Scores, average_with_logits
 
 
 class Classifier(ElmoModel):
@@ -43,11 +43,7 @@ class Classifier(ElmoModel):
             self.metric(logits.argmax(dim=1), label)
         return outputs
 
-    @staticmethod
-    def average(members: list[Scores]) -> Scores:
-        """As `logits` the logarithm of the mean of the members' probabilities; the rest as `ElmoModel`."""
-        logits = mean_of_distributions([scores["logits"] for scores in members])
-        return ElmoModel.average(members) | {"logits": logits}
+    average = staticmethod(average_with_logits)
 
     def make_output_human_readable(self, output_dict: Outputs) -> Outputs:
         """The most probable `label`, and the `probabilities` by label."""

@@ -3,15 +3,15 @@
 import torch
 from allennlp.data import TextFieldTensors
 
+from elmo_tasks.elmo.inference.unique_rows import one_of_each
+
 
 def distinct_members(groups: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """
     *Shape:* the number of each instance's group `(batch,)` to one row of the batch for each group,
     `(groups,)`, and for each instance the index of its group among them, `(batch,)`.
     """
-    numbers, indices = groups.unique(return_inverse=True)
-    rows = torch.empty_like(numbers).scatter_(0, indices, torch.arange(len(groups), device=groups.device))
-    return rows, indices
+    return one_of_each(groups)
 
 
 def text_of(rows: torch.Tensor, tokens: TextFieldTensors) -> TextFieldTensors:

@@ -182,6 +182,12 @@ class ElmoModel(StrictParams, Model):
             return super()._load(config, serialization_dir, weights_file, cuda_device)
 
 
+def average_with_logits(members: list[Scores]) -> Scores:
+    """`ElmoModel.average`, but of `logits` the logarithm of the mean of the members' probabilities."""
+    logits = mean_of_distributions([scores["logits"] for scores in members])
+    return ElmoModel.average(members) | {"logits": logits}
+
+
 def mean_of_distributions(logits: list[torch.Tensor]) -> torch.Tensor:
     """
     The logarithm of the mean probabilities of an ensemble's members, finite however far logits are apart.

@@ -21,7 +21,7 @@ EXAMPLES = 5
 
 class Task(NamedTuple):
     title: str
-    asks: str
+    description: str
     """What the model says of an input."""
 
 
@@ -44,7 +44,7 @@ _CLASSIFIED = {"World": "agnews", "positive": "sst2"}
 
 
 class Field(NamedTuple):
-    """Of a form."""
+    """A field of a form."""
 
     name: str
     label: str
@@ -65,7 +65,7 @@ _PREDICATES = Field(
 @dataclass(frozen=True, kw_only=True)
 class Tab:
     """
-    Of a model.
+    The tab of one model on the page.
 
     # Parameters
 
@@ -89,7 +89,7 @@ class Tab:
     @classmethod
     def of(cls, name: str, predictor: JsonLinesPredictor) -> "Tab":
         """That of a model of this name."""
-        task = type(predictor).__module__.split(".")[-2]
+        task = predictor.task()
         fields = [
             Field(field, _LABELS.get(field, field.capitalize()), rows=6 if field in _LONG else 2)
             for field in predictor.forms[0]
@@ -109,7 +109,7 @@ class Tab:
         )
 
     @property
-    def says(self) -> Task:
+    def about(self) -> Task:
         return TASKS.get(self.task, Task(self.name, "What the model says, as JSON."))
 
     def content(self, form: Mapping[str, str]) -> JsonDict:

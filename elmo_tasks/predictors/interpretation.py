@@ -217,5 +217,5 @@ def labelled(instance: Instance, **labels: Field) -> Instance:
 
 
 def words_of(field: TextField) -> list[str]:
-    """Those of a text."""
+    """The words of a text field."""
     return [token.text or "" for token in field.tokens]

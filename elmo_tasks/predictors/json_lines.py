@@ -16,6 +16,7 @@ from allennlp.predictors import Predictor
 from elmo_tasks import strict_json
 from elmo_tasks.data.json_lines import printable, shorten
 from elmo_tasks.data.reader import text_fields
+from elmo_tasks.elmo.inference.batches import batches
 
 LONGEST_WORD = 10_000
 """Characters; a table of all characters of all words of a batch is as wide as the longest word."""
@@ -55,6 +56,11 @@ class JsonLinesPredictor(Predictor):
     def __init__(self, model: Model, dataset_reader: DatasetReader, frozen: bool = True) -> None:
         super().__init__(model, dataset_reader, frozen)
         self._lines = 0
+
+    @classmethod
+    def task(cls) -> str:
+        """The folder of the package that the predictor stands in."""
+        return cls.__module__.split(".")[-2]
 
     def empty_result(self, json_dict: JsonDict) -> JsonDict | None:
         """The result for an input without content, or `None` to run the model."""
@@ -126,26 +132,14 @@ class JsonLinesPredictor(Predictor):
         one of more than `most_tokens`; anything else with the model, which gets no more than that at once.
         """
         answers: list[Any] = [self._try_prepare(one, most_tokens) for one in inputs]
-        for places in self._batches(answers, most_tokens):
+        instances = [place for place, item in enumerate(answers) if isinstance(item, Instance)]
+        for places in batches(
+            instances, lambda place: self.num_tokens(answers[place]), most_tokens, padded=False
+        ):
             batch = self._try_predict([answers[place] for place in places])
             for place, answer in zip(places, batch, strict=True):
                 answers[place] = answer
         return answers
-
-    def _batches(self, prepared: list[Any], most_tokens: int) -> Iterator[list[int]]:
-        """The places of the instances among others, in batches of so many tokens at most."""
-        batch: list[int] = []
-        tokens = 0
-        for place, instance in enumerate(prepared):
-            if isinstance(instance, Instance):
-                size = self.num_tokens(instance)
-                if batch and tokens + size > most_tokens:
-                    yield batch
-                    batch, tokens = [], 0
-                batch.append(place)
-                tokens += size
-        if batch:
-            yield batch
 
     def _try_prepare(self, json_dict: JsonDict, most_tokens: int) -> JsonDict | Instance | ConfigurationError:
         try:
@@ -229,6 +223,19 @@ def require(json_dict: JsonDict, name: str, kind: type, expected: str) -> Any:
         found = shorten(json.dumps(json_dict[name]))
         raise ConfigurationError(f'"{name}" is {found}; expected {expected}')
     return json_dict[name]
+
+
+def require_text(json_dict: JsonDict, text: str, tokens: str) -> str | list[str]:
+    """
+    The value of the field `text`, or the words in the field `tokens`.
+
+    # Raises
+    `ConfigurationError` with what was found, if it has neither field, or one of another type.
+    """
+    expected = f'"{text}": a string, or "{tokens}": a list of strings'
+    if tokens in json_dict:
+        return require_tokens(json_dict, expected, tokens)
+    return require(json_dict, text, str, expected)
 
 
 def require_tokens(json_dict: JsonDict, expected: str, name: str = "tokens") -> list[str]:

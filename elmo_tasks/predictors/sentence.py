@@ -3,10 +3,8 @@
 from allennlp.common import JsonDict
 
 from elmo_tasks.data.tokenization import Words, joined
-from elmo_tasks.predictors.json_lines import require, require_tokens
+from elmo_tasks.predictors.json_lines import require_text
 from elmo_tasks.predictors.text import TextPredictor
-
-_EXPECTED = '"sentence": a string, or "tokens": a list of strings'
 
 
 class SentencePredictor(TextPredictor):
@@ -25,6 +23,5 @@ class SentencePredictor(TextPredictor):
         # Raises
         `ConfigurationError` with what was found, if it has neither field, or one of another type.
         """
-        if "tokens" not in json_dict:
-            return self._tokenize(require(json_dict, "sentence", str, _EXPECTED))
-        return joined(require_tokens(json_dict, _EXPECTED))
+        sentence = require_text(json_dict, "sentence", "tokens")
+        return self._tokenize(sentence) if isinstance(sentence, str) else joined(sentence)

@@ -21,6 +21,7 @@ from pyarrow import parquet as pq
 
 from elmo_tasks.elmo.inference import FrozenBiLm
 from elmo_tasks.elmo.model import BiLmOptions, ElmoError, LstmState
+from elmo_tasks.embedding.corpus import MAX_TOKENS
 from elmo_tasks.embedding.layers import NOT_FINITE, chosen_layers, first_not_finite
 from elmo_tasks.embedding.sentences import NumberedSentence, batches_by_length, padded_ids, windows
 from elmo_tasks.scale.pool import Outcome, cluster, outcomes
@@ -32,8 +33,6 @@ from elmo_tasks.text_lines import TextError
 WINDOW_LINES = 4096
 WINDOW_TOKENS = 1 << 13
 """A window is sorted by length, and written as one row group; it ends when either number is reached."""
-MAX_TOKENS = 1 << 16
-"""Tokens of a line at most, as in a text to HDF5."""
 DTYPES: dict[str, Any] = {"float32": np.float32, "float16": np.float16}
 
 
@@ -110,7 +109,7 @@ class EmbedShard:
     """
 
     def __init__(self, embedding: Embedding) -> None:
-        self._of = embedding
+        self._embedding = embedding
         self._reader = ShardReader(embedding.reading)
         # Copies, since PyTorch knows no arrays that cannot be written
         weights = {name: torch.from_numpy(weight.copy()) for name, weight in embedding.weights.items()}
@@ -125,7 +124,7 @@ class EmbedShard:
         sentences = tokens = 0
         numbered = self._sentences(shard, rejects)
         with (
-            self._of.folder.writing(f"{shard.name}.parquet") as file,
+            self._embedding.folder.writing(f"{shard.name}.parquet") as file,
             pq.ParquetWriter(
                 file, self._schema, compression="none", use_dictionary=["source"], write_statistics=["line"]
             ) as writer,
@@ -134,14 +133,14 @@ class EmbedShard:
                 writer.write_batch(self._rows(shard.source, window))
                 sentences += len(window)
                 tokens += sum(len(sentence.words) for sentence in window)
-        return write_note(self._of.folder, shard, {"sentences": sentences, "tokens": tokens}, rejects)
+        return write_note(self._embedding.folder, shard, {"sentences": sentences, "tokens": tokens}, rejects)
 
     def _sentences(self, shard: Shard, rejects: list[dict[str, Any]]) -> Iterator[NumberedSentence]:
         for line, content in enumerate(self._reader.lines(shard), start=shard.line):
             try:
                 yield NumberedSentence(line, tokens_of(content))
             except ValueError as error:
-                if not self._of.skip_bad:
+                if not self._embedding.skip_bad:
                     raise TextError(f"{shard.source}, line {line}: {error}") from error
                 rejects.append(
                     {"source": shard.source, "line": line, "reason": str(error), "content": _shown(content)}
@@ -149,13 +148,13 @@ class EmbedShard:
 
     def _rows(self, source: str, window: list[NumberedSentence]) -> pa.RecordBatch:
         """*Shape:* a row a sentence; the values of all of them stand one behind the other."""
-        layers = self._bilm.num_layers if self._of.layers == "all" else 1
-        dim = self._of.options.output_dim
+        layers = self._bilm.num_layers if self._embedding.layers == "all" else 1
+        dim = self._embedding.options.output_dim
         lengths = np.array([len(sentence.words) for sentence in window])
         ends = np.cumsum(lengths * layers * dim)
-        values: np.ndarray = np.empty(int(ends[-1]), dtype=DTYPES[self._of.dtype])
+        values: np.ndarray = np.empty(int(ends[-1]), dtype=DTYPES[self._embedding.dtype])
         end_of = {sentence.number: end for sentence, end in zip(window, ends, strict=True)}
-        for batch in batches_by_length(window, self._of.batch_tokens):
+        for batch in batches_by_length(window, self._embedding.batch_tokens):
             vectors = self._vectors(source, batch)
             for row, (line, words) in enumerate(batch):
                 place = values[end_of[line] - layers * len(words) * dim : end_of[line]]
@@ -183,7 +182,7 @@ class EmbedShard:
             ) from error
         if (row := first_not_finite(layers)) is not None:
             raise TextError(f"{source}, line {batch[row].number}: {NOT_FINITE}")
-        return chosen_layers(layers, self._of.layers).cpu().numpy()
+        return chosen_layers(layers, self._embedding.layers).cpu().numpy()
 
 
 def tokens_of(content: Content) -> list[str]:

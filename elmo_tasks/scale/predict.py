@@ -91,7 +91,7 @@ class PredictShard:
     """
 
     def __init__(self, prediction: Prediction) -> None:
-        self._of = prediction
+        self._prediction = prediction
         self._reader = ShardReader(prediction.reading)
         try:
             self._predictor = _predictor(prediction)
@@ -107,16 +107,16 @@ class PredictShard:
         lines = self._reader.lines(shard)
         # The predictor counts the lines that it reads, for its errors.
         self._predictor._lines = shard.before
-        results = _Lines(self._predictor, lines, self._of.batch_size).results()
+        results = _Lines(self._predictor, lines, self._prediction.batch_size).results()
         written = 0
-        with self._of.folder.writing(part_name(shard)) as file:
+        with self._prediction.folder.writing(part_name(shard)) as file:
             try:
                 for result in results:
                     file.write(result.encode("utf-8"))
                     written += 1
             except ConfigurationError as error:
                 return {"error": str(error)}
-        return write_note(self._of.folder, shard, {"sentences": written}, [])
+        return write_note(self._prediction.folder, shard, {"sentences": written}, [])
 
 
 def _predictor(prediction: Prediction) -> Predictor:

@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 @dataclass(frozen=True, kw_only=True)
 class Limits:
     """
-    Of a service.
+    The limits that a service sets on requests.
 
     # Parameters
 
@@ -53,7 +53,7 @@ Answer: TypeAlias = str | Refusal
 
 
 class Answers:
-    """Those of a predictor to a batch of inputs."""
+    """Answers batches of inputs with a predictor."""
 
     def __init__(self, predictor: JsonLinesPredictor, limits: Limits) -> None:
         self._predictor = predictor

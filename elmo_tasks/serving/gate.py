@@ -33,7 +33,7 @@ class Metrics:
         )
         queue = Gauge("elmo_queue_inputs", "Inputs that have a place.", ["model"], registry=self._registry)
         for name, model in models.items():
-            queue.labels(name).set_function(partial(getattr, model, "queue"))
+            queue.labels(name).set_function(partial(getattr, model, "taken"))
 
     def count(self, model: str, status: int, seconds: float) -> None:
         """A request that was answered."""

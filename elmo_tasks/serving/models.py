@@ -28,8 +28,8 @@ class Queue:
     """The inputs that are being answered, or wait for it."""
 
     limits: Limits
-    queue: int = field(default=0, init=False)
-    """Inputs that have a place."""
+    taken: int = field(default=0, init=False)
+    """The number of inputs that have a place."""
 
     @contextmanager
     def places(self, number: int) -> Iterator[None]:
@@ -39,14 +39,14 @@ class Queue:
         # Raises
         `HTTPException`: the queue is full.
         """
-        if self.queue + number > self.limits.max_queue:
-            reason = f"found {self.queue} inputs waiting, expected at most {self.limits.max_queue} with these"
+        if self.taken + number > self.limits.max_queue:
+            reason = f"found {self.taken} inputs waiting, expected at most {self.limits.max_queue} with these"
             raise HTTPException(429, reason, SOON)
-        self.queue += number
+        self.taken += number
         try:
             yield
         finally:
-            self.queue -= number
+            self.taken -= number
 
 
 @dataclass(kw_only=True)
@@ -128,31 +128,30 @@ def served(
     )
 
 
-class Named(NamedTuple):
+class OpenedArchive(NamedTuple):
     """An archive, and the predictor in it."""
 
     archive: str
     predictor: JsonLinesPredictor
 
 
-def open_archives(archives: Sequence[str], device: int = -1) -> dict[str, Named]:
+def open_archives(archives: Sequence[str], device: int = -1) -> dict[str, OpenedArchive]:
     """
     Each `NAME=ARCHIVE` by its name; each `ARCHIVE` by that of its task.
 
     # Raises
     `ConfigurationError`: two have one name; and see `open_predictor`.
     """
-    opened: dict[str, Named] = {}
+    opened: dict[str, OpenedArchive] = {}
     for each in archives:
         match = _NAMED.fullmatch(each)
         name, archive = match.groups() if match else (None, each)
         predictor = open_predictor(archive, device)
-        # A task is a folder of the package.
-        name = name or type(predictor).__module__.split(".")[-2]
+        name = name or predictor.task()
         if name in opened:
             raise ConfigurationError(
                 f"found two archives of the name {name}, {opened[name].archive} and {archive}; "
                 "expected NAME=ARCHIVE for one of them"
             )
-        opened[name] = Named(archive, predictor)
+        opened[name] = OpenedArchive(archive, predictor)
     return opened

@@ -14,7 +14,7 @@ from ray import serve
 
 from elmo_tasks.ray_cluster import connected
 from elmo_tasks.serving.answers import Answer, Answers, Limits
-from elmo_tasks.serving.models import Named, ServedModel, open_predictor, served
+from elmo_tasks.serving.models import OpenedArchive, ServedModel, open_predictor, served
 
 _LOGGING = {"log_level": "WARNING", "enable_access_log": False}
 
@@ -37,7 +37,7 @@ class Replica:
 
 @contextmanager
 def replicated(
-    archives: Mapping[str, Named],
+    archives: Mapping[str, OpenedArchive],
     limits: Limits,
     *,
     owner: str,

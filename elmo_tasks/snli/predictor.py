@@ -5,10 +5,8 @@ from allennlp.data import Instance
 from allennlp.predictors import Predictor
 
 from elmo_tasks.predictors.interpretation import InterpretablePredictor
-from elmo_tasks.predictors.json_lines import require, require_tokens
+from elmo_tasks.predictors.json_lines import require_text
 from elmo_tasks.snli.reader import SnliPair
-
-_EXPECTED = '"{0}": a string, or "{0}_tokens": a list of strings'
 
 
 @Predictor.register("elmo_snli")
@@ -30,7 +28,9 @@ class SnliPredictor(InterpretablePredictor):
         return self.predict_json({"premise": premise, "hypothesis": hypothesis})
 
     def _json_to_instance(self, json_dict: JsonDict) -> Instance:
-        premise, hypothesis = (_sentence(json_dict, name) for name in ("premise", "hypothesis"))
+        premise, hypothesis = (
+            require_text(json_dict, name, f"{name}_tokens") for name in ("premise", "hypothesis")
+        )
         return self._dataset_reader.text_to_instance(premise, hypothesis)
 
     def predictions_to_labeled_instances(self, instance: Instance, outputs: JsonDict) -> list[Instance]:
@@ -38,10 +38,3 @@ class SnliPredictor(InterpretablePredictor):
 
     def metadata_of(self, instance: Instance) -> SnliPair:
         return SnliPair(*self.texts(instance))
-
-
-def _sentence(json_dict: JsonDict, name: str) -> str | list[str]:
-    expected, tokens = _EXPECTED.format(name), f"{name}_tokens"
-    if tokens in json_dict:
-        return require_tokens(json_dict, expected, tokens)
-    return require(json_dict, name, str, expected)

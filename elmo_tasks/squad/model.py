@@ -22,7 +22,7 @@ from elmo_tasks.squad.reader import SquadQuestion
 from elmo_tasks.squad.span_search import best_spans, span_scores
 from elmo_tasks.squad.tri_linear_attention import BidirectionalAttention, SelfAttention
 from elmo_tasks.squad.windows import Windows
-from elmo_tasks.values import Count, Number, Probability, Size
+from elmo_tasks.values import NonNegativeInt, PositiveInt, Probability, Size
 
 N_BEST = 20
 """Answers that a prediction lists for a question, at most."""
@@ -63,9 +63,9 @@ class SquadModel(ElmoModel):
         hidden_size: Size,
         linear_size: Size,
         dropout: Probability,
-        longest_answer: Number,
-        window: Number,
-        overlap: Count,
+        longest_answer: PositiveInt,
+        window: PositiveInt,
+        overlap: NonNegativeInt,
         no_answer: bool = False,
         **kwargs: Any,
     ) -> None:

@@ -16,7 +16,7 @@ from elmo_tasks.predictors.interpretation import InterpretablePredictor, labelle
 from elmo_tasks.predictors.json_lines import require
 from elmo_tasks.squad.reader import NO_SPAN, SquadQuestion
 from elmo_tasks.strict_params import StrictParams
-from elmo_tasks.values import Number
+from elmo_tasks.values import PositiveInt
 
 _EXPECTED = '"passage" and "question": strings'
 _ATTENTION = ("passage_tokens", "question_tokens", "question_attention", "self_attention")
@@ -46,7 +46,7 @@ class SquadPredictor(StrictParams, InterpretablePredictor):
         model: Model,
         dataset_reader: DatasetReader,
         frozen: bool = True,
-        n_best: Number = 5,
+        n_best: PositiveInt = 5,
         attention: bool = False,
     ) -> None:
         super().__init__(model, dataset_reader, frozen)

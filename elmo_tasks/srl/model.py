@@ -11,7 +11,7 @@ from allennlp.nn.util import get_text_field_mask, sequence_cross_entropy_with_lo
 from torch import nn
 
 from elmo_tasks.modules.deduplicate import distinct_members, text_of
-from elmo_tasks.modules.elmo_model import ElmoModel, Outputs, Scores, append, mean_of_distributions
+from elmo_tasks.modules.elmo_model import ElmoModel, Outputs, Scores, append, average_with_logits
 from elmo_tasks.srl.arguments import description, from_tags
 from elmo_tasks.srl.highway_lstm import HighwayLstm
 from elmo_tasks.srl.metric import SrlEval
@@ -118,11 +118,7 @@ class SrlModel(ElmoModel):
             )
         return outputs
 
-    @staticmethod
-    def average(members: list[Scores]) -> Scores:
-        """As `logits` the logarithm of the mean of the members' probabilities; the rest as `ElmoModel`."""
-        logits = mean_of_distributions([scores["logits"] for scores in members])
-        return ElmoModel.average(members) | {"logits": logits}
+    average = staticmethod(average_with_logits)
 
     def make_output_human_readable(self, output_dict: Outputs) -> Outputs:
         """

@@ -14,7 +14,7 @@ from elmo_tasks.data.label_field import check_label, classified
 from elmo_tasks.data.metadata import Metadata
 from elmo_tasks.data.reader import TaskReader, check_words
 from elmo_tasks.sst.trees import Tree, TreeError, parse
-from elmo_tasks.values import Number, OneOf
+from elmo_tasks.values import OneOf, PositiveInt
 
 _CLASSES: dict[int, tuple[str | None, ...]] = {
     5: ("0", "1", "2", "3", "4"),
@@ -81,7 +81,7 @@ class SstReader(TaskReader):
         self,
         *,
         granularity: Annotated[int, OneOf(_CLASSES)] = 5,
-        min_phrase_tokens: Optional[Number] = None,
+        min_phrase_tokens: Optional[PositiveInt] = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)

@@ -12,7 +12,7 @@ from allennlp.data.samplers import BatchSampler, BucketBatchSampler
 from allennlp.nn.util import dist_reduce
 
 from elmo_tasks.strict_params import StrictParams
-from elmo_tasks.values import Name, NonNegative, Number
+from elmo_tasks.values import Name, NonNegativeFloat, PositiveInt
 
 
 @BatchSampler.register("elmo_bucket")
@@ -29,9 +29,9 @@ class ElmoBucketSampler(StrictParams, BucketBatchSampler):
     """
 
     inherited_values: ClassVar[dict[str, Any]] = {
-        "batch_size": Number,
+        "batch_size": PositiveInt,
         "sorting_keys": Optional[list[Name]],
-        "padding_noise": NonNegative,
+        "padding_noise": NonNegativeFloat,
     }
 
     def get_batch_indices(self, instances: Sequence[Instance]) -> Iterable[list[int]]:

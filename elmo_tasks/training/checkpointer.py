@@ -16,7 +16,7 @@ from torch import nn
 from elmo_tasks.atomic_files import atomic_file
 from elmo_tasks.metrics.base import of_all_workers
 from elmo_tasks.strict_params import StrictParams
-from elmo_tasks.values import Count, Number, Positive
+from elmo_tasks.values import NonNegativeInt, PositiveFloat, PositiveInt
 
 logger = logging.getLogger(__name__)
 
@@ -37,10 +37,10 @@ class SafeCheckpointer(StrictParams, Checkpointer):
     """
 
     inherited_values: ClassVar[dict[str, Any]] = {
-        "save_every_num_seconds": Optional[Positive],
-        "save_every_num_batches": Optional[Number],
-        "keep_most_recent_by_count": Optional[Count],
-        "keep_most_recent_by_age": Optional[Count],
+        "save_every_num_seconds": Optional[PositiveFloat],
+        "save_every_num_batches": Optional[PositiveInt],
+        "keep_most_recent_by_count": Optional[NonNegativeInt],
+        "keep_most_recent_by_age": Optional[NonNegativeInt],
     }
 
     _agreed: set[tuple[int, int]] | None = None

@@ -6,7 +6,7 @@ import torch
 from allennlp.training.optimizers import Optimizer, make_parameter_groups
 
 from elmo_tasks.strict_params import StrictParams
-from elmo_tasks.values import Name, NonNegative, Probability
+from elmo_tasks.values import Name, NonNegativeFloat, Probability
 
 
 @Optimizer.register("elmo_adam")
@@ -20,10 +20,10 @@ class FusedAdam(StrictParams, Optimizer, torch.optim.Adam):
         self,
         model_parameters: list[tuple[str, torch.nn.Parameter]],
         parameter_groups: Optional[list[tuple[list[Name], dict[str, Any]]]] = None,
-        lr: NonNegative = 0.001,
+        lr: NonNegativeFloat = 0.001,
         betas: tuple[Probability, Probability] = (0.9, 0.999),
-        eps: NonNegative = 1e-8,
-        weight_decay: NonNegative = 0.0,
+        eps: NonNegativeFloat = 1e-8,
+        weight_decay: NonNegativeFloat = 0.0,
     ) -> None:
         super().__init__(
             params=make_parameter_groups(model_parameters, parameter_groups),

@@ -6,7 +6,7 @@ import torch
 from allennlp.training.learning_rate_schedulers import LearningRateScheduler, LinearWithWarmup
 
 from elmo_tasks.strict_params import StrictParams
-from elmo_tasks.values import Count, Number, Probability
+from elmo_tasks.values import NonNegativeInt, PositiveInt, Probability
 
 
 @LearningRateScheduler.register("elmo_linear_with_warmup")
@@ -27,8 +27,8 @@ class LinearWithWarmupShare(StrictParams, LinearWithWarmup):
     def __init__(
         self,
         optimizer: torch.optim.Optimizer,
-        num_epochs: Number,
-        num_steps_per_epoch: Optional[Count],
+        num_epochs: PositiveInt,
+        num_steps_per_epoch: Optional[NonNegativeInt],
         warmup: Probability,
     ) -> None:
         steps = round(warmup * num_epochs * (num_steps_per_epoch or 0))

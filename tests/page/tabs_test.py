@@ -11,7 +11,7 @@ def srl():
 
 
 def test_what_a_tab_knows_of_its_model(srl):
-    assert (srl.name, srl.task, srl.says.title, srl.explains) == ("who", "srl", "Semantic roles", False)
+    assert (srl.name, srl.task, srl.about.title, srl.explains) == ("who", "srl", "Semantic roles", False)
     assert [(field.label, field.required) for field in srl.fields] == [
         ("Sentence", True),
         ("Predicates", False),

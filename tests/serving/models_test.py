@@ -49,8 +49,8 @@ def test_places_in_the_queue():
         assert caught.value.status_code == 429
         assert caught.value.detail == "found 2 inputs waiting, expected at most 3 with these"
         with model.places(1):
-            assert model.queue == 3
-    assert model.queue == 0
+            assert model.taken == 3
+    assert model.taken == 0
 
 
 def test_archives_by_their_names(tmp_path):

@@ -22,7 +22,7 @@ from elmo_tasks.elmo.inference.database import only_writer
 from elmo_tasks.elmo.inference.frozen_bilm import FrozenBiLm
 from elmo_tasks.elmo.model.errors import ElmoError
 from elmo_tasks.elmo.model.lstm import LstmState
-from elmo_tasks.values import Name, OneOf, Positive
+from elmo_tasks.values import Name, OneOf, PositiveFloat
 
 FORMAT = 2
 """To be raised with a change of the records, or of what a biLM with given weights computes."""
@@ -53,7 +53,7 @@ class Activations:
         *,
         path: Name,
         dtype: Annotated[str, OneOf(DTYPES)] = "float32",
-        limit_gb: Positive = 100.0,
+        limit_gb: PositiveFloat = 100.0,
     ) -> None:
         self.path, self.dtype, self.limit_gb = path, dtype, limit_gb
         self._store: ActivationStore | None = None

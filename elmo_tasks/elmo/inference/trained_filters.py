@@ -12,10 +12,8 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
+from elmo_tasks.elmo.inference.character_cnn import WINDOWS_AT_ONCE
 from elmo_tasks.elmo.inference.training_products import Loan, Products, product, weight_gradient
-
-WINDOWS_AT_ONCE = 1024
-"""In each product, filled up if need be: a product of a new size would have its kernel compiled."""
 
 
 class WordBlock(NamedTuple):

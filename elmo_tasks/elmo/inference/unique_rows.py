@@ -5,6 +5,16 @@ import torch
 from elmo_tasks.elmo.model.words import row_keys
 
 
+def one_of_each(keys: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """
+    *Shape:* `(rows,)` to one row for each distinct key, whichever comes last, `(distinct,)`, in the order of
+    the keys; and for each row the index of its key among them, `(rows,)`.
+    """
+    kinds, index = keys.unique(return_inverse=True)
+    rows = torch.empty_like(kinds).scatter_(0, index, torch.arange(len(keys), device=keys.device))
+    return rows, index
+
+
 def unique_rows(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """
     *Shape:* ids `(rows, columns)` to the distinct rows `(distinct, columns)`, in no particular order, and
@@ -13,9 +23,7 @@ def unique_rows(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     Rows are told apart by a 64-bit key. Should two different rows ever share one, this is noticed, and
     whole rows are compared instead.
     """
-    kinds, index = row_keys(rows).unique(return_inverse=True)
-    # One row of each kind, whichever comes last
-    example = torch.empty_like(kinds).scatter_(0, index, torch.arange(len(rows), device=rows.device))
+    example, index = one_of_each(row_keys(rows))
     distinct = rows[example]
     if not torch.equal(distinct[index], rows):
         return rows.unique(dim=0, return_inverse=True)

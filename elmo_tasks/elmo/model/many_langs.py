@@ -270,7 +270,7 @@ def _dictionary(
 
 
 def _rows(dictionary: Dictionary) -> int:
-    """Of its table."""
+    """The number of rows in the dictionary's table."""
     return max(dictionary.values(), default=-1) + 1
 
 
