@@ -2,10 +2,10 @@
 
 import argparse
 
-import torch
 from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.elmo import FrozenBiLm, LstmState
+from elmo_tasks.elmo.files import prepare_on
 from elmo_tasks.elmo.inference import PRECISIONS
 from elmo_tasks.elmo.sources import (
     DEFAULT_OPTIONS,
@@ -41,10 +41,6 @@ def add_bilm_arguments(parser: argparse._ActionsContainer) -> None:
     )
 
 
-_NO_DEVICE = (RuntimeError, AssertionError, ImportError)
-"""What PyTorch raises for a device that is not there."""
-
-
 def read_bilm(arguments: argparse.Namespace, *, device: str | None = None) -> FrozenBiLm:
     """
     The biLM of the arguments, frozen, on its device, or on another `device`.
@@ -66,17 +62,8 @@ def read_bilm(arguments: argparse.Namespace, *, device: str | None = None) -> Fr
         arguments.vocabulary_file,
         precision=arguments.precision,
     )
-    try:
-        chosen = torch.device(device or arguments.device)
-        if chosen.type == "meta":
-            raise RuntimeError("it computes nothing")
-        bilm.to(chosen)
-    except _NO_DEVICE as error:
-        reason = str(error).partition("\n")[0]
-        raise ConfigurationError(f"--device {arguments.device} cannot be used: {reason}") from error
     with configuration_errors():
-        bilm.prepare()
-    return bilm
+        return prepare_on(bilm, device or arguments.device, asked="--device")
 
 
 def read_start(initial_state: str | None, bilm: FrozenBiLm) -> LstmState:

@@ -7,6 +7,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from elmo_tasks.elmo.inference import FrozenBiLm
 from elmo_tasks.elmo.model import BiLmOptions, ElmoError, many_langs
 from elmo_tasks.elmo.model.bilm_folder import opened_folder
@@ -46,6 +48,30 @@ def holds_options(weight_file: Source) -> bool:
             return folder is not None
     except FileNotFoundError:
         return False
+
+
+def prepare_on(bilm: FrozenBiLm, device: str | torch.device, *, asked: str) -> FrozenBiLm:
+    """
+    The biLM itself, moved to a device, with its weights packed.
+
+    # Parameters
+
+    asked : the option that names the device, for the error.
+
+    # Raises
+    `ElmoError`: the device is not there; the processor has no products of the biLM's precision.
+    """
+    try:
+        chosen = torch.device(device)
+        if chosen.type == "meta":
+            raise RuntimeError("it computes nothing")
+        bilm.to(chosen)
+    # What PyTorch raises for a device that is not there
+    except (RuntimeError, AssertionError, ImportError) as error:
+        reason = str(error).partition("\n")[0]
+        raise ElmoError(f"{asked} {device} cannot be used: {reason}") from error
+    bilm.prepare()
+    return bilm
 
 
 def read_options(source: Source | dict[str, Any], weight_file: Source | None = None) -> BiLmOptions:

@@ -7,7 +7,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
-import torch
 from tqdm import tqdm
 
 from elmo_tasks.atomic_files import put_in_place
@@ -16,6 +15,7 @@ from elmo_tasks.elmo.files import (
     DEFAULT_WEIGHTS,
     Source,
     holds_options,
+    prepare_on,
     read_frozen_bilm,
     read_options,
 )
@@ -70,23 +70,15 @@ class ElmoEmbedder:
             raise ElmoError("options_file and weight_file belong together: give both, or neither")
         self.batch_size = _positive("batch_size", batch_size)
         self.progress = progress
-        self.bilm = read_frozen_bilm(
+        bilm = read_frozen_bilm(
             read_options(options_file or DEFAULT_OPTIONS, weight_file),
             weight_file or DEFAULT_WEIGHTS,
             vocabulary_file,
             precision=precision,
         )
         self.cuda_device = cuda_device
-        if cuda_device >= 0:
-            try:
-                self.bilm.to(torch.device("cuda", cuda_device))
-            except (
-                RuntimeError,
-                AssertionError,
-            ) as error:  # PyTorch raises either for a device that is not there
-                reason = str(error).partition("\n")[0]
-                raise ElmoError(f"cuda_device {cuda_device} cannot be used: {reason}") from error
-        self.bilm.prepare()
+        device = f"cuda:{cuda_device}" if cuda_device >= 0 else "cpu"
+        self.bilm = prepare_on(bilm, device, asked="cuda_device")
 
     @property
     def num_layers(self) -> int:

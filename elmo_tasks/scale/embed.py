@@ -19,6 +19,7 @@ import pyarrow as pa
 import torch
 from pyarrow import parquet as pq
 
+from elmo_tasks.elmo.files import prepare_on
 from elmo_tasks.elmo.inference import FrozenBiLm
 from elmo_tasks.elmo.model import BiLmOptions, ElmoError, LstmState
 from elmo_tasks.embedding.corpus import MAX_TOKENS
@@ -113,8 +114,8 @@ class EmbedShard:
         self._reader = ShardReader(embedding.reading)
         # Copies, since PyTorch knows no arrays that cannot be written
         weights = {name: torch.from_numpy(weight.copy()) for name, weight in embedding.weights.items()}
-        self._bilm = FrozenBiLm(options=embedding.options, precision=embedding.precision, weights=weights)
-        self._bilm.to(torch.device(embedding.device)).prepare()
+        bilm = FrozenBiLm(options=embedding.options, precision=embedding.precision, weights=weights)
+        self._bilm = prepare_on(bilm, embedding.device, asked="--device")
         device = self._bilm.device
         self._start = LstmState(*(torch.from_numpy(part.copy()).to(device) for part in embedding.start))
         self._schema = _schema(embedding.dtype)

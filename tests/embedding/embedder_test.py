@@ -117,7 +117,7 @@ def test_wrong_arguments(arguments, message):
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_a_device_that_is_not_there():
-    with pytest.raises(ElmoError, match=r"cuda_device 0 cannot be used"):
+    with pytest.raises(ElmoError, match=r"cuda_device cuda:0 cannot be used"):
         ElmoEmbedder(cuda_device=0)
 
 
