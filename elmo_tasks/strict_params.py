@@ -81,7 +81,9 @@ class StrictParams(FromParams):
 
 
 def parameters_of(cls: type[Any], constructor: Callable[..., None]) -> dict[str, inspect.Parameter]:
-    """Of a constructor, and of those of the base classes that `__init__` passes `**kwargs` on to."""
+    """
+    The parameters of a constructor, and of those of the base classes that `__init__` passes `**kwargs` on to.
+    """
     if constructor != cls.__init__:
         return constructor_parameters(constructor)
     parameters: dict[str, inspect.Parameter] = {}

@@ -13,7 +13,7 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
 
 
 def nearest_name(name: str, names: Iterable[str]) -> str | None:
-    """That of `names` which is nearest to `name`, if one is near; case, and `-` for `_`, do not count."""
+    """The one of `names` that is nearest to `name`, if one is near; case, and `-` for `_`, do not count."""
     by_form = {_form(each): each for each in sorted(map(str, names), reverse=True)}
     nearest = difflib.get_close_matches(_form(name), by_form, n=1)
     return by_form[nearest[0]] if nearest else None

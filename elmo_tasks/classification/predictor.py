@@ -29,7 +29,7 @@ class ClassificationPredictor(InterpretablePredictor):
 
     @property
     def forms(self) -> tuple[dict[str, Any], ...]:  # type: ignore[override]
-        """Those of a sentence, or of a pair."""
+        """The fields of a sentence, or of a pair."""
         names = self._names()
         return dict.fromkeys(names, str), dict.fromkeys(names.values(), list[str])
 

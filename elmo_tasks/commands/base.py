@@ -47,7 +47,7 @@ def seed(text: str) -> int:
 
 
 class Distinct(argparse.Action):
-    """Of several values that are equal, an argument with `nargs` takes the first."""
+    """Takes the first of equal values of an argument with `nargs`."""
 
     def __call__(
         self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option: Any = None
@@ -74,7 +74,10 @@ def add_archive_argument(
 def add_model_arguments(
     parser: argparse.ArgumentParser, *, metavar: str, help: str, size: int, of: str
 ) -> None:
-    """Of a verb that runs a model: ARCHIVE, as `archive_on_device` reads it, the data, and its batches."""
+    """
+    Adds what a verb that runs a model reads: ARCHIVE, as `archive_on_device` reads it, the data, and its
+    batches.
+    """
     add_archive_argument(parser)
     parser.add_argument("input", metavar=metavar, help=help)
     parser.add_argument("--batch-size", type=positive, default=size, help=f"{of} at once")

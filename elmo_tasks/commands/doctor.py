@@ -115,7 +115,7 @@ def caches() -> Facts:
 
 
 def extras() -> Facts:
-    """Of this package, by what `pip install elmo_tasks[NAME]` would install."""
+    """The extras of this package, by what `pip install elmo_tasks[NAME]` would install."""
     for extra in metadata.metadata(OURS).get_all("Provides-Extra") or ():
         problems = [problem for need in _needs(extra=extra) if (problem := _problem(need))]
         yield extra, "; ".join(problems) or "can be used"

@@ -71,7 +71,7 @@ def _end(kind: type[BaseException], error: BaseException, traceback: TracebackTy
 
 
 def install() -> None:
-    """For all of AllenNLP's commands, where this process is one."""
+    """Ends all of AllenNLP's commands so, where this process is one."""
     if Path(sys.argv[0]).parent.name == "allennlp" or Path(sys.argv[0]).stem == "allennlp":
         sys.excepthook = _end
         stock = common_logging.prepare_global_logging

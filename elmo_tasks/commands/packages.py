@@ -25,6 +25,6 @@ def import_package(package_name: str, exclude: set[str] | None = None) -> None:
 
 
 def install() -> None:
-    """For `--include-package`, for `.allennlp_plugins`, and for the workers of a distributed run."""
+    """Serves `--include-package`, `.allennlp_plugins`, and the workers of a distributed run."""
     for room in (util, allennlp.commands, plugins):
         room.import_module_and_submodules = import_package

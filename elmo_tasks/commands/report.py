@@ -128,7 +128,7 @@ def render(entries: Sequence[ReportEntry]) -> str:
 
 
 def _shown(cell: Cell, column: str) -> str:
-    """Of an archive the name of its run."""
+    """A cell as the report shows it: of an archive, the name of its run."""
     if column == "archive" and isinstance(cell, str):
         path = Path(cell)
         return path.parent.name if path.suffix == ".gz" else path.name

@@ -60,7 +60,9 @@ def add_context_arguments(parser: argparse.ArgumentParser) -> None:
 def word_vectors(
     encoder: Encoder, words: Sequence[str], arguments: argparse.Namespace, folder: Path
 ) -> list[WordVectors]:
-    """Of words alone, or in the text of `--contexts`, of which `folder` holds a copy meanwhile."""
+    """
+    The vectors of words alone, or in the text of `--contexts`, of which `folder` holds a copy meanwhile.
+    """
     if arguments.contexts is None:
         return alone(encoder, words)
     with copy_corpus(arguments.contexts, folder) as text:

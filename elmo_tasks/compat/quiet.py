@@ -13,7 +13,7 @@ from elmo_tasks.wording import duration
 
 
 def install() -> None:
-    """For every progress bar and trainer of AllenNLP; may be called twice."""
+    """Takes over every progress bar and trainer of AllenNLP; it may be called twice."""
     common_tqdm.Tqdm.tqdm = staticmethod(_bar)
     callbacks = gradient_descent_trainer.DEFAULT_CALLBACKS
     if EpochLines not in callbacks:

@@ -27,8 +27,8 @@ def attended_spans(
     vectors: torch.Tensor, scores: torch.Tensor, spans: torch.Tensor, width: int
 ) -> torch.Tensor:
     """
-    For each span the mean of its tokens' vectors, weighted by the softmax of their scores: the soft head of
-    Lee et al. 2017, section 4.1. No tensor of (spans, width, dim) is built.
+    Returns for each span the mean of its tokens' vectors, weighted by the softmax of their scores: the soft
+    head of Lee et al. 2017, section 4.1. No tensor of (spans, width, dim) is built.
 
     *Shape:* `(tokens, dim)`, `(tokens,)` and first and last token of spans of at most `width` tokens,
     `(spans, 2)`, to `(spans, dim)`.

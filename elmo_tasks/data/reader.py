@@ -57,7 +57,7 @@ class TaskReader(ShardedReader):
 
     @property
     def _token_indexers(self) -> dict[str, TokenIndexer]:
-        """Those from whose ids a word can be told, for `allennlp.interpret`."""
+        """The indexers from whose ids a word can be told, for `allennlp.interpret`."""
         indexers = self.token_indexers.items()
         return {name: indexer for name, indexer in indexers if isinstance(indexer, SingleIdTokenIndexer)}
 

@@ -32,7 +32,9 @@ class TagField(SequenceLabelField):
     _warned: ClassVar[set[tuple[str, str]]] = set()  # namespaces and types
 
     def __eq__(self, other: object) -> bool:
-        """By the tags alone: the attackers of AllenNLP compare predictions for texts that they change."""
+        """
+        Compares the tags alone: the attackers of AllenNLP compare predictions for texts that they change.
+        """
         return isinstance(other, TagField) and self.labels == other.labels
 
     def count_vocab_items(self, counter: dict[str, dict[str, int]]) -> None:

@@ -83,7 +83,7 @@ class Elmo(nn.Module, FromParams):
         self.register_load_state_dict_pre_hook(_from_allennlp)
 
     def get_output_dim(self) -> int:
-        """Of each representation."""
+        """The size of each representation."""
         return self._elmo_lstm.options.output_dim
 
     def forward(

@@ -51,8 +51,8 @@ def _highway(name: str) -> tuple[str, str]:
 
 def _layout(options: BiLmOptions) -> Iterator[tuple[str, list[str]]]:
     """
-    Of each parameter of a `BiLm` the parameters of `_ElmoBiLm` that it consists of, side by side. The two
-    gates of a highway layer, which are one parameter there, are `<layer>.<weight or bias>.highway`.
+    Returns for each parameter of a `BiLm` the parameters of `_ElmoBiLm` that it consists of, side by side.
+    The two gates of a highway layer, which are one parameter there, are `<layer>.<weight or bias>.highway`.
     """
     assert isinstance(options.tokens, CharacterOptions)
     encoder, token_embedder = "token_encoder", "_token_embedder"

@@ -23,7 +23,7 @@ Placement = Annotated[str, OneOf(PLACEMENTS)]
 
 @dataclass(frozen=True, kw_only=True)
 class ElmoSource:
-    """Of `Elmo`'s parameters, the files of the biLM."""
+    """The parameters of `Elmo` that name the files of the biLM."""
 
     options_file: Union[Name, dict[str, Any]] = DEFAULT_OPTIONS
     weight_file: Optional[Name] = DEFAULT_WEIGHTS
@@ -33,7 +33,7 @@ class ElmoSource:
 @dataclass(frozen=True, kw_only=True)
 class ElmoUse:
     """
-    Of `Elmo`'s parameters, those of how the biLM runs.
+    The parameters of `Elmo` that say how the biLM runs.
 
     # Raises
     `ElmoError`, `ConfigurationError` in AllenNLP: two that do not go together.
@@ -60,7 +60,7 @@ class ElmoUse:
 
 @dataclass(frozen=True, kw_only=True)
 class ElmoMix:
-    """Of `Elmo`'s parameters, those of the mix."""
+    """The parameters of `Elmo` that say how layers are mixed."""
 
     layers: Annotated[str, OneOf(LAYERS)] = "all"
     weights: Annotated[str, OneOf(WEIGHTS)] = "trainable"

@@ -180,7 +180,7 @@ class Elmo(nn.Module):
         return self.mix_l2 * norms.sum()
 
     def reset_state(self) -> None:
-        """With `stateful`: the next batch starts a new text."""
+        """Lets the next batch start a new text, if `stateful`."""
         self.carried.value = None
 
     @configuration_errors()

@@ -70,7 +70,7 @@ class ElmoTokenEmbedder(StrictParams, TokenEmbedder):
 
     def train(self, mode: bool = True) -> "ElmoTokenEmbedder":
         """
-        As of any module.
+        Switches between training and evaluation, as any module does.
 
         # Raises
         `ConfigurationError`, at the end of training: `mix_l2` is given, but reached no loss.
@@ -95,7 +95,7 @@ class ElmoTokenEmbedder(StrictParams, TokenEmbedder):
 
 def _prefix(state: dict[str, torch.Tensor], path: str) -> str:
     """
-    Of the weights of the embedder whose config block is at `path`, in the state dict of its model.
+    The prefix of the weights of the embedder whose config block is at `path`, in the state dict of its model.
 
     # Raises
     `ConfigurationError`: none in the state dict has this name, or several with other options.

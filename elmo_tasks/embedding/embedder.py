@@ -87,7 +87,7 @@ class ElmoEmbedder:
 
     @property
     def dim(self) -> int:
-        """Of a vector."""
+        """The size of a vector."""
         return self.bilm.options.output_dim
 
     def embed_sentence(self, sentence: Sequence[str]) -> np.ndarray:
@@ -175,7 +175,7 @@ class ElmoEmbedder:
             put_in_place(folder / VECTORS, output)
 
     def _embed(self, window: list[NumberedSentence], batch_size: int) -> list[np.ndarray]:
-        """Of sentences with consecutive numbers."""
+        """The vectors of sentences with consecutive numbers."""
         results = [np.empty((self.num_layers, 0, self.dim), dtype=np.float32)] * len(window)
         for batch in batches_by_length(window, BATCH_TOKENS, sentences=batch_size):
             layers = self.bilm.encode(padded_ids(batch, self.bilm)).cpu().numpy()

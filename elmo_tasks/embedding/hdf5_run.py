@@ -131,7 +131,7 @@ class Embedding:
                 writer.submit(partial(self._finish_window, file, Checkpoint(lines, tokens, state)))
 
     def _sentences(self, first: int) -> Iterator[NumberedSentence]:
-        """Of line `first` and all behind it; a window starts with it."""
+        """The sentences of line `first` and all behind it; a window starts with it."""
         for number, line in enumerate(self.text.lines(first), start=first):
             yield NumberedSentence(number, line.split())
 

@@ -66,7 +66,7 @@ def read_mixes(archive: str) -> list[LearnedMix]:
 
 
 def mixes_of(model: Model, name: str) -> list[LearnedMix]:
-    """Those in a model of this registered name; none without ELMo."""
+    """The mixes in a model of this registered name; none without ELMo."""
     return [
         LearnedMix(
             name,

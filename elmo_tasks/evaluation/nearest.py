@@ -52,9 +52,9 @@ def nearest_tokens(
     encoder: Encoder, queries: Sequence[Occurrence], blocks: Iterable[Block], *, count: int
 ) -> list[list[list[Neighbor]]]:
     """
-    Of each query and each row, the `count` tokens of the text of the highest cosine, best first, or as many
-    as there are. Of equally near ones the first in the text comes first. The query itself, in whatever line
-    its sentence stands, is none of them.
+    Finds for each query and each row the `count` tokens of the text of the highest cosine, best first, or as
+    many as there are. Of equally near ones the first in the text comes first. The query itself, in whatever
+    line its sentence stands, is none of them.
 
     # Parameters
 

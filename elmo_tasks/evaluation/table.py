@@ -66,13 +66,16 @@ class Table:
         return table
 
     def csv(self) -> str:
-        """As RFC 4180 has it, but with LF; a number as Python writes it, so that it reads back the same."""
+        """
+        The table as RFC 4180 has it, but with LF; a number as Python writes it, so that it reads back the
+        same.
+        """
         text = io.StringIO()
         csv.writer(text, lineterminator="\n").writerows([self.columns, *self.rows])
         return text.getvalue()
 
     def markdown(self) -> str:
-        """As `shown`, numbers to the right."""
+        """The table as Markdown, cells as `shown`, numbers to the right."""
         return "".join(
             f"| {' | '.join(cells)} |\n"
             for cells in (

@@ -43,7 +43,7 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True, kw_only=True)
 class BlockShape:
-    """Of `BiLmReader`'s parameters, those of a block."""
+    """The parameters of `BiLmReader` that say what a block is."""
 
     input: Annotated[str, OneOf(ENCODERS)] = "characters"
     streams: PositiveInt = 64
@@ -53,7 +53,7 @@ class BlockShape:
 @dataclass(frozen=True, kw_only=True)
 class SentenceSource:
     """
-    Of `BiLmReader`'s parameters, those of where its sentences come from.
+    The parameters of `BiLmReader` that say where its sentences come from.
 
     # Raises
     `ConfigurationError`: from two places at once.
@@ -71,7 +71,7 @@ class SentenceSource:
 
 @dataclass(frozen=True, kw_only=True)
 class PassageOrder:
-    """Of `BiLmReader`'s parameters, those of how text is cut into passages, and of their order."""
+    """The parameters of `BiLmReader` that say how text is cut into passages, and their order."""
 
     passage: Optional[PositiveInt] = 64
     restart: Probability = 0.0

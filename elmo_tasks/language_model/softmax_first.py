@@ -18,9 +18,9 @@ logger = logging.getLogger(__name__)
 @TrainerCallback.register("elmo_softmax_first")
 class SoftmaxFirst(StrictParams, TrainerCallback):
     """
-    For the weights of a biLM that came without a softmax: the biLM is frozen, and no graph is built through
-    it, until the new softmax has been trained; a random one would spoil it. Does nothing where the softmax is
-    not new.
+    Trains the softmax of a biLM that came without one first: the biLM is frozen, and no graph is built
+    through it, until the new softmax has been trained; a random one would spoil it. Does nothing where the
+    softmax is not new.
 
     # Parameters
 

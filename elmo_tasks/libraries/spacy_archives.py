@@ -59,7 +59,7 @@ class ArchivePipe(FilesPipe):
         return predictor
 
     def local(self, name: str, source: str) -> Path:
-        """Of the folder of a run, the archive in it."""
+        """The archive itself, or that in the folder of a run."""
         from allennlp.common.file_utils import cached_path
 
         path = Path(cached_path(source))

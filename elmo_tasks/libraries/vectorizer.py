@@ -107,7 +107,7 @@ class ElmoVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
     @property
     def _n_features_out(self) -> int:
-        """For the names of the features: `elmovectorizer0` and so on."""
+        """The number of features, for their names: `elmovectorizer0` and so on."""
         return self._embedder().dim
 
     def _embedder(self) -> ElmoEmbedder:

@@ -31,7 +31,7 @@ def arguments(frame: list[JsonDict]) -> Iterator[Place]:
 
 
 def mentions(clusters: list[list[list[int]]]) -> Iterator[Place]:
-    """Those of all clusters, by the numbers of the clusters."""
+    """The mentions of all clusters, by the numbers of the clusters."""
     for number, cluster in enumerate(clusters):
         for first, last in cluster:
             yield first, last + 1, str(number)

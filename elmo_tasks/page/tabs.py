@@ -88,7 +88,7 @@ class Tab:
 
     @classmethod
     def of(cls, name: str, predictor: JsonLinesPredictor) -> "Tab":
-        """That of a model of this name."""
+        """The tab of a model of this name."""
         task = predictor.task()
         fields = [
             Field(field, _LABELS.get(field, field.capitalize()), rows=6 if field in _LONG else 2)

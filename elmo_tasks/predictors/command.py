@@ -82,7 +82,7 @@ class PredictManager(predict._PredictManager):
         return super()._predict_json(batch_data)
 
     def _get_instance_data(self) -> Iterator[Instance]:
-        """Those before a problem, which is raised when they are predicted."""
+        """The instances before a problem, which is raised when they are predicted."""
         try:
             yield from super()._get_instance_data()
         except (ConfigurationError, OSError) as error:
@@ -170,6 +170,6 @@ def _get_predictor(arguments: argparse.Namespace) -> Predictor:
 
 
 def install() -> None:
-    """For `allennlp predict`."""
+    """Puts these in the place of AllenNLP's own, for `allennlp predict`."""
     predict._PredictManager = PredictManager
     predict._get_predictor = _get_predictor

@@ -27,9 +27,9 @@ class Explainer:
 
     def __call__(self, content: JsonDict) -> dict[str, Any]:
         """
-        Of an input an object: `result`, as `allennlp predict` has it; and `explanations`, of each prediction
-        a list with an object for each text that the model reads: its `tokens` and their `shares`, which add
-        up to 1. There are none of an input without words.
+        Returns of an input an object: `result`, as `allennlp predict` has it; and `explanations`, of each
+        prediction a list with an object for each text that the model reads: its `tokens` and their `shares`,
+        which add up to 1. There are none of an input without words.
 
         # Raises
         `ConfigurationError`: an input that the predictor cannot read.

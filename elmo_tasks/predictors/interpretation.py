@@ -31,7 +31,7 @@ class TextVectors(nn.Module):
         self._of_words = of_words
 
     def forward(self, read: torch.Tensor | TextFieldTensors) -> torch.Tensor:
-        """Of words, as `Hotflip` has them, their vectors."""
+        """Returns the vectors of words, as `Hotflip` has them."""
         return read if isinstance(read, torch.Tensor) else self._of_words(read)
 
 
@@ -200,7 +200,7 @@ class InterpretablePredictor(JsonLinesPredictor):
 
 
 class _Text(TextField):
-    """Of a labelled instance: attackers change it, and compare it by its words."""
+    """The text of a labelled instance: attackers change it, and compare it by its words."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, TextField) and words_of(self) == words_of(other)

@@ -128,8 +128,9 @@ class JsonLinesPredictor(Predictor):
 
     def answers(self, inputs: list[JsonDict], most_tokens: int) -> list[JsonDict | Exception]:
         """
-        For each input its result or, in its place, what is wrong: a `ConfigurationError` with the input, as
-        one of more than `most_tokens`; anything else with the model, which gets no more than that at once.
+        Returns for each input its result or, in its place, what is wrong: a `ConfigurationError` with the
+        input, as one of more than `most_tokens`; anything else with the model, which gets no more than that
+        at once.
         """
         answers: list[Any] = [self._try_prepare(one, most_tokens) for one in inputs]
         instances = [place for place, item in enumerate(answers) if isinstance(item, Instance)]

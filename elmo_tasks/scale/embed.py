@@ -60,7 +60,7 @@ class Embedding:
 
 
 def embedding_of(bilm: FrozenBiLm, start: LstmState, **others: Any) -> Embedding:
-    """With the weights of `bilm`, which is on the CPU."""
+    """Takes the weights of `bilm`, which is on the CPU."""
     hidden, cell = (part.numpy() for part in start)
     return Embedding(
         options=bilm.options,

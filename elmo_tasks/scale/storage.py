@@ -72,7 +72,7 @@ def open_source(source: str, folder: str) -> BinaryIO:
 
 
 def byte_size(source: str) -> int:
-    """Of one of `input_sources`."""
+    """The size of one of `input_sources`."""
     if not _REMOTE.match(source):
         return os.path.getsize(source)
     store, path = _of_uri(source)
@@ -104,7 +104,7 @@ class Folder:
             self._store.create_dir(self._path, recursive=True)
 
     def names(self) -> set[str]:
-        """Of what is in the folder; nothing where it is not there."""
+        """The names of what is in the folder; none where it is not there."""
         with _naming(self.place):
             if self._store.get_file_info([self._path])[0].type == fs.FileType.File:
                 raise ElmoError(f"{self.place} is a file, expected a folder, or nothing")

@@ -67,7 +67,7 @@ class Answers:
         return answers
 
     def _explained(self, content: JsonDict) -> Answer:
-        """Of an input that the model has answered."""
+        """The answer with explanations, of an input that the model has answered."""
         predictor = self._predictor
         if not isinstance(predictor, InterpretablePredictor) or not can_explain(predictor):
             return Refusal(422, "found a model that cannot be explained")

@@ -18,7 +18,7 @@ OPEN = "/health"
 
 
 class Metrics:
-    """Of a service, for Prometheus."""
+    """The metrics of a service, for Prometheus."""
 
     def __init__(self, models: Mapping[str, ServedModel]) -> None:
         self._registry = CollectorRegistry()
@@ -41,7 +41,7 @@ class Metrics:
         self._seconds.labels(model).observe(seconds)
 
     def text(self) -> bytes:
-        """As Prometheus reads it."""
+        """The metrics as Prometheus reads them."""
         return generate_latest(self._registry)
 
 

@@ -31,7 +31,7 @@ class Replica:
 
     @serve.batch
     async def answer(self, inputs: list[JsonDict]) -> list[Answer]:
-        """Those of a batch, in order."""
+        """The answers to a batch, in order."""
         return await asyncio.to_thread(self._answers, inputs)
 
 

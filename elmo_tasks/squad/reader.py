@@ -96,7 +96,7 @@ class SquadReader(TaskReader):
             _log(file_path, counts)
 
     def _paragraphs(self, file_path: str) -> Iterator[Paragraph]:
-        """Those of all workers, so that each finds out if there is nothing to read in any."""
+        """The paragraphs of all workers, so that each finds out if there is nothing to read in any."""
         nothing = True
         for dataset in read_datasets(file_path):
             for paragraph in dataset.paragraphs:

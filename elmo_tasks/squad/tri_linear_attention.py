@@ -33,8 +33,8 @@ class TriLinear(nn.Module):
 
 class BidirectionalAttention(nn.Module):
     """
-    For each token of a passage: itself h, what it finds in the question c, their product h * c, and q * c,
-    where q is what the question finds in the passage.
+    Gives for each token of a passage itself h, what it finds in the question c, their product h * c, and q *
+    c, where q is what the question finds in the passage.
 
     # Parameters
 
@@ -74,7 +74,7 @@ class BidirectionalAttention(nn.Module):
 
 class SelfAttention(nn.Module):
     """
-    For each token of a passage: itself h, what it finds in the others c, and h * c.
+    Gives for each token of a passage itself h, what it finds in the others c, and h * c.
 
     # Parameters
 

@@ -158,7 +158,7 @@ def _is_verb(path: Path, proposition: Proposition) -> bool:
 
 
 class _RoleField(TagField):
-    """As a `TagField`, of IOB2: a label brings its B- and its I- into the vocabulary."""
+    """A `TagField` of IOB2: a label brings its B- and its I- into the vocabulary."""
 
     def count_vocab_items(self, counter: dict[str, dict[str, int]]) -> None:
         tags: dict[str, dict[str, int]] = {self._label_namespace: Counter()}

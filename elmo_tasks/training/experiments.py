@@ -173,7 +173,9 @@ def validation_metric(config: dict[str, Any]) -> str:
 
 
 def score(run: Run) -> float | None:
-    """That of the best epoch on the validation data, by the run's own metric; `None` if it is not done."""
+    """
+    The score of the best epoch on the validation data, by the run's own metric; `None` if it is not done.
+    """
     metrics = run.metrics()
     return None if metrics is None else metrics[f"best_validation_{validation_metric(run.config)}"]
 

@@ -61,7 +61,7 @@ class Activations:
 
     @classmethod
     def of(cls, value: "str | PathLike[str] | Mapping[str, Any] | Activations") -> "Activations":
-        """From a config: a path, or a block of the parameters above."""
+        """Makes one from a config: a path, or a block of the parameters above."""
         if isinstance(value, Activations):
             return value
         return cls(**value) if isinstance(value, Mapping) else cls(path=str(value))

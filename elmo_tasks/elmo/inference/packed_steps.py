@@ -27,7 +27,7 @@ class PackedSteps(NamedTuple):
 
     @classmethod
     def of(cls, lengths: torch.Tensor) -> "PackedSteps":
-        """For sequences of `lengths` `(batch,)`."""
+        """The steps of sequences of `lengths` `(batch,)`."""
         order = lengths.argsort(descending=True, stable=True)
         # (batch,), (longest, 1)
         ordered, steps = lengths[order], torch.arange(int(lengths.max()), device=lengths.device).unsqueeze(1)

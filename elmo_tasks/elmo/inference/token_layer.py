@@ -56,7 +56,7 @@ class FrozenCharacters:
         self._words = WordCache()
 
     def weights(self) -> dict[str, torch.Tensor]:
-        """By their names in the encoder."""
+        """The weights by their names in the encoder."""
         return self._plain | {name: packed.dense() for name, packed in self._packed.items()}
 
 
@@ -83,5 +83,5 @@ class FrozenWords:
         """Does nothing: there is no cache."""
 
     def weights(self) -> dict[str, torch.Tensor]:
-        """By their names in the encoder."""
+        """The weights by their names in the encoder."""
         return dict(self._plain)

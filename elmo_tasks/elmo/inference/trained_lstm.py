@@ -296,7 +296,10 @@ def _backward(
 
 
 def _ranges(batch_sizes: list[int]) -> Iterator[tuple[slice, int, int]]:
-    """Of each step where its packed rows are, how many there are, and how many of them the next step has."""
+    """
+    Returns for each step where its packed rows are, how many there are, and how many of them the next step
+    has.
+    """
     start = 0
     for rows, still in zip(batch_sizes, [*batch_sizes[1:], 0], strict=True):
         yield slice(start, start + rows), rows, still

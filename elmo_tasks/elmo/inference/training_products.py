@@ -117,7 +117,7 @@ def packed(weight: torch.Tensor) -> torch.Tensor:
 
 def weight_gradient(of_outputs: torch.Tensor, inputs: torch.Tensor) -> torch.Tensor:
     """
-    That of the weight of `product`: `of_outputs.T @ inputs`.
+    The gradient of the weight of `product`: `of_outputs.T @ inputs`.
 
     *Shape:* `(rows, out)` and `(rows, in)` to `(out, in)`.
     """

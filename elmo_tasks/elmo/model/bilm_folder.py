@@ -110,7 +110,7 @@ def _begin(path: Path) -> bytes:
 
 
 def _by_name(members: list[zipfile.ZipInfo]) -> dict[str, zipfile.ZipInfo]:
-    """By their paths below the folder that holds all of them, if there is one."""
+    """The files by their paths below the folder that holds all of them, if there is one."""
     folders = {PurePosixPath(member.filename).parts[0] for member in members}
     alone = len(folders) == 1 and all("/" in member.filename for member in members)
     return {str(PurePosixPath(*PurePosixPath(member.filename).parts[alone:])): member for member in members}

@@ -17,7 +17,9 @@ ACTIVATIONS = {"relu": torch.relu, "tanh": torch.tanh}
 
 
 class CharacterEncoder(TokenEncoder):
-    """For each filter the largest value over the word's characters; then highway layers and a projection."""
+    """
+    Takes of each filter the largest value over the word's characters; then highway layers and a projection.
+    """
 
     reads = "character_ids"
     dtype = torch.int16

@@ -34,7 +34,7 @@ class LstmState(NamedTuple):
 
 
 def as_bytes(tensor: torch.Tensor) -> memoryview:
-    """Those of a tensor of any type, to be hashed."""
+    """The bytes of a tensor of any type, to be hashed."""
     return tensor.detach().cpu().flatten().view(torch.uint8).numpy().data
 
 

@@ -91,7 +91,7 @@ class BiLmOptions:
     @classmethod
     def read(cls, source: FilePath | dict[str, Any]) -> "BiLmOptions":
         """
-        From the path of a file, or the options themselves.
+        Reads a file, or takes the options themselves.
 
         # Raises
         `ElmoError`, with the file, the key, what was found and what was expected.
@@ -111,7 +111,7 @@ class BiLmOptions:
     @classmethod
     def from_json(cls, content: dict[str, Any], *, where: str) -> "BiLmOptions":
         """
-        From the content of an `options.json`. Other keys, as of the training, are no concern of the biLM.
+        Reads the content of an `options.json`. Other keys, as of the training, are no concern of the biLM.
 
         # Raises
         `ElmoError`, with `where`, the key, what was found and what was expected.

@@ -33,7 +33,7 @@ MARK_IDS = {
 
 
 def character_id(character: str) -> int:
-    """Of one character: its code point behind all marks."""
+    """The id of one character: its code point behind all marks."""
     return NUM_CHARACTERS + ord(character)
 
 
