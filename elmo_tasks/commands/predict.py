@@ -8,7 +8,7 @@ from allennlp.commands import predict
 from elmo_tasks.commands.base import Verb, add_archive_argument, positive
 from elmo_tasks.commands.engines import add_engine_arguments, engine_of
 from elmo_tasks.commands.staging import add_force_argument, check_output
-from elmo_tasks.predictors.command import predictor_arguments
+from elmo_tasks.predictors.command import check_different, predictor_arguments
 
 
 class Predict(Verb):
@@ -45,6 +45,8 @@ class Predict(Verb):
                 print(f"{arguments.output} is whole already")
                 return
             check_output(Path(arguments.output), force=arguments.force or arguments.resume)
+            if Path(arguments.input).exists():
+                check_different(arguments.input, arguments.output)
         if engine is None:
             predict._predict(_of_allennlp(arguments))
             return

@@ -62,7 +62,7 @@ class PredictManager(predict._PredictManager):
     ) -> None:
         super().__init__(predictor, input_file, None, *others, **more)
         if output_file is not None:
-            _check_different(input_file, output_file)
+            check_different(input_file, output_file)
         self._output_file: Any = None if output_file is None else LineFile(output_file)
         self._problem: Exception | None = None
 
@@ -115,7 +115,11 @@ def _without_mark(lines: Iterable[bytes]) -> Iterator[bytes]:
         yield line if number else line.removeprefix(codecs.BOM_UTF8)
 
 
-def _check_different(input_file: str, output_file: str) -> None:
+def check_different(input_file: str, output_file: str) -> None:
+    """
+    # Raises
+    `ConfigurationError`: the output file is the input file.
+    """
     both_are_files = input_file != "-" and os.path.exists(output_file)
     if both_are_files and os.path.samefile(cached_path(input_file), output_file):
         raise ConfigurationError(f"{output_file} is the input, expected another file for the output")

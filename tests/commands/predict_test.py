@@ -26,10 +26,13 @@ def test_a_line_for_each(elmo, tmp_path, monkeypatch, capsys):
     assert Path("out").read_text() == results
 
 
-def test_the_input_is_not_overwritten(elmo, tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize("engine", [[], ["--engine", "ray"]])
+def test_the_input_is_not_overwritten(elmo, tmp_path, engine, capsys):
+    if engine:
+        pytest.importorskip("ray")
     archive, lines = write_archive(tmp_path / "run"), tmp_path / "lines.jsonl"
     lines.write_text('{"sentence": "Good."}\n')
-    assert elmo("predict", archive, lines, lines, "--force") == 1
+    assert elmo("predict", archive, lines, lines, "--force", *engine) == 1
     assert f"{lines} is the input, expected another file for the output" in capsys.readouterr().err
     assert lines.read_text() == '{"sentence": "Good."}\n'
 
