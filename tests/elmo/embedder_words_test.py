@@ -112,7 +112,9 @@ def test_a_task(files, tmp_path):
     # The other indexer
     tensors["tokens"]["elmo"] = {"character_ids": batch([["Yes"]])}
     message = error_of(archive.model, **tensors)
-    assert 'of another kind: character_ids; expected also "elmo": {"type": "elmo_word_ids"}' in message
+    assert (
+        'of another kind: character_ids; expected in both also "elmo": {"type": "elmo_word_ids"}' in message
+    )
 
 
 @pytest.mark.parametrize("trainable", [False, True])

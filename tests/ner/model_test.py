@@ -115,7 +115,7 @@ def test_reader_without_character_ids(tmp_path):
     settings = config(tmp_path, "input")
     del settings["dataset_reader"]["token_indexers"]["elmo"]
     model, batch, _ = build(settings)
-    with pytest.raises(ConfigurationError, match=r'expected also "elmo": .*elmo_character_ids'):
+    with pytest.raises(ConfigurationError, match=r'expected in both also "elmo": .*elmo_character_ids'):
         model(**batch)
 
 
