@@ -6,7 +6,6 @@ The document is made of the training documents' sentences, as many as have so ma
 
 import argparse
 import json
-import resource
 import tempfile
 import time
 from pathlib import Path
@@ -17,6 +16,7 @@ from allennlp.models import Model
 
 from benchmarks.bilms import SIZES, bilm_files
 from benchmarks.configs import read_config
+from benchmarks.memory import peak_memory
 from benchmarks.quality import MEMORY
 from benchmarks.results import OURS, Results, add_results_argument, show
 from elmo_tasks.coref.documents import CorefDocument, read_documents
@@ -32,11 +32,6 @@ def long_document(folder: Path, words: int) -> CorefDocument:
         sentences.append(sentence[:words])
         words -= len(sentence)
     return CorefDocument.of(sentences, id="long")
-
-
-def peak_memory() -> float:
-    """Of this process so far, in GiB."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -62,11 +57,11 @@ def run(arguments: argparse.Namespace) -> None:
         model = Model.from_params(Params(settings["model"]), vocab=vocab).eval()
     results = Results("coref-memory", arguments.csv)
     case = f"{len(document)} words, biLM {arguments.elmo}"
-    results.add(OURS, 0, f"{case}: {MEMORY}, before", peak_memory())
+    results.add(OURS, 0, f"{case}: {MEMORY}, before", peak_memory() / 2**30)
     start = time.perf_counter()
     clusters = model.forward_on_instance(instance)["clusters"]
     seconds = time.perf_counter() - start
     results.add(OURS, 0, f"{case}: seconds", seconds, seconds)
-    results.add(OURS, 0, f"{case}: {MEMORY}", peak_memory())
+    results.add(OURS, 0, f"{case}: {MEMORY}", peak_memory() / 2**30)
     results.add(OURS, 0, f"{case}: clusters", len(clusters))
     show(results.means())

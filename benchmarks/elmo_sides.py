@@ -17,6 +17,7 @@ from allennlp.modules.elmo import batch_to_ids
 from allennlp.nn.util import remove_sentence_boundaries
 
 from benchmarks.bilms import Files
+from benchmarks.memory import peak_memory
 from elmo_tasks.data.input_files import read_lines
 from elmo_tasks.elmo import Elmo
 from elmo_tasks.elmo.model.characters import padded_character_ids
@@ -91,22 +92,18 @@ def count_tokens(batches: Iterable[Sentences]) -> int:
 
 
 @torch.no_grad()
-def peak_memory(side: str, files: Files, sentences: Sentences) -> tuple[float, float]:
-    """
-    In GB, with all imports; and the seconds until a first sentence is encoded, after the imports. Not by
-    `getrusage`: its figure outlives `exec`, and so knows the parent's peak.
-    """
+def memory_and_start(side: str, files: Files, sentences: Sentences) -> tuple[float, float]:
+    """The peak memory in GB, with all imports; and the seconds until a first sentence is encoded, after them."""
     began = time.perf_counter()
     encoder = Ours(files) if side == "ours" else Theirs(files)
     encoder.embed(encoder.ids(sentences[:1]))
     start = time.perf_counter() - began
     for batch in in_batches(sentences, BATCH):
         encoder.embed(encoder.ids(batch))
-    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
-    return int(status["VmHWM"].removesuffix("kB")) * 1024 / 1e9, start
+    return peak_memory() / 1e9, start
 
 
 if __name__ == "__main__":
     side, text, number, threads, *files = sys.argv[1:]
     torch.set_num_threads(int(threads))
-    print(*peak_memory(side, (files[0], files[1]), read_text(Path(text), int(number))))
+    print(*memory_and_start(side, (files[0], files[1]), read_text(Path(text), int(number))))

@@ -15,7 +15,6 @@ has one discount for all counts and is too slow for millions of words.
 """
 
 import argparse
-import resource
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.memory import peak_memory
 from benchmarks.results import Results, add_results_argument, show
 from elmo_tasks.data.input_files import InputError, input_files, read_lines
 from elmo_tasks.elmo.model.characters import BEGIN_SENTENCE, END_SENTENCE
@@ -198,5 +198,5 @@ def run(arguments: argparse.Namespace) -> None:
         for n, order in enumerate(model.orders, start=1):
             discounts = " ".join(f"{discount:.3f}" for discount in order.discounts[1:])
             print(f"  {n}-grams: {len(order.ngrams):>12,}, discounts {discounts}")
-    print(f"peak memory: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.1f} GiB")
+    print(f"peak memory: {peak_memory() / 2**30:.1f} GiB")
     show(results.means())

@@ -17,7 +17,6 @@ import argparse
 import itertools
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -28,6 +27,7 @@ from typing import Any, NamedTuple
 
 from allennlp.commands import main as allennlp_main
 
+from benchmarks.memory import peak_memory
 from benchmarks.results import versions
 from elmo_tasks.data.input_files import read_lines
 from elmo_tasks.evaluation.table import Cell, Table
@@ -202,7 +202,4 @@ def command(shards: str, words: list[str]) -> None:
 
         Run.progress = noted  # type: ignore[assignment, method-assign]
     allennlp_main(prog="allennlp")
-    # That of `getrusage` is also that of the process which has started this one.
-    peak = re.search(r"VmHWM:\s*(\d+) kB", Path("/proc/self/status").read_text())
-    assert peak is not None
-    Path(shards).write_text(json.dumps([int(peak[1]) * 1024, outcomes]))
+    Path(shards).write_text(json.dumps([peak_memory(), outcomes]))
