@@ -93,7 +93,7 @@ def count_tokens(batches: Iterable[Sentences]) -> int:
 
 @torch.no_grad()
 def memory_and_start(side: str, files: Files, sentences: Sentences) -> tuple[float, float]:
-    """The peak memory in GB, all imports included; and the seconds from them to the first sentence encoded."""
+    """Peak memory in GB, all imports included; and the seconds from them to a first encoded sentence."""
     began = time.perf_counter()
     encoder = Ours(files) if side == "ours" else Theirs(files)
     encoder.embed(encoder.ids(sentences[:1]))
