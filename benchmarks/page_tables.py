@@ -29,6 +29,10 @@ class PageTables:
     def __init__(self, *, results: Path, commands: Mapping[str, str]) -> None:
         self._results, self._commands = results, commands
 
+    def has(self, name: str) -> bool:
+        """Whether a file is there."""
+        return self._path(name).exists()
+
     def command(self, name: str) -> str:
         """That of an experiment, in which DATA and so on are folders; its own part of one like another."""
         return f"`{re.sub(r'[$](?=[A-Z])', '', self._commands[name]).strip()}`"
@@ -125,7 +129,7 @@ class PageTables:
         """
         head, columns = [""], []
         for title, name in files.items():
-            if self._has(name):
+            if self.has(name):
                 of_systems = read_scores(self._path(name), metric)
                 runs = sorted({score.runs for score in of_systems.values()})
                 head.append(f"{title}, {' or '.join(map(str, runs))} seed{'s' if runs != [1] else ''}")
@@ -154,7 +158,7 @@ class PageTables:
         )
         table = Table((*columns, "with", "with, to the best of without"))
         for title, name in files.items():
-            if not self._has(name):
+            if not self.has(name):
                 continue
             of_systems = read_scores(self._path(name))
             rows = Table.read(self._path(name))
@@ -170,7 +174,7 @@ class PageTables:
         """The members, their ensemble, and the p value that the members' mean is the ensemble's score."""
         table = Table(("", "members", "seeds", "best member", "ensemble", "error reduction", "p"))
         for (title, name), metric in zip(files.items(), metrics, strict=True):
-            if self._has(name):
+            if self.has(name):
                 of_systems = read_scores(self._path(name), metric)
                 members, together = of_systems["member"], of_systems["ensemble"]
                 values = list(
@@ -236,7 +240,7 @@ class PageTables:
         named = {"": files} if isinstance(files, str) else files
         tables: dict[tuple[str, ...], Table] = {}
         for title, name in named.items():
-            for table in self._tables(name) if self._has(name) else ():
+            for table in self._tables(name) if self.has(name) else ():
                 columns = table.columns if title == "" else ("", *table.columns)
                 together = tables.setdefault(columns, Table(columns))
                 for row in table.rows:
@@ -258,7 +262,7 @@ class PageTables:
 
     def linked(self, name: str, text: str) -> str:
         """A link to a table that is too large for the page."""
-        if not self._has(name):
+        if not self.has(name):
             return self._missing([name])
         return f"[{text}]({self._results.name}/{self._path(name).name})"
 
@@ -291,7 +295,7 @@ class PageTables:
         """Which files, by their titles, are of runs of another version than this one; empty if none is."""
         of_version: dict[str, list[str]] = {}
         for title, name in files.items():
-            text = self._path(name).read_text(encoding="utf-8") if self._has(name) else ""
+            text = self._path(name).read_text(encoding="utf-8") if self.has(name) else ""
             for number in set(_VERSION.findall(text)) - {version("elmo_tasks")}:
                 of_version.setdefault(number, []).append(title)
         return "".join(
@@ -301,15 +305,12 @@ class PageTables:
 
     def _missing(self, names: Iterable[str]) -> str:
         """Which files are not there yet; empty if all are."""
-        missing = [name for name in names if not self._has(name)]
+        missing = [name for name in names if not self.has(name)]
         return f"\nNot measured yet: {', '.join(f'`{name}`' for name in missing)}.\n" if missing else ""
 
     def _values(self, name: str) -> dict[Cell, Cell]:
         table = Table.read(self._path(name))
         return dict(zip(table.column("name"), table.column("value"), strict=True))
-
-    def _has(self, name: str) -> bool:
-        return self._path(name).exists()
 
     def _path(self, name: str) -> Path:
         return self._results / f"{name}.csv"

@@ -53,7 +53,7 @@ class Ablate(Verb):
             nargs="+",
             type=_fraction,
             default=[0.01, 0.1, 1.0],
-            help="of the training data, drawn at random",
+            help="parts of the training data to train on, drawn at random; 1 is all of it",
         )
 
     def run(self, arguments: argparse.Namespace) -> None:

@@ -37,7 +37,7 @@ def add_bilm_arguments(parser: argparse._ActionsContainer) -> None:
         "--precision",
         choices=PRECISIONS,
         default="float32",
-        help="of the biLM's products; only float32 is exact",
+        help="number format in which the biLM multiplies; only float32 is exact",
     )
 
 

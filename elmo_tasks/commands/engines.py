@@ -21,14 +21,20 @@ def add_engine_arguments(parser: argparse.ArgumentParser) -> argparse._ArgumentG
     )
     group = parser.add_argument_group("with --engine ray")
     group.add_argument(
-        "--workers", type=positive, metavar="N", help="of one thread each (default: one a processor)"
+        "--workers",
+        type=positive,
+        metavar="N",
+        help="processes of one thread each (default: one a processor)",
     )
-    group.add_argument("--ray-address", metavar="A", help="of a cluster (default: a Ray for this run alone)")
+    group.add_argument(
+        "--ray-address", metavar="A", help="address of a cluster (default: a Ray for this run alone)"
+    )
     group.add_argument(
         "--shard-bytes",
         type=positive,
         metavar="N",
-        help="of IN for one file of OUT, which is done at once (default: 16 KiB to 1 MiB, as IN is large)",
+        help="bytes of IN that a worker reads at a time and writes as one file "
+        "(default: 16 KiB to 1 MiB, more for a larger IN)",
     )
     return group
 

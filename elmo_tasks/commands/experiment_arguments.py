@@ -25,7 +25,12 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
         "-o", "--overrides", default="", help="JSON that overrides keys of CONFIG, as for allennlp train"
     )
     parser.add_argument(
-        "--seeds", type=seed, nargs="+", action=Distinct, default=[13, 14, 15], help="of the runs"
+        "--seeds",
+        type=seed,
+        nargs="+",
+        action=Distinct,
+        default=[13, 14, 15],
+        help="random seeds; each setting is trained once with each",
     )
     parser.add_argument("--jobs", type=positive, default=1, help="runs at a time")
 

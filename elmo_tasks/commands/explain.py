@@ -40,7 +40,7 @@ class Explain(Verb):
         parser.add_argument(
             "--through-elmo",
             action="store_true",
-            help="take the gradient by the words themselves, through the biLM; else to ELMo's vectors",
+            help="take the gradient at the words, through the biLM (default: at the vectors of ELMo)",
         )
         parser.add_argument("--cuda-device", type=int, default=-1, help="number of the GPU, -1 for none")
 

@@ -30,7 +30,7 @@ class Vectors(Verb):
     """See `elmo_tasks.vectors`."""
 
     name = "vectors"
-    help = "Static word vectors of a text."
+    help = "One vector a word: Word2Vec, SVD, or ELMo's own."
     description = """Trains static word vectors on a text, one tokenised sentence a line, or takes those that
         a biLM gives its words, and writes them as text, as word2vec does. The key pretrained_file of an
         embedding, the key input_vectors of elmo_bilm, the option --vectors of other verbs and gensim read
