@@ -199,7 +199,7 @@ class PageTables:
             return missing
         rows = Table.read(self._path(name))
         last = max(map(int, rows.column("epoch")))  # type: ignore[arg-type]
-        ends = [round(last * quarter / 4) for quarter in (1, 2, 3, 4)]
+        ends = [max(1, round(last * quarter / 4)) for quarter in (1, 2, 3, 4)]
         table = Table(("epochs", *map(str, ends)))
         for system, title in systems.items():
             of_system = rows.where("system", system)

@@ -90,7 +90,7 @@ def read_experiments(path: Path = EXPERIMENTS) -> dict[str, Experiment]:
                 keys["like"] = experiments[like]
             experiments[name] = Experiment(name, **keys)
         return experiments
-    except (tomllib.TOMLDecodeError, TypeError) as error:
+    except (tomllib.TOMLDecodeError, TypeError, AttributeError) as error:
         raise InputError.at(path, found=str(error), expected="tables of experiments") from error
 
 

@@ -34,7 +34,7 @@ class Score(NamedTuple):
         Of Welch's t test, two-sided; `None` where a side has one run, or neither has a spread. Seeds are not
         paired: runs of two systems with one seed have little in common.
         """
-        if self.deviation is None or other.deviation is None:
+        if self.deviation is None or other.deviation is None or not (self.deviation or other.deviation):
             return None
         value = float(ttest_ind_from_stats(*self, *other, equal_var=False).pvalue)
         return None if math.isnan(value) else value

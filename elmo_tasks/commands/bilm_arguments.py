@@ -2,16 +2,14 @@
 
 import argparse
 
-from allennlp.common.checks import ConfigurationError
-
 from elmo_tasks.elmo import FrozenBiLm, LstmState
 from elmo_tasks.elmo.files import prepare_on
 from elmo_tasks.elmo.inference import PRECISIONS
 from elmo_tasks.elmo.sources import (
     DEFAULT_OPTIONS,
     DEFAULT_WEIGHTS,
+    check_together,
     configuration_errors,
-    holds_options,
     read_frozen_bilm,
     read_initial_state,
     read_options,
@@ -49,13 +47,8 @@ def read_bilm(arguments: argparse.Namespace, *, device: str | None = None) -> Fr
     `ConfigurationError`: options without weights or the reverse, a device that is not there, or whatever
     reading the files raises.
     """
+    check_together(arguments.options_file, arguments.weight_file, names="--options-file and --weight-file")
     weight_file = arguments.weight_file or DEFAULT_WEIGHTS
-    one_alone = (arguments.options_file is None) != (arguments.weight_file is None)
-    if one_alone and not holds_options(weight_file):
-        raise ConfigurationError(
-            "--options-file and --weight-file belong together: give both, or neither, or a folder or zip of "
-            "both as --weight-file"
-        )
     bilm = read_frozen_bilm(
         read_options(arguments.options_file or DEFAULT_OPTIONS, weight_file),
         weight_file,

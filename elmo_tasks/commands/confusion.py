@@ -11,7 +11,7 @@ from allennlp.models.archival import Archive
 
 from elmo_tasks.commands.base import Verb, add_model_arguments, archive_on_device
 from elmo_tasks.commands.staging import add_output_argument, staged_file
-from elmo_tasks.evaluation.plot import heat_map
+from elmo_tasks.evaluation.plot import heat_map, save
 from elmo_tasks.evaluation.table import Table
 from elmo_tasks.language_model import BiLmReader
 from elmo_tasks.language_model.text_perplexities import text_metrics
@@ -69,7 +69,7 @@ def draw(labels: list[str], metrics: dict[str, float], path: Path) -> None:
     axes = figure.axes[0]
     axes.set_xlabel("predicted")
     axes.set_ylabel("gold (instances)")
-    figure.savefig(path, dpi=150, bbox_inches="tight")
+    save(figure, path, dpi=150)
 
 
 def _check_format(output: Path) -> None:

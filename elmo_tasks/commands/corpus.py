@@ -7,6 +7,9 @@ from contextlib import closing
 from itertools import islice
 from pathlib import Path
 
+from allennlp.common.checks import ConfigurationError
+
+from elmo_tasks.commands.staging import output_of
 from elmo_tasks.data.input_files import InputError, input_files, read_lines
 from elmo_tasks.embedding.corpus import Corpus, SourceLine, write_corpus
 from elmo_tasks.embedding.fasta import read_fasta
@@ -22,14 +25,16 @@ def copy_corpus(
 
     # Parameters
 
-    source : what `input_files` takes, gzip or not, or `-` for standard input.
+    source : what `input_files` takes, gzip or not, or `-` for standard input. What the verb itself writes is
+        left out.
+    folder : the verb's `staging_folder`, or any other.
     format : one of `FORMATS`: one tokenised sentence a line, or proteins.
     skip_empty : leave out lines of white space only.
     limit : how many lines to read at most; `None` for all.
 
     # Raises
-    `TextError`, with file and line: nothing to read, a byte that is not UTF-8; and see `write_corpus` and
-    `read_fasta`.
+    `ConfigurationError`: the text is the file that the verb writes. `TextError`, with file and line: nothing
+    to read, a byte that is not UTF-8; and see `write_corpus` and `read_fasta`.
     """
     with closing(_lines(source, folder)) as lines:
         sentences = read_fasta(lines) if format == "fasta" else lines
@@ -40,7 +45,7 @@ def copy_corpus(
 
 def _lines(source: str, folder: Path) -> Generator[SourceLine, None, None]:
     if source != "-":
-        for file in input_files(source):
+        for file in _files_to_read(source, folder):
             for number, line in read_lines(file):
                 yield SourceLine(file, number, line)
         return
@@ -54,3 +59,18 @@ def _lines(source: str, folder: Path) -> Generator[SourceLine, None, None]:
         raise InputError(error.message.replace(str(copy), name)) from error
     finally:
         copy.unlink()
+
+
+def _files_to_read(source: str, folder: Path) -> list[Path]:
+    output, work = output_of(folder).resolve(), folder.resolve()
+    # All of them, before the first one is written to the folder
+    files = [
+        file
+        for file in input_files(source)
+        if (place := file.resolve()) != output and work not in place.parents
+    ]
+    if not files:
+        raise ConfigurationError(
+            f"{source} is what this command writes, expected another file for the output"
+        )
+    return files

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Optional
 from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.commands.staging import add_output_argument, check_output, publish, staging_folder
+from elmo_tasks.evaluation.plot import save
 from elmo_tasks.evaluation.table import Table
 
 if TYPE_CHECKING:
@@ -58,6 +59,9 @@ class ResultsWriter:
             save_pictures(figure, new)
         names = [new.with_suffix(suffix).name for suffix in (*PICTURES, ".md", ".csv")]
         published = publish(self.folder, self._output.parent, names)
+        for suffix in PICTURES if figure is None else ():
+            # That of another table
+            self._output.with_suffix(suffix).unlink(missing_ok=True)
         print(f"\n{self._output}: also {', '.join(published[:-1])}")
 
 
@@ -85,12 +89,9 @@ def open_results(arguments: argparse.Namespace) -> Iterator[ResultsWriter]:
 def save_pictures(figure: "Figure", path: Path) -> None:
     """In each of the formats, beside `path`."""
     save_svg(figure, path)
-    figure.savefig(path.with_suffix(".png"), dpi=150, bbox_inches="tight")
+    save(figure, path.with_suffix(".png"), dpi=150)
 
 
 def save_svg(figure: "Figure", path: Path) -> None:
     """Beside `path`; equal figures are equal files."""
-    from matplotlib import rc_context
-
-    with rc_context({"svg.hashsalt": path.stem}):
-        figure.savefig(path.with_suffix(".svg"), bbox_inches="tight", metadata={"Date": None})
+    save(figure, path.with_suffix(".svg"), metadata={"Date": None})

@@ -44,6 +44,14 @@ def check_output(output: Path, *, force: bool) -> None:
         raise ConfigurationError(f"{output} exists; --force overwrites it")
 
 
+_PARTIAL = ".partial"
+
+
+def output_of(folder: Path) -> Path:
+    """The output whose staging folder this is."""
+    return folder.with_name(folder.name.removesuffix(_PARTIAL))
+
+
 @contextmanager
 def staging_folder(output: Path, *, keep: str | None = None) -> Iterator[Path]:
     """
@@ -57,7 +65,7 @@ def staging_folder(output: Path, *, keep: str | None = None) -> Iterator[Path]:
     """
     if not output.name:
         raise ConfigurationError(f"found the output {str(output)!r}, expected the name of a file or folder")
-    folder = output.with_name(f"{output.name}.partial")
+    folder = output.with_name(f"{output.name}{_PARTIAL}")
     folder.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(folder, os.O_RDONLY)
     try:

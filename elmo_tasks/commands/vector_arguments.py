@@ -84,10 +84,12 @@ def read_bilm_encoder(arguments: argparse.Namespace) -> BiLmEncoder:
 
 
 def read_static_vectors(arguments: argparse.Namespace) -> list[StaticVectors]:
-    """The static vectors of `--vectors`, in that order, by the names of their files."""
+    """The static vectors of `--vectors`, in that order, by the names of their files, or else their paths."""
+    paths: list[str] = arguments.vectors
+    names = [path.rstrip("/").rpartition("/")[2] for path in paths]
     return [
-        StaticVectors(name=path.rstrip("/").rpartition("/")[2], table=read_table(path))
-        for path in arguments.vectors
+        StaticVectors(name=name if names.count(name) == 1 else path, table=read_table(path))
+        for path, name in zip(paths, names, strict=True)
     ]
 
 

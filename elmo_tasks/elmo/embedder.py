@@ -13,6 +13,9 @@ from elmo_tasks.elmo.inference.activations import Activations
 from elmo_tasks.elmo.model import BiLmOptions, LstmState, ScalarMix
 from elmo_tasks.elmo.model.word_encoder import WordEncoder
 from elmo_tasks.elmo.sources import (
+    DEFAULT_OPTIONS,
+    DEFAULT_WEIGHTS,
+    check_together,
     check_vocabulary,
     configuration_errors,
     read_bilm,
@@ -95,9 +98,15 @@ class Elmo(nn.Module):
         self.trainable = use.trainable
         self.stateful = use.stateful
         weight_file = None if source.weight_file == FROM_STATE_DICT else source.weight_file
+        places = PLACEMENTS[placement]
+        if places and weight_file is not None:
+            check_together(
+                None if source.options_file == DEFAULT_OPTIONS else str(source.options_file),
+                None if weight_file == DEFAULT_WEIGHTS else weight_file,
+                names="options_file and weight_file",
+            )
         options = read_options(source.options_file, weight_file)
         self.dim = options.output_dim
-        places = PLACEMENTS[placement]
         self.mixes = nn.ModuleDict(
             {
                 place: ScalarMix(

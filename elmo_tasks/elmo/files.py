@@ -42,12 +42,31 @@ def local_file(source: Source) -> Iterator[Path]:
 
 
 def holds_options(weight_file: Source) -> bool:
-    """Whether it is a folder or a zip, in which the options stand beside the weights."""
-    try:
-        with local_file(weight_file) as path, opened_folder(path) as folder:
-            return folder is not None
-    except FileNotFoundError:
-        return False
+    """
+    Whether it is a folder or a zip, in which the options stand beside the weights.
+
+    # Raises
+    See `local_file`.
+    """
+    with local_file(weight_file) as path, opened_folder(path) as folder:
+        return folder is not None
+
+
+def check_together(options_file: Source | None, weight_file: Source | None, *, names: str) -> None:
+    """
+    # Parameters
+
+    names : of the two, for the error; each is `None` where it is not given.
+
+    # Raises
+    `ElmoError`: one of the two is given alone, and it is no folder or zip that holds both.
+    """
+    if (options_file is None) == (weight_file is None):
+        return
+    if weight_file is None or not holds_options(weight_file):
+        raise ElmoError(
+            f"{names} belong together: give both, or neither, or a folder or zip of both as the weights"
+        )
 
 
 def prepare_on(bilm: FrozenBiLm, device: str | torch.device, *, asked: str) -> FrozenBiLm:

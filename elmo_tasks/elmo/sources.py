@@ -18,9 +18,9 @@ from elmo_tasks.values import BlockError
 __all__ = [
     "DEFAULT_OPTIONS",
     "DEFAULT_WEIGHTS",
+    "check_together",
     "check_vocabulary",
     "configuration_errors",
-    "holds_options",
     "local_file",
     "read_bilm",
     "read_frozen_bilm",
@@ -46,7 +46,7 @@ def configuration_errors() -> Iterator[None]:
 
 
 check_vocabulary = configuration_errors()(files.check_vocabulary)
-holds_options = configuration_errors()(files.holds_options)
+check_together = configuration_errors()(files.check_together)
 read_frozen_bilm = configuration_errors()(files.read_frozen_bilm)
 read_options = configuration_errors()(files.read_options)
 read_words = configuration_errors()(files.read_words)

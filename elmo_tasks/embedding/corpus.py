@@ -94,7 +94,8 @@ def write_corpus(lines: Iterable[SourceLine], folder: Path) -> Corpus:
     The lines, written to `folder`. All have a key, or none has.
 
     # Raises
-    `TextError`, with file and line: a line of more than `MAX_TOKENS` tokens; and what reading them raises.
+    `TextError`, with file and line: a line of more than `MAX_TOKENS` tokens, or with a line break within it;
+    and what reading them raises.
     """
     tokens = end = 0
     digest = blake2b(digest_size=16)
@@ -110,6 +111,8 @@ def write_corpus(lines: Iterable[SourceLine], folder: Path) -> Corpus:
             if length > MAX_TOKENS:
                 found, expected = f"{length:,} tokens", f"a sentence of {MAX_TOKENS:,} at most"
                 raise TextError.at(where, number, found=found, expected=expected)
+            if "\n" in sentence:
+                raise TextError.at(where, number, found="a line break within it", expected="one line")
             encoded = sentence.encode() + b"\n"
             text.write(encoded)
             digest.update(encoded)

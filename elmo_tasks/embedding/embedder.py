@@ -1,7 +1,6 @@
 """`ElmoEmbedder`: lists of tokens to arrays, with the calls of AllenNLP 0.9."""
 
-import textwrap
-from collections.abc import Iterable, Iterator, Sequence, Sized
+from collections.abc import Iterable, Iterator, Sized
 from os import PathLike
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,12 +13,13 @@ from elmo_tasks.elmo.files import (
     DEFAULT_OPTIONS,
     DEFAULT_WEIGHTS,
     Source,
-    holds_options,
+    check_together,
     prepare_on,
     read_frozen_bilm,
     read_options,
 )
 from elmo_tasks.elmo.model import ElmoError
+from elmo_tasks.elmo.model.token_encoder import checked_words
 from elmo_tasks.embedding.corpus import SourceLine, write_corpus
 from elmo_tasks.embedding.hdf5_run import BATCH_TOKENS, Embedding
 from elmo_tasks.embedding.layers import LAYERS
@@ -65,9 +65,7 @@ class ElmoEmbedder:
         batch_size: int = 64,
         progress: bool = True,
     ) -> None:
-        one_alone = (options_file is None) != (weight_file is None)
-        if one_alone and not holds_options(weight_file or DEFAULT_WEIGHTS):
-            raise ElmoError("options_file and weight_file belong together: give both, or neither")
+        check_together(options_file, weight_file, names="options_file and weight_file")
         self.batch_size = _positive("batch_size", batch_size)
         self.progress = progress
         bilm = read_frozen_bilm(
@@ -90,7 +88,7 @@ class ElmoEmbedder:
         """The size of a vector."""
         return self.bilm.options.output_dim
 
-    def embed_sentence(self, sentence: Sequence[str]) -> np.ndarray:
+    def embed_sentence(self, sentence: Iterable[str]) -> np.ndarray:
         """
         *Shape:* `(layers, tokens, dim)`, float32, the token layer first.
 
@@ -99,14 +97,14 @@ class ElmoEmbedder:
         """
         return self.embed_batch([sentence])[0]
 
-    def embed_batch(self, batch: Iterable[Sequence[str]]) -> list[np.ndarray]:
+    def embed_batch(self, batch: Iterable[Iterable[str]]) -> list[np.ndarray]:
         """Each sentence as `embed_sentence` has it; one without tokens is `(layers, 0, dim)`."""
         return self._embed(
             [_numbered(number, tokens) for number, tokens in enumerate(batch)], self.batch_size
         )
 
     def embed_sentences(
-        self, sentences: Iterable[Sequence[str]], batch_size: int | None = None
+        self, sentences: Iterable[Iterable[str]], batch_size: int | None = None
     ) -> Iterator[np.ndarray]:
         """
         Each sentence as `embed_sentence` has it, in their order, when it is asked for. Some batches are read
@@ -147,12 +145,14 @@ class ElmoEmbedder:
 
         # Raises
         `TextError`, with file and line: what is not UTF-8, or too long. `ElmoError`: an unknown
-        `output_format`; two equal sentences as keys. `OSError`: from the disk.
+        `output_format`; two equal sentences as keys; the output is the input. `OSError`: from the disk.
         """
         if output_format not in LAYERS:
             raise ElmoError(f"output_format is {output_format!r}, expected one of {', '.join(LAYERS)}")
         size = self.batch_size if batch_size is None else _positive("batch_size", batch_size)
         output = Path(output_file_path)
+        if isinstance(input_file, str | PathLike) and output.exists() and output.samefile(input_file):
+            raise ElmoError(f"{output} is the input, expected another file for the output")
         output.parent.mkdir(parents=True, exist_ok=True)
         lines = _source_lines(input_file)
         if use_sentence_keys:
@@ -191,12 +191,8 @@ def _source_lines(source: Iterable[str] | Source) -> Iterator[SourceLine]:
     return (SourceLine(name, number, line) for number, line in enumerate(source, start=1))
 
 
-def _numbered(number: int, tokens: Sequence[str]) -> NumberedSentence:
-    if isinstance(tokens, str) or not all(isinstance(token, str) for token in tokens):
-        raise ElmoError(
-            f"sentence {number}: found {textwrap.shorten(repr(tokens), 60)}, expected a list of its tokens"
-        )
-    return NumberedSentence(number, list(tokens))
+def _numbered(number: int, tokens: Iterable[str]) -> NumberedSentence:
+    return NumberedSentence(number, checked_words(number, tokens))
 
 
 def _positive(name: str, value: int) -> int:

@@ -68,14 +68,21 @@ def accuracies(
     # Parameters
 
     words : of the vectors' rows, all of the questions and of the vocabulary among them.
-    vocabulary : the words among which an answer is looked for.
+    vocabulary : the words among which an answer is looked for. Those that differ only in case and have one
+        vector, since a table does not tell them apart, are one.
     """
     rows = {word: row for row, word in enumerate(words)}
-    candidates = torch.tensor([rows[word] for word in dict.fromkeys(vocabulary)])
-    candidates = candidates[vectors.known[candidates]]
-    # (words,): where each is among the candidates, or -1
+    numbers = vectors.vectors.numpy()
+    column_of: dict[tuple[str, bytes], int] = {}
+    candidates: list[int] = []
+    # Where each word is among the candidates, or -1
     columns = torch.full((len(words),), -1)
-    columns[candidates] = torch.arange(len(candidates))
+    for word in dict.fromkeys(vocabulary):
+        row = rows[word]
+        if vectors.known[row]:
+            columns[row] = column_of.setdefault((word.lower(), numbers[row].tobytes()), len(candidates))
+            if columns[row] == len(candidates):
+                candidates.append(row)
     # (questions, 4)
     ids = columns[torch.tensor([[rows[word] for word in question.words] for question in questions])]
     covered = (ids >= 0).all(dim=1)

@@ -1,13 +1,27 @@
 """Pictures of tables, by matplotlib without a display."""
 
+import logging
 import math
+import re
+import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from elmo_tasks.evaluation.table import Cell, Table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+logger = logging.getLogger(__name__)
+
+_OTHER_SCRIPTS = (
+    *("Noto Sans CJK JP", "Noto Sans CJK KR", "Noto Sans CJK SC", "Noto Sans KR", "Noto Sans JP"),
+    *("Noto Sans SC", "NanumGothic", "Malgun Gothic", "Apple SD Gothic Neo", "Hiragino Sans", "PingFang SC"),
+    *("Microsoft YaHei", "WenQuanYi Zen Hei", "Arial Unicode MS", "Noto Sans Arabic", "Noto Sans Devanagari"),
+)
+"""Fonts with characters that matplotlib's own has not, of which a machine may have some."""
+_LACKING = re.compile(r"Glyph (\d+) .* missing from")
 
 
 def bars(table: Table, *, groups: str, bars: str, heights: str) -> "Figure":
@@ -73,6 +87,38 @@ def curves(table: Table, *, lines: str, x: str, heights: str, errors: str) -> "F
     axes.set_ylabel(heights)
     axes.legend(fontsize=7)
     return figure
+
+
+def save(figure: "Figure", path: Path, **options: Any) -> None:
+    """
+    Writes the picture in the format of the path's suffix; equal figures are equal SVG files. Where the fonts
+    of this machine lack characters, an SVG holds them as text, for the fonts of its reader, and any other
+    picture has boxes in their place, with a warning.
+
+    # Parameters
+
+    options : see matplotlib's `savefig`.
+    """
+    from matplotlib import rc_context, rcParams
+    from matplotlib.font_manager import get_font_names
+
+    here = set(get_font_names())
+    fonts = [*rcParams["font.sans-serif"][:1], *(name for name in _OTHER_SCRIPTS if name in here)]
+    settings: dict[Any, Any] = {"font.sans-serif": fonts, "svg.hashsalt": path.stem}
+    with warnings.catch_warnings(record=True) as caught, rc_context(settings):
+        warnings.simplefilter("always")
+        figure.savefig(path, bbox_inches="tight", **options)
+    lacking = {match[1] for warning in caught if (match := _LACKING.match(str(warning.message)))}
+    if lacking and path.suffix == ".svg":
+        with warnings.catch_warnings(), rc_context(settings | {"svg.fonttype": "none"}):
+            warnings.simplefilter("ignore")
+            figure.savefig(path, bbox_inches="tight", **options)
+    elif lacking:
+        logger.warning(
+            "%s: no font of this machine has %d of the characters, which are boxes now; install one, such as "
+            "Noto Sans CJK, or write an .svg",
+            *(path.name, len(lacking)),
+        )
 
 
 def _figure(width: float, height: float) -> "Figure":

@@ -93,11 +93,8 @@ class BiLmModel(StrictParams, Model):
         with configuration_errors():
             self.bilm = TrainedBiLm(options=sizes, precision=precision)
             if isinstance(self.bilm.token_encoder, WordEncoder):
-                if weight_file is not None and vocab._retained_counter:
-                    raise ConfigurationError(
-                        f"{weight_file} holds the vectors of words, but the words are counted from the text; "
-                        "expected those that the vectors belong to (vocabulary elmo_words)"
-                    )
+                if weight_file is not None:
+                    self._check_same_words("the vectors of words", weight_file)
                 self.bilm.token_encoder.set_vocabulary(words)
         self.num_classes = len(words)
         self.softmax = softmax.construct(num_classes=self.num_classes, dim=self.bilm.options.projection_dim)
@@ -178,17 +175,26 @@ class BiLmModel(StrictParams, Model):
                 "trained (see elmo_softmax_first)",
                 weight_file,
             )
-        elif not isinstance(self.softmax, FullSoftmax):
+            return
+        self._check_same_words("a softmax over words", weight_file)
+        if not isinstance(self.softmax, FullSoftmax):
             raise ConfigurationError(f"{weight_file} holds a softmax: expected type full or sampled")
-        elif len(softmax[1]) != self.num_classes:
+        if len(softmax[1]) != self.num_classes:
             raise ConfigurationError(
                 f"{weight_file} holds a softmax over {len(softmax[1]):,} words, but the vocabulary has "
                 f"{self.num_classes:,}; expected the words that it was trained with (vocabulary elmo_words)"
             )
-        else:
-            with torch.no_grad():
-                self.softmax.weight.copy_(softmax[0])
-                self.softmax.bias.copy_(softmax[1])
+        with torch.no_grad():
+            self.softmax.weight.copy_(softmax[0])
+            self.softmax.bias.copy_(softmax[1])
+
+    def _check_same_words(self, what: str, weight_file: str) -> None:
+        """Words that were counted from another text stand in another order, even if they are as many."""
+        if self.vocab._retained_counter:
+            raise ConfigurationError(
+                f"{weight_file} holds {what}, but the words are counted from the text; "
+                "expected those that it was trained with (vocabulary elmo_words)"
+            )
 
     @classmethod
     def _load(

@@ -18,7 +18,7 @@ from elmo_tasks.vectors.word_vectors import alone, in_contexts
 def keyed_vectors(
     words: Iterable[str],
     *,
-    contexts: Sequence[Sequence[str]] | None = None,
+    contexts: Iterable[Sequence[str]] | None = None,
     layer: int | str = AVERAGE,
     embedder: ElmoEmbedder | None = None,
     occurrences: int = 20,
@@ -51,7 +51,7 @@ def keyed_vectors(
     if contexts is None:
         (vectors,) = alone(encoder, different)
     else:
-        (vectors,) = in_contexts(encoder, different, contexts, limit=occurrences, seed=seed)
+        (vectors,) = in_contexts(encoder, different, list(contexts), limit=occurrences, seed=seed)
     table = vectors.table(different)
     keyed.add_vectors(table.words, table.vectors)
     return keyed

@@ -47,17 +47,21 @@ class BiLmFiles(NamedTuple):
         # Raises
         See `ElmoEmbedder`.
         """
-        changed = tuple(
-            Path(file).stat().st_mtime_ns if file is not None and Path(file).exists() else None
-            for file in self[:3]
-        )
+        changed = tuple(_times(file) for file in self[:3] if file is not None)
         after_fork()
         with _reading:
             return _read(self, changed)
 
 
+def _times(name: str) -> tuple[int, ...]:
+    """When the file, or those of the folder, were written; nothing of a URL."""
+    path = Path(name).expanduser()
+    files = sorted(path.rglob("*")) if path.is_dir() else [path]
+    return tuple(file.stat().st_mtime_ns for file in files if file.exists())
+
+
 @lru_cache(maxsize=1)
-def _read(files: BiLmFiles, changed: tuple[int | None, ...]) -> ElmoEmbedder:
+def _read(files: BiLmFiles, changed: tuple[tuple[int, ...], ...]) -> ElmoEmbedder:
     return ElmoEmbedder(
         files.options_file,
         files.weight_file,

@@ -19,6 +19,7 @@ from elmo_tasks.serving.answers import Limits, ToExplain
 from elmo_tasks.serving.models import Queue, ServedModel, in_time
 from elmo_tasks.serving.requests import read_body
 
+FORM = "application/x-www-form-urlencoded"
 LONGEST_ADDRESS = 4000
 """Characters; what is longer has no permanent link."""
 HEADERS = {
@@ -91,6 +92,9 @@ class Page:
 
         async def post(request: Request) -> Response:
             """Whatever fits goes to its address, which is the permanent link."""
+            found = request.headers.get("content-type", FORM)
+            if found.partition(";")[0].strip().lower() != FORM:
+                return shown({}, 415, error=f"found the content type {found}, expected {FORM}")
             try:
                 fields = parse_qs((await read_body(request, self._limits)).decode("ascii"))
             except HTTPException as error:
@@ -101,8 +105,10 @@ class Page:
             link = _link(path, form)
             return await show(form) if link is None else RedirectResponse(link, 303)
 
-        app.get(path, include_in_schema=False)(get)
-        app.post(path, include_in_schema=False)(post)
+        async def get_or_post(request: Request) -> Response:
+            return await (post if request.method == "POST" else get)(request)
+
+        app.api_route(path, methods=["GET", "POST"], include_in_schema=False)(get_or_post)
 
     def _shown(self, name: str, path: str, status: int = 200, **page: Any) -> Response:
         html = template(name).render(path=path, links=self._links, limits=self._limits, **page)

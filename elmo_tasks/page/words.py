@@ -135,7 +135,8 @@ class WordsInContext:
         # (2, rows, dim)
         vectors = torch.stack([encoded[:, each.position] for each, encoded in pairs])
         cosines = F.cosine_similarity(vectors[0], vectors[1], dim=1).tolist()
-        static = dict.fromkeys((vectors.names[0] for vectors in self._static), 1.0)
+        word = one.words[one.position]
+        static = {vectors.names[0]: 1.0 for vectors in self._static if vectors.known([word]).all()}
         return dict(zip(self._encoder.names, cosines, strict=True)) | static
 
 

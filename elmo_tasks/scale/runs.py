@@ -31,7 +31,7 @@ class RunRequest(NamedTuple):
     """What the user says of a run, whatever its shards are for."""
 
     source: str
-    """Of the text, see `input_sources`."""
+    """Of the text, see `input_sources`; what is below the run's own folder is left out."""
     settings: Settings
     """What a run that is resumed must have in common with this one."""
     engine: Engine
@@ -101,8 +101,10 @@ def open_run(folder: Folder, request: RunRequest, *, reading: Reading, workers: 
     `ElmoError`: there is something in the folder, and nothing says what to do with it; or the run
     that was stopped had other settings, or another text. `TextError`: see `make_shards`.
     """
-    sources = input_sources(request.source)
     names = folder.names()
+    sources = [source for source in input_sources(request.source) if not folder.holds(source)]
+    if not sources:
+        raise ElmoError(f"{request.source} is what this command writes, expected another output")
     if request.resume and MANIFEST in names:
         return None
     if request.resume and PLAN in names:

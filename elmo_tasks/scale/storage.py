@@ -95,6 +95,15 @@ class Folder:
         self._local = not remote or place.startswith("file://")
         self._store, self._path = _of_uri(place) if remote else (fs.LocalFileSystem(), os.path.abspath(place))
 
+    def holds(self, source: str) -> bool:
+        """Whether one of `input_sources` is below the folder."""
+        remote = _REMOTE.match(source)
+        if self._local != (not remote or source.startswith("file://")):
+            return False
+        paths = self._path, _of_uri(source)[1] if remote else os.path.abspath(source)
+        folder, file = map(os.path.realpath, paths) if self._local else paths
+        return file.startswith(f"{folder.rstrip('/')}/")
+
     def create(self) -> None:
         """
         # Raises

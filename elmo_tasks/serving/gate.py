@@ -85,12 +85,12 @@ class Gate:
         if self._expected is None or scope["path"] == OPEN:
             return True
         kind, _, content = dict(scope["headers"]).get(b"authorization", b"").partition(b" ")
-        if kind == b"Basic":
+        if kind.lower() == b"basic":
             try:
                 content = b64decode(content, validate=True).partition(b":")[2]
             except ValueError:
                 return False
-        elif kind != b"Bearer":
+        elif kind.lower() != b"bearer":
             return False
         return secrets.compare_digest(content, self._expected)
 

@@ -38,7 +38,7 @@ def read_table(path: str) -> WordTable:
     dim: int | None = None
     for line in _lines(path):
         if (size := line.size()) is not None:
-            dim = size
+            dim = size.dim
             continue
         dim = dim or len(line.cells) or 1
         word, vector = line.entry(dim, expected=f"{dim}, with a word")
@@ -76,8 +76,8 @@ def take_vectors(table: torch.Tensor, words: Sequence[str], path: str) -> None:
     rows = {word: row for row, word in enumerate(words)}
     for line in _lines(path):
         if (size := line.size()) is not None:
-            if size != dim:
-                raise line.error(f"{size} numbers", expected)
+            if size.dim != dim:
+                raise line.error(f"{size.dim} numbers", expected)
         elif line.word in rows:
             word, vector = line.entry(dim, expected=expected)
             if word in rows:
@@ -96,8 +96,15 @@ def dimensions(path: str) -> int:
     """
     for line in _lines(path):
         size = line.size()
-        return len(line.cells) if size is None else size
+        return len(line.cells) if size is None else size.dim
     raise InputError.at(path, found="no vector", expected="a word and its numbers a line")
+
+
+class _Size(NamedTuple):
+    """What word2vec's first line says."""
+
+    words: int
+    dim: int
 
 
 class _Line(NamedTuple):
@@ -110,10 +117,10 @@ class _Line(NamedTuple):
     cells: list[str]
     """What stands behind `word`."""
 
-    def size(self) -> int | None:
-        """The size of the vectors, if this is word2vec's first line."""
+    def size(self) -> _Size | None:
+        """The size of the table, if this is word2vec's first line."""
         if self.number == 1 and len(self.cells) == 1 and self.word.isdecimal() and self.cells[0].isdecimal():
-            return int(self.cells[0])
+            return _Size(int(self.word), int(self.cells[0]))
         return None
 
     def entry(self, dim: int, *, expected: str) -> tuple[str, np.ndarray]:
@@ -139,10 +146,21 @@ class _Line(NamedTuple):
 
 
 def _lines(path: str) -> Iterator[_Line]:
+    """
+    # Raises
+    `InputError`: a file has fewer lines than its first one says, as one that was cut off.
+    """
     for file in input_files(path):
+        size = None
+        number = 0
         for number, text in read_lines(file):
             word, *cells = text.rstrip().split(" ")
-            yield _Line(file, number, word, cells)
+            line = _Line(file, number, word, cells)
+            size = size or line.size()
+            yield line
+        if size is not None and size.words > number - 1:
+            found, expected = f"{number - 1:,} lines behind the first one", f"{size.words:,}, as it says"
+            raise InputError.at(file, found=found, expected=expected)
 
 
 def _is_number(text: str) -> bool:

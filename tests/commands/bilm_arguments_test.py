@@ -9,6 +9,7 @@ from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.commands.bilm_arguments import add_bilm_arguments, read_bilm
 from elmo_tasks.elmo import Elmo
+from elmo_tasks.elmo.files import DEFAULT_OPTIONS
 from tests.commands.texts import shipped_bilm
 from tests.elmo.files import VOCABULARY, make_files, make_word_files, read_frozen
 from tests.elmo.inference.precisions import REFUSAL, take_bfloat16_away
@@ -38,7 +39,7 @@ def test_files_of_a_bilm_that_reads_words(tmp_path):
     ("arguments", "message"),
     [
         (["--options-file", "o"], "--options-file and --weight-file belong together: give both, or neither"),
-        (["--weight-file", "w"], "--options-file and --weight-file belong together"),
+        (["--weight-file", DEFAULT_OPTIONS], "--options-file and --weight-file belong together"),
         (["--vocabulary-file", "v"], "found a vocabulary_file, v, expected none: the biLM reads characters"),
         (["--device", "qpu"], "--device qpu cannot be used: Expected one of cpu"),
         (["--device", "meta"], "--device meta cannot be used: it computes nothing"),

@@ -1,6 +1,7 @@
 import gzip
 
 import pytest
+from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.commands.corpus import copy_corpus
 from elmo_tasks.embedding.corpus import MAX_TOKENS
@@ -10,8 +11,16 @@ from tests.commands.texts import LINES, TEXT, feed_stdin
 STRIPPED = [line.strip() for line in LINES]
 
 
-def test_lines_by_their_number_and_in_their_order(source, tmp_path):
-    with copy_corpus(str(source), tmp_path) as text:
+@pytest.fixture
+def folder(tmp_path):
+    """Where a verb works."""
+    folder = tmp_path / "out.partial"
+    folder.mkdir()
+    return folder
+
+
+def test_lines_by_their_number_and_in_their_order(source, folder):
+    with copy_corpus(str(source), folder) as text:
         # What happens to the input is of no concern any more.
         source.unlink()
         assert len(text) == len(LINES)
@@ -23,17 +32,17 @@ def test_lines_by_their_number_and_in_their_order(source, tmp_path):
             text[len(LINES)]
 
 
-def test_a_part_of_the_lines(source, tmp_path):
-    with copy_corpus(str(source), tmp_path, limit=4) as text:
+def test_a_part_of_the_lines(source, folder):
+    with copy_corpus(str(source), folder, limit=4) as text:
         assert list(text) == STRIPPED[:4]
-    with copy_corpus(str(source), tmp_path, skip_empty=True, limit=4) as text:
+    with copy_corpus(str(source), folder, skip_empty=True, limit=4) as text:
         assert list(text) == list(filter(None, STRIPPED))[:4]
 
 
 @pytest.mark.parametrize("content", [b"", b"\n \n"])
-def test_without_words(source, tmp_path, content):
+def test_without_words(source, folder, content):
     source.write_bytes(content)
-    with copy_corpus(str(source), tmp_path) as text:
+    with copy_corpus(str(source), folder) as text:
         assert (list(text), text.tokens) == ([""] * content.count(b"\n"), 0)
 
 
@@ -62,11 +71,11 @@ def test_inputs_of_the_same_text(source, tmp_path, monkeypatch):
         check("-")
 
 
-def test_digest_tells_texts_apart(source, tmp_path):
+def test_digest_tells_texts_apart(source, folder):
     digests = set()
     for content in ("a b\n", "a b\n\n", "a\nb\n", "ab\n", "a c\n"):
         source.write_text(content)
-        with copy_corpus(str(source), tmp_path) as text:
+        with copy_corpus(str(source), folder) as text:
             digests.add(text.digest)
     assert len(digests) == 5
 
@@ -91,7 +100,23 @@ def test_errors_name_the_input_and_the_line(source, tmp_path, monkeypatch, conte
     assert not (copy / "stdin").exists()
 
 
-def test_the_longest_line(source, tmp_path):
+def test_the_longest_line(source, folder):
     source.write_text("w " * MAX_TOKENS)
-    with copy_corpus(str(source), tmp_path) as text:
+    with copy_corpus(str(source), folder) as text:
         assert text.tokens == MAX_TOKENS
+
+
+def test_what_the_verb_writes_is_no_part_of_the_text(tmp_path, folder):
+    texts = tmp_path / "texts"
+    texts.mkdir()
+    folder.rename(texts / "out.partial")
+    # More than a write buffer, so that it would be read while it is written
+    (texts / "a.txt").write_text("a b c\n" * 5000)
+    for name in (str(texts), f"{texts}/*"):
+        with copy_corpus(name, texts / "out.partial") as text:
+            assert len(text) == 5000
+    (texts / "out").write_text("what was there before\n")
+    with copy_corpus(str(texts), texts / "out.partial") as text:
+        assert len(text) == 5000
+    with pytest.raises(ConfigurationError, match="out is what this command writes, expected another file"):
+        copy_corpus(str(texts / "out"), texts / "out.partial")

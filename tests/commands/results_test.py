@@ -59,3 +59,11 @@ def test_an_output_that_cannot_be_written_is_found_before_the_work(elmo, tmp_pat
         assert elmo("mix", "nowhere.tar.gz", "-o", tmp_path / output) == 1
         assert message in capsys.readouterr().err
     assert os.listdir(tmp_path) == ["file"]
+
+
+def test_the_picture_of_another_table_does_not_stay(elmo, run, tmp_path):
+    output = tmp_path / "results.csv"
+    assert elmo("mix", run, "-o", output) == 0
+    (tmp_path / "text").write_text("We play chess .\nThey play .\n")
+    assert elmo("neighbors", "play", "--corpus", tmp_path / "text", "-o", output, "--force") == 0
+    assert sorted(path.name for path in tmp_path.glob("results.*")) == ["results.csv", "results.md"]

@@ -13,6 +13,7 @@ from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.elmo import Elmo, FrozenBiLm
+from elmo_tasks.elmo.model import ElmoError
 from tests.elmo.files import FILLING, PLACED, SENTENCES, batch, make_files, read_bilm
 from tests.elmo.inference.precisions import PRECISIONS, REFUSAL, needs_bfloat16, take_bfloat16_away
 from tests.elmo.numpy_reference import NumpyBiLm
@@ -194,6 +195,26 @@ def test_wrong_block(block, expected):
     with pytest.raises(ConfigurationError) as caught:
         Elmo.from_params(Params(block))
     assert expected in str(caught.value)
+
+
+def test_files_that_belong_together(files, tmp_path):
+    for alone in ("options_file", "weight_file"):
+        with pytest.raises(ConfigurationError, match="options_file and weight_file belong together"):
+            Elmo(**{alone: str(files[alone])})
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        Elmo(weight_file=str(tmp_path / "nowhere"))
+    assert Elmo(options_file=str(files["options_file"]), weight_file=None).bilm is not None
+
+
+@pytest.mark.parametrize("trainable", [False, True])
+def test_ids_of_sentences(files, trainable):
+    bilm = Elmo(**files, trainable=trainable).bilm
+    assert bilm.padded_ids([]).shape == (0, 0, 50)
+    assert bilm.padded_ids([[], []]).shape == (2, 0, 50)
+    assert torch.equal(bilm.padded_ids(iter([iter(["A", "cat"])])), bilm.padded_ids([["A", "cat"]]))
+    for wrong in ("A cat", [1], None):
+        with pytest.raises(ElmoError, match=r"sentence 1: found .*, expected a list of its tokens"):
+            bilm.padded_ids([["fine"], wrong])
 
 
 # Precisions

@@ -10,6 +10,8 @@ def test_vocabulary(tmp_path):
     file = tmp_path / "vocabulary.txt"
     file.write_bytes("</S>\r\ncat\n<UNK>\nŁódź\n\u2028\x85.\n<S>".encode())
     assert read_words(file) == ["</S>", "cat", "<UNK>", "Łódź", "\u2028\x85.", "<S>"]
+    file.write_bytes(b"</S>\ncat \n<UNK>\t\n<S>\n")
+    assert read_words(file) == ["</S>", "cat", "<UNK>", "<S>"]
 
 
 @pytest.mark.parametrize(

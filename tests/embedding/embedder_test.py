@@ -126,7 +126,13 @@ def test_a_file_that_is_not_there(tmp_path):
         ElmoEmbedder(tmp_path / "nothing.json", tmp_path / "nothing.hdf5")
 
 
-@pytest.mark.parametrize("wrong", ["A cat", [1, 2], [None]])
+def test_tokens_that_are_read_once(embedder):
+    expected = embedder.embed_sentence(["A", "cat"])
+    for tokens in (iter(["A", "cat"]), map(str, ["A", "cat"]), ("A", "cat")):
+        assert np.array_equal(embedder.embed_sentence(tokens), expected)
+
+
+@pytest.mark.parametrize("wrong", ["A cat", [1, 2], [None], 3])
 def test_what_are_no_tokens(embedder, wrong):
     with pytest.raises(ElmoError, match=r"sentence 1: found .*, expected a list of its tokens"):
         embedder.embed_batch([["fine"], wrong])
@@ -168,3 +174,14 @@ def test_names_in_a_file(embedder, tmp_path):
     with pytest.raises(TextError, match=r"in\.txt, line 2: found the byte 0xff"):
         embedder.embed_file(tmp_path / "in.txt", output)
     assert set(read(output)) == {"A cat", "A dog"}
+
+
+def test_a_text_is_not_replaced_by_its_vectors(embedder, tmp_path):
+    source = tmp_path / "in.txt"
+    source.write_text("A cat\n")
+    with pytest.raises(ElmoError, match=r"in\.txt is the input, expected another file for the output"):
+        embedder.embed_file(source, tmp_path / "." / "in.txt")
+    assert source.read_text() == "A cat\n"
+    with pytest.raises(TextError, match="line 2: found a line break within it, expected one line"):
+        embedder.embed_file(["A cat\n", "A\ndog\n"], tmp_path / "out.hdf5")
+    assert not (tmp_path / "out.hdf5").exists()

@@ -84,6 +84,23 @@ def test_accuracies_by_section_over_what_is_covered(table):
     assert found == expected
 
 
+def test_words_that_a_table_does_not_tell_apart():
+    """The variant of a word with its vector is no other answer."""
+    table = [[1, 0, 0, 1], [0, 1, 0, 1], [1, 0, 1, 0], [0, 1, 1, 0], [0, 0, 1, 1]]
+    names = ["Athens", "Greece", "Paris", "France", "other"]
+    question = [Question("s", ("Athens", "Greece", "Paris", "France"))]
+    words = [*names, "france", "paris"]
+    vectors = WordVectors(
+        "x", torch.tensor([*table, table[3], table[2]]).float(), torch.ones(7, dtype=torch.bool)
+    )
+    for vocabulary in (names, ["france", "paris", *names], [*names, "paris"]):
+        found = accuracies(vectors, words, question, vocabulary)
+        assert [(one.correct, one.covered) for one in found] == [(1, 1)] * 4
+    # Another vector, so another word: as good an answer as the right one, and before it
+    vectors.vectors[5] *= 2
+    assert [one.correct for one in accuracies(vectors, words, question, ["france", *names])] == [0] * 4
+
+
 def test_nothing_covered():
     vectors = WordVectors("x", torch.zeros(15, 3), torch.zeros(15, dtype=torch.bool))
     found = accuracies(vectors, WORDS, [Question("s", ("w1", "w2", "w3", "w4"))], WORDS)

@@ -3,7 +3,7 @@ import math
 
 import matplotlib.image
 
-from elmo_tasks.evaluation.plot import bars, curves, heat_map
+from elmo_tasks.evaluation.plot import bars, curves, heat_map, save
 from elmo_tasks.evaluation.table import Table
 
 
@@ -57,3 +57,17 @@ def test_curves_go_through_their_points():
     assert [label.get_text() for label in axes.get_xticklabels()] == ["0.01", "1"]
     assert [text.get_text() for text in axes.get_legend().get_texts()] == ["one model", "two model"]
     assert picture(figure).std() > 0
+
+
+def test_labels_in_a_script_that_no_font_has(tmp_path, caplog):
+    """A private character, which no font has."""
+    figure = heat_map([[0.5]], rows=["\ue123 정치"], columns=["IT"])
+    save(figure, tmp_path / "a.svg")
+    assert "\ue123 정치" in (tmp_path / "a.svg").read_text(encoding="utf-8")
+    assert not caplog.text
+    save(figure, tmp_path / "a.png")
+    assert caplog.text.count("a.png: no font of this machine has") == 1
+    caplog.clear()
+    save(heat_map([[0.5]], rows=["one"], columns=["IT"]), tmp_path / "b.svg")
+    assert "<text" not in (tmp_path / "b.svg").read_text()
+    assert not caplog.text

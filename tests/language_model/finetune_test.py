@@ -115,6 +115,16 @@ def test_weights_without_a_softmax(tmp_path, caplog):
     assert all(torch.equal(weights[name], found) for name, found in model.bilm.state_dict().items())
 
 
+def test_a_softmax_over_words_that_are_counted_anew(tmp_path, text):
+    """Even over as many: they stand in another order."""
+    out = exported(tmp_path, "characters")
+    reader = DatasetReader.from_params(Params(dict(READER)))
+    counted = Vocabulary.from_instances(reader.read(text))
+    files = {"options_file": str(out / "options.json"), "weight_file": str(out / "weights.hdf5")}
+    with pytest.raises(ConfigurationError, match=r"weights\.hdf5 holds a softmax over words, .*elmo_words"):
+        Model.from_params(Params({"type": "elmo_bilm", "softmax": dict(FULL), **files}), vocab=counted)
+
+
 @pytest.mark.parametrize("input", ["characters", "words"])
 def test_words_that_do_not_fit(tmp_path, input):
     out = exported(tmp_path, input)

@@ -1,8 +1,11 @@
+import os
 import pickle
+import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
+import h5py
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -138,6 +141,23 @@ child.kill()
 assert not alive and child.exitcode == 0
 """
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+
+
+def test_a_bilm_that_has_changed_is_read_again(files, tmp_path, monkeypatch):
+    """In place: the time of its folder stays as it is."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    folder = tmp_path / "bilm"
+    folder.mkdir()
+    shutil.copyfile(files["options_file"], folder / "options.json")
+    shutil.copyfile(files["weight_file"], folder / "model.hdf5")
+    for name in (str(folder), "~/bilm"):
+        vectorizer = ElmoVectorizer(weight_file=name)
+        before = vectorizer.transform(["A cat"])
+        with h5py.File(folder / "model.hdf5", "r+") as file:
+            file["CNN_proj/W_proj"][...] *= 2
+            file.attrs.pop("blake2b", None)
+        os.utime(folder / "model.hdf5", ns=(1, 1 + len(name)))
+        assert not np.allclose(before, vectorizer.transform(["A cat"]))
 
 
 def test_names_of_features(vectorizer):

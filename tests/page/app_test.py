@@ -111,6 +111,16 @@ def test_a_body_that_is_no_form(ask):
     response = ask("POST", "/show/names", content="sentence=é".encode())
     assert response.status_code == 400
     assert "expected one in URL encoding" in response.text
+    for body in ({"json": {"sentence": "x"}}, {"files": {"sentence": b"x"}}):
+        response = ask("POST", "/show/names", **body)
+        assert response.status_code == 415
+        assert "expected application/x-www-form-urlencoded" in response.text
+
+
+def test_a_method_that_is_not_there(ask):
+    response = ask("DELETE", "/show/names")
+    assert response.status_code == 405
+    assert set(response.headers["allow"].split(", ")) == {"GET", "POST"}
 
 
 def test_the_tab_elmo_is_within_the_limits():

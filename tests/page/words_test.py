@@ -42,6 +42,8 @@ def test_the_word_in_two_sentences(explorer):
     assert cosines["two.txt"] == 1
     same = explorer(FORM | {"other": FORM["sentence"]})["cosines"]
     assert list(same.values()) == pytest.approx([1] * 5)
+    unknown = explorer({"word": "sat", "sentence": "She sat", "other": "He sat"})["cosines"]
+    assert list(unknown) == ["layer 0", "layer 1", "layer 2", "average"]
 
 
 @pytest.mark.parametrize(("field", "label"), [("sentence", "A sentence"), ("other", "Another sentence")])

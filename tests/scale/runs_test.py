@@ -12,8 +12,13 @@ from elmo_tasks.scale.storage import Folder
 
 
 def opened(folder: Path, *, workers: int = 1, size: int | None = 4, **arguments) -> Run | None:
-    defaults = {"settings": {"--layers": "all", "the biLM": "x"}, "resume": False, "force": False}
-    request = RunRequest(source="text", engine=Engine(shard_bytes=size), **defaults | arguments)
+    defaults = {
+        "source": "text",
+        "settings": {"--layers": "all", "the biLM": "x"},
+        "resume": False,
+        "force": False,
+    }
+    request = RunRequest(engine=Engine(shard_bytes=size), **defaults | arguments)
     return open_run(Folder(str(folder / "out")), request, reading=Reading(str(folder)), workers=workers)
 
 
@@ -116,3 +121,18 @@ def test_progress_ends_with_how_to_go_on(stopped, capsys, monkeypatch):
         "3 of 4 shards are done, and the same command with --resume goes on from there"
     ]
     assert "embed:  74%" in capsys.readouterr().err
+
+
+def test_what_the_run_writes_is_no_input(tmp_path):
+    (tmp_path / "text").write_text("one\ntwo\n")
+    run = opened(tmp_path, source=str(tmp_path))
+    do(run, [0, 1])
+    run.finish({"about": "it"})
+    for again in (
+        opened(tmp_path, source=str(tmp_path), force=True),
+        opened(tmp_path, source=str(tmp_path), resume=True),
+    ):
+        assert {shard.source for shard in again.shards} == {str(tmp_path / "text")}
+    with pytest.raises(ElmoError, match="out is what this command writes, expected another output"):
+        opened(tmp_path, source=str(tmp_path / "out"), force=True)
+    assert (tmp_path / "out/_plan.json").exists()

@@ -38,7 +38,8 @@ def test_what_elmo_vectors_writes(tmp_path):
     ("text", "message"),
     [
         ("", "vectors: found no vector, expected lines of a word and its numbers"),
-        ("2 3\n", "found no vector"),
+        ("2 3\n", "vectors: found 0 lines behind the first one, expected 2, as it says"),
+        ("3 2\nthe 1 2\ncat 1 2\n", "vectors: found 2 lines behind the first one, expected 3, as it says"),
         ("the\n", "line 1: found 0 numbers, expected 1, with a word"),
         ("the 1 2\ncat 1\n", "line 2: found 1 numbers, expected 2, with a word"),
         ("the 1 2\ncat 1 2 3\n", "line 2: found 3 numbers, expected 2, with a word"),

@@ -134,8 +134,13 @@ class FrozenBiLm(nn.Module):
         """See `TokenEncoder.dtype`."""
         return self._blueprint.token_encoder.dtype
 
-    def padded_ids(self, sentences: Sequence[Sequence[str]]) -> torch.Tensor:
-        """*Shape:* `(sentences, longest, *id)`, 0 behind the end of a sentence, on the biLM's device."""
+    def padded_ids(self, sentences: Iterable[Iterable[str]]) -> torch.Tensor:
+        """
+        *Shape:* `(sentences, longest, *id)`, 0 behind the end of a sentence, on the biLM's device.
+
+        # Raises
+        `ElmoError`: a text in the place of its tokens.
+        """
         return self._blueprint.token_encoder.padded_ids(sentences).to(self.device)
 
     def knows(self, words: Sequence[str]) -> torch.Tensor:

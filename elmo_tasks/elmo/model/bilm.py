@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import torch
 from torch import nn
@@ -67,8 +67,13 @@ class BiLm(nn.Module):
         """A state of zeros, from which the original starts a text."""
         return zero_state(self.options, batch, like=self.token_encoder.embedding)
 
-    def padded_ids(self, sentences: Sequence[Sequence[str]]) -> torch.Tensor:
-        """*Shape:* `(sentences, longest, *id)`, 0 behind the end of a sentence, on the biLM's device."""
+    def padded_ids(self, sentences: Iterable[Iterable[str]]) -> torch.Tensor:
+        """
+        *Shape:* `(sentences, longest, *id)`, 0 behind the end of a sentence, on the biLM's device.
+
+        # Raises
+        `ElmoError`: a text in the place of its tokens.
+        """
         return self.token_encoder.padded_ids(sentences).to(self.token_encoder.embedding.device)
 
     def digest(self) -> str:

@@ -4,12 +4,14 @@ The token layer of a biLM that reads characters: a character CNN with highway la
 """
 
 from collections.abc import Sequence
+from typing import ClassVar
 
+import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional as F
 
-from elmo_tasks.elmo.model.characters import NUM_CHARACTERS, padded_character_ids, shortened
+from elmo_tasks.elmo.model.characters import NUM_CHARACTERS, character_ids, shortened
 from elmo_tasks.elmo.model.options import CharacterOptions
 from elmo_tasks.elmo.model.token_encoder import TokenEncoder
 
@@ -23,6 +25,8 @@ class CharacterEncoder(TokenEncoder):
 
     reads = "character_ids"
     dtype = torch.int16
+    # AllenNLP's `batch_to_ids`
+    also_dtypes: ClassVar[tuple[torch.dtype, ...]] = (torch.int64,)
     characters: nn.Module
     """Ids of characters to their rows in the table."""
     words: nn.Module | None
@@ -63,8 +67,8 @@ class CharacterEncoder(TokenEncoder):
         return ids[:, :, 0] != 0
 
     @staticmethod
-    def padded_ids(sentences: Sequence[Sequence[str]]) -> torch.Tensor:
-        return padded_character_ids(sentences)
+    def ids(words: Sequence[str]) -> np.ndarray:
+        return character_ids(words)
 
 
 class Highway(nn.Module):

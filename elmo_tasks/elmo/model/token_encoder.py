@@ -1,12 +1,14 @@
 """What the biLM asks of its token layer, whether it reads characters or words."""
 
-from collections.abc import Sequence
+import textwrap
+from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
+import numpy as np
 import torch
 from torch import nn
 
-from elmo_tasks.elmo.model.characters import BEGIN_SENTENCE, END_SENTENCE
+from elmo_tasks.elmo.model.characters import BEGIN_SENTENCE, END_SENTENCE, padded
 from elmo_tasks.elmo.model.errors import ElmoError
 
 
@@ -21,6 +23,8 @@ class TokenEncoder(nn.Module):
     """The tensor of a batch that holds the ids; with `elmo_` before it, the indexer that makes it."""
     dtype: ClassVar[torch.dtype]
     """Of the ids."""
+    also_dtypes: ClassVar[tuple[torch.dtype, ...]] = ()
+    """Other types that the ids may have. Ids of bytes and of Unicode characters differ in nothing else."""
     marks: ClassVar[tuple[str, str]] = BEGIN_SENTENCE, END_SENTENCE
     """The borders of a sentence."""
     embedding: nn.Parameter
@@ -43,6 +47,11 @@ class TokenEncoder(nn.Module):
             raise ElmoError(
                 f"the biLM reads {self.reads}: found ids of shape {tuple(ids.shape)}, expected {expected}"
             )
+        if ids.dtype not in (self.dtype, *self.also_dtypes):
+            expected_types = " or ".join(map(str, (self.dtype, *self.also_dtypes)))
+            raise ElmoError(
+                f"the biLM reads {self.reads}: found ids of type {ids.dtype}, expected {expected_types}"
+            )
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
         """*Shape:* words `(words, *id)` to their vectors `(words, projection_dim)`."""
@@ -54,6 +63,32 @@ class TokenEncoder(nn.Module):
         raise NotImplementedError
 
     @staticmethod
-    def padded_ids(sentences: Sequence[Sequence[str]]) -> torch.Tensor:
-        """*Shape:* `(sentences, longest, *id)`, 0 behind the end of a sentence."""
+    def ids(words: Sequence[str]) -> np.ndarray:
+        """*Shape:* `(len(words), *id)`."""
         raise NotImplementedError
+
+    @classmethod
+    def padded_ids(cls, sentences: Iterable[Iterable[str]]) -> torch.Tensor:
+        """
+        *Shape:* `(sentences, longest, *id)`, 0 behind the end of a sentence.
+
+        # Raises
+        `ElmoError`: see `checked_words`.
+        """
+        checked = [checked_words(number, words) for number, words in enumerate(sentences)]
+        return padded([cls.ids(words) for words in checked or [[]]])[: len(checked)]
+
+
+def checked_words(number: int, words: Iterable[str]) -> list[str]:
+    """
+    The tokens of a sentence, of which `number` says which one it is.
+
+    # Raises
+    `ElmoError`: a text in the place of its tokens, or a token that is no string.
+    """
+    listed = list(words) if isinstance(words, Iterable) and not isinstance(words, str) else None
+    if listed is None or not all(isinstance(word, str) for word in listed):
+        raise ElmoError(
+            f"sentence {number}: found {textwrap.shorten(repr(words), 60)}, expected a list of its tokens"
+        )
+    return listed

@@ -5,13 +5,13 @@ characters, and, beside its features, the vector of the word in a table.
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional as F
 
 from elmo_tasks.elmo.model.character_encoder import CharacterEncoder
-from elmo_tasks.elmo.model.characters import padded, shortened
-from elmo_tasks.elmo.model.errors import ElmoError
+from elmo_tasks.elmo.model.characters import shortened
 from elmo_tasks.elmo.model.options import CharacterOptions
 from elmo_tasks.elmo.model.unicode_characters import (
     BEGIN_TEXT,
@@ -74,6 +74,7 @@ class UnicodeEncoder(CharacterEncoder):
 
     reads = "unicode_ids"
     dtype = torch.int32
+    also_dtypes = ()
     marks = BEGIN_TEXT, END_TEXT
 
     def __init__(self, *, options: CharacterOptions, projection_dim: int) -> None:
@@ -87,17 +88,9 @@ class UnicodeEncoder(CharacterEncoder):
             self.words = WordTable(number=sizes.n_words, dim=sizes.word_dim)
         self.projection = nn.Linear(options.num_filters + sizes.word_dim, projection_dim)
 
-    def check(self, ids: torch.Tensor) -> None:
-        super().check(ids)
-        # Those of UTF-8 bytes have the same shape.
-        if ids.dtype != self.dtype:
-            raise ElmoError(
-                f"the biLM reads {self.reads}: found ids of type {ids.dtype}, expected {self.dtype}"
-            )
-
     @staticmethod
-    def padded_ids(sentences: Sequence[Sequence[str]]) -> torch.Tensor:
-        return padded(map(unicode_ids, sentences))
+    def ids(words: Sequence[str]) -> np.ndarray:
+        return unicode_ids(words)
 
 
 def character_lookup(dictionary: Dictionary, *, number: int) -> dict[str, torch.Tensor]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -9,7 +10,7 @@ from torch.nn import functional as F
 from elmo_tasks.elmo.model.errors import ElmoError
 from elmo_tasks.elmo.model.options import WordOptions
 from elmo_tasks.elmo.model.token_encoder import TokenEncoder
-from elmo_tasks.elmo.model.words import MARKERS, UNKNOWN, padded_word_ids, word_ids
+from elmo_tasks.elmo.model.words import MARKERS, UNKNOWN, word_ids
 
 
 class WordEncoder(TokenEncoder):
@@ -55,8 +56,8 @@ class WordEncoder(TokenEncoder):
         return ids != 0
 
     @staticmethod
-    def padded_ids(sentences: Sequence[Sequence[str]]) -> torch.Tensor:
-        return padded_word_ids(sentences)
+    def ids(words: Sequence[str]) -> np.ndarray:
+        return word_ids(words)
 
 
 def vocabulary_rows(words: Sequence[str], *, number: int) -> dict[str, torch.Tensor]:

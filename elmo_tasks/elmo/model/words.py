@@ -70,7 +70,9 @@ def vocabulary(lines: Iterable[tuple[int, str]], *, where: FilePath) -> list[str
     `<UNK>`.
     """
     line_of_word: dict[str, int] = {}
-    for number, word in lines:
+    for number, line in lines:
+        # bilm-tf strips its lines. No token begins or ends with a blank; other white space may stand in one.
+        word = line.strip(" \t")
         if not word.strip():
             raise at_line(where, number, found="an empty line", expected="a word")
         if word in line_of_word:

@@ -8,7 +8,7 @@ from elmo_tasks.elmo.model.options import BiLmOptions
 from elmo_tasks.elmo.model.unicode_characters import unicode_ids
 from elmo_tasks.elmo.model.unicode_encoder import Lookup, character_lookup, word_lookup
 from elmo_tasks.elmo.model.weight_file import write_weights
-from tests.elmo.files import PLACED, SENTENCES, changed, frozen, trained
+from tests.elmo.files import PLACED, SENTENCES, changed, frozen, random_bilm, trained
 
 MARKS = ["<bos>", "<eos>", "<bow>", "<eow>", "<pad>", "<oov>"]
 CHARACTERS = {entry: row for row, entry in enumerate([*"theca", "oov", *"so한국어", *MARKS])}
@@ -73,6 +73,16 @@ def test_ids_of_bytes_are_refused(bilm):
         assert str(caught.value) == message
         with pytest.raises(ElmoError, match=r"expected \('batch', 'tokens', 50\)"):
             each.encode(ids[..., 0])
+
+
+def test_ids_of_unicode_characters_are_refused(bilm):
+    """By a biLM of bytes, whose ids have the same shape; those of AllenNLP have 64 bits."""
+    ids = bilm.token_encoder.padded_ids([["Ann"]])
+    of_bytes = random_bilm()
+    for each in (of_bytes, frozen(of_bytes), trained(of_bytes)):
+        each.encode(of_bytes.padded_ids([["Ann"]]).long())
+        with pytest.raises(ElmoError, match=r"found ids of type torch\.int32, expected torch\.int16 or "):
+            each.encode(ids)
 
 
 def test_official_layout_has_no_place_for_it(bilm, tmp_path):
