@@ -8,6 +8,7 @@ built.
 import errno
 import json
 import os
+import pickle
 import re
 import shutil
 import sys
@@ -75,14 +76,15 @@ def open_archive(
 
     # Raises
     `ArchiveError`: what is there is no whole archive of a model; or its config is not plain JSON, or names
-    what no plug-in registers. `ConfigurationError`: there is no such GPU, or the overrides are no Jsonnet.
+    what no plug-in registers. `ConfigurationError`: there is no such GPU, the overrides are no Jsonnet, or
+    the weights a folder.
     `OSError`: nothing is there, or the machine fails, as by a full disk.
     """
     path = cached_path(archive_file)
     check_for_gpu(cuda_device)
     override_block = parse_overrides(overrides) if isinstance(overrides, str) else overrides
-    if weights_file is not None:
-        cached_path(weights_file)
+    if weights_file is not None and not os.path.isfile(cached_path(weights_file)):
+        raise ConfigurationError(f"{weights_file}: found a folder, expected a file of weights")
     outer = _opening.get() or _Opening((), frozenset())
     with _errors_of(archive_file):
         if (real := os.path.realpath(path)) in outer.archives:
@@ -220,6 +222,8 @@ def _fault(error: Exception) -> str:
         # Of PyTorch, a line for each tensor; of AllenNLP, two lists of names, of which one may be empty
         tensors = [line.strip() for line in rest.splitlines() if not line.endswith("[]")]
         return f"found weights that do not fit the model of its config: {shorten('; '.join(tensors), 400)}"
+    if isinstance(error, pickle.UnpicklingError):
+        return "not a whole archive of a model (PyTorch did not write its weights, or the --weights-file)"
     return f"not a whole archive of a model ({type(error).__name__}: {first})"
 
 

@@ -80,6 +80,14 @@ def test_content_that_is_no_model(run, tmp_path, member, change, fault):
     check_refused(tmp_path / "spoilt.tar.gz", fault)
 
 
+def test_weights_that_are_none(run, tmp_path):
+    (tmp_path / "weights.th").write_text("{}")
+    with pytest.raises(ConfigurationError, match=r"PyTorch did not write its weights, or the --weights-file"):
+        open_archive(str(run), weights_file=str(tmp_path / "weights.th"))
+    with pytest.raises(ConfigurationError, match="found a folder, expected a file of weights"):
+        open_archive(str(run), weights_file=str(tmp_path))
+
+
 WRONG_FILES = {
     "cut off": lambda content: content[:-200],
     "half": lambda content: content[: len(content) // 2],

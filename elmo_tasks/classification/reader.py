@@ -88,6 +88,8 @@ class ClassificationReader(TaskReader):
         super().__init__(**kwargs)
         if columns is not None and format not in ("csv", "tsv"):
             raise ConfigurationError(f"found columns, but {format} names them itself")
+        if columns is not None and len(set(columns)) < len(columns):
+            raise ConfigurationError(f"columns: found {', '.join(columns)}, expected each name once")
         _check_classes(classes, label_names)
         self.format = format
         self.columns = columns

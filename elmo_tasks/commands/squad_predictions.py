@@ -10,6 +10,7 @@ from allennlp.models.archival import Archive
 
 from elmo_tasks.commands.base import Verb, add_model_arguments, archive_on_device
 from elmo_tasks.commands.staging import add_output_argument, staged_file
+from elmo_tasks.data.reader import whole_reader
 from elmo_tasks.progress import progress
 from elmo_tasks.squad.dataset import read_datasets
 from elmo_tasks.squad.reader import SquadReader
@@ -34,7 +35,7 @@ class SquadPredictions(Verb):
         output: Path = arguments.output
         with staged_file(output, force=arguments.force) as path:
             archive = archive_on_device(arguments)
-            reader = archive.validation_dataset_reader
+            reader = whole_reader(archive.validation_dataset_reader)
             if not isinstance(reader, SquadReader):
                 raise ConfigurationError(
                     f"{arguments.archive}: found the dataset reader {type(reader).__name__}, "

@@ -3,7 +3,7 @@
 import argparse
 from collections.abc import Callable
 from textwrap import shorten
-from typing import Any
+from typing import Any, Optional, Union
 
 from allennlp.commands import ArgumentParserWithDefaults
 from allennlp.common import Params, from_params, registrable
@@ -11,7 +11,16 @@ from allennlp.common import params as params_module
 from allennlp.common.checks import ConfigurationError
 from allennlp.training import GradientDescentTrainer
 
+from elmo_tasks.strict_params import block_errors
+from elmo_tasks.values import PositiveFloat, PositiveInt, check_value
 from elmo_tasks.wording import did_you_mean, nearest_name
+
+_TRAINER: dict[str, Any] = {
+    "num_epochs": PositiveInt,
+    "num_gradient_accumulation_steps": PositiveInt,
+    "grad_norm": Union[bool, PositiveFloat],
+    "grad_clipping": PositiveFloat,
+}
 
 _stock_evaluate_file = params_module.evaluate_file
 _stock_evaluate_snippet = params_module.evaluate_snippet
@@ -87,7 +96,8 @@ def _pop_choice(self: Params, key: str, choices: list[Any], *args: Any, **option
 def _create_kwargs(constructor: Any, cls: type, params: Params, **extras: Any) -> Any:
     """
     Of the keys of a block for a class of AllenNLP; those of ours are checked before (`StrictParams`). The
-    trainer on its own drops what it does not know, so that `num_epoch` would train 20 epochs.
+    trainer on its own drops what it does not know, so that `num_epoch` would train 20 epochs, and takes
+    numbers that cannot be.
     """
     right_keys = set(from_params.infer_params(cls, constructor)) - {"self"}
     hints = [
@@ -96,8 +106,12 @@ def _create_kwargs(constructor: Any, cls: type, params: Params, **extras: Any) -
         if key not in right_keys and (hint := did_you_mean(key, right_keys))
     ]
     try:
-        if hints and cls is GradientDescentTrainer:
-            raise ConfigurationError(hints.pop(0))
+        if cls is GradientDescentTrainer:
+            if hints:
+                raise ConfigurationError(hints.pop(0))
+            with block_errors():
+                for key, kind in _TRAINER.items():
+                    check_value(params.get(key, None), Optional[kind], f"{params.history}{key}")
         return _stock_create_kwargs(constructor, cls, params, **extras)
     except ConfigurationError as error:
         for hint in hints:

@@ -16,7 +16,7 @@ from allennlp.common import Registrable, util
 from allennlp.data import Token
 from allennlp.data.data_loaders import MultiProcessDataLoader, multiprocess_data_loader
 from allennlp.data.token_indexers import SingleIdTokenIndexer
-from allennlp.data.vocabulary import DEFAULT_OOV_TOKEN, DEFAULT_PADDING_TOKEN
+from allennlp.data.vocabulary import Vocabulary
 from allennlp.training.learning_rate_schedulers import (
     LearningRateScheduler,
     ReduceOnPlateauLearningRateScheduler,
@@ -184,14 +184,25 @@ def _name_devices_that_are_not_there() -> None:
 
 
 def _read_the_padding_as_a_word() -> None:
-    """A word `@@PADDING@@` gets the padding's id, a hole in the mask; here it is an unknown word."""
-    stock = SingleIdTokenIndexer._get_feature_value
+    """
+    A word that is written as the vocabulary's padding (`@@PADDING@@`, or what the config calls it) gets the
+    padding's id, a hole in the mask; here it is an unknown word.
+    """
+    stock = SingleIdTokenIndexer.tokens_to_indices
     if hasattr(stock, "__wrapped__"):
         return
 
     @functools.wraps(stock)
-    def feature_value(self: SingleIdTokenIndexer, token: Token) -> str:
-        value = stock(self, token)
-        return DEFAULT_OOV_TOKEN if value == DEFAULT_PADDING_TOKEN else value
+    def tokens_to_indices(
+        self: SingleIdTokenIndexer, tokens: list[Token], vocabulary: Vocabulary
+    ) -> dict[str, list[int]]:
+        indices: dict[str, list[int]] = stock(self, tokens, vocabulary)
+        if self.namespace is not None:
+            known = vocabulary.get_token_to_index_vocabulary(self.namespace)
+            padding = known.get(vocabulary._padding_token)
+            if padding is not None and padding in indices["tokens"]:
+                unknown = known[vocabulary._oov_token]
+                indices["tokens"] = [unknown if id == padding else id for id in indices["tokens"]]
+        return indices
 
-    SingleIdTokenIndexer._get_feature_value = feature_value
+    SingleIdTokenIndexer.tokens_to_indices = tokens_to_indices

@@ -59,6 +59,7 @@ class CorefModel(ElmoModel):
     """
 
     default_predictor = "elmo_coref"
+    fixed_namespaces = (GENRES,)
 
     @flat
     def __init__(

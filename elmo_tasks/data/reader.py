@@ -20,6 +20,11 @@ from elmo_tasks.values import Name, NonNegativeInt
 Example = TypeVar("Example")
 
 
+def whole_reader(reader: DatasetReader) -> DatasetReader:
+    """The reader itself; of one that draws a part of the data (`elmo_sample`), the reader of the whole."""
+    return getattr(reader, "whole", reader)
+
+
 class ShardedReader(StrictParams, DatasetReader):
     """
     Base class of readers that deal what they read to the workers by themselves.

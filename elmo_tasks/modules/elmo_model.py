@@ -2,8 +2,9 @@
 
 import inspect
 import math
+from collections.abc import Sequence
 from functools import wraps
-from typing import Any, Optional
+from typing import Any, ClassVar, Optional
 
 import torch
 from allennlp.common import Params
@@ -43,6 +44,8 @@ class ElmoModel(StrictParams, Model):
     regularizer : as in any AllenNLP model; the mix's penalty is added to its penalty.
     """
 
+    fixed_namespaces: ClassVar[Sequence[str]] = ("labels",)
+    """Namespaces of the vocabulary that cannot grow: the model has a score or a vector for each entry."""
     _initializer: Optional[InitializerApplicator] = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -68,6 +71,7 @@ class ElmoModel(StrictParams, Model):
     ) -> None:
         super().__init__(vocab, regularizer)
         self._initializer = initializer
+        self._sizes = {name: vocab.get_vocab_size(name) for name in self.fixed_namespaces}
         self.text_field_embedder = text_field_embedder
         self.elmo = elmo
         self.input_dim = text_field_embedder.get_output_dim() + (elmo.input_dim if elmo else 0)
@@ -129,6 +133,22 @@ class ElmoModel(StrictParams, Model):
             else:
                 raise ConfigurationError(f"the members differ in {name!r}: their scores have no mean")
         return mean
+
+    def extend_embedder_vocab(self, embedding_sources_mapping: Optional[dict[str, str]] = None) -> None:
+        """
+        AllenNLP's hook: the vocabulary has grown, as by `--extend-vocab`.
+
+        # Raises
+        `ConfigurationError`: a label is new, of which the model knows nothing.
+        """
+        for namespace, size in self._sizes.items():
+            entries = list(self.vocab.get_token_to_index_vocabulary(namespace))
+            if new := entries[size:]:
+                raise ConfigurationError(
+                    f"the vocabulary cannot be extended: found {', '.join(map(repr, new))} among the "
+                    f"{namespace}, which the model does not know; without --extend-vocab they are unknown"
+                )
+        super().extend_embedder_vocab(embedding_sources_mapping)
 
     def embed(self, tokens: TextFieldTensors) -> tuple[torch.Tensor, ElmoRepresentations]:
         """

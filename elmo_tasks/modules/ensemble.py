@@ -10,7 +10,7 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.common.params import remove_keys_from_params
 from allennlp.data import DatasetReader, Vocabulary
 from allennlp.models import Model
-from allennlp.models.archival import Archive
+from allennlp.models.archival import Archive, get_weights_path
 from allennlp.predictors import Predictor
 from torch import nn
 
@@ -95,6 +95,10 @@ class EnsembleModel(StrictParams, Model):
             state = archived_state(serialization_dir, weights_file)
             members = _members_inside(block["members"], state, vocab)
         else:
+            if weights_file is not None and weights_file != get_weights_path(serialization_dir):
+                raise ConfigurationError(
+                    f"found the weights {weights_file}, but the members have their own, expected none"
+                )
             block.pop("type")
             with block_errors():
                 check_value(paths := block.pop("archives"), Names, "model.archives")

@@ -54,13 +54,15 @@ class PredictManager(predict._PredictManager):
     and that results are in the output file as soon as they are there.
 
     # Raises
-    `ConfigurationError`: the output file is the input file.
+    `ConfigurationError`: the output file is the input file, or a batch has no line.
     """
 
     def __init__(
         self, predictor: Any, input_file: str, output_file: str | None, *others: Any, **more: Any
     ) -> None:
         super().__init__(predictor, input_file, None, *others, **more)
+        if self._batch_size < 1:
+            raise ConfigurationError(f"--batch-size is {self._batch_size}, expected a positive whole number")
         if output_file is not None:
             check_different(input_file, output_file)
         self._output_file: Any = None if output_file is None else LineFile(output_file)

@@ -15,7 +15,7 @@ from allennlp.predictors import Predictor
 
 from elmo_tasks import strict_json
 from elmo_tasks.data.json_lines import printable, shorten
-from elmo_tasks.data.reader import text_fields
+from elmo_tasks.data.reader import text_fields, whole_reader
 from elmo_tasks.elmo.inference.batches import batches
 
 LONGEST_WORD = 10_000
@@ -54,7 +54,7 @@ class JsonLinesPredictor(Predictor):
     """The fields that an input of any form may have besides."""
 
     def __init__(self, model: Model, dataset_reader: DatasetReader, frozen: bool = True) -> None:
-        super().__init__(model, dataset_reader, frozen)
+        super().__init__(model, whole_reader(dataset_reader), frozen)
         self._lines = 0
 
     @classmethod

@@ -55,7 +55,9 @@ def report(data_file: str, predictions_file: str) -> str:
 
 
 def _predictions(path: str) -> dict[str, str]:
-    (file,) = input_files(path)
+    file, *others = input_files(path)
+    if others:
+        raise InputError.at(path, found=f"{1 + len(others)} files", expected="one")
     expected = 'an object: {"id": "answer", ...}'
     predictions = read_json(file, expected=expected)
     if not isinstance(predictions, dict) or not all(isinstance(text, str) for text in predictions.values()):

@@ -1,5 +1,6 @@
 """Batches of sentences of like length, the same number for each worker."""
 
+import logging
 import multiprocessing
 import random
 from collections.abc import Iterable, Sequence
@@ -14,6 +15,8 @@ from allennlp.nn.util import dist_reduce
 from elmo_tasks.strict_params import StrictParams
 from elmo_tasks.values import Name, NonNegativeFloat, PositiveInt
 
+logger = logging.getLogger(__name__)
+
 
 @BatchSampler.register("elmo_bucket")
 class ElmoBucketSampler(StrictParams, BucketBatchSampler):
@@ -22,7 +25,12 @@ class ElmoBucketSampler(StrictParams, BucketBatchSampler):
 
     Workers whose shards differ by one sentence can differ by one batch; AllenNLP then ends the epoch of all
     workers early and drops the rest, in evaluation as well. Here a worker that has fewer batches halves its
-    largest ones until all have the same number: each sentence is used once.
+    largest ones until all have the same number: each sentence is used once. A learning rate schedule counts
+    the batches of the worker that has most, so that all workers have one rate.
+
+    Where a worker has fewer sentences than another one has batches, as with batches of one document each, it
+    reads some twice in training; in evaluation, which is without `shuffle`, the last ones of the other
+    workers are left out. The log says so.
 
     Without `shuffle` it draws no random numbers. The stock sampler does, and since a run that resumes does
     not repeat past evaluations, the order of its training data is then another.
@@ -34,16 +42,46 @@ class ElmoBucketSampler(StrictParams, BucketBatchSampler):
         "padding_noise": NonNegativeFloat,
     }
 
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._most: dict[int, int] = {}
+
+    def get_num_batches(self, instances: Sequence[Instance]) -> int:
+        """See `BatchSampler`. AllenNLP asks in all workers at once, and then again in each."""
+        number = int(super().get_num_batches(instances))
+        if not _in_a_group():
+            return number
+        if len(instances) not in self._most:
+            self._most[len(instances)] = int(dist_reduce(number, dist.ReduceOp.MAX))
+        return self._most[len(instances)]
+
     def get_batch_indices(self, instances: Sequence[Instance]) -> Iterable[list[int]]:
         before = random.getstate()
         batches = [list(batch) for batch in super().get_batch_indices(instances)]
         if not self.shuffle:
             random.setstate(before)
-        # Subprocesses of a data loader are not members of the process group.
-        if is_distributed() and not multiprocessing.current_process().daemon:
+        if _in_a_group():
             wanted = int(dist_reduce(len(batches), dist.ReduceOp.MAX))
             batches = _halve_to(batches, min(wanted, len(instances)))
+            if missing := wanted - len(batches):
+                batches += self._again(batches, missing)
         return batches
+
+    def _again(self, batches: list[list[int]], number: int) -> list[list[int]]:
+        if self.shuffle:
+            logger.warning("Read twice in this epoch, since other processes have more: %d batches", number)
+            return batches[:number]
+        logger.warning(
+            "Left out of this evaluation, since another process has fewer: the last %d batches of each that "
+            "has more; one process leaves out none",
+            number,
+        )
+        return []
+
+
+def _in_a_group() -> bool:
+    """Subprocesses of a data loader are not members of the process group."""
+    return bool(is_distributed()) and not multiprocessing.current_process().daemon
 
 
 def _halve_to(batches: list[list[int]], wanted: int) -> list[list[int]]:

@@ -1,16 +1,22 @@
 """Randomness that a resumed run repeats."""
 
 import hashlib
+import logging
 from typing import Any, Optional
 
 import torch
 import torch.distributed as dist
 from allennlp.common.checks import ConfigurationError
 from allennlp.common.util import is_distributed
+from allennlp.data import DataLoader
+from allennlp.data.data_loaders import MultiProcessDataLoader
 from allennlp.training import GradientDescentTrainer, TrainerCallback
 
 from elmo_tasks.elmo import Elmo, LstmState
 from elmo_tasks.strict_params import StrictParams
+from elmo_tasks.training.batch_sampler import ElmoBucketSampler
+
+logger = logging.getLogger(__name__)
 
 
 @TrainerCallback.register("elmo_repeatable")
@@ -29,9 +35,13 @@ class RepeatableCallback(StrictParams, TrainerCallback):
     Where the kill came after the last epoch, AllenNLP returns the best metrics alone, and after early
     stopping it trains one more epoch. Here the run ends with the metrics of its last epoch.
 
+    Several `num_workers` of a data loader bring instances in another order each time, so that a run with
+    them is not repeated exactly; the log says so.
+
     # Raises
-    `ConfigurationError`, when a run is resumed: its `Elmo` carries a state in each of several processes, and
-    the checkpoint holds that of other ones.
+    `ConfigurationError`, when a run starts: its data loader has `max_instances_in_memory`, and its sampler
+    must know all batches of each of several processes. When a run is resumed: its `Elmo` carries a state in
+    each of several processes, and the checkpoint holds that of other ones.
     """
 
     def __init__(self, serialization_dir: str) -> None:
@@ -48,6 +58,8 @@ class RepeatableCallback(StrictParams, TrainerCallback):
 
     def on_start(self, trainer: GradientDescentTrainer, is_primary: bool = True, **kwargs: Any) -> None:
         super().on_start(trainer, is_primary, **kwargs)
+        for loader in (trainer.data_loader, trainer._validation_data_loader):
+            _check_loader(loader)
         self._seed = torch.initial_seed()
         if trainer._metric_tracker.should_stop_early():
             trainer._num_epochs = trainer._start_after_epochs_completed
@@ -125,6 +137,23 @@ class RepeatableCallback(StrictParams, TrainerCallback):
         key = f"{self._seed} {self._epoch} {self._batches} {self._forwards} {_process()[0]}".encode()
         self._forwards += 1
         torch.manual_seed(int.from_bytes(hashlib.blake2b(key, digest_size=7).digest(), "big"))
+
+
+def _check_loader(loader: DataLoader | None) -> None:
+    if not isinstance(loader, MultiProcessDataLoader):
+        return
+    if loader.num_workers > 1:
+        logger.warning(
+            "data_loader.num_workers is %d: instances come in another order each time, so that the same seed "
+            "gives another result; with 0 or 1 it gives the same",
+            loader.num_workers,
+        )
+    of_ours = isinstance(loader.batch_sampler, ElmoBucketSampler)
+    if is_distributed() and of_ours and loader.max_instances_in_memory is not None:
+        raise ConfigurationError(
+            f"data_loader.max_instances_in_memory is {loader.max_instances_in_memory}, expected null: in "
+            "several processes the batches of all instances are made together"
+        )
 
 
 def _process() -> tuple[int, int]:

@@ -20,7 +20,8 @@ class SampleReader(StrictParams, DatasetReader):
 
     With the same seed the same instances are drawn in each run, whatever the model, and those of a smaller
     fraction are among those of a larger one. Of several workers, each draws from its own share. For the
-    validation data, give the other reader as `validation_dataset_reader`; archives predict with that one.
+    validation data, give the other reader as `validation_dataset_reader`. Archives predict with the other
+    reader.
 
     # Parameters
 
@@ -34,33 +35,33 @@ class SampleReader(StrictParams, DatasetReader):
 
     def __init__(self, *, reader: DatasetReader, fraction: Share, seed: int) -> None:
         super().__init__(manual_distributed_sharding=True, manual_multiprocess_sharding=True)
-        self._reader = reader
+        self.whole = reader
         self.fraction = fraction
         self.seed = seed
 
     def _read(self, file_path: DatasetReaderInput) -> Iterator[Instance]:
-        instances = list(self._reader.read(file_path))
+        instances = list(self.whole.read(file_path))
         order = list(range(len(instances)))
         random.Random(self.seed).shuffle(order)
         drawn = [instances[index] for index in sorted(order[: sample_size(self.fraction, len(instances))])]
-        if isinstance(self._reader, TaskReader):
-            self._reader.sampled(drawn)
+        if isinstance(self.whole, TaskReader):
+            self.whole.sampled(drawn)
         yield from drawn
 
     def text_to_instance(self, *inputs: Any, **named_inputs: Any) -> Instance:
         """See the other reader."""
-        return self._reader.text_to_instance(*inputs, **named_inputs)
+        return self.whole.text_to_instance(*inputs, **named_inputs)
 
     def apply_token_indexers(self, instance: Instance) -> None:
-        self._reader.apply_token_indexers(instance)
+        self.whole.apply_token_indexers(instance)
 
     def _set_worker_info(self, info: Optional[WorkerInfo]) -> None:
         super()._set_worker_info(info)
-        self._reader._set_worker_info(info)
+        self.whole._set_worker_info(info)
 
     def _set_distributed_info(self, info: Optional[DistributedInfo]) -> None:
         super()._set_distributed_info(info)
-        self._reader._set_distributed_info(info)
+        self.whole._set_distributed_info(info)
 
 
 def sample_size(fraction: float, total: int) -> int:

@@ -151,6 +151,10 @@ def test_errors_name_line_and_column(tmp_path, content, parameters, expected):
     [
         ({"format": "xml"}, "format is 'xml', expected one of csv, tsv, json, jsonl, text"),
         ({"format": "json", "columns": ["text"]}, "found columns, but json names them itself"),
+        (
+            {"format": "csv", "columns": ["text", "text"]},
+            "columns: found text, text, expected each name once",
+        ),
         ({"classes": ["one"]}, "expected two names or more, each once"),
         ({"classes": ["one", "one"]}, "expected two names or more, each once"),
         ({"label_names": {"0": "good", "1": "bed"}}, "found names of good, bed, expected of good, bad"),

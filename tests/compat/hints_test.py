@@ -95,3 +95,12 @@ def test_the_trainer_drops_no_key():
         match=r"^trainer.num_epoch is no key of GradientDescentTrainer; did you mean 'num_epochs'\?$",
     ):
         Trainer.from_params(Params({"num_epoch": 3}, history="trainer."), model=None, data_loader=None)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("num_epochs", 0), ("num_gradient_accumulation_steps", 0), ("grad_norm", -1.0), ("grad_clipping", 0.0)],
+)
+def test_the_trainer_takes_no_number_that_cannot_be(key, value):
+    with pytest.raises(ConfigurationError, match=rf"^trainer\.{key} is {value}, expected "):
+        Trainer.from_params(Params({key: value}, history="trainer."), model=None, data_loader=None)

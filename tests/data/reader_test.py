@@ -43,12 +43,13 @@ def test_every_text_gets_the_indexers(folder):
     assert list(Lines().token_indexers) == ["tokens"]
 
 
-def test_a_word_that_reads_as_the_padding_is_an_unknown_one(tmp_path):
-    (tmp_path / "a").write_text("one @@PADDING@@ two\n")
+@pytest.mark.parametrize("padding", ["@@PADDING@@", "<pad>"])
+def test_a_word_that_reads_as_the_padding_is_an_unknown_one(tmp_path, padding):
+    (tmp_path / "a").write_text(f"one {padding} two\n")
     reader = Lines()
     (instance,) = reader.read(tmp_path)
     reader.apply_token_indexers(instance)
-    vocabulary = Vocabulary.from_instances([instance])
+    vocabulary = Vocabulary.from_instances([instance], padding_token=padding)
     batch = Batch([instance])
     batch.index_instances(vocabulary)
     tensors = batch.as_tensor_dict()

@@ -2,6 +2,7 @@ from typing import Any
 
 import pytest
 import torch
+from allennlp.common.checks import ConfigurationError
 from allennlp.data import Vocabulary
 from allennlp.modules.text_field_embedders import BasicTextFieldEmbedder
 from allennlp.nn import InitializerApplicator
@@ -41,3 +42,17 @@ def test_the_initializer_runs_once_over_all_parameters(kind):
     assert calls == [model]
     assert torch.equal(model.first.weight, torch.full((2, 2), 3.0))
     assert torch.equal(model.second.weight, torch.full((2, 2), 3.0))
+
+
+def test_labels_that_come_later():
+    """The model has no score for them."""
+    vocab = Vocabulary()
+    vocab.add_token_to_namespace("PER", "labels")
+    model = Second(vocab=vocab, text_field_embedder=BasicTextFieldEmbedder({}))
+    vocab.add_token_to_namespace("word", "tokens")
+    model.extend_embedder_vocab()
+    vocab.add_token_to_namespace("LOC", "labels")
+    with pytest.raises(
+        ConfigurationError, match="found 'LOC' among the labels, which the model does not know"
+    ):
+        model.extend_embedder_vocab()

@@ -253,6 +253,8 @@ def test_archives_that_stay_where_they_are(tmp_path, bilm):
     batch = dev_batch(model, tmp_path / "a")
     expected = ensemble_of(*archives)(**batch)["emissions"]
     assert torch.equal(load_archive(tmp_path / "both").model.eval()(**batch)["emissions"], expected)
+    with pytest.raises(ConfigurationError, match=r"best\.th, but the members have their own, expected none"):
+        load_archive(tmp_path / "both", weights_file=str(tmp_path / "a/best.th"))
     with changed_config(tmp_path / "both") as config:
         del config["dataset_reader"]["token_indexers"]["elmo"]
     with pytest.raises(ConfigurationError, match="the ensemble's config: the token indexer 'elmo'"):

@@ -1,5 +1,6 @@
 import pytest
 from allennlp.commands import predict
+from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.predictors.command import LineFile, PredictManager
 
@@ -27,3 +28,12 @@ def test_a_full_disk(tmp_path, monkeypatch):
         file.write("two two\n")
     file.close()
     assert (tmp_path / "out").read_text() == "one\n"
+
+
+@pytest.mark.parametrize("size", [0, -1])
+def test_batches_of_no_line(tmp_path, size):
+    """What stands in the output stays."""
+    (tmp_path / "out").write_text("old")
+    with pytest.raises(ConfigurationError, match=f"--batch-size is {size}, expected a positive whole number"):
+        PredictManager(None, "in", str(tmp_path / "out"), size, False, False)
+    assert (tmp_path / "out").read_text() == "old"

@@ -153,3 +153,12 @@ def test_wrong_predictions(tmp_path, content, message):
     (tmp_path / "predictions").write_text(content)
     with pytest.raises(ConfigurationError, match=message):
         report(*files)
+
+
+def test_predictions_in_several_files(tmp_path):
+    data, _predictions = write(tmp_path, *published("v2.0", 0))
+    (tmp_path / "folder").mkdir()
+    for name in ("a", "b"):
+        (tmp_path / "folder" / name).write_text("{}")
+    with pytest.raises(ConfigurationError, match="folder: found 2 files, expected one"):
+        report(data, str(tmp_path / "folder"))

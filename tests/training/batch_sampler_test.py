@@ -55,6 +55,29 @@ def test_workers_have_the_same_number_of_batches():
         assert sorted(i for batch in batches[rank] for i in batch) == list(range(count))
 
 
+def few(rank: int, port: int, counts: list[int], results) -> None:
+    dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", world_size=len(counts), rank=rank)
+    data = instances(counts[rank])
+    results[rank] = [
+        (list(sampler.get_batch_indices(data)), sampler.get_num_batches(data), sampler.get_num_batches(data))
+        for sampler in (ElmoBucketSampler(batch_size=1, shuffle=shuffle) for shuffle in (True, False))
+    ]
+    dist.destroy_process_group()
+
+
+def test_fewer_sentences_than_batches():
+    """One of 3 and one of 2, in batches of one: in training none is left out. The schedule counts alike."""
+    with FORKED.Manager() as manager:
+        results = manager.dict()
+        spawn(few, args=(find_open_port(), [3, 2], results), nprocs=2)
+        found = dict(results)
+    (training, *numbers), (evaluation, *_) = found[1]
+    assert (len(training), {index for (index,) in training}) == (3, {0, 1})
+    assert sorted(evaluation) == [[0], [1]]
+    assert numbers == [3, 3] == list(found[0][0][1:])
+    assert sorted(found[0][0][0]) == sorted(found[0][1][0]) == [[0], [1], [2]]
+
+
 def test_unknown_key():
     with pytest.raises(ConfigurationError, match="unknown key 'batchsize'; did you mean 'batch_"):
         BatchSampler.from_params(Params({"type": "elmo_bucket", "batchsize": 4}))

@@ -5,18 +5,23 @@ from types import SimpleNamespace
 import pytest
 import torch
 from allennlp.common.checks import ConfigurationError
+from allennlp.data import DataLoader, DatasetReader
+from allennlp.data.data_loaders import MultiProcessDataLoader
 from torch import nn
 
 from elmo_tasks.elmo import Elmo
-from elmo_tasks.training import RepeatableCallback, deterministic
+from elmo_tasks.paths import bundled
+from elmo_tasks.training import ElmoBucketSampler, RepeatableCallback, deterministic
 from tests.elmo.files import SENTENCES, changed
 from tests.elmo.files import batch as ids_of
 
 
-def trainer_of(model: nn.Module, *, stop: bool = False) -> SimpleNamespace:
+def trainer_of(model: nn.Module, *, stop: bool = False, loader: DataLoader | None = None) -> SimpleNamespace:
     """As much of a trainer as the callback asks for; three of its ten epochs are done."""
     return SimpleNamespace(
         model=model,
+        data_loader=loader,
+        _validation_data_loader=None,
         _metric_tracker=SimpleNamespace(should_stop_early=lambda: stop),
         _start_after_epochs_completed=3,
         _num_epochs=10,
@@ -136,3 +141,20 @@ def test_a_run_that_had_stopped_early_trains_no_more(stop, epochs):
     callback.on_start(trainer)
     callback.on_end(trainer)
     assert trainer._num_epochs == epochs
+
+
+def test_data_loaders_that_cannot_be_repeated(monkeypatch, caplog):
+    reader = DatasetReader.by_name("elmo_ner")()
+    path = str(bundled("fixtures/ner/dev.conll"))
+    of_two = MultiProcessDataLoader(reader, path, batch_size=4, num_workers=2)
+    RepeatableCallback("folder").on_start(trainer_of(nn.Linear(1, 1), loader=of_two))
+    assert "data_loader.num_workers is 2: instances come in another order each time" in caplog.text
+    in_parts = MultiProcessDataLoader(
+        reader, path, batch_sampler=ElmoBucketSampler(batch_size=4), max_instances_in_memory=8
+    )
+    caplog.clear()
+    RepeatableCallback("folder").on_start(trainer_of(nn.Linear(1, 1), loader=in_parts))
+    assert not caplog.text
+    monkeypatch.setattr(deterministic, "is_distributed", lambda: True)
+    with pytest.raises(ConfigurationError, match="max_instances_in_memory is 8, expected null"):
+        RepeatableCallback("folder").on_start(trainer_of(nn.Linear(1, 1), loader=in_parts))

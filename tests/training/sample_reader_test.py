@@ -10,6 +10,7 @@ from allennlp.data.dataset_readers.dataset_reader import WorkerInfo
 from allennlp.predictors import Predictor
 
 import elmo_tasks  # noqa: F401
+from elmo_tasks.ner import NerReader
 from elmo_tasks.paths import bundled
 from tests.conftest import SMALL_NER
 
@@ -78,14 +79,17 @@ def test_instances_are_those_of_the_reader():
 
 
 def test_a_model_that_was_trained_on_a_part_predicts(tmp_path):
+    """Whether the reader of the whole is the validation reader, too, or not."""
     path = str(bundled("training_configs/ner.jsonnet").resolve())
     plain = Params.from_file(path).as_dict(quiet=True)["dataset_reader"]
     sample = {"type": "elmo_sample", "reader": plain, "fraction": 0.2, "seed": 1}
     readers = {"dataset_reader": sample, "validation_dataset_reader": plain}
     config = Params.from_file(path, json.dumps(SMALL_NER | {"trainer.num_epochs": 1} | readers))
     train_model(config, tmp_path / "run", file_friendly_logging=True)
-    predictor = Predictor.from_path(tmp_path / "run" / "model.tar.gz")
-    assert predictor.predict("Ana flew .")["tokens"] == ["Ana", "flew", "."]
+    for choice in ("validation", "train"):
+        predictor = Predictor.from_path(tmp_path / "run" / "model.tar.gz", dataset_reader_to_load=choice)
+        assert predictor.predict("Ana flew .")["tokens"] == ["Ana", "flew", "."]
+        assert isinstance(predictor._dataset_reader, NerReader)
 
 
 @pytest.mark.parametrize("fraction", [0, 1.5])
