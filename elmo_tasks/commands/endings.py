@@ -13,6 +13,7 @@ from typing import Any
 from allennlp.common import logging as common_logging
 from allennlp.common.checks import ConfigurationError
 from allennlp.common.util import SigTermReceived
+from allennlp.data.data_loaders.multiprocess_data_loader import WorkerError
 
 from elmo_tasks.elmo.model import ElmoError
 from elmo_tasks.text_lines import TextError
@@ -22,6 +23,9 @@ logger = logging.getLogger(__name__)
 
 EXPECTED = (ConfigurationError, ElmoError, TextError, OSError, KeyboardInterrupt, SigTermReceived)
 """What is no fault of the program: the user's input or machine, or a signal."""
+_IN_A_TRACEBACK = re.compile(
+    r"^ *(?:elmo_tasks\.[\w.]+|allennlp\.common\.checks\.Configuration)Error: (.*)$", re.MULTILINE
+)
 
 
 def tell(error: BaseException) -> None:
@@ -63,9 +67,17 @@ def _nearest_path(error: BaseException | None) -> str:
     return did_you_mean_path(path)
 
 
+def _of_worker(error: BaseException) -> BaseException:
+    """What went wrong in a process of a data loader, which hands on the text of the traceback alone."""
+    if isinstance(error, WorkerError) and (messages := _IN_A_TRACEBACK.findall(str(error))):
+        return ConfigurationError(messages[-1])
+    return error
+
+
 def _end(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
-    if issubclass(kind, EXPECTED):
-        tell(error)
+    known = _of_worker(error)
+    if isinstance(known, EXPECTED):
+        tell(known)
     else:
         sys.__excepthook__(kind, error, traceback)
 
@@ -86,6 +98,10 @@ def _keeping_expected(prepare: Callable[..., None]) -> Callable[..., None]:
     def prepare_global_logging(*args: Any, **options: Any) -> None:
         prepare(*args, **options)
         log = sys.excepthook
-        sys.excepthook = lambda kind, *rest: (_end if issubclass(kind, EXPECTED) else log)(kind, *rest)
+
+        def end(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
+            (_end if isinstance(_of_worker(error), EXPECTED) else log)(kind, error, traceback)
+
+        sys.excepthook = end
 
     return prepare_global_logging

@@ -4,6 +4,7 @@ import pytest
 from allennlp.common import logging as common_logging
 from allennlp.common.checks import ConfigurationError
 from allennlp.common.util import SigTermReceived
+from allennlp.data.data_loaders.multiprocess_data_loader import WorkerError
 
 from elmo_tasks.commands import endings
 
@@ -24,6 +25,25 @@ def test_one_line(error, line, code, capsys):
     endings.tell(error)
     assert capsys.readouterr().err == line + "\n"
     assert endings.exit_code(error) == code
+
+
+@pytest.mark.parametrize(
+    ("last", "line"),
+    [
+        (
+            "elmo_tasks.data.input_files.InputError: a.conll, line 2: found x",
+            "error: a.conll, line 2: found x",
+        ),
+        ("allennlp.common.checks.ConfigurationError: no such key", "error: no such key"),
+        ("ZeroDivisionError: a fault", "  ZeroDivisionError: a fault"),
+    ],
+)
+def test_what_a_worker_of_a_data_loader_says(monkeypatch, capsys, last, line):
+    monkeypatch.setattr(sys, "argv", ["/somewhere/bin/allennlp", "train"])
+    monkeypatch.setattr(sys, "excepthook", sys.__excepthook__)
+    endings.install()
+    sys.excepthook(WorkerError, WorkerError("Error()", [f"{last}\n"]), None)
+    assert capsys.readouterr().err.rstrip().splitlines()[-1] == line
 
 
 def test_faults_of_the_program_keep_their_traceback(monkeypatch, capsys):
