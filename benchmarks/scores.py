@@ -85,8 +85,8 @@ def shown_p(p: float | None) -> str:
 
 
 def p_of_one(values: list[float], one: float) -> float | None:
-    """Of a t test, two-sided: that values have the mean `one`; `None` for a single value."""
-    return float(ttest_1samp(values, one).pvalue) if len(values) > 1 else None
+    """Of a t test, two-sided: that values have the mean `one`; `None` for values without a spread."""
+    return float(ttest_1samp(values, one).pvalue) if len(set(values)) > 1 else None
 
 
 def _percent(mean: float, deviation: float | None, runs: int) -> Score:

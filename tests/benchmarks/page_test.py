@@ -10,7 +10,7 @@ from benchmarks.page import PAGE, PROJECT, RESULTS, TEMPLATE, rendered, typed_nu
 from benchmarks.page_tables import PageTables
 from benchmarks.paper import read_experiments
 from benchmarks.results import Results
-from benchmarks.scores import Score, read_scores
+from benchmarks.scores import Score, p_of_one, read_scores
 from elmo_tasks.data.input_files import InputError
 from elmo_tasks.evaluation.table import Table
 from elmo_tasks.training.experiments import spread
@@ -117,6 +117,7 @@ def test_rows_of_a_task(tables, tmp_path):
     with pytest.raises(InputError, match="found no F2, expected a metric of F1"):
         tables.scores("ner", systems, "F2")
     assert tables.scores("sst", systems) == "\nNot measured yet: `sst`.\n"
+    assert [tables.has(name) for name in ("ner", "sst")] == [True, False]
 
 
 def test_one_cell_and_one_ratio(tables, tmp_path):
@@ -225,5 +226,9 @@ def test_p_values():
     expected = ttest_ind(scores, others, equal_var=False).pvalue
     assert first.p(second) == pytest.approx(expected)
     assert second.p(first) == pytest.approx(expected)
+    # Without a spread there is nothing to test by.
     assert Score(10, 0.0, 3).p(Score(10, 0.0, 3)) is None
+    assert Score(10, 0.0, 3).p(Score(20, 0.0, 3)) is None
+    assert p_of_one([10.0] * 3, 20.0) is None
+    assert p_of_one([10.0, 11.0, 10.0], 20.0) < 0.01
     assert Score(10, None, 1).shown_p(first) == "one run"
