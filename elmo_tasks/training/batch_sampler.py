@@ -42,20 +42,23 @@ class ElmoBucketSampler(StrictParams, BucketBatchSampler):
         "padding_noise": NonNegativeFloat,
     }
 
+    # Whether a sampler of this process has given batches. Before that, all workers ask for the number of
+    # batches, for the schedule; later a progress bar asks, in the first worker alone.
+    _running: ClassVar[bool] = False
+
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self._most: dict[int, int] = {}
 
     def get_num_batches(self, instances: Sequence[Instance]) -> int:
-        """See `BatchSampler`. AllenNLP asks in all workers at once, and then again in each."""
+        """See `BatchSampler`."""
         number = int(super().get_num_batches(instances))
-        if not _in_a_group():
-            return number
-        if len(instances) not in self._most:
+        if _in_a_group() and not self._running and len(instances) not in self._most:
             self._most[len(instances)] = int(dist_reduce(number, dist.ReduceOp.MAX))
-        return self._most[len(instances)]
+        return self._most.get(len(instances), number)
 
     def get_batch_indices(self, instances: Sequence[Instance]) -> Iterable[list[int]]:
+        ElmoBucketSampler._running = True
         before = random.getstate()
         batches = [list(batch) for batch in super().get_batch_indices(instances)]
         if not self.shuffle:
