@@ -32,6 +32,10 @@ os.environ["PYTHONPATH"] = os.pathsep.join(
 FORKED.set_forkserver_preload = lambda names: None  # type: ignore[method-assign]
 
 
+LONGEST = 600.0
+"""Seconds that a command may take; none takes a fifth of it."""
+
+
 def spawn(worker: Callable[..., None], *, args: tuple[object, ...], nprocs: int) -> None:
     """As `torch.multiprocessing.spawn`."""
     torch.multiprocessing.start_processes(worker, args, nprocs, start_method="forkserver")
@@ -78,8 +82,10 @@ class Command:
         return running and self._process.exitcode == -signal.SIGKILL
 
     def finish(self) -> tuple[int | None, float]:
-        """Its exit code, and the seconds since its start."""
-        self._process.join()
+        """Its exit code, and the seconds since its start; one that hangs is killed."""
+        self._process.join(LONGEST)
+        if self._process.exitcode is None:
+            self.kill_after(LONGEST)
         return self._process.exitcode, time.monotonic() - self._start
 
     def succeed(self) -> float:
