@@ -37,7 +37,10 @@ def token_layer(bilm: FrozenBiLm, folder: Path) -> float:
 def with_carried_state(bilm: FrozenBiLm, folder: Path, lanes: Lanes) -> tuple[float, float, float]:
     """From the original's top layer, its largest value, and from all layers of AllenNLP's class."""
     theirs = _ElmoBiLm(str(folder / "options.json"), str(folder / "lm_weights.hdf5"))
-    tops = [h5py.File(folder / f"lm_embeddings_{lane}.hdf5") for lane in range(len(lanes))]
+    tops = []
+    for lane in range(len(lanes)):
+        with h5py.File(folder / f"lm_embeddings_{lane}.hdf5") as file:
+            tops.append({step: vectors[...] for step, vectors in file.items()})
     original, allennlp, largest, state = 0.0, 0.0, 0.0, None
     for step, sentences in enumerate(zip(*lanes, strict=True)):
         layers, state = bilm(padded_character_ids(list(sentences)), state)
@@ -45,8 +48,8 @@ def with_carried_state(bilm: FrozenBiLm, folder: Path, lanes: Lanes) -> tuple[fl
         for layer, activation in zip(layers, outputs["activations"], strict=True):
             stock, _ = remove_sentence_boundaries(activation, outputs["mask"])
             allennlp = max(allennlp, (layer - stock).abs().max().item())
-        for row, (sentence, file) in enumerate(zip(sentences, tops, strict=True)):
-            expected = np.concatenate(file[str(step)][...], axis=1)
+        for row, (sentence, top) in enumerate(zip(sentences, tops, strict=True)):
+            expected = np.concatenate(top[str(step)], axis=1)
             difference = np.abs(layers[-1, row, : len(sentence)].numpy() - expected).max()
             original, largest = max(original, difference), max(largest, np.abs(expected).max())
     return original, largest, allennlp

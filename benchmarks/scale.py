@@ -130,9 +130,10 @@ def measure(
                 busy=max(shard["ended"] for shard in shards) - began,
                 worker=max(shard["peak_memory"] for shard in shards),
             )
+            of_one = [run for run in (*runs, one) if run.workers == 1]
             one = one._replace(
                 overhead=wall / runs[0].wall - 1 if workers == 1 else None,
-                speed_up=(runs[1] if runs[1:] else one).busy / one.busy,
+                speed_up=of_one[0].busy / one.busy if of_one else None,
             )
         runs.append(one)
         print(", ".join(map(str, row(one))), flush=True)

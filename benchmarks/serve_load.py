@@ -17,7 +17,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from http.client import HTTPConnection
 from itertools import count, islice
 from pathlib import Path
@@ -158,20 +158,20 @@ def load(
     turns = count()
 
     def ask() -> None:
-        connection = HTTPConnection("127.0.0.1", port)
-        while (began := time.perf_counter()) < end:
-            first = next(turns) * size
-            places = [place % len(inputs) for place in range(first, first + size)]
-            batch = [inputs[place] for place in places]
-            connection.request("POST", PATH, json.dumps(batch if size > 1 else batch[0]))
-            response = connection.getresponse()
-            answer = json.loads(response.read())
-            taken.append(time.perf_counter() - began)
-            if response.status != 200:
-                errors.append(response.status)
-            else:
-                answers = answer if size > 1 else [answer]
-                differences.append(difference(answers, [expected[place] for place in places]))
+        with closing(HTTPConnection("127.0.0.1", port)) as connection:
+            while (began := time.perf_counter()) < end:
+                first = next(turns) * size
+                places = [place % len(inputs) for place in range(first, first + size)]
+                batch = [inputs[place] for place in places]
+                connection.request("POST", PATH, json.dumps(batch if size > 1 else batch[0]))
+                response = connection.getresponse()
+                answer = json.loads(response.read())
+                taken.append(time.perf_counter() - began)
+                if response.status != 200:
+                    errors.append(response.status)
+                else:
+                    answers = answer if size > 1 else [answer]
+                    differences.append(difference(answers, [expected[place] for place in places]))
 
     threads = [threading.Thread(target=ask) for _ in range(clients)]
     began = time.perf_counter()
@@ -196,9 +196,9 @@ def difference(found: Any, expected: Any) -> float:
 
 def status(port: int, body: bytes) -> int:
     """Of the answer to a body."""
-    connection = HTTPConnection("127.0.0.1", port)
-    connection.request("POST", PATH, body)
-    return connection.getresponse().status
+    with closing(HTTPConnection("127.0.0.1", port)) as connection:
+        connection.request("POST", PATH, body)
+        return connection.getresponse().status
 
 
 def add_load(results: Results, name: str, number: int, measured: Load) -> None:

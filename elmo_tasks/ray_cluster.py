@@ -54,7 +54,7 @@ def connected(address: str | None, *, cpus: int, shared_bytes: int = 0, logs: bo
             **({} if address else own),
         )
     except (ConnectionError, ValueError) as error:
-        raise ConnectionError(f"--ray-address {address}: {error}") from error
+        raise ConnectionError(f"{f'--ray-address {address}' if address else 'Ray'}: {error}") from error
     try:
         yield
     finally:

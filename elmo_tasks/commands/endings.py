@@ -1,6 +1,7 @@
 """How commands end when something is wrong: one line on stderr, and an exit code other than 0."""
 
 import logging
+import multiprocessing
 import os
 import re
 import sys
@@ -14,6 +15,7 @@ from allennlp.common import logging as common_logging
 from allennlp.common.checks import ConfigurationError
 from allennlp.common.util import SigTermReceived
 from allennlp.data.data_loaders.multiprocess_data_loader import WorkerError
+from torch.multiprocessing import ProcessExitedException, ProcessRaisedException
 
 from elmo_tasks.elmo.model import ElmoError
 from elmo_tasks.text_lines import TextError
@@ -24,7 +26,9 @@ logger = logging.getLogger(__name__)
 EXPECTED = (ConfigurationError, ElmoError, TextError, OSError, KeyboardInterrupt, SigTermReceived)
 """What is no fault of the program: the user's input or machine, or a signal."""
 _IN_A_TRACEBACK = re.compile(
-    r"^ *(?:elmo_tasks\.[\w.]+|allennlp\.common\.checks\.Configuration)Error: (.*)$", re.MULTILINE
+    r"^ *(?:elmo_tasks\.[\w.]+|allennlp\.common\.checks\.Configuration|FileNotFound|Permission|OS)"
+    r"Error: (.*)$",
+    re.MULTILINE,
 )
 
 
@@ -68,14 +72,27 @@ def _nearest_path(error: BaseException | None) -> str:
 
 
 def _of_worker(error: BaseException) -> BaseException:
-    """What went wrong in a process of a data loader, which hands on the text of the traceback alone."""
-    if isinstance(error, WorkerError) and (messages := _IN_A_TRACEBACK.findall(str(error))):
-        return ConfigurationError(messages[-1])
+    """
+    What went wrong in a process of a data loader, or of a distributed training: these hand on the text of the
+    traceback alone.
+    """
+    if isinstance(error, WorkerError | ProcessRaisedException):
+        if messages := _IN_A_TRACEBACK.findall(str(error)):
+            return ConfigurationError(messages[-1])
+    elif isinstance(error, ProcessExitedException) and error.signal_name:
+        return ConfigurationError(
+            f"process {error.error_index} was ended by {error.signal_name}, as where there is too little "
+            "memory; `--recover` goes on from the last checkpoint"
+        )
     return error
 
 
 def _end(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
     known = _of_worker(error)
+    if isinstance(known, SigTermReceived | KeyboardInterrupt):
+        # Python would wait until those of a distributed training have trained to the end.
+        for child in multiprocessing.active_children():
+            child.terminate()
     if isinstance(known, EXPECTED):
         tell(known)
     else:
@@ -84,7 +101,8 @@ def _end(kind: type[BaseException], error: BaseException, traceback: TracebackTy
 
 def install() -> None:
     """Ends all of AllenNLP's commands so, where this process is one."""
-    if Path(sys.argv[0]).parent.name == "allennlp" or Path(sys.argv[0]).stem == "allennlp":
+    program = Path(sys.argv[0] if sys.argv else "")
+    if "allennlp" in (program.parent.name, program.stem):
         sys.excepthook = _end
         stock = common_logging.prepare_global_logging
         if not hasattr(stock, "__wrapped__"):

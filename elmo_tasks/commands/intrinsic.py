@@ -32,7 +32,7 @@ COLUMNS = ("test", "section", "measure", "vectors", "score", "covered", "total")
 
 
 class Intrinsic(Verb):
-    """See `evaluation.similarity`, `evaluation.analogies` and `evaluation.word_vectors`."""
+    """See `evaluation.similarity`, `evaluation.analogies` and `vectors.word_vectors`."""
 
     name = "intrinsic"
     help = "Word similarity and analogies."

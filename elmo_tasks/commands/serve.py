@@ -132,7 +132,6 @@ def _models(arguments: argparse.Namespace, limits: "Limits", owner: str) -> Iter
         address=arguments.ray_address,
         device=device,
     ) as models:
-        del archives
         yield models, tabs
 
 

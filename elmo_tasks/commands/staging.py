@@ -70,6 +70,9 @@ def staging_folder(output: Path, *, keep: str | None = None) -> Iterator[Path]:
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         _lock(descriptor, folder)
+        # The process that had it may have removed it meanwhile.
+        if not folder.exists() or not os.path.samestat(os.fstat(descriptor), folder.stat()):
+            raise _in_use(folder)
         try:
             yield folder
         finally:
@@ -114,4 +117,8 @@ def _lock(descriptor: int, folder: Path) -> None:
             raise
         return
     if not locked:
-        raise ConfigurationError(f"{folder} is in use by another process")
+        raise _in_use(folder)
+
+
+def _in_use(folder: Path) -> ConfigurationError:
+    return ConfigurationError(f"{folder} is in use by another process")

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from textwrap import shorten
 from typing import Any, Optional, Union
 
+import torch
 from allennlp.commands import ArgumentParserWithDefaults
 from allennlp.common import Params, from_params, registrable
 from allennlp.common import params as params_module
@@ -112,6 +113,10 @@ def _create_kwargs(constructor: Any, cls: type, params: Params, **extras: Any) -
             with block_errors():
                 for key, kind in _TRAINER.items():
                     check_value(params.get(key, None), Optional[kind], f"{params.history}{key}")
+            if params.get("use_amp", False) and not torch.cuda.is_available():
+                raise ConfigurationError(
+                    f"{params.history}use_amp: found true, which needs a GPU; PyTorch finds none here"
+                )
         return _stock_create_kwargs(constructor, cls, params, **extras)
     except ConfigurationError as error:
         for hint in hints:

@@ -12,8 +12,9 @@ from typing import Any, List, Optional, Union  # noqa: UP035  from_params reads 
 
 import numpy
 import torch
-from allennlp.common import Registrable, util
-from allennlp.data import Token
+from allennlp.commands import evaluate
+from allennlp.common import Params, Registrable, util
+from allennlp.data import DataLoader, Token
 from allennlp.data.data_loaders import MultiProcessDataLoader, multiprocess_data_loader
 from allennlp.data.token_indexers import SingleIdTokenIndexer
 from allennlp.data.vocabulary import Vocabulary
@@ -28,6 +29,7 @@ from allennlp.training.moving_average import MovingAverage
 from allennlp.training.optimizers import Optimizer
 
 from elmo_tasks.compat import hints, quiet
+from elmo_tasks.values import PositiveInt, check_value
 
 logger = logging.getLogger(__name__)
 
@@ -41,6 +43,7 @@ def repair() -> None:
     _silence_amp_renaming()
     _name_devices_that_are_not_there()
     _read_the_padding_as_a_word()
+    _let_evaluate_change_batches()
     hints.install()
     quiet.install()
 
@@ -206,3 +209,29 @@ def _read_the_padding_as_a_word() -> None:
         return indices
 
     SingleIdTokenIndexer.tokens_to_indices = tokens_to_indices
+
+
+class _EvaluationLoader:
+    """What `allennlp evaluate` makes its data loaders with."""
+
+    @staticmethod
+    def from_params(params: Params, **extras: Any) -> DataLoader:
+        if "batch_size" in params and "batch_sampler" in params:
+            params["batch_sampler"]["batch_size"] = params.pop("batch_size")
+        return DataLoader.from_params(params=params, **extras)
+
+
+def _let_evaluate_change_batches() -> None:
+    """`--batch-size` comes beside the config's `batch_sampler`, which a data loader refuses; 0 is ignored."""
+    stock = evaluate.evaluate_from_archive
+    if hasattr(stock, "__wrapped__"):
+        return
+
+    @functools.wraps(stock)
+    def evaluate_from_archive(*args: Any, **options: Any) -> dict[str, Any]:
+        batch_size = inspect.signature(stock).bind(*args, **options).arguments.get("batch_size")
+        check_value(batch_size, Optional[PositiveInt], "--batch-size")
+        return dict(stock(*args, **options))
+
+    evaluate.evaluate_from_archive = evaluate_from_archive
+    evaluate.DataLoader = _EvaluationLoader

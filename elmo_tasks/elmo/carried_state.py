@@ -45,7 +45,7 @@ class CarriedState:
         # The rows known so far, and fresh ones where the batch has more.
         return LstmState(
             *(
-                torch.cat([old[:, :, :batch], new[:, :, old.size(2) :]], dim=2)
+                torch.cat([old[:, :, :batch].to(new), new[:, :, old.size(2) :]], dim=2)
                 for old, new in zip(self.value, fresh, strict=True)
             )
         )

@@ -45,7 +45,8 @@ class ElmoTokenEmbedder(StrictParams, TokenEmbedder):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        # PyTorch copies a parameter without its attributes.
+        # PyTorch copies a parameter without its attributes; the copy has not been trained itself.
+        self._was_trained = False
         self._mark()
 
     @classmethod

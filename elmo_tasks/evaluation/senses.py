@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import NamedTuple, cast
 from xml.etree.ElementTree import Element, ParseError, XMLPullParser
 
-from elmo_tasks import strict_json
 from elmo_tasks.data.input_files import InputError, input_files, read_lines
+from elmo_tasks.data.json_lines import read_json_lines
 
 _XML, _KEY = ".data.xml", ".gold.key.txt"
 _PARTS_OF_SPEECH = {1: "NOUN", 2: "VERB", 3: "ADJ", 4: "ADV", 5: "ADJ"}
@@ -70,21 +70,20 @@ def read_first_senses(path: str) -> dict[str, str]:
 
 
 def _read_jsonl(file: Path) -> Iterator[SenseSentence]:
-    for line, text in read_lines(file):
+    expected = 'JSON with "lemma", "tokens", "index" and "sense"'
+    for line, content in read_json_lines(file, expected=expected):
         try:
-            content = strict_json.loads(text)
             words, place = content["tokens"], content["index"]
             if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
                 raise TypeError("tokens is no list of strings")
-            if not isinstance(place, int) or not 0 <= place < len(words):
+            if type(place) is not int or not 0 <= place < len(words):
                 raise TypeError(f"index is {place!r}, of {len(words)} tokens")
             lemma, sense = content["lemma"], content["sense"]
             if not isinstance(lemma, str) or not isinstance(sense, str):
                 raise TypeError(f"lemma is {lemma!r}, sense is {sense!r}")
             yield SenseSentence(words, [Target(place, place + 1, lemma, (sense,))])
-        except (ValueError, KeyError, TypeError) as error:
+        except (KeyError, TypeError) as error:
             found = f"no {error}" if isinstance(error, KeyError) else str(error)
-            expected = 'JSON with "lemma", "tokens", "index" and "sense"'
             raise InputError.at(file, line, found=found, expected=expected) from error
 
 

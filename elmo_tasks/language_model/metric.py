@@ -36,9 +36,11 @@ class Perplexity(CountingMetric[torch.Tensor]):
         losses, right, (targets, _) = self.total_counts(reset=reset).tolist()
         if not targets:
             return {}
-        metrics = {"perplexity": _exp(sum(losses) / (2 * targets)), "accuracy": sum(right) / (2 * targets)}
+        both = 2 * targets
+        metrics = {"perplexity": perplexity(sum(losses) / both), "accuracy": sum(right) / both}
         for name, loss, number in zip(DIRECTIONS, losses, right, strict=True):
-            metrics |= {f"perplexity_{name}": _exp(loss / targets), f"accuracy_{name}": number / targets}
+            metrics[f"perplexity_{name}"] = perplexity(loss / targets)
+            metrics[f"accuracy_{name}"] = number / targets
         return metrics
 
 
@@ -68,5 +70,6 @@ class FrequentWords(ClassificationMetric):
         return metrics
 
 
-def _exp(loss: float) -> float:
-    return math.exp(loss) if loss < 700 else math.inf
+def perplexity(loss: float) -> float:
+    """Of the mean loss in nats; infinite where it is no float any more."""
+    return math.inf if loss >= 700 else math.exp(loss)

@@ -1,7 +1,5 @@
 """Probabilities of a sentence's words, from JSON Lines."""
 
-import math
-
 import numpy as np
 from allennlp.common import JsonDict
 from allennlp.common.checks import ConfigurationError
@@ -9,7 +7,7 @@ from allennlp.data import Instance
 from allennlp.predictors import Predictor
 
 from elmo_tasks.data.text_stream import words_of
-from elmo_tasks.language_model.metric import DIRECTIONS
+from elmo_tasks.language_model.metric import DIRECTIONS, perplexity
 from elmo_tasks.predictors.json_lines import JsonLinesPredictor, require_text
 
 
@@ -85,6 +83,6 @@ def _result(words: list[str], forward: np.ndarray, backward: np.ndarray) -> Json
         "log_probabilities_backward": backward[-2::-1].tolist(),
         "log_probability_end": float(forward[-1]),
         "log_probability_begin": float(backward[-1]),
-        **{f"perplexity_{name}": math.exp(loss) for name, loss in zip(DIRECTIONS, losses, strict=True)},
-        "perplexity": math.exp(sum(losses) / 2),
+        **{f"perplexity_{name}": perplexity(loss) for name, loss in zip(DIRECTIONS, losses, strict=True)},
+        "perplexity": perplexity(sum(losses) / 2),
     }

@@ -60,10 +60,6 @@ class Softmax(Registrable, nn.Module):
             scores, best = zip(*(self._exact(*chunk) for chunk in chunks), strict=True)
         return torch.cat(scores), torch.cat(best)
 
-    def log_probabilities(self, vectors: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-        """*Shape:* the first result of `exact`, `(rows,)`."""
-        return self.exact(vectors, targets)[0]
-
     @property
     def _exact_rows(self) -> int:
         """Rows that `_exact` gets at once."""
@@ -101,7 +97,7 @@ class FullSoftmax(StrictParams, Softmax):
 
     def _loss(self, vectors: torch.Tensor, targets: torch.Tensor, products: Products) -> torch.Tensor:
         if not torch.is_grad_enabled():
-            return -self.log_probabilities(vectors, targets).sum()
+            return -self.exact(vectors, targets)[0].sum()
         # (rows, 1)
         hidden = vectors.new_full((len(vectors), 1), -math.inf)
         return _Loss.apply(products, vectors, self.weight, self.bias, None, targets.unsqueeze(1), hidden)

@@ -15,6 +15,7 @@ from spacy.tokens import Doc, Span
 from spacy.util import minibatch
 
 from elmo_tasks.libraries.spacy_pipe import FilesPipe, sentences
+from elmo_tasks.values import PositiveInt, check_value
 
 _ARCHIVE = "model.tar.gz"
 
@@ -81,6 +82,7 @@ class NerPipe(ArchivePipe):
     def __init__(
         self, *, name: str, archive: str, cuda_device: int, batch_size: int, overwrite_ents: bool
     ) -> None:
+        check_value(batch_size, PositiveInt, "batch_size")
         super().__init__(name=name, archive=archive, predictor="elmo_ner", cuda_device=cuda_device)
         self._batch_size = batch_size
         self._overwrite_ents = overwrite_ents

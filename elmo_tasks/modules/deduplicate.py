@@ -1,17 +1,7 @@
-"""Instances that have something in common, which is computed once a batch."""
+"""Instances that have something in common, which is computed once a batch: see `one_of_each`."""
 
 import torch
 from allennlp.data import TextFieldTensors
-
-from elmo_tasks.elmo.inference.unique_rows import one_of_each
-
-
-def distinct_members(groups: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """
-    *Shape:* the number of each instance's group `(batch,)` to one row of the batch for each group,
-    `(groups,)`, and for each instance the index of its group among them, `(batch,)`.
-    """
-    return one_of_each(groups)
 
 
 def text_of(rows: torch.Tensor, tokens: TextFieldTensors) -> TextFieldTensors:

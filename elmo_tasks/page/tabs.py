@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import NamedTuple, Optional
 
 from allennlp.common import JsonDict
@@ -166,7 +167,7 @@ def _examples(
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     inputs = (json.loads(line) for line in lines)
     fitting = (one for one in inputs if all(field.name in one for field in fields if field.required))
-    for one, _ in zip(fitting, range(EXAMPLES), strict=False):
+    for one in islice(fitting, EXAMPLES):
         example = {field.name: one[field.name] for field in fields if one.get(field.name)}
         if tokenize is not None and "predicates" in example:
             words = tokenize(example["sentence"]).words

@@ -82,7 +82,7 @@ def _endpoint(model: ServedModel, limits: Limits) -> Callable[[Request], Awaitab
             if isinstance(inputs, dict):
                 (line,) = await model.lines([inputs])
                 return Response(line, media_type="application/json")
-            with model.places(len(inputs) - 1):
+            with model.places(max(0, len(inputs) - 1)):
                 lines = await model.lines(inputs)
         return Response(f"[{', '.join(lines)}]", media_type="application/json")
 

@@ -13,8 +13,9 @@ from allennlp.nn.util import get_text_field_mask
 from torch import nn
 from torch.nn import functional as F
 
+from elmo_tasks.elmo.inference.unique_rows import one_of_each
 from elmo_tasks.modules.bilstm import BiGru
-from elmo_tasks.modules.deduplicate import distinct_members, text_of
+from elmo_tasks.modules.deduplicate import text_of
 from elmo_tasks.modules.elmo_model import ElmoModel, Outputs, Scores
 from elmo_tasks.squad.metric import SquadMetric
 from elmo_tasks.squad.no_answer_head import NoAnswerHead
@@ -105,7 +106,7 @@ class SquadModel(ElmoModel):
         and the `window_start` `(batch, tokens)` of that one.
         """
         # (passages,), (batch,): where each distinct passage is in the batch, and which one each question has
-        rows, of_question = distinct_members(paragraph)
+        rows, of_question = one_of_each(paragraph)
         # (passages, tokens, dim), (passages, tokens)
         passages, mask = self._read(text_of(rows, passage))
         windows = Windows(mask, size=self.window, overlap=self.overlap)
@@ -186,7 +187,9 @@ class SquadModel(ElmoModel):
         best, indices = best_spans(scores["spans"], N_BEST)
         outputs = {**scores, "best": best, "indices": indices, "metadata": metadata}
         if span is not None:
-            outputs["loss"] = self._loss(scores, metadata, span)
+            loss = outputs["loss"] = self._loss(scores, metadata, span)
+            if loss.isnan():
+                return outputs  # There is no best answer; AllenNLP stops the training.
             for answers, question in zip(_answers(outputs), metadata, strict=True):
                 self.metric(answers[0]["text"], question.answers or [])
         return outputs

@@ -10,7 +10,8 @@ from allennlp.modules.token_embedders import Embedding
 from allennlp.nn.util import get_text_field_mask, sequence_cross_entropy_with_logits
 from torch import nn
 
-from elmo_tasks.modules.deduplicate import distinct_members, text_of
+from elmo_tasks.elmo.inference.unique_rows import one_of_each
+from elmo_tasks.modules.deduplicate import text_of
 from elmo_tasks.modules.elmo_model import ElmoModel, Outputs, Scores, append, average_with_logits
 from elmo_tasks.srl.arguments import description, from_tags
 from elmo_tasks.srl.highway_lstm import HighwayLstm
@@ -77,7 +78,7 @@ class SrlModel(ElmoModel):
         where the tokens are equal. Returns `logits` `(batch, tokens, tags)` and `mask` `(batch, tokens)`,
         of the words that have a tag: none in a sentence without a predicate.
         """
-        rows, indices = distinct_members(sentence)
+        rows, indices = one_of_each(sentence)
         # (sentences, tokens, input_dim)
         embedded, elmo = self.embed(text_of(rows, tokens))
         mask = get_text_field_mask(tokens)

@@ -4,9 +4,11 @@ import logging
 import multiprocessing
 import random
 from collections.abc import Iterable, Sequence
+from itertools import cycle, islice
 from typing import Any, ClassVar, Optional
 
 import torch.distributed as dist
+from allennlp.common.checks import ConfigurationError
 from allennlp.common.util import is_distributed
 from allennlp.data import Instance
 from allennlp.data.samplers import BatchSampler, BucketBatchSampler
@@ -29,11 +31,14 @@ class ElmoBucketSampler(StrictParams, BucketBatchSampler):
     the batches of the worker that has most, so that all workers have one rate.
 
     Where a worker has fewer sentences than another one has batches, as with batches of one document each, it
-    reads some twice in training; in evaluation, which is without `shuffle`, the last ones of the other
+    reads some again in training; in evaluation, which is without `shuffle`, the last ones of the other
     workers are left out. The log says so.
 
     Without `shuffle` it draws no random numbers. The stock sampler does, and since a run that resumes does
     not repeat past evaluations, the order of its training data is then another.
+
+    # Raises
+    `ConfigurationError`, when a run of several workers begins: one has nothing to read.
     """
 
     inherited_values: ClassVar[dict[str, Any]] = {
@@ -53,6 +58,11 @@ class ElmoBucketSampler(StrictParams, BucketBatchSampler):
     def get_num_batches(self, instances: Sequence[Instance]) -> int:
         """See `BatchSampler`."""
         number = int(super().get_num_batches(instances))
+        if _in_a_group() and not instances:
+            raise ConfigurationError(
+                f"process {dist.get_rank() + 1} of {dist.get_world_size()} found no instance, expected one "
+                "for each at least: take fewer processes, or more data"
+            )
         if _in_a_group() and not self._running and len(instances) not in self._most:
             self._most[len(instances)] = int(dist_reduce(number, dist.ReduceOp.MAX))
         return self._most.get(len(instances), number)
@@ -72,8 +82,8 @@ class ElmoBucketSampler(StrictParams, BucketBatchSampler):
 
     def _again(self, batches: list[list[int]], number: int) -> list[list[int]]:
         if self.shuffle:
-            logger.warning("Read twice in this epoch, since other processes have more: %d batches", number)
-            return batches[:number]
+            logger.warning("Read again in this epoch, since other processes have more: %d batches", number)
+            return list(islice(cycle(batches), number))
         logger.warning(
             "Left out of this evaluation, since another process has fewer: the last %d batches of each that "
             "has more; one process leaves out none",

@@ -96,6 +96,9 @@ class RepeatableCallback(StrictParams, TrainerCallback):
         self, trainer: GradientDescentTrainer, metrics: dict[str, Any], epoch: int, **kwargs: Any
     ) -> None:
         self._epoch, self._batches, self._forwards = epoch + 1, 0, 0
+        # AllenNLP keeps what an earlier epoch alone has, such as the score of a label once predicted.
+        for name, value in self._metrics.items():
+            metrics.setdefault(name, value)
         self._metrics = metrics
 
     def on_end(
@@ -154,6 +157,8 @@ def _check_loader(loader: DataLoader | None) -> None:
             f"data_loader.max_instances_in_memory is {loader.max_instances_in_memory}, expected null: in "
             "several processes the batches of all instances are made together"
         )
+    if is_distributed() and of_ours:
+        len(loader)  # of the validation, too, before the first epoch: see `ElmoBucketSampler`
 
 
 def _process() -> tuple[int, int]:

@@ -248,5 +248,7 @@ def _read(path: Path) -> dict[str, Any] | None:
 
 
 def _last_line(log: Path) -> str:
+    if not log.exists():
+        return "it is not there"
     lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
     return lines[-1] if lines else "it is empty"

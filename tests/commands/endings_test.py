@@ -1,12 +1,16 @@
+import signal
 import sys
+import time
 
 import pytest
 from allennlp.common import logging as common_logging
 from allennlp.common.checks import ConfigurationError
 from allennlp.common.util import SigTermReceived
 from allennlp.data.data_loaders.multiprocess_data_loader import WorkerError
+from torch.multiprocessing import ProcessExitedException, ProcessRaisedException
 
 from elmo_tasks.commands import endings
+from tests.forked import FORKED
 
 
 @pytest.mark.parametrize(
@@ -44,6 +48,44 @@ def test_what_a_worker_of_a_data_loader_says(monkeypatch, capsys, last, line):
     endings.install()
     sys.excepthook(WorkerError, WorkerError("Error()", [f"{last}\n"]), None)
     assert capsys.readouterr().err.rstrip().splitlines()[-1] == line
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (
+            ProcessRaisedException("\n-- Process 1\nTraceback\nelmo_tasks.values.BlockError: x is 0", 1, 2),
+            "error: x is 0",
+        ),
+        (
+            ProcessRaisedException("\nFileNotFoundError: [Errno 2] No such file or directory: 'x'", 0, 2),
+            "error: [Errno 2] No such file or directory: 'x'",
+        ),
+        (
+            ProcessExitedException("killed", 1, 2, -9, "SIGKILL"),
+            "error: process 1 was ended by SIGKILL, as where there is too little memory; `--recover` goes on "
+            "from the last checkpoint",
+        ),
+    ],
+    ids=["ours", "a file", "a signal"],
+)
+def test_what_a_process_of_a_distributed_training_says(monkeypatch, capsys, error, line):
+    monkeypatch.setattr(sys, "argv", ["/somewhere/bin/allennlp", "train"])
+    monkeypatch.setattr(sys, "excepthook", sys.__excepthook__)
+    endings.install()
+    sys.excepthook(type(error), error, None)
+    assert capsys.readouterr().err == f"{line}\n"
+
+
+def test_a_signal_ends_the_processes_of_the_command(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["/somewhere/bin/allennlp", "train"])
+    monkeypatch.setattr(sys, "excepthook", sys.__excepthook__)
+    endings.install()
+    process = FORKED.Process(target=time.sleep, args=(60,))
+    process.start()
+    sys.excepthook(SigTermReceived, SigTermReceived(), None)
+    process.join(30)
+    assert process.exitcode == -signal.SIGTERM
 
 
 def test_faults_of_the_program_keep_their_traceback(monkeypatch, capsys):

@@ -3,6 +3,7 @@
 import argparse
 
 import pytest
+import torch
 from allennlp.commands import ArgumentParserWithDefaults
 from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
@@ -95,6 +96,12 @@ def test_the_trainer_drops_no_key():
         match=r"^trainer.num_epoch is no key of GradientDescentTrainer; did you mean 'num_epochs'\?$",
     ):
         Trainer.from_params(Params({"num_epoch": 3}, history="trainer."), model=None, data_loader=None)
+
+
+def test_mixed_precision_needs_a_gpu(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(ConfigurationError, match=r"^trainer\.use_amp: found true, which needs a GPU"):
+        Trainer.from_params(Params({"use_amp": True}, history="trainer."), model=None, data_loader=None)
 
 
 @pytest.mark.parametrize(

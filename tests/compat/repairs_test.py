@@ -16,6 +16,7 @@ from types import ModuleType, SimpleNamespace
 import numpy
 import pytest
 import torch
+from allennlp.commands.evaluate import evaluate_from_archive
 from allennlp.commands.train import train_model
 from allennlp.common import Params, util
 from allennlp.common.checks import ConfigurationError, check_for_gpu
@@ -30,6 +31,8 @@ from allennlp.training.learning_rate_schedulers import (
 )
 
 from elmo_tasks import compat
+from elmo_tasks.ner import NerModel
+from tests.ner.archives import DEV
 
 
 def stock(module: ModuleType) -> ModuleType:
@@ -306,3 +309,21 @@ def test_a_gpu_that_is_not_there_is_named():
     with pytest.raises(ConfigurationError, match="specified a GPU but none is available"):
         check_for_gpu(0)
     assert util.int_to_device(-1) == torch.device("cpu")
+
+
+def test_evaluate_takes_batches_of_another_size(trained_ner, monkeypatch):
+    sizes = []
+    forward = NerModel.forward
+    monkeypatch.setattr(
+        NerModel,
+        "forward",
+        lambda self, **batch: sizes.append(len(batch["metadata"])) or forward(self, **batch),
+    )
+    archive = trained_ner / "model.tar.gz"
+    expected = evaluate_from_archive(archive, DEV)
+    assert max(sizes) > 3
+    sizes.clear()
+    assert evaluate_from_archive(archive, DEV, batch_size=3)["f1"] == expected["f1"]
+    assert max(sizes) == 3
+    with pytest.raises(ValueError, match="--batch-size is 0, expected a whole number from 1"):
+        evaluate_from_archive(archive, DEV, batch_size=0)

@@ -81,6 +81,14 @@ def test_a_penalty_that_nobody_adds_is_an_error(block):
         embedder.eval()
 
 
+def test_a_copy_of_a_trained_one_can_be_evaluated(block):
+    """As `AveragedModel` makes one."""
+    embedder = built({**block, "mix_l2": 0.5}).train()
+    embedder(batch(SENTENCES))
+    RegularizerApplicator([("", Regularizer.from_params(Params({"type": "elmo_mix"})))])(embedder)
+    copy.deepcopy(embedder.eval().train()).eval()
+
+
 def test_placement_is_not_a_key(block):
     with pytest.raises(ConfigurationError, match="placement"):
         built({**block, "placement": "output"})

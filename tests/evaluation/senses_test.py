@@ -82,15 +82,22 @@ def test_jsonl():
     assert sentences[0] == SenseSentence(words, [Target(6, 7, "bank", ("money",))])
 
 
+def test_blank_lines_in_jsonl(tmp_path):
+    line = json.dumps({"lemma": "b", "tokens": ["a", "b"], "index": 1, "sense": "x"})
+    (tmp_path / "a.jsonl").write_text(f"{line}\n\n{line}\n\n")
+    assert len(read_senses(str(tmp_path / "a.jsonl"))) == 2
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"index": 3}, "line 1: found index is 3, of 3 tokens"),
         ({"index": "1"}, "found index is '1'"),
+        ({"index": True}, "found index is True"),
         ({"tokens": "a b c"}, "found tokens is no list of strings"),
         ({"sense": ["x"]}, "found lemma is 'b', sense is ['x']"),
         ({"sense": None}, "found no 'sense', expected JSON with"),
-        (None, "found Expecting value"),
+        (None, "found no JSON (Expecting value, column 1), expected JSON with"),
     ],
 )
 def test_errors_in_jsonl(tmp_path, change, message):

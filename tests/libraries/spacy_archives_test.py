@@ -131,6 +131,8 @@ def test_errors(ner, tmp_path):
         nlp("text")
     with pytest.raises(ValueError, match="archive"):
         spacy.blank("en").add_pipe("elmo_ner")
+    with pytest.raises(ValueError, match="batch_size is 0, expected a whole number from 1"):
+        pipeline("elmo_ner", ner, batch_size=0)
     nlp = pipeline("elmo_ner", ner)
     nlp.to_disk(tmp_path / "saved")
     (tmp_path / "saved" / "elmo_ner" / "model.tar.gz").unlink()

@@ -189,6 +189,13 @@ def test_answers_and_metrics():
     assert model.get_metrics(reset=True) == expected.get_metric()
 
 
+def test_weights_that_are_not_finite_give_such_a_loss():
+    """On which AllenNLP stops the training, and says why."""
+    model, instances = build(config())
+    torch.nn.init.constant_(next(model.parameters()), torch.nan)
+    assert model(**batch(model, instances))["loss"].isnan()
+
+
 def test_no_answer_is_one_of_the_answers():
     model, instances = build(config(no_answer=True), UNANSWERABLE)
     with torch.no_grad():

@@ -8,8 +8,9 @@ from allennlp.common.util import find_open_port
 from allennlp.data import Instance, Token
 from allennlp.data.fields import TextField
 from allennlp.data.samplers import BatchSampler, BucketBatchSampler
+from torch.multiprocessing import ProcessRaisedException
 
-from elmo_tasks.training import ElmoBucketSampler
+from elmo_tasks.training import ElmoBucketSampler, batch_sampler
 from tests.forked import FORKED, spawn
 
 
@@ -80,6 +81,23 @@ def test_fewer_sentences_than_batches():
     training, evaluation, *numbers = found[0]
     assert sorted(training) == sorted(evaluation) == [[0], [1], [2]]
     assert numbers == [3, 3]
+
+
+def none(rank: int, port: int) -> None:
+    dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", world_size=2, rank=rank)
+    ElmoBucketSampler(batch_size=1).get_num_batches(instances(1 - rank))
+
+
+def test_a_worker_that_has_nothing_to_read():
+    with pytest.raises(ProcessRaisedException, match="process 2 of 2 found no instance"):
+        spawn(none, args=(find_open_port(),), nprocs=2)
+
+
+def test_many_fewer_sentences_than_batches(monkeypatch):
+    monkeypatch.setattr(batch_sampler, "_in_a_group", lambda: True)
+    monkeypatch.setattr(batch_sampler, "dist_reduce", lambda number, _: 5)
+    batches = list(ElmoBucketSampler(batch_size=1).get_batch_indices(instances(2)))
+    assert sorted(batches) == [[0], [0], [0], [1], [1]] or sorted(batches) == [[0], [0], [1], [1], [1]]
 
 
 def test_unknown_key():

@@ -134,6 +134,15 @@ def test_metrics_of_a_run_with_nothing_left_to_train():
     assert of_next == {"best_epoch": 1, "epoch": 3}
 
 
+def test_what_an_earlier_epoch_alone_has_stays():
+    """A label that was once predicted: AllenNLP has it in the metrics of all later epochs."""
+    killed = Run()
+    killed.callback.on_epoch(None, {"epoch": 0, "validation_f1-ARG3": 0.0}, 0)
+    metrics = {"epoch": 1}
+    Run(state=killed.callback.state_dict()).callback.on_epoch(None, metrics, 1)
+    assert metrics == {"epoch": 1, "validation_f1-ARG3": 0.0}
+
+
 @pytest.mark.parametrize(("stop", "epochs"), [(True, 3), (False, 10)])
 def test_a_run_that_had_stopped_early_trains_no_more(stop, epochs):
     trainer = trainer_of(nn.Dropout(0.5), stop=stop)

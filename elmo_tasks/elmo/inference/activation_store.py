@@ -52,11 +52,12 @@ class ActivationStore:
         damaged, asked = 0, len(arrays)
         try:
             # The file that is there now: it may have been deleted, and made again.
-            self._database = Database.opened(self.folder)
-            if self._database is None:
+            database = Database.opened(self.folder)
+            if database is None:
                 with self._only_writer():
-                    self._database = self._open()
-            with self._database.reading() as get:
+                    database = self._open()
+            self._database = database
+            with database.reading() as get:
                 for key, array in list(arrays.items()):
                     value = get(key)
                     if value is not None:
@@ -92,8 +93,8 @@ class ActivationStore:
             try:
                 with self._only_writer():
                     if self._has_room(records.values()):
-                        self._database = self._open()
-                        self._database.write(records)
+                        database = self._database = self._open()
+                        database.write(records)
             except (OSError, lmdb.Error) as error:
                 self._stop_writing(f"cannot write to {self.folder}: {error}")
         return not_finite

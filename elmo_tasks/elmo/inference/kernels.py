@@ -20,7 +20,8 @@ from elmo_tasks.elmo.model.word_encoder import WordEncoder
 
 class Kernels:
     """
-    All that computes, on one device. Nothing in it changes but the word cache, which threads may share.
+    All that computes, on one device. What changes in it are caches, which threads share: of words and of what
+    is behind the mark, and on a GPU CUDA graphs, which one thread plays at a time.
 
     # Parameters
 
