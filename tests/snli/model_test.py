@@ -1,10 +1,16 @@
+import copy
+
+import allennlp_models.pair_classification  # noqa: F401  registers `esim`
 import numpy as np
 import pytest
 import torch
 from allennlp.common import Params
 from allennlp.data import DatasetReader
 from allennlp.training.learning_rate_schedulers import LearningRateScheduler
+from allennlp.training.optimizers import Optimizer
 
+from benchmarks.configs import read_config
+from benchmarks.snli import Snli
 from elmo_tasks.snli import SnliModel
 from tests.modules.models import build, indexed, tensors, tiny_elmo
 from tests.modules.numpy_reference import array, bilstm, linear, relu, softmax
@@ -163,3 +169,31 @@ def test_learning_rate_is_halved_when_accuracy_does_not_rise(tmp_path):
         scheduler.step(accuracy)
         rates.append(optimizer.param_groups[0]["lr"])
     assert rates == [0.0004, 0.0004, 0.0002, 0.0001, 0.0001, 0.00005]
+
+
+def test_it_trains_as_esim():
+    """Without ELMo: from one seed the same weights, and by the same batches the same, after some updates."""
+    ours = read_config(
+        "snli", {"model.hidden_size": 5, "model.text_field_embedder.token_embedders.tokens.embedding_dim": 7}
+    )
+    peer = Snli().peer(copy.deepcopy(ours), elmo_dim=0)
+    trained = []
+    for config in (ours, peer):
+        model, pairs = build_pairs(config)
+        batch = tensors(pairs, model.vocab)
+        model.train()
+        parameters = [[name, parameter] for name, parameter in model.named_parameters()]
+        optimizer = Optimizer.from_params(Params(config["trainer"]["optimizer"]), model_parameters=parameters)
+        losses = []
+        for _ in range(5):
+            optimizer.zero_grad()
+            loss = model(**batch)["loss"]
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+        trained.append((losses, list(model.parameters())))
+    (losses, weights), (losses_of_peer, weights_of_peer) = trained
+    assert len(set(losses)) == 5
+    assert losses == pytest.approx(losses_of_peer, rel=1e-5)
+    for found, expected in zip(weights, weights_of_peer, strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-5)
