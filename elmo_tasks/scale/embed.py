@@ -181,7 +181,8 @@ class EmbedShard:
             raise TextError.at(
                 source, batch[0].number, found=found, expected="what fits the device"
             ) from error
-        if (row := first_not_finite(layers)) is not None:
+        stored = layers.half() if self._embedding.dtype == "float16" else layers
+        if (row := first_not_finite(stored)) is not None:
             raise TextError(f"{source}, line {batch[row].number}: {NOT_FINITE}")
         return chosen_layers(layers, self._embedding.layers).cpu().numpy()
 

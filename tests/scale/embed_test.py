@@ -70,15 +70,16 @@ def test_half_precision_is_that_of_the_vectors(bilm, tmp_path):
     assert np.array_equal(np.float16(row["layers"]).reshape(row["shape"]), expected)
 
 
-def test_vectors_that_are_not_finite_name_their_line(bilm, tmp_path, monkeypatch):
+@pytest.mark.parametrize(("value", "dtype"), [(torch.nan, "float32"), (1e5, "float16")])
+def test_vectors_that_are_not_finite_name_their_line(bilm, tmp_path, monkeypatch, value, dtype):
     (tmp_path / "text").write_text("a\nb b\nc\n")
     (shard,) = make_shards(["text"], 10, Reading(str(tmp_path)))
-    of = work(bilm, tmp_path)
+    of = work(bilm, tmp_path, dtype=dtype)
     encode = FrozenBiLm.encode
 
     def damaged(self, ids, start):
         layers = encode(self, ids, start)
-        layers[1, 0, 0, 0] = torch.nan
+        layers[1, 0, 0, 0] = value
         return layers
 
     monkeypatch.setattr(FrozenBiLm, "encode", damaged)
