@@ -58,12 +58,14 @@ class ElmoBucketSampler(StrictParams, BucketBatchSampler):
     def get_num_batches(self, instances: Sequence[Instance]) -> int:
         """See `BatchSampler`."""
         number = int(super().get_num_batches(instances))
-        if _in_a_group() and not instances:
+        if not _in_a_group():
+            return number
+        if not instances:
             raise ConfigurationError(
                 f"process {dist.get_rank() + 1} of {dist.get_world_size()} found no instance, expected one "
                 "for each at least: take fewer processes, or more data"
             )
-        if _in_a_group() and not self._running and len(instances) not in self._most:
+        if not self._running and len(instances) not in self._most:
             self._most[len(instances)] = int(dist_reduce(number, dist.ReduceOp.MAX))
         return self._most.get(len(instances), number)
 

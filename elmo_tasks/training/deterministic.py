@@ -151,13 +151,12 @@ def _check_loader(loader: DataLoader | None) -> None:
             "gives another result; with 0 or 1 it gives the same",
             loader.num_workers,
         )
-    of_ours = isinstance(loader.batch_sampler, ElmoBucketSampler)
-    if is_distributed() and of_ours and loader.max_instances_in_memory is not None:
-        raise ConfigurationError(
-            f"data_loader.max_instances_in_memory is {loader.max_instances_in_memory}, expected null: in "
-            "several processes the batches of all instances are made together"
-        )
-    if is_distributed() and of_ours:
+    if is_distributed() and isinstance(loader.batch_sampler, ElmoBucketSampler):
+        if loader.max_instances_in_memory is not None:
+            raise ConfigurationError(
+                f"data_loader.max_instances_in_memory is {loader.max_instances_in_memory}, expected null: in "
+                "several processes the batches of all instances are made together"
+            )
         len(loader)  # of the validation, too, before the first epoch: see `ElmoBucketSampler`
 
 

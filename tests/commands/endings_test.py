@@ -1,3 +1,4 @@
+import multiprocessing
 import signal
 import sys
 import time
@@ -11,6 +12,13 @@ from torch.multiprocessing import ProcessExitedException, ProcessRaisedException
 
 from elmo_tasks.commands import endings
 from tests.forked import FORKED
+
+
+@pytest.fixture
+def training(monkeypatch):
+    """This process is `allennlp train`, with no hook yet."""
+    monkeypatch.setattr(sys, "argv", ["/somewhere/bin/allennlp", "train"])
+    monkeypatch.setattr(sys, "excepthook", sys.__excepthook__)
 
 
 @pytest.mark.parametrize(
@@ -42,9 +50,8 @@ def test_one_line(error, line, code, capsys):
         ("ZeroDivisionError: a fault", "  ZeroDivisionError: a fault"),
     ],
 )
-def test_what_a_worker_of_a_data_loader_says(monkeypatch, capsys, last, line):
-    monkeypatch.setattr(sys, "argv", ["/somewhere/bin/allennlp", "train"])
-    monkeypatch.setattr(sys, "excepthook", sys.__excepthook__)
+@pytest.mark.usefixtures("training")
+def test_what_a_worker_of_a_data_loader_says(capsys, last, line):
     endings.install()
     sys.excepthook(WorkerError, WorkerError("Error()", [f"{last}\n"]), None)
     assert capsys.readouterr().err.rstrip().splitlines()[-1] == line
@@ -69,20 +76,21 @@ def test_what_a_worker_of_a_data_loader_says(monkeypatch, capsys, last, line):
     ],
     ids=["ours", "a file", "a signal"],
 )
-def test_what_a_process_of_a_distributed_training_says(monkeypatch, capsys, error, line):
-    monkeypatch.setattr(sys, "argv", ["/somewhere/bin/allennlp", "train"])
-    monkeypatch.setattr(sys, "excepthook", sys.__excepthook__)
+@pytest.mark.usefixtures("training")
+def test_what_a_process_of_a_distributed_training_says(capsys, error, line):
     endings.install()
     sys.excepthook(type(error), error, None)
     assert capsys.readouterr().err == f"{line}\n"
 
 
-def test_a_signal_ends_the_processes_of_the_command(monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["/somewhere/bin/allennlp", "train"])
-    monkeypatch.setattr(sys, "excepthook", sys.__excepthook__)
+@pytest.mark.usefixtures("training")
+def test_a_signal_ends_the_processes_of_the_command(monkeypatch):
     endings.install()
     process = FORKED.Process(target=time.sleep, args=(60,))
     process.start()
+    assert process in multiprocessing.active_children()
+    # Not those of other tests
+    monkeypatch.setattr(multiprocessing, "active_children", lambda: [process])
     sys.excepthook(SigTermReceived, SigTermReceived(), None)
     process.join(30)
     assert process.exitcode == -signal.SIGTERM

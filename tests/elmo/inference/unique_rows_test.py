@@ -1,8 +1,15 @@
 import pytest
 import torch
 
-from elmo_tasks.elmo.inference.unique_rows import unique_rows
+from elmo_tasks.elmo.inference.unique_rows import one_of_each, unique_rows
 from elmo_tasks.elmo.model import words
+
+
+def test_each_group_once():
+    groups = torch.tensor([7, -3, 7, 5, -3])
+    rows, places = one_of_each(groups)
+    assert sorted(groups[rows].tolist()) == [-3, 5, 7]
+    assert torch.equal(groups[rows][places], groups)
 
 
 @pytest.mark.parametrize("dtype", [torch.int16, torch.int64])
