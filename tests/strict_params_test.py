@@ -27,4 +27,4 @@ def test_nothing_is_near():
     with pytest.raises(ConfigurationError) as caught:
         build(xyzzy=1)
     assert "did you mean" not in str(caught.value)
-    assert "Known keys: columns," in str(caught.value)
+    assert "known keys: columns," in str(caught.value)

@@ -33,15 +33,19 @@ class ClassificationPredictor(InterpretablePredictor):
         names = self._names()
         return dict.fromkeys(names, str), dict.fromkeys(names.values(), list[str])
 
-    def empty_result(self, json_dict: JsonDict) -> JsonDict | None:
-        sentences = self._sentences(json_dict)
-        if all(sentences):
+    def read(self, json_dict: JsonDict) -> list[list[str]]:
+        """The words of each sentence."""
+        texts = [require_text(json_dict, *fields) for fields in self._names().items()]
+        return [self._split(text) if isinstance(text, str) else text for text in texts]
+
+    def empty_result(self, content: list[list[str]]) -> JsonDict | None:
+        if all(content):
             return None
-        words = {f"sentence{number}_tokens": words for number, words in enumerate(sentences, start=1)}
+        words = {f"sentence{number}_tokens": words for number, words in enumerate(content, start=1)}
         return {**words, "label": None, "probabilities": {}}
 
-    def _json_to_instance(self, json_dict: JsonDict) -> Instance:
-        return self._dataset_reader.text_to_instance(*self._sentences(json_dict))
+    def to_instance(self, content: list[list[str]]) -> Instance:
+        return self._dataset_reader.text_to_instance(*content)
 
     def predictions_to_labeled_instances(self, instance: Instance, outputs: JsonDict) -> list[Instance]:
         return self._with_label(instance, outputs["label"])
@@ -54,10 +58,6 @@ class ClassificationPredictor(InterpretablePredictor):
         if self._dataset_reader.pairs:
             return {name: f"{name}_tokens" for name in ("sentence1", "sentence2")}
         return {"sentence": "tokens"}
-
-    def _sentences(self, json_dict: JsonDict) -> list[list[str]]:
-        texts = [require_text(json_dict, *fields) for fields in self._names().items()]
-        return [self._split(text) if isinstance(text, str) else text for text in texts]
 
     def _split(self, text: str) -> list[str]:
         return [token.text for token in self._dataset_reader.tokens(text)]

@@ -5,14 +5,16 @@ import json
 from pathlib import Path
 from typing import Any
 
+from allennlp.common import JsonDict
 from allennlp.common.checks import ConfigurationError
+from allennlp.common.file_utils import cached_path
 from allennlp.models.archival import Archive
 from allennlp.predictors import Predictor
 
 from elmo_tasks.commands.base import Verb, add_archive_argument, archive_on_device
 from elmo_tasks.commands.staging import add_output_argument, staged_file
-from elmo_tasks.data.input_files import read_lines
 from elmo_tasks.page.templates import page_template
+from elmo_tasks.predictors.command import load_lines, open_lines
 from elmo_tasks.predictors.explanations import METHODS, Explainer, can_explain
 from elmo_tasks.predictors.interpretation import InterpretablePredictor
 from elmo_tasks.progress import progress
@@ -28,7 +30,7 @@ class Explain(Verb):
     description = """Reads what `allennlp predict` reads, and writes JSON Lines: of each input the result, and
         of each prediction in it (an entity, a cluster; one of other tasks) the words of each text with their
         shares in its gradient, by one of AllenNLP's interpreters; the part of ELMo counts. Beside OUT, a page
-        of HTML shows the words in colours."""
+        of HTML shows the words in colours. What comes before an input that cannot be read is kept."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         add_archive_argument(parser)
@@ -53,14 +55,28 @@ class Explain(Verb):
         ):
             predictor = _predictor(arguments.archive, archive_on_device(arguments))
             predictor.through_elmo = arguments.through_elmo
-            lines = [line for _, line in read_lines(Path(arguments.input)) if line.strip()]
-            explainer = Explainer(predictor, arguments.method)
-            bar = progress(lines, work="explain", unit="inputs")
-            explained = [explainer(predictor.load_line(line)) for line in bar]
-            with open(path, "w", encoding="utf-8") as file:
-                file.writelines(json.dumps(each, ensure_ascii=False) + "\n" for each in explained)
+            if arguments.input != "-":
+                cached_path(arguments.input)  # an error of its own where nothing is there
+            inputs = list(load_lines(predictor, open_lines(arguments.input), arguments.input))
+            explained, problem = _explain(Explainer(predictor, arguments.method), inputs)
+            lines = (json.dumps(each, ensure_ascii=False) + "\n" for each in explained)
+            path.write_text("".join(lines), encoding="utf-8")
             html.write_text(render(explained), encoding="utf-8")
         print(f"{output}: {len(explained):,} inputs; {page}")
+        if problem is not None:
+            raise problem
+
+
+def _explain(
+    explainer: Explainer, inputs: list[JsonDict]
+) -> tuple[list[dict[str, Any]], ConfigurationError | None]:
+    """What is explained, up to an input that cannot be read, and what is wrong with that one."""
+    explained: list[dict[str, Any]] = []
+    try:
+        explained.extend(map(explainer, progress(inputs, work="explain", unit="inputs")))
+    except ConfigurationError as error:
+        return explained, error
+    return explained, None
 
 
 def render(explained: list[dict[str, Any]]) -> str:

@@ -13,7 +13,7 @@ from allennlp.common.checks import ConfigurationError
 from elmo_tasks.archives import open_archive
 from elmo_tasks.commands.base import Verb, add_archive_argument
 from elmo_tasks.commands.staging import add_force_argument, check_output, publish, staging_folder
-from elmo_tasks.data.input_files import InputError, input_files, read_lines
+from elmo_tasks.data.input_files import input_files, read_lines
 from elmo_tasks.elmo import BiLm, BiLmOptions, FrozenBiLm, WordOptions
 from elmo_tasks.elmo.layer_statistics import standardize_tokens
 from elmo_tasks.elmo.model.weight_file import add_checksums, read_weights, write_weights
@@ -178,7 +178,7 @@ def _write_words(path: Path, words: Sequence[str]) -> None:
     path.write_text("".join(f"{word}\n" for word in words), encoding="utf-8")
     try:
         same = read_words(path) == list(words)
-    except InputError as error:
+    except ConfigurationError as error:
         raise ConfigurationError(f"the vocabulary cannot be written as {error}") from error
     if not same:
         raise ConfigurationError("the vocabulary has a word with a line break, expected one line a word")

@@ -6,6 +6,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
+from allennlp.common.checks import ConfigurationError
 from allennlp.common.file_utils import cached_path
 
 from elmo_tasks.scale.pool import Engine
@@ -18,10 +19,14 @@ from elmo_tasks.scale.storage import Folder
 def predict_on_ray(arguments: argparse.Namespace, engine: Engine, predictor_args: dict[str, Any]) -> None:
     """
     # Raises
-    See `predict`.
+    `ConfigurationError`: a folder without an archive. See `predict`, too.
     """
     path = Path(cached_path(arguments.archive))
-    archive = (path / "model.tar.gz" if path.is_dir() else path).read_bytes()
+    if path.is_dir():
+        path /= "model.tar.gz"
+        if not path.exists():
+            raise ConfigurationError(f"{path}: found nothing, expected an archive, which every worker gets")
+    archive = path.read_bytes()
     prediction = Prediction(
         archive=archive,
         overrides=arguments.overrides,

@@ -103,9 +103,14 @@ class Serve(Verb):
             host, port = listening.getsockname()[:2]
             if token is None and host not in _LOCAL:
                 print("warning: all who reach this address can ask; see --token-file", file=sys.stderr)
-            print(f"http://{host}:{port}/docs: {', '.join(models)}", flush=True)
-            print(f"http://{host}:{port}/ is the page", flush=True)
+            print(f"{address(host, port)}/docs: {', '.join(models)}", flush=True)
+            print(f"{address(host, port)}/ is the page", flush=True)
             uvicorn.Server(config).run(sockets=[listening])
+
+
+def address(host: str, port: int) -> str:
+    """The URL of a socket's address, which may be one of IPv6."""
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 @contextmanager

@@ -50,13 +50,13 @@ class CorefPredictor(TextPredictor):
         """Predicts the documents one by one, since a batch of the model is one document."""
         return [self.predict_instance(instance) for instance in instances]
 
-    def empty_result(self, json_dict: JsonDict) -> JsonDict | None:
-        if self._document(json_dict) is not None:
+    def empty_result(self, content: CorefDocument | None) -> JsonDict | None:
+        if content is not None:
             return None
         return {"tokens": [], "clusters": [], "marked": "", "resolved": ""}
 
-    def _json_to_instance(self, json_dict: JsonDict) -> Instance:
-        return self._dataset_reader.text_to_instance(self._document(json_dict))
+    def to_instance(self, content: CorefDocument) -> Instance:
+        return self._dataset_reader.text_to_instance(content)
 
     def predictions_to_labeled_instances(self, instance: Instance, outputs: JsonDict) -> list[Instance]:
         """One for each cluster, in which there is no other; of a document without any, one with that."""
@@ -93,7 +93,7 @@ class CorefPredictor(TextPredictor):
 
         return super()._reading() | {"embed_sentences": seen}
 
-    def _document(self, json_dict: JsonDict) -> CorefDocument | None:
+    def read(self, json_dict: JsonDict) -> CorefDocument | None:
         """The document of an input; `None` if it has no words."""
         if "sentences" in json_dict:
             return from_json(json_dict | {"clusters": None}) if json_dict["sentences"] != [] else None

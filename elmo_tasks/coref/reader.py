@@ -67,7 +67,7 @@ class CorefReader(TaskReader):
         fields: dict[str, Field] = {
             "tokens": ListField([TextField([Token(word) for word in words]) for words in document.sentences]),
             "speakers": TensorField(torch.tensor(speakers)),
-            "genre": _GenreField(genre[1] if genre else DEFAULT_OOV_TOKEN, GENRES),
+            "genre": _GenreField((genre and genre[1]) or DEFAULT_OOV_TOKEN, GENRES),
             "metadata": MetadataField(document),
         }
         return Instance(fields)

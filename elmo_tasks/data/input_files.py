@@ -27,7 +27,7 @@ def input_files(path: str | os.PathLike[str]) -> list[Path]:
     """
     The files that `path` stands for, in a fixed order.
 
-    - A file: that file.
+    - A file: that file; an archive counts as a folder.
     - A folder: all files below it, at any depth, except hidden files and folders (a leading dot).
     - A pattern with `*`, `?`, `[...]` or `**`: what it matches, folders as above.
     - A URL (`https://`, `s3://`, `gs://`, `hf://`, `file://`): fetched once and kept in AllenNLP's
@@ -35,19 +35,25 @@ def input_files(path: str | os.PathLike[str]) -> list[Path]:
     - `archive.zip!member`, also `.tar.gz` and behind a URL: a file or folder in an archive.
 
     # Raises
-    `InputError`, with `path`: nothing is there.
+    `InputError`, with `path`: nothing is there, an archive is damaged, or it lies in a folder or another
+    archive.
     """
     text = os.path.expanduser(os.fspath(path))
     if os.path.exists(text):
-        files = _below(text)
+        places = [_content(text)]
     elif "://" in text or _is_archive_member(text):
-        files = _below(_fetch(text))
+        places = [_fetch(text)]
     else:
-        matches = glob.glob(text, recursive=True)
-        files = sorted({file for match in matches for file in _below(match)})
+        places = [_content(match) for match in glob.glob(text, recursive=True)]
+    files = sorted({file for place in places for file in _below(place)})
     if not files:
         expected = "a file, folder, pattern or URL" + did_you_mean_path(text)
         raise InputError.at(path, found="no file", expected=expected)
+    for file in files:
+        if is_archive(file):
+            raise InputError.at(
+                file, found="an archive among other files", expected="texts, or its own path or pattern"
+            )
     return files
 
 
@@ -78,6 +84,18 @@ def _below(path: str) -> list[Path]:
         subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
         files.extend(Path(folder, name) for name in names if not name.startswith("."))
     return sorted(files)
+
+
+def _content(path: str) -> str:
+    """The folder of what an archive holds, any other file or folder itself."""
+    if not is_archive(Path(path)):
+        return path
+    try:
+        return str(unpacked(Path(path)))
+    except Exception as error:  # each kind of archive raises its own classes, with no common base
+        raise InputError.at(
+            path, found=f"{type(error).__name__}: {error}", expected="an archive that can be unpacked"
+        ) from error
 
 
 def _is_archive_member(text: str) -> bool:

@@ -8,6 +8,7 @@ import shutil
 import tarfile
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator
 from copy import copy
 from pathlib import Path, PurePosixPath
@@ -28,10 +29,23 @@ _OPENERS: dict[bytes, Callable[[Any], Any]] = {
 }
 """By the first bytes of a file."""
 _ZIP = b"PK"
+_TAR_HEADER = 512
+"""Bytes."""
 
 
 def is_archive(file: Path) -> bool:
-    return file.is_file() and (zipfile.is_zipfile(file) or tarfile.is_tarfile(file))
+    """Whether a zip archive or a tar is there, packed or not; not so if nothing of it can be read."""
+    if not file.is_file():
+        return False
+    try:
+        with open(file, "rb") as raw:
+            begin = raw.read(_TAR_HEADER)
+        if begin.startswith(_ZIP):
+            return zipfile.is_zipfile(file)
+        # A text, of which there may be many, is told by its first bytes: the header of a tar holds zeros
+        return (begin.startswith(tuple(_OPENERS)) or b"\0" in begin) and tarfile.is_tarfile(file)
+    except (OSError, EOFError, zlib.error, lzma.LZMAError):
+        return False
 
 
 def unpacked(file: Path) -> Path:

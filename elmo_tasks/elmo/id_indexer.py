@@ -8,6 +8,7 @@ import torch
 from allennlp.data import Token, TokenIndexer, Vocabulary
 
 from elmo_tasks.strict_params import StrictParams
+from elmo_tasks.values import NonNegativeInt
 
 ELMO_INDEXER = "elmo"
 """The name of ELMo's token indexer in every reader's `token_indexers`."""
@@ -15,13 +16,19 @@ Ids = dict[str, np.ndarray]
 
 
 class IdIndexer(StrictParams, TokenIndexer):
-    """Turns the words of a `TextField` into one tensor of ids, 0 behind the end of a sentence."""
+    """
+    Turns the words of a `TextField` into one tensor of ids, 0 behind the end of a sentence.
+
+    # Parameters
+
+    token_min_padding_length : a sentence of fewer words is padded to so many, as by other indexers beside it.
+    """
 
     name: ClassVar[str]
     """Of the tensor in a batch."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, *, token_min_padding_length: NonNegativeInt = 0) -> None:
+        super().__init__(token_min_padding_length)
 
     @staticmethod
     def ids(words: Iterable[str]) -> np.ndarray:

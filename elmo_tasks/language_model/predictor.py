@@ -54,16 +54,17 @@ class BiLmPredictor(JsonLinesPredictor):
     def num_tokens(self, instance: Instance) -> int:
         return len(instance.words) if isinstance(instance, _Sentence) else 0
 
-    def _json_to_instance(self, json_dict: JsonDict) -> Instance:
-        return _Sentence(self._words(json_dict))
-
-    def _words(self, json_dict: JsonDict) -> list[str]:
+    def read(self, json_dict: JsonDict) -> list[str]:
+        """The words of a sentence."""
         text = require_text(json_dict, "sentence", "tokens")
         if not isinstance(text, str):
             return text
         split = self._dataset_reader._split
         sentences = split([text]) if split else [text]
         return [word for sentence in sentences if sentence for word in words_of(sentence)]
+
+    def to_instance(self, content: list[str]) -> Instance:
+        return _Sentence(content)
 
 
 class _Sentence(Instance):

@@ -106,8 +106,8 @@ class BiLmReader(ShardedReader):
     source : another reader, whose texts are read in place of lines: each different text of an instance is a
         sentence, one instance after the other, but for texts that the instance before has, too.
     subsample : t of Mikolov et al. 2013, section 2.3: words of relative frequency f > t stay with probability
-        sqrt(t / f). Frequencies are those of the whole text, from a first pass over it;
-        loader processes make it in each epoch again.
+        sqrt(t / f). Frequencies are those of the whole text, from a first pass over it, and with `source` in
+        a distributed training those of each worker's share; loader processes make the pass in each epoch.
     max_instances, serialization_dir : see `ShardedReader`; the instances are blocks.
 
     # Order and resuming

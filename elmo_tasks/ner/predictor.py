@@ -9,7 +9,7 @@ from allennlp.predictors import Predictor
 
 from elmo_tasks.data.tag_field import TagField
 from elmo_tasks.data.tag_schemes import Scheme, Span, convert, from_spans
-from elmo_tasks.data.tokenization import joined
+from elmo_tasks.data.tokenization import Words, joined
 from elmo_tasks.ner.reader import NerSentence
 from elmo_tasks.predictors.interpretation import labelled
 from elmo_tasks.predictors.sentence import SentencePredictor
@@ -23,12 +23,13 @@ class NerPredictor(SentencePredictor):
     of the tokens joined by blanks) and `probability`: of just this entity, under the CRF.
     """
 
-    def empty_result(self, json_dict: JsonDict) -> JsonDict | None:
-        return None if self.words(json_dict).words else {"tokens": [], "tags": [], "entities": []}
+    def empty_result(self, content: Words) -> JsonDict | None:
+        return None if content.words else {"tokens": [], "tags": [], "entities": []}
 
-    def _json_to_instance(self, json_dict: JsonDict) -> Instance:
-        words = self.words(json_dict)
-        return self._dataset_reader.text_to_instance(words.words, text=words.text, offsets=words.offsets)
+    def to_instance(self, content: Words) -> Instance:
+        return self._dataset_reader.text_to_instance(
+            content.words, text=content.text, offsets=content.offsets
+        )
 
     def predictions_to_labeled_instances(self, instance: Instance, outputs: JsonDict) -> list[Instance]:
         """One for each entity, in which all else is O; of a sentence without any, one with that."""

@@ -64,6 +64,8 @@ class PredictManager(predict._PredictManager):
         if self._batch_size < 1:
             raise ConfigurationError(f"--batch-size is {self._batch_size}, expected a positive whole number")
         if output_file is not None:
+            if input_file != "-" and self._dataset_reader is None:
+                cached_path(input_file)  # without an input there is to be no output
             check_different(input_file, output_file)
         self._output_file: Any = None if output_file is None else LineFile(output_file)
         self._problem: Exception | None = None
@@ -91,24 +93,37 @@ class PredictManager(predict._PredictManager):
             self._problem = error
 
     def _get_json_data(self) -> Iterator[JsonDict]:
-        ours = isinstance(self._predictor, JsonLinesPredictor)
-        try:
-            for line in self._lines():
-                # `load_line` finds the bytes that are not UTF-8 among the characters.
-                text = line.decode("utf-8", "surrogateescape" if ours else "strict")
-                if text.strip():
-                    yield self._predictor.load_line(text)
-        except (OSError, EOFError, zlib.error) as error:
-            if not ours:
-                raise
-            yield self._predictor.unreadable_line(f"{self._input_file}: {error}")
+        return load_lines(self._predictor, self._lines(), self._input_file)
 
     def _lines(self) -> Iterator[bytes]:
-        if self._input_file == "-":
-            yield from _without_mark(sys.stdin.buffer)
-        else:
-            with open_compressed(cached_path(self._input_file), "rb", encoding=None) as file:
-                yield from _without_mark(file)
+        return open_lines(self._input_file)
+
+
+def load_lines(predictor: Predictor, lines: Iterable[bytes], name: str) -> Iterator[JsonDict]:
+    """
+    The objects of the lines of a file of that name. What is wrong with a line is raised when one of our
+    predictors predicts it.
+    """
+    ours = isinstance(predictor, JsonLinesPredictor)
+    try:
+        for line in lines:
+            # `load_line` finds the bytes that are not UTF-8 among the characters.
+            text = line.decode("utf-8", "surrogateescape" if ours else "strict")
+            if text.strip():
+                yield predictor.load_line(text)
+    except (OSError, EOFError, zlib.error) as error:
+        if not isinstance(predictor, JsonLinesPredictor):
+            raise
+        yield predictor.unreadable_line(f"{name}: {error}")
+
+
+def open_lines(path: str) -> Iterator[bytes]:
+    """The lines of a file, plain or compressed, of a URL, or of standard input for `-`."""
+    if path == "-":
+        yield from _without_mark(sys.stdin.buffer)
+    else:
+        with open_compressed(cached_path(path), "rb", encoding=None) as file:
+            yield from _without_mark(file)
 
 
 def _without_mark(lines: Iterable[bytes]) -> Iterator[bytes]:

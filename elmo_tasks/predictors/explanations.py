@@ -35,7 +35,7 @@ class Explainer:
         `ConfigurationError`: an input that the predictor cannot read.
         """
         result = self._predictor.predict_json(content)
-        empty = self._predictor.empty_result(content) is not None
+        empty = self._predictor.empty_result(self._predictor.read(content)) is not None
         return {"result": result, "explanations": [] if empty else self._explanations(content)}
 
     def _explanations(self, content: JsonDict) -> list[list[dict[str, Any]]]:

@@ -41,8 +41,9 @@ class _Line(JsonDict):
 
 class JsonLinesPredictor(Predictor):
     """
-    Base class of the tasks' predictors. A task says how a JSON object becomes an instance
-    (`_json_to_instance`), and what the result is for an input that there is nothing to predict for.
+    Base class of the tasks' predictors. A task says what it reads of a JSON object (`read`), how that becomes
+    an instance (`to_instance`), and what the result is where there is nothing to predict for
+    (`empty_result`).
 
     AllenNLP reads a whole batch of lines before it predicts it, and stops at the first bad line: the good
     lines of that batch would be lost. Here a bad line is kept in its place, and raises when its turn comes.
@@ -62,16 +63,27 @@ class JsonLinesPredictor(Predictor):
         """The folder of the package that the predictor stands in."""
         return cls.__module__.split(".")[-2]
 
-    def empty_result(self, json_dict: JsonDict) -> JsonDict | None:
-        """The result for an input without content, or `None` to run the model."""
+    def read(self, json_dict: JsonDict) -> Any:
+        """The content of an input, such as its words."""
+        return json_dict
+
+    def empty_result(self, content: Any) -> JsonDict | None:
+        """The result where there is nothing to predict for, or `None` to run the model."""
         return None
 
+    def to_instance(self, content: Any) -> Instance:
+        """The instance of what `read` returns."""
+        raise NotImplementedError
+
+    def _json_to_instance(self, json_dict: JsonDict) -> Instance:
+        return self.to_instance(self.read(json_dict))
+
     def parts(self, instance: Instance) -> list[Instance]:
-        """What the model sees of an instance that `_json_to_instance` makes."""
+        """What the model sees of an instance that `to_instance` makes."""
         return [instance]
 
     def num_tokens(self, instance: Instance) -> int:
-        """What the model reads of an instance that `_json_to_instance` makes."""
+        """What the model reads of an instance that `to_instance` makes."""
         return sum(len(text.tokens) for text in self._texts(instance))
 
     def load_line(self, line: str) -> JsonDict:
@@ -172,10 +184,11 @@ class JsonLinesPredictor(Predictor):
         with _naming_line(json_dict):
             if isinstance(json_dict, _Line) and json_dict.error is not None:
                 raise ConfigurationError(json_dict.error)
-            empty = self.empty_result(json_dict)
+            content = self.read(json_dict)
+            empty = self.empty_result(content)
             if empty is not None:
                 return empty
-            instance = self._json_to_instance(json_dict)
+            instance = self.to_instance(content)
             for text in self._texts(instance):
                 _check_lengths(text)
             return instance

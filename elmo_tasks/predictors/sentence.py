@@ -1,5 +1,7 @@
 """Predictors of a single sentence, plain or tokenised."""
 
+from typing import Any
+
 from allennlp.common import JsonDict
 
 from elmo_tasks.data.tokenization import Words, joined
@@ -15,6 +17,9 @@ class SentencePredictor(TextPredictor):
     def predict(self, sentence: str) -> JsonDict:
         """The result of one sentence."""
         return self.predict_json({"sentence": sentence})
+
+    def read(self, json_dict: JsonDict) -> Any:
+        return self.words(json_dict)
 
     def words(self, json_dict: JsonDict) -> Words:
         """

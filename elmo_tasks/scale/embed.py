@@ -181,10 +181,19 @@ class EmbedShard:
             raise TextError.at(
                 source, batch[0].number, found=found, expected="what fits the device"
             ) from error
-        stored = layers.half() if self._embedding.dtype == "float16" else layers
-        if (row := first_not_finite(stored)) is not None:
+        if (row := first_not_finite(layers)) is not None:
             raise TextError(f"{source}, line {batch[row].number}: {NOT_FINITE}")
-        return chosen_layers(layers, self._embedding.layers).cpu().numpy()
+        chosen = chosen_layers(layers, self._embedding.layers)
+        if self._embedding.dtype == "float16":
+            chosen = chosen.half()
+            if (row := first_not_finite(chosen)) is not None:
+                raise TextError.at(
+                    source,
+                    batch[row].number,
+                    found="a value above 65,504, which float16 cannot hold",
+                    expected="--dtype float32",
+                )
+        return chosen.cpu().numpy()
 
 
 def tokens_of(content: Content) -> list[str]:

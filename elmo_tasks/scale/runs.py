@@ -107,9 +107,10 @@ def open_run(folder: Folder, request: RunRequest, *, reading: Reading, workers: 
         raise ElmoError(f"{request.source} is what this command writes, expected another output")
     if request.resume and MANIFEST in names:
         return None
+    settings = request.settings | {"the version of this command": VERSION}
     if request.resume and PLAN in names:
         plan = json.loads(folder.read(PLAN))
-        check_same(folder.place, plan["settings"], request.settings)
+        check_same(folder.place, plan["settings"], settings)
         shards = make_shards(sources, plan["shard_bytes"], reading)
         _check_text(folder, [Shard(*shard) for shard in plan["shards"]], shards)
         notes = [note for note in names if _NOTE.fullmatch(note)]
@@ -119,7 +120,7 @@ def open_run(folder: Folder, request: RunRequest, *, reading: Reading, workers: 
     size = request.engine.shard_bytes or shard_bytes(sources, workers)
     shards = make_shards(sources, size, reading)
     folder.create()
-    _write(folder, PLAN, {"settings": request.settings, "shard_bytes": size, "shards": shards})
+    _write(folder, PLAN, {"settings": settings, "shard_bytes": size, "shards": shards})
     return Run(folder=folder, shards=shards)
 
 

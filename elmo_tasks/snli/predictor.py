@@ -27,9 +27,9 @@ class SnliPredictor(InterpretablePredictor):
         """The relation of one pair."""
         return self.predict_json({"premise": premise, "hypothesis": hypothesis})
 
-    def _json_to_instance(self, json_dict: JsonDict) -> Instance:
+    def to_instance(self, content: JsonDict) -> Instance:
         premise, hypothesis = (
-            require_text(json_dict, name, f"{name}_tokens") for name in ("premise", "hypothesis")
+            require_text(content, name, f"{name}_tokens") for name in ("premise", "hypothesis")
         )
         return self._dataset_reader.text_to_instance(premise, hypothesis)
 

@@ -15,8 +15,8 @@ from torch.nn import functional as F
 
 from elmo_tasks.elmo.inference.unique_rows import one_of_each
 from elmo_tasks.modules.bilstm import BiGru
-from elmo_tasks.modules.deduplicate import text_of
 from elmo_tasks.modules.elmo_model import ElmoModel, Outputs, Scores
+from elmo_tasks.modules.text_tensors import choose_texts
 from elmo_tasks.squad.metric import SquadMetric
 from elmo_tasks.squad.no_answer_head import NoAnswerHead
 from elmo_tasks.squad.reader import SquadQuestion
@@ -108,7 +108,7 @@ class SquadModel(ElmoModel):
         # (passages,), (batch,): where each distinct passage is in the batch, and which one each question has
         rows, of_question = one_of_each(paragraph)
         # (passages, tokens, dim), (passages, tokens)
-        passages, mask = self._read(text_of(rows, passage))
+        passages, mask = self._read(choose_texts(passage, rows))
         windows = Windows(mask, size=self.window, overlap=self.overlap)
         # (batch * windows, words, dim), (batch * windows, words)
         questions, words = (part.repeat_interleave(windows.number, dim=0) for part in self._read(question))

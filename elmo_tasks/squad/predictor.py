@@ -1,7 +1,7 @@
 """Answers to questions about passages, from JSON Lines."""
 
 from dataclasses import replace
-from typing import Any, ClassVar, cast
+from typing import Annotated, Any, ClassVar, cast
 
 import torch
 from allennlp.common import JsonDict
@@ -14,9 +14,10 @@ from elmo_tasks.data.metadata import Metadata
 from elmo_tasks.data.tokenization import Words, joined
 from elmo_tasks.predictors.interpretation import InterpretablePredictor, labelled, words_of
 from elmo_tasks.predictors.json_lines import require
+from elmo_tasks.squad.model import N_BEST
 from elmo_tasks.squad.reader import NO_SPAN, SquadQuestion
 from elmo_tasks.strict_params import StrictParams
-from elmo_tasks.values import PositiveInt
+from elmo_tasks.values import Range
 
 _EXPECTED = '"passage" and "question": strings'
 _ATTENTION = ("passage_tokens", "question_tokens", "question_attention", "self_attention")
@@ -33,7 +34,7 @@ class SquadPredictor(StrictParams, InterpretablePredictor):
 
     # Parameters
 
-    n_best : number of answers, at most.
+    n_best : number of answers, at most; up to 20.
     attention : add `passage_tokens` and `question_tokens`, and for each token of the passage a row, which
         adds up to 1: `question_attention` over the question, `self_attention` over the passage.
     """
@@ -46,7 +47,7 @@ class SquadPredictor(StrictParams, InterpretablePredictor):
         model: Model,
         dataset_reader: DatasetReader,
         frozen: bool = True,
-        n_best: PositiveInt = 5,
+        n_best: Annotated[int, Range(1, N_BEST)] = 5,
         attention: bool = False,
     ) -> None:
         super().__init__(model, dataset_reader, frozen)
@@ -65,9 +66,9 @@ class SquadPredictor(StrictParams, InterpretablePredictor):
             self._dataset_reader.apply_token_indexers(instance)
         return [self._shown(output) for output in self._model.forward_on_instances(instances)]
 
-    def _json_to_instance(self, json_dict: JsonDict) -> Instance:
-        passage, question = (require(json_dict, name, str, _EXPECTED) for name in ("passage", "question"))
-        return self._dataset_reader.text_to_instance(passage, question, id=json_dict.get("id"))
+    def to_instance(self, content: JsonDict) -> Instance:
+        passage, question = (require(content, name, str, _EXPECTED) for name in ("passage", "question"))
+        return self._dataset_reader.text_to_instance(passage, question, id=content.get("id"))
 
     def predictions_to_labeled_instances(self, instance: Instance, outputs: JsonDict) -> list[Instance]:
         first, end = outputs["token_start"], outputs["token_end"]

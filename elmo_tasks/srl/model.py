@@ -11,8 +11,8 @@ from allennlp.nn.util import get_text_field_mask, sequence_cross_entropy_with_lo
 from torch import nn
 
 from elmo_tasks.elmo.inference.unique_rows import one_of_each
-from elmo_tasks.modules.deduplicate import text_of
 from elmo_tasks.modules.elmo_model import ElmoModel, Outputs, Scores, append, average_with_logits
+from elmo_tasks.modules.text_tensors import choose_texts
 from elmo_tasks.srl.arguments import description, from_tags
 from elmo_tasks.srl.highway_lstm import HighwayLstm
 from elmo_tasks.srl.metric import SrlEval
@@ -80,7 +80,7 @@ class SrlModel(ElmoModel):
         """
         rows, indices = one_of_each(sentence)
         # (sentences, tokens, input_dim)
-        embedded, elmo = self.embed(text_of(rows, tokens))
+        embedded, elmo = self.embed(choose_texts(tokens, rows))
         mask = get_text_field_mask(tokens)
         # (batch, tokens)
         is_predicate = torch.arange(mask.size(1), device=mask.device) == predicate

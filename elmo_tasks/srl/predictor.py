@@ -71,14 +71,18 @@ class SrlPredictor(SentencePredictor):
     def parts(self, instance: Instance) -> list[Instance]:
         return instance.propositions if isinstance(instance, _Sentence) else [instance]
 
-    def _json_to_instance(self, json_dict: JsonDict) -> Instance:
+    def read(self, json_dict: JsonDict) -> tuple[list[str], list[int]]:
+        """The words of a sentence, and the places of its predicates."""
         words = self.words(json_dict).words
         expected = f'"predicates": places of the {len(words)} tokens, from 0'
         indices = require(json_dict, "predicates", list, expected) if "predicates" in json_dict else None
         for index in indices or []:
             if type(index) is not int or index not in range(len(words)):
                 raise ConfigurationError(f'"predicates" has {shorten(repr(index))}; expected {expected}')
-        indices = self._verbs(words) if indices is None else indices
+        return words, self._verbs(words) if indices is None else indices
+
+    def to_instance(self, content: tuple[list[str], list[int]]) -> Instance:
+        words, indices = content
         return _Sentence(words, [self._dataset_reader.text_to_instance(words, index) for index in indices])
 
     def _verbs(self, words: list[str]) -> list[int]:

@@ -16,6 +16,7 @@ from elmo_tasks.data.input_files import InputError, input_files
 from elmo_tasks.data.metadata import Metadata
 from elmo_tasks.data.reader import TaskReader, check_words, group_number
 from elmo_tasks.data.tag_field import TagField
+from elmo_tasks.data.tag_schemes import Scheme, to_spans
 from elmo_tasks.srl.sentences import CONLL_2012, Columns, Proposition, SrlSentence, read_sentences
 from elmo_tasks.values import Name
 
@@ -96,9 +97,12 @@ class SrlReader(TaskReader):
         The instance of a predicate, by its place among the words; without `tags` for prediction.
 
         # Raises
-        `ConfigurationError`: no words, no such place, another number of tags than words.
+        `ConfigurationError`: no words, no such place, another number of tags than words. `TagError`: tags
+        that are not IOB2.
         """
         check_words(words, tags=tags)
+        if tags is not None:
+            to_spans(tags, Scheme.IOB2)
         if predicate is not None and not 0 <= predicate < len(words):
             raise ConfigurationError(
                 f"found the predicate {predicate}, expected one of {len(words)} words from 0"

@@ -4,6 +4,7 @@ from allennlp.common import JsonDict
 from allennlp.data import Instance
 from allennlp.predictors import Predictor
 
+from elmo_tasks.data.tokenization import Words
 from elmo_tasks.predictors.sentence import SentencePredictor
 from elmo_tasks.sst.reader import SstSentence
 
@@ -16,13 +17,13 @@ class SstPredictor(SentencePredictor):
     Without words there is no label: it is `null`, and the others are empty.
     """
 
-    def empty_result(self, json_dict: JsonDict) -> JsonDict | None:
-        if self.words(json_dict).words:
+    def empty_result(self, content: Words) -> JsonDict | None:
+        if content.words:
             return None
         return {"tokens": [], "label": None, "probabilities": {}, "attention": []}
 
-    def _json_to_instance(self, json_dict: JsonDict) -> Instance:
-        return self._dataset_reader.text_to_instance(self.words(json_dict).words)
+    def to_instance(self, content: Words) -> Instance:
+        return self._dataset_reader.text_to_instance(content.words)
 
     def predictions_to_labeled_instances(self, instance: Instance, outputs: JsonDict) -> list[Instance]:
         return self._with_label(instance, outputs["label"])

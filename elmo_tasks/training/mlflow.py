@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Optional
+from zlib import crc32
 
 from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
@@ -21,6 +22,8 @@ logger = logging.getLogger(__name__)
 
 RUN_ID_FILE = "mlflow_run_id"
 """In the serialization folder, so that `--recover` goes on with the same run."""
+_LONGEST_NAME = 250
+"""Characters, of what MLflow takes."""
 
 
 @TrainerCallback.register("elmo_mlflow")
@@ -88,7 +91,7 @@ class MlflowCallback(StrictParams, TrainerCallback):
         if is_primary:
             now = int(1000 * time.time())
             numbers = [
-                self._mlflow.entities.Metric(key, value, now, epoch)
+                self._mlflow.entities.Metric(_name(key), value, now, epoch)
                 for key, value in metrics.items()
                 if isinstance(value, int | float)
             ]
@@ -125,7 +128,7 @@ class MlflowCallback(StrictParams, TrainerCallback):
             return run_id
         run = self._client.create_run(self._experiment_id(), run_name=self._run_name or self._folder.name)
         params = [
-            self._mlflow.entities.Param(re.sub(r"[^\w\-. :/]", "_", key), str(value))
+            self._mlflow.entities.Param(_name(key), str(value))
             for key, value in Params(self._config()).as_flat_dict().items()
         ]
         self._client.log_batch(run.info.run_id, params=params)
@@ -147,3 +150,12 @@ class MlflowCallback(StrictParams, TrainerCallback):
             log(self._run_id, *arguments, **options)
         except Exception as error:  # as above
             logger.warning("elmo_mlflow: %s failed, nothing was logged: %s", log.__name__, error)
+
+
+def _name(key: str) -> str:
+    """
+    A name that MLflow takes: it refuses all metrics of an epoch for one name that it does not. Characters
+    that it lacks are written by their numbers, so that different keys stay different.
+    """
+    name = re.sub(r"[^\w\-. ]", lambda character: f"_{ord(character[0]):x}_", key)
+    return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 9]}_{crc32(key.encode()):08x}"

@@ -24,6 +24,7 @@ class FusedAdam(StrictParams, Optimizer, torch.optim.Adam):
         betas: tuple[Probability, Probability] = (0.9, 0.999),
         eps: NonNegativeFloat = 1e-8,
         weight_decay: NonNegativeFloat = 0.0,
+        amsgrad: bool = False,
     ) -> None:
         super().__init__(
             params=make_parameter_groups(model_parameters, parameter_groups),
@@ -31,5 +32,6 @@ class FusedAdam(StrictParams, Optimizer, torch.optim.Adam):
             betas=betas,
             eps=eps,
             weight_decay=weight_decay,
+            amsgrad=amsgrad,
             fused=True,
         )

@@ -10,7 +10,7 @@ from allennlp.data.dataset_readers.dataset_reader import DatasetReaderInput, Dis
 
 from elmo_tasks.data.reader import TaskReader
 from elmo_tasks.strict_params import StrictParams
-from elmo_tasks.values import Share
+from elmo_tasks.values import NonNegativeInt, Share
 
 
 @DatasetReader.register("elmo_sample")
@@ -28,13 +28,25 @@ class SampleReader(StrictParams, DatasetReader):
     reader : the reader of the whole data.
     fraction : how much of it, above 0, up to 1.
     seed : of the draw.
+    max_instances : how many of those drawn are read, the first ones; null for all.
 
     # Raises
     `ConfigurationError`: an impossible fraction; when reading, one that leaves no instance.
     """
 
-    def __init__(self, *, reader: DatasetReader, fraction: Share, seed: int) -> None:
-        super().__init__(manual_distributed_sharding=True, manual_multiprocess_sharding=True)
+    def __init__(
+        self,
+        *,
+        reader: DatasetReader,
+        fraction: Share,
+        seed: int,
+        max_instances: Optional[NonNegativeInt] = None,
+    ) -> None:
+        super().__init__(
+            max_instances=max_instances,
+            manual_distributed_sharding=True,
+            manual_multiprocess_sharding=True,
+        )
         self.whole = reader
         self.fraction = fraction
         self.seed = seed

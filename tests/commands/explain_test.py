@@ -1,3 +1,4 @@
+import io
 import json
 from html.parser import HTMLParser
 
@@ -77,12 +78,24 @@ def test_every_entity_is_explained(elmo, source, tmp_path):
     assert output.read_text() != before
 
 
-def test_nothing_is_written_where_a_line_is_bad(elmo, source, tmp_path, capsys):
-    source.write_text('{"sentence": "a"}\n[1]\n')
+def test_what_comes_before_a_bad_line_is_kept(elmo, source, tmp_path, capsys):
+    source.write_bytes(b'{"sentence": "a"}\n{"sentence": "\xff"}\n{"sentence": "b"}\n')
     output = tmp_path / "out.jsonl"
     assert elmo("explain", write_archive(tmp_path / "run"), source, output) == 1
-    assert "line 2" in capsys.readouterr().err
-    assert not list(tmp_path.glob("out.jsonl*"))
+    assert "line 2 (blank lines not counted): found the byte 0xff" in capsys.readouterr().err
+    (explained,) = map(json.loads, output.read_text().splitlines())
+    assert explained["result"]["tokens"] == ["a"]
+    assert Marked((tmp_path / "out.jsonl.html").read_text()).words == ["a"]
+
+
+def test_standard_input_and_a_file_that_is_not_there(elmo, tmp_path, monkeypatch, capsys):
+    archive = write_archive(tmp_path / "run")
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b'{"tokens": ["a"]}\n')))
+    assert elmo("explain", archive, "-", tmp_path / "out.jsonl") == 0
+    assert len((tmp_path / "out.jsonl").read_text().splitlines()) == 1
+    assert elmo("explain", archive, tmp_path / "nothing.jsonl", tmp_path / "other.jsonl") == 1
+    assert "nothing.jsonl not found" in capsys.readouterr().err
+    assert not list(tmp_path.glob("other.jsonl*"))
 
 
 def test_a_word_without_a_gradient_has_no_colour():

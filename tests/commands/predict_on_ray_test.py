@@ -90,3 +90,11 @@ def test_an_error_names_its_line(local_ray, elmo, archive, lines, tmp_path, monk
     # Ray may end at once: nothing reads from it any more.
     assert not [thread.name for thread in threading.enumerate() if "Executor" in thread.name]
     assert Path("out").read_text() == expected
+
+
+def test_a_folder_without_an_archive(elmo, tmp_path, capsys):
+    """Its workers get the archive's bytes."""
+    assert elmo("predict", tmp_path, "in.jsonl", tmp_path / "out", "--engine", "ray") == 1
+    assert (
+        "model.tar.gz: found nothing, expected an archive, which every worker gets" in capsys.readouterr().err
+    )

@@ -9,7 +9,7 @@ from unittest.mock import patch
 import pytest
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.commands.serve import Serve
+from elmo_tasks.commands.serve import Serve, address
 from tests.elmo.files import make_files
 from tests.forked import Command
 from tests.ner.archives import write_run
@@ -50,6 +50,11 @@ def address_in(log):
             return text.split("http://")[1].split("/docs")[0]
         time.sleep(0.05)
     raise AssertionError(log.read_text())
+
+
+def test_addresses():
+    assert address("127.0.0.1", 8000) == "http://127.0.0.1:8000"
+    assert address("::1", 8000) == "http://[::1]:8000"
 
 
 @pytest.mark.parametrize(

@@ -37,23 +37,23 @@ def test_a_document(predictor):
 
 
 def test_sentences_of_a_document_and_of_tokens(predictor):
-    document = predictor._document({"document": TEXT})
+    document = predictor.read({"document": TEXT})
     assert [" ".join(sentence) for sentence in document.sentences] == [
         "Ana Silva lost her keys .",
         "She asked the ferryman .",
         "A heading",
         "He had seen them , she said .",
     ]
-    assert predictor._document({"document": TEXT.replace("\n", "\r\n")}).sentences == document.sentences
+    assert predictor.read({"document": TEXT.replace("\n", "\r\n")}).sentences == document.sentences
     starts = [TEXT[start:end] for start, end in document.words.offsets]
     assert starts == document.words.words == [word for sentence in document.sentences for word in sentence]
-    tokens = predictor._document({"tokens": ["Ana", "ran", "!", '"', "He", "", "fell", "."]})
+    tokens = predictor.read({"tokens": ["Ana", "ran", "!", '"', "He", "", "fell", "."]})
     assert tokens.sentences == [["Ana", "ran", "!", '"'], ["He", "", "fell", "."]]
 
 
 def test_sentences_with_speakers_and_genre(predictor):
     given = {"sentences": [["I", "ran"], ["You", "did", "?"]], "speakers": [["A"] * 2, ["B"] * 3]}
-    document = predictor._document(given | {"doc_key": "tc/1", "clusters": "whatever"})
+    document = predictor.read(given | {"doc_key": "tc/1", "clusters": "whatever"})
     assert (document.id, document.speakers, document.clusters) == ("tc/1", list("AABBB"), None)
     assert predictor.predict_json(given)["tokens"] == ["I", "ran", "You", "did", "?"]
 

@@ -101,6 +101,7 @@ def test_singletons_are_kept_or_dropped_and_counted(tmp_path, caplog):
         (None, "1023_bleak_house_brat", "@@UNKNOWN@@"),
         ("^GUM_([a-z]+)_", "GUM_fiction_lunre", "fiction"),
         ("^GUM_([a-z]+)_", "nw/wsj", "@@UNKNOWN@@"),
+        ("^(?:([a-z]{2})/)?", "doc1", "@@UNKNOWN@@"),
     ],
 )
 def test_genres(tmp_path, pattern, id, genre):

@@ -1,5 +1,7 @@
 import gzip
+import os
 import pickle
+import tarfile
 import threading
 import zipfile
 from functools import partial
@@ -83,6 +85,36 @@ def test_an_archive_member(tree):
     assert [f.name for f in input_files(f"{tree}/data.zip!train")] == ["x.txt", "y.txt"]
     with pytest.raises(InputError, match=r"data\.zip!dev.*'dev' not found"):
         input_files(f"{tree}/data.zip!dev")
+
+
+@pytest.mark.parametrize("packed", ["", "gz", "xz"])
+def test_an_archive_counts_as_a_folder(tree, packed):
+    """A tar that is packed by gzip could be read as text, headers and all."""
+    file = tree / "data.tar.x"
+    with tarfile.open(file, f"w:{packed}") as archive:
+        archive.add(tree / "a.txt", "one/a.txt")
+        archive.add(tree / "b.txt", "b.txt")
+    for path in (file, tree / "data.tar.?"):
+        assert [each.read_text() for each in input_files(path)] == ["b.txt", "a.txt"]
+    with pytest.raises(InputError, match=r"data\.tar\.x: found an archive among other files"):
+        input_files(tree)
+
+
+def test_a_damaged_archive(tree):
+    (tree / "a.txt").write_bytes(os.urandom(50_000))
+    with tarfile.open(tree / "data.tar.gz", "w:gz") as archive:
+        archive.add(tree / "a.txt", "a.txt")
+    os.truncate(tree / "data.tar.gz", 40_000)
+    with pytest.raises(InputError, match=r"data\.tar\.gz: found .*, expected an archive that can"):
+        input_files(tree / "data.tar.gz")
+
+
+def test_texts_that_begin_as_archives(tree):
+    """A broken one is told where it is read."""
+    texts = {"zip.txt": b"PK is a name\n", "cut.gz": gzip.compress(b"one two\n")[:-12], "nul": b"a\0b\n"}
+    for name, content in texts.items():
+        (tree / name).write_bytes(content)
+        assert input_files(tree / name) == [tree / name]
 
 
 def test_a_url(tree, monkeypatch):

@@ -4,6 +4,7 @@ import torch
 from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import Token, Vocabulary
+from allennlp.data.fields import TextField
 
 from elmo_tasks.elmo.id_indexer import IdIndexer
 
@@ -30,6 +31,14 @@ def test_no_words():
     indexer = Lengths()
     padded = indexer.as_padded_tensor_dict(indexer.get_empty_token_list(), {"lengths": 2})["lengths"]
     assert padded.tolist() == [[0, 0], [0, 0]]
+
+
+def test_short_sentences_are_padded():
+    indexer = Lengths.from_params(Params({"token_min_padding_length": 3}))
+    field = TextField([Token("ab")], {"elmo": indexer})
+    field.index(Vocabulary())
+    padded = field.as_tensor(field.get_padding_lengths())["elmo"]["lengths"]
+    assert padded.tolist() == [[2, 2], [0, 0], [0, 0]]
 
 
 def test_a_parameter_is_an_error():

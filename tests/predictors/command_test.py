@@ -30,6 +30,12 @@ def test_a_full_disk(tmp_path, monkeypatch):
     assert (tmp_path / "out").read_text() == "one\n"
 
 
+def test_an_input_that_is_not_there_leaves_no_output(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"nothing\.jsonl"):
+        PredictManager(None, str(tmp_path / "nothing.jsonl"), str(tmp_path / "out"), 1, False, False)
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.parametrize("size", [0, -1])
 def test_batches_of_no_line(tmp_path, size):
     """What stands in the output stays."""

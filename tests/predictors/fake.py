@@ -1,5 +1,6 @@
 """A predictor's model and instances, as much of them as the base classes meet."""
 
+from collections.abc import Sized
 from typing import Any
 
 from allennlp.common import JsonDict
@@ -9,7 +10,7 @@ from torch import nn
 
 
 class Counting:
-    """A mix-in: an instance holds an object's length, the model doubles it, and the batches are listed."""
+    """A mix-in: an instance holds the length of what is read, the model doubles it; batches are listed."""
 
     batches: list[int]
 
@@ -17,11 +18,8 @@ class Counting:
         super().__init__(nn.Linear(1, 1), None, **options)
         self.batches = []
 
-    def _json_to_instance(self, json_dict: JsonDict) -> Instance:
-        return Instance({"length": MetadataField(len(self.content(json_dict)))})
-
-    def content(self, json_dict: JsonDict) -> Any:
-        raise NotImplementedError
+    def to_instance(self, content: Sized) -> Instance:
+        return Instance({"length": MetadataField(len(content))})
 
     def predict_batch_instance(self, instances: list[Instance]) -> list[JsonDict]:
         self.batches.append(len(instances))

@@ -12,11 +12,11 @@ EMPTY = {"doubled": None}
 class Doubling(Counting, JsonLinesPredictor):
     """Of the field `text`."""
 
-    def content(self, json_dict):
+    def read(self, json_dict):
         return require(json_dict, "text", str, '"text": a string')
 
-    def empty_result(self, json_dict):
-        return EMPTY if json_dict.get("text") == "" else None
+    def empty_result(self, content):
+        return EMPTY if content == "" else None
 
 
 @pytest.fixture

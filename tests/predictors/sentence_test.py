@@ -8,7 +8,7 @@ from tests.predictors.fake import Counting
 class Doubling(Counting, SentencePredictor):
     """Twice the number of words."""
 
-    def content(self, json_dict):
+    def read(self, json_dict):
         return self.words(json_dict).words
 
 

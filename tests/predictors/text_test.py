@@ -11,7 +11,7 @@ TEXT = "Don't ask."
 class Doubling(Counting, TextPredictor):
     """Twice the number of words."""
 
-    def content(self, json_dict):
+    def read(self, json_dict):
         return self._tokenize(json_dict["text"]).words
 
 

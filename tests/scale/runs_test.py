@@ -5,6 +5,7 @@ import pytest
 pytest.importorskip("ray", reason="Ray is not installed: make install EXTRAS='ray'")
 
 from elmo_tasks.elmo.model import ElmoError
+from elmo_tasks.scale import runs
 from elmo_tasks.scale.pool import Engine
 from elmo_tasks.scale.runs import Run, RunRequest, open_run, write_note
 from elmo_tasks.scale.shards import Reading
@@ -64,11 +65,15 @@ def test_a_run_goes_on_where_shards_are_whole(stopped):
     assert [path.name for path in (stopped / "out").iterdir()] == ["_plan.json"]
 
 
-def test_what_cannot_be_resumed(stopped):
+def test_what_cannot_be_resumed(stopped, monkeypatch):
     with pytest.raises(ElmoError, match="holds a run that was stopped; --resume goes on with it"):
         opened(stopped)
     with pytest.raises(ElmoError, match=r"this differs: --layers \(was all, is top\), the biLM;"):
         opened(stopped, resume=True, settings={"--layers": "top", "the biLM": "y"})
+    with monkeypatch.context() as newer:
+        newer.setattr(runs, "VERSION", 2)
+        with pytest.raises(ElmoError, match="this differs: the version of this command"):
+            opened(stopped, resume=True)
     (stopped / "text").write_text("one\ntwo\nThree\nfour\n")
     with pytest.raises(ElmoError, match="the text differs: text, behind line 3"):
         opened(stopped, resume=True)

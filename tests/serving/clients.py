@@ -24,7 +24,7 @@ class Doubling(Counting, JsonLinesPredictor):
 
     forms = ({"text": str},)
 
-    def content(self, json_dict: JsonDict) -> str:
+    def read(self, json_dict: JsonDict) -> str:
         return require(json_dict, "text", str, '"text": a string')
 
     def num_tokens(self, instance: Any) -> int:

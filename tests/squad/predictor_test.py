@@ -43,6 +43,12 @@ def test_an_answer_is_text_of_the_passage(predictor):
     }
 
 
+@pytest.mark.parametrize("number", [0, 21])
+def test_as_many_answers_as_there_are(run, number):
+    with pytest.raises(ConfigurationError, match=f"n_best is {number}, expected"):
+        Predictor.from_path(str(run), import_plugins=False, n_best=number)
+
+
 def test_options(run):
     predictor = Predictor.from_path(str(run), import_plugins=False, n_best=2, attention=True)
     # Three windows

@@ -10,6 +10,7 @@ from allennlp.data.dataset_readers.dataset_reader import WorkerInfo
 from allennlp.data.token_indexers import SingleIdTokenIndexer
 
 from elmo_tasks.data.input_files import InputError
+from elmo_tasks.data.tag_schemes import TagError
 from elmo_tasks.paths import bundled
 from elmo_tasks.srl.reader import SrlProposition, SrlReader
 from tests.srl.files import CONLL, CONLL_2005, JSON_LINES, PROPOSITIONS, lines
@@ -118,6 +119,8 @@ def test_from_params_and_a_misspelt_key():
 def test_text_to_instance(arguments, message):
     with pytest.raises(ConfigurationError, match=message):
         SrlReader().text_to_instance(*arguments)
+    with pytest.raises(TagError, match="I-X"):
+        SrlReader().text_to_instance(["a", "b"], 0, ["I-X", "O"])
     assert "tags" not in SrlReader().text_to_instance(["a"], 0).fields
 
 

@@ -1,6 +1,8 @@
 import importlib.util
 import json
 import logging
+import posixpath
+import re
 import sys
 import tarfile
 from types import ModuleType, SimpleNamespace
@@ -56,6 +58,10 @@ class Client:
         self.store[run_id]["status"] = status
 
     def log_batch(self, run_id, metrics=(), params=()):
+        """As MLflow: all or nothing."""
+        for item in (*metrics, *params):
+            if not re.fullmatch(r"[/\w.\- ]{1,250}", item.key) or item.key != posixpath.normpath(item.key):
+                raise ValueError(f"Invalid name: {item.key}")
         self.store[run_id]["logged"] += [*metrics, *params]
 
     def log_artifact(self, run_id, path):
@@ -94,7 +100,7 @@ def test_logs_parameters_metrics_and_the_archive(mlflow, folder):
     assert (run["name"], run["status"], run["files"]) == ("my run", "FINISHED", NAMES)
     assert {item[:2] for item in run["logged"]} == {
         ("model.type", "elmo_bilm"),
-        ("vocabulary.min_count._tokens", "2"),
+        ("vocabulary.min_count._2a_tokens", "2"),
         ("epoch", 1),
         ("validation_perplexity", 50.5),
     }
@@ -119,6 +125,25 @@ def test_resumes_its_run(mlflow, folder):
     assert [item.step for item in run["logged"] if item[0] == "epoch"] == [0, 1]
     assert run["name"] == "first"
     assert Client.stores[uri]["lm"] is None
+
+
+def test_names_that_mlflow_lacks(mlflow, folder, caplog):
+    callback = MlflowCallback(str(folder))
+    callback.on_start(None)
+    names = [
+        "precision-<UNK>",
+        "precision-,",
+        "precision-/",
+        'confusion-"non-fiction"-x',
+        "long-" + 300 * "x",
+    ]
+    names.append(names[-1] + "y")
+    callback.on_epoch(None, dict.fromkeys(names, 0.5), 0)
+    assert not caplog.records
+    logged = Client.stores[f"sqlite:///{folder}/mlflow.db"]["run 1"]["logged"]
+    keys = [item.key for item in logged if isinstance(item, Metric)]
+    assert keys[:3] == ["precision-_3c_UNK_3e_", "precision-_2c_", "precision-_2f_"]
+    assert len(set(keys)) == len(names)
 
 
 def test_only_the_first_worker_logs(mlflow, folder):
@@ -166,7 +191,7 @@ def test_with_mlflow_itself(folder):
     experiment = client.get_experiment_by_name("elmo")
     (run,) = client.search_runs([experiment.experiment_id])
     assert (run.info.status, run.info.run_name) == ("FINISHED", "my run")
-    assert run.data.params == {"model.type": "elmo_bilm", "vocabulary.min_count._tokens": "2"}
+    assert run.data.params == {"model.type": "elmo_bilm", "vocabulary.min_count._2a_tokens": "2"}
     history = client.get_metric_history(run.info.run_id, "validation_perplexity")
     assert [(point.step, point.value) for point in history] == [(0, 50.5), (1, 50.5)]
     assert [file.path for file in client.list_artifacts(run.info.run_id)] == ["model.tar.gz"]

@@ -3,11 +3,11 @@ from allennlp.common import Params
 from allennlp.training.optimizers import Optimizer
 
 
-def trained(kind: str) -> torch.Tensor:
+def trained(kind: str, **options) -> torch.Tensor:
     torch.manual_seed(0)
     weight = torch.nn.Parameter(torch.randn(5, 4))
     optimizer = Optimizer.from_params(
-        Params({"type": kind, "lr": 0.1}), model_parameters=[("weight", weight)]
+        Params({"type": kind, "lr": 0.1, **options}), model_parameters=[("weight", weight)]
     )
     for step in range(5):
         optimizer.zero_grad()
@@ -18,3 +18,4 @@ def trained(kind: str) -> torch.Tensor:
 
 def test_same_steps_as_allennlps_adam():
     torch.testing.assert_close(trained("elmo_adam"), trained("adam"))
+    torch.testing.assert_close(trained("elmo_adam", amsgrad=True), trained("adam", amsgrad=True))

@@ -12,6 +12,7 @@ from allennlp.predictors import Predictor
 import elmo_tasks  # noqa: F401
 from elmo_tasks.ner import NerReader
 from elmo_tasks.paths import bundled
+from elmo_tasks.training.sample_reader import SampleReader
 from tests.conftest import SMALL_NER
 
 FIXTURES = bundled("fixtures").resolve()
@@ -90,6 +91,12 @@ def test_a_model_that_was_trained_on_a_part_predicts(tmp_path):
         predictor = Predictor.from_path(tmp_path / "run" / "model.tar.gz", dataset_reader_to_load=choice)
         assert predictor.predict("Ana flew .")["tokens"] == ["Ana", "flew", "."]
         assert isinstance(predictor._dataset_reader, NerReader)
+
+
+def test_the_first_of_those_that_are_drawn():
+    drawn = sampled("elmo_ner", 0.5)
+    first = SampleReader(reader=drawn.whole, fraction=0.5, seed=drawn.seed, max_instances=3)
+    assert texts(first, FILES["elmo_ner"]) == texts(drawn, FILES["elmo_ner"])[:3]
 
 
 @pytest.mark.parametrize("fraction", [0, 1.5])

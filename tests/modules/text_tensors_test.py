@@ -1,6 +1,6 @@
 import torch
 
-from elmo_tasks.modules.batch_pairs import stack_texts
+from elmo_tasks.modules.text_tensors import choose_texts, stack_texts
 
 
 def test_pads_whatever_is_shorter():
@@ -15,3 +15,10 @@ def test_pads_whatever_is_shorter():
     assert letters.dtype == torch.int16
     assert letters.sum(dim=2).tolist() == [[3, 3], [4, 0], [4, 0]]
     assert letters[0, :, 3].eq(0).all()
+
+
+def test_chosen_rows():
+    tokens = {"tokens": {"tokens": torch.arange(6).view(3, 2)}, "elmo": {"ids": torch.zeros(3, 2, 50)}}
+    chosen = choose_texts(tokens, torch.tensor([2, 0]))
+    assert chosen["tokens"]["tokens"].tolist() == [[4, 5], [0, 1]]
+    assert chosen["elmo"]["ids"].shape == (2, 2, 50)

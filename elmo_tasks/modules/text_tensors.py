@@ -1,4 +1,4 @@
-"""Two batches of text in one, so that what happens to each sentence by itself happens to all at once."""
+"""Rows of text put together and chosen, whatever their tensors are."""
 
 import torch
 from allennlp.data import TextFieldTensors
@@ -14,6 +14,11 @@ def stack_texts(one: TextFieldTensors, other: TextFieldTensors) -> TextFieldTens
         name: {key: _stack(tensor, other[name][key]) for key, tensor in indexed.items()}
         for name, indexed in one.items()
     }
+
+
+def choose_texts(tokens: TextFieldTensors, rows: torch.Tensor) -> TextFieldTensors:
+    """Some rows of a batch. *Shape:* each tensor `(batch, ...)`, and `(rows,)`, to `(rows, ...)`."""
+    return {name: {key: tensor[rows] for key, tensor in indexed.items()} for name, indexed in tokens.items()}
 
 
 def _stack(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
