@@ -36,8 +36,11 @@ def add_force_argument(parser: argparse._ActionsContainer, output: str) -> None:
 def check_output(output: Path, *, force: bool) -> None:
     """
     # Raises
-    `ConfigurationError`: something is at `output` that must not, or cannot, be replaced.
+    `ConfigurationError`: something is at `output` that must not, or cannot, be replaced; or it is `-`, which
+    elsewhere stands for standard output.
     """
+    if str(output) == "-":
+        raise ConfigurationError("found - for the output, expected the name of a file")
     if output.exists() and not output.is_file():
         raise ConfigurationError(f"{output} is not a file, and cannot be replaced by one")
     if output.exists() and not force:

@@ -18,9 +18,9 @@ from elmo_tasks.wording import did_you_mean, nearest_name
 
 _TRAINER: dict[str, Any] = {
     "num_epochs": PositiveInt,
-    "num_gradient_accumulation_steps": PositiveInt,
-    "grad_norm": Union[bool, PositiveFloat],
-    "grad_clipping": PositiveFloat,
+    "num_gradient_accumulation_steps": Optional[PositiveInt],
+    "grad_norm": Union[bool, PositiveFloat, None],
+    "grad_clipping": Optional[PositiveFloat],
 }
 
 _stock_evaluate_file = params_module.evaluate_file
@@ -112,7 +112,10 @@ def _create_kwargs(constructor: Any, cls: type, params: Params, **extras: Any) -
                 raise ConfigurationError(hints.pop(0))
             with block_errors():
                 for key, kind in _TRAINER.items():
-                    check_value(params.get(key, None), Optional[kind], f"{params.history}{key}")
+                    if key in params:
+                        check_value(params[key], kind, f"{params.history}{key}")
+                if params.get("grad_norm", False) is None:
+                    params["grad_norm"] = False  # AllenNLP's word for none
             if params.get("use_amp", False) and not torch.cuda.is_available():
                 raise ConfigurationError(
                     f"{params.history}use_amp: found true, which needs a GPU; PyTorch finds none here"

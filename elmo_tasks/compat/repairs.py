@@ -12,12 +12,13 @@ from typing import Any, List, Optional, Union  # noqa: UP035  from_params reads 
 
 import numpy
 import torch
-from allennlp.commands import evaluate
-from allennlp.common import Params, Registrable, util
-from allennlp.data import DataLoader, Token
+from allennlp.common import Registrable, util
+from allennlp.data import Token
 from allennlp.data.data_loaders import MultiProcessDataLoader, multiprocess_data_loader
 from allennlp.data.token_indexers import SingleIdTokenIndexer
 from allennlp.data.vocabulary import Vocabulary
+from allennlp.models.archival import Archive
+from allennlp.predictors import Predictor
 from allennlp.training.learning_rate_schedulers import (
     LearningRateScheduler,
     ReduceOnPlateauLearningRateScheduler,
@@ -28,8 +29,7 @@ from allennlp.training.learning_rate_schedulers.learning_rate_scheduler import (
 from allennlp.training.moving_average import MovingAverage
 from allennlp.training.optimizers import Optimizer
 
-from elmo_tasks.compat import hints, quiet
-from elmo_tasks.values import PositiveInt, check_value
+from elmo_tasks.compat import commands, hints, quiet
 
 logger = logging.getLogger(__name__)
 
@@ -43,7 +43,8 @@ def repair() -> None:
     _silence_amp_renaming()
     _name_devices_that_are_not_there()
     _read_the_padding_as_a_word()
-    _let_evaluate_change_batches()
+    _find_the_predictor_of_a_model_from_an_archive()
+    commands.repair()
     hints.install()
     quiet.install()
 
@@ -211,27 +212,20 @@ def _read_the_padding_as_a_word() -> None:
     SingleIdTokenIndexer.tokens_to_indices = tokens_to_indices
 
 
-class _EvaluationLoader:
-    """What `allennlp evaluate` makes its data loaders with."""
-
-    @staticmethod
-    def from_params(params: Params, **extras: Any) -> DataLoader:
-        if "batch_size" in params and "batch_sampler" in params:
-            params["batch_sampler"]["batch_size"] = params.pop("batch_size")
-        return DataLoader.from_params(params=params, **extras)
-
-
-def _let_evaluate_change_batches() -> None:
-    """`--batch-size` comes beside the config's `batch_sampler`, which a data loader refuses; 0 is ignored."""
-    stock = evaluate.evaluate_from_archive
+def _find_the_predictor_of_a_model_from_an_archive() -> None:
+    """AllenNLP asks the class that the config names, which for `from_archive` is `Model`, of no predictor."""
+    stock = Predictor.from_archive.__func__
     if hasattr(stock, "__wrapped__"):
         return
 
     @functools.wraps(stock)
-    def evaluate_from_archive(*args: Any, **options: Any) -> dict[str, Any]:
-        batch_size = inspect.signature(stock).bind(*args, **options).arguments.get("batch_size")
-        check_value(batch_size, Optional[PositiveInt], "--batch-size")
-        return dict(stock(*args, **options))
+    def from_archive(
+        cls: type[Predictor],
+        archive: Archive,
+        predictor_name: Optional[str] = None,
+        *args: Any,
+        **options: Any,
+    ) -> Predictor:
+        return stock(cls, archive, predictor_name or archive.model.default_predictor, *args, **options)
 
-    evaluate.evaluate_from_archive = evaluate_from_archive
-    evaluate.DataLoader = _EvaluationLoader
+    Predictor.from_archive = classmethod(from_archive)

@@ -208,8 +208,7 @@ class BiLmReader(ShardedReader):
         if self.source is not None:
             sentences = instance_sentences(self.source.read(path))
             return deal(cut(long(sentences)))
-        paths = path if isinstance(path, list) else [path]
-        files = [file for name in paths for file in input_files(name)]
+        files = input_files(path)
         if self.shuffle_buffer and order is not None:
             order.shuffle(files)
         if self._split is not None:

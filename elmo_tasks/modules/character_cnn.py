@@ -1,5 +1,7 @@
 """Word vectors from characters, learned with the task (Ma and Hovy 2016, arXiv:1603.01354)."""
 
+from typing import Any
+
 import torch
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import Vocabulary
@@ -48,6 +50,7 @@ class CharacterCnn(StrictParams, TokenEmbedder):
         if width % 2 == 0:
             raise ConfigurationError(f"width is {width}, expected an odd number")
         self.margin = width // 2
+        self.namespace = namespace
         self.embedding = nn.Embedding(vocab.get_vocab_size(namespace), embedding_dim, padding_idx=0)
         nn.init.xavier_uniform_(self.embedding.weight)
         with torch.no_grad():
@@ -56,6 +59,14 @@ class CharacterCnn(StrictParams, TokenEmbedder):
 
     def get_output_dim(self) -> int:
         return self.filters.out_features
+
+    def extend_vocab(self, extended_vocab: Vocabulary, **_: Any) -> None:
+        """AllenNLP's hook: what the vocabulary has now and had not gets vectors as in the beginning."""
+        known = self.embedding.weight
+        vectors = known.new_empty(extended_vocab.get_vocab_size(self.namespace), known.shape[1])
+        nn.init.xavier_uniform_(vectors)
+        vectors[: len(known)] = known.detach()
+        self.embedding = nn.Embedding.from_pretrained(vectors, freeze=not known.requires_grad, padding_idx=0)
 
     def forward(self, token_characters: torch.Tensor) -> torch.Tensor:
         """*Shape:* ids `(batch, tokens, characters)`, 0 for none, to `(batch, tokens, num_filters)`."""

@@ -89,14 +89,15 @@ class ElmoModel(StrictParams, Model):
         The fields of a batch that `scores` reads, and those that `decode` reads.
 
         # Raises
-        `TypeError`: a field that neither has a parameter for.
+        `ConfigurationError`: a field that neither has a parameter for.
         """
         inputs, gold = (
             {name: fields[name] for name in inspect.signature(method).parameters if name in fields}
             for method in (self.scores, self.decode)
         )
         if unknown := fields.keys() - inputs.keys() - gold.keys():
-            raise TypeError(f"{type(self).__name__}: found an unexpected keyword argument {min(unknown)!r}")
+            found = f"{type(self).__name__}: found the field {min(unknown)!r} in a batch"
+            raise ConfigurationError(f"{found}, expected those of its reader")
         return inputs, gold
 
     def scores(self, *inputs: Any, **fields: Any) -> Scores:
@@ -146,7 +147,8 @@ class ElmoModel(StrictParams, Model):
             if new := entries[size:]:
                 raise ConfigurationError(
                     f"the vocabulary cannot be extended: found {', '.join(map(repr, new))} among the "
-                    f"{namespace}, which the model does not know; without --extend-vocab they are unknown"
+                    f"{namespace}, which the model does not know; "
+                    "`allennlp evaluate` without --extend-vocab takes them for unknown"
                 )
         super().extend_embedder_vocab(embedding_sources_mapping)
 

@@ -75,3 +75,13 @@ def test_files_that_are_there_are_published(tmp_path):
         (source / name).write_text(name)
     assert publish(source, target, ["a", "missing", "b"]) == ["a", "b"]
     assert {path.name: path.read_text() for path in target.iterdir()} == {"a": "a", "b": "b"}
+
+
+def test_standard_output_is_no_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with (
+        pytest.raises(ConfigurationError, match="found - for the output"),
+        staged_file(Path("-"), force=True),
+    ):
+        pass
+    assert not list(tmp_path.iterdir())

@@ -106,7 +106,13 @@ def test_mixed_precision_needs_a_gpu(monkeypatch):
 
 @pytest.mark.parametrize(
     ("key", "value"),
-    [("num_epochs", 0), ("num_gradient_accumulation_steps", 0), ("grad_norm", -1.0), ("grad_clipping", 0.0)],
+    [
+        ("num_epochs", None),
+        ("num_epochs", 0),
+        ("num_gradient_accumulation_steps", 0),
+        ("grad_norm", -1.0),
+        ("grad_clipping", 0.0),
+    ],
 )
 def test_the_trainer_takes_no_number_that_cannot_be(key, value):
     with pytest.raises(ConfigurationError, match=rf"^trainer\.{key} is {value}, expected "):

@@ -16,7 +16,6 @@ from types import ModuleType, SimpleNamespace
 import numpy
 import pytest
 import torch
-from allennlp.commands.evaluate import evaluate_from_archive
 from allennlp.commands.train import train_model
 from allennlp.common import Params, util
 from allennlp.common.checks import ConfigurationError, check_for_gpu
@@ -24,6 +23,7 @@ from allennlp.common.tqdm import Tqdm
 from allennlp.data.data_loaders import MultiProcessDataLoader
 from allennlp.models import archival
 from allennlp.models.archival import load_archive
+from allennlp.predictors import Predictor
 from allennlp.training import moving_average
 from allennlp.training.learning_rate_schedulers import (
     LearningRateScheduler,
@@ -31,7 +31,7 @@ from allennlp.training.learning_rate_schedulers import (
 )
 
 from elmo_tasks import compat
-from elmo_tasks.ner import NerModel
+from elmo_tasks.ner import NerPredictor
 from tests.ner.archives import DEV
 
 
@@ -311,19 +311,15 @@ def test_a_gpu_that_is_not_there_is_named():
     assert util.int_to_device(-1) == torch.device("cpu")
 
 
-def test_evaluate_takes_batches_of_another_size(trained_ner, monkeypatch):
-    sizes = []
-    forward = NerModel.forward
-    monkeypatch.setattr(
-        NerModel,
-        "forward",
-        lambda self, **batch: sizes.append(len(batch["metadata"])) or forward(self, **batch),
-    )
-    archive = trained_ner / "model.tar.gz"
-    expected = evaluate_from_archive(archive, DEV)
-    assert max(sizes) > 3
-    sizes.clear()
-    assert evaluate_from_archive(archive, DEV, batch_size=3)["f1"] == expected["f1"]
-    assert max(sizes) == 3
-    with pytest.raises(ValueError, match="--batch-size is 0, expected a whole number from 1"):
-        evaluate_from_archive(archive, DEV, batch_size=0)
+def test_the_predictor_of_a_model_from_an_archive(trained_ner, tmp_path):
+    """Whose vocabulary has grown: of words and of characters."""
+    archive = str(trained_ner / "model.tar.gz")
+    (tmp_path / "new.conll").write_text("Ωmega NNP B-NP B-PER\nflew VBD B-VP O\n", encoding="utf-8")
+    config = Params.from_file(str(trained_ner / "config.json")).as_dict(quiet=True)
+    config["model"] = {"type": "from_archive", "archive_file": archive}
+    config["train_data_path"] = config["validation_data_path"] = [DEV, str(tmp_path / "new.conll")]
+    config["trainer"] |= {"num_epochs": 1, "grad_norm": None}
+    train_model(Params(config), str(tmp_path / "run"), file_friendly_logging=True)
+    predictor = Predictor.from_path(str(tmp_path / "run/model.tar.gz"))
+    assert isinstance(predictor, NerPredictor)
+    assert predictor.predict("Ωmega flew .")["tokens"] == ["Ωmega", "flew", "."]

@@ -63,6 +63,12 @@ def test_a_pattern(tree):
     assert names(tree, "[!a].txt") == ["b.txt"]
 
 
+def test_a_list(tree):
+    assert input_files([str(tree / "sub"), str(tree / "a.txt")]) == [tree / "sub/c.conll", tree / "a.txt"]
+    with pytest.raises(InputError, match="nothing"):
+        input_files([str(tree / "a.txt"), str(tree / "nothing")])
+
+
 def test_the_home_folder(tree, monkeypatch):
     monkeypatch.setenv("HOME", str(tree))
     assert input_files("~/a.txt") == [tree / "a.txt"]

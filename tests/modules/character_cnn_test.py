@@ -37,6 +37,20 @@ def test_equals_a_convolution_word_by_word(width):
             torch.testing.assert_close(found[row, column], places.amax(dim=2).relu()[0])
 
 
+def test_new_characters():
+    encoder = build()
+    expected, known = encoder(WORDS), encoder.embedding.weight.detach().clone()
+    encoder.extend_vocab(VOCAB)
+    assert torch.equal(encoder.embedding.weight, known)
+    larger = Vocabulary(counter={"token_characters": dict.fromkeys("abcdefg", 1)})
+    last = larger.add_token_to_namespace("z", "token_characters")
+    encoder.extend_vocab(larger, extension_pretrained_file=None, model_path="embedder")
+    assert torch.equal(encoder.embedding.weight[:-1], known)
+    assert torch.equal(encoder(WORDS), expected)
+    assert encoder(torch.tensor([[[last, 0]]])).shape == (1, 1, 5)
+    assert encoder.embedding.weight.requires_grad
+
+
 def test_equal_words_are_computed_once_and_share_their_gradient():
     encoder = build()
     rows = []

@@ -103,7 +103,7 @@ def test_one_model_twice_is_the_model(tmp_path, bilm):
     # Without the gold tags, and of a sentence alone
     del batch["tags"]
     assert "loss" not in ensemble(**batch)
-    with pytest.raises(TypeError, match="unexpected keyword argument 'tag'"):
+    with pytest.raises(ConfigurationError, match="found the field 'tag' in a batch"):
         ensemble(**batch, tag=None)
 
 

@@ -1,0 +1,88 @@
+"""Each repair of a command of AllenNLP, through the command's own function."""
+
+import json
+import tarfile
+from argparse import Namespace
+
+import pytest
+from allennlp.commands.build_vocab import build_vocab_from_args
+from allennlp.commands.count_instances import count_instances_from_args
+from allennlp.commands.diff import _diff
+from allennlp.commands.evaluate import evaluate_from_archive
+from allennlp.common.checks import ConfigurationError
+
+from elmo_tasks.compat import commands
+from elmo_tasks.ner import NerModel
+from elmo_tasks.paths import bundled
+from tests.elmo.files import make_files
+from tests.ner.archives import DEV, write_run
+
+NER = str(bundled("training_configs/ner.jsonnet").resolve())
+
+
+def test_repairs_may_be_applied_twice():
+    before = evaluate_from_archive
+    commands.repair()
+    assert commands.evaluate.evaluate_from_archive is before
+
+
+def test_evaluate_takes_batches_of_another_size(trained_ner, monkeypatch):
+    sizes = []
+    forward = NerModel.forward
+    monkeypatch.setattr(
+        NerModel,
+        "forward",
+        lambda self, **batch: sizes.append(len(batch["metadata"])) or forward(self, **batch),
+    )
+    archive = trained_ner / "model.tar.gz"
+    expected = evaluate_from_archive(archive, DEV)
+    assert max(sizes) > 3
+    sizes.clear()
+    assert evaluate_from_archive(archive, DEV, batch_size=3)["f1"] == expected["f1"]
+    assert max(sizes) == 3
+    with pytest.raises(ValueError, match="--batch-size is 0, expected a whole number from 1"):
+        evaluate_from_archive(archive, DEV, batch_size=0)
+
+
+@pytest.mark.parametrize("output", ["metrics_output_file", "predictions_output_file"])
+@pytest.mark.parametrize(
+    ("file", "message"),
+    [("nothing/out", "found no folder .*nothing, expected one"), ("", "found a folder, expected the name")],
+)
+def test_evaluate_computes_nothing_that_it_cannot_write(tmp_path, output, file, message):
+    with pytest.raises(ConfigurationError, match=message):
+        evaluate_from_archive("model.tar.gz", DEV, **{output: f"{tmp_path}/{file}"})
+
+
+@pytest.mark.parametrize(("names", "written"), [("ALL", ["preds", "outputs"]), ("METRICS", ["outputs"])])
+def test_evaluate_names_its_files(trained_ner, tmp_path, names, written):
+    (tmp_path / "dev.conll").write_text("Ana NNP B-NP B-PER\n")
+    metrics = evaluate_from_archive(
+        trained_ner / "model.tar.gz", str(tmp_path / "dev.conll"), auto_names=names
+    )
+    assert {path.suffix for path in tmp_path.iterdir()} == {".conll", *(f".{kind}" for kind in written)}
+    assert json.loads((tmp_path / "dev.outputs").read_text()) == metrics
+
+
+def test_diff_of_models_with_elmo(tmp_path, capsys):
+    make_files(tmp_path / "bilm")
+    for seed in range(2):
+        write_run(tmp_path / f"run {seed}", seed=seed, bilm=tmp_path / "bilm")
+    one, other = (str(tmp_path / f"run {seed}/best.th") for seed in range(2))
+    options = {"strip_prefix_1": None, "strip_prefix_2": None, "scale": 1.0, "threshold": 1e-5}
+    _diff(Namespace(checkpoint1=one, checkpoint2=other, **options))
+    changed = capsys.readouterr().out
+    assert "transitions" in changed
+    assert "options" not in changed
+
+
+def test_overrides_count(tmp_path, capsys):
+    given = {"train_data_path": DEV, "validation_data_path": DEV}
+    overrides = json.dumps(given | {"dataset_reader.max_instances": 7})
+    count_instances_from_args(Namespace(param_path=NER, overrides=overrides))
+    assert "contains 7 instances" in capsys.readouterr().out
+    output = str(tmp_path / "vocabulary.tar.gz")
+    overrides = json.dumps(given | {"vocabulary.min_count": {"tokens": 20}})
+    build_vocab_from_args(Namespace(param_path=NER, overrides=overrides, output_path=output, force=False))
+    with tarfile.open(output) as archive:
+        assert 1 < len(archive.extractfile("tokens.txt").read().split()) < 10
