@@ -20,8 +20,9 @@ from elmo_tasks.text_lines import TextError, read_lines
 Source = str | PathLike[str]
 """Path, URL or `hf://` name."""
 
-OPTIONS, WEIGHTS, VOCABULARIES = "options.json", "model.hdf5", ("vocab.txt", "vocab.txt.gz")
-"""The files of NLPL's repository."""
+OPTIONS = "options.json"
+WEIGHTS, VOCABULARIES = ("weights.hdf5", "model.hdf5"), ("vocab.txt", "vocab.txt.gz")
+"""The files of a folder of `allennlp elmo export`, and of NLPL's repository, where the weights are `model.hdf5`."""
 DEFAULT_OPTIONS = str(bundled("pretrained/english/options.json"))
 DEFAULT_WEIGHTS = str(bundled("pretrained/english/weights.hdf5"))
 
@@ -133,7 +134,7 @@ def read_frozen_bilm(
 ) -> FrozenBiLm:
     """
     A frozen biLM from official HDF5 weights and, if it reads words, its vocabulary; or from a folder or a zip
-    of NLPL's repository, with `OPTIONS`, `WEIGHTS` and one of `VOCABULARIES`, or of ELMoForManyLangs.
+    with `OPTIONS`, one of `WEIGHTS` and, if it reads words, one of `VOCABULARIES`, or of ELMoForManyLangs.
 
     # Raises
     `ElmoError`: see `FrozenBiLm.read` and `many_langs.read_weights`.
@@ -147,9 +148,9 @@ def read_frozen_bilm(
             weights = many_langs.read_weights(folder, options)
             return FrozenBiLm(options=options, precision=precision, weights=weights)
         if folder is not None:
-            path = folder.file(WEIGHTS)
+            path = folder.one_of(WEIGHTS)
             if vocabulary_file is None and not options.reads_characters:
-                vocabulary_file = folder.file(next(filter(folder.has, VOCABULARIES), VOCABULARIES[0]))
+                vocabulary_file = folder.one_of(VOCABULARIES)
         check_vocabulary(options, weight_file, vocabulary_file)
         words = None if vocabulary_file is None else read_words(vocabulary_file)
         return FrozenBiLm.read(options, path, words, precision=precision)

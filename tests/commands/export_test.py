@@ -11,7 +11,7 @@ from allennlp.modules.elmo import Elmo, _ElmoBiLm, batch_to_ids
 
 from elmo_tasks.elmo.model.characters import padded_character_ids
 from elmo_tasks.elmo.model.words import padded_word_ids
-from elmo_tasks.elmo.sources import read_words
+from elmo_tasks.elmo.sources import DEFAULT_OPTIONS, read_frozen_bilm, read_options, read_words
 from tests.elmo.files import SENTENCES, VOCABULARY, read_bilm
 from tests.language_model.archives import TEXT, perplexity_of_files, write_run
 
@@ -76,6 +76,8 @@ def test_files(elmo, tmp_path, capsys, input):
     expected = layers(trained.bilm)
     torch.testing.assert_close(layers(read(out, vocabulary)), expected, atol=1e-5, rtol=0)
     assert "with the softmax over 13 words" in capsys.readouterr().out
+    whole = read_frozen_bilm(read_options(DEFAULT_OPTIONS, out), out)
+    torch.testing.assert_close(whole.encode(whole.padded_ids(FULL)), expected, atol=1e-5, rtol=0)
 
     assert elmo("export", tmp_path / "run", out) == 1
     assert "options.json exists; --force overwrites it" in capsys.readouterr().err

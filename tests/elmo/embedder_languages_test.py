@@ -123,7 +123,7 @@ def test_wrong_nlpl(tmp_path):
     folder, _ = make_nlpl(tmp_path / "bilm")
     (folder / "model.hdf5").unlink()
     source = make_zip(folder, tmp_path / "wrong.zip")
-    assert f"{source}: model.hdf5 is missing" in error_of(Elmo, weight_file=str(source))
+    assert f"{source}: weights.hdf5 or model.hdf5 is missing" in error_of(Elmo, weight_file=str(source))
     (folder / "options.json").write_text("{}")
     source = make_zip(folder, tmp_path / "wrong.zip")
     message = error_of(Elmo, weight_file=str(source))

@@ -3,7 +3,7 @@
 import json
 import shutil
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
@@ -41,6 +41,17 @@ class BiLmFolder:
     def where(self, name: str) -> str:
         """How errors name a file."""
         return f"{self._path}{'!' if self._scratch is not None else '/'}{name}"
+
+    def one_of(self, names: Sequence[str]) -> Path:
+        """
+        The first of some files that is there.
+
+        # Raises
+        `ElmoError`: none is, or see `file`.
+        """
+        for name in filter(self.has, names):
+            return self.file(name)
+        raise ElmoError(f"{self._path}: {' or '.join(names)} is missing")
 
     def file(self, name: str) -> Path:
         """
