@@ -22,7 +22,7 @@ Source = str | PathLike[str]
 
 OPTIONS = "options.json"
 WEIGHTS, VOCABULARIES = ("weights.hdf5", "model.hdf5"), ("vocab.txt", "vocab.txt.gz")
-"""The files of a folder of `allennlp elmo export`, and of NLPL's repository, where the weights are `model.hdf5`."""
+"""The files of a folder of `allennlp elmo export`; in NLPL's repository the weights are `model.hdf5`."""
 DEFAULT_OPTIONS = str(bundled("pretrained/english/options.json"))
 DEFAULT_WEIGHTS = str(bundled("pretrained/english/weights.hdf5"))
 
