@@ -145,8 +145,10 @@ def check_block(
     for key, value in block.items():
         if key not in parameters:
             hint = did_you_mean(str(key), parameters)
-            known = f"known keys: {', '.join(sorted(parameters)) or 'none'}"
-            raise BlockError(f"{owner}: unknown key {key!r}{hint or ';'} {known}", path=f"{path}{key}")
+            known_keys = ", ".join(sorted(parameters)) or "none"
+            raise BlockError(
+                f"{owner}: unknown key {key!r}{hint or ';'} known keys: {known_keys}", path=f"{path}{key}"
+            )
         parameter = parameters[key]
         # As in AllenNLP, a default of None says that None is allowed.
         if value is not None or parameter.default is not None:

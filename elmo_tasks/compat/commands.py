@@ -46,9 +46,9 @@ def _let_evaluate_take_its_options() -> None:
 
     @functools.wraps(stock)
     def evaluate_from_archive(*args: Any, **options: Any) -> dict[str, Any]:
-        given = signature.bind(*args, **options)
-        given.apply_defaults()
-        arguments = given.arguments
+        call = signature.bind(*args, **options)
+        call.apply_defaults()
+        arguments = call.arguments
         check_value(arguments["batch_size"], Optional[PositiveInt], "--batch-size")
         for output, kind in (("metrics_output_file", "METRICS"), ("predictions_output_file", "PREDS")):
             if arguments["auto_names"] in (kind, "ALL"):
@@ -56,7 +56,7 @@ def _let_evaluate_take_its_options() -> None:
                 arguments[output] = arguments[output] or kind
             elif arguments[output] is not None:
                 _check_writable(arguments[output].split(","))
-        return dict(stock(*given.args, **given.kwargs))
+        return dict(stock(*call.args, **call.kwargs))
 
     evaluate.evaluate_from_archive = evaluate_from_archive
     evaluate.DataLoader = _EvaluationLoader

@@ -62,11 +62,11 @@ class CharacterCnn(StrictParams, TokenEmbedder):
 
     def extend_vocab(self, extended_vocab: Vocabulary, **_: Any) -> None:
         """AllenNLP's hook: what the vocabulary has now and had not gets vectors as in the beginning."""
-        known = self.embedding.weight
-        vectors = known.new_empty(extended_vocab.get_vocab_size(self.namespace), known.shape[1])
+        before = self.embedding.weight
+        vectors = before.new_empty(extended_vocab.get_vocab_size(self.namespace), before.shape[1])
         nn.init.xavier_uniform_(vectors)
-        vectors[: len(known)] = known.detach()
-        self.embedding = nn.Embedding.from_pretrained(vectors, freeze=not known.requires_grad, padding_idx=0)
+        vectors[: len(before)] = before.detach()
+        self.embedding = nn.Embedding.from_pretrained(vectors, freeze=not before.requires_grad, padding_idx=0)
 
     def forward(self, token_characters: torch.Tensor) -> torch.Tensor:
         """*Shape:* ids `(batch, tokens, characters)`, 0 for none, to `(batch, tokens, num_filters)`."""

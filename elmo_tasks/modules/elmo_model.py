@@ -96,8 +96,10 @@ class ElmoModel(StrictParams, Model):
             for method in (self.scores, self.decode)
         )
         if unknown := fields.keys() - inputs.keys() - gold.keys():
-            found = f"{type(self).__name__}: found the field {min(unknown)!r} in a batch"
-            raise ConfigurationError(f"{found}, expected those of its reader")
+            raise ConfigurationError(
+                f"{type(self).__name__}: found the field {min(unknown)!r} in a batch, expected those of its "
+                "reader"
+            )
         return inputs, gold
 
     def scores(self, *inputs: Any, **fields: Any) -> Scores:

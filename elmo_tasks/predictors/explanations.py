@@ -25,7 +25,7 @@ class Explainer:
         self._predictor = predictor
         self._interpreter = SaliencyInterpreter.by_name(method)(predictor)
 
-    def __call__(self, content: JsonDict) -> dict[str, Any]:
+    def __call__(self, json_dict: JsonDict) -> dict[str, Any]:
         """
         Returns of an input an object: `result`, as `allennlp predict` has it; and `explanations`, of each
         prediction a list with an object for each text that the model reads: its `tokens` and their `shares`,
@@ -34,19 +34,21 @@ class Explainer:
         # Raises
         `ConfigurationError`: an input that the predictor cannot read.
         """
-        result = self._predictor.predict_json(content)
-        empty = self._predictor.empty_result(self._predictor.read(content)) is not None
-        return {"result": result, "explanations": [] if empty else self._explanations(content)}
+        result = self._predictor.predict_json(json_dict)
+        content = self._predictor.read(json_dict)
+        if self._predictor.empty_result(content) is not None:
+            return {"result": result, "explanations": []}
+        texts = self._predictor.texts(self._predictor.to_instance(content))
+        return {"result": result, "explanations": self._explanations(json_dict, texts)}
 
-    def _explanations(self, content: JsonDict) -> list[list[dict[str, Any]]]:
-        texts = self._predictor.texts(self._predictor._json_to_instance(content))
+    def _explanations(self, json_dict: JsonDict, texts: list[list[str]]) -> list[list[dict[str, Any]]]:
         return [
             [
                 {"tokens": words, "shares": [_finite(share) for share in gradients[f"grad_input_{number}"]]}
                 # AllenNLP counts the texts from the last one
                 for number, words in zip(range(len(texts), 0, -1), texts, strict=True)
             ]
-            for gradients in self._interpreter.saliency_interpret_from_json(content).values()
+            for gradients in self._interpreter.saliency_interpret_from_json(json_dict).values()
         ]
 
 

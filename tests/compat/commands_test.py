@@ -77,12 +77,12 @@ def test_diff_of_models_with_elmo(tmp_path, capsys):
 
 
 def test_overrides_count(tmp_path, capsys):
-    given = {"train_data_path": DEV, "validation_data_path": DEV}
-    overrides = json.dumps(given | {"dataset_reader.max_instances": 7})
+    paths = {"train_data_path": DEV, "validation_data_path": DEV}
+    overrides = json.dumps(paths | {"dataset_reader.max_instances": 7})
     count_instances_from_args(Namespace(param_path=NER, overrides=overrides))
     assert "contains 7 instances" in capsys.readouterr().out
     output = str(tmp_path / "vocabulary.tar.gz")
-    overrides = json.dumps(given | {"vocabulary.min_count": {"tokens": 20}})
+    overrides = json.dumps(paths | {"vocabulary.min_count": {"tokens": 20}})
     build_vocab_from_args(Namespace(param_path=NER, overrides=overrides, output_path=output, force=False))
     with tarfile.open(output) as archive:
         assert 1 < len(archive.extractfile("tokens.txt").read().split()) < 10
