@@ -19,6 +19,8 @@ from elmo_tasks.embedding.vector_file import VECTORS
 
 DTYPES = ("float32", "float16")
 """Of the vectors in Parquet."""
+_REPLACES = "replaces"
+"""A file in OUT.partial: what is at OUT is to be replaced, though there is no checkpoint yet."""
 
 
 class Embed(Verb):
@@ -89,7 +91,7 @@ class Embed(Verb):
             return
         began = time.monotonic()
         output = Path(arguments.output)
-        with staging_folder(output, keep=CHECKPOINT) as folder:
+        with staging_folder(output, keep=(CHECKPOINT, _REPLACES)) as folder:
             if not _must_run(output, folder, resume=arguments.resume, force=arguments.force):
                 print(f"{output} is whole already")
                 return
@@ -107,6 +109,7 @@ class Embed(Verb):
                     with_index=not arguments.forget_sentences,
                 )
                 before = embedding.prepare()
+                (folder / _REPLACES).unlink(missing_ok=True)
                 try:
                     embedding.encode()
                 except BaseException as error:
@@ -140,8 +143,11 @@ def _must_run(output: Path, folder: Path, *, resume: bool, force: bool) -> bool:
         raise ConfigurationError(
             f"{folder} holds a run that was stopped; --resume goes on with it, --force starts anew"
         )
-    must_run = not (resume and output.is_file())
+    replaces = folder / _REPLACES
+    must_run = not (resume and output.is_file()) or replaces.exists()
     if must_run:
-        check_output(output, force=force)
+        check_output(output, force=force or (resume and replaces.exists()))
+        if output.exists():
+            replaces.touch()
     checkpoint.unlink(missing_ok=True)
     return must_run

@@ -47,6 +47,9 @@ class Predict(Verb):
             check_output(Path(arguments.output), force=arguments.force or arguments.resume)
             if Path(arguments.input).exists():
                 check_different(arguments.input, arguments.output)
+            if whole and engine is not None:
+                # So that --resume does not take what is to be replaced for what replaces it
+                Path(f"{arguments.output}.partial").mkdir(exist_ok=True)
         if engine is None:
             predict._predict(_of_allennlp(arguments))
             return

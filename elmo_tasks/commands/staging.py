@@ -4,7 +4,7 @@ import argparse
 import errno
 import os
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -56,11 +56,11 @@ def output_of(folder: Path) -> Path:
 
 
 @contextmanager
-def staging_folder(output: Path, *, keep: str | None = None) -> Iterator[Path]:
+def staging_folder(output: Path, *, keep: Collection[str] = ()) -> Iterator[Path]:
     """
     The folder `OUT.partial` beside `output`, for this process alone. Folders above it are made.
 
-    It is removed in the end, unless it holds a file `keep`, from which a later run can go on.
+    It is removed in the end, unless it holds one of the files `keep`, which a later run needs.
 
     # Raises
     `OSError`: the folder cannot be made. `ConfigurationError`: `output` names no file, or another process
@@ -79,7 +79,7 @@ def staging_folder(output: Path, *, keep: str | None = None) -> Iterator[Path]:
         try:
             yield folder
         finally:
-            if keep is None or not (folder / keep).exists():
+            if not any((folder / name).exists() for name in keep):
                 shutil.rmtree(folder)
     finally:
         os.close(descriptor)

@@ -103,7 +103,8 @@ class Elmo(nn.Module, FromParams):
             else:
                 layers = self._elmo_lstm.encode(ids)
         representations = [
-            self._dropout(self.get_submodule(mix)(list(layers))).view(*mask.shape, -1) for mix in self._mixes
+            self._dropout(self.get_submodule(mix)(list(layers))).view(*mask.shape, self.get_output_dim())
+            for mix in self._mixes
         ]
         return {"elmo_representations": representations, "mask": mask}
 

@@ -94,8 +94,8 @@ def write_corpus(lines: Iterable[SourceLine], folder: Path) -> Corpus:
     The lines, written to `folder`. All have a key, or none has.
 
     # Raises
-    `TextError`, with file and line: a line of more than `MAX_TOKENS` tokens, or with a line break within it;
-    and what reading them raises.
+    `TextError`, with file and line: a line of more than `MAX_TOKENS` tokens, with a line break within it, or
+    with what UTF-8 cannot write; and what reading them raises.
     """
     tokens = end = 0
     digest = blake2b(digest_size=16)
@@ -113,7 +113,11 @@ def write_corpus(lines: Iterable[SourceLine], folder: Path) -> Corpus:
                 raise TextError.at(where, number, found=found, expected=expected)
             if "\n" in sentence:
                 raise TextError.at(where, number, found="a line break within it", expected="one line")
-            encoded = sentence.encode() + b"\n"
+            try:
+                encoded = sentence.encode() + b"\n"
+            except UnicodeEncodeError as error:
+                found = f"{sentence[error.start]!a}, which is no character"
+                raise TextError.at(where, number, found=found, expected="UTF-8") from error
             text.write(encoded)
             digest.update(encoded)
             if key is not None:

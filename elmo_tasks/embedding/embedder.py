@@ -6,6 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
+import torch
 from tqdm import tqdm
 
 from elmo_tasks.atomic_files import put_in_place
@@ -103,6 +104,19 @@ class ElmoEmbedder:
             [_numbered(number, tokens) for number, tokens in enumerate(batch)], self.batch_size
         )
 
+    def batch_to_embeddings(self, batch: Iterable[Iterable[str]]) -> tuple[torch.Tensor, torch.Tensor]:
+        """
+        A batch as tensors on the biLM's device, computed at once, whatever `batch_size` is.
+
+        *Shape:* `(sentences, layers, longest, dim)`, zero behind the end of a sentence, and the mask
+        `(sentences, longest)`.
+        """
+        sentences = [_numbered(number, tokens) for number, tokens in enumerate(batch)]
+        ids = padded_ids(sentences, self.bilm)
+        lengths = torch.tensor([len(words) for _, words in sentences], device=ids.device)
+        mask = torch.arange(ids.size(1), device=ids.device) < lengths.unsqueeze(1)
+        return self.bilm.encode(ids).transpose(0, 1), mask
+
     def embed_sentences(
         self, sentences: Iterable[Iterable[str]], batch_size: int | None = None
     ) -> Iterator[np.ndarray]:
@@ -145,13 +159,17 @@ class ElmoEmbedder:
 
         # Raises
         `TextError`, with file and line: what is not UTF-8, or too long. `ElmoError`: an unknown
-        `output_format`; two equal sentences as keys; the output is the input. `OSError`: from the disk.
+        `output_format`; two equal sentences as keys, or one with a NUL; the output is the input, or a folder.
+        `OSError`: from the disk.
         """
         if output_format not in LAYERS:
             raise ElmoError(f"output_format is {output_format!r}, expected one of {', '.join(LAYERS)}")
         size = self.batch_size if batch_size is None else _positive("batch_size", batch_size)
         output = Path(output_file_path)
-        if isinstance(input_file, str | PathLike) and output.exists() and output.samefile(input_file):
+        if output.is_dir():
+            raise ElmoError(f"{output} is a folder, expected the name of a file for the output")
+        source = input_file if isinstance(input_file, str | PathLike) else getattr(input_file, "name", None)
+        if isinstance(source, str | PathLike) and _same_file(Path(source), output):
             raise ElmoError(f"{output} is the input, expected another file for the output")
         output.parent.mkdir(parents=True, exist_ok=True)
         lines = _source_lines(input_file)
@@ -189,6 +207,10 @@ def _source_lines(source: Iterable[str] | Source) -> Iterator[SourceLine]:
         return (SourceLine(source, number, line) for number, line in read_lines(source))
     name = str(getattr(source, "name", "input_file"))
     return (SourceLine(name, number, line) for number, line in enumerate(source, start=1))
+
+
+def _same_file(one: Path, other: Path) -> bool:
+    return one.exists() and other.exists() and one.samefile(other)
 
 
 def _numbered(number: int, tokens: Iterable[str]) -> NumberedSentence:

@@ -135,6 +135,8 @@ def _create_datasets(
         lines = progress(text, work="layout", unit="lines")
         for key, sentence in zip(text.keys(), lines, strict=True):
             try:
+                if "\0" in key:
+                    raise ValueError("names end at a NUL")
                 dataset = h5d.create(file, key.encode(), number, space(len(sentence.split())), placed, linked)
             except ValueError as error:
                 raise ElmoError(

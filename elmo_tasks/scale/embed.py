@@ -115,8 +115,9 @@ class EmbedShard:
         # Copies, since PyTorch knows no arrays that cannot be written
         weights = {name: torch.from_numpy(weight.copy()) for name, weight in embedding.weights.items()}
         bilm = FrozenBiLm(options=embedding.options, precision=embedding.precision, weights=weights)
-        self._bilm = prepare_on(bilm, embedding.device, asked="--device")
-        device = self._bilm.device
+        # Of all GPUs, Ray shows a worker its own, as the first.
+        device = "cuda" if embedding.device.startswith("cuda") else embedding.device
+        self._bilm = prepare_on(bilm, device, asked="--device")
         self._start = LstmState(*(torch.from_numpy(part.copy()).to(device) for part in embedding.start))
         self._schema = _schema(embedding.dtype)
 

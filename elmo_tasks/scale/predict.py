@@ -127,6 +127,11 @@ def _predictor(prediction: Prediction) -> Predictor:
     return predictor_of(archive, prediction.predictor, "validation", prediction.predictor_args)
 
 
+def _as_json(row: dict[str, Any]) -> dict[str, Any]:
+    """A column of Parquet that the predictor does not read may hold anything, as times, or NaN."""
+    return json.loads(json.dumps(row, default=str), parse_constant=lambda constant: None)
+
+
 class _Lines(PredictManager):
     """Reads lines that are there already: in bytes, or rows of Parquet, as objects."""
 
@@ -136,8 +141,7 @@ class _Lines(PredictManager):
 
     def _lines(self) -> Iterator[bytes]:
         for line in self._content:
-            # A column of Parquet that the predictor does not read may hold anything, as times.
-            yield line if isinstance(line, bytes) else json.dumps(line, default=str).encode()
+            yield line if isinstance(line, bytes) else json.dumps(_as_json(line)).encode()
 
     def results(self) -> Iterator[str]:
         for batch in lazy_groups_of(self._get_json_data(), self._batch_size):

@@ -99,22 +99,24 @@ def open_run(folder: Folder, request: RunRequest, *, reading: Reading, workers: 
 
     # Raises
     `ElmoError`: there is something in the folder, and nothing says what to do with it; or the run
-    that was stopped had other settings, or another text. `TextError`: see `make_shards`.
+    in it had other settings, or another text. `TextError`: see `make_shards`.
     """
     names = folder.names()
     sources = [source for source in input_sources(request.source) if not folder.holds(source)]
     if not sources:
         raise ElmoError(f"{request.source} is what this command writes, expected another output")
-    if request.resume and MANIFEST in names:
-        return None
     settings = request.settings | {"the version of this command": VERSION}
     if request.resume and PLAN in names:
         plan = json.loads(folder.read(PLAN))
         check_same(folder.place, plan["settings"], settings)
         shards = make_shards(sources, plan["shard_bytes"], reading)
         _check_text(folder, [Shard(*shard) for shard in plan["shards"]], shards)
+        if MANIFEST in names:
+            return None
         notes = [note for note in names if _NOTE.fullmatch(note)]
         done = [json.loads(folder.read(note)) for note in notes]
+        for note in done:
+            del note["rejects"]  # `finish` reads them again
         return Run(folder=folder, shards=shards, done={note["number"]: note for note in done})
     _make_room(folder, names, force=request.force)
     size = request.engine.shard_bytes or shard_bytes(sources, workers)

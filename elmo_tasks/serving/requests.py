@@ -5,7 +5,7 @@ import json
 
 from allennlp.common import JsonDict
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 
 from elmo_tasks import strict_json
 from elmo_tasks.data.json_lines import printable, shorten
@@ -19,7 +19,7 @@ async def read_body(request: Request, limits: Limits) -> bytes:
     Of a body that is too large the rest is read and forgotten: clients listen only after they have sent.
 
     # Raises
-    `HTTPException`: the body is packed, too large, or takes too long.
+    `HTTPException`: the body is packed, too large, takes too long, or breaks off.
     """
     if (packed := request.headers.get("content-encoding", "identity")) != "identity":
         raise HTTPException(415, f"found the content encoding {packed}, expected none")
@@ -31,6 +31,8 @@ async def read_body(request: Request, limits: Limits) -> bytes:
                 size += len(part)
                 if size <= limits.max_bytes:
                     body += part
+    except ClientDisconnect as error:
+        raise HTTPException(400, "found no end of the request: the client has gone") from error
     except TimeoutError as error:
         if size <= limits.max_bytes:
             reason = f"found no end of the request within {limits.timeout:g} seconds"

@@ -38,6 +38,8 @@ def read_table(path: str) -> WordTable:
     dim: int | None = None
     for line in _lines(path):
         if (size := line.size()) is not None:
+            if dim not in (None, size.dim):
+                raise line.error(f"{size.dim} numbers", f"{dim}, as before")
             dim = size.dim
             continue
         dim = dim or len(line.cells) or 1
@@ -131,7 +133,8 @@ class _Line(NamedTuple):
         `InputError`: another number of numbers than `expected` says, or something that is no finite number.
         """
         parts, numbers = self.cells[:-dim], self.cells[-dim:]
-        if len(numbers) < dim or (parts and _is_number(parts[-1])):
+        # A word with blanks may end in a number, but is not all of numbers.
+        if len(numbers) < dim or (parts and all(map(_is_number, parts))):
             raise self.error(f"{len(self.cells)} numbers", expected)
         try:
             vector = np.array(numbers, dtype=np.float32)

@@ -6,12 +6,14 @@ import json
 import os
 import time
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 import torch
 from allennlp.common.util import SigTermReceived
 
+from elmo_tasks.commands import embed
 from elmo_tasks.elmo import FrozenBiLm
 from elmo_tasks.elmo.inference.packed_weights import onednn_has_bfloat16
 from elmo_tasks.elmo.model.weight_file import write_initial_state
@@ -166,6 +168,19 @@ def test_resume_of_a_run_that_was_to_overwrite(elmo, source, output, monkeypatch
     assert output.read_text() == "old"
     assert elmo("embed", source, output, "--resume") == 0
     assert len(vectors(output)) == len(LINES)
+
+
+def test_a_run_that_was_to_overwrite_and_was_stopped_while_it_read(elmo, source, output, monkeypatch):
+    output.write_text("old")
+    with monkeypatch.context() as patch:
+        patch.setattr(embed, "copy_corpus", Mock(side_effect=KeyboardInterrupt))
+        assert elmo("embed", source, output, "--force") == 130
+    assert output.read_text() == "old"
+    assert elmo("embed", source, output) == 1
+    assert elmo("embed", source, output, "--resume") == 0
+    assert len(vectors(output)) == len(LINES)
+    assert not partial(output).exists()
+    assert elmo("embed", source, output, "--resume") == 0
 
 
 @pytest.mark.parametrize("at", ["replace", "unlink"])

@@ -95,6 +95,15 @@ def test_more_dimensions(files):
     torch.testing.assert_close(ours(ids)["elmo_representations"][0], expected, atol=1e-5, rtol=0)
 
 
+def test_a_batch_without_tokens(files):
+    theirs, ours = both(files)
+    ids = torch.zeros(1, 0, 50, dtype=torch.long)
+    for elmo in (theirs.eval(), ours.eval()):
+        found = elmo(ids)
+        assert found["elmo_representations"][0].shape == (1, 0, ours.get_output_dim())
+        assert found["mask"].shape == (1, 0)
+
+
 def test_stateless(files, monkeypatch):
     monkeypatch.setattr(Elmo, "stateful", False)
     elmo = both(files)[1].eval()

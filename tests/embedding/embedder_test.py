@@ -138,6 +138,16 @@ def test_what_are_no_tokens(embedder, wrong):
         embedder.embed_batch([["fine"], wrong])
 
 
+def test_a_batch_as_tensors(embedder, expected):
+    layers, mask = embedder.batch_to_embeddings(SENTENCES)
+    longest = max(map(len, SENTENCES))
+    assert layers.shape == (len(SENTENCES), embedder.num_layers, longest, embedder.dim)
+    assert mask.sum(dim=1).tolist() == [len(words) for words in SENTENCES]
+    for row, vectors in enumerate(expected):
+        assert np.allclose(layers[row, :, mask[row]], vectors, rtol=0, atol=1e-6)
+    assert not layers.transpose(1, 2)[~mask].any()
+
+
 def read(path: Path) -> dict[str, np.ndarray]:
     with h5py.File(path) as file:
         return {name: dataset[...] for name, dataset in file.items() if name != "sentence_to_index"}
@@ -168,6 +178,10 @@ def test_names_in_a_file(embedder, tmp_path):
     assert set(read(output)) == {"A cat", "A dog"}
     with pytest.raises(ElmoError, match="found the key 'A cat', expected one that no other sentence has"):
         embedder.embed_file(["A cat\n"] * 2, output, use_sentence_keys=True)
+    with pytest.raises(ElmoError, match=r"found the key 'A.*, expected one .* that HDF5 takes"):
+        embedder.embed_file(["A\0 cat\n"], output, use_sentence_keys=True)
+    with pytest.raises(TextError, match=r"line 2: found '\\udcff', which is no character, expected UTF-8"):
+        embedder.embed_file(["A cat\n", "A \udcff\n"], output)
     with pytest.raises(ElmoError, match="output_format is 'middle', expected one of all, top, average"):
         embedder.embed_file([], output, "middle")
     (tmp_path / "in.txt").write_bytes(b"fine\n\xff\n")
@@ -181,6 +195,10 @@ def test_a_text_is_not_replaced_by_its_vectors(embedder, tmp_path):
     source.write_text("A cat\n")
     with pytest.raises(ElmoError, match=r"in\.txt is the input, expected another file for the output"):
         embedder.embed_file(source, tmp_path / "." / "in.txt")
+    with open(source) as file, pytest.raises(ElmoError, match=r"in\.txt is the input"):
+        embedder.embed_file(file, source)
+    with pytest.raises(ElmoError, match="is a folder, expected the name of a file for the output"):
+        embedder.embed_file(source, tmp_path)
     assert source.read_text() == "A cat\n"
     with pytest.raises(TextError, match="line 2: found a line break within it, expected one line"):
         embedder.embed_file(["A cat\n", "A\ndog\n"], tmp_path / "out.hdf5")

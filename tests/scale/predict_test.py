@@ -1,4 +1,5 @@
 import json
+import math
 from contextlib import nullcontext
 from datetime import datetime
 from functools import partial
@@ -74,7 +75,7 @@ def test_every_task(config, tmp_path, monkeypatch):
     assert shard_by_shard(of, folder, source, 1, reading) == expected
     objects = [json.loads(line) for line in source.read_text().splitlines() if line.strip()]
     if len({tuple(each) for each in objects}) == 1:
-        rows = [{**one, "when": datetime(2026, 1, 1)} for one in objects]
+        rows = [{**one, "when": datetime(2026, 1, 1), "share": math.nan} for one in objects]
         pq.write_table(pa.Table.from_pylist(rows), tmp_path / "in.parquet")
         assert shard_by_shard(of, folder, tmp_path / "in.parquet", 100, reading) == expected
 

@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 
 import pytest
@@ -57,8 +58,12 @@ def test_a_run_goes_on_where_shards_are_whole(stopped):
         *(f"part-00000{number}.parquet" for number in range(4)),
     ]
     assert (stopped / "out/_rejected.jsonl").read_text().count("\n") == 4
+    manifest = json.loads((stopped / "out/_manifest.json").read_text())
+    assert all("rejects" not in part for part in manifest["parts"])
     assert run.total("tokens") == 20
     assert opened(stopped, resume=True) is None
+    with pytest.raises(ElmoError, match=r"this differs: --layers \(was all, is top\);"):
+        opened(stopped, resume=True, settings={"--layers": "top", "the biLM": "x"})
     with pytest.raises(ElmoError, match="out exists; --force overwrites it"):
         opened(stopped)
     assert len(opened(stopped, force=True).left()) == 4

@@ -47,6 +47,17 @@ def read(*parts, pause=0.0, **headers):
     return asyncio.run(read_body(Request(scope, receive), LIMITS))
 
 
+def test_a_client_that_goes():
+    messages = iter([{"type": "http.request", "body": b"1", "more_body": True}, {"type": "http.disconnect"}])
+
+    async def receive():
+        return next(messages)
+
+    with pytest.raises(HTTPException, match="found no end of the request: the client has gone") as caught:
+        asyncio.run(read_body(Request({"type": "http", "headers": []}, receive), LIMITS))
+    assert caught.value.status_code == 400
+
+
 def test_a_body_of_several_parts():
     assert read(b"12345", b"67890") == b"1234567890"
 

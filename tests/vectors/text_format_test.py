@@ -26,6 +26,19 @@ def test_the_first_line_says_where_a_word_with_blanks_ends(tmp_path, caplog):
     assert "1 words with blanks are left out" in caplog.text
 
 
+def test_a_word_with_blanks_that_ends_in_a_number(tmp_path, caplog):
+    (tmp_path / "vectors").write_text("2 3\nWorld War 2 1 2 3\ncat 1 2 4\n")
+    assert read_table(str(tmp_path / "vectors")).words == ["cat"]
+    assert "1 words with blanks are left out" in caplog.text
+
+
+def test_files_of_two_sizes(tmp_path):
+    (tmp_path / "a").write_text("2 4\na 1 1 1 1\nb 2 2 2 2\n")
+    (tmp_path / "b").write_text("2 2\nc 3 3\nd 4 4\n")
+    with pytest.raises(InputError, match="b, line 1: found 2 numbers, expected 4, as before"):
+        read_table(str(tmp_path))
+
+
 def test_what_elmo_vectors_writes(tmp_path):
     vectors = np.random.default_rng(1).normal(size=(2, 4)).astype(np.float32)
     write_table(tmp_path / "vectors.gz", WordTable(["zoë", "한국어"], vectors))

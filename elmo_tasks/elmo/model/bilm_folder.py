@@ -1,8 +1,10 @@
 """The files of a biLM that come together, in a folder or a zip."""
 
 import json
+import lzma
 import shutil
 import zipfile
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
@@ -15,6 +17,12 @@ from elmo_tasks.elmo.model.errors import ElmoError, FilePath
 MOST_BYTES = 1 << 34
 """Of a file in a zip; those of the largest biLM that was published take a thirtieth of it."""
 _ZIP_MAGIC = b"PK\3\4"
+_DAMAGED = (
+    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError),
+    # Encrypted, or packed in a way that Python does not know
+    *(NotImplementedError, RuntimeError),
+)
+"""What unpacking raises."""
 
 
 class BiLmFolder:
@@ -62,7 +70,7 @@ class BiLmFolder:
             raise ElmoError(f"{self._path}: {name} is missing")
         if self._scratch is None:
             return Path(self._path, name)
-        member, target = self._members[name], self._scratch / str(sorted(self._members).index(name))
+        member, target = self._members[name], self._unpacked(name, self._scratch)
         if member.file_size > MOST_BYTES:
             raise ElmoError(
                 f"{self.where(name)}: found {member.file_size:,} bytes, expected at most {MOST_BYTES:,}"
@@ -75,9 +83,19 @@ class BiLmFolder:
                     open(target, "wb") as unpacked,
                 ):
                     shutil.copyfileobj(packed, unpacked)
-            except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError) as error:
+            except _DAMAGED as error:
                 raise ElmoError(f"{self.where(name)}: cannot be unpacked ({error})") from error
         return target
+
+    def named(self, message: str) -> str:
+        """An error with the names of unpacked files as `where` has them."""
+        if self._scratch is not None:
+            for name in self._members:
+                message = message.replace(str(self._unpacked(name, self._scratch)), self.where(name))
+        return message
+
+    def _unpacked(self, name: str, scratch: Path) -> Path:
+        return scratch / f"{sorted(self._members).index(name):06}"
 
     def json(self, name: str) -> dict[str, Any]:
         """
@@ -110,7 +128,10 @@ def opened_folder(path: FilePath) -> Iterator[BiLmFolder | None]:
                 folder = BiLmFolder(path, Path(scratch))
             except zipfile.BadZipFile as error:
                 raise ElmoError(f"{path}: not a whole zip ({error})") from error
-            yield folder
+            try:
+                yield folder
+            except ElmoError as error:
+                raise ElmoError(folder.named(str(error))) from error
     else:
         yield None
 
@@ -121,7 +142,10 @@ def _begin(path: Path) -> bytes:
 
 
 def _by_name(members: list[zipfile.ZipInfo]) -> dict[str, zipfile.ZipInfo]:
-    """The files by their paths below the folder that holds all of them, if there is one."""
-    folders = {PurePosixPath(member.filename).parts[0] for member in members}
-    alone = len(folders) == 1 and all("/" in member.filename for member in members)
-    return {str(PurePosixPath(*PurePosixPath(member.filename).parts[alone:])): member for member in members}
+    """The files by their paths below the folders that hold all of them, if there are such."""
+    # macOS puts a folder with its own notes on the files beside them.
+    members = [member for member in members if not member.filename.startswith("__MACOSX/")]
+    paths = [PurePosixPath(member.filename).parts for member in members]
+    while all(len(path) > 1 for path in paths) and len({path[0] for path in paths}) == 1:
+        paths = [path[1:] for path in paths]
+    return {str(PurePosixPath(*path)): member for path, member in zip(paths, members, strict=True)}

@@ -33,6 +33,36 @@ def test_files_of_a_zip_are_those_of_the_folder(tmp_path):
                 folder.file("model.hdf5")
 
 
+@pytest.mark.parametrize("folders", ["", "bilm/", "runs/bilm/"])
+@pytest.mark.parametrize("beside", [{}, {"__MACOSX/runs/bilm/._options.json": "x"}])
+def test_a_zip_of_folders(tmp_path, folders, beside):
+    names = {f"{folders}options.json": '{"a": 1}', f"{folders}weights/one": "x"}
+    with opened_folder(make_zip(tmp_path / "bilm.zip", **names, **beside)) as folder:
+        assert folder.json("options.json") == {"a": 1}
+        assert folder.has("weights/one")
+
+
+def test_errors_name_the_file_in_the_zip(tmp_path):
+    path = make_zip(tmp_path / "bilm.zip", **{f"{number}.txt": "" for number in range(12)})
+    with pytest.raises(ElmoError) as caught, opened_folder(path) as folder:
+        raise ElmoError(f"{folder.file('1.txt')} and {folder.file('10.txt')}, line 3: found nothing")
+    assert str(caught.value) == f"{path}!1.txt and {path}!10.txt, line 3: found nothing"
+
+
+@pytest.mark.parametrize("packing", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_a_packed_member_that_is_damaged(tmp_path, packing):
+    path = tmp_path / "bilm.zip"
+    with zipfile.ZipFile(path, "w", packing) as archive:
+        archive.writestr("vocab.txt", "\n".join(map(str, range(2000))))
+    content = path.read_bytes()
+    for place in range(100, 500, 100):
+        path.write_bytes(
+            content[:place] + bytes(99 - byte % 99 for byte in content[place:][:50]) + content[place + 50 :]
+        )
+        with opened_folder(path) as folder, pytest.raises(ElmoError, match=r"vocab\.txt: cannot be unpacked"):
+            folder.file("vocab.txt")
+
+
 def test_members_that_climb_out_land_nowhere_else(tmp_path):
     inside = tmp_path / "a" / "b"
     inside.mkdir(parents=True)
