@@ -13,9 +13,12 @@ class TextError(ValueError):
     """The message says where, what was found, and what was expected."""
 
     @classmethod
-    def at(cls, path: str | os.PathLike[str], line: int | None = None, *, found: str, expected: str) -> Self:
-        """`FILE, line N: found ..., expected ...`; without a line, of the file as a whole."""
-        where = f"{os.fspath(path)}" + ("" if line is None else f", line {line}")
+    def at(
+        cls, path: str | os.PathLike[str] | list[str], line: int | None = None, *, found: str, expected: str
+    ) -> Self:
+        """`FILE, line N: found ..., expected ...`; without a line, of the file, or files, as a whole."""
+        files = map(os.fspath, path if isinstance(path, list) else [path])
+        where = ", ".join(files) + ("" if line is None else f", line {line}")
         return cls(f"{where}: found {found}, expected {expected}")
 
 

@@ -84,6 +84,18 @@ def test_predict_on_a_conll_file(allennlp, trained_ner, tmp_path):
     assert set(results[0]) == {"tokens", "tags", "entities"}
 
 
+def test_predict_on_a_pattern_twice(allennlp, trained_ner, tmp_path):
+    """The second time there is an output, which might be an input."""
+    command = ("predict", trained_ner / "model.tar.gz", "--use-dataset-reader", "--silent")
+    pattern = TEST.with_name("te*.conll")
+    for _ in range(2):
+        allennlp(*command, pattern, "--output-file", tmp_path / "out.jsonl")
+    (tmp_path / "test.conll").write_bytes(TEST.read_bytes())
+    shown = allennlp(*command, tmp_path / "te*.conll", "--output-file", tmp_path / "test.conll", status=1)
+    assert "test.conll is the input, expected another file for the output" in shown
+    assert (tmp_path / "test.conll").read_bytes() == TEST.read_bytes()
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [

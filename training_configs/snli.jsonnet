@@ -14,7 +14,7 @@ training.seeds(13) + {
   },
   train_data_path: fixture('snli/train.jsonl'),
   validation_data_path: fixture('snli/dev.jsonl'),
-  // Words of the training data that occur twice; the others train the vector of unknown words.
+  // A premise's word counts once for each of its pairs; those that count once train the vector of unknown words.
   datasets_for_vocab_creation: ['train'],
   vocabulary: { min_count: { tokens: 2 } },
   model: {

@@ -23,7 +23,7 @@ training.seeds(13) + {
   },
   train_data_path: fixture('squad/train.json'),
   validation_data_path: fixture('squad/dev.json'),
-  // Words of the training data that occur twice; the others train the vector of unknown words.
+  // A passage's word counts once for each of its questions; those that count once train the vector of unknown words.
   datasets_for_vocab_creation: ['train'],
   vocabulary: { min_count: { tokens: 2 } },
   model: {

@@ -7,9 +7,11 @@ from typing import Any, Optional, Union
 
 import torch
 from allennlp.commands import ArgumentParserWithDefaults
+from allennlp.commands.train import TrainModel
 from allennlp.common import Params, from_params, registrable
 from allennlp.common import params as params_module
 from allennlp.common.checks import ConfigurationError
+from allennlp.common.util import is_distributed
 from allennlp.training import GradientDescentTrainer
 
 from elmo_tasks.strict_params import block_errors
@@ -120,6 +122,11 @@ def _create_kwargs(constructor: Any, cls: type, params: Params, **extras: Any) -
                 raise ConfigurationError(
                     f"{params.history}use_amp: found true, which needs a GPU; PyTorch finds none here"
                 )
+        if cls is TrainModel and params.get("evaluate_on_test", False) and is_distributed():
+            raise ConfigurationError(
+                "evaluate_on_test: found true in a run of several processes, of which the first alone would "
+                "evaluate; expected false, and `allennlp evaluate` after the run"
+            )
         return _stock_create_kwargs(constructor, cls, params, **extras)
     except ConfigurationError as error:
         for hint in hints:

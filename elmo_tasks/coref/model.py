@@ -137,6 +137,9 @@ class CorefModel(ElmoModel):
         """
         Returns a list of the document's `clusters`, `metadata`, and with gold clusters the `loss`: the
         negative marginal log-likelihood of the gold antecedents, summed over the spans.
+
+        # Raises
+        `ConfigurationError`: in training, a document without gold clusters.
         """
         spans = [(first, last) for first, last in scores["spans"].tolist()]
         # (kept,): index among the spans, -1 for none
@@ -148,6 +151,10 @@ class CorefModel(ElmoModel):
             gold = _within(metadata[0].clusters, *scores["window"].tolist())
             outputs["loss"] = self._loss(scores, spans, gold)
             self.metric(clusters, gold, spans)
+        elif self.training:
+            raise ConfigurationError(
+                f'found the document {metadata[0].id!r} without "clusters", expected them in training'
+            )
         return outputs
 
     def make_output_human_readable(self, output_dict: Outputs) -> Outputs:

@@ -89,6 +89,7 @@ class CorefReader(TaskReader):
             "documents": 1,
             "sentences": len(document.sentences),
             "tokens": len(document.words.words),
+            "documents without gold clusters": int(document.clusters is None),
             "clusters": len(document.clusters or []),
             "mentions": sum(map(len, document.clusters or [])),
             "singletons kept" if self.singletons else "singletons dropped": alone,

@@ -33,13 +33,15 @@ def input_files(path: str | os.PathLike[str] | list[str]) -> list[Path]:
     - A URL (`https://`, `s3://`, `gs://`, `hf://`, `file://`): fetched once and kept in AllenNLP's
       cache; an archive counts as a folder.
     - `archive.zip!member`, also `.tar.gz` and behind a URL: a file or folder in an archive.
-    - A list of these: those of one after the other.
+    - A list of these, which is not empty: those of one after the other.
 
     # Raises
     `InputError`, with `path`: nothing is there, an archive is damaged, or it lies in a folder or another
     archive.
     """
     if isinstance(path, list):
+        if not path:
+            raise InputError("found an empty list of paths, expected at least one")
         return [file for each in path for file in input_files(each)]
     text = os.path.expanduser(os.fspath(path))
     if os.path.exists(text):

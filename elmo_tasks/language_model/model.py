@@ -34,6 +34,15 @@ TRAINING_TARGETS = 32
 """Targets of a block and direction that the metrics of training count: all words are scored for each."""
 
 
+def check_bilm(model: Model, callback: str) -> None:
+    """
+    # Raises
+    `ConfigurationError`, with the name of the `callback`: it is for a `BiLmModel` only.
+    """
+    if not isinstance(model, BiLmModel):
+        raise ConfigurationError(f"{callback}: found the model {type(model).__name__}, expected elmo_bilm")
+
+
 @Model.register("elmo_bilm")
 class BiLmModel(StrictParams, Model):
     """

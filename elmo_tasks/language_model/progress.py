@@ -10,6 +10,7 @@ from allennlp.data import TensorDict
 from allennlp.training import GradientDescentTrainer, TrainerCallback
 from tqdm import tqdm
 
+from elmo_tasks.language_model.model import check_bilm
 from elmo_tasks.strict_params import StrictParams
 from elmo_tasks.values import NonNegativeFloat
 from elmo_tasks.wording import duration
@@ -33,6 +34,9 @@ class ProgressCallback(StrictParams, TrainerCallback):
     # Parameters
 
     every_seconds : from one line to the next.
+
+    # Raises
+    `ConfigurationError`, at the start: another model than `elmo_bilm`.
     """
 
     def __init__(self, serialization_dir: str, *, every_seconds: NonNegativeFloat = 30.0) -> None:
@@ -49,6 +53,7 @@ class ProgressCallback(StrictParams, TrainerCallback):
 
     def on_start(self, trainer: GradientDescentTrainer, is_primary: bool = True, **kwargs: Any) -> None:
         super().on_start(trainer, is_primary, **kwargs)
+        check_bilm(trainer.model, "elmo_progress")
         try:
             batches = len(trainer.data_loader)
         except TypeError:  # a lazy data loader

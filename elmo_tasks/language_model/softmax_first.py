@@ -8,7 +8,7 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.common.util import is_distributed
 from allennlp.training import GradientDescentTrainer, TrainerCallback
 
-from elmo_tasks.language_model.model import BiLmModel
+from elmo_tasks.language_model.model import check_bilm
 from elmo_tasks.strict_params import StrictParams
 from elmo_tasks.values import NonNegativeInt
 
@@ -39,10 +39,7 @@ class SoftmaxFirst(StrictParams, TrainerCallback):
     def on_start(self, trainer: GradientDescentTrainer, is_primary: bool = True, **kwargs: Any) -> None:
         super().on_start(trainer, is_primary, **kwargs)
         model = trainer.model
-        if not isinstance(model, BiLmModel):
-            raise ConfigurationError(
-                f"elmo_softmax_first: found the model {type(model).__name__}, expected elmo_bilm"
-            )
+        check_bilm(model, "elmo_softmax_first")
         if not model.softmax_is_new:
             logger.info("The softmax is trained already: all weights are trained from the first epoch on.")
         elif not self.epochs:

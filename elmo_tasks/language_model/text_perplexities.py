@@ -13,6 +13,7 @@ from allennlp.nn.util import move_to_device
 from allennlp.training import GradientDescentTrainer, TrainerCallback
 
 from elmo_tasks.language_model.metric import DIRECTIONS
+from elmo_tasks.language_model.model import check_bilm
 from elmo_tasks.strict_params import StrictParams
 from elmo_tasks.values import Name, NotEmpty
 
@@ -43,6 +44,9 @@ class TextPerplexities(StrictParams, TrainerCallback):
 
     texts : the path of each text, by a name for it.
     reader : how each text is read: in order, so that its perplexity is the same in each run.
+
+    # Raises
+    `ConfigurationError`, at the start: another model than `elmo_bilm`.
     """
 
     def __init__(
@@ -59,6 +63,7 @@ class TextPerplexities(StrictParams, TrainerCallback):
 
     def on_start(self, trainer: GradientDescentTrainer, is_primary: bool = True, **kwargs: Any) -> None:
         super().on_start(trainer, is_primary, **kwargs)
+        check_bilm(trainer.model, "elmo_text_perplexities")
         self._started = time.monotonic()
         if not is_primary:
             return

@@ -14,10 +14,12 @@ from allennlp.commands import predict
 from allennlp.common import JsonDict
 from allennlp.common.checks import ConfigurationError, check_for_gpu
 from allennlp.common.file_utils import cached_path, open_compressed
-from allennlp.data import Instance
+from allennlp.data import DatasetReader, Instance
 from allennlp.models.archival import Archive
 from allennlp.predictors import Predictor
 
+from elmo_tasks.data.input_files import input_files
+from elmo_tasks.data.reader import TaskReader
 from elmo_tasks.predictors.json_lines import JsonLinesPredictor
 
 
@@ -64,9 +66,8 @@ class PredictManager(predict._PredictManager):
         if self._batch_size < 1:
             raise ConfigurationError(f"--batch-size is {self._batch_size}, expected a positive whole number")
         if output_file is not None:
-            if input_file != "-" and self._dataset_reader is None:
-                cached_path(input_file)  # without an input there is to be no output
-            check_different(input_file, output_file)
+            for file in _inputs(input_file, self._dataset_reader):
+                check_different(file, output_file)
         self._output_file: Any = None if output_file is None else LineFile(output_file)
         self._problem: Exception | None = None
 
@@ -97,6 +98,20 @@ class PredictManager(predict._PredictManager):
 
     def _lines(self) -> Iterator[bytes]:
         return open_lines(self._input_file)
+
+
+def _inputs(path: str, reader: DatasetReader | None) -> list[str]:
+    """
+    What is read, as far as it is known: of readers that are not ours, what is a file.
+
+    # Raises
+    `FileNotFoundError`, `InputError`: nothing is there, so that there is to be no output.
+    """
+    if isinstance(reader, TaskReader):
+        return list(map(str, input_files(path)))
+    if reader is None and path != "-":
+        cached_path(path)
+    return [path] if reader is None or os.path.exists(path) else []
 
 
 def load_lines(predictor: Predictor, lines: Iterable[bytes], name: str) -> Iterator[JsonDict]:

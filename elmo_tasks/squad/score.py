@@ -27,13 +27,17 @@ def report(data_file: str, predictions_file: str) -> str:
     What evaluate-v1.1.py or evaluate-v2.0.py prints, to the character; which of them, the data's `version`
     says. A question without a prediction is named on stderr, and counts as wrong with 1.1.
 
-    # Raises `InputError`: see `read_datasets`; the predictions are no object of strings; there is none for a
-    question, with 2.0, whose script stops there, too.
+    # Raises
+    `InputError`: see `read_datasets`; the predictions are no object of strings; with 1.1, a question without
+    an answer; with 2.0, one without a prediction, at which its script stops, too.
     """
     predictions = _predictions(predictions_file)
     datasets = list(read_datasets(data_file))
     metric = SquadMetric("2.0" if datasets[0].version.endswith("2.0") else "1.1")
     for question in (q for dataset in datasets for p in dataset.paragraphs for q in p.questions):
+        if metric.version == "1.1" and not question.answers:
+            found = f"the question {question.id} without an answer"
+            raise InputError.at(data_file, found=found, expected='"version": "v2.0" in the data, or answers')
         if question.id in predictions:
             metric(predictions[question.id], [answer.text for answer in question.answers or []])
         elif metric.version == "1.1":

@@ -52,6 +52,8 @@ class Proposition:
 class SrlSentence:
     words: list[str]
     propositions: list[Proposition]
+    line: int
+    """Of the file: the first of its columns, or that of its JSON object."""
 
 
 class _Row(NamedTuple):
@@ -138,6 +140,7 @@ def _sentence(path: Path, rows: list[_Row], columns: Columns) -> SrlSentence:
             )
             for predicate, of_predicate in zip(predicates, spans, strict=True)
         ],
+        rows[0].line,
     )
 
 
@@ -202,7 +205,7 @@ def _predicates(path: Path, rows: list[_Row], spans: list[list[Span]], marked: l
 def _json_lines(path: Path, lines: Iterator[tuple[int, str]]) -> Iterator[SrlSentence]:
     for number, content in read_json_lines(path, lines, expected="an object"):
         try:
-            yield _from_json(content)
+            yield _from_json(content, number)
         except _WrongError as error:
             raise InputError.at(path, number, found=error.found, expected=error.expected) from error
 
@@ -215,7 +218,7 @@ class _WrongError(Exception):
         self.found, self.expected = found, expected
 
 
-def _from_json(content: Any) -> SrlSentence:
+def _from_json(content: Any, line: int) -> SrlSentence:
     words = _strings(content, "tokens")
     pos = _strings(content, POS) if POS in content else None
     if not words or (pos is not None and len(pos) != len(words)):
@@ -224,7 +227,7 @@ def _from_json(content: Any) -> SrlSentence:
     predicates = content.get("predicates", [])
     if not isinstance(predicates, list):
         raise _WrongError(f'"predicates": {shorten_json(predicates)}', '"predicates": a list of objects')
-    return SrlSentence(words, [_proposition(each, words, pos) for each in predicates])
+    return SrlSentence(words, [_proposition(each, words, pos) for each in predicates], line)
 
 
 def _strings(content: Any, name: str) -> list[str]:

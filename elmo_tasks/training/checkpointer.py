@@ -39,7 +39,7 @@ class SafeCheckpointer(StrictParams, Checkpointer):
     inherited_values: ClassVar[dict[str, Any]] = {
         "save_every_num_seconds": Optional[PositiveFloat],
         "save_every_num_batches": Optional[PositiveInt],
-        "keep_most_recent_by_count": Optional[NonNegativeInt],
+        "keep_most_recent_by_count": Optional[PositiveInt],
         "keep_most_recent_by_age": Optional[NonNegativeInt],
     }
 
@@ -127,7 +127,8 @@ class SafeCheckpointer(StrictParams, Checkpointer):
         state: dict[str, Any] = checkpoint.trainer_state
         tracker = state["metric_tracker"]
         end_of_epoch = state["batches_in_epoch_completed"] == 0
-        if not (end_of_epoch and tracker["best_so_far"] is not None and tracker["is_best_so_far"]):
+        # Without validation every epoch is the best one.
+        if not (end_of_epoch and tracker["is_best_so_far"]):
             return
         best = Path(self._serialization_dir) / "best.th"
         # With a moving average, its weights are what was evaluated.

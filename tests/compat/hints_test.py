@@ -5,13 +5,14 @@ import argparse
 import pytest
 import torch
 from allennlp.commands import ArgumentParserWithDefaults
+from allennlp.commands.train import TrainModel
 from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader, Vocabulary
 from allennlp.models import Model
 from allennlp.training import Trainer
 
-import elmo_tasks  # noqa: F401
+from elmo_tasks.compat import hints
 
 
 @pytest.mark.parametrize(("value", "hint"), [("tran", "did you mean 'train'?\n"), ("xyz", "'predict')\n")])
@@ -96,6 +97,12 @@ def test_the_trainer_drops_no_key():
         match=r"^trainer.num_epoch is no key of GradientDescentTrainer; did you mean 'num_epochs'\?$",
     ):
         Trainer.from_params(Params({"num_epoch": 3}, history="trainer."), model=None, data_loader=None)
+
+
+def test_one_of_several_processes_cannot_evaluate(monkeypatch):
+    monkeypatch.setattr(hints, "is_distributed", lambda: True)
+    with pytest.raises(ConfigurationError, match=r"^evaluate_on_test: found true in a run of several"):
+        TrainModel.from_params(Params({"evaluate_on_test": True}), serialization_dir="", local_rank=0)
 
 
 def test_mixed_precision_needs_a_gpu(monkeypatch):

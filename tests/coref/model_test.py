@@ -1,4 +1,5 @@
 import itertools
+from dataclasses import replace
 
 import pytest
 import torch
@@ -192,6 +193,16 @@ def test_training_reads_a_window(monkeypatch):
     assert windows == {(i, i + 2) for i in range(len(document.sentences) - 1)}
     tiny.model.eval()
     assert tiny.scores(instance)["window"].tolist() == [0, len(document)]
+
+
+def test_training_needs_gold_clusters(tiny):
+    instance = tiny.instances[0]
+    document = replace(instance["metadata"].metadata, clusters=None)
+    scores = tiny.scores(instance)
+    assert "loss" not in tiny.model.decode(scores, [document])
+    with pytest.raises(ConfigurationError, match=f"found the document '{document.id}' without \"clusters\""):
+        tiny.model.train().decode(scores, [document])
+    tiny.model.eval()
 
 
 @pytest.mark.parametrize("words", [["One"], ["Two", "words"], ["Three", "more", "words"]])

@@ -67,6 +67,8 @@ def test_a_list(tree):
     assert input_files([str(tree / "sub"), str(tree / "a.txt")]) == [tree / "sub/c.conll", tree / "a.txt"]
     with pytest.raises(InputError, match="nothing"):
         input_files([str(tree / "a.txt"), str(tree / "nothing")])
+    with pytest.raises(InputError, match="found an empty list of paths, expected at least one"):
+        input_files([])
 
 
 def test_the_home_folder(tree, monkeypatch):

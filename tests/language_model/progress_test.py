@@ -1,11 +1,12 @@
 import logging
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 import torch
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.language_model import ProgressCallback, progress
+from elmo_tasks.language_model import BiLmModel, ProgressCallback, progress
 
 
 class Run:
@@ -16,6 +17,7 @@ class Run:
         monkeypatch.setattr(progress.time, "monotonic", lambda: self.now)
         self.callback = ProgressCallback("folder", **options)
         self.trainer = SimpleNamespace(
+            model=Mock(spec=BiLmModel),
             # Not even a length
             data_loader=[()] * length if length else iter(()),
             _num_gradient_accumulation_steps=2,
@@ -101,6 +103,12 @@ def test_above_the_progress_bar_where_the_log_is_silent(monkeypatch, caplog, cap
     caplog.set_level(logging.WARNING)
     Run(monkeypatch, every_seconds=8).epoch(0)
     assert capsys.readouterr().err == "epoch 1 of 3, 100%: 25 tokens/s, 20 s left\n"
+
+
+def test_another_model():
+    trainer = SimpleNamespace(model=torch.nn.Linear(1, 1))
+    with pytest.raises(ConfigurationError, match="elmo_progress: found the model Linear, expected elmo_bilm"):
+        ProgressCallback("folder").on_start(trainer)
 
 
 def test_negative_interval():

@@ -136,6 +136,8 @@ def test_nothing_is_left_to_read(tmp_path):
     assert len(list(SquadReader(unanswerable=True).read(path))) == 1
     with pytest.raises(ConfigurationError, match=r"data.json: found no question with an answer, expected"):
         list(SquadReader().read(path))
+    with pytest.raises(ConfigurationError, match=r"data.json: found no question with an answer"):
+        list(SquadReader().read([str(path)]))
 
 
 def test_a_batch_of_the_config():

@@ -122,6 +122,9 @@ def test_what_is_wrong_is_one_line(tmp_path, capsys):
     data, _ = write(tmp_path, *published("v2.0", 1))
     with pytest.raises(SystemExit, match=r"^error: .*none.json"):
         main([data, str(tmp_path / "none.json")])
+    of_1, predictions = write(tmp_path, {**published("v2.0", 1)[0], "version": "1.1"}, {})
+    with pytest.raises(SystemExit, match=r'without an answer, expected "version": "v2\.0" in the data'):
+        main([of_1, predictions])
     with pytest.raises(SystemExit) as ended:
         main([data])
     assert ended.value.code == 2

@@ -83,7 +83,7 @@ def test_no_sentence_and_no_predicate(tmp_path):
     assert "found no sentence, expected at least one" in error_of(tmp_path, "#begin document (d)\n\n")
     error = error_of(tmp_path, lines(JSON_LINES[1:2]))
     assert "found 1 sentences, 1 of them without predicates (left out), 0 predicates, expected" in error
-    assert "found predicates without parts of speech" in error_of(
+    assert "some.txt, line 1: found predicates without parts of speech" in error_of(
         tmp_path, CONLL_2005, columns=["word", "predicate", "arguments"], verbs_only=True
     )
 

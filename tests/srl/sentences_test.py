@@ -68,7 +68,7 @@ def test_other_columns(tmp_path):
     (sentence,) = read(
         tmp_path / "a", content, columns=["arguments", "predicate", "word", "_"], delimiter="|"
     )
-    assert sentence == SrlSentence(["a b", "c"], [Proposition(1, ["B-A0", "B-V"], None)])
+    assert sentence == SrlSentence(["a b", "c"], [Proposition(1, ["B-A0", "B-V"], None)], 1)
 
 
 @pytest.mark.parametrize(

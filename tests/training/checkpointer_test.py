@@ -5,6 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from allennlp.common import Params
+from allennlp.common.checks import ConfigurationError
+from allennlp.training import Checkpointer
 from allennlp.training.trainer import TrainerCheckpoint
 
 from elmo_tasks.training import SafeCheckpointer
@@ -76,6 +79,23 @@ def test_best_weights_are_put_in_order(run, best):
     state = run.checkpointer.load_checkpoint()
     assert state.trainer_state["best_model_filename"] == str(file)
     assert torch.load(file)["weight"][0] == 2
+
+
+def test_without_validation_every_epoch_is_the_best(run):
+    checkpoint = run.trainer.get_checkpoint_state()
+    checkpoint.trainer_state["metric_tracker"]["best_so_far"] = None
+    run.trainer.epochs = 3
+    run.trainer.get_checkpoint_state = lambda: checkpoint
+    run.checkpointer.save_checkpoint(run.trainer)
+    torch.save({"weight": torch.ones(3)}, run.folder / "best.th")
+    assert run.checkpointer.load_checkpoint().model_state["weight"][0] == 2
+    assert torch.load(run.folder / "best.th")["weight"][0] == 2
+
+
+def test_no_checkpoint_to_keep(tmp_path):
+    params = Params({"type": "elmo_safe", "keep_most_recent_by_count": 0})
+    with pytest.raises(ConfigurationError, match="keep_most_recent_by_count is 0, expected a whole number"):
+        Checkpointer.from_params(params, serialization_dir=str(tmp_path))
 
 
 def test_best_weights_are_those_of_the_moving_average(run):
