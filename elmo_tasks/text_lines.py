@@ -17,8 +17,8 @@ class TextError(ValueError):
         cls, path: str | os.PathLike[str] | list[str], line: int | None = None, *, found: str, expected: str
     ) -> Self:
         """`FILE, line N: found ..., expected ...`; without a line, of the file, or files, as a whole."""
-        files = map(os.fspath, path if isinstance(path, list) else [path])
-        where = ", ".join(files) + ("" if line is None else f", line {line}")
+        files = ", ".join(map(str, path if isinstance(path, list) else [path]))
+        where = files + ("" if line is None else f", line {line}")
         return cls(f"{where}: found {found}, expected {expected}")
 
 
