@@ -45,6 +45,8 @@ _OF_THE_MACHINE = (
     errno.EIO,
 )
 _DOTTED = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)+")
+_SAFE: dict[str, tuple[bool | None, ...]] = {"trust_remote_code": (False, None), "weights_only": (True,)}
+"""Arguments by which transformers runs code of others, and the values with which it does not."""
 _load_archive = archival.load_archive
 _resolve_class_name = Registrable.resolve_class_name.__func__
 
@@ -148,7 +150,7 @@ def check_config(folder: Path) -> None:
 
 def _check_value(path: tuple[str, ...], value: Any) -> None:
     key = ".".join(path)
-    if path[-1] == "trust_remote_code" and value:
+    if path[-1] in _SAFE and not any(value is safe for safe in _SAFE[path[-1]]):
         raise ConfigurationError(f"{key}: found {value!r}, which runs code of others; {_switch()}")
     # What is built when the archive is open already; `_resolve_registered` knows no archive then.
     late = path[0] in ("evaluation", "data_loader", "validation_data_loader")
@@ -159,8 +161,8 @@ def _check_value(path: tuple[str, ...], value: Any) -> None:
 
 
 def _values(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """What is in JSON, other than containers, with the keys that lead there."""
-    if isinstance(value, dict | list):
+    """What is in JSON, other than containers, but for those of `_SAFE`, with the keys that lead there."""
+    if isinstance(value, dict | list) and not (path and path[-1] in _SAFE):
         items = value.items() if isinstance(value, dict) else enumerate(value)
         for key, part in items:
             yield from _values(part, (*path, str(key)))

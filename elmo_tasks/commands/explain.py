@@ -2,6 +2,7 @@
 
 import argparse
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +82,8 @@ def _explain(
 
 def render(explained: list[dict[str, Any]]) -> str:
     """The page."""
-    return page_template(TEMPLATE).render(explained=explained)
+    to_json = partial(json.dumps, ensure_ascii=False)
+    return page_template(TEMPLATE, json=to_json).render(explained=explained)
 
 
 def _predictor(name: str, archive: Archive) -> InterpretablePredictor:

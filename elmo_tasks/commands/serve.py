@@ -103,8 +103,8 @@ class Serve(Verb):
             host, port = listening.getsockname()[:2]
             if token is None and host not in _LOCAL:
                 print("warning: all who reach this address can ask; see --token-file", file=sys.stderr)
-            print(f"{address(host, port)}/docs: {', '.join(models)}", flush=True)
-            print(f"{address(host, port)}/ is the page", flush=True)
+            print(f"{address(host, port)}/ is the page: {', '.join(models)}", flush=True)
+            print(f"{address(host, port)}/docs says how programs ask", flush=True)
             uvicorn.Server(config).run(sockets=[listening])
 
 

@@ -40,10 +40,10 @@ def bars(table: Table, *, groups: str, bars: str, heights: str) -> "Figure":
     for number, kind in enumerate(kinds):
         positions = [place - 0.4 + (number + 0.5) * width for place in range(len(names))]
         drawn = axes.bar(
-            positions, [_number(places.get((name, kind))) for name in names], width, label=str(kind)
+            positions, [_number(places.get((name, kind))) for name in names], width, label=_plain(kind)
         )
         axes.bar_label(drawn, fmt="%.2f", fontsize=6)
-    axes.set_xticks(range(len(names)), list(map(str, names)))
+    axes.set_xticks(range(len(names)), list(map(_plain, names)))
     axes.set_ylabel(heights)
     axes.legend(fontsize=7, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     return figure
@@ -55,8 +55,8 @@ def heat_map(values: Sequence[Sequence[Cell]], *, rows: Sequence[str], columns: 
     axes = figure.subplots()
     numbers = [[_number(value) for value in row] for row in values]
     image = axes.imshow(numbers, vmin=0.0, vmax=1.0, cmap="Blues", aspect="auto")
-    axes.set_xticks(range(len(columns)), columns)
-    axes.set_yticks(range(len(rows)), rows)
+    axes.set_xticks(range(len(columns)), list(map(_plain, columns)))
+    axes.set_yticks(range(len(rows)), list(map(_plain, rows)))
     for row, line in enumerate(numbers):
         for column, value in enumerate(line):
             if not math.isnan(value):
@@ -78,7 +78,7 @@ def curves(table: Table, *, lines: str, x: str, heights: str, errors: str) -> "F
     for line in _distinct(table.column(lines)):
         columns = map(table.where(lines, line).column, (x, heights, errors))
         places, levels, bars_at = ([_number(cell) for cell in column] for column in columns)
-        axes.errorbar(places, levels, yerr=bars_at, marker="o", capsize=3, label=f"{line} {lines}")
+        axes.errorbar(places, levels, yerr=bars_at, marker="o", capsize=3, label=_plain(f"{line} {lines}"))
     axes.set_xscale("log")
     ticks = [_number(cell) for cell in _distinct(table.column(x))]
     axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
@@ -130,6 +130,11 @@ def _figure(width: float, height: float) -> "Figure":
 
 def _distinct(cells: list[Cell]) -> list[Cell]:
     return list(dict.fromkeys(cells))
+
+
+def _plain(name: Cell) -> str:
+    """As matplotlib shows it, which takes what stands between two dollars for a formula."""
+    return str(name).replace("$", r"\$")
 
 
 def _number(cell: Cell) -> float:

@@ -99,5 +99,7 @@ def test_standard_input_and_a_file_that_is_not_there(elmo, tmp_path, monkeypatch
 
 
 def test_a_word_without_a_gradient_has_no_colour():
-    page = render([{"result": {}, "explanations": [[{"tokens": ["a"], "shares": [0.0]}]]}])
+    result = {"sentence": "한국 <b>", "a": 2}
+    page = render([{"result": result, "explanations": [[{"tokens": ["a"], "shares": [0.0]}]]}])
+    assert "{&#34;sentence&#34;: &#34;한국 &lt;b&gt;&#34;, &#34;a&#34;: 2}" in page
     assert "rgba(255, 140, 0, 0.00)" in page

@@ -47,7 +47,7 @@ def slow_answers():
 def address_in(log):
     for _ in range(600):
         if "http://" in (text := log.read_text() if log.exists() else ""):
-            return text.split("http://")[1].split("/docs")[0]
+            return text.split("http://")[1].split("/")[0]
         time.sleep(0.05)
     raise AssertionError(log.read_text())
 

@@ -1,4 +1,4 @@
-"""The wheel and the editable install, made from a copy, each in an empty environment."""
+"""The wheel, made of the sdist, and the editable install, from a copy, each in an empty environment."""
 
 import json
 import os
@@ -35,7 +35,7 @@ def project(tmp_path_factory) -> Path:
     project.mkdir()
     for name in ("setup.py", "pyproject.toml", "MANIFEST.in", "requirements.in", "LICENSE"):
         shutil.copy(ROOT / name, project)
-    for name in ("elmo_tasks", "fixtures", "training_configs"):
+    for name in ("elmo_tasks", "fixtures", "pretrained", "training_configs"):
         shutil.copytree(ROOT / name, project / name, ignore=shutil.ignore_patterns("__pycache__"))
     return project
 
@@ -43,7 +43,9 @@ def project(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def wheel(project, tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
-    pip("wheel", "--no-build-isolation", "--wheel-dir", folder, project)
+    command = [sys.executable, "setup.py", "--quiet", "sdist", "--dist-dir", folder]
+    subprocess.run(command, cwd=project, check=True)
+    pip("wheel", "--no-build-isolation", "--wheel-dir", folder, next(folder.glob("*.tar.gz")))
     return next(folder.glob("*.whl"))
 
 
@@ -89,7 +91,7 @@ def test_the_wheel_carries_everything(wheel, project):
         *(".json", ".jsonl", ".jsonnet", ".libsonnet", ".hdf5", ".fasta"),
         *(".conll", ".conllu", ".txt", ".md", ".csv", ".tsv", ".gz"),
     }
-    for folder in ("fixtures", "training_configs"):
+    for folder in ("fixtures", "pretrained", "training_configs"):
         for path in (project / folder).rglob("*"):
             if path.is_file():
                 assert path.suffix in suffixes, f"setup.py does not carry {path}"

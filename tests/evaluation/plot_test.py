@@ -15,6 +15,21 @@ def picture(figure) -> object:
     return matplotlib.image.imread(file)
 
 
+def test_dollars_are_no_formulas():
+    """Matplotlib takes what stands between two of them for one."""
+    names = ["$$", "$0-$10"]
+    table = Table(("test", "vectors", "score"))
+    table.add("$$", "$x$", 0.25)
+    for figure in (
+        heat_map([[0.1, 0.2], [0.3, 0.4]], rows=names, columns=names),
+        bars(table, groups="test", bars="vectors", heights="score"),
+    ):
+        file = io.BytesIO()
+        with matplotlib.rc_context({"svg.fonttype": "none"}):
+            figure.savefig(file, format="svg")
+        assert "$$" in file.getvalue().decode()
+
+
 def test_bars_are_as_high_as_their_scores():
     table = Table(("test", "vectors", "score"))
     table.add("one", "layer 0", 0.25)

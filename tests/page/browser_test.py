@@ -122,6 +122,29 @@ def test_an_example_of_each_tab(page, tab):
     assert page.locator("section[aria-labelledby=answer]").inner_text() == text
 
 
+@pytest.mark.parametrize("tab", ["srl", "coref", "squad", "sst"])
+def test_a_long_word_on_a_small_phone(page, tab):
+    page.set_viewport_size({"width": 320, "height": 640})
+    word = "https://example.org/" + "long-word-" * 8
+    fields = {
+        "srl": f"sentence=Ana+read+{word}+.&predicates=read",
+        "coref": f"document=Ana+read+{word}+.+She+liked+{word}+.",
+        "squad": f"passage=Ana+read+{word}+.&question=What+did+Ana+read+?",
+    }.get(tab, f"sentence=Good+{word}+.&explain=simple")
+    page.goto(f"/show/{tab}?{fields}")
+    page.get_by_role("heading", name="Answer", exact=True).wait_for()
+    kept(page, f"long-{tab}")
+
+
+def test_hebrew_runs_from_the_right(page):
+    page.set_viewport_size({"width": 1400, "height": 800})
+    words = ["דנה", "נסעה", "אתמול", "לחיפה"]
+    page.goto(f"/show/srl?sentence={'+'.join(words)}&predicates={words[1]}")
+    page.get_by_role("heading", name="Answer", exact=True).wait_for()
+    places = [page.locator(".spans").first.get_by_text(word).first.bounding_box()["x"] for word in words]
+    assert places == sorted(places, reverse=True)
+
+
 def test_by_the_keyboard_alone(page):
     page.goto("/")
     kept(page, "overview")

@@ -19,6 +19,7 @@ def test_entities():
     assert '<mark class="entity colour-2">Ana<span class="label">PER 0.71</span></mark>' in html
     assert '>Łódź<span class="label">&lt;LOC&gt;</span>' in html
     assert "&lt;b&gt; flew<br>to" in html
+    assert 'dir="auto"' in html
     assert "style=" not in html
 
 
@@ -27,6 +28,7 @@ def test_spans_within_each_other_have_rows():
     assert words(html) == "her 1 0 keys &amp; them 1"
     assert html.count("start colour-1 row-1") == 2
     assert html.count("start colour-0 row-2") == 1
+    assert 'dir="auto"' in html
     assert "style=" not in html
 
 

@@ -125,11 +125,19 @@ def test_what_is_built_later_is_checked_too(run, config, tmp_path, block):
     assert "found 'os.x', expected a registered name" in error_of(archive)
 
 
-def test_code_of_a_hub(run, config, tmp_path):
-    more = {"type": "pretrained_transformer", "transformer_kwargs": {"trust_remote_code": True}}
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        *(("trust_remote_code", value) for value in (True, 1, "no", [True], [False], {"a": 1}, {})),
+        *(("weights_only", value) for value in (False, 0, [], "")),
+    ],
+)
+def test_code_of_a_hub(run, config, tmp_path, key, value):
+    """With `weights_only: false` transformers unpickles; of both it asks only whether they are empty."""
+    more = {"type": "pretrained_transformer", "transformer_kwargs": {key: value}}
     config["model"]["text_field_embedder"] = {"token_embedders": {"more": more}}
     archive = changed(run, tmp_path / "x", config=json.dumps(config))
-    assert "trust_remote_code: found True, which runs code of others" in error_of(archive)
+    assert f"{key}: found {value!r}, which runs code of others" in error_of(archive)
 
 
 def test_the_user_may_trust_an_archive(run, config, tmp_path, monkeypatch):
