@@ -75,7 +75,7 @@ class PageTables:
         systems: Mapping[str, str],
         metric: str = "",
         published: Mapping[str, str] | None = None,
-        first: tuple[str, Mapping[str, str]] | None = None,
+        first: Mapping[str, Mapping[str, str]] | None = None,
     ) -> str:
         """
         A row a system: mean and standard deviation, number of seeds, and, beside the first one, the part of
@@ -85,9 +85,9 @@ class PageTables:
 
         systems : their names in the file, and on the page; those that the file has not are left out.
         published : for each system, what published.csv calls its error reduction.
-        first : another file and its systems whose rows come first.
+        first : other files and their systems, whose rows come first.
         """
-        parts = [*([first] if first else []), (name, systems)]
+        parts = [*(first or {}).items(), (name, systems)]
         names = list(dict.fromkeys(file for file, _ in parts))
         if missing := self._missing(names):
             return missing

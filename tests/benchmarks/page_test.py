@@ -109,7 +109,7 @@ def test_rows_of_a_task(tables, tmp_path):
         "| peer | 41.00 (0.71) |",
         "| elmo | 61.00 (1.00) |",
     ]
-    shown = tables.scores("ner", {"peer": "`crf_tagger`"}, "F1", first=("ner", {"ours": "`ner`"}))
+    shown = tables.scores("ner", {"peer": "`crf_tagger`"}, "F1", first={"ner": {"ours": "`ner`"}})
     assert shown.splitlines()[2:] == [
         "| `ner` | 41.0 (1.0) | 3 |  |  |",
         "| `crf_tagger` | 41.0 (0.7) | 2 | 0.0% | not shown |",
