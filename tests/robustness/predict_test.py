@@ -129,8 +129,10 @@ def test_the_instances_before_a_bad_one_of_a_dataset(predictor, tmp_path, monkey
 
     stock = predictor._dataset_reader.read
     monkeypatch.setattr(predictor._dataset_reader, "read", read)
-    manager = predict._PredictManager(predictor, "x", str(tmp_path / "out.jsonl"), 8, False, True)
-    with pytest.raises(InputError, match="x, line 7: found a byte"):
+    (tmp_path / "in").touch()
+    output = str(tmp_path / "out.jsonl")
+    manager = predict._PredictManager(predictor, str(tmp_path / "in"), output, 8, False, True)
+    with pytest.raises(InputError, match="in, line 7: found a byte"):
         manager.run()
     assert len((tmp_path / "out.jsonl").read_bytes().splitlines()) == 2
 
