@@ -107,11 +107,13 @@ def _inputs(path: str, reader: DatasetReader | None) -> list[str]:
     # Raises
     `FileNotFoundError`, `InputError`: nothing is there, so that there is to be no output.
     """
+    if reader is None:
+        if path != "-":
+            cached_path(path)
+        return [path]
     if isinstance(reader, TaskReader):
         return list(map(str, input_files(path)))
-    if reader is None and path != "-":
-        cached_path(path)
-    return [path] if reader is None or os.path.exists(path) else []
+    return [path] if os.path.exists(path) else []
 
 
 def load_lines(predictor: Predictor, lines: Iterable[bytes], name: str) -> Iterator[JsonDict]:

@@ -123,7 +123,9 @@ class SrlReader(TaskReader):
             counts["sentences"] += 1
             counts["predicates"] += len(sentence.propositions)
             if self.verbs_only:
-                sentence.propositions = _verbs(path, sentence)
+                sentence.propositions = [
+                    each for each in sentence.propositions if _is_verb(path, sentence.line, each)
+                ]
             counts["instances"] += len(sentence.propositions)
             counts["without"] += not sentence.propositions
             if sentence.propositions or self.keep_without_predicates:
@@ -155,11 +157,11 @@ def _with_words(file_path: str) -> list[Path]:
     return with_words
 
 
-def _verbs(path: Path, sentence: SrlSentence) -> list[Proposition]:
-    if any(each.pos is None for each in sentence.propositions):
-        found, expected = "predicates without parts of speech", "pos, with verbs_only"
-        raise InputError.at(path, sentence.line, found=found, expected=expected)
-    return [each for each in sentence.propositions if each.pos and each.pos.startswith("V")]
+def _is_verb(path: Path, line: int, proposition: Proposition) -> bool:
+    if proposition.pos is None:
+        expected = "pos, with verbs_only"
+        raise InputError.at(path, line, found="predicates without parts of speech", expected=expected)
+    return proposition.pos.startswith("V")
 
 
 class _RoleField(TagField):

@@ -99,9 +99,9 @@ def test_a_batch_without_tokens(files):
     theirs, ours = both(files)
     ids = torch.zeros(1, 0, 50, dtype=torch.long)
     for elmo in (theirs.eval(), ours.eval()):
-        found = elmo(ids)
-        assert found["elmo_representations"][0].shape == (1, 0, ours.get_output_dim())
-        assert found["mask"].shape == (1, 0)
+        outputs = elmo(ids)
+        assert outputs["elmo_representations"][0].shape == (1, 0, ours.get_output_dim())
+        assert outputs["mask"].shape == (1, 0)
 
 
 def test_stateless(files, monkeypatch):

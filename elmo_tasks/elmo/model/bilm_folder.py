@@ -17,12 +17,8 @@ from elmo_tasks.elmo.model.errors import ElmoError, FilePath
 MOST_BYTES = 1 << 34
 """Of a file in a zip; those of the largest biLM that was published take a thirtieth of it."""
 _ZIP_MAGIC = b"PK\3\4"
-_DAMAGED = (
-    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError),
-    # Encrypted, or packed in a way that Python does not know
-    *(NotImplementedError, RuntimeError),
-)
-"""What unpacking raises."""
+_UNPACKING_ERRORS = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, RuntimeError)
+"""Of damage; a `RuntimeError` of what is encrypted, or packed in a way that Python does not know."""
 
 
 class BiLmFolder:
@@ -37,10 +33,14 @@ class BiLmFolder:
     def __init__(self, path: Path, scratch: Path | None = None) -> None:
         self._path, self._scratch = path, scratch
         self._members: dict[str, zipfile.ZipInfo] = {}
+        self._unpacked: dict[str, Path] = {}
         if scratch is not None:
             with zipfile.ZipFile(path) as archive:
                 members = [member for member in archive.infolist() if not member.is_dir()]
             self._members = _by_name(members)
+            self._unpacked = {
+                name: scratch / f"{number:06}" for number, name in enumerate(sorted(self._members))
+            }
 
     def has(self, name: str) -> bool:
         """Of a folder, `name` may be any path."""
@@ -70,7 +70,7 @@ class BiLmFolder:
             raise ElmoError(f"{self._path}: {name} is missing")
         if self._scratch is None:
             return Path(self._path, name)
-        member, target = self._members[name], self._unpacked(name, self._scratch)
+        member, target = self._members[name], self._unpacked[name]
         if member.file_size > MOST_BYTES:
             raise ElmoError(
                 f"{self.where(name)}: found {member.file_size:,} bytes, expected at most {MOST_BYTES:,}"
@@ -83,19 +83,15 @@ class BiLmFolder:
                     open(target, "wb") as unpacked,
                 ):
                     shutil.copyfileobj(packed, unpacked)
-            except _DAMAGED as error:
+            except _UNPACKING_ERRORS as error:
                 raise ElmoError(f"{self.where(name)}: cannot be unpacked ({error})") from error
         return target
 
     def named(self, message: str) -> str:
         """An error with the names of unpacked files as `where` has them."""
-        if self._scratch is not None:
-            for name in self._members:
-                message = message.replace(str(self._unpacked(name, self._scratch)), self.where(name))
+        for name, path in self._unpacked.items():
+            message = message.replace(str(path), self.where(name))
         return message
-
-    def _unpacked(self, name: str, scratch: Path) -> Path:
-        return scratch / f"{sorted(self._members).index(name):06}"
 
     def json(self, name: str) -> dict[str, Any]:
         """
