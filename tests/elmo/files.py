@@ -74,7 +74,7 @@ VARIANTS: list[dict[str, Any]] = [
 """Changes of `OPTIONS`, so that each branch of the biLM is taken."""
 
 FILLING = {"dim": 64, "projection_dim": 32, "filters": [[1, 32], [2, 32], [5, 64]]}
-"""Sizes that fill a processor's vectors; in others the last bit may depend on the batch."""
+"""Sizes that fill a processor's vectors, as the published ones do."""
 
 
 def changed(**changes: Any) -> dict[str, Any]:

@@ -9,13 +9,12 @@ from torch import nn
 from torch.nn import functional as F
 
 from elmo_tasks.elmo.inference.batches import batch_sizes
+from elmo_tasks.elmo.inference.sigmoid import sigmoid
 from elmo_tasks.elmo.model.character_encoder import CharacterEncoder, Highway
 from elmo_tasks.elmo.model.characters import FILLING, shortened
 
 WINDOWS_AT_ONCE = 1024
 """What the filters give for so many windows still fits into a processor's cache."""
-VECTOR_WIDTH = 32
-"""PyTorch computes so many values at a time, and rounds those that are left over in another way."""
 
 Rows = Callable[[torch.Tensor], torch.Tensor]
 """`(rows, in)` to `(rows, out)`."""
@@ -68,7 +67,7 @@ class CharacterCnn:
         `(words, projection_dim)`.
         """
         for carry, transform in self.highways:
-            carried = _by_row(torch.sigmoid, carry(features))
+            carried = sigmoid(carry(features))
             features = features + carried * (transform(features).relu() - features)
         if self.words is not None:
             features = torch.cat([self.words(words), features], dim=1)
@@ -100,7 +99,7 @@ class CharacterCnn:
         features = self.filters(seen).view(len(words), windows, -1)
         if (outside := self.outside(windows)) is not None:
             features = features.masked_fill(outside, -torch.inf)
-        return _by_row(self.activation, features.amax(dim=1))
+        return self.activation(features.amax(dim=1))
 
 
 def joined_filters(encoder: CharacterEncoder) -> tuple[torch.Tensor, torch.Tensor]:
@@ -133,10 +132,3 @@ def blocks_of_like_length(words: torch.Tensor) -> tuple[list[tuple[torch.Tensor,
 
 def _convolutions(encoder: CharacterEncoder) -> list[nn.Conv1d]:
     return [cast(nn.Conv1d, convolution) for convolution in encoder.convolutions]
-
-
-def _by_row(function: Callable[[torch.Tensor], torch.Tensor], inputs: torch.Tensor) -> torch.Tensor:
-    """`function` of each value, rounded the same way in whatever batch a row comes."""
-    width = inputs.size(1)
-    filling = -width % VECTOR_WIDTH
-    return function(F.pad(inputs, (0, filling)))[:, :width] if filling else function(inputs)

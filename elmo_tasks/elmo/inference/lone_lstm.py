@@ -8,6 +8,7 @@ import torch
 from elmo_tasks.elmo.inference.batch_lstm import Directions
 from elmo_tasks.elmo.inference.lstm_layer import FrozenLstmLayer, Pack, half_output
 from elmo_tasks.elmo.inference.packed_weights import PackedWeight
+from elmo_tasks.elmo.inference.sigmoid import sigmoid
 from elmo_tasks.elmo.model.lstm import LstmState
 
 LARGEST_JOINT = 1 << 20
@@ -83,7 +84,7 @@ class LoneLayer:
         doubled_cell = cell * 2
         outputs = []
         for of_step, of_gates in self._gates(inputs):
-            of_step.add_(self._recurrent(hidden)).sigmoid_()
+            sigmoid(of_step.add_(self._recurrent(hidden)), out=of_step)
             half = half_output(of_gates, doubled_cell, cell_clip)
             if self._projection is None:
                 hidden = half.mul_(2)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 
 from elmo_tasks.elmo.inference.packed_weights import PackedWeight
+from elmo_tasks.elmo.inference.sigmoid import sigmoid
 
 Pack = Callable[[torch.Tensor], PackedWeight]
 
@@ -56,7 +57,8 @@ class FrozenLstmLayer:
         `doubled_cell`
         `(rows, dim)`, which becomes that of the next step, to the next hidden, `(rows, projection_dim)`.
         """
-        activated = self.recurrent(hidden, addend=gates).sigmoid_()
+        gates = self.recurrent(hidden, addend=gates)
+        activated = sigmoid(gates, out=gates)
         return self.projected(half_output(activated.chunk(4, dim=1), doubled_cell, self.cell_clip))
 
     def projected(self, half: torch.Tensor) -> torch.Tensor:
@@ -80,4 +82,4 @@ def half_output(
     doubled_cell.mul_(forget_gate).addcmul_(input_gate, candidate, value=4).sub_(input_gate, alpha=2)
     if cell_clip:
         doubled_cell.clamp_(-2 * cell_clip, 2 * cell_clip)
-    return doubled_cell.sigmoid().sub_(0.5).mul_(output_gate)
+    return sigmoid(doubled_cell).sub_(0.5).mul_(output_gate)

@@ -3,6 +3,7 @@ The biLM with weights that are trained: fast with gradients, and in evaluation a
 """
 
 from functools import partial
+from itertools import chain
 from threading import Lock
 from typing import Any
 
@@ -23,15 +24,17 @@ from elmo_tasks.elmo.model.word_encoder import WordEncoder, rows_of_words
 
 Pair = tuple[torch.Tensor, torch.Tensor]
 """A tensor of each direction, forward and backward."""
+_Versions = list[tuple[int, int]]
+"""See `_versions`."""
 
 
 class TrainedBiLm(BiLm):
     """
     `BiLm`, with the same results.
 
-    In evaluation without gradients a `FrozenBiLm` is made of the weights, and used until they change: with
-    the next pass that has gradients, `train()`, `eval()`, a state dict that is loaded, or a move to another
-    device. Who changes weights in another way says so by `weights_changed()`.
+    In evaluation without gradients a `FrozenBiLm` is made of the weights, and used until they change. PyTorch
+    does not count what is written through `weight.data`: who does that in evaluation says so by
+    `weights_changed()`.
 
     # Parameters
 
@@ -45,12 +48,12 @@ class TrainedBiLm(BiLm):
         self.products, self._exact_products = Products(precision), Products()
         self._lock = Lock()
         # Not a submodule: its weights are those of this one.
-        self._frozen: tuple[FrozenBiLm, ...] = ()
+        self._frozen: tuple[FrozenBiLm, _Versions] | None = None
         self.register_load_state_dict_post_hook(_after_loading)
 
     def weights_changed(self) -> None:
         """Forgets what was made of the weights."""
-        self._frozen = ()
+        self._frozen = None
 
     def forward(self, ids: torch.Tensor, state: LstmState | None = None) -> tuple[torch.Tensor, LstmState]:
         """See `BiLm.forward`."""
@@ -149,7 +152,7 @@ class TrainedBiLm(BiLm):
         return self
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_lock": None, "_frozen": ()}
+        return {**self.__dict__, "_lock": None, "_frozen": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
@@ -164,13 +167,13 @@ class TrainedBiLm(BiLm):
             return None
         with self._lock:
             # Once, since another thread may empty it
-            frozen = self._frozen
-            if not frozen:
+            cached, versions = self._frozen, _versions(self)
+            if cached is None or cached[1] != versions:
                 weights = {name: weight.detach() for name, weight in self.state_dict().items()}
-                frozen = (FrozenBiLm(options=self.options, weights=weights).to(self.token_encoder.embedding),)
-                frozen[0].prepare()
-                self._frozen = frozen
-            return frozen[0]
+                frozen = FrozenBiLm(options=self.options, weights=weights).to(self.token_encoder.embedding)
+                frozen.prepare()
+                self._frozen = cached = frozen, versions
+            return cached[0]
 
     def _products(self) -> Products:
         return self.products if self.training else self._exact_products
@@ -194,6 +197,12 @@ class TrainedBiLm(BiLm):
     def _no_layers(self, ids: torch.Tensor) -> torch.Tensor:
         shape = self.num_layers, *ids.shape[:2], self.options.output_dim
         return self.token_encoder.embedding.new_zeros(shape)
+
+
+def _versions(bilm: BiLm) -> _Versions:
+    """Where each tensor is, and how often it was changed; of those of inference mode nobody counts it."""
+    tensors = chain(bilm.parameters(), bilm.buffers())
+    return [(tensor.data_ptr(), 0 if tensor.is_inference() else tensor._version) for tensor in tensors]
 
 
 def _after_loading(bilm: TrainedBiLm, incompatible_keys: object) -> None:

@@ -15,6 +15,8 @@ PROCESSORS = [("default", "SSE41"), ("avx2", "AVX2"), ("", "AVX512_CORE")]
 TESTS = [
     "embedder_test.py::test_bfloat16_where_there_is_none",
     "inference/contract_test.py::test_not_a_bit_depends_on_the_batch",
+    "inference/contract_test.py::test_nor_with_sizes_that_fill_no_vectors",
+    "inference/contract_test.py::test_nor_with_enough_values_for_many_threads",
     "inference/contract_test.py::test_published_sizes",
     "inference/contract_test.py::test_a_text_goes_on_with_the_same_bits_alone_and_beside_others",
     "inference/frozen_bilm_test.py::test_equals_the_model",

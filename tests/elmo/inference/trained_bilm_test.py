@@ -5,6 +5,7 @@ import threading
 import numpy as np
 import pytest
 import torch
+from torch.optim.swa_utils import AveragedModel
 
 from elmo_tasks.elmo.inference import FrozenBiLm, TrainedBiLm
 from elmo_tasks.elmo.model import BiLmOptions, ElmoError
@@ -211,13 +212,16 @@ EVENTS = {
     "load_state_dict of a module around it": lambda bilm: torch.nn.ModuleList([bilm]).load_state_dict(
         {f"0.{name}": weight / 2 for name, weight in bilm.state_dict().items()}
     ),
+    "in place": lambda bilm: [weight.div_(2) for weight in bilm.parameters()],
+    "of one weight": lambda bilm: [halve(bilm), bilm.lstm.directions[0][0].bias.mul_(1)],
+    "a tensor instead": lambda bilm: [setattr(each, "data", each / 2) for each in bilm.parameters()],
 }
 
 
 def halve(bilm):
-    with torch.no_grad():
-        for weight in bilm.parameters():
-            weight.div_(2)
+    """In a way that PyTorch does not count."""
+    for weight in bilm.parameters():
+        weight.data.div_(2)
     return bilm
 
 
@@ -229,6 +233,17 @@ def test_changed_weights(event):
     event(bilm)
     assert torch.equal(bilm.encode(batch(SENTENCES)), expected)
     assert not torch.allclose(before, expected, atol=1e-3)
+
+
+def test_a_mean_of_weights_that_is_always_in_evaluation():
+    """As of a teacher, or of `swa_utils`: nothing but the update in place tells of its change."""
+    student = trained(random_bilm(**FILLING))
+    teacher = AveragedModel(student).eval().requires_grad_(False)
+    for _ in range(3):
+        halve(student)
+        teacher.update_parameters(student)
+        expected = copy.deepcopy(teacher).module.encode(batch(SENTENCES))
+        assert torch.equal(teacher.module.encode(batch(SENTENCES)), expected)
 
 
 def test_in_double_precision():
