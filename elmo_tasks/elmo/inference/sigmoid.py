@@ -1,12 +1,12 @@
-"""The sigmoid of a matrix on a CPU, rounded alike in whatever batch a row comes, and by however many threads."""
+"""The sigmoid of a matrix, rounded alike in whatever batch a row comes, and by however many threads."""
 
 import torch
 from torch.nn import functional as F
 
 VECTOR_WIDTH = 32
 """
-PyTorch computes so many values at a time. It rounds those that are left over, at the end of what it gives to a
-thread, in another way.
+PyTorch computes so many values at a time, and rounds those that are left over, at the end of what it gives to
+a thread, in another way.
 """
 FEWEST_OF_A_THREAD = 1 << 15
 """PyTorch gives a thread at least so many values; with more, to all threads equally many."""
@@ -34,7 +34,7 @@ def sigmoid(inputs: torch.Tensor, *, out: torch.Tensor | None = None) -> torch.T
 
 
 def _in_whole_vectors(values: int) -> int:
-    """Of so many values, a multiple of `VECTOR_WIDTH`, the first ones, of which each thread gets whole vectors."""
+    """How many of the values, a multiple of `VECTOR_WIDTH`, threads can share in whole vectors."""
     threads = min(torch.get_num_threads(), -(-values // FEWEST_OF_A_THREAD))
     if threads < 2:
         return values
