@@ -207,6 +207,12 @@ class Elmo(nn.Module):
 
     def _layers(self, ids: torch.Tensor, bilm: FrozenBiLm | TrainedBiLm) -> torch.Tensor:
         """*Shape:* `(layers, batch, tokens, dim)`."""
+        if torch.compiler.is_compiling():
+            # Caches and kernels of their own are nothing that `torch.compile` can trace.
+            return torch.compiler.disable(self._computed)(ids, bilm)
+        return self._computed(ids, bilm)
+
+    def _computed(self, ids: torch.Tensor, bilm: FrozenBiLm | TrainedBiLm) -> torch.Tensor:
         if self.activations is not None:
             return self.activations.layers(ids, cast(FrozenBiLm, bilm), self.start)
         if self.stateful:

@@ -40,13 +40,11 @@ class ElmoTokenEmbedder(StrictParams, TokenEmbedder):
         super().__init__()
         self.elmo = Elmo(placement="input", **vars(source), **vars(use), **vars(mix))
         self.projection = nn.Linear(self.elmo.dim, projection_dim) if projection_dim else None
-        self._was_trained = False
         self._mark()
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        # PyTorch copies a parameter without its attributes; the copy has not been trained itself.
-        self._was_trained = False
+        # PyTorch copies a parameter without its attributes.
         self._mark()
 
     @classmethod
@@ -65,7 +63,6 @@ class ElmoTokenEmbedder(StrictParams, TokenEmbedder):
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
         """*Shape:* `(batch, tokens, 50)`, or `(batch, tokens)` of words, to `(batch, tokens, dim)`."""
-        self._was_trained |= self.training
         vectors = self.elmo(ids).input
         return vectors if self.projection is None else self.projection(vectors)
 
@@ -74,9 +71,10 @@ class ElmoTokenEmbedder(StrictParams, TokenEmbedder):
         Switches between training and evaluation, as any module does.
 
         # Raises
-        `ConfigurationError`, at the end of training: `mix_l2` is given, but reached no loss.
+        `ConfigurationError`, at the end of training: `mix_l2` is given, and the mix was trained without it.
         """
-        if not mode and self._was_trained and not all(hasattr(each, _USED) for each in self._penalized()):
+        trained = [each for each in self._penalized() if each.grad is not None]
+        if not mode and not all(hasattr(each, _USED) for each in trained):
             raise ConfigurationError(
                 f"mix_l2 is {self.elmo.mix_l2}, but the model has no regularizer for it: expected in its "
                 'config "regularizer": {"regexes": [["elmo", {"type": "elmo_mix"}]]}'

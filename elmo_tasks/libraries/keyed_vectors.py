@@ -10,6 +10,8 @@ from collections.abc import Iterable, Sequence
 from gensim.models import KeyedVectors
 
 from elmo_tasks.embedding import ElmoEmbedder
+from elmo_tasks.elmo.model import ElmoError
+from elmo_tasks.elmo.model.token_encoder import checked_words
 from elmo_tasks.libraries.shared import AVERAGE, check_layer
 from elmo_tasks.vectors.encoder import BiLmEncoder
 from elmo_tasks.vectors.word_vectors import alone, in_contexts
@@ -38,8 +40,13 @@ def keyed_vectors(
     occurrences : of a word that are averaged, at most; so many are drawn by `seed`.
 
     # Raises
-    `ElmoError`: the biLM has no such layer.
+    `ElmoError`: the biLM has no such layer; one string in the place of words, or a text in that of a list of
+    tokens; `occurrences` below 1.
     """
+    if isinstance(words, str):
+        raise ElmoError(f"found {words!r:.60}, expected a list of words")
+    if occurrences < 1:
+        raise ElmoError(f"occurrences is {occurrences}, expected 1 or more")
     bilm = (embedder or ElmoEmbedder()).bilm
     check_layer(layer, bilm.num_layers)
     row = layer if isinstance(layer, str) else f"layer {layer % bilm.num_layers}"
@@ -51,7 +58,8 @@ def keyed_vectors(
     if contexts is None:
         (vectors,) = alone(encoder, different)
     else:
-        (vectors,) = in_contexts(encoder, different, list(contexts), limit=occurrences, seed=seed)
+        sentences = [checked_words(number, sentence) for number, sentence in enumerate(contexts)]
+        (vectors,) = in_contexts(encoder, different, sentences, limit=occurrences, seed=seed)
     table = vectors.table(different)
     keyed.add_vectors(table.words, table.vectors)
     return keyed

@@ -82,8 +82,9 @@ class ElmoVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         *Shape:* `(sentences, dim)`, float32.
 
         # Raises
-        `ValueError`: a parameter that cannot be, one string in the place of sentences, or a sentence that is
-        neither a string nor a list of strings. `ElmoError`, which is one too: see `ElmoEmbedder`.
+        `ValueError`: a parameter that cannot be, one string in the place of sentences or of a tokenizer's
+        tokens, or a sentence that is neither a string nor a list of strings. `ElmoError`, which is one too:
+        see `ElmoEmbedder`.
         """
         embedder = self._embedder()
         _check_iterable(X)
@@ -121,7 +122,10 @@ class ElmoVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
     def _tokens(self, number: int, sentence: str | Sequence[str]) -> list[str]:
         if isinstance(sentence, str):
-            return list(self.tokenizer(sentence) if self.tokenizer is not None else _TOKEN.findall(sentence))
+            found = _TOKEN.findall(sentence) if self.tokenizer is None else self.tokenizer(sentence)
+            if isinstance(found, str):
+                raise ValueError(f"tokenizer: found {found!r:.60}, expected a list of tokens")
+            return list(found)
         tokens = sentence if isinstance(sentence, list | tuple | np.ndarray) else None
         if tokens is None or not all(isinstance(token, str) for token in tokens):
             raise ValueError(

@@ -47,3 +47,14 @@ def test_a_copy_goes_on_by_itself():
     expected = carried.layers(bilm, ids, bilm.initial_state(1))
     carried.layers(bilm, ids, bilm.initial_state(1))
     assert torch.equal(other.layers(bilm, ids, bilm.initial_state(1)), expected)
+
+
+def test_rows_of_a_model_that_is_moved_go_with_it():
+    carried = CarriedState()
+    here = LstmState(torch.ones(1, 2, 1, 3), torch.ones(1, 2, 1, 4))
+    there = LstmState(*(part.to("meta") for part in here))
+    for start, rows in ((here, 3), (there, 2), (there, 3)):
+        carried.layers(lambda ids, state: (ids, state), torch.ones(rows, 1), start)
+    assert carried.value is not None
+    assert carried.value.hidden.device.type == "meta"
+    assert carried.value.cell.shape == (1, 2, 3, 4)

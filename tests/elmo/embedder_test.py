@@ -358,6 +358,28 @@ def test_double_and_back(filling):
     assert torch.equal(elmo.float()(batch(SENTENCES)).input, expected)
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_activations_have_the_type_of_the_model(files, folder, dtype):
+    kept = Elmo(activations=str(folder), **files).to(dtype)
+    for _ in range(2):
+        assert kept(batch(SENTENCES)).input.dtype == dtype
+
+
+def test_activations_refuse_padding_before_a_word(files, folder):
+    ids = batch([["a", "b", "c"]])
+    ids[0, 0] = 0
+    with pytest.raises(ConfigurationError, match="found ids of 0 before a word"):
+        Elmo(activations=str(folder), **files)(ids)
+
+
+@pytest.mark.parametrize("trainable", [False, True])
+def test_compiled(files, trainable):
+    elmo = Elmo(trainable=trainable, **files)
+    compiled = torch.compile(lambda ids: 2 * elmo(ids).input, backend="eager")
+    for sentences in (SENTENCES, SENTENCES[:2]):
+        assert torch.equal(compiled(batch(sentences)), 2 * elmo(batch(sentences)).input)
+
+
 # Autocast
 
 

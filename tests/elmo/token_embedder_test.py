@@ -75,8 +75,10 @@ def test_penalty(block, weights):
 
 def test_a_penalty_that_nobody_adds_is_an_error(block):
     embedder = built({**block, "mix_l2": 0.5})
+    vectors = embedder.eval().train()(batch(SENTENCES))
+    # Not before something was learned: it might have been asked for the sizes alone
     embedder.eval().train()
-    embedder(batch(SENTENCES))
+    vectors.square().sum().backward()
     with pytest.raises(ConfigurationError, match=r'"regularizer": .*"elmo_mix"'):
         embedder.eval()
 
@@ -84,7 +86,7 @@ def test_a_penalty_that_nobody_adds_is_an_error(block):
 def test_a_copy_of_a_trained_one_can_be_evaluated(block):
     """As `AveragedModel` makes one."""
     embedder = built({**block, "mix_l2": 0.5}).train()
-    embedder(batch(SENTENCES))
+    embedder(batch(SENTENCES)).square().sum().backward()
     RegularizerApplicator([("", Regularizer.from_params(Params({"type": "elmo_mix"})))])(embedder)
     copy.deepcopy(embedder.eval().train()).eval()
 

@@ -52,6 +52,20 @@ def test_no_words(embedder):
         assert (len(vectors), vectors.vector_size) == (0, 12)
 
 
+@pytest.mark.parametrize(
+    ("words", "options", "message"),
+    [
+        ("cat", {}, "found 'cat', expected a list of words"),
+        (WORDS, {"contexts": "the cat"}, "sentence 0: found 't', expected a list of its tokens"),
+        (WORDS, {"contexts": ["the cat"]}, "sentence 0: found 'the cat', expected a list of its tokens"),
+        (WORDS, {"contexts": CONTEXTS, "occurrences": 0}, "occurrences is 0, expected 1 or more"),
+    ],
+)
+def test_a_text_is_no_list(embedder, words, options, message):
+    with pytest.raises(ElmoError, match=message):
+        keyed_vectors(words, embedder=embedder, **options)
+
+
 @pytest.mark.parametrize("layer", [3, -4, "top"])
 def test_no_such_layer(embedder, layer):
     with pytest.raises(ElmoError, match=r"layer: found .*, expected 'average' or a number from -3 to 2"):

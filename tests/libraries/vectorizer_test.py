@@ -201,6 +201,7 @@ def test_threads(vectorizer):
         ({}, 7, "found 7, expected sentences"),
         ({}, np.array([TEXTS]), "expected sentences: a list of strings"),
         ({}, ["one", 1.5], "sentence 1: found 1.5, expected a string or a list of its tokens"),
+        ({"tokenizer": str.upper}, ["two words"], "tokenizer: found 'TWO WORDS', expected a list of tokens"),
         ({}, [["one", None]], r"sentence 0: found \['one', None\]"),
     ],
 )

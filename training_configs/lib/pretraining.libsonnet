@@ -35,7 +35,7 @@ local training = import 'training.libsonnet';
     trainer+: { learning_rate_scheduler: null, patience: 3 },
   },
 
-  // The same, reading words. Without clipping and projection PyTorch's own LSTM does the work.
+  // The same, reading words, whose vectors are as large as the LSTM, without a projection.
   words:: self.characters + {
     dataset_reader+: { input: 'words' },
     model+: {

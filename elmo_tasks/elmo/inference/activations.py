@@ -44,7 +44,7 @@ class Activations:
     # Parameters
 
     path : folder; made where it is not there.
-    dtype : `float32` keeps the layers as they are; `float16` takes half of the space and rounds them.
+    dtype : `float32` keeps layers of float32 as they are; `float16` takes half of the space and rounds them.
     limit_gb : in 10^9 bytes. Nothing is written that would bring the databases under `path` beyond it.
     """
 
@@ -95,9 +95,10 @@ class Activations:
         """
         The layers of `bilm.encode(ids, start)`, without a graph.
 
-        *Shape:* `ids` as `bilm` reads them. Returns `(layers, batch, tokens, 2 projection_dim)`,
-        float32, on the device of the ids, zero behind the end of a sentence.
+        *Shape:* `ids` as `bilm` reads them. Returns `(layers, batch, tokens, 2 projection_dim)`, on the device
+        of the ids and of the type of `start`, zero behind the end of a sentence.
         """
+        bilm.check(ids)
         keys, lengths = _keys_and_lengths(ids.to(bilm.ids_dtype))
         rows: dict[bytes, int] = {}
         for row, key in enumerate(keys):
@@ -125,7 +126,7 @@ class Activations:
         for row, key in enumerate(keys):
             if lengths[row] and rows[key] != row:
                 packed[row] = packed[rows[key]]
-        return _unpack(torch.from_numpy(packed), bilm, ids.device)
+        return _unpack(torch.from_numpy(packed), bilm, ids.device).to(start.hidden.dtype)
 
     def _store_of(self, bilm: FrozenBiLm, start: LstmState) -> ActivationStore:
         source = {

@@ -143,6 +143,10 @@ class FrozenBiLm(nn.Module):
         """
         return self._blueprint.token_encoder.padded_ids(sentences).to(self.device)
 
+    def check(self, ids: torch.Tensor) -> None:
+        """See `TokenEncoder.check`."""
+        self._blueprint.token_encoder.check(ids)
+
     def knows(self, words: Sequence[str]) -> torch.Tensor:
         """Which words have a vector of their own: all, if the biLM reads characters. *Shape:* `(words,)`."""
         if isinstance(self._blueprint.token_encoder, CharacterEncoder):
@@ -236,7 +240,7 @@ class FrozenBiLm(nn.Module):
         """
         The layers of a batch, in parts of few tokens, so that little but the result grows with the batch.
         """
-        self._blueprint.token_encoder.check(ids)
+        self.check(ids)
         with (
             torch.inference_mode(False),
             torch.no_grad(),

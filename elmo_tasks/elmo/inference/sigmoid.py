@@ -1,4 +1,4 @@
-"""The sigmoid of a matrix, rounded alike in whatever batch a row comes, and by however many threads."""
+"""The sigmoid of rows, rounded alike in whatever batch a row comes, and by however many threads."""
 
 import torch
 from torch.nn import functional as F
@@ -16,13 +16,13 @@ def sigmoid(inputs: torch.Tensor, *, out: torch.Tensor | None = None) -> torch.T
     """
     With gradients, and on other devices, as `torch.sigmoid`.
 
-    *Shape:* `(rows, width)` to the same; `out` may be `inputs`.
+    *Shape:* `(..., width)` to the same; `out` may be `inputs`.
     """
     if inputs.requires_grad or not inputs.is_cpu:
         return torch.sigmoid(inputs, out=out)
-    width = inputs.size(1)
+    width = inputs.size(-1)
     if filling := -width % VECTOR_WIDTH:
-        cut = sigmoid(F.pad(inputs, (0, filling)))[:, :width]
+        cut = sigmoid(F.pad(inputs, (0, filling)))[..., :width]
         return cut.contiguous() if out is None else out.copy_(cut)
     if out is None:
         out = torch.empty_like(inputs)

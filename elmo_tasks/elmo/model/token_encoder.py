@@ -52,6 +52,12 @@ class TokenEncoder(nn.Module):
             raise ElmoError(
                 f"the biLM reads {self.reads}: found ids of type {ids.dtype}, expected {expected_types}"
             )
+        present = self.present(ids)
+        if (present[:, 1:] > present[:, :-1]).any():
+            raise ElmoError(
+                f"the biLM reads {self.reads}: found ids of 0 before a word of the same sentence, expected them "
+                "behind its end alone"
+            )
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
         """*Shape:* words `(words, *id)` to their vectors `(words, projection_dim)`."""

@@ -21,6 +21,7 @@ from tests.elmo.files import (
     make_word_files,
     random_bilm,
     read_bilm,
+    trained,
 )
 from tests.elmo.inference.precisions import PRECISIONS, REFUSAL, needs_bfloat16, take_bfloat16_away
 from tests.elmo.numpy_reference import NumpyBiLm
@@ -125,6 +126,16 @@ def test_ids_of_the_other_kind():
     for run in (bilm, bilm.encode):
         with pytest.raises(ElmoError, match=r"reads character_ids: found ids of shape \(5, 18\), expected"):
             run(padded_word_ids(SENTENCES))
+
+
+@pytest.mark.parametrize("make", [frozen, trained, lambda model: model])
+@pytest.mark.parametrize("place", [0, 1])
+def test_ids_with_padding_before_a_word(make, place):
+    bilm, ids = make(random_bilm()), batch([["a", "b", "c"], ["d"]])
+    ids[0, place] = 0
+    for run in (bilm, bilm.encode):
+        with pytest.raises(ElmoError, match="found ids of 0 before a word of the same sentence"):
+            run(ids)
 
 
 def test_without_weights():
