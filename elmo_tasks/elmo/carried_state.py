@@ -56,7 +56,10 @@ class CarriedState:
         ended = LstmState(*(part.detach() for part in state))
         before = self.value or ended
         self.value = LstmState(
-            *(torch.cat([new, old[:, :, rows:].to(new)], dim=2) for new, old in zip(ended, before, strict=True))
+            *(
+                torch.cat([new, old[:, :, rows:].to(new)], dim=2)
+                for new, old in zip(ended, before, strict=True)
+            )
         )
 
     def __getstate__(self) -> dict[str, Any]:

@@ -95,8 +95,8 @@ class Activations:
         """
         The layers of `bilm.encode(ids, start)`, without a graph.
 
-        *Shape:* `ids` as `bilm` reads them. Returns `(layers, batch, tokens, 2 projection_dim)`, on the device
-        of the ids and of the type of `start`, zero behind the end of a sentence.
+        *Shape:* `ids` as `bilm` reads them. Returns `(layers, batch, tokens, 2 projection_dim)`, on the
+        device of the ids and of the type of `start`, zero behind the end of a sentence.
         """
         bilm.check(ids)
         keys, lengths = _keys_and_lengths(ids.to(bilm.ids_dtype))

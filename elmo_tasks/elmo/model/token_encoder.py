@@ -55,8 +55,8 @@ class TokenEncoder(nn.Module):
         present = self.present(ids)
         if (present[:, 1:] > present[:, :-1]).any():
             raise ElmoError(
-                f"the biLM reads {self.reads}: found ids of 0 before a word of the same sentence, expected them "
-                "behind its end alone"
+                f"the biLM reads {self.reads}: found ids of 0 before a word of the same sentence, expected "
+                "them behind its end alone"
             )
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
