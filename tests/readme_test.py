@@ -149,6 +149,13 @@ def test_what_is_silent_writes_a_file():
         assert "--silent" not in words or "--output-file" in words
 
 
+def test_what_is_scored_writes_a_file():
+    """Without one the log alone has the scores, at a level that is not shown by default."""
+    evaluations = [words for words in commands() if words[:2] == ["allennlp", "evaluate"]]
+    assert evaluations
+    assert all("--output-file" in words for words in evaluations)
+
+
 def anchors(page: Path) -> set[str]:
     """What a link into a page may name: its titles, as sites and hosts spell them, and its API."""
     text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)

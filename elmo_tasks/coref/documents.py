@@ -8,7 +8,8 @@ separated by tabs, or by runs of blanks in a line without tabs. Three are read: 
 where it ends, `(12)` for one token. Of two mentions of a chain, the one that started last ends first.
 
 JSON Lines, in the layout of e2e-coref: `{"doc_key": "...", "sentences": [["..."]], "speakers": [["..."]],
-"clusters": [[[first, last]]]}`, an object a line; only `sentences` is required.
+"clusters": [[[first, last]]]}`, an object a line; only `sentences` is required. All documents of a file have
+`clusters`, or none has.
 """
 
 import re
@@ -116,7 +117,7 @@ def read_documents(path: Path) -> Iterator[CorefDocument]:
 
     # Raises
     `InputError` with file and line: whatever is not as the format says, a mention that is not closed or not
-    opened, and all that `CorefDocument.of` raises.
+    opened, clusters in some documents only, and all that `CorefDocument.of` raises.
     """
     lines = read_lines(path)
     for number, line in lines:
@@ -126,14 +127,21 @@ def read_documents(path: Path) -> Iterator[CorefDocument]:
 
 
 def _read_json(path: Path, lines: Iterable[tuple[int, str]]) -> Iterator[CorefDocument]:
+    first: tuple[int, bool] | None = None
     for number, content in read_json_lines(path, lines):
         if not isinstance(content, dict) or "sentences" not in content:
             expected = 'a JSON object with "sentences"'
             raise InputError.at(path, number, found=repr(shorten_json(content)), expected=expected)
         try:
-            yield from_json(content)
+            document = from_json(content)
         except ConfigurationError as error:
             raise InputError(f"{path}, line {number}: {error.message}") from error
+        has_clusters = document.clusters is not None
+        first = first or (number, has_clusters)
+        if has_clusters != first[1]:
+            found, expected = ('"clusters"', "none") if has_clusters else ('no "clusters"', "some")
+            raise InputError.at(path, number, found=found, expected=f"{expected}, as in line {first[0]}")
+        yield document
 
 
 def from_json(content: dict[str, Any]) -> CorefDocument:

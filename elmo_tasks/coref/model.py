@@ -1,5 +1,6 @@
 """End-to-end coreference resolution, the baseline of the ELMo paper."""
 
+from collections import Counter
 from typing import Any
 
 import torch
@@ -23,12 +24,14 @@ from elmo_tasks.coref.metric import CorefScores
 from elmo_tasks.coref.reader import GENRES
 from elmo_tasks.elmo import ElmoRepresentations
 from elmo_tasks.elmo.inference.batches import batch_sizes
+from elmo_tasks.metrics.base import of_all_workers
 from elmo_tasks.modules.bilstm import BiLstm
 from elmo_tasks.modules.elmo_model import ElmoModel, Outputs, Scores
 from elmo_tasks.values import PositiveFloat, PositiveInt, Probability, Size, Sizes, flat
 
 WORDS_AT_ONCE = 4096
 """Words, and padding, of sentences that are encoded together."""
+_WITH, _WITHOUT = "with gold clusters", "without gold clusters"
 
 
 @Model.register("elmo_coref")
@@ -104,6 +107,8 @@ class CorefModel(ElmoModel):
             dropout=dropout,
         )
         self.metric = CorefScores()
+        self._documents: Counter[str] = Counter()
+        """Those that were read since the last reset."""
 
     def scores(self, tokens: TextFieldTensors, speakers: torch.Tensor, genre: torch.Tensor) -> Scores:
         """
@@ -148,6 +153,7 @@ class CorefModel(ElmoModel):
         clusters = clusters_from_links(spans, best.tolist())
         outputs: Outputs = {"clusters": [clusters], "metadata": metadata}
         if metadata[0].clusters is not None:
+            self._documents[_WITH] += 1
             gold = _within(metadata[0].clusters, *scores["window"].tolist())
             outputs["loss"] = self._loss(scores, spans, gold)
             self.metric(clusters, gold, spans)
@@ -155,6 +161,8 @@ class CorefModel(ElmoModel):
             raise ConfigurationError(
                 f'found the document {metadata[0].id!r} without "clusters", expected them in training'
             )
+        else:
+            self._documents[_WITHOUT] += 1
         return outputs
 
     def make_output_human_readable(self, output_dict: Outputs) -> Outputs:
@@ -169,9 +177,22 @@ class CorefModel(ElmoModel):
         }
 
     def get_metrics(self, reset: bool = False) -> dict[str, float]:
-        """The average F1 and the recall of possible mentions; at the end of an epoch all of `CorefScores`."""
+        """
+        The average F1 and the recall of possible mentions; at the end of an epoch all of `CorefScores`.
+
+        # Raises
+        `ConfigurationError`: at the end of an evaluation, none of the documents had gold clusters.
+        """
         metrics = self.metric.get_metric(reset)
-        return metrics if reset else {name: metrics[name] for name in ("average_f1", "span_recall")}
+        if not reset:
+            return {name: metrics[name] for name in ("average_f1", "span_recall")}
+        documents = sum(of_all_workers(self._documents), Counter())
+        self._documents = Counter()
+        if not self.training and documents[_WITHOUT] and not documents[_WITH]:
+            raise ConfigurationError(
+                'found no "clusters" in any document, expected them in those that are scored'
+            )
+        return metrics
 
     @staticmethod
     def average(members: list[Scores]) -> Scores:

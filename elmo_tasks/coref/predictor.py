@@ -3,9 +3,9 @@
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import torch
 from allennlp.common import JsonDict
@@ -16,12 +16,9 @@ from allennlp.nn.util import get_text_field_mask
 from allennlp.predictors import Predictor
 
 from elmo_tasks.coref.documents import CorefDocument, from_json
-from elmo_tasks.data.tokenization import Words, joined
+from elmo_tasks.data.tokenization import RenewedPipeline, Words, joined, sentence_rules
 from elmo_tasks.predictors.json_lines import require, require_tokens
 from elmo_tasks.predictors.text import TextPredictor
-
-if TYPE_CHECKING:
-    from spacy import Language
 
 _EXPECTED = '"document": a string, "sentences": a list of lists of strings, or "tokens": a list of strings'
 _PARAGRAPH = re.compile(r"\S.*?(?=\n[ \t\r]*\n|\Z)", re.DOTALL)
@@ -125,14 +122,11 @@ class CorefPredictor(TextPredictor):
     def _sentences(self, words: list[str]) -> list[list[str]]:
         from spacy.tokens import Doc
 
+        rules = self._rules(sum(map(len, words)))
         # spaCy has no empty words
-        paragraph = self._rules(Doc(self._rules.vocab, words=[word or "_" for word in words]))
+        paragraph = rules(Doc(rules.vocab, words=[word or "_" for word in words]))
         return [words[sentence.start : sentence.end] for sentence in paragraph.sents]
 
     @cached_property
-    def _rules(self) -> "Language":
-        import spacy  # takes a third of a second
-
-        rules = spacy.blank("en")
-        rules.add_pipe("sentencizer")
-        return rules
+    def _rules(self) -> RenewedPipeline:
+        return RenewedPipeline(partial(sentence_rules, "en"))

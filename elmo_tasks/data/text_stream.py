@@ -6,6 +6,7 @@ Each step is a generator over the one before it.
 
 import logging
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import TypeVar
@@ -14,7 +15,7 @@ from allennlp.data import Instance
 
 from elmo_tasks.data.input_files import read_lines
 from elmo_tasks.data.reader import text_fields
-from elmo_tasks.data.tokenization import language_rules
+from elmo_tasks.data.tokenization import RenewedPipeline, sentence_rules
 
 logger = logging.getLogger(__name__)
 
@@ -75,13 +76,12 @@ class SentenceSplitter:
     """
 
     def __init__(self, language: str) -> None:
-        self._spacy = language_rules(language)
-        self._spacy.add_pipe("sentencizer")
+        self._pipeline = RenewedPipeline(partial(sentence_rules, language))
 
     def __call__(self, paragraphs: Iterable[str]) -> Iterator[WordsOrLine | None]:
         """The sentences; `None` behind each paragraph."""
         for paragraph in paragraphs:
-            for sentence in self._spacy(paragraph).sents:
+            for sentence in self._pipeline(len(paragraph))(paragraph).sents:
                 if words := [token.text for token in sentence if not token.is_space]:
                     yield words
             yield None

@@ -6,7 +6,7 @@ The tokenizer of a reader's config is part of its archive, so that prediction sp
 
 import re
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from allennlp.common.checks import ConfigurationError
@@ -18,6 +18,10 @@ from elmo_tasks.values import Name
 if TYPE_CHECKING:
     from spacy import Language
 
+MOST_STRINGS = 100_000
+"""New strings that a pipeline of spaCy keeps; they are some 40 MB."""
+MOST_CHARACTERS = 10_000_000
+"""Characters that a pipeline of spaCy reads, since each string may be long."""
 _SYLLABLE = "[\uac00-\ud7a3]|[\u1100-\u115f]+[\u1160-\u11a7]+[\u11a8-\u11ff]*"
 """A Hangul syllable, in one character or in the letters that it is composed of."""
 _SYLLABLES = re.compile(rf"{_SYLLABLE}|(?:(?!{_SYLLABLE})\w)+|[^\w\s]")
@@ -40,6 +44,37 @@ def joined(words: list[str]) -> Words:
     return Words(" ".join(words), words, offsets)
 
 
+class RenewedPipeline:
+    """
+    A pipeline of spaCy, which is made anew before it has read too much: it keeps each new word for ever.
+    (spaCy's `memory_zone` does not: but in it no word is known from the text before, so that short texts take
+    five times as long, and a thread has to wait for the others.)
+
+    # Parameters
+
+    make : makes the pipeline.
+    """
+
+    def __init__(self, make: Callable[[], "Language"]) -> None:
+        self._make = make
+        self._renew()
+
+    def __call__(self, characters: int) -> "Language":
+        """The pipeline for a text of so many characters. Threads may ask for it at the same time."""
+        language = self._language
+        self._characters += characters
+        if self._characters > MOST_CHARACTERS or len(language.vocab.strings) > self._most_strings:
+            language = self._renew()
+        return language
+
+    def _renew(self) -> "Language":
+        language = self._make()
+        self._most_strings = len(language.vocab.strings) + MOST_STRINGS
+        self._characters = 0
+        self._language = language
+        return language
+
+
 def tokenizer(spacy_model: str | None = None) -> Callable[[str], Words]:
     """
     The tokenizer of an installed spaCy model, or of blank English, which needs none. White space is no word.
@@ -47,21 +82,10 @@ def tokenizer(spacy_model: str | None = None) -> Callable[[str], Words]:
     # Raises
     `ConfigurationError` if the model is not installed; nothing is downloaded.
     """
-    import spacy  # takes a third of a second
-
-    if spacy_model is None:
-        tokenize = spacy.blank("en").tokenizer
-    else:
-        try:
-            tokenize = spacy.load(spacy_model).tokenizer
-        except OSError as error:
-            raise ConfigurationError(
-                f"the spaCy model {spacy_model!r} is not installed; install it with "
-                f"`python -m spacy download {spacy_model}`, or leave spacy_model out"
-            ) from error
+    pipeline = RenewedPipeline(partial(_language, spacy_model))
 
     def run(text: str) -> Words:
-        tokens = [token for token in tokenize(text) if not token.is_space]
+        tokens = [token for token in pipeline(len(text)).tokenizer(text) if not token.is_space]
         return Words(
             text,
             [token.text for token in tokens],
@@ -73,6 +97,20 @@ def tokenizer(spacy_model: str | None = None) -> Callable[[str], Words]:
 
 cached_tokenizer = lru_cache(maxsize=None)(tokenizer)
 """As `tokenizer`, which is made once for a model."""
+
+
+def _language(spacy_model: str | None) -> "Language":
+    import spacy  # takes a third of a second
+
+    if spacy_model is None:
+        return spacy.blank("en")
+    try:
+        return spacy.load(spacy_model)
+    except OSError as error:
+        raise ConfigurationError(
+            f"the spaCy model {spacy_model!r} is not installed; install it with "
+            f"`python -m spacy download {spacy_model}`, or leave spacy_model out"
+        ) from error
 
 
 def language_rules(language: str) -> "Language":
@@ -90,6 +128,18 @@ def language_rules(language: str) -> "Language":
         raise ConfigurationError(f"language: found {language!r}, expected one of spaCy's: {error}") from error
 
 
+def sentence_rules(language: str) -> "Language":
+    """
+    `language_rules`, and where sentences end.
+
+    # Raises
+    `ConfigurationError`: see `language_rules`.
+    """
+    rules = language_rules(language)
+    rules.add_pipe("sentencizer")
+    return rules
+
+
 @Tokenizer.register("elmo_spacy")
 class SpacyRules(StrictParams, Tokenizer):
     """
@@ -104,10 +154,11 @@ class SpacyRules(StrictParams, Tokenizer):
     """
 
     def __init__(self, *, language: Name = "en") -> None:
-        self._tokenize = language_rules(language).tokenizer
+        self._pipeline = RenewedPipeline(partial(language_rules, language))
 
     def tokenize(self, text: str) -> list[Token]:
-        return [Token(token.text) for token in self._tokenize(text) if not token.is_space]
+        tokens = self._pipeline(len(text)).tokenizer(text)
+        return [Token(token.text) for token in tokens if not token.is_space]
 
 
 @Tokenizer.register("elmo_syllables")

@@ -13,6 +13,7 @@ from allennlp.data import TextFieldTensors, Vocabulary
 from allennlp.models import Model
 from allennlp.modules import TextFieldEmbedder
 from allennlp.nn import InitializerApplicator, RegularizerApplicator
+from allennlp.nn.util import get_text_field_mask
 
 from elmo_tasks.elmo import Elmo, ElmoRepresentations
 from elmo_tasks.elmo.archived import archived_block, archived_state, elmo_from_state
@@ -37,11 +38,14 @@ class ElmoModel(StrictParams, Model):
     # Parameters
 
     vocab : made from the training data.
-    text_field_embedder : of every token indexer but `elmo`.
+    text_field_embedder : of every token indexer but `elmo`; without `token_embedders` ELMo is the only input.
     elmo : the shared embedder, or `None` for the baseline.
     initializer : of the parameters, as in any AllenNLP model. It runs when the constructor of the task's own
         class has ended.
     regularizer : as in any AllenNLP model; the mix's penalty is added to its penalty.
+
+    # Raises
+    `ConfigurationError`: neither token embedders nor ELMo at the input.
     """
 
     fixed_namespaces: ClassVar[Sequence[str]] = ("labels",)
@@ -76,6 +80,10 @@ class ElmoModel(StrictParams, Model):
         self.elmo = elmo
         self.input_dim = text_field_embedder.get_output_dim() + (elmo.input_dim if elmo else 0)
         """Size of what `embed` returns for a token."""
+        if not self.input_dim:
+            raise ConfigurationError(
+                "text_field_embedder: found no token_embedders, and no ELMo at the input; expected either"
+            )
         self.elmo_output_dim = elmo.output_dim if elmo else 0
         """Size of what `at_output` adds to the context encoder's output."""
 
@@ -161,8 +169,7 @@ class ElmoModel(StrictParams, Model):
         # Raises
         `ConfigurationError` if ELMo is placed and the reader does not index what its biLM reads.
         """
-        words = {name: indexed for name, indexed in tokens.items() if name != ELMO_INDEXER}
-        vectors = self.text_field_embedder(words)
+        vectors = self.embed_words(tokens)
         if self.elmo is None or self.elmo.bilm is None:
             return vectors, ElmoRepresentations(None, None)
         reads = self.elmo.bilm.reads
@@ -175,6 +182,15 @@ class ElmoModel(StrictParams, Model):
             )
         elmo = self.elmo(indexed[reads])
         return append(vectors, elmo.input), elmo
+
+    def embed_words(self, tokens: TextFieldTensors) -> torch.Tensor:
+        """*Shape:* `x`, `(batch, tokens, dim)`, where `dim` is 0 if ELMo is the only input."""
+        words = {name: indexed for name, indexed in tokens.items() if name != ELMO_INDEXER}
+        if words or self.text_field_embedder.get_output_dim():
+            return self.text_field_embedder(words)
+        # (batch, tokens)
+        mask = get_text_field_mask(tokens)
+        return torch.zeros(*mask.shape, 0, device=mask.device)
 
     def at_output(self, encoded: torch.Tensor, elmo: ElmoRepresentations) -> torch.Tensor:
         """*Shape:* `[h; ELMo]`, `(batch, tokens, encoder dim + elmo_output_dim)`."""

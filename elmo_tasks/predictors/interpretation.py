@@ -161,9 +161,10 @@ class InterpretablePredictor(JsonLinesPredictor):
     def _vectors_and_words(self, tokens: TextFieldTensors, bilm: BiLm) -> list[torch.Tensor]:
         """*Shape:* `x` `(batch, tokens, dim)`, and the biLM's vectors of the words by themselves."""
         ids = tokens[ELMO_INDEXER][bilm.reads]
-        indexed_words = {name: indexed for name, indexed in tokens.items() if name != ELMO_INDEXER}
         words = bilm.token_encoder(ids.flatten(0, 1)).unflatten(0, ids.shape[:2])
-        return [self._model.text_field_embedder(indexed_words), words]
+        # Of the biLM nothing is trained: without word vectors beside it there would be no gradient
+        words.requires_grad_()
+        return [self._model.embed_words(tokens), words]
 
     def _seen(self, tokens: TextFieldTensors, *parts: torch.Tensor) -> Sequence[torch.Tensor]:
         """Vectors of the same tokens, `(batch, tokens, size)`, after a look at all of them together."""

@@ -15,7 +15,8 @@ class SnliPredictor(InterpretablePredictor):
     In: `{"premise": "...", "hypothesis": "..."}`, or lists of tokens: `premise_tokens`, `hypothesis_tokens`.
     Out: `label`, `probabilities` by label, `premise_tokens`, `hypothesis_tokens`, and the alignments, whose
     rows add up to 1: `premise_to_hypothesis`, for each token of the premise a row over those of the
-    hypothesis, and `hypothesis_to_premise`.
+    hypothesis, and `hypothesis_to_premise`. Where a sentence has no words there is no label: it is `null`,
+    and there are no probabilities and alignments.
     """
 
     forms = (
@@ -27,11 +28,26 @@ class SnliPredictor(InterpretablePredictor):
         """The relation of one pair."""
         return self.predict_json({"premise": premise, "hypothesis": hypothesis})
 
-    def to_instance(self, content: JsonDict) -> Instance:
-        premise, hypothesis = (
-            require_text(content, name, f"{name}_tokens") for name in ("premise", "hypothesis")
-        )
-        return self._dataset_reader.text_to_instance(premise, hypothesis)
+    def read(self, json_dict: JsonDict) -> list[list[str]]:
+        """The words of the premise and of the hypothesis."""
+        texts = [require_text(json_dict, name, f"{name}_tokens") for name in ("premise", "hypothesis")]
+        return [[token.text for token in self._dataset_reader.tokens(text)] for text in texts]
+
+    def empty_result(self, content: list[list[str]]) -> JsonDict | None:
+        if all(content):
+            return None
+        premise, hypothesis = content
+        return {
+            "label": None,
+            "probabilities": {},
+            "premise_tokens": premise,
+            "hypothesis_tokens": hypothesis,
+            "premise_to_hypothesis": [],
+            "hypothesis_to_premise": [],
+        }
+
+    def to_instance(self, content: list[list[str]]) -> Instance:
+        return self._dataset_reader.text_to_instance(*content)
 
     def predictions_to_labeled_instances(self, instance: Instance, outputs: JsonDict) -> list[Instance]:
         return self._with_label(instance, outputs["label"])

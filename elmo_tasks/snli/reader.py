@@ -23,6 +23,8 @@ from elmo_tasks.values import Name
 LABELS = ("entailment", "neutral", "contradiction")
 _UNDECIDED = "-"
 """The label of pairs whose annotators had no majority."""
+_LONGEST_CACHED = 500
+"""Characters of a sentence whose words are cached, at most."""
 
 
 @dataclass
@@ -94,7 +96,7 @@ class SnliReader(TaskReader):
         `ConfigurationError`: a sentence without words, or another label than those of `LABELS`.
         """
         check_label(label, LABELS)
-        sides = {"premise": self._tokens(premise), "hypothesis": self._tokens(hypothesis)}
+        sides = {"premise": self.tokens(premise), "hypothesis": self.tokens(hypothesis)}
         for name, tokens in sides.items():
             if not tokens:
                 raise ConfigurationError(f"found a {name} without words, expected at least one word")
@@ -103,9 +105,11 @@ class SnliReader(TaskReader):
         fields["metadata"] = MetadataField(SnliPair(**words))
         return classified(fields, label, LABELS)
 
-    def _tokens(self, sentence: str | list[str]) -> list[Token]:
+    def tokens(self, sentence: str | list[str]) -> list[Token]:
+        """The words of a sentence, which is text, or a list of words."""
         if isinstance(sentence, str):
-            return _tokenized(sentence, self.spacy_model)
+            tokenize = _cached_tokens if len(sentence) <= _LONGEST_CACHED else _tokens
+            return tokenize(sentence, self.spacy_model)
         return [Token(word) for word in sentence]
 
 
@@ -129,10 +133,12 @@ def _describe_undecided(counts: Counter[str]) -> str:
     return f'{counts[_UNDECIDED]} with the label "{_UNDECIDED}"'
 
 
-@lru_cache(maxsize=1 << 12)
-def _tokenized(text: str, spacy_model: str | None) -> list[Token]:
-    """The same list for the same text, since a premise comes with several hypotheses; not to be changed."""
+def _tokens(text: str, spacy_model: str | None) -> list[Token]:
     return [Token(word) for word in cached_tokenizer(spacy_model)(text).words]
+
+
+_cached_tokens = lru_cache(maxsize=1 << 12)(_tokens)
+"""The same list for the same text, since a premise comes with several hypotheses; not to be changed."""
 
 
 def _filled_lines(path: Path) -> Iterator[tuple[int, str]]:

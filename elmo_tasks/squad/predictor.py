@@ -5,6 +5,7 @@ from typing import Annotated, Any, ClassVar, cast
 
 import torch
 from allennlp.common import JsonDict
+from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader, Instance
 from allennlp.data.fields import TensorField, TextField
 from allennlp.models import Model
@@ -14,8 +15,8 @@ from elmo_tasks.data.metadata import Metadata
 from elmo_tasks.data.tokenization import Words, joined
 from elmo_tasks.predictors.interpretation import InterpretablePredictor, labelled, words_of
 from elmo_tasks.predictors.json_lines import require
-from elmo_tasks.squad.model import N_BEST
-from elmo_tasks.squad.reader import NO_SPAN, SquadQuestion
+from elmo_tasks.squad.model import N_BEST, PLACE
+from elmo_tasks.squad.reader import NO_SPAN, SquadQuestion, split_words
 from elmo_tasks.strict_params import StrictParams
 from elmo_tasks.values import Range
 
@@ -29,7 +30,8 @@ class SquadPredictor(StrictParams, InterpretablePredictor):
     In: `{"passage": "...", "question": "..."}`. Out: `answer`, text of the passage; `token_start`,
     `token_end`, `char_start`, `char_end` (half-open); `probability`; and `n_best`: the best answers with the
     same keys, and `text` for `answer`. Where the model says that there is no answer, the text is empty and
-    its place null. Of a passage longer than the model's window, answers in all windows are compared with each
+    its place null; where the passage or the question has no words, the probability is null too, and `n_best`
+    is empty. Of a passage longer than the model's window, answers in all windows are compared with each
     other.
 
     # Parameters
@@ -66,9 +68,31 @@ class SquadPredictor(StrictParams, InterpretablePredictor):
             self._dataset_reader.apply_token_indexers(instance)
         return [self._shown(output) for output in self._model.forward_on_instances(instances)]
 
+    def read(self, json_dict: JsonDict) -> JsonDict:
+        """The texts of an input, and its id."""
+        texts = {name: require(json_dict, name, str, _EXPECTED) for name in ("passage", "question")}
+        return {**texts, "id": json_dict.get("id")}
+
+    def empty_result(self, content: JsonDict) -> JsonDict | None:
+        if content["passage"].strip() and content["question"].strip():
+            return None
+        passage, question = split_words(content["passage"]), split_words(content["question"])
+        return self._shown(
+            {
+                "id": content["id"],
+                "answer": "",
+                **dict.fromkeys((*PLACE, "probability")),
+                "n_best": [],
+                "passage_tokens": passage.words,
+                "question_tokens": question.words,
+                "question_attention": torch.zeros(0, 0),
+                "self_attention": torch.zeros(0, 0),
+                "window_start": torch.zeros(0, dtype=torch.long),
+            }
+        )
+
     def to_instance(self, content: JsonDict) -> Instance:
-        passage, question = (require(content, name, str, _EXPECTED) for name in ("passage", "question"))
-        return self._dataset_reader.text_to_instance(passage, question, id=content.get("id"))
+        return self._dataset_reader.text_to_instance(**content)
 
     def predictions_to_labeled_instances(self, instance: Instance, outputs: JsonDict) -> list[Instance]:
         first, end = outputs["token_start"], outputs["token_end"]
@@ -76,7 +100,18 @@ class SquadPredictor(StrictParams, InterpretablePredictor):
         return [labelled(instance, span=TensorField(span, padding_value=-1))]
 
     def metadata_of(self, instance: Instance) -> Metadata:
+        """
+        See `InterpretablePredictor.metadata_of`.
+
+        # Raises
+        `ConfigurationError`: words were taken out of the passage, in which the answer has its place.
+        """
         before = cast(SquadQuestion, instance["metadata"].metadata)
+        if (found := len(instance["passage"])) != len(before):
+            raise ConfigurationError(
+                f"found a passage of {found} tokens where it had {len(before)}, but the answer is a place in "
+                "it; expected the question to be reduced"
+            )
         first, last = cast(TensorField, instance["span"]).tensor.tolist()
         passage = _placed(instance["passage"], before.passage)
         answer = passage.text[passage.offsets[first][0] : passage.offsets[last][1]] if first >= 0 else None

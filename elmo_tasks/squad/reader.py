@@ -44,6 +44,10 @@ class SquadQuestion(Metadata):
     answers: list[str] | None = None
     """All gold answers; an empty list: the question has no answer. `None` for prediction."""
 
+    def __len__(self) -> int:
+        """The tokens of the passage: what the question costs in a batch, for samplers to sort by."""
+        return len(self.passage.words)
+
 
 @DatasetReader.register("elmo_squad")
 class SquadReader(TaskReader):
@@ -125,7 +129,7 @@ class SquadReader(TaskReader):
         `ConfigurationError`: a passage or a question without words.
         """
         read = self._read_passage(passage)
-        asked = _words(question)
+        asked = split_words(question)
         for name, words in (("passage", read.words), ("question", asked)):
             if not words.words:
                 raise ConfigurationError(f"found no words in the {name}, expected at least one")
@@ -177,7 +181,7 @@ class _Passage:
     """
 
     def __init__(self, text: str) -> None:
-        self.words = _words(text)
+        self.words = split_words(text)
         self.field = text_field(self.words)
         self.number = group_number(text)
         self._first = {start: token for token, (start, _) in enumerate(self.words.offsets)}
@@ -191,7 +195,7 @@ class _Passage:
         return None if first is None or last is None else (first, last)
 
 
-def _words(text: str) -> Words:
+def split_words(text: str) -> Words:
     """The tokens of spaCy's blank English, in pieces."""
     whole = cached_tokenizer()(text)
     words, offsets = [], []

@@ -1,7 +1,7 @@
 """Predicates and their arguments of plain or tokenised text, from JSON Lines."""
 
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from functools import cached_property, partial
+from typing import Any, ClassVar
 
 from allennlp.common import JsonDict
 from allennlp.common.checks import ConfigurationError
@@ -9,11 +9,9 @@ from allennlp.data import Instance
 from allennlp.predictors import Predictor
 
 from elmo_tasks.data.json_lines import shorten
+from elmo_tasks.data.tokenization import RenewedPipeline
 from elmo_tasks.predictors.json_lines import require
 from elmo_tasks.predictors.sentence import SentencePredictor
-
-if TYPE_CHECKING:
-    from spacy import Language
 
 _VERBS = ("VERB", "AUX")
 _HELPING = ("aux", "auxpass")
@@ -90,17 +88,18 @@ class SrlPredictor(SentencePredictor):
             return []
         from spacy.tokens import Doc
 
+        tagger = self._tagger(sum(map(len, words)))
         # spaCy has no empty words
-        tagged = self._tagger(Doc(self._tagger.vocab, words=[word or "_" for word in words]))
+        tagged = tagger(Doc(tagger.vocab, words=[word or "_" for word in words]))
         if not any(token.pos_ for token in tagged):
             raise ConfigurationError(
-                f"the spaCy model {self._tagger.meta['name']!r} tells no parts of speech; expected one that "
+                f"the spaCy model {tagger.meta['name']!r} tells no parts of speech; expected one that "
                 'does, or "predicates" in the input'
             )
         return [token.i for token in tagged if token.pos_ in _VERBS and token.dep_ not in _HELPING]
 
     @cached_property
-    def _tagger(self) -> "Language":
+    def _tagger(self) -> RenewedPipeline:
         import spacy  # takes a third of a second
         from spacy.util import get_installed_models
 
@@ -110,4 +109,4 @@ class SrlPredictor(SentencePredictor):
                 'found no "predicates", and no spaCy model that finds verbs; expected "predicates": the '
                 "places of tokens, from 0, or an installed model: `python -m spacy download en_core_web_sm`"
             )
-        return spacy.load(self._spacy_model or installed[0])
+        return RenewedPipeline(partial(spacy.load, self._spacy_model or installed[0]))

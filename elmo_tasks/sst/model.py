@@ -136,20 +136,35 @@ class Maxout(nn.Module):
 
     def __init__(self, *, input_dim: int, output_dim: int, pieces: int) -> None:
         super().__init__()
-        self.pieces = pieces
         self.linear = nn.Linear(input_dim, output_dim * pieces)
+        self.largest = _Largest(pieces)
         self.norm = nn.BatchNorm1d(output_dim)
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
         """*Shape:* `(batch, input_dim)` to `(batch, output_dim)`."""
         # (batch, output_dim)
-        largest = self.linear(inputs).unflatten(1, (-1, self.pieces)).amax(dim=2)
+        largest = self.largest(self.linear(inputs))
         if len(inputs) > 1:
             return self.norm(largest)
         norm = self.norm
         return F.batch_norm(
             largest, norm.running_mean, norm.running_var, norm.weight, norm.bias, eps=norm.eps
         )
+
+
+class _Largest(nn.Module):
+    """
+    The largest piece of each unit. It is a module so that AllenNLP's check for a bias before a normalisation,
+    which looks at the modules in the order of their calls, finds none here.
+    """
+
+    def __init__(self, pieces: int) -> None:
+        super().__init__()
+        self.pieces = pieces
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        """*Shape:* `(batch, units * pieces)` to `(batch, units)`."""
+        return inputs.unflatten(1, (-1, self.pieces)).amax(dim=2)
 
 
 def _projection(input_dim: int, size: int | None, dropout: float) -> nn.Module:

@@ -156,9 +156,9 @@ JSON = {
 
 
 def test_json_lines(tmp_path):
-    lines = [JSON, {"sentences": JSON["sentences"]}]
-    same, bare = read(tmp_path, "\n" + "\n\n".join(map(json.dumps, lines)))
-    assert [same] == read(tmp_path, ANA)
+    both = read(tmp_path, "\n" + "\n\n".join([json.dumps(JSON)] * 2))
+    assert both == read(tmp_path, ANA) * 2
+    (bare,) = read(tmp_path, json.dumps({"sentences": JSON["sentences"]}))
     assert (bare.id, bare.speakers, bare.clusters) == ("", ["-"] * 7, None)
 
 
@@ -215,3 +215,18 @@ def test_fixtures_are_as_their_card_says():
         )
         assert f"`{name}.conll` {' / '.join(map(str, counts))}" in card
         assert not any(document.joined for document in documents)
+
+
+@pytest.mark.parametrize(
+    ("clusters", "message"),
+    [
+        ([True, True, False], 'line 5: found no "clusters", expected some, as in line 1'),
+        ([False, True], 'line 3: found "clusters", expected none, as in line 1'),
+    ],
+)
+def test_all_documents_of_a_file_have_clusters_or_none_has(tmp_path, clusters, message):
+    without = {name: value for name, value in JSON.items() if name != "clusters"}
+    text = "\n\n".join(json.dumps(JSON if has_clusters else without) for has_clusters in clusters)
+    assert error(tmp_path, text) == f", {message}"
+    (tmp_path / "none").write_text("\n".join([json.dumps(without)] * 2))
+    assert [document.clusters for document in read_documents(tmp_path / "none")] == [None, None]

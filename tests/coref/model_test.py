@@ -1,9 +1,12 @@
 import itertools
+from collections import Counter
 from dataclasses import replace
 
 import pytest
 import torch
 from allennlp.common.checks import ConfigurationError
+from allennlp.data.data_loaders import MultiProcessDataLoader
+from allennlp.training.util import evaluate
 
 from elmo_tasks.coref import model as module
 from elmo_tasks.coref.documents import CorefDocument
@@ -203,6 +206,49 @@ def test_training_needs_gold_clusters(tiny):
     with pytest.raises(ConfigurationError, match=f"found the document '{document.id}' without \"clusters\""):
         tiny.model.train().decode(scores, [document])
     tiny.model.eval()
+
+
+def test_an_evaluation_needs_gold_clusters(tiny, tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"sentences": [["Ana", "ran", "."]]}\n' * 2)
+    loader = MultiProcessDataLoader(tiny.reader, str(tmp_path / "a.jsonl"), batch_size=1)
+    loader.index_with(tiny.vocab)
+    with pytest.raises(ConfigurationError, match='found no "clusters" in any document, expected them in'):
+        evaluate(tiny.model, loader)
+    # What was read before is no longer counted.
+    assert tiny.model.get_metrics(reset=True)["average_f1"] == 0.0
+
+
+def test_predictions_before_an_evaluation_count_for_nothing(tiny):
+    instance = tiny.instances[0]
+    document = replace(instance["metadata"].metadata, clusters=None)
+    tiny.model.forward_on_instance(tiny.instance(document))
+    tiny.model.forward_on_instance(instance)
+    assert tiny.model.get_metrics(reset=True)["span_recall"] > 0.0
+    # Nor in training, where an epoch's metrics are asked for while the model is trained.
+    tiny.model.forward_on_instance(tiny.instance(document))
+    assert tiny.model.train().get_metrics(reset=True)["span_recall"] == 0.0
+    tiny.model.eval()
+
+
+@pytest.mark.parametrize(("others", "raises"), [({"with": 3}, False), ({}, True), (None, False)])
+def test_workers_have_gold_clusters_together(tiny, others, raises, monkeypatch):
+    """A worker that read none; that whose documents have none beside one that read none; all read none."""
+    monkeypatch.setattr(
+        module,
+        "of_all_workers",
+        lambda own: [
+            own,
+            Counter({f"{name} gold clusters": count for name, count in (others or {}).items()}),
+        ],
+    )
+    if others is not None:
+        document = replace(tiny.instances[0]["metadata"].metadata, clusters=None)
+        tiny.model.forward_on_instance(tiny.instance(document))
+    if raises:
+        with pytest.raises(ConfigurationError, match='found no "clusters" in any document'):
+            tiny.model.get_metrics(reset=True)
+    else:
+        tiny.model.get_metrics(reset=True)
 
 
 @pytest.mark.parametrize("words", [["One"], ["Two", "words"], ["Three", "more", "words"]])

@@ -1,10 +1,12 @@
 import json
 
 import pytest
+import spacy
 from allennlp.common.checks import ConfigurationError
 from allennlp.predictors import Predictor
 
 from elmo_tasks.coref import CorefPredictor
+from elmo_tasks.data import tokenization
 from elmo_tasks.paths import bundled
 from tests.coref.tiny import Tiny
 
@@ -99,3 +101,15 @@ def test_wrong_fields(predictor, inputs, message):
     with pytest.raises(ConfigurationError) as caught:
         predictor.predict_json(inputs)
     assert message in str(caught.value)
+
+
+def test_memory_does_not_grow_with_the_words(predictor, monkeypatch):
+    made, blank = [], spacy.blank
+    monkeypatch.setattr(spacy, "blank", lambda language: made.append(blank(language)) or made[-1])
+    monkeypatch.setattr(tokenization, "MOST_STRINGS", 1_000)
+    another = CorefPredictor(predictor._model, predictor._dataset_reader)
+    for number in range(20):
+        words = [f"{number}word{place}" for place in range(99)]
+        assert another.read({"tokens": [*words, "."]}).sentences == [[*words, "."]]
+    assert len(made) > 2
+    assert max(len(language.vocab.strings) for language in made) < 4_000

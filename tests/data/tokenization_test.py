@@ -1,10 +1,15 @@
+import pickle
 import unicodedata
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+import spacy
 from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import Tokenizer
 
+from elmo_tasks.data import tokenization as module
+from elmo_tasks.data.text_stream import SentenceSplitter
 from elmo_tasks.data.tokenization import SpacyRules, Syllables, joined, tokenizer
 
 
@@ -74,3 +79,59 @@ def test_syllables():
     assert texts(Syllables().tokenize(text)) == expected
     decomposed = texts(Syllables().tokenize(unicodedata.normalize("NFD", text)))
     assert [unicodedata.normalize("NFC", token) for token in decomposed] == expected
+
+
+def new_words(number):
+    """A text of words that no other one has."""
+    return " ".join(f"{number}word{place} Said{number},{place}." for place in range(50))
+
+
+@pytest.fixture
+def made(monkeypatch):
+    """The pipelines that spaCy makes, and a limit of a few hundred words for each."""
+    made, blank = [], spacy.blank
+    monkeypatch.setattr(spacy, "blank", lambda language: made.append(blank(language)) or made[-1])
+    monkeypatch.setattr(module, "MOST_STRINGS", 2_000)
+    return made
+
+
+def sentences():
+    splitter = SentenceSplitter("en")
+    return lambda text: list(splitter([text]))
+
+
+@pytest.mark.parametrize("make", [tokenizer, lambda: SpacyRules().tokenize, sentences])
+def test_memory_does_not_grow_with_the_words(made, make):
+    read = make()
+    known = len(made[0].vocab.strings)
+    for number in range(60):
+        before = len(made[-1].vocab.strings)
+        read(new_words(number))
+    of_a_text = len(made[-1].vocab.strings) - before
+    assert len(made) > 2
+    assert max(len(language.vocab.strings) for language in made) <= known + module.MOST_STRINGS + of_a_text
+
+
+def test_long_words_are_not_kept_either(made, monkeypatch):
+    monkeypatch.setattr(module, "MOST_CHARACTERS", 10_000)
+    tokenize = tokenizer()
+    for letter in "abcdef":
+        assert tokenize(letter * 4_000).words == [letter * 4_000]
+    assert len(made) == 3
+
+
+def test_threads_share_a_tokenizer(made):
+    texts = [new_words(number) for number in range(60)]
+    expected = list(map(tokenizer(), texts))
+    made.clear()
+    shared = tokenizer()
+    with ThreadPoolExecutor(8) as threads:
+        assert list(threads.map(shared, texts)) == expected
+    assert len(made) > 2
+
+
+def test_rules_for_a_spawned_process():
+    rules = SpacyRules(language="de")
+    spawned = pickle.loads(pickle.dumps(rules))
+    text = "z.B. so, 5% oder geht's?"
+    assert texts(spawned.tokenize(text)) == texts(rules.tokenize(text))

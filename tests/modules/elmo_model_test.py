@@ -2,14 +2,25 @@ from typing import Any
 
 import pytest
 import torch
+from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
-from allennlp.data import Vocabulary
+from allennlp.data import DatasetReader, Vocabulary
+from allennlp.models import Model
 from allennlp.modules.text_field_embedders import BasicTextFieldEmbedder
+from allennlp.modules.token_embedders import Embedding
 from allennlp.nn import InitializerApplicator
 from allennlp.nn.initializers import ConstantInitializer
+from allennlp.predictors import Predictor
 from torch import nn
 
 from elmo_tasks.modules.elmo_model import ElmoModel
+from elmo_tasks.paths import bundled
+from elmo_tasks.predictors.explanations import Explainer
+from tests.modules.models import build, indexed, tensors, tiny_elmo
+
+
+def embedder() -> BasicTextFieldEmbedder:
+    return BasicTextFieldEmbedder({"tokens": Embedding(embedding_dim=2, num_embeddings=3)})
 
 
 class First(ElmoModel):
@@ -38,7 +49,7 @@ def test_the_initializer_runs_once_over_all_parameters(kind):
             super().__call__(module)
 
     initializer = Counting(regexes=[("(first|second).weight", ConstantInitializer(3.0))])
-    model = kind(vocab=Vocabulary(), text_field_embedder=BasicTextFieldEmbedder({}), initializer=initializer)
+    model = kind(vocab=Vocabulary(), text_field_embedder=embedder(), initializer=initializer)
     assert calls == [model]
     assert torch.equal(model.first.weight, torch.full((2, 2), 3.0))
     assert torch.equal(model.second.weight, torch.full((2, 2), 3.0))
@@ -48,7 +59,7 @@ def test_labels_that_come_later():
     """The model has no score for them."""
     vocab = Vocabulary()
     vocab.add_token_to_namespace("PER", "labels")
-    model = Second(vocab=vocab, text_field_embedder=BasicTextFieldEmbedder({}))
+    model = Second(vocab=vocab, text_field_embedder=embedder())
     vocab.add_token_to_namespace("word", "tokens")
     model.extend_embedder_vocab()
     vocab.add_token_to_namespace("LOC", "labels")
@@ -56,3 +67,31 @@ def test_labels_that_come_later():
         ConfigurationError, match="found 'LOC' among the labels, which the model does not know"
     ):
         model.extend_embedder_vocab()
+
+
+def test_elmo_as_the_only_input(tmp_path):
+    settings = tiny_elmo("ner_elmo.jsonnet", tmp_path, "input")
+    settings["dataset_reader"]["token_indexers"] = {"elmo": {"type": "elmo_character_ids"}}
+    settings["model"]["text_field_embedder"] = {"token_embedders": {}}
+    reader = DatasetReader.from_params(Params(settings["dataset_reader"]))
+    instances = indexed(reader, reader.read(bundled("fixtures/ner/dev.conll")))[:3]
+    model = build(settings, instances)
+    batch = tensors(instances, model.vocab)
+    vectors, elmo = model.embed(batch["tokens"])
+    assert model.input_dim == model.elmo.input_dim
+    assert torch.equal(vectors, elmo.input)
+    model(**batch)["loss"].backward()
+    predictor = Predictor.by_name(model.default_predictor)(model, reader)
+    gradients = []
+    for predictor.through_elmo in (False, True):
+        explained = Explainer(predictor)({"tokens": ["Ana", "flew"]})
+        gradients.append([sum(text["shares"]) for texts in explained["explanations"] for text in texts])
+    assert gradients[0] == gradients[1] == pytest.approx([1.0] * len(gradients[0]))
+
+
+@pytest.mark.parametrize("placement", ["none", "output"])
+def test_no_input(tmp_path, placement):
+    settings = tiny_elmo("ner_elmo.jsonnet", tmp_path, placement)
+    settings["model"]["text_field_embedder"] = {"token_embedders": {}}
+    with pytest.raises(ConfigurationError, match="found no token_embedders, and no ELMo at the input; expec"):
+        Model.from_params(Params(settings["model"]), vocab=Vocabulary())

@@ -5,6 +5,7 @@ import copy
 import numpy as np
 import pytest
 import torch
+from allennlp.common.checks import ConfigurationError
 from allennlp.common.util import sanitize
 from allennlp.interpret.attackers import Hotflip, InputReduction
 from allennlp.interpret.saliency_interpreters import IntegratedGradient, SimpleGradient, SmoothGradient
@@ -139,6 +140,16 @@ def test_input_reduction(predictor, config):
         # In their order
         rest = iter(found["original"])
         assert all(word in rest for word in words)
+
+
+@pytest.mark.parametrize("config", ["squad"], scope="module")
+def test_a_passage_is_not_reduced(predictor, config):
+    with pytest.raises(
+        ConfigurationError, match="a passage of 5 tokens where it had 6, but the answer is a place in it"
+    ):
+        InputReduction(predictor).attack_from_json(
+            INPUTS[config][0], input_field_to_attack="passage", grad_input_field="grad_input_2"
+        )
 
 
 @pytest.mark.parametrize("through_elmo", [False, True])

@@ -56,6 +56,28 @@ def test_one_result_alone_and_in_a_batch(predictor):
         assert together["probabilities"] == pytest.approx(alone["probabilities"], abs=1e-5)
 
 
+def test_nothing_to_predict(predictor):
+    inputs = [
+        {"premise": "Two boys.", "hypothesis": " "},
+        {"premise_tokens": [], "hypothesis": "They rest."},
+        {"premise": "", "hypothesis_tokens": []},
+        {"premise": "Two boys.", "hypothesis": "They rest."},
+    ]
+    *empty, whole = predictor.predict_batch_json(inputs)
+    words = [(["Two", "boys", "."], []), ([], ["They", "rest", "."]), ([], [])]
+    for result, (premise, hypothesis) in zip(empty, words, strict=True):
+        assert result == {
+            "label": None,
+            "probabilities": {},
+            "premise_tokens": premise,
+            "hypothesis_tokens": hypothesis,
+            "premise_to_hypothesis": [],
+            "hypothesis_to_premise": [],
+        }
+    assert list(whole) == list(empty[0])
+    assert whole["label"] is not None
+
+
 @pytest.mark.parametrize(
     ("inputs", "message"),
     [
@@ -72,7 +94,6 @@ def test_one_result_alone_and_in_a_batch(predictor):
             {"premise_tokens": ["A", 1], "hypothesis": "B."},
             '"premise_tokens" has 1 at position 1; expected str',
         ),
-        ({"premise": " ", "hypothesis": "B."}, "found a premise without words, expected at least one word"),
     ],
 )
 def test_wrong_fields(predictor, inputs, message):

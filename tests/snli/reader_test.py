@@ -12,6 +12,7 @@ from allennlp.data import DatasetReader, Vocabulary
 from allennlp.data.data_loaders import MultiProcessDataLoader
 
 from elmo_tasks.data.input_files import InputError
+from elmo_tasks.snli import reader as module
 from elmo_tasks.snli.reader import LABELS, SnliPair, SnliReader
 
 SNLI = [
@@ -181,3 +182,11 @@ def test_workers_share_the_pairs(tmp_path, monkeypatch):
     monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 2)
     monkeypatch.setattr(torch.distributed, "get_rank", lambda: 1)
     assert [premise for premise, _ in words(SnliReader().read(str(path)))] == [["w1"], ["w3"]]
+
+
+def test_the_words_of_short_sentences_alone_are_kept():
+    module._cached_tokens.cache_clear()
+    reader = SnliReader()
+    assert reader.tokens("Two cats sleep.") is reader.tokens("Two cats sleep.")
+    assert [token.text for token in reader.tokens("cat " * 200)] == ["cat"] * 200
+    assert module._cached_tokens.cache_info().currsize == 1

@@ -156,6 +156,17 @@ def test_a_batch_of_the_config():
         assert len(batch["paragraph"].unique()) == 2
 
 
+@pytest.mark.parametrize("sampler", ["bucket", "elmo_bucket"])
+def test_batches_of_like_lengths_without_a_key(sampler):
+    assert [len(instance["metadata"].metadata) for instance in SquadReader().read(DEV)] == [
+        len(instance["passage"]) for instance in SquadReader().read(DEV)
+    ]
+    of_batches = BatchSampler.from_params(Params({"type": sampler, "batch_size": 4}))
+    loader = MultiProcessDataLoader(SquadReader(), DEV, batch_sampler=of_batches)
+    loader.index_with(Vocabulary.from_instances(loader.iter_instances()))
+    assert sum(len(batch["metadata"]) for batch in loader) == 16
+
+
 def test_workers_share_the_paragraphs():
     seen = []
     for worker in range(2):

@@ -7,6 +7,7 @@ from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
 from allennlp.predictors import Predictor
 
+from elmo_tasks.data import tokenization
 from elmo_tasks.paths import bundled
 from elmo_tasks.srl import SrlPredictor, SrlReader
 from elmo_tasks.srl import predictor as module
@@ -117,6 +118,18 @@ def test_verbs_that_a_model_finds(predictor, tagger, monkeypatch):
     monkeypatch.setattr(spacy.util, "get_installed_models", lambda: ["xx_other", tagger])
     monkeypatch.setattr(module, "_ENGLISH", tagger[:3])
     assert places(predictor, {"sentence": SENTENCE}) == [1]
+
+
+def test_memory_does_not_grow_with_the_words(predictor, tagger, monkeypatch):
+    made, load = [], spacy.load
+    monkeypatch.setattr(spacy, "load", lambda name: made.append(load(name)) or made[-1])
+    monkeypatch.setattr(tokenization, "MOST_STRINGS", 1_000)
+    with_tagger = another(predictor, spacy_model=tagger)
+    for number in range(20):
+        words = [*(f"{number}word{place}" for place in range(99)), "sold"]
+        assert with_tagger.read({"tokens": words}) == (words, [99])
+    assert len(made) > 2
+    assert max(len(language.vocab.strings) for language in made) < 4_000
 
 
 def test_no_model_that_finds_verbs(predictor, tmp_path, monkeypatch):

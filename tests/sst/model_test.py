@@ -3,6 +3,7 @@ import json
 import numpy as np
 import pytest
 import torch
+from allennlp.commands.train import train_model
 from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader, Vocabulary
@@ -157,6 +158,19 @@ def test_maxout_with_batch_normalisation(tmp_path):
     # A last batch of one sentence has no variance.
     assert model.train()(**tensors(made[:1], model.vocab))["loss"].isfinite()
     assert torch.equal(layer.train()(inputs[:1]), layer.eval()(inputs[:1]))
+
+
+def test_maxout_is_trained(tmp_path):
+    """AllenNLP refuses a bias right before a normalisation; and archives have the weights by these names."""
+    small = {"model.maxout": 2, "model.hidden_size": 4, "model.classifier_sizes": [6, 5]}
+    small |= {"model.text_field_embedder.token_embedders.tokens.embedding_dim": 4}
+    small |= {"trainer.num_epochs": 1, "dataset_reader.max_instances": 16}
+    params = Params.from_file(str(bundled("training_configs/sst.jsonnet")), json.dumps(small))
+    model = train_model(params, str(tmp_path / "run"))
+    layer = next(layer for layer in model.classifier if isinstance(layer, Maxout))
+    of_norm = ("weight", "bias", "running_mean", "running_var", "num_batches_tracked")
+    names = {"linear.weight", "linear.bias", *(f"norm.{name}" for name in of_norm)}
+    assert set(layer.state_dict()) == names
 
 
 def test_dropout_in_training_only(tmp_path):
