@@ -84,7 +84,7 @@ class LoneLayer:
         doubled_cell = cell * 2
         outputs = []
         for of_step, of_gates in self._gates(inputs):
-            sigmoid(of_step.add_(self._recurrent(hidden)), out=of_step)
+            sigmoid(of_step.add_(self._recurrent(hidden)), in_place=True)
             half = half_output(of_gates, doubled_cell, cell_clip)
             if self._projection is None:
                 hidden = half.mul_(2)

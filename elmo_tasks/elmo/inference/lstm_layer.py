@@ -57,8 +57,7 @@ class FrozenLstmLayer:
         `doubled_cell`
         `(rows, dim)`, which becomes that of the next step, to the next hidden, `(rows, projection_dim)`.
         """
-        gates = self.recurrent(hidden, addend=gates)
-        activated = sigmoid(gates, out=gates)
+        activated = sigmoid(self.recurrent(hidden, addend=gates), in_place=True)
         return self.projected(half_output(activated.chunk(4, dim=1), doubled_cell, self.cell_clip))
 
     def projected(self, half: torch.Tensor) -> torch.Tensor:

@@ -12,31 +12,29 @@ FEWEST_OF_A_THREAD = 1 << 15
 """PyTorch gives a thread at least so many values; with more, to all threads equally many."""
 
 
-def sigmoid(inputs: torch.Tensor, *, out: torch.Tensor | None = None) -> torch.Tensor:
+def sigmoid(inputs: torch.Tensor, *, in_place: bool = False) -> torch.Tensor:
     """
     With gradients, and on other devices, as `torch.sigmoid`.
 
-    *Shape:* `(..., width)` to the same; `out` may be `inputs`.
+    *Shape:* `(..., width)` to the same.
     """
-    if inputs.requires_grad or not inputs.is_cpu:
-        return torch.sigmoid(inputs, out=out)
-    width = inputs.size(-1)
-    if filling := -width % VECTOR_WIDTH:
-        cut = sigmoid(F.pad(inputs, (0, filling)))[..., :width]
-        return cut.contiguous() if out is None else out.copy_(cut)
-    if out is None:
-        out = torch.empty_like(inputs)
-    whole = _in_whole_vectors(inputs.numel())
-    values, results = inputs.view(-1), out.view(-1)
+    plain = inputs.requires_grad or not inputs.is_cpu
+    if not plain and (filling := -inputs.size(-1) % VECTOR_WIDTH):
+        cut = sigmoid(F.pad(inputs, (0, filling)), in_place=True)[..., :-filling]
+        return inputs.copy_(cut) if in_place else cut.contiguous()
+    whole = inputs.numel() if plain else _in_whole_vectors(inputs.numel())
+    if whole == inputs.numel():
+        return inputs.sigmoid_() if in_place else inputs.sigmoid()
+    results = inputs if in_place else torch.empty_like(inputs)
     for part in (slice(whole), slice(whole, None)):
-        torch.sigmoid(values[part], out=results[part])
-    return out
+        torch.sigmoid(inputs.view(-1)[part], out=results.view(-1)[part])
+    return results
 
 
 def _in_whole_vectors(values: int) -> int:
     """How many of the values, a multiple of `VECTOR_WIDTH`, threads can share in whole vectors."""
-    threads = min(torch.get_num_threads(), -(-values // FEWEST_OF_A_THREAD))
-    if threads < 2:
+    threads = -(-values // FEWEST_OF_A_THREAD)
+    if threads == 1 or (threads := min(torch.get_num_threads(), threads)) == 1:
         return values
     # With fewer than this there is one thread fewer, and each has as few as it may.
     fewest = (threads - 1) * FEWEST_OF_A_THREAD
