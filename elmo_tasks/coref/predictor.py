@@ -16,7 +16,7 @@ from allennlp.nn.util import get_text_field_mask
 from allennlp.predictors import Predictor
 
 from elmo_tasks.coref.documents import CorefDocument, from_json
-from elmo_tasks.data.tokenization import RenewedPipeline, Words, joined, sentence_rules
+from elmo_tasks.data.tokenization import RenewedPipeline, Words, analysed, joined, sentence_rules
 from elmo_tasks.predictors.json_lines import require, require_tokens
 from elmo_tasks.predictors.text import TextPredictor
 
@@ -120,11 +120,7 @@ class CorefPredictor(TextPredictor):
         return Words(text, list(chain.from_iterable(words)), offsets), words
 
     def _sentences(self, words: list[str]) -> list[list[str]]:
-        from spacy.tokens import Doc
-
-        rules = self._rules(sum(map(len, words)))
-        # spaCy has no empty words
-        paragraph = rules(Doc(rules.vocab, words=[word or "_" for word in words]))
+        paragraph = analysed(self._rules(sum(map(len, words))), words)
         return [words[sentence.start : sentence.end] for sentence in paragraph.sents]
 
     @cached_property

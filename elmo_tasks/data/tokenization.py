@@ -17,6 +17,7 @@ from elmo_tasks.values import Name
 
 if TYPE_CHECKING:
     from spacy import Language
+    from spacy.tokens import Doc
 
 MOST_STRINGS = 100_000
 """New strings that a pipeline of spaCy keeps; they are some 40 MB."""
@@ -73,6 +74,14 @@ class RenewedPipeline:
         self._characters = 0
         self._language = language
         return language
+
+
+def analysed(language: "Language", words: list[str]) -> "Doc":
+    """What a pipeline of spaCy finds in a text that is split already, a token a word."""
+    from spacy.tokens import Doc
+
+    # spaCy has no empty words
+    return language(Doc(language.vocab, words=[word or "_" for word in words]))
 
 
 def tokenizer(spacy_model: str | None = None) -> Callable[[str], Words]:

@@ -122,10 +122,10 @@ class ElmoVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
     def _tokens(self, number: int, sentence: str | Sequence[str]) -> list[str]:
         if isinstance(sentence, str):
-            found = _TOKEN.findall(sentence) if self.tokenizer is None else self.tokenizer(sentence)
-            if isinstance(found, str):
-                raise ValueError(f"tokenizer: found {found!r:.60}, expected a list of tokens")
-            return list(found)
+            words = _TOKEN.findall(sentence) if self.tokenizer is None else self.tokenizer(sentence)
+            if isinstance(words, str):
+                raise ValueError(f"tokenizer: found {words!r:.60}, expected a list of tokens")
+            return list(words)
         tokens = sentence if isinstance(sentence, list | tuple | np.ndarray) else None
         if tokens is None or not all(isinstance(token, str) for token in tokens):
             raise ValueError(

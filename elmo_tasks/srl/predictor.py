@@ -9,7 +9,7 @@ from allennlp.data import Instance
 from allennlp.predictors import Predictor
 
 from elmo_tasks.data.json_lines import shorten
-from elmo_tasks.data.tokenization import RenewedPipeline
+from elmo_tasks.data.tokenization import RenewedPipeline, analysed
 from elmo_tasks.predictors.json_lines import require
 from elmo_tasks.predictors.sentence import SentencePredictor
 
@@ -86,11 +86,8 @@ class SrlPredictor(SentencePredictor):
     def _verbs(self, words: list[str]) -> list[int]:
         if not words:
             return []
-        from spacy.tokens import Doc
-
         tagger = self._tagger(sum(map(len, words)))
-        # spaCy has no empty words
-        tagged = tagger(Doc(tagger.vocab, words=[word or "_" for word in words]))
+        tagged = analysed(tagger, words)
         if not any(token.pos_ for token in tagged):
             raise ConfigurationError(
                 f"the spaCy model {tagger.meta['name']!r} tells no parts of speech; expected one that "
