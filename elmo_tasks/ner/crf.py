@@ -56,19 +56,21 @@ class Chain(NamedTuple):
     @torch.no_grad()
     def best(self) -> torch.Tensor:
         """
-        The best sequence of each sentence (Viterbi 1967).
+        The best sequence of each sentence (Viterbi 1967). However large the scores of a training that diverges,
+        none makes up for an impossible transition.
 
         *Shape:* `(batch, tokens)`, 0 where the mask is.
         """
+        start, end, transitions = map(_forbidding, (self.start, self.end, self.transitions))
         # (batch, tags)
-        scores = self.start + self.emissions[:, 0]
+        scores = start + self.emissions[:, 0]
         origins = []
-        for step in self._steps():
+        for step in self._replace(transitions=transitions)._steps(-math.inf):
             # (batch, from, to) to (batch, to)
             scores, origin = (scores.unsqueeze(2) + step).max(dim=1)
             origins.append(origin)
         # (batch, 1)
-        tags = [(scores + self.end).argmax(dim=1, keepdim=True)]
+        tags = [(scores + end).argmax(dim=1, keepdim=True)]
         for origin in reversed(origins):
             tags.append(origin.gather(1, tags[-1]))
         return torch.cat(tags[::-1], dim=1) * self.mask
@@ -113,13 +115,13 @@ class Chain(NamedTuple):
             for row, bounds in enumerate(spans)
         ]
 
-    def _steps(self) -> tuple[torch.Tensor, ...]:
+    def _steps(self, impossible: float = IMPOSSIBLE) -> tuple[torch.Tensor, ...]:
         """
         What each step from the second token on adds to the score, from one tag (row) to the next (column).
 
         *Shape:* `tokens - 1` times `(batch, tags, tags)`.
         """
-        stay = torch.full_like(self.transitions, IMPOSSIBLE).fill_diagonal_(0.0)
+        stay = torch.full_like(self.transitions, impossible).fill_diagonal_(0.0)
         emissions, mask = self.emissions.transpose(0, 1)[1:], self.mask.t()[1:]
         # (tokens - 1, batch, tags, tags)
         scores = self.transitions + emissions.unsqueeze(2)
@@ -145,6 +147,11 @@ class Chain(NamedTuple):
         scores = scores + torch.cat([self.start[tags[:, :1]], steps], dim=1)
         last = tags.gather(1, lengths - 1).squeeze(1)
         return scores.masked_fill(~mask, 0.0).sum(dim=1) + self.end[last]
+
+
+def _forbidding(scores: torch.Tensor) -> torch.Tensor:
+    """An infinity for each impossible score, also where it is a mean of several chains'."""
+    return scores.masked_fill((scores - IMPOSSIBLE).abs() < 1, -math.inf)
 
 
 class ConstrainedCrf(nn.Module):

@@ -109,6 +109,19 @@ class SafeCheckpointer(StrictParams, Checkpointer):
                 checkpoint.trainer_state["callbacks"] = own["callbacks"]
         return checkpoint
 
+    def _find_all_checkpoints(self) -> set[tuple[int, int]]:
+        """AllenNLP reads the folder's name as a pattern, so that one with `[` in it holds no checkpoint."""
+        worker = f"_w{self._rank}" if self.state_is_sharded else ""
+        files = Path(self._serialization_dir).glob(f"model_state_e*_b*{worker}.th")
+        return {found for found in map(self._parse_model_state_path, files) if found is not None}
+
+    def _remove_checkpoint(self, epochs_completed: int, batches_in_epoch_completed: int) -> None:
+        """AllenNLP's pattern takes those after 50 to 59 batches for the one after 5."""
+        name = f"state_e{epochs_completed}_b{batches_in_epoch_completed}"
+        for suffix in (".th", "_w*.th"):
+            for path in Path(self._serialization_dir).glob(f"*_{name}{suffix}"):
+                path.unlink()
+
     def _whole_checkpoints(self) -> set[tuple[int, int]]:
         return {
             checkpoint
@@ -122,15 +135,18 @@ class SafeCheckpointer(StrictParams, Checkpointer):
     def _restore_best(self, checkpoint: TrainerCheckpoint) -> None:
         """
         The trainer writes `best.th` after the checkpoint of the best epoch. Where the kill came between the
-        two, `best.th` is missing, cut off or of an older epoch, and the state does not know of it.
+        two, `best.th` is missing, cut off or of an older epoch, and the state does not know of it. Nor does it
+        know where the folder is now.
         """
         state: dict[str, Any] = checkpoint.trainer_state
+        best = Path(self._serialization_dir) / "best.th"
+        if state["best_model_filename"] is not None:
+            state["best_model_filename"] = str(best)
         tracker = state["metric_tracker"]
         end_of_epoch = state["batches_in_epoch_completed"] == 0
         # Without validation every epoch is the best one.
         if not (end_of_epoch and tracker["is_best_so_far"]):
             return
-        best = Path(self._serialization_dir) / "best.th"
         # With a moving average, its weights are what was evaluated.
         averages = state.get("moving_average", {"shadows": {}})["shadows"]
         if self._is_primary:

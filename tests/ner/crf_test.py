@@ -94,6 +94,16 @@ def test_decodes_only_possible_sequences(crf):
     assert crf(emissions, torch.ones(1, 5, dtype=torch.bool)).best().tolist() == [[1, 2, 2, 2, 3]]
 
 
+@pytest.mark.parametrize("padding", [0, 3])
+def test_no_score_makes_up_for_an_impossible_transition(crf, padding):
+    """As those of a training that diverges."""
+    emissions = torch.zeros(1, 3 + padding, len(TAGS))
+    emissions[0, :3, 2] = 1e6
+    emissions[0, 3:, 0] = 1e6
+    mask = torch.arange(3 + padding).unsqueeze(0) < 3
+    assert crf(emissions, mask).best().tolist() == [[1, 2, 3] + [0] * padding]
+
+
 def test_span_probabilities_by_brute_force(crf, emissions):
     decoded = crf(emissions, MASK).best()
     spans = [

@@ -81,6 +81,41 @@ def test_best_weights_are_put_in_order(run, best):
     assert torch.load(file)["weight"][0] == 2
 
 
+@pytest.mark.parametrize("best_epoch", [1, 2])
+def test_a_run_whose_folder_has_another_name_now(run, best_epoch):
+    """The state of the run holds the path of `best.th` as it was."""
+    state = run.trainer.get_checkpoint_state()
+    state.trainer_state["metric_tracker"]["is_best_so_far"] = best_epoch == 2
+    state.trainer_state["best_model_filename"] = "runs/of_old/best.th"
+    run.trainer.get_checkpoint_state = lambda: state
+    for path in run.folder.glob("*_e2_b0.th"):
+        path.unlink()
+    run.checkpointer.save_checkpoint(run.trainer)
+    loaded = run.checkpointer.load_checkpoint()
+    assert loaded.trainer_state["best_model_filename"] == str(run.folder / "best.th")
+
+
+def test_a_folder_with_brackets_in_its_name(tmp_path):
+    folder = tmp_path / "ner [v2] *?"
+    folder.mkdir()
+    trainer, checkpointer = Trainer(), SafeCheckpointer(folder, keep_most_recent_by_count=1)
+    for trainer.epochs in (1, 2):
+        checkpointer.save_checkpoint(trainer)
+    assert sorted(file.name for file in folder.iterdir()) == ["model_state_e2_b0.th", "training_state_e2_b0.th"]
+    assert checkpointer.load_checkpoint().model_state["weight"][0] == 2
+
+
+def test_many_checkpoints_of_an_epoch(tmp_path):
+    """That after 5 batches goes before those after 50 and 55, whose names begin alike."""
+    trainer, checkpointer = Trainer(), SafeCheckpointer(tmp_path, keep_most_recent_by_count=10)
+    state = trainer.get_checkpoint_state()
+    trainer.get_checkpoint_state = lambda: state
+    for batches in range(5, 60, 5):
+        state.trainer_state["batches_in_epoch_completed"] = batches
+        checkpointer.save_checkpoint(trainer)
+    assert sorted(checkpointer._find_all_checkpoints()) == [(0, batches) for batches in range(10, 60, 5)]
+
+
 def test_without_validation_every_epoch_is_the_best(run):
     checkpoint = run.trainer.get_checkpoint_state()
     checkpoint.trainer_state["metric_tracker"]["best_so_far"] = None
