@@ -5,7 +5,7 @@ The tokenizer of a reader's config is part of its archive, so that prediction sp
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,6 +16,7 @@ from elmo_tasks.strict_params import StrictParams
 from elmo_tasks.values import Name
 
 if TYPE_CHECKING:
+    import spacy
     from spacy import Language
     from spacy.tokens import Doc
 
@@ -23,6 +24,11 @@ MOST_STRINGS = 100_000
 """New strings that a pipeline of spaCy keeps; they are some 40 MB."""
 MOST_CHARACTERS = 10_000_000
 """Characters that a pipeline of spaCy reads, since each string may be long."""
+LONGEST_RUN = 200
+"""Signs without white space that spaCy's rules get at once; 20 letters and more count as one."""
+_PIECE = 1000
+"""Characters, about, that they get at once of a text."""
+_RUN = re.compile(rf"\s*(?:[^\W_]{{20,}}|\S){{1,{LONGEST_RUN}}}\s*|\s+")
 _SYLLABLE = "[\uac00-\ud7a3]|[\u1100-\u115f]+[\u1160-\u11a7]+[\u11a8-\u11ff]*"
 """A Hangul syllable, in one character or in the letters that it is composed of."""
 _SYLLABLES = re.compile(rf"{_SYLLABLE}|(?:(?!{_SYLLABLE})\w)+|[^\w\s]")
@@ -43,6 +49,37 @@ def joined(words: list[str]) -> Words:
         offsets.append((start, start + len(word)))
         start += len(word) + 1
     return Words(" ".join(words), words, offsets)
+
+
+class PiecewiseRules:
+    """
+    spaCy's rules for a text of any length. For a run of signs such as `====` their time grows with the square
+    of its length, to 30 seconds for 10,000 signs, and no other thread runs meanwhile. So they get the text in
+    pieces, between which others run, cut at white space and behind `LONGEST_RUN` signs without any.
+    """
+
+    def __init__(self, rules: "spacy.tokenizer.Tokenizer") -> None:
+        self._rules = rules
+
+    def __call__(self, text: str) -> "Doc":
+        from spacy.tokens import Doc
+
+        docs = [self._rules(piece) for piece in _pieces(text)]
+        if len(docs) == 1:
+            return docs[0]
+        # None of no pieces
+        return Doc.from_docs(docs, ensure_whitespace=False) or Doc(self._rules.vocab)
+
+
+def _pieces(text: str) -> Iterator[str]:
+    start = 0
+    for run in _RUN.finditer(text):
+        end = run.end()
+        if end - start >= _PIECE or not text[end - 1].isspace():
+            yield text[start:end]
+            start = end
+    if start < len(text):
+        yield text[start:]
 
 
 class RenewedPipeline:
@@ -69,7 +106,11 @@ class RenewedPipeline:
         return language
 
     def _renew(self) -> "Language":
+        import spacy
+
         language = self._make()
+        if isinstance(language.tokenizer, spacy.tokenizer.Tokenizer):
+            language.tokenizer = PiecewiseRules(language.tokenizer)
         self._most_strings = len(language.vocab.strings) + MOST_STRINGS
         self._characters = 0
         self._language = language

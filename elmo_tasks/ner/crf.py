@@ -56,8 +56,8 @@ class Chain(NamedTuple):
     @torch.no_grad()
     def best(self) -> torch.Tensor:
         """
-        The best sequence of each sentence (Viterbi 1967). However large the scores of a training that diverges,
-        none makes up for an impossible transition.
+        The best sequence of each sentence (Viterbi 1967). No score makes up for an impossible transition, not
+        even one of a training that diverges.
 
         *Shape:* `(batch, tokens)`, 0 where the mask is.
         """

@@ -142,13 +142,13 @@ class JsonLinesPredictor(Predictor):
         """
         Returns for each input its result or, in its place, what is wrong: a `ConfigurationError` with the
         input, as one of more than `most_tokens`; anything else with the model, which gets no more than that
-        at once.
+        at once, the padding of shorter inputs included.
         """
         answers: list[Any] = [self._try_prepare(one, most_tokens) for one in inputs]
-        instances = [place for place, item in enumerate(answers) if isinstance(item, Instance)]
-        for places in batches(
-            instances, lambda place: self.num_tokens(answers[place]), most_tokens, padded=False
-        ):
+        lengths = {
+            place: self.num_tokens(item) for place, item in enumerate(answers) if isinstance(item, Instance)
+        }
+        for places in batches(sorted(lengths, key=lengths.__getitem__), lengths.__getitem__, most_tokens):
             batch = self._try_predict([answers[place] for place in places])
             for place, answer in zip(places, batch, strict=True):
                 answers[place] = answer

@@ -135,8 +135,8 @@ class SafeCheckpointer(StrictParams, Checkpointer):
     def _restore_best(self, checkpoint: TrainerCheckpoint) -> None:
         """
         The trainer writes `best.th` after the checkpoint of the best epoch. Where the kill came between the
-        two, `best.th` is missing, cut off or of an older epoch, and the state does not know of it. Nor does it
-        know where the folder is now.
+        two, `best.th` is missing, cut off or of an older epoch, and the state does not know of it. Nor does
+        it know of another name that the folder has now.
         """
         state: dict[str, Any] = checkpoint.trainer_state
         best = Path(self._serialization_dir) / "best.th"

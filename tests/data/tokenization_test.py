@@ -30,6 +30,33 @@ def test_joined():
     assert joined([]) == ("", [], [])
 
 
+def test_a_long_text_has_the_words_of_its_parts():
+    text = "  Don't stop (U.S.)...\n\tIt's 5km\u00a0away,  e.g. at http://a.b/c. " * 50 + " "
+    reference = [(token.text, token.idx) for token in spacy.blank("en")(text) if not token.is_space]
+    found = tokenizer()(text)
+    assert [(word, start) for word, (start, _) in zip(found.words, found.offsets, strict=True)] == reference
+    assert [token.text for token in SpacyRules().tokenize(text)] == found.words
+
+
+@pytest.mark.parametrize("sign", ["=", "_", "'s"])
+def test_no_run_of_signs_goes_to_the_rules_at_once(sign, monkeypatch):
+    """They take the square of its time, and let no other thread run meanwhile."""
+    longest = []
+    pieces = module._pieces
+
+    def watched(text):
+        for piece in pieces(text):
+            longest.append(len(piece))
+            yield piece
+
+    monkeypatch.setattr(module, "_pieces", watched)
+    text = f"Look: {sign * 5000} {sign * 5000} {sign * 100} " * 2
+    found = tokenizer()(text)
+    assert max(longest) <= module._PIECE + module.LONGEST_RUN
+    assert [text[start:end] for start, end in found.offsets] == found.words
+    assert "".join(found.words) == text.replace(" ", "")
+
+
 def test_missing_model():
     with pytest.raises(ConfigurationError, match="'en_no_such' is not installed; install it with"):
         tokenizer("en_no_such")

@@ -126,4 +126,5 @@ def test_answers_of_batches_of_at_most_so_many_tokens():
     texts = ["aa", "aa", "a", "aaaa", "a", "aaaaa"]
     answers = predictor.answers([{"text": text} for text in texts], 5)
     assert answers == [{"doubled": 2 * len(text)} for text in texts]
-    assert predictor.batches == [3, 2, 1]
+    # A batch has as many tokens as its longest text, times its texts
+    assert predictor.batches == [2, 2, 1, 1]

@@ -101,7 +101,10 @@ def test_a_folder_with_brackets_in_its_name(tmp_path):
     trainer, checkpointer = Trainer(), SafeCheckpointer(folder, keep_most_recent_by_count=1)
     for trainer.epochs in (1, 2):
         checkpointer.save_checkpoint(trainer)
-    assert sorted(file.name for file in folder.iterdir()) == ["model_state_e2_b0.th", "training_state_e2_b0.th"]
+    assert sorted(file.name for file in folder.iterdir()) == [
+        "model_state_e2_b0.th",
+        "training_state_e2_b0.th",
+    ]
     assert checkpointer.load_checkpoint().model_state["weight"][0] == 2
 
 
