@@ -39,18 +39,12 @@ class Predict(Verb):
     def run(self, arguments: argparse.Namespace) -> None:
         engine = engine_of(arguments, "resume")
         predictor_args = predictor_arguments(arguments.predictor_args)
-        if "://" not in arguments.output:
-            whole = Path(arguments.output).exists()
-            if whole and arguments.resume and not Path(f"{arguments.output}.partial").exists():
-                print(f"{arguments.output} is whole already")
-                return
-            check_output(Path(arguments.output), force=arguments.force or arguments.resume)
+        if engine is None:
+            output = Path(arguments.output)
+            check_output(output, force=arguments.force)
             if Path(arguments.input).exists():
                 check_different(arguments.input, arguments.output)
-            if whole and engine is not None:
-                # So that --resume does not take what is to be replaced for what replaces it
-                Path(f"{arguments.output}.partial").mkdir(exist_ok=True)
-        if engine is None:
+            output.parent.mkdir(parents=True, exist_ok=True)
             predict._predict(_of_allennlp(arguments))
             return
         from elmo_tasks.commands.predict_on_ray import predict_on_ray

@@ -31,7 +31,7 @@ class RunRequest(NamedTuple):
     """What the user says of a run, whatever its shards are for."""
 
     source: str
-    """Of the text, see `input_sources`; what is below the run's own folder is left out."""
+    """Of the text, see `input_sources`; what the command writes is left out."""
     settings: Settings
     """What a run that is resumed must have in common with this one."""
     engine: Engine
@@ -39,6 +39,25 @@ class RunRequest(NamedTuple):
     """Go on with a run that was stopped, or begin."""
     force: bool
     """Remove what an older run left."""
+    output: str | None = None
+    """The file that is written in the end, where that is not the run's folder."""
+
+    def sources(self, folder: Folder) -> list[str]:
+        """
+        The files to read.
+
+        # Raises
+        `ElmoError`: there is none but what the command writes. See `input_sources`, too.
+        """
+        written = [folder]
+        if self.output is not None:
+            written.append(Folder(self.output))
+        sources = [
+            source for source in input_sources(self.source) if not any(each.holds(source) for each in written)
+        ]
+        if not sources:
+            raise ElmoError(f"{self.source} is what this command writes, expected another output")
+        return sources
 
 
 @dataclass(kw_only=True)
@@ -102,9 +121,7 @@ def open_run(folder: Folder, request: RunRequest, *, reading: Reading, workers: 
     in it had other settings, or another text. `TextError`: see `make_shards`.
     """
     names = folder.names()
-    sources = [source for source in input_sources(request.source) if not folder.holds(source)]
-    if not sources:
-        raise ElmoError(f"{request.source} is what this command writes, expected another output")
+    sources = request.sources(folder)
     settings = request.settings | {"the version of this command": VERSION}
     if request.resume and PLAN in names:
         plan = json.loads(folder.read(PLAN))

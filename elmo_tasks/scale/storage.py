@@ -25,6 +25,7 @@ def input_sources(path: str) -> list[str]:
     """
     The files that `path` stands for, in a fixed order: those of `input_files`; behind `s3://`, `gs://` and
     `file://` an object, all below a folder, or what a pattern with `*` matches (there it also matches `/`).
+    Beside Parquet files, names that begin with `_` are no text, as `_metadata`.
     Those of the store are read where they are, by every worker its part.
 
     # Raises
@@ -35,7 +36,7 @@ def input_sources(path: str) -> list[str]:
     if not _REMOTE.match(path):
         from elmo_tasks.data.input_files import input_files  # with AllenNLP, which no worker needs
 
-        return [str(file) for file in input_files(path)]
+        return _of_data([str(file) for file in input_files(path)])
     (scheme, mark, _), query = path.partition("://"), path.partition("?")[2]
     store, pattern = _of_uri(path)
     folder = pattern.partition("*")[0].rpartition("/")[0] if "*" in pattern else pattern
@@ -53,8 +54,18 @@ def input_sources(path: str) -> list[str]:
     )
     if not names:
         raise TextError.at(path, found="no file", expected="a file, folder or pattern")
-    quoted = [quote(name, safe=_PLAIN) for name in names]
+    quoted = [quote(name, safe=_PLAIN) for name in _of_data(names)]
     return [f"{scheme}{mark}{name}" + (f"?{query}" if query else "") for name in quoted]
+
+
+def _of_data(files: list[str]) -> list[str]:
+    """Without what stands beside Parquet files for those who write them: names that begin with `_`."""
+    folders = {os.path.dirname(file) for file in files if file.endswith(".parquet")}
+    return [
+        file
+        for file in files
+        if not (os.path.basename(file).startswith("_") and os.path.dirname(file) in folders)
+    ]
 
 
 def open_source(source: str, folder: str) -> BinaryIO:
@@ -96,13 +107,13 @@ class Folder:
         self._store, self._path = _of_uri(place) if remote else (fs.LocalFileSystem(), os.path.abspath(place))
 
     def holds(self, source: str) -> bool:
-        """Whether one of `input_sources` is below the folder."""
+        """Whether one of `input_sources` is below the folder, or in its place."""
         remote = _REMOTE.match(source)
         if self._local != (not remote or source.startswith("file://")):
             return False
         paths = self._path, _of_uri(source)[1] if remote else os.path.abspath(source)
         folder, file = map(os.path.realpath, paths) if self._local else paths
-        return file.startswith(f"{folder.rstrip('/')}/")
+        return file == folder or file.startswith(f"{folder.rstrip('/')}/")
 
     def create(self) -> None:
         """
@@ -111,6 +122,10 @@ class Folder:
         """
         with _naming(self.place):
             self._store.create_dir(self._path, recursive=True)
+
+    def exists(self) -> bool:
+        with _naming(self.place):
+            return self._store.get_file_info([self._path])[0].type == fs.FileType.Directory
 
     def names(self) -> set[str]:
         """The names of what is in the folder; none where it is not there."""

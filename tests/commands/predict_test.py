@@ -15,24 +15,22 @@ from tests.sst.archives import write_archive
 def test_a_line_for_each(elmo, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     archive, source = write_archive(tmp_path / "run"), bundled("fixtures/sst/predict.jsonl").resolve()
-    assert elmo("predict", archive, source, "out", "--batch-size", 2) == 0
+    output = Path("of/mine/out")
+    assert elmo("predict", archive, source, output, "--batch-size", 2) == 0
     assert "prediction" not in capsys.readouterr().out
-    results = Path("out").read_text()
+    results = output.read_text()
     assert len(results.splitlines()) == len(source.read_text().splitlines())
     assert {"tokens", "label", "probabilities"} <= set(json.loads(results.splitlines()[0]))
-    assert elmo("predict", archive, source, "out") == 1
+    assert elmo("predict", archive, source, output) == 1
     assert "out exists; --force overwrites it" in capsys.readouterr().err
-    assert elmo("predict", archive, source, "out", "--force", "--batch-size", 2) == 0
-    assert Path("out").read_text() == results
+    assert elmo("predict", archive, source, output, "--force", "--batch-size", 2) == 0
+    assert output.read_text() == results
 
 
-@pytest.mark.parametrize("engine", [[], ["--engine", "ray"]])
-def test_the_input_is_not_overwritten(elmo, tmp_path, engine, capsys):
-    if engine:
-        pytest.importorskip("ray")
+def test_the_input_is_not_overwritten(elmo, tmp_path, capsys):
     archive, lines = write_archive(tmp_path / "run"), tmp_path / "lines.jsonl"
     lines.write_text('{"sentence": "Good."}\n')
-    assert elmo("predict", archive, lines, lines, "--force", *engine) == 1
+    assert elmo("predict", archive, lines, lines, "--force") == 1
     assert f"{lines} is the input, expected another file for the output" in capsys.readouterr().err
     assert lines.read_text() == '{"sentence": "Good."}\n'
 

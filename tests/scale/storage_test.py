@@ -29,6 +29,15 @@ def test_a_store_is_listed_as_a_disk_is(tree):
         assert byte_size(source) == os.path.getsize(source.removeprefix("file://"))
 
 
+@pytest.mark.parametrize("scheme", ["", "file://"])
+def test_what_stands_beside_parquet_is_no_text(tree, scheme):
+    for name in ("_plan.json", "deep/_metadata", "deep/part-0.parquet"):
+        (tree / name).write_text(name)
+    names = ["_plan.json", "a.txt", "c.md", "deep/b.txt", "deep/part-0.parquet"]
+    assert input_sources(f"{scheme}{tree}") == [f"{scheme}{tree}/{name}" for name in names]
+    assert input_sources(f"{scheme}{tree}/deep/_metadata") == [f"{scheme}{tree}/deep/_metadata"]
+
+
 def test_names_that_a_uri_does_not_hold_as_they_are(tmp_path):
     for name in ("my text.txt", "Bücher", "50%25", "a#b", "q?x", "day=1"):
         (tmp_path / name).write_text(name)
