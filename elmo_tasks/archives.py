@@ -19,6 +19,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import torch
 from allennlp.common.checks import ConfigurationError, check_for_gpu
 from allennlp.common.file_utils import cached_path
 from allennlp.common.params import parse_overrides
@@ -35,6 +36,8 @@ TRUST = "ELMO_TASKS_TRUST_ARCHIVES"
 """The environment variable that, set to 1, lets the config of an archive name any Python object."""
 _LARGEST_CONFIG = 1 << 24
 _WRONG_WEIGHTS = re.compile(r"Error(\(s\) in)? loading state.dict for ")
+_NO_MEMORY = re.compile(r"can't allocate memory|Cannot allocate memory")
+"""As PyTorch says it of the processor, and the operating system."""
 _OF_THE_MACHINE = (
     errno.ENOSPC,
     errno.EDQUOT,
@@ -224,6 +227,8 @@ def _fault(error: Exception) -> str:
         # Of PyTorch, a line for each tensor; of AllenNLP, two lists of names, of which one may be empty
         tensors = [line.strip() for line in rest.splitlines() if not line.endswith("[]")]
         return f"found weights that do not fit the model of its config: {shorten('; '.join(tensors), 400)}"
+    if isinstance(error, (MemoryError, torch.OutOfMemoryError)) or _NO_MEMORY.search(first):
+        return "found too little memory to open it"
     if isinstance(error, pickle.UnpicklingError):
         return "not a whole archive of a model (PyTorch did not write its weights, or the --weights-file)"
     return f"not a whole archive of a model ({type(error).__name__}: {first})"

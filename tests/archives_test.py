@@ -1,13 +1,16 @@
+import errno
 import io
 import json
 import tarfile
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import torch
 from allennlp.common.checks import ConfigurationError
 from allennlp.models.archival import archive_model
 
+from elmo_tasks import archives
 from elmo_tasks.archives import open_archive
 from tests.evaluation.archives import make_run
 
@@ -34,6 +37,22 @@ def test_the_folder_of_a_run_or_its_archive(run):
 def test_nothing_is_there(tmp_path):
     with pytest.raises(OSError, match="nowhere"):
         open_archive(str(tmp_path / "nowhere"))
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB"),
+        RuntimeError("[enforce fail at alloc_cpu.cpp:124] . DefaultCPUAllocator: can't allocate memory"),
+        OSError(errno.ENOMEM, "Cannot allocate memory"),
+    ],
+)
+def test_too_little_memory(run, error, monkeypatch):
+    monkeypatch.setattr(archives, "_load_archive", Mock(side_effect=error))
+    with pytest.raises(ConfigurationError) as raised:
+        open_archive(run)
+    assert raised.value.message == f"{run}: found too little memory to open it"
 
 
 def changed_config(content: bytes, **model) -> bytes:

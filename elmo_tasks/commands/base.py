@@ -2,6 +2,7 @@
 
 import argparse
 from abc import ABC, abstractmethod
+from pathlib import Path
 from typing import Any, ClassVar, TypeAlias
 
 from allennlp.common.checks import check_for_gpu
@@ -82,6 +83,12 @@ def add_model_arguments(
     parser.add_argument("input", metavar=metavar, help=help)
     parser.add_argument("--batch-size", type=positive, default=size, help=f"{of} at once")
     parser.add_argument("--cuda-device", type=int, default=-1, help="number of the GPU to use, -1 for none")
+
+
+def run_name(archive: str) -> str:
+    """The name of the run that an archive is of: that of its folder."""
+    path = Path(archive)
+    return path.parent.name if path.suffix == ".gz" else path.name
 
 
 def archive_on_device(arguments: argparse.Namespace) -> Archive:

@@ -93,7 +93,7 @@ class Embed(Verb):
         output = Path(arguments.output)
         with staging_folder(output, keep=(CHECKPOINT, _REPLACES)) as folder:
             if not _must_run(output, folder, resume=arguments.resume, force=arguments.force):
-                print(f"{output} is whole already")
+                print(f"{output} is there, and no run to go on with; --force makes it anew")
                 return
             bilm = read_bilm(arguments)
             with copy_corpus(arguments.input, folder, format=arguments.format) as text:

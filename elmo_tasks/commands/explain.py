@@ -15,7 +15,7 @@ from allennlp.predictors import Predictor
 from elmo_tasks.commands.base import Verb, add_archive_argument, archive_on_device
 from elmo_tasks.commands.staging import add_output_argument, staged_file
 from elmo_tasks.page.templates import page_template
-from elmo_tasks.predictors.command import load_lines, open_lines
+from elmo_tasks.predictors.command import check_different, load_lines, open_lines
 from elmo_tasks.predictors.explanations import METHODS, Explainer, can_explain
 from elmo_tasks.predictors.interpretation import InterpretablePredictor
 from elmo_tasks.progress import progress
@@ -50,14 +50,16 @@ class Explain(Verb):
     def run(self, arguments: argparse.Namespace) -> None:
         output: Path = arguments.output
         page = output.with_name(f"{output.name}.html")
+        if arguments.input != "-":
+            cached_path(arguments.input)  # an error of its own where nothing is there
+        for written in (output, page):
+            check_different(arguments.input, str(written))
         with (
             staged_file(page, force=arguments.force) as html,
             staged_file(output, force=arguments.force) as path,
         ):
             predictor = _predictor(arguments.archive, archive_on_device(arguments))
             predictor.through_elmo = arguments.through_elmo
-            if arguments.input != "-":
-                cached_path(arguments.input)  # an error of its own where nothing is there
             inputs = list(load_lines(predictor, open_lines(arguments.input), arguments.input))
             explained, problem = _explain(Explainer(predictor, arguments.method), inputs)
             lines = (json.dumps(each, ensure_ascii=False) + "\n" for each in explained)

@@ -2,9 +2,9 @@
 
 import argparse
 
-from elmo_tasks.commands.base import Verb, add_archive_argument
+from elmo_tasks.commands.base import Verb, add_archive_argument, run_name
 from elmo_tasks.commands.results import add_output_arguments, open_results
-from elmo_tasks.evaluation.mixes import read_mixes
+from elmo_tasks.evaluation.mixes import LearnedMix, read_mixes
 from elmo_tasks.evaluation.plot import heat_map
 from elmo_tasks.evaluation.table import Cell, Table
 from elmo_tasks.progress import progress
@@ -34,10 +34,19 @@ class Mix(Verb):
                 table.add(archive, mix.model, mix.placement, mix.kind(), mix.gamma(), *cells)
             figure = heat_map(
                 [row[-len(layers) :] for row in table.rows],
-                rows=[f"{mix.model}, {mix.placement}" for _, mix in mixes],
+                rows=_rows(mixes),
                 columns=names,
             )
             output.write(table, figure)
+
+
+def _rows(mixes: list[tuple[str, LearnedMix]]) -> list[str]:
+    """The names of the picture's rows; the run is in them if there are several of one model."""
+    runs = {(mix.model, run_name(archive)) for archive, mix in mixes}
+    rows = [f"{mix.model}, {mix.placement}" for _, mix in mixes]
+    if len(runs) == len({mix.model for _, mix in mixes}):
+        return rows
+    return [f"{run_name(archive)}: {row}" for (archive, _), row in zip(mixes, rows, strict=True)]
 
 
 def _cells(shares: list[float] | None, layers: int) -> list[Cell]:

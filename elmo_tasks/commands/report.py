@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from elmo_tasks.commands.base import Verb
+from elmo_tasks.commands.base import Verb, run_name
 from elmo_tasks.commands.staging import add_output_argument, staged_file
 from elmo_tasks.data.input_files import InputError
 from elmo_tasks.evaluation.table import Cell, Table, shown
@@ -130,6 +130,5 @@ def render(entries: Sequence[ReportEntry]) -> str:
 def _shown(cell: Cell, column: str) -> str:
     """A cell as the report shows it: of an archive, the name of its run."""
     if column == "archive" and isinstance(cell, str):
-        path = Path(cell)
-        return path.parent.name if path.suffix == ".gz" else path.name
+        return run_name(cell)
     return shown(cell)

@@ -60,7 +60,8 @@ def staging_folder(output: Path, *, keep: Collection[str] = ()) -> Iterator[Path
     """
     The folder `OUT.partial` beside `output`, for this process alone. Folders above it are made.
 
-    It is removed in the end, unless it holds one of the files `keep`, which a later run needs.
+    It is removed in the end, unless it holds one of the files `keep`, which a later run needs. Without them,
+    what a process that was killed has left in it is removed at the start.
 
     # Raises
     `OSError`: the folder cannot be made. `ConfigurationError`: `output` names no file, or another process
@@ -72,14 +73,21 @@ def staging_folder(output: Path, *, keep: Collection[str] = ()) -> Iterator[Path
     folder.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(folder, os.O_RDONLY)
     try:
-        _lock(descriptor, folder)
+        locked = _lock(descriptor, folder)
         # The process that had it may have removed it meanwhile.
         if not folder.exists() or not os.path.samestat(os.fstat(descriptor), folder.stat()):
             raise _in_use(folder)
+
+        def is_needed() -> bool:
+            return any((folder / name).exists() for name in keep)
+
+        if locked and not is_needed():
+            for path in folder.iterdir():
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
         try:
             yield folder
         finally:
-            if not any((folder / name).exists() for name in keep):
+            if not is_needed():
                 shutil.rmtree(folder)
     finally:
         os.close(descriptor)
@@ -111,16 +119,18 @@ def publish(folder: Path, target: Path, names: Iterable[str]) -> list[str]:
     return published
 
 
-def _lock(descriptor: int, folder: Path) -> None:
+def _lock(descriptor: int, folder: Path) -> bool:
+    """Whether the file system has locks; then the folder is locked."""
     try:
         locked = lock_descriptor(descriptor, blocking=False)
     except OSError as error:
         # Some network file systems have no locks.
         if error.errno not in (errno.EBADF, errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS):
             raise
-        return
+        return False
     if not locked:
         raise _in_use(folder)
+    return True
 
 
 def _in_use(folder: Path) -> ConfigurationError:

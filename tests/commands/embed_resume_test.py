@@ -154,7 +154,7 @@ def test_resume_with_nothing_to_resume(elmo, source, output, capsys):
     before = output.read_bytes()
     capsys.readouterr()
     assert elmo("embed", source, output, "--resume") == 0
-    assert capsys.readouterr().out == f"{output} is whole already\n"
+    assert capsys.readouterr().out == f"{output} is there, and no run to go on with; --force makes it anew\n"
     assert output.read_bytes() == before
     assert not partial(output).exists()
 

@@ -103,3 +103,11 @@ def test_a_word_without_a_gradient_has_no_colour():
     page = render([{"result": result, "explanations": [[{"tokens": ["a"], "shares": [0.0]}]]}])
     assert "{&#34;sentence&#34;: &#34;한국 &lt;b&gt;&#34;, &#34;a&#34;: 2}" in page
     assert "rgba(255, 140, 0, 0.00)" in page
+
+
+@pytest.mark.parametrize("name", ["in.jsonl", "in.jsonl.html"])
+def test_the_input_is_not_overwritten(elmo, source, tmp_path, name, capsys):
+    lines = source.rename(tmp_path / name)
+    assert elmo("explain", "archive", lines, tmp_path / "in.jsonl", "--force") == 1
+    assert f"{lines} is the input, expected another file for the output" in capsys.readouterr().err
+    assert json.loads(lines.read_text().splitlines()[0]) == LINES[0]

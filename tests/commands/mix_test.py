@@ -3,6 +3,7 @@ import csv
 import numpy as np
 import pytest
 
+from elmo_tasks.commands import mix
 from tests.evaluation.archives import make_run
 
 
@@ -22,6 +23,25 @@ def test_mixes_of_several_archives(elmo, tmp_path, capsys):
     assert rows[2]["weights"] == "function"
     assert [rows[2][f"layer {layer}"] for layer in range(3)] == ["", "", ""]
     assert float(rows[2]["gamma"]) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("names", "rows"),
+    [
+        (["one"], ["elmo_ner, input", "elmo_ner, output"]),
+        (["one", "two"], ["one: elmo_ner, input", "one: elmo_ner, output", "two: elmo_ner, input"]),
+    ],
+)
+def test_a_row_of_the_picture_says_whose_it_is(elmo, tmp_path, names, rows, monkeypatch):
+    shown = []
+    draw = mix.heat_map
+    monkeypatch.setattr(
+        mix, "heat_map", lambda *args, rows, **more: shown.extend(rows) or draw(*args, rows=rows, **more)
+    )
+    placements = {"one": "input+output", "two": "input"}
+    runs = [make_run(tmp_path / name, {}, placement=placements[name]) for name in names]
+    assert elmo("mix", *runs) == 0
+    assert shown == rows
 
 
 def test_errors(elmo, tmp_path, capsys):

@@ -61,3 +61,6 @@ def test_what_cannot_be_done(elmo, run, tmp_path, capsys):
     assert "nothing: found no file" in capsys.readouterr().err
     assert output.read_text() == "mine"
     assert not (tmp_path / "predictions.json.partial").exists()
+    assert elmo("squad-predictions", run, output, output, "--force") == 1
+    assert f"{output} is the input, expected another file" in capsys.readouterr().err
+    assert output.read_text() == "mine"

@@ -53,6 +53,18 @@ def test_a_folder_is_for_one_process_alone(tmp_path):
         pass
 
 
+def test_what_a_killed_process_left_is_removed(tmp_path):
+    left = tmp_path / "out.partial"
+    (left / "vocabulary").mkdir(parents=True)
+    (left / "vocab.txt").write_text("of another model")
+    with staging_folder(tmp_path / "out", keep=["checkpoint"]) as folder:
+        assert not list(folder.iterdir())
+        (folder / "checkpoint").touch()
+    (left / "vectors").touch()
+    with staging_folder(tmp_path / "out", keep=["checkpoint"]) as folder:
+        assert {path.name for path in folder.iterdir()} == {"checkpoint", "vectors"}
+
+
 def test_folders_above_are_made(tmp_path):
     with staged_file(tmp_path / "a/b/out", force=False) as path:
         path.write_text("new")
