@@ -59,6 +59,8 @@ def read_first_senses(path: str) -> dict[str, str]:
     first: dict[str, str] = {}
     for file in input_files(path):
         for line, text in read_lines(file):
+            if not text.strip():
+                continue
             cells = text.split(" ")
             lemma, mark, rest = cells[0].partition("%")
             kind = rest.partition(":")[0]

@@ -45,7 +45,7 @@ class Threshold(NamedTuple):
 def read_use_pairs(path: str) -> list[UsePair]:
     """
     Tab-separated columns with a header: the sentences, where the word starts and ends in each, in characters,
-    and whether it has the same sense in both, 0 or 1. Quotes are literal, further columns are ignored.
+    and whether it has the same sense in both, 0 or 1. Quotes are literal, further columns and blank lines are ignored.
 
     # Raises
     `InputError`, with the file and, where it is one, the line: no pair in a file, a column that is missing,
@@ -94,6 +94,8 @@ def _read(file: Path) -> list[UsePair]:
     columns: list[str] | None = None
     pairs = []
     for line, text in read_lines(file):
+        if not text.strip():
+            continue
         cells = text.split("\t")
         if columns is None:
             columns = cells

@@ -172,10 +172,16 @@ def _make_room(folder: Folder, names: set[str], *, force: bool) -> None:
 
 
 def _check_text(folder: Folder, before: list[Shard], now: list[Shard]) -> None:
-    if before != now:
-        differ = next((pair for pair in zip(before, now, strict=False) if pair[0] != pair[1]), None)
-        where = f"{differ[1].source}, behind line {differ[1].line}" if differ else "another number of lines"
-        raise ElmoError(f"{folder.place} cannot be resumed, the text differs: {where}; --force starts anew")
+    if before == now:
+        return
+    where = "another number of lines"
+    for old, new in zip(before, now, strict=False):
+        if old != new:
+            where = f"{new.source}, behind line {new.line}"
+            if old == new._replace(source=old.source):
+                where = f"its name was {old.source}, is {new.source}"
+            break
+    raise ElmoError(f"{folder.place} cannot be resumed, the text differs: {where}; --force starts anew")
 
 
 def _write(folder: Folder, name: str, content: dict[str, Any]) -> None:

@@ -150,19 +150,24 @@ class _Line(NamedTuple):
 
 def _lines(path: str) -> Iterator[_Line]:
     """
+    The lines that are not blank.
+
     # Raises
     `InputError`: a file has fewer lines than its first one says, as one that was cut off.
     """
     for file in input_files(path):
         size = None
-        number = 0
+        behind = -1
         for number, text in read_lines(file):
-            word, *cells = text.rstrip().split(" ")
+            if not (text := text.rstrip()):
+                continue
+            word, *cells = text.split(" ")
             line = _Line(file, number, word, cells)
             size = size or line.size()
+            behind += 1
             yield line
-        if size is not None and size.words > number - 1:
-            found, expected = f"{number - 1:,} lines behind the first one", f"{size.words:,}, as it says"
+        if size is not None and size.words > behind:
+            found, expected = f"{behind:,} lines behind the first one", f"{size.words:,}, as it says"
             raise InputError.at(file, found=found, expected=expected)
 
 

@@ -117,7 +117,7 @@ def test_no_sense(tmp_path):
 
 def test_first_senses(tmp_path):
     path = tmp_path / "index.sense"
-    path.write_text("art%1:06:00:: 02743547 2 5\nart%1:04:00:: 00933420 1 9\nwell%5:00:00:good:00 1 1 2\n")
+    path.write_text("art%1:06:00:: 02743547 2 5\nart%1:04:00:: 00933420 1 9\nwell%5:00:00:good:00 1 1 2\n\n")
     assert read_first_senses(str(path)) == {"art.NOUN": "art%1:04:00::", "well.ADJ": "well%5:00:00:good:00"}
     path.write_text("art 1 2\n")
     with pytest.raises(InputError, match=r"index.sense, line 1: found 'art 1 2', expected sense key"):

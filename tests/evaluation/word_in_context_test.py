@@ -11,7 +11,7 @@ HEADER = "index\tword\tsentence1\tsentence2\tstart1\tstart2\tend1\tend2\tlabel\n
 
 
 def test_read(tmp_path):
-    text = HEADER + '0\tplay\t"They don\'t play," he said.\tA play-off.\t12\t2\t16\t6\t1\n'
+    text = HEADER + '0\tplay\t"They don\'t play," he said.\tA play-off.\t12\t2\t16\t6\t1\n\n'
     (tmp_path / "a.tsv").write_text(text)
     (pair,) = read_use_pairs(str(tmp_path))
     assert pair.first == Use(['"', "They", "do", "n't", "play", ",", '"', "he", "said", "."], 4, 5)

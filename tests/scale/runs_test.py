@@ -79,6 +79,8 @@ def test_what_cannot_be_resumed(stopped, monkeypatch):
         newer.setattr(runs, "VERSION", 2)
         with pytest.raises(ElmoError, match="this differs: the version of this command"):
             opened(stopped, resume=True)
+    with pytest.raises(ElmoError, match=f"the text differs: its name was text, is {stopped / 'text'};"):
+        opened(stopped, resume=True, source=str(stopped / "text"))
     (stopped / "text").write_text("one\ntwo\nThree\nfour\n")
     with pytest.raises(ElmoError, match="the text differs: text, behind line 3"):
         opened(stopped, resume=True)

@@ -12,7 +12,7 @@ from tests.input_errors import input_error
 @pytest.mark.parametrize("header", ["", "4 3\n"])
 @pytest.mark.parametrize("packed", [False, True])
 def test_layouts(tmp_path, header, packed, caplog):
-    text = f"{header}the 1 -2 3e-1\nNew York 1 1 1\n1,000 4 5 6 \n7 8 9 0\n"
+    text = f"{header}the 1 -2 3e-1\nNew York 1 1 1\n1,000 4 5 6 \n7 8 9 0\n\n"
     (tmp_path / "vectors").write_bytes(gzip.compress(text.encode()) if packed else text.encode())
     words, vectors = read_table(str(tmp_path / "vectors"))
     assert words == ["the", "1,000", "7"]
