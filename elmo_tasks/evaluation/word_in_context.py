@@ -45,7 +45,8 @@ class Threshold(NamedTuple):
 def read_use_pairs(path: str) -> list[UsePair]:
     """
     Tab-separated columns with a header: the sentences, where the word starts and ends in each, in characters,
-    and whether it has the same sense in both, 0 or 1. Quotes are literal, further columns and blank lines are ignored.
+    and whether it has the same sense in both, 0 or 1. Quotes are literal, further columns and blank lines are
+    ignored.
 
     # Raises
     `InputError`, with the file and, where it is one, the line: no pair in a file, a column that is missing,

@@ -56,7 +56,7 @@ def test_what_elmo_vectors_writes(tmp_path):
         ("the\n", "line 1: found 0 numbers, expected 1, with a word"),
         ("the 1 2\ncat 1\n", "line 2: found 1 numbers, expected 2, with a word"),
         ("the 1 2\ncat 1 2 3\n", "line 2: found 3 numbers, expected 2, with a word"),
-        ("the 1 2\n\n", "line 2: found 0 numbers"),
+        ("the 1 2\na\n", "line 2: found 0 numbers"),
         ("the 1 2\ncat 1 x\n", "line 2: found could not convert string to float: 'x', expected 2 numbers"),
         ("1 2\nthe 1 2 3\n", "line 2: found 3 numbers, expected 2, with a word"),
         ("the 1 inf\n", "line 1: found no finite number, expected 2 numbers"),
