@@ -4,6 +4,7 @@ import pytest
 
 pytest.importorskip("fastapi", reason="the extra serve is not installed")
 import asyncio
+import re
 import threading
 from html import unescape
 from types import SimpleNamespace
@@ -26,13 +27,14 @@ pytestmark = pytest.mark.filterwarnings("ignore:Using a non-full backward hook:F
 
 @pytest.fixture(scope="module")
 def ask():
-    """Asks the page of one model."""
-    predictor = predictor_of("ner")
-    tabs = [Tab.of("names", predictor)]
+    """Asks the page of two models."""
+    predictors = {"names": predictor_of("ner"), "who": predictor_of("coref")}
+    tabs = [Tab.of(name, predictor) for name, predictor in predictors.items()]
 
     def request(method, path, **options):
         async def respond():
-            app = create_app({"names": local_model(predictor, LIMITS)}, limits=LIMITS)
+            models = {name: local_model(predictor, LIMITS) for name, predictor in predictors.items()}
+            app = create_app(models, limits=LIMITS)
             Page(app, tabs=tabs, limits=LIMITS)
             transport = httpx.ASGITransport(app)
             async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
@@ -83,6 +85,20 @@ def test_a_form_goes_to_its_address(ask):
     html = ask("GET", response.headers["location"]).text
     assert "Explain" in html
     assert "checked" in html
+
+
+@pytest.mark.parametrize(
+    ("tab", "text", "headings"),
+    [
+        ("names", {"sentence": "Ana"}, ["Ana"]),
+        ("names", {"sentence": "a"}, ["That there is no entity"]),
+        ("who", {"document": "Ana saw Bo. She liked him."}, ["Cluster 0"]),
+        ("who", {"document": "She liked him. No."}, ["That there is no cluster"]),
+    ],
+)
+def test_what_is_explained_has_a_name(ask, tab, text, headings):
+    response = ask("GET", f"/show/{tab}", params=text | {"explain": "1"})
+    assert re.findall("<h4>(.*)</h4>", response.text) == headings
 
 
 def test_what_is_too_long_for_an_address(ask):
