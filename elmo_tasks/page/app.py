@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from urllib.parse import parse_qs, urlencode
 
@@ -124,12 +125,15 @@ def _link(path: str, form: Form) -> str | None:
 def _asking(model: ServedModel, tab: Tab) -> Answer:
     name = f"tasks/{tab.task}.html"
     template_name = name if (HERE / "templates" / name).exists() else None
+    # Its own, so that no tab waits for another
+    thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="form")
 
     async def answer(form: Form) -> dict[str, Any]:
-        content = tab.content(form)
         explained = tab.explains and "explain" in form
         with model.places(1):
-            (line,) = await model.lines([ToExplain(content) if explained else content])
+            async with in_time(model.limits):
+                content = await asyncio.get_running_loop().run_in_executor(thread, tab.content, form)
+                (line,) = await model.lines([ToExplain(content) if explained else content])
         answer = json.loads(line)
         if not explained:
             answer = {"result": answer, "explanations": []}

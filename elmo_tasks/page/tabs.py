@@ -133,10 +133,11 @@ class Tab:
 
 
 def _places(text: str, words: list[str]) -> list[int]:
+    first = {word: place for place, word in reversed([*enumerate(words)])}
     places = []
     for part in re.split(r"[\s,]+", text.strip()):
-        if part in words:
-            places.append(words.index(part))
+        if part in first:
+            places.append(first[part])
         elif part.isdecimal() and len(part) < _LONGEST_PLACE:
             places.append(int(part))
         else:

@@ -12,13 +12,15 @@ from urllib.parse import urlencode
 
 import httpx
 
+from elmo_tasks.data.tokenization import joined
 from elmo_tasks.page.app import HEADERS, Page
-from elmo_tasks.page.tabs import Tab
+from elmo_tasks.page.tabs import Field, Tab
 from elmo_tasks.serving import answers
 from elmo_tasks.serving.answers import Limits
 from elmo_tasks.serving.app import create_app
 from elmo_tasks.serving.models import local_model
 from tests.predictors.archives import predictor_of
+from tests.serving.clients import model_of
 
 LIMITS = Limits(max_tokens=20, max_bytes=20_000)
 HOSTILE = "Ana <script>alert(1)</script> & \"Bo\" 'x' {{ 1 }}"
@@ -163,6 +165,56 @@ def test_the_tab_elmo_is_within_the_limits():
             return [(await one).status_code, two.status_code]
 
     assert asyncio.run(respond()) == [200, 429]
+
+
+class SlowForms:
+    """Asks a page whose form waits for `done` as it is read."""
+
+    def __init__(self, **limits):
+        self.began, self.done = threading.Event(), threading.Event()
+        model = model_of(self.answer, **limits)
+        fields = (Field("sentence", "Sentence"), Field("predicates", "Predicates", required=False))
+        tab = Tab(
+            name="who",
+            task="srl",
+            fields=fields,
+            examples=[],
+            mixes=[],
+            explains=False,
+            tokenize=self.tokenize,
+        )
+        app = create_app({"who": model}, limits=model.limits)
+        Page(app, tabs=[tab], limits=model.limits)
+        self.client = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test")
+
+    async def answer(self, inputs):
+        return ['{"tokens": [], "predicates": []}']
+
+    def tokenize(self, text):
+        self.began.set()
+        self.done.wait(10)
+        return joined(text.split())
+
+    async def status(self, path="/show/who?sentence=a&predicates=a"):
+        return (await self.client.get(path)).status_code
+
+
+def test_others_are_answered_while_a_form_is_read():
+    async def respond():
+        page = SlowForms(max_queue=1)
+        one = asyncio.create_task(page.status())
+        await asyncio.to_thread(page.began.wait)
+        others = [await page.status("/health"), await page.status()]
+        page.done.set()
+        return [*others, await one]
+
+    assert asyncio.run(respond()) == [200, 429, 200]
+
+
+def test_a_form_is_not_read_in_time():
+    page = SlowForms(timeout=0.01)
+    assert asyncio.run(page.status()) == 503
+    page.done.set()
 
 
 def test_what_is_open_is_the_tab_alone(ask):

@@ -1,6 +1,10 @@
+import time
+from dataclasses import replace
+
 import pytest
 from allennlp.common.checks import ConfigurationError
 
+from elmo_tasks.data.tokenization import joined
 from elmo_tasks.page.tabs import Tab
 from tests.predictors.archives import predictor_of
 
@@ -29,6 +33,15 @@ def test_predicates_are_words_or_places(srl):
     form = {"sentence": sentence, "predicates": " came, 6 "}
     assert srl.content(form) == content | {"predicates": [4, 6]}
     assert srl.content({"sentence": sentence, "predicates": " "}) == content
+
+
+def test_many_predicates_take_no_longer_each(srl):
+    words = [f"w{number}" for number in range(20_000)]
+    tab = replace(srl, tokenize=lambda text: joined(text.split()))
+    began = time.process_time()
+    content = tab.content({"sentence": " ".join(words * 2), "predicates": " ".join(words)})
+    assert content["predicates"] == [*range(20_000)]
+    assert time.process_time() - began < 1
 
 
 @pytest.mark.parametrize(
