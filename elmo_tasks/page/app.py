@@ -29,6 +29,7 @@ HEADERS = {
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
+_READ = ["GET", "HEAD"]
 Form = dict[str, str]
 Answer = Callable[[Form], Awaitable[dict[str, Any]]]
 """What is shown of the answer to a form."""
@@ -55,12 +56,12 @@ class Page:
         self._tabs = tabs
         app.mount("/assets", StaticFiles(directory=ASSETS))
         models: Mapping[str, ServedModel] = app.state.models
-        app.get("/", include_in_schema=False)(self._overview)
+        app.api_route("/", methods=_READ, include_in_schema=False)(self._overview)
         for tab in tabs:
             self._add(
                 app, f"/show/{tab.name}", "model.html", _asking(models[tab.name], tab), tab.fields, tab=tab
             )
-        app.get("/show/{name:path}", include_in_schema=False)(self._nothing)
+        app.api_route("/show/{name:path}", methods=_READ, include_in_schema=False)(self._nothing)
         if words is not None:
             self._add(app, "/elmo", "elmo.html", _exploring(words, limits), words.fields, words=words)
 
@@ -109,7 +110,7 @@ class Page:
         async def get_or_post(request: Request) -> Response:
             return await (post if request.method == "POST" else get)(request)
 
-        app.api_route(path, methods=["GET", "POST"], include_in_schema=False)(get_or_post)
+        app.api_route(path, methods=[*_READ, "POST"], include_in_schema=False)(get_or_post)
 
     def _shown(self, name: str, path: str, status: int = 200, **page: Any) -> Response:
         html = template(name).render(path=path, links=self._links, limits=self._limits, **page)

@@ -48,10 +48,12 @@ def create_app(models: Mapping[str, ServedModel], *, limits: Limits, token: str 
             },
         )(_endpoint(model, limits))
 
+    @app.head(OPEN, include_in_schema=False)
     @app.get(OPEN, description="Whether the service runs, and its models.")
     async def health() -> dict[str, Any]:
         return {"status": "ok", "models": list(models)}
 
+    @app.head("/metrics", include_in_schema=False)
     @app.get("/metrics", description="Counts and times, as Prometheus reads them.")
     async def read_metrics() -> Response:
         return Response(metrics.text(), media_type="text/plain; version=0.0.4")

@@ -62,6 +62,12 @@ def test_a_model_that_is_not_there(ask):
     assert "found no model 'other<b>', expected one of those below" in unescape(response.text)
 
 
+@pytest.mark.parametrize("path", ["/", "/show/names", "/show/names?sentence=Ana", "/show/other"])
+def test_the_head_of_a_page(ask, path):
+    head, whole = ask("HEAD", path), ask("GET", path)
+    assert (head.status_code, head.headers) == (whole.status_code, whole.headers)
+
+
 @pytest.mark.parametrize("name", ["style.css", "script.js", "icon.svg"])
 def test_assets(ask, name):
     response = ask("GET", f"/assets/{name}")
@@ -138,7 +144,7 @@ def test_a_body_that_is_no_form(ask):
 def test_a_method_that_is_not_there(ask):
     response = ask("DELETE", "/show/names")
     assert response.status_code == 405
-    assert set(response.headers["allow"].split(", ")) == {"GET", "POST"}
+    assert set(response.headers["allow"].split(", ")) == {"GET", "HEAD", "POST"}
 
 
 def test_the_tab_elmo_is_within_the_limits():

@@ -155,10 +155,18 @@ def test_documents(service):
     assert httpx.get(f"{service.address}/health").json() == {"status": "ok", "models": ["ner"]}
     assert "swagger" in httpx.get(f"{service.address}/docs").text
     document = httpx.get(f"{service.address}/openapi.json").json()
+    assert [list(methods) for methods in document["paths"].values()] == [["post"], ["get"], ["get"]]
     post = document["paths"]["/predict/ner"]["post"]
     forms = post["requestBody"]["content"]["application/json"]["schema"]["anyOf"]
     assert [form["title"] for form in forms] == ["sentence", "tokens", "several inputs"]
     assert "Out: `tokens`, `tags` (IOB2)" in post["description"]
+
+
+@pytest.mark.parametrize("path", ["/health", "/metrics"])
+def test_the_head_alone(service, path):
+    head, whole = httpx.head(service.address + path), httpx.get(service.address + path)
+    assert (head.status_code, head.content) == (200, b"")
+    assert head.headers["content-type"] == whole.headers["content-type"]
 
 
 def test_a_model_that_fails():
