@@ -11,6 +11,7 @@ from allennlp.common.checks import ConfigurationError
 from torch.nn import functional as F
 
 from elmo_tasks.data.input_files import InputError, read_lines
+from elmo_tasks.data.json_lines import shorten
 from elmo_tasks.data.tokenization import tokenizer
 from elmo_tasks.evaluation.nearest import Block, Occurrence, nearest_tokens, text_blocks
 from elmo_tasks.page.tabs import Field
@@ -105,8 +106,9 @@ class WordsInContext:
                 f"{label}: found {len(words):,} tokens, expected at most {self._max_tokens:,}"
             )
         if word not in words:
+            tokens = shorten(repr(" ".join(words)))
             raise ConfigurationError(
-                f"{label}: found no word {word!r} in it, expected a sentence with the word as it is written"
+                f"{label}: found the tokens {tokens}, expected {shorten(repr(word))} among them"
             )
         return Occurrence(words, words.index(word))
 

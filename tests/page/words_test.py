@@ -48,8 +48,15 @@ def test_the_word_in_two_sentences(explorer):
 
 @pytest.mark.parametrize(("field", "label"), [("sentence", "A sentence"), ("other", "Another sentence")])
 def test_a_sentence_without_the_word(explorer, field, label):
-    with pytest.raises(ConfigurationError, match=f"{label} with it: found no word 'cat' in it"):
+    message = f"{label} with it: found the tokens 'Cats sat .', expected 'cat' among them"
+    with pytest.raises(ConfigurationError, match=message):
         explorer(FORM | {field: "Cats sat."})
+
+
+def test_a_word_that_is_split(explorer):
+    message = r"""found the tokens "I do n't know \.", expected "don't" among them"""
+    with pytest.raises(ConfigurationError, match=message):
+        explorer({"word": "don't", "sentence": "I don't know."})
 
 
 @pytest.mark.parametrize(("field", "label"), [("sentence", "A sentence"), ("other", "Another sentence")])
