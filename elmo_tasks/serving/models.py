@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import os
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
@@ -137,14 +138,15 @@ class OpenedArchive(NamedTuple):
 
 def open_archives(archives: Sequence[str], device: int = -1) -> dict[str, OpenedArchive]:
     """
-    Each `NAME=ARCHIVE` by its name; each `ARCHIVE` by that of its task.
+    Each `NAME=ARCHIVE` by its name; each `ARCHIVE` by that of its task. What is there as a path is no
+    `NAME=ARCHIVE`.
 
     # Raises
     `ConfigurationError`: two have one name; and see `open_predictor`.
     """
     opened: dict[str, OpenedArchive] = {}
     for each in archives:
-        match = _NAMED.fullmatch(each)
+        match = None if os.path.exists(each) else _NAMED.fullmatch(each)
         name, archive = match.groups() if match else (None, each)
         predictor = open_predictor(archive, device)
         name = name or predictor.task()

@@ -53,12 +53,15 @@ def test_places_in_the_queue():
     assert model.taken == 0
 
 
-def test_archives_by_their_names(tmp_path):
+def test_archives_by_their_names(tmp_path, monkeypatch):
     make_files(tmp_path / "bilm")
     write_run(tmp_path / "run", seed=1, bilm=tmp_path / "bilm")
     run = str(tmp_path / "run")
     opened = open_archives([run, f"my.ner={run}"])
     assert {name: each.archive for name, each in opened.items()} == {"ner": run, "my.ner": run}
+    (tmp_path / "lr=0.1").symlink_to(run)
+    monkeypatch.chdir(tmp_path)
+    assert list(open_archives(["lr=0.1", "slow=lr=0.1"])) == ["ner", "slow"]
     with pytest.raises(
         ConfigurationError, match=r"found two archives of the name ner, .* expected NAME=ARCHIVE"
     ):
