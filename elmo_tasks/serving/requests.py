@@ -50,7 +50,7 @@ def parse(body: bytes, limits: Limits) -> JsonDict | list[JsonDict]:
     `HTTPException`: the body is no JSON, of another kind, or has too many inputs.
     """
     try:
-        text = body.decode("utf-8")
+        text = body.decode("utf-8").removeprefix("\ufeff")
         content = strict_json.loads(text)
     except UnicodeDecodeError as error:
         found = f"found the byte 0x{body[error.start]:02x} at offset {error.start}, expected UTF-8"

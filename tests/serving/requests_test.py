@@ -30,6 +30,7 @@ def test_bad_json(body, status, reason):
 
 def test_an_object_or_a_list():
     assert parse('{"a": "ä"}'.encode(), LIMITS) == {"a": "ä"}
+    assert parse(b'\xef\xbb\xbf{"a": 1}', LIMITS) == {"a": 1}
     assert parse(b"[]", LIMITS) == []
     assert parse(b"[{}]", LIMITS) == [{}]
 
