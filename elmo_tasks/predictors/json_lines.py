@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, ClassVar
@@ -86,6 +87,10 @@ class JsonLinesPredictor(Predictor):
         """What the model reads of an instance that `to_instance` makes."""
         return sum(len(text.tokens) for text in self._texts(instance))
 
+    def least_tokens(self, content: Any) -> int:
+        """What the model reads at least of what `read` returns, as far as that is known without an instance."""
+        return 0
+
     def load_line(self, line: str) -> JsonDict:
         """
         The object of a line; bytes that are not UTF-8 are decoded with `surrogateescape`. What is wrong with
@@ -156,11 +161,11 @@ class JsonLinesPredictor(Predictor):
 
     def _try_prepare(self, json_dict: JsonDict, most_tokens: int) -> JsonDict | Instance | ConfigurationError:
         try:
-            item = self._prepare(json_dict)
+            item = self._prepare(json_dict, most_tokens)
+            if isinstance(item, Instance):
+                _check_tokens(self.num_tokens(item), most_tokens)
         except _OF_AN_INPUT as error:
             return ConfigurationError(_reason(error))
-        if isinstance(item, Instance) and (tokens := self.num_tokens(item)) > most_tokens:
-            return ConfigurationError(f"found {tokens:,} tokens to read, expected at most {most_tokens:,}")
         return item
 
     def _try_predict(self, instances: list[Instance]) -> list[JsonDict | Exception]:
@@ -179,7 +184,7 @@ class JsonLinesPredictor(Predictor):
             results = self.predict_batch_instance(instances) if instances else []
         return iter(results) if results else map(self.predict_instance, instances)
 
-    def _prepare(self, json_dict: JsonDict) -> JsonDict | Instance:
+    def _prepare(self, json_dict: JsonDict, most_tokens: int = sys.maxsize) -> JsonDict | Instance:
         """An instance for the model, or a result that needs none."""
         with _naming_line(json_dict):
             if isinstance(json_dict, _Line) and json_dict.error is not None:
@@ -188,6 +193,7 @@ class JsonLinesPredictor(Predictor):
             empty = self.empty_result(content)
             if empty is not None:
                 return empty
+            _check_tokens(self.least_tokens(content), most_tokens)
             instance = self.to_instance(content)
             for text in self._texts(instance):
                 _check_lengths(text)
@@ -212,6 +218,11 @@ def _naming_line(json_dict: JsonDict) -> Iterator[None]:
 
 def _reason(error: Exception) -> str:
     return str(error) if isinstance(error, ConfigurationError) else f"{type(error).__name__}: {error}"
+
+
+def _check_tokens(tokens: int, most: int) -> None:
+    if tokens > most:
+        raise ConfigurationError(f"found {tokens:,} tokens to read, expected at most {most:,}")
 
 
 def _check_lengths(text: TextField) -> None:

@@ -83,6 +83,11 @@ class SrlPredictor(SentencePredictor):
         words, indices = content
         return _Sentence(words, [self._dataset_reader.text_to_instance(words, index) for index in indices])
 
+    def least_tokens(self, content: tuple[list[str], list[int]]) -> int:
+        """The sentence once for each predicate."""
+        words, indices = content
+        return len(words) * len(indices)
+
     def _verbs(self, words: list[str]) -> list[int]:
         if not words:
             return []

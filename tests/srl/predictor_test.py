@@ -105,6 +105,16 @@ def test_instances_of_the_reader(predictor):
     assert predictor.predict_instance(instances[0]) == results[0] == predictor.predict_json(inputs)
 
 
+def test_no_instance_is_made_of_too_many_predicates(predictor, monkeypatch):
+    """An instance each would take time and memory that grow with the square of the words."""
+    words = {"tokens": ["Ana", "came", "."], "predicates": [1, 1, 1, 1]}
+    (result,) = predictor.answers([words], 12)
+    assert len(result["predicates"]) == 4
+    monkeypatch.setattr(predictor, "to_instance", None)
+    (error,) = predictor.answers([words], 11)
+    assert str(error) == "found 12 tokens to read, expected at most 11"
+
+
 def test_verbs_that_a_model_finds(predictor, tagger, monkeypatch):
     def places(found, inputs):
         return [each["index"] for each in found.predict_json(inputs)["predicates"]]
