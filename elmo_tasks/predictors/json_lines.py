@@ -88,7 +88,7 @@ class JsonLinesPredictor(Predictor):
         return sum(len(text.tokens) for text in self._texts(instance))
 
     def least_tokens(self, content: Any) -> int:
-        """What the model reads at least of what `read` returns, as far as that is known without an instance."""
+        """What the model reads at least of what `read` returns, where that is known without an instance."""
         return 0
 
     def load_line(self, line: str) -> JsonDict:
