@@ -6,8 +6,11 @@ spaCy components over archives of models: `elmo_ner` sets `doc.ents`, `elmo_core
 AllenNLP is imported when the archive is opened.
 """
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, cast
 
 from spacy.language import Language
@@ -42,14 +45,23 @@ class ArchivePipe(FilesPipe):
         The predictor.
 
         # Raises
-        `ConfigurationError`: the archive is of another task; and see `open_archive`.
+        `ConfigurationError`: the archive is of another task. `ArchiveError`: a folder without weights, as of
+        an ensemble whose members stay where they are; and see `open_archive`.
         """
         from allennlp.common.checks import ConfigurationError
+        from allennlp.common.file_utils import cached_path
+        from allennlp.models.archival import get_weights_path
         from allennlp.predictors import Predictor
 
-        from elmo_tasks.archives import open_archive
+        from elmo_tasks.archives import ArchiveError, open_archive
 
         source = cast(str, sources[_ARCHIVE])
+        path = Path(cached_path(source))
+        if path.is_dir() and not Path(get_weights_path(path)).exists():
+            raise ArchiveError(
+                f"{source}: found a folder without weights, expected {_ARCHIVE} or the folder of a run; of "
+                "several models, `allennlp elmo ensemble` makes one archive"
+            )
         predictor = Predictor.from_archive(open_archive(source, self._cuda_device))
         expected = Predictor.by_name(self._predictor_name)
         if not isinstance(predictor, expected):
@@ -59,12 +71,22 @@ class ArchivePipe(FilesPipe):
             )
         return predictor
 
-    def local(self, name: str, source: str) -> Path:
-        """The archive itself, or that in the folder of a run."""
+    @contextmanager
+    def local(self, source: str) -> Iterator[Path]:
+        """The archive; of the folder of a run, one made with the weights in use."""
+        import torch
         from allennlp.common.file_utils import cached_path
+        from allennlp.models.archival import CONFIG_NAME, archive_model
 
         path = Path(cached_path(source))
-        return path / name if path.is_dir() else path
+        if path.is_file():
+            yield path
+            return
+        with TemporaryDirectory() as folder:
+            weights = Path(folder, "weights.th")
+            torch.save(self.content._model.state_dict(), weights)
+            config = json.loads((path / CONFIG_NAME).read_text(encoding="utf-8"))
+            yield Path(archive_model(path, str(weights), folder, config.get("include_in_archive")))
 
 
 class NerPipe(ArchivePipe):

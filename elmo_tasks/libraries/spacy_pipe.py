@@ -3,6 +3,7 @@
 import shutil
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Lock
@@ -56,8 +57,8 @@ class FilesPipe(Pipe):
         """What `content` is."""
 
     @abstractmethod
-    def local(self, name: str, source: str) -> Path:
-        """The file or folder of a source on this machine."""
+    def local(self, source: str) -> AbstractContextManager[Path]:
+        """The file or folder of a source on this machine, for as long as the context lasts."""
 
     @property
     def content(self) -> Any:
@@ -87,14 +88,17 @@ class FilesPipe(Pipe):
         """Copies the files to the folder `path`."""
         folder = Path(path)
         folder.mkdir(parents=True, exist_ok=True)
-        for name, source in self._local_sources().items():
-            target = folder / name
-            if target.exists() and target.samefile(source):
+        for name, source in self._sources.items():
+            if not source:
                 continue
-            if source.is_dir():
-                shutil.copytree(source, target, dirs_exist_ok=True)
-            else:
-                shutil.copyfile(source, target)
+            target = folder / name
+            with self.local(source) as file:
+                if target.exists() and target.samefile(file):
+                    continue
+                if file.is_dir():
+                    shutil.copytree(file, target, dirs_exist_ok=True)
+                else:
+                    shutil.copyfile(file, target)
 
     def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> "FilesPipe":
         """
@@ -140,9 +144,6 @@ class FilesPipe(Pipe):
         """What is pickled, as for a process of `n_process`, holds the files."""
         settings = self.__dict__ | {"_content": None, "_unpacked": None}
         return _unpickled, (type(self), self.name, settings, self.to_bytes())
-
-    def _local_sources(self) -> dict[str, Path]:
-        return {name: self.local(name, source) for name, source in self._sources.items() if source}
 
 
 def _unpickled(kind: type[FilesPipe], name: str, settings: dict[str, Any], data: bytes) -> FilesPipe:

@@ -7,6 +7,7 @@ It needs no AllenNLP. A component that sets `doc.tensor` itself, such as spaCy's
 """
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -72,9 +73,8 @@ class VectorsPipe(FilesPipe):
         check_layer(self._layer, embedder.num_layers)
         return embedder
 
-    def local(self, name: str, source: str) -> Path:
-        with local_file(source) as path:
-            return path
+    def local(self, source: str) -> AbstractContextManager[Path]:
+        return local_file(source)
 
     def annotate(self, docs: list[Doc]) -> None:
         embedder: ElmoEmbedder = self.content

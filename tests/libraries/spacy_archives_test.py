@@ -1,6 +1,8 @@
+import json
 import pickle
 import shutil
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 import spacy
@@ -10,6 +12,7 @@ from allennlp.predictors import Predictor
 from spacy import displacy
 
 import elmo_tasks.libraries.spacy_archives  # noqa: F401  registers the components
+from elmo_tasks.archives import ArchiveError
 from tests.coref.tiny import Tiny
 from tests.elmo.files import make_files
 from tests.ner.archives import write_run
@@ -121,6 +124,33 @@ def test_saved_pickled_in_batches_and_from_threads(factory, found, ner, coref, t
     with ThreadPoolExecutor(8) as pool:
         results = list(pool.map(lambda _: [found(doc) for doc in loaded.pipe(TEXTS)], range(8)))
     assert results == [alone] * 8
+
+
+def test_the_folder_of_a_run_is_saved_with_the_weights_in_use(ner, tmp_path):
+    """Its archive may be of an earlier stop, or not there yet; and the training may go on."""
+    run = tmp_path / "run"
+    make_files(tmp_path / "bilm")
+    write_run(run, seed=4, bilm=tmp_path / "bilm")
+    shutil.copy(ner, run)
+    nlp = pipeline("elmo_ner", run)
+    expected = entities(nlp(TEXT))
+    assert expected != entities(pipeline("elmo_ner", ner)(TEXT))
+    shutil.copy(Path(ner).with_name("best.th"), run)
+    nlp.to_disk(tmp_path / "saved")
+    (run / "model.tar.gz").unlink()
+    copied = pickle.loads(pickle.dumps(nlp.get_pipe("elmo_ner")))
+    shutil.rmtree(run)
+    assert entities(spacy.load(tmp_path / "saved")(TEXT)) == expected
+    assert entities(copied(nlp.make_doc(TEXT))) == expected
+
+
+def test_an_ensemble_whose_members_stay_where_they_are_is_refused(ner, tmp_path):
+    """A saved pipeline would not stand alone."""
+    config = json.loads(Path(ner).with_name("config.json").read_text())
+    config["model"] = {"type": "elmo_ensemble", "archives": [ner, ner]}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(ArchiveError, match="found a folder without weights, expected"):
+        pipeline("elmo_ner", tmp_path)("text")
 
 
 def test_errors(ner, tmp_path):
