@@ -1,9 +1,10 @@
 """What our components of spaCy share: batches of docs, and files that are saved with the pipeline."""
 
 import shutil
+import stat
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Lock
@@ -85,20 +86,25 @@ class FilesPipe(Pipe):
                 yield from docs
 
     def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
-        """Copies the files to the folder `path`."""
+        """
+        Copies the files to the folder `path`. When all are copied, they take the place of what is there.
+        """
         folder = Path(path)
         folder.mkdir(parents=True, exist_ok=True)
-        for name, source in self._sources.items():
-            if not source:
-                continue
-            target = folder / name
-            with self.local(source) as file:
-                if target.exists() and target.samefile(file):
-                    continue
-                if file.is_dir():
-                    shutil.copytree(file, target, dirs_exist_ok=True)
-                else:
-                    shutil.copyfile(file, target)
+        with TemporaryDirectory(dir=folder) as temporary, ExitStack() as stack:
+            files = {
+                name: stack.enter_context(self.local(source))
+                for name, source in self._sources.items()
+                if source
+            }
+            others = {name: file for name, file in files.items() if not _are_same(file, folder / name)}
+            for name, file in others.items():
+                _copy(file, Path(temporary, name))
+            for name in others:
+                target = folder / name
+                if target.exists():
+                    target.rename(Path(temporary, f"{name}.old"))
+                Path(temporary, name).rename(target)
 
     def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> "FilesPipe":
         """
@@ -144,6 +150,19 @@ class FilesPipe(Pipe):
         """What is pickled, as for a process of `n_process`, holds the files."""
         settings = self.__dict__ | {"_content": None, "_unpacked": None}
         return _unpickled, (type(self), self.name, settings, self.to_bytes())
+
+
+def _are_same(source: Path, target: Path) -> bool:
+    return target.exists() and target.samefile(source)
+
+
+def _copy(source: Path, target: Path) -> None:
+    if source.is_dir():
+        shutil.copytree(source, target)
+        # A folder that cannot be written cannot be moved.
+        target.chmod(target.stat().st_mode | stat.S_IWUSR)
+    else:
+        shutil.copyfile(source, target)
 
 
 def _unpickled(kind: type[FilesPipe], name: str, settings: dict[str, Any], data: bytes) -> FilesPipe:

@@ -90,6 +90,41 @@ def test_what_is_saved_stands_alone(marks, source, tmp_path):
     assert from_bytes.to_bytes() == again.to_bytes() == data
 
 
+def saved_names(folder):
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
+
+
+def folder_of(path, *names):
+    """A source that is a folder."""
+    path.mkdir()
+    for name in names:
+        (path / name).write_text("x")
+    return Marks(name="marks", sources={"mark": str(path)})
+
+
+def test_what_is_saved_takes_the_place_of_what_was_there(marks, tmp_path):
+    """Files in the place of folders, folders in that of files and of folders with other files."""
+    saved = tmp_path / "saved"
+    for pipe, names in (
+        (marks, ["mark"]),
+        (folder_of(tmp_path / "one", "a", "b"), ["mark", "mark/a", "mark/b"]),
+        (folder_of(tmp_path / "two", "b", "c"), ["mark", "mark/b", "mark/c"]),
+        (marks, ["mark"]),
+    ):
+        pipe.to_disk(saved)
+        assert saved_names(saved) == names
+
+
+def test_what_was_saved_stays_if_a_source_is_gone(marks, source, tmp_path):
+    marks.to_disk(tmp_path / "saved")
+    source.write_text("y")
+    broken = Marks(name="marks", sources={"mark": str(source), "other": "nowhere"})
+    with pytest.raises(FileNotFoundError):
+        broken.to_disk(tmp_path / "saved")
+    assert saved_names(tmp_path / "saved") == ["mark"]
+    assert (tmp_path / "saved/mark").read_text() == "x"
+
+
 @pytest.mark.parametrize("name", ["../mark", "other", "mark/../../x"])
 def test_bytes_with_other_files_are_refused(marks, name):
     with pytest.raises(ValueError, match="expected files of mark"):
