@@ -88,6 +88,9 @@ class FilesPipe(Pipe):
     def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
         """
         Copies the files to the folder `path`. When all are copied, they take the place of what is there.
+
+        # Raises
+        `ValueError`: `path` is within a folder that is to be copied.
         """
         folder = Path(path)
         folder.mkdir(parents=True, exist_ok=True)
@@ -99,6 +102,8 @@ class FilesPipe(Pipe):
             }
             others = {name: file for name, file in files.items() if not _are_same(file, folder / name)}
             for name, file in others.items():
+                if folder.resolve().is_relative_to(file.resolve()):
+                    raise ValueError(f"{self.name}: found {folder} within {file}, expected it outside")
                 _copy(file, Path(temporary, name))
             for name in others:
                 target = folder / name

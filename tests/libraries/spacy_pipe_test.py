@@ -125,6 +125,13 @@ def test_what_was_saved_stays_if_a_source_is_gone(marks, source, tmp_path):
     assert (tmp_path / "saved/mark").read_text() == "x"
 
 
+def test_a_folder_is_not_saved_within_itself(tmp_path):
+    marks = folder_of(tmp_path / "source", "a")
+    with pytest.raises(ValueError, match=r"found .*/source/saved within .*/source, expected it outside"):
+        marks.to_disk(tmp_path / "source/saved")
+    assert saved_names(tmp_path / "source") == ["a", "saved"]
+
+
 @pytest.mark.parametrize("name", ["../mark", "other", "mark/../../x"])
 def test_bytes_with_other_files_are_refused(marks, name):
     with pytest.raises(ValueError, match="expected files of mark"):
