@@ -121,7 +121,11 @@ class NerPipe(ArchivePipe):
                     first, last = places[entity["token_start"]], places[entity["token_end"] - 1]
                     entities[number].append(Span(docs[number], first, last + 1, label=entity["type"]))
         for doc, spans in zip(docs, entities, strict=True):
-            doc.set_ents(self._with_earlier(list(doc.ents), spans))
+            earlier = list(doc.ents)
+            # `set_ents` leaves them at the tokens of entities that are replaced.
+            for token in (token for span in earlier for token in span):
+                token.ent_id = token.ent_kb_id = 0
+            doc.set_ents(self._with_earlier(earlier, spans))
 
     def _with_earlier(self, earlier: list[Span], spans: list[Span]) -> list[Span]:
         first, second = (spans, earlier) if self._overwrite_ents else (earlier, spans)

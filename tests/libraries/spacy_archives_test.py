@@ -10,6 +10,7 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.models.archival import archive_model
 from allennlp.predictors import Predictor
 from spacy import displacy
+from spacy.tokens import Span
 
 import elmo_tasks.libraries.spacy_archives  # noqa: F401  registers the components
 from elmo_tasks.archives import ArchiveError
@@ -84,6 +85,17 @@ def test_entities_of_earlier_components(ner):
         doc = nlp(TEXT)
         assert doc.char_span(first.start_char, first.end_char).ents[0].label_ == label
         assert {span for span in entities(doc) if span[2] != "EARLIER"} <= set(entities(with_ours))
+
+
+@pytest.mark.parametrize(("overwrite", "ids"), [(False, ("1", "Q1")), (True, ("", ""))])
+def test_ids_go_with_the_entities_that_are_replaced(ner, overwrite, ids):
+    """At our tokens, and at the token after them that belongs to no entity then."""
+    nlp = pipeline("elmo_ner", ner, overwrite_ents=overwrite)
+    free = next(token.i for token in nlp(TEXT) if not token.ent_type_)
+    doc = nlp.make_doc(TEXT)
+    doc.ents = [Span(doc, 0, free + 1, label="EARLIER", kb_id="Q1", span_id="1")]
+    nlp.get_pipe("elmo_ner")(doc)
+    assert {(token.ent_id_, token.ent_kb_id_) for token in doc[: free + 1]} == {ids}
 
 
 def test_mentions_are_those_of_the_predictor(coref):
