@@ -117,6 +117,7 @@ _KINDS: dict[Any, tuple[tuple[type, ...], str]] = {
     Sequence: ((list, tuple), "a list"),
     tuple: ((list, tuple), "a list"),
     dict: ((Mapping,), "a block"),
+    Callable: ((Callable,), "a function"),  # type: ignore[dict-item]
 }
 """What Python's own types take, and how they are called in a config."""
 

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Annotated, Any
 from unicodedata import category
 
 import numpy as np
@@ -11,6 +11,7 @@ from sklearn.utils import Tags
 
 from elmo_tasks.embedding import ElmoEmbedder
 from elmo_tasks.libraries.shared import AVERAGE, BiLmFiles, check_layer, chosen_layer
+from elmo_tasks.values import OneOf, PositiveInt, check_block, constructor_parameters
 
 Tokenizer = Callable[[str], Sequence[str]]
 _MARKS = "".join(filter(lambda each: category(each)[0] == "M", map(chr, range(0x300, 0x20000))))
@@ -52,8 +53,8 @@ class ElmoVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         precision: str = "float32",
         cuda_device: int = -1,
         layer: int | str = AVERAGE,
-        pooling: str = "mean",
-        batch_size: int = 64,
+        pooling: Annotated[str, OneOf(_POOLING)] = "mean",
+        batch_size: PositiveInt = 64,
         tokenizer: Tokenizer | None = None,
     ) -> None:
         self.options_file = options_file
@@ -112,8 +113,8 @@ class ElmoVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         return self._embedder().dim
 
     def _embedder(self) -> ElmoEmbedder:
-        if self.pooling not in _POOLING:
-            raise ValueError(f"pooling: found {self.pooling!r}, expected one of {', '.join(_POOLING)}")
+        parameters = constructor_parameters(type(self).__init__)
+        check_block(self.get_params(deep=False), parameters, owner=type(self).__name__)
         embedder = BiLmFiles(
             self.options_file, self.weight_file, self.vocabulary_file, self.precision, self.cuda_device
         ).embedder()
@@ -123,7 +124,7 @@ class ElmoVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     def _tokens(self, number: int, sentence: str | Sequence[str]) -> list[str]:
         if isinstance(sentence, str):
             words = _TOKEN.findall(sentence) if self.tokenizer is None else self.tokenizer(sentence)
-            if isinstance(words, str):
+            if isinstance(words, str) or not isinstance(words, Iterable):
                 raise ValueError(f"tokenizer: found {words!r:.60}, expected a list of tokens")
             return list(words)
         tokens = sentence if isinstance(sentence, list | tuple | np.ndarray) else None

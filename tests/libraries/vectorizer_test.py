@@ -192,16 +192,21 @@ def test_threads(vectorizer):
 @pytest.mark.parametrize(
     ("parameters", "sentences", "message"),
     [
-        ({"pooling": "sum"}, TEXTS, "pooling: found 'sum', expected one of mean, max, first, last"),
+        ({"pooling": "sum"}, TEXTS, "pooling is 'sum', expected one of mean, max, first, last"),
+        ({"pooling": ["mean"]}, TEXTS, r"pooling is \['mean'\], expected one of mean, max, first, last"),
         ({"layer": 3}, TEXTS, "layer: found 3, expected 'average' or a number from -3 to 2"),
         ({"layer": "top"}, TEXTS, "layer: found 'top'"),
         ({"batch_size": 0}, TEXTS, "batch_size is 0"),
+        ({"batch_size": 2.5}, TEXTS, "batch_size is 2.5, expected a whole number from 1"),
+        ({"cuda_device": None}, TEXTS, "cuda_device is None, expected a whole number"),
+        ({"tokenizer": "split"}, TEXTS, "tokenizer is 'split', expected a function, or null"),
         ({"weight_file": None}, TEXTS, "belong together"),
         ({}, "a string", "found 'a string', expected sentences"),
         ({}, 7, "found 7, expected sentences"),
         ({}, np.array([TEXTS]), "expected sentences: a list of strings"),
         ({}, ["one", 1.5], "sentence 1: found 1.5, expected a string or a list of its tokens"),
         ({"tokenizer": str.upper}, ["two words"], "tokenizer: found 'TWO WORDS', expected a list of tokens"),
+        ({"tokenizer": print}, ["two words"], "tokenizer: found None, expected a list of tokens"),
         ({}, [["one", None]], r"sentence 0: found \['one', None\]"),
     ],
 )
@@ -209,3 +214,9 @@ def test_errors(files, parameters, sentences, message):
     vectorizer = ElmoVectorizer(**files | parameters)
     with pytest.raises(ValueError, match=message):
         vectorizer.transform(sentences)
+
+
+@pytest.mark.parametrize("parameter", ["pooling", "batch_size", "cuda_device", "layer"])
+def test_fit_checks_the_parameters(files, parameter):
+    with pytest.raises(ValueError, match=f"{parameter} is 0.5, expected"):
+        ElmoVectorizer(**files | {parameter: 0.5}).fit(TEXTS)
