@@ -1,7 +1,7 @@
 """`ElmoVectorizer`: sentences to vectors, for scikit-learn."""
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any
 from unicodedata import category
 
@@ -136,9 +136,9 @@ class ElmoVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
 
 def _check_iterable(sentences: Any) -> None:
-    # A table of pandas would give the names of its columns.
+    # A table of pandas would give the names of its columns, a dict its keys.
     one_dimensional = isinstance(sentences, Iterable) and getattr(sentences, "ndim", 1) == 1
-    if isinstance(sentences, str) or not one_dimensional:
+    if isinstance(sentences, str | Mapping) or not one_dimensional:
         raise ValueError(
             f"found {sentences!r:.60}, expected sentences: a list of strings, or of lists of tokens"
         )

@@ -203,6 +203,7 @@ def test_threads(vectorizer):
         ({"weight_file": None}, TEXTS, "belong together"),
         ({}, "a string", "found 'a string', expected sentences"),
         ({}, 7, "found 7, expected sentences"),
+        ({}, {"text": TEXTS}, r"found \{'text': .*, expected sentences"),
         ({}, np.array([TEXTS]), "expected sentences: a list of strings"),
         ({}, ["one", 1.5], "sentence 1: found 1.5, expected a string or a list of its tokens"),
         ({"tokenizer": str.upper}, ["two words"], "tokenizer: found 'TWO WORDS', expected a list of tokens"),
