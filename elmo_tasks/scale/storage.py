@@ -25,8 +25,8 @@ def input_sources(path: str) -> list[str]:
     """
     The files that `path` stands for, in a fixed order: those of `input_files`; behind `s3://`, `gs://` and
     `file://` an object, all below a folder, or what a pattern with `*` matches (there it also matches `/`).
-    Those of the store are read where they are, by every worker its part. What stands beside Parquet files under
-    a name that begins with `_`, as `_metadata`, is left out.
+    Those of the store are read where they are, by every worker its part. What stands beside Parquet files
+    under a name that begins with `_`, as `_metadata`, is left out.
 
     # Raises
     `TextError`: nothing is there. `ElmoError`: `-`, which no worker could read.
