@@ -85,12 +85,19 @@ def open_archive(
     the weights a folder.
     `OSError`: nothing is there, or the machine fails, as by a full disk.
     """
-    path = cached_path(archive_file)
+    outer = _opening.get() or _Opening((), frozenset())
+    try:
+        path = cached_path(archive_file)
+    except FileNotFoundError as error:
+        if not outer.archives:
+            raise
+        raise ArchiveError(
+            f"{outer.archives[-1]}: found no {archive_file}, whose model that of the archive goes on from"
+        ) from error
     check_for_gpu(cuda_device)
     override_block = parse_overrides(overrides) if isinstance(overrides, str) else overrides
     if weights_file is not None and not os.path.isfile(cached_path(weights_file)):
         raise ConfigurationError(f"{weights_file}: found a folder, expected a file of weights")
-    outer = _opening.get() or _Opening((), frozenset())
     with _errors_of(archive_file):
         if (real := os.path.realpath(path)) in outer.archives:
             raise ConfigurationError("found an archive whose config opens the archive itself")

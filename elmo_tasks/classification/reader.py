@@ -182,7 +182,7 @@ class ClassificationReader(TaskReader):
 
 def _value(path: Path, record: Record, column: str) -> Any:
     if column not in record.values:
-        known = ", ".join(record.values)
+        known = ", ".join(map(repr, record.values))
         raise InputError.at(path, record.line, found=f"the columns {known}", expected=f"also {column!r}")
     return record.values[column]
 

@@ -89,7 +89,12 @@ class Report(Verb):
         file, a summary, and table and picture of each, which needs no server, no script and no other file."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("folders", metavar="FOLDER", nargs="+", help="with results, at any depth")
+        parser.add_argument(
+            "places",
+            metavar="PLACE",
+            nargs="+",
+            help="a folder with results, at any depth, or a CSV file of them",
+        )
         add_output_argument(
             parser, "-o", "--output", metavar="HTML", help="file to write", default=Path("report.html")
         )
@@ -97,22 +102,24 @@ class Report(Verb):
     def run(self, arguments: argparse.Namespace) -> None:
         output: Path = arguments.output
         with staged_file(output, force=arguments.force) as path:
-            paths = [path for name in arguments.folders for path in find_results(Path(name))]
+            paths = [path for name in arguments.places for path in find_results(Path(name))]
             entries = [ReportEntry.read(csv) for csv in dict.fromkeys(paths)]
             path.write_text(render(entries), encoding="utf-8")
         print(f"{output}: {len(entries)} results")
 
 
-def find_results(folder: Path) -> list[Path]:
+def find_results(place: Path) -> list[Path]:
     """
-    The CSV files below a folder that have a Markdown file beside them, as `ResultsWriter` writes them.
+    The CSV files below a folder, or the one at the place, that have a Markdown file beside them, as
+    `ResultsWriter` writes them.
 
     # Raises
     `InputError`: there are none.
     """
-    paths = sorted(path for path in folder.rglob("*.csv") if path.with_suffix(".md").exists())
+    files = [place] if place.is_file() else place.rglob("*.csv")
+    paths = sorted(path for path in files if path.with_suffix(".md").exists())
     if not paths:
-        raise InputError.at(folder, found="no results", expected="a CSV file with its Markdown beside it")
+        raise InputError.at(place, found="no results", expected="a CSV file with its Markdown beside it")
     return paths
 
 

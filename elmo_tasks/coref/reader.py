@@ -1,8 +1,10 @@
 """Documents with coreference chains: CoNLL-2012 columns, or JSON Lines in the layout of e2e-coref."""
 
 import re
+from bisect import bisect
 from collections import Counter
 from collections.abc import Iterator
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,9 @@ from elmo_tasks.values import Name
 GENRES = "genres"
 """The vocabulary's namespace of genres. Whatever it does not know has one place, that of unknown genres."""
 UNKNOWN_SPEAKER = 0
+
+
+_OVER_ENDS = "mentions over the end of a sentence, which the model does not propose"
 
 
 @DatasetReader.register("elmo_coref")
@@ -94,7 +99,17 @@ class CorefReader(TaskReader):
             "mentions": sum(map(len, document.clusters or [])),
             "singletons kept" if self.singletons else "singletons dropped": alone,
             "clusters joined since they had a mention in common": document.joined,
-        }
+        } | ({_OVER_ENDS: over_ends} if (over_ends := _over_ends(document)) else {})
+
+
+def _over_ends(document: CorefDocument) -> int:
+    """The number of mentions in more than one sentence."""
+    ends = list(accumulate(map(len, document.sentences)))
+    return sum(
+        bisect(ends, first) != bisect(ends, last)
+        for cluster in document.clusters or []
+        for first, last in cluster
+    )
 
 
 class _GenreField(LabelField):

@@ -25,6 +25,7 @@ from elmo_tasks.data.text_stream import (
     LongSentences,
     Passage,
     SentenceSplitter,
+    WordsOrLine,
     file_paragraphs,
     file_sentences,
     instance_sentences,
@@ -206,8 +207,7 @@ class BiLmReader(ShardedReader):
         """The passages that `deal` leaves, with files in random order if there is one."""
         cut = partial(passages, size=self.passage, restart=self.restart, random=order)
         if self.source is not None:
-            sentences = instance_sentences(self.source.read(path))
-            return deal(cut(long(sentences)))
+            return deal(cut(long(self._of_source(path))))
         files = input_files(path)
         if self.shuffle_buffer and order is not None:
             order.shuffle(files)
@@ -232,6 +232,14 @@ class BiLmReader(ShardedReader):
         # A source deals its instances to the workers of a distributed training itself.
         rank, ranks = (group.global_rank, group.world_size) if group and self.source is None else (0, 1)
         return worker, rank * workers + worker, ranks * workers
+
+    def _of_source(self, path: DatasetReaderInput) -> Iterator[WordsOrLine]:
+        assert self.source is not None
+        try:
+            yield from instance_sentences(self.source.read(path))
+        except InputError as error:
+            reader = type(self.source).__name__
+            raise InputError(f"{error.message} (of {reader}, the source; null reads plain text)") from error
 
     def _texts(
         self, parts: Iterable[Passage], frequent: dict[str, float], draws: Random, counts: Counter[str]

@@ -157,8 +157,8 @@ class ElmoModel(StrictParams, Model):
             if new := entries[size:]:
                 raise ConfigurationError(
                     f"the vocabulary cannot be extended: found {', '.join(map(repr, new))} among the "
-                    f"{namespace}, which the model does not know; "
-                    "`allennlp evaluate` without --extend-vocab takes them for unknown"
+                    f"{namespace}, which the model does not know; expected its own, or a new model "
+                    "(`allennlp evaluate` without --extend-vocab takes others for unknown)"
                 )
         super().extend_embedder_vocab(embedding_sources_mapping)
 

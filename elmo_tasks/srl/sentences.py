@@ -244,6 +244,11 @@ def _proposition(content: Any, words: list[str], pos: list[str] | None) -> Propo
             Argument(each["label"], tuple((start, end) for start, end in each["spans"]))
             for each in content["arguments"]
         ]
+        for label, spans in arguments:
+            for start, end in spans:
+                if start >= end:
+                    expected = f"the end behind the last token, as [{start}, {max(start, end) + 1}]"
+                    raise ValueError(f"found the span {[start, end]} of {label}, expected {expected}")
         if type(index) is not int or index not in range(len(words)):
             raise ValueError(f"found the index {index!r}, expected one of the tokens 0 to {len(words) - 1}")
         if not any(start <= index < end for argument in arguments for start, end in argument.spans):

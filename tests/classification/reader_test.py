@@ -113,7 +113,7 @@ def test_counts_are_logged(tmp_path, caplog):
     [
         ("", {}, ": found no record, expected at least one"),
         ("text\tclass\n", {}, ": found no record, expected at least one"),
-        ("text\tkind\nx\ty\n", {}, ", line 2: found the columns text, kind, expected also 'class'"),
+        ("text\tkind\nx\ty\n", {}, ", line 2: found the columns 'text', 'kind', expected also 'class'"),
         (
             "text\tclass\n\nx\tgood\nx\tGood\n",
             {},
@@ -134,7 +134,7 @@ def test_counts_are_logged(tmp_path, caplog):
             {"format": "jsonl"},
             ", line 2: found the label 'null' in the column 'class', expected one of good, bad",
         ),
-        ('{"text": "x"}\n', {"format": "jsonl"}, ", line 1: found the columns text, expected also 'class'"),
+        ('{"text": "x"}\n', {"format": "jsonl"}, ", line 1: found the columns 'text', expected also 'class'"),
         (
             '[\n{"text": "x",\n"class": "good"},\n\n{"text": 5, "class": "good"}]',
             {"format": "json"},

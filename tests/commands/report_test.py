@@ -177,6 +177,15 @@ def test_the_best_of_a_table(tmp_path, table, best):
     assert ReportEntry.read(path).best() == best
 
 
+def test_a_file_of_results(elmo, report, capsys):
+    assert elmo("report", "runs/ner/layers.csv", "runs", "-o", "new.html") == 0
+    both = capsys.readouterr().out
+    assert elmo("report", "runs", "-o", "new.html", "--force") == 0
+    assert capsys.readouterr().out == both
+    assert elmo("report", "runs/ner/layers.csv", "-o", "new.html", "--force") == 0
+    assert capsys.readouterr().out == "new.html: 1 results\n"
+
+
 def test_errors(elmo, report, capsys):
     assert elmo("report", "runs", "-o", report) == 1
     assert f"{report} exists; --force overwrites it" in capsys.readouterr().err

@@ -211,6 +211,11 @@ def test_source(tmp_path):
         Params(params | {"source": {"type": "elmo_ner", "columns": ["word", "tag"]}})
     )
     assert texts(reader, str(tmp_path / "a.conll")) == by_size([SENTENCES], 4)
+    (tmp_path / "plain.txt").write_text("three words here\n")
+    with pytest.raises(
+        InputError, match=r"line 1: found 3 columns .* \(of NerReader, the source; null reads"
+    ):
+        texts(reader, str(tmp_path / "plain.txt"))
 
 
 def test_text_to_instance():

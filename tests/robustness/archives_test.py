@@ -196,6 +196,15 @@ def test_configs_that_are_no_json(run, tmp_path, config):
     error_of(changed(run, tmp_path / "x", config=config))
 
 
+def test_an_archive_whose_model_goes_on_from_one_that_is_gone(run, config, tmp_path):
+    config["model"] = {"type": "from_archive", "archive_file": str(tmp_path / "first.tar.gz")}
+    archive = changed(run, tmp_path / "x", config=json.dumps(config))
+    expected = (
+        f"{archive}: found no {tmp_path / 'first.tar.gz'}, whose model that of the archive goes on from"
+    )
+    assert error_of(archive) == expected
+
+
 def test_an_archive_that_opens_itself(run, config, tmp_path):
     config["model"] = {"type": "from_archive", "archive_file": str(tmp_path / "x.tar.gz")}
     archive = changed(run, tmp_path / "x", config=json.dumps(config))
