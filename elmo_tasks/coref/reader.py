@@ -17,6 +17,7 @@ from allennlp.data.vocabulary import DEFAULT_OOV_TOKEN
 from elmo_tasks.coref.documents import NO_SPEAKER, CorefDocument, read_documents
 from elmo_tasks.data.input_files import InputError
 from elmo_tasks.data.reader import TaskReader
+from elmo_tasks.data.skeletons import files_with_words
 from elmo_tasks.values import Name
 
 GENRES = "genres"
@@ -34,7 +35,8 @@ class CorefReader(TaskReader):
     `tokens` (one text for each sentence), `speakers` (a number for each token in the order of their first
     words, 0 for unknown), `genre` and `metadata`: a `CorefDocument`, with its gold clusters if there are any.
 
-    Formats: see `documents.py`.
+    Formats: see `documents.py`. In a folder of OntoNotes, the skeleton files (`*_skel`), which have no words,
+    are left out.
 
     # Parameters
 
@@ -61,7 +63,8 @@ class CorefReader(TaskReader):
         self.genre_pattern = _pattern(genre_pattern)
 
     def _read(self, file_path: str) -> Iterator[Instance]:
-        for document in self.shard_iterable(self.counted(file_path, self._file, _summary)):
+        paths = files_with_words(file_path)
+        for document in self.shard_iterable(self.counted(file_path, self._file, _summary, paths)):
             yield self.text_to_instance(document)
 
     def text_to_instance(self, document: CorefDocument) -> Instance:

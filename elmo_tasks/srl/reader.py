@@ -1,6 +1,5 @@
 """Predicates with their arguments, from columns (CoNLL 2012, CoNLL 2005) or JSON Lines."""
 
-import logging
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -12,17 +11,15 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader, Instance, Token
 from allennlp.data.fields import Field, IndexField, LabelField, MetadataField, TextField
 
-from elmo_tasks.data.input_files import InputError, input_files
+from elmo_tasks.data.input_files import InputError
 from elmo_tasks.data.metadata import Metadata
 from elmo_tasks.data.reader import TaskReader, check_words, group_number
+from elmo_tasks.data.skeletons import files_with_words
 from elmo_tasks.data.tag_field import TagField
 from elmo_tasks.data.tag_schemes import Scheme, to_spans
 from elmo_tasks.srl.sentences import CONLL_2012, Columns, Proposition, SrlSentence, read_sentences
 from elmo_tasks.values import Name
 
-logger = logging.getLogger(__name__)
-
-_SKELETON = "_skel"
 _NO_PREDICATE = -1
 
 
@@ -113,7 +110,7 @@ class SrlReader(TaskReader):
         """The sentences of all files that become instances."""
         total: Counter[str] = Counter()
         yield from self.counted(
-            file_path, partial(self._file, total=total), self._summary, _with_words(file_path)
+            file_path, partial(self._file, total=total), self._summary, files_with_words(file_path)
         )
         if not total["instances"] and not self.keep_without_predicates:
             raise InputError.at(file_path, found=self._summary(total), expected="a predicate")
@@ -142,19 +139,6 @@ class SrlReader(TaskReader):
             f"({kept_or_not}), {counts['instances']} predicates"
             + (f" and {dropped} that are no verbs" if self.verbs_only else "")
         )
-
-
-def _with_words(file_path: str) -> list[Path]:
-    """The files, without the skeletons of OntoNotes."""
-    paths = input_files(file_path)
-    with_words = [path for path in paths if not path.name.endswith(_SKELETON)]
-    if len(with_words) < len(paths):
-        logger.info(
-            "%s: %d skeleton files (*%s) left out", file_path, len(paths) - len(with_words), _SKELETON
-        )
-    if not with_words:
-        raise InputError.at(file_path, found="only skeleton files", expected="files with words")
-    return with_words
 
 
 def _is_verb(path: Path, line: int, proposition: Proposition) -> bool:

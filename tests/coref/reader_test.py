@@ -46,6 +46,16 @@ def test_the_instance(tmp_path):
     assert first["metadata"].metadata.clusters == [[(0, 0)]]
 
 
+def test_a_folder_with_skeletons(tmp_path, caplog):
+    """OntoNotes has the skeleton of each document beside it, with all but the words."""
+    (tmp_path / "a.v4_gold_conll").write_text(conll("a/(1) b/(1)", id="a"))
+    (tmp_path / "a.v4_gold_skel").write_text(conll("[WORD]/(1) [WORD]/(1)", id="a"))
+    with caplog.at_level(logging.INFO):
+        (instance,) = CorefReader().read(str(tmp_path))
+    assert instance["metadata"].metadata.sentences == [["a", "b"]]
+    assert "1 skeleton files (*_skel) left out" in caplog.text
+
+
 def test_a_batch(tmp_path):
     (tmp_path / "a").write_text(ANA)
     loader = MultiProcessDataLoader(CorefReader(), str(tmp_path / "a"), batch_size=1)

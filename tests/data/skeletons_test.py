@@ -1,0 +1,21 @@
+import logging
+
+import pytest
+
+from elmo_tasks.data.input_files import InputError
+from elmo_tasks.data.skeletons import files_with_words
+
+
+def test_skeletons_are_left_out(tmp_path, caplog):
+    for name in ("a.gold_conll", "a.gold_skel", "b.gold_conll.gz", "b.gold_skel.gz"):
+        (tmp_path / name).touch()
+    with caplog.at_level(logging.INFO):
+        files = files_with_words(str(tmp_path))
+    assert [file.name for file in files] == ["a.gold_conll", "b.gold_conll.gz"]
+    assert f"{tmp_path}: 2 skeleton files (*_skel) left out" in caplog.text
+
+
+def test_nothing_but_skeletons(tmp_path):
+    (tmp_path / "a.gold_skel").touch()
+    with pytest.raises(InputError, match="found only skeleton files, expected files with words"):
+        files_with_words(str(tmp_path))
