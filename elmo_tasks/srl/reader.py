@@ -1,5 +1,6 @@
 """Predicates with their arguments, from columns (CoNLL 2012, CoNLL 2005) or JSON Lines."""
 
+import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -168,7 +169,7 @@ def _instance(words: list[str], tokens: TextField, predicate: int | None, tags: 
     fields: dict[str, Field] = {
         "tokens": tokens,
         "predicate": IndexField(_NO_PREDICATE if predicate is None else predicate, tokens),
-        "sentence": LabelField(group_number("\0".join(words)), skip_indexing=True),
+        "sentence": LabelField(group_number(json.dumps(words)), skip_indexing=True),
         "metadata": MetadataField(SrlProposition(words, predicate, tags)),
     }
     if tags is not None:

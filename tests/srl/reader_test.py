@@ -65,6 +65,12 @@ def test_a_folder_with_skeletons(tmp_path, caplog):
         list(SrlReader().read(str(tmp_path / "*_skel")))
 
 
+def test_sentences_with_other_words_have_other_numbers():
+    reader = SrlReader()
+    texts = (["a", "b"], ["a\0b"], ["a b"], ['a", "b'])
+    assert len({reader.text_to_instance(words, 0)["sentence"].label for words in texts}) == len(texts)
+
+
 def test_fixtures():
     instances = list(SrlReader().read(bundled("fixtures/srl/train.conll")))
     assert len(instances) == 123
