@@ -10,6 +10,8 @@ where it ends, `(12)` for one token. Of two mentions of a chain, the one that st
 JSON Lines, in the layout of e2e-coref: `{"doc_key": "...", "sentences": [["..."]], "speakers": [["..."]],
 "clusters": [[[first, last]]]}`, an object a line; only `sentences` is required. All documents of a file have
 `clusters`, or none has.
+
+In both, a speaker who is not known is `-`, as in OntoNotes, or empty, as e2e-coref's own programs write it.
 """
 
 import re
@@ -104,7 +106,7 @@ class CorefDocument(Metadata):
         return cls(
             id,
             sentences,
-            list(chain.from_iterable(speakers)),
+            [name or NO_SPEAKER for name in chain.from_iterable(speakers)],
             gold,
             words=words or joined(tokens),
             joined=sum(map(bool, clusters or ())) - len(gold or ()),

@@ -162,6 +162,15 @@ def test_json_lines(tmp_path):
     assert (bare.id, bare.speakers, bare.clusters) == ("", ["-"] * 7, None)
 
 
+def test_an_empty_speaker_is_unknown(tmp_path):
+    """So e2e-coref writes documents whose speakers it does not know."""
+    nobody = JSON | {"speakers": [[""] * 5, ["B", ""]]}
+    (document,) = read(tmp_path, json.dumps(nobody))
+    assert document.speakers == ["-"] * 5 + ["B", "-"]
+    (document,) = read(tmp_path, conll("a/-", speaker=""))
+    assert document.speakers == ["-"]
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
