@@ -6,6 +6,7 @@ Each repair is a function that says what breaks, looks whether it does, and may 
 import functools
 import inspect
 import logging
+import signal
 import warnings
 from collections.abc import Callable
 from typing import Any, List, Optional, Union  # noqa: UP035  from_params reads List
@@ -40,6 +41,7 @@ def repair() -> None:
     _allow_numpy_numbers_in_checkpoints()
     _resume_moving_averages()
     _let_readers_be_spawned()
+    _let_loader_processes_be_ended()
     _silence_amp_renaming()
     _name_devices_that_are_not_there()
     _read_the_padding_as_a_word()
@@ -156,6 +158,42 @@ def _let_readers_be_spawned() -> None:
         start = getattr(MultiProcessDataLoader, name)
         if not hasattr(start, "__wrapped__"):
             setattr(MultiProcessDataLoader, name, _with_lock_of_context(start))
+
+
+def _ended_by_sigterm(work: Callable[..., None]) -> Callable[..., None]:
+    @functools.wraps(work)
+    def in_process(self: MultiProcessDataLoader, *args: Any) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        work(self, *args)
+
+    return in_process
+
+
+def _telling_the_living(join: Callable[..., None]) -> Callable[..., None]:
+    @functools.wraps(join)
+    def join_workers(self: MultiProcessDataLoader, workers: Any, queue: Any, channels: Any) -> None:
+        pairs = zip(workers, channels, strict=True)
+        join(self, workers, queue, [channel for worker, channel in pairs if worker.is_alive()])
+
+    return join_workers
+
+
+def _let_loader_processes_be_ended() -> None:
+    """
+    A process of AllenNLP's data loader has the SIGTERM handler of `allennlp` from its fork. The handler
+    raises an exception, which the process takes for an error of the reader: it waits for ever until somebody
+    reads that error, and the run for the process. So a run never ended whose text was not read to its end,
+    as with `batches_per_epoch`, or after SIGTERM. And whoever tells a process that has ended to stop, as the
+    loader does in the end, gets a broken pipe.
+    """
+    for name, repaired in (
+        ("_instance_worker", _ended_by_sigterm),
+        ("_batch_worker", _ended_by_sigterm),
+        ("_join_workers", _telling_the_living),
+    ):
+        stock = getattr(MultiProcessDataLoader, name)
+        if not hasattr(stock, "__wrapped__"):
+            setattr(MultiProcessDataLoader, name, repaired(stock))
 
 
 def _silence_amp_renaming() -> None:

@@ -6,6 +6,7 @@ import io
 import logging
 import os
 import pickle
+import signal
 import sys
 import tarfile
 import warnings
@@ -20,6 +21,7 @@ from allennlp.commands.train import train_model
 from allennlp.common import Params, util
 from allennlp.common.checks import ConfigurationError, check_for_gpu
 from allennlp.common.tqdm import Tqdm
+from allennlp.data import Vocabulary
 from allennlp.data.data_loaders import MultiProcessDataLoader
 from allennlp.models import archival
 from allennlp.models.archival import load_archive
@@ -31,6 +33,7 @@ from allennlp.training.learning_rate_schedulers import (
 )
 
 from elmo_tasks import compat
+from elmo_tasks.language_model import BiLmReader
 from elmo_tasks.ner import NerPredictor
 from tests.ner.archives import DEV
 
@@ -240,6 +243,31 @@ class TestSpawnedReaders:
     def test_the_stock_loader_cannot_start_them(self):
         with pytest.raises(RuntimeError, match="fork context"):
             self.start(MultiProcessDataLoader._start_instance_workers.__wrapped__)
+
+
+@pytest.mark.parametrize("start", ["_start_instance_workers", "_start_batch_workers"])
+def test_a_process_of_a_data_loader_ends_at_sigterm(tmp_path, start):
+    """Also one that is forked from `allennlp`, whose handler raises an exception."""
+    (tmp_path / "text").write_text("a b c\n" * 1000)
+    reader = BiLmReader(streams=1, bptt_steps=1, shuffle_buffer=0)
+    loader = MultiProcessDataLoader(
+        reader, str(tmp_path / "text"), batch_size=1, num_workers=1, max_instances_in_memory=1
+    )
+    loader.index_with(Vocabulary({"tokens": {"a": 1}}))
+    context = torch.multiprocessing.get_context("fork")
+    queue, lock, handler = context.JoinableQueue(1), Tqdm.get_lock(), signal.getsignal(signal.SIGTERM)
+    util.install_sigterm_handler()
+    try:
+        (worker,), channels = getattr(loader, start)(queue, context)
+        assert queue.get(timeout=60)
+        worker.terminate()
+        worker.join(10)
+        assert worker.exitcode == -signal.SIGTERM
+        loader._join_workers([worker], queue, channels)
+    finally:
+        signal.signal(signal.SIGTERM, handler)
+        Tqdm.set_lock(lock)
+        worker.kill()
 
 
 def test_only_the_renaming_of_amp_is_silenced():
