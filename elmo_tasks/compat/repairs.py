@@ -31,6 +31,7 @@ from allennlp.training.moving_average import MovingAverage
 from allennlp.training.optimizers import Optimizer
 
 from elmo_tasks.compat import commands, hints, quiet
+from elmo_tasks.compat.processes import end_with_parent
 
 logger = logging.getLogger(__name__)
 
@@ -164,6 +165,7 @@ def _ended_by_sigterm(work: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(work)
     def in_process(self: MultiProcessDataLoader, *args: Any) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        end_with_parent()
         work(self, *args)
 
     return in_process
@@ -185,6 +187,9 @@ def _let_loader_processes_be_ended() -> None:
     reads that error, and the run for the process. So a run never ended whose text was not read to its end,
     as with `batches_per_epoch`, or after SIGTERM. And whoever tells a process that has ended to stop, as the
     loader does in the end, gets a broken pipe.
+
+    By itself, a process does not notice that the run was killed: it holds both ends of the pipe that is to
+    tell it. It stayed for ever, with its memory.
     """
     for name, repaired in (
         ("_instance_worker", _ended_by_sigterm),

@@ -10,10 +10,8 @@ import json
 import multiprocessing
 import os
 import shutil
-import signal
 import statistics
 import sys
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from multiprocessing.connection import wait
 from multiprocessing.context import ForkServerProcess
@@ -30,6 +28,7 @@ from allennlp.common.util import import_module_and_submodules
 from allennlp.models.archival import CONFIG_NAME
 from filelock import lock_descriptor
 
+from elmo_tasks.compat.processes import end_with_parent
 from elmo_tasks.evaluation.table import Table
 
 METRICS, BEST = "metrics.json", "best.th"
@@ -206,20 +205,13 @@ def _train(run: Run, recover: bool, threads: int, packages: Sequence[str]) -> No
         os.dup2(log, stream)
     if not lock_descriptor(log, blocking=False):
         sys.exit(f"{run.folder} is in use by another process")
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    # So that its folder is free
+    end_with_parent()
     torch.set_num_threads(threads)
     import_plugins()
     for package in packages:
         import_module_and_submodules(package)
     train_model(Params(run.config), run.folder, recover=recover, file_friendly_logging=True)
-
-
-def _end_with_parent() -> None:
-    """Ends this process once the one that started it has been killed, so that its folder is free."""
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    parent.join()
-    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def check_config(run: Run) -> None:

@@ -246,28 +246,56 @@ class TestSpawnedReaders:
 
 
 @pytest.mark.parametrize("start", ["_start_instance_workers", "_start_batch_workers"])
-def test_a_process_of_a_data_loader_ends_at_sigterm(tmp_path, start):
-    """Also one that is forked from `allennlp`, whose handler raises an exception."""
-    (tmp_path / "text").write_text("a b c\n" * 1000)
-    reader = BiLmReader(streams=1, bptt_steps=1, shuffle_buffer=0)
-    loader = MultiProcessDataLoader(
-        reader, str(tmp_path / "text"), batch_size=1, num_workers=1, max_instances_in_memory=1
-    )
-    loader.index_with(Vocabulary({"tokens": {"a": 1}}))
-    context = torch.multiprocessing.get_context("fork")
-    queue, lock, handler = context.JoinableQueue(1), Tqdm.get_lock(), signal.getsignal(signal.SIGTERM)
-    util.install_sigterm_handler()
-    try:
-        (worker,), channels = getattr(loader, start)(queue, context)
+class TestProcessesOfADataLoader:
+    CONTEXT = torch.multiprocessing.get_context("fork")
+
+    @pytest.fixture
+    def loader(self, tmp_path):
+        (tmp_path / "text").write_text("a b c\n" * 1000)
+        reader = BiLmReader(streams=1, bptt_steps=1, shuffle_buffer=0)
+        loader = MultiProcessDataLoader(
+            reader, str(tmp_path / "text"), batch_size=1, num_workers=1, max_instances_in_memory=1
+        )
+        loader.index_with(Vocabulary({"tokens": {"a": 1}}))
+        lock = Tqdm.get_lock()
+        yield loader
+        Tqdm.set_lock(lock)
+
+    def test_end_at_sigterm(self, loader, start):
+        """Also those that are forked from `allennlp`, whose handler raises an exception."""
+        queue, handler = self.CONTEXT.JoinableQueue(1), signal.getsignal(signal.SIGTERM)
+        util.install_sigterm_handler()
+        try:
+            (worker,), channels = getattr(loader, start)(queue, self.CONTEXT)
+        finally:
+            signal.signal(signal.SIGTERM, handler)
         assert queue.get(timeout=60)
         worker.terminate()
         worker.join(10)
-        assert worker.exitcode == -signal.SIGTERM
-        loader._join_workers([worker], queue, channels)
-    finally:
-        signal.signal(signal.SIGTERM, handler)
-        Tqdm.set_lock(lock)
+        exit_code = worker.exitcode
         worker.kill()
+        assert exit_code == -signal.SIGTERM
+        loader._join_workers([worker], queue, channels)
+
+    def test_end_with_a_run_that_is_killed(self, loader, start):
+        receiver, sender = self.CONTEXT.Pipe(duplex=False)
+
+        def run():
+            queue = self.CONTEXT.JoinableQueue(1)
+            (worker,), _ = getattr(loader, start)(queue, self.CONTEXT)
+            queue.get(timeout=60)
+            sender.send(worker.pid)
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        self.CONTEXT.Process(target=run).start()
+        sender.close()
+        assert receiver.poll(60)
+        worker = receiver.recv()
+        # At the end of the pipe, since nobody can write to it any more
+        ended = receiver.poll(10)
+        if not ended:
+            os.kill(worker, signal.SIGKILL)
+        assert ended
 
 
 def test_only_the_renaming_of_amp_is_silenced():
