@@ -50,3 +50,13 @@ def test_forms_are_read_whole_and_not_in_parts(predictor):
                 validate(bad, schema)
             with pytest.raises(ConfigurationError):
                 predictor._prepare(bad)
+
+
+def test_an_optional_field_has_a_value_or_is_not_there(predictor):
+    schema = request_schema(predictor)
+    for form in predictor.forms:
+        content = {name: VALUES[kind] for name, kind in form.items()}
+        validate(content, schema)
+        for name in predictor.optional_fields:
+            with pytest.raises(ValidationError):
+                validate(content | {name: None}, schema)
