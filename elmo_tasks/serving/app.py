@@ -7,6 +7,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
+from elmo_tasks import __version__
 from elmo_tasks.serving.answers import Limits
 from elmo_tasks.serving.gate import OPEN, PREDICT, Gate, Metrics
 from elmo_tasks.serving.models import ServedModel
@@ -33,7 +34,10 @@ def create_app(models: Mapping[str, ServedModel], *, limits: Limits, token: str 
     token : with one, all but `/health` asks for it.
     """
     app = FastAPI(
-        title="elmo_tasks", description="Archives of the tasks, each at /predict/NAME.", redoc_url=None
+        title="elmo_tasks",
+        description="Archives of the tasks, each at /predict/NAME.",
+        version=__version__,
+        redoc_url=None,
     )
     app.state.models = models
     metrics = Metrics(models)

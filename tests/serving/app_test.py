@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import httpx
 import pytest
 
+import elmo_tasks
 from benchmarks.serve_load import BAD, difference
 from elmo_tasks.paths import bundled
 from elmo_tasks.serving.answers import Limits
@@ -155,6 +156,7 @@ def test_documents(service):
     assert httpx.get(f"{service.address}/health").json() == {"status": "ok", "models": ["ner"]}
     assert "swagger" in httpx.get(f"{service.address}/docs").text
     document = httpx.get(f"{service.address}/openapi.json").json()
+    assert document["info"]["version"] == elmo_tasks.__version__
     assert [list(methods) for methods in document["paths"].values()] == [["post"], ["get"], ["get"]]
     post = document["paths"]["/predict/ner"]["post"]
     forms = post["requestBody"]["content"]["application/json"]["schema"]["anyOf"]
