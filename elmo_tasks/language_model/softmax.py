@@ -258,7 +258,7 @@ class _Loss(torch.autograd.Function):
                 (vectors, weight, bias, true_logits), ctx.needs_input_grad[1:], strict=False
             )
         ]
-        for_vectors, for_weight, for_bias, for_true = gradients
+        grad_vectors, grad_weight, grad_bias, grad_true_logits = gradients
         losses = vectors.new_empty(len(vectors), 1)
         rounded, rounded_weight = (part.to(products.dtype(part)) for part in (vectors, weight))
         for start in range(0, len(vectors), ROWS_AT_ONCE):
@@ -275,14 +275,14 @@ class _Loss(torch.autograd.Function):
             if true_logits is None:
                 logits.scatter_(1, indices[rows], -sum_of_others)
             scaled = logits.to(rounded.dtype)
-            if for_vectors is not None:
-                torch.div(product(scaled, rounded_weight.t()), total, out=for_vectors[rows])
-            if for_weight is not None:
-                for_weight += weight_gradient(scaled, (vectors[rows] / total).to(scaled.dtype))
-            if for_bias is not None:
-                for_bias += torch.mv(logits.t(), 1 / total.squeeze(1))
-            if for_true is not None:
-                torch.div(sum_of_others, -total, out=for_true[rows])
+            if grad_vectors is not None:
+                torch.div(product(scaled, rounded_weight.t()), total, out=grad_vectors[rows])
+            if grad_weight is not None:
+                grad_weight += weight_gradient(scaled, (vectors[rows] / total).to(scaled.dtype))
+            if grad_bias is not None:
+                grad_bias += torch.mv(logits.t(), 1 / total.squeeze(1))
+            if grad_true_logits is not None:
+                torch.div(sum_of_others, -total, out=grad_true_logits[rows])
         ctx.save_for_backward(*gradients)
         return losses.sum()
 

@@ -198,51 +198,53 @@ class _Layer(Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, of_outputs: torch.Tensor) -> Any:
+    def backward(ctx: Any, grad_outputs: torch.Tensor) -> Any:
         inputs, weight, highway, dropout_mask, *saved = ctx.saved_tensors
         values, size = _Values(*saved), inputs.size(1)
         for_input, for_hidden = weight[:, :size], weight[:, size:]
         multiply = _times(for_hidden.t())
         gradients = _Gradients(
-            torch.empty_like(values.gates), of_outputs.clone(), torch.zeros_like(values.cell)
+            torch.empty_like(values.gates), grad_outputs.clone(), torch.zeros_like(values.cell)
         )
-        of_steps = [
+        grad_steps = [
             _Gradients(*parts)
             for parts in zip(*(part.split(ctx.batch_sizes) for part in gradients), strict=True)
         ]
         steps = values.by_step(ctx.batch_sizes)
         for now, before, shared in reversed(ctx.course):
             gates, straight, _, _, tanh, _ = steps[now]
-            of_gates, of_hidden, of_cell = of_steps[now]
+            grad_gates, grad_hidden, grad_cell = grad_steps[now]
             # GATES times (rows, dim)
             input_gate, forget_gate, candidate, output_gate, highway_gate = gates.chunk(GATES, 1)
             # (rows, dim)
-            raw, of_raw = output_gate * tanh, of_hidden * highway_gate
+            raw, grad_raw = output_gate * tanh, grad_hidden * highway_gate
             # The slope of tanh is 1 - t^2, that of a sigmoid s - s^2.
-            of_cell.add_((output_gate - raw * tanh).mul_(of_raw))
-            torch.addcmul(gates, gates, gates, value=-1, out=of_gates)
-            of_input, of_forget, of_candidate, of_output, of_highway = of_gates.chunk(GATES, 1)
-            of_input.mul_(candidate * of_cell)
-            of_forget[:shared].mul_(steps[before].cell[:shared] * of_cell[:shared])
-            of_forget[shared:] = 0
-            torch.mul(candidate, candidate, out=of_candidate).neg_().add_(1).mul_(input_gate * of_cell)
-            of_output.mul_(of_raw.mul_(tanh))
-            of_highway.mul_(raw.sub_(straight).mul_(of_hidden))
+            grad_cell.add_((output_gate - raw * tanh).mul_(grad_raw))
+            torch.addcmul(gates, gates, gates, value=-1, out=grad_gates)
+            grad_input_gate, grad_forget_gate, grad_candidate, grad_output_gate, grad_highway_gate = (
+                grad_gates.chunk(GATES, 1)
+            )
+            grad_input_gate.mul_(candidate * grad_cell)
+            grad_forget_gate[:shared].mul_(steps[before].cell[:shared] * grad_cell[:shared])
+            grad_forget_gate[shared:] = 0
+            torch.mul(candidate, candidate, out=grad_candidate).neg_().add_(1).mul_(input_gate * grad_cell)
+            grad_output_gate.mul_(grad_raw.mul_(tanh))
+            grad_highway_gate.mul_(raw.sub_(straight).mul_(grad_hidden))
             if shared:
-                of_taken = multiply(of_gates[:shared], None)
-                of_taken = of_taken if dropout_mask is None else of_taken.mul_(dropout_mask[:shared])
-                of_steps[before].hidden[:shared].add_(of_taken)
-                of_steps[before].cell[:shared].addcmul_(of_cell[:shared], forget_gate[:shared])
+                grad_taken = multiply(grad_gates[:shared], None)
+                grad_taken = grad_taken if dropout_mask is None else grad_taken.mul_(dropout_mask[:shared])
+                grad_steps[before].hidden[:shared].add_(grad_taken)
+                grad_steps[before].cell[:shared].addcmul_(grad_cell[:shared], forget_gate[:shared])
         # (steps, GATES * dim), (steps, dim)
-        of_gates, highway_gate = gradients.gates, values.gates.chunk(GATES, 1)[-1]
-        of_straight = torch.addcmul(gradients.hidden, gradients.hidden, highway_gate, value=-1)
+        grad_gates, highway_gate = gradients.gates, values.gates.chunk(GATES, 1)[-1]
+        grad_straight = torch.addcmul(gradients.hidden, gradients.hidden, highway_gate, value=-1)
         return (
             None,
             None,
-            _times(for_input.t())(of_gates, None).add_(_times(highway.t())(of_straight, None)),
-            of_gates.t() @ torch.cat([inputs, values.taken], dim=1),
-            of_gates.sum(dim=0),
-            of_straight.t() @ inputs,
+            _times(for_input.t())(grad_gates, None).add_(_times(highway.t())(grad_straight, None)),
+            grad_gates.t() @ torch.cat([inputs, values.taken], dim=1),
+            grad_gates.sum(dim=0),
+            grad_straight.t() @ inputs,
             None,
         )
 

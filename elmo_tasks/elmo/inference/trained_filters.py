@@ -72,14 +72,14 @@ class TrainedFilters(Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, of_maxima: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+    def backward(ctx: Any, grad_maxima: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         embedding, weight, counts = ctx.saved_tensors
         dim = embedding.size(1)
         widest = weight.size(1) // dim
         # Windows that are equally high are alike, and share the gradient.
-        shares = (of_maxima / counts).to(weight.dtype).split([len(part.ids) for part in ctx.parts])
-        of_embedding, of_weight = torch.zeros_like(embedding), embedding.new_zeros(weight.shape)
-        of_found = ctx.highest.new_zeros(WINDOWS_AT_ONCE, len(weight))
+        shares = (grad_maxima / counts).to(weight.dtype).split([len(part.ids) for part in ctx.parts])
+        grad_embedding, grad_weight = torch.zeros_like(embedding), embedding.new_zeros(weight.shape)
+        grad_filtered = ctx.highest.new_zeros(WINDOWS_AT_ONCE, len(weight))
         for (ids, _), share, seen, highest in zip(
             ctx.parts,
             shares,
@@ -90,13 +90,13 @@ class TrainedFilters(Function):
             words, windows = len(ids), ids.size(1) - widest + 1
             real = words * windows
             shape = words, windows, -1
-            torch.mul(highest[:real].view(shape), share.unsqueeze(1), out=of_found[:real].view(shape))
-            of_found[real:] = 0
-            of_weight += weight_gradient(of_found, seen)
+            torch.mul(highest[:real].view(shape), share.unsqueeze(1), out=grad_filtered[:real].view(shape))
+            grad_filtered[real:] = 0
+            grad_weight += weight_gradient(grad_filtered, seen)
             # (words, windows, widest, dim)
-            of_seen = product(of_found, weight.t())[:real].view(words, windows, widest, dim)
-            of_characters = embedding.new_zeros(*ids.shape, dim)
+            grad_seen = product(grad_filtered, weight.t())[:real].view(words, windows, widest, dim)
+            grad_characters = embedding.new_zeros(*ids.shape, dim)
             for place in range(widest):
-                of_characters[:, place : place + windows] += of_seen[:, :, place]
-            of_embedding.index_add_(0, ids.flatten(), of_characters.flatten(0, 1))
-        return None, None, of_embedding, of_weight, of_maxima.sum(dim=0)
+                grad_characters[:, place : place + windows] += grad_seen[:, :, place]
+            grad_embedding.index_add_(0, ids.flatten(), grad_characters.flatten(0, 1))
+        return None, None, grad_embedding, grad_weight, grad_maxima.sum(dim=0)

@@ -120,10 +120,10 @@ class OneDnnLayer(Function):
         # As above, in another order
         settings: tuple[Any, ...] = False, 2, saved[5].size(1), 1, True, True, False, [], False
         contiguous = (gradient.contiguous() for gradient in gradients)
-        of_inputs, for_input, recurrent, of_bias, _, *of_start = torch.ops.aten.mkldnn_rnn_layer_backward(
-            *saved, *contiguous, *settings, workspace
+        grad_inputs, *grad_halves, grad_bias, _, grad_hidden, grad_cell = (
+            torch.ops.aten.mkldnn_rnn_layer_backward(*saved, *contiguous, *settings, workspace)
         )
-        return None, of_inputs, *of_start, torch.cat([for_input, recurrent], dim=1), of_bias
+        return None, grad_inputs, grad_hidden, grad_cell, torch.cat(grad_halves, dim=1), grad_bias
 
 
 class TrainedLayer(Function):
@@ -162,27 +162,29 @@ class TrainedLayer(Function):
     def backward(ctx: Any, *gradients: Any) -> Any:
         outputs, start = ctx.saved_tensors
         pairs = zip(gradients[:3], gradients[3:], strict=True)
-        _, of_hidden, of_cell = of_results = [torch.stack(pair) for pair in pairs]
+        _, grad_hidden, grad_cell = grad_results = [torch.stack(pair) for pair in pairs]
         weights, read, loan = ctx.weights, ctx.steps.read, Loan(ctx.products.buffers)
         (_, total, outer), dim = ctx.steps.gates.shape, start.size(2)
         # In the dtype of products, (2, steps, 4 dim), (2, steps, projection_dim), (2, steps, dim)
         widths = outer, outputs.size(2), dim
-        of_steps = of_gates, of_projected, raw = [loan.empty(read, 2, total, width) for width in widths]
-        of_inputs, of_bias = _backward(
-            ctx.batch_sizes, ctx.clips, weights, ctx.steps, outputs, start, of_results, of_steps
+        step_buffers = grad_gates, grad_projected, raw = [
+            loan.empty(read, 2, total, width) for width in widths
+        ]
+        grad_inputs, grad_bias = _backward(
+            ctx.batch_sizes, ctx.clips, weights, ctx.steps, outputs, start, grad_results, step_buffers
         )
-        of_tensors: list[torch.Tensor | None] = []
+        grad_tensors: list[torch.Tensor | None] = []
         for direction in range(2):
-            gates = of_gates[direction]
-            of_tensors += [
-                *(part[direction] for part in (of_inputs, of_hidden, of_cell)),
+            gates = grad_gates[direction]
+            grad_tensors += [
+                *(part[direction] for part in (grad_inputs, grad_hidden, grad_cell)),
                 weight_gradient(gates, read[direction]).to(start.dtype),
-                of_bias[direction],
+                grad_bias[direction],
                 None
                 if weights.projection is None
-                else weight_gradient(of_projected[direction], raw[direction]).to(start.dtype),
+                else weight_gradient(grad_projected[direction], raw[direction]).to(start.dtype),
             ]
-        return None, None, None, *of_tensors
+        return None, None, None, *grad_tensors
 
 
 def _forward(
@@ -242,57 +244,61 @@ def _backward(
     steps: Steps,
     outputs: torch.Tensor,
     start: torch.Tensor,
-    of_results: list[torch.Tensor],
-    of_steps: list[torch.Tensor],
+    grad_results: list[torch.Tensor],
+    step_buffers: list[torch.Tensor],
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """
-    Fills in `of_steps`: the gradients of the gates before their sigmoid or tanh, those of what the projection
-    gives, and what is projected. In `of_results`, those of the outputs and of hidden and cell at the end, it
-    turns the last two into those at the start. *Shape:* the gradients of the inputs, `(2, steps,
-    projection_dim)`, and of the bias, `(2, 4 dim)`.
+    Fills in `step_buffers`: the gradients of the gates before their sigmoid or tanh, those of what the
+    projection gives, and what is projected. `grad_results` are the gradients of the outputs and of hidden and
+    cell at the end; the last two become those at the start, in place. *Shape:* the gradients of the inputs,
+    `(2, steps, projection_dim)`, and of the bias, `(2, 4 dim)`.
     """
-    (of_outputs, of_hidden, of_cell), (of_gates, of_projected, raw) = of_results, of_steps
+    (grad_outputs, grad_hidden, grad_cell), (grad_gates, grad_projected, raw) = grad_results, step_buffers
     size, dim, most = outputs.size(2), start.size(2), batch_sizes[0]
-    of_inputs, of_bias = torch.empty_like(outputs), start.new_zeros(2, 4 * dim)
-    of_read_buffer = start.new_empty(2, most, 2 * size)
-    of_raw_buffer, of_now_buffer = start.new_empty(2, 2, most, dim).unbind()
-    of_step_buffer = start.new_empty(2, most, 4 * dim)
+    grad_inputs, grad_bias = torch.empty_like(outputs), start.new_zeros(2, 4 * dim)
+    grad_read_buffer = start.new_empty(2, most, 2 * size)
+    grad_raw_buffer, grad_new_cell_buffer = start.new_empty(2, 2, most, dim).unbind()
+    grad_step_gates_buffer = start.new_empty(2, most, 4 * dim)
     ranges = list(_ranges(batch_sizes))
     earlier = [start, *(steps.cell[:, now] for now, _, _ in ranges)]
     for (now, rows, _), before in zip(ranges[::-1], earlier[-2::-1], strict=True):
         squashed = steps.squashed[:, now]
         input_gate, forget_gate, candidate, output_gate = steps.gates[:, now].chunk(4, dim=2)
         # (2, rows, projection_dim), (2, rows, dim)
-        of_raw = of_output = of_outputs[:, now].add_(of_hidden[:, :rows])
+        grad_raw = grad_output = grad_outputs[:, now].add_(grad_hidden[:, :rows])
         if weights.projection is not None:
             if clips.projection:
-                _not_clipped(of_output, outputs[:, now], clips.projection)
-            of_projected[:, now] = of_output
+                _not_clipped(grad_output, outputs[:, now], clips.projection)
+            grad_projected[:, now] = grad_output
             torch.mul(output_gate, squashed, out=raw[:, now])
-            of_raw = _multiply(
-                of_projected[:, now], weights.projection.transpose(1, 2), None, of_raw_buffer[:, :rows]
+            grad_raw = _multiply(
+                grad_projected[:, now], weights.projection.transpose(1, 2), None, grad_raw_buffer[:, :rows]
             )
-        of_now = torch.mul(of_raw, output_gate, out=of_now_buffer[:, :rows])
-        _behind_tanh(of_now, squashed).add_(of_cell[:, :rows])
+        grad_new_cell = torch.mul(grad_raw, output_gate, out=grad_new_cell_buffer[:, :rows])
+        _behind_tanh(grad_new_cell, squashed).add_(grad_cell[:, :rows])
         if clips.cell:
-            _not_clipped(of_now, steps.cell[:, now], clips.cell)
-        of_step = of_gates[:, now] if of_gates.dtype == start.dtype else of_step_buffer[:, :rows]
-        of_input, of_forget, of_candidate, of_output_gate = of_step.chunk(4, dim=2)
-        torch.mul(of_now, candidate, out=of_input)
-        torch.mul(of_now, before[:, :rows], out=of_forget)
-        torch.mul(of_now, input_gate, out=of_candidate)
-        torch.mul(of_raw, squashed, out=of_output_gate)
-        _behind_sigmoid(of_step[..., : 2 * dim], steps.gates[:, now, : 2 * dim])
-        _behind_sigmoid(of_output_gate, output_gate)
-        _behind_tanh(of_candidate, candidate)
-        of_bias += of_step.sum(dim=1)
-        if of_step.dtype != of_gates.dtype:
-            of_gates[:, now] = of_step
-        torch.mul(of_now, forget_gate, out=of_cell[:, :rows])
-        of_read = _multiply(of_gates[:, now], weights.gates.transpose(1, 2), None, of_read_buffer[:, :rows])
-        of_inputs[:, now] = of_read[..., :size]
-        of_hidden[:, :rows] = of_read[..., size:]
-    return of_inputs, of_bias
+            _not_clipped(grad_new_cell, steps.cell[:, now], clips.cell)
+        grad_step_gates = (
+            grad_gates[:, now] if grad_gates.dtype == start.dtype else grad_step_gates_buffer[:, :rows]
+        )
+        grad_input_gate, grad_forget_gate, grad_candidate, grad_output_gate = grad_step_gates.chunk(4, dim=2)
+        torch.mul(grad_new_cell, candidate, out=grad_input_gate)
+        torch.mul(grad_new_cell, before[:, :rows], out=grad_forget_gate)
+        torch.mul(grad_new_cell, input_gate, out=grad_candidate)
+        torch.mul(grad_raw, squashed, out=grad_output_gate)
+        _behind_sigmoid(grad_step_gates[..., : 2 * dim], steps.gates[:, now, : 2 * dim])
+        _behind_sigmoid(grad_output_gate, output_gate)
+        _behind_tanh(grad_candidate, candidate)
+        grad_bias += grad_step_gates.sum(dim=1)
+        if grad_step_gates.dtype != grad_gates.dtype:
+            grad_gates[:, now] = grad_step_gates
+        torch.mul(grad_new_cell, forget_gate, out=grad_cell[:, :rows])
+        grad_read = _multiply(
+            grad_gates[:, now], weights.gates.transpose(1, 2), None, grad_read_buffer[:, :rows]
+        )
+        grad_inputs[:, now] = grad_read[..., :size]
+        grad_hidden[:, :rows] = grad_read[..., size:]
+    return grad_inputs, grad_bias
 
 
 def _ranges(batch_sizes: list[int]) -> Iterator[tuple[slice, int, int]]:

@@ -115,16 +115,16 @@ def packed(weight: torch.Tensor) -> torch.Tensor:
     return weight
 
 
-def weight_gradient(of_outputs: torch.Tensor, inputs: torch.Tensor) -> torch.Tensor:
+def weight_gradient(grad_outputs: torch.Tensor, inputs: torch.Tensor) -> torch.Tensor:
     """
-    The gradient of the weight of `product`: `of_outputs.T @ inputs`.
+    The gradient of the weight of `product`: `grad_outputs.T @ inputs`.
 
     *Shape:* `(rows, out)` and `(rows, in)` to `(out, in)`.
     """
     # The kernel makes a transposed left factor contiguous: so the narrower one stands there.
-    if of_outputs.size(1) <= inputs.size(1):
-        return product(of_outputs.t(), inputs.t())
-    return product(inputs.t(), of_outputs.t()).t()
+    if grad_outputs.size(1) <= inputs.size(1):
+        return product(grad_outputs.t(), inputs.t())
+    return product(inputs.t(), grad_outputs.t()).t()
 
 
 def trains_in_bfloat16() -> bool:
@@ -170,13 +170,13 @@ class Product(Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, of_result: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+    def backward(ctx: Any, grad_result: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         inputs, weight = ctx.saved_tensors
-        rounded = of_result.to(inputs.dtype)
-        _, for_inputs, for_weight, for_bias = ctx.needs_input_grad
+        rounded = grad_result.to(inputs.dtype)
+        _, needs_inputs, needs_weight, needs_bias = ctx.needs_input_grad
         return (
             None,
-            product(rounded, weight.t()).to(of_result.dtype) if for_inputs else None,
-            weight_gradient(rounded, inputs).to(of_result.dtype) if for_weight else None,
-            of_result.sum(dim=0) if for_bias else None,
+            product(rounded, weight.t()).to(grad_result.dtype) if needs_inputs else None,
+            weight_gradient(rounded, inputs).to(grad_result.dtype) if needs_weight else None,
+            grad_result.sum(dim=0) if needs_bias else None,
         )

@@ -50,8 +50,8 @@ def test_equals_autograd_in_double_precision(precision, rows, onednn, monkeypatc
 
 @pytest.mark.parametrize("widths", [(16, 40), (40, 16)])
 def test_weight_gradient(widths):
-    of_outputs, inputs = some(50, widths[0]), some(50, widths[1], seed=1)
-    torch.testing.assert_close(weight_gradient(of_outputs, inputs), of_outputs.t() @ inputs)
+    grad_outputs, inputs = some(50, widths[0]), some(50, widths[1], seed=1)
+    torch.testing.assert_close(weight_gradient(grad_outputs, inputs), grad_outputs.t() @ inputs)
 
 
 def test_the_weight_may_be_a_transposed_view():
