@@ -83,7 +83,7 @@ class SquadReader(TaskReader):
         super().__init__(**kwargs)
         self.training_answer = training_answer
         self.unanswerable = unanswerable
-        self._passage: _Passage | None = None
+        self._last_passage: _Passage | None = None
 
     def _read(self, file_path: str) -> Iterator[Instance]:
         """A worker takes all questions of its paragraphs."""
@@ -93,7 +93,7 @@ class SquadReader(TaskReader):
                 counts["paragraphs"] += 1
                 for question in paragraph.questions:
                     if self._reads(question):
-                        yield self._counted(paragraph, question, counts)
+                        yield self._instance(paragraph, question, counts)
                     else:
                         counts["left out"] += 1
         finally:  # also where max_instances ends the reading
@@ -128,29 +128,30 @@ class SquadReader(TaskReader):
         # Raises
         `ConfigurationError`: a passage or a question without words.
         """
-        read = self._read_passage(passage)
-        asked = split_words(question)
-        for name, words in (("passage", read.words), ("question", asked)):
-            if not words.words:
+        passage_text = self._passage_text(passage)
+        question_words = split_words(question)
+        for name, text in (("passage", passage_text.words), ("question", question_words)):
+            if not text.words:
                 raise ConfigurationError(f"found no words in the {name}, expected at least one")
-        metadata = SquadQuestion(read.words, asked, id)
+        metadata = SquadQuestion(passage_text.words, question_words, id)
         fields: dict[str, Field] = {
-            "passage": read.field,
-            "question": text_field(asked),
-            "paragraph": LabelField(read.number, skip_indexing=True),
+            "passage": passage_text.field,
+            "question": text_field(question_words),
+            "paragraph": LabelField(passage_text.number, skip_indexing=True),
             "metadata": MetadataField(metadata),
         }
         if answers is not None:
             metadata.answers = [answer.text for answer in answers]
-            spans = [span for answer in answers if (span := read.span(answer)) is not None]
+            spans = [span for answer in answers if (span := passage_text.span(answer)) is not None]
             chosen = self._choose(spans, question) if spans else NO_SPAN
             fields["span"] = TensorField(torch.tensor(chosen), padding_value=-1)
         return Instance(fields)
 
-    def _counted(self, paragraph: Paragraph, question: Question, counts: Counter[str]) -> Instance:
+    def _instance(self, paragraph: Paragraph, question: Question, counts: Counter[str]) -> Instance:
+        """The instance of a question of a file, which is added to the counts for the log."""
         instance = self.text_to_instance(paragraph.passage, question.text, question.answers, id=question.id)
         answers = question.answers or []
-        spans = [self._read_passage(paragraph.passage).span(answer) for answer in answers]
+        spans = [self._passage_text(paragraph.passage).span(answer) for answer in answers]
         counts["questions"] += 1
         counts["unanswerable"] += not answers
         counts["answers"] += len(answers)
@@ -158,11 +159,11 @@ class SquadReader(TaskReader):
         counts["no span"] += bool(answers) and not any(spans)
         return instance
 
-    def _read_passage(self, text: str) -> "_Passage":
-        """The passage that was read last is not read again: the questions of a paragraph come in a row."""
-        if self._passage is None or self._passage.words.text != text:
-            self._passage = _Passage(text)
-        return self._passage
+    def _passage_text(self, text: str) -> "_Passage":
+        """The passage that was split last is not split again: the questions of a paragraph come in a row."""
+        if self._last_passage is None or self._last_passage.words.text != text:
+            self._last_passage = _Passage(text)
+        return self._last_passage
 
     def _choose(self, spans: list[tuple[int, int]], question: str) -> tuple[int, int]:
         """The answer to train on."""
