@@ -108,31 +108,35 @@ class SquadModel(ElmoModel):
         # (passages,), (batch,): where each distinct passage is in the batch, and which one each question has
         rows, of_question = one_of_each(paragraph)
         # (passages, tokens, dim), (passages, tokens)
-        passages, mask = self._read(choose_texts(passage, rows))
-        windows = Windows(mask, size=self.window, overlap=self.overlap)
-        # (batch * windows, words, dim), (batch * windows, words)
-        questions, words = (part.repeat_interleave(windows.number, dim=0) for part in self._read(question))
+        passages, passage_mask = self._read(choose_texts(passage, rows))
+        windows = Windows(passage_mask, size=self.window, overlap=self.overlap)
         # (batch * windows, window, dim), (batch * windows, window)
-        passages, tokens = (windows.split(part)[of_question].flatten(0, 1) for part in (passages, mask))
+        windowed, mask = (windows.split(part)[of_question].flatten(0, 1) for part in (passages, passage_mask))
+        # (batch * windows, words, dim), (batch * windows, words)
+        questions, question_mask = (
+            part.repeat_interleave(windows.number, dim=0) for part in self._read(question)
+        )
         # (batch * windows, window, 4 dim), (batch * windows, window, words)
-        attended, to_question = self.attention(passages, questions, tokens, words)
+        attended, to_question = self.attention(windowed, questions, mask, question_mask)
         # (batch * windows, window, linear_size)
         merged = self.merge(attended).relu()
         # (batch * windows, window, 2 hidden_size)
-        context = self.dropout(self.self_encoder(self.dropout(merged), tokens))
+        context = self.dropout(self.self_encoder(self.dropout(merged), mask))
         # (batch * windows, window, 6 hidden_size), (batch * windows, window, window)
-        attended, to_itself = self.self_attention(context, tokens)
+        attended, to_itself = self.self_attention(context, mask)
         # (batch * windows, window, linear_size)
         merged = self.dropout(merged + self.self_merge(attended).relu())
         # (batch * windows, window, 2 hidden_size)
-        starts = self.start_encoder(merged, tokens)
-        ends = self.end_encoder(torch.cat([merged, self.dropout(starts)], dim=2), tokens)
+        start_states = self.start_encoder(merged, mask)
+        end_states = self.end_encoder(torch.cat([merged, self.dropout(start_states)], dim=2), mask)
 
         def joined(part: torch.Tensor) -> torch.Tensor:
             """*Shape:* `(batch * windows, window, ...)` to `(batch, tokens, ...)`."""
             return windows.join(part.unflatten(0, (-1, windows.number)), of_question)
 
-        outputs = self._distribution(joined(merged), joined(starts), joined(ends), mask[of_question])
+        outputs = self._distribution(
+            joined(merged), joined(start_states), joined(end_states), passage_mask[of_question]
+        )
         if not self.training:
             outputs |= {
                 "question_attention": joined(to_question),
@@ -149,25 +153,25 @@ class SquadModel(ElmoModel):
         return self.dropout(self.at_output(encoded, elmo)), mask
 
     def _distribution(
-        self, merged: torch.Tensor, starts: torch.Tensor, ends: torch.Tensor, mask: torch.Tensor
+        self, merged: torch.Tensor, start_states: torch.Tensor, end_states: torch.Tensor, mask: torch.Tensor
     ) -> Scores:
         """
         Log probabilities: `start` and `end` `(batch, tokens)`, that an answer starts and ends at a token,
         minus infinity at padding; `spans` `(batch, tokens, longest_answer)`, as in `span_scores`; and with
-        `no_answer` that there is none, `(batch,)`, which the starts leave room for.
+        `no_answer` that there is none, `(batch,)`: then the starts share what is left of the probability.
 
-        *Shape:* the layers of the model, each `(batch, tokens, its size)`.
+        *Shape:* `merged` and the states, each `(batch, tokens, its size)`, `mask` `(batch, tokens)`.
         """
         # (batch, tokens)
         start_scores, end_scores = (
             layer(states).squeeze(2).masked_fill(~mask, -torch.inf)
-            for layer, states in ((self.start, starts), (self.end, ends))
+            for layer, states in ((self.start, start_states), (self.end, end_states))
         )
         start, end = start_scores.log_softmax(dim=1), end_scores.log_softmax(dim=1)
         no_answer = {}
         if self.no_answer is not None:
             # (batch,): of no answer against all answers
-            odds = self.no_answer(merged, starts, ends, start, end, mask)
+            odds = self.no_answer(merged, start_states, end_states, start, end, mask)
             odds = odds - start_scores.logsumexp(dim=1) - end_scores.logsumexp(dim=1)
             no_answer["no_answer"] = F.logsigmoid(odds)
             start = start + F.logsigmoid(-odds).unsqueeze(1)

@@ -26,19 +26,23 @@ class NoAnswerHead(nn.Module):
     def forward(
         self,
         merged: torch.Tensor,
-        starts: torch.Tensor,
-        ends: torch.Tensor,
-        start: torch.Tensor,
-        end: torch.Tensor,
+        start_states: torch.Tensor,
+        end_states: torch.Tensor,
+        start_log_probabilities: torch.Tensor,
+        end_log_probabilities: torch.Tensor,
         mask: torch.Tensor,
     ) -> torch.Tensor:
         """
-        *Shape:* the layers of the model, each `(batch, tokens, its size)`, the log probabilities of starts
-        and ends, `(batch, tokens)`, and the mask, to `(batch,)`.
+        *Shape:* the states, each `(batch, tokens, its size)`, the log probabilities that an answer starts and
+        ends at a token, `(batch, tokens)`, and the mask, `(batch, tokens)`, to `(batch,)`.
         """
         # (batch, tokens)
         own = self.attention(merged).squeeze(2).masked_fill(~mask, -torch.inf).softmax(dim=1)
-        weighted = ((own, merged), (start.exp(), starts), (end.exp(), ends))
+        weighted = (
+            (own, merged),
+            (start_log_probabilities.exp(), start_states),
+            (end_log_probabilities.exp(), end_states),
+        )
         # (batch, dim + start_dim + end_dim)
         summary = torch.cat([weights.unsqueeze(1) @ states for weights, states in weighted], dim=2).squeeze(1)
         return self.output(self.hidden(summary).relu()).squeeze(1)

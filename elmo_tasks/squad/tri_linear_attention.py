@@ -60,13 +60,13 @@ class BidirectionalAttention(nn.Module):
         # (batch, tokens, words)
         similarity = self.similarity(passage, question)
         # (batch, 1, words)
-        words = question_mask.unsqueeze(1)
+        real_words = question_mask.unsqueeze(1)
         # (batch, tokens, words)
-        to_question = attention(similarity, words)
+        to_question = attention(similarity, real_words)
         # (batch, tokens, dim)
         attended = to_question @ question
         # (batch, tokens)
-        to_passage = attention(similarity.masked_fill(~words, -torch.inf).amax(dim=2), passage_mask)
+        to_passage = attention(similarity.masked_fill(~real_words, -torch.inf).amax(dim=2), passage_mask)
         # (batch, 1, dim)
         asked = to_passage.unsqueeze(1) @ passage
         return torch.cat([passage, attended, passage * attended, asked * attended], dim=2), to_question
