@@ -29,8 +29,19 @@ from elmo_tasks.srl.arguments import PREDICATE, Argument, to_tags
 
 WORD, LEMMA, FRAMESET, POS, ARGUMENTS = "word", "predicate", "frameset", "pos", "arguments"
 CONLL_2012 = (
-    *("document", "part", "number", WORD, POS, "parse", LEMMA, FRAMESET, "sense", "speaker", "entity"),
-    *(ARGUMENTS, "coreference"),
+    "document",
+    "part",
+    "number",
+    WORD,
+    POS,
+    "parse",
+    LEMMA,
+    FRAMESET,
+    "sense",
+    "speaker",
+    "entity",
+    ARGUMENTS,
+    "coreference",
 )
 _DOCUMENT = ("#begin document", "#end document")
 _JSON_OBJECT = re.compile(r'[ \t]*\{[ \t]*"')
@@ -50,6 +61,8 @@ class Proposition:
 
 @dataclass
 class SrlSentence:
+    """The words of a sentence, and a proposition for each of its predicates."""
+
     words: list[str]
     propositions: list[Proposition]
     line: int
@@ -57,6 +70,8 @@ class SrlSentence:
 
 
 class _Row(NamedTuple):
+    """The cells of a word, and the number of its line in the file."""
+
     line: int
     cells: list[str]
 
@@ -76,13 +91,17 @@ class Columns(ColumnLayout):
 
     def __init__(self, names: Sequence[str], delimiter: str | None) -> None:
         super().__init__(names, delimiter, needed=(WORD, LEMMA, ARGUMENTS))
-        self.first = self.names.index(ARGUMENTS)
-        self.behind = len(self.names) - self.first - 1
+        self._first_of_arguments = self.names.index(ARGUMENTS)
 
-    def of(self, name: str, row: _Row) -> str:
-        """What a row has in a column."""
+    def cell(self, name: str, row: _Row) -> str:
+        """The cell of a row in the column of this name, which is not that of the arguments."""
         column = self.names.index(name)
-        return row.cells[column if column < self.first else column - len(self.names)]
+        return row.cells[column if column < self._first_of_arguments else column - len(self.names)]
+
+    def argument_columns(self, row: _Row) -> range:
+        """The columns of arguments, as many as the row has cells for."""
+        columns_behind = len(self.names) - self._first_of_arguments - 1
+        return range(self._first_of_arguments, len(row.cells) - columns_behind)
 
     def row(self, path: Path, number: int, line: str, first: _Row | None) -> _Row:
         """The row of a line, which must have as many columns as the first of its sentence."""
@@ -119,12 +138,11 @@ def _columns(path: Path, lines: Iterator[tuple[int, str]], columns: Columns) -> 
 
 
 def _sentence(path: Path, rows: list[_Row], columns: Columns) -> SrlSentence:
-    words = [columns.of(WORD, row) for row in rows]
+    words = [columns.cell(WORD, row) for row in rows]
     for word, row in zip(words, rows, strict=True):
         if not word:
             raise InputError.at(path, row.line, found="an empty word", expected="a word")
-    columns_of_arguments = range(columns.first, len(rows[0].cells) - columns.behind)
-    spans = [_spans(path, rows, column) for column in columns_of_arguments]
+    spans = [_spans(path, rows, column) for column in columns.argument_columns(rows[0])]
     marked = _marked(rows, columns)
     if spans == [[]] and not (marked and FRAMESET in columns.names):
         # How some write a sentence without predicates; a lemma may stand beside words that are none
@@ -136,7 +154,7 @@ def _sentence(path: Path, rows: list[_Row], columns: Columns) -> SrlSentence:
             Proposition(
                 predicate,
                 from_spans(of_predicate, len(words), Scheme.IOB2),
-                columns.of(POS, rows[predicate]) if POS in columns.names else None,
+                columns.cell(POS, rows[predicate]) if POS in columns.names else None,
             )
             for predicate, of_predicate in zip(predicates, spans, strict=True)
         ],
@@ -180,7 +198,7 @@ def _marked(rows: list[_Row], columns: Columns) -> list[int]:
     """The words that the columns call predicates."""
     marks = [name for name in (LEMMA, FRAMESET) if name in columns.names]
     return [
-        number for number, row in enumerate(rows) if all(columns.of(mark, row) != _NONE for mark in marks)
+        number for number, row in enumerate(rows) if all(columns.cell(mark, row) != _NONE for mark in marks)
     ]
 
 
@@ -206,12 +224,12 @@ def _json_lines(path: Path, lines: Iterator[tuple[int, str]]) -> Iterator[SrlSen
     for number, content in read_json_lines(path, lines, expected="an object"):
         try:
             yield _from_json(content, number)
-        except _WrongError as error:
+        except _WrongJsonError as error:
             raise InputError.at(path, number, found=error.found, expected=error.expected) from error
 
 
-class _WrongError(Exception):
-    """What is wrong with a JSON object."""
+class _WrongJsonError(Exception):
+    """What is wrong with the JSON object of a line; the caller adds the file and the line."""
 
     def __init__(self, found: str, expected: str) -> None:
         super().__init__(found, expected)
@@ -223,17 +241,17 @@ def _from_json(content: Any, line: int) -> SrlSentence:
     pos = _strings(content, POS) if POS in content else None
     if not words or (pos is not None and len(pos) != len(words)):
         found = f"{len(words)} tokens" + ("" if pos is None else f" and {len(pos)} pos")
-        raise _WrongError(found, "one or more tokens, and as many pos if any")
+        raise _WrongJsonError(found, "one or more tokens, and as many pos if any")
     predicates = content.get("predicates", [])
     if not isinstance(predicates, list):
-        raise _WrongError(f'"predicates": {shorten_json(predicates)}', '"predicates": a list of objects')
+        raise _WrongJsonError(f'"predicates": {shorten_json(predicates)}', '"predicates": a list of objects')
     return SrlSentence(words, [_proposition(each, words, pos) for each in predicates], line)
 
 
 def _strings(content: Any, name: str) -> list[str]:
     values = content.get(name) if isinstance(content, dict) else None
     if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
-        raise _WrongError(shorten_json(content), f'an object with "{name}": a list of strings')
+        raise _WrongJsonError(shorten_json(content), f'an object with "{name}": a list of strings')
     return values
 
 
@@ -255,7 +273,7 @@ def _proposition(content: Any, words: list[str], pos: list[str] | None) -> Propo
             arguments.append(Argument(PREDICATE, ((index, index + 1),)))
         return Proposition(index, to_tags(arguments, len(words)), pos[index] if pos else None)
     except (KeyError, TypeError, ValueError) as error:
-        raise _WrongError(
+        raise _WrongJsonError(
             f"{shorten_json(content)} ({error})",
             'a predicate as {"index": 1, "arguments": [{"label": "ARG0", "spans": [[0, 1]]}]}',
         ) from error
