@@ -23,8 +23,6 @@ from elmo_tasks.values import Name
 GENRES = "genres"
 """The vocabulary's namespace of genres. Whatever it does not know has one place, that of unknown genres."""
 UNKNOWN_SPEAKER = 0
-
-
 _OVER_ENDS = "mentions over the end of a sentence, which the model does not propose"
 
 
@@ -64,7 +62,7 @@ class CorefReader(TaskReader):
 
     def _read(self, file_path: str) -> Iterator[Instance]:
         paths = files_with_words(file_path)
-        for document in self.shard_iterable(self.counted(file_path, self._file, _summary, paths)):
+        for document in self.shard_iterable(self.counted(file_path, self._file, _describe, paths)):
             yield self.text_to_instance(document)
 
     def text_to_instance(self, document: CorefDocument) -> Instance:
@@ -82,27 +80,30 @@ class CorefReader(TaskReader):
 
     def _file(self, path: Path, counts: Counter[str]) -> Iterator[CorefDocument]:
         for document in read_documents(path):
-            counts.update(self._keep(document))
+            clusters = document.clusters or []
+            singletons = sum(len(cluster) == 1 for cluster in clusters)
+            if singletons and not self.singletons:
+                document.clusters = [cluster for cluster in clusters if len(cluster) > 1]
+            counts.update(self._counts(document, singletons))
             yield document
         if not counts:
             raise InputError.at(path, found="no document", expected="at least one")
 
-    def _keep(self, document: CorefDocument) -> dict[str, int]:
-        """Drops what shall not be kept, and counts the document."""
-        clusters = document.clusters or []
-        alone = sum(len(cluster) == 1 for cluster in clusters)
-        if document.clusters is not None and not self.singletons:
-            document.clusters = [cluster for cluster in clusters if len(cluster) > 1]
-        return {
+    def _counts(self, document: CorefDocument, singletons: int) -> dict[str, int]:
+        """What the log says of a document, which had so many singletons in its file."""
+        counts = {
             "documents": 1,
             "sentences": len(document.sentences),
             "tokens": len(document.words.words),
             "documents without gold clusters": int(document.clusters is None),
             "clusters": len(document.clusters or []),
             "mentions": sum(map(len, document.clusters or [])),
-            "singletons kept" if self.singletons else "singletons dropped": alone,
+            "singletons kept" if self.singletons else "singletons dropped": singletons,
             "clusters joined since they had a mention in common": document.joined,
-        } | ({_OVER_ENDS: over_ends} if (over_ends := _over_ends(document)) else {})
+        }
+        if over_ends := _over_ends(document):
+            counts[_OVER_ENDS] = over_ends
+        return counts
 
 
 def _over_ends(document: CorefDocument) -> int:
@@ -122,7 +123,7 @@ class _GenreField(LabelField):
         pass
 
 
-def _summary(counts: Counter[str]) -> str:
+def _describe(counts: Counter[str]) -> str:
     return ", ".join(f"{count} {name}" for name, count in counts.items())
 
 

@@ -111,10 +111,10 @@ class SrlReader(TaskReader):
         """The sentences of all files that become instances."""
         total: Counter[str] = Counter()
         yield from self.counted(
-            file_path, partial(self._file, total=total), self._summary, files_with_words(file_path)
+            file_path, partial(self._file, total=total), self._describe, files_with_words(file_path)
         )
         if not total["instances"] and not self.keep_without_predicates:
-            raise InputError.at(file_path, found=self._summary(total), expected="a predicate")
+            raise InputError.at(file_path, found=self._describe(total), expected="a predicate")
 
     def _file(self, path: Path, counts: Counter[str], *, total: Counter[str]) -> Iterator[SrlSentence]:
         for sentence in read_sentences(path, self.columns):
@@ -132,7 +132,7 @@ class SrlReader(TaskReader):
             raise InputError.at(path, found="no sentence", expected="at least one")
         total.update(counts)
 
-    def _summary(self, counts: Counter[str]) -> str:
+    def _describe(self, counts: Counter[str]) -> str:
         kept_or_not = "kept" if self.keep_without_predicates else "left out"
         dropped = counts["predicates"] - counts["instances"]
         return (
