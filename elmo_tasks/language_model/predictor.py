@@ -6,7 +6,6 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.data import Instance
 from allennlp.predictors import Predictor
 
-from elmo_tasks.data.text_stream import words_of
 from elmo_tasks.language_model.metric import DIRECTIONS, perplexity
 from elmo_tasks.predictors.json_lines import JsonLinesPredictor, require_text
 
@@ -57,11 +56,7 @@ class BiLmPredictor(JsonLinesPredictor):
     def read(self, json_dict: JsonDict) -> list[str]:
         """The words of a sentence."""
         text = require_text(json_dict, "sentence", "tokens")
-        if not isinstance(text, str):
-            return text
-        split = self._dataset_reader._split
-        sentences = split([text]) if split else [text]
-        return [word for sentence in sentences if sentence for word in words_of(sentence)]
+        return self._dataset_reader.words(text) if isinstance(text, str) else text
 
     def to_instance(self, content: list[str]) -> Instance:
         return _Sentence(content)

@@ -168,6 +168,11 @@ class BiLmReader(ShardedReader):
         block = next(blocks(streams, streams=len(sentences), bptt_steps=None, process=0, input=self.input))
         return Instance({"block": block})
 
+    def words(self, text: str) -> list[str]:
+        """The words of a text, as the reader's files have them: between blanks, or found in running text."""
+        sentences = self._split([text]) if self._split else [text]
+        return [word for sentence in sentences if sentence for word in words_of(sentence)]
+
     def _read(self, file_path: DatasetReaderInput) -> Iterator[Instance]:
         worker, share, _ = self._share()
         random = self.shuffle_buffer > 0 or self.subsample is not None or self.restart > 0
