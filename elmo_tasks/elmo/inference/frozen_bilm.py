@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cached_property
 from threading import RLock
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import nn
@@ -317,16 +317,15 @@ class FrozenBiLm(nn.Module):
         self._lock = RLock()
 
 
-class _Part:
+class _Part(NamedTuple):
     """Some rows of a batch."""
 
-    def __init__(self, ids: torch.Tensor, rows: torch.Tensor, lengths: torch.Tensor) -> None:
-        self.ids = ids
-        """`(rows, tokens, *id)`"""
-        self.rows = rows
-        """`(rows,)`: where they are in the batch."""
-        self.lengths = lengths
-        """`(rows,)`, none of them 0."""
+    ids: torch.Tensor
+    """`(rows, tokens, *id)`"""
+    rows: torch.Tensor
+    """`(rows,)`: where they are in the batch."""
+    lengths: torch.Tensor
+    """`(rows,)`, none of them 0."""
 
 
 _Run = Callable[[Kernels, _Part], list[torch.Tensor]]
