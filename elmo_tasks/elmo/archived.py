@@ -1,5 +1,4 @@
-"""The biLM in an archive of a model: its weights are there, so that the files that it came from may be
-gone."""
+"""The biLM in an archive of a model: its weights are there, and the files that it came from may be gone."""
 
 from pathlib import Path
 from typing import Any

@@ -27,8 +27,8 @@ class SoftmaxFirst(StrictParams, TrainerCallback):
     epochs : so many, the first ones of the run, train the softmax alone; 0: none, with a warning.
 
     # Raises
-    `ConfigurationError`: another model than `elmo_bilm`; in a distributed run
-    that has to freeze, an accelerator that insists on gradients of all weights.
+    `ConfigurationError`: another model than `elmo_bilm`; in a distributed run that has to freeze, an
+    accelerator that insists on gradients of all weights.
     """
 
     def __init__(self, *, serialization_dir: str, epochs: NonNegativeInt = 1) -> None:

@@ -28,8 +28,7 @@ class CpuLstm:
         """
         *Shape:* distinct `inputs` `(inputs, projection_dim)`, the `index` of each step's, `(steps,)`, the
         sequences end to end, and their `lengths` `(batch,)`, none of them 0. Returns the output of each
-        layer,
-        `(steps, 2 projection_dim)`, and the state behind the last step of each sequence.
+        layer, `(steps, 2 projection_dim)`, and the state behind the last step of each sequence.
         """
         if len(lengths) == 1:
             return self._lone(inputs[index], state, skip=self._skip)

@@ -27,6 +27,10 @@ class Kernels:
 
     blueprint : a `BiLm` without weights.
     weights : by their names; emptied, one layer after the other, so that each is in memory once.
+    precision : of the products, one of `PRECISIONS`.
+
+    # Raises
+    `ElmoError`: the device has no products of this precision; then no weight is taken.
     """
 
     def __init__(self, blueprint: BiLm, weights: dict[str, torch.Tensor], precision: str) -> None:

@@ -54,8 +54,8 @@ class FrozenLstmLayer:
     def step(self, gates: torch.Tensor, hidden: torch.Tensor, doubled_cell: torch.Tensor) -> torch.Tensor:
         """
         *Shape:* what `project_inputs` gives, `(rows, 4 dim)`, `hidden` `(rows, projection_dim)`, and
-        `doubled_cell`
-        `(rows, dim)`, which becomes that of the next step, to the next hidden, `(rows, projection_dim)`.
+        `doubled_cell` `(rows, dim)`, which becomes that of the next step, to the next hidden, `(rows,
+        projection_dim)`.
         """
         activated = sigmoid(self.recurrent(hidden, addend=gates), in_place=True)
         return self.projected(half_output(activated.chunk(4, dim=1), doubled_cell, self.cell_clip))

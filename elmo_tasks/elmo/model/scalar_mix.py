@@ -16,15 +16,20 @@ class ScalarMix(nn.Module):
     """
     `gamma * sum_j s_j h_j`, with `s = softmax(w)`.
 
-    - `layers`: `all`, or `top` for the last layer alone (which has no weights).
-    - `weights`: `trainable` (the paper's w, zero at first: an average), `frozen` (w drawn once from a normal
-      distribution, never changed), or `function`: `w_j = v_j . h_j + b_j`, computed at each token from
-      the layers themselves, v and b learned, zero at first.
-    - `gamma`: a learned scale, 1 at first; without it the scale is 1.
-    - `layer_norm`: each layer is first normalised at each token over its own features (mean 0, variance 1,
-      no learned parameters), so that a token's vector never depends on the other sentences of a batch.
+    # Parameters
 
-    *Input:* `(num_layers, ..., dim)`. *Output:* `(..., dim)`.
+    num_layers : of the biLM, the token layer among them.
+    dim : size of a layer's vector.
+    layers : `all`, or `top` for the last layer alone (which has no weights).
+    weights : `trainable` (the paper's w, zero at first: an average), `frozen` (w drawn once from a normal
+        distribution, never changed), or `function`: `w_j = v_j . h_j + b_j`, computed at each token from the
+        layers themselves, v and b learned, zero at first.
+    gamma : whether there is a learned scale, 1 at first; without it the scale is 1.
+    layer_norm : whether each layer is first normalised at each token over its own features (mean 0, variance
+        1, no learned parameters), so that a token's vector never depends on the other sentences of a batch.
+
+    # Raises
+    `ElmoError`: unknown `layers` or `weights`.
     """
 
     def __init__(
@@ -54,6 +59,7 @@ class ScalarMix(nn.Module):
             self.projections = nn.Parameter(torch.zeros(num_layers, dim))
 
     def forward(self, layers: torch.Tensor) -> torch.Tensor:
+        """*Shape:* `(num_layers, ..., dim)` to `(..., dim)`."""
         if self.top:
             layers = layers[-1:]
         if self.layer_norm:
@@ -64,7 +70,11 @@ class ScalarMix(nn.Module):
         return mixed if self.gamma is None else self.gamma * mixed
 
     def _shares(self, layers: torch.Tensor) -> torch.Tensor:
-        """The normalised weights, `(num_layers, ..., 1)`, to multiply the layers with."""
+        """
+        The normalised weights, to multiply the layers with.
+
+        *Shape:* `(num_layers, ..., dim)` to `(num_layers, ..., 1)`, or to `(1,)` with `top`.
+        """
         if self.top:
             return layers.new_ones(1)
         # (num_layers, 1, ..., 1)

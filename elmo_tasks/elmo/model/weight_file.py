@@ -50,10 +50,10 @@ def read_weights(source: FilePath, options: BiLmOptions) -> Iterator[tuple[str, 
     The weights of an official HDF5 file, one at a time, under their names in a `BiLm(options)`.
 
     # Raises
-    `ElmoError`, with the file, the dataset, and found and expected shape: not HDF5, truncated,
-    a dataset missing or too many, of a shape that the options do not have, or other than its checksum says;
-    values that are not finite or above `LARGEST_WEIGHT`; or weights of a biLM that
-    reads words with options of one that reads characters, or the reverse.
+    `ElmoError`, with the file, the dataset, and found and expected shape: not HDF5, truncated, a dataset
+    missing or too many, of a shape that the options do not have, or other than its checksum says; values that
+    are not finite or above `LARGEST_WEIGHT`; or weights of a biLM that reads words with options of one that
+    reads characters, or the reverse.
     """
     with _opened(source, "biLM weights") as file:
         _refuse_other_kind(file, options, source)
