@@ -98,8 +98,15 @@ def seconds_of_evaluation(archive: Path, data: Path, output: Path, packages: lis
     start = time.perf_counter()
     subprocess.run(
         [
-            *(sys.executable, "-m", "allennlp", "evaluate", str(archive), str(data), *include),
-            *("--predictions-output-file", str(output)),
+            sys.executable,
+            "-m",
+            "allennlp",
+            "evaluate",
+            str(archive),
+            str(data),
+            *include,
+            "--predictions-output-file",
+            str(output),
         ],
         check=True,
         capture_output=True,

@@ -33,8 +33,16 @@ from elmo_tasks.data.input_files import read_lines
 from elmo_tasks.evaluation.table import Cell, Table
 
 COLUMNS = (
-    *("command", "tokens", "workers", "wall", "overhead", "busy", "speed-up"),
-    *("tokens/s of processor", "driver", "worker"),
+    "command",
+    "tokens",
+    "workers",
+    "wall",
+    "overhead",
+    "busy",
+    "speed-up",
+    "tokens/s of processor",
+    "driver",
+    "worker",
 )
 LINE = ("command", "workers", "start", "tokens/s after it", "overhead", "speed-up", "off the line")
 
@@ -144,11 +152,16 @@ def row(one: Measured) -> tuple[Cell, ...]:
     """Of `COLUMNS`."""
     plain = one.workers is None
     return (
-        *(one.command, f"{one.tokens:,}", one.workers or "none", f"{one.wall:.1f} s"),
+        one.command,
+        f"{one.tokens:,}",
+        one.workers or "none",
+        f"{one.wall:.1f} s",
         "" if one.overhead is None else f"{one.overhead:.0%}",
-        *("" if plain else f"{one.busy:.1f} s", "" if one.speed_up is None else f"{one.speed_up:.2f}"),
+        "" if plain else f"{one.busy:.1f} s",
+        "" if one.speed_up is None else f"{one.speed_up:.2f}",
         f"{one.tokens / one.processor:,.0f}" + (" (and the start)" if plain else ""),
-        *(f"{one.driver / 1e6:,.0f} MB", "" if plain else f"{one.worker / 1e6:,.0f} MB"),
+        f"{one.driver / 1e6:,.0f} MB",
+        "" if plain else f"{one.worker / 1e6:,.0f} MB",
     )
 
 
@@ -164,9 +177,13 @@ def lines_of(runs: list[Measured]) -> Table:
         off = max((abs(one.wall / (start + one.tokens / rate) - 1) for one in between), default=0.0)
         of_one = rates.get((command, 1))
         table.add(
-            *(command, workers or "none", f"{start:.1f} s", f"{rate:,.0f}"),
+            command,
+            workers or "none",
+            f"{start:.1f} s",
+            f"{rate:,.0f}",
             f"{rates[command, None] / rate - 1:.0%}" if workers == 1 else "",
-            *(f"{rate / of_one:.2f}" if of_one else "", f"{off:.0%}"),
+            f"{rate / of_one:.2f}" if of_one else "",
+            f"{off:.0%}",
         )
     return table
 

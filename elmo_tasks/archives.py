@@ -38,7 +38,7 @@ _LARGEST_CONFIG = 1 << 24
 _WRONG_WEIGHTS = re.compile(r"Error(\(s\) in)? loading state.dict for ")
 _NO_MEMORY = re.compile(r"can't allocate memory|Cannot allocate memory")
 """As PyTorch says it of the processor, and the operating system."""
-_OF_THE_MACHINE = (
+_MACHINE_ERRNOS = (
     errno.ENOSPC,
     errno.EDQUOT,
     errno.EACCES,
@@ -222,7 +222,7 @@ def _errors_of(archive: str | os.PathLike[str]) -> Iterator[None]:
     except ConfigurationError as error:
         raise ArchiveError(f"{archive}: {error.message}") from error
     except Exception as error:
-        if isinstance(error, OSError) and error.errno in _OF_THE_MACHINE:
+        if isinstance(error, OSError) and error.errno in _MACHINE_ERRNOS:
             error.add_note(f"while opening {archive}")
             raise
         raise ArchiveError(f"{archive}: {_fault(error)}") from error

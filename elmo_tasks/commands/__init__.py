@@ -28,10 +28,24 @@ from elmo_tasks.commands.squad_predictions import SquadPredictions
 from elmo_tasks.commands.vectors import Vectors
 
 VERBS: tuple[Verb, ...] = (
-    *(Embed(), Calibrate(), Export(), Ensemble(), Confusion(), Explain(), Predict(), Serve()),
-    *(Intrinsic(), Neighbors(), Probe(), Mix()),
-    *(Vectors(), Compare(), Ablate(), Report()),
-    *(SquadPredictions(), Doctor()),
+    Embed(),
+    Calibrate(),
+    Export(),
+    Ensemble(),
+    Confusion(),
+    Explain(),
+    Predict(),
+    Serve(),
+    Intrinsic(),
+    Neighbors(),
+    Probe(),
+    Mix(),
+    Vectors(),
+    Compare(),
+    Ablate(),
+    Report(),
+    SquadPredictions(),
+    Doctor(),
 )
 
 

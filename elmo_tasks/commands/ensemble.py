@@ -18,9 +18,15 @@ from elmo_tasks.modules.ensemble import EnsembleModel, open_members
 WEIGHTS = "weights.th"
 
 COPIED_KEYS = (
-    *("dataset_reader", "validation_dataset_reader", "vocabulary"),
-    *("data_loader", "validation_data_loader", "evaluation"),
-    *("random_seed", "numpy_seed", "pytorch_seed"),
+    "dataset_reader",
+    "validation_dataset_reader",
+    "vocabulary",
+    "data_loader",
+    "validation_data_loader",
+    "evaluation",
+    "random_seed",
+    "numpy_seed",
+    "pytorch_seed",
 )
 """What `evaluate` and `predict` read of a config, beside the model."""
 

@@ -27,7 +27,8 @@ def add_output_arguments(parser: argparse.ArgumentParser, *, picture: bool = Tru
     )
     add_output_argument(
         parser,
-        *("-o", "--output"),
+        "-o",
+        "--output",
         metavar="OUT.csv",
         help=f"file to write the results to; beside it {beside} (default: only show them)",
     )

@@ -16,9 +16,22 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _OTHER_SCRIPTS = (
-    *("Noto Sans CJK JP", "Noto Sans CJK KR", "Noto Sans CJK SC", "Noto Sans KR", "Noto Sans JP"),
-    *("Noto Sans SC", "NanumGothic", "Malgun Gothic", "Apple SD Gothic Neo", "Hiragino Sans", "PingFang SC"),
-    *("Microsoft YaHei", "WenQuanYi Zen Hei", "Arial Unicode MS", "Noto Sans Arabic", "Noto Sans Devanagari"),
+    "Noto Sans CJK JP",
+    "Noto Sans CJK KR",
+    "Noto Sans CJK SC",
+    "Noto Sans KR",
+    "Noto Sans JP",
+    "Noto Sans SC",
+    "NanumGothic",
+    "Malgun Gothic",
+    "Apple SD Gothic Neo",
+    "Hiragino Sans",
+    "PingFang SC",
+    "Microsoft YaHei",
+    "WenQuanYi Zen Hei",
+    "Arial Unicode MS",
+    "Noto Sans Arabic",
+    "Noto Sans Devanagari",
 )
 """Fonts with characters that matplotlib's own has not, of which a machine may have some."""
 _LACKING = re.compile(r"Glyph (\d+) .* missing from")
@@ -117,7 +130,8 @@ def save(figure: "Figure", path: Path, **options: Any) -> None:
         logger.warning(
             "%s: no font of this machine has %d of the characters, which are boxes now; install one, such as "
             "Noto Sans CJK, or write an .svg",
-            *(path.name, len(lacking)),
+            path.name,
+            len(lacking),
         )
 
 

@@ -24,11 +24,16 @@ LONGEST_WORD = 10_000
 _NO_UTF8 = re.compile("[\udc80-\udcff]")
 """Bytes as `surrogateescape` decodes them."""
 
-_OF_AN_INPUT = (
-    *(ConfigurationError, ArithmeticError, LookupError, MemoryError),
-    *(RuntimeError, TypeError, ValueError),
+_INPUT_ERRORS = (
+    ConfigurationError,
+    ArithmeticError,
+    LookupError,
+    MemoryError,
+    RuntimeError,
+    TypeError,
+    ValueError,
 )
-"""What an input may raise."""
+"""The errors that an input may cause, since it is bad or too large."""
 
 
 class _Line(JsonDict):
@@ -164,7 +169,7 @@ class JsonLinesPredictor(Predictor):
             item = self._prepare(json_dict, most_tokens)
             if isinstance(item, Instance):
                 _check_tokens(self.num_tokens(item), most_tokens)
-        except _OF_AN_INPUT as error:
+        except _INPUT_ERRORS as error:
             return ConfigurationError(_reason(error))
         return item
 
@@ -180,7 +185,7 @@ class JsonLinesPredictor(Predictor):
     def _predict_instances(self, instances: list[Instance]) -> Iterator[JsonDict]:
         """The results; one by one where all together are too much, or one of them breaks the model."""
         results: list[JsonDict] = []
-        with suppress(*_OF_AN_INPUT):
+        with suppress(*_INPUT_ERRORS):
             results = self.predict_batch_instance(instances) if instances else []
         return iter(results) if results else map(self.predict_instance, instances)
 
@@ -210,7 +215,7 @@ def _naming_line(json_dict: JsonDict) -> Iterator[None]:
     """An error within becomes a `ConfigurationError`, with the line that the object comes from."""
     try:
         yield
-    except _OF_AN_INPUT as error:
+    except _INPUT_ERRORS as error:
         if not isinstance(json_dict, _Line):
             raise
         raise ConfigurationError(f"{json_dict.where}: {_reason(error)}") from error

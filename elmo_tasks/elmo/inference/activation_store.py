@@ -73,7 +73,9 @@ class ActivationStore:
             self.counts["damaged"] += damaged
             logger.warning(
                 "activations: %d sentences in %s are damaged (%d so far), and are encoded again",
-                *(damaged, self.folder, self.counts["damaged"]),
+                damaged,
+                self.folder,
+                self.counts["damaged"],
             )
 
     def write(self, arrays: dict[bytes, np.ndarray]) -> set[bytes]:
@@ -116,7 +118,9 @@ class ActivationStore:
             logger.warning(
                 "activations: the database in %s is damaged (%s). Its sentences are encoded again; "
                 "it was renamed to %s, which can be deleted.",
-                *(self.folder, error, aside),
+                self.folder,
+                error,
+                aside,
             )
             database = Database.at(self.folder, map_size)
         if not _is_ours(self.folder):
@@ -143,7 +147,8 @@ class ActivationStore:
             logger.warning(
                 "activations: a sentence of %d tokens is not finite in %s. "
                 "Such sentences are not kept, but encoded each time.",
-                *(len(arrays[min(keys)]), self._about["dtype"]),
+                len(arrays[min(keys)]),
+                self._about["dtype"],
             )
         self.counts["not finite"] += len(keys)
 
@@ -191,5 +196,6 @@ def _sizes(root: Path) -> dict[str, int]:
 def log_counts(folder: Path, counts: Counter[str]) -> None:
     logger.info(
         "activations in %s: %d sentences found, %d encoded, %d of them not finite, %d damaged",
-        *(folder, *(counts[name] for name in ("found", "encoded", "not finite", "damaged"))),
+        folder,
+        *(counts[name] for name in ("found", "encoded", "not finite", "damaged")),
     )

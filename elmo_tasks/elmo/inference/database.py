@@ -134,7 +134,8 @@ class Database:
                 # `sync` writes a batch before the meta page that shows it, so that nothing is torn; without
                 # `metasync` that page itself may be lost in a power cut, and the last batch with it.
                 self._environment = lmdb.open(
-                    *(str(self._folder), self._map_size),
+                    str(self._folder),
+                    self._map_size,
                     sync=True,
                     metasync=False,
                     max_readers=MAX_READERS,

@@ -125,7 +125,9 @@ class TrainedBiLm(BiLm):
                         inputs[direction],
                         state.hidden[number, direction, order],
                         state.cell[number, direction, order],
-                        *(lstm.weight, lstm.bias, lstm.projection),
+                        lstm.weight,
+                        lstm.bias,
+                        lstm.projection,
                     )
                 ]
                 clips = Clips(pair[0].cell_clip, pair[0].proj_clip)
