@@ -221,36 +221,55 @@ class Comparison(ABC):
         activations: Path | None = None,
         overrides: Mapping[str, Any] | None = None,
     ) -> Settings:
-        """The config of a system. All epochs are trained; callbacks are left out, since the peer has none."""
+        """
+        The config of a system.
+
+        # Parameters
+
+        activations : folder of the activations of our systems with ELMo; by default that of the runs.
+        overrides : of the config, beside those of the command line.
+        """
+        changes = self._changes(data, seed=seed, epochs=epochs, overrides=overrides)
+        if system == OURS:
+            return read_config(self.config, changes)
+        if system.startswith(ELMO):
+            return self._ours_with_elmo(system, files, changes, activations)
+        return self._peer_system(system, files, changes)
+
+    def _changes(
+        self, data: tuple[Path, Path], *, seed: int, epochs: int, overrides: Mapping[str, Any] | None
+    ) -> dict[str, Any]:
+        """All epochs are trained; callbacks are left out, since the peer has none."""
         vectors = self.arguments.vectors
         changes = with_vectors(vectors) | {f"{WORDS}.trainable": False} if vectors else {}
         changes |= self.arguments.overrides | dict(overrides or {})
         changes |= dict.fromkeys(("random_seed", "numpy_seed", "pytorch_seed"), seed)
         changes |= dict(zip(("train_data_path", "validation_data_path"), map(str, data), strict=True))
-        changes |= {"trainer.patience": None, "trainer.callbacks": [], "trainer.num_epochs": epochs}
-        block = dict(zip(("options_file", "weight_file"), files, strict=True))
-        if system not in (OURS, PEER):
-            with_elmo = read_config(f"{self.config}_elmo", changes)
-            own = with_elmo["model"]["elmo"]
-        if system.startswith(ELMO):
-            own |= block | self.arguments.elmo
-            own["placement"] = next(
-                (part for part in system.split("-") if part in PLACEMENTS), own["placement"]
-            )
-            if COMPUTED not in system:
-                own["activations"] = str(activations or self.arguments.output / "activations")
-            return with_elmo
-        settings = read_config(self.config, changes)
-        if system == OURS:
-            return settings
-        peer = self.peer(
-            copy.deepcopy(settings), 0 if system == PEER else BiLmOptions.read(files[0]).output_dim
+        return changes | {"trainer.patience": None, "trainer.callbacks": [], "trainer.num_epochs": epochs}
+
+    def _ours_with_elmo(
+        self, system: str, files: Files, changes: dict[str, Any], activations: Path | None
+    ) -> Settings:
+        settings = read_config(f"{self.config}_elmo", changes)
+        elmo = settings["model"]["elmo"]
+        elmo |= _elmo_block(files) | self.arguments.elmo
+        elmo["placement"] = next(
+            (part for part in system.split("-") if part in PLACEMENTS), elmo["placement"]
         )
+        if COMPUTED not in system:
+            elmo["activations"] = str(activations or self.arguments.output / "activations")
+        return settings
+
+    def _peer_system(self, system: str, files: Files, changes: dict[str, Any]) -> Settings:
+        """The peer; with ELMo, it has the dropout of ours."""
+        elmo_dim = 0 if system == PEER else BiLmOptions.read(files[0]).output_dim
+        peer = self.peer(read_config(self.config, changes), elmo_dim)
         if system in (PEER_ELMO, PEER_OUR_ELMO):
             name, kind = ("elmo", "characters") if system == PEER_ELMO else (OUR_ELMO, "character_ids")
             for reader in {"dataset_reader", "validation_dataset_reader"} & peer.keys():
                 peer[reader]["token_indexers"][name] = {"type": f"elmo_{kind}"}
-            block["dropout"] = own.get("dropout", 0.0)
+            ours = read_config(f"{self.config}_elmo", changes)["model"]["elmo"]
+            block = _elmo_block(files) | {"dropout": ours.get("dropout", 0.0)}
             if system == PEER_ELMO:
                 self.plug_elmo(peer, block)
             else:
@@ -268,6 +287,10 @@ class Comparison(ABC):
             path.write_text(self.some(sources, limit or None), encoding="utf-8")
             paths.append(path)
         return paths[0], paths[1]
+
+
+def _elmo_block(files: Files) -> dict[str, Any]:
+    return dict(zip(("options_file", "weight_file"), files, strict=True))
 
 
 def train_here(run: Run) -> None:
