@@ -259,38 +259,41 @@ def mean_of_members(members: list[dict[str, torch.Tensor]]) -> dict[str, torch.T
 
     *Shape:* as `CorefModel.scores`.
     """
-    # (kept by any, 2), and where the spans of each member are among them
+    # (kept by any, 2), (kept by all together,): where the spans of each member are among them
     spans, indices = torch.cat([scores["spans"] for scores in members]).unique(dim=0, return_inverse=True)
-    size, number = len(spans), len(members)
-    # (kept by any,) of each member: the log probability of no antecedent, 0 for a span that it did not keep
-    none, pairs, of_pairs = [], [], []
-    of_members = indices.split([len(scores["spans"]) for scores in members])
-    for scores, rows in zip(members, of_members, strict=True):
+    size = len(spans)
+    # Of each member: (kept by any,), 0 for a span that it did not keep; (its pairs,) twice
+    no_antecedent, pairs, log_probabilities = [], [], []
+    rows_of_members = indices.split([len(scores["spans"]) for scores in members])
+    for scores, rows in zip(members, rows_of_members, strict=True):
         distribution = scores["antecedent_scores"].log_softmax(dim=1)
-        none.append(distribution.new_zeros(size).index_copy(0, rows, distribution[:, 0]))
-        # (pairs of the member,): span and antecedent as one number
-        there = scores["antecedents"] >= 0
+        no_antecedent.append(distribution.new_zeros(size).index_copy(0, rows, distribution[:, 0]))
+        is_pair = scores["antecedents"] >= 0
         antecedents = rows[scores["antecedents"].clamp(min=0)]
-        pairs.append((rows.unsqueeze(1) * size + antecedents)[there])
-        of_pairs.append(distribution[:, 1:][there])
+        # Span and antecedent as one number
+        pairs.append((rows.unsqueeze(1) * size + antecedents)[is_pair])
+        log_probabilities.append(distribution[:, 1:][is_pair])
+    # (pairs of any,), (pairs of all together,)
+    distinct, pair_index = torch.cat(pairs).unique(return_inverse=True)
+    # (pairs of any,): the span, its antecedent, and the column of this antecedent among those of its span
+    rows, antecedents = distinct // size, distinct % size
+    pairs_of_row = rows.bincount(minlength=size)
+    first_of_row = pairs_of_row.cumsum(0) - pairs_of_row
+    columns = torch.arange(len(rows), device=rows.device) - first_of_row[rows]
+    most = max(1, int(pairs_of_row.max()))
     # (pairs of any,)
-    distinct, index = torch.cat(pairs).unique(return_inverse=True)
-    of_distinct = _logsumexp(torch.cat(of_pairs), index, len(distinct))
-    rows, columns = distinct // size, distinct % size
-    of_row = rows.bincount(minlength=size)
-    # (pairs of any,): number of an antecedent among those of its span
-    numbers = torch.arange(len(rows), device=rows.device) - (of_row.cumsum(0) - of_row)[rows]
-    most = max(1, int(of_row.max()))
-    mean = of_distinct.new_full((size, 1 + most), -torch.inf)
-    mean[:, 0] = torch.stack(none).logsumexp(dim=0)
-    mean[rows, 1 + numbers] = of_distinct
-    antecedents = indices.new_full((size, most), -1)
-    antecedents[rows, numbers] = columns
+    pair_sums = _logsumexp(torch.cat(log_probabilities), pair_index, len(distinct))
+    # (kept by any, 1 + most), (kept by any, most)
+    row_sums = pair_sums.new_full((size, 1 + most), -torch.inf)
+    row_sums[:, 0] = torch.stack(no_antecedent).logsumexp(dim=0)
+    row_sums[rows, 1 + columns] = pair_sums
+    row_antecedents = indices.new_full((size, most), -1)
+    row_antecedents[rows, columns] = antecedents
     return {
         "window": members[0]["window"],
         "spans": spans,
-        "antecedents": antecedents,
-        "antecedent_scores": mean - log(number),
+        "antecedents": row_antecedents,
+        "antecedent_scores": row_sums - log(len(members)),
     }
 
 
