@@ -116,28 +116,17 @@ def _create_datasets(
     folder: Path, text: Corpus, shape: Callable[[int], tuple[int, ...]], index_size: int
 ) -> None:
     """h5py's low-level interface: its high-level one takes several times as long for many datasets."""
-    access = h5p.create(h5p.FILE_ACCESS)
-    access.set_libver_bounds(h5f.LIBVER_V18, h5f.LIBVER_LATEST)
-    created, placed = h5p.create(h5p.FILE_CREATE), h5p.create(h5p.DATASET_CREATE)
-    placed.set_layout(h5d.CONTIGUOUS)
-    placed.set_alloc_time(h5d.ALLOC_TIME_EARLY)
-    placed.set_fill_time(h5d.FILL_TIME_NEVER)
-    for properties in (created, placed):
-        # No times: equal vectors are equal files.
-        properties.set_obj_track_times(False)
-    linked = h5p.create(h5p.LINK_CREATE)
-    linked.set_char_encoding(h5t.CSET_UTF8)
-    linked.set_create_intermediate_group(True)  # for a slash in a key
+    creation, link = _dataset_creation(), _link_creation()
     number = h5t.py_create(np.dtype(np.float32))
     space = cache(lambda tokens: h5s.create_simple(shape(tokens)))
-    file = h5f.create(os.fsencode(folder / VECTORS), h5f.ACC_TRUNC, fcpl=created, fapl=access)
+    file = _create_file(folder / VECTORS)
     with h5py.File(file), open(folder / _OFFSETS, "wb") as offsets:
         lines = progress(text, work="layout", unit="lines")
         for key, sentence in zip(text.keys(), lines, strict=True):
             try:
                 if "\0" in key:
                     raise ValueError("names end at a NUL")
-                dataset = h5d.create(file, key.encode(), number, space(len(sentence.split())), placed, linked)
+                dataset = h5d.create(file, key.encode(), number, space(len(sentence.split())), creation, link)
             except ValueError as error:
                 raise ElmoError(
                     f"found the key {key!r}, expected one that no other sentence has, and that HDF5 takes "
@@ -147,13 +136,44 @@ def _create_datasets(
             offsets.write(struct.pack("=Q", dataset.get_offset() or 0))
         index_offset = 0
         if index_size:
-            string = h5t.C_S1.copy()
-            string.set_size(index_size)
-            string.set_cset(h5t.CSET_UTF8)
-            string.set_strpad(h5t.STR_NULLPAD)
-            dataset = h5d.create(file, b"sentence_to_index", string, h5s.create_simple((1,)), placed)
+            string = _string_type(index_size)
+            dataset = h5d.create(file, b"sentence_to_index", string, h5s.create_simple((1,)), creation)
             index_offset = dataset.get_offset()
         offsets.write(struct.pack("=Q", index_offset))
+
+
+def _create_file(path: Path) -> h5f.FileID:
+    access, creation = h5p.create(h5p.FILE_ACCESS), h5p.create(h5p.FILE_CREATE)
+    access.set_libver_bounds(h5f.LIBVER_V18, h5f.LIBVER_LATEST)
+    # No times: equal vectors are equal files.
+    creation.set_obj_track_times(False)
+    return h5f.create(os.fsencode(path), h5f.ACC_TRUNC, fcpl=creation, fapl=access)
+
+
+def _dataset_creation() -> h5p.PropDCID:
+    """Datasets that have their place in the file at once, and are written to it past HDF5."""
+    creation = h5p.create(h5p.DATASET_CREATE)
+    creation.set_layout(h5d.CONTIGUOUS)
+    creation.set_alloc_time(h5d.ALLOC_TIME_EARLY)
+    creation.set_fill_time(h5d.FILL_TIME_NEVER)
+    # No times: equal vectors are equal files.
+    creation.set_obj_track_times(False)
+    return creation
+
+
+def _link_creation() -> h5p.PropLCID:
+    link = h5p.create(h5p.LINK_CREATE)
+    link.set_char_encoding(h5t.CSET_UTF8)
+    link.set_create_intermediate_group(True)  # for a slash in a key
+    return link
+
+
+def _string_type(size: int) -> h5t.TypeStringID:
+    string = h5t.C_S1.copy()
+    string.set_size(size)
+    string.set_cset(h5t.CSET_UTF8)
+    string.set_strpad(h5t.STR_NULLPAD)
+    return string
 
 
 def _read_offsets(folder: Path) -> np.ndarray:
