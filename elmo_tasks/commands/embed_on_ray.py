@@ -19,14 +19,7 @@ def embed_on_ray(arguments: argparse.Namespace, engine: Engine) -> None:
     # Raises
     `ConfigurationError`: an argument of HDF5, which has other files; and see `embed`.
     """
-    for name, default in (
-        ("stateful", False),
-        ("forget_sentences", False),
-        ("pool", "none"),
-        ("format", "text"),
-    ):
-        if getattr(arguments, name) != default:
-            raise ConfigurationError(f"--{name.replace('_', '-')} is not for --engine ray")
+    _refuse_arguments_of_hdf5(arguments)
     began = time.monotonic()
     # Workers may have a GPU where this process has none.
     bilm = read_bilm(arguments, device="cpu")
@@ -66,3 +59,14 @@ def embed_on_ray(arguments: argparse.Namespace, engine: Engine) -> None:
         f"{arguments.output}: {run.total('sentences'):,} sentences, {run.total('tokens'):,} tokens, "
         f"{run.total('rejected'):,} rejected lines, {len(run.shards):,} files, {seconds:.1f} s"
     )
+
+
+def _refuse_arguments_of_hdf5(arguments: argparse.Namespace) -> None:
+    """
+    # Raises
+    `ConfigurationError`: one of them is given.
+    """
+    defaults = {"stateful": False, "forget_sentences": False, "pool": "none", "format": "text"}
+    for name, default in defaults.items():
+        if getattr(arguments, name) != default:
+            raise ConfigurationError(f"--{name.replace('_', '-')} is not for --engine ray")
