@@ -44,7 +44,8 @@ class HighwayLstm(nn.Module):
     hidden_dim : size of a hidden vector, which is an output.
     num_layers : of the stack.
     dropout : probability, on the hidden vector that a step takes from the one before; one mask of a layer for
-        all steps of a sequence (Gal and Ghahramani 2016, arXiv:1512.05287).
+        all steps of a sequence (Gal and Ghahramani 2016, arXiv:1512.05287). The next layer reads the vector
+        without it, as in AllenNLP's `StackedAlternatingLstm`; in the code of He et al. it reads that with it.
     """
 
     def __init__(self, *, input_dim: int, hidden_dim: int, num_layers: int, dropout: float) -> None:
