@@ -1,10 +1,10 @@
 // The baseline of the ELMo paper for semantic roles (He et al. 2017): 100d word vectors and 100d that mark the
 // predicate, eight interleaved highway LSTM layers of 300 with recurrent dropout .1; Adadelta with rho .95, batches
 // of 80, gradients clipped at a norm of 1 over all parameters, as in the code of He et al. (AllenNLP's public config
-// clips each number at 1). The tag layer starts orthogonal, as in that config; in the code of He et al. it starts from
-// normal numbers of deviation .01. The recurrent dropout is, as in AllenNLP, on what a step takes from the one before; in
-// the code of He et al. the next layer, too, reads the hidden vector behind it. The paper takes the 100d GloVe vectors: give text vectors of that size as
-// model.text_field_embedder.token_embedders.tokens.pretrained_file.
+// clips each number at 1). The tag layer starts orthogonal, as in that config; in the code of He et al. it starts
+// from normal numbers of deviation .01. The recurrent dropout is, as in AllenNLP, on what a step takes from the one
+// before; in the code of He et al. the next layer, too, reads the hidden vector behind it. The paper takes the 100d
+// GloVe vectors: give text vectors of that size as model.text_field_embedder.token_embedders.tokens.pretrained_file.
 local training = import 'lib/training.libsonnet';
 local fixture = (import 'lib/paths.libsonnet').fixture;
 
