@@ -1,5 +1,6 @@
 """Several models of one task as one, which decodes from the average of their scores."""
 
+from contextvars import ContextVar
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, cast
@@ -210,28 +211,32 @@ def _members_inside(blocks: list[Params], state: dict[str, torch.Tensor], vocab:
     return members
 
 
+_known_layers: ContextVar[list[tuple[FrozenBiLm, tuple[torch.Tensor, ...], torch.Tensor]] | None] = (
+    ContextVar("known_layers", default=None)
+)
+"""Of the batch that this thread computes: the biLMs that have run, what they read, and their layers."""
+
+
 class _LayersOfBatch:
     """
     In the place of `Activations`: within a `with` block, a biLM runs once for the same ids, so that members
-    that have it in common share its layers. They are forgotten in the end.
+    that have it in common share its layers. They are forgotten in the end. Each thread has its own.
     """
 
-    def __init__(self) -> None:
-        self._known: list[tuple[FrozenBiLm, tuple[torch.Tensor, ...], torch.Tensor]] | None = None
-
     def __enter__(self) -> None:
-        self._known = []
+        _known_layers.set([])
 
     def __exit__(self, *_: object) -> None:
-        self._known = None
+        _known_layers.set(None)
 
     def layers(self, ids: torch.Tensor, bilm: FrozenBiLm, start: LstmState) -> torch.Tensor:
         """See `Activations.layers`."""
         inputs = (ids, *start)
-        for known, known_inputs, layers in self._known or ():
+        known_layers = _known_layers.get()
+        for known, known_inputs, layers in known_layers or ():
             if known is bilm and all(map(torch.equal, inputs, known_inputs)):
                 return layers
         layers = bilm.encode(ids, start)
-        if self._known is not None:
-            self._known.append((bilm, inputs, layers))
+        if known_layers is not None:
+            known_layers.append((bilm, inputs, layers))
         return layers
