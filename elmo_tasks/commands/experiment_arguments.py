@@ -40,12 +40,17 @@ def read_elmo_config(arguments: argparse.Namespace) -> dict[str, Any]:
     CONFIG with its overrides.
 
     # Raises
-    `ConfigurationError`: its model has no ELMo, or its trainer no metric to choose the best epoch by.
+    `ConfigurationError`: its model has no ELMo or does not use it, or its trainer has no metric to choose the
+    best epoch by.
     """
     config = Params.from_file(arguments.config, arguments.overrides).as_dict(quiet=True)
     model = config.get("model")
     if not isinstance(model, dict) or not isinstance(model.get("elmo"), dict):
         raise ConfigurationError(f"{arguments.config}: found no model.elmo, expected a config with ELMo")
+    if model["elmo"].get("placement") == "none":
+        raise ConfigurationError(
+            f"{arguments.config}: model.elmo.placement: found 'none', expected where ELMo is to be"
+        )
     metric = config.get("trainer", {}).get("validation_metric")
     if not isinstance(metric, str) or not metric.startswith(("+", "-")):
         raise ConfigurationError(

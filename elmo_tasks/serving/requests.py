@@ -21,7 +21,8 @@ async def read_body(request: Request, limits: Limits) -> bytes:
     # Raises
     `HTTPException`: the body is packed, too large, takes too long, or breaks off.
     """
-    if (packed := request.headers.get("content-encoding", "identity")) != "identity":
+    packed = request.headers.get("content-encoding", "identity")
+    if packed.lower() != "identity":
         raise HTTPException(415, f"found the content encoding {packed}, expected none")
     body = bytearray()
     size = 0

@@ -2,8 +2,6 @@
 
 from typing import Any, NamedTuple
 
-from allennlp.common.checks import ConfigurationError
-
 
 class Setting(NamedTuple):
     """Three keys of the `elmo` block, and the part of the training data that is seen."""
@@ -48,17 +46,9 @@ NO_ELMO = Setting("none", "all", None)
 
 
 def own_setting(config: dict[str, Any]) -> Setting:
-    """
-    The setting of a config.
-
-    # Raises
-    `ConfigurationError`: it does not use its ELMo.
-    """
+    """The setting of a config that uses its ELMo."""
     block = config["model"]["elmo"]
-    placement = block.get("placement", "input")
-    if placement == "none":
-        raise ConfigurationError("model.elmo.placement: found 'none', expected where ELMo is to be")
-    return Setting(placement, block.get("layers", "all"), block.get("mix_l2"))
+    return Setting(block.get("placement", "input"), block.get("layers", "all"), block.get("mix_l2"))
 
 
 def layer_rows(own: Setting) -> dict[str, Setting]:

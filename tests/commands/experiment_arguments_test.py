@@ -71,6 +71,14 @@ def test_config_without_one_metric(tmp_path, metric):
         read_elmo_config(arguments)
 
 
+def test_config_that_does_not_use_its_elmo():
+    path = CONFIGS / "sst2_elmo.jsonnet"
+    with pytest.raises(ConfigurationError) as caught:
+        read_elmo_config(parsed(path, "out", "-o", '{"model.elmo.placement": "none"}'))
+    expected = "model.elmo.placement: found 'none', expected where ELMo is to be"
+    assert str(caught.value) == f"{path}: {expected}"
+
+
 def test_config_without_elmo():
     path = CONFIGS / "sst2.jsonnet"
     with pytest.raises(ConfigurationError) as caught:

@@ -63,6 +63,11 @@ def test_a_body_of_several_parts():
     assert read(b"12345", b"67890") == b"1234567890"
 
 
+@pytest.mark.parametrize("coding", ["identity", "Identity"])
+def test_a_body_that_is_not_packed(coding):
+    assert read(b"1", **{"content-encoding": coding}) == b"1"
+
+
 @pytest.mark.parametrize(
     ("parts", "options", "status", "reason"),
     [

@@ -1,6 +1,5 @@
 import pytest
 from allennlp.common import Params
-from allennlp.common.checks import ConfigurationError
 
 import elmo_tasks  # noqa: F401
 from elmo_tasks.paths import bundled
@@ -56,8 +55,3 @@ def test_overrides():
     assert overrides["validation_dataset_reader"] == reader
     given["validation_dataset_reader"] = {"type": "elmo_snli"}
     assert part.overrides(given, seed=3)["validation_dataset_reader"] == {"type": "elmo_snli"}
-
-
-def test_a_config_that_does_not_use_its_elmo():
-    with pytest.raises(ConfigurationError, match="found 'none', expected where ELMo is to be"):
-        own_setting({"model": {"elmo": {"placement": "none"}}})
