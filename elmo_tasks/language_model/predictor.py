@@ -7,7 +7,8 @@ from allennlp.data import Instance
 from allennlp.predictors import Predictor
 
 from elmo_tasks.language_model.metric import DIRECTIONS, perplexity
-from elmo_tasks.predictors.json_lines import JsonLinesPredictor, require_text
+from elmo_tasks.predictors.fields import require_text
+from elmo_tasks.predictors.json_lines import JsonLinesPredictor
 
 
 @Predictor.register("elmo_bilm")

@@ -5,7 +5,7 @@ from typing import Any
 from allennlp.common import JsonDict
 
 from elmo_tasks.data.tokenization import Words, joined
-from elmo_tasks.predictors.json_lines import require_text
+from elmo_tasks.predictors.fields import require_text
 from elmo_tasks.predictors.text import TextPredictor
 
 

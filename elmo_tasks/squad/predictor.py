@@ -13,8 +13,8 @@ from allennlp.predictors import Predictor
 
 from elmo_tasks.data.metadata import Metadata
 from elmo_tasks.data.tokenization import Words, joined
+from elmo_tasks.predictors.fields import require
 from elmo_tasks.predictors.interpretation import InterpretablePredictor, labelled, words_of
-from elmo_tasks.predictors.json_lines import require
 from elmo_tasks.squad.model import N_BEST, PLACE
 from elmo_tasks.squad.reader import NO_SPAN, SquadQuestion, split_words
 from elmo_tasks.strict_params import StrictParams

@@ -3,7 +3,8 @@ import json
 import pytest
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.predictors.json_lines import JsonLinesPredictor, require, require_tokens
+from elmo_tasks.predictors.fields import require
+from elmo_tasks.predictors.json_lines import JsonLinesPredictor
 from tests.predictors.fake import Counting
 
 EMPTY = {"doubled": None}
@@ -87,15 +88,6 @@ def test_an_object_is_of_no_line(predictor):
     with pytest.raises(ConfigurationError) as caught:
         predictor.predict_json({})
     assert str(caught.value) == 'found the fields: none; expected "text": a string'
-
-
-def test_tokens():
-    assert require_tokens({"tokens": ["a", ""]}, "...") == ["a", ""]
-    assert require_tokens({"words": []}, "...", "words") == []
-    with pytest.raises(ConfigurationError, match='"words" has 5 at position 1; expected strings'):
-        require_tokens({"words": ["a", 5]}, "...", "words")
-    with pytest.raises(ConfigurationError, match='"tokens" is "a"; expected a list'):
-        require_tokens({"tokens": "a"}, "a list")
 
 
 class Reading(Doubling):
