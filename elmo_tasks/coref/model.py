@@ -11,14 +11,10 @@ from allennlp.nn.util import get_text_field_mask
 from torch import nn
 from torch.nn import functional as F
 
-from elmo_tasks.coref.antecedents import (
-    AntecedentScorer,
-    AntecedentSearch,
-    clusters_from_links,
-    mean_of_members,
-)
+from elmo_tasks.coref.antecedents import AntecedentScorer, AntecedentSearch
 from elmo_tasks.coref.documents import Cluster, CorefDocument, Mention
 from elmo_tasks.coref.formatting import marked, resolved
+from elmo_tasks.coref.links import clusters_from_links, mean_of_members
 from elmo_tasks.coref.mentions import MentionFinder
 from elmo_tasks.coref.metric import CorefScores
 from elmo_tasks.coref.reader import GENRES
