@@ -28,8 +28,8 @@ def read_lines(path: str | os.PathLike[str], *, longest: int | None = None) -> I
 
     Only LF ends a line: what else Unicode calls a line break (U+0085, U+2028, a form feed) is text.
     A byte order mark is dropped. A file that begins like gzip is unpacked, whatever its name.
-    A line of more than `longest` bytes comes in several pieces, all with its number, cut behind a blank,
-    or between two characters where there is none: memory does not grow with the line.
+    A line of more than `longest` bytes comes in several pieces, all with its number, cut behind a blank
+    or tab, or between two characters where there is none: memory does not grow with the line.
 
     # Raises
     `TextError`, with the line: a byte that is not UTF-8 (its offset counts from 0 in the unpacked
@@ -60,7 +60,7 @@ def _pieces(file: BinaryIO | GzipFile, longest: int) -> Iterator[tuple[int, byte
     while line := rest + file.readline(longest - len(rest)):
         cut = len(line)
         if len(line) == longest and not line.endswith(b"\n"):
-            cut = line.rfind(b" ") + 1 or len(line) - 1
+            cut = max(line.rfind(b" "), line.rfind(b"\t")) + 1 or len(line) - 1
             while 0 < cut < len(line) and line[cut] & 0xC0 == 0x80:  # inside a character
                 cut -= 1
         yield number, line[: cut or longest]

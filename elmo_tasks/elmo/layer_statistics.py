@@ -23,8 +23,8 @@ SMALLEST_DEVIATION = 1e-6
 def standardize_tokens(bilm: BiLm, sentences: Iterable[Sequence[str]]) -> None:
     """
     # Raises
-    `ElmoError`: a text without words; or a character CNN without a projection, whose features cannot
-    be below zero.
+    `ElmoError`: a text of less than two distinct words; or a character CNN without a projection, whose
+    features cannot be below zero.
     """
     mean, deviation = _moments(bilm, Counter(word for words in sentences for word in words))
     encoder = bilm.token_encoder
@@ -45,8 +45,10 @@ def standardize_tokens(bilm: BiLm, sentences: Iterable[Sequence[str]]) -> None:
 
 def _moments(bilm: BiLm, counts: Counter[str]) -> tuple[torch.Tensor, torch.Tensor]:
     """*Shape:* mean and deviation of each feature over all words of a text, `(projection_dim,)`."""
-    if not counts:
-        raise ElmoError("found a text without words, expected one to standardize the token layer by")
+    if len(counts) < 2:
+        raise ElmoError(
+            f"found a text with {len(counts)} distinct words, expected 2 or more to standardize by"
+        )
     total = first = second = torch.zeros((), dtype=torch.float64)
     distinct_words = list(counts)
     for start in range(0, len(distinct_words), WORDS_AT_ONCE):

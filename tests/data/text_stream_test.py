@@ -61,6 +61,14 @@ def test_long_lines_come_in_pieces(tmp_path, longest):
         list(read_lines(file, longest=longest))
 
 
+@pytest.mark.parametrize("between", ["\t", " ", " \t"])
+def test_pieces_end_between_words(tmp_path, between):
+    file = tmp_path / "text"
+    file.write_text(between.join(["word"] * 20))
+    words = [word for _, piece in read_lines(file, longest=18) for word in piece.split()]
+    assert words == ["word"] * 20
+
+
 def test_long_sentences_are_cut_and_counted():
     long = LongSentences(3)
     sentences = ["a b c", None, "a b c d", [*"abcdefg"], "abcdefg"]

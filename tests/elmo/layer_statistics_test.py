@@ -23,9 +23,10 @@ def test_token_layer_gets_mean_0_and_deviation_1_and_no_other_layer_changes(tmp_
     torch.testing.assert_close(after[1:], before[1:], atol=1e-9, rtol=0)
 
 
-def test_a_text_without_words():
-    with pytest.raises(ElmoError, match="found a text without words"):
-        standardize_tokens(random_bilm(), [[], []])
+@pytest.mark.parametrize(("text", "words"), [([[], []], 0), ([["the", "the"], ["the"]], 1)])
+def test_a_text_of_one_word_at_most(text, words):
+    with pytest.raises(ElmoError, match=f"found a text with {words} distinct words, expected 2 or more"):
+        standardize_tokens(random_bilm(), text)
 
 
 def test_a_character_cnn_without_projection():
