@@ -37,7 +37,7 @@ LIGHT = (
     "values",
     "wording",
 )
-"""The rooms that need no AllenNLP, beside the package `elmo` itself. `suite` brings it."""
+"""The modules that need no AllenNLP, beside the package `elmo` itself. `suite` brings it."""
 
 
 def install() -> None:
@@ -81,7 +81,7 @@ class _Finder(MetaPathFinder):
 
 
 def _brings_suite(name: str) -> bool:
-    package, _, room = name.partition(".")
+    package, _, module = name.partition(".")
     if package != "elmo_tasks":
         return name == "allennlp"
-    return room != "elmo" and not any(f"{room}.".startswith(f"{light}.") for light in LIGHT)
+    return module != "elmo" and not any(f"{module}.".startswith(f"{light}.") for light in LIGHT)

@@ -13,10 +13,10 @@ ROOT = bundled("fixtures").resolve().parent
 TESTS = Path(__file__).parent
 
 
-def test_the_picture_has_the_floors_of_the_contract():
+def test_the_picture_has_the_layers_of_the_contract():
     picture = (ROOT / "docs/architecture.svg").read_text(encoding="utf-8")
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]
-    assert re.findall(r'class="floor".*?>(.*?)<', picture) == contracts["contracts"][0]["layers"]
+    assert re.findall(r'class="layer".*?>(.*?)<', picture) == contracts["contracts"][0]["layers"]
 
 
 def test_constructors_are_short():

@@ -12,6 +12,8 @@ from allennlp.models.archival import Archive
 from elmo_tasks.archives import open_archive
 
 Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+DEFAULT = "default = %(default)s"
+"""For the help of an argument whose default AllenNLP's parser does not see: in a group, or set later."""
 _LARGEST_SEED = (1 << 32) - 1
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from allennlp.common.checks import ConfigurationError, check_for_gpu
 from allennlp.common.util import install_sigterm_handler
 
-from elmo_tasks.commands.base import Verb, positive
+from elmo_tasks.commands.base import DEFAULT, Verb, positive
 from elmo_tasks.commands.vector_arguments import add_vector_arguments, read_bilm_encoder, read_static_vectors
 
 if TYPE_CHECKING:
@@ -62,18 +62,25 @@ class Serve(Verb):
             "--ray-address", metavar="A", help="of a cluster that runs; else one is started here"
         )
         limits = parser.add_argument_group("limits")
-        limits.add_argument("--max-bytes", type=positive, default=1 << 20, help="of a request (else 413)")
-        limits.add_argument("--max-tokens", type=positive, default=10_000, help="of an input (else 422)")
         limits.add_argument(
-            "--max-queue", type=positive, default=256, help="inputs of a model that wait (else 429)"
+            "--max-bytes", type=positive, default=1 << 20, help=f"of a request (else 413; {DEFAULT})"
+        )
+        limits.add_argument(
+            "--max-tokens", type=positive, default=10_000, help=f"of an input (else 422; {DEFAULT})"
+        )
+        limits.add_argument(
+            "--max-queue",
+            type=positive,
+            default=256,
+            help=f"inputs of a model that wait (else 429; {DEFAULT})",
         )
         limits.add_argument(
             "--timeout",
             type=positive,
             default=60,
-            help="seconds for a request (else 408) and its answer (else 503)",
+            help=f"seconds for a request (else 408) and its answer (else 503; {DEFAULT})",
         )
-        limits.add_argument("--batch-size", type=positive, default=32, help="inputs at once")
+        limits.add_argument("--batch-size", type=positive, default=32, help=f"inputs at once ({DEFAULT})")
         page = parser.add_argument_group("the tab ELMo of the page")
         page.add_argument(
             "--corpus", type=Path, metavar="TEXT", help="to find neighbours in: a tokenised sentence a line"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.commands.base import Subparsers, Verb, add_text_argument, positive, seed
+from elmo_tasks.commands.base import DEFAULT, Subparsers, Verb, add_text_argument, positive, seed
 from elmo_tasks.commands.bilm_arguments import add_bilm_arguments, read_bilm
 from elmo_tasks.commands.corpus import copy_corpus
 from elmo_tasks.commands.staging import add_output_argument, staged_file
@@ -44,11 +44,13 @@ class Vectors(Verb):
             "skip-gram with negative sampling",
             "Word2Vec: skip-gram with negative sampling (Mikolov et al. 2013), by gensim.",
         )
-        word2vec.add_argument("--negative", type=positive, help="words drawn for each predicted one")
         word2vec.add_argument(
-            "--subsample", type=not_negative, help="Mikolov's t for frequent words; 0: none"
+            "--negative", type=positive, help=f"words drawn for each predicted one ({DEFAULT})"
         )
-        word2vec.add_argument("--epochs", type=positive, help="passes over the text")
+        word2vec.add_argument(
+            "--subsample", type=not_negative, help=f"Mikolov's t for frequent words; 0: none ({DEFAULT})"
+        )
+        word2vec.add_argument("--epochs", type=positive, help=f"passes over the text ({DEFAULT})")
         svd = _add_method(
             methods,
             "svd",
@@ -56,9 +58,11 @@ class Vectors(Verb):
             """Truncated singular value decomposition of the positive pointwise mutual information of words
                 and their neighbours (Levy, Goldberg and Dagan 2015), by SciPy.""",
         )
-        svd.add_argument("--shift", type=above_zero, help="k: log k is taken off the information")
-        svd.add_argument("--smoothing", type=above_zero, help="exponent of counts of contexts")
-        svd.add_argument("--eigenvalues", type=not_negative, help="exponent of singular values")
+        svd.add_argument(
+            "--shift", type=above_zero, help=f"k: log k is taken off the information ({DEFAULT})"
+        )
+        svd.add_argument("--smoothing", type=above_zero, help=f"exponent of counts of contexts ({DEFAULT})")
+        svd.add_argument("--eigenvalues", type=not_negative, help=f"exponent of singular values ({DEFAULT})")
         for name, method in (("word2vec", word2vec), ("svd", svd)):
             method.set_defaults(method=name, **DEFAULTS[name])
         _add_elmo(methods)
@@ -195,9 +199,11 @@ def _add_method(methods: Subparsers, name: str, short: str, description: str) ->
     parser: argparse.ArgumentParser = methods.add_parser(name, help=short, description=description)
     add_text_argument(parser, metavar="TEXT")
     add_output_argument(parser, metavar="OUT", help="file to write; gzip if it ends in .gz")
-    parser.add_argument("--dim", type=positive, help="numbers of a vector")
-    parser.add_argument("--window", type=positive, help="words on each side, at most")
-    parser.add_argument("--min-count", type=positive, help="words that occur less often are left out")
+    parser.add_argument("--dim", type=positive, help=f"numbers of a vector ({DEFAULT})")
+    parser.add_argument("--window", type=positive, help=f"words on each side, at most ({DEFAULT})")
+    parser.add_argument(
+        "--min-count", type=positive, help=f"words that occur less often are left out ({DEFAULT})"
+    )
     parser.add_argument("--lowercase", action="store_true", help="lower-case the text")
-    parser.add_argument("--seed", type=seed, help="of what is drawn at random")
+    parser.add_argument("--seed", type=seed, help=f"of what is drawn at random ({DEFAULT})")
     return parser

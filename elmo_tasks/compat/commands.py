@@ -12,6 +12,7 @@ import torch
 from allennlp.commands import build_vocab, count_instances, diff, evaluate
 from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
+from allennlp.common.util import dump_metrics
 from allennlp.data import DataLoader
 
 from elmo_tasks.values import PositiveInt, check_value
@@ -37,7 +38,8 @@ class _EvaluationLoader:
 def _let_evaluate_take_its_options() -> None:
     """
     `--batch-size` comes beside the config's `batch_sampler`, which a data loader refuses; 0 is ignored. A
-    file that cannot be written is an error when all is computed, and `--auto-names` alone writes nothing.
+    file that cannot be written is an error when all is computed, `--auto-names` alone writes nothing, and
+    without a file the metrics are not shown.
     """
     stock = evaluate.evaluate_from_archive
     if hasattr(stock, "__wrapped__"):
@@ -56,7 +58,10 @@ def _let_evaluate_take_its_options() -> None:
                 arguments[output] = arguments[output] or kind
             elif arguments[output] is not None:
                 _check_writable(arguments[output].split(","))
-        return dict(stock(*call.args, **call.kwargs))
+        metrics: dict[str, Any] = stock(*call.args, **call.kwargs)
+        if arguments["metrics_output_file"] is None:
+            dump_metrics(None, metrics, log=True)
+        return metrics
 
     evaluate.evaluate_from_archive = evaluate_from_archive
     evaluate.DataLoader = _EvaluationLoader

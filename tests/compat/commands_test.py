@@ -64,6 +64,16 @@ def test_evaluate_names_its_files(trained_ner, tmp_path, names, written):
     assert json.loads((tmp_path / "dev.outputs").read_text()) == metrics
 
 
+@pytest.mark.parametrize("output", [None, "metrics.json"])
+def test_evaluate_shows_the_metrics_once(trained_ner, tmp_path, caplog, output):
+    file = output and str(tmp_path / output)
+    with caplog.at_level("INFO", "allennlp.common.util"):
+        metrics = evaluate_from_archive(trained_ner / "model.tar.gz", DEV, metrics_output_file=file)
+    (shown,) = (record.args[0] for record in caplog.records if record.msg == "Metrics: %s")
+    assert json.loads(shown) == metrics
+    assert [path.name for path in tmp_path.iterdir()] == ([output] if output else [])
+
+
 def test_diff_of_models_with_elmo(tmp_path, capsys):
     make_files(tmp_path / "bilm")
     for seed in range(2):

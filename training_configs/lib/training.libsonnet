@@ -1,4 +1,4 @@
-// What all runs share: batches of like length, and a run that can be killed, resumed and repeated.
+// What all runs share: batches of sentences of similar length, and a run that can be killed, resumed and repeated.
 {
   batches(size):: { batch_sampler: { type: 'elmo_bucket', batch_size: size } },
   // Evaluation needs no random order.
