@@ -24,6 +24,7 @@ from elmo_tasks.commands.predict import Predict
 from elmo_tasks.commands.probe import Probe
 from elmo_tasks.commands.report import Report
 from elmo_tasks.commands.serve import Serve
+from elmo_tasks.commands.sources import check_sources_stay
 from elmo_tasks.commands.squad_predictions import SquadPredictions
 from elmo_tasks.commands.vectors import Vectors
 
@@ -72,6 +73,7 @@ class ElmoGroup(Subcommand):
 
 def _run(verb: Verb, arguments: argparse.Namespace) -> None:
     try:
+        check_sources_stay(arguments, verb.outputs(arguments))
         verb.run(arguments)
         sys.stdout.flush()
     except EXPECTED as error:

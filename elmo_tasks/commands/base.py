@@ -2,6 +2,7 @@
 
 import argparse
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, ClassVar, TypeAlias
 
@@ -10,6 +11,7 @@ from allennlp.common.util import int_to_device
 from allennlp.models.archival import Archive
 
 from elmo_tasks.archives import open_archive
+from elmo_tasks.commands.sources import Source
 
 Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 DEFAULT = "default = %(default)s"
@@ -29,6 +31,11 @@ class Verb(ABC):
     @abstractmethod
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Defaults are added to the help texts by AllenNLP's parser."""
+
+    def outputs(self, arguments: argparse.Namespace) -> Iterable[Path]:
+        """Where it writes: none of these may be a `Source`."""
+        output = getattr(arguments, "output", None)
+        return () if output is None else (Path(output),)
 
     @abstractmethod
     def run(self, arguments: argparse.Namespace) -> None:
@@ -70,7 +77,11 @@ def add_archive_argument(
 ) -> None:
     """ARCHIVE, as `open_archive` reads it."""
     parser.add_argument(
-        name, nargs=nargs, metavar="ARCHIVE", help="model.tar.gz, a path or URL; or the folder of a run"
+        name,
+        type=Source,
+        nargs=nargs,
+        metavar="ARCHIVE",
+        help="model.tar.gz, a path or URL; or the folder of a run",
     )
 
 
@@ -82,7 +93,7 @@ def add_model_arguments(
     batches.
     """
     add_archive_argument(parser)
-    parser.add_argument("input", metavar=metavar, help=help)
+    parser.add_argument("input", type=Source, metavar=metavar, help=help)
     parser.add_argument("--batch-size", type=positive, default=size, help=f"{of} at once")
     parser.add_argument("--cuda-device", type=int, default=-1, help="number of the GPU to use, -1 for none")
 

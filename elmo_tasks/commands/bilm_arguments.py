@@ -2,6 +2,7 @@
 
 import argparse
 
+from elmo_tasks.commands.sources import Source
 from elmo_tasks.elmo import FrozenBiLm, LstmState
 from elmo_tasks.elmo.files import prepare_on
 from elmo_tasks.elmo.inference import PRECISIONS
@@ -18,14 +19,18 @@ from elmo_tasks.elmo.sources import (
 
 def add_bilm_arguments(parser: argparse._ActionsContainer) -> None:
     shipped = "(default: the biLM that comes with the project)"
-    parser.add_argument("--options-file", help=f"path, URL or hf:// name of options.json {shipped}")
+    parser.add_argument(
+        "--options-file", type=Source, help=f"path, URL or hf:// name of options.json {shipped}"
+    )
     parser.add_argument(
         "--weight-file",
+        type=Source,
         help="path, URL or hf:// name of the HDF5 weights; or, without options, of a folder or zip of "
         f"ELMoForManyLangs or of NLPL's repository {shipped}",
     )
     parser.add_argument(
         "--vocabulary-file",
+        type=Source,
         help="path, URL or hf:// name of the words of a biLM that reads words, one a line",
     )
     parser.add_argument(

@@ -11,6 +11,7 @@ from elmo_tasks.commands.base import Verb, add_text_argument, positive
 from elmo_tasks.commands.bilm_arguments import add_bilm_arguments, read_bilm, read_start
 from elmo_tasks.commands.corpus import FORMATS, copy_corpus
 from elmo_tasks.commands.engines import add_engine_arguments, engine_of
+from elmo_tasks.commands.sources import Source
 from elmo_tasks.commands.staging import add_force_argument, check_output, staging_folder
 from elmo_tasks.embedding.checkpoint import CHECKPOINT
 from elmo_tasks.embedding.hdf5_run import BATCH_TOKENS, POOLS, Embedding
@@ -62,7 +63,10 @@ class Embed(Verb):
         )
         start = parser.add_mutually_exclusive_group()
         start.add_argument(
-            "--initial-state", metavar="FILE", help="where each sentence starts: HDF5, as calibrate writes it"
+            "--initial-state",
+            type=Source,
+            metavar="FILE",
+            help="where each sentence starts: HDF5, as calibrate writes it",
         )
         start.add_argument(
             "--stateful",

@@ -13,9 +13,10 @@ from allennlp.models.archival import Archive
 from allennlp.predictors import Predictor
 
 from elmo_tasks.commands.base import Verb, add_archive_argument, archive_on_device
+from elmo_tasks.commands.sources import Source
 from elmo_tasks.commands.staging import add_output_argument, staged_file
 from elmo_tasks.page.templates import page_template
-from elmo_tasks.predictors.command import check_different, load_lines, open_lines
+from elmo_tasks.predictors.command import load_lines, open_lines
 from elmo_tasks.predictors.explanations import METHODS, Explainer, can_explain
 from elmo_tasks.predictors.interpretation import InterpretablePredictor
 from elmo_tasks.progress import progress
@@ -35,7 +36,9 @@ class Explain(Verb):
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         add_archive_argument(parser)
-        parser.add_argument("input", metavar="IN", help="JSON Lines, as `allennlp predict` reads them")
+        parser.add_argument(
+            "input", type=Source, metavar="IN", help="JSON Lines, as `allennlp predict` reads them"
+        )
         add_output_argument(parser, metavar="OUT", help="JSON Lines to write; the page is OUT.html")
         parser.add_argument(
             "--method", choices=METHODS, default=METHODS[0], help="the interpreter of AllenNLP"
@@ -47,13 +50,14 @@ class Explain(Verb):
         )
         parser.add_argument("--cuda-device", type=int, default=-1, help="number of the GPU, -1 for none")
 
+    def outputs(self, arguments: argparse.Namespace) -> list[Path]:
+        return [arguments.output, _page(arguments.output)]
+
     def run(self, arguments: argparse.Namespace) -> None:
         output: Path = arguments.output
-        page = output.with_name(f"{output.name}.html")
+        page = _page(output)
         if arguments.input != "-":
             cached_path(arguments.input)  # an error of its own where nothing is there
-        for written in (output, page):
-            check_different(arguments.input, str(written))
         with (
             staged_file(page, force=arguments.force) as html,
             staged_file(output, force=arguments.force) as path,
@@ -68,6 +72,10 @@ class Explain(Verb):
         print(f"{output}: {len(explained):,} inputs; {page}")
         if problem is not None:
             raise problem
+
+
+def _page(output: Path) -> Path:
+    return output.with_name(f"{output.name}.html")
 
 
 def _explain(

@@ -12,6 +12,7 @@ from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.archives import open_archive
 from elmo_tasks.commands.base import Verb, add_archive_argument
+from elmo_tasks.commands.sources import Source
 from elmo_tasks.commands.staging import add_force_argument, check_output, publish, staging_folder
 from elmo_tasks.data.input_files import input_files, read_lines
 from elmo_tasks.elmo import BiLm, BiLmOptions, FrozenBiLm, WordOptions
@@ -46,7 +47,7 @@ class Export(Verb):
         parser.add_argument(
             "--average-with",
             metavar="DIR",
-            type=Path,
+            type=Source,
             help="write the mean, number by number, of the weights and those in this folder, in the "
             "official layout and of the same sizes and words: those that the training went on from",
         )
@@ -67,7 +68,7 @@ class Export(Verb):
             trained = trained._replace(softmax=None)
         softmax = trained.softmax
         if arguments.average_with is not None:
-            average_with(trained, arguments.average_with)
+            average_with(trained, Path(arguments.average_with))
         if arguments.standardize is not None:
             lines = (line for path in input_files(arguments.standardize) for _, line in read_lines(path))
             bar = progress(lines, work="reading", unit="lines")

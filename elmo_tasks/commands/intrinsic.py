@@ -10,6 +10,7 @@ from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.commands.base import Verb
 from elmo_tasks.commands.results import add_output_arguments, open_results
+from elmo_tasks.commands.sources import Source
 from elmo_tasks.commands.vector_arguments import (
     add_context_arguments,
     add_vector_arguments,
@@ -43,12 +44,18 @@ class Intrinsic(Verb):
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         for option, test in SIMILARITY.items():
-            parser.add_argument(f"--{option}", metavar="FILE", help=f"word pairs with scores, as in {test}")
+            parser.add_argument(
+                f"--{option}", type=Source, metavar="FILE", help=f"word pairs with scores, as in {test}"
+            )
         parser.add_argument(
-            "--analogies", metavar="FILE", help="`: section` lines and four words a line, as Google's"
+            "--analogies",
+            type=Source,
+            metavar="FILE",
+            help="`: section` lines and four words a line, as Google's",
         )
         parser.add_argument(
             "--vocabulary",
+            type=Source,
             metavar="FILE",
             help="the words among which answers to analogies are looked for, one a line (default: the words "
             "of the questions)",

@@ -7,6 +7,7 @@ from allennlp.common.checks import ConfigurationError
 from elmo_tasks.commands.base import Verb, positive
 from elmo_tasks.commands.corpus import copy_corpus
 from elmo_tasks.commands.results import add_output_arguments, open_results
+from elmo_tasks.commands.sources import Source
 from elmo_tasks.commands.vector_arguments import add_vector_arguments, read_bilm_encoder, read_static_vectors
 from elmo_tasks.embedding.corpus import Corpus
 from elmo_tasks.evaluation.nearest import Occurrence, nearest_tokens, text_blocks
@@ -29,6 +30,7 @@ class Neighbors(Verb):
         parser.add_argument("word", metavar="WORD", help="as it stands in the sentence")
         parser.add_argument(
             "--corpus",
+            type=Source,
             metavar="TEXT",
             required=True,
             help="text, one tokenised sentence a line, gzip or not: a file, folder, pattern or URL, or - for "

@@ -7,8 +7,9 @@ from allennlp.commands import predict
 
 from elmo_tasks.commands.base import Verb, add_archive_argument, positive
 from elmo_tasks.commands.engines import add_engine_arguments, engine_of
+from elmo_tasks.commands.sources import Source
 from elmo_tasks.commands.staging import add_force_argument, check_output
-from elmo_tasks.predictors.command import check_different, predictor_arguments
+from elmo_tasks.predictors.command import predictor_arguments
 
 
 class Predict(Verb):
@@ -22,7 +23,7 @@ class Predict(Verb):
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         add_archive_argument(parser)
-        parser.add_argument("input", metavar="IN", help="what to predict, an object a line")
+        parser.add_argument("input", type=Source, metavar="IN", help="what to predict, an object a line")
         parser.add_argument("output", metavar="OUT", help="JSON Lines to write")
         parser.add_argument("--batch-size", type=positive, default=1, help="lines at once")
         parser.add_argument("--cuda-device", type=int, default=-1, help="number of the GPU, -1 for none")
@@ -42,8 +43,6 @@ class Predict(Verb):
         if engine is None:
             output = Path(arguments.output)
             check_output(output, force=arguments.force)
-            if Path(arguments.input).exists():
-                check_different(arguments.input, arguments.output)
             output.parent.mkdir(parents=True, exist_ok=True)
             predict._predict(_of_allennlp(arguments))
             return

@@ -9,6 +9,7 @@ import torch
 
 from elmo_tasks.commands.base import Subparsers, Verb
 from elmo_tasks.commands.results import add_output_arguments, open_results
+from elmo_tasks.commands.sources import Source
 from elmo_tasks.commands.vector_arguments import add_vector_arguments, read_bilm_encoder, read_static_vectors
 from elmo_tasks.evaluation.conllu import TAG_COLUMNS, read_conllu
 from elmo_tasks.evaluation.plot import bars
@@ -49,6 +50,7 @@ class Probe(Verb):
         wsd = _add_probe(kinds, "wsd", "Word senses.", _WSD, probe_senses)
         wsd.add_argument(
             "--first-senses",
+            type=Source,
             metavar="FILE",
             help="WordNet's index.sense, for lemmas that TRAIN has not (default: these count as wrong); "
             "lemmas in JSON Lines need their part of speech, as dog.NOUN",
@@ -116,8 +118,10 @@ def _add_probe(
     probe: Callable[[argparse.Namespace, Path], Table],
 ) -> argparse.ArgumentParser:
     parser = kinds.add_parser(name, description=description, help=short)
-    parser.add_argument("train", metavar="TRAIN", help="file, folder, pattern or URL, gzip or not")
-    parser.add_argument("dev", metavar="DEV", help="the same")
+    parser.add_argument(
+        "train", type=Source, metavar="TRAIN", help="file, folder, pattern or URL, gzip or not"
+    )
+    parser.add_argument("dev", type=Source, metavar="DEV", help="the same")
     add_vector_arguments(parser)
     add_output_arguments(parser)
     parser.set_defaults(probe=probe)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from elmo_tasks.commands.base import Verb, run_name
+from elmo_tasks.commands.sources import Source
 from elmo_tasks.commands.staging import add_output_argument, staged_file
 from elmo_tasks.data.input_files import InputError
 from elmo_tasks.evaluation.table import Cell, Table, shown
@@ -91,6 +92,7 @@ class Report(Verb):
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             "places",
+            type=Source,
             metavar="PLACE",
             nargs="+",
             help="a folder with results, at any depth, or a CSV file of them",

@@ -11,7 +11,6 @@ from allennlp.models.archival import Archive
 from elmo_tasks.commands.base import Verb, add_model_arguments, archive_on_device
 from elmo_tasks.commands.staging import add_output_argument, staged_file
 from elmo_tasks.data.reader import whole_reader
-from elmo_tasks.predictors.command import check_different
 from elmo_tasks.progress import progress
 from elmo_tasks.squad.dataset import read_datasets
 from elmo_tasks.squad.reader import SquadReader
@@ -34,8 +33,6 @@ class SquadPredictions(Verb):
 
     def run(self, arguments: argparse.Namespace) -> None:
         output: Path = arguments.output
-        if Path(arguments.input).exists():
-            check_different(arguments.input, str(output))
         with staged_file(output, force=arguments.force) as path:
             archive = archive_on_device(arguments)
             reader = whole_reader(archive.validation_dataset_reader)

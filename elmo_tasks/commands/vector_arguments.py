@@ -12,6 +12,7 @@ from allennlp.common.checks import ConfigurationError
 from elmo_tasks.commands.base import positive, seed
 from elmo_tasks.commands.bilm_arguments import add_bilm_arguments, read_bilm
 from elmo_tasks.commands.corpus import copy_corpus
+from elmo_tasks.commands.sources import Source
 from elmo_tasks.elmo import FrozenBiLm
 from elmo_tasks.evaluation.mixes import read_mixes, same_weights
 from elmo_tasks.vectors.encoder import BiLmEncoder, Encoder, Mix
@@ -23,6 +24,7 @@ from elmo_tasks.vectors.word_vectors import WordVectors, alone, in_contexts
 def add_vector_arguments(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
         "--mix",
+        type=Source,
         action="append",
         default=[],
         metavar="WEIGHTS",
@@ -31,6 +33,7 @@ def add_vector_arguments(parser: argparse._ActionsContainer) -> None:
     )
     parser.add_argument(
         "--vectors",
+        type=Source,
         action="append",
         default=[],
         metavar="FILE",
@@ -44,6 +47,7 @@ def add_context_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments that `word_vectors` reads."""
     parser.add_argument(
         "--contexts",
+        type=Source,
         metavar="TEXT",
         help="text, one tokenised sentence a line, in which words are encoded; if a word never stands "
         "there as it is, case is ignored (default: words are encoded alone)",

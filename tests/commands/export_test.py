@@ -188,8 +188,9 @@ def test_what_is_no_archive(elmo, tmp_path, capsys):
     ]:
         assert elmo("export", tmp_path / name, tmp_path / "out") == 1
         assert expected in capsys.readouterr().err
-    assert elmo("export", tmp_path / "text", tmp_path / "text") == 1
-    assert "text is not a folder" in capsys.readouterr().err
+    (tmp_path / "other").write_text("no folder")
+    assert elmo("export", tmp_path / "text", tmp_path / "other") == 1
+    assert "other is not a folder" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("input", ["characters", "words"])
