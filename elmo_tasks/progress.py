@@ -26,7 +26,12 @@ def progress(items: Iterable[Any] | None = None, *, work: str, unit: str, **opti
 
 
 def in_file() -> dict[str, Any]:
-    """The options of a bar of tqdm where stderr is neither a terminal nor a notebook; else none."""
+    """
+    The options of a bar of tqdm where stderr is neither a terminal nor a notebook; else none. Programs
+    without a console, such as services, may have no stderr.
+    """
+    if sys.stderr is None:
+        return {"disable": True}
     if sys.stderr.isatty() or "ipykernel" in sys.modules:
         return {}
     return {"file": _Lines(), "mininterval": LINE_SECONDS, "delay": LINE_SECONDS}

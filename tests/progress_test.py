@@ -22,3 +22,8 @@ def test_notebooks_are_like_terminals(monkeypatch, terminal, notebook):
     if notebook:
         monkeypatch.setitem(sys.modules, "ipykernel", sys)
     assert bool(progress.in_file()) is not (terminal or notebook)
+
+
+def test_without_stderr(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", None)
+    assert list(progress.progress("ab", work="reading", unit="letters", delay=0)) == ["a", "b"]

@@ -1,6 +1,7 @@
 """`allennlp elmo ...`: one file a verb."""
 
 import argparse
+import io
 import sys
 from functools import partial
 
@@ -71,7 +72,14 @@ class ElmoGroup(Subcommand):
         return group
 
 
+def _let_stdout_take_all() -> None:
+    """What a console cannot show is written as `\\N{...}`; it is no reason to end with an error."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="namereplace")
+
+
 def _run(verb: Verb, arguments: argparse.Namespace) -> None:
+    _let_stdout_take_all()
     try:
         check_sources_stay(arguments, verb.outputs(arguments))
         verb.run(arguments)

@@ -75,7 +75,8 @@ def draw(labels: list[str], metrics: dict[str, float], path: Path) -> None:
 def _check_format(output: Path) -> None:
     from matplotlib.figure import Figure
 
-    known = Figure().canvas.get_supported_filetypes()
+    # PGF needs TeX, and tells so only when it writes.
+    known = [kind for kind in Figure().canvas.get_supported_filetypes() if kind != "pgf"]
     if output.suffix.removeprefix(".").lower() not in known:
         raise ConfigurationError(f"found {output}, expected a name that ends in one of .{', .'.join(known)}")
 

@@ -1,7 +1,6 @@
 """The text that a verb reads, checked as a whole and copied to disk first."""
 
 import shutil
-import sys
 from collections.abc import Generator
 from contextlib import closing
 from itertools import islice
@@ -10,7 +9,7 @@ from pathlib import Path
 from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.commands.staging import output_of
-from elmo_tasks.data.input_files import InputError, input_files, read_lines
+from elmo_tasks.data.input_files import InputError, input_files, read_lines, standard_input
 from elmo_tasks.embedding.corpus import Corpus, SourceLine, write_corpus
 from elmo_tasks.embedding.fasta import read_fasta
 
@@ -51,7 +50,7 @@ def _lines(source: str, folder: Path) -> Generator[SourceLine, None, None]:
         return
     name, copy = "standard input", folder / "stdin"
     with open(copy, "wb") as target:
-        shutil.copyfileobj(sys.stdin.buffer, target)
+        shutil.copyfileobj(standard_input(), target)
     try:
         for number, line in read_lines(copy):
             yield SourceLine(name, number, line)

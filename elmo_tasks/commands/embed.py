@@ -2,9 +2,12 @@
 
 import argparse
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from allennlp.common.checks import ConfigurationError
+from allennlp.common.util import SigTermReceived
 
 from elmo_tasks.atomic_files import put_in_place
 from elmo_tasks.commands.base import Verb, add_text_argument, positive
@@ -100,7 +103,10 @@ class Embed(Verb):
                 print(f"{output} is there, and no run to go on with; --force makes it anew")
                 return
             bilm = read_bilm(arguments)
-            with copy_corpus(arguments.input, folder, format=arguments.format) as text:
+            with (
+                _replacing(output, folder / _REPLACES),
+                copy_corpus(arguments.input, folder, format=arguments.format) as text,
+            ):
                 embedding = Embedding(
                     bilm=bilm,
                     text=text,
@@ -131,6 +137,20 @@ class Embed(Verb):
         )
 
 
+@contextmanager
+def _replacing(output: Path, marker: Path) -> Iterator[None]:
+    """Leaves the marker to a run that is stopped, and to be resumed, but not to one that ends in an error."""
+    if output.exists():
+        marker.touch()
+    try:
+        yield
+    except SigTermReceived:
+        raise
+    except Exception:
+        marker.unlink(missing_ok=True)
+        raise
+
+
 def _must_run(output: Path, folder: Path, *, resume: bool, force: bool) -> bool:
     """
     Whether there is something to do; removes the checkpoint of a run that is not to be resumed.
@@ -151,7 +171,5 @@ def _must_run(output: Path, folder: Path, *, resume: bool, force: bool) -> bool:
     must_run = not (resume and output.is_file()) or replaces.exists()
     if must_run:
         check_output(output, force=force or (resume and replaces.exists()))
-        if output.exists():
-            replaces.touch()
     checkpoint.unlink(missing_ok=True)
     return must_run

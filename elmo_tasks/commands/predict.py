@@ -45,6 +45,8 @@ class Predict(Verb):
             check_output(output, force=arguments.force)
             output.parent.mkdir(parents=True, exist_ok=True)
             predict._predict(_of_allennlp(arguments))
+            with open(output, "rb") as results:
+                print(f"{output}: {sum(1 for _ in results):,} lines")
             return
         from elmo_tasks.commands.predict_on_ray import predict_on_ray
 

@@ -49,21 +49,25 @@ class ResultsWriter:
         self._output = output
 
     def write(self, table: Table, figure: Optional["Figure"] = None) -> None:
-        """Shows the table; where there is an output, each of its files appears when it is whole."""
+        """Writes the files of an output, if there is one, each when it is whole; and shows the table."""
+        published = [] if self._output is None else self._publish(self._output, table, figure)
         print(table.markdown(), end="")
-        if self._output is None:
-            return
-        new = self.folder / self._output.name
+        if published:
+            print(f"\n{self._output}: also {', '.join(published)}")
+
+    def _publish(self, output: Path, table: Table, figure: Optional["Figure"]) -> list[str]:
+        """The names of what stands beside the CSV file then."""
+        new = self.folder / output.name
         new.write_text(table.csv(), encoding="utf-8")
         new.with_suffix(".md").write_text(table.markdown(), encoding="utf-8")
         if figure is not None:
             save_pictures(figure, new)
         names = [new.with_suffix(suffix).name for suffix in (*PICTURES, ".md", ".csv")]
-        published = publish(self.folder, self._output.parent, names)
+        published = publish(self.folder, output.parent, names)
         for suffix in PICTURES if figure is None else ():
             # That of another table
-            self._output.with_suffix(suffix).unlink(missing_ok=True)
-        print(f"\n{self._output}: also {', '.join(published[:-1])}")
+            output.with_suffix(suffix).unlink(missing_ok=True)
+        return published[:-1]
 
 
 @contextmanager

@@ -7,8 +7,10 @@ that name the place.
 
 import glob
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from allennlp.common.checks import ConfigurationError
 from allennlp.common.file_utils import cached_path
@@ -60,6 +62,16 @@ def input_files(path: str | os.PathLike[str] | list[str]) -> list[Path]:
                 file, found="an archive among other files", expected="texts, or its own path or pattern"
             )
     return files
+
+
+def standard_input() -> BinaryIO:
+    """
+    # Raises
+    `InputError`: it is closed.
+    """
+    if sys.stdin is None:
+        raise InputError.at("standard input", found="nothing: it is closed", expected="text")
+    return sys.stdin.buffer
 
 
 def read_lines(path: str | os.PathLike[str], *, longest: int | None = None) -> Iterator[tuple[int, str]]:

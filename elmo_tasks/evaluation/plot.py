@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 from elmo_tasks.evaluation.table import Cell, Table
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 logger = logging.getLogger(__name__)
 
+MOST_FIELDS = 40
 _OTHER_SCRIPTS = (
     "Noto Sans CJK JP",
     "Noto Sans CJK KR",
@@ -63,20 +65,31 @@ def bars(table: Table, *, groups: str, bars: str, heights: str) -> "Figure":
 
 
 def heat_map(values: Sequence[Sequence[Cell]], *, rows: Sequence[str], columns: Sequence[str]) -> "Figure":
-    """Numbers from 0 to 1 as colours, with the number in each field; what is not a number stays white."""
-    figure = _figure(2.5 + 0.8 * len(columns), 1.0 + 0.4 * len(rows))
+    """
+    Numbers from 0 to 1 as colours, with the number in each field; what is not a number stays white. Of more
+    than `MOST_FIELDS` rows or columns, the picture grows no more, and has no numbers.
+    """
+    width, height = (min(len(names), MOST_FIELDS) for names in (columns, rows))
+    figure = _figure(2.5 + 0.8 * width, 1.0 + 0.4 * height)
     axes = figure.subplots()
     numbers = [[_number(value) for value in row] for row in values]
     image = axes.imshow(numbers, vmin=0.0, vmax=1.0, cmap="Blues", aspect="auto")
     axes.set_xticks(range(len(columns)), list(map(_plain, columns)))
     axes.set_yticks(range(len(rows)), list(map(_plain, rows)))
+    if max(len(columns), len(rows)) > MOST_FIELDS:
+        axes.tick_params(axis="x", labelrotation=90)
+    else:
+        _write_numbers(axes, numbers)
+    figure.colorbar(image)
+    return figure
+
+
+def _write_numbers(axes: "Axes", numbers: list[list[float]]) -> None:
     for row, line in enumerate(numbers):
         for column, value in enumerate(line):
             if not math.isnan(value):
                 colour = "white" if value > 0.5 else "black"
                 axes.text(column, row, f"{value:.2f}", ha="center", va="center", color=colour)
-    figure.colorbar(image)
-    return figure
 
 
 def curves(table: Table, *, lines: str, x: str, heights: str, errors: str) -> "Figure":

@@ -8,7 +8,7 @@ from xml.etree.ElementTree import Element, ParseError, XMLPullParser
 from elmo_tasks.data.input_files import InputError, input_files, read_lines
 from elmo_tasks.data.json_lines import read_json_lines
 
-_XML, _KEY = ".data.xml", ".gold.key.txt"
+_XML, _KEY, _PACKED = ".data.xml", ".gold.key.txt", ".gz"
 _PARTS_OF_SPEECH = {1: "NOUN", 2: "VERB", 3: "ADJ", 4: "ADV", 5: "ADJ"}
 """WordNet's numbers, in a sense key behind the `%`."""
 
@@ -32,7 +32,7 @@ class SenseSentence(NamedTuple):
 def read_senses(path: str) -> list[SenseSentence]:
     """
     - `NAME.data.xml`, with `NAME.gold.key.txt` beside it: sentences of `wf` and `instance` elements, and a
-      line with the id and the senses of each instance.
+      line with the id and the senses of each instance. Either may be packed, `.gz`.
     - Any other file: JSON Lines, `{"lemma": "line", "tokens": [...], "index": 3, "sense": "cord"}`.
 
     # Raises
@@ -40,8 +40,12 @@ def read_senses(path: str) -> list[SenseSentence]:
     an element that is missing, an index outside of the sentence, and whatever reading raises.
     """
     sentences = []
-    for file in input_files(path):
-        of_file = list(_read_xml(file) if file.name.endswith(_XML) else _read_jsonl(file))
+    files = input_files(path)
+    keys = {_keys_of(file) for file in files if _is_xml(file)}
+    for file in files:
+        if file in keys:
+            continue
+        of_file = list(_read_xml(file) if _is_xml(file) else _read_jsonl(file))
         if not any(sentence.targets for sentence in of_file):
             raise InputError.at(file, found="no word with a sense", expected="at least one")
         sentences += of_file
@@ -89,8 +93,19 @@ def _read_jsonl(file: Path) -> Iterator[SenseSentence]:
             raise InputError.at(file, line, found=found, expected=expected) from error
 
 
+def _is_xml(file: Path) -> bool:
+    return file.name.removesuffix(_PACKED).endswith(_XML)
+
+
+def _keys_of(file: Path) -> Path:
+    """The file beside one of XML that has its senses."""
+    keys = file.with_name(file.name.removesuffix(_PACKED).removesuffix(_XML) + _KEY)
+    packed = keys.with_name(keys.name + _PACKED)
+    return packed if packed.exists() else keys
+
+
 def _read_xml(file: Path) -> Iterator[SenseSentence]:
-    senses = _read_keys(file.with_name(file.name.removesuffix(_XML) + _KEY))
+    senses = _read_keys(_keys_of(file))
     parser: XMLPullParser[Element] = XMLPullParser(["end"])
     line = 0
     try:

@@ -18,9 +18,10 @@ from allennlp.data import DatasetReader, Instance
 from allennlp.models.archival import Archive
 from allennlp.predictors import Predictor
 
-from elmo_tasks.data.input_files import input_files
+from elmo_tasks.data.input_files import input_files, standard_input
 from elmo_tasks.data.reader import TaskReader
 from elmo_tasks.predictors.json_lines import JsonLinesPredictor
+from elmo_tasks.progress import progress
 
 
 class LineFile:
@@ -94,7 +95,10 @@ class PredictManager(predict._PredictManager):
             self._problem = error
 
     def _get_json_data(self) -> Iterator[JsonDict]:
-        return load_lines(self._predictor, self._lines(), self._input_file)
+        lines = load_lines(self._predictor, self._lines(), self._input_file)
+        if self._output_file is None:
+            return lines
+        return progress(lines, work="predict", unit="lines", total=_number_of_lines(self._input_file))
 
     def _lines(self) -> Iterator[bytes]:
         return open_lines(self._input_file)
@@ -114,6 +118,11 @@ def _inputs(path: str, reader: DatasetReader | None) -> list[str]:
     if isinstance(reader, TaskReader):
         return list(map(str, input_files(path)))
     return [path] if os.path.exists(path) else []
+
+
+def _number_of_lines(path: str) -> int | None:
+    """Those that are not blank, of a file; of anything else, nobody knows before the end."""
+    return sum(bool(line.strip()) for line in open_lines(path)) if os.path.isfile(path) else None
 
 
 def load_lines(predictor: Predictor, lines: Iterable[bytes], name: str) -> Iterator[JsonDict]:
@@ -137,7 +146,7 @@ def load_lines(predictor: Predictor, lines: Iterable[bytes], name: str) -> Itera
 def open_lines(path: str) -> Iterator[bytes]:
     """The lines of a file, plain or compressed, of a URL, or of standard input for `-`."""
     if path == "-":
-        yield from _without_mark(sys.stdin.buffer)
+        yield from _without_mark(standard_input())
     else:
         with open_compressed(cached_path(path), "rb", encoding=None) as file:
             yield from _without_mark(file)

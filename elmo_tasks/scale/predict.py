@@ -128,8 +128,22 @@ def _predictor(prediction: Prediction) -> Predictor:
 
 
 def _as_json(row: dict[str, Any]) -> dict[str, Any]:
-    """A column of Parquet that the predictor does not read may hold anything, as times, or NaN."""
-    return json.loads(json.dumps(row, default=str), parse_constant=lambda constant: None)
+    """
+    The fields that a row of Parquet has: each row has every column, and null in those that are not for it. A
+    column that the predictor does not read may hold anything, as times, or NaN.
+    """
+    present = {name: value for name, value in row.items() if value is not None}
+    return json.loads(json.dumps(present, default=_plain), parse_constant=lambda constant: None)
+
+
+def _plain(value: Any) -> str | None:
+    """Bytes are text, as some programs write it; those that are not UTF-8 are null."""
+    if not isinstance(value, bytes):
+        return str(value)
+    try:
+        return value.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
 
 
 class _Lines(PredictManager):

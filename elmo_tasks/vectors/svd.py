@@ -83,7 +83,8 @@ def cooccurrences(sentences: TokenizedText, words: list[str], window: int) -> "s
     to_the_right = sparse.csr_array((size, size))
     known = ([ids[word] for word in sentence if word in ids] for sentence in sentences)
     for numbers, lines in _flat(known):
-        for distance in range(1, window + 1):
+        longest = int(np.bincount(lines).max(initial=0))
+        for distance in range(1, min(window, longest - 1) + 1):
             same = lines[:-distance] == lines[distance:]
             # (pairs,)
             left, right = numbers[:-distance][same], numbers[distance:][same]

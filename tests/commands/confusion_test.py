@@ -81,6 +81,7 @@ def test_the_words_of_a_bilm(elmo, tmp_path, capsys):
     ("name", "message"),
     [
         ("confusion.txt", "confusion.txt, expected a name that ends in one of "),
+        ("confusion.pgf", "confusion.pgf, expected a name that ends in one of "),
         ("confusion", "confusion, expected a name that ends in one of "),
         ("there.png/confusion.png", "Not a directory"),
         ("there.png", "there.png exists; --force overwrites it"),

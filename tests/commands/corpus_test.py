@@ -1,9 +1,11 @@
 import gzip
+import sys
 
 import pytest
 from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.commands.corpus import copy_corpus
+from elmo_tasks.data.input_files import InputError
 from elmo_tasks.embedding.corpus import MAX_TOKENS
 from elmo_tasks.text_lines import TextError
 from tests.commands.texts import LINES, TEXT, feed_stdin
@@ -69,6 +71,12 @@ def test_inputs_of_the_same_text(source, tmp_path, monkeypatch):
     for content in (TEXT.encode(), gzip.compress(TEXT.encode())):
         feed_stdin(monkeypatch, content)
         check("-")
+
+
+def test_stdin_that_is_closed(folder, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(InputError, match="standard input: found nothing: it is closed"):
+        copy_corpus("-", folder)
 
 
 def test_digest_tells_texts_apart(source, folder):

@@ -183,6 +183,17 @@ def test_a_run_that_was_to_overwrite_and_was_stopped_while_it_read(elmo, source,
     assert elmo("embed", source, output, "--resume") == 0
 
 
+def test_a_run_that_was_to_overwrite_and_could_not_read(elmo, source, output, tmp_path):
+    """It is not resumed by a run of another text."""
+    output.write_text("old")
+    (tmp_path / "bad").write_bytes(b"\xff")
+    assert elmo("embed", tmp_path / "bad", output, "--force") == 1
+    assert not partial(output).exists()
+    assert elmo("embed", source, output) == 1
+    assert elmo("embed", source, output, "--resume") == 0
+    assert output.read_text() == "old"
+
+
 @pytest.mark.parametrize("at", ["replace", "unlink"])
 def test_stopped_at_the_very_end(elmo, source, output, tmp_path, monkeypatch, at):
     elmo("embed", source, tmp_path / "expected")

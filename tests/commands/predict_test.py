@@ -17,7 +17,7 @@ def test_a_line_for_each(elmo, tmp_path, monkeypatch, capsys):
     archive, source = write_archive(tmp_path / "run"), bundled("fixtures/sst/predict.jsonl").resolve()
     output = Path("of/mine/out")
     assert elmo("predict", archive, source, output, "--batch-size", 2) == 0
-    assert "prediction" not in capsys.readouterr().out
+    assert capsys.readouterr().out == f"{output}: {len(source.read_text().splitlines())} lines\n"
     results = output.read_text()
     assert len(results.splitlines()) == len(source.read_text().splitlines())
     assert {"tokens", "label", "probabilities"} <= set(json.loads(results.splitlines()[0]))

@@ -2,6 +2,8 @@
 
 import csv
 import os
+import subprocess
+import sys
 
 import pytest
 
@@ -28,6 +30,15 @@ def test_files_beside_each_other(elmo, run, tmp_path, capsys):
     assert output.with_suffix(".svg").read_bytes() == picture
     (row,) = csv.DictReader(output.open())
     assert row["model"] == "elmo_ner"
+
+
+def test_a_console_that_cannot_show_all(run, tmp_path):
+    run = run.rename(tmp_path / "Łódź")
+    command = [sys.executable, "-m", "allennlp", "elmo", "mix", run, "-o", tmp_path / "mix.csv"]
+    environment = os.environ | {"PYTHONIOENCODING": "ascii"}
+    shown = subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout
+    assert r"\N{LATIN CAPITAL LETTER L WITH STROKE}" in shown
+    assert "Łódź" in (tmp_path / "mix.csv").read_text(encoding="utf-8")
 
 
 def test_only_shown(elmo, run, tmp_path, monkeypatch, capsys):

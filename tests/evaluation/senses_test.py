@@ -1,3 +1,4 @@
+import gzip
 import json
 
 import pytest
@@ -31,6 +32,16 @@ def xml(tmp_path):
     (tmp_path / "a.data.xml").write_text(XML, encoding="utf-8")
     (tmp_path / "a.gold.key.txt").write_text(KEY)
     return tmp_path / "a.data.xml"
+
+
+@pytest.mark.parametrize("packed", [[], ["a.data.xml"], ["a.data.xml", "a.gold.key.txt"]])
+def test_folder(xml, packed):
+    expected = read_senses(str(xml))
+    for name in packed:
+        file = xml.with_name(name)
+        xml.with_name(f"{name}.gz").write_bytes(gzip.compress(file.read_bytes()))
+        file.unlink()
+    assert read_senses(str(xml.parent)) == expected
 
 
 def test_xml(xml):

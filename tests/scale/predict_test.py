@@ -74,10 +74,28 @@ def test_every_task(config, tmp_path, monkeypatch):
     expected = (tmp_path / "expected").read_text()
     assert shard_by_shard(of, folder, source, 1, reading) == expected
     objects = [json.loads(line) for line in source.read_text().splitlines() if line.strip()]
-    if len({tuple(each) for each in objects}) == 1:
-        rows = [{**one, "when": datetime(2026, 1, 1), "share": math.nan} for one in objects]
-        pq.write_table(pa.Table.from_pylist(rows), tmp_path / "in.parquet")
-        assert shard_by_shard(of, folder, tmp_path / "in.parquet", 100, reading) == expected
+    columns = dict.fromkeys(name for one in objects for name in one)
+    other = {"when": datetime(2026, 1, 1), "share": math.nan, "picture": b"\xff"}
+    rows = [{**dict.fromkeys(columns), **one, **other} for one in objects]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "in.parquet")
+    assert shard_by_shard(of, folder, tmp_path / "in.parquet", 100, reading) == expected
+
+
+def test_bytes_are_text(tmp_path, monkeypatch):
+    predictor = predictor_of("sst")
+    monkeypatch.setattr(predict, "_predictor", lambda *_: predictor)
+    folder, reading = Folder(str(tmp_path / "parts")), Reading(".", objects=True)
+    folder.create()
+    of = predict.PredictShard(prediction_of(b"", folder, reading))
+    results = []
+    for kind in (pa.string(), pa.binary()):
+        column = pa.array(["A good film .", "Łódź"]).cast(kind)
+        pq.write_table(pa.table({"sentence": column}), tmp_path / f"{kind}.parquet")
+        results.append(shard_by_shard(of, folder, tmp_path / f"{kind}.parquet", 100, reading))
+    assert results[0] == results[1] != ""
+    pq.write_table(pa.table({"sentence": pa.array([b"good", b"\xff"])}), tmp_path / "bad.parquet")
+    (shard,) = make_shards([str(tmp_path / "bad.parquet")], 100, reading)
+    assert 'line 2 (blank lines not counted): "sentence" is null' in of(shard)["error"]
 
 
 def test_a_model_that_carries_a_state_is_refused(tmp_path):

@@ -33,7 +33,7 @@ def counted(text, words, window):
 
 
 @pytest.mark.parametrize("at_once", [3, 1 << 16])
-@pytest.mark.parametrize("window", [1, 3, 9])
+@pytest.mark.parametrize("window", [1, 3, 9, 1 << 40])
 def test_counts(window, at_once, monkeypatch):
     monkeypatch.setattr(svd, "_SENTENCES_AT_ONCE", at_once)
     text = [["a", "b", "rare", "a", "c", "b", "a"], [], ["c"], ["b", "b"], ["a", "rare"], ["c", "a", "b"]]
