@@ -26,7 +26,7 @@ from elmo_tasks.embedding.hdf5_run import BATCH_TOKENS, Embedding
 from elmo_tasks.embedding.layers import LAYERS
 from elmo_tasks.embedding.sentences import NumberedSentence, batches_by_length, padded_ids, windows
 from elmo_tasks.embedding.vector_file import VECTORS
-from elmo_tasks.text_lines import read_lines
+from elmo_tasks.text_lines import TextError, read_lines
 
 BATCHES_AHEAD = 8
 """Batches that are read ahead."""
@@ -158,7 +158,7 @@ class ElmoEmbedder:
         use_sentence_keys : name the datasets by the sentences, and not by their numbers, from 0.
 
         # Raises
-        `TextError`, with file and line: what is not UTF-8, or too long. `ElmoError`: an unknown
+        `TextError`, with file and line: what is no text, not UTF-8, or too long. `ElmoError`: an unknown
         `output_format`; two equal sentences as keys, or one with a NUL; the output is the input, or a folder.
         `OSError`: from the disk.
         """
@@ -205,8 +205,14 @@ class ElmoEmbedder:
 def _source_lines(source: Iterable[str] | Source) -> Iterator[SourceLine]:
     if isinstance(source, str | PathLike):
         return (SourceLine(source, number, line) for number, line in read_lines(source))
-    name = str(getattr(source, "name", "input_file"))
-    return (SourceLine(name, number, line) for number, line in enumerate(source, start=1))
+    return _open_lines(source, str(getattr(source, "name", "input_file")))
+
+
+def _open_lines(source: Iterable[str], name: str) -> Iterator[SourceLine]:
+    for number, line in enumerate(source, start=1):
+        if not isinstance(line, str):
+            raise TextError.at(name, number, found=type(line).__name__, expected="str")
+        yield SourceLine(name, number, line)
 
 
 def _same_file(one: Path, other: Path) -> bool:

@@ -95,8 +95,8 @@ class NerPipe(ArchivePipe):
 
     # Parameters
 
-    overwrite_ents : whether an entity that overlaps an earlier component's replaces it; if not, it is left
-        out.
+    overwrite_ents : whether an entity that overlaps an earlier component's, or a token that is blocked
+        (`Doc.set_ents`), replaces it; if not, it is left out.
     batch_size : sentences that the model reads at once.
     The others : see `ArchivePipe`.
     """
@@ -121,16 +121,24 @@ class NerPipe(ArchivePipe):
                     first, last = places[entity["token_start"]], places[entity["token_end"] - 1]
                     entities[number].append(Span(docs[number], first, last + 1, label=entity["type"]))
         for doc, spans in zip(docs, entities, strict=True):
-            earlier = list(doc.ents)
+            earlier = [*doc.ents, *_blocked(doc)]
             # `set_ents` leaves them at the tokens of entities that are replaced.
             for token in (token for span in earlier for token in span):
                 token.ent_id = token.ent_kb_id = 0
-            doc.set_ents(self._with_earlier(earlier, spans))
+            kept = self._with_earlier(earlier, spans)
+            doc.set_ents(
+                [span for span in kept if span.label], blocked=[span for span in kept if not span.label]
+            )
 
     def _with_earlier(self, earlier: list[Span], spans: list[Span]) -> list[Span]:
         first, second = (spans, earlier) if self._overwrite_ents else (earlier, spans)
         taken = {token.i for span in first for token in span}
         return first + [span for span in second if taken.isdisjoint(token.i for token in span)]
+
+
+def _blocked(doc: Doc) -> list[Span]:
+    """The tokens that an earlier component keeps free of entities: they begin one without a label."""
+    return [doc[token.i : token.i + 1] for token in doc if token.ent_iob_ == "B" and not token.ent_type]
 
 
 class CorefPipe(ArchivePipe):

@@ -187,6 +187,11 @@ def test_names_in_a_file(embedder, tmp_path):
     (tmp_path / "in.txt").write_bytes(b"fine\n\xff\n")
     with pytest.raises(TextError, match=r"in\.txt, line 2: found the byte 0xff"):
         embedder.embed_file(tmp_path / "in.txt", output)
+    with (
+        open(tmp_path / "in.txt", "rb") as file,
+        pytest.raises(TextError, match=r"in\.txt, line 1: found bytes, expected str"),
+    ):
+        embedder.embed_file(file, output)
     assert set(read(output)) == {"A cat", "A dog"}
 
 

@@ -98,6 +98,21 @@ def test_ids_go_with_the_entities_that_are_replaced(ner, overwrite, ids):
     assert {(token.ent_id_, token.ent_kb_id_) for token in doc[: free + 1]} == {ids}
 
 
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_tokens_that_are_blocked(ner, overwrite):
+    nlp = pipeline("elmo_ner", ner, overwrite_ents=overwrite)
+    found = nlp(TEXT).ents
+    doc = nlp.make_doc(TEXT)
+    free = next(token.i for token in nlp(TEXT) if not token.ent_type_)
+    first = found[0].start
+    doc.set_ents([], blocked=[doc[first : first + 1], doc[free : free + 1]])
+    nlp.get_pipe("elmo_ner")(doc)
+    kept = found if overwrite else found[1:]
+    assert [(span.start, span.end) for span in doc.ents] == [(span.start, span.end) for span in kept]
+    for place in (free, *(() if overwrite else (first,))):
+        assert (doc[place].ent_iob_, doc[place].ent_type_) == ("B", "")
+
+
 def test_mentions_are_those_of_the_predictor(coref):
     nlp = pipeline("elmo_coref", coref)
     doc = nlp(TEXT)
