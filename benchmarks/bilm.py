@@ -59,15 +59,14 @@ the audience liked the second act of the play .
 his play was performed on the stage in New York .
 """.strip().splitlines()
 
+FILES = {"options_file": "options.json", "weight_file": "weights.hdf5"}
+
 
 def language_model(folder: Path) -> Model:
     vocabulary = Vocabulary.by_name("elmo_words")(words_file=str(folder / "vocab.txt"))
     files = {name: str(folder / file) for name, file in FILES.items()}
     params = {"type": "elmo_bilm", "softmax": {"type": "full"}, **files}
     return Model.from_params(Params(params), vocab=vocabulary).eval()
-
-
-FILES = {"options_file": "options.json", "weight_file": "weights.hdf5"}
 
 
 def perplexities(model: Model, text: str, passage: int) -> dict[str, float]:
@@ -104,8 +103,8 @@ def perplexity(arguments: argparse.Namespace) -> None:
         over_words(model, set(read_words(arguments.words)))
     if arguments.initial_state:
         start = read_initial_state(arguments.initial_state, model.bilm.options)
-        model.bilm.initial_state = lambda lanes: LstmState(
-            *(part.unsqueeze(2).expand(-1, -1, lanes, -1) for part in start)
+        model.bilm.initial_state = lambda batch: LstmState(
+            *(part.unsqueeze(2).expand(-1, -1, batch, -1) for part in start)
         )
     for text in arguments.texts:
         add_perplexities(results, text, perplexities(model, text, arguments.passage))

@@ -39,12 +39,12 @@ class Network:
     classes: int
     samples: int
     """Of the classes, for the softmax."""
-    lanes: int
+    streams: int
 
     @property
     def tokens(self) -> int:
         """Of a batch."""
-        return self.lanes * STEPS
+        return self.streams * STEPS
 
 
 def our_model(network: Network, vocabulary: Vocabulary, precision: str = "float32") -> BiLmModel:
@@ -93,11 +93,11 @@ class AllenNLP(nn.Module):
         self.softmax = SampledSoftmaxLoss(network.classes, options.projection_dim, network.samples)
 
     def forward(self, inputs: torch.Tensor, targets: torch.Tensor) -> dict[str, torch.Tensor]:
-        """*Shape:* `inputs` `(lanes, steps, 50)`, `targets` `(2, lanes, steps)`."""
+        """*Shape:* `inputs` `(streams, steps, 50)`, `targets` `(2, streams, steps)`."""
         mask = torch.ones(inputs.shape[:2], dtype=torch.bool)
-        # (lanes, steps, 2 projection_dim)
+        # (streams, steps, 2 projection_dim)
         top = self.dropout(self.lstm(self.tokens(inputs), mask)[-1])
-        # (2 lanes steps, projection_dim)
+        # (2 streams steps, projection_dim)
         rows = torch.cat(top.chunk(2, dim=-1)).flatten(0, 1)
         return {"loss": self.softmax(rows, targets.flatten()) / targets.numel()}
 
@@ -117,17 +117,17 @@ class TorchLstm(nn.Module):
         self.states: list[tuple[torch.Tensor, torch.Tensor] | None] = [None, None]
 
     def forward(self, inputs: torch.Tensor, targets: torch.Tensor) -> dict[str, torch.Tensor]:
-        """*Shape:* `inputs` `(lanes, steps)`, `targets` `(2, lanes, steps)`."""
-        # (lanes, steps, size)
+        """*Shape:* `inputs` `(streams, steps)`, `targets` `(2, streams, steps)`."""
+        # (streams, steps, size)
         vectors = self.dropout(self.embedding(inputs))
         outputs = []
         for direction, (lstm, read) in enumerate(
             zip(self.directions, (vectors, vectors.flip(1)), strict=True)
         ):
-            output, (hidden, memory) = lstm(read, self.states[direction])
-            self.states[direction] = hidden.detach(), memory.detach()
+            output, (hidden, cell) = lstm(read, self.states[direction])
+            self.states[direction] = hidden.detach(), cell.detach()
             outputs.append(output)
-        # (2 lanes steps, size), (2 lanes steps,)
+        # (2 streams steps, size), (2 streams steps,)
         rows = self.dropout(torch.cat(outputs)).flatten(0, 1)
         classes = torch.cat([targets[0], targets[1].flip(1)]).flatten()
         return {"loss": self.softmax.loss(rows, classes) / len(classes)}
@@ -178,19 +178,19 @@ class Text:
             max_vocab_size={NAMESPACE: network.classes - 1},
         )
         remaining = itertools.chain.from_iterable(map(sentences, itertools.repeat(path)))
-        self.lanes: list[list[list[str]]] = []
-        """Sentences: of each lane as many as fill all batches, and a target on either side."""
-        for _ in range(network.lanes):
-            lane: list[list[str]] = []
+        self.streams: list[list[list[str]]] = []
+        """Sentences: of each stream as many as fill all batches, and a target on either side."""
+        for _ in range(network.streams):
+            stream: list[list[str]] = []
             steps = 0
             while steps < number * STEPS + 2:
-                lane.append(next(remaining))
-                steps += len(lane[-1]) + 1
-            self.lanes.append(lane)
+                stream.append(next(remaining))
+                steps += len(stream[-1]) + 1
+            self.streams.append(stream)
 
     def our_batches(self) -> list[Batch]:
         read = "characters" if self.reads_characters else "words"
-        fields = blocks(self.lanes, streams=len(self.lanes), bptt_steps=STEPS, process=0, input=read)
+        fields = blocks(self.streams, streams=len(self.streams), bptt_steps=STEPS, process=0, input=read)
         batches = []
         for field in itertools.islice(fields, self.number):
             field.index(self.vocabulary)
@@ -201,17 +201,18 @@ class Text:
         """Both directions in one row, with one border between two sentences: as many steps as ours."""
         steps = self.number * STEPS
         bordered = (
-            itertools.chain.from_iterable([BEGIN_SENTENCE, *words] for words in lane) for lane in self.lanes
+            itertools.chain.from_iterable([BEGIN_SENTENCE, *words] for words in stream)
+            for stream in self.streams
         )
-        streams = [list(itertools.islice(stream, steps + 2)) for stream in bordered]
-        # (lanes, steps + 2)
+        rows = [list(itertools.islice(row, steps + 2)) for row in bordered]
+        # (streams, steps + 2)
         classes = torch.tensor(
-            [[self.vocabulary.get_token_index(word, NAMESPACE) - 1 for word in stream] for stream in streams]
+            [[self.vocabulary.get_token_index(word, NAMESPACE) - 1 for word in row] for row in rows]
         )
-        # The same, or (lanes, steps + 2, 50)
+        # The same, or (streams, steps + 2, 50)
         inputs = classes
         if self.reads_characters:
-            inputs = torch.stack([torch.tensor(character_ids(stream)).long() for stream in streams])
+            inputs = torch.stack([torch.tensor(character_ids(row)).long() for row in rows])
         return [
             {
                 "inputs": inputs[:, start + 1 : start + 1 + STEPS],
@@ -226,7 +227,7 @@ def sentences(path: Path) -> Iterator[list[str]]:
 
 
 def count_words(path: Path) -> Counter[str]:
-    """And the borders of each sentence."""
+    """Counts the words, and the borders of each sentence."""
     counts: Counter[str] = Counter()
     for words in sentences(path):
         counts.update([BEGIN_SENTENCE, *words, END_SENTENCE])

@@ -3,9 +3,9 @@ The speed of training our biLM: that of characters beside AllenNLP's own classes
 `torch.nn.LSTM`. One run, the two in turn.
 
 TEXT has one tokenised sentence a line, plain or gzip. Its commonest words, with made-up ones where it has too
-few, are the classes. Batches are made beforehand: lanes of consecutive text, 20 tokens of each at once, state
-carried from batch to batch, the end of a sentence counted as a token; a text that is too short is read again.
-Both sides read the same sentences. A step is the loss, its gradients, not clipped, and Adam: of AllenNLP its
+few, are the classes. Batches are made beforehand: streams of consecutive text, 20 tokens of each at once, the
+state carried from batch to batch, the end of a sentence counted as a token; a text that is too short is read
+again. Both sides read the same sentences. A step is the loss, its gradients, not clipped, and Adam: of AllenNLP its
 own, otherwise the fused one. The ratio is the median of the rounds, with its range. The share of the
 product rate is what ours reaches, with all it does, of the rate of a large product in the same precision.
 With `--cuda`, ours alone trains the original size as well.
@@ -44,9 +44,9 @@ SMALL = Network(
     options=of_characters(1024, 128, n_highway=1, filters=FILTERS[:-1]),
     classes=30_000,
     samples=4096,
-    lanes=64,
+    streams=64,
 )
-SHIPPED = Network(options=BiLmOptions.read(DEFAULT_OPTIONS), classes=32_000, samples=4096, lanes=128)
+SHIPPED = Network(options=BiLmOptions.read(DEFAULT_OPTIONS), classes=32_000, samples=4096, streams=128)
 # Without the bounds and the residual connections, which `torch.nn.LSTM` does not have
 WORDS = Network(
     options=BiLmOptions(
@@ -60,9 +60,9 @@ WORDS = Network(
     ),
     classes=30_000,
     samples=4096,
-    lanes=32,
+    streams=32,
 )
-ORIGINAL = Network(options=PUBLISHED["original"], classes=793_471, samples=8192, lanes=128)
+ORIGINAL = Network(options=PUBLISHED["original"], classes=793_471, samples=8192, streams=128)
 SMALL_TARGET, WORDS_TARGET = 3.5, 1.0
 ORIGINAL_TARGET = 100_000
 """Tokens a second."""

@@ -43,7 +43,7 @@ SIZES = (*BUNDLED, *PUBLISHED)
 
 
 PERPLEXITIES = ("perplexity_forward", "perplexity_backward")
-"""The metrics by these names."""
+"""The names of the perplexities of a biLM."""
 
 
 def bilm_files(folder: Path, size: str) -> Files:
@@ -62,7 +62,7 @@ def bilm_files(folder: Path, size: str) -> Files:
 
 
 def seconds(work: Callable[[Any], Any], batches: Iterable[Any]) -> float:
-    """What it takes to do all batches."""
+    """The seconds that `work` takes for all batches together."""
     start = time.perf_counter()
     for batch in batches:
         work(batch)

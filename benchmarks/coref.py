@@ -88,7 +88,7 @@ class Coref(Comparison):
 
 
 def average_f1(proposed: Iterable[list[Cluster]], documents: Iterable[Instance]) -> float:
-    """Of the clusters that are proposed for each document."""
+    """The average F1 of the clusters that are proposed for each document."""
     metric = CorefScores()
     for clusters, document in zip(proposed, documents, strict=True):
         metric(clusters, document["metadata"].metadata.clusters)

@@ -91,7 +91,7 @@ def stock_archive(folder: Path, size: str, data: Path, batch_size: int) -> Path:
 
 
 def seconds_of_evaluation(archive: Path, data: Path, output: Path, packages: list[str]) -> float:
-    """Of the whole command, imports included."""
+    """The seconds of the whole command, imports included."""
     include = [
         word for name in ("allennlp_models.tagging", *packages) for word in ("--include-package", name)
     ]
@@ -116,7 +116,7 @@ def seconds_of_evaluation(archive: Path, data: Path, output: Path, packages: lis
 
 
 def largest_difference(first: Path, second: Path) -> float:
-    """Of all logits of two files of predictions."""
+    """The largest difference between the logits of two files of predictions."""
     largest = 0.0
     with first.open() as ours, second.open() as theirs:
         for lines in zip(ours, theirs, strict=True):

@@ -3,13 +3,14 @@ The largest differences between our biLM and the original's published reference 
 class, and itself in other batches.
 
 The folder is laid out as AllenNLP's ELMo test fixture: `options.json`, `lm_weights.hdf5`, `sentences.json`
-(three lanes, read side by side with carried state), `lm_embeddings_{0,1,2}.hdf5` (the top of each lane),
+(three streams, read side by side with carried state), `lm_embeddings_{0,1,2}.hdf5` (the top of each stream),
 `vocab_test.txt` and `elmo_token_embeddings.hdf5` (the token layer of its words).
 """
 
 import argparse
 import json
 import random
+from itertools import chain
 from pathlib import Path
 
 import h5py
@@ -23,7 +24,7 @@ from elmo_tasks.elmo import FrozenBiLm
 from elmo_tasks.elmo.model.characters import character_ids, padded_character_ids
 from elmo_tasks.elmo.sources import read_frozen_bilm, read_options
 
-Lanes = list[list[list[str]]]
+Streams = list[list[list[str]]]
 
 
 def token_layer(bilm: FrozenBiLm, folder: Path) -> float:
@@ -34,15 +35,15 @@ def token_layer(bilm: FrozenBiLm, folder: Path) -> float:
     return float(np.abs(vectors - expected).max())
 
 
-def with_carried_state(bilm: FrozenBiLm, folder: Path, lanes: Lanes) -> tuple[float, float, float]:
+def with_carried_state(bilm: FrozenBiLm, folder: Path, streams: Streams) -> tuple[float, float, float]:
     """From the original's top layer, its largest value, and from all layers of AllenNLP's class."""
     theirs = _ElmoBiLm(str(folder / "options.json"), str(folder / "lm_weights.hdf5"))
     tops = []
-    for lane in range(len(lanes)):
-        with h5py.File(folder / f"lm_embeddings_{lane}.hdf5") as file:
+    for stream in range(len(streams)):
+        with h5py.File(folder / f"lm_embeddings_{stream}.hdf5") as file:
             tops.append({step: vectors[...] for step, vectors in file.items()})
     original, allennlp, largest, state = 0.0, 0.0, 0.0, None
-    for step, sentences in enumerate(zip(*lanes, strict=True)):
+    for step, sentences in enumerate(zip(*streams, strict=True)):
         layers, state = bilm(padded_character_ids(list(sentences)), state)
         outputs = theirs(batch_to_ids(list(sentences)))
         for layer, activation in zip(layers, outputs["activations"], strict=True):
@@ -56,7 +57,7 @@ def with_carried_state(bilm: FrozenBiLm, folder: Path, lanes: Lanes) -> tuple[fl
 
 
 def in_batches(bilm: FrozenBiLm, texts: list[list[str]]) -> float:
-    """Of a sentence alone from the same in a batch, all layers."""
+    """The largest difference of a sentence's layers alone and in a batch."""
     alone = [bilm.encode(padded_character_ids([words]))[:, 0] for words in texts]
     largest = 0.0
     for seed in range(20):
@@ -80,15 +81,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     folder: Path = arguments.folder
     bilm = read_frozen_bilm(read_options(folder / "options.json"), folder / "lm_weights.hdf5")
-    lanes = [[text.split() for text in lane] for lane in json.loads((folder / "sentences.json").read_text())]
-    original, largest, allennlp = with_carried_state(bilm, folder, lanes)
+    streams = [
+        [text.split() for text in stream] for stream in json.loads((folder / "sentences.json").read_text())
+    ]
+    original, largest, allennlp = with_carried_state(bilm, folder, streams)
     results = Results("elmo-parity", arguments.csv)
     for metric, value in (
         ("token layer, original", token_layer(bilm, folder)),
         ("top layer, stateful, original", original),
         ("top layer, stateful, largest value", largest),
         ("all layers, stateful, AllenNLP", allennlp),
-        ("all layers, alone or in a batch", in_batches(bilm, [words for lane in lanes for words in lane])),
+        (
+            "all layers, alone or in a batch",
+            in_batches(bilm, list(chain.from_iterable(streams))),
+        ),
     ):
         results.add(OURS, 0, metric, float(value))
     show(results.means())

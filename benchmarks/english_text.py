@@ -29,6 +29,8 @@ from elmo_tasks.data.columns import line_groups
 from elmo_tasks.data.input_files import input_files, read_lines
 from elmo_tasks.data.text_stream import SentenceSplitter, file_sentences, passages, words_of
 from elmo_tasks.data.tokenization import tokenizer
+from elmo_tasks.elmo.model.characters import BEGIN_SENTENCE, END_SENTENCE
+from elmo_tasks.elmo.model.words import UNKNOWN
 from elmo_tasks.evaluation.conllu import read_conllu
 from elmo_tasks.srl.sentences import CONLL_2012, Columns, read_sentences
 from elmo_tasks.sst.trees import parse
@@ -292,7 +294,7 @@ def vocabulary(counts: Counter[str], known: list[str]) -> list[str]:
         chosen[word] = None
     # <UNK> stands first, where the log-uniform sampler draws most often: it is the most frequent target but a
     # few.
-    return ["<UNK>", *sorted(chosen, key=lambda word: -counts[word])]
+    return [UNKNOWN, *sorted(chosen, key=lambda word: -counts[word])]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -330,14 +332,16 @@ def run(arguments: argparse.Namespace) -> None:
             for words in document:
                 for word in words:
                     counts[word] += WEIGHTS[name]
-            counts["<S>"] += WEIGHTS[name] * len(document)
-            counts["</S>"] += WEIGHTS[name] * len(document)
+            counts[BEGIN_SENTENCE] += WEIGHTS[name] * len(document)
+            counts[END_SENTENCE] += WEIGHTS[name] * len(document)
         sizes[name] = write(out / f"{name}.txt.gz", corpus) | {"weight": WEIGHTS[name]}
         write(out / f"valid-{name}.txt.gz", [valid])
     known = (
-        arguments.words_of.read_text(encoding="utf-8").splitlines() if arguments.words_of else ["<S>", "</S>"]
+        arguments.words_of.read_text(encoding="utf-8").splitlines()
+        if arguments.words_of
+        else [BEGIN_SENTENCE, END_SENTENCE]
     )
-    words = vocabulary(counts, [word for word in known if word != "<UNK>"])
+    words = vocabulary(counts, [word for word in known if word != UNKNOWN])
     (out / "vocab.txt").write_text("".join(f"{word}\n" for word in words), encoding="utf-8")
     (out / "text.json").write_text(json.dumps({"corpora": sizes, "left_out": left_out}, indent=2) + "\n")
     print(f"{len(words):,} words; left out: {dict(left_out)}")

@@ -33,8 +33,8 @@ def finished_run(folder: Path) -> Run:
 
 def epoch_times(run: Run) -> list[float]:
     """
-    Seconds of each epoch, training and validation together. The first one of a process that goes on after a
-    kill is left out, unless it ended later after its start than the epoch before after that of its own.
+    Seconds of each epoch, training and validation together. The clock starts anew when a killed run goes on:
+    an epoch whose clock shows no more than that of the one before is left out.
     """
     times, before = [], 0.0
     for epoch in run.epochs():
@@ -49,7 +49,7 @@ def epoch_times(run: Run) -> list[float]:
 
 
 def best_metrics(run: Run) -> dict[str, Any]:
-    """On the validation data, of the best epoch of a run that is done."""
+    """The metrics on the validation data in the best epoch of a run that is done."""
     start = "best_validation_"
     metrics = run.metrics() or {}
     return {name.removeprefix(start): value for name, value in metrics.items() if name.startswith(start)}

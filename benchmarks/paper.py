@@ -44,7 +44,7 @@ class Experiment(NamedTuple):
 
     command : as a shell in the project's folder has it, `python` or `allennlp` after settings of the
         environment. `$DATA` and `$RUNS` are the folders that `paper` was given, `$OUT` is its own.
-    like : an experiment whose command stands before this one, which is options in place of or beside its.
+    like : an experiment whose command this one continues, with more options or others in their place.
     hours : what it takes on two cores, roughly.
     seeds : the command's option `--seeds`, if it has one.
     files : those in `$OUT` that are kept.
@@ -64,7 +64,7 @@ class Experiment(NamedTuple):
         return [*words, "--seeds", *map(str, self.seeds)] if self.seeds else words
 
     def whole_command(self) -> str:
-        """With that of the experiment which it is like before it."""
+        """The command, after that of `like`."""
         return f"{self.like.whole_command()} {self.command}" if self.like else self.command
 
     def kept_as(self, file: str) -> str:

@@ -294,7 +294,7 @@ def _elmo_block(files: Files) -> dict[str, Any]:
 
 
 def train_here(run: Run) -> None:
-    """In this process; only the metrics of the run stay."""
+    """Trains a run in this process, and keeps only its metrics."""
     train_model(Params(copy.deepcopy(run.config)), run.folder, force=True, file_friendly_logging=True)
     # With the model goes its open database of activations.
     gc.collect()

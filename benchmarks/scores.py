@@ -11,7 +11,7 @@ from elmo_tasks.data.input_files import InputError
 from elmo_tasks.evaluation.table import Table
 from elmo_tasks.training.experiments import spread
 
-SURE = 0.05
+SIGNIFICANCE_LEVEL = 0.05
 """A difference is shown where its p value is below."""
 
 
@@ -46,7 +46,7 @@ class Score(NamedTuple):
     def starred(self, other: "Score | None") -> str:
         """With a star where the difference to another is shown."""
         p = None if other is None else self.p(other)
-        return str(self) if p is None or p >= SURE else f"{self} *"
+        return str(self) if p is None or p >= SIGNIFICANCE_LEVEL else f"{self} *"
 
 
 def read_scores(path: Path, metric: str = "") -> dict[str, Score]:
@@ -79,7 +79,7 @@ def read_scores(path: Path, metric: str = "") -> dict[str, Score]:
 
 def shown_p(p: float | None) -> str:
     """A p value for people."""
-    if p is None or p >= SURE:
+    if p is None or p >= SIGNIFICANCE_LEVEL:
         return "not shown"
     return "<.001" if p < 0.001 else f"{p:.3f}".lstrip("0")
 

@@ -1,5 +1,6 @@
-// A biLM of two LSTM layers on the text of AG News, whose words begin as those of Word2Vec: the first of two stages. Which of
-// the 20 most frequent words are taken for which is counted, too: accuracy, precision, recall, F1 and confusion matrix.
+// A biLM of two LSTM layers on the text of AG News, whose words begin as those of Word2Vec: the first of two stages.
+// Which of the 20 most frequent words are taken for which is counted, too: accuracy, precision, recall, F1 and
+// confusion matrix.
 //
 // Of real data, vectors of the training text, one tokenised sentence a line, as many numbers a word as `projection_dim`
 // (`python -m benchmarks ag-news` makes both):

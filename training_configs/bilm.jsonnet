@@ -1,6 +1,5 @@
-// A biLM from text, as in the ELMo paper, section 3: half of the cells of the published small one, a character CNN of 512
-// filters, one highway layer. Adam in place of
-// the original's Adagrad, and a rate that falls to zero.
+// A biLM from text, as in the ELMo paper, section 3: half of the cells of the published small one, a character CNN of
+// 512 filters, one highway layer. Adam in place of the original's Adagrad, and a rate that falls to zero.
 //
 // Text is one tokenised sentence a line, an empty line between documents: a file, a folder, a pattern, or a list of
 // these, plain or gzip. An epoch is `epoch_blocks` blocks of 64 streams of 20 tokens, of which the text may have fewer

@@ -1,5 +1,5 @@
-// The end of the training of the English biLM that comes with the project: from the weights that bilm_english.jsonnet has
-// reached, exported to `first`, with a rate that falls to zero.
+// The end of the training of the English biLM that comes with the project: from the weights that bilm_english.jsonnet
+// has reached, exported to `first`, with a rate that falls to zero.
 (import 'bilm_english.jsonnet') + {
   first:: 'text/english/first',
   epochs:: 10,

@@ -1,6 +1,7 @@
 // A biLM that reads words, as small systems that are trained from scratch do: 30,000 words, all sizes 512 without a
 // projection, 32 streams of 20 tokens, frequent words left out at random. Without projection and clipping PyTorch's own
-// LSTM does the work in most blocks, which is faster. Word vectors to begin with, of 512 numbers, are `model.input_vectors`.
+// LSTM does the work in most blocks, which is faster. Word vectors to begin with, of 512 numbers, are
+// `model.input_vectors`.
 (import 'bilm.jsonnet') + {
   dataset_reader+: { input: 'words', streams: 32, subsample: 1e-3 },
   vocabulary+: { max_vocab_size: { tokens: 30000 } },

@@ -1,8 +1,8 @@
 // Topics of Korean headlines, KLUE-TC (YNAT): json.
 //
 // The tokenizer is a choice: words, or syllables with `tokenizer: 'elmo_syllables'`. klue_tc_bilm.jsonnet takes the
-// reader from here, so that pre-training and classification always agree. With --overrides, each reader is given it: here
-// `dataset_reader.tokenizer`, in klue_tc_bilm.jsonnet `dataset_reader.source.tokenizer` and
+// reader from here, so that pre-training and classification always agree. With --overrides, each reader is given it:
+// here `dataset_reader.tokenizer`, in klue_tc_bilm.jsonnet `dataset_reader.source.tokenizer` and
 // `validation_dataset_reader.source.tokenizer`.
 local classifier = import 'lib/classifier.libsonnet';
 local fixture = (import 'lib/paths.libsonnet').fixture;

@@ -1,5 +1,5 @@
-// A small biLM from scratch on Korean petitions, split into syllables: the first of two stages for KLUE-TC. It reads the
-// UTF-8 bytes of syllables, and reports the loss of each epoch, perplexity and accuracy.
+// A small biLM from scratch on Korean petitions, split into syllables: the first of two stages for KLUE-TC. It reads
+// the UTF-8 bytes of syllables, and reports the loss of each epoch, perplexity and accuracy.
 //
 // A petition is raw text, one document a file, in a folder with any folders in it. Of JSON Lines, a petition a line:
 //

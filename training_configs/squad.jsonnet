@@ -1,6 +1,6 @@
-// Clark and Gardner 2017, the SQuAD baseline of the ELMo paper: cased 300d word vectors, character CNN, shared biGRU 90,
-// bidirectional attention, layers of 180, self-attention, chained biGRUs; variational dropout .2, Adadelta, batches of
-// 45, weight EMA .999, answers of at most 17 tokens. The paper takes fixed GloVe vectors: give them as
+// Clark and Gardner 2017, the SQuAD baseline of the ELMo paper: cased 300d word vectors, character CNN, shared biGRU
+// 90, bidirectional attention, layers of 180, self-attention, chained biGRUs; variational dropout .2, Adadelta, batches
+// of 45, weight EMA .999, answers of at most 17 tokens. The paper takes fixed GloVe vectors: give them as
 // model.text_field_embedder.token_embedders.tokens.pretrained_file, with trainable: false, and take their most frequent
 // words into the vocabulary+: { pretrained_files: { tokens: FILE }, min_pretrained_embeddings: { tokens: 50000 } }.
 // Characters (20d, 100 filters of width 5) are those of Clark and Gardner; the windows, epochs and patience are ours.

@@ -86,7 +86,7 @@ def _check_value(self: argparse.ArgumentParser, action: argparse.Action, value: 
 
 
 def _pop_choice(self: Params, key: str, choices: list[Any], *args: Any, **options: Any) -> Any:
-    """Of the registered names, whose list is long."""
+    """AllenNLP's; its own error lists all registered names, and hints at none."""
     value = self.params.get(key)
     try:
         return _stock_pop_choice(self, key, choices, *args, **options)
@@ -98,9 +98,9 @@ def _pop_choice(self: Params, key: str, choices: list[Any], *args: Any, **option
 
 def _create_kwargs(constructor: Any, cls: type, params: Params, **extras: Any) -> Any:
     """
-    Of the keys of a block for a class of AllenNLP; those of ours are checked before (`StrictParams`). The
-    trainer on its own drops what it does not know, so that `num_epoch` would train 20 epochs, and takes
-    numbers that cannot be.
+    AllenNLP's arguments of a class from its block; an error names the nearest key for each that the class
+    does not have. Our own classes are checked before (`StrictParams`). The trainer on its own drops what it
+    does not know, so that `num_epoch` would train 20 epochs, and takes numbers that cannot be.
     """
     right_keys = set(from_params.infer_params(cls, constructor)) - {"self"}
     hints = [

@@ -1,4 +1,4 @@
-"""What AllenNLP prints: no progress bars into files, but a line an epoch; no log line of our own repairs."""
+"""What AllenNLP prints where stderr is no terminal: a few lines in place of bars, and one for each epoch."""
 
 import sys
 import time

@@ -42,6 +42,7 @@ class Lexicon(dict[str, int]):
         self.words: list[str] = []
         self._encoded = _Table(ENCODERS[input])
         self._classes: tuple[Vocabulary | None, _Table] = (None, self._encoded)
+        # Looking a word up numbers it: these two are the first.
         for border in (BEGIN_SENTENCE, END_SENTENCE):
             self[border]
 

@@ -99,8 +99,8 @@ class FullSoftmax(StrictParams, Softmax):
         if not torch.is_grad_enabled():
             return -self.exact(vectors, targets)[0].sum()
         # (rows, 1)
-        hidden = vectors.new_full((len(vectors), 1), -math.inf)
-        return _Loss.apply(products, vectors, self.weight, self.bias, None, targets.unsqueeze(1), hidden)
+        mask = vectors.new_full((len(vectors), 1), -math.inf)
+        return _Loss.apply(products, vectors, self.weight, self.bias, None, targets.unsqueeze(1), mask)
 
     def _exact(self, vectors: torch.Tensor, targets: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         # All (rows,). Some classes at a time, and not fewer rows: the weights are read once for all rows.
@@ -180,8 +180,8 @@ class SampledSoftmax(FullSoftmax):
         true_logits = ((vectors * true_weight).sum(dim=1) + true_bias).unsqueeze(1)
         indices = torch.searchsorted(samples, targets).clamp(max=len(samples) - 1).unsqueeze(1)
         hit = samples[indices] == targets.unsqueeze(1)
-        hidden = torch.zeros_like(true_logits).masked_fill(hit, -math.inf)
-        return _Loss.apply(products, vectors, sample_weight, sample_bias, true_logits, indices, hidden)
+        mask = torch.zeros_like(true_logits).masked_fill(hit, -math.inf)
+        return _Loss.apply(products, vectors, sample_weight, sample_bias, true_logits, indices, mask)
 
     def _draw(self, number: int) -> torch.Tensor:
         """*Shape:* `(number,)` classes."""
@@ -236,9 +236,9 @@ class _Loss(torch.autograd.Function):
     """
     The sum over the rows of `logsumexp(logits of the true class and of all others) - true logit`.
 
-    The others are the candidates, except the one that is hidden. *Shape:* `vectors` `(rows, dim)`, `weight`
+    The others are the candidates, except the one that is masked. *Shape:* `vectors` `(rows, dim)`, `weight`
     `(candidates, dim)`, `bias` `(candidates,)`. `true_logits` `(rows, 1)`, or `None`: the true class is a
-    candidate. `indices` `(rows, 1)`: a candidate, to whose logit `hidden` `(rows, 1)`, 0 or -inf, is added.
+    candidate. `indices` `(rows, 1)`: a candidate, to whose logit `mask` `(rows, 1)`, 0 or -inf, is added.
     """
 
     @staticmethod
@@ -250,7 +250,7 @@ class _Loss(torch.autograd.Function):
         bias: torch.Tensor,
         true_logits: torch.Tensor | None,
         indices: torch.Tensor,
-        hidden: torch.Tensor,
+        mask: torch.Tensor,
     ) -> torch.Tensor:
         gradients = [
             torch.zeros_like(tensor) if needed and tensor is not None else None
@@ -267,7 +267,7 @@ class _Loss(torch.autograd.Function):
             logits = _logits(rounded[rows], rounded_weight, bias)
             # (rows, 1)
             true = logits.gather(1, indices[rows]) if true_logits is None else true_logits[rows]
-            logits.scatter_add_(1, indices[rows], hidden[rows])
+            logits.scatter_add_(1, indices[rows], mask[rows])
             top = torch.maximum(logits.amax(dim=1, keepdim=True), true)
             sum_of_others = logits.sub_(top).exp_().sum(dim=1, keepdim=True)
             total = sum_of_others + (true - top).exp_()

@@ -31,8 +31,8 @@ HEADERS = {
 }
 _READ = ["GET", "HEAD"]
 Form = dict[str, str]
-Answer = Callable[[Form], Awaitable[dict[str, Any]]]
-"""What is shown of the answer to a form."""
+Ask = Callable[[Form], Awaitable[dict[str, Any]]]
+"""Answers a form, with the values that the template shows."""
 
 
 class Page:
@@ -73,7 +73,7 @@ class Page:
         return self._shown("index.html", "/", 404, tabs=self._tabs, error=error)
 
     def _add(
-        self, app: FastAPI, path: str, name: str, ask: Answer, fields: tuple[Field, ...], **more: Any
+        self, app: FastAPI, path: str, name: str, ask: Ask, fields: tuple[Field, ...], **more: Any
     ) -> None:
         def shown(
             form: Form, status: int = 200, *, answer: dict[str, Any] | None = None, error: str | None = None
@@ -93,7 +93,7 @@ class Page:
             return await show({name: text for name, text in request.query_params.items() if text})
 
         async def post(request: Request) -> Response:
-            """Whatever fits goes to its address, which is the permanent link."""
+            """Redirects to the permanent link of the answer, unless the form is too long for one."""
             found = request.headers.get("content-type", FORM)
             if found.partition(";")[0].strip().lower() != FORM:
                 return shown({}, 415, error=f"found the content type {found}, expected {FORM}")
@@ -123,7 +123,7 @@ def _link(path: str, form: Form) -> str | None:
     return address if len(address) <= LONGEST_ADDRESS else None
 
 
-def _asking(model: ServedModel, tab: Tab) -> Answer:
+def _asking(model: ServedModel, tab: Tab) -> Ask:
     name = f"tasks/{tab.task}.html"
     template_name = name if (HERE / "templates" / name).exists() else None
     # Its own, so that no tab waits for another
@@ -147,7 +147,7 @@ def _asking(model: ServedModel, tab: Tab) -> Answer:
     return answer
 
 
-def _exploring(words: WordsInContext, limits: Limits) -> Answer:
+def _exploring(words: WordsInContext, limits: Limits) -> Ask:
     queue = Queue(limits=limits)
 
     async def answer(form: Form) -> dict[str, Any]:

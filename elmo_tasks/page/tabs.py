@@ -41,7 +41,7 @@ _LABELS = {"sentence1": "First sentence", "sentence2": "Second sentence"}
 _LONGEST_PLACE = 10
 """Digits; Python reads no more than 4,300."""
 _CLASSIFIED = {"World": "agnews", "positive": "sst2"}
-"""By one of their labels, single sentences of which there are examples."""
+"""The folder of examples for single sentences, by a label that tells the data set."""
 
 
 class Field(NamedTuple):
@@ -155,9 +155,8 @@ def _fixture(task: str, predictor: JsonLinesPredictor) -> str:
     if len(predictor.forms[0]) > 1:
         return "classification/mrpc"
     labels = predictor._model.vocab.get_token_to_index_vocabulary("labels")
-    return (
-        f"classification/{next((name for label, name in _CLASSIFIED.items() if label in labels), 'klue_tc')}"
-    )
+    folder = next((name for label, name in _CLASSIFIED.items() if label in labels), "klue_tc")
+    return f"classification/{folder}"
 
 
 def _examples(

@@ -150,10 +150,18 @@ def _text_parts(file: BinaryIO, source: str, size: int, reading: Reading) -> Ite
         if reading.checked:
             _check_utf8(block, source, start, line)
         lines = block.count(b"\n") + (not block.endswith(b"\n"))
-        yield (
-            Shard(0, source, start, 0, line, lines, 0, len(block), _digest(block)),
-            counted if reading.objects else lines,
+        shard = Shard(
+            number=0,
+            source=source,
+            start=start,
+            skip=0,
+            line=line,
+            lines=lines,
+            before=0,
+            size=len(block),
+            digest=_digest(block),
         )
+        yield shard, counted if reading.objects else lines
         start, line = start + len(block), line + lines
 
 
@@ -190,10 +198,18 @@ def _parquet_parts(
         for skip in range(0, table.num_rows, rows):
             content = _rows(table.slice(skip, rows), reading)
             packed = _packed(content)
-            yield (
-                Shard(0, source, group, skip, line, len(content), 0, len(packed), _digest(packed)),
-                len(content),
+            shard = Shard(
+                number=0,
+                source=source,
+                start=group,
+                skip=skip,
+                line=line,
+                lines=len(content),
+                before=0,
+                size=len(packed),
+                digest=_digest(packed),
             )
+            yield shard, len(content)
             line += len(content)
 
 

@@ -9,7 +9,7 @@ from starlette.exceptions import HTTPException
 
 from elmo_tasks import __version__
 from elmo_tasks.serving.answers import Limits
-from elmo_tasks.serving.gate import OPEN, PREDICT, Gate, Metrics
+from elmo_tasks.serving.gate import HEALTH, PREDICT, Gate, Metrics
 from elmo_tasks.serving.models import ServedModel
 from elmo_tasks.serving.requests import parse, read_body
 
@@ -52,8 +52,8 @@ def create_app(models: Mapping[str, ServedModel], *, limits: Limits, token: str 
             },
         )(_endpoint(model, limits))
 
-    @app.head(OPEN, include_in_schema=False)
-    @app.get(OPEN, description="Whether the service runs, and its models.")
+    @app.head(HEALTH, include_in_schema=False)
+    @app.get(HEALTH, description="Whether the service runs, and its models.")
     async def health() -> dict[str, Any]:
         return {"status": "ok", "models": list(models)}
 

@@ -13,8 +13,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from elmo_tasks.serving.models import ServedModel
 
 PREDICT = "/predict/"
-OPEN = "/health"
-"""What needs no token."""
+HEALTH = "/health"
+"""The path that needs no token."""
 
 
 class Metrics:
@@ -82,7 +82,7 @@ class Gate:
         await app(scope, receive, counted)
 
     def _may_pass(self, scope: Scope) -> bool:
-        if self._expected is None or scope["path"] == OPEN:
+        if self._expected is None or scope["path"] == HEALTH:
             return True
         kind, _, content = dict(scope["headers"]).get(b"authorization", b"").partition(b" ")
         if kind.lower() == b"basic":

@@ -20,7 +20,8 @@ from elmo_tasks.serving.answers import Answer, Answers, Limits, Refusal
 from elmo_tasks.serving.batcher import Batcher
 from elmo_tasks.serving.schemas import request_schema
 
-SOON = {"Retry-After": "1"}
+RETRY_SOON = {"Retry-After": "1"}
+"""Asks the client to come again in a second."""
 _NAMED = re.compile(r"([\w.-]+)=(.+)", re.DOTALL)
 
 
@@ -42,7 +43,7 @@ class Queue:
         """
         if self.taken + number > self.limits.max_queue:
             reason = f"found {self.taken} inputs waiting, expected at most {self.limits.max_queue} with these"
-            raise HTTPException(429, reason, SOON)
+            raise HTTPException(429, reason, RETRY_SOON)
         self.taken += number
         try:
             yield
@@ -95,7 +96,7 @@ async def in_time(limits: Limits) -> AsyncIterator[None]:
             yield
     except TimeoutError as error:
         reason = f"found no answer within {limits.timeout:g} seconds"
-        raise HTTPException(503, reason, SOON) from error
+        raise HTTPException(503, reason, RETRY_SOON) from error
 
 
 def open_predictor(archive: str, device: int = -1) -> JsonLinesPredictor:

@@ -69,11 +69,11 @@ class SafeCheckpointer(StrictParams, Checkpointer):
             paths = self._paths((done["epochs_completed"], done["batches_in_epoch_completed"]))
             if workers:
                 done[_WORKERS] = workers
-            # Those of this name are of a run that went further than that on another machine.
+            # A file of this name is of a run that went further on another machine; it is replaced.
             for part, path in zip((state.model_state, done), paths, strict=True):
                 _save(part, path)
         else:
-            # AllenNLP does so where it writes, and all are to save at the same batch.
+            # AllenNLP sets these where it writes; all processes are to save at the same batch.
             self._last_save_num_epochs_completed = trainer._epochs_completed
             self._last_save_num_batches_in_epoch_completed = trainer._batches_in_epoch_completed
         if is_distributed():

@@ -1,5 +1,5 @@
-// The classifier of all sentence classification: 100d word vectors, one biLSTM, maximum over the tokens. It is not of the
-// paper; all sizes and settings are ours.
+// The classifier of all sentence classification: 100d word vectors, one biLSTM, maximum over the tokens. It is not of
+// the paper; all sizes and settings are ours.
 local elmo = import 'elmo.libsonnet';
 local fixture = (import 'paths.libsonnet').fixture;
 local training = import 'training.libsonnet';

@@ -1,6 +1,6 @@
 // A small biLM from scratch on the text of a task, read and split into words by the task's own reader: the first of two
-// stages. An epoch is the whole text, sentence by sentence, each from zeros, as the task will read it. The run ends when
-// the perplexity of the validation data no longer falls.
+// stages. An epoch is the whole text, sentence by sentence, each from zeros, as the task will read it. The run ends
+// when the perplexity of the validation data no longer falls.
 local training = import 'training.libsonnet';
 
 {

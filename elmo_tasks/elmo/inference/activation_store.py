@@ -36,7 +36,15 @@ _PAGES_OF_TREE = 10
 
 
 class ActivationStore:
-    """The layers of sentences on disk, of one source: a biLM, a start state and a dtype."""
+    """
+    The layers of sentences on disk, of one source: a biLM, a start state and a dtype.
+
+    # Parameters
+
+    folder : of the database.
+    about : the source, for people.
+    limit : bytes that all databases beside it may take together with it.
+    """
 
     def __init__(self, folder: Path, about: dict[str, Any], limit: float) -> None:
         self.folder = folder

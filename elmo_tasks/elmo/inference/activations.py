@@ -117,11 +117,12 @@ class Activations:
             with np.errstate(over="ignore"):
                 for array, values in zip(arrays.values(), encoded, strict=True):
                     array[:] = values[: len(array)]
-            exact = store.write(arrays)
-            if exact:
+            not_finite = store.write(arrays)
+            if not_finite:
+                # The dtype cannot hold them: they are returned as they were encoded.
                 packed = packed.astype(np.float32)
                 for row, values in zip(missing, encoded, strict=True):
-                    if keys[row] in exact:
+                    if keys[row] in not_finite:
                         packed[row, : lengths[row]] = values[: lengths[row]]
         for row, key in enumerate(keys):
             if lengths[row] and rows[key] != row:

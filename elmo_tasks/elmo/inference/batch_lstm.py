@@ -11,8 +11,8 @@ from elmo_tasks.elmo.model.lstm import LstmState
 
 ROWS_AT_ONCE = 128
 """Steps, over all sequences, whose inputs are projected in one product."""
-FEWER_INPUTS = 0.8
-"""Distinct inputs for each step; where they are fewer, each distinct one is projected once."""
+DISTINCT_SHARE = 0.8
+"""Below this share of distinct inputs among the steps, each distinct one is projected once."""
 
 Directions = tuple[Sequence[FrozenLstmLayer], Sequence[FrozenLstmLayer]]
 """The layers of both directions, from the lowest."""
@@ -80,11 +80,11 @@ def _run_layer(
     """
     doubled_cell = cell * 2
     outputs, ended = [], []
-    for of_step in gates:
-        if len(of_step) < len(hidden):
-            ended.append((hidden[len(of_step) :], doubled_cell[len(of_step) :]))
-            hidden, doubled_cell = hidden[: len(of_step)], doubled_cell[: len(of_step)]
-        hidden = layer.step(of_step, hidden, doubled_cell)
+    for step_gates in gates:
+        if len(step_gates) < len(hidden):
+            ended.append((hidden[len(step_gates) :], doubled_cell[len(step_gates) :]))
+            hidden, doubled_cell = hidden[: len(step_gates)], doubled_cell[: len(step_gates)]
+        hidden = layer.step(step_gates, hidden, doubled_cell)
         outputs.append(hidden)
     ended.append((hidden, doubled_cell))
     last_hidden, last_doubled_cell = (torch.cat(parts) for parts in zip(*ended[::-1], strict=True))
@@ -95,10 +95,10 @@ def _input_gates(
     layer: FrozenLstmLayer, inputs: torch.Tensor, index: torch.Tensor | None, batch_sizes: list[int]
 ) -> Iterator[torch.Tensor]:
     """What the inputs give to the gates of each step, `(rows, 4 dim)`, by few large products."""
-    if index is not None and len(inputs) < FEWER_INPUTS * len(index):
+    if index is not None and len(inputs) < DISTINCT_SHARE * len(index):
         projected = layer.project_inputs(inputs)
-        for of_step in index.split(batch_sizes):
-            yield projected.index_select(0, of_step)
+        for step_rows in index.split(batch_sizes):
+            yield projected.index_select(0, step_rows)
         return
     inputs = inputs if index is None else inputs[index]
     start = 0

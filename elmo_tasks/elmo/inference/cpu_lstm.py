@@ -10,6 +10,8 @@ from elmo_tasks.elmo.model.lstm import LstmState
 
 class CpuLstm:
     """
+    Runs the stacked biLSTM on a CPU: `run_batch` for several sequences, `LoneLstm` for one.
+
     # Parameters
 
     directions : the layers of both directions, from the lowest.

@@ -22,6 +22,8 @@ SEQUENCES_AT_ONCE = 8
 
 class CudaLstm:
     """
+    Runs the stacked biLSTM on a GPU, some steps of both directions in each launch.
+
     # Parameters
 
     directions : the layers of both directions, from the lowest.
@@ -31,7 +33,7 @@ class CudaLstm:
 
     def __init__(self, directions: Directions, dtype: torch.dtype, *, skip: bool) -> None:
         self._skip = skip
-        self._layers = [CudaGraph(PaddedSteps(pair, dtype)) for pair in zip(*directions, strict=True)]
+        self._layers = [CudaGraph(CudaLayer(pair, dtype)) for pair in zip(*directions, strict=True)]
 
     def __call__(
         self,
@@ -43,7 +45,7 @@ class CudaLstm:
         """See `CpuLstm`."""
         steps = PackedSteps.of(lengths)
         sizes, order = steps.batch_sizes, steps.order
-        batch = -(-sizes[0] // SEQUENCES_AT_ONCE) * SEQUENCES_AT_ONCE
+        batch = _whole_launch(sizes[0])
         # Sequences without steps behind the others fill the last launch.
         filling = (0, 0, 0, batch - sizes[0])
         hidden = F.pad(state.hidden[:, :, order], filling)
@@ -65,23 +67,29 @@ class CudaLstm:
         for number, run in enumerate(self._layers):
             outputs = torch.zeros_like(padded)
             for start in range(0, len(sizes), STEPS_AT_ONCE):
-                now, missing = slice(start, start + STEPS_AT_ONCE), start + STEPS_AT_ONCE - len(sizes)
-                some = -(-sizes[start] // SEQUENCES_AT_ONCE) * SEQUENCES_AT_ONCE
-                of_steps, *ended = run(
-                    F.pad(padded[:, now, :some], (0, 0, 0, 0, 0, max(0, missing))),
-                    F.pad(real[now, :some], (0, 0, 0, max(0, missing))),
-                    hidden[number, :, :some],
-                    doubled_cell[number, :, :some],
+                steps_now = slice(start, start + STEPS_AT_ONCE)
+                missing = max(0, start + STEPS_AT_ONCE - len(sizes))
+                running = _whole_launch(sizes[start])
+                step_outputs, *ended = run(
+                    F.pad(padded[:, steps_now, :running], (0, 0, 0, 0, 0, missing)),
+                    F.pad(real[steps_now, :running], (0, 0, 0, missing)),
+                    hidden[number, :, :running],
+                    doubled_cell[number, :, :running],
                 )
-                outputs[:, now, :some] = of_steps[:, : len(sizes) - start]
-                hidden[number, :, :some], doubled_cell[number, :, :some] = ended
+                outputs[:, steps_now, :running] = step_outputs[:, : len(sizes) - start]
+                hidden[number, :, :running], doubled_cell[number, :, :running] = ended
             padded = outputs + padded if number and self._skip else outputs
             layers.append(steps.unpacked((padded[0][real], padded[1][real])))
         in_order = order.argsort()
         return layers, LstmState(hidden[:, :, in_order], doubled_cell[:, :, in_order] / 2)
 
 
-class PaddedSteps:
+def _whole_launch(sequences: int) -> int:
+    """The next multiple of `SEQUENCES_AT_ONCE`."""
+    return -(-sequences // SEQUENCES_AT_ONCE) * SEQUENCES_AT_ONCE
+
+
+class CudaLayer:
     """
     Some steps of one layer in both directions: computations whose course depends on no value.
 
@@ -112,8 +120,8 @@ class PaddedSteps:
         gates = (_times(inputs.flatten(1, 2), self.for_input) + self.bias).unflatten(1, real.shape)
         outputs = []
         for step, is_real in enumerate(real.unsqueeze(2)):
-            of_step, after = _times(hidden, self.recurrent) + gates[:, step], doubled_cell.clone()
-            half = half_output(of_step.sigmoid_().chunk(4, dim=2), after, self.cell_clip)
+            step_gates, after = _times(hidden, self.recurrent) + gates[:, step], doubled_cell.clone()
+            half = half_output(step_gates.sigmoid_().chunk(4, dim=2), after, self.cell_clip)
             output = half * 2 if self.projection is None else _times(half, self.projection)
             if self.projection is not None and self.proj_clip:
                 output = output.clamp(-self.proj_clip, self.proj_clip)

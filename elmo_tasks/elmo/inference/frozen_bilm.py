@@ -295,8 +295,10 @@ class FrozenBiLm(nn.Module):
                     f"{prefix}{name} has the shape {tuple(weight.shape)}, expected {tuple(shaped.shape)}"
                 )
             else:
-                placed = self._placed(weight := weight.detach())
-                weights[name] = placed.clone() if placed is weight and not _private_state.get() else placed
+                weight = weight.detach()
+                placed = self._placed(weight)
+                is_ours = placed is not weight or _private_state.get()
+                weights[name] = placed if is_ours else placed.clone()
         surplus = (key for key in state_dict if key.startswith(prefix) and key[len(prefix) :] not in expected)
         unexpected_keys += surplus if strict else []
         with self._lock:

@@ -83,9 +83,9 @@ class LoneLayer:
         cell_clip, proj_clip = self._pair[0].cell_clip, self._pair[0].proj_clip
         doubled_cell = cell * 2
         outputs = []
-        for of_step, of_gates in self._gates(inputs):
-            sigmoid(of_step.add_(self._recurrent(hidden)), in_place=True)
-            half = half_output(of_gates, doubled_cell, cell_clip)
+        for step_gates, four_gates in self._gates(inputs):
+            sigmoid(step_gates.add_(self._recurrent(hidden)), in_place=True)
+            half = half_output(four_gates, doubled_cell, cell_clip)
             if self._projection is None:
                 hidden = half.mul_(2)
             else:

@@ -26,6 +26,11 @@ LONGEST_LONE_ROW = 1024
 FEWEST_PLAIN_ROWS = 16
 """The same for BLAS; not promised by any, and not kept by all."""
 
+FEW_ROWS = 64
+"""Up to so many rows, the number of rows of a product is kept."""
+RECURRING_ROWS = 16
+"""Beyond `FEW_ROWS`, the number of rows is a multiple of it."""
+
 
 class PackedWeight(ABC):
     """
@@ -189,7 +194,7 @@ class PlainBfloat16(PackedWeight):
 
 def _recurring(rows: int) -> int:
     """A number of rows that recurs, if it is large: oneDNN compiles a kernel for each new one, in 0.4 ms."""
-    return rows if rows <= 64 else -(-rows // 16) * 16
+    return rows if rows <= FEW_ROWS else -(-rows // RECURRING_ROWS) * RECURRING_ROWS
 
 
 def _filled_up(inputs: torch.Tensor, rows: int) -> torch.Tensor:

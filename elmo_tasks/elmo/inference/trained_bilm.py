@@ -131,13 +131,13 @@ class TrainedBiLm(BiLm):
                     )
                 ]
                 clips = Clips(pair[0].cell_clip, pair[0].proj_clip)
-                outputs = trained_layer(steps.batch_sizes, clips, self._products(), *tensors)
-                forward, backward = outputs[0], outputs[3]
+                results = trained_layer(steps.batch_sizes, clips, self._products(), *tensors)
+                (forward, *forward_state), (backward, *backward_state) = results[:3], results[3:]
                 if number and self.lstm.use_skip_connections:
                     forward, backward = forward + inputs[0], backward + inputs[1]
                 inputs = forward, backward
                 layers.append(inputs)
-                ended.append([torch.stack([outputs[part], outputs[part + 3]]) for part in (1, 2)])
+                ended.append([torch.stack(pair) for pair in zip(forward_state, backward_state, strict=True)])
             hidden, cell = (torch.stack(parts)[:, :, in_order] for parts in zip(*ended, strict=True))
             return layers, LstmState(hidden, cell)
 

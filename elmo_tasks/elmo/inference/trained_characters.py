@@ -23,6 +23,8 @@ each.
 
 class TrainedCharacterCnn(CharacterCnn):
     """
+    `CharacterCnn` with gradients for the encoder's weights.
+
     # Parameters
 
     encoder : whose weights are trained.

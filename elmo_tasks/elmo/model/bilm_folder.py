@@ -23,6 +23,8 @@ _UNPACKING_ERRORS = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, O
 
 class BiLmFolder:
     """
+    The files of a folder or zip, by their names.
+
     # Parameters
 
     path : of the folder or zip.

@@ -36,6 +36,7 @@ from elmo_tasks.elmo.model.words import UNKNOWN
 CONFIG, CHARACTERS, WORDS = "config.json", "char.dic", "word.dic"
 TOKEN_WEIGHTS, LSTM_WEIGHTS = "token_embedder.pkl", "encoder.pkl"
 PADDING = "<pad>"
+_WORD_TABLE = "word_emb_layer.embedding.weight"
 _FILTERS = [[1, 32], [2, 32], [3, 64], [4, 128], [5, 256], [6, 512], [7, 1024]]
 _PUBLISHED = {
     "encoder": {
@@ -153,9 +154,6 @@ def _token_weights(
     yield "projection.bias", bias
 
 
-_WORD_TABLE = "word_emb_layer.embedding.weight"
-
-
 def _lstm_weights(weights: "_State", options: BiLmOptions) -> Iterator[tuple[str, torch.Tensor]]:
     size, dim = options.projection_dim, options.dim
     for direction, name in enumerate(("forward", "backward")):
@@ -188,12 +186,12 @@ class _State:
         return name in self._weights
 
     def take(self, name: str, *shape: int | None) -> torch.Tensor:
-        """`None` for any size."""
+        """Takes a weight of this shape, as float32; `None` stands for any size."""
         weight = self._weights.pop(name, None)
         if weight is None:
             raise ElmoError(f"{self.where}: {name} is missing, expected shape {shape}")
         if weight.dim() != len(shape) or any(
-            size not in (expected, None if expected else size)
+            expected is not None and size != expected
             for size, expected in zip(weight.shape, shape, strict=True)
         ):
             raise ElmoError(f"{self.where}: {name} has shape {tuple(weight.shape)}, expected {shape}")

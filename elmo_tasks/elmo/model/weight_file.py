@@ -284,13 +284,13 @@ def _refuse_surplus(file: h5py.File, expected: set[str], source: FilePath) -> No
 
 
 def _is_weight(dataset: str) -> bool:
-    """The softmax of the language model may be stored beside the biLM; ELMo does not need it."""
+    """Whether a dataset is one of the biLM's; its softmax, which may be stored beside it, is not."""
     return dataset.split("/")[0].startswith((CHARACTER_TABLE, WORD_TABLE, "CNN", "RNN"))
 
 
-def _gates(weights: torch.Tensor, order: list[int]) -> torch.Tensor:
-    """Puts the four blocks of rows into another order."""
-    return torch.cat([weights.chunk(4)[gate] for gate in order])
+def _gates(weights: torch.Tensor) -> torch.Tensor:
+    """Puts the rows of the gates i, candidate, f, o into the order i, f, candidate, o; twice is as before."""
+    return torch.cat([weights.chunk(4)[gate] for gate in (0, 2, 1, 3)])
 
 
 def _to_torch(dataset: str, array: np.ndarray) -> torch.Tensor:
@@ -303,7 +303,7 @@ def _to_torch(dataset: str, array: np.ndarray) -> torch.Tensor:
     if dataset.startswith("CNN/W_cnn"):
         return tensor.squeeze(0).permute(2, 1, 0).contiguous()
     if dataset.endswith(("/W_0", "/B")):
-        tensor = _gates(tensor.t() if tensor.dim() == 2 else tensor, [0, 2, 1, 3])
+        tensor = _gates(tensor.t() if tensor.dim() == 2 else tensor)
         if dataset.endswith("/B"):
             tensor.chunk(4)[1].add_(_FORGET_BIAS)
         return tensor.contiguous()
@@ -321,7 +321,7 @@ def _to_tensorflow(dataset: str, tensor: torch.Tensor) -> np.ndarray:
         if dataset.endswith("/B"):
             tensor = tensor.clone()
             tensor.chunk(4)[1].sub_(_FORGET_BIAS)
-        tensor = _gates(tensor, [0, 2, 1, 3])
+        tensor = _gates(tensor)
         tensor = tensor.t() if tensor.dim() == 2 else tensor
     elif dataset != WORD_TABLE and tensor.dim() == 2:
         tensor = tensor.t()

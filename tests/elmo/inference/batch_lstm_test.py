@@ -31,7 +31,7 @@ def test_equals_the_model(changes, lengths):
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
-@pytest.mark.parametrize(("name", "values"), [("ROWS_AT_ONCE", (1, 1000)), ("FEWER_INPUTS", (0.0, 100.0))])
+@pytest.mark.parametrize(("name", "values"), [("ROWS_AT_ONCE", (1, 1000)), ("DISTINCT_SHARE", (0.0, 100.0))])
 def test_how_many_inputs_are_projected_at_once_changes_no_bit(monkeypatch, name, values, precision):
     stack, lengths, found = random_stack(), torch.tensor(LENGTHS[0]), []
     for value in values:

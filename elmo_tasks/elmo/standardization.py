@@ -22,6 +22,9 @@ SMALLEST_DEVIATION = 1e-6
 @torch.no_grad()
 def standardize_tokens(bilm: BiLm, sentences: Iterable[Sequence[str]]) -> None:
     """
+    Scales the token layer in place, so that each feature has mean 0 and deviation 1 over the words of
+    `sentences`.
+
     # Raises
     `ElmoError`: a text of less than two distinct words; or a character CNN without a projection, whose
     features cannot be below zero.
@@ -49,7 +52,7 @@ def _moments(bilm: BiLm, counts: Counter[str]) -> tuple[torch.Tensor, torch.Tens
         raise ElmoError(
             f"found a text with {len(counts)} distinct words, expected 2 or more to standardize by"
         )
-    total = first = second = torch.zeros((), dtype=torch.float64)
+    total = weighted_sum = weighted_squares = torch.zeros((), dtype=torch.float64)
     distinct_words = list(counts)
     for start in range(0, len(distinct_words), WORDS_AT_ONCE):
         words = distinct_words[start : start + WORDS_AT_ONCE]
@@ -57,8 +60,9 @@ def _moments(bilm: BiLm, counts: Counter[str]) -> tuple[torch.Tensor, torch.Tens
         encoded = bilm.token_encoder(ids)
         vectors = encoded.double()
         weights = torch.tensor([counts[word] for word in words], dtype=torch.float64, device=vectors.device)
-        total, first = total + weights.sum(), first + weights @ vectors
-        second = second + weights @ vectors.square()
-    mean = first / total
-    deviation = (second / total - mean.square()).clamp_min(0).sqrt().clamp_min(SMALLEST_DEVIATION)
+        total = total + weights.sum()
+        weighted_sum = weighted_sum + weights @ vectors
+        weighted_squares = weighted_squares + weights @ vectors.square()
+    mean = weighted_sum / total
+    deviation = (weighted_squares / total - mean.square()).clamp_min(0).sqrt().clamp_min(SMALLEST_DEVIATION)
     return mean.to(encoded.dtype), deviation.to(encoded.dtype)

@@ -1,8 +1,8 @@
 import pytest
 import torch
 
-from elmo_tasks.elmo.layer_statistics import standardize_tokens
 from elmo_tasks.elmo.model import ElmoError
+from elmo_tasks.elmo.standardization import standardize_tokens
 from tests.elmo.files import PLACED, make_word_files, random_bilm, read_bilm
 
 TEXT = [["the", "cat", "sat"], ["the", "mat"], [], ["on", "the", "cat"]]
