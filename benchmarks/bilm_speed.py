@@ -5,9 +5,9 @@ The speed of training our biLM: that of characters beside AllenNLP's own classes
 TEXT has one tokenised sentence a line, plain or gzip. Its commonest words, with made-up ones where it has too
 few, are the classes. Batches are made beforehand: streams of consecutive text, 20 tokens of each at once, the
 state carried from batch to batch, the end of a sentence counted as a token; a text that is too short is read
-again. Both sides read the same sentences. A step is the loss, its gradients, not clipped, and Adam: of AllenNLP its
-own, otherwise the fused one. The ratio is the median of the rounds, with its range. The share of the
-product rate is what ours reaches, with all it does, of the rate of a large product in the same precision.
+again. Both sides read the same sentences. A step is the loss, its gradients, not clipped, and Adam: of
+AllenNLP its own, otherwise the fused one. The ratio is the median of the rounds, with its range. The share of
+the product rate is what ours reaches, with all it does, of the rate of a large product in the same precision.
 With `--cuda`, ours alone trains the original size as well.
 """
 

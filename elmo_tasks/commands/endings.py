@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Callable
 from functools import wraps
+from itertools import pairwise
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -71,14 +72,16 @@ def _nearest_path(error: BaseException | None) -> str:
     return did_you_mean_path(path)
 
 
-def _of_worker(error: BaseException) -> BaseException:
+def _cause(error: BaseException) -> BaseException:
     """
-    What went wrong in a process of a data loader, or of a distributed training: these hand on the text of the
-    traceback alone.
+    What the user can mend behind an error: a package that is not there, or what went wrong in a process of a
+    data loader, or of a distributed training, which hands on the text of the traceback alone.
     """
     if isinstance(error, WorkerError | ProcessRaisedException):
         if messages := _IN_A_TRACEBACK.findall(str(error)):
             return ConfigurationError(messages[-1])
+    elif isinstance(error, ModuleNotFoundError) and error.name in _included_packages():
+        return ConfigurationError(f"--include-package: found no package {error.name}")
     elif isinstance(error, ProcessExitedException) and error.signal_name:
         return ConfigurationError(
             f"process {error.error_index} was ended by {error.signal_name}, as where there is too little "
@@ -87,8 +90,14 @@ def _of_worker(error: BaseException) -> BaseException:
     return error
 
 
+def _included_packages() -> set[str]:
+    """The outermost packages that the command line names."""
+    names = (name for option, name in pairwise(sys.argv) if option == "--include-package")
+    return {name.partition(".")[0] for name in names}
+
+
 def _end(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
-    known = _of_worker(error)
+    known = _cause(error)
     if isinstance(known, SigTermReceived | KeyboardInterrupt):
         # Python would wait until those of a distributed training have trained to the end.
         for child in multiprocessing.active_children():
@@ -118,7 +127,7 @@ def _keeping_expected(prepare: Callable[..., None]) -> Callable[..., None]:
         log = sys.excepthook
 
         def end(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
-            (_end if isinstance(_of_worker(error), EXPECTED) else log)(kind, error, traceback)
+            (_end if isinstance(_cause(error), EXPECTED) else log)(kind, error, traceback)
 
         sys.excepthook = end
 

@@ -3,6 +3,9 @@
 import argparse
 import functools
 import inspect
+import json
+import os
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -16,6 +19,12 @@ from allennlp.common.util import dump_metrics
 from allennlp.data import DataLoader
 
 from elmo_tasks.values import PositiveInt, check_value
+
+_OUTPUTS = {
+    "--output-file": ("metrics_output_file", "METRICS"),
+    "--predictions-output-file": ("predictions_output_file", "PREDS"),
+}
+"""Options of `allennlp evaluate` for files that it writes; and in `--auto-names`."""
 
 
 def repair() -> None:
@@ -38,8 +47,10 @@ class _EvaluationLoader:
 def _let_evaluate_take_its_options() -> None:
     """
     `--batch-size` comes beside the config's `batch_sampler`, which a data loader refuses; 0 is ignored. A
-    file that cannot be written is an error when all is computed, `--auto-names` alone writes nothing, and
-    without a file the metrics are not shown.
+    file that cannot be written is an error when all is computed, one that is read is overwritten, and
+    `--auto-names` alone writes nothing. Without a file the metrics are not shown, and of data with the same
+    name in two folders those of the first are lost. Data of which some are without gold annotation are
+    called a fault of the model.
     """
     stock = evaluate.evaluate_from_archive
     if hasattr(stock, "__wrapped__"):
@@ -52,13 +63,32 @@ def _let_evaluate_take_its_options() -> None:
         call.apply_defaults()
         arguments = call.arguments
         check_value(arguments["batch_size"], Optional[PositiveInt], "--batch-size")
-        for output, kind in (("metrics_output_file", "METRICS"), ("predictions_output_file", "PREDS")):
+        data = _data(arguments["input_file"])
+        arguments["input_file"] = json.dumps(data)[1:-1]
+        outputs: list[str] = []
+        for option, (output, kind) in _OUTPUTS.items():
             if arguments["auto_names"] in (kind, "ALL"):
                 # AllenNLP puts its names in the place of a name.
                 arguments[output] = arguments[output] or kind
             elif arguments[output] is not None:
-                _check_writable(arguments[output].split(","))
-        metrics: dict[str, Any] = stock(*call.args, **call.kwargs)
+                names = arguments[output].split(",")
+                if len(names) != len(data):
+                    raise ConfigurationError(
+                        f"{option}: found {len(names)} names, expected {len(data)}, one for each of the data"
+                    )
+                outputs += names
+        _check_writable(outputs)
+        _check_sources_stay(outputs, [arguments["archive_file"], arguments["weights_file"], *data])
+        if arguments["metrics_output_file"] is None:
+            _check_names(data)
+        try:
+            metrics: dict[str, Any] = stock(*call.args, **call.kwargs)
+        except RuntimeError as error:
+            if "only sometimes produced a loss" not in str(error):
+                raise
+            raise ConfigurationError(
+                "found some data with gold annotation and some without, expected it in all that are scored"
+            ) from error
         if arguments["metrics_output_file"] is None:
             dump_metrics(None, metrics, log=True)
         return metrics
@@ -67,7 +97,35 @@ def _let_evaluate_take_its_options() -> None:
     evaluate.DataLoader = _EvaluationLoader
 
 
+def _data(text: str) -> list[Any]:
+    """The data that `allennlp evaluate` is given: JSON values with commas, or paths."""
+    if os.path.exists(text):
+        return [text]
+    try:
+        return list(json.loads(f"[{text}]"))
+    except json.JSONDecodeError:
+        return text.split(",")
+
+
+def _check_sources_stay(outputs: list[str], sources: list[Any]) -> None:
+    paths = [path for path in sources if isinstance(path, str | os.PathLike) and os.path.exists(path)]
+    for output in filter(os.path.exists, outputs):
+        if any(os.path.samefile(output, path) for path in paths):
+            raise ConfigurationError(f"{output} is the input, expected another file for the output")
+
+
+def _check_names(data: list[Any]) -> None:
+    """AllenNLP tells metrics of several data apart by the names of their files."""
+    count = Counter(Path(path).stem for path in data if isinstance(path, str))
+    if twice := [name for name, times in count.items() if times > 1]:
+        raise ConfigurationError(
+            f"found several data with the name {twice[0]}, expected --output-file with one name for each"
+        )
+
+
 def _check_writable(files: list[str]) -> None:
+    if len(set(files)) < len(files):
+        raise ConfigurationError(f"found one output twice in {', '.join(files)}, expected different files")
     for file in map(Path, files):
         if not file.parent.is_dir():
             raise ConfigurationError(f"{file}: found no folder {file.parent}, expected one for the output")

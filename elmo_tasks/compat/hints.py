@@ -19,6 +19,7 @@ from elmo_tasks.values import PositiveFloat, PositiveInt, check_value
 from elmo_tasks.wording import did_you_mean, nearest_name
 
 _TRAINER: dict[str, Any] = {
+    "cuda_device": Optional[int],
     "num_epochs": PositiveInt,
     "num_gradient_accumulation_steps": Optional[PositiveInt],
     "grad_norm": Union[bool, PositiveFloat, None],

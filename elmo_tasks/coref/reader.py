@@ -15,9 +15,9 @@ from allennlp.data.fields import Field, LabelField, ListField, MetadataField, Te
 from allennlp.data.vocabulary import DEFAULT_OOV_TOKEN
 
 from elmo_tasks.coref.documents import NO_SPEAKER, CorefDocument, read_documents
+from elmo_tasks.data.conll_2012 import gold_files
 from elmo_tasks.data.input_files import InputError
 from elmo_tasks.data.reader import TaskReader
-from elmo_tasks.data.skeletons import files_with_words
 from elmo_tasks.values import Name
 
 GENRES = "genres"
@@ -34,7 +34,7 @@ class CorefReader(TaskReader):
     words, 0 for unknown), `genre` and `metadata`: a `CorefDocument`, with its gold clusters if there are any.
 
     Formats: see `documents.py`. In a folder of OntoNotes, the skeleton files (`*_skel`), which have no words,
-    are left out.
+    and automatic annotation (`*_auto_conll`) beside gold are left out.
 
     # Parameters
 
@@ -61,7 +61,7 @@ class CorefReader(TaskReader):
         self.genre_pattern = _pattern(genre_pattern)
 
     def _read(self, file_path: str) -> Iterator[Instance]:
-        paths = files_with_words(file_path)
+        paths = gold_files(file_path)
         for document in self.shard_iterable(self.counted(file_path, self._file, _describe, paths)):
             yield self.text_to_instance(document)
 

@@ -54,12 +54,16 @@ def file_paragraphs(files: Iterable[Path]) -> Iterator[str]:
     """Running text between empty lines, its lines joined by blanks."""
     for file in files:
         paragraph: list[str] = []
-        characters = 0
-        for _, line in read_lines(file, longest=LONGEST_PARAGRAPH):
+        characters = last = 0
+        for number, line in read_lines(file, longest=LONGEST_PARAGRAPH):
             ended = not line or line.isspace()
-            if not ended:
+            if not ended and paragraph and number == last:
+                # A piece of a long line
+                paragraph[-1] += line
+            elif not ended:
                 paragraph.append(line)
-                characters += len(line)
+            last = number
+            characters += 0 if ended else len(line)
             if paragraph and (ended or characters >= LONGEST_PARAGRAPH):
                 yield " ".join(paragraph)
                 paragraph, characters = [], 0

@@ -12,6 +12,7 @@ from allennlp.models import Model
 from allennlp.nn.util import move_to_device
 from allennlp.training import GradientDescentTrainer, TrainerCallback
 
+from elmo_tasks.atomic_files import atomic_file
 from elmo_tasks.language_model.metric import DIRECTIONS
 from elmo_tasks.language_model.model import check_bilm
 from elmo_tasks.strict_params import StrictParams
@@ -20,6 +21,7 @@ from elmo_tasks.values import Name, NotEmpty
 logger = logging.getLogger(__name__)
 
 FILE_NAME = "perplexities.csv"
+COLUMNS = ("epoch", "batches", "tokens", "seconds", "text", *DIRECTIONS)
 
 
 @torch.no_grad()
@@ -70,8 +72,12 @@ class TextPerplexities(StrictParams, TrainerCallback):
         rows = []
         if self._path.exists():
             with open(self._path, encoding="utf-8", newline="") as file:
-                rows = [row for row in csv.DictReader(file) if int(row["batches"]) <= self._batches]
-        self._write(rows, "w")
+                # A kill may have cut the last one off.
+                whole = [row for row in csv.DictReader(file) if all(row[column] for column in COLUMNS)]
+            rows = [row for row in whole if int(row["batches"]) <= self._batches]
+        with atomic_file(self._path) as new:
+            new.write(f"{','.join(COLUMNS)}\n".encode())
+        self._append(rows)
 
     def on_batch(
         self,
@@ -99,7 +105,7 @@ class TextPerplexities(StrictParams, TrainerCallback):
         # Workers share a text
         rows = [progress | {"text": name} | self._perplexities(trainer, name) for name in self._texts]
         if is_primary:
-            self._write(rows, "a")
+            self._append(rows)
 
     def state_dict(self) -> dict[str, Any]:
         return {"tokens": self._tokens, "batches": self._batches, "seconds": self._elapsed()}
@@ -118,10 +124,6 @@ class TextPerplexities(StrictParams, TrainerCallback):
         logger.info("%s: perplexity %.2f", name, metrics["perplexity"])
         return {direction: f"{metrics[f'perplexity_{direction}']:.3f}" for direction in DIRECTIONS}
 
-    def _write(self, rows: list[dict[str, Any]], mode: str) -> None:
-        columns = ["epoch", "batches", "tokens", "seconds", "text", *DIRECTIONS]
-        with open(self._path, mode, encoding="utf-8", newline="") as file:
-            writer = csv.DictWriter(file, columns, lineterminator="\n")
-            if mode == "w":
-                writer.writeheader()
-            writer.writerows(rows)
+    def _append(self, rows: list[dict[str, Any]]) -> None:
+        with open(self._path, "a", encoding="utf-8", newline="") as file:
+            csv.DictWriter(file, COLUMNS, lineterminator="\n").writerows(rows)

@@ -206,6 +206,9 @@ def predictor_of(archive: Archive, name: str | None, reader: str, arguments: dic
 
 def _get_predictor(arguments: argparse.Namespace) -> Predictor:
     predictor_args = predictor_arguments(arguments.predictor_args)
+    if arguments.output_file is not None:
+        for source in filter(None, (arguments.archive_file, arguments.weights_file)):
+            check_different(source, arguments.output_file)
     check_for_gpu(arguments.cuda_device)
     archive = predict.load_archive(
         arguments.archive_file,

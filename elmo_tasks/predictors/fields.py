@@ -20,7 +20,7 @@ def require(json_dict: JsonDict, name: str, kind: type, expected: str) -> Any:
         found = ", ".join(f'"{key}"' for key in json_dict) or "none"
         raise ConfigurationError(f"found the fields: {found}; expected {expected}")
     if not isinstance(json_dict[name], kind):
-        found = shorten(json.dumps(json_dict[name]))
+        found = shorten(json.dumps(json_dict[name], default=repr))
         raise ConfigurationError(f'"{name}" is {found}; expected {expected}')
     return json_dict[name]
 

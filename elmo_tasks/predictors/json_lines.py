@@ -3,7 +3,7 @@
 import json
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, ClassVar
 
@@ -126,12 +126,13 @@ class JsonLinesPredictor(Predictor):
     def predict_json(self, inputs: JsonDict) -> JsonDict:
         return next(self.predict_each([inputs]))
 
-    def predict_batch_json(self, inputs: list[JsonDict]) -> list[JsonDict]:
+    def predict_batch_json(self, inputs: Iterable[JsonDict]) -> list[JsonDict]:
         """The results, in order."""
         return list(self.predict_each(inputs))
 
-    def predict_each(self, inputs: list[JsonDict]) -> Iterator[JsonDict]:
+    def predict_each(self, inputs: Iterable[JsonDict]) -> Iterator[JsonDict]:
         """The results of a batch one by one, in order; those before a bad input come out before it raises."""
+        inputs = list(inputs)
         prepared: list[JsonDict | Instance] = []
         problem = None
         for json_dict in inputs:

@@ -12,10 +12,10 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader, Instance, Token
 from allennlp.data.fields import Field, IndexField, LabelField, MetadataField, TextField
 
+from elmo_tasks.data.conll_2012 import gold_files
 from elmo_tasks.data.input_files import InputError
 from elmo_tasks.data.metadata import Metadata
 from elmo_tasks.data.reader import TaskReader, check_words, group_number
-from elmo_tasks.data.skeletons import files_with_words
 from elmo_tasks.data.tag_field import TagField
 from elmo_tasks.data.tag_schemes import Scheme, to_spans
 from elmo_tasks.srl.sentences import CONLL_2012, Columns, Proposition, SrlSentence, read_sentences
@@ -111,7 +111,7 @@ class SrlReader(TaskReader):
         """The sentences of all files that become instances."""
         total: Counter[str] = Counter()
         yield from self.counted(
-            file_path, partial(self._file, total=total), self._describe, files_with_words(file_path)
+            file_path, partial(self._file, total=total), self._describe, gold_files(file_path)
         )
         if not total["instances"] and not self.keep_without_predicates:
             raise InputError.at(file_path, found=self._describe(total), expected="a predicate")

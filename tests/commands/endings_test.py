@@ -108,6 +108,17 @@ def test_faults_of_the_program_keep_their_traceback(monkeypatch, capsys):
     assert rest[-1] == "ZeroDivisionError: a fault"
 
 
+@pytest.mark.parametrize(("name", "ours"), [("nosuch", True), ("nosuch.inner", True), ("numpy", False)])
+def test_a_package_that_is_not_there(monkeypatch, capsys, name, ours):
+    monkeypatch.setattr(sys, "argv", ["/somewhere/bin/allennlp", "train", "a", "--include-package", name])
+    monkeypatch.setattr(sys, "excepthook", sys.__excepthook__)
+    monkeypatch.setattr(common_logging, "prepare_global_logging", lambda: None)
+    endings.install()
+    sys.excepthook(ModuleNotFoundError, ModuleNotFoundError("No module", name="nosuch"), None)
+    line = "error: --include-package: found no package nosuch\n"
+    assert (capsys.readouterr().err == line) is ours
+
+
 def test_training_logs_the_faults_of_the_program_alone(monkeypatch, capsys):
     """`prepare_global_logging` of AllenNLP sets a hook that logs every traceback."""
     logged = []

@@ -54,6 +54,60 @@ def test_evaluate_computes_nothing_that_it_cannot_write(tmp_path, output, file, 
         evaluate_from_archive("model.tar.gz", DEV, **{output: f"{tmp_path}/{file}"})
 
 
+@pytest.mark.parametrize("output", ["metrics_output_file", "predictions_output_file"])
+@pytest.mark.parametrize("kept", ["model.tar.gz", "dev.conll"])
+def test_evaluate_overwrites_nothing_that_it_reads(tmp_path, output, kept):
+    paths = {name: tmp_path / name for name in ("model.tar.gz", "dev.conll")}
+    for path in paths.values():
+        path.write_text("mine")
+    with pytest.raises(ConfigurationError, match=f"{kept} is the input, expected another file"):
+        evaluate_from_archive(*map(str, paths.values()), **{output: str(paths[kept])})
+    assert paths[kept].read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("outputs", "message"),
+    [
+        ({"metrics_output_file": "a"}, "--output-file: found 1 names, expected 2, one for each of the data"),
+        (
+            {"predictions_output_file": "a,b,c"},
+            "--predictions-output-file: found 3 names, expected 2, one for each of the data",
+        ),
+        (
+            {"metrics_output_file": "a,b", "predictions_output_file": "c,b"},
+            "found one output twice in a, b, c, b, expected different files",
+        ),
+        ({}, "found several data with the name dev, expected --output-file with one name for each"),
+    ],
+)
+def test_evaluate_of_several_data(outputs, message):
+    with pytest.raises(ConfigurationError) as caught:
+        evaluate_from_archive("model.tar.gz", "one/dev.conll,two/dev.conll", **outputs)
+    assert str(caught.value) == message
+
+
+def test_evaluate_of_data_of_which_some_have_no_gold_annotation(trained_ner, tmp_path, monkeypatch):
+    forward = NerModel.forward
+
+    def without_loss_for_one(self, **batch):
+        outputs = forward(self, **batch)
+        if len(batch["metadata"]) == 1:
+            del outputs["loss"]
+        return outputs
+
+    monkeypatch.setattr(NerModel, "forward", without_loss_for_one)
+    word = "Ana NNP B-NP B-PER\n"
+    (tmp_path / "dev.conll").write_text(f"{word}\n{word}\n{word}")
+    with pytest.raises(ConfigurationError, match="found some data with gold annotation and some without"):
+        evaluate_from_archive(trained_ner / "model.tar.gz", str(tmp_path / "dev.conll"), batch_size=2)
+
+
+def test_evaluate_of_data_that_look_like_a_number(trained_ner, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "2012").write_text("Ana NNP B-NP B-PER\n")
+    assert "f1" in evaluate_from_archive(trained_ner / "model.tar.gz", "2012")
+
+
 @pytest.mark.parametrize(("names", "written"), [("ALL", ["preds", "outputs"]), ("METRICS", ["outputs"])])
 def test_evaluate_names_its_files(trained_ner, tmp_path, names, written):
     (tmp_path / "dev.conll").write_text("Ana NNP B-NP B-PER\n")

@@ -114,6 +114,7 @@ def test_mixed_precision_needs_a_gpu(monkeypatch):
 @pytest.mark.parametrize(
     ("key", "value"),
     [
+        ("cuda_device", "cuda:0"),
         ("num_epochs", None),
         ("num_epochs", 0),
         ("num_gradient_accumulation_steps", 0),
@@ -122,5 +123,5 @@ def test_mixed_precision_needs_a_gpu(monkeypatch):
     ],
 )
 def test_the_trainer_takes_no_number_that_cannot_be(key, value):
-    with pytest.raises(ConfigurationError, match=rf"^trainer\.{key} is {value}, expected "):
+    with pytest.raises(ConfigurationError, match=rf"^trainer\.{key} is {value!r}, expected "):
         Trainer.from_params(Params({key: value}, history="trainer."), model=None, data_loader=None)

@@ -69,6 +69,12 @@ def test_pieces_end_between_words(tmp_path, between):
     assert words == ["word"] * 20
 
 
+def test_a_long_line_of_running_text_stays_as_it_is(tmp_path, monkeypatch):
+    monkeypatch.setattr(text_stream, "LONGEST_PARAGRAPH", 16)
+    (tmp_path / "text").write_text("한국어한국어한국\na b\n\nc\n")
+    assert list(text_stream.file_paragraphs([tmp_path / "text"])) == ["한국어한국어한국 a b", "c"]
+
+
 def test_long_sentences_are_cut_and_counted():
     long = LongSentences(3)
     sentences = ["a b c", None, "a b c d", [*"abcdefg"], "abcdefg"]

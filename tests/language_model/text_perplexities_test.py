@@ -98,6 +98,17 @@ def test_a_resumed_run_goes_on_counting(tmp_path, model, monkeypatch):
     assert resumed.rows() == before
 
 
+@pytest.mark.parametrize("cut", ["2", "2,2", "2,2,150,10,d"])
+def test_a_row_that_a_kill_has_cut_off(tmp_path, model, monkeypatch, cut):
+    run = Run(tmp_path, model, monkeypatch)
+    run.epoch(0)
+    before, state = run.rows(), run.callback.state_dict()
+    with open(tmp_path / text_perplexities.FILE_NAME, "a") as file:
+        file.write(cut)
+    resumed = Run(tmp_path, model, monkeypatch, state=state)
+    assert resumed.rows() == before
+
+
 def test_workers(tmp_path, model, monkeypatch):
     run = Run(tmp_path, model, monkeypatch, world_size=3)
     run.epoch(0)

@@ -15,6 +15,7 @@ def test_a_text_or_its_words(given):
     [
         ({}, 'found the fields: none; expected "text": a string, or "words": a list of strings'),
         ({"text": 5}, '"text" is 5; expected "text": a string, or "words": a list of strings'),
+        ({"text": b"a"}, '"text" is "b\'a\'"; expected "text": a string, or "words": a list of strings'),
         ({"words": "a"}, '"words" is "a"; expected "text": a string, or "words": a list of strings'),
     ],
 )

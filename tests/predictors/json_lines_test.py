@@ -83,6 +83,11 @@ def test_results_before_a_line_that_breaks_the_model_come_out(error):
         next(results)
 
 
+def test_a_batch_may_be_a_generator(predictor):
+    inputs = [{"text": "a"}, {"text": "b"}]
+    assert predictor.predict_batch_json(iter(inputs)) == predictor.predict_batch_json(inputs) != []
+
+
 def test_an_object_is_of_no_line(predictor):
     assert predictor.load_line('{"text": "a", "b": 1}\n') == {"text": "a", "b": 1}
     with pytest.raises(ConfigurationError) as caught:
