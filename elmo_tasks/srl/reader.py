@@ -42,10 +42,10 @@ class SrlProposition(Metadata):
 class SrlReader(TaskReader):
     """
     One instance a predicate. For the formats see `sentences.py`; in a folder of OntoNotes, the skeleton
-    files (`*_skel`), which have no words, are left out. Instances have `tokens`, `predicate` (its place, or
-    -1), `sentence` (a number that the predicates of a sentence share, for the sampler `elmo_grouped_bucket`
-    and for what the model computes once a sentence), `metadata` (a `SrlProposition`) and, of labelled
-    sentences, `tags` (IOB2).
+    files (`*_skel`), which have no words, and automatic annotation (`*_auto_conll`) beside gold are left out.
+    Instances have `tokens`, `predicate` (its place, or -1), `sentence` (a number that the predicates of a
+    sentence share, for the sampler `elmo_grouped_bucket` and for what the model computes once a sentence),
+    `metadata` (a `SrlProposition`) and, of labelled sentences, `tags` (IOB2).
 
     # Parameters
 
