@@ -26,15 +26,17 @@ def test_constructors_are_short():
                 assert len(node.args.args[1:] + node.args.kwonlyargs) <= 10, (path, node.lineno)
 
 
-def test_every_room_is_described():
-    rooms = {path.name for path in Path(bundled("elmo_tasks")).iterdir() if (path / "__init__.py").exists()}
+def test_every_package_is_described():
+    packages = {
+        path.name for path in Path(bundled("elmo_tasks")).iterdir() if (path / "__init__.py").exists()
+    }
     page = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
     described = set(re.findall(r"`(\w+)/`", page))
-    assert rooms <= described
+    assert packages <= described
 
 
 def test_every_module_has_a_test_of_its_name():
-    """That of `elmo_tasks/room/name.py` is `tests/room/name_test.py`; packages need none."""
+    """That of `elmo_tasks/package/name.py` is `tests/package/name_test.py`; packages need none."""
     modules = grimp.build_graph("elmo_tasks", cache_dir=None).modules
     packages = {module.rpartition(".")[0] for module in modules}
     expected = {f"{module.replace('.', '/')}_test.py" for module in modules - packages}

@@ -44,7 +44,7 @@ print(Predictor.from_path({str(tmp_path / "run")!r}).predict('Ana flew to Lisbon
     assert "['Ana', 'flew', 'to', 'Lisbon', '.']" in done.stdout
 
 
-def test_the_suite_is_registered_by_a_room_of_it():
+def test_the_suite_is_registered_by_a_package_of_it():
     first = """
 import sys
 from elmo_tasks import Elmo
@@ -115,12 +115,12 @@ def test_names_that_are_not_there():
         elmo_tasks.elmo.no_such_name  # noqa: B018
 
 
-def test_the_contract_is_about_the_same_rooms():
+def test_the_contract_is_about_the_same_modules():
     project = tomllib.loads((bundled("fixtures").resolve().parent / "pyproject.toml").read_text())
     (contract,) = (
         contract
         for contract in project["tool"]["importlinter"]["contracts"]
-        if contract["name"] == "The rooms of registration.LIGHT need no AllenNLP"
+        if contract["name"] == "The modules of registration.LIGHT need no AllenNLP"
     )
-    rooms = {module.removeprefix("elmo_tasks.") for module in contract["source_modules"]}
-    assert rooms == set(registration.LIGHT) - {"suite"}
+    modules = {module.removeprefix("elmo_tasks.") for module in contract["source_modules"]}
+    assert modules == set(registration.LIGHT) - {"suite"}

@@ -23,6 +23,9 @@ from elmo_tasks.data.reader import TaskReader
 from elmo_tasks.predictors.json_lines import JsonLinesPredictor
 from elmo_tasks.progress import progress
 
+_UNREADABLE = (OSError, EOFError, zlib.error)
+"""What reading a file raises that is damaged or compressed in part."""
+
 
 class LineFile:
     """A file of lines, written as they come; one that does not fit, as on a full disk, is taken back."""
@@ -121,8 +124,10 @@ def _inputs(path: str, reader: DatasetReader | None) -> list[str]:
 
 
 def _number_of_lines(path: str) -> int | None:
-    """Those that are not blank, of a file; of anything else, nobody knows before the end."""
-    return sum(bool(line.strip()) for line in open_lines(path)) if os.path.isfile(path) else None
+    """Those that are not blank, of a whole file; of anything else, nobody knows before the end."""
+    with suppress(*_UNREADABLE):
+        return sum(bool(line.strip()) for line in open_lines(path)) if os.path.isfile(path) else None
+    return None
 
 
 def load_lines(predictor: Predictor, lines: Iterable[bytes], name: str) -> Iterator[JsonDict]:
@@ -137,7 +142,7 @@ def load_lines(predictor: Predictor, lines: Iterable[bytes], name: str) -> Itera
             text = line.decode("utf-8", "surrogateescape" if ours else "strict")
             if text.strip():
                 yield predictor.load_line(text)
-    except (OSError, EOFError, zlib.error) as error:
+    except _UNREADABLE as error:
         if not isinstance(predictor, JsonLinesPredictor):
             raise
         yield predictor.unreadable_line(f"{name}: {error}")
