@@ -1,7 +1,7 @@
 """Files that are whole or not there at all, whatever stops the process that writes them."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -29,6 +29,13 @@ def atomic_file(path: Path, *, partial: str | None = None) -> Iterator[BinaryIO]
     except BaseException:
         unfinished.unlink(missing_ok=True)
         raise
+
+
+def overwrites(output: str | os.PathLike[str], sources: Iterable[str | os.PathLike[str]]) -> bool:
+    """Whether writing to `output` would overwrite one of the sources, by whatever name it has there."""
+    return os.path.exists(output) and any(
+        os.path.exists(source) and os.path.samefile(source, output) for source in sources
+    )
 
 
 def put_in_place(unfinished: Path, path: Path) -> None:

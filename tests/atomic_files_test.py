@@ -1,6 +1,6 @@
 import pytest
 
-from elmo_tasks.atomic_files import atomic_file
+from elmo_tasks.atomic_files import atomic_file, overwrites
 
 
 def test_the_content_appears_when_it_is_whole(tmp_path):
@@ -27,3 +27,13 @@ def test_an_exception_changes_nothing(tmp_path, partial):
         interrupted()
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_would_be_overwritten(tmp_path):
+    source, link, other = (tmp_path / name for name in ("source", "link", "other"))
+    source.touch()
+    link.symlink_to(source)
+    assert overwrites(link, ["https://example.com/a", tmp_path / "nothing", source])
+    assert not overwrites(other, [other, source])
+    other.touch()
+    assert not overwrites(other, [link, source])

@@ -76,9 +76,11 @@ def _check_format(output: Path) -> None:
     from matplotlib.figure import Figure
 
     # PGF needs TeX, and tells so only when it writes.
-    known = [kind for kind in Figure().canvas.get_supported_filetypes() if kind != "pgf"]
-    if output.suffix.removeprefix(".").lower() not in known:
-        raise ConfigurationError(f"found {output}, expected a name that ends in one of .{', .'.join(known)}")
+    formats = [kind for kind in Figure().canvas.get_supported_filetypes() if kind != "pgf"]
+    if output.suffix.removeprefix(".").lower() not in formats:
+        raise ConfigurationError(
+            f"found {output}, expected a name that ends in one of .{', .'.join(formats)}"
+        )
 
 
 def _metric(name: str, model: Model) -> ClassificationMetric:

@@ -1,11 +1,12 @@
 """What a verb reads is never overwritten by what it writes."""
 
 import argparse
-import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from allennlp.common.checks import ConfigurationError
+
+from elmo_tasks.atomic_files import overwrites
 
 
 class Source(str):
@@ -19,11 +20,10 @@ def check_sources_stay(arguments: argparse.Namespace, outputs: Iterable[Path]) -
     # Raises
     `ConfigurationError`: one of the outputs is one of the sources, by whatever name.
     """
-    existing = [output for output in outputs if output.exists()]
-    for source in _sources(arguments):
-        for output in existing:
-            if os.path.exists(source) and os.path.samefile(source, output):
-                raise ConfigurationError(f"{output} is the input, expected another file for the output")
+    sources = list(_sources(arguments))
+    for output in outputs:
+        if overwrites(output, sources):
+            raise ConfigurationError(f"{output} is the input, expected another file for the output")
 
 
 def _sources(arguments: argparse.Namespace) -> Iterator[Source]:

@@ -18,6 +18,7 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.common.util import dump_metrics
 from allennlp.data import DataLoader
 
+from elmo_tasks.atomic_files import overwrites
 from elmo_tasks.values import PositiveInt, check_value
 
 _OUTPUTS = {
@@ -108,9 +109,9 @@ def _data(text: str) -> list[Any]:
 
 
 def _check_sources_stay(outputs: list[str], sources: list[Any]) -> None:
-    paths = [path for path in sources if isinstance(path, str | os.PathLike) and os.path.exists(path)]
-    for output in filter(os.path.exists, outputs):
-        if any(os.path.samefile(output, path) for path in paths):
+    paths = [path for path in sources if isinstance(path, str | os.PathLike)]
+    for output in outputs:
+        if overwrites(output, paths):
             raise ConfigurationError(f"{output} is the input, expected another file for the output")
 
 

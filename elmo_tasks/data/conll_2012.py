@@ -26,8 +26,10 @@ def gold_files(path: str | list[str]) -> list[Path]:
     with_words = [file for file in files if not file.name.endswith(_SKELETONS)]
     if not with_words:
         raise InputError.at(path, found="only skeleton files", expected="files with words")
-    there = set(with_words)
-    gold = [file for file in with_words if _AUTOMATIC not in file.name or _with_gold(file) not in there]
+    all_with_words = set(with_words)
+    gold = [
+        file for file in with_words if _AUTOMATIC not in file.name or _with_gold(file) not in all_with_words
+    ]
     for left_out, kind in (
         (len(files) - len(with_words), "skeleton files (*_skel)"),
         (len(with_words) - len(gold), "files (*_auto_conll) whose gold annotation is there, too,"),

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
-from elmo_tasks.atomic_files import put_in_place
+from elmo_tasks.atomic_files import overwrites, put_in_place
 from elmo_tasks.elmo.files import (
     DEFAULT_OPTIONS,
     DEFAULT_WEIGHTS,
@@ -169,7 +169,7 @@ class ElmoEmbedder:
         if output.is_dir():
             raise ElmoError(f"{output} is a folder, expected the name of a file for the output")
         source = input_file if isinstance(input_file, str | PathLike) else getattr(input_file, "name", None)
-        if isinstance(source, str | PathLike) and _same_file(Path(source), output):
+        if isinstance(source, str | PathLike) and overwrites(output, [source]):
             raise ElmoError(f"{output} is the input, expected another file for the output")
         output.parent.mkdir(parents=True, exist_ok=True)
         lines = _source_lines(input_file)
@@ -213,10 +213,6 @@ def _open_lines(source: Iterable[str], name: str) -> Iterator[SourceLine]:
         if not isinstance(line, str):
             raise TextError.at(name, number, found=type(line).__name__, expected="str")
         yield SourceLine(name, number, line)
-
-
-def _same_file(one: Path, other: Path) -> bool:
-    return one.exists() and other.exists() and one.samefile(other)
 
 
 def _numbered(number: int, tokens: Iterable[str]) -> NumberedSentence:

@@ -1,6 +1,7 @@
 """The perplexity of several texts, one by one, while a biLM is trained."""
 
 import csv
+import io
 import logging
 import time
 from pathlib import Path
@@ -75,9 +76,8 @@ class TextPerplexities(StrictParams, TrainerCallback):
                 # A kill may have cut the last one off.
                 whole = [row for row in csv.DictReader(file) if all(row[column] for column in COLUMNS)]
             rows = [row for row in whole if int(row["batches"]) <= self._batches]
-        with atomic_file(self._path) as new:
-            new.write(f"{','.join(COLUMNS)}\n".encode())
-        self._append(rows)
+        with atomic_file(self._path) as file:
+            file.write(_lines([dict(zip(COLUMNS, COLUMNS, strict=True)), *rows]))
 
     def on_batch(
         self,
@@ -105,7 +105,8 @@ class TextPerplexities(StrictParams, TrainerCallback):
         # Workers share a text
         rows = [progress | {"text": name} | self._perplexities(trainer, name) for name in self._texts]
         if is_primary:
-            self._append(rows)
+            with open(self._path, "ab") as file:
+                file.write(_lines(rows))
 
     def state_dict(self) -> dict[str, Any]:
         return {"tokens": self._tokens, "batches": self._batches, "seconds": self._elapsed()}
@@ -124,6 +125,8 @@ class TextPerplexities(StrictParams, TrainerCallback):
         logger.info("%s: perplexity %.2f", name, metrics["perplexity"])
         return {direction: f"{metrics[f'perplexity_{direction}']:.3f}" for direction in DIRECTIONS}
 
-    def _append(self, rows: list[dict[str, Any]]) -> None:
-        with open(self._path, "a", encoding="utf-8", newline="") as file:
-            csv.DictWriter(file, COLUMNS, lineterminator="\n").writerows(rows)
+
+def _lines(rows: list[dict[str, Any]]) -> bytes:
+    text = io.StringIO()
+    csv.DictWriter(text, COLUMNS, lineterminator="\n").writerows(rows)
+    return text.getvalue().encode()
