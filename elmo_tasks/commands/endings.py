@@ -6,7 +6,6 @@ import os
 import re
 import sys
 from collections.abc import Callable
-from functools import wraps
 from itertools import pairwise
 from pathlib import Path
 from types import TracebackType
@@ -18,6 +17,7 @@ from allennlp.common.util import SigTermReceived
 from allennlp.data.data_loaders.multiprocess_data_loader import WorkerError
 from torch.multiprocessing import ProcessExitedException, ProcessRaisedException
 
+from elmo_tasks.compat.wrapping import wrap
 from elmo_tasks.elmo.model import ElmoError
 from elmo_tasks.text_lines import TextError
 from elmo_tasks.wording import did_you_mean_path
@@ -113,22 +113,15 @@ def install() -> None:
     program = Path(sys.argv[0] if sys.argv else "")
     if "allennlp" in (program.parent.name, program.stem):
         sys.excepthook = _end
-        stock = common_logging.prepare_global_logging
-        if not hasattr(stock, "__wrapped__"):
-            common_logging.prepare_global_logging = _keeping_expected(stock)
+        wrap(common_logging, "prepare_global_logging", _keep_expected)
 
 
-def _keeping_expected(prepare: Callable[..., None]) -> Callable[..., None]:
+def _keep_expected(prepare: Callable[..., None], *args: Any, **options: Any) -> None:
     """`allennlp train` logs the traceback of whatever stops it; what is expected ends as above."""
+    prepare(*args, **options)
+    log = sys.excepthook
 
-    @wraps(prepare)
-    def prepare_global_logging(*args: Any, **options: Any) -> None:
-        prepare(*args, **options)
-        log = sys.excepthook
+    def end(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
+        (_end if isinstance(_cause(error), EXPECTED) else log)(kind, error, traceback)
 
-        def end(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
-            (_end if isinstance(_cause(error), EXPECTED) else log)(kind, error, traceback)
-
-        sys.excepthook = end
-
-    return prepare_global_logging
+    sys.excepthook = end

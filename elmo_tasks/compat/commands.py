@@ -19,6 +19,7 @@ from allennlp.common.util import dump_metrics
 from allennlp.data import DataLoader
 
 from elmo_tasks.atomic_files import overwrites
+from elmo_tasks.compat.wrapping import wrap
 from elmo_tasks.values import PositiveInt, check_value
 
 _OUTPUTS = {
@@ -53,49 +54,46 @@ def _let_evaluate_take_its_options() -> None:
     name in two folders those of the first are lost. Data of which some are without gold annotation are
     called a fault of the model.
     """
-    stock = evaluate.evaluate_from_archive
-    if hasattr(stock, "__wrapped__"):
-        return
-    signature = inspect.signature(stock)
-
-    @functools.wraps(stock)
-    def evaluate_from_archive(*args: Any, **options: Any) -> dict[str, Any]:
-        call = signature.bind(*args, **options)
-        call.apply_defaults()
-        arguments = call.arguments
-        check_value(arguments["batch_size"], Optional[PositiveInt], "--batch-size")
-        data = _data(arguments["input_file"])
-        arguments["input_file"] = json.dumps(data)[1:-1]
-        outputs: list[str] = []
-        for option, (output, kind) in _OUTPUTS.items():
-            if arguments["auto_names"] in (kind, "ALL"):
-                # AllenNLP puts its names in the place of a name.
-                arguments[output] = arguments[output] or kind
-            elif arguments[output] is not None:
-                names = arguments[output].split(",")
-                if len(names) != len(data):
-                    raise ConfigurationError(
-                        f"{option}: found {len(names)} names, expected {len(data)}, one for each of the data"
-                    )
-                outputs += names
-        _check_writable(outputs)
-        _check_sources_stay(outputs, [arguments["archive_file"], arguments["weights_file"], *data])
-        if arguments["metrics_output_file"] is None:
-            _check_names(data)
-        try:
-            metrics: dict[str, Any] = stock(*call.args, **call.kwargs)
-        except RuntimeError as error:
-            if "only sometimes produced a loss" not in str(error):
-                raise
-            raise ConfigurationError(
-                "found some data with gold annotation and some without, expected it in all that are scored"
-            ) from error
-        if arguments["metrics_output_file"] is None:
-            dump_metrics(None, metrics, log=True)
-        return metrics
-
-    evaluate.evaluate_from_archive = evaluate_from_archive
+    wrap(evaluate, "evaluate_from_archive", _evaluate_from_archive)
     evaluate.DataLoader = _EvaluationLoader
+
+
+def _evaluate_from_archive(
+    stock: Callable[..., dict[str, Any]], *args: Any, **options: Any
+) -> dict[str, Any]:
+    call = inspect.signature(stock).bind(*args, **options)
+    call.apply_defaults()
+    arguments = call.arguments
+    check_value(arguments["batch_size"], Optional[PositiveInt], "--batch-size")
+    data = _data(arguments["input_file"])
+    arguments["input_file"] = json.dumps(data)[1:-1]
+    outputs: list[str] = []
+    for option, (output, kind) in _OUTPUTS.items():
+        if arguments["auto_names"] in (kind, "ALL"):
+            # AllenNLP puts its names in the place of a name.
+            arguments[output] = arguments[output] or kind
+        elif arguments[output] is not None:
+            names = arguments[output].split(",")
+            if len(names) != len(data):
+                raise ConfigurationError(
+                    f"{option}: found {len(names)} names, expected {len(data)}, one for each of the data"
+                )
+            outputs += names
+    _check_writable(outputs)
+    _check_sources_stay(outputs, [arguments["archive_file"], arguments["weights_file"], *data])
+    if arguments["metrics_output_file"] is None:
+        _check_names(data)
+    try:
+        metrics: dict[str, Any] = stock(*call.args, **call.kwargs)
+    except RuntimeError as error:
+        if "only sometimes produced a loss" not in str(error):
+            raise
+        raise ConfigurationError(
+            "found some data with gold annotation and some without, expected it in all that are scored"
+        ) from error
+    if arguments["metrics_output_file"] is None:
+        dump_metrics(None, metrics, log=True)
+    return metrics
 
 
 def _data(text: str) -> list[Any]:
@@ -139,19 +137,15 @@ def _let_diff_read_all_tensors() -> None:
     It measures the distance of floats alone. A model with ELMo has the options of its biLM as bytes, and a
     biLM what is no tensor.
     """
-    stock = diff.read_state_dict
-    if hasattr(stock, "__wrapped__"):
-        return
+    wrap(diff, "read_state_dict", _read_state_dict)
 
-    @functools.wraps(stock)
-    def read_state_dict(*args: Any, **options: Any) -> dict[str, torch.Tensor]:
-        state = stock(*args, **options)
-        tensors = {name: value for name, value in state.items() if isinstance(value, torch.Tensor)}
-        return {
-            name: value if value.is_floating_point() else value.double() for name, value in tensors.items()
-        }
 
-    diff.read_state_dict = read_state_dict
+def _read_state_dict(
+    stock: Callable[..., dict[str, Any]], *args: Any, **options: Any
+) -> dict[str, torch.Tensor]:
+    state = stock(*args, **options)
+    tensors = {name: value for name, value in state.items() if isinstance(value, torch.Tensor)}
+    return {name: value if value.is_floating_point() else value.double() for name, value in tensors.items()}
 
 
 def _let_overrides_count() -> None:
@@ -160,21 +154,15 @@ def _let_overrides_count() -> None:
         (count_instances, "count_instances_from_args"),
         (build_vocab, "build_vocab_from_args"),
     ):
-        command = getattr(module, name)
-        if not hasattr(command, "__wrapped__"):
-            setattr(module, name, _with_overrides(module, command))
+        wrap(module, name, functools.partial(_with_overrides, module))
 
 
-def _with_overrides(module: ModuleType, command: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(command)
-    def run(arguments: argparse.Namespace) -> Any:
-        def read(path: str) -> Params:
-            return Params.from_file(path, arguments.overrides)
+def _with_overrides(module: ModuleType, stock: Callable[..., Any], arguments: argparse.Namespace) -> Any:
+    def read(path: str) -> Params:
+        return Params.from_file(path, arguments.overrides)
 
-        module.Params = SimpleNamespace(from_file=read)  # type: ignore[attr-defined]
-        try:
-            return command(arguments)
-        finally:
-            module.Params = Params  # type: ignore[attr-defined]
-
-    return run
+    module.Params = SimpleNamespace(from_file=read)  # type: ignore[attr-defined]
+    try:
+        return stock(arguments)
+    finally:
+        module.Params = Params  # type: ignore[attr-defined]

@@ -14,6 +14,7 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.common.util import is_distributed
 from allennlp.training import GradientDescentTrainer
 
+from elmo_tasks.compat.wrapping import wrap
 from elmo_tasks.strict_params import block_errors
 from elmo_tasks.values import PositiveFloat, PositiveInt, check_value
 from elmo_tasks.wording import did_you_mean, nearest_name
@@ -26,12 +27,6 @@ _TRAINER: dict[str, Any] = {
     "grad_clipping": Optional[PositiveFloat],
 }
 
-_stock_evaluate_file = params_module.evaluate_file
-_stock_evaluate_snippet = params_module.evaluate_snippet
-_stock_with_overrides = params_module.with_overrides
-_stock_pop_choice = Params.pop_choice
-_stock_create_kwargs = from_params.create_kwargs
-
 
 def install() -> None:
     """Makes these errors clear, with the nearest right name; may be called twice."""
@@ -39,20 +34,20 @@ def install() -> None:
     ArgumentParserWithDefaults._check_value = _check_value
     # `Registrable.by_name`, which on its own names what is one letter away
     registrable._get_suggestion = nearest_name
-    Params.pop_choice = _pop_choice
-    from_params.create_kwargs = _create_kwargs
+    wrap(Params, "pop_choice", _pop_choice)
+    wrap(from_params, "create_kwargs", _create_kwargs)
     # Configs and overrides
-    params_module.evaluate_file = _evaluate_file
-    params_module.evaluate_snippet = _evaluate_snippet
-    params_module.with_overrides = _with_overrides
+    wrap(params_module, "evaluate_file", _evaluate_file)
+    wrap(params_module, "evaluate_snippet", _evaluate_snippet)
+    wrap(params_module, "with_overrides", _with_overrides)
 
 
-def _evaluate_file(path: str, **options: Any) -> str:
-    return _json_object(path, lambda: _stock_evaluate_file(path, **options))
+def _evaluate_file(stock: Callable[..., str], path: str, **options: Any) -> str:
+    return _json_object(path, lambda: stock(path, **options))
 
 
-def _evaluate_snippet(path: str, text: str, **options: Any) -> str:
-    return _json_object(f"the overrides {text!r}", lambda: _stock_evaluate_snippet(path, text, **options))
+def _evaluate_snippet(stock: Callable[..., str], path: str, text: str, **options: Any) -> str:
+    return _json_object(f"the overrides {text!r}", lambda: stock(path, text, **options))
 
 
 def _json_object(what: str, evaluate: Callable[[], str]) -> str:
@@ -67,10 +62,12 @@ def _json_object(what: str, evaluate: Callable[[], str]) -> str:
     return text
 
 
-def _with_overrides(original: Any, overrides_dict: dict[str, Any], prefix: str = "") -> Any:
+def _with_overrides(
+    stock: Callable[..., Any], original: Any, overrides_dict: dict[str, Any], prefix: str = ""
+) -> Any:
     """AllenNLP's, which calls itself for the parts of a config; on its own it raises a `ValueError`."""
     try:
-        return _stock_with_overrides(original, overrides_dict, prefix)
+        return stock(original, overrides_dict, prefix)
     except (ValueError, KeyError) as error:
         keys_of_config = list(map(str, original)) if isinstance(original, dict) else []
         keys = [key.partition(".")[0] for key in overrides_dict]
@@ -86,18 +83,22 @@ def _check_value(self: argparse.ArgumentParser, action: argparse.Action, value: 
         raise
 
 
-def _pop_choice(self: Params, key: str, choices: list[Any], *args: Any, **options: Any) -> Any:
+def _pop_choice(
+    stock: Callable[..., Any], self: Params, key: str, choices: list[Any], *args: Any, **options: Any
+) -> Any:
     """AllenNLP's; its own error lists all registered names, and hints at none."""
     value = self.params.get(key)
     try:
-        return _stock_pop_choice(self, key, choices, *args, **options)
+        return stock(self, key, choices, *args, **options)
     except ConfigurationError as error:
         if hint := did_you_mean(str(value), choices):
             error.message = f"{self.history}{key}: found {value!r}, which is no registered name{hint}"
         raise
 
 
-def _create_kwargs(constructor: Any, cls: type, params: Params, **extras: Any) -> Any:
+def _create_kwargs(
+    stock: Callable[..., Any], constructor: Any, cls: type, params: Params, **extras: Any
+) -> Any:
     """
     AllenNLP's arguments of a class from its block; an error names the nearest key for each that the class
     does not have. Our own classes are checked before (`StrictParams`). The trainer on its own drops what it
@@ -128,7 +129,7 @@ def _create_kwargs(constructor: Any, cls: type, params: Params, **extras: Any) -
                 "evaluate_on_test: found true in a run of several processes, of which the first alone would "
                 "evaluate; expected false, and `allennlp evaluate` after the run"
             )
-        return _stock_create_kwargs(constructor, cls, params, **extras)
+        return stock(constructor, cls, params, **extras)
     except ConfigurationError as error:
         for hint in hints:
             error.add_note(hint)

@@ -3,7 +3,6 @@
 Each repair is a function that says what breaks, looks whether it does, and may be called twice.
 """
 
-import functools
 import inspect
 import logging
 import signal
@@ -32,6 +31,7 @@ from allennlp.training.optimizers import Optimizer
 
 from elmo_tasks.compat import commands, hints, quiet
 from elmo_tasks.compat.processes import end_with_parent
+from elmo_tasks.compat.wrapping import wrap
 
 logger = logging.getLogger(__name__)
 
@@ -136,18 +136,16 @@ def _resume_moving_averages() -> None:
     MovingAverage.load_state_dict = _load_moving_average
 
 
-def _with_lock_of_context(start: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(start)
-    def start_workers(self: MultiProcessDataLoader, queue: Any, context: Any) -> Any:
-        multiprocessing = multiprocess_data_loader.mp
-        stock = multiprocessing.RLock
-        multiprocessing.RLock = context.RLock
-        try:
-            return start(self, queue, context)
-        finally:
-            multiprocessing.RLock = stock
-
-    return start_workers
+def _with_lock_of_context(
+    start: Callable[..., Any], self: MultiProcessDataLoader, queue: Any, context: Any
+) -> Any:
+    multiprocessing = multiprocess_data_loader.mp
+    stock = multiprocessing.RLock
+    multiprocessing.RLock = context.RLock
+    try:
+        return start(self, queue, context)
+    finally:
+        multiprocessing.RLock = stock
 
 
 def _let_readers_be_spawned() -> None:
@@ -156,28 +154,20 @@ def _let_readers_be_spawned() -> None:
     AllenNLP's data loader does so, for its progress bars, when `start_method` is "spawn".
     """
     for name in ("_start_instance_workers", "_start_batch_workers"):
-        start = getattr(MultiProcessDataLoader, name)
-        if not hasattr(start, "__wrapped__"):
-            setattr(MultiProcessDataLoader, name, _with_lock_of_context(start))
+        wrap(MultiProcessDataLoader, name, _with_lock_of_context)
 
 
-def _ended_by_sigterm(work: Callable[..., None]) -> Callable[..., None]:
-    @functools.wraps(work)
-    def in_process(self: MultiProcessDataLoader, *args: Any) -> None:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        end_with_parent()
-        work(self, *args)
-
-    return in_process
+def _ended_by_sigterm(work: Callable[..., None], self: MultiProcessDataLoader, *args: Any) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    end_with_parent()
+    work(self, *args)
 
 
-def _telling_the_living(join: Callable[..., None]) -> Callable[..., None]:
-    @functools.wraps(join)
-    def join_workers(self: MultiProcessDataLoader, workers: Any, queue: Any, channels: Any) -> None:
-        pairs = zip(workers, channels, strict=True)
-        join(self, workers, queue, [channel for worker, channel in pairs if worker.is_alive()])
-
-    return join_workers
+def _telling_the_living(
+    join: Callable[..., None], self: MultiProcessDataLoader, workers: Any, queue: Any, channels: Any
+) -> None:
+    pairs = zip(workers, channels, strict=True)
+    join(self, workers, queue, [channel for worker, channel in pairs if worker.is_alive()])
 
 
 def _let_loader_processes_be_ended() -> None:
@@ -191,14 +181,9 @@ def _let_loader_processes_be_ended() -> None:
     By itself, a process does not notice that the run was killed: it holds both ends of the pipe that is to
     tell it. It stayed for ever, with its memory.
     """
-    for name, repaired in (
-        ("_instance_worker", _ended_by_sigterm),
-        ("_batch_worker", _ended_by_sigterm),
-        ("_join_workers", _telling_the_living),
-    ):
-        stock = getattr(MultiProcessDataLoader, name)
-        if not hasattr(stock, "__wrapped__"):
-            setattr(MultiProcessDataLoader, name, repaired(stock))
+    for name in ("_instance_worker", "_batch_worker"):
+        wrap(MultiProcessDataLoader, name, _ended_by_sigterm)
+    wrap(MultiProcessDataLoader, "_join_workers", _telling_the_living)
 
 
 def _silence_amp_renaming() -> None:
@@ -211,23 +196,35 @@ def _silence_amp_renaming() -> None:
     )
 
 
+def _int_to_device(stock: Callable[..., torch.device], device: Union[int, torch.device]) -> torch.device:
+    try:
+        return stock(device)
+    except RuntimeError:
+        return torch.device("cuda", device)  # type: ignore[arg-type]
+
+
 def _name_devices_that_are_not_there() -> None:
     """
     PyTorch refuses to make `torch.device(0)` where there is no GPU, so that `check_for_gpu` fails before it
     can say so.
     """
-    stock = util.int_to_device
-    if hasattr(stock, "__wrapped__"):
-        return
+    wrap(util, "int_to_device", _int_to_device)
 
-    @functools.wraps(stock)
-    def int_to_device(device: Union[int, torch.device]) -> torch.device:
-        try:
-            return stock(device)
-        except RuntimeError:
-            return torch.device("cuda", device)  # type: ignore[arg-type]
 
-    util.int_to_device = int_to_device
+def _ids_without_padding(
+    stock: Callable[..., dict[str, list[int]]],
+    self: SingleIdTokenIndexer,
+    tokens: list[Token],
+    vocabulary: Vocabulary,
+) -> dict[str, list[int]]:
+    indices = stock(self, tokens, vocabulary)
+    if self.namespace is not None:
+        known = vocabulary.get_token_to_index_vocabulary(self.namespace)
+        padding = known.get(vocabulary._padding_token)
+        if padding is not None and padding in indices["tokens"]:
+            unknown = known[vocabulary._oov_token]
+            indices["tokens"] = [unknown if id == padding else id for id in indices["tokens"]]
+    return indices
 
 
 def _read_the_padding_as_a_word() -> None:
@@ -235,40 +232,20 @@ def _read_the_padding_as_a_word() -> None:
     A word that is written as the vocabulary's padding (`@@PADDING@@`, or what the config calls it) gets the
     padding's id, a hole in the mask; here it is an unknown word.
     """
-    stock = SingleIdTokenIndexer.tokens_to_indices
-    if hasattr(stock, "__wrapped__"):
-        return
+    wrap(SingleIdTokenIndexer, "tokens_to_indices", _ids_without_padding)
 
-    @functools.wraps(stock)
-    def tokens_to_indices(
-        self: SingleIdTokenIndexer, tokens: list[Token], vocabulary: Vocabulary
-    ) -> dict[str, list[int]]:
-        indices: dict[str, list[int]] = stock(self, tokens, vocabulary)
-        if self.namespace is not None:
-            known = vocabulary.get_token_to_index_vocabulary(self.namespace)
-            padding = known.get(vocabulary._padding_token)
-            if padding is not None and padding in indices["tokens"]:
-                unknown = known[vocabulary._oov_token]
-                indices["tokens"] = [unknown if id == padding else id for id in indices["tokens"]]
-        return indices
 
-    SingleIdTokenIndexer.tokens_to_indices = tokens_to_indices
+def _predictor_of_archive(
+    stock: Callable[..., Predictor],
+    cls: type[Predictor],
+    archive: Archive,
+    predictor_name: Optional[str] = None,
+    *args: Any,
+    **options: Any,
+) -> Predictor:
+    return stock(cls, archive, predictor_name or archive.model.default_predictor, *args, **options)
 
 
 def _find_the_predictor_of_a_model_from_an_archive() -> None:
     """AllenNLP asks the class that the config names, which for `from_archive` is `Model`, of no predictor."""
-    stock = Predictor.from_archive.__func__
-    if hasattr(stock, "__wrapped__"):
-        return
-
-    @functools.wraps(stock)
-    def from_archive(
-        cls: type[Predictor],
-        archive: Archive,
-        predictor_name: Optional[str] = None,
-        *args: Any,
-        **options: Any,
-    ) -> Predictor:
-        return stock(cls, archive, predictor_name or archive.model.default_predictor, *args, **options)
-
-    Predictor.from_archive = classmethod(from_archive)
+    wrap(Predictor, "from_archive", _predictor_of_archive)
