@@ -6,7 +6,8 @@ import inspect
 import json
 import os
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any, Optional
@@ -63,7 +64,19 @@ def _evaluate_from_archive(
 ) -> dict[str, Any]:
     call = inspect.signature(stock).bind(*args, **options)
     call.apply_defaults()
-    arguments = call.arguments
+    _check_and_complete(call.arguments)
+    with _naming_missing_gold():
+        metrics = stock(*call.args, **call.kwargs)
+    if call.arguments["metrics_output_file"] is None:
+        dump_metrics(None, metrics, log=True)
+    return metrics
+
+
+def _check_and_complete(arguments: dict[str, Any]) -> None:
+    """
+    Checks the arguments of `allennlp evaluate` before anything is read, and changes, in place, those that it
+    would misread.
+    """
     check_value(arguments["batch_size"], Optional[PositiveInt], "--batch-size")
     data = _data(arguments["input_file"])
     arguments["input_file"] = json.dumps(data)[1:-1]
@@ -73,27 +86,34 @@ def _evaluate_from_archive(
             # AllenNLP puts its names in the place of a name.
             arguments[output] = arguments[output] or kind
         elif arguments[output] is not None:
-            names = arguments[output].split(",")
-            if len(names) != len(data):
-                raise ConfigurationError(
-                    f"{option}: found {len(names)} names, expected {len(data)}, one for each of the data"
-                )
-            outputs += names
+            outputs += _names_of_each(arguments[output], option, number=len(data))
     _check_writable(outputs)
     _check_sources_stay(outputs, [arguments["archive_file"], arguments["weights_file"], *data])
     if arguments["metrics_output_file"] is None:
         _check_names(data)
+
+
+def _names_of_each(text: str, option: str, *, number: int) -> list[str]:
+    """The names in an option, of which each of the data has one."""
+    names = text.split(",")
+    if len(names) != number:
+        raise ConfigurationError(
+            f"{option}: found {len(names)} names, expected {number}, one for each of the data"
+        )
+    return names
+
+
+@contextmanager
+def _naming_missing_gold() -> Iterator[None]:
+    """AllenNLP calls it a fault of the model."""
     try:
-        metrics: dict[str, Any] = stock(*call.args, **call.kwargs)
+        yield
     except RuntimeError as error:
         if "only sometimes produced a loss" not in str(error):
             raise
         raise ConfigurationError(
             "found some data with gold annotation and some without, expected it in all that are scored"
         ) from error
-    if arguments["metrics_output_file"] is None:
-        dump_metrics(None, metrics, log=True)
-    return metrics
 
 
 def _data(text: str) -> list[Any]:
