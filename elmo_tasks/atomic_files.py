@@ -1,7 +1,7 @@
 """Files that are whole or not there at all, whatever stops the process that writes them."""
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -31,11 +31,20 @@ def atomic_file(path: Path, *, partial: str | None = None) -> Iterator[BinaryIO]
         raise
 
 
-def overwrites(output: str | os.PathLike[str], sources: Iterable[str | os.PathLike[str]]) -> bool:
-    """Whether writing to `output` would overwrite one of the sources, by whatever name it has there."""
-    return os.path.exists(output) and any(
-        os.path.exists(source) and os.path.samefile(source, output) for source in sources
-    )
+def check_sources_stay(
+    outputs: Iterable[str | os.PathLike[str]],
+    sources: Collection[str | os.PathLike[str]],
+    *,
+    error: type[Exception],
+) -> None:
+    """
+    # Raises
+    `error`: writing to one of the outputs would overwrite one of the sources, by whatever name it has there.
+    """
+    existing = [source for source in sources if os.path.exists(source)]
+    for output in outputs:
+        if os.path.exists(output) and any(os.path.samefile(source, output) for source in existing):
+            raise error(f"{output} is the input, expected another file for the output")
 
 
 def put_in_place(unfinished: Path, path: Path) -> None:

@@ -1,6 +1,6 @@
 import pytest
 
-from elmo_tasks.atomic_files import atomic_file, overwrites
+from elmo_tasks.atomic_files import atomic_file, check_sources_stay
 
 
 def test_the_content_appears_when_it_is_whole(tmp_path):
@@ -33,7 +33,10 @@ def test_what_would_be_overwritten(tmp_path):
     source, link, other = (tmp_path / name for name in ("source", "link", "other"))
     source.touch()
     link.symlink_to(source)
-    assert overwrites(link, ["https://example.com/a", tmp_path / "nothing", source])
-    assert not overwrites(other, [other, source])
+    with pytest.raises(LookupError, match="link is the input, expected another file for the output"):
+        check_sources_stay(
+            [other, link], ["https://example.com/a", tmp_path / "nothing", source], error=LookupError
+        )
+    check_sources_stay([other], [other, source], error=LookupError)
     other.touch()
-    assert not overwrites(other, [link, source])
+    check_sources_stay([other], [link, source], error=LookupError)

@@ -6,7 +6,9 @@ import sys
 from functools import partial
 
 from allennlp.commands import Subcommand
+from allennlp.common.checks import ConfigurationError
 
+from elmo_tasks.atomic_files import check_sources_stay
 from elmo_tasks.commands.ablate import Ablate
 from elmo_tasks.commands.base import Subparsers, Verb
 from elmo_tasks.commands.calibrate import Calibrate
@@ -25,7 +27,7 @@ from elmo_tasks.commands.predict import Predict
 from elmo_tasks.commands.probe import Probe
 from elmo_tasks.commands.report import Report
 from elmo_tasks.commands.serve import Serve
-from elmo_tasks.commands.sources import check_sources_stay
+from elmo_tasks.commands.sources import sources_of
 from elmo_tasks.commands.squad_predictions import SquadPredictions
 from elmo_tasks.commands.vectors import Vectors
 
@@ -81,7 +83,7 @@ def _let_stdout_take_all() -> None:
 def _run(verb: Verb, arguments: argparse.Namespace) -> None:
     _let_stdout_take_all()
     try:
-        check_sources_stay(arguments, verb.outputs(arguments))
+        check_sources_stay(verb.outputs(arguments), sources_of(arguments), error=ConfigurationError)
         verb.run(arguments)
         sys.stdout.flush()
     except EXPECTED as error:

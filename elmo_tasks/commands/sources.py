@@ -1,12 +1,6 @@
-"""What a verb reads is never overwritten by what it writes."""
+"""What a verb reads, which it never overwrites."""
 
 import argparse
-from collections.abc import Iterable, Iterator
-from pathlib import Path
-
-from allennlp.common.checks import ConfigurationError
-
-from elmo_tasks.atomic_files import overwrites
 
 
 class Source(str):
@@ -15,18 +9,7 @@ class Source(str):
     __slots__ = ()
 
 
-def check_sources_stay(arguments: argparse.Namespace, outputs: Iterable[Path]) -> None:
-    """
-    # Raises
-    `ConfigurationError`: one of the outputs is one of the sources, by whatever name.
-    """
-    sources = list(_sources(arguments))
-    for output in outputs:
-        if overwrites(output, sources):
-            raise ConfigurationError(f"{output} is the input, expected another file for the output")
-
-
-def _sources(arguments: argparse.Namespace) -> Iterator[Source]:
-    for value in vars(arguments).values():
-        values = value if isinstance(value, list) else [value]
-        yield from (each for each in values if isinstance(each, Source))
+def sources_of(arguments: argparse.Namespace) -> list[Source]:
+    """Each `Source` among the arguments."""
+    values = (value if isinstance(value, list) else [value] for value in vars(arguments).values())
+    return [each for some in values for each in some if isinstance(each, Source)]

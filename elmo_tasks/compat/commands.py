@@ -19,7 +19,7 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.common.util import dump_metrics
 from allennlp.data import DataLoader
 
-from elmo_tasks.atomic_files import overwrites
+from elmo_tasks.atomic_files import check_sources_stay
 from elmo_tasks.compat.wrapping import wrap
 from elmo_tasks.values import PositiveInt, check_value
 
@@ -88,7 +88,9 @@ def _check_and_complete(arguments: dict[str, Any]) -> None:
         elif arguments[output] is not None:
             outputs += _names_of_each(arguments[output], option, number=len(data))
     _check_writable(outputs)
-    _check_sources_stay(outputs, [arguments["archive_file"], arguments["weights_file"], *data])
+    sources = [arguments["archive_file"], arguments["weights_file"], *data]
+    paths = [source for source in sources if isinstance(source, str | os.PathLike)]
+    check_sources_stay(outputs, paths, error=ConfigurationError)
     if arguments["metrics_output_file"] is None:
         _check_names(data)
 
@@ -124,13 +126,6 @@ def _data(text: str) -> list[Any]:
         return list(json.loads(f"[{text}]"))
     except json.JSONDecodeError:
         return text.split(",")
-
-
-def _check_sources_stay(outputs: list[str], sources: list[Any]) -> None:
-    paths = [path for path in sources if isinstance(path, str | os.PathLike)]
-    for output in outputs:
-        if overwrites(output, paths):
-            raise ConfigurationError(f"{output} is the input, expected another file for the output")
 
 
 def _check_names(data: list[Any]) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
-from elmo_tasks.atomic_files import overwrites, put_in_place
+from elmo_tasks.atomic_files import check_sources_stay, put_in_place
 from elmo_tasks.elmo.files import (
     DEFAULT_OPTIONS,
     DEFAULT_WEIGHTS,
@@ -169,8 +169,8 @@ class ElmoEmbedder:
         if output.is_dir():
             raise ElmoError(f"{output} is a folder, expected the name of a file for the output")
         source = input_file if isinstance(input_file, str | PathLike) else getattr(input_file, "name", None)
-        if isinstance(source, str | PathLike) and overwrites(output, [source]):
-            raise ElmoError(f"{output} is the input, expected another file for the output")
+        if isinstance(source, str | PathLike):
+            check_sources_stay([output], [source], error=ElmoError)
         output.parent.mkdir(parents=True, exist_ok=True)
         lines = _source_lines(input_file)
         if use_sentence_keys:

@@ -18,6 +18,7 @@ from allennlp.data import DatasetReader, Instance
 from allennlp.models.archival import Archive
 from allennlp.predictors import Predictor
 
+from elmo_tasks.atomic_files import check_sources_stay
 from elmo_tasks.data.input_files import input_files, standard_input
 from elmo_tasks.data.reader import TaskReader
 from elmo_tasks.predictors.json_lines import JsonLinesPredictor
@@ -70,8 +71,9 @@ class PredictManager(predict._PredictManager):
         if self._batch_size < 1:
             raise ConfigurationError(f"--batch-size is {self._batch_size}, expected a positive whole number")
         if output_file is not None:
-            for file in _inputs(input_file, self._dataset_reader):
-                check_different(file, output_file)
+            check_sources_stay(
+                [output_file], _inputs(input_file, self._dataset_reader), error=ConfigurationError
+            )
         self._output_file: Any = None if output_file is None else LineFile(output_file)
         self._problem: Exception | None = None
 
@@ -163,16 +165,6 @@ def _without_mark(lines: Iterable[bytes]) -> Iterator[bytes]:
         yield line if number else line.removeprefix(codecs.BOM_UTF8)
 
 
-def check_different(input_file: str, output_file: str) -> None:
-    """
-    # Raises
-    `ConfigurationError`: the output file is the input file.
-    """
-    both_are_files = input_file != "-" and os.path.exists(output_file)
-    if both_are_files and os.path.samefile(cached_path(input_file), output_file):
-        raise ConfigurationError(f"{output_file} is the input, expected another file for the output")
-
-
 def predictor_arguments(text: str) -> dict[str, Any]:
     """
     The value of `--predictor-args`.
@@ -212,8 +204,8 @@ def predictor_of(archive: Archive, name: str | None, reader: str, arguments: dic
 def _get_predictor(arguments: argparse.Namespace) -> Predictor:
     predictor_args = predictor_arguments(arguments.predictor_args)
     if arguments.output_file is not None:
-        for source in filter(None, (arguments.archive_file, arguments.weights_file)):
-            check_different(source, arguments.output_file)
+        sources = list(filter(None, (arguments.archive_file, arguments.weights_file)))
+        check_sources_stay([arguments.output_file], sources, error=ConfigurationError)
     check_for_gpu(arguments.cuda_device)
     archive = predict.load_archive(
         arguments.archive_file,
