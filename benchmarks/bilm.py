@@ -34,7 +34,6 @@ from benchmarks.trained_bilms import finetuning
 from elmo_tasks.commands.experiment_arguments import train_and_tell
 from elmo_tasks.data.tokenization import tokenizer
 from elmo_tasks.elmo import LstmState
-from elmo_tasks.elmo.model.characters import padded_character_ids
 from elmo_tasks.elmo.model.words import UNKNOWN
 from elmo_tasks.elmo.sources import read_frozen_bilm, read_initial_state, read_options, read_words
 from elmo_tasks.language_model import BiLmReader
@@ -171,7 +170,7 @@ def senses(arguments: argparse.Namespace) -> None:
     bilm = read_frozen_bilm(read_options(options_file), weight_file)
     sentences = [line.split() for line in (*SPORT, *STAGE)]
     # (layers, sentences, tokens, 2 projection_dim)
-    layers = bilm.encode(padded_character_ids(sentences))
+    layers = bilm.encode(bilm.padded_ids(sentences))
     places = torch.tensor([words.index("play") for words in sentences])
     vectors = torch.nn.functional.normalize(layers[:, torch.arange(len(sentences)), places], dim=-1)
     for layer, of_layer in enumerate(vectors):

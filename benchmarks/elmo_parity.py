@@ -21,7 +21,7 @@ from allennlp.nn.util import remove_sentence_boundaries
 
 from benchmarks.results import OURS, Results, add_results_argument, show
 from elmo_tasks.elmo import FrozenBiLm
-from elmo_tasks.elmo.model.characters import character_ids, padded_character_ids
+from elmo_tasks.elmo.model.characters import character_ids
 from elmo_tasks.elmo.sources import read_frozen_bilm, read_options
 
 Streams = list[list[list[str]]]
@@ -44,7 +44,7 @@ def with_carried_state(bilm: FrozenBiLm, folder: Path, streams: Streams) -> tupl
             tops.append({step: vectors[...] for step, vectors in file.items()})
     original, allennlp, largest, state = 0.0, 0.0, 0.0, None
     for step, sentences in enumerate(zip(*streams, strict=True)):
-        layers, state = bilm(padded_character_ids(list(sentences)), state)
+        layers, state = bilm(bilm.padded_ids(list(sentences)), state)
         outputs = theirs(batch_to_ids(list(sentences)))
         for layer, activation in zip(layers, outputs["activations"], strict=True):
             stock, _ = remove_sentence_boundaries(activation, outputs["mask"])
@@ -58,14 +58,14 @@ def with_carried_state(bilm: FrozenBiLm, folder: Path, streams: Streams) -> tupl
 
 def in_batches(bilm: FrozenBiLm, texts: list[list[str]]) -> float:
     """The largest difference of a sentence's layers alone and in a batch."""
-    alone = [bilm.encode(padded_character_ids([words]))[:, 0] for words in texts]
+    alone = [bilm.encode(bilm.padded_ids([words]))[:, 0] for words in texts]
     largest = 0.0
     for seed in range(20):
         order = random.Random(seed).sample(range(len(texts)), len(texts))
         for size in (2, 7, 30):
             for start in range(0, len(order), size):
                 chosen = order[start : start + size]
-                layers = bilm.encode(padded_character_ids([texts[i] for i in chosen]))
+                layers = bilm.encode(bilm.padded_ids([texts[i] for i in chosen]))
                 for row, i in enumerate(chosen):
                     difference = (layers[:, row, : len(texts[i])] - alone[i]).abs().max().item()
                     largest = max(largest, difference)

@@ -20,7 +20,7 @@ from benchmarks.bilms import Files
 from benchmarks.memory import peak_memory
 from elmo_tasks.data.input_files import read_lines
 from elmo_tasks.elmo import Elmo
-from elmo_tasks.elmo.model.characters import padded_character_ids
+from elmo_tasks.elmo.model.character_encoder import CharacterEncoder
 
 Sentences = list[list[str]]
 
@@ -36,7 +36,7 @@ class Ours:
         self.elmo.to(device).eval()
 
     def ids(self, sentences: Sentences) -> torch.Tensor:
-        return padded_character_ids(sentences)
+        return CharacterEncoder.padded_ids(sentences)
 
     def embed(self, ids: torch.Tensor) -> torch.Tensor:
         return self.elmo(ids).input

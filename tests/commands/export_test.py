@@ -9,8 +9,6 @@ from allennlp.commands.evaluate import evaluate_from_archive
 from allennlp.models.archival import archive_model, load_archive
 from allennlp.modules.elmo import Elmo, _ElmoBiLm, batch_to_ids
 
-from elmo_tasks.elmo.model.characters import padded_character_ids
-from elmo_tasks.elmo.model.words import padded_word_ids
 from elmo_tasks.elmo.sources import DEFAULT_OPTIONS, read_frozen_bilm, read_options, read_words
 from tests.elmo.files import SENTENCES, VOCABULARY, read_bilm
 from tests.language_model.archives import TEXT, perplexity_of_files, write_run
@@ -22,12 +20,9 @@ def read(folder, vocabulary=None):
     return read_bilm(folder / "options.json", folder / "weights.hdf5", vocabulary)
 
 
-PADDED_IDS = {"character_ids": padded_character_ids, "word_ids": padded_word_ids}
-
-
 def layers(bilm, sentences=FULL):
     with torch.no_grad():
-        return bilm(PADDED_IDS[bilm.reads](sentences))[0]
+        return bilm(bilm.padded_ids(sentences))[0]
 
 
 def change(run, **weights):

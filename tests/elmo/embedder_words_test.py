@@ -13,7 +13,7 @@ from allennlp.data import Batch
 from allennlp.models.archival import load_archive
 
 from elmo_tasks.elmo import BiLmOptions, Elmo
-from elmo_tasks.elmo.model.words import padded_word_ids
+from elmo_tasks.elmo.model.word_encoder import WordEncoder
 from elmo_tasks.elmo.sources import read_frozen_bilm
 from elmo_tasks.paths import bundled
 from tests.conftest import SMALL_NER
@@ -38,7 +38,7 @@ def test_elmo(files, stateful):
     for words in PLACED:
         if not stateful:
             reference.reset()
-        vectors = elmo(padded_word_ids([words])).input[0].detach()
+        vectors = elmo(WordEncoder.padded_ids([words])).input[0].detach()
         np.testing.assert_allclose(vectors, reference(words)[-1], atol=1e-5)
 
 
@@ -47,7 +47,7 @@ def test_ids_of_the_other_kind(files):
     assert message == (
         "the biLM reads word_ids: found ids of shape (5, 18, 50), expected ('batch', 'tokens')"
     )
-    message = error_of(Elmo(), padded_word_ids(SENTENCES))
+    message = error_of(Elmo(), WordEncoder.padded_ids(SENTENCES))
     assert "reads character_ids: found ids of shape (5, 18), expected ('batch', 'tokens', 50)" in message
 
 
@@ -76,7 +76,7 @@ def test_activations(files, tmp_path):
     kept.bilm.encode = lambda ids, start: encoded.append(len(ids)) or encode(ids, start)
     batches = [SENTENCES, [["nowhere", "on"], ["elsewhere", "on"]], SENTENCES[::-1], [[], []]]
     for sentences in batches:
-        ids = padded_word_ids(sentences)
+        ids = WordEncoder.padded_ids(sentences)
         torch.testing.assert_close(kept(ids).input, elmo(ids).input, atol=1e-5, rtol=0)
     assert sum(encoded) == len(PLACED) + 2
 

@@ -15,7 +15,7 @@ from allennlp.nn.regularizers import Regularizer
 
 from elmo_tasks.elmo import Elmo, ElmoTokenEmbedder
 from elmo_tasks.elmo.archived import ARCHIVED_WEIGHTS
-from elmo_tasks.elmo.model.words import padded_word_ids
+from elmo_tasks.elmo.model.word_encoder import WordEncoder
 from tests.elmo.files import SENTENCES, batch, make_files, make_word_files
 
 PATH = "model.text_field_embedder.token_embedders.words."
@@ -53,7 +53,7 @@ def test_projection(block):
 
 def test_a_bilm_that_reads_words(tmp_path):
     embedder = ElmoTokenEmbedder(**make_word_files(tmp_path))
-    assert embedder(padded_word_ids(SENTENCES)).shape[2:] == (embedder.get_output_dim(),)
+    assert embedder(WordEncoder.padded_ids(SENTENCES)).shape[2:] == (embedder.get_output_dim(),)
 
 
 def test_fine_tuning(block):

@@ -3,7 +3,8 @@ from allennlp.data import Vocabulary
 from allennlp.data.fields import TextField
 
 from elmo_tasks.elmo import ElmoWordIndexer
-from elmo_tasks.elmo.model.words import padded_word_ids, word_ids
+from elmo_tasks.elmo.model.word_encoder import WordEncoder
+from elmo_tasks.elmo.model.words import word_ids
 from tests.elmo.indexed import indexed
 
 
@@ -11,7 +12,7 @@ def test_indexer_in_a_batch():
     sentences = [["The", "cat"], ["Yes"]]
     tensor = indexed("word_ids", sentences)
     assert tensor.dtype == torch.int64
-    assert torch.equal(tensor, padded_word_ids(sentences))
+    assert torch.equal(tensor, WordEncoder.padded_ids(sentences))
     assert tensor.tolist() == [word_ids(["The", "cat"]).tolist(), [*word_ids(["Yes"]).tolist(), 0]]
 
 

@@ -13,12 +13,11 @@ the network are shifted by one, so that 0 is left for "no word here":
 | 261 | filling behind the end of a word |
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import lru_cache
 
 import numpy as np
 import torch
-from torch.nn.utils.rnn import pad_sequence
 
 CHARACTERS_PER_WORD = 50
 NUM_CHARACTERS = 262
@@ -76,13 +75,3 @@ def shortened(ids: torch.Tensor, length: int) -> torch.Tensor:
     start, last = ids[:, : length - 1], ids[:, length - 1 : length]
     goes_on = (last > 0) & (last != END_WORD) & (last != FILLING)
     return torch.cat([start, last.masked_fill(goes_on, END_WORD)], dim=1)
-
-
-def padded_character_ids(sentences: Sequence[Sequence[str]]) -> torch.Tensor:
-    """*Shape:* `(sentences, longest, 50)`, `int16`, 0 behind the end of a sentence: what `BiLm` reads."""
-    return padded(map(character_ids, sentences))
-
-
-def padded(arrays: Iterable[np.ndarray]) -> torch.Tensor:
-    """*Shape:* ids of each sentence, `(tokens, *id)`, to `(sentences, longest, *id)`, 0 behind its end."""
-    return pad_sequence([torch.tensor(ids) for ids in arrays], batch_first=True)

@@ -7,8 +7,9 @@ from typing import ClassVar
 import numpy as np
 import torch
 from torch import nn
+from torch.nn.utils.rnn import pad_sequence
 
-from elmo_tasks.elmo.model.characters import BEGIN_SENTENCE, END_SENTENCE, padded
+from elmo_tasks.elmo.model.characters import BEGIN_SENTENCE, END_SENTENCE
 from elmo_tasks.elmo.model.errors import ElmoError
 
 
@@ -82,7 +83,8 @@ class TokenEncoder(nn.Module):
         `ElmoError`: see `checked_words`.
         """
         checked = [checked_words(number, words) for number, words in enumerate(sentences)]
-        return padded([cls.ids(words) for words in checked or [[]]])[: len(checked)]
+        ids = [torch.tensor(cls.ids(words)) for words in checked or [[]]]
+        return pad_sequence(ids, batch_first=True)[: len(checked)]
 
 
 def checked_words(number: int, words: Iterable[str]) -> list[str]:

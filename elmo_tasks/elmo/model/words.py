@@ -5,14 +5,14 @@ A word's id says which word it is, and nothing about a vocabulary: which words a
 (`WordEncoder`). So indexing needs no file, and an archive stands alone.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import cache, lru_cache
 from hashlib import blake2b
 
 import numpy as np
 import torch
 
-from elmo_tasks.elmo.model.characters import BEGIN_SENTENCE, END_SENTENCE, padded
+from elmo_tasks.elmo.model.characters import BEGIN_SENTENCE, END_SENTENCE
 from elmo_tasks.elmo.model.errors import FilePath, at_line
 
 UNKNOWN = "<UNK>"
@@ -53,11 +53,6 @@ def _powers(columns: int) -> torch.Tensor:
     """Powers of the multiplier, modulo 2^64, as the signed integers that PyTorch has."""
     powers = [pow(_MULTIPLIER, exponent, 1 << 64) for exponent in range(columns)]
     return torch.tensor([power - (1 << 64) if power >> 63 else power for power in powers], device="cpu")
-
-
-def padded_word_ids(sentences: Sequence[Sequence[str]]) -> torch.Tensor:
-    """*Shape:* `(sentences, longest)`, `int64`, 0 behind the end of a sentence: what `BiLm` reads."""
-    return padded(map(word_ids, sentences))
 
 
 def vocabulary(lines: Iterable[tuple[int, str]], *, where: FilePath) -> list[str]:

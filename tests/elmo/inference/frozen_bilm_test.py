@@ -7,7 +7,7 @@ import torch
 
 from elmo_tasks.elmo.inference import FrozenBiLm, frozen_bilm, private_state_dict
 from elmo_tasks.elmo.model import BiLmOptions, ElmoError, LstmState
-from elmo_tasks.elmo.model.words import padded_word_ids
+from elmo_tasks.elmo.model.word_encoder import WordEncoder
 from tests.elmo.files import (
     FILLING,
     PLACED,
@@ -70,7 +70,7 @@ def test_equals_the_model_that_reads_words(tmp_path):
     files = make_word_files(tmp_path)
     model = read_bilm(**files).double()
     bilm = FrozenBiLm.read(model.options, files["weight_file"], VOCABULARY)
-    ids = padded_word_ids(SENTENCES)
+    ids = WordEncoder.padded_ids(SENTENCES)
     assert torch.equal(bilm.padded_ids(SENTENCES), ids)
     assert_equal([bilm.encode(ids)], [model.encode(ids)], 5e-6)
     layers, state = bilm(ids)
@@ -125,7 +125,7 @@ def test_ids_of_the_other_kind():
     bilm = frozen(random_bilm())
     for run in (bilm, bilm.encode):
         with pytest.raises(ElmoError, match=r"reads character_ids: found ids of shape \(5, 18\), expected"):
-            run(padded_word_ids(SENTENCES))
+            run(WordEncoder.padded_ids(SENTENCES))
 
 
 @pytest.mark.parametrize("make", [frozen, trained, lambda model: model])
@@ -348,13 +348,13 @@ def test_other_words(tmp_path):
     files = make_word_files(tmp_path)
     model = read_bilm(**files)
     bilm = frozen(model)
-    before, digest = bilm.encode(padded_word_ids(SENTENCES)), bilm.digest()
+    before, digest = bilm.encode(WordEncoder.padded_ids(SENTENCES)), bilm.digest()
     # <S> and </S> change places: only where a sentence starts
     model.token_encoder.set_vocabulary(
         [{"<S>": "</S>", "</S>": "<S>"}.get(word, word) for word in VOCABULARY]
     )
     bilm.load_state_dict(model.state_dict())
-    after = bilm.encode(padded_word_ids(SENTENCES))
+    after = bilm.encode(WordEncoder.padded_ids(SENTENCES))
     assert torch.equal(before[0], after[0])
     assert not torch.allclose(before[1:], after[1:], atol=1e-3)
     assert bilm.digest() != digest

@@ -9,7 +9,7 @@ from torch.optim.swa_utils import AveragedModel
 
 from elmo_tasks.elmo.inference import FrozenBiLm, TrainedBiLm
 from elmo_tasks.elmo.model import BiLmOptions, ElmoError
-from elmo_tasks.elmo.model.words import padded_word_ids
+from elmo_tasks.elmo.model.word_encoder import WordEncoder
 from tests.elmo.allennlp_reference import assert_gradients_equal_allennlps
 from tests.elmo.files import (
     FILLING,
@@ -91,19 +91,21 @@ def test_gradients_in_float32_are_near_the_models():
 def test_words(tmp_path):
     files = make_word_files(tmp_path)
     bilm, reference = trained(read_bilm(**files)), NumpyBiLm(**files)
-    layers = bilm.encode(padded_word_ids(SENTENCES))
+    layers = bilm.encode(WordEncoder.padded_ids(SENTENCES))
     assert layers.requires_grad
     for row, words in enumerate(SENTENCES):
         reference.reset()
         if words:
             np.testing.assert_allclose(layers[:, row, : len(words)].detach(), reference(words), atol=1e-5)
-    bilm.encode(padded_word_ids([["the", "nowhere"]])).square().sum().backward()
+    bilm.encode(WordEncoder.padded_ids([["the", "nowhere"]])).square().sum().backward()
     read = {VOCABULARY.index(word) for word in ("<S>", "</S>", "the", "<UNK>")}
     gradient = bilm.token_encoder.embedding.grad
     assert {row for row in range(len(VOCABULARY)) if gradient[row].any()} == read
     bilm.eval().requires_grad_(False)
     # Some numbers are above 1, with an absolute error of more than 1e-6
-    torch.testing.assert_close(bilm.encode(padded_word_ids(SENTENCES)), layers.detach(), atol=1e-6, rtol=1e-6)
+    torch.testing.assert_close(
+        bilm.encode(WordEncoder.padded_ids(SENTENCES)), layers.detach(), atol=1e-6, rtol=1e-6
+    )
 
 
 @pytest.mark.parametrize("dtype", [torch.float, torch.double])
@@ -121,7 +123,7 @@ def test_ids_of_the_other_kind():
     for bilm in (trained(random_bilm()), trained(random_bilm()).eval().requires_grad_(False)):
         for run in (bilm, bilm.encode):
             with pytest.raises(ElmoError, match="reads character_ids: found ids of shape"):
-                run(padded_word_ids(SENTENCES))
+                run(WordEncoder.padded_ids(SENTENCES))
 
 
 def test_unknown_precision():

@@ -4,7 +4,7 @@ import torch
 from allennlp.modules.elmo import _ElmoBiLm
 
 from elmo_tasks.elmo.model import BiLm, BiLmOptions, ElmoError
-from elmo_tasks.elmo.model.words import padded_word_ids
+from elmo_tasks.elmo.model.word_encoder import WordEncoder
 from tests.elmo.allennlp_reference import allennlp_layers, assert_gradients_equal_allennlps
 from tests.elmo.files import PLACED, SENTENCES, VARIANTS, batch, changed, make_files, random_bilm, read_bilm
 from tests.elmo.numpy_reference import NumpyBiLm
@@ -126,7 +126,7 @@ def test_ids_of_the_other_kind():
     bilm = random_bilm()
     for run in (bilm, bilm.encode):
         with pytest.raises(ElmoError) as caught:
-            run(padded_word_ids(SENTENCES))
+            run(WordEncoder.padded_ids(SENTENCES))
         assert str(caught.value) == (
             "the biLM reads character_ids: found ids of shape (5, 18), expected ('batch', 'tokens', 50)"
         )

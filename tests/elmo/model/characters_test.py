@@ -5,7 +5,7 @@ from allennlp.data.token_indexers import ELMoTokenCharactersIndexer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elmo_tasks.elmo.model.characters import character_ids, padded_character_ids
+from elmo_tasks.elmo.model.characters import character_ids
 from tests.elmo.numpy_reference import official_ids
 
 
@@ -57,12 +57,3 @@ def test_any_unicode(words):
         assert ids.min() >= 1
         assert ids.max() <= 261
         assert ids.tolist() == theirs(words).tolist()
-
-
-def test_sentences_are_filled_up_with_zeros():
-    ids = padded_character_ids([["a", "b"], [], ["c"]])
-    assert ids.shape == (3, 2, 50)
-    assert ids[0].tolist() == character_ids(["a", "b"]).tolist()
-    assert ids[2, 0].tolist() == character_ids(["c"])[0].tolist()
-    assert not ids[1].any()
-    assert not ids[2, 1].any()

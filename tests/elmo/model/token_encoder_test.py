@@ -31,6 +31,8 @@ def test_where_there_are_words(encoder):
         lengths = torch.tensor([len(words) for words in sentences])
         assert ids.shape[:2] == (len(sentences), lengths.max())
         assert torch.equal(encoder.present(ids), torch.arange(ids.size(1)) < lengths.unsqueeze(1))
+        for row, words in zip(ids, sentences, strict=True):
+            assert row[: len(words)].tolist() == encoder.ids(words).tolist()
         assert not ids[~encoder.present(ids)].any()
 
 

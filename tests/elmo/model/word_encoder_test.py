@@ -7,7 +7,8 @@ import torch
 
 from elmo_tasks.elmo.model import BiLm, BiLmOptions, ElmoError, word_encoder
 from elmo_tasks.elmo.model.weight_file import write_weights
-from elmo_tasks.elmo.model.words import padded_word_ids, word_ids
+from elmo_tasks.elmo.model.word_encoder import WordEncoder
+from elmo_tasks.elmo.model.words import word_ids
 from tests.elmo.files import SENTENCES, VOCABULARY, batch, make_files, make_word_files, read_bilm
 from tests.elmo.numpy_reference import NumpyBiLm
 
@@ -25,7 +26,7 @@ def error_of(function, *arguments, **options):
 
 def test_equals_the_step_by_step_reference(files):
     bilm, reference = read_bilm(**files), NumpyBiLm(**files)
-    layers = bilm.encode(padded_word_ids(SENTENCES))
+    layers = bilm.encode(WordEncoder.padded_ids(SENTENCES))
     for row, words in enumerate(SENTENCES):
         reference.reset()
         if words:
@@ -37,7 +38,7 @@ def test_carries_the_state_like_the_original(files):
     bilm, lanes = read_bilm(**files), [NumpyBiLm(**files) for _ in range(2)]
     state = None
     for sentences in ([["the", "cat", "."], ["on"]], [["until"], ["mat", "and"]], [["x", "on"], ["The"]]):
-        layers, state = bilm(padded_word_ids(sentences), state)
+        layers, state = bilm(WordEncoder.padded_ids(sentences), state)
         for row, (words, lane) in enumerate(zip(sentences, lanes, strict=True)):
             np.testing.assert_allclose(layers[:, row, : len(words)].detach(), lane(words), atol=1e-5)
 
@@ -51,7 +52,7 @@ def test_words_and_their_rows(files):
 
 def test_gradients_reach_the_rows_that_were_read(files):
     bilm = read_bilm(**files)
-    bilm.encode(padded_word_ids([["the", "nowhere"]])).square().sum().backward()
+    bilm.encode(WordEncoder.padded_ids([["the", "nowhere"]])).square().sum().backward()
     read = {VOCABULARY.index(word) for word in ("<S>", "</S>", "the", "<UNK>")}
     gradient = bilm.token_encoder.embedding.grad
     assert {row for row in range(len(VOCABULARY)) if gradient[row].any()} == read

@@ -2,10 +2,9 @@ from hashlib import blake2b
 
 import numpy as np
 import pytest
-import torch
 
 from elmo_tasks.elmo.model import ElmoError, words
-from elmo_tasks.elmo.model.words import padded_word_ids, vocabulary, word_ids
+from elmo_tasks.elmo.model.words import vocabulary, word_ids
 
 
 def test_ids_are_hashes():
@@ -22,12 +21,6 @@ def test_ids_are_hashes():
 def test_no_word_has_the_id_of_no_word(monkeypatch, digest):
     monkeypatch.setattr(words, "blake2b", lambda *_, **__: type("Hash", (), {"digest": lambda _: digest})())
     assert words._hash.__wrapped__("cat") == 1
-
-
-def test_sentences_are_filled_up_with_zeros():
-    ids = padded_word_ids([["a", "b"], [], ["c"]])
-    assert ids.dtype == torch.int64
-    assert ids.tolist() == [word_ids(["a", "b"]).tolist(), [0, 0], [*word_ids(["c"]).tolist(), 0]]
 
 
 def test_vocabulary():
