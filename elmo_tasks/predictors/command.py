@@ -88,9 +88,7 @@ class PredictManager(predict._PredictManager):
             raise self._problem
 
     def _predict_json(self, batch_data: list[JsonDict]) -> Iterator[str]:
-        if isinstance(self._predictor, JsonLinesPredictor):
-            return map(self._predictor.dump_line, self._predictor.predict_each(batch_data))
-        return super()._predict_json(batch_data)
+        return predicted_lines(self._predictor, batch_data)
 
     def _get_instance_data(self) -> Iterator[Instance]:
         """The instances before a problem, which is raised when they are predicted."""
@@ -100,13 +98,10 @@ class PredictManager(predict._PredictManager):
             self._problem = error
 
     def _get_json_data(self) -> Iterator[JsonDict]:
-        lines = load_lines(self._predictor, self._lines(), self._input_file)
+        lines = load_lines(self._predictor, open_lines(self._input_file), self._input_file)
         if self._output_file is None:
             return lines
         return progress(lines, work="predict", unit="lines", total=_number_of_lines(self._input_file))
-
-    def _lines(self) -> Iterator[bytes]:
-        return open_lines(self._input_file)
 
 
 def _inputs(path: str, reader: DatasetReader | None) -> list[str]:
@@ -148,6 +143,17 @@ def load_lines(predictor: Predictor, lines: Iterable[bytes], name: str) -> Itera
         if not isinstance(predictor, JsonLinesPredictor):
             raise
         yield predictor.unreadable_line(f"{name}: {error}")
+
+
+def predicted_lines(predictor: Predictor, batch: list[JsonDict]) -> Iterator[str]:
+    """The lines of a batch of inputs, in order; of one of our predictors those before a bad input, too."""
+    if isinstance(predictor, JsonLinesPredictor):
+        results: Iterable[JsonDict] = predictor.predict_each(batch)
+    else:
+        results = (
+            [predictor.predict_json(batch[0])] if len(batch) == 1 else predictor.predict_batch_json(batch)
+        )
+    return map(predictor.dump_line, results)
 
 
 def open_lines(path: str) -> Iterator[bytes]:

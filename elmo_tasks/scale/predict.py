@@ -2,7 +2,6 @@
 
 import json
 import tempfile
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,10 +12,10 @@ from allennlp.predictors import Predictor
 
 from elmo_tasks.archives import open_archive
 from elmo_tasks.elmo.model import ElmoError
-from elmo_tasks.predictors.command import PredictManager, predictor_of
+from elmo_tasks.predictors.command import load_lines, predicted_lines, predictor_of
 from elmo_tasks.scale.pool import Outcome, cluster, outcomes
 from elmo_tasks.scale.runs import Run, RunRequest, open_run, write_note
-from elmo_tasks.scale.shards import Reading, Shard, ShardReader
+from elmo_tasks.scale.shards import Content, Reading, Shard, ShardReader
 from elmo_tasks.scale.storage import Folder, split_place
 
 
@@ -104,16 +103,16 @@ class PredictShard:
             )
 
     def __call__(self, shard: Shard) -> Outcome:
-        lines = self._reader.lines(shard)
         # The predictor counts the lines that it reads, for its errors.
         self._predictor._lines = shard.before
-        results = _Lines(self._predictor, lines, self._prediction.batch_size).results()
+        inputs = load_lines(self._predictor, map(_as_line, self._reader.lines(shard)), shard.source)
         written = 0
         with self._prediction.folder.writing(part_name(shard)) as file:
             try:
-                for result in results:
-                    file.write(result.encode("utf-8"))
-                    written += 1
+                for batch in lazy_groups_of(inputs, self._prediction.batch_size):
+                    for result in predicted_lines(self._predictor, batch):
+                        file.write(result.encode("utf-8"))
+                        written += 1
             except ConfigurationError as error:
                 return {"error": str(error)}
         return write_note(self._prediction.folder, shard, {"sentences": written}, [])
@@ -127,13 +126,16 @@ def _predictor(prediction: Prediction) -> Predictor:
     return predictor_of(archive, prediction.predictor, "validation", prediction.predictor_args)
 
 
-def _as_json(row: dict[str, Any]) -> dict[str, Any]:
+def _as_line(content: Content) -> bytes:
     """
-    The fields that a row of Parquet has: each row has every column, and null in those that are not for it. A
-    column that the predictor does not read may hold anything, as times, or NaN.
+    A line, or the fields that a row of Parquet has, as one: each row has every column, and null in those that
+    are not for it. A column that the predictor does not read may hold anything, as times, or NaN.
     """
-    present = {name: value for name, value in row.items() if value is not None}
-    return json.loads(json.dumps(present, default=_plain), parse_constant=lambda constant: None)
+    if isinstance(content, bytes):
+        return content
+    present = {name: value for name, value in content.items() if value is not None}
+    fields = json.loads(json.dumps(present, default=_plain), parse_constant=lambda constant: None)
+    return json.dumps(fields).encode()
 
 
 def _plain(value: Any) -> str | None:
@@ -144,19 +146,3 @@ def _plain(value: Any) -> str | None:
         return value.decode("utf-8")
     except UnicodeDecodeError:
         return None
-
-
-class _Lines(PredictManager):
-    """Reads lines that are there already: in bytes, or rows of Parquet, as objects."""
-
-    def __init__(self, predictor: Predictor, lines: list[Any], batch_size: int) -> None:
-        super().__init__(predictor, "", None, batch_size, False, False)
-        self._content = lines
-
-    def _lines(self) -> Iterator[bytes]:
-        for line in self._content:
-            yield line if isinstance(line, bytes) else json.dumps(_as_json(line)).encode()
-
-    def results(self) -> Iterator[str]:
-        for batch in lazy_groups_of(self._get_json_data(), self._batch_size):
-            yield from self._predict_json(batch)
