@@ -62,7 +62,8 @@ class JsonLinesPredictor(Predictor):
 
     def __init__(self, model: Model, dataset_reader: DatasetReader, frozen: bool = True) -> None:
         super().__init__(model, whole_reader(dataset_reader), frozen)
-        self._lines = 0
+        self.lines_read = 0
+        """By which errors name a line."""
 
     @classmethod
     def task(cls) -> str:
@@ -120,8 +121,8 @@ class JsonLinesPredictor(Predictor):
         return _Line({}, self._next_line(), reason)
 
     def _next_line(self) -> str:
-        self._lines += 1
-        return f"line {self._lines} (blank lines not counted)"
+        self.lines_read += 1
+        return f"line {self.lines_read} (blank lines not counted)"
 
     def predict_json(self, inputs: JsonDict) -> JsonDict:
         return next(self.predict_each([inputs]))

@@ -103,8 +103,7 @@ class PredictShard:
             )
 
     def __call__(self, shard: Shard) -> Outcome:
-        # The predictor counts the lines that it reads, for its errors.
-        self._predictor._lines = shard.before
+        self._predictor.lines_read = shard.before
         inputs = load_lines(self._predictor, map(_as_line, self._reader.lines(shard)), shard.source)
         written = 0
         with self._prediction.folder.writing(part_name(shard)) as file:

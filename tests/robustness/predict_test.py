@@ -49,7 +49,7 @@ def outcome(
     """The results that were written, and the error."""
     (folder / "in.jsonl").write_bytes(content)
     message = ""
-    predictor._lines = 0
+    predictor.lines_read = 0
     manager = predict._PredictManager(
         predictor, str(folder / "in.jsonl"), str(folder / "out.jsonl"), batch_size, False, False
     )
@@ -113,7 +113,7 @@ def test_any_bytes(predictor, tmp_path, content, place, size):
 @pytest.mark.parametrize("damage", [lambda packed: packed[:-9], lambda packed: packed[:-6] + bytes(6)])
 def test_a_damaged_gzip_file(predictor, tmp_path, damage):
     (tmp_path / "in.jsonl.gz").write_bytes(damage(gzip.compress(b"\n".join(GOOD) + b"\n")))
-    predictor._lines = 0
+    predictor.lines_read = 0
     manager = predict._PredictManager(
         predictor, str(tmp_path / "in.jsonl.gz"), str(tmp_path / "out.jsonl"), 8, False, False
     )

@@ -67,7 +67,7 @@ def predictor(request):
 @settings(max_examples=40 * FUZZ)
 @given(content=st.dictionaries(st.sampled_from(FIELDS), USUAL | VALUES, min_size=1, max_size=6))
 def test_any_content(predictor, content):
-    predictor._lines = 6
+    predictor.lines_read = 6
     _, message = attempt(
         predictor._prepare, predictor.load_line(json.dumps(content)), error=ConfigurationError
     )
