@@ -14,11 +14,11 @@ from allennlp.common.util import install_sigterm_handler
 
 from elmo_tasks.commands.base import DEFAULT, Verb, positive
 from elmo_tasks.commands.vector_arguments import add_vector_arguments, read_bilm_encoder, read_static_vectors
+from elmo_tasks.serving.answers import Limits
 
 if TYPE_CHECKING:
     from elmo_tasks.page.tabs import Tab
     from elmo_tasks.page.words import WordsInContext
-    from elmo_tasks.serving.answers import Limits
     from elmo_tasks.serving.models import ServedModel
 
 Served: TypeAlias = "tuple[dict[str, ServedModel], list[Tab]]"
@@ -63,24 +63,29 @@ class Serve(Verb):
         )
         limits = parser.add_argument_group("limits")
         limits.add_argument(
-            "--max-bytes", type=positive, default=1 << 20, help=f"of a request (else 413; {DEFAULT})"
+            "--max-bytes", type=positive, default=Limits.max_bytes, help=f"of a request (else 413; {DEFAULT})"
         )
         limits.add_argument(
-            "--max-tokens", type=positive, default=10_000, help=f"of an input (else 422; {DEFAULT})"
+            "--max-tokens",
+            type=positive,
+            default=Limits.max_tokens,
+            help=f"of an input (else 422; {DEFAULT})",
         )
         limits.add_argument(
             "--max-queue",
             type=positive,
-            default=256,
+            default=Limits.max_queue,
             help=f"inputs of a model that wait (else 429; {DEFAULT})",
         )
         limits.add_argument(
             "--timeout",
             type=positive,
-            default=60,
+            default=Limits.timeout,
             help=f"seconds for a request (else 408) and its answer (else 503; {DEFAULT})",
         )
-        limits.add_argument("--batch-size", type=positive, default=32, help=f"inputs at once ({DEFAULT})")
+        limits.add_argument(
+            "--batch-size", type=positive, default=Limits.batch_size, help=f"inputs at once ({DEFAULT})"
+        )
         page = parser.add_argument_group("the tab ELMo of the page")
         page.add_argument(
             "--corpus", type=Path, metavar="TEXT", help="to find neighbours in: a tokenised sentence a line"
@@ -92,7 +97,6 @@ class Serve(Verb):
             import uvicorn
 
             from elmo_tasks.page.app import Page
-            from elmo_tasks.serving.answers import Limits
             from elmo_tasks.serving.app import create_app
         token = _token(arguments.token_file)
         limits = Limits(**{name: getattr(arguments, name) for name in _LIMITS})
@@ -121,7 +125,7 @@ def address(host: str, port: int) -> str:
 
 
 @contextmanager
-def _models(arguments: argparse.Namespace, limits: "Limits", owner: str) -> Iterator[Served]:
+def _models(arguments: argparse.Namespace, limits: Limits, owner: str) -> Iterator[Served]:
     """The models by their names, while they run, and their tabs; for `owner`, see `replicated`."""
     from elmo_tasks.page.tabs import Tab
     from elmo_tasks.serving.models import local_model, open_archives
@@ -153,7 +157,7 @@ def _owner(listening: socket.socket) -> str:
     return f"{socket.gethostname()}-{host}-{port}"
 
 
-def _words(arguments: argparse.Namespace, limits: "Limits") -> "WordsInContext":
+def _words(arguments: argparse.Namespace, limits: Limits) -> "WordsInContext":
     from elmo_tasks.page.words import WordsInContext, read_corpus
 
     return WordsInContext(
