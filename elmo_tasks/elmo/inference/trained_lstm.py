@@ -12,9 +12,8 @@ import torch
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
+from elmo_tasks.elmo.inference.plain_lstm import Tensors, plain_lstm
 from elmo_tasks.elmo.inference.training_products import Loan, Products, packed, product, weight_gradient
-
-Tensors = tuple[torch.Tensor, ...]
 
 
 class Clips(NamedTuple):
@@ -52,7 +51,7 @@ class Steps(NamedTuple):
 
 
 def trained_layer(batch_sizes: list[int], clips: Clips, products: Products, *tensors: Any) -> Tensors:
-    """`TrainedLayer`, or PyTorch's own LSTM, which is faster, where that computes the same."""
+    """`TrainedLayer`, or `plain_lstm`, which is faster, where that computes the same."""
     inputs, hidden, cell, weight, bias, projection = zip(tensors[:6], tensors[6:], strict=True)
     same_length = len(hidden[0]) == batch_sizes[0] == batch_sizes[-1]
     rounded = products.dtype(weight[0]) != weight[0].dtype
@@ -62,68 +61,9 @@ def trained_layer(batch_sizes: list[int], clips: Clips, products: Products, *ten
     for rows, *state_and_weights in zip(inputs, hidden, cell, weight, bias, strict=True):
         # (steps, batch, projection_dim)
         sequences = rows.view(len(batch_sizes), -1, rows.size(1))
-        onednn = rows.device.type == "cpu" and rows.dtype == torch.float32
-        if onednn and torch.backends.mkldnn.is_available():
-            outputs, *ends = OneDnnLayer.apply(products, sequences, *state_and_weights)
-        else:
-            outputs, *ends = _torch_lstm(sequences, *state_and_weights)
+        outputs, *ends = plain_lstm(products, sequences, *state_and_weights)
         results += [outputs.flatten(0, 1), *ends]
     return tuple(results)
-
-
-def _torch_lstm(
-    inputs: torch.Tensor, hidden: torch.Tensor, cell: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor
-) -> Tensors:
-    """*Shape:* as `OneDnnLayer`."""
-    weights = [*weight.split(inputs.size(2), dim=1), bias, torch.zeros_like(bias)]
-    outputs, *ends = torch.lstm(
-        inputs,
-        [hidden.unsqueeze(0), cell.unsqueeze(0)],
-        [part.contiguous() for part in weights],
-        has_biases=True,
-        num_layers=1,
-        dropout=0.0,
-        train=True,
-        bidirectional=False,
-        batch_first=False,
-    )
-    return outputs, *(end.squeeze(0) for end in ends)
-
-
-class OneDnnLayer(Function):
-    """
-    `apply(products, inputs, hidden, cell, weight, bias)`: one direction without bounds and projection, by the
-    kernel of `torch.lstm`. *Shape:* `(steps, batch, size)`, twice `(batch, size)`, `(4 size, 2 size)` and
-    `(4 size,)`; to the outputs and the final state, the same.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, products: Products, *tensors: torch.Tensor) -> Tensors:
-        inputs, hidden, cell, weight, bias = (tensor.detach() for tensor in tensors)
-        ctx.loan = Loan(products.buffers)
-        # The kernel reads a part of a matrix much more slowly than a whole one.
-        halves = (
-            ctx.loan.empty(part, *part.shape).copy_(part) for part in weight.split(inputs.size(2), dim=1)
-        )
-        arguments = inputs, *halves, bias, torch.zeros_like(bias), hidden, cell
-        # Reversed, batch sizes, LSTM, size, layers, biases, both directions, batch first, training
-        settings: tuple[Any, ...] = False, [], 2, hidden.size(1), 1, True, False, False, True
-        with torch.enable_grad():  # Else it keeps no workspace.
-            *results, workspace = torch.ops.aten.mkldnn_rnn_layer(*arguments, *settings)
-        ctx.save_for_backward(*arguments, *results, workspace)
-        return tuple(results)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        *saved, workspace = ctx.saved_tensors
-        # As above, in another order
-        settings: tuple[Any, ...] = False, 2, saved[5].size(1), 1, True, True, False, [], False
-        contiguous = (gradient.contiguous() for gradient in gradients)
-        grad_inputs, *grad_halves, grad_bias, _, grad_hidden, grad_cell = (
-            torch.ops.aten.mkldnn_rnn_layer_backward(*saved, *contiguous, *settings, workspace)
-        )
-        return None, grad_inputs, grad_hidden, grad_cell, torch.cat(grad_halves, dim=1), grad_bias
 
 
 class TrainedLayer(Function):
@@ -263,7 +203,7 @@ def _backward(
     earlier = [start, *(steps.cell[:, now] for now, _, _ in ranges)]
     for (now, rows, _), before in zip(ranges[::-1], earlier[-2::-1], strict=True):
         squashed = steps.squashed[:, now]
-        input_gate, forget_gate, candidate, output_gate = steps.gates[:, now].chunk(4, dim=2)
+        _, forget_gate, _, output_gate = steps.gates[:, now].chunk(4, dim=2)
         # (2, rows, projection_dim), (2, rows, dim)
         grad_raw = grad_output = grad_outputs[:, now].add_(grad_hidden[:, :rows])
         if weights.projection is not None:
@@ -281,14 +221,9 @@ def _backward(
         grad_step_gates = (
             grad_gates[:, now] if grad_gates.dtype == start.dtype else grad_step_gates_buffer[:, :rows]
         )
-        grad_input_gate, grad_forget_gate, grad_candidate, grad_output_gate = grad_step_gates.chunk(4, dim=2)
-        torch.mul(grad_new_cell, candidate, out=grad_input_gate)
-        torch.mul(grad_new_cell, before[:, :rows], out=grad_forget_gate)
-        torch.mul(grad_new_cell, input_gate, out=grad_candidate)
-        torch.mul(grad_raw, squashed, out=grad_output_gate)
-        _behind_sigmoid(grad_step_gates[..., : 2 * dim], steps.gates[:, now, : 2 * dim])
-        _behind_sigmoid(grad_output_gate, output_gate)
-        _behind_tanh(grad_candidate, candidate)
+        _gate_gradients(
+            steps.gates[:, now], squashed, before[:, :rows], grad_raw, grad_new_cell, grad_step_gates
+        )
         grad_bias += grad_step_gates.sum(dim=1)
         if grad_step_gates.dtype != grad_gates.dtype:
             grad_gates[:, now] = grad_step_gates
@@ -299,6 +234,31 @@ def _backward(
         grad_inputs[:, now] = grad_read[..., :size]
         grad_hidden[:, :rows] = grad_read[..., size:]
     return grad_inputs, grad_bias
+
+
+def _gate_gradients(
+    gates: torch.Tensor,
+    squashed: torch.Tensor,
+    cell_before: torch.Tensor,
+    grad_raw: torch.Tensor,
+    grad_cell: torch.Tensor,
+    out: torch.Tensor,
+) -> None:
+    """
+    Writes to `out` the gradients of a step's gates before their sigmoid or tanh, from those of what is
+    projected, `grad_raw`, and of the cell. *Shape:* `gates` and `out` `(2, rows, 4 dim)`, all others
+    `(2, rows, dim)`.
+    """
+    input_gate, _, candidate, output_gate = gates.chunk(4, dim=2)
+    grad_input_gate, grad_forget_gate, grad_candidate, grad_output_gate = out.chunk(4, dim=2)
+    torch.mul(grad_cell, candidate, out=grad_input_gate)
+    torch.mul(grad_cell, cell_before, out=grad_forget_gate)
+    torch.mul(grad_cell, input_gate, out=grad_candidate)
+    torch.mul(grad_raw, squashed, out=grad_output_gate)
+    two_gates = 2 * candidate.size(2)
+    _behind_sigmoid(out[..., :two_gates], gates[..., :two_gates])
+    _behind_sigmoid(grad_output_gate, output_gate)
+    _behind_tanh(grad_candidate, candidate)
 
 
 def _ranges(batch_sizes: list[int]) -> Iterator[tuple[slice, int, int]]:

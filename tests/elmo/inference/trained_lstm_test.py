@@ -51,7 +51,7 @@ def test_a_sequence_without_steps_keeps_its_state():
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-def test_pytorchs_own_lstm_where_it_computes_the_same(dtype, monkeypatch):
+def test_a_plain_lstm_where_it_computes_the_same(dtype, monkeypatch):
     """Sequences of one length, without bounds and projection: the same values and gradients."""
     given = tensors(dim=5, size=5, with_projection=False, sequences=3, dtype=dtype)
     learned = [tensor for tensor in given if tensor is not None]
@@ -62,8 +62,7 @@ def test_pytorchs_own_lstm_where_it_computes_the_same(dtype, monkeypatch):
     gradients = [torch.autograd.grad(loss, learned) for loss in losses]
     for pair in (*zip(*results, strict=True), *zip(*gradients, strict=True)):
         torch.testing.assert_close(*pair)
-    monkeypatch.setattr(module, "_torch_lstm", None)
-    monkeypatch.setattr(module, "OneDnnLayer", None)
+    monkeypatch.setattr(module, "plain_lstm", None)
     trained_layer([3, 3, 2, 1], Clips(0, 0), Products(), *given)
 
 
