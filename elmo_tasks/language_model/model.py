@@ -140,7 +140,7 @@ class BiLmModel(StrictParams, Model):
         outputs = torch.cat(self._outputs(block, steps))
         targets = block["targets"][:, rows].flatten()
         if self.training:
-            outputs = self._dropped(outputs)
+            outputs = F.dropout(outputs, self.dropout)
             self._count_some(outputs.detach(), targets)
             return {"loss": self.softmax.loss(outputs, targets, self.bilm.products) / len(targets)}
         scores, predicted = self.softmax.exact(outputs, targets)
@@ -263,9 +263,6 @@ class BiLmModel(StrictParams, Model):
         vectors = outputs.view(2, -1, outputs.size(1))[:, ::every].flatten(0, 1)
         scores, predicted = self.softmax.exact(vectors, some.flatten())
         self.training_perplexity(scores.view_as(some), predicted.view_as(some) == some)
-
-    def _dropped(self, vectors: torch.Tensor) -> torch.Tensor:
-        return F.dropout(vectors, self.dropout) if self.dropout else vectors
 
     def get_extra_state(self) -> dict[str, Any]:
         """
