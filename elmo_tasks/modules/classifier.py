@@ -3,7 +3,6 @@
 from typing import Any, Optional
 
 import torch
-from allennlp.common.checks import ConfigurationError
 from torch.nn import functional as F
 
 from elmo_tasks.metrics.classification import ClassificationMetric
@@ -26,9 +25,7 @@ class Classifier(ElmoModel):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.labels = list(self.vocab.get_index_to_token_vocabulary("labels").values())
-        if not self.labels:
-            raise ConfigurationError("found no labels in the vocabulary: it was not made from labelled data")
+        self.labels = self.label_names()
         self.metric = ClassificationMetric(self.labels)
 
     def decode(self, scores: Scores, metadata: list[Any], label: Optional[torch.Tensor] = None) -> Outputs:

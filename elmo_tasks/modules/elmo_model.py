@@ -87,6 +87,18 @@ class ElmoModel(StrictParams, Model):
         self.elmo_output_dim = elmo.output_dim if elmo else 0
         """Size of what `at_output` adds to the context encoder's output."""
 
+    def label_names(self) -> list[str]:
+        """
+        The labels in the order of their ids.
+
+        # Raises
+        `ConfigurationError`: the vocabulary has none.
+        """
+        names = list(self.vocab.get_index_to_token_vocabulary("labels").values())
+        if not names:
+            raise ConfigurationError("found no labels in the vocabulary: it was not made from labelled data")
+        return names
+
     def forward(self, **fields: Any) -> Outputs:
         """What `decode` returns, of the fields of the instances that it and `scores` read."""
         inputs, gold = self.split_fields(fields)

@@ -29,6 +29,9 @@ class NerModel(ElmoModel):
     hidden_sizes : units of each biLSTM layer, for each direction.
     dropout : probability of the variational dropout around each biLSTM layer.
     The others : see `ElmoModel`.
+
+    # Raises
+    `ConfigurationError`: the vocabulary has no tags.
     """
 
     default_predictor = "elmo_ner"
@@ -41,7 +44,7 @@ class NerModel(ElmoModel):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.tags = list(self.vocab.get_index_to_token_vocabulary("labels").values())
+        self.tags = self.label_names()
         self.encoder = BiLstm(input_dim=self.input_dim, hidden_sizes=hidden_sizes, dropout=dropout)
         self.tag_projection = nn.Linear(self.encoder.output_dim + self.elmo_output_dim, len(self.tags))
         allowed = allowed_transitions(self.tags, Scheme.BIOUL)

@@ -3,7 +3,6 @@
 from typing import Any
 
 import torch
-from allennlp.common.checks import ConfigurationError
 from allennlp.data import TextFieldTensors
 from allennlp.models import Model
 from allennlp.modules.token_embedders import Embedding
@@ -57,9 +56,7 @@ class SrlModel(ElmoModel):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.tags = list(self.vocab.get_index_to_token_vocabulary("labels").values())
-        if not self.tags:
-            raise ConfigurationError("found no tags in the vocabulary: it was not made from labelled data")
+        self.tags = self.label_names()
         self.label_smoothing = label_smoothing
         self.predicate_embedding = Embedding(num_embeddings=2, embedding_dim=predicate_dim)
         self.encoder = HighwayLstm(

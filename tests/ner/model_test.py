@@ -151,3 +151,8 @@ def test_pretrained_vectors_and_their_coverage(tmp_path, caplog):
     weight = model.text_field_embedder.token_embedder_tokens.weight
     assert torch.equal(weight[model.vocab.get_token_index("the")], torch.full((50,), 0.5))
     assert "Pretrained embeddings were found for 2 out of" in caplog.text
+
+
+def test_a_vocabulary_without_tags(tmp_path):
+    with pytest.raises(ConfigurationError, match="found no labels in the vocabulary"):
+        Model.from_params(Params(config(tmp_path, "none")["model"]), vocab=Vocabulary())

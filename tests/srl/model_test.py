@@ -203,5 +203,5 @@ def test_wrong_parameters(tmp_path, key, value, message):
 
 
 def test_a_vocabulary_without_tags(tmp_path):
-    with pytest.raises(ConfigurationError, match="found no tags in the vocabulary"):
+    with pytest.raises(ConfigurationError, match="found no labels in the vocabulary"):
         Model.from_params(Params(config(tmp_path)["model"]), vocab=Vocabulary())
