@@ -114,23 +114,32 @@ def _create_kwargs(
         if cls is GradientDescentTrainer:
             if hints:
                 raise ConfigurationError(hints.pop(0))
-            with block_errors():
-                for key, kind in _TRAINER.items():
-                    if key in params:
-                        check_value(params[key], kind, f"{params.history}{key}")
-                if params.get("grad_norm", False) is None:
-                    params["grad_norm"] = False  # AllenNLP's word for none
-            if params.get("use_amp", False) and not torch.cuda.is_available():
-                raise ConfigurationError(
-                    f"{params.history}use_amp: found true, which needs a GPU; PyTorch finds none here"
-                )
-        if cls is TrainModel and params.get("evaluate_on_test", False) and is_distributed():
-            raise ConfigurationError(
-                "evaluate_on_test: found true in a run of several processes, of which the first alone would "
-                "evaluate; expected false, and `allennlp evaluate` after the run"
-            )
+            _check_trainer(params)
+        if cls is TrainModel:
+            _check_train_model(params)
         return stock(constructor, cls, params, **extras)
     except ConfigurationError as error:
         for hint in hints:
             error.add_note(hint)
         raise
+
+
+def _check_trainer(params: Params) -> None:
+    with block_errors():
+        for key, kind in _TRAINER.items():
+            if key in params:
+                check_value(params[key], kind, f"{params.history}{key}")
+    if params.get("grad_norm", False) is None:
+        params["grad_norm"] = False  # AllenNLP's word for none
+    if params.get("use_amp", False) and not torch.cuda.is_available():
+        raise ConfigurationError(
+            f"{params.history}use_amp: found true, which needs a GPU; PyTorch finds none here"
+        )
+
+
+def _check_train_model(params: Params) -> None:
+    if params.get("evaluate_on_test", False) and is_distributed():
+        raise ConfigurationError(
+            "evaluate_on_test: found true in a run of several processes, of which the first alone would "
+            "evaluate; expected false, and `allennlp evaluate` after the run"
+        )
