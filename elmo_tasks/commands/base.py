@@ -95,6 +95,11 @@ def add_model_arguments(
     add_archive_argument(parser)
     parser.add_argument("input", type=Source, metavar=metavar, help=help)
     parser.add_argument("--batch-size", type=positive, default=size, help=f"{of} at once")
+    add_device_argument(parser)
+
+
+def add_device_argument(parser: argparse.ArgumentParser) -> None:
+    """Where a model runs that AllenNLP loads."""
     parser.add_argument("--cuda-device", type=int, default=-1, help="number of the GPU to use, -1 for none")
 
 

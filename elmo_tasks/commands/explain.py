@@ -12,7 +12,7 @@ from allennlp.common.file_utils import cached_path
 from allennlp.models.archival import Archive
 from allennlp.predictors import Predictor
 
-from elmo_tasks.commands.base import Verb, add_archive_argument, archive_on_device
+from elmo_tasks.commands.base import Verb, add_archive_argument, add_device_argument, archive_on_device
 from elmo_tasks.commands.sources import Source
 from elmo_tasks.commands.staging import add_output_argument, staged_file
 from elmo_tasks.page.templates import page_template
@@ -48,7 +48,7 @@ class Explain(Verb):
             action="store_true",
             help="take the gradient at the words, through the biLM (default: at the vectors of ELMo)",
         )
-        parser.add_argument("--cuda-device", type=int, default=-1, help="number of the GPU, -1 for none")
+        add_device_argument(parser)
 
     def outputs(self, arguments: argparse.Namespace) -> list[Path]:
         return [arguments.output, _page(arguments.output)]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from allennlp.commands import predict
 
-from elmo_tasks.commands.base import Verb, add_archive_argument, positive
+from elmo_tasks.commands.base import Verb, add_archive_argument, add_device_argument, positive
 from elmo_tasks.commands.engines import add_engine_arguments, engine_of
 from elmo_tasks.commands.sources import Source
 from elmo_tasks.commands.staging import add_force_argument, check_output
@@ -26,7 +26,7 @@ class Predict(Verb):
         parser.add_argument("input", type=Source, metavar="IN", help="what to predict, an object a line")
         parser.add_argument("output", metavar="OUT", help="JSON Lines to write")
         parser.add_argument("--batch-size", type=positive, default=1, help="lines at once")
-        parser.add_argument("--cuda-device", type=int, default=-1, help="number of the GPU, -1 for none")
+        add_device_argument(parser)
         parser.add_argument("--predictor", help="the name of a predictor, instead of the task's")
         parser.add_argument("--predictor-args", default="", help="its parameters, as JSON")
         parser.add_argument("--overrides", default="", help="of the archive's config, as JSON")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from allennlp.common.checks import ConfigurationError, check_for_gpu
 from allennlp.common.util import install_sigterm_handler
 
-from elmo_tasks.commands.base import DEFAULT, Verb, positive
+from elmo_tasks.commands.base import DEFAULT, Verb, add_device_argument, positive
 from elmo_tasks.commands.vector_arguments import add_vector_arguments, read_bilm_encoder, read_static_vectors
 from elmo_tasks.serving.answers import Limits
 
@@ -50,9 +50,7 @@ class Serve(Verb):
         )
         parser.add_argument("--host", default="127.0.0.1", help="the address to listen at")
         parser.add_argument("--port", type=_port, default=8000, help="0: any that is free")
-        parser.add_argument(
-            "--cuda-device", type=int, default=-1, help="number of the GPU to use, -1 for none"
-        )
+        add_device_argument(parser)
         parser.add_argument(
             "--token-file", type=Path, metavar="FILE", help="its content is asked for as a bearer token"
         )
