@@ -190,10 +190,7 @@ class CorefModel(ElmoModel):
             )
         return metrics
 
-    @staticmethod
-    def average(members: list[Scores]) -> Scores:
-        """See `mean_of_members`."""
-        return mean_of_members(members)
+    average = staticmethod(mean_of_members)
 
     def embed_sentences(
         self, tokens: TextFieldTensors, rows: torch.Tensor, longest: int
