@@ -18,7 +18,7 @@ from elmo_tasks.commands.bilm_arguments import add_bilm_arguments, read_bilm
 from elmo_tasks.commands.corpus import copy_corpus
 from elmo_tasks.commands.staging import add_output_argument, staged_file
 from elmo_tasks.elmo import FrozenBiLm, LstmState
-from elmo_tasks.elmo.model.weight_file import write_initial_state
+from elmo_tasks.elmo.model.initial_state import write_initial_state
 from elmo_tasks.embedding.corpus import Corpus
 from elmo_tasks.embedding.sentences import NumberedSentence, batches_by_length, padded_ids
 from elmo_tasks.progress import progress

@@ -16,7 +16,8 @@ from elmo_tasks.commands.sources import Source
 from elmo_tasks.commands.staging import add_force_argument, check_output, publish, staging_folder
 from elmo_tasks.data.input_files import input_files, read_lines
 from elmo_tasks.elmo import BiLm, BiLmOptions, FrozenBiLm, WordOptions
-from elmo_tasks.elmo.model.weight_file import add_checksums, read_weights, write_weights
+from elmo_tasks.elmo.model.hdf5_arrays import add_checksums
+from elmo_tasks.elmo.model.weight_file import read_weights, write_weights
 from elmo_tasks.elmo.sources import configuration_errors, local_file, read_softmax, read_words
 from elmo_tasks.elmo.standardization import standardize_tokens
 from elmo_tasks.language_model import BiLmModel

@@ -11,7 +11,7 @@ from elmo_tasks.elmo import files
 from elmo_tasks.elmo.files import DEFAULT_OPTIONS, DEFAULT_WEIGHTS, Source
 from elmo_tasks.elmo.inference import FrozenBiLm, TrainedBiLm
 from elmo_tasks.elmo.model import BiLmOptions, ElmoError
-from elmo_tasks.elmo.model.weight_file import read_initial_state as read_state_file
+from elmo_tasks.elmo.model.initial_state import read_initial_state as read_state_file
 from elmo_tasks.elmo.model.weight_file import read_softmax as read_softmax_file
 from elmo_tasks.values import BlockError
 
@@ -88,7 +88,7 @@ def read_softmax(source: Source, options: BiLmOptions) -> tuple[torch.Tensor, to
 def read_initial_state(source: Source, options: BiLmOptions) -> tuple[torch.Tensor, torch.Tensor]:
     """
     # Raises
-    `ConfigurationError`: see `weight_file.read_initial_state`.
+    `ConfigurationError`: see `initial_state.read_initial_state`.
     """
     with local_file(source) as path:
         return read_state_file(path, options)

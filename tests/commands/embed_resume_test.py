@@ -16,7 +16,7 @@ from allennlp.common.util import SigTermReceived
 from elmo_tasks.commands import embed
 from elmo_tasks.elmo import FrozenBiLm
 from elmo_tasks.elmo.inference.packed_weights import onednn_has_bfloat16
-from elmo_tasks.elmo.model.weight_file import write_initial_state
+from elmo_tasks.elmo.model.initial_state import write_initial_state
 from elmo_tasks.embedding import hdf5_run, vector_file
 from elmo_tasks.embedding.checkpoint import CHECKPOINT
 from tests.commands.embed_runs import fail_with, partial, stop_at_batch, vectors

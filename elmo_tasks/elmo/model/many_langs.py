@@ -21,6 +21,7 @@ import torch
 from elmo_tasks.elmo.model.bilm_folder import BiLmFolder
 from elmo_tasks.elmo.model.characters import BEGIN_SENTENCE, END_SENTENCE
 from elmo_tasks.elmo.model.errors import ElmoError, at_line
+from elmo_tasks.elmo.model.hdf5_arrays import LARGEST_WEIGHT
 from elmo_tasks.elmo.model.options import UNICODE, BiLmOptions, CharacterOptions
 from elmo_tasks.elmo.model.unicode_characters import BEGIN_TEXT, END_TEXT, MARK_IDS
 from elmo_tasks.elmo.model.unicode_encoder import (
@@ -29,7 +30,6 @@ from elmo_tasks.elmo.model.unicode_encoder import (
     character_lookup,
     word_lookup,
 )
-from elmo_tasks.elmo.model.weight_file import LARGEST_WEIGHT
 from elmo_tasks.elmo.model.word_encoder import vocabulary_rows
 from elmo_tasks.elmo.model.words import UNKNOWN
 

@@ -14,17 +14,11 @@ AllenNLP reads them.
 | `RNN_{d}/RNN/MultiRNNCell/Cell{l}/LSTMCell/W_P_0` | (dim, projection) |
 | `softmax/W`, `softmax/b` | (words, projection), (words): one row a line of the vocabulary; may be missing |
 
-A dataset may have an attribute `blake2b`, a checksum of its name, type, shape and bytes, as
-`allennlp elmo export` adds it; it is checked where it is there.
-
 d = 0 is the forward and 1 the backward direction; `W_0` holds the input rows above the recurrent ones,
 its columns are the gates i, j (candidate), f, o; TensorFlow adds 1 to f outside of the bias.
 """
 
-import os
 from collections.abc import Iterator
-from contextlib import contextmanager
-from hashlib import blake2b
 
 import h5py
 import numpy as np
@@ -32,17 +26,14 @@ import torch
 
 from elmo_tasks.elmo.model.characters import NUM_CHARACTERS
 from elmo_tasks.elmo.model.errors import ElmoError, FilePath
+from elmo_tasks.elmo.model.hdf5_arrays import opened, read_array, write_array
 from elmo_tasks.elmo.model.options import BiLmOptions, CharacterOptions
 
 CHARACTER_TABLE, WORD_TABLE = "char_embed", "embedding"
 """The datasets by which the two kinds of biLM are told apart."""
 SOFTMAX = ("softmax/W", "softmax/b")
 """The language model's output layer, under bilm-tf's names for it; its own dumps leave it out."""
-LARGEST_WEIGHT = 1_000_000
-"""Of a biLM whose vectors are finite; a bit that flips in an exponent makes 1e37 of 0.1."""
 _FORGET_BIAS = 1.0
-_CHECKSUM = "blake2b"
-"""The attribute of a dataset."""
 
 
 def read_weights(source: FilePath, options: BiLmOptions) -> Iterator[tuple[str, torch.Tensor]]:
@@ -50,16 +41,15 @@ def read_weights(source: FilePath, options: BiLmOptions) -> Iterator[tuple[str, 
     The weights of an official HDF5 file, one at a time, under their names in a `BiLm(options)`.
 
     # Raises
-    `ElmoError`, with the file, the dataset, and found and expected shape: not HDF5, truncated, a dataset
-    missing or too many, of a shape that the options do not have, or other than its checksum says; values that
-    are not finite or above `LARGEST_WEIGHT`; or weights of a biLM that reads words with options of one that
-    reads characters, or the reverse.
+    `ElmoError`, with the file and the dataset: see `opened` and `read_array`; one for which the options have
+    no place; or weights of a biLM that reads words with options of one that reads characters, or the reverse.
     """
-    with _opened(source, "biLM weights") as file:
-        _refuse_other_kind(file, options, source)
-        _refuse_surplus(file, {dataset for _, dataset, _ in _layout(options)}, source)
+    with opened(source, "biLM weights") as file:
+        _refuse_other_kind(file, options)
+        _refuse_surplus(file, {dataset for _, dataset, _ in _layout(options)})
         for name, dataset, shape in _layout(options):
-            yield name, _to_torch(dataset, _read_dataset(file, dataset, shape, source))
+            hint = _shape_hint(file, dataset, shape)
+            yield name, _to_torch(dataset, read_array(file, dataset, shape, hint=hint))
 
 
 def read_softmax(source: FilePath, options: BiLmOptions) -> tuple[torch.Tensor, torch.Tensor] | None:
@@ -71,13 +61,13 @@ def read_softmax(source: FilePath, options: BiLmOptions) -> tuple[torch.Tensor, 
     # Raises
     `ElmoError`, with the file, the dataset, and found and expected shape.
     """
-    with _opened(source, "biLM weights") as file:
+    with opened(source, "biLM weights") as file:
         shapes = [file[dataset].shape for dataset in SOFTMAX if isinstance(file.get(dataset), h5py.Dataset)]
         if not shapes:
             return None
         words = max(shape[0] if shape else 0 for shape in shapes)
-        weight = _read_dataset(file, SOFTMAX[0], (words, options.projection_dim), source)
-        bias = _read_dataset(file, SOFTMAX[1], (words,), source)
+        weight = read_array(file, SOFTMAX[0], (words, options.projection_dim))
+        bias = read_array(file, SOFTMAX[1], (words,))
     return torch.from_numpy(weight), torch.from_numpy(bias)
 
 
@@ -100,58 +90,10 @@ def write_weights(
     """
     with h5py.File(path, "w") as file:
         for name, dataset, shape in _layout(options):
-            _write_dataset(file, dataset, _to_tensorflow(dataset, weights[name]).reshape(shape), dtype)
+            write_array(file, dataset, _to_tensorflow(dataset, weights[name]).reshape(shape), dtype)
         if softmax is not None:
             for dataset, part in zip(SOFTMAX, softmax, strict=True):
-                _write_dataset(file, dataset, part.detach().cpu().float().numpy(), dtype)
-
-
-def add_checksums(path: FilePath) -> None:
-    """Gives each dataset of an official HDF5 file its checksum; the weights stay as they are."""
-    with h5py.File(path, "r+") as file:
-        datasets: list[str] = []
-        file.visititems(lambda name, item: datasets.append(name) if isinstance(item, h5py.Dataset) else None)
-        for name in datasets:
-            file[name].attrs[_CHECKSUM] = _checksum(name, file[name][...])
-
-
-def read_initial_state(source: FilePath, options: BiLmOptions) -> tuple[torch.Tensor, torch.Tensor]:
-    """
-    Where each sentence starts: the datasets `hidden` and `memory` of an HDF5 file.
-
-    *Shape:* `(layers, 2 directions, projection_dim)` and `(layers, 2 directions, dim)`.
-
-    # Raises
-    `ElmoError`, with the file, the dataset, and found and expected shape.
-    """
-    sizes = {"hidden": options.projection_dim, "memory": options.dim}
-    with _opened(source, "an LSTM state") as file:
-        hidden, cell = (
-            torch.from_numpy(_read_dataset(file, name, (options.n_layers, 2, size), source))
-            for name, size in sizes.items()
-        )
-    return hidden, cell
-
-
-def write_initial_state(
-    path: FilePath, hidden: torch.Tensor, cell: torch.Tensor, *, attributes: dict[str, str | int]
-) -> None:
-    """Writes what `read_initial_state` reads, as float32; `attributes` of the file say where it is from."""
-    with h5py.File(path, "w") as file:
-        for name, part in (("hidden", hidden), ("memory", cell)):
-            file.create_dataset(name, data=part.detach().cpu().float().numpy())
-        file.attrs.update(attributes)
-
-
-@contextmanager
-def _opened(source: FilePath, content: str) -> Iterator[h5py.File]:
-    try:
-        with h5py.File(source, "r") as file:
-            yield file
-    except (FileNotFoundError, ElmoError):
-        raise
-    except Exception as error:  # a damaged file makes h5py raise errors of many kinds
-        raise ElmoError(f"{source}: not a whole HDF5 file of {content} ({error})") from error
+                write_array(file, dataset, part.detach().cpu().float().numpy(), dtype)
 
 
 def _layout(options: BiLmOptions) -> Iterator[tuple[str, str, tuple[int, ...]]]:
@@ -195,78 +137,25 @@ def _character_layout(
         yield f"{encoder}.projection.bias", "CNN_proj/b_proj", (projection_dim,)
 
 
-def _read_dataset(file: h5py.File, dataset: str, shape: tuple[int, ...], source: FilePath) -> np.ndarray:
-    stored = file.get(dataset)
-    if not isinstance(stored, h5py.Dataset):
-        raise ElmoError(f"{source}: dataset {dataset} is missing, expected shape {shape}")
-    if stored.shape != shape:
-        hint = ""
-        if dataset == CHARACTER_TABLE and stored.shape == (NUM_CHARACTERS, *shape[1:]):
-            hint = " (the row of id 0 is not part of the official file)"
-        raise ElmoError(
-            f"{source}: dataset {dataset} has shape {stored.shape}, expected {shape} from the options{hint}"
-        )
-    _refuse_unreadable(stored, dataset, source)
-    content = stored[...]
-    checksum = stored.attrs.get(_CHECKSUM)
-    if checksum is not None and checksum != _checksum(dataset, content):
-        raise ElmoError(f"{source}: dataset {dataset} is damaged, its checksum differs")
-    with np.errstate(over="ignore"):
-        array = content.astype(np.float32)
-    if not -LARGEST_WEIGHT <= array.min() <= array.max() <= LARGEST_WEIGHT:
-        place = tuple(np.argwhere(~(np.abs(array) <= LARGEST_WEIGHT))[0].tolist())
-        what = "that are too large" if np.isfinite(array[place]) else "that are not finite"
-        raise ElmoError(
-            f"{source}: dataset {dataset} holds values {what}, the first {array[place]} at {place}; expected "
-            f"at most {LARGEST_WEIGHT:,}"
-        )
-    return array
+def _shape_hint(file: h5py.File, dataset: str, shape: tuple[int, ...]) -> str:
+    """What is to be said of a table of characters with all ids."""
+    found = getattr(file.get(dataset), "shape", shape)
+    with_zero_row = dataset == CHARACTER_TABLE and found == (NUM_CHARACTERS, *shape[1:])
+    return " (the row of id 0 is not part of the official file)" if with_zero_row else ""
 
 
-def _refuse_unreadable(stored: h5py.Dataset, dataset: str, source: FilePath) -> None:
-    """Before anything is allocated, or read from other files."""
-    if stored.external or stored.is_virtual or stored.file.filename != os.fspath(source):
-        raise ElmoError(f"{source}: dataset {dataset} is in another file, expected it in this one")
-    if stored.dtype.kind != "f":
-        raise ElmoError(f"{source}: dataset {dataset} has the type {stored.dtype}, expected floating point")
-    # Deflate packs at most 1032 bytes into one.
-    most = os.path.getsize(source) * (1032 if stored.chunks else 1)
-    if stored.id.get_storage_size() == 0 or stored.nbytes > most:
-        raise ElmoError(
-            f"{source}: dataset {dataset} has {stored.nbytes:,} bytes by its header, and the file holds "
-            f"{stored.id.get_storage_size():,} of them"
-        )
-
-
-def _checksum(dataset: str, array: np.ndarray) -> str:
-    hashed = blake2b(f"{dataset} {array.dtype.str} {array.shape}".encode(), digest_size=16)
-    hashed.update(np.ascontiguousarray(array).data)
-    return hashed.hexdigest()
-
-
-def _write_dataset(file: h5py.File, dataset: str, array: np.ndarray, dtype: str) -> None:
-    with np.errstate(over="ignore"):
-        stored = array.astype(dtype if array.ndim > 1 else "float32")
-    if not np.isfinite(stored).all():
-        raise ElmoError(
-            f"dataset {dataset} holds values up to {np.abs(array).max():.3g}, expected at most "
-            f"{np.finfo(stored.dtype).max:.3g}, the largest of {stored.dtype}"
-        )
-    file.create_dataset(dataset, data=stored)
-
-
-def _refuse_other_kind(file: h5py.File, options: BiLmOptions, source: FilePath) -> None:
+def _refuse_other_kind(file: h5py.File, options: BiLmOptions) -> None:
     kinds = {CHARACTER_TABLE: "characters", WORD_TABLE: "words"}
     wanted = CHARACTER_TABLE if isinstance(options.tokens, CharacterOptions) else WORD_TABLE
     for table, kind in kinds.items():
         if table != wanted and table in file and wanted not in file:
             raise ElmoError(
-                f"{source}: found {table} of a biLM that reads {kind}, but the options are of one that reads "
-                f"{kinds[wanted]}"
+                f"{file.filename}: found {table} of a biLM that reads {kind}, but the options are of one "
+                f"that reads {kinds[wanted]}"
             )
 
 
-def _refuse_surplus(file: h5py.File, expected: set[str], source: FilePath) -> None:
+def _refuse_surplus(file: h5py.File, expected: set[str]) -> None:
     """Weights that the options have no place for mean that the two files do not belong together."""
     surplus: list[str] = []
     file.visititems(
@@ -278,7 +167,7 @@ def _refuse_surplus(file: h5py.File, expected: set[str], source: FilePath) -> No
     )
     if surplus:
         raise ElmoError(
-            f"{source}: dataset {surplus[0]} has no place in a biLM of these options; "
+            f"{file.filename}: dataset {surplus[0]} has no place in a biLM of these options; "
             "do the options and the weights belong together?"
         )
 

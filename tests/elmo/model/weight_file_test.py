@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from elmo_tasks.elmo.model import BiLm, BiLmOptions, ElmoError
-from elmo_tasks.elmo.model.weight_file import read_initial_state, read_weights, write_weights
+from elmo_tasks.elmo.model.weight_file import read_weights, write_weights
 from tests.elmo.files import changed, make_files, read_bilm
 
 
@@ -88,18 +88,3 @@ def test_missing_file(tmp_path):
     options = BiLmOptions.read(make_files(tmp_path)[0])
     with pytest.raises(FileNotFoundError, match=r"nowhere\.hdf5"):
         BiLm(options=options).load_weights(tmp_path / "nowhere.hdf5")
-
-
-def test_initial_state(tmp_path):
-    options = BiLmOptions.read(make_files(tmp_path)[0])
-    file = tmp_path / "state.hdf5"
-    replace_all = {"hidden": np.ones((2, 2, 6)), "memory": np.full((2, 2, 12), 2.0)}
-    with h5py.File(file, "w") as state:
-        for name, array in replace_all.items():
-            state[name] = array
-    hidden, memory = read_initial_state(file, options)
-    assert hidden.shape == (2, 2, 6)
-    assert memory[0, 0, 0] == 2.0
-    replace(file, "memory", np.zeros((2, 12)))
-    message = error_of(read_initial_state, file, options)
-    assert f"{file}: dataset memory has shape (2, 12), expected (2, 2, 12)" in message
