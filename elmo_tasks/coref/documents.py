@@ -6,6 +6,7 @@ sentences, each part of a document between `#begin document (ID); part 000` and 
 separated by tabs, or by runs of blanks in a line without tabs. Three are read: the word (4th), the speaker
 (10th) and the chains (last): `-`, or marks joined by `|`: `(12` where a mention of chain 12 starts, `12)`
 where it ends, `(12)` for one token. Of two mentions of a chain, the one that started last ends first.
+The words `/.` and `/?`, as OntoNotes writes some ends of sentences, are read as `.` and `?`.
 
 JSON Lines, in the layout of e2e-coref: `{"doc_key": "...", "sentences": [["..."]], "speakers": [["..."]],
 "clusters": [[[first, last]]]}`, an object a line; only `sentences` is required. All documents of a file have
@@ -25,6 +26,7 @@ from typing import Any
 from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.data.columns import BLANKS, split_cells
+from elmo_tasks.data.conll_2012 import unescaped
 from elmo_tasks.data.input_files import InputError, read_lines
 from elmo_tasks.data.json_lines import read_json_lines, shorten_json
 from elmo_tasks.data.metadata import Metadata
@@ -42,8 +44,6 @@ _NO_CHAIN = "-"
 _BEGIN = re.compile(r"#begin document \((.*)\); *part *(\d+)\s*")
 _END = "#end document"
 _MARK = re.compile(r"(\(?)([^()|]+)(\)?)")
-_ESCAPED = {"/.": ".", "/?": "?"}
-"""How OntoNotes writes some ends of sentences."""
 
 
 @dataclass
@@ -206,7 +206,7 @@ class _Part:
         if len(row) < _COLUMNS:
             found = f"{len(row)} columns in {line[:80]!r}"
             raise InputError.at(self._path, number, found=found, expected=f"at least {_COLUMNS}")
-        self._sentences[-1].append(_ESCAPED.get(row[_WORD], row[_WORD]))
+        self._sentences[-1].append(unescaped(row[_WORD]))
         self._speakers[-1].append(row[_SPEAKER])
         if row[_CHAINS] != _NO_CHAIN:
             for mark in row[_CHAINS].split("|"):

@@ -1,6 +1,7 @@
 """
 The files of OntoNotes in the columns of CoNLL-2012. Beside those with gold annotation may stand the same
-documents with automatic annotation (`*_auto_conll`), and skeletons, which have no words (`*_skel`).
+documents with automatic annotation (`*_auto_conll`), and skeletons, which have no words (`*_skel`). Some ends
+of sentences are the words `/.` and `/?`.
 """
 
 import logging
@@ -12,6 +13,7 @@ logger = logging.getLogger(__name__)
 
 _SKELETONS = ("_skel", "_skel.gz")
 _AUTOMATIC, _GOLD = "_auto_conll", "_gold_conll"
+_ESCAPED = {"/.": ".", "/?": "?"}
 
 
 def gold_files(path: str | list[str]) -> list[Path]:
@@ -41,3 +43,8 @@ def gold_files(path: str | list[str]) -> list[Path]:
 
 def _with_gold(file: Path) -> Path:
     return file.with_name(file.name.replace(_AUTOMATIC, _GOLD))
+
+
+def unescaped(word: str) -> str:
+    """A word of the column, as other texts write it."""
+    return _ESCAPED.get(word, word)

@@ -5,7 +5,7 @@ Columns, one word a line, an empty line between sentences: those of CoNLL 2012 (
 https://conll.cemantix.org/2012/data.html), where lines that begin with `#begin document` and `#end
 document` are no words, or others by name. There is one column of arguments for each predicate, in their
 order, with `(LABEL*` where an argument starts, `*)` where it ends, `(LABEL*)` for one of a single word, and
-`*` elsewhere.
+`*` elsewhere. `/.` and `/?`, as OntoNotes writes some ends of sentences, are read as `.` and `?`.
 
 JSON Lines, one sentence a line: `{"tokens": ["Ana", "flew", "to", "Lisbon"], "predicates": [{"index": 1,
 "arguments": [{"label": "ARG0", "spans": [[0, 1]]}, {"label": "ARG4", "spans": [[2, 4]]}]}]}`. Spans are
@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from elmo_tasks.data.columns import BLANKS, ColumnLayout, line_groups
+from elmo_tasks.data.conll_2012 import unescaped
 from elmo_tasks.data.input_files import InputError, read_lines
 from elmo_tasks.data.json_lines import read_json_lines, shorten_json
 from elmo_tasks.data.tag_schemes import Scheme, Span, from_spans
@@ -138,7 +139,7 @@ def _columns(path: Path, lines: Iterator[tuple[int, str]], columns: Columns) -> 
 
 
 def _sentence(path: Path, rows: list[_Row], columns: Columns) -> SrlSentence:
-    words = [columns.cell(WORD, row) for row in rows]
+    words = [unescaped(columns.cell(WORD, row)) for row in rows]
     for word, row in zip(words, rows, strict=True):
         if not word:
             raise InputError.at(path, row.line, found="an empty word", expected="a word")

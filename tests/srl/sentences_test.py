@@ -24,6 +24,12 @@ def test_words_and_parts_of_speech(tmp_path, content):
     assert sentences[2].propositions == [Proposition(1, ["B-ARG1", "B-V"], "NN")]
 
 
+@pytest.mark.parametrize(("escaped", "word"), [("/.", "."), ("/?", "?"), ("/", "/")])
+def test_ends_of_sentences_as_ontonotes_writes_them(tmp_path, escaped, word):
+    sentences = read(tmp_path / "a", CONLL.replace("0 1 ! .", f"0 1 {escaped} ."))
+    assert sentences[1].words == ["Gulls", word]
+
+
 @pytest.mark.parametrize(
     "change",
     [
