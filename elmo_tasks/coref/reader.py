@@ -41,7 +41,8 @@ class CorefReader(TaskReader):
     singletons : whether gold clusters of one mention are kept. The model proposes none, so they count as
         missed in the metric, and tell it nothing in training.
     genre_pattern : a regular expression with one group, the genre, that is searched for in a document's id;
-        that of OntoNotes by default, as in `nw/wsj/00/wsj_0001`. Without a match the genre is unknown.
+        that of OntoNotes by default, as in `nw/wsj/00/wsj_0001`, or in `nw`, a genre alone. Without a match
+        the genre is unknown.
     The others : see `TaskReader`.
 
     # Raises
@@ -53,7 +54,7 @@ class CorefReader(TaskReader):
         self,
         *,
         singletons: bool = True,
-        genre_pattern: Name = "^([a-z]{2})/",
+        genre_pattern: Name = "^([a-z]{2})(?:/|$)",
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)

@@ -115,6 +115,8 @@ def test_singletons_are_kept_or_dropped_and_counted(tmp_path, caplog):
     ("pattern", "id", "genre"),
     [
         (None, "nw/wsj/00/wsj_0001", "nw"),
+        (None, "nw", "nw"),
+        (None, "nwsomething", "@@UNKNOWN@@"),
         (None, "1023_bleak_house_brat", "@@UNKNOWN@@"),
         ("^GUM_([a-z]+)_", "GUM_fiction_lunre", "fiction"),
         ("^GUM_([a-z]+)_", "nw/wsj", "@@UNKNOWN@@"),
@@ -122,7 +124,7 @@ def test_singletons_are_kept_or_dropped_and_counted(tmp_path, caplog):
     ],
 )
 def test_genres(tmp_path, pattern, id, genre):
-    (tmp_path / "a").write_text(conll("a/-", id=id))
+    (tmp_path / "a").write_text(json.dumps({"doc_key": id, "sentences": [["a"]]}))
     reader = CorefReader(**({"genre_pattern": pattern} if pattern else {}))
     (instance,) = reader.read(tmp_path / "a")
     assert instance["genre"].label == genre
