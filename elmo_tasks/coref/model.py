@@ -257,6 +257,9 @@ class CorefModel(ElmoModel):
 
 
 def _within(clusters: list[Cluster], first: int, end: int) -> list[Cluster]:
-    """The clusters, without the mentions that are not within the words from `first` up to `end`."""
-    inside = ([span for span in cluster if first <= span[0] and span[1] < end] for cluster in clusters)
-    return [cluster for cluster in inside if cluster]
+    """
+    The clusters, without the mentions that are not within the words from `first` up to `end`. A cluster of
+    which one mention is left has no coreference there, and is left out; one that has no other mention stays.
+    """
+    parts = ([span for span in cluster if first <= span[0] and span[1] < end] for cluster in clusters)
+    return [part for part, cluster in zip(parts, clusters, strict=True) if len(part) > 1 or part == cluster]

@@ -188,7 +188,8 @@ def test_training_reads_a_window(monkeypatch):
         # Only gold mentions within the window count
         tiny.model.get_metrics(reset=True)
         outputs = tiny.model.decode(scores, [document])
-        inside = [m for cluster in document.clusters for m in cluster if first <= m[0] and m[1] < end]
+        parts = [[m for m in cluster if first <= m[0] and m[1] < end] for cluster in document.clusters]
+        inside = [m for part in parts if len(part) > 1 or part in document.clusters for m in part]
         kept = {tuple(span) for span in scores["spans"].tolist()}
         recall = tiny.model.get_metrics(reset=True)["span_recall"]
         assert recall == pytest.approx(sum(m in kept for m in inside) / len(inside) if inside else 0)
@@ -196,6 +197,23 @@ def test_training_reads_a_window(monkeypatch):
     assert windows == {(i, i + 2) for i in range(len(document.sentences) - 1)}
     tiny.model.eval()
     assert tiny.scores(instance)["window"].tolist() == [0, len(document)]
+
+
+@pytest.mark.parametrize(("singletons", "mentions"), [([], 2), ([[(1, 1)]], 3)])
+def test_a_window_makes_no_singletons(tiny, singletons, mentions):
+    """The second cluster has one mention in the first sentence, which is nothing to find there."""
+    clusters = [[(0, 0), (2, 2), (4, 4)], [(3, 3), (6, 6)], *singletons]
+    document = CorefDocument.of([["Ana", "lost", "her", "keys"], ["She", "found", "them"]], clusters=clusters)
+    right = {
+        "window": torch.tensor([0, 4]),
+        "spans": torch.tensor([[0, 0], [2, 2]]),
+        "antecedents": torch.tensor([[-1], [0]]),
+        "antecedent_scores": torch.tensor([[0.0, -torch.inf], [0.0, 9.0]]),
+    }
+    assert tiny.model.decode(right, [document])["clusters"] == [[[(0, 0), (2, 2)]]]
+    metrics = tiny.model.get_metrics(reset=True)
+    assert metrics["mention_precision"] == 1.0
+    assert metrics["mention_recall"] == metrics["b_cubed_recall"] == 2 / mentions
 
 
 def test_training_needs_gold_clusters(tiny):
