@@ -6,7 +6,6 @@ Frozen layers of the biLM on disk: a sentence is encoded once, in whatever epoch
 
 import hashlib
 import json
-import threading
 import weakref
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -20,6 +19,7 @@ import torch
 from elmo_tasks.elmo.inference.activation_store import ActivationStore, earlier_version, log_counts
 from elmo_tasks.elmo.inference.database import only_writer
 from elmo_tasks.elmo.inference.frozen_bilm import FrozenBiLm
+from elmo_tasks.elmo.inference.shared_lock import SHARED
 from elmo_tasks.elmo.model.errors import ElmoError
 from elmo_tasks.elmo.model.lstm import LstmState
 from elmo_tasks.values import Name, OneOf, PositiveFloat
@@ -57,7 +57,6 @@ class Activations:
     ) -> None:
         self.path, self.dtype, self.limit_gb = path, dtype, limit_gb
         self._store: ActivationStore | None = None
-        self._choosing_store = threading.Lock()
 
     @classmethod
     def of(cls, value: "str | PathLike[str] | Mapping[str, Any] | Activations") -> "Activations":
@@ -108,7 +107,7 @@ class Activations:
         # (batch, tokens, features)
         packed = np.zeros((*ids.shape[:2], features), dtype=self.dtype)
         arrays = {key: packed[row, : lengths[row]] for key, row in rows.items()}
-        with self._choosing_store:
+        with SHARED:
             store = self._store_of(bilm, start)
         store.read(arrays)
         if arrays:

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cached_property
-from threading import RLock
 from typing import Any, NamedTuple, cast
 
 import torch
@@ -15,6 +14,7 @@ from elmo_tasks.elmo.inference.batches import batch_sizes
 from elmo_tasks.elmo.inference.kernels import Kernels
 from elmo_tasks.elmo.inference.packed_steps import marked_steps
 from elmo_tasks.elmo.inference.packed_weights import PRECISIONS
+from elmo_tasks.elmo.inference.shared_lock import SHARED
 from elmo_tasks.elmo.model.bilm import BiLm, digest, zero_state
 from elmo_tasks.elmo.model.character_encoder import CharacterEncoder
 from elmo_tasks.elmo.model.errors import ElmoError, FilePath
@@ -76,7 +76,6 @@ class FrozenBiLm(nn.Module):
         self.precision = precision
         # Where the biLM is, and the type that it computes in
         self.register_buffer("_place", torch.empty(0), persistent=False)
-        self._lock = RLock()
         self._weights: dict[str, torch.Tensor] = dict(weights or {})
         # Both are made of the weights when they are first asked for.
         self._kernels: Kernels | None = None
@@ -159,7 +158,7 @@ class FrozenBiLm(nn.Module):
 
     def digest(self) -> str:
         """A hash that tells biLMs apart whose vectors may differ."""
-        with self._lock:
+        with SHARED:
             if self._digest is None:
                 self._digest = digest(self.options, self.weights().items(), self.precision)
             return self._digest
@@ -200,7 +199,7 @@ class FrozenBiLm(nn.Module):
 
     def weights(self) -> dict[str, torch.Tensor]:
         """The weights by their names in a `BiLm`; packed ones are unpacked into new tensors."""
-        with self._lock:
+        with SHARED:
             # Packing empties `_weights`: so they are copied before the lock is let go
             weights = self._weights if self._kernels is None else self._kernels.weights()
             return {name: weights[name] for name in self._names if name in weights}
@@ -224,7 +223,7 @@ class FrozenBiLm(nn.Module):
         kernels = self._kernels
         if kernels is not None:
             return kernels
-        with self._lock:
+        with SHARED:
             if self._kernels is None:
                 if not self._weights:
                     raise ElmoError("the biLM has no weights yet, expected a state dict to be loaded first")
@@ -265,7 +264,7 @@ class FrozenBiLm(nn.Module):
 
     def _apply(self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> "FrozenBiLm":
         """PyTorch's hook for moving a module."""
-        with self._lock:
+        with SHARED:
             self._weights = {name: fn(weight) for name, weight in self.weights().items()}
             self._kernels = self._digest = None
             return cast(FrozenBiLm, super()._apply(fn, recurse))
@@ -301,7 +300,7 @@ class FrozenBiLm(nn.Module):
                 weights[name] = placed if is_ours else placed.clone()
         surplus = (key for key in state_dict if key.startswith(prefix) and key[len(prefix) :] not in expected)
         unexpected_keys += surplus if strict else []
-        with self._lock:
+        with SHARED:
             unchanged = self.weights() if len(weights) < len(expected) else {}
             self._weights, self._kernels, self._digest = unchanged | weights, None, None
 
@@ -312,11 +311,7 @@ class FrozenBiLm(nn.Module):
 
     def __getstate__(self) -> dict[str, Any]:
         """A copy packs its own weights."""
-        return {**self.__dict__, "_weights": self.weights(), "_kernels": None, "_lock": None}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        self._lock = RLock()
+        return {**self.__dict__, "_weights": self.weights(), "_kernels": None}
 
 
 class _Part(NamedTuple):

@@ -4,7 +4,6 @@ The biLM with weights that are trained: fast with gradients, and in evaluation a
 
 from functools import partial
 from itertools import chain
-from threading import Lock
 from typing import Any
 
 import torch
@@ -13,6 +12,7 @@ from torch.nn import functional as F
 from elmo_tasks.elmo.inference.character_cnn import CharacterCnn
 from elmo_tasks.elmo.inference.frozen_bilm import FrozenBiLm
 from elmo_tasks.elmo.inference.packed_steps import PackedSteps, behind_first_mark, marked_steps
+from elmo_tasks.elmo.inference.shared_lock import SHARED
 from elmo_tasks.elmo.inference.trained_characters import TrainedCharacterCnn
 from elmo_tasks.elmo.inference.trained_lstm import Clips, trained_layer
 from elmo_tasks.elmo.inference.training_products import Products
@@ -46,7 +46,6 @@ class TrainedBiLm(BiLm):
     def __init__(self, *, options: BiLmOptions, precision: str = "float32") -> None:
         super().__init__(options=options)
         self.products, self._exact_products = Products(precision), Products()
-        self._lock = Lock()
         # Not a submodule: its weights are those of this one.
         self._frozen: tuple[FrozenBiLm, _Versions] | None = None
         self.register_load_state_dict_post_hook(_after_loading)
@@ -154,11 +153,7 @@ class TrainedBiLm(BiLm):
         return self
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_lock": None, "_frozen": None}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        self._lock = Lock()
+        return {**self.__dict__, "_frozen": None}
 
     def _for_evaluation(self) -> FrozenBiLm | None:
         """The frozen biLM, in evaluation without gradients; otherwise `None`."""
@@ -167,7 +162,7 @@ class TrainedBiLm(BiLm):
             self.weights_changed()
         if self.training or wants_graph:
             return None
-        with self._lock:
+        with SHARED:
             # Once, since another thread may empty it
             cached, versions = self._frozen, _versions(self)
             if cached is None or cached[1] != versions:

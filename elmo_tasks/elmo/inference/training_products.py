@@ -8,7 +8,6 @@ is resumed on the same machine rounds as before.
 import math
 import platform
 from functools import cache
-from threading import Lock
 from typing import Any
 
 import torch
@@ -17,6 +16,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from elmo_tasks.elmo.inference.packed_weights import PRECISIONS, has_onednn, onednn_has_bfloat16
+from elmo_tasks.elmo.inference.shared_lock import SHARED
 from elmo_tasks.elmo.model.errors import ElmoError
 
 
@@ -58,7 +58,6 @@ class Buffers:
 
     def __init__(self) -> None:
         self.free: list[torch.Tensor] = []
-        self.lock = Lock()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A copy begins without memory."""
@@ -88,7 +87,7 @@ class Loan:
     def _take(self, size: int, dtype: torch.dtype) -> torch.Tensor | None:
         """The smallest that is free and large enough."""
         free = self._buffers.free
-        with self._buffers.lock:
+        with SHARED:
             fitting = [place for place, part in enumerate(free) if part.dtype == dtype and len(part) >= size]
             return free.pop(min(fitting, key=lambda place: len(free[place]))) if fitting else None
 

@@ -2,10 +2,11 @@
 
 from collections import OrderedDict
 from collections.abc import Callable
-from threading import Lock
 
 import numpy as np
 import torch
+
+from elmo_tasks.elmo.inference.shared_lock import SHARED
 
 CAPACITY = 1 << 15
 """The number of words; 64 MB of vectors for the original size."""
@@ -25,7 +26,6 @@ class WordCache:
         self._rows: OrderedDict[bytes, int] = OrderedDict()
         """The row of each word in the table, the word used longest ago first."""
         self._table: torch.Tensor | None = None
-        self._lock = Lock()
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -54,7 +54,7 @@ class WordCache:
         """
         The words that are in the cache, in order, and a copy of their vectors, in a list that may be empty.
         """
-        with self._lock:
+        with SHARED:
             cached = dict.fromkeys(word for word in words if word in self._rows)
             if not cached or self._table is None:
                 return {}, []
@@ -65,7 +65,7 @@ class WordCache:
     def _store(self, words: list[bytes], vectors: torch.Tensor) -> None:
         """Words that another thread has stored meanwhile get the same vectors again."""
         words, vectors = words[-self.capacity :], vectors[-self.capacity :]
-        with self._lock:
+        with SHARED:
             rows = [self._row_for(word) for word in words]
             self._reserve(len(self._rows), vectors)[rows] = vectors
 
