@@ -21,6 +21,7 @@ from elmo_tasks.values import NonNegativeInt, PositiveFloat, PositiveInt
 logger = logging.getLogger(__name__)
 
 _WORKERS = "workers"
+_AVERAGES = "averages_of_state"
 
 
 @Checkpointer.register("elmo_safe")
@@ -69,6 +70,8 @@ class SafeCheckpointer(StrictParams, Checkpointer):
             paths = self._paths((done["epochs_completed"], done["batches_in_epoch_completed"]))
             if workers:
                 done[_WORKERS] = workers
+            if trainer._moving_average is not None and _is_best(done):
+                done[_AVERAGES] = _averages(trainer, state.model_state)
             # A file of this name is of a run that went further on another machine; it is replaced.
             for part, path in zip((state.model_state, done), paths, strict=True):
                 _save(part, path)
@@ -142,13 +145,10 @@ class SafeCheckpointer(StrictParams, Checkpointer):
         best = Path(self._serialization_dir) / "best.th"
         if state["best_model_filename"] is not None:
             state["best_model_filename"] = str(best)
-        tracker = state["metric_tracker"]
-        end_of_epoch = state["batches_in_epoch_completed"] == 0
-        # Without validation every epoch is the best one.
-        if not (end_of_epoch and tracker["is_best_so_far"]):
+        # In a state without averages, a moving average has the names of parameters.
+        averages = state.pop(_AVERAGES, state.get("moving_average", {"shadows": {}})["shadows"])
+        if not _is_best(state):
             return
-        # With a moving average, its weights are what was evaluated.
-        averages = state.get("moving_average", {"shadows": {}})["shadows"]
         if self._is_primary:
             _save({**checkpoint.model_state, **averages}, best)
         state["best_model_filename"] = str(best)
@@ -162,6 +162,25 @@ def _own_state(trainer: Trainer) -> dict[str, Any]:
         if type(module).get_extra_state is not nn.Module.get_extra_state
     }
     return {"modules": modules, "callbacks": [callback.state_dict() for callback in trainer._callbacks]}
+
+
+def _is_best(state: dict[str, Any]) -> bool:
+    """Whether the checkpoint is of the end of the best epoch; without validation every epoch is the best."""
+    return bool(state["batches_in_epoch_completed"] == 0 and state["metric_tracker"]["is_best_so_far"])
+
+
+def _averages(trainer: Trainer, weights: dict[str, Any]) -> dict[str, torch.Tensor]:
+    """
+    What the moving average has in the place of `weights`, and the validation has measured, by the names of
+    the state dict. Those of the parameters may be others, as in a distributed run, and one for two.
+    """
+    trainer._moving_average.assign_average_value()
+    try:
+        state = trainer.get_checkpoint_state().model_state
+        averaged = {name: value.clone() for name, value in state.items() if isinstance(value, torch.Tensor)}
+    finally:
+        trainer._moving_average.restore()
+    return {name: value for name, value in averaged.items() if not torch.equal(value, weights[name])}
 
 
 def _save(state: dict[str, Any], path: str | Path) -> None:

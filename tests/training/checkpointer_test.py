@@ -1,3 +1,4 @@
+import copy
 import errno
 import logging
 import resource
@@ -8,7 +9,9 @@ import torch
 from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
 from allennlp.training import Checkpointer
+from allennlp.training.moving_average import ExponentialMovingAverage, MovingAverage
 from allennlp.training.trainer import TrainerCheckpoint
+from torch import nn
 
 from elmo_tasks.training import SafeCheckpointer
 from elmo_tasks.training.checkpointer import _save
@@ -16,6 +19,8 @@ from elmo_tasks.training.checkpointer import _save
 
 class Trainer:
     """As much of a trainer as a checkpointer asks for."""
+
+    _moving_average: MovingAverage | None = None
 
     def __init__(self) -> None:
         self.epochs = 0
@@ -136,15 +141,61 @@ def test_no_checkpoint_to_keep(tmp_path):
         Checkpointer.from_params(params, serialization_dir=str(tmp_path))
 
 
-def test_best_weights_are_those_of_the_moving_average(run):
-    checkpoint = run.trainer.get_checkpoint_state()
-    checkpoint.trainer_state["moving_average"] = {"shadows": {"weight": torch.full((3,), 1.5)}}
-    run.trainer.get_checkpoint_state = lambda: checkpoint
-    for path in run.folder.glob("*_e2_b0.th"):
-        path.unlink()
-    run.checkpointer.save_checkpoint(run.trainer)
-    assert run.checkpointer.load_checkpoint().model_state["weight"][0] == 2
-    assert torch.load(run.folder / "best.th")["weight"][0] == 1.5
+class RenamedLinear(nn.Linear):
+    """A layer whose weight has another name in its state dict, as in the biLM of the drop-in."""
+
+    def __init__(self) -> None:
+        super().__init__(3, 3)
+        self.register_state_dict_post_hook(self._rename)
+        self.register_load_state_dict_pre_hook(self._rename_back)
+
+    @staticmethod
+    def _rename(layer, state, prefix, *_):
+        state[f"{prefix}kernel"] = state.pop(f"{prefix}weight").T
+
+    @staticmethod
+    def _rename_back(layer, state, prefix, *_):
+        state[f"{prefix}weight"] = state.pop(f"{prefix}kernel").T
+
+
+class AveragedTrainer(Trainer):
+    """A trainer of a model with one module under two names, and a moving average."""
+
+    def __init__(self, prefix: str) -> None:
+        super().__init__()
+        shared = RenamedLinear()
+        self.model = nn.ModuleDict({"first": shared, "second": shared, "frozen": nn.Linear(2, 2)})
+        self.model["frozen"].requires_grad_(False)
+        trained = [(prefix + name, weight) for name, weight in self.model.named_parameters()]
+        self._moving_average = ExponentialMovingAverage(trained[:2], decay=0.5)
+
+    def train_an_epoch(self) -> None:
+        with torch.no_grad():
+            for parameter in self.model["first"].parameters():
+                parameter += 1
+        self._moving_average.apply()
+        self.epochs += 1
+
+    def get_checkpoint_state(self) -> TrainerCheckpoint:
+        training = super().get_checkpoint_state().trainer_state
+        return TrainerCheckpoint(
+            self.model.state_dict(), training | {"moving_average": self._moving_average.state_dict()}
+        )
+
+
+@pytest.mark.parametrize("prefix", ["", "module."], ids=["one process", "distributed"])
+def test_best_weights_are_those_of_the_moving_average(tmp_path, prefix):
+    """Whatever names the average has for them: PyTorch puts a prefix before those of a distributed run."""
+    trainer = AveragedTrainer(prefix)
+    trainer.train_an_epoch()
+    trained = copy.deepcopy(trainer.model.state_dict())
+    SafeCheckpointer(tmp_path).save_checkpoint(trainer)
+    loaded = SafeCheckpointer(tmp_path).load_checkpoint()
+    best = torch.load(tmp_path / "best.th")
+    assert loaded.model_state.keys() == best.keys() == trained.keys()
+    assert all(torch.equal(loaded.model_state[name], trained[name]) for name in trained)
+    expected = {name: value if "frozen" in name else value - 0.5 for name, value in trained.items()}
+    assert all(torch.allclose(best[name], expected[name]) for name in expected)
 
 
 @pytest.mark.parametrize("size", range(0, 80_000, 5000))
