@@ -5,6 +5,7 @@ import functools
 import inspect
 import json
 import os
+import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,11 +14,12 @@ from types import ModuleType, SimpleNamespace
 from typing import Any, Optional
 
 import torch
-from allennlp.commands import build_vocab, count_instances, diff, evaluate
+from allennlp.commands import build_vocab, count_instances, diff, evaluate, train
 from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
 from allennlp.common.util import dump_metrics
-from allennlp.data import DataLoader
+from allennlp.data import DataLoader, Vocabulary
+from allennlp.training.util import make_vocab_from_params
 
 from elmo_tasks.atomic_files import check_sources_stay
 from elmo_tasks.compat.wrapping import wrap
@@ -35,6 +37,7 @@ def repair() -> None:
     _let_evaluate_take_its_options()
     _let_diff_read_all_tensors()
     _let_overrides_count()
+    _let_several_processes_recover_early()
 
 
 class _EvaluationLoader:
@@ -181,3 +184,31 @@ def _with_overrides(module: ModuleType, stock: Callable[..., Any], arguments: ar
         return stock(arguments)
     finally:
         module.Params = Params  # type: ignore[attr-defined]
+
+
+def _let_several_processes_recover_early() -> None:
+    """
+    `train --recover` of a distributed run reads the vocabulary from its folder, where it is not, or cut off,
+    if the kill came before all was read; a run of one process makes it anew.
+    """
+    wrap(train, "train_model", _train_model)
+
+
+def _train_model(
+    stock: Callable[..., Any],
+    params: Params,
+    serialization_dir: str | os.PathLike[str],
+    *args: Any,
+    **options: Any,
+) -> Any:
+    def read_or_make(vocabulary: str) -> Vocabulary:
+        if any(Path(serialization_dir).glob("training_state_*.th")):
+            return Vocabulary.from_files(vocabulary)
+        shutil.rmtree(vocabulary, ignore_errors=True)
+        return make_vocab_from_params(params.duplicate(), serialization_dir)
+
+    train.Vocabulary = SimpleNamespace(from_files=read_or_make)
+    try:
+        return stock(params, serialization_dir, *args, **options)
+    finally:
+        train.Vocabulary = Vocabulary

@@ -1,14 +1,17 @@
 """Each repair of a command of AllenNLP, through the command's own function."""
 
 import json
+import shutil
 import tarfile
 from argparse import Namespace
 
 import pytest
+from allennlp.commands import train
 from allennlp.commands.build_vocab import build_vocab_from_args
 from allennlp.commands.count_instances import count_instances_from_args
 from allennlp.commands.diff import _diff
 from allennlp.commands.evaluate import evaluate_from_archive
+from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.compat import commands
@@ -150,3 +153,27 @@ def test_overrides_count(tmp_path, capsys):
     build_vocab_from_args(Namespace(param_path=NER, overrides=overrides, output_path=output, force=False))
     with tarfile.open(output) as archive:
         assert 1 < len(archive.extractfile("tokens.txt").read().split()) < 10
+
+
+@pytest.mark.parametrize("left", ["nothing", "cut off", "a checkpoint"])
+def test_several_processes_recover_before_their_first_checkpoint(tmp_path, monkeypatch, left):
+    """The processes find the vocabulary of the data, or that of their checkpoint."""
+    words = []
+
+    def spawn(worker, *, args, nprocs):
+        words.append((tmp_path / "vocabulary/tokens.txt").read_text())
+
+    monkeypatch.setattr(train.mp, "spawn", spawn)
+    monkeypatch.setattr(train, "archive_model", lambda *args, **more: None)
+    overrides = json.dumps({"train_data_path": DEV, "distributed": {"cuda_devices": [-1, -1]}})
+    config = Params.from_file(NER, overrides)
+    train.train_model(config.duplicate(), tmp_path)
+    if left == "nothing":
+        shutil.rmtree(tmp_path / "vocabulary")
+    else:
+        (tmp_path / "vocabulary/tokens.txt").write_text("@@UNKNOWN@@\n")
+    if left == "a checkpoint":
+        (tmp_path / "training_state_e1_b0.th").touch()
+    train.train_model(config.duplicate(), tmp_path, recover=True)
+    assert words[0].count("\n") > 20
+    assert words[1] == ("@@UNKNOWN@@\n" if left == "a checkpoint" else words[0])
