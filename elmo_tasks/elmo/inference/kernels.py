@@ -101,7 +101,7 @@ def _token_layer(
     encoder: CharacterEncoder | WordEncoder, weights: dict[str, torch.Tensor], pack: Pack
 ) -> FrozenCharacters | FrozenWords:
     if isinstance(encoder, WordEncoder):
-        return FrozenWords(weights)
+        return FrozenWords(encoder, weights)
     return FrozenCharacters(encoder, weights, pack)
 
 

@@ -13,6 +13,7 @@ from elmo_tasks.elmo.inference.character_cnn import CharacterCnn
 from elmo_tasks.elmo.inference.frozen_bilm import FrozenBiLm
 from elmo_tasks.elmo.inference.packed_steps import PackedSteps, behind_first_mark, marked_steps
 from elmo_tasks.elmo.inference.shared_lock import SHARED
+from elmo_tasks.elmo.inference.token_layer import vectors_of_distinct
 from elmo_tasks.elmo.inference.trained_characters import TrainedCharacterCnn
 from elmo_tasks.elmo.inference.trained_lstm import Clips, trained_layer
 from elmo_tasks.elmo.inference.training_products import Products
@@ -20,7 +21,7 @@ from elmo_tasks.elmo.inference.unique_rows import unique_rows
 from elmo_tasks.elmo.model.bilm import BiLm
 from elmo_tasks.elmo.model.lstm import LstmState
 from elmo_tasks.elmo.model.options import BiLmOptions
-from elmo_tasks.elmo.model.word_encoder import WordEncoder, rows_of_words
+from elmo_tasks.elmo.model.word_encoder import WordEncoder
 
 Pair = tuple[torch.Tensor, torch.Tensor]
 """A tensor of each direction, forward and backward."""
@@ -90,9 +91,7 @@ class TrainedBiLm(BiLm):
         """
         encoder = self.token_encoder
         if isinstance(encoder, WordEncoder):
-            rows = rows_of_words(words, encoder.known, encoder.rows, encoder.unknown)
-            distinct, index = rows.unique(return_inverse=True)
-            return F.embedding(distinct, encoder.embedding), index
+            return vectors_of_distinct(words, encoder)
         distinct, index = unique_rows(words)
         if words.is_cuda:
             # There is nothing to gain from small products.

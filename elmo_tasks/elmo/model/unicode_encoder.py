@@ -12,6 +12,7 @@ from torch.nn import functional as F
 
 from elmo_tasks.elmo.model.character_encoder import CharacterEncoder
 from elmo_tasks.elmo.model.characters import shortened
+from elmo_tasks.elmo.model.lookup import Lookup, sorted_ids
 from elmo_tasks.elmo.model.options import CharacterOptions
 from elmo_tasks.elmo.model.unicode_characters import (
     BEGIN_TEXT,
@@ -20,39 +21,11 @@ from elmo_tasks.elmo.model.unicode_characters import (
     character_id,
     unicode_ids,
 )
-from elmo_tasks.elmo.model.word_encoder import rows_of_words, sorted_ids
 from elmo_tasks.elmo.model.words import row_keys
 
 OUT_OF_VOCABULARY = "<oov>"
 Dictionary = Mapping[str, int]
 """The row of each entry in its table."""
-
-
-class Lookup(nn.Module):
-    """
-    Ids to the rows of a table, all that are not known to one row. They are part of its state dict.
-
-    # Parameters
-
-    number : rows of the table.
-    """
-
-    known: torch.Tensor
-    """`(rows,)`: the ids that are known, rising."""
-    rows: torch.Tensor
-    """`(rows,)`: the row of each in the table."""
-    unknown: torch.Tensor
-    """`()`: the row of all others."""
-
-    def __init__(self, *, number: int) -> None:
-        super().__init__()
-        self.register_buffer("known", torch.zeros(number, dtype=torch.long))
-        self.register_buffer("rows", torch.zeros(number, dtype=torch.long))
-        self.register_buffer("unknown", torch.tensor(0))
-
-    def forward(self, ids: torch.Tensor) -> torch.Tensor:
-        """*Shape:* any, kept."""
-        return rows_of_words(ids.long(), self.known, self.rows, self.unknown)
 
 
 class WordTable(nn.Module):

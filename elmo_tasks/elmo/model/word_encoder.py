@@ -8,6 +8,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from elmo_tasks.elmo.model.errors import ElmoError
+from elmo_tasks.elmo.model.lookup import looked_up, register_lookup, sorted_ids
 from elmo_tasks.elmo.model.options import WordOptions
 from elmo_tasks.elmo.model.token_encoder import TokenEncoder
 from elmo_tasks.elmo.model.words import MARKERS, UNKNOWN, word_ids
@@ -17,24 +18,16 @@ class WordEncoder(TokenEncoder):
     """
     Words to the rows of a table; all words that are not in its vocabulary to the row of `<UNK>`.
 
-    `set_vocabulary` says which words they are; they are part of its state dict.
+    `set_vocabulary` says which words they are; their ids are part of its state dict (`lookup.py`).
     """
 
     reads = "word_ids"
     dtype = torch.int64
-    known: torch.Tensor
-    """`(words,)`: the ids of the words of the vocabulary, rising."""
-    rows: torch.Tensor
-    """`(words,)`: the row of each in the table."""
-    unknown: torch.Tensor
-    """`()`: the row of `<UNK>`."""
 
     def __init__(self, *, options: WordOptions, projection_dim: int) -> None:
         super().__init__()
         self.embedding = nn.Parameter(torch.empty(options.n_tokens, projection_dim))
-        self.register_buffer("known", torch.zeros(options.n_tokens, dtype=torch.long))
-        self.register_buffer("rows", torch.zeros(options.n_tokens, dtype=torch.long))
-        self.register_buffer("unknown", torch.tensor(0))
+        register_lookup(self, number=options.n_tokens)
         nn.init.xavier_uniform_(self.embedding)
 
     @torch.no_grad()
@@ -45,11 +38,11 @@ class WordEncoder(TokenEncoder):
         # Raises
         `ElmoError`: not as many words as rows, none of the `MARKERS`, or two words with one id.
         """
-        for name, part in vocabulary_rows(words, number=len(self.rows)).items():
+        for name, part in vocabulary_rows(words, number=len(self.embedding)).items():
             self.get_buffer(name).copy_(part)
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
-        return F.embedding(rows_of_words(ids, self.known, self.rows, self.unknown), self.embedding)
+        return F.embedding(looked_up(ids, self), self.embedding)
 
     @staticmethod
     def present(ids: torch.Tensor) -> torch.Tensor:
@@ -74,25 +67,3 @@ def vocabulary_rows(words: Sequence[str], *, number: int) -> dict[str, torch.Ten
             raise ElmoError(f"the vocabulary has no {marker}, expected {', '.join(MARKERS)}")
     known, rows = sorted_ids(torch.from_numpy(word_ids(words)), words, where="the vocabulary")
     return {"known": known, "rows": rows, "unknown": torch.tensor(words.index(UNKNOWN))}
-
-
-def sorted_ids(ids: torch.Tensor, entries: Sequence[str], *, where: str) -> tuple[torch.Tensor, torch.Tensor]:
-    """
-    The ids of `entries`, rising, and where each was among them, both `(entries,)`.
-
-    # Raises
-    `ElmoError`, with `where`: two entries with one id.
-    """
-    rising, order = ids.sort(stable=True)
-    for index in (rising[1:] == rising[:-1]).nonzero()[:1, 0].tolist():
-        one, other = (entries[place] for place in order[index : index + 2].tolist())
-        raise ElmoError(f"{one!r} and {other!r} in {where} have the same id")
-    return rising, order
-
-
-def rows_of_words(
-    ids: torch.Tensor, known: torch.Tensor, rows: torch.Tensor, unknown: torch.Tensor
-) -> torch.Tensor:
-    """*Shape:* ids of words or characters, any, to their rows in the table, the same."""
-    indices = torch.searchsorted(known, ids).clamp(max=len(known) - 1)
-    return torch.where(known[indices] == ids, rows[indices], unknown)

@@ -1,3 +1,4 @@
+import copy
 from functools import partial
 
 import pytest
@@ -49,7 +50,7 @@ def test_weights_of_characters_bit_by_bit(changes, precision):
 
 def test_words_equal_the_model(tmp_path):
     encoder = read_bilm(**make_word_files(tmp_path)).token_encoder.requires_grad_(False)
-    layer = FrozenWords(encoder.state_dict())
+    layer = FrozenWords(copy.deepcopy(encoder).to("meta"), encoder.state_dict())
     words = ["mat", "nowhere", "", "mat", *VOCABULARY, "elsewhere"]
     ids = torch.from_numpy(word_ids(words))
     vectors, index = layer(ids)

@@ -6,7 +6,7 @@ import torch
 from elmo_tasks.elmo.model import BiLm, ElmoError, unicode_encoder
 from elmo_tasks.elmo.model.options import BiLmOptions
 from elmo_tasks.elmo.model.unicode_characters import unicode_ids
-from elmo_tasks.elmo.model.unicode_encoder import Lookup, character_lookup, word_lookup
+from elmo_tasks.elmo.model.unicode_encoder import character_lookup, word_lookup
 from elmo_tasks.elmo.model.weight_file import write_weights
 from tests.elmo.files import PLACED, SENTENCES, changed, frozen, random_bilm, trained
 
@@ -94,7 +94,3 @@ def test_words_with_one_key_are_refused(monkeypatch):
     monkeypatch.setattr(unicode_encoder, "row_keys", lambda ids: torch.zeros(len(ids), dtype=torch.long))
     with pytest.raises(ElmoError, match=r"'cat' and '<oov>' in the dictionary have the same id"):
         word_lookup(WORDS, number=6, length=50)
-
-
-def test_lookup_of_new_weights():
-    assert Lookup(number=3)(torch.tensor([[1, 300]])).tolist() == [[0, 0]]
