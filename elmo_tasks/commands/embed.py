@@ -17,7 +17,7 @@ from elmo_tasks.commands.engines import add_engine_arguments, engine_of
 from elmo_tasks.commands.sources import Source
 from elmo_tasks.commands.staging import add_force_argument, check_output, staging_folder
 from elmo_tasks.embedding.checkpoint import CHECKPOINT
-from elmo_tasks.embedding.hdf5_run import BATCH_TOKENS, POOLS, Embedding
+from elmo_tasks.embedding.hdf5_run import BATCH_TOKENS, POOLS, Hdf5Run
 from elmo_tasks.embedding.layers import LAYERS
 from elmo_tasks.embedding.vector_file import VECTORS
 
@@ -28,7 +28,7 @@ _REPLACES = "replaces"
 
 
 class Embed(Verb):
-    """See `embedding.vector_file` for what comes out, and the class `Embedding` for how."""
+    """See `embedding.vector_file` for what comes out, and the class `Hdf5Run` for how."""
 
     name = "embed"
     help = "Vectors of a text, to HDF5, or on Ray to Parquet."
@@ -107,7 +107,7 @@ class Embed(Verb):
                 _replacing(output, folder / _REPLACES),
                 copy_corpus(arguments.input, folder, format=arguments.format) as text,
             ):
-                embedding = Embedding(
+                run = Hdf5Run(
                     bilm=bilm,
                     text=text,
                     folder=folder,
@@ -118,13 +118,13 @@ class Embed(Verb):
                     batch_tokens=arguments.batch_tokens,
                     with_index=not arguments.forget_sentences,
                 )
-                before = embedding.prepare()
+                before = run.prepare()
                 (folder / _REPLACES).unlink(missing_ok=True)
                 try:
-                    embedding.encode()
+                    run.encode()
                 except BaseException as error:
                     error.add_note(
-                        f"{embedding.done.lines:,} of {len(text):,} lines are done, "
+                        f"{run.done.lines:,} of {len(text):,} lines are done, "
                         "and the same command with --resume goes on from there"
                     )
                     raise

@@ -7,7 +7,7 @@ import time
 from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.commands.bilm_arguments import read_bilm, read_start
-from elmo_tasks.scale.embed import embed, embedding_of
+from elmo_tasks.scale.embed import embed, embed_job
 from elmo_tasks.scale.pool import Engine
 from elmo_tasks.scale.runs import RunRequest
 from elmo_tasks.scale.shards import Reading
@@ -24,7 +24,7 @@ def embed_on_ray(arguments: argparse.Namespace, engine: Engine) -> None:
     # Workers may have a GPU where this process has none.
     bilm = read_bilm(arguments, device="cpu")
     start = read_start(arguments.initial_state, bilm)
-    embedding = embedding_of(
+    job = embed_job(
         bilm,
         start,
         device=arguments.device,
@@ -43,14 +43,14 @@ def embed_on_ray(arguments: argparse.Namespace, engine: Engine) -> None:
             "--layers": arguments.layers,
             "--precision": arguments.precision,
             "--device": arguments.device,
-            "--dtype": embedding.dtype,
+            "--dtype": job.dtype,
             "--column": arguments.column,
         },
         engine=engine,
         resume=arguments.resume,
         force=arguments.force,
     )
-    run = embed(embedding, request)
+    run = embed(job, request)
     if run is None:
         print(f"{arguments.output} is whole already")
         return

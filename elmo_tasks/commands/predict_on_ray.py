@@ -11,7 +11,7 @@ from allennlp.common.file_utils import cached_path
 
 from elmo_tasks.commands.staging import check_output
 from elmo_tasks.scale.pool import Engine
-from elmo_tasks.scale.predict import Prediction, predict
+from elmo_tasks.scale.predict import PredictJob, predict
 from elmo_tasks.scale.runs import RunRequest
 from elmo_tasks.scale.shards import Reading
 from elmo_tasks.scale.storage import Folder, split_place
@@ -33,7 +33,7 @@ def predict_on_ray(arguments: argparse.Namespace, engine: Engine, predictor_args
         if not path.exists():
             raise ConfigurationError(f"{path}: found nothing, expected an archive, which every worker gets")
     archive = path.read_bytes()
-    prediction = Prediction(
+    job = PredictJob(
         archive=archive,
         overrides=arguments.overrides,
         predictor=arguments.predictor,
@@ -57,7 +57,7 @@ def predict_on_ray(arguments: argparse.Namespace, engine: Engine, predictor_args
         force=arguments.force,
         output=arguments.output,
     )
-    run = predict(prediction, request, arguments.output)
+    run = predict(job, request, arguments.output)
     print(f"{arguments.output}: {run.total('sentences'):,} lines, of {len(run.shards):,} shards")
 
 

@@ -22,7 +22,7 @@ from elmo_tasks.elmo.files import (
 from elmo_tasks.elmo.model import ElmoError
 from elmo_tasks.elmo.model.token_encoder import checked_words
 from elmo_tasks.embedding.corpus import SourceLine, write_corpus
-from elmo_tasks.embedding.hdf5_run import BATCH_TOKENS, Embedding
+from elmo_tasks.embedding.hdf5_run import BATCH_TOKENS, Hdf5Run
 from elmo_tasks.embedding.layers import LAYERS
 from elmo_tasks.embedding.sentences import NumberedSentence, batches_by_length, padded_ids, windows
 from elmo_tasks.embedding.vector_file import VECTORS
@@ -178,7 +178,7 @@ class ElmoEmbedder:
         with TemporaryDirectory(prefix=f"{output.name}.", dir=output.parent) as name:
             folder = Path(name)
             with write_corpus(lines, folder) as text:
-                run = Embedding(
+                run = Hdf5Run(
                     bilm=self.bilm,
                     text=text,
                     folder=folder,

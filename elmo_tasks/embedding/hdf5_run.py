@@ -32,7 +32,7 @@ WAITING_BATCHES = 4
 
 
 @dataclass(kw_only=True)
-class Embedding:
+class Hdf5Run:
     """
     Fills the vectors of a text into an HDF5 file, window by window.
 

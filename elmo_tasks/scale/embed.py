@@ -38,7 +38,7 @@ DTYPES: dict[str, Any] = {"float32": np.float32, "float16": np.float16}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Embedding:
+class EmbedJob:
     """What is asked for. It is the same for all workers, and pickled with its arrays beside it."""
 
     options: BiLmOptions
@@ -59,10 +59,10 @@ class Embedding:
         return sum(weight.nbytes for weight in self.weights.values())
 
 
-def embedding_of(bilm: FrozenBiLm, start: LstmState, **others: Any) -> Embedding:
+def embed_job(bilm: FrozenBiLm, start: LstmState, **others: Any) -> EmbedJob:
     """Takes the weights of `bilm`, which is on the CPU."""
     hidden, cell = (part.numpy() for part in start)
-    return Embedding(
+    return EmbedJob(
         options=bilm.options,
         precision=bilm.precision,
         weights={name: weight.numpy() for name, weight in bilm.weights().items()},
@@ -71,29 +71,27 @@ def embedding_of(bilm: FrozenBiLm, start: LstmState, **others: Any) -> Embedding
     )
 
 
-def embed(embedding: Embedding, request: RunRequest) -> Run | None:
+def embed(job: EmbedJob, request: RunRequest) -> Run | None:
     """
     Writes the folder; `None` if it is whole already.
 
     # Raises
     `ElmoError`: see `open_run`, `outcomes` and `EmbedShard`. `OSError`.
     """
-    with cluster(request.engine, shared_bytes=embedding.nbytes) as workers:
-        run = open_run(embedding.folder, request, reading=embedding.reading, workers=workers)
+    with cluster(request.engine, shared_bytes=job.nbytes) as workers:
+        run = open_run(job.folder, request, reading=job.reading, workers=workers)
         if run is None:
             return None
-        results = outcomes(
-            EmbedShard, embedding, run.left(), workers=workers, gpus=int(embedding.device != "cpu")
-        )
+        results = outcomes(EmbedShard, job, run.left(), workers=workers, gpus=int(job.device != "cpu"))
         for outcome in run.progress(results, "embed"):
             if "error" in outcome:
                 raise ElmoError(outcome["error"])
     run.finish(
         {
             "settings": request.settings,
-            "columns": {field.name: str(field.type) for field in _schema(embedding.dtype)},
-            "layers": embedding.layers,
-            "dim": embedding.options.output_dim,
+            "columns": {field.name: str(field.type) for field in _schema(job.dtype)},
+            "layers": job.layers,
+            "dim": job.options.output_dim,
             **{count: run.total(count) for count in ("sentences", "tokens", "rejected")},
         }
     )
@@ -109,24 +107,24 @@ class EmbedShard:
     `ElmoError`: a processor without products of this precision. `OSError`.
     """
 
-    def __init__(self, embedding: Embedding) -> None:
-        self._embedding = embedding
-        self._reader = ShardReader(embedding.reading)
+    def __init__(self, job: EmbedJob) -> None:
+        self._job = job
+        self._reader = ShardReader(job.reading)
         # Copies, since PyTorch knows no arrays that cannot be written
-        weights = {name: torch.from_numpy(weight.copy()) for name, weight in embedding.weights.items()}
-        bilm = FrozenBiLm(options=embedding.options, precision=embedding.precision, weights=weights)
+        weights = {name: torch.from_numpy(weight.copy()) for name, weight in job.weights.items()}
+        bilm = FrozenBiLm(options=job.options, precision=job.precision, weights=weights)
         # Of all GPUs, Ray shows a worker its own, as the first.
-        device = "cuda" if embedding.device.startswith("cuda") else embedding.device
+        device = "cuda" if job.device.startswith("cuda") else job.device
         self._bilm = prepare_on(bilm, device, asked="--device")
-        self._start = LstmState(*(torch.from_numpy(part.copy()).to(device) for part in embedding.start))
-        self._schema = _schema(embedding.dtype)
+        self._start = LstmState(*(torch.from_numpy(part.copy()).to(device) for part in job.start))
+        self._schema = _schema(job.dtype)
 
     def __call__(self, shard: Shard) -> Outcome:
         rejects: list[dict[str, Any]] = []
         sentences = tokens = 0
         numbered = self._sentences(shard, rejects)
         with (
-            self._embedding.folder.writing(f"{shard.name}.parquet") as file,
+            self._job.folder.writing(f"{shard.name}.parquet") as file,
             pq.ParquetWriter(
                 file, self._schema, compression="none", use_dictionary=["source"], write_statistics=["line"]
             ) as writer,
@@ -135,14 +133,14 @@ class EmbedShard:
                 writer.write_batch(self._rows(shard.source, window))
                 sentences += len(window)
                 tokens += sum(len(sentence.words) for sentence in window)
-        return write_note(self._embedding.folder, shard, {"sentences": sentences, "tokens": tokens}, rejects)
+        return write_note(self._job.folder, shard, {"sentences": sentences, "tokens": tokens}, rejects)
 
     def _sentences(self, shard: Shard, rejects: list[dict[str, Any]]) -> Iterator[NumberedSentence]:
         for line, content in enumerate(self._reader.lines(shard), start=shard.line):
             try:
                 yield NumberedSentence(line, tokens_of(content))
             except ValueError as error:
-                if not self._embedding.skip_bad:
+                if not self._job.skip_bad:
                     raise TextError(f"{shard.source}, line {line}: {error}") from error
                 rejects.append(
                     {"source": shard.source, "line": line, "reason": str(error), "content": _shown(content)}
@@ -150,13 +148,13 @@ class EmbedShard:
 
     def _rows(self, source: str, window: list[NumberedSentence]) -> pa.RecordBatch:
         """*Shape:* a row a sentence; the values of all of them stand one behind the other."""
-        layers = self._bilm.num_layers if self._embedding.layers == "all" else 1
-        dim = self._embedding.options.output_dim
+        layers = self._bilm.num_layers if self._job.layers == "all" else 1
+        dim = self._job.options.output_dim
         lengths = np.array([len(sentence.words) for sentence in window])
         ends = np.cumsum(lengths * layers * dim)
-        values: np.ndarray = np.empty(int(ends[-1]), dtype=DTYPES[self._embedding.dtype])
+        values: np.ndarray = np.empty(int(ends[-1]), dtype=DTYPES[self._job.dtype])
         end_of = {sentence.number: end for sentence, end in zip(window, ends, strict=True)}
-        for batch in batches_by_length(window, self._embedding.batch_tokens):
+        for batch in batches_by_length(window, self._job.batch_tokens):
             vectors = self._vectors(source, batch)
             for row, (line, words) in enumerate(batch):
                 place = values[end_of[line] - layers * len(words) * dim : end_of[line]]
@@ -184,8 +182,8 @@ class EmbedShard:
             ) from error
         if (row := first_not_finite(layers)) is not None:
             raise TextError(f"{source}, line {batch[row].number}: {NOT_FINITE}")
-        chosen = chosen_layers(layers, self._embedding.layers)
-        if self._embedding.dtype == "float16":
+        chosen = chosen_layers(layers, self._job.layers)
+        if self._job.dtype == "float16":
             chosen = chosen.half()
             if (row := first_not_finite(chosen)) is not None:
                 raise TextError.at(

@@ -20,7 +20,7 @@ from elmo_tasks.scale.storage import Folder, split_place
 
 
 @dataclass(frozen=True, kw_only=True)
-class Prediction:
+class PredictJob:
     """What is asked for; the same for all workers."""
 
     archive: bytes
@@ -35,7 +35,7 @@ class Prediction:
     reading: Reading
 
 
-def predict(prediction: Prediction, request: RunRequest, output: str) -> Run:
+def predict(job: PredictJob, request: RunRequest, output: str) -> Run:
     """
     Writes `output`. As of `allennlp predict`, an input with an error leaves the results before it.
 
@@ -47,10 +47,10 @@ def predict(prediction: Prediction, request: RunRequest, output: str) -> Run:
     # Raises
     `ElmoError`: the first error, with the line; and see `open_run` and `PredictShard`. `OSError`.
     """
-    with cluster(request.engine, shared_bytes=len(prediction.archive)) as workers:
-        run = open_run(prediction.folder, request, reading=prediction.reading, workers=workers)
+    with cluster(request.engine, shared_bytes=len(job.archive)) as workers:
+        run = open_run(job.folder, request, reading=job.reading, workers=workers)
         assert run is not None, "only a manifest says that a run is whole, and there is none"
-        results = outcomes(PredictShard, prediction, run.left(), workers=workers, gpus=int(prediction.cuda))
+        results = outcomes(PredictShard, job, run.left(), workers=workers, gpus=int(job.cuda))
         first_error: Outcome | None = None
         for outcome in run.progress(results, "predict"):
             if "error" in outcome and (first_error is None or outcome["number"] < first_error["number"]):
@@ -59,10 +59,10 @@ def predict(prediction: Prediction, request: RunRequest, output: str) -> Run:
                 break
     last = len(run.shards) if first_error is None else first_error["number"] + 1
     parts = [part_name(shard) for shard in run.shards[:last]]
-    _put_together(prediction.folder, parts, output)
+    _put_together(job.folder, parts, output)
     if first_error is not None:
         raise ElmoError(first_error["error"])
-    prediction.folder.remove_itself()
+    job.folder.remove_itself()
     return run
 
 
@@ -89,11 +89,11 @@ class PredictShard:
     lines before; and see `open_archive`.
     """
 
-    def __init__(self, prediction: Prediction) -> None:
-        self._prediction = prediction
-        self._reader = ShardReader(prediction.reading)
+    def __init__(self, job: PredictJob) -> None:
+        self._job = job
+        self._reader = ShardReader(job.reading)
         try:
-            self._predictor = _predictor(prediction)
+            self._predictor = _predictor(job)
         except ConfigurationError as error:
             raise ElmoError(str(error)) from error
         if any(getattr(module, "stateful", False) is True for module in self._predictor._model.modules()):
@@ -106,23 +106,23 @@ class PredictShard:
         self._predictor.lines_read = shard.before
         inputs = load_lines(self._predictor, map(_as_line, self._reader.lines(shard)), shard.source)
         written = 0
-        with self._prediction.folder.writing(part_name(shard)) as file:
+        with self._job.folder.writing(part_name(shard)) as file:
             try:
-                for batch in lazy_groups_of(inputs, self._prediction.batch_size):
+                for batch in lazy_groups_of(inputs, self._job.batch_size):
                     for result in predicted_lines(self._predictor, batch):
                         file.write(result.encode("utf-8"))
                         written += 1
             except ConfigurationError as error:
                 return {"error": str(error)}
-        return write_note(self._prediction.folder, shard, {"sentences": written}, [])
+        return write_note(self._job.folder, shard, {"sentences": written}, [])
 
 
-def _predictor(prediction: Prediction) -> Predictor:
+def _predictor(job: PredictJob) -> Predictor:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "model.tar.gz")
-        path.write_bytes(prediction.archive)
-        archive = open_archive(path, 0 if prediction.cuda else -1, prediction.overrides)
-    return predictor_of(archive, prediction.predictor, "validation", prediction.predictor_args)
+        path.write_bytes(job.archive)
+        archive = open_archive(path, 0 if job.cuda else -1, job.overrides)
+    return predictor_of(archive, job.predictor, "validation", job.predictor_args)
 
 
 def _as_line(content: Content) -> bytes:

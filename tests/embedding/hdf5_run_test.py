@@ -8,7 +8,7 @@ import pytest
 
 from elmo_tasks.elmo.model import ElmoError
 from elmo_tasks.embedding.corpus import SourceLine, write_corpus
-from elmo_tasks.embedding.hdf5_run import Embedding
+from elmo_tasks.embedding.hdf5_run import Hdf5Run
 from elmo_tasks.embedding.vector_file import VECTORS
 from tests.commands.texts import DIM, encode, shipped_bilm
 
@@ -22,7 +22,7 @@ def embed(
     lines = [SourceLine("in", number, text, key) for number, (key, text) in enumerate(pairs, 1)]
     bilm = shipped_bilm()
     with write_corpus(lines, folder) as text:
-        run = Embedding(
+        run = Hdf5Run(
             bilm=bilm, text=text, folder=folder, start=bilm.initial_state(1), progress=False, **parameters
         )
         run.prepare()

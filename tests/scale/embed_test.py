@@ -32,7 +32,7 @@ def work(bilm: FrozenBiLm, folder: Path, **changes) -> embed.EmbedShard:
     out = Folder(str(folder / "out"))
     out.create()
     return embed.EmbedShard(
-        embed.embedding_of(
+        embed.embed_job(
             bilm, bilm.initial_state(1), **settings | changes, folder=out, reading=Reading(str(folder))
         )
     )

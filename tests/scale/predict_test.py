@@ -27,11 +27,9 @@ from elmo_tasks.scale.shards import Reading, make_shards
 from elmo_tasks.scale.storage import Folder
 
 
-def prediction_of(
-    archive: bytes, folder: Folder, reading: Reading, *, batch_size: int = 1
-) -> predict.Prediction:
+def job_of(archive: bytes, folder: Folder, reading: Reading, *, batch_size: int = 1) -> predict.PredictJob:
     """On the CPU, with nothing but the archive's own settings."""
-    return predict.Prediction(
+    return predict.PredictJob(
         archive=archive,
         overrides="",
         predictor=None,
@@ -69,8 +67,8 @@ def test_every_task(config, tmp_path, monkeypatch):
     PredictManager(predictor, str(source), str(tmp_path / "expected"), 2, False, False).run()
     folder, reading = Folder(str(tmp_path / "parts")), Reading(".", objects=True, multiple=2)
     folder.create()
-    prediction = prediction_of(b"", folder, reading, batch_size=2)
-    of = predict.PredictShard(prediction)
+    job = job_of(b"", folder, reading, batch_size=2)
+    of = predict.PredictShard(job)
     expected = (tmp_path / "expected").read_text()
     assert shard_by_shard(of, folder, source, 1, reading) == expected
     objects = [json.loads(line) for line in source.read_text().splitlines() if line.strip()]
@@ -86,7 +84,7 @@ def test_bytes_are_text(tmp_path, monkeypatch):
     monkeypatch.setattr(predict, "_predictor", lambda *_: predictor)
     folder, reading = Folder(str(tmp_path / "parts")), Reading(".", objects=True)
     folder.create()
-    of = predict.PredictShard(prediction_of(b"", folder, reading))
+    of = predict.PredictShard(job_of(b"", folder, reading))
     results = []
     for kind in (pa.string(), pa.binary()):
         column = pa.array(["A good film .", "Łódź"]).cast(kind)
@@ -100,9 +98,9 @@ def test_bytes_are_text(tmp_path, monkeypatch):
 
 def test_a_model_that_carries_a_state_is_refused(tmp_path):
     archive = write_archive(tmp_path / "run", **{"model.elmo.stateful": True})
-    prediction = prediction_of(archive.read_bytes(), Folder(str(tmp_path)), Reading("."))
+    job = job_of(archive.read_bytes(), Folder(str(tmp_path)), Reading("."))
     with pytest.raises(ElmoError, match="carries a state from batch to batch"):
-        predict.PredictShard(prediction)
+        predict.PredictShard(job)
 
 
 def test_an_ensemble_goes_on_where_it_was_stopped(tmp_path, monkeypatch):
@@ -116,9 +114,7 @@ def test_an_ensemble_goes_on_where_it_was_stopped(tmp_path, monkeypatch):
     PredictManager(
         Predictor.from_path(str(path)), str(source), str(tmp_path / "expected"), 1, False, False
     ).run()
-    prediction = prediction_of(
-        path.read_bytes(), Folder(str(tmp_path / "out.partial")), Reading(".", objects=True)
-    )
+    job = job_of(path.read_bytes(), Folder(str(tmp_path / "out.partial")), Reading(".", objects=True))
     done = []
 
     def outcomes_here(make_work, shared, shards, *, stop_after, **_):
@@ -134,7 +130,7 @@ def test_an_ensemble_goes_on_where_it_was_stopped(tmp_path, monkeypatch):
         monkeypatch.setattr(predict, "outcomes", partial(outcomes_here, stop_after=stop_after))
         request = RunRequest(str(source), {}, Engine(shard_bytes=1), resume=stop_after is None, force=False)
         with pytest.raises(KeyboardInterrupt) if stop_after else nullcontext():
-            predict.predict(prediction, request, str(tmp_path / "out"))
+            predict.predict(job, request, str(tmp_path / "out"))
         assert (tmp_path / "out").exists() == (stop_after is None)
     assert done == list(range(len(done)))
     assert len(done) > 2
