@@ -141,6 +141,7 @@ class Elmo(nn.Module):
         self.activations = None if use.activations is None else Activations.of(use.activations)
         if self.activations is not None and self.bilm is not None:
             self.activations.prepare()
+        self.register_load_state_dict_pre_hook(_check_options)
 
     @classmethod
     def from_params(cls, params: Any, **extras: Any) -> "Elmo":
@@ -218,6 +219,26 @@ class Elmo(nn.Module):
         if self.stateful:
             return self.carried.layers(bilm, ids, self.start)
         return bilm.encode(ids, self.start)
+
+
+def _check_options(
+    elmo: Elmo,
+    state: dict[str, torch.Tensor],
+    prefix: str,
+    metadata: object,
+    strict: bool,
+    missing: list[str],
+    unexpected: list[str],
+    errors: list[str],
+) -> None:
+    """PyTorch's hook before a state dict is loaded: its weights may fit a biLM of other options, too."""
+    stored = state.get(f"{prefix}options")
+    if elmo.bilm is None or stored is None:
+        return
+    found = json.loads(bytes(stored.tolist()))
+    for section, expected in elmo.bilm.options.to_json().items():
+        if found.get(section) != expected:
+            errors.append(f"{prefix}options: {section} is {found.get(section)}, expected {expected}")
 
 
 def _bilm(

@@ -2,6 +2,7 @@ import copy
 import itertools
 import pickle
 import random
+import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -14,7 +15,7 @@ from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.elmo import Elmo, FrozenBiLm
 from elmo_tasks.elmo.model import ElmoError
-from tests.elmo.files import FILLING, PLACED, SENTENCES, batch, make_files, read_bilm
+from tests.elmo.files import FILLING, PLACED, SENTENCES, batch, changed, make_files, read_bilm
 from tests.elmo.inference.precisions import PRECISIONS, REFUSAL, needs_bfloat16, take_bfloat16_away
 from tests.elmo.numpy_reference import NumpyBiLm
 from tests.elmo.threads import at_once
@@ -169,6 +170,21 @@ def test_built_again_from_its_state_dict(files):
     again = Elmo(placement="output", **block)
     again.load_state_dict(elmo.state_dict())
     assert torch.equal(again(batch(SENTENCES)).output, elmo(batch(SENTENCES)).output)
+
+
+@pytest.mark.parametrize("trainable", [False, True])
+def test_state_dict_of_a_bilm_with_other_options(files, trainable):
+    """Whose weights have the same shapes, and whose options are as many bytes."""
+    options = changed(activation="tanh", cell_clip=2)
+    theirs = Elmo(options_file=options, weight_file=files["weight_file"])
+    ours = Elmo(trainable=trainable, **files)
+    with pytest.raises(RuntimeError) as caught:
+        ours.load_state_dict(theirs.state_dict())
+    for section, found, expected in (
+        ("lstm", "'cell_clip': 2.0", "'cell_clip': 3.0"),
+        ("char_cnn", "'activation': 'tanh'", "'activation': 'relu'"),
+    ):
+        assert re.search(f"options: {section} is .*{found}.*, expected .*{expected}", str(caught.value))
 
 
 @pytest.mark.parametrize(
