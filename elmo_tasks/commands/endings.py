@@ -106,6 +106,9 @@ def _end(kind: type[BaseException], error: BaseException, traceback: TracebackTy
         tell(known)
     else:
         sys.__excepthook__(kind, error, traceback)
+    if isinstance(known, SigTermReceived):
+        # Else Python would end with 1, as after an error.
+        raise SystemExit(exit_code(known))
 
 
 def install() -> None:

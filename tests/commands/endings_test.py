@@ -91,7 +91,9 @@ def test_a_signal_ends_the_processes_of_the_command(monkeypatch):
     assert process in multiprocessing.active_children()
     # Not those of other tests
     monkeypatch.setattr(multiprocessing, "active_children", lambda: [process])
-    sys.excepthook(SigTermReceived, SigTermReceived(), None)
+    with pytest.raises(SystemExit) as ended:
+        sys.excepthook(SigTermReceived, SigTermReceived(), None)
+    assert ended.value.code == 143
     process.join(30)
     assert process.exitcode == -signal.SIGTERM
 

@@ -198,11 +198,12 @@ def test_how_the_command_ends(run, tmp_path):
             time.sleep(0.05)
         waiting.send_signal(signal.SIGTERM)
         endings = {
-            closed: "error: [Errno 32] Broken pipe",
-            filled: "error: [Errno 28] No space left on device",
+            closed: (1, "error: [Errno 32] Broken pipe"),
+            filled: (1, "error: [Errno 28] No space left on device"),
+            waiting: (143, "terminated"),
         }
-        for process, ending in (endings | {waiting: "terminated"}).items():
-            assert process.wait(timeout=120) == 1
+        for process, (code, ending) in endings.items():
+            assert process.wait(timeout=120) == code
             errors = process.stderr.read()
             assert errors.splitlines()[-1] == ending
             assert not {"Traceback", "Exception ignored"} & set(errors.split(" "))
