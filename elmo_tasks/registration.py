@@ -17,6 +17,7 @@ from typing import Any
 
 LIGHT = (
     "atomic_files",
+    "constructors",
     "elmo.carried_state",
     "elmo.config",
     "elmo.embedder",

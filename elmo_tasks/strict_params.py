@@ -10,7 +10,8 @@ from typing import Any, ClassVar
 from allennlp.common import FromParams, Params
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.values import BlockError, check_block, checked, constructor_parameters
+from elmo_tasks.constructors import constructor_parameters
+from elmo_tasks.values import BlockError, check_block, checked
 
 
 class StrictParams(FromParams):

@@ -5,8 +5,6 @@ A constructor says `dropout: Probability = 0.0`; `check_block` finds what is wro
 parameters.
 """
 
-import dataclasses
-import inspect
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
@@ -18,6 +16,7 @@ from os import PathLike
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
+from elmo_tasks.constructors import constructor_parameters
 from elmo_tasks.wording import did_you_mean
 
 LARGEST = 10**9
@@ -122,13 +121,6 @@ _KINDS: dict[Any, tuple[tuple[type, ...], str]] = {
 """What Python's own types take, and how they are called in a config."""
 
 
-def constructor_parameters(constructor: Any) -> dict[str, Parameter]:
-    """The parameters of a constructor by name, without `self`."""
-    parameters = inspect.signature(constructor).parameters
-    variable = (Parameter.VAR_KEYWORD, Parameter.VAR_POSITIONAL)
-    return {name: each for name, each in parameters.items() if name != "self" and each.kind not in variable}
-
-
 def check_block(
     block: Mapping[str, Any], parameters: Mapping[str, Parameter], *, owner: str, path: str = ""
 ) -> None:
@@ -172,37 +164,6 @@ def checked(constructor: Callable[..., None]) -> Callable[..., None]:
         check_block(block, parameters, owner=type(self).__name__)
         constructor(self, *arguments, **keywords)
 
-    return construct
-
-
-def flat(constructor: Callable[..., None]) -> Callable[..., None]:
-    """
-    A constructor that takes the fields of its dataclasses side by side, as keywords: so they stand in a
-    config block. Its other parameters stay.
-    """
-    signature = inspect.signature(constructor)
-    groups: dict[str, type] = {
-        name: each.annotation
-        for name, each in signature.parameters.items()
-        if isinstance(each.annotation, type) and dataclasses.is_dataclass(each.annotation)
-    }
-
-    @wraps(constructor)
-    def construct(self: Any, **keywords: Any) -> None:
-        grouped = {
-            name: group(
-                **{key: keywords.pop(key) for key in constructor_parameters(group) if key in keywords}
-            )
-            for name, group in groups.items()
-        }
-        constructor(self, **grouped, **keywords)
-
-    parameters = [
-        each
-        for name, parameter in signature.parameters.items()
-        for each in (constructor_parameters(groups[name]).values() if name in groups else [parameter])
-    ]
-    construct.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     return construct
 
 

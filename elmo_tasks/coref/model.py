@@ -11,6 +11,7 @@ from allennlp.nn.util import get_text_field_mask
 from torch import nn
 from torch.nn import functional as F
 
+from elmo_tasks.constructors import flat
 from elmo_tasks.coref.antecedents import AntecedentScorer, AntecedentSearch
 from elmo_tasks.coref.documents import Cluster, CorefDocument, Mention
 from elmo_tasks.coref.formatting import marked, resolved
@@ -23,7 +24,7 @@ from elmo_tasks.elmo.inference.batches import batch_sizes
 from elmo_tasks.metrics.base import of_all_workers
 from elmo_tasks.modules.bilstm import BiLstm
 from elmo_tasks.modules.elmo_model import ElmoModel, Outputs, Scores
-from elmo_tasks.values import PositiveFloat, PositiveInt, Probability, Size, Sizes, flat
+from elmo_tasks.values import PositiveFloat, PositiveInt, Probability, Size, Sizes
 
 WORDS_AT_ONCE = 4096
 """Words, and padding, of sentences that are encoded together."""

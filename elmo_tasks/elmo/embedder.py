@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, cast
 import torch
 from torch import nn
 
+from elmo_tasks.constructors import flat
 from elmo_tasks.elmo.carried_state import CarriedState
 from elmo_tasks.elmo.config import PLACEMENTS, ElmoMix, ElmoSource, ElmoUse, Placement
 from elmo_tasks.elmo.inference import FrozenBiLm, TrainedBiLm
@@ -23,7 +24,7 @@ from elmo_tasks.elmo.sources import (
     read_options,
     read_words,
 )
-from elmo_tasks.values import checked, flat
+from elmo_tasks.values import checked
 
 FROM_STATE_DICT = "(state dict)"
 """In the place of a weight file: the weights come with a state dict that is loaded next."""

@@ -10,11 +10,12 @@ from allennlp.modules import TokenEmbedder
 from allennlp.nn.regularizers import Regularizer
 from torch import nn
 
+from elmo_tasks.constructors import flat
 from elmo_tasks.elmo.archived import ARCHIVED_WEIGHTS, archived_block, archived_state, elmo_from_state
 from elmo_tasks.elmo.config import ElmoMix, ElmoSource, ElmoUse
 from elmo_tasks.elmo.embedder import Elmo
 from elmo_tasks.strict_params import StrictParams
-from elmo_tasks.values import Size, flat
+from elmo_tasks.values import Size
 
 _LAMBDA, _USED = "elmo_mix_l2", "elmo_mix_l2_used"
 """Attributes of a mix's weights: by the one `ElmoMixRegularizer` knows them, by the other it says so."""

@@ -19,6 +19,7 @@ from allennlp.data import DatasetReader, Instance
 from allennlp.data.dataset_readers.dataset_reader import DatasetReaderInput
 from allennlp.nn.util import dist_reduce
 
+from elmo_tasks.constructors import flat
 from elmo_tasks.data.input_files import InputError, input_files
 from elmo_tasks.data.reader import ShardedReader
 from elmo_tasks.data.text_stream import (
@@ -35,7 +36,7 @@ from elmo_tasks.data.text_stream import (
     words_of,
 )
 from elmo_tasks.language_model.bptt_batch import ENCODERS, blocks, dry_block
-from elmo_tasks.values import Name, NonNegativeInt, OneOf, PositiveFloat, PositiveInt, Probability, flat
+from elmo_tasks.values import Name, NonNegativeInt, OneOf, PositiveFloat, PositiveInt, Probability
 
 logger = logging.getLogger(__name__)
 
