@@ -7,6 +7,7 @@ from allennlp.common.checks import ConfigurationError
 from torch.nn import functional as F
 
 from elmo_tasks.language_model import softmax as module
+from elmo_tasks.language_model import softmax_loss
 from elmo_tasks.language_model.softmax import Softmax
 
 CLASSES, DIM, ROWS = 23, 6, 10
@@ -20,7 +21,8 @@ EACH = [
 @pytest.fixture(autouse=True)
 def _small_chunks(monkeypatch):
     """The last chunk of rows, and of classes, is a smaller one."""
-    monkeypatch.setattr(module, "ROWS_AT_ONCE", 4)
+    for each in (module, softmax_loss):
+        monkeypatch.setattr(each, "ROWS_AT_ONCE", 4)
     monkeypatch.setattr(module, "LOGITS_AT_ONCE", 40)
 
 
