@@ -17,8 +17,8 @@ def constructor_parameters(constructor: Any) -> dict[str, Parameter]:
 
 def flat(constructor: Callable[..., None]) -> Callable[..., None]:
     """
-    A constructor that takes the fields of its dataclasses, which are `kw_only`, side by side: so they stand in
-    a config block. Its other parameters stay.
+    A constructor that takes the fields of its dataclasses, which are `kw_only`, side by side, as they stand
+    in a config block. Its other parameters stay.
     """
     signature = inspect.signature(constructor)
     groups: dict[str, type] = {

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 from allennlp.common.checks import ConfigurationError
-from allennlp.data import Field, Vocabulary
+from allennlp.data import Field, TensorDict, Vocabulary
 
 from elmo_tasks.elmo.model.characters import BEGIN_SENTENCE, END_SENTENCE, character_ids
 from elmo_tasks.elmo.model.words import UNKNOWN, word_ids
@@ -204,6 +204,11 @@ def blocks(
         lexicon = lexicons[lengths.index(max(lengths))]
         steps = np.concatenate(list(map(lexicon.translate, parts, lexicons)), axis=1)
         yield BlockField(steps=steps, lexicon=lexicon, lengths=lengths, fresh=fresh, process=process)
+
+
+def tokens_trained(batches: Iterable[TensorDict], *, workers: int) -> int:
+    """Steps of a direction in the blocks of one worker, times the workers, whose blocks are as long."""
+    return workers * sum(batch["block"]["inputs"].size(1) for batch in batches)
 
 
 def dry_block(*, streams: int, input: str) -> BlockField:

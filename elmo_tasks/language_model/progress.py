@@ -10,6 +10,7 @@ from allennlp.data import TensorDict
 from allennlp.training import GradientDescentTrainer, TrainerCallback
 from tqdm import tqdm
 
+from elmo_tasks.language_model.bptt_batch import tokens_trained
 from elmo_tasks.language_model.model import check_bilm
 from elmo_tasks.strict_params import StrictParams
 from elmo_tasks.values import NonNegativeFloat
@@ -82,8 +83,7 @@ class ProgressCallback(StrictParams, TrainerCallback):
         if self._epoch_started is None:
             self._epoch_started, self._tokens = now, 0
         else:
-            tokens = sum(batch["block"]["inputs"].size(1) for batch in batch_inputs)
-            self._tokens += tokens * trainer._world_size
+            self._tokens += tokens_trained(batch_inputs, workers=trainer._world_size)
         self._epoch_seconds = now - self._epoch_started
         if self._epoch_seconds and now - self._said >= self._every_seconds:
             self._said = now

@@ -14,6 +14,7 @@ from allennlp.nn.util import move_to_device
 from allennlp.training import GradientDescentTrainer, TrainerCallback
 
 from elmo_tasks.atomic_files import atomic_file
+from elmo_tasks.language_model.bptt_batch import tokens_trained
 from elmo_tasks.language_model.metric import DIRECTIONS
 from elmo_tasks.language_model.model import check_bilm
 from elmo_tasks.strict_params import StrictParams
@@ -89,9 +90,7 @@ class TextPerplexities(StrictParams, TrainerCallback):
     ) -> None:
         if is_training:
             self._batches += 1
-            self._tokens += trainer._world_size * sum(
-                batch["block"]["inputs"].size(1) for batch in batch_inputs
-            )
+            self._tokens += tokens_trained(batch_inputs, workers=trainer._world_size)
 
     def on_epoch(
         self, trainer: GradientDescentTrainer, *, epoch: int, is_primary: bool = True, **kwargs: Any
