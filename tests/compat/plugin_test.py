@@ -8,6 +8,7 @@ from pathlib import Path
 
 import nltk
 import pytest
+import torch
 
 # Runs in the command's process before anything else does.
 SITECUSTOMIZE = """
@@ -44,6 +45,17 @@ def test_it_finds_the_plugin_and_neither_downloads_nor_prints(tmp_path):
     )
     assert (done.stdout, done.stderr) == ("allennlp 2.10.1\n", "")
     assert report.read_text() == "collects: True, frozen: True\nimported: True\n"
+
+
+def test_diff_comes_with_the_plugins(tmp_path):
+    """AllenNLP runs it without any; the options of a biLM, which are bytes, need a repair."""
+    file = tmp_path / "weights.th"
+    torch.save({"options": torch.zeros(2, dtype=torch.uint8)}, file)
+    done = subprocess.run(
+        [Path(sysconfig.get_path("scripts"), "allennlp"), "diff", file, file], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert "options, shape = (2,)" in done.stdout
 
 
 def test_what_needs_nltk_data_says_so():

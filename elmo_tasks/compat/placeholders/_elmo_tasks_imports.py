@@ -81,7 +81,9 @@ COMMAND = ("allennlp", "allennlp.commands", "allennlp_server")
 What imports most of what an `allennlp` command needs, the last one this suite. There is no garbage in what
 they leave, and Python would look for it again and again, and once more at its end: a quarter of the start.
 """
-_HANDLED = frozenset((*MODULES, *DEFERRED, *POSTPONED, *COMMAND))
+DIFF = "allennlp.commands.diff"
+"""A command that AllenNLP runs without its plug-ins, and that cannot read a model with ELMo as it is."""
+_HANDLED = frozenset((*MODULES, *DEFERRED, *POSTPONED, *COMMAND, DIFF))
 
 
 class Finder:
@@ -114,6 +116,8 @@ def _execute(execute, module):  # type: ignore[no-untyped-def]
     elif name in DEFERRED:
         module.__builtins__ = {**vars(builtins), "__import__": _defer(DEFERRED[name])}
     execute(module)
+    if name == DIFF:
+        module.Diff.requires_plugins = True
 
 
 def _without_collection(execute, module):  # type: ignore[no-untyped-def]
