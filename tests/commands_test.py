@@ -6,7 +6,6 @@ import subprocess
 import sys
 import tarfile
 import time
-from pathlib import Path
 
 import pytest
 import torch
@@ -17,19 +16,10 @@ from allennlp.models.archival import load_archive
 from elmo_tasks.paths import bundled
 from tests.conftest import SMALL_NER_ELMO
 from tests.forked import Command
+from tests.language_model.runs import metrics_of
 
 DEV = bundled("fixtures/ner/dev.conll").resolve()
 TEST = bundled("fixtures/ner/test.conll").resolve()
-
-
-def metrics_of(folder: Path) -> dict[str, float]:
-    """The final metrics, less what depends on the machine and the hour."""
-    metrics = json.loads((folder / "metrics.json").read_text())
-    return {
-        name: value
-        for name, value in metrics.items()
-        if not any(part in name for part in ("memory", "duration", "epochs"))
-    }
 
 
 def test_train(trained_ner):

@@ -20,6 +20,7 @@ from elmo_tasks.paths import bundled
 from tests.elmo.files import PLACED, batch, make_files, make_word_files
 from tests.elmo.many_langs_files import SENTENCES, make_folder, make_zip
 from tests.elmo.many_langs_reference import reference
+from tests.errors import error_of
 
 
 @pytest.fixture(scope="module")
@@ -37,12 +38,6 @@ def make_nlpl(folder, *, words=False):
             file.write((folder / "vocabulary.txt").read_bytes())
     (folder / "weights.hdf5").rename(folder / "model.hdf5")
     return folder, make_zip(folder, folder.with_suffix(".zip"))
-
-
-def error_of(function, *arguments, **options):
-    with pytest.raises(ConfigurationError) as caught:
-        function(*arguments, **options)
-    return str(caught.value)
 
 
 @pytest.mark.parametrize("use", [{}, {"trainable": True}, {"stateful": True}], ids=str)
@@ -94,14 +89,18 @@ def test_a_state_dict_is_enough(many_langs):
 
 def test_token_embedder_refuses_ids_of_bytes(many_langs):
     embedder = ElmoTokenEmbedder(weight_file=str(many_langs))
-    assert "reads unicode_ids: found ids of type torch.int16" in error_of(embedder, batch(PLACED))
+    assert "reads unicode_ids: found ids of type torch.int16" in error_of(
+        ConfigurationError, embedder, batch(PLACED)
+    )
 
 
 def test_options_and_words_stand_with_the_weights(many_langs, tmp_path):
     make_files(tmp_path / "c")
-    message = error_of(Elmo, options_file=str(tmp_path / "c/options.json"), weight_file=str(many_langs))
+    message = error_of(
+        ConfigurationError, Elmo, options_file=str(tmp_path / "c/options.json"), weight_file=str(many_langs)
+    )
     assert f"{many_langs}/config.json: found other options, expected none beside those of it" in message
-    message = error_of(Elmo, weight_file=str(many_langs), vocabulary_file="words.txt")
+    message = error_of(ConfigurationError, Elmo, weight_file=str(many_langs), vocabulary_file="words.txt")
     assert f"found a vocabulary_file, words.txt, expected none: {many_langs} has the words" in message
 
 
@@ -123,10 +122,12 @@ def test_wrong_nlpl(tmp_path):
     folder, _ = make_nlpl(tmp_path / "bilm")
     (folder / "model.hdf5").unlink()
     source = make_zip(folder, tmp_path / "wrong.zip")
-    assert f"{source}: weights.hdf5 or model.hdf5 is missing" in error_of(Elmo, weight_file=str(source))
+    assert f"{source}: weights.hdf5 or model.hdf5 is missing" in error_of(
+        ConfigurationError, Elmo, weight_file=str(source)
+    )
     (folder / "options.json").write_text("{}")
     source = make_zip(folder, tmp_path / "wrong.zip")
-    message = error_of(Elmo, weight_file=str(source))
+    message = error_of(ConfigurationError, Elmo, weight_file=str(source))
     assert f"{source}!options.json: found neither char_cnn nor n_tokens_vocab" in message
 
 

@@ -19,17 +19,12 @@ from elmo_tasks.paths import bundled
 from tests.conftest import SMALL_NER
 from tests.elmo.files import PLACED, SENTENCES, batch, make_files, make_word_files
 from tests.elmo.numpy_reference import NumpyBiLm
+from tests.errors import error_of
 
 
 @pytest.fixture
 def files(tmp_path):
     return make_word_files(tmp_path / "bilm")
-
-
-def error_of(function, *arguments, **options):
-    with pytest.raises(ConfigurationError) as caught:
-        function(*arguments, **options)
-    return str(caught.value)
 
 
 @pytest.mark.parametrize("stateful", [False, True])
@@ -43,11 +38,11 @@ def test_elmo(files, stateful):
 
 
 def test_ids_of_the_other_kind(files):
-    message = error_of(Elmo(**files), batch(SENTENCES))
+    message = error_of(ConfigurationError, Elmo(**files), batch(SENTENCES))
     assert message == (
         "the biLM reads word_ids: found ids of shape (5, 18, 50), expected ('batch', 'tokens')"
     )
-    message = error_of(Elmo(), WordEncoder.padded_ids(SENTENCES))
+    message = error_of(ConfigurationError, Elmo(), WordEncoder.padded_ids(SENTENCES))
     assert "reads character_ids: found ids of shape (5, 18), expected ('batch', 'tokens', 50)" in message
 
 
@@ -57,16 +52,18 @@ def test_files_that_do_not_belong_together(files, tmp_path):
 
     characters = dict(zip(("options_file", "weight_file"), map(str, make_files(tmp_path / "c")), strict=True))
     for make in (read, Elmo):
-        message = error_of(make, **files | {"weight_file": characters["weight_file"]})
+        message = error_of(ConfigurationError, make, **files | {"weight_file": characters["weight_file"]})
         assert "c/weights.hdf5: found char_embed of a biLM that reads characters, but the options" in message
-        message = error_of(make, **characters | {"weight_file": files["weight_file"]})
+        message = error_of(ConfigurationError, make, **characters | {"weight_file": files["weight_file"]})
         assert "found embedding of a biLM that reads words, but the options are of one that" in message
-        message = error_of(make, **characters, vocabulary_file=files["vocabulary_file"])
+        message = error_of(ConfigurationError, make, **characters, vocabulary_file=files["vocabulary_file"])
         assert "found a vocabulary_file, " in message
         assert "expected none: the biLM reads characters" in message
     del files["vocabulary_file"]
     for make in (read, Elmo):
-        assert "the biLM reads words, expected also its vocabulary_file" in error_of(make, **files)
+        assert "the biLM reads words, expected also its vocabulary_file" in error_of(
+            ConfigurationError, make, **files
+        )
 
 
 def test_activations(files, tmp_path):
@@ -111,7 +108,7 @@ def test_a_task(files, tmp_path):
     assert torch.equal(archive.model(**tensors)["emissions"], trained(**tensors)["emissions"])
     # The other indexer
     tensors["tokens"]["elmo"] = {"character_ids": batch([["Yes"]])}
-    message = error_of(archive.model, **tensors)
+    message = error_of(ConfigurationError, archive.model, **tensors)
     assert (
         'of another kind: character_ids; expected in both also "elmo": {"type": "elmo_word_ids"}' in message
     )

@@ -4,12 +4,7 @@ import pytest
 
 from elmo_tasks.elmo.model import BiLmOptions, CharacterOptions, ElmoError, WordOptions
 from tests.elmo.files import OPTIONS, changed, make_files
-
-
-def error_of(function, *arguments, **options):
-    with pytest.raises(ElmoError) as caught:
-        function(*arguments, **options)
-    return str(caught.value)
+from tests.errors import error_of
 
 
 def test_from_a_file_and_from_its_content(tmp_path):
@@ -52,7 +47,7 @@ def test_options_survive_json(tmp_path):
 def test_wrong_options(tmp_path, changes, expected):
     file = tmp_path / "options.json"
     file.write_text(json.dumps(changed(**changes)))
-    message = error_of(BiLmOptions.read, file)
+    message = error_of(ElmoError, BiLmOptions.read, file)
     assert expected in message
     assert str(file) in message
 
@@ -60,7 +55,7 @@ def test_wrong_options(tmp_path, changes, expected):
 def test_options_that_are_not_json(tmp_path):
     file = tmp_path / "options.json"
     file.write_text('{"lstm": {\n "dim": }')
-    assert f"{file}, line 2: not JSON" in error_of(BiLmOptions.read, file)
+    assert f"{file}, line 2: not JSON" in error_of(ElmoError, BiLmOptions.read, file)
 
 
 def test_char_cnn_decides_what_is_read():
@@ -68,7 +63,7 @@ def test_char_cnn_decides_what_is_read():
     assert BiLmOptions.read(OPTIONS | {"n_tokens_vocab": 800_000}) == BiLmOptions.read(OPTIONS)
     options = {"lstm": OPTIONS["lstm"]}
     assert BiLmOptions.read(options | {"n_tokens_vocab": 13}).tokens == WordOptions(n_tokens=13)
-    message = error_of(BiLmOptions.from_json, options, where="train.jsonnet")
+    message = error_of(ElmoError, BiLmOptions.from_json, options, where="train.jsonnet")
     assert message.startswith("train.jsonnet: found neither char_cnn nor n_tokens_vocab, expected char_cnn")
-    message = error_of(BiLmOptions.read, options | {"n_tokens_vocab": 0})
+    message = error_of(ElmoError, BiLmOptions.read, options | {"n_tokens_vocab": 0})
     assert "n_tokens_vocab is 0, expected a positive number" in message

@@ -6,6 +6,7 @@ import torch
 from elmo_tasks.elmo.model import BiLm, BiLmOptions, ElmoError
 from elmo_tasks.elmo.model.weight_file import read_weights, write_weights
 from tests.elmo.files import changed, make_files, read_bilm
+from tests.errors import error_of
 
 
 def replace(weight_file, dataset, array):
@@ -14,12 +15,6 @@ def replace(weight_file, dataset, array):
             del file[dataset]
         if array is not None:
             file[dataset] = array
-
-
-def error_of(function, *arguments):
-    with pytest.raises(ElmoError) as caught:
-        function(*arguments)
-    return str(caught.value)
 
 
 @pytest.mark.parametrize("changes", [{}, {"n_highway": 0}, {"dim": 18, "projection_dim": 18}])
@@ -56,7 +51,7 @@ def test_writes_what_it_reads(tmp_path, changes):
 def test_wrong_weights(tmp_path, dataset, array, expected):
     options_file, weight_file = make_files(tmp_path)
     replace(weight_file, dataset, array)
-    message = error_of(read_bilm, options_file, weight_file)
+    message = error_of(ElmoError, read_bilm, options_file, weight_file)
     assert expected in message
     assert str(weight_file) in message
 
@@ -72,7 +67,8 @@ def test_wrong_weights(tmp_path, dataset, array, expected):
 )
 def test_options_of_another_model(tmp_path, changes, expected):
     _, weight_file = make_files(tmp_path)
-    assert expected in error_of(BiLm(options=BiLmOptions.read(changed(**changes))).load_weights, weight_file)
+    bilm = BiLm(options=BiLmOptions.read(changed(**changes)))
+    assert expected in error_of(ElmoError, bilm.load_weights, weight_file)
 
 
 @pytest.mark.parametrize("content", ["text", "half"])
@@ -80,7 +76,7 @@ def test_file_that_is_not_whole(tmp_path, content):
     options_file, weight_file = make_files(tmp_path)
     data = weight_file.read_bytes()
     weight_file.write_bytes(b"<html>404</html>" if content == "text" else data[: len(data) // 2])
-    message = error_of(read_bilm, options_file, weight_file)
+    message = error_of(ElmoError, read_bilm, options_file, weight_file)
     assert f"{weight_file}: not a whole HDF5 file" in message
 
 

@@ -11,17 +11,12 @@ from elmo_tasks.elmo.model.word_encoder import WordEncoder
 from elmo_tasks.elmo.model.words import word_ids
 from tests.elmo.files import SENTENCES, VOCABULARY, batch, make_files, make_word_files, read_bilm
 from tests.elmo.numpy_reference import NumpyBiLm
+from tests.errors import error_of
 
 
 @pytest.fixture
 def files(tmp_path):
     return make_word_files(tmp_path / "bilm")
-
-
-def error_of(function, *arguments, **options):
-    with pytest.raises(ElmoError) as caught:
-        function(*arguments, **options)
-    return str(caught.value)
 
 
 def test_equals_the_step_by_step_reference(files):
@@ -73,9 +68,9 @@ def test_writes_what_it_reads(files, tmp_path):
 
 def test_files_that_do_not_belong_together(files, tmp_path):
     options_file, weight_file = make_files(tmp_path / "c")
-    message = error_of(read_bilm, files["options_file"], weight_file)
+    message = error_of(ElmoError, read_bilm, files["options_file"], weight_file)
     assert "c/weights.hdf5: found char_embed of a biLM that reads characters, but the options" in message
-    message = error_of(read_bilm, options_file, files["weight_file"])
+    message = error_of(ElmoError, read_bilm, options_file, files["weight_file"])
     assert "found embedding of a biLM that reads words, but the options are of one that" in message
 
 
@@ -93,18 +88,19 @@ def test_words_to_know(files, words, expected):
     if expected is None:
         encoder.set_vocabulary(words)
     else:
-        assert expected in error_of(encoder.set_vocabulary, words)
+        assert expected in error_of(ElmoError, encoder.set_vocabulary, words)
 
 
 def test_two_words_with_one_id(files, monkeypatch):
     monkeypatch.setattr(word_encoder, "word_ids", lambda words: np.array([len(word) for word in words]))
     encoder = BiLm(options=BiLmOptions.read(files["options_file"])).token_encoder
     assert "'the' and 'cat' in the vocabulary have the same id" in error_of(
+        ElmoError,
         encoder.set_vocabulary,
         ["the", "cat"] + ["x" * length for length in range(6, 14)] + ["<S>", "</S>", "<UNK>"],
     )
 
 
 def test_ids_of_the_other_kind(files):
-    message = error_of(read_bilm(**files), batch(SENTENCES))
+    message = error_of(ElmoError, read_bilm(**files), batch(SENTENCES))
     assert message == "the biLM reads word_ids: found ids of shape (5, 18, 50), expected ('batch', 'tokens')"
