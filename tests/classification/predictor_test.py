@@ -48,7 +48,7 @@ def test_pair(paraphrases):
     assert paraphrases.predict_json(words) == result
 
 
-def test_no_words(topics, paraphrases):
+def test_no_words_have_no_label(topics, paraphrases):
     empty = {"label": None, "probabilities": {}}
     assert topics.predict(" ") == {"sentence1_tokens": [], **empty}
     assert paraphrases.predict("A b", "") == {

@@ -70,7 +70,7 @@ def test_samples_are_the_same_with_elmo_and_without(elmo, trained, tmp_path):
     assert [run.variant for run in trained] == SETTINGS[-2:] * 2
 
 
-def test_goes_on(elmo, trained, tmp_path, capsys):
+def test_runs_that_are_done_are_not_trained_again(elmo, trained, tmp_path, capsys):
     first = ("ablate", CONFIG, tmp_path / "out", "--seeds", 1)
     assert elmo(*first, "--tables", "placement") == 0
     assert len(trained) == 4

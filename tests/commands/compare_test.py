@@ -53,7 +53,7 @@ def test_all_variants(elmo, trained, tmp_path, capsys):
     assert (tmp_path / "out" / "results.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_goes_on(elmo, trained, tmp_path, capsys):
+def test_runs_that_are_done_are_not_trained_again(elmo, trained, tmp_path, capsys):
     arguments = ["compare", CONFIG, tmp_path / "out", "--overrides", SMALL, "--variants", "svd", "no-elmo"]
     assert elmo(*arguments, "--seeds", 1) == 0
     vectors = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").glob("svd-*")}

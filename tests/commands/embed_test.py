@@ -57,7 +57,7 @@ def test_batch_tokens_bound_a_batch(elmo, source, output, tmp_path, monkeypatch)
         assert np.allclose(few, many, rtol=0, atol=1e-6)
 
 
-def test_layers(elmo, source, tmp_path):
+def test_all_layers_the_top_one_and_their_average(elmo, source, tmp_path):
     found = {}
     for layers in ("all", "top", "average"):
         assert elmo("embed", source, tmp_path / layers, "--layers", layers) == 0

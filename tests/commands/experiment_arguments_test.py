@@ -86,7 +86,7 @@ def test_config_without_elmo():
     assert str(caught.value) == f"{path}: found no model.elmo, expected a config with ELMo"
 
 
-def test_what_is_told(trained, tmp_path, capsys, monkeypatch):
+def test_the_table_and_the_time_left_are_told_after_each_run(trained, tmp_path, capsys, monkeypatch):
     """The table at first and after each run, and the time that is left, at 100 s a run."""
     runs = runs_of(tmp_path, seeds=[1, 2])
     finish(runs[0], [0.25, 0.5])

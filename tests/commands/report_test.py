@@ -78,7 +78,7 @@ def report(elmo, tmp_path, monkeypatch, capsys):
     return tmp_path / "report.html"
 
 
-def test_tables(report):
+def test_each_csv_is_a_table_under_its_title(report):
     page = Page(report.read_text(encoding="utf-8"))
     titles = [f"Similarity and analogies: {name}" for name in ("layers (ner)", "layers (sst)", "words")]
     assert page.texts["h2"] == ["Summary", *titles]

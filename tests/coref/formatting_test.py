@@ -8,7 +8,7 @@ ANA = [["Ana", "lost", "her", "keys", "."], ["She", "found", "them", "."]]
 CLUSTERS = [[(0, 0), (2, 2), (5, 5)], [(2, 3), (7, 7)]]
 
 
-def test_marked():
+def test_mentions_are_marked_within_each_other():
     words = joined([word for sentence in ANA for word in sentence])
     assert marked(words, CLUSTERS) == "[0 Ana] lost [1 [0 her] keys] . [0 She] found [1 them] ."
     assert marked(words, []) == words.text

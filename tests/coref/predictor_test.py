@@ -82,7 +82,7 @@ def test_instances_of_the_reader(predictor):
 @pytest.mark.parametrize(
     "inputs", [{"document": ""}, {"document": " \n\n "}, {"tokens": []}, {"sentences": []}]
 )
-def test_empty(predictor, inputs):
+def test_no_words_have_no_clusters(predictor, inputs):
     assert predictor.predict_json(inputs) == {"tokens": [], "clusters": [], "marked": "", "resolved": ""}
 
 

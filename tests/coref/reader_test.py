@@ -56,7 +56,7 @@ def test_a_folder_with_skeletons(tmp_path, caplog):
     assert "1 skeleton files (*_skel) left out" in caplog.text
 
 
-def test_a_batch(tmp_path):
+def test_tensors_of_a_batch(tmp_path):
     (tmp_path / "a").write_text(ANA)
     loader = MultiProcessDataLoader(CorefReader(), str(tmp_path / "a"), batch_size=1)
     loader.index_with(Vocabulary.from_instances(loader.iter_instances()))

@@ -139,7 +139,7 @@ def test_dropout_only_in_training(files):
     assert not (elmo.eval()(inputs).input == 0).any()
 
 
-def test_penalty(files):
+def test_the_penalty_is_that_of_the_weights_of_all_mixes(files):
     elmo = Elmo(placement="input+output", mix_l2=0.1, **files)
     elmo.mixes["input"].scores.data = torch.tensor([1.0, 2.0, 3.0])
     elmo.mixes["output"].scores.data = torch.tensor([0.0, 1.0, 0.0])
@@ -344,7 +344,7 @@ def test_a_fine_tuned_one_in_evaluation_takes_the_fast_path(filling, encodings):
 @pytest.mark.parametrize("trainable", [False, True])
 @pytest.mark.parametrize("stateful", [False, True])
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda elmo: pickle.loads(pickle.dumps(elmo))])
-def test_copies(filling, trainable, stateful, copied):
+def test_a_copy_has_weights_and_a_state_of_its_own(filling, trainable, stateful, copied):
     elmo = Elmo(trainable=trainable, stateful=stateful, **filling).eval()
     with torch.no_grad():
         elmo(batch(PLACED))

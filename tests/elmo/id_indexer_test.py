@@ -27,7 +27,7 @@ def test_words_to_a_padded_tensor():
         assert torch.equal(padded, torch.tensor(rows, dtype=torch.int16))
 
 
-def test_no_words():
+def test_no_words_have_ids_of_zero():
     indexer = Lengths()
     padded = indexer.as_padded_tensor_dict(indexer.get_empty_token_list(), {"lengths": 2})["lengths"]
     assert padded.tolist() == [[0, 0], [0, 0]]

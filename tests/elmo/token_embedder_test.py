@@ -63,7 +63,7 @@ def test_fine_tuning(block):
 
 
 @pytest.mark.parametrize("weights", ["trainable", "function"])
-def test_penalty(block, weights):
+def test_the_regularizer_finds_the_penalty(block, weights):
     embedder = built({**block, "mix_l2": 0.5, "weights": weights, "projection_dim": 3})
     with torch.no_grad():
         for parameter in embedder.parameters():

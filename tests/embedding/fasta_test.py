@@ -20,7 +20,7 @@ def records(text: str, where: str = "proteins.fasta") -> list[SourceLine]:
     )
 
 
-def test_records():
+def test_residues_of_a_record_are_tokens_and_its_name_the_key():
     assert records(FASTA) == [
         SourceLine("proteins.fasta", 2, "M K T A Y I A K Q R Q I S F V", "sp|P12345|NAME_HUMAN"),
         SourceLine("proteins.fasta", 6, "X", "Q9/5-10"),

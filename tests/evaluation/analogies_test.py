@@ -43,7 +43,7 @@ def questions() -> list[tuple[int, ...]]:
 
 
 @pytest.mark.parametrize("numbers", [1, 40, 1 << 22])
-def test_solve(table, monkeypatch, numbers):
+def test_solved_as_by_hand(table, monkeypatch, numbers):
     monkeypatch.setattr(analogies, "_NUMBERS", numbers)
     unit = table / np.linalg.norm(table, axis=1, keepdims=True)
     found = solve(torch.from_numpy(table), torch.tensor(questions()))
@@ -107,7 +107,7 @@ def test_nothing_covered():
     assert found == [Accuracy(section, method, 0, 0, 1) for method in METHODS for section in ("s", "all")]
 
 
-def test_read(tmp_path):
+def test_questions_have_their_sections(tmp_path):
     (tmp_path / "q").write_text(": family\nboy girl son daughter\n\n: gram1 plural\na b c d\n")
     assert read_questions(str(tmp_path / "q")) == [
         Question("family", ("boy", "girl", "son", "daughter")),

@@ -49,7 +49,7 @@ def test_errors(tmp_path, text, message):
     assert message in str(error.value)
 
 
-def test_fixtures():
+def test_sentences_of_the_fixtures():
     train, dev = (
         read_conllu(str(bundled(f"fixtures/evaluation/pos_{split}.conllu")), column="upos")
         for split in ("train", "dev")

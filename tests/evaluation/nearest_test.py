@@ -60,7 +60,7 @@ def test_a_text_without_tokens(tmp_path):
     assert nearest_tokens(tiny, [Occurrence(["play"], 0)], blocks, count=4) == [[[]] * 4]
 
 
-def test_marked():
+def test_a_long_sentence_is_cut_around_the_marked_word():
     assert Occurrence(["They", "play", "on"], 1).marked() == "They **play** on"
     words = [str(number) for number in range(30)]
     assert Occurrence(words, 15).marked() == f"… {' '.join(words[5:15])} **15** {' '.join(words[16:26])} …"

@@ -93,6 +93,6 @@ def test_nothing_covered():
     assert covered == 0
 
 
-def test_fixtures():
+def test_pairs_of_the_fixtures():
     assert len(read_pairs(str(bundled("fixtures/evaluation/wordsim.csv")))) == 24
     assert read_pairs(str(bundled("fixtures/evaluation/simlex.txt")))[0] == Pair("quick", "fast", 9.1)

@@ -51,7 +51,7 @@ def test_markdown():
     ]
 
 
-def test_where():
+def test_where_keeps_the_rows_that_have_these_values():
     assert TABLE.where("count", 10, None).column("name") == ["c | d", '"quoted"']
 
 

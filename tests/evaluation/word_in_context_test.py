@@ -10,7 +10,7 @@ from tests.vectors.encoders import tiny_encoder
 HEADER = "index\tword\tsentence1\tsentence2\tstart1\tstart2\tend1\tend2\tlabel\n"
 
 
-def test_read(tmp_path):
+def test_a_pair_of_uses_has_tokens_and_a_place(tmp_path):
     text = HEADER + '0\tplay\t"They don\'t play," he said.\tA play-off.\t12\t2\t16\t6\t1\n\n'
     (tmp_path / "a.tsv").write_text(text)
     (pair,) = read_use_pairs(str(tmp_path))
@@ -20,7 +20,7 @@ def test_read(tmp_path):
     assert pair.same is True
 
 
-def test_fixtures():
+def test_words_of_the_fixtures_have_their_places():
     pairs = read_use_pairs(str(bundled("fixtures/evaluation/wic_train.tsv")))
     assert len(pairs) == 20
     for pair in pairs:

@@ -93,7 +93,7 @@ def test_resumed_run_counts_what_it_does(monkeypatch, caplog):
     assert lines(caplog) == ["epoch 2 of 3, 100%: 25 tokens/s, 10 s left"]
 
 
-def test_workers(monkeypatch, caplog):
+def test_tokens_of_all_workers_are_counted_and_one_tells(monkeypatch, caplog):
     assert Run(monkeypatch, world_size=4).epoch(0) == {"training_tokens_per_second": 100.0}
     assert Run(monkeypatch, every_seconds=0).epoch(0, is_primary=False) == {}
     assert not lines(caplog)

@@ -204,7 +204,7 @@ def test_subsample(tmp_path, caplog):
     assert counts[0]["<S>"] == counts[0]["</S>"] < len(sentences)
 
 
-def test_source(tmp_path):
+def test_another_reader_gives_the_sentences(tmp_path):
     (tmp_path / "a.conll").write_text("\n\n".join("\n".join(f"{w} O" for w in s) for s in SENTENCES) + "\n")
     params = {"type": "elmo_bilm", "shuffle_buffer": 0, "passage": 4, "streams": 1}
     reader = DatasetReader.from_params(

@@ -109,7 +109,7 @@ def test_a_row_that_a_kill_has_cut_off(tmp_path, model, monkeypatch, cut):
     assert resumed.rows() == before
 
 
-def test_workers(tmp_path, model, monkeypatch):
+def test_tokens_of_all_workers_are_counted_and_one_writes(tmp_path, model, monkeypatch):
     run = Run(tmp_path, model, monkeypatch, world_size=3)
     run.epoch(0)
     assert progress(run.rows()[0]) == [1, 2, 300, 10]

@@ -46,7 +46,7 @@ def test_words_in_contexts(embedder, tmp_path):
     assert all(torch.equal(a.vectors, b.vectors) for a, b in zip(tokens, texts, strict=True))
 
 
-def test_no_words(embedder):
+def test_no_words_have_no_vectors(embedder):
     for contexts in (None, CONTEXTS):
         vectors = keyed_vectors([], contexts=contexts, embedder=embedder)
         assert (len(vectors), vectors.vector_size) == (0, 12)

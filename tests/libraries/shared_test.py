@@ -18,7 +18,7 @@ def test_a_bilm_is_read_once_and_again_when_its_files_change(tmp_path):
     assert not np.allclose(files.embedder().embed_sentence(["cat"]), before)
 
 
-def test_layers():
+def test_a_layer_is_the_average_or_one_by_its_number():
     layers = np.arange(24.0).reshape(3, 2, 4)
     assert chosen_layer(layers, "average").tolist() == (layers.sum(axis=0) / 3).tolist()
     assert chosen_layer(layers, -1).tolist() == layers[2].tolist()

@@ -29,7 +29,7 @@ def test_places_of_entities(predictor):
         assert 0 < entity["probability"] <= 1
 
 
-def test_tokens(predictor):
+def test_offsets_of_tokens_are_those_of_their_text(predictor):
     words = ["Ana", "Silva", "flew", "to", "Lisbon"]
     result = predictor.predict_json({"tokens": words})
     assert result["tokens"] == words
@@ -49,5 +49,5 @@ def test_a_sentence_has_one_result_alone_and_in_a_batch(predictor):
 
 
 @pytest.mark.parametrize("inputs", [{"sentence": ""}, {"sentence": " \n"}, {"tokens": []}])
-def test_empty(predictor, inputs):
+def test_no_words_have_no_entities(predictor, inputs):
     assert predictor.predict_json(inputs) == {"tokens": [], "tags": [], "entities": []}

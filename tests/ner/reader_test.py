@@ -67,7 +67,7 @@ def test_the_instances(tmp_path):
     )
 
 
-def test_a_batch(tmp_path):
+def test_tensors_of_a_batch(tmp_path):
     (tmp_path / "a").write_text(CONLL)
     loader = MultiProcessDataLoader(NerReader(), str(tmp_path / "a"), batch_size=2)
     loader.index_with(Vocabulary.from_instances(loader.iter_instances()))

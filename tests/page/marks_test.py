@@ -10,7 +10,7 @@ def test_characters():
     assert list(answered({"char_start": None})) == []
 
 
-def test_tokens():
+def test_spans_end_behind_their_last_token():
     assert list(
         arguments([{"label": "ARG1", "spans": [[0, 1], [3, 5]]}, {"label": "V", "spans": [[2, 3]]}])
     ) == [

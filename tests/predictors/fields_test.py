@@ -25,7 +25,7 @@ def test_neither(given, message):
     assert str(caught.value) == message
 
 
-def test_tokens():
+def test_tokens_are_a_list_of_strings():
     assert require_tokens({"tokens": ["a", ""]}, "...") == ["a", ""]
     assert require_tokens({"words": []}, "...", "words") == []
     with pytest.raises(ConfigurationError, match='"words" has 5 at position 1; expected strings'):

@@ -64,7 +64,7 @@ def test_the_instances(tmp_path, caplog):
     assert counted in caplog.text
 
 
-def test_a_batch(tmp_path):
+def test_tensors_of_a_batch(tmp_path):
     (tmp_path / "a").write_text(lines(*SNLI))
     loader = MultiProcessDataLoader(SnliReader(), str(tmp_path / "a"), batch_size=2)
     vocab = Vocabulary.from_instances(loader.iter_instances())

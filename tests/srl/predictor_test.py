@@ -51,7 +51,7 @@ def another(predictor, **options):
     return SrlPredictor(predictor._model, predictor._dataset_reader, **options)
 
 
-def test_the_result(predictor):
+def test_arguments_have_their_text_and_can_be_written_as_json(predictor):
     assert isinstance(predictor, SrlPredictor)
     result = predictor.predict_json({"sentence": SENTENCE, "predicates": [1, 5]})
     assert json.loads(json.dumps(result)) == result

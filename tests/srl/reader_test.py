@@ -71,7 +71,7 @@ def test_sentences_with_other_words_have_other_numbers():
     assert len({reader.text_to_instance(words, 0)["sentence"].label for words in texts}) == len(texts)
 
 
-def test_fixtures():
+def test_instances_of_the_fixtures():
     instances = list(SrlReader().read(bundled("fixtures/srl/train.conll")))
     assert len(instances) == 123
     labels = {tag[2:] for _, tags in found(instances) for tag in tags}

@@ -27,7 +27,7 @@ def test_a_sentence(predictor):
     assert sum(result["attention"]) == pytest.approx(1)
 
 
-def test_tokens(predictor):
+def test_tokens_have_the_result_of_their_sentence(predictor):
     words = ["A", "warm", ",", "funny", "film", "."]
     assert predictor.predict_json({"tokens": words}) == predictor.predict(" ".join(words))
 
@@ -43,6 +43,6 @@ def test_a_sentence_has_one_result_alone_and_in_a_batch(predictor):
 
 
 @pytest.mark.parametrize("inputs", [{"sentence": ""}, {"sentence": " \n"}, {"tokens": []}])
-def test_empty(predictor, inputs):
+def test_no_words_have_no_label(predictor, inputs):
     empty = {"tokens": [], "label": None, "probabilities": {}, "attention": []}
     assert predictor.predict_json(inputs) == empty

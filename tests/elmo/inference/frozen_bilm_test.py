@@ -363,7 +363,7 @@ def test_other_words(tmp_path):
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("cold", [True, False])
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda bilm: pickle.loads(pickle.dumps(bilm))])
-def test_copies(precision, cold, copied):
+def test_a_copy_has_weights_of_its_own(precision, cold, copied):
     model = random_bilm(**FILLING)
     bilm, expected = frozen(model, precision), frozen(model, precision).encode(batch(SENTENCES))
     if not cold:

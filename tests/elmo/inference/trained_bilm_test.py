@@ -88,7 +88,7 @@ def test_gradients_in_float32_are_near_the_models():
         assert (ours.grad - theirs.grad).norm() < 2e-5 * theirs.grad.norm(), name
 
 
-def test_words(tmp_path):
+def test_a_bilm_of_words_equals_the_step_by_step_reference(tmp_path):
     files = make_word_files(tmp_path)
     bilm, reference = trained(read_bilm(**files)), NumpyBiLm(**files)
     layers = bilm.encode(WordEncoder.padded_ids(SENTENCES))
@@ -257,7 +257,7 @@ def test_in_double_precision():
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda bilm: pickle.loads(pickle.dumps(bilm))])
 @pytest.mark.parametrize("mode", ["train", "eval"])
-def test_copies(copied, mode):
+def test_a_copy_has_weights_of_its_own(copied, mode):
     bilm = trained(random_bilm(**FILLING)).eval()
     with torch.no_grad():
         expected = bilm.encode(batch(SENTENCES))

@@ -62,7 +62,7 @@ def test_frozen_is_drawn_once_and_saved():
     assert torch.equal(one(LAYERS), two(LAYERS))
 
 
-def test_top():
+def test_the_top_layer_alone_has_nothing_to_learn():
     module = mix(layers="top", gamma=False)
     assert torch.equal(module(LAYERS), LAYERS[-1])
     assert not list(module.parameters())

@@ -19,11 +19,11 @@ FILLING = 261
         ("é" * 60, [259, *[262 + 0xE9] * 48, 260]),
     ],
 )
-def test_words(word, expected):
+def test_ids_of_a_word_and_behind_them_filling(word, expected):
     (ids,) = unicode_ids([word])
     assert ids.tolist() == expected + [FILLING] * (50 - len(expected))
 
 
-def test_shape():
+def test_shape_and_type_of_ids():
     assert unicode_ids([]).shape == (0, 50)
     assert unicode_ids(["a", "b"]).dtype == np.int32
