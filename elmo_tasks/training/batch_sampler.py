@@ -2,7 +2,6 @@
 
 import logging
 import multiprocessing
-import random
 from collections.abc import Iterable, Sequence
 from itertools import cycle, islice
 from typing import Any, ClassVar, Optional
@@ -33,9 +32,6 @@ class ElmoBucketSampler(StrictParams, BucketBatchSampler):
     Where a worker has fewer sentences than another one has batches, as with batches of one document each, it
     reads some again in training; in evaluation, which is without `shuffle`, the last ones of the other
     workers are left out. The log says so.
-
-    Without `shuffle` it draws no random numbers. The stock sampler does, and since a run that resumes does
-    not repeat past evaluations, the order of its training data is then another.
 
     # Raises
     `ConfigurationError`, when a run of several workers begins: one has nothing to read.
@@ -71,10 +67,7 @@ class ElmoBucketSampler(StrictParams, BucketBatchSampler):
 
     def get_batch_indices(self, instances: Sequence[Instance]) -> Iterable[list[int]]:
         ElmoBucketSampler._running = True
-        before = random.getstate()
         batches = [list(batch) for batch in super().get_batch_indices(instances)]
-        if not self.shuffle:
-            random.setstate(before)
         if _in_a_group():
             wanted = int(dist_reduce(len(batches), dist.ReduceOp.MAX))
             batches = _halve_to(batches, min(wanted, len(instances)))

@@ -2,6 +2,8 @@
 
 import hashlib
 import logging
+import random
+from collections.abc import Callable
 from typing import Any, Optional
 
 import torch
@@ -32,6 +34,9 @@ class RepeatableCallback(StrictParams, TrainerCallback):
     checkpoints within an epoch and distributed runs resume as well. The state that an `Elmo` with
     `stateful: true` carries from batch to batch goes into the checkpoint.
 
+    A resumed run does not repeat past validations. So a validation leaves Python's random numbers as they
+    were, and `shuffle` of its data loader, which goes on from the order of the last validation, is ignored.
+
     Where the kill came after the last epoch, AllenNLP returns the best metrics alone, and after early
     stopping it trains one more epoch. Here the run ends with the metrics of its last epoch.
 
@@ -60,6 +65,9 @@ class RepeatableCallback(StrictParams, TrainerCallback):
         super().on_start(trainer, is_primary, **kwargs)
         for loader in (trainer.data_loader, trainer._validation_data_loader):
             _check_loader(loader)
+        trainer._validation_loss = _without_draws(trainer._validation_loss)
+        if isinstance(trainer._validation_data_loader, MultiProcessDataLoader):
+            trainer._validation_data_loader.shuffle = False
         self._seed = torch.initial_seed()
         if trainer._metric_tracker.should_stop_early():
             trainer._num_epochs = trainer._start_after_epochs_completed
@@ -140,6 +148,17 @@ class RepeatableCallback(StrictParams, TrainerCallback):
         key = f"{self._seed} {self._epoch} {self._batches} {self._forwards} {_process()[0]}".encode()
         self._forwards += 1
         torch.manual_seed(int.from_bytes(hashlib.blake2b(key, digest_size=7).digest(), "big"))
+
+
+def _without_draws(validate: Callable[[int], Any]) -> Callable[[int], Any]:
+    def validate_apart(epoch: int) -> Any:
+        before = random.getstate()
+        try:
+            return validate(epoch)
+        finally:
+            random.setstate(before)
+
+    return validate_apart
 
 
 def _check_loader(loader: DataLoader | None) -> None:

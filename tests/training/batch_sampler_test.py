@@ -1,5 +1,3 @@
-import random
-
 import pytest
 import torch.distributed as dist
 from allennlp.common import Params
@@ -24,17 +22,6 @@ def test_alone_it_is_the_stock_sampler():
     data, options = instances(23), {"batch_size": 5, "shuffle": False}
     found = list(ElmoBucketSampler(**options).get_batch_indices(data))
     assert found == list(BucketBatchSampler(**options).get_batch_indices(data))
-
-
-def test_draws_nothing_without_shuffle():
-    random.seed(1)
-    expected = random.random()
-    random.seed(1)
-    list(ElmoBucketSampler(batch_size=5, shuffle=False).get_batch_indices(instances(9)))
-    assert random.random() == expected
-    random.seed(1)
-    list(BucketBatchSampler(batch_size=5, shuffle=False).get_batch_indices(instances(9)))
-    assert random.random() != expected
 
 
 def worker(rank: int, port: int, counts: list[int], results) -> None:

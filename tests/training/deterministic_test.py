@@ -5,8 +5,9 @@ from types import SimpleNamespace
 import pytest
 import torch
 from allennlp.common.checks import ConfigurationError
-from allennlp.data import DataLoader, DatasetReader
+from allennlp.data import DataLoader, DatasetReader, Vocabulary
 from allennlp.data.data_loaders import MultiProcessDataLoader
+from allennlp.data.samplers import BucketBatchSampler
 from torch import nn
 
 from elmo_tasks.elmo import Elmo
@@ -15,6 +16,8 @@ from elmo_tasks.training import ElmoBucketSampler, RepeatableCallback, determini
 from tests.elmo.files import SENTENCES, changed
 from tests.elmo.files import batch as ids_of
 
+BUCKETS = {"batch_sampler": BucketBatchSampler(batch_size=4)}
+
 
 def trainer_of(model: nn.Module, *, stop: bool = False, loader: DataLoader | None = None) -> SimpleNamespace:
     """As much of a trainer as the callback asks for; three of its ten epochs are done."""
@@ -22,6 +25,7 @@ def trainer_of(model: nn.Module, *, stop: bool = False, loader: DataLoader | Non
         model=model,
         data_loader=loader,
         _validation_data_loader=None,
+        _validation_loss=None,
         _metric_tracker=SimpleNamespace(should_stop_early=lambda: stop),
         _start_after_epochs_completed=3,
         _num_epochs=10,
@@ -150,6 +154,33 @@ def test_a_run_that_had_stopped_early_trains_no_more(stop, epochs):
     callback.on_start(trainer)
     callback.on_end(trainer)
     assert trainer._num_epochs == epochs
+
+
+@pytest.mark.parametrize("shuffled", [{"batch_size": 4, "shuffle": True}, BUCKETS], ids=["loader", "sampler"])
+def test_validations_that_a_resumed_run_does_not_repeat(shuffled):
+    """They change the order of neither the training data nor of a later validation."""
+    reader = DatasetReader.by_name("elmo_ner")()
+    paths = [str(bundled(f"fixtures/ner/{part}.conll")) for part in ("train", "dev")]
+    vocabulary = Vocabulary.from_instances(reader.read(paths[0]))
+
+    def order(loader: DataLoader) -> list[list[str]]:
+        return [sentence.words for batch in loader for sentence in batch["metadata"]]
+
+    def second_epoch(validated_before: bool) -> list[list[list[str]]]:
+        random.seed(5)
+        training, validation = (MultiProcessDataLoader(reader, path, **shuffled) for path in paths)
+        for loader in (training, validation):
+            loader.index_with(vocabulary)
+        trainer = trainer_of(nn.Linear(1, 1), loader=training)
+        trainer._validation_data_loader = validation
+        trainer._validation_loss = lambda epoch: order(validation)
+        RepeatableCallback("folder").on_start(trainer)
+        order(training)
+        if validated_before:
+            trainer._validation_loss(0)
+        return [order(training), trainer._validation_loss(1)]
+
+    assert second_epoch(validated_before=True) == second_epoch(validated_before=False)
 
 
 def test_data_loaders_that_cannot_be_repeated(monkeypatch, caplog):
