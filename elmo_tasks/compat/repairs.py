@@ -5,6 +5,7 @@ Each repair is a function that says what breaks, looks whether it does, and may 
 
 import inspect
 import logging
+import random
 import signal
 import warnings
 from collections.abc import Callable
@@ -41,7 +42,7 @@ def repair() -> None:
     _restore_reduce_on_plateau()
     _allow_numpy_numbers_in_checkpoints()
     _resume_moving_averages()
-    _let_readers_be_spawned()
+    _let_loader_processes_be_started()
     _let_loader_processes_be_ended()
     _silence_amp_renaming()
     _name_devices_that_are_not_there()
@@ -136,31 +137,35 @@ def _resume_moving_averages() -> None:
     MovingAverage.load_state_dict = _load_moving_average
 
 
-def _with_lock_of_context(
+def _with_lock_and_seed(
     start: Callable[..., Any], self: MultiProcessDataLoader, queue: Any, context: Any
 ) -> Any:
     multiprocessing = multiprocess_data_loader.mp
     stock = multiprocessing.RLock
     multiprocessing.RLock = context.RLock
+    self.worker_seed = random.getrandbits(64)
     try:
         return start(self, queue, context)
     finally:
         multiprocessing.RLock = stock
 
 
-def _let_readers_be_spawned() -> None:
+def _let_loader_processes_be_started() -> None:
     """Since 3.11.5, Python refuses to hand a lock that is meant for forks to a spawned process.
 
-    AllenNLP's data loader does so, for its progress bars, when `start_method` is "spawn".
+    AllenNLP's data loader does so, for its progress bars, when `start_method` is "spawn". And in a process
+    that is forked or spawned `random` is seeded by chance: where it makes the batches, as with
+    `max_instances_in_memory`, their order is another one in each run.
     """
     for name in ("_start_instance_workers", "_start_batch_workers"):
-        wrap(MultiProcessDataLoader, name, _with_lock_of_context)
+        wrap(MultiProcessDataLoader, name, _with_lock_and_seed)
 
 
-def _ended_by_sigterm(work: Callable[..., None], self: MultiProcessDataLoader, *args: Any) -> None:
+def _prepared(work: Callable[..., None], self: MultiProcessDataLoader, worker_id: int, *args: Any) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     end_with_parent()
-    work(self, *args)
+    random.seed(self.worker_seed + worker_id)
+    work(self, worker_id, *args)
 
 
 def _telling_the_living(
@@ -182,7 +187,7 @@ def _let_loader_processes_be_ended() -> None:
     tell it. It stayed for ever, with its memory.
     """
     for name in ("_instance_worker", "_batch_worker"):
-        wrap(MultiProcessDataLoader, name, _ended_by_sigterm)
+        wrap(MultiProcessDataLoader, name, _prepared)
     wrap(MultiProcessDataLoader, "_join_workers", _telling_the_living)
 
 

@@ -6,6 +6,7 @@ import io
 import logging
 import os
 import pickle
+import random
 import signal
 import sys
 import tarfile
@@ -21,8 +22,9 @@ from allennlp.commands.train import train_model
 from allennlp.common import Params, util
 from allennlp.common.checks import ConfigurationError, check_for_gpu
 from allennlp.common.tqdm import Tqdm
-from allennlp.data import Vocabulary
+from allennlp.data import DatasetReader, Vocabulary
 from allennlp.data.data_loaders import MultiProcessDataLoader
+from allennlp.data.samplers import BucketBatchSampler
 from allennlp.models import archival
 from allennlp.models.archival import load_archive
 from allennlp.predictors import Predictor
@@ -296,6 +298,30 @@ class TestProcessesOfADataLoader:
         if not ended:
             os.kill(worker, signal.SIGKILL)
         assert ended
+
+
+def test_processes_that_make_batches_draw_by_the_seed():
+    """The same batches in each run with a seed, and others in each epoch."""
+    reader, path = DatasetReader.by_name("elmo_ner")(), str(DEV)
+    vocabulary = Vocabulary.from_instances(reader.read(path))
+
+    def epochs(seed: int) -> list[list[list[str]]]:
+        random.seed(seed)
+        sampler = BucketBatchSampler(batch_size=4)
+        loader = MultiProcessDataLoader(
+            reader, path, batch_sampler=sampler, num_workers=1, max_instances_in_memory=30
+        )
+        loader.index_with(vocabulary)
+        return [[sentence.words for batch in loader for sentence in batch["metadata"]] for _ in range(2)]
+
+    lock = Tqdm.get_lock()
+    try:
+        first, second = epochs(seed=1)
+        assert [first, second] == epochs(seed=1)
+        assert first != second
+        assert first != epochs(seed=2)[0]
+    finally:
+        Tqdm.set_lock(lock)
 
 
 def test_only_the_renaming_of_amp_is_silenced():
