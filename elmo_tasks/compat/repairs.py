@@ -155,7 +155,8 @@ def _let_loader_processes_be_started() -> None:
 
     AllenNLP's data loader does so, for its progress bars, when `start_method` is "spawn". And in a process
     that is forked or spawned `random` is seeded by chance: where it makes the batches, as with
-    `max_instances_in_memory`, their order is another one in each run.
+    `max_instances_in_memory`, their order is another one in each run. So the run draws their seed, which
+    `_prepared` takes.
     """
     for name in ("_start_instance_workers", "_start_batch_workers"):
         wrap(MultiProcessDataLoader, name, _with_lock_and_seed)
@@ -224,10 +225,10 @@ def _ids_without_padding(
 ) -> dict[str, list[int]]:
     indices = stock(self, tokens, vocabulary)
     if self.namespace is not None:
-        known = vocabulary.get_token_to_index_vocabulary(self.namespace)
-        padding = known.get(vocabulary._padding_token)
+        ids_of_tokens = vocabulary.get_token_to_index_vocabulary(self.namespace)
+        padding = ids_of_tokens.get(vocabulary._padding_token)
         if padding is not None and padding in indices["tokens"]:
-            unknown = known[vocabulary._oov_token]
+            unknown = ids_of_tokens[vocabulary._oov_token]
             indices["tokens"] = [unknown if id == padding else id for id in indices["tokens"]]
     return indices
 

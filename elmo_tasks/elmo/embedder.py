@@ -159,9 +159,8 @@ class Elmo(nn.Module):
         dict, under `prefix`, and its weights and words are loaded from there, so that no original file is
         needed; nor a folder of activations.
         """
-        options = bytes(state[f"{prefix}options"].tolist())
         return {
-            "options_file": json.loads(options),
+            "options_file": _options_in(state[f"{prefix}options"]),
             "weight_file": FROM_STATE_DICT,
             "vocabulary_file": None,
             "initial_state": None,
@@ -233,13 +232,20 @@ def _check_options(
     errors: list[str],
 ) -> None:
     """PyTorch's hook before a state dict is loaded: its weights may fit a biLM of other options, too."""
-    stored = state.get(f"{prefix}options")
-    if elmo.bilm is None or stored is None:
+    buffer = state.get(f"{prefix}options")
+    if elmo.bilm is None or buffer is None:
         return
-    found = json.loads(bytes(stored.tolist()))
+    stored_options = _options_in(buffer)
     for section, expected in elmo.bilm.options.to_json().items():
-        if found.get(section) != expected:
-            errors.append(f"{prefix}options: {section} is {found.get(section)}, expected {expected}")
+        stored = stored_options.get(section)
+        if stored != expected:
+            errors.append(f"{prefix}options: {section} is {stored}, expected {expected}")
+
+
+def _options_in(buffer: torch.Tensor) -> dict[str, Any]:
+    """The content of `options.json` that the buffer `options` of an `Elmo` holds."""
+    content: dict[str, Any] = json.loads(bytes(buffer.tolist()))
+    return content
 
 
 def _bilm(

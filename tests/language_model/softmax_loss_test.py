@@ -29,16 +29,17 @@ def test_loss_and_gradients_are_those_of_all_logits(tensors, true_is_candidate, 
     mask = torch.full((ROWS, 1), -math.inf, dtype=torch.float64)
     logits = vectors @ weight.T + bias
     if true_is_candidate:
-        given, true = None, logits.gather(1, indices)
+        given_logits, logits_of_true = None, logits.gather(1, indices)
     else:
-        given = true = true_logits
+        given_logits = logits_of_true = true_logits
         # Of some rows a candidate is masked, of others none
         mask[::2] = 0
-    others = logits.scatter_add(1, indices, mask)
-    expected = (torch.cat([true, others], dim=1).logsumexp(dim=1) - true.squeeze(1)).sum()
-    loss = SoftmaxLoss.apply(Products(), vectors, weight, bias, given, indices, mask)
+    logits_of_others = logits.scatter_add(1, indices, mask)
+    all_logits = torch.cat([logits_of_true, logits_of_others], dim=1)
+    expected = (all_logits.logsumexp(dim=1) - logits_of_true.squeeze(1)).sum()
+    loss = SoftmaxLoss.apply(Products(), vectors, weight, bias, given_logits, indices, mask)
     torch.testing.assert_close(loss, expected)
     trained = tensors[:3] if true_is_candidate else tensors
-    found = torch.autograd.grad(2 * loss, trained)
-    for gradient, right in zip(found, torch.autograd.grad(2 * expected, trained), strict=True):
-        torch.testing.assert_close(gradient, right)
+    gradients, expected_gradients = (torch.autograd.grad(2 * each, trained) for each in (loss, expected))
+    for gradient, expected_gradient in zip(gradients, expected_gradients, strict=True):
+        torch.testing.assert_close(gradient, expected_gradient)

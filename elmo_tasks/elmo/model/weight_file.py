@@ -139,8 +139,8 @@ def _character_layout(
 
 def _shape_hint(file: h5py.File, dataset: str, shape: tuple[int, ...]) -> str:
     """What is to be said of a table of characters with all ids."""
-    found = getattr(file.get(dataset), "shape", shape)
-    with_zero_row = dataset == CHARACTER_TABLE and found == (NUM_CHARACTERS, *shape[1:])
+    stored_shape = getattr(file.get(dataset), "shape", shape)
+    with_zero_row = dataset == CHARACTER_TABLE and stored_shape == (NUM_CHARACTERS, *shape[1:])
     return " (the row of id 0 is not part of the official file)" if with_zero_row else ""
 
 
