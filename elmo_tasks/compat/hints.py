@@ -138,7 +138,13 @@ def _check_trainer(params: Params) -> None:
 
 
 def _check_train_model(params: Params) -> None:
-    if params.get("evaluate_on_test", False) and is_distributed():
+    if not params.get("evaluate_on_test", False):
+        return
+    if not params.get("test_data_path"):
+        raise ConfigurationError(
+            "evaluate_on_test: found true without a test_data_path; expected the path of the test data"
+        )
+    if is_distributed():
         raise ConfigurationError(
             "evaluate_on_test: found true in a run of several processes, of which the first alone would "
             "evaluate; expected false, and `allennlp evaluate` after the run"

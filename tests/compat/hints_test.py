@@ -102,7 +102,19 @@ def test_the_trainer_drops_no_key():
 def test_one_of_several_processes_cannot_evaluate(monkeypatch):
     monkeypatch.setattr(hints, "is_distributed", lambda: True)
     with pytest.raises(ConfigurationError, match=r"^evaluate_on_test: found true in a run of several"):
-        TrainModel.from_params(Params({"evaluate_on_test": True}), serialization_dir="", local_rank=0)
+        TrainModel.from_params(
+            Params({"evaluate_on_test": True, "test_data_path": "test.txt"}),
+            serialization_dir="",
+            local_rank=0,
+        )
+
+
+@pytest.mark.parametrize("test_data_path", [{}, {"test_data_path": None}, {"test_data_path": ""}])
+def test_nothing_to_evaluate_on(test_data_path):
+    with pytest.raises(ConfigurationError, match=r"^evaluate_on_test: found true without a test_data_path"):
+        TrainModel.from_params(
+            Params({"evaluate_on_test": True, **test_data_path}), serialization_dir="", local_rank=0
+        )
 
 
 def test_mixed_precision_needs_a_gpu(monkeypatch):
