@@ -1,7 +1,6 @@
 """What was measured, as rows of one CSV format, and the tables that are made of them."""
 
 import argparse
-import os
 import platform
 import re
 import statistics
@@ -13,6 +12,7 @@ import torch
 
 from elmo_tasks.atomic_files import atomic_file
 from elmo_tasks.evaluation.table import Table
+from elmo_tasks.machine import cpu_count
 from elmo_tasks.training.experiments import spread
 
 COLUMNS = ("task", "system", "seed", "metric", "value", "seconds", "versions")
@@ -189,7 +189,7 @@ def versions() -> str:
     vectors = "AVX-512" if "avx512f" in info else "no AVX-512"
     gpu = f", {torch.cuda.get_device_name()}" if torch.cuda.is_available() else ""
     return (
-        f"{processor} ({vectors}), {len(os.sched_getaffinity(0))} cores, "
+        f"{processor} ({vectors}), {cpu_count()} cores, "
         f"{torch.get_num_threads()} threads{gpu}, "
         f"Python {platform.python_version()}, PyTorch {torch.__version__}, AllenNLP {version('allennlp')}, "
         f"elmo_tasks {version('elmo_tasks')}"

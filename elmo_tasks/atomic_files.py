@@ -49,6 +49,6 @@ def check_sources_stay(
 
 def put_in_place(unfinished: Path, path: Path) -> None:
     """Renames a file when its content is on the disk; what was at `path` is replaced."""
-    with open(unfinished, "rb") as file:
+    with open(unfinished, "rb+") as file:  # to write, as Windows asks
         os.fsync(file.fileno())
     os.replace(unfinished, path)

@@ -27,6 +27,7 @@ LIGHT = (
     "elmo.sources",
     "embedding",
     "libraries",
+    "machine",
     "paths",
     "progress",
     "ray_cluster",

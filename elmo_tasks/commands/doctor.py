@@ -17,6 +17,7 @@ from elmo_tasks.elmo.inference.packed_weights import (
     onednn_has_bfloat16,
     onednn_rounds_lone_rows_alike,
 )
+from elmo_tasks.machine import cpu_count
 from elmo_tasks.paths import bundled
 
 OURS = "elmo_tasks"
@@ -65,7 +66,7 @@ def versions() -> Facts:
 def processor() -> Facts:
     abilities = torch.cpu.get_capabilities()
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    yield "name", f"{abilities.get('cpu_name') or platform.processor()}, {os.cpu_count()} cores"
+    yield "name", f"{abilities.get('cpu_name') or platform.processor()}, {cpu_count()} cores"
     yield "memory", _size(memory)
     yield "threads", f"{torch.get_num_threads()} a process, by OMP_NUM_THREADS or the number of cores"
     for name, key in INSTRUCTIONS.items():

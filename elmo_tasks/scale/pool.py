@@ -9,8 +9,6 @@ the disk; only a few counts travel through Ray.
 
 import json
 import logging
-import os
-import resource
 import time
 import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -22,6 +20,7 @@ import ray.data
 import torch
 
 from elmo_tasks.elmo.model import ElmoError
+from elmo_tasks.machine import cpu_count, peak_memory
 from elmo_tasks.ray_cluster import connected
 from elmo_tasks.scale.shards import Shard
 from elmo_tasks.text_lines import TextError
@@ -55,7 +54,7 @@ def cluster(engine: Engine, *, shared_bytes: int) -> Iterator[int]:
     # Raises
     `ConnectionError`: see `connected`.
     """
-    cpus = engine.workers or len(os.sched_getaffinity(0))
+    cpus = engine.workers or cpu_count()
     with connected(engine.address, cpus=cpus, shared_bytes=shared_bytes):
         yield engine.workers or int(ray.cluster_resources().get("CPU", 1))
 
@@ -136,5 +135,5 @@ class _Worker:
             "ended": time.time(),
             "seconds": time.monotonic() - began,
             "processor_seconds": time.process_time() - processor,
-            "peak_memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+            "peak_memory": peak_memory(),
         }

@@ -7,7 +7,6 @@ file, and a damaged page may crash the process. So the pages are verified before
 of the values are the caller's.
 """
 
-import fcntl
 import os
 import threading
 import uuid
@@ -18,12 +17,15 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 import lmdb
+from filelock import lock_descriptor, unlock_descriptor
 from lmdb.verify import VerifyError, verify
 
 FILE = "data.mdb"
 MAX_READERS = 1024
 """Read transactions at once, of all processes together."""
 _SMALLEST_MAP, _LARGEST_MAP = 1 << 24, 1 << 45
+_POLL = 0.005
+"""Seconds between two attempts to get the lock of another process."""
 
 _databases: WeakValueDictionary[tuple[int, int], "Database"] = WeakValueDictionary()
 """The open files by device and inode, since a process must not open one twice, by whatever path."""
@@ -161,11 +163,11 @@ def set_aside(folder: Path) -> Path:
 def only_writer(root: Path) -> Iterator[None]:
     """One thread of all processes at a time; a killed process leaves no lock. Raises `OSError`."""
     with _exclusive, open(root / ".lock", "ab") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        lock_descriptor(file.fileno(), poll_interval=_POLL)
         try:
             yield
         finally:
-            fcntl.flock(file, fcntl.LOCK_UN)
+            unlock_descriptor(file.fileno())
 
 
 def _verify(path: Path) -> None:
@@ -203,4 +205,5 @@ def _after_fork() -> None:
     _exclusive.release()
 
 
-os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)
+if hasattr(os, "register_at_fork"):  # not on Windows, which has no forks
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)

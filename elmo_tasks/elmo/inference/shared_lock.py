@@ -9,4 +9,5 @@ One for all caches and weights, so that threads need not take several in one ord
 time. A fork waits for it; else a child would wait for a thread that it does not have.
 """
 
-os.register_at_fork(before=SHARED.acquire, after_in_parent=SHARED.release, after_in_child=SHARED.release)
+if hasattr(os, "register_at_fork"):  # not on Windows, which has no forks
+    os.register_at_fork(before=SHARED.acquire, after_in_parent=SHARED.release, after_in_child=SHARED.release)
