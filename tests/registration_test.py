@@ -115,7 +115,7 @@ import os, sys
 import filelock, h5py, lmdb.verify, torch  # have ways of their own there
 for module in "allennlp", "fcntl", "resource":
     sys.modules[module] = None
-for name in "register_at_fork", "posix_fallocate", "sched_getaffinity", "fork":
+for name in "register_at_fork", "posix_fallocate", "pread", "pwritev", "sched_getaffinity", "fork":
     delattr(os, name)
 import elmo_tasks
 from elmo_tasks import ElmoEmbedder

@@ -54,8 +54,8 @@ class Calibrate(Verb):
         with staged_file(output, force=arguments.force) as path:
             bilm = read_bilm(arguments)
             limit = arguments.max_sentences
-            with copy_corpus(arguments.input, path.parent, skip_empty=True, limit=limit) as text:
-                mean, starts = mean_start(bilm, text, lanes=arguments.lanes)
+            text = copy_corpus(arguments.input, path.parent, skip_empty=True, limit=limit)
+            mean, starts = mean_start(bilm, text, lanes=arguments.lanes)
             attributes: dict[str, str | int] = {
                 "sentences": len(text),
                 "starts": starts,

@@ -103,10 +103,8 @@ class Embed(Verb):
                 print(f"{output} is there, and no run to go on with; --force makes it anew")
                 return
             bilm = read_bilm(arguments)
-            with (
-                _replacing(output, folder / _REPLACES),
-                copy_corpus(arguments.input, folder, format=arguments.format) as text,
-            ):
+            with _replacing(output, folder / _REPLACES):
+                text = copy_corpus(arguments.input, folder, format=arguments.format)
                 run = Hdf5Run(
                     bilm=bilm,
                     text=text,

@@ -57,7 +57,8 @@ class Neighbors(Verb):
 
     def run(self, arguments: argparse.Namespace) -> None:
         word: str = arguments.word
-        with open_results(arguments) as output, copy_corpus(arguments.corpus, output.folder) as text:
+        with open_results(arguments) as output:
+            text = copy_corpus(arguments.corpus, output.folder)
             queries = _queries(word, arguments.sentence, arguments.line, text, arguments.corpus)
             encoder, static = read_bilm_encoder(arguments), read_static_vectors(arguments)
             bar = progress(text, total=len(text), work="neighbors", unit="lines")

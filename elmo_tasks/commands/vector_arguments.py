@@ -69,8 +69,8 @@ def word_vectors(
     """
     if arguments.contexts is None:
         return alone(encoder, words)
-    with copy_corpus(arguments.contexts, folder) as text:
-        return in_contexts(encoder, words, text, limit=arguments.occurrences, seed=arguments.seed)
+    text = copy_corpus(arguments.contexts, folder)
+    return in_contexts(encoder, words, text, limit=arguments.occurrences, seed=arguments.seed)
 
 
 def read_bilm_encoder(arguments: argparse.Namespace) -> BiLmEncoder:

@@ -101,8 +101,8 @@ def train_file(
     force : whether `output` may be overwritten.
     """
     with staged_file(output, force=force) as path:
-        with copy_corpus(source, path.parent, skip_empty=True) as text:
-            table = train_table(method, CorpusSentences(text, lowercase=lowercase), **settings)
+        text = copy_corpus(source, path.parent, skip_empty=True)
+        table = train_table(method, CorpusSentences(text, lowercase=lowercase), **settings)
         write_table(path, table)
     print(f"{output}: {len(table.words):,} words, {table.vectors.shape[1]} dimensions")
 
@@ -116,9 +116,9 @@ def encode_words(arguments: argparse.Namespace) -> None:
     reading and writing the files raises.
     """
     with staged_file(arguments.output, force=arguments.force) as path:
-        with copy_corpus(arguments.input, path.parent, skip_empty=True) as text:
-            sentences = CorpusSentences(text, lowercase=arguments.lowercase)
-            words = list(frequent_words(sentences, arguments.min_count))
+        text = copy_corpus(arguments.input, path.parent, skip_empty=True)
+        sentences = CorpusSentences(text, lowercase=arguments.lowercase)
+        words = list(frequent_words(sentences, arguments.min_count))
         with configuration_errors():
             encoder = BiLmEncoder(bilm=read_bilm(arguments), mixes={}, only=arguments.layer)
         (vectors,) = word_vectors(encoder, words, arguments, path.parent)

@@ -3,10 +3,10 @@ A text on disk, one tokenised sentence a line: read by number, so that memory do
 happens to the file that it came from is of no concern.
 """
 
-import os
 import struct
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
+from os import PathLike
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,7 +23,7 @@ _TEXT, _STARTS, _KEYS = "text", "starts", "keys"
 
 
 class SourceLine(NamedTuple):
-    where: str | os.PathLike[str]
+    where: str | PathLike[str]
     number: int
     """Of the line in its file, from 1."""
     text: str
@@ -35,7 +35,7 @@ class Corpus:
     """
     The lines of a text without the white space around them, on disk.
 
-    `text[i]` is line i, from 0; to iterate is faster. A context manager: it keeps a file open.
+    `text[i]` is line i, from 0; to iterate is faster. Threads may share one.
     """
 
     tokens: int
@@ -47,7 +47,7 @@ class Corpus:
         self.tokens = tokens
         self.digest = digest
         self._starts = np.memmap(folder / _STARTS, dtype=np.uint64, mode="r")
-        self._file = open(folder / _TEXT, "rb", buffering=0)  # noqa: SIM115  closed by __exit__
+        self._text = folder / _TEXT
         self._keys = folder / _KEYS
 
     def __len__(self) -> int:
@@ -56,14 +56,16 @@ class Corpus:
     def __getitem__(self, line: int) -> str:
         line = range(len(self))[line]
         start, end = int(self._starts[line]), int(self._starts[line + 1])
-        return os.pread(self._file.fileno(), end - start, start)[:-1].decode()
+        with open(self._text, "rb") as file:
+            file.seek(start)
+            return file.read(end - start)[:-1].decode()
 
     def __iter__(self) -> Iterator[str]:
         return self.lines()
 
     def lines(self, first: int = 0) -> Iterator[str]:
         """The lines from line `first` on."""
-        with open(self._file.name, "rb") as file:
+        with open(self._text, "rb") as file:
             file.seek(int(self._starts[first]))
             for line in file:
                 yield line[:-1].decode()
@@ -81,12 +83,6 @@ class Corpus:
         with open(self._keys, encoding="utf-8", newline="\n") as file:
             for key in file:
                 yield key.removesuffix("\n")
-
-    def __enter__(self) -> "Corpus":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._file.close()
 
 
 def write_corpus(lines: Iterable[SourceLine], folder: Path) -> Corpus:

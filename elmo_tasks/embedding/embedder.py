@@ -177,19 +177,19 @@ class ElmoEmbedder:
             lines = (line._replace(key=line.text.strip()) for line in lines)
         with TemporaryDirectory(prefix=f"{output.name}.", dir=output.parent) as name:
             folder = Path(name)
-            with write_corpus(lines, folder) as text:
-                run = Hdf5Run(
-                    bilm=self.bilm,
-                    text=text,
-                    folder=folder,
-                    layers=output_format,
-                    start=self.bilm.initial_state(1),
-                    batch_sentences=size,
-                    with_index=not forget_sentences,
-                    progress=self.progress,
-                )
-                run.prepare()
-                run.encode()
+            text = write_corpus(lines, folder)
+            run = Hdf5Run(
+                bilm=self.bilm,
+                text=text,
+                folder=folder,
+                layers=output_format,
+                start=self.bilm.initial_state(1),
+                batch_sentences=size,
+                with_index=not forget_sentences,
+                progress=self.progress,
+            )
+            run.prepare()
+            run.encode()
             put_in_place(folder / VECTORS, output)
 
     def _embed(self, window: list[NumberedSentence], batch_size: int) -> list[np.ndarray]:

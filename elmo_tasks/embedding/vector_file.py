@@ -81,7 +81,7 @@ class VectorFile:
 
     def __init__(self, folder: Path) -> None:
         self._offsets = _read_offsets(folder)
-        self._file = open(folder / VECTORS, "r+b", buffering=0)  # noqa: SIM115  closed by __exit__
+        self._file = open(folder / VECTORS, "r+b")  # noqa: SIM115  closed by __exit__
 
     def __enter__(self) -> "VectorFile":
         return self
@@ -95,12 +95,13 @@ class VectorFile:
         file `longest` is 1, whatever the sentences.
         """
         for row, (line, words) in enumerate(sentences):
+            self._file.seek(int(self._offsets[line]))
             # There is one block for each layer, so that they need not be copied together.
-            blocks = [np.ascontiguousarray(layer[row, : len(words)]).data for layer in vectors]
-            _write_all(self._file.fileno(), blocks, int(self._offsets[line]))
+            self._file.writelines(np.ascontiguousarray(layer[row, : len(words)]).data for layer in vectors)
 
     def sync(self) -> None:
         """Returns when all that was written is on the disk."""
+        self._file.flush()
         os.fsync(self._file.fileno())
 
 
@@ -197,15 +198,3 @@ def _reserve(descriptor: int, folder: Path) -> None:
 def _disk_full(folder: Path, needed: int) -> ElmoError:
     free = shutil.disk_usage(folder).free
     return ElmoError(f"{folder}: needs {needed / 1e9:,.3f} GB of disk, {free / 1e9:,.3f} GB are free")
-
-
-def _write_all(descriptor: int, blocks: list[memoryview], offset: int) -> None:
-    """The blocks one behind the other; the kernel may take several calls for it."""
-    rest = [block.cast("B") for block in blocks]
-    while rest:
-        written = os.pwritev(descriptor, rest, offset)
-        offset += written
-        while rest and written >= len(rest[0]):
-            written -= len(rest.pop(0))
-        if rest and written:
-            rest[0] = rest[0][written:]

@@ -22,30 +22,30 @@ def folder(tmp_path):
 
 
 def test_lines_by_their_number_and_in_their_order(source, folder):
-    with copy_corpus(str(source), folder) as text:
-        # What happens to the input is of no concern any more.
-        source.unlink()
-        assert len(text) == len(LINES)
-        assert list(text) == [text[line] for line in range(len(LINES))] == STRIPPED
-        assert text[-1] == STRIPPED[-1]
-        assert all(list(text.lines(first)) == STRIPPED[first:] for first in range(len(LINES) + 1))
-        assert text.tokens == sum(len(line.split()) for line in LINES)
-        with pytest.raises(IndexError):
-            text[len(LINES)]
+    text = copy_corpus(str(source), folder)
+    # What happens to the input is of no concern any more.
+    source.unlink()
+    assert len(text) == len(LINES)
+    assert list(text) == [text[line] for line in range(len(LINES))] == STRIPPED
+    assert text[-1] == STRIPPED[-1]
+    assert all(list(text.lines(first)) == STRIPPED[first:] for first in range(len(LINES) + 1))
+    assert text.tokens == sum(len(line.split()) for line in LINES)
+    with pytest.raises(IndexError):
+        text[len(LINES)]
 
 
 def test_a_part_of_the_lines(source, folder):
-    with copy_corpus(str(source), folder, limit=4) as text:
-        assert list(text) == STRIPPED[:4]
-    with copy_corpus(str(source), folder, skip_empty=True, limit=4) as text:
-        assert list(text) == list(filter(None, STRIPPED))[:4]
+    text = copy_corpus(str(source), folder, limit=4)
+    assert list(text) == STRIPPED[:4]
+    text = copy_corpus(str(source), folder, skip_empty=True, limit=4)
+    assert list(text) == list(filter(None, STRIPPED))[:4]
 
 
 @pytest.mark.parametrize("content", [b"", b"\n \n"])
 def test_without_words(source, folder, content):
     source.write_bytes(content)
-    with copy_corpus(str(source), folder) as text:
-        assert (list(text), text.tokens) == ([""] * content.count(b"\n"), 0)
+    text = copy_corpus(str(source), folder)
+    assert (list(text), text.tokens) == ([""] * content.count(b"\n"), 0)
 
 
 def test_inputs_of_the_same_text(source, tmp_path, monkeypatch):
@@ -59,12 +59,12 @@ def test_inputs_of_the_same_text(source, tmp_path, monkeypatch):
         (tmp_path / "folder" / part).write_text("\n".join(lines) + "\n", encoding="utf-8")
     copy = tmp_path / "copy"
     copy.mkdir()
-    with copy_corpus(str(source), copy) as text:
-        digest = text.digest
+    text = copy_corpus(str(source), copy)
+    digest = text.digest
 
     def check(name):
-        with copy_corpus(name, copy) as text:
-            assert (list(text), text.digest) == (STRIPPED, digest), name
+        text = copy_corpus(name, copy)
+        assert (list(text), text.digest) == (STRIPPED, digest), name
 
     for name in ("in.gz", "gzip without its name", "crlf.txt", "bom.txt", "no end.txt", "folder"):
         check(str(tmp_path / name))
@@ -83,8 +83,8 @@ def test_digest_tells_texts_apart(source, folder):
     digests = set()
     for content in ("a b\n", "a b\n\n", "a\nb\n", "ab\n", "a c\n"):
         source.write_text(content)
-        with copy_corpus(str(source), folder) as text:
-            digests.add(text.digest)
+        text = copy_corpus(str(source), folder)
+        digests.add(text.digest)
     assert len(digests) == 5
 
 
@@ -110,8 +110,8 @@ def test_errors_name_the_input_and_the_line(source, tmp_path, monkeypatch, conte
 
 def test_the_longest_line(source, folder):
     source.write_text("w " * MAX_TOKENS)
-    with copy_corpus(str(source), folder) as text:
-        assert text.tokens == MAX_TOKENS
+    text = copy_corpus(str(source), folder)
+    assert text.tokens == MAX_TOKENS
 
 
 def test_what_the_verb_writes_is_no_part_of_the_text(tmp_path, folder):
@@ -121,10 +121,10 @@ def test_what_the_verb_writes_is_no_part_of_the_text(tmp_path, folder):
     # More than a write buffer, so that it would be read while it is written
     (texts / "a.txt").write_text("a b c\n" * 5000)
     for name in (str(texts), f"{texts}/*"):
-        with copy_corpus(name, texts / "out.partial") as text:
-            assert len(text) == 5000
-    (texts / "out").write_text("what was there before\n")
-    with copy_corpus(str(texts), texts / "out.partial") as text:
+        text = copy_corpus(name, texts / "out.partial")
         assert len(text) == 5000
+    (texts / "out").write_text("what was there before\n")
+    text = copy_corpus(str(texts), texts / "out.partial")
+    assert len(text) == 5000
     with pytest.raises(ConfigurationError, match="out is what this command writes, expected another file"):
         copy_corpus(str(texts / "out"), texts / "out.partial")

@@ -85,7 +85,7 @@ def test_the_disk_fails_on_the_way(elmo, source, output, tmp_path, capsys, monke
     """The disk's error comes from its thread; what was not written does not count as done."""
     elmo("embed", source, tmp_path / "expected")
     with monkeypatch.context() as patch:
-        patch.setattr(os, "pwritev", fail_with(errno.ENOSPC))
+        patch.setattr(vector_file.VectorFile, "write", fail_with(errno.ENOSPC))
         assert elmo("embed", source, output) == 1
     shown = capsys.readouterr().err
     assert "error: [Errno 28] No space left on device; 0 of 10 lines are done, and the same" in shown

@@ -8,19 +8,18 @@ from elmo_tasks.text_lines import TextError
 
 def test_keys(tmp_path):
     lines = [SourceLine("in", number, f" {text} ") for number, text in enumerate(["a b", "", "c"], 1)]
-    with write_corpus(lines, tmp_path) as text:
-        assert not text.has_keys
-        assert list(text.keys()) == ["0", "1", "2"]
-        digest = text.digest
+    text = write_corpus(lines, tmp_path)
+    assert not text.has_keys
+    assert list(text.keys()) == ["0", "1", "2"]
+    digest = text.digest
     keys = ["first", "second\u2028", "a/third"]
-    with write_corpus(
-        (line._replace(key=key) for line, key in zip(lines, keys, strict=True)), tmp_path
-    ) as text:
-        assert text.has_keys
-        assert list(text.keys()) == keys
-        assert list(text) == ["a b", "", "c"]
-        assert text.tokens == 3
-        assert text.digest != digest
+    named = (line._replace(key=key) for line, key in zip(lines, keys, strict=True))
+    text = write_corpus(named, tmp_path)
+    assert text.has_keys
+    assert list(text.keys()) == keys
+    assert list(text) == ["a b", "", "c"]
+    assert text.tokens == 3
+    assert text.digest != digest
 
 
 def test_a_line_that_is_too_long(tmp_path):

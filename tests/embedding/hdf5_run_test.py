@@ -21,12 +21,12 @@ def embed(
     pairs = sentences.items() if isinstance(sentences, dict) else sentences
     lines = [SourceLine("in", number, text, key) for number, (key, text) in enumerate(pairs, 1)]
     bilm = shipped_bilm()
-    with write_corpus(lines, folder) as text:
-        run = Hdf5Run(
-            bilm=bilm, text=text, folder=folder, start=bilm.initial_state(1), progress=False, **parameters
-        )
-        run.prepare()
-        run.encode()
+    text = write_corpus(lines, folder)
+    run = Hdf5Run(
+        bilm=bilm, text=text, folder=folder, start=bilm.initial_state(1), progress=False, **parameters
+    )
+    run.prepare()
+    run.encode()
     return folder / VECTORS
 
 
