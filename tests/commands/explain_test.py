@@ -23,7 +23,7 @@ class Marked(HTMLParser):
         self.feed(page)
 
     def handle_starttag(self, tag, attributes):
-        self.inside = tag == "mark"
+        self.inside = tag == "ruby"
 
     def handle_endtag(self, tag):
         self.inside = False
@@ -102,7 +102,7 @@ def test_a_word_without_a_gradient_has_no_colour():
     result = {"sentence": "한국 <b>", "a": 2}
     page = render([{"result": result, "explanations": [[{"tokens": ["a"], "shares": [0.0]}]]}])
     assert "{&#34;sentence&#34;: &#34;한국 &lt;b&gt;&#34;, &#34;a&#34;: 2}" in page
-    assert "rgba(255, 140, 0, 0.00)" in page
+    assert '<ruby class="heat-0">a<rt>.00</rt></ruby>' in page
 
 
 @pytest.mark.parametrize("name", ["in.jsonl", "in.jsonl.html"])
