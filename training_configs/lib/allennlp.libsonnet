@@ -2,6 +2,7 @@
 //
 // To use other weights, set options_file and weight_file in `embedder`, or in one run by --overrides at
 // model.text_field_embedder.token_embedders.elmo.
+local training = import 'training.libsonnet';
 local options = import '../../pretrained/english/options.json';
 
 {
@@ -26,7 +27,7 @@ local options = import '../../pretrained/english/options.json';
     activations: [activations for _ in hidden],
     dropout: dropout,
   },
-  trainer(metric, epochs, lr=1e-3):: {
+  trainer(metric, epochs, lr=1e-3):: training.trainer {
     optimizer: { type: 'adam', lr: lr },
     validation_metric: metric,
     num_epochs: epochs,
