@@ -13,15 +13,17 @@ from allennlp.common import params as params_module
 from allennlp.common.checks import ConfigurationError
 from allennlp.common.util import is_distributed
 from allennlp.training import GradientDescentTrainer
+from allennlp.training.metric_tracker import MetricTracker
 
 from elmo_tasks.compat.wrapping import wrap
 from elmo_tasks.strict_params import block_errors
-from elmo_tasks.values import PositiveFloat, PositiveInt, check_value
+from elmo_tasks.values import Name, PositiveFloat, PositiveInt, check_value
 from elmo_tasks.wording import did_you_mean, nearest_name
 
 _TRAINER: dict[str, Any] = {
     "cuda_device": Optional[int],
     "num_epochs": PositiveInt,
+    "validation_metric": Union[Name, list[Name]],
     "num_gradient_accumulation_steps": Optional[PositiveInt],
     "grad_norm": Union[bool, PositiveFloat, None],
     "grad_clipping": Optional[PositiveFloat],
@@ -36,6 +38,7 @@ def install() -> None:
     registrable._get_suggestion = nearest_name
     wrap(Params, "pop_choice", _pop_choice)
     wrap(from_params, "create_kwargs", _create_kwargs)
+    wrap(MetricTracker, "combined_score", _combined_score)
     # Configs and overrides
     wrap(params_module, "evaluate_file", _evaluate_file)
     wrap(params_module, "evaluate_snippet", _evaluate_snippet)
@@ -129,12 +132,30 @@ def _check_trainer(params: Params) -> None:
         for key, kind in _TRAINER.items():
             if key in params:
                 check_value(params[key], kind, f"{params.history}{key}")
+    metrics = params.get("validation_metric", "-loss")
+    for metric in [metrics] if isinstance(metrics, str) else metrics:
+        if not metric.startswith(("+", "-")):
+            raise ConfigurationError(
+                f"{params.history}validation_metric: found {metric!r}, expected '+{metric}', where more is "
+                f"better, or '-{metric}'"
+            )
     if params.get("grad_norm", False) is None:
         params["grad_norm"] = False  # AllenNLP's word for none
     if params.get("use_amp", False) and not torch.cuda.is_available():
         raise ConfigurationError(
             f"{params.history}use_amp: found true, which needs a GPU; PyTorch finds none here"
         )
+
+
+def _combined_score(stock: Callable[..., float], self: MetricTracker, metrics: dict[str, float]) -> float:
+    """AllenNLP's, which on its own does not say what metrics there are."""
+    for _, name in self.tracked_metrics:
+        if name not in metrics:
+            known = ", ".join(sorted(metrics))
+            raise ConfigurationError(
+                f"validation_metric: found {name!r}, expected one of {known}{did_you_mean(name, metrics)}"
+            )
+    return stock(self, metrics)
 
 
 def _check_train_model(params: Params) -> None:

@@ -11,6 +11,7 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader, Vocabulary
 from allennlp.models import Model
 from allennlp.training import Trainer
+from allennlp.training.metric_tracker import MetricTracker
 
 from elmo_tasks.compat import hints
 
@@ -97,6 +98,27 @@ def test_the_trainer_drops_no_key():
         match=r"^trainer.num_epoch is no key of GradientDescentTrainer; did you mean 'num_epochs'\?$",
     ):
         Trainer.from_params(Params({"num_epoch": 3}, history="trainer."), model=None, data_loader=None)
+
+
+@pytest.mark.parametrize("metrics", ["f1", ["-loss", "f1"]])
+def test_whether_more_of_a_metric_is_better(metrics):
+    with pytest.raises(
+        ConfigurationError,
+        match=r"^trainer.validation_metric: found 'f1', expected '\+f1', where more is better, or '-f1'$",
+    ):
+        Trainer.from_params(
+            Params({"validation_metric": metrics}, history="trainer."), model=None, data_loader=None
+        )
+
+
+def test_a_metric_that_the_model_does_not_have():
+    tracker = MetricTracker(["+f1", "-perplexity"])
+    with pytest.raises(
+        ConfigurationError,
+        match=r"^validation_metric: found 'perplexity', expected one of f1, loss, perplexty; did you mean",
+    ):
+        tracker.combined_score({"loss": 1.0, "f1": 0.5, "perplexty": 7.0})
+    assert tracker.combined_score({"f1": 0.5, "perplexity": 7.0}) == -6.5
 
 
 def test_one_of_several_processes_cannot_evaluate(monkeypatch):
