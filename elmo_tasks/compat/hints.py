@@ -3,12 +3,12 @@
 import argparse
 from collections.abc import Callable
 from textwrap import shorten
-from typing import Any, Optional, Union
+from typing import Annotated, Any, Optional, Union
 
 import torch
-from allennlp.commands import ArgumentParserWithDefaults
+from allennlp.commands import ArgumentParserWithDefaults, find_learning_rate
 from allennlp.commands.train import TrainModel
-from allennlp.common import Params, from_params, registrable
+from allennlp.common import Params, from_params, registrable, util
 from allennlp.common import params as params_module
 from allennlp.common.checks import ConfigurationError
 from allennlp.common.util import is_distributed
@@ -17,7 +17,7 @@ from allennlp.training.metric_tracker import MetricTracker
 
 from elmo_tasks.compat.wrapping import wrap
 from elmo_tasks.strict_params import block_errors
-from elmo_tasks.values import Name, PositiveFloat, PositiveInt, check_value
+from elmo_tasks.values import Name, PositiveFloat, PositiveInt, Range, check_value
 from elmo_tasks.wording import did_you_mean, nearest_name
 
 _TRAINER: dict[str, Any] = {
@@ -29,6 +29,9 @@ _TRAINER: dict[str, Any] = {
     "grad_clipping": Optional[PositiveFloat],
 }
 
+_SEED = Annotated[int, Range(0, 2**32 - 1)]
+"""What NumPy takes."""
+
 
 def install() -> None:
     """Makes these errors clear, with the nearest right name; may be called twice."""
@@ -39,6 +42,8 @@ def install() -> None:
     wrap(Params, "pop_choice", _pop_choice)
     wrap(from_params, "create_kwargs", _create_kwargs)
     wrap(MetricTracker, "combined_score", _combined_score)
+    for module in (util, find_learning_rate):
+        wrap(module, "prepare_environment", _prepare_environment)
     # Configs and overrides
     wrap(params_module, "evaluate_file", _evaluate_file)
     wrap(params_module, "evaluate_snippet", _evaluate_snippet)
@@ -76,6 +81,14 @@ def _with_overrides(
         keys = [key.partition(".")[0] for key in overrides_dict]
         hints = (did_you_mean(key, keys_of_config) for key in keys if key not in keys_of_config)
         raise ConfigurationError(f"{error}{next(filter(None, hints), '')}") from error
+
+
+def _prepare_environment(stock: Callable[..., None], params: Params) -> None:
+    """AllenNLP's, which seeds; on its own it raises a `ValueError`."""
+    with block_errors():
+        for key in ("random_seed", "numpy_seed", "pytorch_seed"):
+            check_value(params.get(key, 0), Optional[_SEED], key)
+    stock(params)
 
 
 def _check_value(self: argparse.ArgumentParser, action: argparse.Action, value: Any) -> None:

@@ -8,6 +8,7 @@ from allennlp.commands import ArgumentParserWithDefaults
 from allennlp.commands.train import TrainModel
 from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
+from allennlp.common.util import prepare_environment
 from allennlp.data import DatasetReader, Vocabulary
 from allennlp.models import Model
 from allennlp.training import Trainer
@@ -119,6 +120,12 @@ def test_a_metric_that_the_model_does_not_have():
     ):
         tracker.combined_score({"loss": 1.0, "f1": 0.5, "perplexty": 7.0})
     assert tracker.combined_score({"f1": 0.5, "perplexity": 7.0}) == -6.5
+
+
+@pytest.mark.parametrize("seed", ["a", 1.5, -1, 2**32])
+def test_what_is_no_seed(seed):
+    with pytest.raises(ConfigurationError, match=r"^numpy_seed is .*, expected a whole number from 0 to 4,"):
+        prepare_environment(Params({"random_seed": None, "numpy_seed": seed}))
 
 
 def test_one_of_several_processes_cannot_evaluate(monkeypatch):
