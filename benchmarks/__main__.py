@@ -28,6 +28,7 @@ TASKS = {
     "classification": "ELMo of the training text, its mixes, Word2Vec and SVD on four data sets",
     "word-bilm": "word biLMs of depth 1 and 2: similarity, analogies, SST-2, MRPC, NER",
     "ag-news": "a biLM on AG News whose words begin as Word2Vec, and its sizes, one by one",
+    "coref-limit": "coreference without a mistake but for clusters of one mention",
     "coref-memory": "memory and seconds of one long document",
     "elmo-speed": "the encoder beside AllenNLP's Elmo: speed, memory, largest difference",
     "manylangs-speed": "the biLM of ELMoForManyLangs beside its own package: speed, largest difference",

@@ -69,6 +69,12 @@ class PageTables:
         """Mean and standard deviation of a system."""
         return str(read_scores(self._path(name), metric)[system])
 
+    def way_to(self, name: str, system: str, beside: str, metric: str, limit: str) -> str:
+        """How much of the way from the system `beside` to the one of the file `limit` a system goes."""
+        of_systems = read_scores(self._path(name), metric)
+        (of_limit,) = read_scores(self._path(limit), metric).values()
+        return of_systems[system].gain(of_systems[beside], limit=of_limit.mean)
+
     def scores(
         self,
         name: str,

@@ -25,9 +25,9 @@ class Score(NamedTuple):
     def __str__(self) -> str:
         return f"{self.mean:.1f}" + ("" if self.deviation is None else f" ({self.deviation:.1f})")
 
-    def gain(self, other: "Score") -> str:
-        """What part of the error of another it takes."""
-        return f"{(self.mean - other.mean) / (100 - other.mean):.1%}"
+    def gain(self, other: "Score", *, limit: float = 100.0) -> str:
+        """What part of the error of another it takes, the error being what is left to the limit."""
+        return f"{(self.mean - other.mean) / (limit - other.mean):.1%}"
 
     def p(self, other: "Score") -> float | None:
         """

@@ -114,6 +114,8 @@ def test_rows_of_a_task(tables, tmp_path):
         "| `ner` | 41.0 (1.0) | 3 |  |  |",
         "| `crf_tagger` | 41.0 (0.7) | 2 | 0.0% | not shown |",
     ]
+    Results("limit", tmp_path / "limit.csv").add("limit", 0, "F1", 81.0)
+    assert tables.way_to("ner", "elmo", "ours", "F1", "limit") == "50.0%"
     with pytest.raises(InputError, match="found no F2, expected a metric of F1"):
         tables.scores("ner", systems, "F2")
     assert tables.scores("sst", systems) == "\nNot measured yet: `sst`.\n"

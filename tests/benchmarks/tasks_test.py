@@ -194,6 +194,19 @@ def test_the_encoder(tmp_path, capsys):
         assert names.count("tiny: peak memory, GB") == 1
 
 
+def test_coreference_without_clusters_of_one_mention(tmp_path):
+    rows = [("a", "(0)"), ("dog", "(1)"), ("saw", "-"), ("it", "(0)")]
+    lines = [f"doc 0 {number} {word} - - - - - - - {mark}" for number, (word, mark) in enumerate(rows)]
+    (tmp_path / "dev.conll").write_text(
+        "\n".join(["#begin document (doc); part 000", *lines, "", "#end document", ""])
+    )
+    run("coref-limit", tmp_path / "dev.conll", "--csv", tmp_path / "rows.csv")
+    f1, *clusters = Table.read(tmp_path / "rows.csv").column("value")
+    assert clusters == [2, 1]
+    # MUC has no links of the one mention; B-cubed misses one mention of three, CEAF-e one cluster of two.
+    assert f1 == pytest.approx(100 * (1 + 2 * (2 / 3) / (5 / 3) + 2 * (1 / 2) / (3 / 2)) / 3)
+
+
 def test_coref_memory(capsys):
     small = json.dumps(SMALL["coref"])
     run("coref-memory", bundled("fixtures/coref"), "--words", 30, "--elmo", "none", "--overrides", small)
