@@ -20,8 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    reader = CorefReader()
-    documents = list(reader.read(arguments.data))
+    documents = list(CorefReader().read(arguments.data))
     gold = [document["metadata"].metadata.clusters for document in documents]
     proposed = [[cluster for cluster in clusters if len(cluster) > 1] for clusters in gold]
     results = Results("coref limit", arguments.csv)

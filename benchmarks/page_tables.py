@@ -61,8 +61,7 @@ class PageTables:
 
     def ratio(self, name: str, metric: str, system: str, beside: str) -> str:
         """Of two systems of `Results`: the median, and the range if there are several seeds."""
-        (task,) = set(map(str, Table.read(self._path(name)).column("task")))
-        ratios = Results(task, self._path(name), keep=True).ratios([(system, beside)], of=metric)
+        ratios = self._rows(name).ratios([(system, beside)], of=metric)
         return str(ratios.column("ratio (range)")[0])
 
     def score(self, name: str, system: str, metric: str = "") -> str:
@@ -183,9 +182,7 @@ class PageTables:
             if self.has(name):
                 of_systems = read_scores(self._path(name), metric)
                 members, together = of_systems["member"], of_systems["ensemble"]
-                values = list(
-                    Results("ensemble", self._path(name), keep=True).values("member", metric).values()
-                )
+                values = list(self._rows(name).values("member", metric).values())
                 cells: list[Cell] = [
                     str(members),
                     members.runs,
@@ -218,6 +215,12 @@ class PageTables:
                 means = (mean(best[:end][-1] for best in best_until) for end in ends)
                 table.add(title, *(f"{score:.1f}" for score in means))
         return markdown(table)
+
+    def means(self, name: str, *metrics: str) -> str:
+        """Of rows of `Results`: a row a system that has one of the metrics, and a column a metric."""
+        if missing := self._missing([name]):
+            return missing
+        return markdown(self._rows(name).grid(metrics)) + self._earlier({"": name})
 
     def words(self, name: str) -> str:
         """What `allennlp elmo intrinsic` has found: a row the vectors, a column a test."""
@@ -276,6 +279,11 @@ class PageTables:
         """An SVG file; nothing where it is not there yet."""
         path = self._results / f"{name}.svg"
         return f"![{title}]({self._results.name}/{path.name})" if path.exists() else ""
+
+    def _rows(self, name: str) -> Results:
+        """Those of a file, which has one task."""
+        (task,) = set(map(str, Table.read(self._path(name)).column("task")))
+        return Results(task, self._path(name), keep=True)
 
     def _tables(self, name: str) -> list[Table]:
         """Those that show a file."""

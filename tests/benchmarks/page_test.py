@@ -136,6 +136,13 @@ def test_one_cell_and_one_ratio(tables, tmp_path):
         results.add("one client", seed, "sentences/s", one)
         results.add("8 clients", seed, "sentences/s", eight)
     assert tables.ratio("serve", "sentences/s", "8 clients", "one client") == "2.5 (2 to 3)"
+    results.add("8 clients", 0, "p50", 7.0)
+    assert tables.means("serve", "p50").splitlines() == [
+        "| system | p50 |",
+        "| --- | --- |",
+        "| 8 clients | 7.00 |",
+    ]
+    assert tables.means("embed", "p50") == "\nNot measured yet: `embed`.\n"
 
 
 def test_runs_side_by_side(tables, tmp_path):
