@@ -20,12 +20,12 @@ from benchmarks.finished_runs import best_metrics, epoch_times
 from benchmarks.quality import add_experiment_arguments
 from benchmarks.results import Results, show
 from benchmarks.trained_bilms import Overrides, trained_bilm
-from elmo_tasks.archives import open_archive
+from elmo_tasks.commands.arguments import train_and_report
 from elmo_tasks.commands.base import positive
 from elmo_tasks.commands.compare import NO_ELMO, text_vectors
 from elmo_tasks.commands.confusion import confusion_table
-from elmo_tasks.commands.experiment_arguments import train_and_tell
 from elmo_tasks.commands.staging import staging_folder
+from elmo_tasks.compat.archives import open_archive
 from elmo_tasks.training.experiments import Run, plan
 
 AS_CONFIGURED = "as configured"
@@ -141,7 +141,7 @@ def run(arguments: argparse.Namespace) -> None:
     config = read_config("agnews_words_elmo", overrides)
     classifiers = bilms | {name: changes for name, changes in CLASSIFIERS.items() if name in chosen}
     runs = plan(config, classifiers, seeds=arguments.seeds, folder=arguments.output / "classifier")
-    train_and_tell(runs, jobs=arguments.jobs, packages=[])
+    train_and_report(runs, jobs=arguments.jobs, packages=[])
     for one in runs:
         _record(one, results)
     labels = config["dataset_reader"]["classes"]

@@ -31,7 +31,7 @@ from torch import nn
 
 from benchmarks.finished_runs import finished_run
 from benchmarks.results import Results, add_results_argument, show
-from elmo_tasks.archives import open_archive
+from elmo_tasks.compat.archives import open_archive
 from elmo_tasks.modules.attention import attention, dot_products
 from elmo_tasks.snli import SnliModel
 from elmo_tasks.squad import SquadModel

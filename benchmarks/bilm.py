@@ -31,15 +31,15 @@ from benchmarks.english_text import DEV_TEXTS, columns
 from benchmarks.finished_runs import best_metrics
 from benchmarks.results import OURS, Results, add_results_argument, show
 from benchmarks.trained_bilms import finetuning
-from elmo_tasks.commands.experiment_arguments import train_and_tell
+from elmo_tasks.commands.arguments import train_and_report
+from elmo_tasks.common.files import bundled
 from elmo_tasks.data.tokenization import tokenizer
 from elmo_tasks.elmo import LstmState
-from elmo_tasks.elmo.model.words import UNKNOWN
-from elmo_tasks.elmo.sources import read_frozen_bilm, read_initial_state, read_options, read_words
+from elmo_tasks.elmo.files import read_frozen_bilm, read_initial_state, read_options, read_words
+from elmo_tasks.elmo.model.characters import UNKNOWN
 from elmo_tasks.language_model import BiLmReader
+from elmo_tasks.language_model.callbacks import text_metrics
 from elmo_tasks.language_model.model import class_names
-from elmo_tasks.language_model.text_perplexities import text_metrics
-from elmo_tasks.paths import bundled
 
 SPORT = """
 they made a nice play at second base to end the inning .
@@ -155,7 +155,7 @@ def finetune(arguments: argparse.Namespace) -> None:
         "validation_dataset_reader.passage": arguments.passage,
     }
     tuned = finetuning((options_file, weight_file), overrides, arguments.output / "finetuned")
-    train_and_tell([tuned], jobs=1, packages=[])
+    train_and_report([tuned], jobs=1, packages=[])
     after = best_metrics(tuned)
     for name, values in (("before", before), ("after", after)):
         add_perplexities(results, name, values)

@@ -11,11 +11,11 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from elmo_tasks.atomic_files import atomic_file
 from elmo_tasks.commands.results import save_svg
+from elmo_tasks.common.files import atomic_file
 from elmo_tasks.data.input_files import InputError
 from elmo_tasks.evaluation.table import Table
-from elmo_tasks.language_model.text_perplexities import FILE_NAME
+from elmo_tasks.language_model.callbacks import FILE_NAME
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -34,8 +34,8 @@ from benchmarks.bilm_sides import (
 from benchmarks.bilms import FILTERS, PUBLISHED, of_characters, seconds
 from benchmarks.results import OURS, Results, add_rates, add_results_argument, show
 from elmo_tasks.elmo import BiLmOptions, CharacterOptions, WordOptions
+from elmo_tasks.elmo.files import DEFAULT_OPTIONS
 from elmo_tasks.elmo.inference.training_products import product, trains_in_bfloat16
-from elmo_tasks.elmo.sources import DEFAULT_OPTIONS
 from elmo_tasks.training import FusedAdam
 
 WARM_UP = 3

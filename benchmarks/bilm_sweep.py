@@ -21,10 +21,10 @@ from benchmarks.configs import add_json_argument, read_config
 from benchmarks.english_text import WEIGHTS
 from benchmarks.finished_runs import epoch_times
 from benchmarks.results import Results, show
+from elmo_tasks.commands.arguments import train_and_report
 from elmo_tasks.commands.base import positive
-from elmo_tasks.commands.experiment_arguments import train_and_tell
 from elmo_tasks.evaluation.table import Table
-from elmo_tasks.language_model.text_perplexities import FILE_NAME
+from elmo_tasks.language_model.callbacks import FILE_NAME
 from elmo_tasks.training.experiments import Run
 
 AS_CONFIGURED, EACH_ONCE = "2x1024_128", "each corpus once"
@@ -111,7 +111,7 @@ def run(arguments: argparse.Namespace) -> None:
     runs = [
         Run(name, SEED, settings(name, arguments), arguments.output / name) for name in arguments.variants
     ]
-    train_and_tell(runs, jobs=1, packages=[])
+    train_and_report(runs, jobs=1, packages=[])
     for one in runs:
         record(one, results)
     show(results.grid(results.metrics()))

@@ -8,9 +8,9 @@ from typing import Any
 
 import torch
 
+from elmo_tasks.common.files import bundled
 from elmo_tasks.elmo import BiLm, BiLmOptions, CharacterOptions
 from elmo_tasks.elmo.model.weight_file import write_weights
-from elmo_tasks.paths import bundled
 
 Files = tuple[str, str]
 """Paths of options and weights."""

@@ -19,10 +19,10 @@ from benchmarks.finished_runs import add_scores
 from benchmarks.quality import add_experiment_arguments
 from benchmarks.results import Results, show
 from benchmarks.trained_bilms import Overrides, trained_bilm
+from elmo_tasks.commands.arguments import train_and_report
 from elmo_tasks.commands.compare import MIXES, NO_ELMO, train_vectors, with_vectors
-from elmo_tasks.commands.experiment_arguments import train_and_tell
 from elmo_tasks.commands.vectors import METHODS
-from elmo_tasks.elmo.sources import DEFAULT_OPTIONS, DEFAULT_WEIGHTS
+from elmo_tasks.elmo.files import DEFAULT_OPTIONS, DEFAULT_WEIGHTS
 from elmo_tasks.training.experiments import plan
 
 SHIPPED = {
@@ -118,7 +118,7 @@ def compare(name: str, arguments: argparse.Namespace) -> None:
     for method in METHODS:
         variants[method] = NO_ELMO | with_vectors(train_vectors(config, method, folder, folder))
     runs = plan(config, variants, seeds=arguments.seeds, folder=folder)
-    train_and_tell(runs, jobs=arguments.jobs, packages=[])
+    train_and_report(runs, jobs=arguments.jobs, packages=[])
     results = Results(f"classification {name}", arguments.output / "results.csv", keep=True)
     metric = add_scores(results, runs)
     show(results.means(), results.gains(metric, "no-elmo"))

@@ -9,7 +9,7 @@ from typing import Any
 from allennlp.common import Params
 from allennlp.data import DatasetReader
 
-from elmo_tasks.paths import bundled
+from elmo_tasks.common.files import bundled
 
 Settings = dict[str, Any]
 """A config."""

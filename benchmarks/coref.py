@@ -21,7 +21,7 @@ from allennlp.data import Instance
 from benchmarks import coref_variants  # noqa: F401
 from benchmarks.configs import Settings, bilstm, feedforward
 from benchmarks.quality import Comparison
-from elmo_tasks.archives import open_archive
+from elmo_tasks.compat.archives import open_archive
 from elmo_tasks.coref.documents import Cluster
 from elmo_tasks.coref.metric import CorefScores
 from elmo_tasks.coref.reader import CorefReader

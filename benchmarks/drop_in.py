@@ -22,7 +22,7 @@ from benchmarks.bilms import SIZES, bilm_files
 from benchmarks.configs import bilstm
 from benchmarks.results import OURS, Results, add_results_argument, show
 from elmo_tasks.data.input_files import read_lines
-from elmo_tasks.elmo.sources import read_options
+from elmo_tasks.elmo.files import read_options
 
 DROP_IN = "elmo_tasks.drop_in"
 

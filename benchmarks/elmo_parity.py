@@ -21,8 +21,8 @@ from allennlp.nn.util import remove_sentence_boundaries
 
 from benchmarks.results import OURS, Results, add_results_argument, show
 from elmo_tasks.elmo import FrozenBiLm
+from elmo_tasks.elmo.files import read_frozen_bilm, read_options
 from elmo_tasks.elmo.model.characters import character_ids
-from elmo_tasks.elmo.sources import read_frozen_bilm, read_options
 
 Streams = list[list[list[str]]]
 
@@ -31,7 +31,7 @@ def token_layer(bilm: FrozenBiLm, folder: Path) -> float:
     words = (folder / "vocab_test.txt").read_text(encoding="utf-8").split()
     with h5py.File(folder / "elmo_token_embeddings.hdf5") as file:
         expected = file["embedding"][...]
-    vectors = bilm.thawed().token_encoder(torch.tensor(character_ids(words))).numpy()
+    vectors = bilm.to_trainable().token_encoder(torch.tensor(character_ids(words))).numpy()
     return float(np.abs(vectors - expected).max())
 
 

@@ -20,7 +20,7 @@ from benchmarks.bilms import Files
 from benchmarks.memory import peak_memory
 from elmo_tasks.data.input_files import read_lines
 from elmo_tasks.elmo import Elmo
-from elmo_tasks.elmo.model.character_encoder import CharacterEncoder
+from elmo_tasks.elmo.model.encoders import CharacterEncoder
 
 Sentences = list[list[str]]
 

@@ -38,7 +38,7 @@ from benchmarks.elmo_sides import (
 from benchmarks.results import OURS, Results, add_rates, add_results_argument, show
 from elmo_tasks.elmo import ElmoCharacterIndexer
 
-LARGEST_DIFFERENCE = 2e-5
+MAX_DIFFERENCE = 2e-5
 DIFFERENCE = "largest difference of "
 
 COLD, WARM = f"batches of {BATCH}, cold", f"batches of {BATCH}, warm"
@@ -301,8 +301,8 @@ def run(arguments: argparse.Namespace) -> None:
         for value in results.values(OURS, str(metric)).values()
     ]
     largest = torch.tensor(exact).max().item()
-    verdict = "reached" if largest <= LARGEST_DIFFERENCE else "not reached"
-    print(f"\nLargest difference in fp32 {largest:.1e}, at most {LARGEST_DIFFERENCE:g}: {verdict}.")
+    verdict = "reached" if largest <= MAX_DIFFERENCE else "not reached"
+    print(f"\nLargest difference in fp32 {largest:.1e}, at most {MAX_DIFFERENCE:g}: {verdict}.")
     print(size_of_text(sentences))
     if arguments.cuda and not torch.cuda.is_available():
         print("There is no GPU here; its rows are left out.")

@@ -29,9 +29,8 @@ from elmo_tasks.data.columns import line_groups
 from elmo_tasks.data.input_files import input_files, read_lines
 from elmo_tasks.data.text_stream import SentenceSplitter, file_sentences, passages, words_of
 from elmo_tasks.data.tokenization import tokenizer
-from elmo_tasks.elmo.model.characters import BEGIN_SENTENCE, END_SENTENCE
-from elmo_tasks.elmo.model.words import UNKNOWN
-from elmo_tasks.evaluation.conllu import read_conllu
+from elmo_tasks.elmo.model.characters import BEGIN_SENTENCE, END_SENTENCE, UNKNOWN
+from elmo_tasks.evaluation.tagging import read_conllu
 from elmo_tasks.srl.sentences import CONLL_2012, Columns, read_sentences
 from elmo_tasks.sst.trees import parse
 

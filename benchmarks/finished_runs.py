@@ -9,7 +9,7 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.models.archival import CONFIG_NAME
 
 from benchmarks.results import Results
-from elmo_tasks.atomic_files import atomic_file
+from elmo_tasks.common.files import atomic_file
 from elmo_tasks.evaluation.table import Table
 from elmo_tasks.training.experiments import Run, score, validation_metric
 

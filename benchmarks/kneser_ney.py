@@ -25,9 +25,8 @@ import numpy as np
 from benchmarks.memory import peak_memory
 from benchmarks.results import Results, add_results_argument, show
 from elmo_tasks.data.input_files import InputError, input_files, read_lines
-from elmo_tasks.elmo.model.characters import BEGIN_SENTENCE, END_SENTENCE
-from elmo_tasks.elmo.model.words import UNKNOWN
-from elmo_tasks.elmo.sources import read_words
+from elmo_tasks.elmo.files import read_words
+from elmo_tasks.elmo.model.characters import BEGIN_SENTENCE, END_SENTENCE, UNKNOWN
 
 FALLBACK_DISCOUNTS = np.array([0.0, 0.5, 1.0, 1.5])
 """KenLM's, where counts of counts give none: a tiny text, or a vocabulary without rare words."""

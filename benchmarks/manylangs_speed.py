@@ -24,7 +24,7 @@ import torch
 from benchmarks.bilms import seconds
 from benchmarks.elmo_sides import BATCH, Sentences, count_tokens, in_batches, read_text, size_of_text
 from benchmarks.results import OURS, Results, add_rates, add_results_argument, show
-from elmo_tasks.elmo.sources import DEFAULT_OPTIONS, read_frozen_bilm, read_options
+from elmo_tasks.elmo.files import DEFAULT_OPTIONS, read_frozen_bilm, read_options
 
 CASE, TARGET = f"2x4096_512: batches of {BATCH}, cold", 5.0
 CONFIGURATION = "cnn_50_100_512_4096_sample.json"

@@ -12,7 +12,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from benchmarks.page_tables import PageTables
-from elmo_tasks.atomic_files import atomic_file
+from elmo_tasks.common.files import atomic_file
 from elmo_tasks.data.input_files import InputError
 
 PROJECT = Path(__file__).parent.parent

@@ -26,7 +26,7 @@ from allennlp.common.checks import ConfigurationError
 from filelock import lock_descriptor
 
 from benchmarks.page import PROJECT, RESULTS, write_page
-from elmo_tasks.atomic_files import atomic_file
+from elmo_tasks.common.files import atomic_file
 from elmo_tasks.data.input_files import InputError
 from elmo_tasks.evaluation.table import Table
 

@@ -20,9 +20,9 @@ from benchmarks.configs import Settings, add_json_argument, read_config
 from benchmarks.finished_runs import epoch_times, write_curve
 from benchmarks.results import OURS, PEER, Results, show
 from benchmarks.trained_bilms import finetuned
+from elmo_tasks.commands.arguments import train_and_report
 from elmo_tasks.commands.base import positive
 from elmo_tasks.commands.compare import with_vectors
-from elmo_tasks.commands.experiment_arguments import train_and_tell
 from elmo_tasks.data.input_files import input_files
 from elmo_tasks.elmo import BiLmOptions
 from elmo_tasks.training.experiments import Run, check_config, score
@@ -139,7 +139,7 @@ class Comparison(ABC):
         runs = list(self.scored_runs(files))
         if runs:
             module = type(self).__module__
-            train_and_tell(runs, jobs=arguments.jobs, packages=[self.peer_package, module])
+            train_and_report(runs, jobs=arguments.jobs, packages=[self.peer_package, module])
             write_curve(runs, output / "curve.csv")
         for run in runs:
             if run.seed not in results.values(run.variant, self.metric):

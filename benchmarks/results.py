@@ -10,9 +10,9 @@ from pathlib import Path
 
 import torch
 
-from elmo_tasks.atomic_files import atomic_file
+from elmo_tasks.common.files import atomic_file
+from elmo_tasks.common.processes import cpu_count
 from elmo_tasks.evaluation.table import Table
-from elmo_tasks.machine import cpu_count
 from elmo_tasks.training.experiments import spread
 
 COLUMNS = ("task", "system", "seed", "metric", "value", "seconds", "versions")

@@ -209,7 +209,7 @@ def command(shards: str, words: list[str]) -> None:
     sys.argv = ["allennlp", *words]
     outcomes = []
     if "--engine" in words:
-        from elmo_tasks.scale.runs import Run
+        from elmo_tasks.jobs.runs import Run
 
         progress = Run.progress
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from benchmarks.bilms import Files
 from benchmarks.configs import Settings, read_config
-from elmo_tasks.commands.experiment_arguments import train_and_tell
+from elmo_tasks.commands.arguments import train_and_report
 from elmo_tasks.commands.export import OPTIONS, VOCABULARY, WEIGHTS, read_trained, write_bilm
 from elmo_tasks.training.experiments import Run
 
@@ -15,7 +15,7 @@ Overrides = dict[str, Any]
 
 def trained_bilm(run: Run, folder: Path) -> Overrides:
     """Trains a biLM, unless that is done, and writes it to the folder; what plugs it into a config."""
-    train_and_tell([run], jobs=1, packages=[])
+    train_and_report([run], jobs=1, packages=[])
     folder.mkdir(exist_ok=True)
     trained = read_trained(str(run.folder / "model.tar.gz"))
     write_bilm(folder, trained.bilm, None, trained.words, dtype="float32")

@@ -21,9 +21,9 @@ from benchmarks.finished_runs import add_scores, best_metrics, epoch_times
 from benchmarks.quality import add_experiment_arguments
 from benchmarks.results import Results, show
 from benchmarks.trained_bilms import Overrides, trained_bilm
+from elmo_tasks.commands.arguments import train_and_report
 from elmo_tasks.commands.base import positive
 from elmo_tasks.commands.compare import NO_ELMO
-from elmo_tasks.commands.experiment_arguments import train_and_tell
 from elmo_tasks.commands.intrinsic import SIMILARITY, Intrinsic
 from elmo_tasks.evaluation.table import Table
 from elmo_tasks.training.experiments import Run, plan
@@ -145,7 +145,7 @@ def run(arguments: argparse.Namespace) -> None:
     scores = []
     for name in arguments.tasks:
         runs = runs_of(name, bilms, arguments)
-        train_and_tell(runs, jobs=arguments.jobs, packages=[])
+        train_and_report(runs, jobs=arguments.jobs, packages=[])
         scores.append(add_scores(results, runs, f"{name}: "))
     tests = [*SIMILARITY.values(), *map(analogies, ANALOGIES)]
     names = {"perplexity": PERPLEXITIES, "words": tests, "tasks": scores}

@@ -12,9 +12,9 @@ __version__ = "0.2.0"
 __all__ = [
     "Elmo",
     "ElmoEmbedder",
-    "archives",
     "classification",
     "commands",
+    "compat",
     "coref",
     "elmo",
     "language_model",

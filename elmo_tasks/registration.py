@@ -16,30 +16,20 @@ from types import ModuleType
 from typing import Any
 
 LIGHT = (
-    "atomic_files",
-    "constructors",
-    "elmo.carried_state",
-    "elmo.config",
+    "common",
     "elmo.embedder",
     "elmo.files",
     "elmo.inference",
     "elmo.model",
-    "elmo.sources",
     "embedding",
+    "jobs",
     "libraries",
-    "machine",
-    "paths",
-    "progress",
-    "ray_cluster",
     "registration",
-    "scale",
-    "strict_json",
     "suite",
-    "text_lines",
-    "values",
-    "wording",
 )
-"""The modules that need no AllenNLP, beside the package `elmo` itself. `suite` brings it."""
+"""The packages and modules that need no AllenNLP, beside the package `elmo` itself. `suite` brings it."""
+NEED_ALLENNLP = ("common.strict_params", "common.unpacking")
+"""The modules of these packages that need it all the same."""
 
 
 def install() -> None:
@@ -86,4 +76,6 @@ def _brings_suite(name: str) -> bool:
     package, _, module = name.partition(".")
     if package != "elmo_tasks":
         return name == "allennlp"
+    if module in NEED_ALLENNLP:
+        return True
     return module != "elmo" and not any(f"{module}.".startswith(f"{light}.") for light in LIGHT)

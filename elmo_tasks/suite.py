@@ -6,7 +6,6 @@ compat.repair()
 
 # Importing the packages registers their components.
 from elmo_tasks import (  # noqa: E402
-    archives,
     classification,  # noqa: F401
     commands,  # noqa: F401
     coref,  # noqa: F401
@@ -19,12 +18,11 @@ from elmo_tasks import (  # noqa: E402
     sst,  # noqa: F401
     training,  # noqa: F401
 )
-from elmo_tasks.commands import endings, packages  # noqa: E402
+from elmo_tasks.commands import packages  # noqa: E402
+from elmo_tasks.compat import archives, endings  # noqa: E402
 from elmo_tasks.elmo import (  # noqa: E402
-    character_indexer,  # noqa: F401
+    indexers,  # noqa: F401
     token_embedder,  # noqa: F401
-    unicode_indexer,  # noqa: F401
-    word_indexer,  # noqa: F401
 )
 from elmo_tasks.predictors import command  # noqa: E402
 

@@ -15,7 +15,7 @@ from allennlp.data.data_loaders import SimpleDataLoader
 from allennlp.models import load_archive
 from allennlp.training.util import evaluate
 
-from elmo_tasks.paths import bundled
+from elmo_tasks.common.files import bundled
 
 CONFIGS = sorted(bundled("training_configs/allennlp").resolve().glob("*.jsonnet"))
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import grimp
 
-from elmo_tasks.paths import bundled
+from elmo_tasks.common.files import bundled
 
 ROOT = bundled("fixtures").resolve().parent
 TESTS = Path(__file__).parent

@@ -10,8 +10,8 @@ import torch
 from allennlp.common.checks import ConfigurationError
 from allennlp.models.archival import archive_model
 
-from elmo_tasks import archives
-from elmo_tasks.archives import open_archive
+from elmo_tasks.compat import archives
+from elmo_tasks.compat.archives import open_archive
 from tests.evaluation.archives import make_run
 
 NO_ARCHIVE = "not a whole archive of a model ("

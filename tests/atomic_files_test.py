@@ -1,6 +1,6 @@
 import pytest
 
-from elmo_tasks.atomic_files import atomic_file, check_sources_stay
+from elmo_tasks.common.files import atomic_file, check_sources_stay
 
 
 def test_the_content_appears_when_it_is_whole(tmp_path):

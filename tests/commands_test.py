@@ -13,7 +13,7 @@ from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
 from allennlp.models.archival import load_archive
 
-from elmo_tasks.paths import bundled
+from elmo_tasks.common.files import bundled
 from tests.conftest import SMALL_NER_ELMO
 from tests.forked import Command
 from tests.language_model.runs import metrics_of

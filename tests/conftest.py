@@ -21,7 +21,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # Half of the time of small trainings would go into packing their archives tightly.
 tarfile.TarFile.gzopen = partial(tarfile.TarFile.gzopen, compresslevel=1)
 
-from elmo_tasks.paths import bundled
+from elmo_tasks.common.files import bundled
 
 SMALL_NER = {
     "model.hidden_sizes": [32, 16],
@@ -120,7 +120,7 @@ def local_ray() -> Iterator[str]:
     """
     if find_spec("ray") is None:
         pytest.skip("Ray is not installed: make install EXTRAS='ray'")
-    from elmo_tasks.ray_cluster import connected, ray
+    from elmo_tasks.common.ray_cluster import connected, ray
 
     with connected(None, cpus=2):
         yield ray.get_runtime_context().gcs_address

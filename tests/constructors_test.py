@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from elmo_tasks.constructors import constructor_parameters, flat
+from elmo_tasks.common.values import constructor_parameters, flat
 
 
 @dataclass(kw_only=True)

@@ -4,7 +4,7 @@ import json
 from contextlib import redirect_stdout
 from io import StringIO
 
-from elmo_tasks.paths import bundled
+from elmo_tasks.common.files import bundled
 
 NOTEBOOK = bundled("fixtures").resolve().parent / "examples" / "quickstart.ipynb"
 

@@ -16,8 +16,8 @@ import pytest
 import torch
 
 import tests.conftest  # noqa: F401  packs archives loosely
-from elmo_tasks.commands import endings
-from elmo_tasks.embedding import hdf5_run
+from elmo_tasks.compat import endings
+from elmo_tasks.embedding import hdf5 as hdf5_run
 from elmo_tasks.training import experiments
 
 FORKED = multiprocessing.get_context("forkserver")
@@ -137,5 +137,5 @@ def _run(
     try:
         allennlp.commands.main(prog="allennlp")
     except endings.EXPECTED as error:  # what the command does by a hook for which this process has no use
-        endings.tell(error)
+        endings.print_error(error)
         sys.exit(endings.exit_code(error))

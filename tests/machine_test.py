@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from elmo_tasks.machine import cpu_count, peak_memory
+from elmo_tasks.common.processes import cpu_count, peak_memory
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no affinity here")

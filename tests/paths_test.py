@@ -3,8 +3,8 @@ import shutil
 
 import pytest
 
-from elmo_tasks import paths
-from elmo_tasks.paths import bundled
+from elmo_tasks.common import files
+from elmo_tasks.common.files import bundled
 
 
 @pytest.mark.parametrize("name", ["fixtures/elmo/options.json", "pretrained/english", "training_configs"])
@@ -17,8 +17,8 @@ def test_beside_the_package_or_inside_it(tmp_path):
     """As in a checkout, and as in a wheel."""
     package = tmp_path / "package"
     package.mkdir()
-    shutil.copy(paths.__file__, package)
-    spec = importlib.util.spec_from_file_location("elsewhere", package / "paths.py")
+    shutil.copy(files.__file__, package)
+    spec = importlib.util.spec_from_file_location("elsewhere", package / "files.py")
     elsewhere = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(elsewhere)
     (tmp_path / "fixtures").mkdir()

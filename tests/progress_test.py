@@ -3,7 +3,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from elmo_tasks import progress
+from elmo_tasks.common import progress
 
 
 @pytest.mark.parametrize(("options", "shown"), [({}, False), ({"delay": 0}, True)])

@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("ray", reason="Ray is not installed: make install EXTRAS='ray'")
 pq = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed: make install EXTRAS='ray'")
 
-from elmo_tasks.ray_cluster import connected, ray
+from elmo_tasks.common.ray_cluster import connected, ray
 from tests.elmo.files import make_files
 from tests.forked import Command
 

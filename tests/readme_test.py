@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 from allennlp.commands import main as allennlp_main
 
+from elmo_tasks.common.files import bundled
 from elmo_tasks.elmo import Elmo
-from elmo_tasks.paths import bundled
 from tests.elmo.many_langs_files import make_folder, make_zip
 from tests.forked import Command
 

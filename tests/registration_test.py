@@ -9,7 +9,7 @@ import torch
 
 import elmo_tasks
 from elmo_tasks import registration
-from elmo_tasks.paths import bundled
+from elmo_tasks.common.files import bundled
 from tests.conftest import environment
 from tests.ner.archives import write_run
 
@@ -17,7 +17,7 @@ REGISTERED = """
 import sys, elmo_tasks
 assert "elmo_tasks.suite" in sys.modules
 from allennlp.models import Model, archival
-from elmo_tasks.archives import open_archive
+from elmo_tasks.compat.archives import open_archive
 assert Model.by_name("elmo_ner") is elmo_tasks.ner.NerModel
 assert archival.load_archive is open_archive
 """
@@ -35,7 +35,7 @@ import sys, elmo_tasks, importlib.util
 assert importlib.util.find_spec("allennlp") and importlib.util.find_spec("elmo_tasks.ner")
 assert not {{"allennlp", "torch", "elmo_tasks.suite"}} & set(sys.modules)
 from allennlp.models.archival import load_archive
-from elmo_tasks.archives import open_archive
+from elmo_tasks.compat.archives import open_archive
 assert load_archive is open_archive
 from allennlp.predictors import Predictor
 print(Predictor.from_path({str(tmp_path / "run")!r}).predict('Ana flew to Lisbon.')['tokens'])
@@ -76,10 +76,10 @@ from elmo_tasks import ElmoEmbedder
 {TRAINED}
 torch.save([each.detach() for each in vectors], {str(tmp_path / "vectors")!r})
 try:
-    import elmo_tasks.scale.embed
+    import elmo_tasks.jobs.embed
 except ModuleNotFoundError as error:
     assert error.name in ("ray", "pyarrow"), error
-heavy = "allennlp.", "spacy", "elmo_tasks.commands", "elmo_tasks.strict_params", "elmo_tasks.suite"
+heavy = "allennlp.", "spacy", "elmo_tasks.commands", "elmo_tasks.common.strict_params", "elmo_tasks.suite"
 assert not any(name.startswith(heavy) for name in sys.modules)
 for block in {{"dropout": 1.0}}, {{"trainable": True, "precision": "bfloat16"}}:
     try:
@@ -98,7 +98,7 @@ import elmo_tasks.ner
     assert done.stdout.splitlines() == [
         "ElmoError dropout is 1.0, expected a number of 0 or more, and less than 1",
         "ElmoError precision: bfloat16 is for a frozen biLM: not with trainable: true",
-        "elmo_tasks.strict_params needs AllenNLP, the extra elmo_tasks[allennlp]",
+        "elmo_tasks.common.strict_params needs AllenNLP, the extra elmo_tasks[allennlp]",
     ]
     suite: dict = {}
     exec(TRAINED, suite)

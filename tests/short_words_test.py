@@ -12,8 +12,8 @@ from allennlp.common import Params
 from allennlp.models.archival import archive_model, load_archive
 
 from elmo_tasks.commands.export import read_trained, write_bilm
+from elmo_tasks.common.files import bundled
 from elmo_tasks.elmo import Elmo
-from elmo_tasks.paths import bundled
 from tests.elmo.files import batch
 from tests.elmo.numpy_reference import NumpyBiLm
 from tests.language_model.archives import TEXT, perplexity_of_files

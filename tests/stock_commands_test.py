@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import allennlp.commands
 import pytest
 
-from elmo_tasks.paths import bundled
+from elmo_tasks.common.files import bundled
 from tests.conftest import TINY_ELMO
 
 SMALL_WORDS = {"model.text_field_embedder.token_embedders.tokens.embedding_dim": 8}

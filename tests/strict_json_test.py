@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from elmo_tasks import strict_json
+from elmo_tasks.common import strict_json
 
 UNREADABLE = {
     "half of a surrogate pair": (r'"\ud83d"', "Half of a surrogate pair"),

@@ -2,8 +2,9 @@
 
 import pytest
 
+from elmo_tasks.common.errors import ElmoError
+from elmo_tasks.common.text_lines import read_lines
 from elmo_tasks.data.input_files import InputError
-from elmo_tasks.text_lines import TextError, read_lines
 
 
 def test_lines_and_their_numbers(tmp_path):
@@ -15,8 +16,8 @@ def test_lines_and_their_numbers(tmp_path):
 def test_an_error_names_file_and_line(tmp_path):
     file = tmp_path / "text"
     file.write_bytes(b"fine\nc\xe9t\n")
-    with pytest.raises(TextError) as caught:
+    with pytest.raises(ElmoError) as caught:
         list(read_lines(file))
     assert str(caught.value) == f"{file}, line 2: found the byte 0xe9 at offset 6, expected UTF-8"
     assert not isinstance(caught.value, InputError)
-    assert str(TextError.at(file, found="a", expected="b")) == f"{file}: found a, expected b"
+    assert str(ElmoError.at(file, found="a", expected="b")) == f"{file}: found a, expected b"

@@ -10,7 +10,7 @@ from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
 from allennlp.common.util import prepare_environment
 
-from elmo_tasks.paths import bundled
+from elmo_tasks.common.files import bundled
 
 CONFIGS = sorted(bundled("training_configs").resolve().glob("*.jsonnet"))
 TEXT = str(bundled("fixtures/language_model/train.txt").resolve())

@@ -31,11 +31,11 @@ from torch.optim import Adam
 
 import elmo_tasks
 from elmo_tasks import drop_in
+from elmo_tasks.common.files import bundled
+from elmo_tasks.common.strict_params import StrictParams, parameters_of
+from elmo_tasks.common.values import NotEmpty, OneOf, PositiveInt, Range, checked
 from elmo_tasks.elmo import Elmo
 from elmo_tasks.language_model.softmax import Softmax
-from elmo_tasks.paths import bundled
-from elmo_tasks.strict_params import StrictParams, parameters_of
-from elmo_tasks.values import NotEmpty, OneOf, PositiveInt, Range, checked
 
 drop_in.uninstall()
 OPTIONS = str(bundled("fixtures/elmo/options.json"))

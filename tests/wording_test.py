@@ -2,7 +2,7 @@
 
 import pytest
 
-from elmo_tasks.wording import did_you_mean, did_you_mean_path, duration, nearest_name
+from elmo_tasks.common.wording import did_you_mean, did_you_mean_path, duration, nearest_name
 
 
 @pytest.mark.parametrize(

@@ -12,11 +12,11 @@ from allennlp.nn.util import get_final_encoder_states, get_text_field_mask, mask
 from torch import nn
 
 from elmo_tasks.classification.reader import ClassifierText
+from elmo_tasks.common.values import OneOf, Probability, Size
 from elmo_tasks.modules.bilstm import BiLstm
 from elmo_tasks.modules.classifier import Classifier
 from elmo_tasks.modules.elmo_model import Outputs, Scores
 from elmo_tasks.modules.text_tensors import stack_texts
-from elmo_tasks.values import OneOf, Probability, Size
 
 POOLING: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
     "max": lambda vectors, mask: masked_max(vectors, mask.unsqueeze(2), dim=1),

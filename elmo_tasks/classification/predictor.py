@@ -7,8 +7,8 @@ from allennlp.data import Instance
 from allennlp.predictors import Predictor
 
 from elmo_tasks.classification.reader import ClassifierText
-from elmo_tasks.predictors.fields import require_text
 from elmo_tasks.predictors.interpretation import InterpretablePredictor
+from elmo_tasks.predictors.text import require_text
 
 
 @Predictor.register("elmo_classifier")

@@ -8,15 +8,13 @@ from functools import partial
 from allennlp.commands import Subcommand
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.atomic_files import check_sources_stay
 from elmo_tasks.commands.ablate import Ablate
-from elmo_tasks.commands.base import Subparsers, Verb
+from elmo_tasks.commands.base import Subparsers, Verb, sources_of
 from elmo_tasks.commands.calibrate import Calibrate
 from elmo_tasks.commands.compare import Compare
 from elmo_tasks.commands.confusion import Confusion
 from elmo_tasks.commands.doctor import Doctor
 from elmo_tasks.commands.embed import Embed
-from elmo_tasks.commands.endings import EXPECTED, exit_code, tell
 from elmo_tasks.commands.ensemble import Ensemble
 from elmo_tasks.commands.explain import Explain
 from elmo_tasks.commands.export import Export
@@ -27,9 +25,10 @@ from elmo_tasks.commands.predict import Predict
 from elmo_tasks.commands.probe import Probe
 from elmo_tasks.commands.report import Report
 from elmo_tasks.commands.serve import Serve
-from elmo_tasks.commands.sources import sources_of
 from elmo_tasks.commands.squad_predictions import SquadPredictions
 from elmo_tasks.commands.vectors import Vectors
+from elmo_tasks.common.files import check_sources_stay
+from elmo_tasks.compat.endings import EXPECTED, exit_code, print_error
 
 VERBS: tuple[Verb, ...] = (
     Embed(),
@@ -87,5 +86,5 @@ def _run(verb: Verb, arguments: argparse.Namespace) -> None:
         verb.run(arguments)
         sys.stdout.flush()
     except EXPECTED as error:
-        tell(error)
+        print_error(error)
         raise SystemExit(exit_code(error)) from error

@@ -10,19 +10,31 @@ from typing import TYPE_CHECKING, Any
 from allennlp.common import Params
 from allennlp.data import DatasetReader
 
-from elmo_tasks.commands.base import Verb
-from elmo_tasks.commands.experiment_arguments import (
+from elmo_tasks.commands.arguments import (
     add_run_arguments,
     figure,
     read_elmo_config,
-    train_and_tell,
+    train_and_report,
 )
+from elmo_tasks.commands.base import Verb
 from elmo_tasks.commands.results import ResultsWriter
 from elmo_tasks.commands.staging import staging_folder
 from elmo_tasks.evaluation.plot import curves
 from elmo_tasks.evaluation.table import Table
-from elmo_tasks.training.ablation import NO_ELMO, Setting, layer_rows, own_setting, placement_rows
-from elmo_tasks.training.experiments import SPREAD, Run, plan, score, spread, summary, validation_metric
+from elmo_tasks.training.experiments import (
+    NO_ELMO,
+    SPREAD,
+    Run,
+    Setting,
+    layer_rows,
+    own_setting,
+    placement_rows,
+    plan,
+    score,
+    spread,
+    summary,
+    validation_metric,
+)
 from elmo_tasks.training.sample_reader import sample_size
 
 if TYPE_CHECKING:
@@ -79,7 +91,7 @@ class Ablate(Verb):
                     folder=output,
                 )
             ]
-            train_and_tell(runs, jobs=arguments.jobs, packages=arguments.include_package)
+            train_and_report(runs, jobs=arguments.jobs, packages=arguments.include_package)
             for name, rows in tables.items():
                 shown = [
                     run._replace(variant=row)

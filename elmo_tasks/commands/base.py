@@ -1,4 +1,8 @@
-"""What a verb of `allennlp elmo` is made of, and the arguments that several share."""
+"""
+What a verb reads, which it never overwrites.
+
+What a verb of `allennlp elmo` is made of, and the arguments that several share.
+"""
 
 import argparse
 from abc import ABC, abstractmethod
@@ -10,13 +14,27 @@ from allennlp.common.checks import check_for_gpu
 from allennlp.common.util import int_to_device
 from allennlp.models.archival import Archive
 
-from elmo_tasks.archives import open_archive
-from elmo_tasks.commands.sources import Source
+from elmo_tasks.compat.archives import open_archive
 
+
+# ==== commands.sources
+class Source(str):
+    """The type of an argument that names what is read: a file or folder, or a URL or pattern of some."""
+
+    __slots__ = ()
+
+
+def sources_of(arguments: argparse.Namespace) -> list[Source]:
+    """Each `Source` among the arguments."""
+    values = (value if isinstance(value, list) else [value] for value in vars(arguments).values())
+    return [each for some in values for each in some if isinstance(each, Source)]
+
+
+# ==== commands.base
 Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 DEFAULT = "default = %(default)s"
 """For the help of an argument whose default AllenNLP's parser does not see: in a group, or set later."""
-_LARGEST_SEED = (1 << 32) - 1
+_MAX_SEED = (1 << 32) - 1
 
 
 class Verb(ABC):
@@ -51,8 +69,8 @@ def positive(text: str) -> int:
 
 def seed(text: str) -> int:
     """The type of an argument that NumPy takes for a seed, too."""
-    if not text.isdecimal() or int(text) > _LARGEST_SEED:
-        raise argparse.ArgumentTypeError(f"found {text!r}, expected a whole number from 0 to {_LARGEST_SEED}")
+    if not text.isdecimal() or int(text) > _MAX_SEED:
+        raise argparse.ArgumentTypeError(f"found {text!r}, expected a whole number from 0 to {_MAX_SEED}")
     return int(text)
 
 

@@ -13,15 +13,13 @@ from pathlib import Path
 import torch
 from allennlp.common.checks import ConfigurationError
 
+from elmo_tasks.commands.arguments import add_bilm_arguments, read_bilm
 from elmo_tasks.commands.base import Verb, add_text_argument, positive
-from elmo_tasks.commands.bilm_arguments import add_bilm_arguments, read_bilm
-from elmo_tasks.commands.corpus import copy_corpus
-from elmo_tasks.commands.staging import add_output_argument, staged_file
+from elmo_tasks.commands.staging import add_output_argument, copy_corpus, staged_file
+from elmo_tasks.common.progress import progress
 from elmo_tasks.elmo import FrozenBiLm, LstmState
-from elmo_tasks.elmo.model.initial_state import write_initial_state
-from elmo_tasks.embedding.corpus import Corpus
-from elmo_tasks.embedding.sentences import NumberedSentence, batches_by_length, padded_ids
-from elmo_tasks.progress import progress
+from elmo_tasks.elmo.model.weight_file import write_initial_state
+from elmo_tasks.embedding.corpus import Corpus, NumberedSentence, batches_by_length, padded_ids
 
 BATCH_TOKENS = 2048
 """Positions of a batch at most; lanes that do not fit are run in another."""

@@ -10,13 +10,13 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.common.params import with_overrides
 from allennlp.data import DatasetReader
 
-from elmo_tasks.commands.base import Verb
-from elmo_tasks.commands.experiment_arguments import (
+from elmo_tasks.commands.arguments import (
     add_run_arguments,
     figure,
     read_elmo_config,
-    train_and_tell,
+    train_and_report,
 )
+from elmo_tasks.commands.base import Verb
 from elmo_tasks.commands.results import ResultsWriter
 from elmo_tasks.commands.staging import staging_folder
 from elmo_tasks.commands.vectors import METHODS, train_file
@@ -84,7 +84,7 @@ class Compare(Verb):
             if arguments.mlflow is not None:
                 experiment = Path(arguments.config).name.partition(".")[0]
                 runs = [tracked(run, uri=arguments.mlflow, experiment=experiment) for run in runs]
-            train_and_tell(runs, jobs=arguments.jobs, packages=arguments.include_package)
+            train_and_report(runs, jobs=arguments.jobs, packages=arguments.include_package)
             ResultsWriter(folder, output / RESULTS).write(summary(runs), figure(runs))
 
 

@@ -14,7 +14,7 @@ from elmo_tasks.commands.staging import add_output_argument, staged_file
 from elmo_tasks.evaluation.plot import heat_map, save
 from elmo_tasks.evaluation.table import Table
 from elmo_tasks.language_model import BiLmReader
-from elmo_tasks.language_model.text_perplexities import text_metrics
+from elmo_tasks.language_model.callbacks import text_metrics
 from elmo_tasks.metrics.classification import ClassificationMetric, confusion_name
 from elmo_tasks.modules.ensemble import EnsembleModel
 from elmo_tasks.training import ElmoBucketSampler

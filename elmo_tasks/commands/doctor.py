@@ -12,13 +12,13 @@ from allennlp.common import file_utils
 from packaging.requirements import Requirement
 
 from elmo_tasks.commands.base import Verb
+from elmo_tasks.common.files import bundled
+from elmo_tasks.common.processes import cpu_count
 from elmo_tasks.elmo.inference.packed_weights import (
     has_onednn,
     onednn_has_bfloat16,
     onednn_rounds_lone_rows_alike,
 )
-from elmo_tasks.machine import cpu_count
-from elmo_tasks.paths import bundled
 
 OURS = "elmo_tasks"
 PACKAGES = ("torch", "allennlp", "allennlp-models", "numpy", "spacy", "transformers", "h5py", "jsonnet")

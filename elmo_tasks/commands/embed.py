@@ -1,26 +1,152 @@
-"""`allennlp elmo embed`: the vectors of a text, in the layout of the former `allennlp elmo`."""
+"""
+The arguments that say where a verb runs: in this process, or on Ray.
+
+`allennlp elmo embed --engine ray`: from its arguments to a run.
+
+`allennlp elmo embed`: the vectors of a text, in the layout of the former `allennlp elmo`.
+"""
 
 import argparse
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from allennlp.common.checks import ConfigurationError
 from allennlp.common.util import SigTermReceived
 
-from elmo_tasks.atomic_files import put_in_place
-from elmo_tasks.commands.base import Verb, add_text_argument, positive
-from elmo_tasks.commands.bilm_arguments import add_bilm_arguments, read_bilm, read_start
-from elmo_tasks.commands.corpus import FORMATS, copy_corpus
-from elmo_tasks.commands.engines import add_engine_arguments, engine_of
-from elmo_tasks.commands.sources import Source
-from elmo_tasks.commands.staging import add_force_argument, check_output, staging_folder
-from elmo_tasks.embedding.checkpoint import CHECKPOINT
-from elmo_tasks.embedding.hdf5_run import BATCH_TOKENS, POOLS, Hdf5Run
-from elmo_tasks.embedding.layers import LAYERS
-from elmo_tasks.embedding.vector_file import VECTORS
+from elmo_tasks.commands.arguments import add_bilm_arguments, read_bilm, read_start
+from elmo_tasks.commands.base import Source, Verb, add_text_argument, positive
+from elmo_tasks.commands.staging import FORMATS, add_force_argument, check_output, copy_corpus, staging_folder
+from elmo_tasks.common.files import put_in_place
+from elmo_tasks.embedding.hdf5 import BATCH_TOKENS, CHECKPOINT, POOLS, Hdf5Run
+from elmo_tasks.embedding.vector_file import LAYERS, VECTORS
+from elmo_tasks.jobs.embed import embed, embed_job
+from elmo_tasks.jobs.pool import Engine
+from elmo_tasks.jobs.runs import RunRequest
+from elmo_tasks.jobs.shards import Reading
+from elmo_tasks.jobs.storage import Folder
 
+# ==== commands.engines
+if TYPE_CHECKING:
+    from elmo_tasks.jobs.pool import Engine
+
+ENGINES = ("local", "ray")
+
+
+def add_engine_arguments(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
+    """The group to which a verb adds what it alone has on Ray; `None` is the default of each."""
+    parser.add_argument(
+        "--engine", choices=ENGINES, default="local", help="local: this process; ray: workers"
+    )
+    group = parser.add_argument_group("with --engine ray")
+    group.add_argument(
+        "--workers",
+        type=positive,
+        metavar="N",
+        help="processes of one thread each (default: one a processor)",
+    )
+    group.add_argument(
+        "--ray-address", metavar="A", help="address of a cluster (default: a Ray for this run alone)"
+    )
+    group.add_argument(
+        "--shard-bytes",
+        type=positive,
+        metavar="N",
+        help="bytes of IN that a worker reads at a time and writes as one file "
+        "(default: 16 KiB to 1 MiB, more for a larger IN)",
+    )
+    return group
+
+
+def engine_of(arguments: argparse.Namespace, *names: str) -> "Engine | None":
+    """
+    What the arguments say of Ray, or `None` to stay in this process.
+
+    # Parameters
+
+    names : the arguments that the verb alone has on Ray.
+
+    # Raises
+    `ConfigurationError`: arguments of Ray without it; or Ray is not installed.
+    """
+    if arguments.engine == "local":
+        for name in ("workers", "ray_address", "shard_bytes", *names):
+            if getattr(arguments, name) not in (None, False):
+                raise ConfigurationError(f"--{name.replace('_', '-')} belongs to --engine ray")
+        return None
+    if missing := [name for name in ("ray", "pyarrow") if find_spec(name) is None]:
+        raise ConfigurationError(
+            f"--engine ray needs {' and '.join(missing)}, not installed here: make install EXTRAS='ray'"
+        )
+    from elmo_tasks.jobs.pool import Engine
+
+    return Engine(arguments.workers, arguments.ray_address, arguments.shard_bytes)
+
+
+# ==== commands.embed_on_ray
+def embed_on_ray(arguments: argparse.Namespace, engine: Engine) -> None:
+    """
+    # Raises
+    `ConfigurationError`: an argument of HDF5, which has other files; and see `embed`.
+    """
+    _refuse_arguments_of_hdf5(arguments)
+    began = time.monotonic()
+    # Workers may have a GPU where this process has none.
+    bilm = read_bilm(arguments, device="cpu")
+    start = read_start(arguments.initial_state, bilm)
+    job = embed_job(
+        bilm,
+        start,
+        device=arguments.device,
+        layers=arguments.layers,
+        dtype=arguments.dtype or "float32",
+        batch_tokens=arguments.batch_tokens,
+        folder=Folder(str(arguments.output)),
+        reading=Reading(os.getcwd(), column=arguments.column, checked=not arguments.skip_bad),
+        skip_bad=arguments.skip_bad,
+    )
+    request = RunRequest(
+        source=arguments.input,
+        settings={
+            "the biLM": bilm.digest(),
+            "the initial state": start.digest(),
+            "--layers": arguments.layers,
+            "--precision": arguments.precision,
+            "--device": arguments.device,
+            "--dtype": job.dtype,
+            "--column": arguments.column,
+        },
+        engine=engine,
+        resume=arguments.resume,
+        force=arguments.force,
+    )
+    run = embed(job, request)
+    if run is None:
+        print(f"{arguments.output} is whole already")
+        return
+    seconds = time.monotonic() - began
+    print(
+        f"{arguments.output}: {run.total('sentences'):,} sentences, {run.total('tokens'):,} tokens, "
+        f"{run.total('rejected'):,} rejected lines, {len(run.shards):,} files, {seconds:.1f} s"
+    )
+
+
+def _refuse_arguments_of_hdf5(arguments: argparse.Namespace) -> None:
+    """
+    # Raises
+    `ConfigurationError`: one of them is given.
+    """
+    defaults = {"stateful": False, "forget_sentences": False, "pool": "none", "format": "text"}
+    for name, default in defaults.items():
+        if getattr(arguments, name) != default:
+            raise ConfigurationError(f"--{name.replace('_', '-')} is not for --engine ray")
+
+
+# ==== commands.embed
 DTYPES = ("float32", "float16")
 """Of the vectors in Parquet."""
 _REPLACES = "replaces"
@@ -92,8 +218,6 @@ class Embed(Verb):
     def run(self, arguments: argparse.Namespace) -> None:
         engine = engine_of(arguments, "dtype", "column", "skip_bad")
         if engine is not None:
-            from elmo_tasks.commands.embed_on_ray import embed_on_ray
-
             embed_on_ray(arguments, engine)
             return
         began = time.monotonic()

@@ -12,14 +12,19 @@ from allennlp.common.file_utils import cached_path
 from allennlp.models.archival import Archive
 from allennlp.predictors import Predictor
 
-from elmo_tasks.commands.base import Verb, add_archive_argument, add_device_argument, archive_on_device
-from elmo_tasks.commands.sources import Source
+from elmo_tasks.commands.base import (
+    Source,
+    Verb,
+    add_archive_argument,
+    add_device_argument,
+    archive_on_device,
+)
 from elmo_tasks.commands.staging import add_output_argument, staged_file
+from elmo_tasks.common.errors import ElmoError
+from elmo_tasks.common.progress import progress
 from elmo_tasks.page.templates import page_template
 from elmo_tasks.predictors.command import load_lines, open_lines
-from elmo_tasks.predictors.explanations import METHODS, Explainer, can_explain
-from elmo_tasks.predictors.interpretation import InterpretablePredictor
-from elmo_tasks.progress import progress
+from elmo_tasks.predictors.interpretation import METHODS, Explainer, InterpretablePredictor, can_explain
 
 TEMPLATE = Path(__file__).with_name("explain.html")
 
@@ -80,12 +85,12 @@ def _page(output: Path) -> Path:
 
 def _explain(
     explainer: Explainer, inputs: list[JsonDict]
-) -> tuple[list[dict[str, Any]], ConfigurationError | None]:
+) -> tuple[list[dict[str, Any]], ConfigurationError | ElmoError | None]:
     """What is explained, up to an input that cannot be read, and what is wrong with that one."""
     explained: list[dict[str, Any]] = []
     try:
         explained.extend(map(explainer, progress(inputs, work="explain", unit="inputs")))
-    except ConfigurationError as error:
+    except (ConfigurationError, ElmoError) as error:
         return explained, error
     return explained, None
 

@@ -10,21 +10,20 @@ import torch
 from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.archives import open_archive
-from elmo_tasks.commands.base import Verb, add_archive_argument
-from elmo_tasks.commands.sources import Source
+from elmo_tasks.commands.base import Source, Verb, add_archive_argument
 from elmo_tasks.commands.staging import add_force_argument, check_output, publish, staging_folder
+from elmo_tasks.common.errors import ElmoError
+from elmo_tasks.common.progress import progress
+from elmo_tasks.compat.archives import open_archive
 from elmo_tasks.data.input_files import input_files, read_lines
 from elmo_tasks.elmo import BiLm, BiLmOptions, FrozenBiLm, WordOptions
-from elmo_tasks.elmo.model.hdf5_arrays import add_checksums
-from elmo_tasks.elmo.model.weight_file import read_weights, write_weights
-from elmo_tasks.elmo.sources import configuration_errors, local_file, read_softmax, read_words
+from elmo_tasks.elmo.files import local_file, read_softmax, read_words
+from elmo_tasks.elmo.model.weight_file import add_checksums, read_weights, write_weights
 from elmo_tasks.elmo.standardization import standardize_tokens
 from elmo_tasks.language_model import BiLmModel
 from elmo_tasks.language_model.model import class_names
 from elmo_tasks.language_model.softmax import FullSoftmax, Softmax
 from elmo_tasks.modules.elmo_model import ElmoModel
-from elmo_tasks.progress import progress
 
 FILES = OPTIONS, WEIGHTS, VOCABULARY = "options.json", "weights.hdf5", "vocab.txt"
 DTYPES = ("float32", "float16")
@@ -76,10 +75,9 @@ class Export(Verb):
             standardize_tokens(trained.bilm, map(str.split, bar))
         with staging_folder(output.resolve()) as folder:
             try:
-                with configuration_errors():
-                    write_bilm(folder, trained.bilm, softmax, trained.words, dtype=arguments.dtype)
-            except ConfigurationError as error:
-                raise ConfigurationError(f"{arguments.archive}: {error}") from error
+                write_bilm(folder, trained.bilm, softmax, trained.words, dtype=arguments.dtype)
+            except ElmoError as error:
+                raise ElmoError(f"{arguments.archive}: {error}") from error
             written = _move(folder, output)
         print(f"{output}: {', '.join(written)}; {arguments.dtype}, {_softmax_in_words(softmax)}")
         if VOCABULARY not in written and isinstance(trained.bilm.options.tokens, WordOptions):
@@ -110,7 +108,7 @@ def read_trained(archive: str) -> Trained:
             "task's model with ELMo"
         )
     bilm = elmo.bilm
-    return Trained(bilm.thawed() if isinstance(bilm, FrozenBiLm) else bilm, None, None)
+    return Trained(bilm.to_trainable() if isinstance(bilm, FrozenBiLm) else bilm, None, None)
 
 
 @torch.no_grad()
@@ -142,8 +140,7 @@ def average_with(trained: Trained, folder: Path) -> None:
 
 
 def _check_options(options_file: Path, options: BiLmOptions) -> None:
-    with configuration_errors():
-        other = Params(BiLmOptions.read(options_file).to_json()).as_flat_dict()
+    other = Params(BiLmOptions.read(options_file).to_json()).as_flat_dict()
     own = Params(options.to_json()).as_flat_dict()
     for key in sorted(other.keys() | own.keys()):
         if other.get(key) != own.get(key):
@@ -180,7 +177,7 @@ def _write_words(path: Path, words: Sequence[str]) -> None:
     path.write_text("".join(f"{word}\n" for word in words), encoding="utf-8")
     try:
         same = read_words(path) == list(words)
-    except ConfigurationError as error:
+    except ElmoError as error:
         raise ConfigurationError(f"the vocabulary cannot be written as {error}") from error
     if not same:
         raise ConfigurationError("the vocabulary has a word with a line break, expected one line a word")

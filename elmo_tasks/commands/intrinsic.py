@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING
 
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.commands.base import Verb
-from elmo_tasks.commands.results import add_output_arguments, open_results
-from elmo_tasks.commands.sources import Source
-from elmo_tasks.commands.vector_arguments import (
+from elmo_tasks.commands.arguments import (
     add_context_arguments,
     add_vector_arguments,
     read_bilm_encoder,
     read_static_vectors,
     word_vectors,
 )
+from elmo_tasks.commands.base import Source, Verb
+from elmo_tasks.commands.results import add_output_arguments, open_results
 from elmo_tasks.data.input_files import InputError, input_files, read_lines
 from elmo_tasks.evaluation.analogies import Question, accuracies, read_questions
 from elmo_tasks.evaluation.plot import bars

@@ -4,15 +4,14 @@ import argparse
 
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.commands.base import Verb, positive
-from elmo_tasks.commands.corpus import copy_corpus
+from elmo_tasks.commands.arguments import add_vector_arguments, read_bilm_encoder, read_static_vectors
+from elmo_tasks.commands.base import Source, Verb, positive
 from elmo_tasks.commands.results import add_output_arguments, open_results
-from elmo_tasks.commands.sources import Source
-from elmo_tasks.commands.vector_arguments import add_vector_arguments, read_bilm_encoder, read_static_vectors
+from elmo_tasks.commands.staging import copy_corpus
+from elmo_tasks.common.progress import progress
 from elmo_tasks.embedding.corpus import Corpus
 from elmo_tasks.evaluation.nearest import Occurrence, nearest_tokens, text_blocks
 from elmo_tasks.evaluation.table import Table
-from elmo_tasks.progress import progress
 
 COLUMNS = ("query", "vectors", "rank", "cosine", "line", "neighbor")
 

@@ -26,5 +26,5 @@ def import_package(package_name: str, exclude: set[str] | None = None) -> None:
 
 def install() -> None:
     """Serves `--include-package`, `.allennlp_plugins`, and the workers of a distributed run."""
-    for room in (util, allennlp.commands, plugins):
-        room.import_module_and_submodules = import_package
+    for module in (util, allennlp.commands, plugins):
+        module.import_module_and_submodules = import_package

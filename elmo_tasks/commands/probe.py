@@ -7,16 +7,13 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from elmo_tasks.commands.base import Subparsers, Verb
+from elmo_tasks.commands.arguments import add_vector_arguments, read_bilm_encoder, read_static_vectors
+from elmo_tasks.commands.base import Source, Subparsers, Verb
 from elmo_tasks.commands.results import add_output_arguments, open_results
-from elmo_tasks.commands.sources import Source
-from elmo_tasks.commands.vector_arguments import add_vector_arguments, read_bilm_encoder, read_static_vectors
-from elmo_tasks.evaluation.conllu import TAG_COLUMNS, read_conllu
 from elmo_tasks.evaluation.plot import bars
-from elmo_tasks.evaluation.sense_probe import SenseProbe, sense_baseline
-from elmo_tasks.evaluation.senses import read_first_senses, read_senses
+from elmo_tasks.evaluation.senses import SenseProbe, read_first_senses, read_senses, sense_baseline
 from elmo_tasks.evaluation.table import Table
-from elmo_tasks.evaluation.tagging import most_frequent_tag, tagging_probe
+from elmo_tasks.evaluation.tagging import TAG_COLUMNS, most_frequent_tag, read_conllu, tagging_probe
 from elmo_tasks.evaluation.word_in_context import choose_threshold, read_use_pairs, use_cosines
 from elmo_tasks.vectors.encoder import Encoder
 

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from elmo_tasks.commands.base import Verb, run_name
-from elmo_tasks.commands.sources import Source
+from elmo_tasks.commands.base import Source, Verb, run_name
 from elmo_tasks.commands.staging import add_output_argument, staged_file
 from elmo_tasks.data.input_files import InputError
 from elmo_tasks.evaluation.table import Cell, Table, shown

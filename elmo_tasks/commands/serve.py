@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, TypeAlias
 from allennlp.common.checks import ConfigurationError, check_for_gpu
 from allennlp.common.util import install_sigterm_handler
 
+from elmo_tasks.commands.arguments import add_vector_arguments, read_bilm_encoder, read_static_vectors
 from elmo_tasks.commands.base import DEFAULT, Verb, add_device_argument, positive
-from elmo_tasks.commands.vector_arguments import add_vector_arguments, read_bilm_encoder, read_static_vectors
 from elmo_tasks.serving.answers import Limits
 
 if TYPE_CHECKING:

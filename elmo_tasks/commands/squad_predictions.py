@@ -10,8 +10,8 @@ from allennlp.models.archival import Archive
 
 from elmo_tasks.commands.base import Verb, add_model_arguments, archive_on_device
 from elmo_tasks.commands.staging import add_output_argument, staged_file
+from elmo_tasks.common.progress import progress
 from elmo_tasks.data.reader import whole_reader
-from elmo_tasks.progress import progress
 from elmo_tasks.squad.dataset import read_datasets
 from elmo_tasks.squad.reader import SquadReader
 from elmo_tasks.training import GroupedBucketSampler

@@ -10,17 +10,14 @@ from pathlib import Path
 
 from allennlp.common.checks import ConfigurationError
 
+from elmo_tasks.commands.arguments import add_bilm_arguments, add_context_arguments, read_bilm, word_vectors
 from elmo_tasks.commands.base import DEFAULT, Subparsers, Verb, add_text_argument, positive, seed
-from elmo_tasks.commands.bilm_arguments import add_bilm_arguments, read_bilm
-from elmo_tasks.commands.corpus import copy_corpus
-from elmo_tasks.commands.staging import add_output_argument, staged_file
-from elmo_tasks.commands.vector_arguments import add_context_arguments, word_vectors
-from elmo_tasks.elmo.sources import configuration_errors
+from elmo_tasks.commands.staging import add_output_argument, copy_corpus, staged_file
+from elmo_tasks.common.progress import progress
 from elmo_tasks.embedding.corpus import Corpus
-from elmo_tasks.progress import progress
 from elmo_tasks.vectors import DEFAULTS, train_table, write_table
 from elmo_tasks.vectors.encoder import BiLmEncoder
-from elmo_tasks.vectors.word_table import frequent_words
+from elmo_tasks.vectors.word_vectors import frequent_words
 
 METHODS = tuple(DEFAULTS)
 ELMO = "elmo"
@@ -119,8 +116,7 @@ def encode_words(arguments: argparse.Namespace) -> None:
         text = copy_corpus(arguments.input, path.parent, skip_empty=True)
         sentences = CorpusSentences(text, lowercase=arguments.lowercase)
         words = list(frequent_words(sentences, arguments.min_count))
-        with configuration_errors():
-            encoder = BiLmEncoder(bilm=read_bilm(arguments), mixes={}, only=arguments.layer)
+        encoder = BiLmEncoder(bilm=read_bilm(arguments), mixes={}, only=arguments.layer)
         (vectors,) = word_vectors(encoder, words, arguments, path.parent)
         table = vectors.table(words)
         if not table.words:

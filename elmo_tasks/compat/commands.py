@@ -21,9 +21,9 @@ from allennlp.common.util import dump_metrics
 from allennlp.data import DataLoader, Vocabulary
 from allennlp.training.util import make_vocab_from_params
 
-from elmo_tasks.atomic_files import check_sources_stay
+from elmo_tasks.common.files import check_sources_stay
+from elmo_tasks.common.values import PositiveInt, check_value
 from elmo_tasks.compat.wrapping import wrap
-from elmo_tasks.values import PositiveInt, check_value
 
 _OUTPUTS = {
     "--output-file": ("metrics_output_file", "METRICS"),

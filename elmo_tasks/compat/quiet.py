@@ -8,8 +8,8 @@ from allennlp.common import logging as common_logging
 from allennlp.common import tqdm as common_tqdm
 from allennlp.training import GradientDescentTrainer, TrainerCallback, gradient_descent_trainer
 
-from elmo_tasks import progress
-from elmo_tasks.wording import duration
+from elmo_tasks.common import progress
+from elmo_tasks.common.wording import duration
 
 
 def install() -> None:

@@ -30,8 +30,8 @@ from allennlp.training.learning_rate_schedulers.learning_rate_scheduler import (
 from allennlp.training.moving_average import MovingAverage
 from allennlp.training.optimizers import Optimizer
 
-from elmo_tasks.compat import commands, hints, quiet
-from elmo_tasks.compat.processes import end_with_parent
+from elmo_tasks.common.processes import end_with_parent
+from elmo_tasks.compat import commands, config_errors, quiet
 from elmo_tasks.compat.wrapping import wrap
 
 logger = logging.getLogger(__name__)
@@ -49,7 +49,7 @@ def repair() -> None:
     _read_the_padding_as_a_word()
     _find_the_predictor_of_a_model_from_an_archive()
     commands.repair()
-    hints.install()
+    config_errors.install()
     quiet.install()
 
 

@@ -10,10 +10,9 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from elmo_tasks.coref.feed_forward import feature, scoring_layers
-from elmo_tasks.coref.mentions import Mentions
+from elmo_tasks.common.values import PositiveInt
+from elmo_tasks.coref.mentions import Mentions, feature, scoring_layers
 from elmo_tasks.coref.reader import UNKNOWN_SPEAKER
-from elmo_tasks.values import PositiveInt
 
 SPANS_AT_ONCE = 32
 """Spans whose antecedents are scored together."""

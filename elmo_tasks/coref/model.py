@@ -1,6 +1,12 @@
-"""End-to-end coreference resolution, the baseline of the ELMo paper."""
+"""
+What follows from the scores of antecedents: clusters, and the scores of an ensemble.
+
+End-to-end coreference resolution, the baseline of the ELMo paper.
+"""
 
 from collections import Counter
+from collections.abc import Sequence
+from math import log
 from typing import Any
 
 import torch
@@ -11,21 +17,89 @@ from allennlp.nn.util import get_text_field_mask
 from torch import nn
 from torch.nn import functional as F
 
-from elmo_tasks.constructors import flat
+from elmo_tasks.common.batches import batch_sizes
+from elmo_tasks.common.values import PositiveFloat, PositiveInt, Probability, Size, Sizes
 from elmo_tasks.coref.antecedents import AntecedentScorer, AntecedentSearch
-from elmo_tasks.coref.documents import Cluster, CorefDocument, Mention
-from elmo_tasks.coref.formatting import marked, resolved
-from elmo_tasks.coref.links import clusters_from_links, mean_of_members
+from elmo_tasks.coref.documents import Cluster, CorefDocument, Mention, marked, resolved
 from elmo_tasks.coref.mentions import MentionFinder
 from elmo_tasks.coref.metric import CorefScores
 from elmo_tasks.coref.reader import GENRES
 from elmo_tasks.elmo import ElmoRepresentations
-from elmo_tasks.elmo.inference.batches import batch_sizes
-from elmo_tasks.metrics.base import of_all_workers
+from elmo_tasks.metrics.base import gather_from_workers
 from elmo_tasks.modules.bilstm import BiLstm
 from elmo_tasks.modules.elmo_model import ElmoModel, Outputs, Scores
-from elmo_tasks.values import PositiveFloat, PositiveInt, Probability, Size, Sizes
 
+
+# ==== coref.links
+def clusters_from_links(spans: Sequence[Mention], antecedents: Sequence[int]) -> list[Cluster]:
+    """
+    The clusters that links from spans to earlier ones make; the index of each span's antecedent, -1 for none.
+    """
+    clusters: list[Cluster] = []
+    cluster_of: dict[int, Cluster] = {}
+    for index, antecedent in enumerate(antecedents):
+        if antecedent >= 0:
+            if antecedent not in cluster_of:
+                clusters.append([spans[antecedent]])
+                cluster_of[antecedent] = clusters[-1]
+            cluster_of[index] = cluster_of[antecedent]
+            cluster_of[index].append(spans[index])
+    return sorted(map(sorted, clusters))
+
+
+def mean_of_members(members: list[dict[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
+    """
+    The scores of an ensemble for one document: the logarithm of the mean of its members' distributions over
+    antecedents. The members may have kept other spans: all are kept, and a member takes a span that it did
+    not keep for one without an antecedent.
+
+    *Shape:* as `CorefModel.scores`.
+    """
+    # (kept by any, 2), (kept by all together,): where the spans of each member are among them
+    spans, indices = torch.cat([scores["spans"] for scores in members]).unique(dim=0, return_inverse=True)
+    size = len(spans)
+    # Of each member: (kept by any,), 0 for a span that it did not keep; (its pairs,) twice
+    no_antecedent, pairs, log_probabilities = [], [], []
+    rows_of_members = indices.split([len(scores["spans"]) for scores in members])
+    for scores, rows in zip(members, rows_of_members, strict=True):
+        distribution = scores["antecedent_scores"].log_softmax(dim=1)
+        no_antecedent.append(distribution.new_zeros(size).index_copy(0, rows, distribution[:, 0]))
+        is_pair = scores["antecedents"] >= 0
+        antecedents = rows[scores["antecedents"].clamp(min=0)]
+        # Span and antecedent as one number
+        pairs.append((rows.unsqueeze(1) * size + antecedents)[is_pair])
+        log_probabilities.append(distribution[:, 1:][is_pair])
+    # (pairs of any,), (pairs of all together,)
+    distinct, pair_index = torch.cat(pairs).unique(return_inverse=True)
+    # (pairs of any,): the span, its antecedent, and the column of this antecedent among those of its span
+    rows, antecedents = distinct // size, distinct % size
+    pairs_of_row = rows.bincount(minlength=size)
+    first_of_row = pairs_of_row.cumsum(0) - pairs_of_row
+    columns = torch.arange(len(rows), device=rows.device) - first_of_row[rows]
+    most = max(1, int(pairs_of_row.max()))
+    # (pairs of any,)
+    pair_sums = _logsumexp(torch.cat(log_probabilities), pair_index, len(distinct))
+    # (kept by any, 1 + most), (kept by any, most)
+    row_sums = pair_sums.new_full((size, 1 + most), -torch.inf)
+    row_sums[:, 0] = torch.stack(no_antecedent).logsumexp(dim=0)
+    row_sums[rows, 1 + columns] = pair_sums
+    row_antecedents = indices.new_full((size, most), -1)
+    row_antecedents[rows, columns] = antecedents
+    return {
+        "window": members[0]["window"],
+        "spans": spans,
+        "antecedents": row_antecedents,
+        "antecedent_scores": row_sums - log(len(members)),
+    }
+
+
+def _logsumexp(values: torch.Tensor, index: torch.Tensor, size: int) -> torch.Tensor:
+    """*Shape:* values and the group of each, `(values,)`, to the logarithm of each group's sum, `(size,)`."""
+    top = values.new_full((size,), -torch.inf).scatter_reduce(0, index, values, "amax")
+    return values.new_zeros(size).index_add(0, index, (values - top[index]).exp()).log() + top
+
+
+# ==== coref.model
 WORDS_AT_ONCE = 4096
 """Words, and padding, of sentences that are encoded together."""
 _WITH, _WITHOUT = "with gold clusters", "without gold clusters"
@@ -61,7 +135,6 @@ class CorefModel(ElmoModel):
     default_predictor = "elmo_coref"
     fixed_namespaces = (GENRES,)
 
-    @flat
     def __init__(
         self,
         *,
@@ -70,10 +143,12 @@ class CorefModel(ElmoModel):
         feature_dim: Size,
         max_span_width: Size,
         spans_per_word: PositiveFloat,
-        antecedents: AntecedentSearch,
+        max_antecedents: PositiveInt,
         max_training_sentences: PositiveInt,
         lexical_dropout: Probability,
         dropout: Probability,
+        coarse_to_fine: bool = False,
+        inference_order: PositiveInt = 1,
         elmo_in_heads: bool = False,
         **kwargs: Any,
     ) -> None:
@@ -99,7 +174,11 @@ class CorefModel(ElmoModel):
             span_dim=self.mentions.output_dim,
             feature_dim=feature_dim,
             genres=self.vocab.get_vocab_size(GENRES),
-            search=antecedents,
+            search=AntecedentSearch(
+                max_antecedents=max_antecedents,
+                coarse_to_fine=coarse_to_fine,
+                inference_order=inference_order,
+            ),
             hidden_sizes=feedforward_sizes,
             dropout=dropout,
         )
@@ -183,7 +262,7 @@ class CorefModel(ElmoModel):
         metrics = self.metric.get_metric(reset)
         if not reset:
             return {name: metrics[name] for name in ("average_f1", "span_recall")}
-        documents = sum(of_all_workers(self._documents), Counter())
+        documents = sum(gather_from_workers(self._documents), Counter())
         self._documents = Counter()
         if not self.training and documents[_WITHOUT] and not documents[_WITH]:
             raise ConfigurationError(

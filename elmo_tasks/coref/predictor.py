@@ -17,8 +17,7 @@ from allennlp.predictors import Predictor
 
 from elmo_tasks.coref.documents import CorefDocument, from_json
 from elmo_tasks.data.tokenization import RenewedPipeline, Words, analysed, joined, sentence_rules
-from elmo_tasks.predictors.fields import require, require_tokens
-from elmo_tasks.predictors.text import TextPredictor
+from elmo_tasks.predictors.text import TextPredictor, require, require_tokens
 
 _EXPECTED = '"document": a string, "sentences": a list of lists of strings, or "tokens": a list of strings'
 _PARAGRAPH = re.compile(r"\S.*?(?=\n[ \t\r]*\n|\Z)", re.DOTALL)

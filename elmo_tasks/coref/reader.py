@@ -14,11 +14,11 @@ from allennlp.data import DatasetReader, Instance, Token
 from allennlp.data.fields import Field, LabelField, ListField, MetadataField, TensorField, TextField
 from allennlp.data.vocabulary import DEFAULT_OOV_TOKEN
 
+from elmo_tasks.common.values import Name
 from elmo_tasks.coref.documents import NO_SPEAKER, CorefDocument, read_documents
-from elmo_tasks.data.conll_2012 import gold_files
+from elmo_tasks.data.columns import gold_files
 from elmo_tasks.data.input_files import InputError
 from elmo_tasks.data.reader import TaskReader
-from elmo_tasks.values import Name
 
 GENRES = "genres"
 """The vocabulary's namespace of genres. Whatever it does not know has one place, that of unknown genres."""

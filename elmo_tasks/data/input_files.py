@@ -15,14 +15,18 @@ from typing import BinaryIO
 from allennlp.common.checks import ConfigurationError
 from allennlp.common.file_utils import cached_path
 
-from elmo_tasks import text_lines
-from elmo_tasks.data.unpacking import is_archive, unpacked
-from elmo_tasks.text_lines import TextError
-from elmo_tasks.wording import did_you_mean_path
+from elmo_tasks.common import text_lines
+from elmo_tasks.common.errors import ElmoError
+from elmo_tasks.common.unpacking import is_archive, unpacked
+from elmo_tasks.common.wording import did_you_mean_path
 
 
-class InputError(ConfigurationError, TextError):
+class InputError(ConfigurationError, ElmoError):
     """Something is wrong with an input: the message says where, what, and what would be right."""
+
+    def __init__(self, message: str) -> None:
+        ElmoError.__init__(self, message)
+        self.message = message
 
 
 def input_files(path: str | os.PathLike[str] | list[str]) -> list[Path]:
@@ -83,7 +87,7 @@ def read_lines(path: str | os.PathLike[str], *, longest: int | None = None) -> I
     """
     try:
         yield from text_lines.read_lines(path, longest=longest)
-    except TextError as error:
+    except ElmoError as error:
         raise InputError(str(error)) from error
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from elmo_tasks import strict_json
+from elmo_tasks.common import strict_json
 from elmo_tasks.data.input_files import InputError, read_lines
 
 

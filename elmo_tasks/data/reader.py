@@ -12,10 +12,10 @@ from allennlp.data import DatasetReader, Field, Instance, Token, TokenIndexer
 from allennlp.data.fields import ListField, TextField
 from allennlp.data.token_indexers import SingleIdTokenIndexer
 
+from elmo_tasks.common.strict_params import StrictParams
+from elmo_tasks.common.values import Name, NonNegativeInt
 from elmo_tasks.data.input_files import input_files
 from elmo_tasks.data.tokenization import Words
-from elmo_tasks.strict_params import StrictParams
-from elmo_tasks.values import Name, NonNegativeInt
 
 Example = TypeVar("Example")
 

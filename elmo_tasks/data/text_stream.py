@@ -25,9 +25,9 @@ WordsOrLine = str | list[str]
 """Words, or a line of words between blanks, which takes less memory."""
 Passage = list[WordsOrLine]
 
-LONGEST_LINE = 1_000_000
+MAX_LINE = 1_000_000
 """Bytes of a line. A longer one is read in pieces of this size at most, cut between words."""
-LONGEST_PARAGRAPH = 100_000
+MAX_PARAGRAPH = 100_000
 """Characters of a paragraph. A longer one ends with the line that reaches them."""
 
 
@@ -39,7 +39,7 @@ def file_sentences(files: Iterable[Path]) -> Iterator[WordsOrLine | None]:
     """The lines, one sentence each; `None` for an empty line and for the end of a file."""
     for file in files:
         empty = True
-        for _, line in read_lines(file, longest=LONGEST_LINE):
+        for _, line in read_lines(file, longest=MAX_LINE):
             if not line or line.isspace():
                 yield None
             else:
@@ -55,7 +55,7 @@ def file_paragraphs(files: Iterable[Path]) -> Iterator[str]:
     for file in files:
         paragraph: list[str] = []
         characters = last = 0
-        for number, line in read_lines(file, longest=LONGEST_PARAGRAPH):
+        for number, line in read_lines(file, longest=MAX_PARAGRAPH):
             ended = not line or line.isspace()
             if not ended and paragraph and number == last:
                 # A piece of a long line
@@ -64,7 +64,7 @@ def file_paragraphs(files: Iterable[Path]) -> Iterator[str]:
                 paragraph.append(line)
             last = number
             characters += 0 if ended else len(line)
-            if paragraph and (ended or characters >= LONGEST_PARAGRAPH):
+            if paragraph and (ended or characters >= MAX_PARAGRAPH):
                 yield " ".join(paragraph)
                 paragraph, characters = [], 0
         if paragraph:

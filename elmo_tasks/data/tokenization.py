@@ -12,23 +12,23 @@ from typing import TYPE_CHECKING, NamedTuple
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import Token, Tokenizer
 
-from elmo_tasks.strict_params import StrictParams
-from elmo_tasks.values import Name
+from elmo_tasks.common.strict_params import StrictParams
+from elmo_tasks.common.values import Name
 
 if TYPE_CHECKING:
     import spacy
     from spacy import Language
     from spacy.tokens import Doc
 
-MOST_STRINGS = 100_000
+MAX_STRINGS = 100_000
 """New strings that a pipeline of spaCy keeps; they are some 40 MB."""
-MOST_CHARACTERS = 10_000_000
+MAX_CHARACTERS = 10_000_000
 """Characters that a pipeline of spaCy reads, since each string may be long."""
-LONGEST_RUN = 200
+MAX_RUN = 200
 """Signs without white space that spaCy's rules get at once; 20 letters and more count as one."""
 _PIECE = 1000
 """Characters, about, that they get at once of a text."""
-_RUN = re.compile(rf"\s*(?:[^\W_]{{20,}}|\S){{1,{LONGEST_RUN}}}\s*|\s+")
+_RUN = re.compile(rf"\s*(?:[^\W_]{{20,}}|\S){{1,{MAX_RUN}}}\s*|\s+")
 _SYLLABLE = "[\uac00-\ud7a3]|[\u1100-\u115f]+[\u1160-\u11a7]+[\u11a8-\u11ff]*"
 """A Hangul syllable, in one character or in the letters that it is composed of."""
 _SYLLABLES = re.compile(rf"{_SYLLABLE}|(?:(?!{_SYLLABLE})\w)+|[^\w\s]")
@@ -55,7 +55,7 @@ class PiecewiseRules:
     """
     spaCy's rules for a text of any length. For a run of signs such as `====` their time grows with the square
     of its length, to 30 seconds for 10,000 signs, and no other thread runs meanwhile. So they get the text in
-    pieces, between which others run, cut at white space and behind `LONGEST_RUN` signs without any.
+    pieces, between which others run, cut at white space and behind `MAX_RUN` signs without any.
     """
 
     def __init__(self, rules: "spacy.tokenizer.Tokenizer") -> None:
@@ -101,7 +101,7 @@ class RenewedPipeline:
         """The pipeline for a text of so many characters. Threads may ask for it at the same time."""
         language = self._language
         self._characters += characters
-        if self._characters > MOST_CHARACTERS or len(language.vocab.strings) > self._most_strings:
+        if self._characters > MAX_CHARACTERS or len(language.vocab.strings) > self._most_strings:
             language = self._renew()
         return language
 
@@ -111,7 +111,7 @@ class RenewedPipeline:
         language = self._make()
         if isinstance(language.tokenizer, spacy.tokenizer.Tokenizer):
             language.tokenizer = PiecewiseRules(language.tokenizer)
-        self._most_strings = len(language.vocab.strings) + MOST_STRINGS
+        self._most_strings = len(language.vocab.strings) + MAX_STRINGS
         self._characters = 0
         self._language = language
         return language

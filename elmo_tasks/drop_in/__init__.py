@@ -53,8 +53,8 @@ def uninstall() -> None:
 
 
 def _put(elmo: type) -> None:
-    for room in (allennlp.modules.elmo, allennlp.modules, elmo_token_embedder):
-        room.Elmo = elmo
+    for module in (allennlp.modules.elmo, allennlp.modules, elmo_token_embedder):
+        module.Elmo = elmo
 
 
 install()

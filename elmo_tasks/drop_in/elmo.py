@@ -9,9 +9,9 @@ from allennlp.modules.scalar_mix import ScalarMix
 from torch import nn
 
 from elmo_tasks.drop_in.names import from_allennlp, to_allennlp
-from elmo_tasks.elmo.carried_state import CarriedState
+from elmo_tasks.elmo.embedder import CarriedState
+from elmo_tasks.elmo.files import read_bilm, read_options
 from elmo_tasks.elmo.model import CharacterOptions
-from elmo_tasks.elmo.sources import configuration_errors, read_bilm, read_options
 
 
 class Elmo(nn.Module, FromParams):
@@ -96,12 +96,11 @@ class Elmo(nn.Module, FromParams):
         _refuse(word_inputs=word_inputs)
         mask = (inputs > 0).any(dim=-1)
         ids = inputs.flatten(0, -3)
-        with configuration_errors():
-            if self.stateful:
-                start = self._elmo_lstm.initial_state(1)
-                layers = self._carried.layers(self._elmo_lstm, ids, start)
-            else:
-                layers = self._elmo_lstm.encode(ids)
+        if self.stateful:
+            start = self._elmo_lstm.initial_state(1)
+            layers = self._carried.layers(self._elmo_lstm, ids, start)
+        else:
+            layers = self._elmo_lstm.encode(ids)
         representations = [
             self._dropout(self.get_submodule(mix)(list(layers))).view(*mask.shape, self.get_output_dim())
             for mix in self._mixes

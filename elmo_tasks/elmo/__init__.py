@@ -10,11 +10,9 @@ from elmo_tasks.elmo.inference import FrozenBiLm, TrainedBiLm
 from elmo_tasks.elmo.model import BiLm, BiLmOptions, CharacterOptions, LstmState, ScalarMix, WordOptions
 
 if TYPE_CHECKING:
-    from elmo_tasks.elmo.character_indexer import ElmoCharacterIndexer
     from elmo_tasks.elmo.embedder import Elmo, ElmoRepresentations
+    from elmo_tasks.elmo.indexers import ElmoCharacterIndexer, ElmoUnicodeIndexer, ElmoWordIndexer
     from elmo_tasks.elmo.token_embedder import ElmoMixRegularizer, ElmoTokenEmbedder
-    from elmo_tasks.elmo.unicode_indexer import ElmoUnicodeIndexer
-    from elmo_tasks.elmo.word_indexer import ElmoWordIndexer
 
 __all__ = [
     "BiLm",
@@ -36,12 +34,12 @@ __all__ = [
 
 _LAZY = {
     "Elmo": "embedder",
-    "ElmoCharacterIndexer": "character_indexer",
+    "ElmoCharacterIndexer": "indexers",
     "ElmoMixRegularizer": "token_embedder",
     "ElmoRepresentations": "embedder",
     "ElmoTokenEmbedder": "token_embedder",
-    "ElmoUnicodeIndexer": "unicode_indexer",
-    "ElmoWordIndexer": "word_indexer",
+    "ElmoUnicodeIndexer": "indexers",
+    "ElmoWordIndexer": "indexers",
 }
 """The modules of the names that are imported when they are asked for; all but `embedder` need AllenNLP."""
 

@@ -9,8 +9,8 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.models.archival import _WEIGHTS_NAME, CONFIG_NAME
 from allennlp.models.model import _DEFAULT_WEIGHTS
 
+from elmo_tasks.common.errors import FilePath
 from elmo_tasks.elmo.embedder import Elmo
-from elmo_tasks.elmo.model.errors import FilePath
 
 ARCHIVED_WEIGHTS = _WEIGHTS_NAME
 """The name of the state dict in an archive; in the folder of a run it has another one."""

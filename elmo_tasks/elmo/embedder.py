@@ -1,31 +1,113 @@
-"""`Elmo`: the one object that a task plugs."""
+"""
+The LSTM state that goes on from batch to batch, as the original ELMo has it.
+
+The config block of `Elmo`: which biLM, how it runs, and how its layers are mixed.
+
+`Elmo`: the one object that a task plugs.
+"""
 
 import json
-from typing import Any, NamedTuple, cast
+from threading import Lock
+from typing import Annotated, Any, NamedTuple, Optional, Union, cast
 
 import torch
 from torch import nn
 
-from elmo_tasks.constructors import flat
-from elmo_tasks.elmo.carried_state import CarriedState
-from elmo_tasks.elmo.config import PLACEMENTS, ElmoMix, ElmoSource, ElmoUse, Placement
-from elmo_tasks.elmo.inference import FrozenBiLm, TrainedBiLm
-from elmo_tasks.elmo.inference.activations import Activations
-from elmo_tasks.elmo.model import BiLmOptions, LstmState, ScalarMix
-from elmo_tasks.elmo.model.word_encoder import WordEncoder
-from elmo_tasks.elmo.sources import (
+from elmo_tasks.common.errors import ElmoError
+from elmo_tasks.common.values import Name, NonNegativeFloat, OneOf, Probability, checked
+from elmo_tasks.elmo.files import (
     DEFAULT_OPTIONS,
     DEFAULT_WEIGHTS,
     check_together,
     check_vocabulary,
-    configuration_errors,
     read_bilm,
     read_initial_state,
     read_options,
     read_words,
 )
-from elmo_tasks.values import checked
+from elmo_tasks.elmo.inference import FrozenBiLm, TrainedBiLm
+from elmo_tasks.elmo.inference.activations import Activations
+from elmo_tasks.elmo.model import BiLmOptions, LstmState, ScalarMix
+from elmo_tasks.elmo.model.encoders import WordEncoder
+from elmo_tasks.elmo.model.scalar_mix import LAYERS, WEIGHTS
 
+
+# ==== elmo.carried_state
+class CarriedState:
+    """Row i of a batch goes on where row i of the batch before it ended."""
+
+    def __init__(self) -> None:
+        self.value: LstmState | None = None
+        """Where the rows of the batch before ended; `None` before the first batch."""
+        self._turn = Lock()
+
+    def layers(self, bilm: FrozenBiLm | TrainedBiLm, ids: torch.Tensor, start: LstmState) -> torch.Tensor:
+        """
+        *Shape:* `ids` `(batch, tokens, *id)` to `(layers, batch, tokens, dim)`; a row that no batch had
+        before begins at `start`, of a batch of one.
+
+        # Raises
+        `ElmoError`: another call is under way.
+        """
+        if not self._turn.acquire(blocking=False):
+            raise ElmoError(
+                "found two calls at once of an Elmo with stateful: true, which carries its state from call "
+                "to call; expected one after the other"
+            )
+        try:
+            layers, state = bilm(ids, self._of_rows(len(ids), start))
+            self._go_on_from(state)
+        finally:
+            self._turn.release()
+        return layers
+
+    def _of_rows(self, batch: int, start: LstmState) -> LstmState:
+        """Where the rows of a batch go on: `(layers, 2, batch, ...)`."""
+        fresh = LstmState(*(part.expand(-1, -1, batch, -1) for part in start))
+        if self.value is None:
+            return fresh
+        # The rows known so far, and fresh ones where the batch has more.
+        return LstmState(
+            *(
+                torch.cat([old[:, :, :batch].to(new), new[:, :, old.size(2) :]], dim=2)
+                for old, new in zip(self.value, fresh, strict=True)
+            )
+        )
+
+    def _go_on_from(self, state: LstmState) -> None:
+        """Rows that the batch did not have keep their state, as in the original."""
+        rows = state.hidden.size(2)
+        ended = LstmState(*(part.detach() for part in state))
+        before = self.value or ended
+        self.value = LstmState(
+            *(
+                torch.cat([new, old[:, :, rows:].to(new)], dim=2)
+                for new, old in zip(ended, before, strict=True)
+            )
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"value": self.value}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__()  # type: ignore[misc]
+        self.value = state["value"]
+
+
+# ==== elmo.config
+PLACEMENTS = {
+    "none": (),
+    "input": ("input",),
+    "output": ("output",),
+    "input+output": ("input", "output"),
+}
+
+
+Placement = Annotated[str, OneOf(PLACEMENTS)]
+"""Where a task takes ELMo's vectors in."""
+
+
+# ==== elmo.embedder
 FROM_STATE_DICT = "(state dict)"
 """In the place of a weight file: the weights come with a state dict that is loaded next."""
 
@@ -74,10 +156,8 @@ class Elmo(nn.Module):
         `stateful`.
     precision : of the frozen biLM's products: `float32`, or, faster and not exact, `bfloat16`.
 
-    They are grouped in `config.py`.
-
     # Raises
-    `ElmoError`, or, where AllenNLP is imported, its `ConfigurationError`: values that cannot be, or not
+    `ElmoError`; from a config block its `ConfigurationError`: values that cannot be, or not
     together, an `activations` folder that cannot be written to or is of an earlier version, and whatever is
     wrong in the files. `FileNotFoundError`.
     """
@@ -87,50 +167,73 @@ class Elmo(nn.Module):
     start_hidden: torch.Tensor
     start_memory: torch.Tensor
 
-    @configuration_errors()
     @checked
-    @flat
     def __init__(
-        self, *, source: ElmoSource, placement: Placement = "input", use: ElmoUse, mix: ElmoMix
+        self,
+        options_file: Union[Name, dict[str, Any]] = DEFAULT_OPTIONS,
+        weight_file: Optional[Name] = DEFAULT_WEIGHTS,
+        *,
+        vocabulary_file: Optional[Name] = None,
+        placement: Placement = "input",
+        dropout: Probability = 0.0,
+        layers: Annotated[str, OneOf(LAYERS)] = "all",
+        weights: Annotated[str, OneOf(WEIGHTS)] = "trainable",
+        gamma: bool = True,
+        layer_norm: bool = False,
+        mix_l2: Optional[NonNegativeFloat] = None,
+        trainable: bool = False,
+        stateful: bool = False,
+        initial_state: Optional[Name] = None,
+        activations: Optional[Union[Name, Activations]] = None,
+        precision: Name = "float32",
     ) -> None:
         super().__init__()
+        if stateful and initial_state is not None:
+            raise ElmoError("initial_state is where a sentence starts with stateful: false")
+        if activations is not None and trainable:
+            raise ElmoError("activations are of a frozen biLM: not with trainable: true")
+        if activations is not None and stateful:
+            raise ElmoError("activations are of sentences on their own: not with stateful: true")
+        if precision != "float32" and trainable:
+            raise ElmoError(f"precision: {precision} is for a frozen biLM: not with trainable: true")
         self.placement = placement
-        self.mix_l2 = mix.mix_l2
-        self.trainable = use.trainable
-        self.stateful = use.stateful
-        weight_file = None if source.weight_file == FROM_STATE_DICT else source.weight_file
+        self.mix_l2 = mix_l2
+        self.trainable = trainable
+        self.stateful = stateful
         places = PLACEMENTS[placement]
-        if places and weight_file is not None:
+        if places and weight_file not in (None, FROM_STATE_DICT):
             check_together(
-                None if source.options_file == DEFAULT_OPTIONS else str(source.options_file),
+                None if options_file == DEFAULT_OPTIONS else str(options_file),
                 None if weight_file == DEFAULT_WEIGHTS else weight_file,
                 names="options_file and weight_file",
             )
-        options = read_options(source.options_file, weight_file)
+        options = read_options(options_file, None if weight_file == FROM_STATE_DICT else weight_file)
         self.dim = options.output_dim
         self.mixes = nn.ModuleDict(
             {
                 place: ScalarMix(
                     num_layers=options.n_layers + 1,
                     dim=self.dim,
-                    layers=mix.layers,
-                    weights=mix.weights,
-                    gamma=mix.gamma,
-                    layer_norm=mix.layer_norm,
+                    layers=layers,
+                    weights=weights,
+                    gamma=gamma,
+                    layer_norm=layer_norm,
                 )
                 for place in places
             }
         )
-        self.dropout = nn.Dropout(use.dropout)
+        self.dropout = nn.Dropout(dropout)
         self.bilm = (
-            _bilm(options, source, trainable=use.trainable, precision=use.precision) if places else None
+            _bilm(options, weight_file, vocabulary_file, trainable=trainable, precision=precision)
+            if places
+            else None
         )
         # With the options and the start inside, a state dict is all that an archive needs.
         as_bytes = json.dumps(options.to_json()).encode()
         self.register_buffer("options", torch.tensor(list(as_bytes), dtype=torch.uint8))
         start = (
-            read_initial_state(use.initial_state, options)
-            if use.initial_state is not None
+            read_initial_state(initial_state, options)
+            if initial_state is not None
             else (
                 torch.zeros(options.n_layers, 2, options.projection_dim),
                 torch.zeros(options.n_layers, 2, options.dim),
@@ -139,7 +242,7 @@ class Elmo(nn.Module):
         self.register_buffer("start_hidden", start[0])
         self.register_buffer("start_memory", start[1])
         self.carried = CarriedState()
-        self.activations = None if use.activations is None else Activations.of(use.activations)
+        self.activations = None if activations is None else Activations.of(activations)
         if self.activations is not None and self.bilm is not None:
             self.activations.prepare()
         self.register_load_state_dict_pre_hook(_check_options)
@@ -147,7 +250,7 @@ class Elmo(nn.Module):
     @classmethod
     def from_params(cls, params: Any, **extras: Any) -> "Elmo":
         """What AllenNLP calls for a config block: `Params`, checked as by `StrictParams`."""
-        from elmo_tasks.strict_params import StrictParams
+        from elmo_tasks.common.strict_params import StrictParams
 
         strict: Any = type(cls.__name__, (StrictParams, cls), {})
         return strict.from_params(params, constructor_to_call=cls, **extras)
@@ -193,7 +296,6 @@ class Elmo(nn.Module):
         """Lets the next batch start a new text, if `stateful`."""
         self.carried.value = None
 
-    @configuration_errors()
     def forward(self, ids: torch.Tensor) -> ElmoRepresentations:
         """
         *Shape:* `ids` `(batch, tokens, 50)`, of `bilm.padded_ids` or the `elmo_character_ids` indexer, or of
@@ -249,10 +351,14 @@ def _options_in(buffer: torch.Tensor) -> dict[str, Any]:
 
 
 def _bilm(
-    options: BiLmOptions, source: ElmoSource, *, trainable: bool, precision: str
+    options: BiLmOptions,
+    weight_file: str | None,
+    vocabulary_file: str | None,
+    *,
+    trainable: bool,
+    precision: str,
 ) -> FrozenBiLm | TrainedBiLm:
     """See `Elmo`. With neither weights nor a state dict to come they are random."""
-    weight_file, vocabulary_file = source.weight_file, source.vocabulary_file
     if weight_file == FROM_STATE_DICT:
         return TrainedBiLm(options=options) if trainable else FrozenBiLm(options=options, precision=precision)
     if weight_file is None:

@@ -9,13 +9,16 @@ from typing import Any
 
 import torch
 
-from elmo_tasks.elmo.inference import FrozenBiLm
-from elmo_tasks.elmo.model import BiLmOptions, ElmoError, many_langs
+from elmo_tasks.common.errors import ElmoError
+from elmo_tasks.common.files import bundled
+from elmo_tasks.common.text_lines import read_lines
+from elmo_tasks.elmo.inference import FrozenBiLm, TrainedBiLm
+from elmo_tasks.elmo.model import BiLmOptions, many_langs
 from elmo_tasks.elmo.model.bilm_folder import opened_folder
+from elmo_tasks.elmo.model.characters import vocabulary
 from elmo_tasks.elmo.model.many_langs import is_many_langs
-from elmo_tasks.elmo.model.words import vocabulary
-from elmo_tasks.paths import bundled
-from elmo_tasks.text_lines import TextError, read_lines
+from elmo_tasks.elmo.model.weight_file import read_initial_state as read_state_file
+from elmo_tasks.elmo.model.weight_file import read_softmax as read_softmax_file
 
 Source = str | PathLike[str]
 """Path, URL or `hf://` name."""
@@ -38,7 +41,7 @@ def local_file(source: Source) -> Iterator[Path]:
     path = _fetched(os.fspath(source))
     try:
         yield path
-    except (ElmoError, TextError) as error:
+    except ElmoError as error:
         raise ElmoError(str(error).replace(str(path), str(source))) from error
 
 
@@ -172,6 +175,41 @@ def check_vocabulary(
         raise ElmoError(
             f"{weight_file}: the biLM reads words, expected also its vocabulary_file, one word a line"
         )
+
+
+def read_bilm(
+    options: BiLmOptions,
+    weight_file: Source,
+    vocabulary_file: Source | None = None,
+    *,
+    trainable: bool = False,
+    precision: str = "float32",
+) -> FrozenBiLm | TrainedBiLm:
+    """`read_frozen_bilm`, or of the same files a biLM to be trained."""
+    frozen = read_frozen_bilm(options, weight_file, vocabulary_file, precision=precision)
+    if not trainable:
+        return frozen
+    trained = TrainedBiLm(options=options)
+    trained.load_state_dict(frozen.weights())
+    return trained
+
+
+def read_softmax(source: Source, options: BiLmOptions) -> tuple[torch.Tensor, torch.Tensor] | None:
+    """
+    # Raises
+    `ElmoError`: see `weight_file.read_softmax`.
+    """
+    with local_file(source) as path:
+        return read_softmax_file(path, options)
+
+
+def read_initial_state(source: Source, options: BiLmOptions) -> tuple[torch.Tensor, torch.Tensor]:
+    """
+    # Raises
+    `ElmoError`: see `weight_file.read_initial_state`.
+    """
+    with local_file(source) as path:
+        return read_state_file(path, options)
 
 
 def _fetched(source: str) -> Path:

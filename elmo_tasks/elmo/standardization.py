@@ -11,12 +11,12 @@ from collections.abc import Iterable, Sequence
 
 import torch
 
+from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.elmo.model.bilm import BiLm
-from elmo_tasks.elmo.model.errors import ElmoError
-from elmo_tasks.elmo.model.word_encoder import WordEncoder
+from elmo_tasks.elmo.model.encoders import WordEncoder
 
 WORDS_AT_ONCE = 4096
-SMALLEST_DEVIATION = 1e-6
+MIN_DEVIATION = 1e-6
 
 
 @torch.no_grad()
@@ -64,5 +64,5 @@ def _moments(bilm: BiLm, counts: Counter[str]) -> tuple[torch.Tensor, torch.Tens
         weighted_sum = weighted_sum + weights @ vectors
         weighted_squares = weighted_squares + weights @ vectors.square()
     mean = weighted_sum / total
-    deviation = (weighted_squares / total - mean.square()).clamp_min(0).sqrt().clamp_min(SMALLEST_DEVIATION)
+    deviation = (weighted_squares / total - mean.square()).clamp_min(0).sqrt().clamp_min(MIN_DEVIATION)
     return mean.to(encoded.dtype), deviation.to(encoded.dtype)

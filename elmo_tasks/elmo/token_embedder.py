@@ -1,7 +1,7 @@
 """`Elmo` for any model of AllenNLP that has a `text_field_embedder`."""
 
 from pathlib import Path
-from typing import Any, Optional
+from typing import Annotated, Any, Optional, Union
 
 import torch
 from allennlp.common import Params
@@ -10,12 +10,12 @@ from allennlp.modules import TokenEmbedder
 from allennlp.nn.regularizers import Regularizer
 from torch import nn
 
-from elmo_tasks.constructors import flat
+from elmo_tasks.common.strict_params import StrictParams
+from elmo_tasks.common.values import Name, NonNegativeFloat, OneOf, Probability, Size
 from elmo_tasks.elmo.archived import ARCHIVED_WEIGHTS, archived_block, archived_state, elmo_from_state
-from elmo_tasks.elmo.config import ElmoMix, ElmoSource, ElmoUse
-from elmo_tasks.elmo.embedder import Elmo
-from elmo_tasks.strict_params import StrictParams
-from elmo_tasks.values import Size
+from elmo_tasks.elmo.embedder import DEFAULT_OPTIONS, DEFAULT_WEIGHTS, Elmo
+from elmo_tasks.elmo.inference.activations import Activations
+from elmo_tasks.elmo.model.scalar_mix import LAYERS, WEIGHTS
 
 _LAMBDA, _USED = "elmo_mix_l2", "elmo_mix_l2_used"
 """Attributes of a mix's weights: by the one `ElmoMixRegularizer` knows them, by the other it says so."""
@@ -34,12 +34,43 @@ class ElmoTokenEmbedder(StrictParams, TokenEmbedder):
         parameters, one of the type `elmo_mix`.
     """
 
-    @flat
     def __init__(
-        self, *, source: ElmoSource, use: ElmoUse, mix: ElmoMix, projection_dim: Optional[Size] = None
+        self,
+        options_file: Union[Name, dict[str, Any]] = DEFAULT_OPTIONS,
+        weight_file: Optional[Name] = DEFAULT_WEIGHTS,
+        *,
+        vocabulary_file: Optional[Name] = None,
+        dropout: Probability = 0.0,
+        layers: Annotated[str, OneOf(LAYERS)] = "all",
+        weights: Annotated[str, OneOf(WEIGHTS)] = "trainable",
+        gamma: bool = True,
+        layer_norm: bool = False,
+        mix_l2: Optional[NonNegativeFloat] = None,
+        trainable: bool = False,
+        stateful: bool = False,
+        initial_state: Optional[Name] = None,
+        activations: Optional[Union[Name, Activations]] = None,
+        precision: Name = "float32",
+        projection_dim: Optional[Size] = None,
     ) -> None:
         super().__init__()
-        self.elmo = Elmo(placement="input", **vars(source), **vars(use), **vars(mix))
+        self.elmo = Elmo(
+            options_file,
+            weight_file,
+            vocabulary_file=vocabulary_file,
+            placement="input",
+            dropout=dropout,
+            layers=layers,
+            weights=weights,
+            gamma=gamma,
+            layer_norm=layer_norm,
+            mix_l2=mix_l2,
+            trainable=trainable,
+            stateful=stateful,
+            initial_state=initial_state,
+            activations=activations,
+            precision=precision,
+        )
         self.projection = nn.Linear(self.elmo.dim, projection_dim) if projection_dim else None
         self._mark()
 

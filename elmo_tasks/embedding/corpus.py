@@ -1,20 +1,30 @@
 """
 A text on disk, one tokenised sentence a line: read by number, so that memory does not grow with it, and what
 happens to the file that it came from is of no concern.
+
+FASTA: proteins, one letter a residue. A record is a sentence whose words are its residues.
+
+Sentences put together into windows and batches.
 """
 
+import re
 import struct
-from collections.abc import Iterable, Iterator
+import sys
+from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
 from os import PathLike
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import torch
 
-from elmo_tasks.progress import progress
-from elmo_tasks.text_lines import TextError
+from elmo_tasks.common.batches import batches
+from elmo_tasks.common.errors import ElmoError
+from elmo_tasks.common.progress import progress
+from elmo_tasks.elmo.inference import FrozenBiLm
 
+# ==== embedding.corpus
 MAX_TOKENS = 1 << 16
 """
 Tokens of a line at most. Memory grows with them; a longer line is a text whose sentences were not split.
@@ -90,7 +100,7 @@ def write_corpus(lines: Iterable[SourceLine], folder: Path) -> Corpus:
     The lines, written to `folder`. All have a key, or none has.
 
     # Raises
-    `TextError`, with file and line: a line of more than `MAX_TOKENS` tokens, with a line break within it, or
+    `ElmoError`, with file and line: a line of more than `MAX_TOKENS` tokens, with a line break within it, or
     with what UTF-8 cannot write; and what reading them raises.
     """
     tokens = end = 0
@@ -106,14 +116,14 @@ def write_corpus(lines: Iterable[SourceLine], folder: Path) -> Corpus:
             length = len(sentence.split())
             if length > MAX_TOKENS:
                 found, expected = f"{length:,} tokens", f"a sentence of {MAX_TOKENS:,} at most"
-                raise TextError.at(where, number, found=found, expected=expected)
+                raise ElmoError.at(where, number, found=found, expected=expected)
             if "\n" in sentence:
-                raise TextError.at(where, number, found="a line break within it", expected="one line")
+                raise ElmoError.at(where, number, found="a line break within it", expected="one line")
             try:
                 encoded = sentence.encode() + b"\n"
             except UnicodeEncodeError as error:
                 found = f"{sentence[error.start]!a}, which is no character"
-                raise TextError.at(where, number, found=found, expected="UTF-8") from error
+                raise ElmoError.at(where, number, found=found, expected="UTF-8") from error
             text.write(encoded)
             digest.update(encoded)
             if key is not None:
@@ -123,3 +133,110 @@ def write_corpus(lines: Iterable[SourceLine], folder: Path) -> Corpus:
             end += len(encoded)
             starts.write(struct.pack("=Q", end))
     return Corpus(folder=folder, tokens=tokens, digest=digest.hexdigest())
+
+
+# ==== embedding.fasta
+END = "*"
+"""Stands behind the last residue in some files, and is left out."""
+_STRANGE = re.compile("[^A-Za-z]")
+
+
+def read_fasta(lines: Iterable[SourceLine]) -> Iterator[SourceLine]:
+    """
+    The records of the lines of FASTA files: as text the residues in capitals with blanks between them, as key
+    the first word of the header, as line that of the header.
+
+    # Raises
+    `ElmoError`, with file and line: residues without a header; a header without a name or residues, or with a
+    name that was there before; something that is no letter.
+    """
+    places: dict[str, SourceLine] = {}
+    header: SourceLine | None = None
+    residues: list[str] = []
+    for line in lines:
+        text = "".join(line.text.split())
+        if line.text.startswith(">"):
+            if header is not None:
+                yield _record(header, residues)
+            header, residues = _header(line, places), []
+        elif text:
+            if header is None or header.where != line.where:
+                raise _wrong(line, found=f"{text[:20]!r}", expected="a header first, as '>P12345'")
+            if residues and residues[-1].endswith(END):
+                raise _wrong(line, found=f"residues behind {END!r}", expected="a header")
+            if strange := _STRANGE.search(text.removesuffix(END)):
+                raise _wrong(line, found=repr(strange.group()), expected="letters, one a residue")
+            residues.append(text.upper())
+    if header is not None:
+        yield _record(header, residues)
+
+
+def _header(line: SourceLine, places: dict[str, SourceLine]) -> SourceLine:
+    words = line.text[1:].split()
+    if not words or not words[0].isprintable():
+        raise _wrong(line, found=repr(line.text[:20]), expected="a name behind '>'")
+    if (before := places.get(words[0])) is not None:
+        there = (
+            f"line {before.number}" if before.where == line.where else f"{before.where}, line {before.number}"
+        )
+        raise _wrong(line, found=f"{words[0]!r}, which stands in {there} too", expected="another name")
+    places[words[0]] = line._replace(text="", key=words[0])
+    return places[words[0]]
+
+
+def _record(header: SourceLine, residues: list[str]) -> SourceLine:
+    letters = "".join(residues).removesuffix(END)
+    if not letters:
+        raise _wrong(header, found=f"no residue of {header.key!r}", expected="letters, one a residue")
+    return header._replace(text=" ".join(letters))
+
+
+def _wrong(line: SourceLine, *, found: str, expected: str) -> ElmoError:
+    return ElmoError.at(line.where, line.number, found=found, expected=expected)
+
+
+# ==== embedding.sentences
+class NumberedSentence(NamedTuple):
+    number: int
+    """The number of the line, or of the lane, that the sentence comes from."""
+    words: list[str]
+
+
+def windows(
+    numbered: Iterable[NumberedSentence], *, sentences: int, tokens: int
+) -> Iterator[list[NumberedSentence]]:
+    """Neighbours together, in their order; a window ends when it has so many sentences, or so many tokens."""
+    window: list[NumberedSentence] = []
+    total = 0
+    for sentence in numbered:
+        window.append(sentence)
+        total += len(sentence.words)
+        if len(window) == sentences or total >= tokens:
+            yield window
+            window, total = [], 0
+    if window:
+        yield window
+
+
+def batches_by_length(
+    numbered: Iterable[NumberedSentence], tokens: int, *, sentences: int = sys.maxsize
+) -> Iterator[list[NumberedSentence]]:
+    """
+    Sentences of similar length together, longest first, those without words left out.
+
+    A batch has at most `tokens` positions, padding included, or one sentence that is longer; and at most so
+    many `sentences`.
+    """
+
+    def length(sentence: NumberedSentence) -> int:
+        return len(sentence.words)
+
+    by_length = sorted(filter(length, numbered), key=length, reverse=True)
+    for batch in batches(by_length, length, tokens):
+        for first in range(0, len(batch), sentences):
+            yield batch[first : first + sentences]
+
+
+def padded_ids(sentences: Sequence[NumberedSentence], bilm: FrozenBiLm) -> torch.Tensor:
+    """*Shape:* `(sentences, longest, *id)`: what `bilm` reads, on its device."""
+    return bilm.padded_ids([sentence.words for sentence in sentences])

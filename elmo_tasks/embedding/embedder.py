@@ -9,7 +9,9 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
-from elmo_tasks.atomic_files import check_sources_stay, put_in_place
+from elmo_tasks.common.errors import ElmoError
+from elmo_tasks.common.files import check_sources_stay, put_in_place
+from elmo_tasks.common.text_lines import read_lines
 from elmo_tasks.elmo.files import (
     DEFAULT_OPTIONS,
     DEFAULT_WEIGHTS,
@@ -19,14 +21,17 @@ from elmo_tasks.elmo.files import (
     read_frozen_bilm,
     read_options,
 )
-from elmo_tasks.elmo.model import ElmoError
-from elmo_tasks.elmo.model.token_encoder import checked_words
-from elmo_tasks.embedding.corpus import SourceLine, write_corpus
-from elmo_tasks.embedding.hdf5_run import BATCH_TOKENS, Hdf5Run
-from elmo_tasks.embedding.layers import LAYERS
-from elmo_tasks.embedding.sentences import NumberedSentence, batches_by_length, padded_ids, windows
-from elmo_tasks.embedding.vector_file import VECTORS
-from elmo_tasks.text_lines import TextError, read_lines
+from elmo_tasks.elmo.model.encoders import checked_words
+from elmo_tasks.embedding.corpus import (
+    NumberedSentence,
+    SourceLine,
+    batches_by_length,
+    padded_ids,
+    windows,
+    write_corpus,
+)
+from elmo_tasks.embedding.hdf5 import BATCH_TOKENS, Hdf5Run
+from elmo_tasks.embedding.vector_file import LAYERS, VECTORS
 
 BATCHES_AHEAD = 8
 """Batches that are read ahead."""
@@ -158,7 +163,7 @@ class ElmoEmbedder:
         use_sentence_keys : name the datasets by the sentences, and not by their numbers, from 0.
 
         # Raises
-        `TextError`, with file and line: what is no text, not UTF-8, or too long. `ElmoError`: an unknown
+        `ElmoError`, with file and line: what is no text, not UTF-8, or too long. `ElmoError`: an unknown
         `output_format`; two equal sentences as keys, or one with a NUL; the output is the input, or a folder.
         `OSError`: from the disk.
         """
@@ -211,7 +216,7 @@ def _source_lines(source: Iterable[str] | Source) -> Iterator[SourceLine]:
 def _open_lines(source: Iterable[str], name: str) -> Iterator[SourceLine]:
     for number, line in enumerate(source, start=1):
         if not isinstance(line, str):
-            raise TextError.at(name, number, found=type(line).__name__, expected="str")
+            raise ElmoError.at(name, number, found=type(line).__name__, expected="str")
         yield SourceLine(name, number, line)
 
 

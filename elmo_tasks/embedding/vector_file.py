@@ -1,4 +1,6 @@
 """
+Which layers of a biLM are asked for, and whether they can be right.
+
 The HDF5 file of `embed` and `embed_file`, in the layout of AllenNLP 0.9's `allennlp elmo`:
 
 | dataset | shape | |
@@ -23,13 +25,36 @@ from pathlib import Path
 
 import h5py
 import numpy as np
+import torch
 from h5py import h5d, h5f, h5p, h5s, h5t
 
-from elmo_tasks.elmo.model import ElmoError
-from elmo_tasks.embedding.corpus import Corpus
-from elmo_tasks.embedding.sentences import NumberedSentence
-from elmo_tasks.progress import progress
+from elmo_tasks.common.errors import ElmoError
+from elmo_tasks.common.progress import progress
+from elmo_tasks.embedding.corpus import Corpus, NumberedSentence
 
+# ==== embedding.layers
+LAYERS = ("all", "top", "average")
+NOT_FINITE = (
+    "found vectors that are not finite, expected finite ones; "
+    "the weights are damaged, or the options are of another biLM"
+)
+
+
+def chosen_layers(layers: torch.Tensor, which: str) -> torch.Tensor:
+    """*Shape:* `(layers, ...)` to the same, or to one layer: the last (`top`), or the mean (`average`)."""
+    if which == "top":
+        return layers[-1:]
+    return layers.mean(dim=0, keepdim=True) if which == "average" else layers
+
+
+def first_not_finite(layers: torch.Tensor) -> int | None:
+    """*Shape:* `(layers, sentences, longest, dim)`. The first sentence with a value that is not finite."""
+    if torch.isfinite(layers).all():
+        return None
+    return int((~torch.isfinite(layers)).any(dim=3).any(dim=2).any(dim=0).int().argmax())
+
+
+# ==== embedding.vector_file
 VECTORS = "vectors.hdf5"
 _OFFSETS = "places"
 """Where each dataset's content starts in `VECTORS`: 8 bytes a line, and the offset of the index."""

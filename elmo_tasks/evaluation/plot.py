@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-MOST_FIELDS = 40
+MAX_FIELDS = 40
 _OTHER_SCRIPTS = (
     "Noto Sans CJK JP",
     "Noto Sans CJK KR",
@@ -67,16 +67,16 @@ def bars(table: Table, *, groups: str, bars: str, heights: str) -> "Figure":
 def heat_map(values: Sequence[Sequence[Cell]], *, rows: Sequence[str], columns: Sequence[str]) -> "Figure":
     """
     Numbers from 0 to 1 as colours, with the number in each field; what is not a number stays white. Of more
-    than `MOST_FIELDS` rows or columns, the picture grows no more, and has no numbers.
+    than `MAX_FIELDS` rows or columns, the picture grows no more, and has no numbers.
     """
-    width, height = (min(len(names), MOST_FIELDS) for names in (columns, rows))
+    width, height = (min(len(names), MAX_FIELDS) for names in (columns, rows))
     figure = _figure(2.5 + 0.8 * width, 1.0 + 0.4 * height)
     axes = figure.subplots()
     numbers = [[_number(value) for value in row] for row in values]
     image = axes.imshow(numbers, vmin=0.0, vmax=1.0, cmap="Blues", aspect="auto")
     axes.set_xticks(range(len(columns)), list(map(_plain, columns)))
     axes.set_yticks(range(len(rows)), list(map(_plain, rows)))
-    if max(len(columns), len(rows)) > MOST_FIELDS:
+    if max(len(columns), len(rows)) > MAX_FIELDS:
         axes.tick_params(axis="x", labelrotation=90)
     else:
         _write_numbers(axes, numbers)

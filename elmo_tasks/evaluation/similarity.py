@@ -1,4 +1,8 @@
-"""Word similarity: pairs of words with a score by people, against the cosine of their vectors."""
+"""
+Cosines that are equal where only rounding tells them apart, as those of equal words without context.
+
+Word similarity: pairs of words with a score by people, against the cosine of their vectors.
+"""
 
 import csv
 import logging
@@ -12,9 +16,18 @@ import torch
 from torch.nn import functional as F
 
 from elmo_tasks.data.input_files import InputError, input_files, read_lines
-from elmo_tasks.evaluation.cosine import round_cosines
 from elmo_tasks.vectors.word_vectors import WordVectors
 
+# ==== evaluation.cosine
+_DECIMALS = 6
+
+
+def round_cosines(cosines: torch.Tensor) -> torch.Tensor:
+    """*Shape:* any. Cosines to six decimals, of vectors in float32 or better."""
+    return cosines.round(decimals=_DECIMALS)
+
+
+# ==== evaluation.similarity
 logger = logging.getLogger(__name__)
 
 _DELIMITERS = ("\t", ";", ",")

@@ -10,10 +10,10 @@ from typing import NamedTuple
 import torch
 from torch.nn import functional as F
 
+from elmo_tasks.common.progress import progress
 from elmo_tasks.data.input_files import InputError, input_files, read_lines
 from elmo_tasks.data.tokenization import Words, tokenizer
-from elmo_tasks.evaluation.cosine import round_cosines
-from elmo_tasks.progress import progress
+from elmo_tasks.evaluation.similarity import round_cosines
 from elmo_tasks.vectors.encoder import Encoder
 
 _COLUMNS = ("sentence1", "sentence2", "start1", "start2", "end1", "end2", "label")

@@ -15,8 +15,7 @@ import torch
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import Field, TensorDict, Vocabulary
 
-from elmo_tasks.elmo.model.characters import BEGIN_SENTENCE, END_SENTENCE, character_ids
-from elmo_tasks.elmo.model.words import UNKNOWN, word_ids
+from elmo_tasks.elmo.model.characters import BEGIN_SENTENCE, END_SENTENCE, UNKNOWN, character_ids, word_ids
 
 NAMESPACE = "tokens"
 ENCODERS: dict[str, Callable[[Iterable[str]], np.ndarray]] = {"characters": character_ids, "words": word_ids}

@@ -10,7 +10,7 @@ from elmo_tasks.metrics.classification import ClassificationMetric
 OTHER_WORDS = "other words"
 """A class of the confusion matrix; no word has a blank."""
 DIRECTIONS = ("forward", "backward")
-LARGEST_LOSS = 700
+MAX_LOSS = 700
 """Nats; `math.exp` overflows from about 709 on."""
 
 
@@ -73,5 +73,5 @@ class FrequentWords(ClassificationMetric):
 
 
 def perplexity(loss: float) -> float:
-    """The perplexity of a mean loss in nats; infinite from `LARGEST_LOSS` on."""
-    return math.inf if loss >= LARGEST_LOSS else math.exp(loss)
+    """The perplexity of a mean loss in nats; infinite from `MAX_LOSS` on."""
+    return math.inf if loss >= MAX_LOSS else math.exp(loss)

@@ -12,19 +12,19 @@ from allennlp.data import Vocabulary
 from allennlp.models import Model
 from torch.nn import functional as F
 
+from elmo_tasks.common.errors import FilePath
+from elmo_tasks.common.strict_params import StrictParams
+from elmo_tasks.common.values import Name, NonNegativeInt, Probability
 from elmo_tasks.elmo import BiLmOptions, LstmState, TrainedBiLm
 from elmo_tasks.elmo.archived import archived_state
-from elmo_tasks.elmo.inference.packed_steps import PackedSteps
+from elmo_tasks.elmo.files import local_file, read_options, read_softmax
+from elmo_tasks.elmo.inference.cpu_lstm import PackedSteps
 from elmo_tasks.elmo.inference.training_products import trains_in_bfloat16
-from elmo_tasks.elmo.model.errors import FilePath
-from elmo_tasks.elmo.model.word_encoder import WordEncoder
-from elmo_tasks.elmo.model.words import UNKNOWN
-from elmo_tasks.elmo.sources import configuration_errors, local_file, read_options, read_softmax
+from elmo_tasks.elmo.model.characters import UNKNOWN
+from elmo_tasks.elmo.model.encoders import WordEncoder
 from elmo_tasks.language_model.bptt_batch import NAMESPACE
 from elmo_tasks.language_model.metric import FrequentWords, Perplexity
 from elmo_tasks.language_model.softmax import FullSoftmax, Softmax
-from elmo_tasks.strict_params import StrictParams
-from elmo_tasks.values import Name, NonNegativeInt, Probability
 from elmo_tasks.vectors.text_format import take_vectors
 
 logger = logging.getLogger(__name__)
@@ -99,12 +99,11 @@ class BiLmModel(StrictParams, Model):
             raise ConfigurationError(f"found weight_file, {weight_file}, expected also its options_file")
         words = class_names(vocab)
         sizes = _sizes(options, options_file, num_words=len(words))
-        with configuration_errors():
-            self.bilm = TrainedBiLm(options=sizes, precision=precision)
-            if isinstance(self.bilm.token_encoder, WordEncoder):
-                if weight_file is not None:
-                    self._check_same_words("the vectors of words", weight_file)
-                self.bilm.token_encoder.set_vocabulary(words)
+        self.bilm = TrainedBiLm(options=sizes, precision=precision)
+        if isinstance(self.bilm.token_encoder, WordEncoder):
+            if weight_file is not None:
+                self._check_same_words("the vectors of words", weight_file)
+            self.bilm.token_encoder.set_vocabulary(words)
         self.num_classes = len(words)
         self.softmax = softmax.construct(num_classes=self.num_classes, dim=self.bilm.options.projection_dim)
         self.softmax_is_new = False
@@ -296,5 +295,4 @@ def _sizes(options: dict[str, Any] | None, options_file: str | None, *, num_word
         raise ConfigurationError(f"found {found} of options and options_file, expected one of them")
     if options_file is not None:
         return read_options(options_file)
-    with configuration_errors():
-        return BiLmOptions.from_json({**(options or {}), "n_tokens_vocab": num_words}, where="model.options")
+    return BiLmOptions.from_json({**(options or {}), "n_tokens_vocab": num_words}, where="model.options")

@@ -7,8 +7,8 @@ from allennlp.data import Instance
 from allennlp.predictors import Predictor
 
 from elmo_tasks.language_model.metric import DIRECTIONS, perplexity
-from elmo_tasks.predictors.fields import require_text
 from elmo_tasks.predictors.json_lines import JsonLinesPredictor
+from elmo_tasks.predictors.text import require_text
 
 
 @Predictor.register("elmo_bilm")

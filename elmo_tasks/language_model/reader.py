@@ -1,9 +1,12 @@
-"""Text for a bidirectional language model: streams of consecutive sentences."""
+"""
+The vocabulary of a softmax that was trained before, from its file.
+
+Text for a bidirectional language model: streams of consecutive sentences.
+"""
 
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
 from itertools import chain, repeat
@@ -15,11 +18,19 @@ import torch
 import torch.distributed as dist
 from allennlp.common.checks import ConfigurationError
 from allennlp.common.util import is_distributed
-from allennlp.data import DatasetReader, Instance
+from allennlp.data import DatasetReader, Instance, Vocabulary
 from allennlp.data.dataset_readers.dataset_reader import DatasetReaderInput
 from allennlp.nn.util import dist_reduce
 
-from elmo_tasks.constructors import flat
+from elmo_tasks.common.strict_params import StrictParams
+from elmo_tasks.common.values import (
+    Name,
+    NonNegativeInt,
+    OneOf,
+    PositiveFloat,
+    PositiveInt,
+    Probability,
+)
 from elmo_tasks.data.input_files import InputError, input_files
 from elmo_tasks.data.reader import ShardedReader
 from elmo_tasks.data.text_stream import (
@@ -35,50 +46,42 @@ from elmo_tasks.data.text_stream import (
     subsampled,
     words_of,
 )
-from elmo_tasks.language_model.bptt_batch import ENCODERS, blocks, dry_block
-from elmo_tasks.values import Name, NonNegativeInt, OneOf, PositiveFloat, PositiveInt, Probability
+from elmo_tasks.elmo.files import read_words
+from elmo_tasks.elmo.model.characters import UNKNOWN
+from elmo_tasks.language_model.bptt_batch import ENCODERS, NAMESPACE, blocks, dry_block
 
+
+# ==== language_model.vocabulary
+@Vocabulary.register("elmo_words", constructor="from_words_file")
+class WordsVocabulary(StrictParams, Vocabulary):
+    """
+    A vocabulary file of bilm-tf, in its order: the word of line n has index n in the namespace `tokens`.
+
+    `<UNK>`, wherever it stands, is the index of all other words.
+    """
+
+    @classmethod
+    def from_words_file(cls, words_file: Name) -> "WordsVocabulary":
+        """
+        # Parameters
+
+        words_file : path, URL or `hf://` name; gzip or not.
+
+        # Raises
+        `ConfigurationError`, with the file and the line: see `read_words`.
+        """
+        vocab = cls()
+        words = [vocab._padding_token, *read_words(words_file)]
+        words[words.index(UNKNOWN)] = vocab._oov_token
+        vocab._index_to_token[NAMESPACE] = dict(enumerate(words))
+        vocab._token_to_index[NAMESPACE] = {word: index for index, word in enumerate(words)}
+        return vocab
+
+
+# ==== language_model.reader
 logger = logging.getLogger(__name__)
 
 Item = TypeVar("Item")
-
-
-@dataclass(frozen=True, kw_only=True)
-class BlockShape:
-    """The parameters of `BiLmReader` that say what a block is."""
-
-    input: Annotated[str, OneOf(ENCODERS)] = "characters"
-    streams: PositiveInt = 64
-    bptt_steps: Optional[PositiveInt] = 20
-
-
-@dataclass(frozen=True, kw_only=True)
-class SentenceSource:
-    """
-    The parameters of `BiLmReader` that say where its sentences come from.
-
-    # Raises
-    `ConfigurationError`: from two places at once.
-    """
-
-    max_sentence: PositiveInt = 400
-    running_text: bool = False
-    language: Name = "en"
-    source: Optional[DatasetReader] = None
-
-    def __post_init__(self) -> None:
-        if self.running_text and self.source is not None:
-            raise ConfigurationError("found running_text and source, expected one of them at most")
-
-
-@dataclass(frozen=True, kw_only=True)
-class PassageOrder:
-    """The parameters of `BiLmReader` that say how text is cut into passages, and their order."""
-
-    passage: Optional[PositiveInt] = 64
-    restart: Probability = 0.0
-    shuffle_buffer: NonNegativeInt = 1024
-    seed: int = 13
 
 
 @DatasetReader.register("elmo_bilm")
@@ -131,22 +134,31 @@ class BiLmReader(ShardedReader):
 
     renamed_keys: ClassVar[dict[str, str]] = {"lanes": "streams", "unroll": "bptt_steps"}
 
-    @flat
     def __init__(
         self,
         *,
-        blocks: BlockShape,
-        sentences: SentenceSource,
-        order: PassageOrder,
+        input: Annotated[str, OneOf(ENCODERS)] = "characters",
+        streams: PositiveInt = 64,
+        bptt_steps: Optional[PositiveInt] = 20,
+        passage: Optional[PositiveInt] = 64,
+        restart: Probability = 0.0,
+        shuffle_buffer: NonNegativeInt = 1024,
+        seed: int = 13,
+        max_sentence: PositiveInt = 400,
+        running_text: bool = False,
+        language: Name = "en",
+        source: Optional[DatasetReader] = None,
         subsample: Optional[PositiveFloat] = None,
         **kwargs: Any,
     ) -> None:
+        if running_text and source is not None:
+            raise ConfigurationError("found running_text and source, expected one of them at most")
         super().__init__(**kwargs)
-        self.input, self.streams, self.bptt_steps = blocks.input, blocks.streams, blocks.bptt_steps
-        self.max_sentence, self.source = sentences.max_sentence, sentences.source
-        self._split = SentenceSplitter(sentences.language) if sentences.running_text else None
-        self.passage, self.restart = order.passage, order.restart
-        self.shuffle_buffer, self.seed = order.shuffle_buffer, order.seed
+        self.input, self.streams, self.bptt_steps = input, streams, bptt_steps
+        self.passage, self.restart = passage, restart
+        self.shuffle_buffer, self.seed = shuffle_buffer, seed
+        self.max_sentence, self.source = max_sentence, source
+        self._split = SentenceSplitter(language) if running_text else None
         self.subsample = subsample
         self._reads = _Reads()
         self._probabilities: dict[str, dict[str, float]] = {}

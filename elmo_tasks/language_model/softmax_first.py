@@ -8,9 +8,9 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.common.util import is_distributed
 from allennlp.training import GradientDescentTrainer, TrainerCallback
 
+from elmo_tasks.common.strict_params import StrictParams
+from elmo_tasks.common.values import NonNegativeInt
 from elmo_tasks.language_model.model import check_bilm
-from elmo_tasks.strict_params import StrictParams
-from elmo_tasks.values import NonNegativeInt
 
 logger = logging.getLogger(__name__)
 

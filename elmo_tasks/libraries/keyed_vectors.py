@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 
 from gensim.models import KeyedVectors
 
-from elmo_tasks.elmo.model import ElmoError
-from elmo_tasks.elmo.model.token_encoder import checked_words
+from elmo_tasks.common.errors import ElmoError
+from elmo_tasks.elmo.model.encoders import checked_words
 from elmo_tasks.embedding import ElmoEmbedder
 from elmo_tasks.libraries.shared import AVERAGE, check_layer
 from elmo_tasks.vectors.encoder import BiLmEncoder

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from elmo_tasks.elmo.model import ElmoError
+from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.embedding import ElmoEmbedder
 
 AVERAGE = "average"

@@ -17,8 +17,8 @@ from spacy.language import Language
 from spacy.tokens import Doc, Span
 from spacy.util import minibatch
 
+from elmo_tasks.common.values import PositiveInt, check_value
 from elmo_tasks.libraries.spacy_pipe import FilesPipe, sentences
-from elmo_tasks.values import PositiveInt, check_value
 
 _ARCHIVE = "model.tar.gz"
 
@@ -53,7 +53,7 @@ class ArchivePipe(FilesPipe):
         from allennlp.models.archival import get_weights_path
         from allennlp.predictors import Predictor
 
-        from elmo_tasks.archives import ArchiveError, open_archive
+        from elmo_tasks.compat.archives import ArchiveError, open_archive
 
         source = cast(str, sources[_ARCHIVE])
         path = Path(cached_path(source))

@@ -9,10 +9,9 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags
 
-from elmo_tasks.constructors import constructor_parameters
+from elmo_tasks.common.values import OneOf, PositiveInt, check_block, constructor_parameters
 from elmo_tasks.embedding import ElmoEmbedder
 from elmo_tasks.libraries.shared import AVERAGE, BiLmFiles, check_layer, chosen_layer
-from elmo_tasks.values import OneOf, PositiveInt, check_block
 
 Tokenizer = Callable[[str], Sequence[str]]
 _MARKS = "".join(filter(lambda each: category(each)[0] == "M", map(chr, range(0x300, 0x20000))))

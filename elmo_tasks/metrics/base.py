@@ -33,7 +33,7 @@ class CountingMetric(Metric, Generic[Counts]):
     def total_counts(self, *, reset: bool = False) -> Counts:
         """The counts of all workers together. With `reset`, this worker's start anew."""
         total: Any = self.no_counts()
-        for counts in of_all_workers(self._counts):
+        for counts in gather_from_workers(self._counts):
             total = total + counts
         if reset:
             self.reset()
@@ -44,7 +44,7 @@ class CountingMetric(Metric, Generic[Counts]):
         self._counts = self.no_counts()
 
 
-def of_all_workers(counts: Counts) -> list[Counts]:
+def gather_from_workers(counts: Counts) -> list[Counts]:
     """The counts of each worker, all of which have to call this; in a run of one process just these."""
     if not is_distributed():
         return [counts]

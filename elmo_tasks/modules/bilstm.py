@@ -8,7 +8,7 @@ from allennlp.modules import InputVariationalDropout
 from allennlp.nn import Initializer
 from torch import nn
 
-from elmo_tasks.strict_params import StrictParams
+from elmo_tasks.common.strict_params import StrictParams
 
 
 class BiLstm(nn.Module):

@@ -9,11 +9,11 @@ from allennlp.modules import TokenEmbedder
 from torch import nn
 from torch.nn import functional as F
 
-from elmo_tasks.elmo.inference.unique_rows import unique_rows
-from elmo_tasks.strict_params import StrictParams
-from elmo_tasks.values import Name, Size
+from elmo_tasks.common.batches import unique_rows
+from elmo_tasks.common.strict_params import StrictParams
+from elmo_tasks.common.values import Name, Size
 
-_MOST_PLACES = 1 << 19
+_MAX_PLACES = 1 << 19
 """Characters of words that are computed together: a batch with a very long word would want all memory."""
 
 
@@ -72,7 +72,7 @@ class CharacterCnn(StrictParams, TokenEmbedder):
         """*Shape:* ids `(batch, tokens, characters)`, 0 for none, to `(batch, tokens, num_filters)`."""
         batch, tokens, length = token_characters.shape
         words, index = unique_rows(token_characters.view(-1, length))
-        parts = words.split(max(1, _MOST_PLACES // (length + 2 * self.margin)))
+        parts = words.split(max(1, _MAX_PLACES // (length + 2 * self.margin)))
         features = torch.cat([self._features(part) for part in parts])
         return features[index].view(batch, tokens, -1)
 

@@ -15,12 +15,12 @@ from allennlp.modules import TextFieldEmbedder
 from allennlp.nn import InitializerApplicator, RegularizerApplicator
 from allennlp.nn.util import get_text_field_mask
 
+from elmo_tasks.common.errors import FilePath
+from elmo_tasks.common.strict_params import StrictParams
 from elmo_tasks.elmo import Elmo, ElmoRepresentations
 from elmo_tasks.elmo.archived import archived_block, archived_state, elmo_from_state
-from elmo_tasks.elmo.id_indexer import ELMO_INDEXER
+from elmo_tasks.elmo.indexers import ELMO_INDEXER
 from elmo_tasks.elmo.inference import private_state_dict
-from elmo_tasks.elmo.model.errors import FilePath
-from elmo_tasks.strict_params import StrictParams
 
 Scores = dict[str, torch.Tensor]
 """What a model computes of a batch, of which an ensemble takes the mean."""

@@ -15,15 +15,15 @@ from allennlp.models.archival import Archive, get_weights_path
 from allennlp.predictors import Predictor
 from torch import nn
 
-from elmo_tasks.archives import open_archive
+from elmo_tasks.common.errors import FilePath
+from elmo_tasks.common.progress import progress
+from elmo_tasks.common.strict_params import StrictParams, block_errors
+from elmo_tasks.common.values import Names, check_value
+from elmo_tasks.compat.archives import open_archive
 from elmo_tasks.elmo import FrozenBiLm, LstmState, TrainedBiLm
 from elmo_tasks.elmo.archived import archived_state, elmo_from_state
 from elmo_tasks.elmo.inference import private_state_dict
-from elmo_tasks.elmo.model.errors import FilePath
 from elmo_tasks.modules.elmo_model import ElmoModel
-from elmo_tasks.progress import progress
-from elmo_tasks.strict_params import StrictParams, block_errors
-from elmo_tasks.values import Names, check_value
 
 
 @Model.register("elmo_ensemble")

@@ -8,13 +8,13 @@ from allennlp.models import Model
 from allennlp.nn.util import get_text_field_mask
 from torch import nn
 
+from elmo_tasks.common.values import Probability, Sizes
 from elmo_tasks.data.tag_schemes import Scheme, Span, allowed_transitions, from_spans, to_spans
 from elmo_tasks.modules.bilstm import BiLstm
 from elmo_tasks.modules.elmo_model import ElmoModel, Outputs, Scores
 from elmo_tasks.ner.crf import Chain, ConstrainedCrf
 from elmo_tasks.ner.metric import ConllEval
 from elmo_tasks.ner.reader import NerSentence
-from elmo_tasks.values import Probability, Sizes
 
 
 @Model.register("elmo_ner")

@@ -7,12 +7,12 @@ from allennlp.data import Instance
 from allennlp.data.fields import TextField
 from allennlp.predictors import Predictor
 
-from elmo_tasks.data.tag_field import TagField
+from elmo_tasks.data.fields import TagField
 from elmo_tasks.data.tag_schemes import Scheme, Span, convert, from_spans
 from elmo_tasks.data.tokenization import Words, joined
 from elmo_tasks.ner.reader import NerSentence
 from elmo_tasks.predictors.interpretation import labelled
-from elmo_tasks.predictors.sentence import SentencePredictor
+from elmo_tasks.predictors.text import SentencePredictor
 
 
 @Predictor.register("elmo_ner")

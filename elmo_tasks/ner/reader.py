@@ -11,11 +11,11 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader, Instance
 from allennlp.data.fields import Field, MetadataField
 
+from elmo_tasks.common.values import Name, OneOf
 from elmo_tasks.data.columns import ColumnLayout, line_groups
+from elmo_tasks.data.fields import Metadata, TagField
 from elmo_tasks.data.input_files import InputError, read_lines
-from elmo_tasks.data.metadata import Metadata
 from elmo_tasks.data.reader import TaskReader, check_words, text_field
-from elmo_tasks.data.tag_field import TagField
 from elmo_tasks.data.tag_schemes import (
     MixedSchemeError,
     Scheme,
@@ -27,7 +27,6 @@ from elmo_tasks.data.tag_schemes import (
     to_spans,
 )
 from elmo_tasks.data.tokenization import Words, joined
-from elmo_tasks.values import Name, OneOf
 
 logger = logging.getLogger(__name__)
 

@@ -13,6 +13,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 
+from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.page.tabs import Field, Tab
 from elmo_tasks.page.templates import ASSETS, HERE, template
 from elmo_tasks.page.words import WordsInContext
@@ -21,7 +22,7 @@ from elmo_tasks.serving.models import Queue, ServedModel, in_time
 from elmo_tasks.serving.requests import read_body
 
 FORM = "application/x-www-form-urlencoded"
-LONGEST_ADDRESS = 4000
+MAX_ADDRESS = 4000
 """Characters; what is longer has no permanent link."""
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; "
@@ -86,8 +87,8 @@ class Page:
                 return shown(form, answer=await ask(form) if form else None)
             except HTTPException as error:
                 return shown(form, error.status_code, error=error.detail)
-            except ConfigurationError as error:
-                return shown(form, 422, error=error.message)
+            except (ConfigurationError, ElmoError) as error:
+                return shown(form, 422, error=str(error))
 
         async def get(request: Request) -> Response:
             return await show({name: text for name, text in request.query_params.items() if text})
@@ -120,7 +121,7 @@ class Page:
 def _link(path: str, form: Form) -> str | None:
     """The permanent link to the answer to a form."""
     address = f"{path}?{urlencode(form)}"
-    return address if len(address) <= LONGEST_ADDRESS else None
+    return address if len(address) <= MAX_ADDRESS else None
 
 
 def _asking(model: ServedModel, tab: Tab) -> Ask:

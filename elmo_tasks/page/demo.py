@@ -8,7 +8,7 @@ from typing import Any
 
 from allennlp.common import Params
 
-from elmo_tasks.paths import bundled
+from elmo_tasks.common.files import bundled
 from elmo_tasks.training.experiments import Run, train
 
 _WORDS = "model.text_field_embedder.token_embedders.tokens.embedding_dim"
@@ -72,13 +72,13 @@ def train_missing(folder: Path, **overrides: Any) -> list[Path]:
     missing = [run for run in runs if run.metrics() is None]
     start = time.perf_counter()
 
-    def tell(run: Run) -> None:
+    def report_run(run: Run) -> None:
         seconds = time.perf_counter() - start
         print(f"{missing.index(run) + 1} of {len(missing)}: {run.variant}, {seconds:.0f} s", flush=True)
 
     if missing:
         print(f"training {', '.join(run.variant for run in missing)}", flush=True)
-    train(runs, jobs=1, packages=(), report=tell)
+    train(runs, jobs=1, packages=(), report=report_run)
     return [run.folder / "model.tar.gz" for run in runs]
 
 

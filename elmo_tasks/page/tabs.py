@@ -10,11 +10,11 @@ from typing import NamedTuple, Optional
 from allennlp.common import JsonDict
 from allennlp.common.checks import ConfigurationError
 
+from elmo_tasks.common.files import bundled
 from elmo_tasks.data.json_lines import shorten
 from elmo_tasks.data.tokenization import Words, tokenizer
 from elmo_tasks.evaluation.mixes import LearnedMix, mixes_of
-from elmo_tasks.paths import bundled
-from elmo_tasks.predictors.explanations import can_explain
+from elmo_tasks.predictors.interpretation import can_explain
 from elmo_tasks.predictors.json_lines import JsonLinesPredictor
 
 EXAMPLES = 5
@@ -38,7 +38,7 @@ TASKS = {
 """By the folders of the package; of other tasks the page shows the JSON."""
 _LONG = ("document", "passage")
 _LABELS = {"sentence1": "First sentence", "sentence2": "Second sentence"}
-_LONGEST_PLACE = 10
+_MAX_PLACE = 10
 """Digits; Python reads no more than 4,300."""
 _CLASSIFIED = {"World": "agnews", "positive": "sst2"}
 """The folder of examples for single sentences, by a label that tells the data set."""
@@ -138,7 +138,7 @@ def _places(text: str, words: list[str]) -> list[int]:
     for part in re.split(r"[\s,]+", text.strip()):
         if part in first:
             places.append(first[part])
-        elif part.isdecimal() and len(part) < _LONGEST_PLACE:
+        elif part.isdecimal() and len(part) < _MAX_PLACE:
             places.append(int(part))
         else:
             raise ConfigurationError(

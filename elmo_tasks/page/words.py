@@ -19,7 +19,7 @@ from elmo_tasks.serving.answers import Limits
 from elmo_tasks.vectors.encoder import BiLmEncoder
 from elmo_tasks.vectors.static_vectors import StaticVectors
 
-MOST_WORDS = 100_000
+MAX_WORDS = 100_000
 """Of a corpus, whose vectors are kept: those of the original size take 1.6 GB."""
 NEIGHBOURS = 5
 
@@ -147,10 +147,10 @@ def read_corpus(path: Path) -> list[str]:
     The lines of a text, a tokenised sentence each.
 
     # Raises
-    `InputError`: it has more than `MOST_WORDS`, or none; or is not UTF-8.
+    `InputError`: it has more than `MAX_WORDS`, or none; or is not UTF-8.
     """
     lines = [line.strip() for _, line in read_lines(path)]
     words = sum(len(line.split()) for line in lines)
-    if not 0 < words <= MOST_WORDS:
-        raise InputError.at(path, found=f"{words:,} words", expected=f"1 to {MOST_WORDS:,}")
+    if not 0 < words <= MAX_WORDS:
+        raise InputError.at(path, found=f"{words:,} words", expected=f"1 to {MAX_WORDS:,}")
     return lines

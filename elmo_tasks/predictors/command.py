@@ -18,11 +18,11 @@ from allennlp.data import DatasetReader, Instance
 from allennlp.models.archival import Archive
 from allennlp.predictors import Predictor
 
-from elmo_tasks.atomic_files import check_sources_stay
+from elmo_tasks.common.files import check_sources_stay
+from elmo_tasks.common.progress import progress
 from elmo_tasks.data.input_files import input_files, standard_input
 from elmo_tasks.data.reader import TaskReader
 from elmo_tasks.predictors.json_lines import JsonLinesPredictor
-from elmo_tasks.progress import progress
 
 _UNREADABLE = (OSError, EOFError, zlib.error)
 """What reading a file raises that is damaged or compressed in part."""
@@ -40,7 +40,7 @@ class LineFile:
         `OSError`.
         """
         content = memoryview(line.encode("utf-8"))
-        whole = self._file.tell() if self._file.seekable() else None
+        whole = self._file.print_error() if self._file.seekable() else None
         try:
             while content:
                 content = content[self._file.write(content) :]

@@ -14,12 +14,12 @@ from allennlp.data.fields import TextField
 from allennlp.models import Model
 from allennlp.predictors import Predictor
 
-from elmo_tasks import strict_json
+from elmo_tasks.common import strict_json
+from elmo_tasks.common.batches import batches
 from elmo_tasks.data.json_lines import printable, shorten
 from elmo_tasks.data.reader import text_fields, whole_reader
-from elmo_tasks.elmo.inference.batches import batches
 
-LONGEST_WORD = 10_000
+MAX_WORD = 10_000
 """Characters; a table of all characters of all words of a batch is as wide as the longest word."""
 _NO_UTF8 = re.compile("[\udc80-\udcff]")
 """Bytes as `surrogateescape` decodes them."""
@@ -234,8 +234,8 @@ def _check_tokens(tokens: int, most: int) -> None:
 
 def _check_lengths(text: TextField) -> None:
     for place, token in enumerate(text.tokens):
-        if len(token.text or "") > LONGEST_WORD:
+        if len(token.text or "") > MAX_WORD:
             raise ConfigurationError(
                 f"found a word of {len(token.text):,} characters at position {place}, expected at most "
-                f"{LONGEST_WORD:,}: {shorten(token.text)}"
+                f"{MAX_WORD:,}: {shorten(token.text)}"
             )

@@ -8,8 +8,8 @@ from typing import NamedTuple, TypeAlias
 from allennlp.common import JsonDict
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.predictors.explanations import Explainer, can_explain
-from elmo_tasks.predictors.interpretation import InterpretablePredictor
+from elmo_tasks.common.errors import ElmoError
+from elmo_tasks.predictors.interpretation import Explainer, InterpretablePredictor, can_explain
 from elmo_tasks.predictors.json_lines import JsonLinesPredictor
 
 logger = logging.getLogger(__name__)
@@ -77,8 +77,8 @@ class Answers:
             return self._answer(error)
 
     def _answer(self, result: JsonDict | Exception) -> Answer:
-        if isinstance(result, ConfigurationError):
-            return Refusal(422, result.message)
+        if isinstance(result, ConfigurationError | ElmoError):
+            return Refusal(422, str(result))
         if isinstance(result, Exception):
             logger.error("the model failed", exc_info=result)
             return Refusal(500, "the model failed at this input; the log of the service says how")

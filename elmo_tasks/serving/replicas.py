@@ -12,7 +12,7 @@ from allennlp.common import JsonDict
 from allennlp.common.util import install_sigterm_handler
 from ray import serve
 
-from elmo_tasks.ray_cluster import connected
+from elmo_tasks.common.ray_cluster import connected
 from elmo_tasks.serving.answers import Answer, Answers, Limits
 from elmo_tasks.serving.models import OpenedArchive, ServedModel, open_predictor, served
 

@@ -7,7 +7,7 @@ from allennlp.common import JsonDict
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 
-from elmo_tasks import strict_json
+from elmo_tasks.common import strict_json
 from elmo_tasks.data.json_lines import printable, shorten
 from elmo_tasks.serving.answers import Limits
 

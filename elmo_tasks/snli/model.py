@@ -9,13 +9,13 @@ from allennlp.modules import InputVariationalDropout
 from allennlp.nn.util import get_text_field_mask, masked_max, masked_mean
 from torch import nn
 
+from elmo_tasks.common.values import Probability, Size
 from elmo_tasks.modules.attention import align
 from elmo_tasks.modules.bilstm import BiLstm
 from elmo_tasks.modules.classifier import Classifier
 from elmo_tasks.modules.elmo_model import Outputs, Scores
 from elmo_tasks.modules.text_tensors import stack_texts
 from elmo_tasks.snli.reader import SnliPair
-from elmo_tasks.values import Probability, Size
 
 
 @Model.register("elmo_snli")

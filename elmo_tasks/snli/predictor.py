@@ -4,8 +4,8 @@ from allennlp.common import JsonDict
 from allennlp.data import Instance
 from allennlp.predictors import Predictor
 
-from elmo_tasks.predictors.fields import require_text
 from elmo_tasks.predictors.interpretation import InterpretablePredictor
+from elmo_tasks.predictors.text import require_text
 from elmo_tasks.snli.reader import SnliPair
 
 

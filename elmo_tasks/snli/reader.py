@@ -12,18 +12,17 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader, Instance, Token
 from allennlp.data.fields import Field, MetadataField, TextField
 
+from elmo_tasks.common.values import Name
+from elmo_tasks.data.fields import Metadata, check_label, classified
 from elmo_tasks.data.input_files import InputError, read_lines
 from elmo_tasks.data.json_lines import parse_json, shorten
-from elmo_tasks.data.label_field import check_label, classified
-from elmo_tasks.data.metadata import Metadata
 from elmo_tasks.data.reader import TaskReader
 from elmo_tasks.data.tokenization import cached_tokenizer
-from elmo_tasks.values import Name
 
 LABELS = ("entailment", "neutral", "contradiction")
 _UNDECIDED = "-"
 """The label of pairs whose annotators had no majority."""
-_LONGEST_CACHED = 500
+_MAX_CACHED = 500
 """Characters of a sentence whose words are cached, at most."""
 
 
@@ -108,7 +107,7 @@ class SnliReader(TaskReader):
     def tokens(self, sentence: str | list[str]) -> list[Token]:
         """The words of a sentence, which is text, or a list of words."""
         if isinstance(sentence, str):
-            tokenize = _cached_tokens if len(sentence) <= _LONGEST_CACHED else _tokens
+            tokenize = _cached_tokens if len(sentence) <= _MAX_CACHED else _tokens
             return tokenize(sentence, self.spacy_model)
         return [Token(word) for word in sentence]
 

@@ -1,4 +1,12 @@
-"""The reading comprehension model of Clark and Gardner."""
+"""
+The score of a question having no answer in its passage.
+
+The best spans of tokens by the sum of a score of where they start and one of where they end.
+
+Long passages in overlapping windows, for layers whose memory grows with the square of the tokens.
+
+The reading comprehension model of Clark and Gardner.
+"""
 
 from collections.abc import Sequence
 from math import exp, log
@@ -13,18 +21,142 @@ from allennlp.nn.util import get_text_field_mask
 from torch import nn
 from torch.nn import functional as F
 
-from elmo_tasks.elmo.inference.unique_rows import one_of_each
+from elmo_tasks.common.batches import one_of_each
+from elmo_tasks.common.values import NonNegativeInt, PositiveInt, Probability, Size
 from elmo_tasks.modules.bilstm import BiGru
 from elmo_tasks.modules.elmo_model import ElmoModel, Outputs, Scores
 from elmo_tasks.modules.text_tensors import choose_texts
 from elmo_tasks.squad.metric import SquadMetric
-from elmo_tasks.squad.no_answer_head import NoAnswerHead
 from elmo_tasks.squad.reader import SquadQuestion
-from elmo_tasks.squad.span_search import best_spans, span_scores
 from elmo_tasks.squad.tri_linear_attention import BidirectionalAttention, SelfAttention
-from elmo_tasks.squad.windows import Windows
-from elmo_tasks.values import NonNegativeInt, PositiveInt, Probability, Size
 
+# ==== squad.no_answer_head
+HIDDEN_SIZE = 80
+"""Units of the hidden layer, as in Clark and Gardner 2017."""
+
+
+class NoAnswerHead(nn.Module):
+    """
+    Clark and Gardner 2017, arXiv:1710.10723, section 3.3: two layers over three summaries of the passage, by
+    where an answer would start, by where it would end, and by an attention of its own.
+
+    # Parameters
+
+    dim, start_dim, end_dim : sizes of what is summarised.
+    """
+
+    def __init__(self, *, dim: int, start_dim: int, end_dim: int) -> None:
+        super().__init__()
+        self.attention = nn.Linear(dim, 1)
+        self.hidden = nn.Linear(dim + start_dim + end_dim, HIDDEN_SIZE)
+        self.output = nn.Linear(HIDDEN_SIZE, 1)
+
+    def forward(
+        self,
+        merged: torch.Tensor,
+        start_states: torch.Tensor,
+        end_states: torch.Tensor,
+        start_log_probabilities: torch.Tensor,
+        end_log_probabilities: torch.Tensor,
+        mask: torch.Tensor,
+    ) -> torch.Tensor:
+        """
+        *Shape:* the states, each `(batch, tokens, its size)`, the log probabilities that an answer starts and
+        ends at a token, `(batch, tokens)`, and the mask, `(batch, tokens)`, to `(batch,)`.
+        """
+        # (batch, tokens)
+        own = self.attention(merged).squeeze(2).masked_fill(~mask, -torch.inf).softmax(dim=1)
+        weighted = (
+            (own, merged),
+            (start_log_probabilities.exp(), start_states),
+            (end_log_probabilities.exp(), end_states),
+        )
+        # (batch, dim + start_dim + end_dim)
+        summary = torch.cat([weights.unsqueeze(1) @ states for weights, states in weighted], dim=2).squeeze(1)
+        return self.output(self.hidden(summary).relu()).squeeze(1)
+
+
+# ==== squad.span_search
+def span_scores(start: torch.Tensor, end: torch.Tensor, *, longest: int) -> torch.Tensor:
+    """
+    The score of every span of at most `longest` tokens: index `[i, k]` is that of the span of `k + 1` tokens
+    that starts at token `i`.
+
+    *Shape:* `(batch, tokens)` twice, minus infinity at padding, to `(batch, tokens, longest)`, minus infinity
+    where there is no span.
+    """
+    # (batch, tokens, longest)
+    ends = F.pad(end, (0, longest - 1), value=-torch.inf).unfold(1, longest, 1)
+    return start.unsqueeze(2) + ends
+
+
+def best_spans(scores: torch.Tensor, number: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """
+    The `number` best spans, or all where there are fewer indices, the best first; of equal ones in any order.
+
+    *Shape:* of `span_scores` to the scores `(batch, number)`, and the first and the last token of each span
+    `(batch, number, 2)`.
+    """
+    longest = scores.size(2)
+    best, indices = scores.flatten(1).topk(min(number, scores[0].numel()), dim=1)
+    # (batch, number)
+    first = indices // longest
+    return best, torch.stack([first, first + indices % longest], dim=2)
+
+
+# ==== squad.windows
+class Windows:
+    """
+    Windows of `size` tokens, each of which has `overlap` tokens of the one before it. A token counts where it
+    has the most context: in the middle of an overlap, the next window takes over.
+
+    The windows of a passage depend on its own length alone, not on those beside it in a batch.
+
+    # Parameters
+
+    mask : of the passages, *shape* `(passages, tokens)`.
+    size, overlap : tokens.
+    """
+
+    def __init__(self, mask: torch.Tensor, *, size: int, overlap: int) -> None:
+        tokens = mask.size(1)
+        self.step = size - overlap
+        self.number = 1 + max(0, -(-(tokens - size) // self.step))
+        self.size = size if self.number > 1 else tokens
+        self.padding = overlap + self.step * self.number - tokens if self.number > 1 else 0
+        # (passages, 1)
+        last = ((mask.sum(dim=1, keepdim=True) - overlap - 1) // self.step).clamp(min=0)
+        # (tokens,)
+        indices = torch.arange(tokens, device=mask.device)
+        # (passages, tokens): the window in which each token counts
+        self.of_token = torch.minimum(((indices - overlap // 2) // self.step).clamp(min=0), last)
+        # (passages, tokens): the first token of that window
+        self.first = self.of_token * self.step
+        # (passages, tokens): the token among those of all windows of its passage
+        self._rows = self.of_token * self.size + indices - self.first
+
+    def split(self, values: torch.Tensor) -> torch.Tensor:
+        """*Shape:* `(passages, tokens, ...)` to `(passages, number, size, ...)`, 0 behind the end."""
+        if self.number == 1:
+            return values.unsqueeze(1)
+        after = values.dim() - 2
+        # (passages, padded tokens, ...)
+        padded = F.pad(values, (0, 0) * after + (0, self.padding))
+        return padded.unfold(1, self.size, self.step).movedim(-1, 2)
+
+    def join(self, values: torch.Tensor, passages: torch.Tensor) -> torch.Tensor:
+        """
+        The values of each token from the window where it counts; at padding, whatever.
+
+        *Shape:* `(rows, number, size, ...)`, and the passage of each row `(rows,)`, to `(rows, tokens, ...)`.
+        """
+        if self.number == 1:
+            return values.squeeze(1)
+        rows = torch.arange(len(values), device=values.device).unsqueeze(1)
+        return values.flatten(1, 2)[rows, self._rows[passages]]
+
+
+# ==== squad.model
 N_BEST = 20
 """Answers that a prediction lists for a question, at most."""
 PLACE = ("token_start", "token_end", "char_start", "char_end")

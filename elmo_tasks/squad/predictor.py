@@ -11,14 +11,14 @@ from allennlp.data.fields import TensorField, TextField
 from allennlp.models import Model
 from allennlp.predictors import Predictor
 
-from elmo_tasks.data.metadata import Metadata
+from elmo_tasks.common.strict_params import StrictParams
+from elmo_tasks.common.values import Range
+from elmo_tasks.data.fields import Metadata
 from elmo_tasks.data.tokenization import Words, joined
-from elmo_tasks.predictors.fields import require
 from elmo_tasks.predictors.interpretation import InterpretablePredictor, labelled, words_of
+from elmo_tasks.predictors.text import require
 from elmo_tasks.squad.model import N_BEST, PLACE
 from elmo_tasks.squad.reader import NO_SPAN, SquadQuestion, split_words
-from elmo_tasks.strict_params import StrictParams
-from elmo_tasks.values import Range
 
 _EXPECTED = '"passage" and "question": strings'
 _ATTENTION = ("passage_tokens", "question_tokens", "question_attention", "self_attention")

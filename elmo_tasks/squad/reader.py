@@ -13,12 +13,12 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader, Instance
 from allennlp.data.fields import Field, LabelField, MetadataField, TensorField
 
+from elmo_tasks.common.values import OneOf
+from elmo_tasks.data.fields import Metadata
 from elmo_tasks.data.input_files import InputError
-from elmo_tasks.data.metadata import Metadata
 from elmo_tasks.data.reader import TaskReader, group_number, text_field
 from elmo_tasks.data.tokenization import Words, cached_tokenizer
 from elmo_tasks.squad.dataset import Answer, Paragraph, Question, read_datasets
-from elmo_tasks.values import OneOf
 
 logger = logging.getLogger(__name__)
 

@@ -9,7 +9,8 @@ from allennlp.modules.token_embedders import Embedding
 from allennlp.nn.util import get_text_field_mask, sequence_cross_entropy_with_logits
 from torch import nn
 
-from elmo_tasks.elmo.inference.unique_rows import one_of_each
+from elmo_tasks.common.batches import one_of_each
+from elmo_tasks.common.values import Depth, Probability, Size
 from elmo_tasks.modules.elmo_model import ElmoModel, Outputs, Scores, append, average_with_logits
 from elmo_tasks.modules.text_tensors import choose_texts
 from elmo_tasks.srl.arguments import description, from_tags
@@ -17,7 +18,6 @@ from elmo_tasks.srl.highway_lstm import HighwayLstm
 from elmo_tasks.srl.metric import SrlEval
 from elmo_tasks.srl.reader import SrlProposition
 from elmo_tasks.srl.viterbi import Iob2Viterbi
-from elmo_tasks.values import Depth, Probability, Size
 
 
 @Model.register("elmo_srl")

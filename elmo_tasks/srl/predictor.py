@@ -10,8 +10,7 @@ from allennlp.predictors import Predictor
 
 from elmo_tasks.data.json_lines import shorten
 from elmo_tasks.data.tokenization import RenewedPipeline, analysed
-from elmo_tasks.predictors.fields import require
-from elmo_tasks.predictors.sentence import SentencePredictor
+from elmo_tasks.predictors.text import SentencePredictor, require
 
 _VERBS = ("VERB", "AUX")
 _HELPING = ("aux", "auxpass")

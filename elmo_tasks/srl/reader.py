@@ -12,14 +12,13 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader, Instance, Token
 from allennlp.data.fields import Field, IndexField, LabelField, MetadataField, TextField
 
-from elmo_tasks.data.conll_2012 import gold_files
+from elmo_tasks.common.values import Name
+from elmo_tasks.data.columns import gold_files
+from elmo_tasks.data.fields import Metadata, TagField
 from elmo_tasks.data.input_files import InputError
-from elmo_tasks.data.metadata import Metadata
 from elmo_tasks.data.reader import TaskReader, check_words, group_number
-from elmo_tasks.data.tag_field import TagField
 from elmo_tasks.data.tag_schemes import Scheme, to_spans
 from elmo_tasks.srl.sentences import CONLL_2012, Columns, Proposition, SrlSentence, read_sentences
-from elmo_tasks.values import Name
 
 _NO_PREDICATE = -1
 

@@ -11,12 +11,12 @@ from allennlp.nn.util import get_text_field_mask, masked_max, masked_mean
 from torch import nn
 from torch.nn import functional as F
 
+from elmo_tasks.common.values import OneOf, Probability, Size
 from elmo_tasks.modules.attention import attention, dot_products
 from elmo_tasks.modules.bilstm import BiLstm
 from elmo_tasks.modules.classifier import Classifier
 from elmo_tasks.modules.elmo_model import Outputs, Scores
 from elmo_tasks.sst.reader import SstSentence
-from elmo_tasks.values import OneOf, Probability, Size
 
 OUTPUT_ELMO = ("encoder", "integrator")
 

@@ -9,12 +9,11 @@ from typing import Annotated, Any, NamedTuple, Optional, cast
 from allennlp.data import DatasetReader, Instance, Token
 from allennlp.data.fields import MetadataField, TextField
 
+from elmo_tasks.common.values import OneOf, PositiveInt
+from elmo_tasks.data.fields import Metadata, check_label, classified
 from elmo_tasks.data.input_files import InputError, read_lines
-from elmo_tasks.data.label_field import check_label, classified
-from elmo_tasks.data.metadata import Metadata
 from elmo_tasks.data.reader import TaskReader, check_words
 from elmo_tasks.sst.trees import Tree, TreeError, parse
-from elmo_tasks.values import OneOf, PositiveInt
 
 _CLASSES: dict[int, tuple[str | None, ...]] = {
     5: ("0", "1", "2", "3", "4"),

@@ -1,14 +1,12 @@
 """What a training run needs to be repeatable, to survive a kill, and to run in parallel."""
 
-from elmo_tasks.training.batch_sampler import ElmoBucketSampler
 from elmo_tasks.training.checkpointer import SafeCheckpointer
 from elmo_tasks.training.deterministic import RepeatableCallback
-from elmo_tasks.training.grouped_sampler import GroupedBucketSampler
 from elmo_tasks.training.mlflow import MlflowCallback
-from elmo_tasks.training.optimizer import FusedAdam
+from elmo_tasks.training.optimizers import FusedAdam, LinearWithWarmupShare
 from elmo_tasks.training.sample_reader import SampleReader
+from elmo_tasks.training.samplers import ElmoBucketSampler, GroupedBucketSampler
 from elmo_tasks.training.share_cores import ShareCoresCallback
-from elmo_tasks.training.warmup import LinearWithWarmupShare
 
 __all__ = [
     "ElmoBucketSampler",

@@ -13,10 +13,10 @@ from allennlp.training.checkpointer import Checkpointer
 from allennlp.training.trainer import Trainer, TrainerCheckpoint
 from torch import nn
 
-from elmo_tasks.atomic_files import atomic_file
-from elmo_tasks.metrics.base import of_all_workers
-from elmo_tasks.strict_params import StrictParams
-from elmo_tasks.values import NonNegativeInt, PositiveFloat, PositiveInt
+from elmo_tasks.common.files import atomic_file
+from elmo_tasks.common.strict_params import StrictParams
+from elmo_tasks.common.values import NonNegativeInt, PositiveFloat, PositiveInt
+from elmo_tasks.metrics.base import gather_from_workers
 
 logger = logging.getLogger(__name__)
 
@@ -60,7 +60,7 @@ class SafeCheckpointer(StrictParams, Checkpointer):
         # Raises
         `OSError`, with the file: it cannot be written. Those before it are still there.
         """
-        workers = of_all_workers(_own_state(trainer)) if is_distributed() else []
+        workers = gather_from_workers(_own_state(trainer)) if is_distributed() else []
         if self._is_primary:
             for checkpoint in self._find_all_checkpoints() - self._whole_checkpoints():
                 logger.warning("removing an unfinished checkpoint: %s", self._paths(checkpoint))
@@ -98,7 +98,7 @@ class SafeCheckpointer(StrictParams, Checkpointer):
     def load_checkpoint(self) -> Optional[TrainerCheckpoint]:
         """In a distributed run, the newest that all machines have, with what this process had of its own."""
         if is_distributed():
-            self._agreed = set.intersection(*of_all_workers(self._whole_checkpoints()))
+            self._agreed = set.intersection(*gather_from_workers(self._whole_checkpoints()))
         try:
             checkpoint = super().load_checkpoint()
         finally:

@@ -14,9 +14,9 @@ from allennlp.data import DataLoader
 from allennlp.data.data_loaders import MultiProcessDataLoader
 from allennlp.training import GradientDescentTrainer, TrainerCallback
 
+from elmo_tasks.common.strict_params import StrictParams
 from elmo_tasks.elmo import Elmo, LstmState
-from elmo_tasks.strict_params import StrictParams
-from elmo_tasks.training.batch_sampler import ElmoBucketSampler
+from elmo_tasks.training.samplers import ElmoBucketSampler
 
 logger = logging.getLogger(__name__)
 

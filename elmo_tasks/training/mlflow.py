@@ -15,14 +15,14 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.models.archival import CONFIG_NAME, archive_model
 from allennlp.training import GradientDescentTrainer, TrainerCallback
 
-from elmo_tasks.strict_params import StrictParams
-from elmo_tasks.values import Name
+from elmo_tasks.common.strict_params import StrictParams
+from elmo_tasks.common.values import Name
 
 logger = logging.getLogger(__name__)
 
 RUN_ID_FILE = "mlflow_run_id"
 """In the serialization folder, so that `--recover` goes on with the same run."""
-_LONGEST_NAME = 250
+_MAX_NAME = 250
 """Characters, of what MLflow takes."""
 
 
@@ -158,4 +158,4 @@ def _name(key: str) -> str:
     that it lacks are written by their numbers, so that different keys stay different.
     """
     name = re.sub(r"[^\w\-. ]", lambda character: f"_{ord(character[0]):x}_", key)
-    return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 9]}_{crc32(key.encode()):08x}"
+    return name if len(name) <= _MAX_NAME else f"{name[: _MAX_NAME - 9]}_{crc32(key.encode()):08x}"

@@ -8,9 +8,9 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader, Instance
 from allennlp.data.dataset_readers.dataset_reader import DatasetReaderInput, DistributedInfo, WorkerInfo
 
+from elmo_tasks.common.strict_params import StrictParams
+from elmo_tasks.common.values import NonNegativeInt, Share
 from elmo_tasks.data.reader import TaskReader
-from elmo_tasks.strict_params import StrictParams
-from elmo_tasks.values import NonNegativeInt, Share
 
 
 @DatasetReader.register("elmo_sample")

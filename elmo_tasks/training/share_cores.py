@@ -7,7 +7,7 @@ import torch
 from allennlp.common.util import is_distributed
 from allennlp.training import GradientDescentTrainer, TrainerCallback
 
-from elmo_tasks.strict_params import StrictParams
+from elmo_tasks.common.strict_params import StrictParams
 
 
 @TrainerCallback.register("elmo_share_cores")

@@ -7,9 +7,9 @@ from operator import itemgetter
 
 import torch
 
+from elmo_tasks.common.batches import Item, batches
+from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.elmo import FrozenBiLm
-from elmo_tasks.elmo.inference.batches import Item, batches
-from elmo_tasks.elmo.model import ElmoError
 
 Mix = Callable[[torch.Tensor], torch.Tensor]
 """Mixes layers `(layers, ..., dim)` to `(..., dim)`."""

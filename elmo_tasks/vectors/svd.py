@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.vectors.word_table import TokenizedText, WordTable, frequent_words
+from elmo_tasks.vectors.word_vectors import TokenizedText, WordTable, frequent_words
 
 if TYPE_CHECKING:
     from scipy import sparse

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from elmo_tasks.data.input_files import InputError, input_files, read_lines
-from elmo_tasks.vectors.word_table import WordTable
+from elmo_tasks.vectors.word_vectors import WordTable
 
 logger = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.vectors.word_table import TokenizedText, WordTable, frequent_words
+from elmo_tasks.vectors.word_vectors import TokenizedText, WordTable, frequent_words
 
 _LONGEST = 10_000
 """Words of a sentence. Of a longer one gensim drops the rest without a word."""

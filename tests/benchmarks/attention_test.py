@@ -5,11 +5,11 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader
 
 from benchmarks.attention import ELMO, STATES, means
-from elmo_tasks.paths import bundled
+from elmo_tasks.common.files import bundled
 from tests.modules.models import build, indexed, tensors, tiny_elmo
 
 WORD, DIFFERENCE = "weight on the word itself", "length of the difference"
-LARGEST = "largest weight of the attention"
+MAX_NUMBER = "largest weight of the attention"
 DEVIATION = "deviation of the attention over the passage"
 
 
@@ -65,8 +65,8 @@ def test_padding_of_a_pair_does_not_count(tmp_path):
         outputs = small.model(**tensors(small.instances(pair), small.model.vocab))
     largest = outputs["premise_to_hypothesis"][0, :4].amax(dim=1)
     measures = small.means(pair)
-    assert measures[LARGEST] == pytest.approx(float(largest.mean()), rel=1e-5)
-    assert small.means([pair[0], ["rests"]])[LARGEST] == 1
+    assert measures[MAX_NUMBER] == pytest.approx(float(largest.mean()), rel=1e-5)
+    assert small.means([pair[0], ["rests"]])[MAX_NUMBER] == 1
     lengths = []
     small.model.encoder.register_forward_hook(
         lambda module, inputs, output: lengths.extend([output[0, :4].norm(dim=1), output[1, :2].norm(dim=1)])
@@ -83,7 +83,7 @@ def test_all_words_of_a_passage_that_look_at_the_same_have_no_deviation(tmp_path
 
 
 def test_elmo_at_the_input_alone_has_no_length_at_the_output(tmp_path):
-    assert list(Small("snli", tmp_path, "input").means([["a", "b"], ["c"]])) == [LARGEST, STATES]
+    assert list(Small("snli", tmp_path, "input").means([["a", "b"], ["c"]])) == [MAX_NUMBER, STATES]
 
 
 def test_a_model_of_another_task(tmp_path):

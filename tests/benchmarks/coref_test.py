@@ -3,8 +3,8 @@ from types import SimpleNamespace
 import pytest
 
 from benchmarks import coref
+from elmo_tasks.common.files import bundled
 from elmo_tasks.coref.reader import CorefReader
-from elmo_tasks.paths import bundled
 from elmo_tasks.training.experiments import Run
 
 

@@ -2,7 +2,7 @@ import gzip
 from collections import Counter
 
 from benchmarks.english_text import NOVEL_BEGINNING, coreference, novels
-from elmo_tasks.paths import bundled
+from elmo_tasks.common.files import bundled
 
 
 def test_a_novel_is_left_out_from_where_its_document_begins(tmp_path):

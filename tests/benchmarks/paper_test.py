@@ -13,8 +13,8 @@ from benchmarks.__main__ import main
 from benchmarks.paper import read_experiments
 from benchmarks.scores import read_scores
 from elmo_tasks.commands import ElmoGroup
+from elmo_tasks.common.files import bundled
 from elmo_tasks.evaluation.table import Table
-from elmo_tasks.paths import bundled
 
 WORDS = "model.text_field_embedder.token_embedders.tokens.embedding_dim"
 SMALL = json.dumps({"model.hidden_sizes": [4, 4], WORDS: 5})

@@ -15,9 +15,9 @@ from benchmarks.__main__ import TASKS, main
 from benchmarks.english_text import WEIGHTS
 from benchmarks.results import COLUMNS
 from benchmarks.word_bilm import WORDSIM
-from elmo_tasks.commands import experiment_arguments
+from elmo_tasks.commands import arguments as experiment_arguments
+from elmo_tasks.common.files import bundled
 from elmo_tasks.evaluation.table import Table
-from elmo_tasks.paths import bundled
 
 WORDS = "model.text_field_embedder.token_embedders.tokens.embedding_dim"
 SMALL = {

@@ -6,7 +6,7 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader
 
 from elmo_tasks.classification import ClassificationModel
-from elmo_tasks.paths import bundled
+from elmo_tasks.common.files import bundled
 from tests.elmo.files import make_files
 from tests.modules.models import build, indexed, tensors
 from tests.modules.numpy_reference import array, bilstm, linear, softmax

@@ -7,7 +7,7 @@ from allennlp.models import Model
 from allennlp.predictors import Predictor
 
 from elmo_tasks.classification import ClassificationPredictor
-from elmo_tasks.paths import bundled
+from elmo_tasks.common.files import bundled
 
 
 def predictor(name):

@@ -9,10 +9,10 @@ from allennlp.data.dataset_readers.dataset_reader import WorkerInfo
 from allennlp.data.tokenizers import WhitespaceTokenizer
 
 from elmo_tasks.classification import ClassificationReader
+from elmo_tasks.common.files import bundled
 from elmo_tasks.data.input_files import InputError
 from elmo_tasks.data.tokenization import Syllables
 from elmo_tasks.language_model import BiLmReader
-from elmo_tasks.paths import bundled
 
 RECORDS = [
     {"id": "1", "text": 'He said "no", twice.', "class": "bad"},

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from elmo_tasks.classification.records import read_records
+from elmo_tasks.classification.reader import read_records
 from elmo_tasks.data.input_files import InputError
 
 RECORDS = [

@@ -4,10 +4,9 @@ import pytest
 from allennlp.common import Params
 
 from elmo_tasks.commands.ablate import sample_table
+from elmo_tasks.common.files import bundled
 from elmo_tasks.evaluation.table import Table
-from elmo_tasks.paths import bundled
-from elmo_tasks.training.ablation import NO_ELMO, Setting
-from elmo_tasks.training.experiments import plan
+from elmo_tasks.training.experiments import NO_ELMO, Setting, plan
 from tests.training.finished import finish
 
 CONFIG = bundled("training_configs/sst_elmo.jsonnet").resolve()

@@ -7,7 +7,7 @@ import pytest
 import torch
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.commands.bilm_arguments import add_bilm_arguments, read_bilm
+from elmo_tasks.commands.arguments import add_bilm_arguments, read_bilm
 from elmo_tasks.elmo import Elmo
 from elmo_tasks.elmo.files import DEFAULT_OPTIONS
 from tests.commands.texts import shipped_bilm

@@ -11,7 +11,7 @@ import torch
 
 from elmo_tasks.commands import calibrate
 from elmo_tasks.elmo import Elmo
-from elmo_tasks.elmo.sources import read_initial_state
+from elmo_tasks.elmo.files import read_initial_state
 from tests.commands.texts import LINES, TEXT, encode, feed_stdin, shipped_bilm
 
 SENTENCES = [line.split() for line in LINES if line.split()]

@@ -8,7 +8,7 @@ import pytest
 
 import elmo_tasks.classification  # noqa: F401
 from elmo_tasks.commands.compare import VARIANTS
-from elmo_tasks.paths import bundled
+from elmo_tasks.common.files import bundled
 
 CONFIG = bundled("training_configs/sst2_elmo.jsonnet").resolve()
 SMALL = json.dumps({"model.text_field_embedder.token_embedders.tokens.embedding_dim": 6})

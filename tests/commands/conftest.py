@@ -8,9 +8,9 @@ import allennlp.commands
 import pytest
 
 import elmo_tasks  # noqa: F401
-from elmo_tasks import progress
-from elmo_tasks.commands import experiment_arguments as shared
-from elmo_tasks.embedding import hdf5_run
+from elmo_tasks.commands import arguments as shared
+from elmo_tasks.common import progress
+from elmo_tasks.embedding import hdf5 as hdf5_run
 from elmo_tasks.training.experiments import Run
 from tests.commands.texts import TEXT
 from tests.training.finished import finish

@@ -6,7 +6,7 @@ from allennlp.models.archival import archive_model, load_archive
 from allennlp.predictors import Predictor
 from sklearn.metrics import confusion_matrix
 
-from elmo_tasks.paths import bundled
+from elmo_tasks.common.files import bundled
 from tests.language_model.archives import TEXT
 from tests.language_model.archives import write_run as write_language_model
 from tests.sst.archives import write_archive

@@ -4,10 +4,10 @@ import sys
 import pytest
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.commands.corpus import copy_corpus
+from elmo_tasks.commands.staging import copy_corpus
+from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.data.input_files import InputError
 from elmo_tasks.embedding.corpus import MAX_TOKENS
-from elmo_tasks.text_lines import TextError
 from tests.commands.texts import LINES, TEXT, feed_stdin
 
 STRIPPED = [line.strip() for line in LINES]
@@ -102,7 +102,7 @@ def test_errors_name_the_input_and_the_line(source, tmp_path, monkeypatch, conte
     copy = tmp_path / "copy"
     copy.mkdir()
     for name, shown in ((str(source), str(source)), ("-", "standard input")):
-        with pytest.raises(TextError) as caught:
+        with pytest.raises(ElmoError) as caught:
             copy_corpus(name, copy)
         assert str(caught.value).startswith(f"{shown}{message}")
     assert not (copy / "stdin").exists()

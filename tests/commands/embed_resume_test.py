@@ -16,9 +16,10 @@ from allennlp.common.util import SigTermReceived
 from elmo_tasks.commands import embed
 from elmo_tasks.elmo import FrozenBiLm
 from elmo_tasks.elmo.inference.packed_weights import onednn_has_bfloat16
-from elmo_tasks.elmo.model.initial_state import write_initial_state
-from elmo_tasks.embedding import hdf5_run, vector_file
-from elmo_tasks.embedding.checkpoint import CHECKPOINT
+from elmo_tasks.elmo.model.weight_file import write_initial_state
+from elmo_tasks.embedding import hdf5 as hdf5_run
+from elmo_tasks.embedding import vector_file
+from elmo_tasks.embedding.hdf5 import CHECKPOINT
 from tests.commands.embed_runs import fail_with, partial, stop_at_batch, vectors
 from tests.commands.texts import DIM, LINES, TEXT, shipped_bilm
 from tests.commands.tiny import tiny

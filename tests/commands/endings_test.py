@@ -10,7 +10,7 @@ from allennlp.common.util import SigTermReceived
 from allennlp.data.data_loaders.multiprocess_data_loader import WorkerError
 from torch.multiprocessing import ProcessExitedException, ProcessRaisedException
 
-from elmo_tasks.commands import endings
+from elmo_tasks.compat import endings
 from tests.forked import FORKED
 
 
@@ -34,7 +34,7 @@ def training(monkeypatch):
 def test_one_line(error, line, code, capsys):
     if code == 130:
         error.add_note("--resume goes on")
-    endings.tell(error)
+    endings.print_error(error)
     assert capsys.readouterr().err == line + "\n"
     assert endings.exit_code(error) == code
 
@@ -61,7 +61,9 @@ def test_what_a_worker_of_a_data_loader_says(capsys, last, line):
     ("error", "line"),
     [
         (
-            ProcessRaisedException("\n-- Process 1\nTraceback\nelmo_tasks.values.BlockError: x is 0", 1, 2),
+            ProcessRaisedException(
+                "\n-- Process 1\nTraceback\nelmo_tasks.common.values.ElmoError: x is 0", 1, 2
+            ),
             "error: x is 0",
         ),
         (
@@ -142,7 +144,7 @@ def test_a_path_where_nothing_is_names_the_nearest(tmp_path, capsys):
     of_a_block = ConfigurationError("model: cannot be built")
     of_a_block.__cause__ = FileNotFoundError(f"file {wrong} not found")
     for error in (FileNotFoundError(2, "No such file or directory", str(wrong)), of_a_block):
-        endings.tell(error)
+        endings.print_error(error)
         assert capsys.readouterr().err.endswith(f"; did you mean '{tmp_path / 'model.tar.gz'}'?\n")
 
 

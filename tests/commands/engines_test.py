@@ -2,7 +2,7 @@ import importlib.util
 
 import pytest
 
-from elmo_tasks.commands import engines
+from elmo_tasks.commands import embed as engines
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.commands.experiment_arguments import (
+from elmo_tasks.commands.arguments import (
     add_run_arguments,
     figure,
     read_elmo_config,
-    train_and_tell,
+    train_and_report,
 )
-from elmo_tasks.paths import bundled
+from elmo_tasks.common.files import bundled
 from elmo_tasks.training.experiments import plan, summary
 from tests.training.finished import finish
 
@@ -93,7 +93,7 @@ def test_the_table_and_the_time_left_are_told_after_each_run(trained, tmp_path, 
     before = summary(runs).markdown()
     clock = count(0, 100)
     monkeypatch.setattr(time, "monotonic", lambda: next(clock))
-    train_and_tell(runs, jobs=1, packages=[])
+    train_and_report(runs, jobs=1, packages=[])
     assert trained == runs[1:]
     shown = capsys.readouterr().out
     assert shown.startswith(f"4 runs, 1 of them done\n\n{before}")

@@ -5,7 +5,7 @@ from html.parser import HTMLParser
 import pytest
 
 from elmo_tasks.commands.explain import METHODS, render
-from elmo_tasks.paths import bundled
+from elmo_tasks.common.files import bundled
 from tests.ner.archives import write_run
 from tests.sst.archives import write_archive
 

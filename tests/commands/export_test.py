@@ -9,7 +9,7 @@ from allennlp.commands.evaluate import evaluate_from_archive
 from allennlp.models.archival import archive_model, load_archive
 from allennlp.modules.elmo import Elmo, _ElmoBiLm, batch_to_ids
 
-from elmo_tasks.elmo.sources import DEFAULT_OPTIONS, read_frozen_bilm, read_options, read_words
+from elmo_tasks.elmo.files import DEFAULT_OPTIONS, read_frozen_bilm, read_options, read_words
 from tests.elmo.files import SENTENCES, VOCABULARY, read_bilm
 from tests.language_model.archives import TEXT, perplexity_of_files, write_run
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from allennlp.models.archival import archive_model
 
-from elmo_tasks.paths import bundled
+from elmo_tasks.common.files import bundled
 from tests.ner.archives import write_run
 
 

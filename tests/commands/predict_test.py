@@ -8,7 +8,7 @@ import pytest
 from allennlp.commands import predict
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.paths import bundled
+from elmo_tasks.common.files import bundled
 from tests.sst.archives import write_archive
 
 

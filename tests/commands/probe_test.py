@@ -2,9 +2,8 @@ import csv
 
 import pytest
 
-from elmo_tasks.evaluation import linear_classifier
-from elmo_tasks.evaluation.conllu import read_conllu
-from elmo_tasks.evaluation.tagging import most_frequent_tag
+from elmo_tasks.evaluation import tagging as linear_classifier
+from elmo_tasks.evaluation.tagging import most_frequent_tag, read_conllu
 from tests.commands.tiny import FIXTURES, tiny
 
 LAYERS = ["layer 0", "layer 1", "layer 2", "average"]

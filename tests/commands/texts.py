@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import torch
 
 from elmo_tasks.elmo import BiLmOptions, FrozenBiLm, LstmState
-from elmo_tasks.elmo.sources import DEFAULT_OPTIONS, DEFAULT_WEIGHTS
+from elmo_tasks.elmo.files import DEFAULT_OPTIONS, DEFAULT_WEIGHTS
 from tests.elmo.files import batch
 
 LINES = [

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from elmo_tasks.paths import bundled
+from elmo_tasks.common.files import bundled
 from tests.elmo.files import make_files
 
 FIXTURES = bundled("fixtures/evaluation").resolve()

@@ -7,7 +7,7 @@ import pytest
 import torch
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.commands.vector_arguments import (
+from elmo_tasks.commands.arguments import (
     add_vector_arguments,
     read_bilm_encoder,
     read_static_vectors,

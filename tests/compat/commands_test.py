@@ -14,9 +14,9 @@ from allennlp.commands.evaluate import evaluate_from_archive
 from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
 
+from elmo_tasks.common.files import bundled
 from elmo_tasks.compat import commands
 from elmo_tasks.ner import NerModel
-from elmo_tasks.paths import bundled
 from tests.elmo.files import make_files
 from tests.ner.archives import DEV, write_run
 

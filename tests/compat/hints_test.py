@@ -14,7 +14,7 @@ from allennlp.models import Model
 from allennlp.training import Trainer
 from allennlp.training.metric_tracker import MetricTracker
 
-from elmo_tasks.compat import hints
+from elmo_tasks.compat import config_errors as hints
 
 
 @pytest.mark.parametrize(("value", "hint"), [("tran", "did you mean 'train'?\n"), ("xyz", "'predict')\n")])

@@ -4,7 +4,7 @@ import time
 
 import torch
 
-from elmo_tasks.compat.processes import end_with_parent
+from elmo_tasks.common.processes import end_with_parent
 
 CONTEXT = torch.multiprocessing.get_context("fork")
 

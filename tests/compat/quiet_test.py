@@ -7,7 +7,7 @@ from allennlp.common import logging as common_logging
 from allennlp.common.tqdm import Tqdm
 from allennlp.training import gradient_descent_trainer
 
-from elmo_tasks import progress
+from elmo_tasks.common import progress
 from elmo_tasks.compat import quiet
 
 

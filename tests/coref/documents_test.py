@@ -3,9 +3,9 @@ import json
 import pytest
 from allennlp.common.checks import ConfigurationError
 
+from elmo_tasks.common.files import bundled
 from elmo_tasks.coref.documents import CorefDocument, read_documents
 from elmo_tasks.data.input_files import InputError
-from elmo_tasks.paths import bundled
 
 
 def row(word, chains="-", speaker="-", between="\t"):

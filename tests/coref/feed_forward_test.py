@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from elmo_tasks.coref.feed_forward import feature, feed_forward, scoring_layers
+from elmo_tasks.coref.mentions import feature, feed_forward, scoring_layers
 
 
 def linear_layers(layers: nn.Module) -> list[nn.Linear]:

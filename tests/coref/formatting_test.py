@@ -1,7 +1,6 @@
 import pytest
 
-from elmo_tasks.coref.documents import CorefDocument
-from elmo_tasks.coref.formatting import marked, resolved
+from elmo_tasks.coref.documents import CorefDocument, marked, resolved
 from elmo_tasks.data.tokenization import Words, joined, tokenizer
 
 ANA = [["Ana", "lost", "her", "keys", "."], ["She", "found", "them", "."]]

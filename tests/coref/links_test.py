@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from elmo_tasks.coref.links import clusters_from_links, mean_of_members
+from elmo_tasks.coref.model import clusters_from_links, mean_of_members
 from tests.coref.tiny import Tiny
 
 

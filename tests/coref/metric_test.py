@@ -224,7 +224,9 @@ def test_all_workers_are_counted(monkeypatch):
     documents = [(["ab"], ["abc"]), (["xy"], [])]
     here(*documents[0])
     elsewhere(*documents[1])
-    monkeypatch.setattr("elmo_tasks.metrics.base.of_all_workers", lambda counts: [counts, elsewhere._counts])
+    monkeypatch.setattr(
+        "elmo_tasks.metrics.base.gather_from_workers", lambda counts: [counts, elsewhere._counts]
+    )
     together = here.get_metric()
     assert here.get_metric(reset=True) == together
     monkeypatch.undo()

@@ -253,7 +253,7 @@ def test_workers_have_gold_clusters_together(tiny, others, raises, monkeypatch):
     """A worker that read none; that whose documents have none beside one that read none; all read none."""
     monkeypatch.setattr(
         module,
-        "of_all_workers",
+        "gather_from_workers",
         lambda own: [
             own,
             Counter({f"{name} gold clusters": count for name, count in (others or {}).items()}),

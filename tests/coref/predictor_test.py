@@ -5,9 +5,9 @@ import spacy
 from allennlp.common.checks import ConfigurationError
 from allennlp.predictors import Predictor
 
+from elmo_tasks.common.files import bundled
 from elmo_tasks.coref import CorefPredictor
 from elmo_tasks.data import tokenization
-from elmo_tasks.paths import bundled
 from tests.coref.tiny import Tiny
 
 TEXT = "Ana Silva lost her keys.  She asked the ferryman.\n\nA heading\n\nHe had   seen them, she said."
@@ -106,7 +106,7 @@ def test_wrong_fields(predictor, inputs, message):
 def test_memory_does_not_grow_with_the_words(predictor, monkeypatch):
     made, blank = [], spacy.blank
     monkeypatch.setattr(spacy, "blank", lambda language: made.append(blank(language)) or made[-1])
-    monkeypatch.setattr(tokenization, "MOST_STRINGS", 1_000)
+    monkeypatch.setattr(tokenization, "MAX_STRINGS", 1_000)
     another = CorefPredictor(predictor._model, predictor._dataset_reader)
     for number in range(20):
         words = [f"{number}word{place}" for place in range(99)]

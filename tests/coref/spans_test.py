@@ -3,7 +3,7 @@ import itertools
 import pytest
 import torch
 
-from elmo_tasks.coref.spans import attended_spans, best_without_crossing, candidate_spans
+from elmo_tasks.coref.mentions import attended_spans, best_without_crossing, candidate_spans
 from tests.coref.reference import crosses
 
 

@@ -9,8 +9,8 @@ from allennlp.common import Params
 from allennlp.data import DatasetReader, Instance, Vocabulary
 from allennlp.models import Model
 
+from elmo_tasks.common.files import bundled
 from elmo_tasks.coref.documents import CorefDocument
-from elmo_tasks.paths import bundled
 from tests.conftest import TINY_ELMO
 from tests.modules.models import indexed, tensors
 

@@ -2,7 +2,7 @@ import logging
 
 import pytest
 
-from elmo_tasks.data.conll_2012 import gold_files
+from elmo_tasks.data.columns import gold_files
 from elmo_tasks.data.input_files import InputError
 
 

@@ -2,7 +2,7 @@ import pytest
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import Instance, Vocabulary
 
-from elmo_tasks.data.label_field import ClosedLabelField
+from elmo_tasks.data.fields import ClosedLabelField
 
 CLASSES = ["low", "middle", "high"]
 

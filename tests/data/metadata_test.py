@@ -3,7 +3,7 @@ from dataclasses import dataclass
 
 from allennlp.common.util import sanitize
 
-from elmo_tasks.data.metadata import Metadata
+from elmo_tasks.data.fields import Metadata
 from elmo_tasks.data.tokenization import Words
 
 

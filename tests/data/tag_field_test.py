@@ -6,7 +6,7 @@ from allennlp.data import Batch, Instance, Token, Vocabulary
 from allennlp.data.fields import TextField
 from allennlp.data.token_indexers import SingleIdTokenIndexer
 
-from elmo_tasks.data.tag_field import TagField
+from elmo_tasks.data.fields import TagField
 
 
 @pytest.fixture(autouse=True)

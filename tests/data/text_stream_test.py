@@ -70,7 +70,7 @@ def test_pieces_end_between_words(tmp_path, between):
 
 
 def test_a_long_line_of_running_text_stays_as_it_is(tmp_path, monkeypatch):
-    monkeypatch.setattr(text_stream, "LONGEST_PARAGRAPH", 16)
+    monkeypatch.setattr(text_stream, "MAX_PARAGRAPH", 16)
     (tmp_path / "text").write_text("한국어한국어한국\na b\n\nc\n")
     assert list(text_stream.file_paragraphs([tmp_path / "text"])) == ["한국어한국어한국 a b", "c"]
 
@@ -125,7 +125,7 @@ def test_running_text(tmp_path, monkeypatch):
         ["끝났다", "."],
         None,
     ]
-    monkeypatch.setattr(text_stream, "LONGEST_PARAGRAPH", 20)
+    monkeypatch.setattr(text_stream, "MAX_PARAGRAPH", 20)
     words = file.read_text(encoding="utf-8").split()
     parts = list(file_paragraphs([file]))
     assert " ".join(parts).split() == words

@@ -52,7 +52,7 @@ def test_no_run_of_signs_goes_to_the_rules_at_once(sign, monkeypatch):
     monkeypatch.setattr(module, "_pieces", watched)
     text = f"Look: {sign * 5000} {sign * 5000} {sign * 100} " * 2
     found = tokenizer()(text)
-    assert max(longest) <= module._PIECE + module.LONGEST_RUN
+    assert max(longest) <= module._PIECE + module.MAX_RUN
     assert [text[start:end] for start, end in found.offsets] == found.words
     assert "".join(found.words) == text.replace(" ", "")
 
@@ -118,7 +118,7 @@ def made(monkeypatch):
     """The pipelines that spaCy makes, and a limit of a few hundred words for each."""
     made, blank = [], spacy.blank
     monkeypatch.setattr(spacy, "blank", lambda language: made.append(blank(language)) or made[-1])
-    monkeypatch.setattr(module, "MOST_STRINGS", 2_000)
+    monkeypatch.setattr(module, "MAX_STRINGS", 2_000)
     return made
 
 
@@ -136,11 +136,11 @@ def test_memory_does_not_grow_with_the_words(made, make):
         read(new_words(number))
     of_a_text = len(made[-1].vocab.strings) - before
     assert len(made) > 2
-    assert max(len(language.vocab.strings) for language in made) <= known + module.MOST_STRINGS + of_a_text
+    assert max(len(language.vocab.strings) for language in made) <= known + module.MAX_STRINGS + of_a_text
 
 
 def test_long_words_are_not_kept_either(made, monkeypatch):
-    monkeypatch.setattr(module, "MOST_CHARACTERS", 10_000)
+    monkeypatch.setattr(module, "MAX_CHARACTERS", 10_000)
     tokenize = tokenizer()
     for letter in "abcdef":
         assert tokenize(letter * 4_000).words == [letter * 4_000]

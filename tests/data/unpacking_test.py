@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from allennlp.common import file_utils
 
-from elmo_tasks.data import unpacking
+from elmo_tasks.common import unpacking
 from elmo_tasks.data.input_files import InputError, input_files
 
 # What `unpack` says that it raises.
@@ -102,8 +102,8 @@ def test_a_damaged_header_in_a_plain_tar_is_not_its_end(tmp_path, folder):
 
 
 def test_bombs(tmp_path, folder, monkeypatch):
-    monkeypatch.setattr(unpacking, "MOST_BYTES", 1 << 20)
-    monkeypatch.setattr(unpacking, "MOST_MEMBERS", 1000)
+    monkeypatch.setattr(unpacking, "MAX_BYTES", 1 << 20)
+    monkeypatch.setattr(unpacking, "MAX_MEMBERS", 1000)
     member = tarfile.TarInfo("zeros")
     member.size = 1 << 23
     archive = tmp_path / "x"

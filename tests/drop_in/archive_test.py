@@ -12,7 +12,7 @@ from allennlp.models import load_archive
 from allennlp.training.util import evaluate
 
 from elmo_tasks import drop_in
-from elmo_tasks.paths import bundled
+from elmo_tasks.common.files import bundled
 
 drop_in.uninstall()
 DEV = str(bundled("fixtures/ner/dev.conll").resolve())

@@ -4,7 +4,7 @@ import copy
 
 import torch
 
-from elmo_tasks.elmo.carried_state import CarriedState
+from elmo_tasks.elmo.embedder import CarriedState
 from elmo_tasks.elmo.model import LstmState
 from tests.elmo.files import SENTENCES, batch, frozen, random_bilm, trained
 

@@ -13,10 +13,10 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.data import Batch
 from allennlp.models.archival import load_archive
 
+from elmo_tasks.common.files import bundled
 from elmo_tasks.elmo import Elmo, ElmoTokenEmbedder
-from elmo_tasks.elmo.sources import DEFAULT_OPTIONS, read_frozen_bilm, read_options
+from elmo_tasks.elmo.files import DEFAULT_OPTIONS, read_frozen_bilm, read_options
 from elmo_tasks.embedding import ElmoEmbedder
-from elmo_tasks.paths import bundled
 from tests.elmo.files import PLACED, batch, make_files, make_word_files
 from tests.elmo.many_langs_files import SENTENCES, make_folder, make_zip
 from tests.elmo.many_langs_reference import reference

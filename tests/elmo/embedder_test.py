@@ -13,8 +13,8 @@ import torch
 from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
 
+from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.elmo import Elmo, FrozenBiLm
-from elmo_tasks.elmo.model import ElmoError
 from tests.elmo.files import FILLING, PLACED, SENTENCES, batch, changed, make_files, read_bilm
 from tests.elmo.inference.precisions import PRECISIONS, REFUSAL, needs_bfloat16, take_bfloat16_away
 from tests.elmo.numpy_reference import NumpyBiLm

@@ -12,10 +12,10 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.data import Batch
 from allennlp.models.archival import load_archive
 
+from elmo_tasks.common.files import bundled
 from elmo_tasks.elmo import BiLmOptions, Elmo
-from elmo_tasks.elmo.model.word_encoder import WordEncoder
-from elmo_tasks.elmo.sources import read_frozen_bilm
-from elmo_tasks.paths import bundled
+from elmo_tasks.elmo.files import read_frozen_bilm
+from elmo_tasks.elmo.model.encoders import WordEncoder
 from tests.conftest import SMALL_NER
 from tests.elmo.files import PLACED, SENTENCES, batch, make_files, make_word_files
 from tests.elmo.numpy_reference import NumpyBiLm

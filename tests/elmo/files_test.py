@@ -2,8 +2,8 @@ import sys
 
 import pytest
 
+from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.elmo.files import DEFAULT_OPTIONS, DEFAULT_WEIGHTS, read_frozen_bilm, read_options, read_words
-from elmo_tasks.elmo.model import ElmoError
 
 
 def test_vocabulary(tmp_path):

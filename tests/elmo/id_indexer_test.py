@@ -6,7 +6,7 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.data import Token, Vocabulary
 from allennlp.data.fields import TextField
 
-from elmo_tasks.elmo.id_indexer import IdIndexer
+from elmo_tasks.elmo.indexers import IdIndexer
 
 
 class Lengths(IdIndexer):

@@ -3,7 +3,7 @@
 import pytest
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.elmo.sources import (
+from elmo_tasks.elmo.files import (
     DEFAULT_OPTIONS,
     DEFAULT_WEIGHTS,
     read_bilm,

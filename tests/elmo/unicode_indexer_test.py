@@ -1,6 +1,6 @@
 import torch
 
-from elmo_tasks.elmo.model.unicode_characters import unicode_ids
+from elmo_tasks.elmo.model.characters import unicode_ids
 from tests.elmo.indexed import indexed
 
 

@@ -3,8 +3,8 @@ from allennlp.data import Vocabulary
 from allennlp.data.fields import TextField
 
 from elmo_tasks.elmo import ElmoWordIndexer
-from elmo_tasks.elmo.model.word_encoder import WordEncoder
-from elmo_tasks.elmo.model.words import word_ids
+from elmo_tasks.elmo.model.characters import word_ids
+from elmo_tasks.elmo.model.encoders import WordEncoder
 from tests.elmo.indexed import indexed
 
 

@@ -1,9 +1,9 @@
 import pytest
 import torch
 
+from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.elmo import LstmState
-from elmo_tasks.elmo.model import ElmoError
-from elmo_tasks.embedding.checkpoint import CHECKPOINT, Checkpoint
+from elmo_tasks.embedding.hdf5 import CHECKPOINT, Checkpoint
 
 SETTINGS = {"the text": "x", "--stateful": True, "--initial-state": None}
 

@@ -2,8 +2,8 @@
 
 import pytest
 
+from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.embedding.corpus import MAX_TOKENS, SourceLine, write_corpus
-from elmo_tasks.text_lines import TextError
 
 
 def test_keys(tmp_path):
@@ -24,6 +24,6 @@ def test_keys(tmp_path):
 
 def test_a_line_that_is_too_long(tmp_path):
     with pytest.raises(
-        TextError, match=r"in, line 7: found 65,537 tokens, expected a sentence of 65,536 at most"
+        ElmoError, match=r"in, line 7: found 65,537 tokens, expected a sentence of 65,536 at most"
     ):
         write_corpus([SourceLine("in", 7, "w " * (MAX_TOKENS + 1))], tmp_path)

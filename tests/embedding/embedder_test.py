@@ -11,10 +11,9 @@ import pytest
 import torch
 
 import elmo_tasks
+from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.elmo.files import DEFAULT_OPTIONS, DEFAULT_WEIGHTS
-from elmo_tasks.elmo.model import ElmoError
 from elmo_tasks.embedding import ElmoEmbedder
-from elmo_tasks.text_lines import TextError
 from tests.commands.texts import DIM, LINES, TEXT, encode, shipped_bilm
 from tests.elmo.files import make_word_files
 from tests.elmo.numpy_reference import NumpyBiLm
@@ -180,16 +179,16 @@ def test_names_in_a_file(embedder, tmp_path):
         embedder.embed_file(["A cat\n"] * 2, output, use_sentence_keys=True)
     with pytest.raises(ElmoError, match=r"found the key 'A.*, expected one .* that HDF5 takes"):
         embedder.embed_file(["A\0 cat\n"], output, use_sentence_keys=True)
-    with pytest.raises(TextError, match=r"line 2: found '\\udcff', which is no character, expected UTF-8"):
+    with pytest.raises(ElmoError, match=r"line 2: found '\\udcff', which is no character, expected UTF-8"):
         embedder.embed_file(["A cat\n", "A \udcff\n"], output)
     with pytest.raises(ElmoError, match="output_format is 'middle', expected one of all, top, average"):
         embedder.embed_file([], output, "middle")
     (tmp_path / "in.txt").write_bytes(b"fine\n\xff\n")
-    with pytest.raises(TextError, match=r"in\.txt, line 2: found the byte 0xff"):
+    with pytest.raises(ElmoError, match=r"in\.txt, line 2: found the byte 0xff"):
         embedder.embed_file(tmp_path / "in.txt", output)
     with (
         open(tmp_path / "in.txt", "rb") as file,
-        pytest.raises(TextError, match=r"in\.txt, line 1: found bytes, expected str"),
+        pytest.raises(ElmoError, match=r"in\.txt, line 1: found bytes, expected str"),
     ):
         embedder.embed_file(file, output)
     assert set(read(output)) == {"A cat", "A dog"}
@@ -205,6 +204,6 @@ def test_a_text_is_not_replaced_by_its_vectors(embedder, tmp_path):
     with pytest.raises(ElmoError, match="is a folder, expected the name of a file for the output"):
         embedder.embed_file(source, tmp_path)
     assert source.read_text() == "A cat\n"
-    with pytest.raises(TextError, match="line 2: found a line break within it, expected one line"):
+    with pytest.raises(ElmoError, match="line 2: found a line break within it, expected one line"):
         embedder.embed_file(["A cat\n", "A\ndog\n"], tmp_path / "out.hdf5")
     assert not (tmp_path / "out.hdf5").exists()

@@ -1,8 +1,7 @@
 import pytest
 
-from elmo_tasks.embedding.corpus import SourceLine
-from elmo_tasks.embedding.fasta import read_fasta
-from elmo_tasks.text_lines import TextError
+from elmo_tasks.common.errors import ElmoError
+from elmo_tasks.embedding.corpus import SourceLine, read_fasta
 
 FASTA = """
 >sp|P12345|NAME_HUMAN A protein, of two lines
@@ -46,15 +45,15 @@ def test_residues_of_a_record_are_tokens_and_its_name_the_key():
     ],
 )
 def test_what_is_no_fasta(text, message):
-    with pytest.raises(TextError) as caught:
+    with pytest.raises(ElmoError) as caught:
         records(text)
     assert str(caught.value) == f"proteins.fasta, {message}"
 
 
 def test_several_files():
     lines = [SourceLine("a", 1, ">one"), SourceLine("a", 2, "MK"), SourceLine("b", 1, "TA")]
-    with pytest.raises(TextError, match="b, line 1: found 'TA', expected a header first"):
+    with pytest.raises(ElmoError, match="b, line 1: found 'TA', expected a header first"):
         list(read_fasta(lines))
     lines[2:] = [SourceLine("b", 1, ">one")]
-    with pytest.raises(TextError, match="b, line 1: found 'one', which stands in a, line 1 too"):
+    with pytest.raises(ElmoError, match="b, line 1: found 'one', which stands in a, line 1 too"):
         list(read_fasta(lines))

@@ -6,9 +6,9 @@ import h5py
 import numpy as np
 import pytest
 
-from elmo_tasks.elmo.model import ElmoError
+from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.embedding.corpus import SourceLine, write_corpus
-from elmo_tasks.embedding.hdf5_run import Hdf5Run
+from elmo_tasks.embedding.hdf5 import Hdf5Run
 from elmo_tasks.embedding.vector_file import VECTORS
 from tests.commands.texts import DIM, encode, shipped_bilm
 

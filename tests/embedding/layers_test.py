@@ -1,6 +1,6 @@
 import torch
 
-from elmo_tasks.embedding.layers import LAYERS, chosen_layers, first_not_finite
+from elmo_tasks.embedding.vector_file import LAYERS, chosen_layers, first_not_finite
 
 
 def test_chosen_layers():

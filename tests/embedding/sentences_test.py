@@ -1,7 +1,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elmo_tasks.embedding.sentences import NumberedSentence, batches_by_length
+from elmo_tasks.embedding.corpus import NumberedSentence, batches_by_length
 
 
 @settings(max_examples=50, deadline=None)

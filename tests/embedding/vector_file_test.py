@@ -12,10 +12,9 @@ import h5py
 import numpy as np
 import pytest
 
-from elmo_tasks.elmo.model import ElmoError
+from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.embedding import vector_file
-from elmo_tasks.embedding.corpus import Corpus, SourceLine, write_corpus
-from elmo_tasks.embedding.sentences import NumberedSentence
+from elmo_tasks.embedding.corpus import Corpus, NumberedSentence, SourceLine, write_corpus
 from elmo_tasks.embedding.vector_file import VECTORS, VectorFile, lay_out
 from tests.commands.embed_runs import fail_with
 from tests.commands.texts import LINES

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from elmo_tasks.embedding.writer_thread import WriterThread
+from elmo_tasks.embedding.hdf5 import WriterThread
 
 
 def fail() -> None:

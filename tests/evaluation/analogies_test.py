@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 import torch
 
+from elmo_tasks.common.files import bundled
 from elmo_tasks.evaluation import analogies
 from elmo_tasks.evaluation.analogies import METHODS, Accuracy, Question, accuracies, read_questions, solve
-from elmo_tasks.paths import bundled
 from elmo_tasks.vectors.word_vectors import WordVectors
 from tests.input_errors import input_error
 

@@ -1,8 +1,8 @@
 import pytest
 
+from elmo_tasks.common.files import bundled
 from elmo_tasks.data.input_files import InputError
-from elmo_tasks.evaluation.conllu import read_conllu
-from elmo_tasks.paths import bundled
+from elmo_tasks.evaluation.tagging import read_conllu
 
 TEXT = """\
 # newdoc id = a

@@ -1,6 +1,6 @@
 import torch
 
-from elmo_tasks.evaluation.cosine import round_cosines
+from elmo_tasks.evaluation.similarity import round_cosines
 
 
 def test_only_what_rounding_makes_is_taken_away():

@@ -3,8 +3,8 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from elmo_tasks.evaluation import linear_classifier
-from elmo_tasks.evaluation.linear_classifier import VectorsOnDisk, fit
+from elmo_tasks.evaluation import tagging as linear_classifier
+from elmo_tasks.evaluation.tagging import VectorsOnDisk, fit
 
 
 def test_vectors_on_disk(tmp_path):

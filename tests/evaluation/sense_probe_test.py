@@ -2,9 +2,15 @@ from collections import Counter
 
 import numpy as np
 
-from elmo_tasks.evaluation.sense_probe import SenseProbe, sense_baseline, senses_by_frequency
-from elmo_tasks.evaluation.senses import SenseSentence, Target, read_senses
-from elmo_tasks.paths import bundled
+from elmo_tasks.common.files import bundled
+from elmo_tasks.evaluation.senses import (
+    SenseProbe,
+    SenseSentence,
+    Target,
+    read_senses,
+    sense_baseline,
+    senses_by_frequency,
+)
 from elmo_tasks.vectors import WordTable
 from elmo_tasks.vectors.static_vectors import StaticVectors
 from tests.vectors.encoders import tiny_encoder

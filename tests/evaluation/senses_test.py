@@ -3,9 +3,9 @@ import json
 
 import pytest
 
+from elmo_tasks.common.files import bundled
 from elmo_tasks.data.input_files import InputError
 from elmo_tasks.evaluation.senses import SenseSentence, Target, read_first_senses, read_senses
-from elmo_tasks.paths import bundled
 
 XML = """\
 <?xml version="1.0" encoding="UTF-8" ?>

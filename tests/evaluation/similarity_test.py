@@ -5,8 +5,8 @@ import pytest
 import torch
 from scipy.stats import spearmanr
 
+from elmo_tasks.common.files import bundled
 from elmo_tasks.evaluation.similarity import Pair, read_pairs, spearman
-from elmo_tasks.paths import bundled
 from elmo_tasks.vectors.word_vectors import WordVectors
 from tests.input_errors import input_error
 

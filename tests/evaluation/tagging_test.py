@@ -1,9 +1,8 @@
 import numpy as np
 
-from elmo_tasks.evaluation import linear_classifier
-from elmo_tasks.evaluation.conllu import TaggedSentence, read_conllu
-from elmo_tasks.evaluation.tagging import most_frequent_tag, tagging_probe
-from elmo_tasks.paths import bundled
+from elmo_tasks.common.files import bundled
+from elmo_tasks.evaluation import tagging as linear_classifier
+from elmo_tasks.evaluation.tagging import TaggedSentence, most_frequent_tag, read_conllu, tagging_probe
 from elmo_tasks.vectors import WordTable
 from elmo_tasks.vectors.static_vectors import StaticVectors
 from tests.vectors.encoders import tiny_encoder

@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 import torch
 
+from elmo_tasks.common.files import bundled
 from elmo_tasks.data.input_files import InputError
 from elmo_tasks.evaluation.word_in_context import Use, choose_threshold, read_use_pairs, use_cosines
-from elmo_tasks.paths import bundled
 from tests.vectors.encoders import tiny_encoder
 
 HEADER = "index\tword\tsentence1\tsentence2\tstart1\tstart2\tend1\tend2\tlabel\n"

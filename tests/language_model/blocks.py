@@ -2,8 +2,7 @@
 
 import torch
 
-from elmo_tasks.elmo.model.characters import character_ids
-from elmo_tasks.elmo.model.words import word_ids
+from elmo_tasks.elmo.model.characters import character_ids, word_ids
 
 DOCUMENTS = [
     [["The", "cat", "sat"], ["on"], ["the", "mat", "the", "cat"], ["고양이가", "잤다", "."], ["x"]],

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from elmo_tasks.language_model import BiLmModel, model
+from elmo_tasks.language_model.callbacks import FILE_NAME
 from elmo_tasks.language_model.metric import DIRECTIONS
-from elmo_tasks.language_model.text_perplexities import FILE_NAME
 from tests.language_model.runs import SMALL, die, metrics_of, train, train_nodes, weights_of, write_text
 
 TWO = {"distributed": {"cuda_devices": [-1, -1]}}

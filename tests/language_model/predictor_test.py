@@ -8,9 +8,9 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.data import Vocabulary
 from allennlp.models import Model
 
+from elmo_tasks.common.files import bundled
 from elmo_tasks.language_model import BiLmPredictor, BiLmReader
 from elmo_tasks.language_model.model import class_names
-from elmo_tasks.paths import bundled
 from tests.elmo.files import OPTIONS
 
 SENTENCE = ["Jonas", "Berg", "scored", "zwölfmal", "."]

@@ -6,7 +6,7 @@ import pytest
 import torch
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.language_model import BiLmModel, ProgressCallback, progress
+from elmo_tasks.language_model import BiLmModel, ProgressCallback, callbacks
 
 
 class Run:
@@ -14,7 +14,7 @@ class Run:
 
     def __init__(self, monkeypatch, *, length=10, world_size=1, skipped=0, **options) -> None:
         self.now = 100.0
-        monkeypatch.setattr(progress.time, "monotonic", lambda: self.now)
+        monkeypatch.setattr(callbacks.time, "monotonic", lambda: self.now)
         self.callback = ProgressCallback("folder", **options)
         self.trainer = SimpleNamespace(
             model=Mock(spec=BiLmModel),
@@ -52,7 +52,7 @@ class Run:
 
 
 def lines(caplog) -> list[str]:
-    found = [record.getMessage() for record in caplog.records if record.name == progress.__name__]
+    found = [record.getMessage() for record in caplog.records if record.name == callbacks.__name__]
     caplog.clear()
     return found
 

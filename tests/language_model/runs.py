@@ -18,7 +18,7 @@ from allennlp.common import Params
 from allennlp.models import Model
 
 import elmo_tasks  # noqa: F401
-from elmo_tasks.paths import bundled
+from elmo_tasks.common.files import bundled
 from tests.elmo.files import OPTIONS
 from tests.forked import FORKED
 

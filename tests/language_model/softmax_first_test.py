@@ -9,9 +9,9 @@ from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
 from allennlp.training import TrainerCallback
 
+from elmo_tasks.common.files import bundled
 from elmo_tasks.language_model import SoftmaxFirst, softmax_first
 from elmo_tasks.language_model.softmax import Softmax
-from elmo_tasks.paths import bundled
 from tests.elmo.files import read_bilm
 from tests.language_model.archives import write_run
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from elmo_tasks.elmo.inference.training_products import Products
-from elmo_tasks.language_model import softmax_loss
-from elmo_tasks.language_model.softmax_loss import SoftmaxLoss
+from elmo_tasks.language_model import softmax
+from elmo_tasks.language_model.softmax import SoftmaxLoss
 
 ROWS, CANDIDATES, DIM = 7, 5, 3
 
@@ -23,7 +23,7 @@ def tensors():
 @pytest.mark.parametrize("rows_at_once", [3, 100])
 @pytest.mark.parametrize("true_is_candidate", [True, False])
 def test_loss_and_gradients_are_those_of_all_logits(tensors, true_is_candidate, rows_at_once, monkeypatch):
-    monkeypatch.setattr(softmax_loss, "ROWS_AT_ONCE", rows_at_once)
+    monkeypatch.setattr(softmax, "ROWS_AT_ONCE", rows_at_once)
     vectors, weight, bias, true_logits = tensors
     indices = torch.randint(CANDIDATES, (ROWS, 1))
     mask = torch.full((ROWS, 1), -math.inf, dtype=torch.float64)

@@ -7,7 +7,6 @@ from allennlp.common.checks import ConfigurationError
 from torch.nn import functional as F
 
 from elmo_tasks.language_model import softmax as module
-from elmo_tasks.language_model import softmax_loss
 from elmo_tasks.language_model.softmax import Softmax
 
 CLASSES, DIM, ROWS = 23, 6, 10
@@ -21,7 +20,7 @@ EACH = [
 @pytest.fixture(autouse=True)
 def _small_chunks(monkeypatch):
     """The last chunk of rows, and of classes, is a smaller one."""
-    for each in (module, softmax_loss):
+    for each in (module,):
         monkeypatch.setattr(each, "ROWS_AT_ONCE", 4)
     monkeypatch.setattr(module, "LOGITS_AT_ONCE", 40)
 
@@ -196,7 +195,7 @@ def test_most_classes_can_be_sampled():
 
 def test_sampled_learns_the_distribution(monkeypatch):
     """That of a text of words without context; its order by frequency is not the sampler's."""
-    monkeypatch.setattr(softmax_loss, "ROWS_AT_ONCE", 1000)
+    monkeypatch.setattr(module, "ROWS_AT_ONCE", 1000)
     softmax = build({"type": "sampled", "num_samples": 8}, num_classes=20, dim=1).float()
     counts = torch.randint(1, 40, (20,))
     targets = torch.arange(20).repeat_interleave(counts)

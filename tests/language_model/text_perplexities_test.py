@@ -8,7 +8,7 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader
 from allennlp.training import TrainerCallback
 
-from elmo_tasks.language_model import text_perplexities
+from elmo_tasks.language_model import callbacks
 from elmo_tasks.language_model.metric import DIRECTIONS
 from tests.language_model.archives import READER, TEXT, write_run
 
@@ -20,7 +20,7 @@ class Run:
 
     def __init__(self, folder, model, monkeypatch, *, state=None, world_size=1):
         self.now = 1000.0
-        monkeypatch.setattr(text_perplexities.time, "monotonic", lambda: self.now)
+        monkeypatch.setattr(callbacks.time, "monotonic", lambda: self.now)
         self.folder = folder
         for name, text in TEXTS.items():
             (folder / name).write_text(text, encoding="utf-8")
@@ -46,7 +46,7 @@ class Run:
         self.callback.on_epoch(self.trainer, metrics={}, epoch=number, is_primary=is_primary)
 
     def rows(self):
-        with open(self.folder / text_perplexities.FILE_NAME, newline="") as file:
+        with open(self.folder / callbacks.FILE_NAME, newline="") as file:
             return list(csv.DictReader(file))
 
 
@@ -103,7 +103,7 @@ def test_a_row_that_a_kill_has_cut_off(tmp_path, model, monkeypatch, cut):
     run = Run(tmp_path, model, monkeypatch)
     run.epoch(0)
     before, state = run.rows(), run.callback.state_dict()
-    with open(tmp_path / text_perplexities.FILE_NAME, "a") as file:
+    with open(tmp_path / callbacks.FILE_NAME, "a") as file:
         file.write(cut)
     resumed = Run(tmp_path, model, monkeypatch, state=state)
     assert resumed.rows() == before

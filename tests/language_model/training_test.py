@@ -12,8 +12,8 @@ import pytest
 import torch
 from allennlp.common import Params
 
+from elmo_tasks.common.files import bundled
 from elmo_tasks.language_model import BiLmModel
-from elmo_tasks.paths import bundled
 from tests.language_model.runs import die, metrics_of, train, weights_of, write_text
 
 WITHIN = {"trainer.checkpointer.save_every_num_batches": 2}

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from elmo_tasks.elmo.model import ElmoError
+from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.embedding import ElmoEmbedder
 from elmo_tasks.vectors.word_vectors import in_contexts
 from tests.elmo.files import make_files

@@ -2,7 +2,7 @@ import h5py
 import numpy as np
 import pytest
 
-from elmo_tasks.elmo.model import ElmoError
+from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.libraries.shared import BiLmFiles, check_layer, chosen_layer
 from tests.elmo.files import make_files
 

@@ -37,7 +37,7 @@ def test_all_workers_are_counted(monkeypatch):
     here("a")
     elsewhere("b")
     elsewhere("b")
-    monkeypatch.setattr(base, "of_all_workers", lambda counts: [counts, elsewhere._counts])
+    monkeypatch.setattr(base, "gather_from_workers", lambda counts: [counts, elsewhere._counts])
     assert here.total_counts(reset=True) == Counts(sentences=3, correct=Counter("abb"))
     assert here._counts == Counts()
     assert elsewhere._counts.sentences == 2

@@ -13,9 +13,9 @@ from allennlp.nn.initializers import ConstantInitializer
 from allennlp.predictors import Predictor
 from torch import nn
 
+from elmo_tasks.common.files import bundled
 from elmo_tasks.modules.elmo_model import ElmoModel
-from elmo_tasks.paths import bundled
-from elmo_tasks.predictors.explanations import Explainer
+from elmo_tasks.predictors.interpretation import Explainer
 from tests.modules.models import build, indexed, tensors, tiny_elmo
 
 

@@ -9,7 +9,7 @@ from allennlp.common import Params
 from allennlp.data import Batch, DatasetReader, Instance, Vocabulary
 from allennlp.models import Model
 
-from elmo_tasks.paths import bundled
+from elmo_tasks.common.files import bundled
 from tests.elmo.files import make_files
 
 

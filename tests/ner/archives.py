@@ -10,8 +10,8 @@ from allennlp.common import Params
 from allennlp.data import DatasetReader, Vocabulary
 from allennlp.models import Model
 
+from elmo_tasks.common.files import bundled
 from elmo_tasks.ner import NerModel
-from elmo_tasks.paths import bundled
 from tests.modules.models import indexed, tensors
 
 DEV = str(bundled("fixtures/ner/dev.conll").resolve())

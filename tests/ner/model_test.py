@@ -8,9 +8,9 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader, Vocabulary
 from allennlp.models import Model
 
+from elmo_tasks.common.files import bundled
 from elmo_tasks.data.tag_schemes import Scheme, convert
 from elmo_tasks.ner import ConllEval, NerModel
-from elmo_tasks.paths import bundled
 from tests.modules.models import indexed, tensors, tiny_elmo
 
 

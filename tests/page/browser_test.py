@@ -16,10 +16,10 @@ from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
+from elmo_tasks.common.files import bundled
 from elmo_tasks.page.app import Page
 from elmo_tasks.page.tabs import Tab
 from elmo_tasks.page.words import WordsInContext, read_corpus
-from elmo_tasks.paths import bundled
 from elmo_tasks.serving.answers import Limits
 from elmo_tasks.serving.models import local_model
 from elmo_tasks.vectors.encoder import BiLmEncoder

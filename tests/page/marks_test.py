@@ -1,4 +1,4 @@
-from elmo_tasks.page.marks import answered, arguments, mentions, named
+from elmo_tasks.page.templates import answered, arguments, mentions, named
 
 PLACE = {"char_start": 3, "char_end": 5, "probability": 0.256}
 

@@ -1,6 +1,6 @@
 import re
 
-from elmo_tasks.page.markup import entities, heat, spans, starred
+from elmo_tasks.page.templates import entities, heat, spans, starred
 
 
 def words(html):

@@ -71,6 +71,6 @@ def test_corpora(tmp_path, monkeypatch):
     path = tmp_path / "corpus.txt"
     path.write_text(" a b \n\nc\n")
     assert read_corpus(path) == ["a b", "", "c"]
-    monkeypatch.setattr(words, "MOST_WORDS", 2)
+    monkeypatch.setattr(words, "MAX_WORDS", 2)
     with pytest.raises(InputError, match=r"corpus\.txt: found 3 words, expected 1 to 2"):
         read_corpus(path)

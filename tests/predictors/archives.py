@@ -10,7 +10,7 @@ from allennlp.models import Model
 from allennlp.predictors import Predictor
 
 import elmo_tasks  # noqa: F401 (registers the tasks)
-from elmo_tasks.paths import bundled
+from elmo_tasks.common.files import bundled
 from tests.conftest import TINY_ELMO
 from tests.modules.models import indexed
 

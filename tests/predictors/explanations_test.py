@@ -2,7 +2,7 @@
 
 import pytest
 
-from elmo_tasks.predictors.explanations import Explainer, can_explain
+from elmo_tasks.predictors.interpretation import Explainer, can_explain
 from tests.predictors.archives import predictor_of
 
 pytestmark = pytest.mark.filterwarnings("ignore:Using a non-full backward hook:FutureWarning")

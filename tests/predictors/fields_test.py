@@ -1,7 +1,7 @@
 import pytest
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.predictors.fields import require_text, require_tokens
+from elmo_tasks.predictors.text import require_text, require_tokens
 
 
 @pytest.mark.parametrize("given", [{"text": "a b"}, {"words": ["a", "b"]}])

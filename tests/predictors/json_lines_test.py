@@ -3,8 +3,8 @@ import json
 import pytest
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.predictors.fields import require
 from elmo_tasks.predictors.json_lines import JsonLinesPredictor
+from elmo_tasks.predictors.text import require
 from tests.predictors.fake import Counting
 
 EMPTY = {"doubled": None}

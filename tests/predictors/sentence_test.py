@@ -1,7 +1,7 @@
 import pytest
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.predictors.sentence import SentencePredictor
+from elmo_tasks.predictors.text import SentencePredictor
 from tests.predictors.fake import Counting
 
 

@@ -9,7 +9,7 @@ import pytest
 from allennlp.models.archival import archive_model
 from hypothesis import HealthCheck, settings
 
-from elmo_tasks.paths import bundled
+from elmo_tasks.common.files import bundled
 from tests.ner.archives import write_run
 from tests.robustness.attempt import FUZZ
 

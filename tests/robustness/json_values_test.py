@@ -4,7 +4,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elmo_tasks import strict_json
+from elmo_tasks.common import strict_json
 from tests.robustness.attempt import attempt
 
 VALUES = st.recursive(

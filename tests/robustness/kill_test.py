@@ -18,7 +18,7 @@ import allennlp.commands.train
 import pytest
 import torch
 
-from elmo_tasks.paths import bundled
+from elmo_tasks.common.files import bundled
 from tests.forked import Command, warm_up
 from tests.robustness.attempt import FUZZ
 

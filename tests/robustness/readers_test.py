@@ -9,10 +9,10 @@ from allennlp.data import DatasetReader
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from elmo_tasks.common.files import bundled
 from elmo_tasks.data.input_files import InputError
-from elmo_tasks.evaluation.conllu import read_conllu
 from elmo_tasks.evaluation.senses import read_senses
-from elmo_tasks.paths import bundled
+from elmo_tasks.evaluation.tagging import read_conllu
 from elmo_tasks.squad.dataset import read_datasets
 from tests.robustness.attempt import FUZZ, attempt
 from tests.strict_json_test import UNREADABLE

@@ -15,12 +15,12 @@ from allennlp.data import DatasetReader
 from hypothesis import given
 from hypothesis import strategies as st
 
+from elmo_tasks.common.files import bundled
 from elmo_tasks.coref.documents import CorefDocument, read_documents
 from elmo_tasks.coref.metric import CorefScores
 from elmo_tasks.data.tag_schemes import Scheme, Span, from_spans
 from elmo_tasks.metrics.classification import ClassificationMetric
 from elmo_tasks.ner.metric import ConllEval
-from elmo_tasks.paths import bundled
 from elmo_tasks.snli.reader import LABELS
 from elmo_tasks.squad.dataset import Answer, read_datasets
 from elmo_tasks.squad.score import report

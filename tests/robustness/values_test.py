@@ -7,7 +7,8 @@ from typing import Annotated, Any, Union, get_args, get_origin
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elmo_tasks.values import BlockError, NotEmpty, OneOf, Range, check_block, check_value
+from elmo_tasks.common.errors import ElmoError
+from elmo_tasks.common.values import NotEmpty, OneOf, Range, check_block, check_value
 from tests.robustness.attempt import FUZZ, attempt
 from tests.values_test import CASES, parameters
 
@@ -63,7 +64,7 @@ def test_right_values(data):
 @given(parameter=st.sampled_from(PARAMETERS), value=ANYTHING)
 def test_any_value(parameter, value):
     key, known = parameter
-    _, message = attempt(lambda: check_block({key: value}, {key: known}, owner="It"), error=BlockError)
+    _, message = attempt(lambda: check_block({key: value}, {key: known}, owner="It"), error=ElmoError)
     assert not message or message.startswith(key) or "unknown key" in message
     for kind in (bool, str, int, float):
         if known.annotation is kind and value is not None:
@@ -79,7 +80,7 @@ def test_any_value(parameter, value):
 def test_ends_of_a_range(ends, open_end, number):
     low, high = ends
     _, message = attempt(
-        check_value, number, Annotated[float, Range(low, high, open=open_end)], "x", error=BlockError
+        check_value, number, Annotated[float, Range(low, high, open=open_end)], "x", error=ElmoError
     )
     inside = low <= number <= high and number != {"low": low, "high": high, None: None}[open_end]
     assert (not message) == inside

@@ -15,11 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmo_tasks.commands.embed import Embed
+from elmo_tasks.common.errors import ElmoError
+from elmo_tasks.elmo.files import DEFAULT_WEIGHTS, read_frozen_bilm, read_options, read_softmax
 from elmo_tasks.elmo.inference import FrozenBiLm
-from elmo_tasks.elmo.model import BiLmOptions, ElmoError
-from elmo_tasks.elmo.model.hdf5_arrays import add_checksums
-from elmo_tasks.elmo.model.weight_file import read_weights
-from elmo_tasks.elmo.sources import DEFAULT_WEIGHTS, read_frozen_bilm, read_options, read_softmax
+from elmo_tasks.elmo.model import BiLmOptions
+from elmo_tasks.elmo.model.weight_file import add_checksums, read_weights
 from tests.elmo.files import OPTIONS, make_files
 from tests.robustness.attempt import attempt
 

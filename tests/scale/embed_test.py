@@ -11,12 +11,12 @@ pytest.importorskip("ray", reason="Ray is not installed: make install EXTRAS='ra
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: make install EXTRAS='ray'")
 from pyarrow import parquet as pq
 
+from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.elmo import FrozenBiLm
-from elmo_tasks.elmo.sources import read_frozen_bilm, read_options
-from elmo_tasks.scale import embed
-from elmo_tasks.scale.shards import Reading, make_shards
-from elmo_tasks.scale.storage import Folder
-from elmo_tasks.text_lines import TextError
+from elmo_tasks.elmo.files import read_frozen_bilm, read_options
+from elmo_tasks.jobs import embed
+from elmo_tasks.jobs.shards import Reading, make_shards
+from elmo_tasks.jobs.storage import Folder
 from tests.elmo.files import make_files
 
 
@@ -99,7 +99,7 @@ def test_vectors_that_cannot_be_written_name_their_line(
         of(shard)
         assert len(list(rows(tmp_path))) == 3
         return
-    with pytest.raises(TextError, match=f"^text, line 2: {message}"):
+    with pytest.raises(ElmoError, match=f"^text, line 2: {message}"):
         of(shard)
     assert os.listdir(tmp_path / "out") == []
 

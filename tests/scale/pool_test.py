@@ -7,10 +7,10 @@ import pytest
 
 pytest.importorskip("ray", reason="Ray is not installed: make install EXTRAS='ray'")
 
-from elmo_tasks.elmo.model import ElmoError
-from elmo_tasks.scale import pool
-from elmo_tasks.scale.pool import Engine, Outcome, cluster, outcomes
-from elmo_tasks.scale.shards import Shard
+from elmo_tasks.common.errors import ElmoError
+from elmo_tasks.jobs import pool
+from elmo_tasks.jobs.pool import Engine, Outcome, cluster, outcomes
+from elmo_tasks.jobs.shards import Shard
 
 
 class Work:

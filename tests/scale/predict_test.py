@@ -9,9 +9,9 @@ import pytest
 from allennlp.predictors import Predictor
 
 from elmo_tasks.commands.ensemble import write_ensemble
-from elmo_tasks.elmo.model import ElmoError
+from elmo_tasks.common.errors import ElmoError
+from elmo_tasks.common.files import bundled
 from elmo_tasks.modules.ensemble import EnsembleModel, open_members
-from elmo_tasks.paths import bundled
 from elmo_tasks.predictors.command import PredictManager
 from tests.predictors.archives import SIZES, predictor_of
 from tests.sst.archives import write_archive
@@ -20,11 +20,11 @@ pytest.importorskip("ray", reason="Ray is not installed: make install EXTRAS='ra
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: make install EXTRAS='ray'")
 from pyarrow import parquet as pq
 
-from elmo_tasks.scale import predict
-from elmo_tasks.scale.pool import Engine
-from elmo_tasks.scale.runs import RunRequest
-from elmo_tasks.scale.shards import Reading, make_shards
-from elmo_tasks.scale.storage import Folder
+from elmo_tasks.jobs import predict
+from elmo_tasks.jobs.pool import Engine
+from elmo_tasks.jobs.runs import RunRequest
+from elmo_tasks.jobs.shards import Reading, make_shards
+from elmo_tasks.jobs.storage import Folder
 
 
 def job_of(archive: bytes, folder: Folder, reading: Reading, *, batch_size: int = 1) -> predict.PredictJob:

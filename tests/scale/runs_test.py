@@ -5,12 +5,12 @@ import pytest
 
 pytest.importorskip("ray", reason="Ray is not installed: make install EXTRAS='ray'")
 
-from elmo_tasks.elmo.model import ElmoError
-from elmo_tasks.scale import runs
-from elmo_tasks.scale.pool import Engine
-from elmo_tasks.scale.runs import Run, RunRequest, open_run, write_note
-from elmo_tasks.scale.shards import Reading
-from elmo_tasks.scale.storage import Folder
+from elmo_tasks.common.errors import ElmoError
+from elmo_tasks.jobs import runs
+from elmo_tasks.jobs.pool import Engine
+from elmo_tasks.jobs.runs import Run, RunRequest, open_run, write_note
+from elmo_tasks.jobs.shards import Reading
+from elmo_tasks.jobs.storage import Folder
 
 
 def opened(folder: Path, *, workers: int = 1, size: int | None = 4, **arguments) -> Run | None:
@@ -120,7 +120,7 @@ def test_what_a_killed_worker_had_begun_to_write_is_ours(stopped):
 
 
 def test_progress_ends_with_how_to_go_on(stopped, capsys, monkeypatch):
-    monkeypatch.setattr("elmo_tasks.progress.in_file", lambda: {"delay": 0, "mininterval": 0})
+    monkeypatch.setattr("elmo_tasks.common.progress.in_file", lambda: {"delay": 0, "mininterval": 0})
     run = opened(stopped, resume=True)
 
     def outcomes():

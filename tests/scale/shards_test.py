@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: make install EXTRAS='ray'")
 from pyarrow import parquet as pq
 
-from elmo_tasks.scale.shards import LEAST_BYTES, MOST_BYTES, Reading, ShardReader, make_shards, shard_bytes
-from elmo_tasks.text_lines import TextError
+from elmo_tasks.common.errors import ElmoError
+from elmo_tasks.jobs.shards import MAX_BYTES, MIN_BYTES, Reading, ShardReader, make_shards, shard_bytes
 
 
 def read(sources, size, reading, order=None):
@@ -58,7 +58,7 @@ def test_rows_of_parquet(tmp_path, values):
         _, rows = read([path], size, Reading(".", objects=True))
         assert [row for *_, row in rows] == [{"id": n, "text": value} for n, value in enumerate(values)]
     assert len(shards) == -(-len(values) // 4)
-    with pytest.raises(TextError, match="found the columns id, text, expected one named other"):
+    with pytest.raises(ElmoError, match="found the columns id, text, expected one named other"):
         make_shards([path], 10, Reading(".", column="other"))
 
 
@@ -75,18 +75,18 @@ def test_a_byte_that_is_not_utf8(tmp_path):
     path.write_bytes("fine ü\n".encode() * 9 + b"a \xff\n" + b"\xfe\n")
     for size in (1, 20, 1000):
         with pytest.raises(
-            TextError, match="text, line 10: found the byte 0xff at offset 74, expected UTF-8"
+            ElmoError, match="text, line 10: found the byte 0xff at offset 74, expected UTF-8"
         ):
             make_shards([str(path)], size, Reading("."))
         assert len(read([str(path)], size, Reading(".", checked=False))[1]) == 11
 
 
 def test_a_line_that_is_too_long(tmp_path, monkeypatch):
-    monkeypatch.setattr("elmo_tasks.scale.shards.LONGEST_LINE", 20)
+    monkeypatch.setattr("elmo_tasks.jobs.shards.MAX_LINE", 20)
     path = tmp_path / "text"
     path.write_text("[1]\n" + "[" + "2, " * 20 + "2]\n")
     for size, reading in ((5, Reading(".")), (1, Reading(".", objects=True, multiple=2))):
-        with pytest.raises(TextError, match="text, line 1: found a line of more than 20 bytes, there or so"):
+        with pytest.raises(ElmoError, match="text, line 1: found a line of more than 20 bytes, there or so"):
             make_shards([str(path)], size, reading)
 
 
@@ -95,15 +95,15 @@ def test_a_source_that_changes(tmp_path):
     path.write_text("one\ntwo\n")
     _, second = make_shards([str(path)], 1, Reading("."))
     path.write_text("one\ntoo\n")
-    with pytest.raises(TextError, match="text, line 2: found a text that has changed since the run began"):
+    with pytest.raises(ElmoError, match="text, line 2: found a text that has changed since the run began"):
         ShardReader(Reading(".")).lines(second)
     path.write_bytes(gzip.compress(b"one\ntwo\n")[:-9])
-    with pytest.raises(TextError, match=r"text: found .*, expected a readable file"):
+    with pytest.raises(ElmoError, match=r"text: found .*, expected a readable file"):
         make_shards([str(path)], 1, Reading("."))
 
 
 def test_every_worker_has_several_shards(tmp_path):
     path = tmp_path / "text"
-    for size, workers, expected in ((10, 1, LEAST_BYTES), (1 << 22, 2, 1 << 17), (1 << 24, 1, MOST_BYTES)):
+    for size, workers, expected in ((10, 1, MIN_BYTES), (1 << 22, 2, 1 << 17), (1 << 24, 1, MAX_BYTES)):
         path.write_bytes(b"x" * size)
         assert shard_bytes([str(path)], workers) == expected

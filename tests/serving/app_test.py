@@ -10,7 +10,7 @@ import pytest
 
 import elmo_tasks
 from benchmarks.serve_load import BAD, difference
-from elmo_tasks.paths import bundled
+from elmo_tasks.common.files import bundled
 from elmo_tasks.serving.answers import Limits
 from elmo_tasks.serving.models import local_model
 from tests.predictors.archives import predictor_of

@@ -3,7 +3,7 @@ import threading
 
 import pytest
 
-from elmo_tasks.serving.batcher import Batcher
+from elmo_tasks.serving.models import Batcher
 
 
 class Model:

@@ -12,8 +12,8 @@ import uvicorn
 from allennlp.common import JsonDict
 from fastapi import FastAPI
 
-from elmo_tasks.predictors.fields import require
 from elmo_tasks.predictors.json_lines import JsonLinesPredictor
+from elmo_tasks.predictors.text import require
 from elmo_tasks.serving.answers import Answer, Limits
 from elmo_tasks.serving.app import create_app
 from elmo_tasks.serving.models import ServedModel

@@ -12,7 +12,7 @@ pytest.importorskip("ray.serve", reason="Ray is not installed: make install EXTR
 httpx = pytest.importorskip("httpx")
 pytest.importorskip("fastapi", reason="the extra serve is not installed")
 
-from elmo_tasks.ray_cluster import connected, ray
+from elmo_tasks.common.ray_cluster import connected, ray
 from elmo_tasks.serving.models import open_predictor
 from tests.commands.serve_test import address_in
 from tests.elmo.files import make_files

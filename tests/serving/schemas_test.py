@@ -10,7 +10,7 @@ from allennlp.predictors import Predictor
 from jsonschema import ValidationError, validate
 from torch import nn
 
-from elmo_tasks.serving.schemas import request_schema
+from elmo_tasks.serving.models import request_schema
 from tests.robustness.predictors_test import READERS
 
 VALUES = {

@@ -5,8 +5,8 @@ import re
 
 import pytest
 
+from elmo_tasks.common.files import bundled
 from elmo_tasks.data.input_files import InputError
-from elmo_tasks.paths import bundled
 from elmo_tasks.squad.dataset import Answer, read_datasets
 
 PASSAGE = "Ada kept 14 bees \u2013 and one cat."

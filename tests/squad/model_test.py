@@ -10,8 +10,8 @@ from allennlp.models import Model
 
 from elmo_tasks.modules.ensemble import EnsembleModel
 from elmo_tasks.squad import SquadMetric, SquadModel
+from elmo_tasks.squad.model import Windows
 from elmo_tasks.squad.reader import SquadReader
-from elmo_tasks.squad.windows import Windows
 from tests.squad.archives import DEV, UNANSWERABLE, batch, build, config
 
 INPUTS = ("passage", "question", "paragraph")

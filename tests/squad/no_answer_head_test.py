@@ -1,6 +1,6 @@
 import torch
 
-from elmo_tasks.squad.no_answer_head import NoAnswerHead
+from elmo_tasks.squad.model import NoAnswerHead
 
 LENGTHS = (4, 1, 6)
 

@@ -3,7 +3,7 @@ from itertools import product
 import pytest
 import torch
 
-from elmo_tasks.squad.span_search import best_spans, span_scores
+from elmo_tasks.squad.model import best_spans, span_scores
 
 
 @pytest.mark.parametrize(("lengths", "longest"), [([7, 3, 1], 4), ([5, 5], 17), ([2], 1)])

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from elmo_tasks.squad.windows import Windows
+from elmo_tasks.squad.model import Windows
 
 SIZE, OVERLAP = 10, 4
 

@@ -5,8 +5,8 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader, Vocabulary
 from allennlp.models import Model
 
+from elmo_tasks.common.files import bundled
 from elmo_tasks.data.tag_schemes import Scheme, to_spans
-from elmo_tasks.paths import bundled
 from elmo_tasks.srl import SrlEval, SrlModel
 from tests.modules.models import tensors, tiny_elmo
 

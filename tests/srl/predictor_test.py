@@ -7,8 +7,8 @@ from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
 from allennlp.predictors import Predictor
 
+from elmo_tasks.common.files import bundled
 from elmo_tasks.data import tokenization
-from elmo_tasks.paths import bundled
 from elmo_tasks.srl import SrlPredictor, SrlReader
 from elmo_tasks.srl import predictor as module
 from elmo_tasks.srl.arguments import from_tags
@@ -133,7 +133,7 @@ def test_verbs_that_a_model_finds(predictor, tagger, monkeypatch):
 def test_memory_does_not_grow_with_the_words(predictor, tagger, monkeypatch):
     made, load = [], spacy.load
     monkeypatch.setattr(spacy, "load", lambda name: made.append(load(name)) or made[-1])
-    monkeypatch.setattr(tokenization, "MOST_STRINGS", 1_000)
+    monkeypatch.setattr(tokenization, "MAX_STRINGS", 1_000)
     with_tagger = another(predictor, spacy_model=tagger)
     for number in range(20):
         words = [*(f"{number}word{place}" for place in range(99)), "sold"]

@@ -9,9 +9,9 @@ from allennlp.data.data_loaders import MultiProcessDataLoader
 from allennlp.data.dataset_readers.dataset_reader import WorkerInfo
 from allennlp.data.token_indexers import SingleIdTokenIndexer
 
+from elmo_tasks.common.files import bundled
 from elmo_tasks.data.input_files import InputError
 from elmo_tasks.data.tag_schemes import TagError
-from elmo_tasks.paths import bundled
 from elmo_tasks.srl.reader import SrlProposition, SrlReader
 from tests.srl.files import CONLL, CONLL_2005, JSON_LINES, PROPOSITIONS, lines
 

@@ -10,7 +10,7 @@ from allennlp.models import Model
 from allennlp.models.archival import archive_model
 
 import elmo_tasks.sst  # noqa: F401 (registers the task)
-from elmo_tasks.paths import bundled
+from elmo_tasks.common.files import bundled
 from tests.conftest import TINY_ELMO
 from tests.modules.models import indexed
 

@@ -9,7 +9,7 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader, Vocabulary
 from allennlp.models import Model
 
-from elmo_tasks.paths import bundled
+from elmo_tasks.common.files import bundled
 from elmo_tasks.sst import SstModel
 from elmo_tasks.sst.model import Maxout
 from tests.modules.models import build, indexed, tensors, tiny_elmo

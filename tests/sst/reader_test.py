@@ -10,8 +10,8 @@ from allennlp.data.data_loaders import MultiProcessDataLoader
 from allennlp.data.dataset_readers.dataset_reader import WorkerInfo
 from nltk import Tree
 
+from elmo_tasks.common.files import bundled
 from elmo_tasks.data.input_files import InputError
-from elmo_tasks.paths import bundled
 from elmo_tasks.sst.reader import SstReader, SstSentence
 
 GOOD = "(3 (2 It) (4 (4 (2 is) (3 good)) (2 .)))"

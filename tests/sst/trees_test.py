@@ -3,7 +3,7 @@ import random
 import pytest
 from nltk import Tree as NltkTree
 
-from elmo_tasks.paths import bundled
+from elmo_tasks.common.files import bundled
 from elmo_tasks.sst.trees import Phrase, TreeError, parse
 
 FIXTURES = bundled("fixtures/sst")

@@ -2,8 +2,8 @@ import pytest
 from allennlp.common import Params
 
 import elmo_tasks  # noqa: F401
-from elmo_tasks.paths import bundled
-from elmo_tasks.training.ablation import NO_ELMO, Setting, layer_rows, own_setting, placement_rows
+from elmo_tasks.common.files import bundled
+from elmo_tasks.training.experiments import NO_ELMO, Setting, layer_rows, own_setting, placement_rows
 
 
 def config(name: str) -> dict:

@@ -10,8 +10,8 @@ from allennlp.data.data_loaders import MultiProcessDataLoader
 from allennlp.data.samplers import BucketBatchSampler
 from torch import nn
 
+from elmo_tasks.common.files import bundled
 from elmo_tasks.elmo import Elmo
-from elmo_tasks.paths import bundled
 from elmo_tasks.training import ElmoBucketSampler, RepeatableCallback, deterministic
 from tests.elmo.files import SENTENCES, changed
 from tests.elmo.files import batch as ids_of

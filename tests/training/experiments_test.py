@@ -10,7 +10,7 @@ from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
 from filelock import lock_descriptor
 
-from elmo_tasks.paths import bundled
+from elmo_tasks.common.files import bundled
 from elmo_tasks.training.experiments import plan, summary, train
 from tests.training.finished import finish
 

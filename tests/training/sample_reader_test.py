@@ -10,8 +10,8 @@ from allennlp.data.dataset_readers.dataset_reader import WorkerInfo
 from allennlp.predictors import Predictor
 
 import elmo_tasks  # noqa: F401
+from elmo_tasks.common.files import bundled
 from elmo_tasks.ner import NerReader
-from elmo_tasks.paths import bundled
 from elmo_tasks.training.sample_reader import SampleReader
 from tests.conftest import SMALL_NER
 

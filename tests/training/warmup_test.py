@@ -6,7 +6,7 @@ from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
 from allennlp.training.learning_rate_schedulers import LearningRateScheduler
 
-from elmo_tasks.paths import bundled
+from elmo_tasks.common.files import bundled
 
 
 def scheduler(steps: int | None, **overrides):

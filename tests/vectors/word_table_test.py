@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.vectors.word_table import WordTable, frequent_words, write_table
+from elmo_tasks.vectors.word_vectors import WordTable, frequent_words, write_table
 
 TABLE = WordTable(["the", "한국어", "1,000"], np.float32([[1, -2], [0.1, 3e-9], [1234567, 1 / 3]]))
 

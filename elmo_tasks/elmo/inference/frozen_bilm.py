@@ -10,19 +10,18 @@ import torch
 from torch import nn
 from torch.nn.utils.rnn import pad_sequence
 
-from elmo_tasks.elmo.inference.batches import batch_sizes
+from elmo_tasks.common.batches import batch_sizes
+from elmo_tasks.common.errors import ElmoError, FilePath
+from elmo_tasks.common.processes import SHARED
+from elmo_tasks.elmo.inference.cpu_lstm import marked_steps
 from elmo_tasks.elmo.inference.kernels import Kernels
-from elmo_tasks.elmo.inference.packed_steps import marked_steps
 from elmo_tasks.elmo.inference.packed_weights import PRECISIONS
-from elmo_tasks.elmo.inference.shared_lock import SHARED
 from elmo_tasks.elmo.model.bilm import BiLm, digest, zero_state
-from elmo_tasks.elmo.model.character_encoder import CharacterEncoder
-from elmo_tasks.elmo.model.errors import ElmoError, FilePath
+from elmo_tasks.elmo.model.characters import word_ids
+from elmo_tasks.elmo.model.encoders import CharacterEncoder, vocabulary_rows
 from elmo_tasks.elmo.model.lstm import LstmState
 from elmo_tasks.elmo.model.options import BiLmOptions
 from elmo_tasks.elmo.model.weight_file import read_weights
-from elmo_tasks.elmo.model.word_encoder import vocabulary_rows
-from elmo_tasks.elmo.model.words import word_ids
 
 TOKENS_AT_ONCE = 2048
 """Tokens of a batch that are encoded together; of a sentence with more, all."""
@@ -188,7 +187,7 @@ class FrozenBiLm(nn.Module):
 
         def run(kernels: Kernels, part: "_Part") -> list[torch.Tensor]:
             # The step over its first mark is the same for all sentences, and nobody needs the last.
-            behind_mark = kernels.behind_first_mark(start or self.initial_state(1))
+            behind_mark = kernels.state_after_bos(start or self.initial_state(1))
             before = LstmState(*(half.expand(-1, -1, len(part.rows), -1) for half in behind_mark))
             vectors, index, outputs, _ = kernels.run(
                 part.ids[kernels.present(part.ids)], part.lengths, before
@@ -204,7 +203,7 @@ class FrozenBiLm(nn.Module):
             weights = self._weights if self._kernels is None else self._kernels.weights()
             return {name: weights[name] for name in self._names if name in weights}
 
-    def thawed(self) -> BiLm:
+    def to_trainable(self) -> BiLm:
         """A biLM of its own with the same weights, to be read or trained."""
         bilm = BiLm(options=self.options)
         bilm.load_state_dict(self.weights())

@@ -6,16 +6,13 @@ from threading import RLock
 
 import torch
 
-from elmo_tasks.elmo.inference.cpu_lstm import CpuLstm
+from elmo_tasks.elmo.inference.character_cnn import FrozenCharacters, FrozenWords
+from elmo_tasks.elmo.inference.cpu_lstm import CpuLstm, FrozenLstmLayer, Pack, state_after_bos
 from elmo_tasks.elmo.inference.cuda_lstm import CudaLstm
-from elmo_tasks.elmo.inference.lstm_layer import FrozenLstmLayer, Pack
-from elmo_tasks.elmo.inference.packed_steps import behind_first_mark
 from elmo_tasks.elmo.inference.packed_weights import check_precision, pack
-from elmo_tasks.elmo.inference.token_layer import FrozenCharacters, FrozenWords
 from elmo_tasks.elmo.model.bilm import BiLm
-from elmo_tasks.elmo.model.character_encoder import CharacterEncoder
+from elmo_tasks.elmo.model.encoders import CharacterEncoder, WordEncoder
 from elmo_tasks.elmo.model.lstm import LstmState
-from elmo_tasks.elmo.model.word_encoder import WordEncoder
 
 
 class Kernels:
@@ -79,11 +76,11 @@ class Kernels:
             outputs, after = self._run(vectors, index, lengths, state)
         return vectors, index, outputs, after
 
-    def behind_first_mark(self, start: LstmState) -> LstmState:
-        """See the function `behind_first_mark`. The last start and its result are cached."""
+    def state_after_bos(self, start: LstmState) -> LstmState:
+        """See the function `state_after_bos`. The last start and its result are cached."""
         cached = self._behind_mark
         if cached is None or not all(map(torch.equal, cached[0], start)):
-            behind = behind_first_mark(self.run, self.bos_eos_ids, start)
+            behind = state_after_bos(self.run, self.bos_eos_ids, start)
             cached = LstmState(*(part.clone() for part in start)), behind
             # One assignment, so that another thread sees both or neither.
             self._behind_mark = cached

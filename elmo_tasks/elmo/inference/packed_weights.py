@@ -1,4 +1,6 @@
 """
+The sigmoid of rows, rounded alike in whatever batch a row comes, and by however many threads.
+
 Products with a weight matrix that stays as it is: it is packed once into the order in which it is read
 fastest.
 
@@ -16,14 +18,54 @@ from functools import cache
 import torch
 from torch.nn import functional as F
 
-from elmo_tasks.elmo.model.errors import ElmoError
+from elmo_tasks.common.errors import ElmoError
 
+# ==== elmo.inference.sigmoid
+VECTOR_WIDTH = 32
+"""
+PyTorch computes so many values at a time, and rounds those that are left over, at the end of what it gives to
+a thread, in another way.
+"""
+MIN_OF_A_THREAD = 1 << 15
+"""PyTorch gives a thread at least so many values; with more, to all threads equally many."""
+
+
+def sigmoid(inputs: torch.Tensor, *, in_place: bool = False) -> torch.Tensor:
+    """
+    With gradients, and on other devices, as `torch.sigmoid`.
+
+    *Shape:* `(..., width)` to the same.
+    """
+    plain = inputs.requires_grad or not inputs.is_cpu
+    if not plain and (filling := -inputs.size(-1) % VECTOR_WIDTH):
+        cut = sigmoid(F.pad(inputs, (0, filling)), in_place=True)[..., :-filling]
+        return inputs.copy_(cut) if in_place else cut.contiguous()
+    whole = inputs.numel() if plain else _in_whole_vectors(inputs.numel())
+    if whole == inputs.numel():
+        return inputs.sigmoid_() if in_place else inputs.sigmoid()
+    results = inputs if in_place else torch.empty_like(inputs)
+    for part in (slice(whole), slice(whole, None)):
+        torch.sigmoid(inputs.view(-1)[part], out=results.view(-1)[part])
+    return results
+
+
+def _in_whole_vectors(values: int) -> int:
+    """How many of the values, a multiple of `VECTOR_WIDTH`, threads can share in whole vectors."""
+    threads = -(-values // MIN_OF_A_THREAD)
+    if threads == 1 or (threads := min(torch.get_num_threads(), threads)) == 1:
+        return values
+    # With fewer than this there is one thread fewer, and each has as few as it may.
+    fewest = (threads - 1) * MIN_OF_A_THREAD
+    return max(values - values % (threads * VECTOR_WIDTH), fewest)
+
+
+# ==== elmo.inference.packed_weights
 PRECISIONS = ("float32", "bfloat16")
-FEWEST_ROWS = 2
+MIN_ROWS = 2
 """From so many rows on oneDNN rounds each row alike, whatever the processor."""
-LONGEST_LONE_ROW = 1024
+MAX_SINGLE_ROW = 1024
 """Numbers in a row, up to which oneDNN rounds a lone row like one among others, with AVX2 and AVX-512."""
-FEWEST_PLAIN_ROWS = 16
+MIN_PLAIN_ROWS = 16
 """The same for BLAS; not promised by any, and not kept by all."""
 
 FEW_ROWS = 64
@@ -107,12 +149,12 @@ def onednn_has_bfloat16() -> bool:
 @cache
 def onednn_rounds_lone_rows_alike() -> bool:
     """
-    Whether oneDNN rounds a lone row of up to `LONGEST_LONE_ROW` numbers like one among others, with the
+    Whether oneDNN rounds a lone row of up to `MAX_SINGLE_ROW` numbers like one among others, with the
     instructions that it is allowed to use: a product tells, since no function of oneDNN's does.
     """
     generator = torch.Generator().manual_seed(0)
-    weight = torch.randn(2048, LONGEST_LONE_ROW, generator=generator)
-    rows = torch.randn(FEWEST_ROWS, LONGEST_LONE_ROW, generator=generator)
+    weight = torch.randn(2048, MAX_SINGLE_ROW, generator=generator)
+    rows = torch.randn(MIN_ROWS, MAX_SINGLE_ROW, generator=generator)
     packed = torch.ops.mkldnn._reorder_linear_weight(weight)
     lone, both = (
         torch.ops.mkldnn._linear_pointwise(inputs, packed, None, "none", [], "")
@@ -127,8 +169,8 @@ class OneDnn(PackedWeight):
     def __init__(self, weight: torch.Tensor) -> None:
         super().__init__(weight)
         self._packed = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous())
-        lone = weight.size(1) <= LONGEST_LONE_ROW and onednn_rounds_lone_rows_alike()
-        self._fewest_rows = 1 if lone else FEWEST_ROWS
+        lone = weight.size(1) <= MAX_SINGLE_ROW and onednn_rounds_lone_rows_alike()
+        self._fewest_rows = 1 if lone else MIN_ROWS
 
     def __call__(
         self, inputs: torch.Tensor, bias: torch.Tensor | None = None, addend: torch.Tensor | None = None
@@ -154,7 +196,7 @@ class OneDnnBfloat16(PackedWeight):
         self._packed = torch.ops.mkldnn._reorder_linear_weight(weight.bfloat16())
 
     def _product(self, inputs: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
-        rows = _filled_up(inputs.bfloat16(), max(FEWEST_ROWS, _recurring(len(inputs))))
+        rows = _filled_up(inputs.bfloat16(), max(MIN_ROWS, _recurring(len(inputs))))
         product = torch.ops.mkldnn._linear_pointwise(rows, self._packed, None, "none", [], "").float()
         return product if bias is None else product.add_(bias)
 
@@ -170,7 +212,7 @@ class Plain(PackedWeight):
         self._weight = weight
 
     def _product(self, inputs: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
-        return F.linear(_filled_up(inputs, FEWEST_PLAIN_ROWS), self._weight, bias)
+        return F.linear(_filled_up(inputs, MIN_PLAIN_ROWS), self._weight, bias)
 
     def dense(self) -> torch.Tensor:
         return self._weight

@@ -9,19 +9,18 @@ from typing import Any
 import torch
 from torch.nn import functional as F
 
-from elmo_tasks.elmo.inference.character_cnn import CharacterCnn
+from elmo_tasks.common.batches import unique_rows
+from elmo_tasks.common.processes import SHARED
+from elmo_tasks.elmo.inference.character_cnn import CharacterCnn, vectors_of_distinct
+from elmo_tasks.elmo.inference.cpu_lstm import PackedSteps, marked_steps, state_after_bos
 from elmo_tasks.elmo.inference.frozen_bilm import FrozenBiLm
-from elmo_tasks.elmo.inference.packed_steps import PackedSteps, behind_first_mark, marked_steps
-from elmo_tasks.elmo.inference.shared_lock import SHARED
-from elmo_tasks.elmo.inference.token_layer import vectors_of_distinct
 from elmo_tasks.elmo.inference.trained_characters import TrainedCharacterCnn
 from elmo_tasks.elmo.inference.trained_lstm import Clips, trained_layer
 from elmo_tasks.elmo.inference.training_products import Products
-from elmo_tasks.elmo.inference.unique_rows import unique_rows
 from elmo_tasks.elmo.model.bilm import BiLm
+from elmo_tasks.elmo.model.encoders import WordEncoder
 from elmo_tasks.elmo.model.lstm import LstmState
 from elmo_tasks.elmo.model.options import BiLmOptions
-from elmo_tasks.elmo.model.word_encoder import WordEncoder
 
 Pair = tuple[torch.Tensor, torch.Tensor]
 """A tensor of each direction, forward and backward."""
@@ -79,7 +78,7 @@ class TrainedBiLm(BiLm):
         present = self.token_encoder.present(ids)
         rows, lengths = _rows_with_tokens(present)
         bos_eos_ids = self.token_encoder.bos_eos_ids
-        behind_mark = behind_first_mark(self._run, bos_eos_ids, start or self.initial_state(1))
+        behind_mark = state_after_bos(self._run, bos_eos_ids, start or self.initial_state(1))
         before = LstmState(*(part.expand(-1, -1, len(rows), -1) for part in behind_mark))
         outputs, _ = self._run(ids[present], lengths, before)
         return _scattered(outputs, present, self._no_layers(ids))

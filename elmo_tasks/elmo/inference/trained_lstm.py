@@ -1,4 +1,7 @@
 """
+One direction of an LSTM layer with gradients where it is plain: without bounds and projection, over sequences
+of one length. PyTorch's own kernels are the fastest there.
+
 One layer of the biLSTM with gradients, both directions at once.
 
 What autograd would record of every step is written out here: each step is a few computations over both
@@ -12,10 +15,84 @@ import torch
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from elmo_tasks.elmo.inference.plain_lstm import Tensors, plain_lstm
-from elmo_tasks.elmo.inference.training_products import Loan, Products, packed, product, weight_gradient
+from elmo_tasks.elmo.inference.training_products import (
+    BufferLease,
+    Products,
+    packed,
+    product,
+    weight_gradient,
+)
+
+# ==== elmo.inference.plain_lstm
+Tensors = tuple[torch.Tensor, ...]
 
 
+def plain_lstm(products: Products, inputs: torch.Tensor, *state_and_weights: torch.Tensor) -> Tensors:
+    """
+    *Shape:* `inputs` `(steps, batch, size)`; the hidden and the cell at the start, `(batch, size)` each; the
+    `weight` and the `bias` of a `ProjectedLstm`, `(4 size, 2 size)` and `(4 size,)`. Returns the outputs, and
+    the hidden and the cell at the end, of the same shapes.
+    """
+    onednn = inputs.device.type == "cpu" and inputs.dtype == torch.float32
+    if onednn and torch.backends.mkldnn.is_available():
+        return OneDnnLstm.apply(products, inputs, *state_and_weights)
+    return _torch_lstm(inputs, *state_and_weights)
+
+
+def _torch_lstm(
+    inputs: torch.Tensor, hidden: torch.Tensor, cell: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor
+) -> Tensors:
+    """See `plain_lstm`."""
+    weights = [*weight.split(inputs.size(2), dim=1), bias, torch.zeros_like(bias)]
+    outputs, *ends = torch.lstm(
+        inputs,
+        [hidden.unsqueeze(0), cell.unsqueeze(0)],
+        [part.contiguous() for part in weights],
+        has_biases=True,
+        num_layers=1,
+        dropout=0.0,
+        train=True,
+        bidirectional=False,
+        batch_first=False,
+    )
+    return outputs, *(end.squeeze(0) for end in ends)
+
+
+class OneDnnLstm(Function):
+    """
+    `apply(products, inputs, hidden, cell, weight, bias)`: `plain_lstm` by the kernel of `torch.lstm`.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, products: Products, *tensors: torch.Tensor) -> Tensors:
+        inputs, hidden, cell, weight, bias = (tensor.detach() for tensor in tensors)
+        ctx.loan = BufferLease(products.buffers)
+        # The kernel reads a part of a matrix much more slowly than a whole one.
+        halves = (
+            ctx.loan.empty(part, *part.shape).copy_(part) for part in weight.split(inputs.size(2), dim=1)
+        )
+        arguments = inputs, *halves, bias, torch.zeros_like(bias), hidden, cell
+        # Reversed, batch sizes, LSTM, size, layers, biases, both directions, batch first, training
+        settings: tuple[Any, ...] = False, [], 2, hidden.size(1), 1, True, False, False, True
+        with torch.enable_grad():  # Else it keeps no workspace.
+            *results, workspace = torch.ops.aten.mkldnn_rnn_layer(*arguments, *settings)
+        ctx.save_for_backward(*arguments, *results, workspace)
+        return tuple(results)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        *saved, workspace = ctx.saved_tensors
+        # As above, in another order
+        settings: tuple[Any, ...] = False, 2, saved[5].size(1), 1, True, True, False, [], False
+        contiguous = (gradient.contiguous() for gradient in gradients)
+        grad_inputs, *grad_halves, grad_bias, _, grad_hidden, grad_cell = (
+            torch.ops.aten.mkldnn_rnn_layer_backward(*saved, *contiguous, *settings, workspace)
+        )
+        return None, grad_inputs, grad_hidden, grad_cell, torch.cat(grad_halves, dim=1), grad_bias
+
+
+# ==== elmo.inference.trained_lstm
 class Clips(NamedTuple):
     """Bounds of the absolute value; 0 for none."""
 
@@ -77,7 +154,7 @@ class TrainedLayer(Function):
     @staticmethod
     def forward(ctx: Any, batch_sizes: list[int], clips: Clips, products: Products, *tensors: Any) -> Tensors:
         inputs, hidden, cell, weight, bias, projection = zip(tensors[:6], tensors[6:], strict=True)
-        start, loan, dtype = torch.stack(cell), Loan(products.buffers), products.dtype(weight[0])
+        start, loan, dtype = torch.stack(cell), BufferLease(products.buffers), products.dtype(weight[0])
         weights = Weights(
             _stacked(weight, loan, dtype),
             _stacked(bias, loan, dtype),
@@ -103,7 +180,7 @@ class TrainedLayer(Function):
         outputs, start = ctx.saved_tensors
         pairs = zip(gradients[:3], gradients[3:], strict=True)
         _, grad_hidden, grad_cell = grad_results = [torch.stack(pair) for pair in pairs]
-        weights, read, loan = ctx.weights, ctx.steps.read, Loan(ctx.products.buffers)
+        weights, read, loan = ctx.weights, ctx.steps.read, BufferLease(ctx.products.buffers)
         (_, total, outer), dim = ctx.steps.gates.shape, start.size(2)
         # In the dtype of products, (2, steps, 4 dim), (2, steps, projection_dim), (2, steps, dim)
         widths = outer, outputs.size(2), dim
@@ -215,7 +292,7 @@ def _backward(
                 grad_projected[:, now], weights.projection.transpose(1, 2), None, grad_raw_buffer[:, :rows]
             )
         grad_new_cell = torch.mul(grad_raw, output_gate, out=grad_new_cell_buffer[:, :rows])
-        _behind_tanh(grad_new_cell, squashed).add_(grad_cell[:, :rows])
+        tanh_backward_(grad_new_cell, squashed).add_(grad_cell[:, :rows])
         if clips.cell:
             _not_clipped(grad_new_cell, steps.cell[:, now], clips.cell)
         grad_step_gates = (
@@ -258,7 +335,7 @@ def _gate_gradients(
     two_gates = 2 * candidate.size(2)
     _behind_sigmoid(out[..., :two_gates], gates[..., :two_gates])
     _behind_sigmoid(grad_output_gate, output_gate)
-    _behind_tanh(grad_candidate, candidate)
+    tanh_backward_(grad_candidate, candidate)
 
 
 def _ranges(batch_sizes: list[int]) -> Iterator[tuple[slice, int, int]]:
@@ -272,7 +349,7 @@ def _ranges(batch_sizes: list[int]) -> Iterator[tuple[slice, int, int]]:
         start += rows
 
 
-def _stacked(parts: Tensors, loan: Loan, dtype: torch.dtype) -> torch.Tensor:
+def _stacked(parts: Tensors, loan: BufferLease, dtype: torch.dtype) -> torch.Tensor:
     """The tensors of both directions as one, `(2, ...)`."""
     stacked = loan.empty(parts[0], len(parts), *parts[0].shape, dtype=dtype)
     for place, part in zip(stacked, parts, strict=True):
@@ -305,7 +382,7 @@ def _behind_sigmoid(gradient: torch.Tensor, value: torch.Tensor) -> None:
     torch.ops.aten.sigmoid_backward.grad_input(gradient, value, grad_input=gradient)
 
 
-def _behind_tanh(gradient: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+def tanh_backward_(gradient: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
     """Turns the gradient of a tanh into that of its input, in place; `value` is the tanh."""
     return torch.ops.aten.tanh_backward.grad_input(gradient, value, grad_input=gradient)
 

@@ -15,9 +15,9 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
+from elmo_tasks.common.errors import ElmoError
+from elmo_tasks.common.processes import SHARED
 from elmo_tasks.elmo.inference.packed_weights import PRECISIONS, has_onednn, onednn_has_bfloat16
-from elmo_tasks.elmo.inference.shared_lock import SHARED
-from elmo_tasks.elmo.model.errors import ElmoError
 
 
 class Products:
@@ -64,7 +64,7 @@ class Buffers:
         return Buffers, ()
 
 
-class Loan:
+class BufferLease:
     """Tensors from `Buffers`, given back when the loan is no longer referred to."""
 
     def __init__(self, buffers: Buffers) -> None:

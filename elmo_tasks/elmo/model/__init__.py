@@ -1,7 +1,7 @@
 """What ELMo is, in plain PyTorch: to be read in one sitting, and the reference for what runs it fast."""
 
+from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.elmo.model.bilm import BiLm
-from elmo_tasks.elmo.model.errors import ElmoError
 from elmo_tasks.elmo.model.lstm import LstmState
 from elmo_tasks.elmo.model.options import BiLmOptions, CharacterOptions, WordOptions
 from elmo_tasks.elmo.model.scalar_mix import ScalarMix

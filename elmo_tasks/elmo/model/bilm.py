@@ -7,13 +7,11 @@ from collections.abc import Iterable
 import torch
 from torch import nn
 
-from elmo_tasks.elmo.model.character_encoder import CharacterEncoder
-from elmo_tasks.elmo.model.errors import FilePath
+from elmo_tasks.common.errors import FilePath
+from elmo_tasks.elmo.model.encoders import CharacterEncoder, UnicodeEncoder, WordEncoder
 from elmo_tasks.elmo.model.lstm import LstmState, StackedBiLstm, as_bytes
 from elmo_tasks.elmo.model.options import BiLmOptions, CharacterOptions
-from elmo_tasks.elmo.model.unicode_encoder import UnicodeEncoder
 from elmo_tasks.elmo.model.weight_file import read_weights
-from elmo_tasks.elmo.model.word_encoder import WordEncoder
 
 
 class BiLm(nn.Module):

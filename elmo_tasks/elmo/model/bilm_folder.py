@@ -11,10 +11,10 @@ from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from elmo_tasks import strict_json
-from elmo_tasks.elmo.model.errors import ElmoError, FilePath
+from elmo_tasks.common import strict_json
+from elmo_tasks.common.errors import ElmoError, FilePath
 
-MOST_BYTES = 1 << 34
+MAX_BYTES = 1 << 34
 """Of a file in a zip; those of the largest biLM that was published take a thirtieth of it."""
 _ZIP_MAGIC = b"PK\3\4"
 _UNPACKING_ERRORS = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, RuntimeError)
@@ -66,16 +66,16 @@ class BiLmFolder:
     def file(self, name: str) -> Path:
         """
         # Raises
-        `ElmoError`: it is not there, larger than `MOST_BYTES`, or damaged.
+        `ElmoError`: it is not there, larger than `MAX_BYTES`, or damaged.
         """
         if not self.has(name):
             raise ElmoError(f"{self._path}: {name} is missing")
         if self._scratch is None:
             return Path(self._path, name)
         member, target = self._members[name], self._unpacked[name]
-        if member.file_size > MOST_BYTES:
+        if member.file_size > MAX_BYTES:
             raise ElmoError(
-                f"{self.where(name)}: found {member.file_size:,} bytes, expected at most {MOST_BYTES:,}"
+                f"{self.where(name)}: found {member.file_size:,} bytes, expected at most {MAX_BYTES:,}"
             )
         if not target.exists():
             try:

@@ -18,20 +18,25 @@ from typing import Any, cast
 
 import torch
 
+from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.elmo.model.bilm_folder import BiLmFolder
-from elmo_tasks.elmo.model.characters import BEGIN_SENTENCE, END_SENTENCE
-from elmo_tasks.elmo.model.errors import ElmoError, at_line
-from elmo_tasks.elmo.model.hdf5_arrays import LARGEST_WEIGHT
-from elmo_tasks.elmo.model.options import UNICODE, BiLmOptions, CharacterOptions
-from elmo_tasks.elmo.model.unicode_characters import BEGIN_TEXT, END_TEXT, MARK_IDS
-from elmo_tasks.elmo.model.unicode_encoder import (
+from elmo_tasks.elmo.model.characters import (
+    BEGIN_SENTENCE,
+    BEGIN_TEXT,
+    END_SENTENCE,
+    END_TEXT,
+    MARK_IDS,
+    UNKNOWN,
+)
+from elmo_tasks.elmo.model.encoders import (
     OUT_OF_VOCABULARY,
     Dictionary,
     character_lookup,
+    vocabulary_rows,
     word_lookup,
 )
-from elmo_tasks.elmo.model.word_encoder import vocabulary_rows
-from elmo_tasks.elmo.model.words import UNKNOWN
+from elmo_tasks.elmo.model.options import UNICODE, BiLmOptions, CharacterOptions
+from elmo_tasks.elmo.model.weight_file import MAX_WEIGHT
 
 CONFIG, CHARACTERS, WORDS = "config.json", "char.dic", "word.dic"
 TOKEN_WEIGHTS, LSTM_WEIGHTS = "token_embedder.pkl", "encoder.pkl"
@@ -196,7 +201,7 @@ class _State:
         ):
             raise ElmoError(f"{self.where}: {name} has shape {tuple(weight.shape)}, expected {shape}")
         weight = weight.float()
-        if not (weight.abs() <= LARGEST_WEIGHT).all():
+        if not (weight.abs() <= MAX_WEIGHT).all():
             raise ElmoError(f"{self.where}: {name} holds values that are not finite or too large")
         return weight
 
@@ -259,11 +264,13 @@ def _dictionary(
         if not (number == len(lines) and parts == [""]):
             # Rows count from 0, and each has a line.
             if len(parts) > 2 or not re.fullmatch("[0-9]{1,9}", parts[-1]) or int(parts[-1]) >= len(lines):
-                raise at_line(where, number, found=repr(line[:100]), expected="an entry, a tab, and its row")
+                raise ElmoError.at(
+                    where, number, found=repr(line[:100]), expected="an entry, a tab, and its row"
+                )
             rows[parts[0] if len(parts) == 2 else "\u3000"] = int(parts[-1])
     for entry in expected:
         if entry not in rows:
-            raise at_line(where, None, found=f"no {entry}", expected="a line of it")
+            raise ElmoError.at(where, None, found=f"no {entry}", expected="a line of it")
     return rows
 
 

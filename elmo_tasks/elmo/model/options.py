@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from elmo_tasks import strict_json
+from elmo_tasks.common import strict_json
+from elmo_tasks.common.errors import ElmoError, FilePath
 from elmo_tasks.elmo.model.characters import CHARACTERS_PER_WORD, NUM_CHARACTERS
-from elmo_tasks.elmo.model.errors import ElmoError, FilePath
 
-MOST_UNITS, MOST_LAYERS, MOST_WORDS = 1 << 20, 100, 1 << 31
+MAX_UNITS, MAX_LAYERS, MAX_WORDS = 1 << 20, 100, 1 << 31
 """Bounds of what a file may ask for; 4,096 units and 2 layers are the most that was ever published."""
-FEWEST_CHARACTERS = 3
+MIN_CHARACTERS = 3
 """Of a word: a byte between its marks."""
 UNICODE = "unicode"
 """The value of `char_cnn.encoding` where a dictionary holds the characters; without it, UTF-8 bytes."""
@@ -122,7 +122,7 @@ class BiLmOptions:
             # bilm-tf writes n_tokens_vocab here, too: the words of its softmax.
             tokens = _character_options(values)
         elif values.has("n_tokens_vocab"):
-            tokens = WordOptions(n_tokens=values.size("n_tokens_vocab", most=MOST_WORDS))
+            tokens = WordOptions(n_tokens=values.size("n_tokens_vocab", most=MAX_WORDS))
         else:
             raise ElmoError(
                 f"{where}: found neither char_cnn nor n_tokens_vocab, expected char_cnn of a biLM that reads "
@@ -132,7 +132,7 @@ class BiLmOptions:
             tokens=tokens,
             dim=values.size("lstm.dim"),
             projection_dim=values.size("lstm.projection_dim"),
-            n_layers=values.size("lstm.n_layers", most=MOST_LAYERS),
+            n_layers=values.size("lstm.n_layers", most=MAX_LAYERS),
             cell_clip=values.bound("lstm.cell_clip"),
             proj_clip=values.bound("lstm.proj_clip"),
             use_skip_connections=values.get("lstm.use_skip_connections", bool, False),
@@ -185,15 +185,15 @@ class _Options:
             raise self.wrong(path, value, f": {names}")
         return value
 
-    def size(self, path: str, *, least: int = 1, most: int = MOST_UNITS, default: int | None = None) -> int:
+    def size(self, path: str, *, least: int = 1, most: int = MAX_UNITS, default: int | None = None) -> int:
         if not least <= (size := self.get(path, int, default)) <= most:
             kind = "a positive number" if least else "a number from 0"
             raise self.wrong(path, size, f" {kind}, at most {most:,}")
         return size
 
     def bound(self, path: str) -> float:
-        if not 0 <= (bound := self.get(path, (int, float), 0.0)) <= MOST_UNITS:
-            raise self.wrong(path, bound, f" a number from 0, for none, to {MOST_UNITS:,}")
+        if not 0 <= (bound := self.get(path, (int, float), 0.0)) <= MAX_UNITS:
+            raise self.wrong(path, bound, f" a number from 0, for none, to {MAX_UNITS:,}")
         return float(bound)
 
     def wrong(self, path: str, value: object, expected: str) -> ElmoError:
@@ -214,7 +214,7 @@ def _character_options(values: _Options) -> CharacterOptions:
     if values.get("char_cnn.encoding", str, "utf-8") == UNICODE:
         dictionaries = DictionaryOptions(
             n_characters=values.size("char_cnn.n_characters"),
-            n_words=values.size("char_cnn.n_words", least=0, most=MOST_WORDS, default=0),
+            n_words=values.size("char_cnn.n_words", least=0, most=MAX_WORDS, default=0),
             word_dim=values.size("char_cnn.word_dim", least=0, default=0),
         )
     elif number != NUM_CHARACTERS:
@@ -224,17 +224,17 @@ def _character_options(values: _Options) -> CharacterOptions:
             f" {NUM_CHARACTERS} (261 is what bilm-tf trains with; a trained model is read with 262)",
         )
     length = values.get("char_cnn.max_characters_per_token", int, CHARACTERS_PER_WORD)
-    if not FEWEST_CHARACTERS <= length <= CHARACTERS_PER_WORD:
-        expected = f" a number from {FEWEST_CHARACTERS} to {CHARACTERS_PER_WORD}"
+    if not MIN_CHARACTERS <= length <= CHARACTERS_PER_WORD:
+        expected = f" a number from {MIN_CHARACTERS} to {CHARACTERS_PER_WORD}"
         raise values.wrong("char_cnn.max_characters_per_token", length, expected)
     activation = values.get("char_cnn.activation", str)
     if activation not in ("relu", "tanh"):
         raise values.wrong("char_cnn.activation", activation, " 'relu' or 'tanh'")
     filters = values.get("char_cnn.filters", list)
-    if not 0 < len(filters) <= MOST_LAYERS or not all(
+    if not 0 < len(filters) <= MAX_LAYERS or not all(
         isinstance(pair, list | tuple)
         and len(pair) == 2
-        and all(type(size) is int and 0 < size <= MOST_UNITS for size in pair)
+        and all(type(size) is int and 0 < size <= MAX_UNITS for size in pair)
         and pair[0] <= length
         for pair in filters
     ):
@@ -243,7 +243,7 @@ def _character_options(values: _Options) -> CharacterOptions:
         filters=tuple((width, number) for width, number in filters),
         dim=values.size("char_cnn.embedding.dim"),
         activation=activation,
-        n_highway=values.size("char_cnn.n_highway", least=0, most=MOST_LAYERS, default=0),
+        n_highway=values.size("char_cnn.n_highway", least=0, most=MAX_LAYERS, default=0),
         max_characters=length,
         dictionaries=dictionaries,
     )

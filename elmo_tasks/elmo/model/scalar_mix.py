@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from elmo_tasks.elmo.model.errors import ElmoError
+from elmo_tasks.common.errors import ElmoError
 
 LAYERS = ("all", "top")
 WEIGHTS = ("trainable", "frozen", "function")

@@ -14,9 +14,8 @@ import pytest
 import torch
 
 from elmo_tasks.elmo import Elmo
-from elmo_tasks.elmo.inference import database
-from elmo_tasks.elmo.inference.activations import Activations
-from elmo_tasks.elmo.inference.database import Database
+from elmo_tasks.elmo.inference import activations as database
+from elmo_tasks.elmo.inference.activations import Activations, Database
 from tests.elmo.activation_runs import BATCHES, DISTINCT, Run, assert_same, databases, expected, fill
 from tests.elmo.files import SENTENCES, batch
 
@@ -163,11 +162,11 @@ def test_fork(files, folder, warnings):
 
 def test_a_map_too_small_grows(files, folder, monkeypatch, warnings):
     """Our own, and that of another process, when the file has outgrown it."""
-    monkeypatch.setattr(database, "_SMALLEST_MAP", 1 << 16)
-    monkeypatch.setattr(database, "_LARGEST_MAP", 1 << 16)
+    monkeypatch.setattr(database, "_MIN_MAP", 1 << 16)
+    monkeypatch.setattr(database, "_MAX_MAP", 1 << 16)
     run = Run(files, folder)
     run.layers(NUMBERED[:2])
-    monkeypatch.setattr(database, "_LARGEST_MAP", 1 << 30)
+    monkeypatch.setattr(database, "_MAX_MAP", 1 << 30)
     Worker(files, folder, NUMBERED).finish()
     many = [[f"{word}{number}" for word in "abcdefgh"] for number in range(200)]
     assert_same([run.layers(many)], [Run(files, None).layers(many)])

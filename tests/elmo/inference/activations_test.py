@@ -19,8 +19,7 @@ from allennlp.models.archival import load_archive
 
 from elmo_tasks.elmo import Elmo, FrozenBiLm
 from elmo_tasks.elmo.inference import frozen_bilm
-from elmo_tasks.elmo.inference.activations import Activations, ActivationsError
-from elmo_tasks.elmo.inference.database import Database
+from elmo_tasks.elmo.inference.activations import Activations, ActivationsError, Database
 from tests.conftest import SMALL_NER_ELMO
 from tests.elmo.activation_runs import DISTINCT, Run, assert_same, databases, expected, fill, records
 from tests.elmo.files import SENTENCES, batch, make_files, read_frozen

@@ -1,8 +1,8 @@
 import pytest
 import torch
 
-from elmo_tasks.elmo.inference import batch_lstm
-from elmo_tasks.elmo.inference.batch_lstm import run_batch
+from elmo_tasks.elmo.inference import cpu_lstm as batch_lstm
+from elmo_tasks.elmo.inference.cpu_lstm import run_batch
 from tests.elmo.inference.layers import (
     SIZES,
     assert_near,

@@ -1,6 +1,6 @@
 import itertools
 
-from elmo_tasks.elmo.inference.batches import batch_sizes, batches
+from elmo_tasks.common.batches import batch_sizes, batches
 
 
 def test_as_many_as_fit_padding_included():

@@ -8,8 +8,8 @@ from elmo_tasks.elmo.inference import character_cnn
 from elmo_tasks.elmo.inference.character_cnn import CharacterCnn, blocks_of_like_length
 from elmo_tasks.elmo.inference.packed_weights import pack
 from elmo_tasks.elmo.model import CharacterOptions
-from elmo_tasks.elmo.model.character_encoder import CharacterEncoder
 from elmo_tasks.elmo.model.characters import FILLING, character_ids
+from elmo_tasks.elmo.model.encoders import CharacterEncoder
 from tests.elmo.inference.precisions import PRECISIONS, needs_bfloat16
 
 WORDS = ["cat", "", "Łódź", "😀", "x" * 48, "y" * 60, "<S>", "</S>", "a", *map(str, range(90, 130))]

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from elmo_tasks.elmo.inference import frozen_bilm
-from elmo_tasks.elmo.inference.word_cache import CAPACITY
+from elmo_tasks.elmo.inference.character_cnn import CAPACITY
 from elmo_tasks.elmo.model.characters import character_ids
 from tests.elmo.files import FILLING, PLACED, SENTENCES, VARIANTS, batch, frozen, random_bilm
 from tests.elmo.inference.precisions import PRECISIONS
@@ -155,7 +155,7 @@ def test_eight_callers_while_the_weights_are_read_and_copied():
     for _ in range(10):
         cold = frozen(model)
         encode = [partial(cold.encode, batch(PLACED))] * 4
-        found = at_once(*encode, cold.state_dict, cold.state_dict, cold.digest, cold.thawed)
+        found = at_once(*encode, cold.state_dict, cold.state_dict, cold.digest, cold.to_trainable)
         assert all(torch.equal(layers, expected) for layers in found[:4])
         for weights in (*found[4:6], found[7].state_dict()):
             assert all(torch.equal(weights[name], weight) for name, weight in state.items())

@@ -3,7 +3,7 @@ import logging
 import pytest
 import torch
 
-from elmo_tasks.elmo.inference.cuda_graph import CudaGraph
+from elmo_tasks.elmo.inference.cuda_lstm import CudaGraph
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 

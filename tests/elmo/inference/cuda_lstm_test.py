@@ -5,8 +5,7 @@ import pytest
 import torch
 
 from elmo_tasks.elmo import Elmo
-from elmo_tasks.elmo.inference.cuda_graph import RECORDINGS
-from elmo_tasks.elmo.inference.cuda_lstm import CudaLstm
+from elmo_tasks.elmo.inference.cuda_lstm import RECORDINGS, CudaLstm
 from tests.elmo.files import FILLING, PLACED, SENTENCES, batch, frozen, random_bilm, trained
 from tests.elmo.inference.layers import (
     SIZES,

@@ -4,8 +4,8 @@ import threading
 
 import pytest
 
-from elmo_tasks.elmo.inference import database as module
-from elmo_tasks.elmo.inference.database import FILE, DamagedError, Database, only_writer, set_aside
+from elmo_tasks.elmo.inference import activations as module
+from elmo_tasks.elmo.inference.activations import FILE, DamagedError, Database, only_writer, set_aside
 
 RECORDS = {b"one": b"1", b"empty": b"", b"large": bytes(range(256)) * 100}
 MAP_SIZE = 1 << 20
@@ -60,8 +60,8 @@ def test_a_folder_that_was_moved(folder, tmp_path):
 @pytest.mark.parametrize("first", [1, 1000])
 def test_the_map_grows_with_the_file(folder, monkeypatch, first):
     """By one record that is larger than it, or by many."""
-    monkeypatch.setattr(module, "_SMALLEST_MAP", 1 << 16)
-    monkeypatch.setattr(module, "_LARGEST_MAP", 1 << 30)
+    monkeypatch.setattr(module, "_MIN_MAP", 1 << 16)
+    monkeypatch.setattr(module, "_MAX_MAP", 1 << 30)
     records = {b"%d" % number: os.urandom(1_000_000 // first) for number in range(first)}
     with only_writer(folder.parent):
         database = Database.at(folder, 1 << 16)
@@ -70,7 +70,7 @@ def test_the_map_grows_with_the_file(folder, monkeypatch, first):
 
 
 def test_nothing_is_written_where_the_map_cannot_grow(folder, monkeypatch):
-    for name in ("_SMALLEST_MAP", "_LARGEST_MAP"):
+    for name in ("_MIN_MAP", "_MAX_MAP"):
         monkeypatch.setattr(module, name, 1 << 16)
     write(folder, {b"one": b"1"})
     with pytest.raises(module.lmdb.MapFullError):

@@ -1,9 +1,10 @@
 import pytest
 import torch
 
+from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.elmo.inference.kernels import Kernels
-from elmo_tasks.elmo.model import BiLm, BiLmOptions, ElmoError
-from elmo_tasks.elmo.model.words import word_ids
+from elmo_tasks.elmo.model import BiLm, BiLmOptions
+from elmo_tasks.elmo.model.characters import word_ids
 from tests.elmo.files import VARIANTS, batch, changed, make_word_files, random_bilm, read_bilm
 from tests.elmo.inference.layers import assert_near, model_result
 from tests.elmo.inference.precisions import PRECISIONS, take_bfloat16_away
@@ -53,19 +54,19 @@ def test_equals_the_model_that_reads_words(tmp_path):
 def test_behind_the_first_mark():
     bilm = random_bilm().requires_grad_(False)
     kernels, start = kernels_of(bilm), random_state(bilm, 1)
-    behind = kernels.behind_first_mark(start)
+    behind = kernels.state_after_bos(start)
     for direction, ids in enumerate(bilm.token_encoder.bos_eos_ids):
         vector = bilm.token_encoder(ids.unsqueeze(0)).unsqueeze(0)
         _, after = bilm.lstm(vector, torch.tensor([1]), start)
         for found, expected in zip(behind, after, strict=True):
             torch.testing.assert_close(found[:, direction], expected[:, direction], atol=1e-6, rtol=1e-5)
-    again = kernels.behind_first_mark(type(start)(*(part.clone() for part in start)))
+    again = kernels.state_after_bos(type(start)(*(part.clone() for part in start)))
     assert all(map(torch.equal, again, behind))
-    other = kernels.behind_first_mark(bilm.initial_state(1))
+    other = kernels.state_after_bos(bilm.initial_state(1))
     assert not torch.equal(other.hidden, behind.hidden)
     # What it was given may change.
     start.hidden.zero_()
-    assert not torch.equal(kernels.behind_first_mark(start).hidden, behind.hidden)
+    assert not torch.equal(kernels.state_after_bos(start).hidden, behind.hidden)
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)

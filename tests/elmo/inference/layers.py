@@ -4,7 +4,7 @@ from functools import partial
 
 import torch
 
-from elmo_tasks.elmo.inference.lstm_layer import FrozenLstmLayer
+from elmo_tasks.elmo.inference.cpu_lstm import FrozenLstmLayer
 from elmo_tasks.elmo.inference.packed_weights import pack
 from elmo_tasks.elmo.model import LstmState
 from elmo_tasks.elmo.model.lstm import StackedBiLstm

@@ -3,9 +3,8 @@ from functools import partial
 import pytest
 import torch
 
-from elmo_tasks.elmo.inference import lone_lstm
-from elmo_tasks.elmo.inference.batch_lstm import run_batch
-from elmo_tasks.elmo.inference.lone_lstm import LoneLstm
+from elmo_tasks.elmo.inference import cpu_lstm as lone_lstm
+from elmo_tasks.elmo.inference.cpu_lstm import SingleSequenceLstm, run_batch
 from elmo_tasks.elmo.inference.packed_weights import pack
 from tests.elmo.inference.layers import (
     SIZES,
@@ -23,12 +22,12 @@ LIMITS = {"end to end": 1 << 30, "one by one": 0}
 @pytest.fixture(params=LIMITS)
 def kind(request, monkeypatch):
     """How the weights of both directions lie."""
-    monkeypatch.setattr(lone_lstm, "LARGEST_JOINT", LIMITS[request.param])
+    monkeypatch.setattr(lone_lstm, "MAX_JOINT", LIMITS[request.param])
 
 
 def run(stack, length, precision="float32"):
     inputs, index, state = random_inputs(stack, torch.tensor([length]))
-    lone = LoneLstm(frozen_layers(stack, precision), partial(pack, precision=precision))
+    lone = SingleSequenceLstm(frozen_layers(stack, precision), partial(pack, precision=precision))
     return lone(inputs[index], state, skip=stack.use_skip_connections)
 
 

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from elmo_tasks.elmo.inference.lstm_layer import half_output
+from elmo_tasks.elmo.inference.cpu_lstm import half_output
 from tests.elmo.inference.layers import SIZES, frozen_layers, random_inputs, random_stack
 from tests.elmo.inference.precisions import PRECISIONS
 

@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch.nn.utils.rnn import pack_padded_sequence, pad_sequence
 
-from elmo_tasks.elmo.inference.packed_steps import PackedSteps, marked_steps
+from elmo_tasks.elmo.inference.cpu_lstm import PackedSteps, marked_steps
 
 
 @pytest.mark.parametrize("lengths", [[3, 11, 1, 26, 11], [1], [2, 2, 2]])

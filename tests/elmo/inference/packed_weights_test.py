@@ -1,6 +1,7 @@
 import pytest
 import torch
 
+from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.elmo.inference import packed_weights as module
 from elmo_tasks.elmo.inference.packed_weights import (
     OneDnn,
@@ -11,7 +12,6 @@ from elmo_tasks.elmo.inference.packed_weights import (
     onednn_has_bfloat16,
     pack,
 )
-from elmo_tasks.elmo.model import ElmoError
 from tests.elmo.inference.precisions import PRECISIONS
 
 SIZES = [(48, 16), (4096, 128), (128, 1024), (512, 2048), (100, 37)]

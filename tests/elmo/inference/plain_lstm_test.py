@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from elmo_tasks.elmo.inference.plain_lstm import plain_lstm
+from elmo_tasks.elmo.inference.trained_lstm import plain_lstm
 from elmo_tasks.elmo.inference.training_products import Products
 from elmo_tasks.elmo.model import BiLmOptions
 from elmo_tasks.elmo.model.lstm import ProjectedLstm

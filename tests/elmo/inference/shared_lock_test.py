@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from elmo_tasks.elmo.inference import frozen_bilm
-from elmo_tasks.elmo.inference.word_cache import WordCache
+from elmo_tasks.elmo.inference.character_cnn import WordCache
 from tests.elmo.files import batch, frozen, random_bilm, trained
 
 IDS = batch([["a", "cat"], ["sat"]])

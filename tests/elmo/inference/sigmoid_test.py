@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from elmo_tasks.elmo.inference.sigmoid import sigmoid
+from elmo_tasks.elmo.inference.packed_weights import sigmoid
 
 ROWS = (1, 2, 7, 8, 9, 15, 16, 17, 23, 31, 40, 79)
 """Of a width of 4,096 eight rows are what PyTorch gives to one thread."""

@@ -4,11 +4,10 @@ from functools import partial
 import pytest
 import torch
 
+from elmo_tasks.elmo.inference.character_cnn import FrozenCharacters, FrozenWords
 from elmo_tasks.elmo.inference.packed_weights import pack
-from elmo_tasks.elmo.inference.token_layer import FrozenCharacters, FrozenWords
 from elmo_tasks.elmo.model import BiLm, BiLmOptions
-from elmo_tasks.elmo.model.characters import character_ids
-from elmo_tasks.elmo.model.words import word_ids
+from elmo_tasks.elmo.model.characters import character_ids, word_ids
 from tests.elmo.files import VARIANTS, VOCABULARY, changed, make_word_files, random_bilm, read_bilm
 from tests.elmo.inference.precisions import PRECISIONS
 

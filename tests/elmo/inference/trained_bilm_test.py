@@ -7,9 +7,10 @@ import pytest
 import torch
 from torch.optim.swa_utils import AveragedModel
 
+from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.elmo.inference import FrozenBiLm, TrainedBiLm
-from elmo_tasks.elmo.model import BiLmOptions, ElmoError
-from elmo_tasks.elmo.model.word_encoder import WordEncoder
+from elmo_tasks.elmo.model import BiLmOptions
+from elmo_tasks.elmo.model.encoders import WordEncoder
 from tests.elmo.allennlp_reference import assert_gradients_equal_allennlps
 from tests.elmo.files import (
     FILLING,

@@ -4,8 +4,8 @@ import torch
 from elmo_tasks.elmo.inference.trained_characters import TrainedCharacterCnn
 from elmo_tasks.elmo.inference.training_products import Products
 from elmo_tasks.elmo.model import CharacterOptions
-from elmo_tasks.elmo.model.character_encoder import CharacterEncoder
 from elmo_tasks.elmo.model.characters import character_ids
+from elmo_tasks.elmo.model.encoders import CharacterEncoder
 from tests.elmo.inference.training_products_test import PRECISIONS
 
 # Runs of a character, and more characters than a word may have

@@ -6,8 +6,8 @@ import torch
 
 from elmo_tasks.elmo.inference import training_products as module
 from elmo_tasks.elmo.inference.training_products import (
+    BufferLease,
     Buffers,
-    Loan,
     Product,
     Products,
     product,
@@ -61,15 +61,15 @@ def test_the_weight_may_be_a_transposed_view():
 
 def test_memory_is_used_again_once_it_is_given_back():
     buffers, like = Buffers(), torch.zeros(())
-    first, second = Loan(buffers), Loan(buffers)
+    first, second = BufferLease(buffers), BufferLease(buffers)
     one, other = first.empty(like, 3, 50), second.empty(like, 3, 50)
     assert one.data_ptr() != other.data_ptr()
     place = one.data_ptr()
     del first, one
     # A little more than before, and less
     for size in (55, 40):
-        assert Loan(buffers).empty(like, 3, size).data_ptr() == place
-    assert Loan(buffers).empty(like, 3, 50, dtype=torch.bfloat16).dtype == torch.bfloat16
+        assert BufferLease(buffers).empty(like, 3, size).data_ptr() == place
+    assert BufferLease(buffers).empty(like, 3, 50, dtype=torch.bfloat16).dtype == torch.bfloat16
     assert not copy.deepcopy(buffers).free
 
 
@@ -79,7 +79,7 @@ def test_memory_is_lent_to_one_thread_alone():
     def use() -> int:
         broken = 0
         for number in range(2000):
-            loan = Loan(buffers)
+            loan = BufferLease(buffers)
             part = loan.empty(like, 8)
             part.fill_(number)
             other = loan.empty(like, 8)

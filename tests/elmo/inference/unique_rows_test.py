@@ -1,8 +1,8 @@
 import pytest
 import torch
 
-from elmo_tasks.elmo.inference.unique_rows import one_of_each, unique_rows
-from elmo_tasks.elmo.model import words
+from elmo_tasks.common import batches as words
+from elmo_tasks.common.batches import one_of_each, unique_rows
 
 
 def test_each_group_once():

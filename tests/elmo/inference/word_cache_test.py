@@ -3,7 +3,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import torch
 
-from elmo_tasks.elmo.inference.word_cache import WordCache
+from elmo_tasks.elmo.inference.character_cnn import WordCache
 from elmo_tasks.elmo.model.characters import character_ids
 
 

@@ -2,7 +2,8 @@ import zipfile
 
 import pytest
 
-from elmo_tasks.elmo.model import ElmoError, bilm_folder
+from elmo_tasks.common.errors import ElmoError
+from elmo_tasks.elmo.model import bilm_folder
 from elmo_tasks.elmo.model.bilm_folder import opened_folder
 
 
@@ -88,7 +89,7 @@ def test_wrong_zip(tmp_path, monkeypatch):
     with opened_folder(tmp_path / "damaged.zip") as folder, pytest.raises(ElmoError) as caught:
         folder.file("vocab.txt")
     assert f"{tmp_path}/damaged.zip!vocab.txt: cannot be unpacked (Bad CRC-32" in str(caught.value)
-    monkeypatch.setattr(bilm_folder, "MOST_BYTES", 99)
+    monkeypatch.setattr(bilm_folder, "MAX_BYTES", 99)
     with opened_folder(path) as folder:
         with pytest.raises(ElmoError, match="found 100 bytes, expected at most 99"):
             folder.file("vocab.txt")

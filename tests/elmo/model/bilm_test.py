@@ -3,8 +3,9 @@ import pytest
 import torch
 from allennlp.modules.elmo import _ElmoBiLm
 
-from elmo_tasks.elmo.model import BiLm, BiLmOptions, ElmoError
-from elmo_tasks.elmo.model.word_encoder import WordEncoder
+from elmo_tasks.common.errors import ElmoError
+from elmo_tasks.elmo.model import BiLm, BiLmOptions
+from elmo_tasks.elmo.model.encoders import WordEncoder
 from tests.elmo.allennlp_reference import allennlp_layers, assert_gradients_equal_allennlps
 from tests.elmo.files import PLACED, SENTENCES, VARIANTS, batch, changed, make_files, random_bilm, read_bilm
 from tests.elmo.numpy_reference import NumpyBiLm

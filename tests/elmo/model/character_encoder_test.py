@@ -4,8 +4,8 @@ import torch
 from allennlp.modules.elmo import _ElmoCharacterEncoder, batch_to_ids
 
 from elmo_tasks.elmo.model import CharacterOptions
-from elmo_tasks.elmo.model.character_encoder import CharacterEncoder, Highway
 from elmo_tasks.elmo.model.characters import character_ids
+from elmo_tasks.elmo.model.encoders import CharacterEncoder, Highway
 from tests.elmo.files import VARIANTS, make_files, read_bilm
 from tests.elmo.numpy_reference import NumpyBiLm
 

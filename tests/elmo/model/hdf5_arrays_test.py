@@ -4,8 +4,8 @@ import h5py
 import numpy as np
 import pytest
 
-from elmo_tasks.elmo.model import ElmoError
-from elmo_tasks.elmo.model.hdf5_arrays import add_checksums, opened, read_array, write_array
+from elmo_tasks.common.errors import ElmoError
+from elmo_tasks.elmo.model.weight_file import add_checksums, opened, read_array, write_array
 
 
 @pytest.fixture

@@ -3,8 +3,9 @@ import numpy as np
 import pytest
 import torch
 
-from elmo_tasks.elmo.model import BiLmOptions, ElmoError
-from elmo_tasks.elmo.model.initial_state import read_initial_state, write_initial_state
+from elmo_tasks.common.errors import ElmoError
+from elmo_tasks.elmo.model import BiLmOptions
+from elmo_tasks.elmo.model.weight_file import read_initial_state, write_initial_state
 from tests.elmo.files import OPTIONS
 
 

@@ -1,8 +1,8 @@
 import pytest
 import torch
 
-from elmo_tasks.elmo.model import ElmoError
-from elmo_tasks.elmo.model.lookup import Lookup, sorted_ids
+from elmo_tasks.common.errors import ElmoError
+from elmo_tasks.elmo.model.encoders import Lookup, sorted_ids
 
 ENTRIES = ["c", "a", "d"]
 IDS = torch.tensor([70, -5, 30])

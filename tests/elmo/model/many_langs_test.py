@@ -5,8 +5,9 @@ import json
 import pytest
 import torch
 
+from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.elmo.inference import FrozenBiLm
-from elmo_tasks.elmo.model import BiLm, BiLmOptions, ElmoError, WordOptions
+from elmo_tasks.elmo.model import BiLm, BiLmOptions, WordOptions
 from elmo_tasks.elmo.model.bilm_folder import opened_folder
 from elmo_tasks.elmo.model.many_langs import SHIPPED, read_options, read_weights
 from tests.elmo.many_langs_files import (
@@ -41,7 +42,7 @@ def test_from_a_fresh_state(tmp_path, changes):
         theirs = embedder.sents2elmo(sentences, output_layer=-2)
         average = embedder.sents2elmo(sentences[:1])[0]
     frozen = read(folder)
-    bilm = frozen.thawed()
+    bilm = frozen.to_trainable()
     ids = bilm.token_encoder.padded_ids(sentences)
     assert_alike(frozen.encode(ids), theirs, sentences)
     assert_alike(bilm.encode(ids), theirs, sentences)

@@ -2,7 +2,8 @@ import json
 
 import pytest
 
-from elmo_tasks.elmo.model import BiLmOptions, CharacterOptions, ElmoError, WordOptions
+from elmo_tasks.common.errors import ElmoError
+from elmo_tasks.elmo.model import BiLmOptions, CharacterOptions, WordOptions
 from tests.elmo.files import OPTIONS, changed, make_files
 from tests.errors import error_of
 

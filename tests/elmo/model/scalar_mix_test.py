@@ -3,7 +3,8 @@ import pytest
 import torch
 from torch import nn
 
-from elmo_tasks.elmo.model import ElmoError, ScalarMix
+from elmo_tasks.common.errors import ElmoError
+from elmo_tasks.elmo.model import ScalarMix
 
 LAYERS = torch.randn(3, 2, 5, 4, generator=torch.Generator().manual_seed(0))
 

@@ -2,9 +2,7 @@ import pytest
 import torch
 
 from elmo_tasks.elmo.model import BiLmOptions
-from elmo_tasks.elmo.model.character_encoder import CharacterEncoder
-from elmo_tasks.elmo.model.token_encoder import TokenEncoder
-from elmo_tasks.elmo.model.word_encoder import WordEncoder
+from elmo_tasks.elmo.model.encoders import CharacterEncoder, TokenEncoder, WordEncoder
 from tests.elmo.files import OPTIONS, SENTENCES, VOCABULARY
 
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from elmo_tasks.elmo.model.unicode_characters import unicode_ids
+from elmo_tasks.elmo.model.characters import unicode_ids
 
 FILLING = 261
 

@@ -3,10 +3,12 @@
 import pytest
 import torch
 
-from elmo_tasks.elmo.model import BiLm, ElmoError, unicode_encoder
+from elmo_tasks.common.errors import ElmoError
+from elmo_tasks.elmo.model import BiLm
+from elmo_tasks.elmo.model import encoders as unicode_encoder
+from elmo_tasks.elmo.model.characters import unicode_ids
+from elmo_tasks.elmo.model.encoders import character_lookup, word_lookup
 from elmo_tasks.elmo.model.options import BiLmOptions
-from elmo_tasks.elmo.model.unicode_characters import unicode_ids
-from elmo_tasks.elmo.model.unicode_encoder import character_lookup, word_lookup
 from elmo_tasks.elmo.model.weight_file import write_weights
 from tests.elmo.files import PLACED, SENTENCES, changed, frozen, random_bilm, trained
 

@@ -3,7 +3,8 @@ import numpy as np
 import pytest
 import torch
 
-from elmo_tasks.elmo.model import BiLm, BiLmOptions, ElmoError
+from elmo_tasks.common.errors import ElmoError
+from elmo_tasks.elmo.model import BiLm, BiLmOptions
 from elmo_tasks.elmo.model.weight_file import read_weights, write_weights
 from tests.elmo.files import changed, make_files, read_bilm
 from tests.errors import error_of

@@ -5,10 +5,12 @@ import numpy as np
 import pytest
 import torch
 
-from elmo_tasks.elmo.model import BiLm, BiLmOptions, ElmoError, word_encoder
+from elmo_tasks.common.errors import ElmoError
+from elmo_tasks.elmo.model import BiLm, BiLmOptions
+from elmo_tasks.elmo.model import encoders as word_encoder
+from elmo_tasks.elmo.model.characters import word_ids
+from elmo_tasks.elmo.model.encoders import WordEncoder
 from elmo_tasks.elmo.model.weight_file import write_weights
-from elmo_tasks.elmo.model.word_encoder import WordEncoder
-from elmo_tasks.elmo.model.words import word_ids
 from tests.elmo.files import SENTENCES, VOCABULARY, batch, make_files, make_word_files, read_bilm
 from tests.elmo.numpy_reference import NumpyBiLm
 from tests.errors import error_of

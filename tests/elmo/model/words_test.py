@@ -3,8 +3,10 @@ from hashlib import blake2b
 import numpy as np
 import pytest
 
-from elmo_tasks.elmo.model import ElmoError, words
-from elmo_tasks.elmo.model.words import vocabulary, word_ids
+from elmo_tasks.common.errors import ElmoError
+from elmo_tasks.elmo.model import characters
+from elmo_tasks.elmo.model import characters as words
+from elmo_tasks.elmo.model.characters import vocabulary, word_ids
 
 
 def test_ids_are_hashes():
@@ -20,7 +22,7 @@ def test_ids_are_hashes():
 @pytest.mark.parametrize("digest", [b"\0" * 8, b"\0" * 7 + b"\x80"])
 def test_no_word_has_the_id_of_no_word(monkeypatch, digest):
     monkeypatch.setattr(words, "blake2b", lambda *_, **__: type("Hash", (), {"digest": lambda _: digest})())
-    assert words._hash.__wrapped__("cat") == 1
+    assert characters._hash.__wrapped__("cat") == 1
 
 
 def test_vocabulary():

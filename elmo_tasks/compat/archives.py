@@ -1,0 +1,250 @@
+"""
+Opening archives of models that nobody vouches for: what is damaged is named, and only registered names are
+built.
+
+`install` makes this AllenNLP's one loader, so that it holds for `allennlp evaluate` and `predict` too.
+"""
+
+import errno
+import json
+import os
+import pickle
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from allennlp.common.checks import ConfigurationError, check_for_gpu
+from allennlp.common.file_utils import cached_path
+from allennlp.common.params import parse_overrides
+from allennlp.common.registrable import Registrable
+from allennlp.common.util import SigTermReceived
+from allennlp.models import archival
+from allennlp.models.archival import CONFIG_NAME, Archive
+
+from elmo_tasks.common import strict_json
+from elmo_tasks.common.unpacking import unpack
+from elmo_tasks.data.json_lines import shorten
+
+TRUST = "ELMO_TASKS_TRUST_ARCHIVES"
+"""The environment variable that, set to 1, lets the config of an archive name any Python object."""
+_MAX_CONFIG = 1 << 24
+_WRONG_WEIGHTS = re.compile(r"Error(\(s\) in)? loading state.dict for ")
+_NO_MEMORY = re.compile(r"can't allocate memory|Cannot allocate memory")
+"""As PyTorch says it of the processor, and the operating system."""
+_MACHINE_ERRNOS = (
+    errno.ENOSPC,
+    errno.EDQUOT,
+    errno.EACCES,
+    errno.EPERM,
+    errno.EMFILE,
+    errno.ENFILE,
+    errno.EIO,
+)
+_DOTTED = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)+")
+_SAFE: dict[str, tuple[bool | None, ...]] = {"trust_remote_code": (False, None), "weights_only": (True,)}
+"""Arguments by which transformers runs code of others, and the values with which it does not."""
+_load_archive = archival.load_archive
+_resolve_class_name = Registrable.resolve_class_name.__func__
+
+
+class ArchiveError(ConfigurationError, ValueError):
+    """What is there is no whole archive of a model, or none to open; the message names it."""
+
+
+class _Opening(NamedTuple):
+    """The archive being opened, and those that name it in their configs."""
+
+    archives: tuple[str, ...]
+    trusted: frozenset[str]
+    """What the user says by overrides."""
+
+
+_opening: ContextVar[_Opening | None] = ContextVar("the archive being opened", default=None)
+
+
+def open_archive(
+    archive_file: str | os.PathLike[str],
+    cuda_device: int = -1,
+    overrides: str | dict[str, Any] = "",
+    weights_file: str | None = None,
+) -> Archive:
+    """
+    Opens the archive at the path or URL of a `model.tar.gz`, or in the folder of a run. The parameters are
+    those of AllenNLP's `load_archive`.
+
+    # Raises
+    `ArchiveError`: what is there is no whole archive of a model; or its config is not plain JSON, or names
+    what no plug-in registers. `ConfigurationError`: there is no such GPU, the overrides are no Jsonnet, or
+    the weights a folder.
+    `OSError`: nothing is there, or the machine fails, as by a full disk.
+    """
+    outer = _opening.get() or _Opening((), frozenset())
+    try:
+        path = cached_path(archive_file)
+    except FileNotFoundError as error:
+        if not outer.archives:
+            raise
+        raise ArchiveError(
+            f"{outer.archives[-1]}: found no {archive_file}, whose model that of the archive goes on from"
+        ) from error
+    check_for_gpu(cuda_device)
+    override_block = parse_overrides(overrides) if isinstance(overrides, str) else overrides
+    if weights_file is not None and not os.path.isfile(cached_path(weights_file)):
+        raise ConfigurationError(f"{weights_file}: found a folder, expected a file of weights")
+    with _errors_of(archive_file):
+        if (real := os.path.realpath(path)) in outer.archives:
+            raise ConfigurationError("found an archive whose config opens the archive itself")
+        trusted = outer.trusted | _strings(override_block)
+        token = _opening.set(_Opening((*outer.archives, real), trusted))
+        try:
+            if os.path.isdir(path):
+                check_config(Path(path))
+            return _load_archive(archive_file, cuda_device, overrides, weights_file)
+        finally:
+            _opening.reset(token)
+
+
+@contextmanager
+def extracted_archive(resolved_archive_file: str | os.PathLike[str], cleanup: bool = True) -> Iterator[str]:
+    """
+    AllenNLP's function of this name. The config is checked before anybody reads it.
+
+    # Raises
+    See `unpack` and `check_config`; then nothing is left behind.
+    """
+    folder = tempfile.mkdtemp()
+    try:
+        unpack(Path(resolved_archive_file), Path(folder), links=False)
+        check_config(Path(folder))
+        yield folder
+    except BaseException:
+        cleanup = True
+        raise
+    finally:
+        if cleanup:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def check_config(folder: Path) -> None:
+    """
+    # Raises
+    `ConfigurationError`: the config in `folder` is not plain JSON, as AllenNLP writes it; or, unless `TRUST`
+    is set, it names something to build by a Python path, or lets a model hub's code run.
+    """
+    if not (folder / CONFIG_NAME).exists():
+        return
+    with open(folder / CONFIG_NAME, "rb") as file:
+        content = file.read(_MAX_CONFIG + 1)
+    if len(content) > _MAX_CONFIG:
+        raise ConfigurationError(f"{CONFIG_NAME}: found more than {_MAX_CONFIG:,} bytes")
+    try:
+        config = strict_json.loads(content.decode("utf-8"))
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise ConfigurationError(
+            f"{CONFIG_NAME}: found no JSON ({error}), expected what AllenNLP writes; of a config in Jsonnet "
+            "that you trust, `jsonnet config.jsonnet -o config.json` makes JSON"
+        ) from error
+    if not isinstance(config, dict):
+        raise ConfigurationError(f"{CONFIG_NAME}: found a {type(config).__name__}, expected an object")
+    if not _trusts_archives():
+        for path, value in _values(config):
+            _check_value(path, value)
+
+
+def _check_value(path: tuple[str, ...], value: Any) -> None:
+    key = ".".join(path)
+    if path[-1] in _SAFE and not any(value is safe for safe in _SAFE[path[-1]]):
+        raise ConfigurationError(f"{key}: found {value!r}, which runs code of others; {_switch()}")
+    # What is built when the archive is open already; `_resolve_registered` knows no archive then.
+    late = path[0] in ("evaluation", "data_loader", "validation_data_loader")
+    if isinstance(value, str) and path[0] != "trainer":  # of which nothing is built
+        names_type = (path[-1] == "type" and "." in value) or (late and _DOTTED.fullmatch(value))
+        if names_type and not any(value in registry for registry in Registrable._registry.values()):
+            raise _unregistered(key, value)
+
+
+def _values(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """What is in JSON, other than containers, but for those of `_SAFE`, with the keys that lead there."""
+    if isinstance(value, dict | list) and not (path and path[-1] in _SAFE):
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        for key, part in items:
+            yield from _values(part, (*path, str(key)))
+    elif path:
+        yield path, value
+
+
+def _strings(value: Any) -> frozenset[str]:
+    return frozenset(part for _, part in _values(value) if isinstance(part, str))
+
+
+def _resolve_registered(cls: type[Registrable], name: str) -> Any:
+    """
+    AllenNLP's `resolve_class_name`, which imports what a dotted name says; not for an archive being opened.
+    A config may name a class by a mere string, where `check_config` cannot tell it from others.
+    """
+    opening = _opening.get()
+    if opening is not None and not _trusts_archives():
+        registered = name in Registrable._registry[cls] or name in opening.trusted
+        if not registered and "." in name:
+            raise _unregistered(f"a {cls.__name__}", name)
+    return _resolve_class_name(cls, name)
+
+
+def _unregistered(key: str, name: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"{key}: found {name!r}, expected a registered name (--include-package NAME registers a package's): "
+        f"an archive may not name any Python object; {_switch()}"
+    )
+
+
+def _switch() -> str:
+    return f"where you trust the archive as you trust a program, set {TRUST}=1"
+
+
+def _trusts_archives() -> bool:
+    return os.environ.get(TRUST) == "1"
+
+
+@contextmanager
+def _errors_of(archive: str | os.PathLike[str]) -> Iterator[None]:
+    """What goes wrong within is an `ArchiveError` that names the archive; failures of the machine stay."""
+    try:
+        yield
+    except (SigTermReceived, ArchiveError):
+        raise
+    except ConfigurationError as error:
+        raise ArchiveError(f"{archive}: {error.message}") from error
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno in _MACHINE_ERRNOS:
+            error.add_note(f"while opening {archive}")
+            raise
+        raise ArchiveError(f"{archive}: {_fault(error)}") from error
+
+
+def _fault(error: Exception) -> str:
+    first, _, rest = str(error).partition("\n")
+    if isinstance(error, RuntimeError) and _WRONG_WEIGHTS.match(first):
+        # Of PyTorch, a line for each tensor; of AllenNLP, two lists of names, of which one may be empty
+        tensors = [line.strip() for line in rest.splitlines() if not line.endswith("[]")]
+        return f"found weights that do not fit the model of its config: {shorten('; '.join(tensors), 400)}"
+    if isinstance(error, (MemoryError, torch.OutOfMemoryError)) or _NO_MEMORY.search(first):
+        return "found too little memory to open it"
+    if isinstance(error, pickle.UnpicklingError):
+        return "not a whole archive of a model (PyTorch did not write its weights, or the --weights-file)"
+    return f"not a whole archive of a model ({type(error).__name__}: {first})"
+
+
+def install() -> None:
+    """Puts this loader in the place of AllenNLP's, also in modules that have imported that one already."""
+    archival.extracted_archive = extracted_archive
+    Registrable.resolve_class_name = classmethod(_resolve_registered)
+    for module in list(sys.modules.values()):
+        if getattr(module, "__dict__", {}).get("load_archive") is _load_archive:
+            module.load_archive = open_archive  # type: ignore[attr-defined]

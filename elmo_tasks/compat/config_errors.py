@@ -1,0 +1,185 @@
+"""AllenNLP's errors about configs: what is no Jsonnet, and names of commands, classes and keys."""
+
+import argparse
+from collections.abc import Callable
+from textwrap import shorten
+from typing import Annotated, Any, Optional, Union
+
+import torch
+from allennlp.commands import ArgumentParserWithDefaults, find_learning_rate
+from allennlp.commands.train import TrainModel
+from allennlp.common import Params, from_params, registrable, util
+from allennlp.common import params as params_module
+from allennlp.common.checks import ConfigurationError
+from allennlp.common.util import is_distributed
+from allennlp.training import GradientDescentTrainer
+from allennlp.training.metric_tracker import MetricTracker
+
+from elmo_tasks.common.strict_params import block_errors
+from elmo_tasks.common.values import Name, PositiveFloat, PositiveInt, Range, check_value
+from elmo_tasks.common.wording import did_you_mean, nearest_name
+from elmo_tasks.compat.wrapping import wrap
+
+_TRAINER: dict[str, Any] = {
+    "cuda_device": Optional[int],
+    "num_epochs": PositiveInt,
+    "validation_metric": Union[Name, list[Name]],
+    "num_gradient_accumulation_steps": Optional[PositiveInt],
+    "grad_norm": Union[bool, PositiveFloat, None],
+    "grad_clipping": Optional[PositiveFloat],
+}
+
+_SEED = Annotated[int, Range(0, 2**32 - 1)]
+"""What NumPy takes."""
+
+
+def install() -> None:
+    """Makes these errors clear, with the nearest right name; may be called twice."""
+    # argparse: commands, verbs, choices of options
+    ArgumentParserWithDefaults._check_value = _check_value
+    # `Registrable.by_name`, which on its own names what is one letter away
+    registrable._get_suggestion = nearest_name
+    wrap(Params, "pop_choice", _pop_choice)
+    wrap(from_params, "create_kwargs", _create_kwargs)
+    wrap(MetricTracker, "combined_score", _combined_score)
+    for module in (util, find_learning_rate):
+        wrap(module, "prepare_environment", _prepare_environment)
+    # Configs and overrides
+    wrap(params_module, "evaluate_file", _evaluate_file)
+    wrap(params_module, "evaluate_snippet", _evaluate_snippet)
+    wrap(params_module, "with_overrides", _with_overrides)
+
+
+def _evaluate_file(stock: Callable[..., str], path: str, **options: Any) -> str:
+    return _json_object(path, lambda: stock(path, **options))
+
+
+def _evaluate_snippet(stock: Callable[..., str], path: str, text: str, **options: Any) -> str:
+    return _json_object(f"the overrides {text!r}", lambda: stock(path, text, **options))
+
+
+def _json_object(what: str, evaluate: Callable[[], str]) -> str:
+    """The JSON of Jsonnet, which on its own raises a `RuntimeError`, or is of another type."""
+    try:
+        text = evaluate()
+    except RuntimeError as error:
+        reason = "; ".join(line.strip() for line in str(error).splitlines()[:2])
+        raise ConfigurationError(f"{what}: found no Jsonnet ({reason})") from error
+    if not text.startswith("{"):
+        raise ConfigurationError(f"{what}: found {shorten(text, 80)}, expected an object")
+    return text
+
+
+def _with_overrides(
+    stock: Callable[..., Any], original: Any, overrides_dict: dict[str, Any], prefix: str = ""
+) -> Any:
+    """AllenNLP's, which calls itself for the parts of a config; on its own it raises a `ValueError`."""
+    try:
+        return stock(original, overrides_dict, prefix)
+    except (ValueError, KeyError) as error:
+        keys_of_config = list(map(str, original)) if isinstance(original, dict) else []
+        keys = [key.partition(".")[0] for key in overrides_dict]
+        hints = (did_you_mean(key, keys_of_config) for key in keys if key not in keys_of_config)
+        raise ConfigurationError(f"{error}{next(filter(None, hints), '')}") from error
+
+
+def _prepare_environment(stock: Callable[..., None], params: Params) -> None:
+    """AllenNLP's, which seeds; on its own it raises a `ValueError`."""
+    with block_errors():
+        for key in ("random_seed", "numpy_seed", "pytorch_seed"):
+            check_value(params.get(key, 0), Optional[_SEED], key)
+    stock(params)
+
+
+def _check_value(self: argparse.ArgumentParser, action: argparse.Action, value: Any) -> None:
+    try:
+        super(ArgumentParserWithDefaults, self)._check_value(action, value)
+    except argparse.ArgumentError as error:
+        error.message += did_you_mean(value, action.choices or ())
+        raise
+
+
+def _pop_choice(
+    stock: Callable[..., Any], self: Params, key: str, choices: list[Any], *args: Any, **options: Any
+) -> Any:
+    """AllenNLP's; its own error lists all registered names, and hints at none."""
+    value = self.params.get(key)
+    try:
+        return stock(self, key, choices, *args, **options)
+    except ConfigurationError as error:
+        if hint := did_you_mean(str(value), choices):
+            error.message = f"{self.history}{key}: found {value!r}, which is no registered name{hint}"
+        raise
+
+
+def _create_kwargs(
+    stock: Callable[..., Any], constructor: Any, cls: type, params: Params, **extras: Any
+) -> Any:
+    """
+    AllenNLP's arguments of a class from its block; an error names the nearest key for each that the class
+    does not have. Our own classes are checked before (`StrictParams`). The trainer on its own drops what it
+    does not know, so that `num_epoch` would train 20 epochs, and takes numbers that cannot be.
+    """
+    right_keys = set(from_params.infer_params(cls, constructor)) - {"self"}
+    hints = [
+        f"{params.history}{key} is no key of {cls.__name__}{hint}"
+        for key in params
+        if key not in right_keys and (hint := did_you_mean(key, right_keys))
+    ]
+    try:
+        if cls is GradientDescentTrainer:
+            if hints:
+                raise ConfigurationError(hints.pop(0))
+            _check_trainer(params)
+        if cls is TrainModel:
+            _check_train_model(params)
+        return stock(constructor, cls, params, **extras)
+    except ConfigurationError as error:
+        for hint in hints:
+            error.add_note(hint)
+        raise
+
+
+def _check_trainer(params: Params) -> None:
+    with block_errors():
+        for key, kind in _TRAINER.items():
+            if key in params:
+                check_value(params[key], kind, f"{params.history}{key}")
+    metrics = params.get("validation_metric", "-loss")
+    for metric in [metrics] if isinstance(metrics, str) else metrics:
+        if not metric.startswith(("+", "-")):
+            raise ConfigurationError(
+                f"{params.history}validation_metric: found {metric!r}, expected '+{metric}', where more is "
+                f"better, or '-{metric}'"
+            )
+    if params.get("grad_norm", False) is None:
+        params["grad_norm"] = False  # AllenNLP's word for none
+    if params.get("use_amp", False) and not torch.cuda.is_available():
+        raise ConfigurationError(
+            f"{params.history}use_amp: found true, which needs a GPU; PyTorch finds none here"
+        )
+
+
+def _combined_score(stock: Callable[..., float], self: MetricTracker, metrics: dict[str, float]) -> float:
+    """AllenNLP's, which on its own does not say what metrics there are."""
+    for _, name in self.tracked_metrics:
+        if name not in metrics:
+            known = ", ".join(sorted(metrics))
+            raise ConfigurationError(
+                f"validation_metric: found {name!r}, expected one of {known}{did_you_mean(name, metrics)}"
+            )
+    return stock(self, metrics)
+
+
+def _check_train_model(params: Params) -> None:
+    if not params.get("evaluate_on_test", False):
+        return
+    if not params.get("test_data_path"):
+        raise ConfigurationError(
+            "evaluate_on_test: found true without a test_data_path; expected the path of the test data"
+        )
+    if is_distributed():
+        raise ConfigurationError(
+            "evaluate_on_test: found true in a run of several processes, of which the first alone would "
+            "evaluate; expected false, and `allennlp evaluate` after the run"
+        )
