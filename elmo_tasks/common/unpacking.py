@@ -148,7 +148,7 @@ class _BoundedStream:
     def read(self, size: int) -> bytes:
         if size > _MAX_READ:
             raise self._bound.error(f"a header of {size:,} bytes")
-        self._check(self.print_error())
+        self._check(self.tell())
         return self._stream.read(size)
 
     def seek(self, position: int) -> int:

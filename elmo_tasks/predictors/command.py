@@ -40,7 +40,7 @@ class LineFile:
         `OSError`.
         """
         content = memoryview(line.encode("utf-8"))
-        whole = self._file.print_error() if self._file.seekable() else None
+        whole = self._file.tell() if self._file.seekable() else None
         try:
             while content:
                 content = content[self._file.write(content) :]
