@@ -9,10 +9,10 @@ import pytest
 import torch
 from allennlp.commands.train import train_model
 from allennlp.common import Params
-from allennlp.common.checks import ConfigurationError
 from allennlp.data import Batch
 from allennlp.models.archival import load_archive
 
+from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.files import bundled
 from elmo_tasks.elmo import Elmo, ElmoTokenEmbedder
 from elmo_tasks.elmo.files import DEFAULT_OPTIONS, read_frozen_bilm, read_options
@@ -89,18 +89,16 @@ def test_a_state_dict_is_enough(many_langs):
 
 def test_token_embedder_refuses_ids_of_bytes(many_langs):
     embedder = ElmoTokenEmbedder(weight_file=str(many_langs))
-    assert "reads unicode_ids: found ids of type torch.int16" in error_of(
-        ConfigurationError, embedder, batch(PLACED)
-    )
+    assert "reads unicode_ids: found ids of type torch.int16" in error_of(ElmoError, embedder, batch(PLACED))
 
 
 def test_options_and_words_stand_with_the_weights(many_langs, tmp_path):
     make_files(tmp_path / "c")
     message = error_of(
-        ConfigurationError, Elmo, options_file=str(tmp_path / "c/options.json"), weight_file=str(many_langs)
+        ElmoError, Elmo, options_file=str(tmp_path / "c/options.json"), weight_file=str(many_langs)
     )
     assert f"{many_langs}/config.json: found other options, expected none beside those of it" in message
-    message = error_of(ConfigurationError, Elmo, weight_file=str(many_langs), vocabulary_file="words.txt")
+    message = error_of(ElmoError, Elmo, weight_file=str(many_langs), vocabulary_file="words.txt")
     assert f"found a vocabulary_file, words.txt, expected none: {many_langs} has the words" in message
 
 
@@ -123,11 +121,11 @@ def test_wrong_nlpl(tmp_path):
     (folder / "model.hdf5").unlink()
     source = make_zip(folder, tmp_path / "wrong.zip")
     assert f"{source}: weights.hdf5 or model.hdf5 is missing" in error_of(
-        ConfigurationError, Elmo, weight_file=str(source)
+        ElmoError, Elmo, weight_file=str(source)
     )
     (folder / "options.json").write_text("{}")
     source = make_zip(folder, tmp_path / "wrong.zip")
-    message = error_of(ConfigurationError, Elmo, weight_file=str(source))
+    message = error_of(ElmoError, Elmo, weight_file=str(source))
     assert f"{source}!options.json: found neither char_cnn nor n_tokens_vocab" in message
 
 

@@ -215,7 +215,7 @@ def test_wrong_block(block, expected):
 
 def test_files_that_belong_together(files, tmp_path):
     for alone in ("options_file", "weight_file"):
-        with pytest.raises(ConfigurationError, match="options_file and weight_file belong together"):
+        with pytest.raises(ElmoError, match="options_file and weight_file belong together"):
             Elmo(**{alone: str(files[alone])})
     with pytest.raises(FileNotFoundError, match="nowhere"):
         Elmo(weight_file=str(tmp_path / "nowhere"))
@@ -247,7 +247,7 @@ def test_bfloat16(files, block):
 
 def test_bfloat16_where_there_is_none(files, monkeypatch):
     take_bfloat16_away(monkeypatch)
-    with pytest.raises(ConfigurationError) as caught:
+    with pytest.raises(ElmoError) as caught:
         Elmo(precision="bfloat16", **files)(batch(PLACED))
     assert all(part in str(caught.value) for part in REFUSAL)
 
@@ -290,9 +290,7 @@ def test_two_callers_of_a_stateful_one_are_an_error(files, monkeypatch):
         monkeypatch.setattr(FrozenBiLm, "forward", slow)
         first = pool.submit(elmo, batch(PLACED))
         assert inside.wait(timeout=60)
-        with pytest.raises(
-            ConfigurationError, match="found two calls at once of an Elmo with stateful: true"
-        ):
+        with pytest.raises(ElmoError, match="found two calls at once of an Elmo with stateful: true"):
             elmo(batch(PLACED))
         go_on.set()
         found = [first.result().input]
@@ -303,7 +301,7 @@ def test_two_callers_of_a_stateful_one_are_an_error(files, monkeypatch):
 
 def test_a_stateful_one_goes_on_after_an_error(files):
     elmo = Elmo(stateful=True, **files)
-    with pytest.raises(ConfigurationError, match="the biLM reads character_ids"):
+    with pytest.raises(ElmoError, match="the biLM reads character_ids"):
         elmo(torch.zeros(2, 3, dtype=torch.long))
     assert torch.isfinite(elmo(batch(PLACED)).input).all()
 
@@ -384,7 +382,7 @@ def test_activations_have_the_type_of_the_model(files, folder, dtype):
 def test_activations_refuse_padding_before_a_word(files, folder):
     ids = batch([["a", "b", "c"]])
     ids[0, 0] = 0
-    with pytest.raises(ConfigurationError, match="found ids of 0 before a word"):
+    with pytest.raises(ElmoError, match="found ids of 0 before a word"):
         Elmo(activations=str(folder), **files)(ids)
 
 

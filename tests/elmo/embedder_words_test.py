@@ -12,6 +12,7 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.data import Batch
 from allennlp.models.archival import load_archive
 
+from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.files import bundled
 from elmo_tasks.elmo import BiLmOptions, Elmo
 from elmo_tasks.elmo.files import read_frozen_bilm
@@ -38,11 +39,11 @@ def test_elmo(files, stateful):
 
 
 def test_ids_of_the_other_kind(files):
-    message = error_of(ConfigurationError, Elmo(**files), batch(SENTENCES))
+    message = error_of(ElmoError, Elmo(**files), batch(SENTENCES))
     assert message == (
         "the biLM reads word_ids: found ids of shape (5, 18, 50), expected ('batch', 'tokens')"
     )
-    message = error_of(ConfigurationError, Elmo(), WordEncoder.padded_ids(SENTENCES))
+    message = error_of(ElmoError, Elmo(), WordEncoder.padded_ids(SENTENCES))
     assert "reads character_ids: found ids of shape (5, 18), expected ('batch', 'tokens', 50)" in message
 
 
@@ -52,18 +53,16 @@ def test_files_that_do_not_belong_together(files, tmp_path):
 
     characters = dict(zip(("options_file", "weight_file"), map(str, make_files(tmp_path / "c")), strict=True))
     for make in (read, Elmo):
-        message = error_of(ConfigurationError, make, **files | {"weight_file": characters["weight_file"]})
+        message = error_of(ElmoError, make, **files | {"weight_file": characters["weight_file"]})
         assert "c/weights.hdf5: found char_embed of a biLM that reads characters, but the options" in message
-        message = error_of(ConfigurationError, make, **characters | {"weight_file": files["weight_file"]})
+        message = error_of(ElmoError, make, **characters | {"weight_file": files["weight_file"]})
         assert "found embedding of a biLM that reads words, but the options are of one that" in message
-        message = error_of(ConfigurationError, make, **characters, vocabulary_file=files["vocabulary_file"])
+        message = error_of(ElmoError, make, **characters, vocabulary_file=files["vocabulary_file"])
         assert "found a vocabulary_file, " in message
         assert "expected none: the biLM reads characters" in message
     del files["vocabulary_file"]
     for make in (read, Elmo):
-        assert "the biLM reads words, expected also its vocabulary_file" in error_of(
-            ConfigurationError, make, **files
-        )
+        assert "the biLM reads words, expected also its vocabulary_file" in error_of(ElmoError, make, **files)
 
 
 def test_activations(files, tmp_path):

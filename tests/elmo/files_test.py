@@ -3,7 +3,14 @@ import sys
 import pytest
 
 from elmo_tasks.common.errors import ElmoError
-from elmo_tasks.elmo.files import DEFAULT_OPTIONS, DEFAULT_WEIGHTS, read_frozen_bilm, read_options, read_words
+from elmo_tasks.elmo.files import (
+    DEFAULT_OPTIONS,
+    DEFAULT_WEIGHTS,
+    read_bilm,
+    read_frozen_bilm,
+    read_options,
+    read_words,
+)
 
 
 def test_vocabulary(tmp_path):
@@ -52,3 +59,15 @@ def test_without_what_fetches_urls(monkeypatch):
         ElmoError, match=r"found the URL hf://a/b, expected a path: .* elmo_tasks\[allennlp\]"
     ):
         read_options("hf://a/b")
+
+
+def test_a_bilm_to_be_trained_has_the_same_weights():
+    options = read_options(DEFAULT_OPTIONS)
+    trained, frozen = (
+        read_bilm(options, DEFAULT_WEIGHTS, trainable=trainable) for trainable in (True, False)
+    )
+    weights = frozen.state_dict()
+    assert {name: weight.shape for name, weight in weights.items()} == {
+        name: weight.shape for name, weight in trained.state_dict().items()
+    }
+    assert all(weight.equal(weights[name]) for name, weight in trained.state_dict().items())

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.values import NotEmpty, OneOf, Range, check_block, check_value
+from tests.common.values_test import CASES, parameters
 from tests.robustness.attempt import FUZZ, attempt
-from tests.values_test import CASES, parameters
 
 KEYS = st.text(max_size=3)
 ANYTHING = st.recursive(

@@ -10,7 +10,6 @@ import h5py
 import numpy as np
 import pytest
 import torch
-from allennlp.common.checks import ConfigurationError
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -83,7 +82,7 @@ def test_former_findings_of_options(keys, value, expected):
 )
 def test_options_files(tmp_path, content):
     (tmp_path / "options.json").write_bytes(content)
-    with pytest.raises(ConfigurationError, match=r"options\.json"):
+    with pytest.raises(ElmoError, match=r"options\.json"):
         read_options(tmp_path / "options.json")
 
 
@@ -196,7 +195,7 @@ def test_former_findings_of_weights(tmp_path, write, message):
         shape = file[B_CNN].shape
         del file[B_CNN]
         write(file, shape)
-    with pytest.raises(ConfigurationError, match=rf"\.hdf5: dataset {B_CNN} {message}"):
+    with pytest.raises(ElmoError, match=rf"\.hdf5: dataset {B_CNN} {message}"):
         read_frozen_bilm(read_options(options_file), weight_file)
 
 
@@ -209,7 +208,5 @@ def test_sizes_beyond_the_file(tmp_path):
         weight = file.create_dataset("softmax/W", (words, options.projection_dim), "f4", chunks=(1, 6))
         weight[0] = 1.0
         file.create_dataset("softmax/b", (words,), "f4", chunks=(1,))[0] = 1.0
-    with pytest.raises(
-        ConfigurationError, match=r"dataset softmax/W has 4,398,\d+,\d+,\d+ bytes by its header"
-    ):
+    with pytest.raises(ElmoError, match=r"dataset softmax/W has 4,398,\d+,\d+,\d+ bytes by its header"):
         read_softmax(weight_file, options)

@@ -17,6 +17,7 @@ from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
 from allennlp.models.archival import load_archive
 
+from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.elmo import Elmo, FrozenBiLm
 from elmo_tasks.elmo.inference import frozen_bilm
 from elmo_tasks.elmo.inference.activations import Activations, ActivationsError, Database
@@ -299,13 +300,13 @@ def test_wrong_block(files, block, message, tmp_path, monkeypatch):
     [("trainable", "of a frozen biLM"), ("stateful", "of sentences on their own")],
 )
 def test_refused(files, folder, other, message):
-    with pytest.raises(ConfigurationError, match=message):
+    with pytest.raises(ElmoError, match=message):
         Elmo(activations=str(folder), **{other: True}, **files)
 
 
 def test_folder_that_cannot_be_made(files, tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(ConfigurationError, match=r"cannot write to .*file.kept: "):
+    with pytest.raises(ElmoError, match=r"cannot write to .*file.kept: "):
         Elmo(activations=str(tmp_path / "file" / "kept"), **files)
 
 
@@ -331,7 +332,7 @@ def test_files_of_an_earlier_version(files, folder):
     old.mkdir(parents=True)
     (old / "activations.json").write_text("{}")
     (old / "1.safetensors").touch()
-    with pytest.raises(ConfigurationError) as caught:
+    with pytest.raises(ElmoError) as caught:
         Elmo(activations=str(folder), **files)
     assert "found *.safetensors files of an earlier version" in str(caught.value)
     assert "Delete these folders, or name another path: 0123456789abcdef" in str(caught.value)

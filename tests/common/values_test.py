@@ -31,6 +31,7 @@ from torch.optim import Adam
 
 import elmo_tasks
 from elmo_tasks import drop_in
+from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.files import bundled
 from elmo_tasks.common.strict_params import StrictParams, parameters_of
 from elmo_tasks.common.values import NotEmpty, OneOf, PositiveInt, Range, checked
@@ -284,11 +285,9 @@ def test_the_path_in_a_list():
 
 
 def test_calls_from_python_are_checked():
-    with pytest.raises(
-        ConfigurationError, match=r"^dropout is 1\.0, expected a number of 0 or more, and less"
-    ):
+    with pytest.raises(ElmoError, match=r"^dropout is 1\.0, expected a number of 0 or more, and less"):
         Elmo(dropout=1.0)
-    with pytest.raises(ConfigurationError, match=r"^activations\.limit_gb is nan"):
+    with pytest.raises(ElmoError, match=r"^activations\.limit_gb is nan"):
         Elmo(activations={"path": "x", "limit_gb": math.nan})
     with pytest.raises(TypeError, match="dropuot"):
         Elmo(dropuot=0.5)
