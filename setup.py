@@ -69,12 +69,43 @@ class InstallData(install_data):
             pth.write(f"{folder}\nimport _elmo_tasks_imports; _elmo_tasks_imports.install()\n")
 
 
+def read_version() -> str:
+    """Returns the version of elmo_tasks/__init__.py, the one place where it stands; nothing is imported."""
+    text = (HERE / "elmo_tasks/__init__.py").read_text(encoding="utf-8")
+    match = re.search(r'(?m)^__version__ = "(.+)"$', text)
+    if match is None:
+        raise RuntimeError("elmo_tasks/__init__.py: found no __version__")
+    return match[1]
+
+
 NEEDS = read_needs()
 
 setup(
     name="elmo_tasks",
-    version="0.2.0",
+    version=read_version(),
     description="The six tasks of the ELMo paper, and ELMo itself, as a plug-in suite for AllenNLP",
+    long_description=(HERE / "README.md").read_text(encoding="utf-8"),
+    long_description_content_type="text/markdown",
+    author="The maintainers of elmo_tasks",
+    keywords=[
+        *("ELMo", "AllenNLP", "biLM", "contextual word vectors", "named entity recognition"),
+        *("semantic role labeling", "coreference resolution", "question answering", "text classification"),
+    ],
+    classifiers=[
+        "Development Status :: 4 - Beta",
+        "Environment :: Console",
+        "Intended Audience :: Developers",
+        "Intended Audience :: Science/Research",
+        "Operating System :: POSIX :: Linux",
+        "Programming Language :: Python :: 3",
+        "Programming Language :: Python :: 3.11",
+        "Programming Language :: Python :: 3.12",
+        "Programming Language :: Python :: 3.13",
+        "Topic :: Scientific/Engineering :: Artificial Intelligence",
+        "Topic :: Text Processing :: Linguistic",
+        "Typing :: Typed",
+    ],
+    project_urls={"Paper": "https://arxiv.org/abs/1802.05365"},
     license="Apache-2.0",
     license_files=["LICENSE"],
     python_requires=">=3.11",
