@@ -1,1 +1,1 @@
-"""What the project measures of itself, beside its peers: `python -m benchmarks --help`."""
+"""Measurements of the project, beside its peers: `python -m benchmarks --help`."""

@@ -1,75 +1,104 @@
 """
-What the project measures of itself, beside its peers.
+Measurements of the project, beside its peers.
 
-Each task has its arguments: `python -m benchmarks TASK --help`. What is measured is written as rows of one
-CSV format (see `benchmarks/results.py`), and shown as tables.
+Each task has its arguments: `python -m benchmarks TASK --help`. It writes rows of one CSV format (see
+`benchmarks/results.py`), and prints them as tables.
 """
 
 import argparse
+import inspect
 import logging
 import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from typing import Protocol
 
 from allennlp.common.checks import ConfigurationError
 
+from elmo_tasks.common.errors import ElmoError
+
 TASKS = {
-    "paper": "all of docs/results.md, experiment by experiment, and the page",
-    "ner": "NER beside crf_tagger: F1, time of an epoch",
-    "srl": "semantic roles beside srl: F1, time of an epoch",
-    "coref": "coreference beside coref: F1, time of an epoch, memory",
-    "squad": "SQuAD beside bidaf: F1, time of an epoch, memory",
-    "snli": "SNLI beside esim: accuracy, time of an epoch",
-    "sst": "SST-5 beside bcn: accuracy, time of an epoch",
-    "attention": "what words look at in SST-5, SNLI and SQuAD, before and after the training",
-    "sst-linear": "what a linear classifier reads of SST-5 in the biLM's layers",
-    "ensemble": "an ensemble of runs from several seeds beside its members",
-    "classification": "ELMo of the training text, its mixes, Word2Vec and SVD on four data sets",
-    "word-bilm": "word biLMs of depth 1 and 2: similarity, analogies, SST-2, MRPC, NER",
-    "ag-news": "a biLM on AG News whose words begin as Word2Vec, and its sizes, one by one",
-    "coref-limit": "coreference without a mistake but for clusters of one mention",
-    "coref-memory": "memory and seconds of one long document",
-    "elmo-speed": "the encoder beside AllenNLP's Elmo: speed, memory, largest difference",
-    "manylangs-speed": "the biLM of ELMoForManyLangs beside its own package: speed, largest difference",
-    "drop-in": "an old archive in AllenNLP and in our drop-in: time of the evaluation",
-    "elmo-parity": "the encoder beside the original's reference outputs",
-    "serve-load": "`allennlp elmo serve` under load: sentences/s, p50, p99",
-    "bilm-speed": "training of a biLM beside AllenNLP's classes and torch.nn.LSTM",
-    "bilm": "perplexity, fine-tuning and senses of a biLM",
-    "bilm-log": "the log of the English biLM's training, and its curve",
-    "bilm-sweep": "the English biLM with one thing changed at a time, at equal cost",
-    "kneser-ney": "perplexity of a 5-gram model",
-    "scale": "embed and predict on Ray: speed-up of workers, memory",
-    "english-text": "makes the text of the English biLM",
+    "paper": ("paper", "all of docs/results.md, experiment by experiment, and the page"),
+    "ner": ("peers:Ner", "NER beside crf_tagger: F1, time of an epoch"),
+    "srl": ("peers:Srl", "semantic roles beside srl: F1, time of an epoch"),
+    "coref": ("peers:Coref", "coreference beside coref: F1, time of an epoch, memory"),
+    "squad": ("peers:Squad", "SQuAD beside bidaf: F1, time of an epoch, memory"),
+    "snli": ("peers:Snli", "SNLI beside esim: accuracy, time of an epoch"),
+    "sst": ("peers:Sst", "SST-5 beside bcn: accuracy, time of an epoch"),
+    "attention": ("attention", "what words look at in SST-5, SNLI and SQuAD, before and after the training"),
+    "sst-linear": ("sst_linear", "what a linear classifier reads of SST-5 in the biLM's layers"),
+    "ensemble": ("comparison:EnsembleOfRuns", "an ensemble of runs from several seeds beside its members"),
+    "classification": (
+        "classification",
+        "ELMo of the training text, its mixes, Word2Vec and SVD on four data sets",
+    ),
+    "word-bilm": ("word_bilm", "word biLMs of depth 1 and 2: similarity, analogies, SST-2, MRPC, NER"),
+    "ag-news": ("ag_news", "a biLM on AG News whose words begin as Word2Vec, and its sizes, one by one"),
+    "coref-limit": ("coref:CorefLimit", "coreference without a mistake but for clusters of one mention"),
+    "coref-memory": ("coref:CorefMemory", "memory and seconds of one long document"),
+    "elmo-speed": (
+        "elmo_speed:ElmoSpeed",
+        "the encoder beside AllenNLP's Elmo: speed, memory, largest difference",
+    ),
+    "manylangs-speed": (
+        "manylangs_speed",
+        "the biLM of ELMoForManyLangs beside its own package: speed, largest difference",
+    ),
+    "drop-in": ("drop_in", "an old archive in AllenNLP and in our drop-in: time of the evaluation"),
+    "elmo-parity": ("elmo_parity", "the encoder beside the original's reference outputs"),
+    "serve-load": ("serve_load", "`allennlp elmo serve` under load: sentences/s, p50, p99"),
+    "bilm-speed": ("bilm_speed:BiLmSpeed", "training of a biLM beside AllenNLP's classes and torch.nn.LSTM"),
+    "bilm": ("bilm", "perplexity, fine-tuning and senses of a biLM"),
+    "bilm-log": ("english:TrainingLog", "the log of the English biLM's training, and its curve"),
+    "bilm-sweep": ("english:Sweep", "the English biLM with one thing changed at a time, at equal cost"),
+    "kneser-ney": ("kneser_ney", "perplexity of a 5-gram model"),
+    "scale": ("scale", "embed and predict on Ray: speed-up of workers, memory"),
+    "english-text": ("english:EnglishText", "makes the text of the English biLM"),
 }
-"""What each does. It stands in the module of that name, with `add_arguments` and `run`."""
+"""Each task: its module below `benchmarks`, its class if the module holds several, and a line of help."""
+
+
+class Task(Protocol):
+    """A module, or an object of a class, that measures something. Its docstring is the task's description."""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None: ...
+
+    def run(self, arguments: argparse.Namespace) -> None: ...
+
+
+def load_task(name: str) -> Task:
+    """Imports the module of a task and returns what runs it."""
+    module_name, _, class_name = TASKS[name][0].partition(":")
+    module = import_module(f"benchmarks.{module_name}")
+    task: Task = getattr(module, class_name)() if class_name else module
+    return task
 
 
 def main(words: Sequence[str]) -> None:
     """Runs `words`, a task and its arguments."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     tasks = parser.add_subparsers(metavar="TASK", required=True)
-    for name, help in TASKS.items():
+    for name, (_, help) in TASKS.items():
         # Only the module that is asked for is imported: imports take memory, which some of them measure.
-        module = import_module(f"benchmarks.{name.replace('-', '_')}") if name in words[:1] else None
-        task = tasks.add_parser(
+        task = load_task(name) if name in words[:1] else None
+        subparser = tasks.add_parser(
             name,
             help=help,
-            description=module.__doc__ if module else None,
+            description=inspect.getdoc(task) if task else None,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        if module is not None:
-            module.add_arguments(task)
-            task.set_defaults(run=module.run)
+        if task is not None:
+            task.add_arguments(subparser)
+            subparser.set_defaults(run=task.run)
     arguments = parser.parse_args(words)
-    # Else the results drown in the log.
+    # Else the log would hide the results.
     os.environ.setdefault("ALLENNLP_LOG_LEVEL", "WARNING")
     logging.disable(logging.INFO)
     try:
         arguments.run(arguments)
-    except ConfigurationError as error:
-        sys.exit(f"error: {error.message}")
+    except (ConfigurationError, ElmoError) as error:
+        sys.exit(f"error: {error}")
 
 
 if __name__ == "__main__":

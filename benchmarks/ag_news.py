@@ -1,5 +1,5 @@
 """
-AG News in two stages: a biLM of two LSTM layers whose words begin as those of Word2Vec of the same text
+AG News in two stages: a biLM of two LSTM layers whose word vectors start from Word2Vec on the same text
 (`agnews_words_bilm.jsonnet`), and the classifier with it (`agnews_words_elmo.jsonnet`). One thing is changed
 at a time: layers, size, dropout and rate of either, how ELMo's layers are mixed, and what words begin as.
 
@@ -14,12 +14,11 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from benchmarks.bilms import Overrides, trained_bilm
 from benchmarks.classification import ag_news, paths
+from benchmarks.comparison import add_experiment_arguments, best_metrics, epoch_times
 from benchmarks.configs import add_json_argument, read_config
-from benchmarks.finished_runs import best_metrics, epoch_times
-from benchmarks.quality import add_experiment_arguments
 from benchmarks.results import Results, show
-from benchmarks.trained_bilms import Overrides, trained_bilm
 from elmo_tasks.commands.arguments import train_and_report
 from elmo_tasks.commands.base import positive
 from elmo_tasks.commands.compare import NO_ELMO, text_vectors
@@ -30,7 +29,7 @@ from elmo_tasks.training.experiments import Run, plan
 
 AS_CONFIGURED = "as configured"
 SEED = 13
-"""Of the biLMs."""
+"""The seed of the biLMs."""
 _SIZES = ("model.options.lstm.dim", "model.options.lstm.projection_dim")
 BILMS: dict[str, Overrides] = {
     AS_CONFIGURED: {},
@@ -97,7 +96,7 @@ def _vectors(config: dict[str, Any], output: Path) -> str:
 
 
 def _record(run: Run, results: Results, prefix: str = "") -> None:
-    """All metrics of the best epoch but those of a class."""
+    """Returns all metrics of the best epoch except the per-class ones."""
     for name, value in best_metrics(run).items():
         if "-" not in name and isinstance(value, float):
             results.add(run.variant, run.seed, prefix + name, value, sum(epoch_times(run)))

@@ -1,5 +1,5 @@
 """
-What the words of SST-5, SNLI and SQuAD look at in our models, before the training and after it.
+The attention of our models on SST-5, SNLI and SQuAD, before and after training.
 
 RUN is the folder of a training that is done, as OUT/elmo/seed-13 of `python -m benchmarks sst DATA OUT`. The
 first of its validation instances are read. For each model there is the length of what its encoder says of a
@@ -29,7 +29,7 @@ from allennlp.data import Instance
 from allennlp.models import Model
 from torch import nn
 
-from benchmarks.finished_runs import finished_run
+from benchmarks.comparison import finished_run
 from benchmarks.results import Results, add_results_argument, show
 from elmo_tasks.compat.archives import open_archive
 from elmo_tasks.modules.attention import attention, dot_products

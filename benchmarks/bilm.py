@@ -26,11 +26,10 @@ from allennlp.common import Params
 from allennlp.data import Vocabulary
 from allennlp.models import Model
 
-from benchmarks.bilms import PERPLEXITIES
-from benchmarks.english_text import DEV_TEXTS, columns
-from benchmarks.finished_runs import best_metrics
+from benchmarks.bilms import PERPLEXITIES, finetuning
+from benchmarks.comparison import best_metrics
+from benchmarks.english import DEV_TEXTS, columns
 from benchmarks.results import OURS, Results, add_results_argument, show
-from benchmarks.trained_bilms import finetuning
 from elmo_tasks.commands.arguments import train_and_report
 from elmo_tasks.common.files import bundled
 from elmo_tasks.data.tokenization import tokenizer
@@ -124,7 +123,7 @@ def novels(path: Path) -> Iterable[Iterable[str]]:
 
 
 def descriptions(path: Path) -> Iterator[list[str]]:
-    """Of the news, by spaCy's blank tokenizer, a line each."""
+    """Yields the descriptions of the news, tokenised by spaCy's blank English, one a line."""
     split = tokenizer()
     with open(path, encoding="utf-8", newline="") as file:
         for row in csv.reader(file):

@@ -1,4 +1,4 @@
-"""The sizes of biLMs that are measured, and files of them."""
+"""The biLMs that are measured: sizes, files, and those that an experiment trains before its task."""
 
 import json
 import time
@@ -8,9 +8,23 @@ from typing import Any
 
 import torch
 
+from benchmarks.configs import Settings, read_config
+from elmo_tasks.commands.arguments import train_and_report
+from elmo_tasks.commands.export import OPTIONS, VOCABULARY, WEIGHTS, read_trained, write_bilm
 from elmo_tasks.common.files import bundled
 from elmo_tasks.elmo import BiLm, BiLmOptions, CharacterOptions
 from elmo_tasks.elmo.model.weight_file import write_weights
+from elmo_tasks.training.experiments import Run
+
+
+def peak_memory() -> int:
+    """
+    Bytes that this process has held at most, on Linux. `getrusage` would not do: its figure outlives `exec`,
+    and so can be that of the process which started this one.
+    """
+    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+    return int(status["VmHWM"].removesuffix("kB")) * 1024
+
 
 Files = tuple[str, str]
 """Paths of options and weights."""
@@ -21,7 +35,7 @@ FILTERS = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024))
 def of_characters(
     dim: int, projection_dim: int, *, n_highway: int, filters: tuple[tuple[int, int], ...] = FILTERS
 ) -> BiLmOptions:
-    """What all published sizes have in common, and these sizes."""
+    """Returns options with these sizes and the settings that all published models share."""
     return BiLmOptions(
         tokens=CharacterOptions(filters=filters, dim=16, activation="relu", n_highway=n_highway),
         dim=dim,
@@ -69,3 +83,50 @@ def seconds(work: Callable[[Any], Any], batches: Iterable[Any]) -> float:
     if torch.cuda.is_available():
         torch.cuda.synchronize()
     return time.perf_counter() - start
+
+
+Overrides = dict[str, Any]
+"""Overrides of a config: values by the path of their key."""
+
+
+def trained_bilm(run: Run, folder: Path) -> Overrides:
+    """Trains a biLM, unless that is done, and writes it to the folder; what plugs it into a config."""
+    train_and_report([run], jobs=1, packages=[])
+    folder.mkdir(exist_ok=True)
+    trained = read_trained(str(run.folder / "model.tar.gz"))
+    write_bilm(folder, trained.bilm, None, trained.words, dtype="float32")
+    files = {"options_file": OPTIONS, "weight_file": WEIGHTS, "vocabulary_file": VOCABULARY}
+    present = {key: folder / name for key, name in files.items() if (folder / name).exists()}
+    return {f"model.elmo.{key}": str(path) for key, path in present.items()}
+
+
+def finetuning(files: Files, overrides: Overrides, folder: Path) -> Run:
+    """
+    One epoch of a biLM on another text (`bilm_finetune.jsonnet`).
+
+    # Parameters
+
+    files : of a biLM with its softmax, whose words stand beside them.
+    """
+    words_file = str(Path(files[0]).with_name(VOCABULARY))
+    of_bilm = {"model.options_file": files[0], "model.weight_file": files[1]}
+    config = read_config("bilm_finetune", {**of_bilm, "vocabulary.words_file": words_file, **overrides})
+    return Run("finetuned", config["pytorch_seed"], config, folder)
+
+
+def finetuned(files: Files, settings: Settings, folder: Path) -> Files:
+    """
+    A biLM that has read the training text of a task for one epoch, as most tasks of the ELMo paper had it; it
+    is trained unless that is done.
+
+    # Parameters
+
+    files : as of `finetuning`.
+    settings : the config of the task.
+    """
+    # Where the two differ, the reader of the validation data has the texts as they are.
+    source = settings.get("validation_dataset_reader", settings["dataset_reader"])
+    overrides = {name: settings[name] for name in ("train_data_path", "validation_data_path")}
+    overrides |= dict.fromkeys(("dataset_reader.source", "validation_dataset_reader.source"), source)
+    plugged = trained_bilm(finetuning(files, overrides, folder / "run"), folder / "elmo")
+    return plugged["model.elmo.options_file"], plugged["model.elmo.weight_file"]

@@ -4,8 +4,8 @@ Word2Vec and an SVD of the same text, and the ELMo that comes with the project.
 
 The folder holds `ag_news/`, `sst2/`, `mrpc/` and `klue/`. MRPC and KLUE-NLI come in one file: every fifth
 record is for validation. One biLM is trained for each set (seed 13), and its classifier from each seed:
-accuracy on the validation data at the best epoch. `--epochs` and `--pretrain-epochs` replace those of the
-configs, `--overrides` is for those of the classifiers.
+accuracy on the validation data at the best epoch. `--epochs` and `--pretrain-epochs` replace the numbers of
+the configs, `--overrides` changes the configs of the classifiers.
 """
 
 import argparse
@@ -14,11 +14,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from benchmarks.bilms import Overrides, trained_bilm
+from benchmarks.comparison import add_experiment_arguments, add_scores
 from benchmarks.configs import read_config
-from benchmarks.finished_runs import add_scores
-from benchmarks.quality import add_experiment_arguments
 from benchmarks.results import Results, show
-from benchmarks.trained_bilms import Overrides, trained_bilm
 from elmo_tasks.commands.arguments import train_and_report
 from elmo_tasks.commands.compare import MIXES, NO_ELMO, train_vectors, with_vectors
 from elmo_tasks.commands.vectors import METHODS
@@ -35,7 +34,7 @@ NLI = ("entailment", "neutral", "contradiction")
 
 
 class DataSet(NamedTuple):
-    """What is trained on, and by which configs: `CONFIG_bilm` and `CONFIG_elmo`."""
+    """A data set and its configs, `CONFIG_bilm` and `CONFIG_elmo`."""
 
     config: str
     train: Path

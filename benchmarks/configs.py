@@ -1,4 +1,4 @@
-"""Configs of the project, and parts of those of its peers."""
+"""Configs of the project, and parts of the peers' configs."""
 
 import argparse
 import copy
@@ -22,7 +22,7 @@ def read_config(name: str, overrides: Mapping[str, Any]) -> Settings:
 
 
 class Merged(argparse.Action):
-    """Of JSON objects that are given one after the other, all keys; a later one has the last word."""
+    """Merges the JSON objects of a repeated option; a later key replaces an earlier one."""
 
     def __call__(self, parser: Any, namespace: argparse.Namespace, values: Any, option: Any = None) -> None:
         setattr(namespace, self.dest, {**getattr(namespace, self.dest), **values})
@@ -58,7 +58,7 @@ def feedforward(size: int, *sizes: int, dropout: Any = 0.0, last: str = "relu") 
 def with_stock_training(
     peer: Settings, *, metric: str, optimizer: str | None = "adam", **batches: Any
 ) -> Settings:
-    """What is ours alone in batches and training becomes AllenNLP's own."""
+    """Replaces our own batching and training by AllenNLP's."""
     for loader in ("data_loader", "validation_data_loader"):
         sampler = peer[loader]["batch_sampler"]
         sampler.pop("group", None)

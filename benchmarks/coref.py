@@ -1,90 +1,30 @@
-"""
-Coreference beside allennlp-models' `coref` of the same sizes, optimizer, words and vocabulary.
+"""Coreference: variants of our model, the best score that it could have, memory of a long document."""
 
-The folder holds `train/` and `dev/` in CoNLL-2012 columns. Both train on windows of
-`model.max_training_sentences` sentences of a document: ours on one that is drawn each time, the peer on the
-first. For AllenNLP's ELMo in the peer, a document is one sentence. ELMo of ours keeps no activations where
-the time is to be compared: `--systems ours peer elmo-computed peer-elmo`.
-
-F1 is the average of MUC, B-cubed and CEAF-e by our metric, for both, in the epoch that is best by its own.
-Gold clusters of one mention, which neither proposes, count as missed; OntoNotes has none, so there is a score
-without them, too.
-"""
-
-import copy
+import argparse
+import json
+import tempfile
+import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from allennlp.common.util import import_module_and_submodules
-from allennlp.data import Instance
+import torch
+from allennlp.common import Params
+from allennlp.data import DatasetReader, Instance, TextFieldTensors, Vocabulary
+from allennlp.models import Model
 
-from benchmarks import coref_variants  # noqa: F401
-from benchmarks.configs import Settings, bilstm, feedforward
-from benchmarks.quality import Comparison
-from elmo_tasks.compat.archives import open_archive
-from elmo_tasks.coref.documents import Cluster
+from benchmarks.bilms import SIZES, bilm_files, peak_memory
+from benchmarks.comparison import MEMORY
+from benchmarks.configs import read_config
+from benchmarks.results import OURS, Results, add_results_argument, show
+from elmo_tasks.coref import CorefModel
+from elmo_tasks.coref.documents import Cluster, CorefDocument, read_documents
 from elmo_tasks.coref.metric import CorefScores
 from elmo_tasks.coref.reader import CorefReader
-from elmo_tasks.training.experiments import Run
+from elmo_tasks.data.input_files import input_files
+from elmo_tasks.elmo import ElmoRepresentations
 
-WITHOUT_SINGLETONS = "average F1 without singletons"
-
-
-class Coref(Comparison):
-    config, peer_package = "coref", "allennlp_models.coref"
-    metric, unit, suffix = "average F1", "files", ".conll"
-    epochs, timed = 20, (8, 2)
-
-    def some(self, files: list[Path], number: int | None) -> str:
-        """The first documents in one file, as the peer reads it."""
-        return "".join(path.read_text(encoding="utf-8") for path in files[:number])
-
-    def scores(self, run: Run) -> dict[str, float]:
-        import_module_and_submodules(self.peer_package)
-        archive = open_archive(run.folder / "model.tar.gz")
-        model, reader = archive.model.eval(), archive.validation_dataset_reader
-        dev = run.config["validation_data_path"]
-        proposed = []
-        for instance in reader.read(dev):
-            reader.apply_token_indexers(instance)
-            proposed.append(model.forward_on_instance(instance)["clusters"])
-        return {
-            self.metric: average_f1(proposed, CorefReader().read(dev)),
-            WITHOUT_SINGLETONS: average_f1(proposed, CorefReader(singletons=False).read(dev)),
-        }
-
-    def peer(self, ours: Settings, elmo_dim: int) -> Settings:
-        model = ours["model"]
-        sizes, hidden, dropout = model["feedforward_sizes"], model["hidden_sizes"][0], model["dropout"]
-        embedders = model["text_field_embedder"]["token_embedders"]
-        cnn = embedders["token_characters"]["encoder"]
-        words = embedders["tokens"]["embedding_dim"] + elmo_dim
-        words += cnn["num_filters"] * len(cnn["ngram_filter_sizes"])
-        span = words + 4 * hidden + model["feature_dim"]
-        reader = {
-            "type": "coref",
-            "token_indexers": ours["dataset_reader"]["token_indexers"],
-            "max_span_width": model["max_span_width"],
-        }
-        ours["dataset_reader"] = reader | {"max_sentences": model["max_training_sentences"]}
-        ours["validation_dataset_reader"] = copy.deepcopy(reader)
-        ours["model"] = {
-            "type": "coref",
-            "text_field_embedder": model["text_field_embedder"],
-            "context_layer": bilstm(words, hidden),
-            "mention_feedforward": feedforward(span, *sizes, dropout=dropout),
-            "antecedent_feedforward": feedforward(3 * span + model["feature_dim"], *sizes, dropout=dropout),
-            "feature_size": model["feature_dim"],
-            **{
-                key: model[key]
-                for key in ("max_span_width", "spans_per_word", "max_antecedents", "lexical_dropout")
-            },
-        }
-        ours["data_loader"] = {"batch_size": 1, "shuffle": True}
-        ours["validation_data_loader"] = {"batch_size": 1}
-        ours["trainer"] |= {"validation_metric": "+coref_f1", "checkpointer": {}}
-        ours["trainer"]["optimizer"]["type"] = "adam"
-        return ours
+AVERAGE_F1 = "average F1"
+"""The name of the score in the rows."""
 
 
 def average_f1(proposed: Iterable[list[Cluster]], documents: Iterable[Instance]) -> float:
@@ -95,5 +35,114 @@ def average_f1(proposed: Iterable[list[Cluster]], documents: Iterable[Instance])
     return metric.get_metric()["average_f1"]
 
 
-_TASK = Coref()
-add_arguments, run = _TASK.add_arguments, _TASK.run
+@Model.register("elmo_coref_document")
+class DocumentLstm(CorefModel):
+    """The biLSTM reads all sentences as one sequence; ELMo stays within a sentence."""
+
+    def _encode(
+        self, tokens: TextFieldTensors, lengths: torch.Tensor, rows: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        longest = int(lengths[rows].max())
+        # (sentences, longest)
+        mask = torch.arange(longest, device=lengths.device) < lengths[rows].unsqueeze(1)
+        # (sentences, longest, input_dim)
+        embedded, elmo = self.embed_sentences(tokens, rows, longest)
+        # (1, words, input_dim)
+        words = self.lexical_dropout(embedded)[mask].unsqueeze(0)
+        output = None if elmo.output is None else elmo.output[mask].unsqueeze(0)
+        encoded = self.encoder(words, torch.ones_like(words[..., 0], dtype=torch.bool))
+        context = self.at_output(encoded, ElmoRepresentations(None, output))
+        return words[0, :, : self.word_dim], context[0]
+
+
+@Model.register("elmo_coref_first_window")
+class FirstWindow(CorefModel):
+    """Training reads the first sentences of a document each time."""
+
+    def _window(self, lengths: torch.Tensor) -> torch.Tensor:
+        rows = torch.arange(len(lengths), device=lengths.device)
+        return rows[: self.max_training_sentences] if self.training else rows
+
+
+@Model.register("elmo_coref_document_first_window")
+class DocumentFirstWindow(FirstWindow, DocumentLstm):
+    """Both."""
+
+
+LIMIT = "limit"
+"""The name of that system in the rows."""
+
+
+class CorefLimit:
+    """
+    The average F1 of a coreference system that proposes no cluster of one mention, like `coref` and its peer,
+    and makes no mistake: it has every gold cluster of two mentions or more, and nothing else.
+    """
+
+    @staticmethod
+    def add_arguments(parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("data", type=Path, help="folder or file of the documents")
+        add_results_argument(parser)
+
+    @staticmethod
+    def run(arguments: argparse.Namespace) -> None:
+        documents = list(CorefReader().read(arguments.data))
+        gold = [document["metadata"].metadata.clusters for document in documents]
+        proposed = [[cluster for cluster in clusters if len(cluster) > 1] for clusters in gold]
+        results = Results("coref limit", arguments.csv)
+        results.add(LIMIT, 0, AVERAGE_F1, 100 * average_f1(proposed, documents))
+        results.add(LIMIT, 0, "gold clusters", sum(map(len, gold)))
+        results.add(LIMIT, 0, "gold clusters of two mentions or more", sum(map(len, proposed)))
+        show(results.means())
+
+
+def long_document(folder: Path, words: int) -> CorefDocument:
+    sentences: list[list[str]] = []
+    documents = (document for path in input_files(folder / "train*") for document in read_documents(path))
+    for sentence in (sentence for document in documents for sentence in document.sentences):
+        if words <= 0:
+            break
+        sentences.append(sentence[:words])
+        words -= len(sentence)
+    return CorefDocument.of(sentences, id="long")
+
+
+class CorefMemory:
+    """
+    Peak memory and seconds of predicting one long document, with the sizes of the config and random weights.
+
+    The document is made of the training documents' sentences, as many as have so many words.
+    """
+
+    @staticmethod
+    def add_arguments(parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("data", type=Path, help="folder with train/, or one file of it")
+        parser.add_argument("--words", type=int, default=20_000)
+        parser.add_argument("--elmo", default="shipped", choices=[*SIZES, "none"])
+        parser.add_argument("--overrides", type=json.loads, default={}, metavar="JSON", help="of the config")
+        add_results_argument(parser)
+
+    @staticmethod
+    def run(arguments: argparse.Namespace) -> None:
+        document = long_document(arguments.data, arguments.words)
+        config = "coref" if arguments.elmo == "none" else "coref_elmo"
+        settings = read_config(config, arguments.overrides)
+        with tempfile.TemporaryDirectory() as folder:
+            if arguments.elmo != "none":
+                options_file, weight_file = bilm_files(Path(folder), arguments.elmo)
+                settings["model"]["elmo"] |= {"options_file": options_file, "weight_file": weight_file}
+            reader = DatasetReader.from_params(Params(settings["dataset_reader"]))
+            instance = reader.text_to_instance(document)
+            reader.apply_token_indexers(instance)
+            vocab = Vocabulary.from_instances([instance])
+            model = Model.from_params(Params(settings["model"]), vocab=vocab).eval()
+        results = Results("coref-memory", arguments.csv)
+        case = f"{len(document)} words, biLM {arguments.elmo}"
+        results.add(OURS, 0, f"{case}: {MEMORY}, before", peak_memory() / 2**30)
+        start = time.perf_counter()
+        clusters = model.forward_on_instance(instance)["clusters"]
+        seconds = time.perf_counter() - start
+        results.add(OURS, 0, f"{case}: seconds", seconds, seconds)
+        results.add(OURS, 0, f"{case}: {MEMORY}", peak_memory() / 2**30)
+        results.add(OURS, 0, f"{case}: clusters", len(clusters))
+        show(results.means())

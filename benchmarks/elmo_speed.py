@@ -1,20 +1,13 @@
-"""
-The speed and memory of our ELMo beside AllenNLP's own `Elmo` and indexer: one run, the two in turn.
-
-TEXT has one tokenised sentence a line, plain or gzip; its sentences are taken in the order of the file. The
-published sizes get random weights. Both sides do the whole of a frozen `Elmo`, one mix included, without
-gradients. A round is one pass of each side over the same batches; the ratio is the median of the rounds,
-with its range. Before them all layers of both sides are compared, which also decides how far into the text
-`--budget` reaches. Cold is a pass that starts without known words, warm one over text that was just read.
-"""
+"""The encoder beside AllenNLP's `Elmo`."""
 
 import argparse
+import itertools
 import subprocess
 import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,20 +16,102 @@ import torch
 from allennlp.data import Batch, Instance, Token, Vocabulary
 from allennlp.data.fields import TextField
 from allennlp.data.token_indexers import ELMoTokenCharactersIndexer
+from allennlp.modules.elmo import Elmo as AllenNLPElmo
+from allennlp.modules.elmo import batch_to_ids
+from allennlp.nn.util import remove_sentence_boundaries
 
-from benchmarks.bilms import SIZES, Files, bilm_files, seconds
-from benchmarks.elmo_sides import (
-    BATCH,
-    Ours,
-    Sentences,
-    Theirs,
-    count_tokens,
-    in_batches,
-    read_text,
-    size_of_text,
-)
+from benchmarks.bilms import SIZES, Files, bilm_files, peak_memory, seconds
 from benchmarks.results import OURS, Results, add_rates, add_results_argument, show
-from elmo_tasks.elmo import ElmoCharacterIndexer
+from elmo_tasks.data.input_files import read_lines
+from elmo_tasks.elmo import Elmo, ElmoCharacterIndexer
+from elmo_tasks.elmo.model.encoders import CharacterEncoder
+
+Sentences = list[list[str]]
+
+BATCH = 64
+
+
+class Ours:
+    """`Elmo` of this project, frozen."""
+
+    def __init__(self, files: Files, precision: str = "float32", device: str = "cpu") -> None:
+        options_file, weight_file = files
+        self.elmo = Elmo(options_file=options_file, weight_file=weight_file, precision=precision)
+        self.elmo.to(device).eval()
+
+    def ids(self, sentences: Sentences) -> torch.Tensor:
+        return CharacterEncoder.padded_ids(sentences)
+
+    def embed(self, ids: torch.Tensor) -> torch.Tensor:
+        return self.elmo(ids).input
+
+    def layers(self, ids: torch.Tensor) -> torch.Tensor:
+        return self.bilm.encode(ids)
+
+    def forget_words(self) -> None:
+        self.bilm.forget_words()
+
+    @property
+    def bilm(self) -> Any:
+        return self.elmo.bilm
+
+
+class Theirs:
+    """AllenNLP's `Elmo`. It carries its state from batch to batch, which costs it next to nothing."""
+
+    def __init__(self, files: Files, device: str = "cpu") -> None:
+        self.elmo = AllenNLPElmo(*files, num_output_representations=1, dropout=0.0).to(device).eval()
+
+    def ids(self, sentences: Sentences) -> torch.Tensor:
+        return batch_to_ids(sentences)
+
+    def embed(self, ids: torch.Tensor) -> torch.Tensor:
+        return self.elmo(ids)["elmo_representations"][0]
+
+    def layers(self, ids: torch.Tensor) -> torch.Tensor:
+        """From a fresh state, as ours."""
+        self.elmo._elmo_lstm._elmo_lstm.reset_states()
+        outputs = self.elmo._elmo_lstm(ids)
+        mask = outputs["mask"]
+        return torch.stack([remove_sentence_boundaries(layer, mask)[0] for layer in outputs["activations"]])
+
+
+def read_text(path: Path, number: int) -> Sentences:
+    """The first sentences of a text."""
+    words = (line.split() for _, line in read_lines(path))
+    return list(itertools.islice(filter(None, words), number))
+
+
+def in_batches(sentences: Sentences, size: int) -> list[Sentences]:
+    return [sentences[start : start + size] for start in range(0, len(sentences), size)]
+
+
+def size_of_text(sentences: Sentences) -> str:
+    words = [word for sentence in sentences for word in sentence]
+    return f"Text: {len(sentences):,} sentences, {len(words):,} tokens, {len(set(words)):,} distinct."
+
+
+def count_tokens(batches: Iterable[Sentences]) -> int:
+    return sum(len(words) for batch in batches for words in batch)
+
+
+@torch.no_grad()
+def memory_and_start(side: str, files: Files, sentences: Sentences) -> tuple[float, float]:
+    """Peak memory in GB, all imports included; and the seconds from them to a first encoded sentence."""
+    began = time.perf_counter()
+    encoder = Ours(files) if side == "ours" else Theirs(files)
+    encoder.embed(encoder.ids(sentences[:1]))
+    start = time.perf_counter() - began
+    for batch in in_batches(sentences, BATCH):
+        encoder.embed(encoder.ids(batch))
+    return peak_memory() / 1e9, start
+
+
+if __name__ == "__main__":
+    side, text, number, threads, *files = sys.argv[1:]
+    torch.set_num_threads(int(threads))
+    print(*memory_and_start(side, (files[0], files[1]), read_text(Path(text), int(number))))
+
 
 MAX_DIFFERENCE = 2e-5
 DIFFERENCE = "largest difference of "
@@ -138,7 +213,7 @@ class Speed:
         self.results.add_in_turn(f"{self.size}: {case}", reached, rates, seconds=times, at_least=at_least)
 
     def lstm_share(self, ours: Ours, batches: list[Sentences]) -> None:
-        """Of the rate at which the recurrent product alone can run."""
+        """Returns the share of the rate at which the recurrent product alone runs."""
         bilm, options = ours.bilm, ours.bilm.options
         dim, projection = options.dim, options.projection_dim
         inputs = []
@@ -152,8 +227,8 @@ class Speed:
 
     def read_share(self, ours: Ours, singles: list[Sentences]) -> None:
         """
-        Of the rate at which memory can be read: each step of a lone sentence reads the recurrent weights and
-        the projections of all layers in both directions.
+        Returns the share of the memory's read bandwidth: each step of a single sentence reads the recurrent
+        weights and the projections of all layers in both directions.
         """
         bytes_read = count_tokens(singles) * 4 * weights_of_lstm(ours.bilm.options, inputs=1)
         ids = [ours.ids(batch) for batch in singles]
@@ -182,7 +257,7 @@ class Speed:
         arguments = self.arguments
         figures = []
         for side in ("ours", "theirs"):
-            command = [sys.executable, "-m", "benchmarks.elmo_sides", side, str(arguments.text), str(number)]
+            command = [sys.executable, "-m", "benchmarks.elmo_speed", side, str(arguments.text), str(number)]
             command += [str(arguments.threads), *files]
             finished = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
             figures.append(tuple(map(float, finished.stdout.split())))
@@ -265,44 +340,57 @@ def indexing(sentences: Sentences, rounds: int, results: Results) -> None:
     results.add(OURS, 0, f"{DIFFERENCE}indexing and batching", difference)
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("text", type=Path)
-    parser.add_argument("-n", type=int, default=640, help="sentences")
-    parser.add_argument("--singles", type=int, default=100, help="sentences that are read one by one")
-    parser.add_argument("--sizes", nargs="+", default=["small", "original"], choices=SIZES)
-    parser.add_argument("--precision", nargs="*", default=[], choices=["bfloat16"])
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument(
-        "--budget", type=float, default=160, help="seconds that AllenNLP may take for a case, all rounds"
-    )
-    parser.add_argument("--cuda", action="store_true", help="the original size on a GPU as well")
-    add_results_argument(parser)
+class ElmoSpeed:
+    """
+    The speed and memory of our ELMo beside AllenNLP's own `Elmo` and indexer: one run, the two in turn.
 
+    TEXT has one tokenised sentence a line, plain or gzip; its sentences are taken in the order of the file.
+    The published sizes get random weights. Both sides do the whole of a frozen `Elmo`, one mix included,
+    without gradients. A round is one pass of each side over the same batches; the ratio is the median of the
+    rounds, with its range. Before them all layers of both sides are compared, which also decides how far into
+    the text `--budget` reaches. Cold is a pass that starts without known words, warm one over text that was
+    just read.
+    """
 
-@torch.no_grad()
-def run(arguments: argparse.Namespace) -> None:
-    torch.set_num_threads(arguments.threads)
-    sentences = read_text(arguments.text, arguments.n)
-    results = Results("elmo-speed", arguments.csv)
-    # First, while ours has seen no word yet
-    indexing(sentences, arguments.rounds, results)
-    with tempfile.TemporaryDirectory() as name:
-        for size in arguments.sizes:
-            Speed(size, arguments, results).all_on_cpu(bilm_files(Path(name), size), sentences)
-        if arguments.cuda and torch.cuda.is_available():
-            Speed("original", arguments, results).on_gpu(bilm_files(Path(name), "original"), sentences)
-    differences = results.means(of=DIFFERENCE)
-    show(results.ratios(), differences)
-    exact = [
-        value
-        for metric in differences.column("metric")
-        if "bfloat16" not in str(metric)
-        for value in results.values(OURS, str(metric)).values()
-    ]
-    largest = torch.tensor(exact).max().item()
-    verdict = "reached" if largest <= MAX_DIFFERENCE else "not reached"
-    print(f"\nLargest difference in fp32 {largest:.1e}, at most {MAX_DIFFERENCE:g}: {verdict}.")
-    print(size_of_text(sentences))
-    if arguments.cuda and not torch.cuda.is_available():
-        print("There is no GPU here; its rows are left out.")
+    @staticmethod
+    def add_arguments(parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("text", type=Path)
+        parser.add_argument("-n", type=int, default=640, help="sentences")
+        parser.add_argument("--singles", type=int, default=100, help="sentences that are read one by one")
+        parser.add_argument("--sizes", nargs="+", default=["small", "original"], choices=SIZES)
+        parser.add_argument("--precision", nargs="*", default=[], choices=["bfloat16"])
+        parser.add_argument("--rounds", type=int, default=3)
+        parser.add_argument("--threads", type=int, default=2)
+        parser.add_argument(
+            "--budget", type=float, default=160, help="seconds that AllenNLP may take for a case, all rounds"
+        )
+        parser.add_argument("--cuda", action="store_true", help="the original size on a GPU as well")
+        add_results_argument(parser)
+
+    @staticmethod
+    @torch.no_grad()
+    def run(arguments: argparse.Namespace) -> None:
+        torch.set_num_threads(arguments.threads)
+        sentences = read_text(arguments.text, arguments.n)
+        results = Results("elmo-speed", arguments.csv)
+        # First, while ours has seen no word yet
+        indexing(sentences, arguments.rounds, results)
+        with tempfile.TemporaryDirectory() as name:
+            for size in arguments.sizes:
+                Speed(size, arguments, results).all_on_cpu(bilm_files(Path(name), size), sentences)
+            if arguments.cuda and torch.cuda.is_available():
+                Speed("original", arguments, results).on_gpu(bilm_files(Path(name), "original"), sentences)
+        differences = results.means(of=DIFFERENCE)
+        show(results.ratios(), differences)
+        exact = [
+            value
+            for metric in differences.column("metric")
+            if "bfloat16" not in str(metric)
+            for value in results.values(OURS, str(metric)).values()
+        ]
+        largest = torch.tensor(exact).max().item()
+        verdict = "reached" if largest <= MAX_DIFFERENCE else "not reached"
+        print(f"\nLargest difference in fp32 {largest:.1e}, at most {MAX_DIFFERENCE:g}: {verdict}.")
+        print(size_of_text(sentences))
+        if arguments.cuda and not torch.cuda.is_available():
+            print("There is no GPU here; its rows are left out.")

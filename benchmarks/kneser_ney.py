@@ -22,7 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.memory import peak_memory
+from benchmarks.bilms import peak_memory
 from benchmarks.results import Results, add_results_argument, show
 from elmo_tasks.data.input_files import InputError, input_files, read_lines
 from elmo_tasks.elmo.files import read_words
@@ -63,7 +63,7 @@ class KneserNey:
     def __init__(self, text: np.ndarray, *, begin: int, order: int, vocabulary_size: int) -> None:
         self._begin, self._vocabulary_size = begin, vocabulary_size
         self.orders: list[Order] = []
-        """Of unigrams, bigrams, ..."""
+        """The orders: unigrams, bigrams, ..."""
 
         ngrams, histories = np.arange(vocabulary_size), 1
         places = text
@@ -73,7 +73,7 @@ class KneserNey:
                 self._longer(places, text), return_index=True, return_inverse=True
             )
             longer, first, longer_places = longer[1:], first[1:], longer_places - 1  # without the -1
-            # An n-gram counts once for each word seen before it; behind `begin`, each time.
+            # An n-gram counts once for each word seen before it, and each time after `begin`.
             at_begin = np.flatnonzero((places >= 0) & (longer_places < 0))
             counted = np.concatenate([first, at_begin])
             self._add_order(ngrams, places[counted], histories)

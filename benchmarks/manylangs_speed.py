@@ -3,7 +3,7 @@ The speed of a biLM of ELMoForManyLangs beside its own package (`requirements.pe
 turn.
 
 TEXT has one tokenised sentence a line. The weights are random, of the size of all that were published; the
-dictionaries are those of the text. Both sides go from words to all layers. A round is one pass of each side
+dictionaries are made of the text. Both sides go from words to all layers. A round is one pass of each side
 over the same batches; ours begins each without known words.
 """
 
@@ -22,7 +22,7 @@ from typing import Any
 import torch
 
 from benchmarks.bilms import seconds
-from benchmarks.elmo_sides import BATCH, Sentences, count_tokens, in_batches, read_text, size_of_text
+from benchmarks.elmo_speed import BATCH, Sentences, count_tokens, in_batches, read_text, size_of_text
 from benchmarks.results import OURS, Results, add_rates, add_results_argument, show
 from elmo_tasks.elmo.files import DEFAULT_OPTIONS, read_frozen_bilm, read_options
 

@@ -3,8 +3,8 @@ The tables and figures of docs/results.md, by the experiments of benchmarks/pape
 Some small tables there have rows that were kept by hand.
 
 Each experiment has a folder below OUT, a process of its own, and a log beside its folder. The same command
-goes on after a kill, and skips what is done; an experiment that fails does not end the others. What an
-experiment has measured goes to `--results`, and `--page` makes docs/results.md of it (benchmarks/page.py).
+resumes after a kill, and skips finished experiments; an experiment that fails does not end the others. The
+results go to `--results`, and `--page` makes docs/results.md of it (benchmarks/page.py).
 """
 
 import argparse
@@ -68,7 +68,7 @@ class Experiment(NamedTuple):
         return f"{self.like.whole_command()} {self.command}" if self.like else self.command
 
     def kept_as(self, file: str) -> str:
-        """The name of a file among those of all experiments."""
+        """Returns the name under which a file is kept beside the files of all experiments."""
         stem, dot, kind = file.partition(".")
         return f"{self.name}{dot}{kind}" if stem in (ROWS, self.name) else f"{self.name}_{file}"
 
@@ -199,7 +199,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--only", nargs="+", metavar="NAME", help="these experiments")
     parser.add_argument("--list", action="store_true", help="show the experiments and their states, run none")
-    parser.add_argument("--seeds", type=int, nargs="+", help="in place of those of each experiment")
+    parser.add_argument("--seeds", type=int, nargs="+", help="replace the seeds of each experiment")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the CSV files and figures")
     parser.add_argument(
         "--experiments", type=Path, default=EXPERIMENTS, metavar="TOML", help="others than the paper's"

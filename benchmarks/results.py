@@ -1,17 +1,21 @@
-"""What was measured, as rows of one CSV format, and the tables that are made of them."""
+"""Measurements as rows of one CSV format, their means, ratios and p values, and the tables made of them."""
 
 import argparse
+import math
 import platform
 import re
 import statistics
 from collections.abc import Iterable, Sequence
 from importlib.metadata import version
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
+from scipy.stats import ttest_1samp, ttest_ind_from_stats
 
 from elmo_tasks.common.files import atomic_file
 from elmo_tasks.common.processes import cpu_count
+from elmo_tasks.data.input_files import InputError
 from elmo_tasks.evaluation.table import Table
 from elmo_tasks.training.experiments import spread
 
@@ -30,7 +34,7 @@ class Results:
 
     # Parameters
 
-    task : whose rows they are; a file may hold those of several.
+    task : the task of the rows; a file may hold the rows of several tasks.
     path : the CSV file, or `None` for none. It has each row as soon as it is known.
     keep : go on with the rows that the file has of the task.
     """
@@ -62,7 +66,7 @@ class Results:
         at_least: float | None = None,
         at_most: float | None = None,
     ) -> None:
-        """What both sides had in each round, and the target of the ratio; shown at once, as runs are long."""
+        """Adds the values of both sides in each round, and the target of the ratio; prints them at once."""
         for seed, pair in enumerate(zip(ours, theirs, strict=True)):
             for system, value in zip((OURS, PEER), pair, strict=True):
                 self.add(system, seed, metric, value, seconds[seed] if seconds else None)
@@ -72,7 +76,7 @@ class Results:
         print(f"{metric}: {', '.join(self._ratio_cells(metric, OURS, PEER))}", flush=True)
 
     def values(self, system: str, metric: str) -> dict[int, float]:
-        """Of each seed."""
+        """Returns the value of each seed."""
         table = self._table.where("task", self.task).where("system", system).where("metric", metric)
         return dict(zip(table.column("seed"), table.column("value"), strict=True))  # type: ignore[arg-type]
 
@@ -105,7 +109,7 @@ class Results:
 
     def ratios(self, pairs: Iterable[tuple[str, str]] = ((OURS, PEER),), *, of: str = "") -> Table:
         """
-        The values of the first of each pair of systems as a part of those of the second, seed by seed, for
+        Returns the ratio of the first of each pair of systems to the second, seed by seed, for
         metrics that hold `of`: the medians, the median of the ratios, and their range.
         """
         table = Table(("metric", "system", "median", "beside", "median", "ratio (range)", "target"))
@@ -117,7 +121,7 @@ class Results:
         return table
 
     def gains(self, metric: str, without: str) -> Table:
-        """What share of the error of a system each other takes by a metric in percent."""
+        """Returns by how much each other system reduces the error of one, for a metric in percent."""
         table = Table(("metric", "system", "beside", "relative error reduction"))
         for name, system in self._names(metric) if self.values(without, metric) else ():
             if name == metric and system != without:
@@ -179,7 +183,7 @@ def shown(value: float | None) -> str:
 
 
 def versions() -> str:
-    """What the numbers were measured on, and with."""
+    """Returns the machine and the versions that the numbers were measured with."""
     try:
         info = Path("/proc/cpuinfo").read_text()
     except OSError:
@@ -194,3 +198,85 @@ def versions() -> str:
         f"Python {platform.python_version()}, PyTorch {torch.__version__}, AllenNLP {version('allennlp')}, "
         f"elmo_tasks {version('elmo_tasks')}"
     )
+
+
+SIGNIFICANCE_LEVEL = 0.05
+"""A difference is shown where its p value is below."""
+
+
+class Score(NamedTuple):
+    """Mean and standard deviation of one system over its seeds, in percent."""
+
+    mean: float
+    deviation: float | None
+    runs: int
+
+    def __str__(self) -> str:
+        return f"{self.mean:.1f}" + ("" if self.deviation is None else f" ({self.deviation:.1f})")
+
+    def gain(self, other: "Score", *, limit: float = 100.0) -> str:
+        """Returns by how much it reduces the error of another; the error is the distance to the limit."""
+        return f"{(self.mean - other.mean) / (limit - other.mean):.1%}"
+
+    def p(self, other: "Score") -> float | None:
+        """
+        Returns the p value of Welch's t test, two-sided; `None` where a side has one run, or neither has a
+        spread. Seeds are not paired: runs of two systems with one seed have little in common.
+        """
+        if self.deviation is None or other.deviation is None or not (self.deviation or other.deviation):
+            return None
+        value = float(ttest_ind_from_stats(*self, *other, equal_var=False).pvalue)
+        return None if math.isnan(value) else value
+
+    def shown_p(self, other: "Score") -> str:
+        """For people."""
+        return shown_p(self.p(other)) if min(self.runs, other.runs) > 1 else "one run"
+
+    def starred(self, other: "Score | None") -> str:
+        """With a star where the difference to another is shown."""
+        p = None if other is None else self.p(other)
+        return str(self) if p is None or p >= SIGNIFICANCE_LEVEL else f"{self} *"
+
+
+def read_scores(path: Path, metric: str = "") -> dict[str, Score]:
+    """
+    The systems of a file: of rows of `Results` that have the metric; or of the table that
+    `training.experiments.summary` or `ablate.sample_table` makes, whose fractions become percent.
+
+    # Raises
+    `InputError`: it is none of these.
+    """
+    table = Table.read(path)
+    if table.columns == COLUMNS:
+        rows = table.where("metric", metric)
+        if not rows.rows:
+            names = ", ".join(dict.fromkeys(map(str, table.column("metric"))))
+            raise InputError.at(path, found=f"no {metric}", expected=f"a metric of {names}")
+        values = {system: rows.where("system", system).column("value") for system in rows.column("system")}
+        return {str(system): Score(*spread(cells)) for system, cells in values.items()}  # type: ignore[arg-type]
+    if table.columns[0] not in ("variant", "fraction"):
+        raise InputError.at(
+            path, found=f"the column {table.columns[0]}", expected="rows, variants or fractions"
+        )
+    # Of a fraction, the number of instances and with or without ELMo
+    start, stop = (0, 1) if table.columns[0] == "variant" else (1, 3)
+    return {
+        " ".join(map(str, row[start:stop])): _percent(*row[stop : stop + 3])  # type: ignore[arg-type]
+        for row in table.rows
+    }
+
+
+def shown_p(p: float | None) -> str:
+    """A p value for people."""
+    if p is None or p >= SIGNIFICANCE_LEVEL:
+        return "not shown"
+    return "<.001" if p < 0.001 else f"{p:.3f}".lstrip("0")
+
+
+def p_of_one(values: list[float], one: float) -> float | None:
+    """Returns the p value of a two-sided t test against the mean `one`; `None` without a spread."""
+    return float(ttest_1samp(values, one).pvalue) if len(set(values)) > 1 else None
+
+
+def _percent(mean: float, deviation: float | None, runs: int) -> Score:
+    return Score(100 * mean, None if deviation is None else 100 * deviation, runs)

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 
 from allennlp.commands import main as allennlp_main
 
-from benchmarks.memory import peak_memory
+from benchmarks.bilms import peak_memory
 from benchmarks.results import versions
 from elmo_tasks.data.input_files import read_lines
 from elmo_tasks.evaluation.table import Cell, Table
@@ -56,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tokens", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--bilm", type=Path, help="folder of options.json and weights.hdf5")
-    parser.add_argument("--archive", help="to predict with; it reads tokens, as those of NER do")
+    parser.add_argument("--archive", help="to predict with; it reads tokens, as NER does")
     parser.add_argument("--batch-size", type=int, default=16, help="of predict")
 
 
@@ -70,14 +70,14 @@ class Measured(NamedTuple):
     wall: float
     """Seconds, as all times."""
     processor: float
-    """Of the workers; without Ray of the command, with its start."""
+    """Seconds of the workers; without Ray, of the command with its start."""
     driver: int
     """Bytes."""
     busy: float = 0.0
     worker: int = 0
     """Bytes."""
     overhead: float | None = None
-    """Of one worker, beyond the plain command."""
+    """Overhead of one worker beyond the plain command."""
     speed_up: float | None = None
     """Beside one worker."""
 
@@ -149,7 +149,7 @@ def measure(
 
 
 def row(one: Measured) -> tuple[Cell, ...]:
-    """Of `COLUMNS`."""
+    """Returns the cells of `COLUMNS`."""
     plain = one.workers is None
     return (
         one.command,
@@ -190,8 +190,8 @@ def lines_of(runs: list[Measured]) -> Table:
 
 def measured(words: list[Any], shards: Path) -> tuple[float, float, int, list[Any]]:
     """
-    Of `allennlp WORDS`: seconds from start to end and of the processor, its peak in bytes, and the outcomes
-    of its shards. See `command`.
+    Runs `allennlp WORDS` and returns the seconds from start to end and of the processor, its peak in bytes,
+    and the outcomes of its shards. See `command`.
     """
     began = time.monotonic()
     arguments = [sys.executable, "-c", CHILD, str(shards), *map(str, words)]

@@ -76,15 +76,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 class Load(NamedTuple):
-    """What clients saw."""
+    """Measurements of the clients."""
 
     rate: float
     """Sentences a second."""
     seconds: list[float]
-    """Of each request."""
+    """Seconds of each request."""
     errors: int
     difference: float
-    """The largest of all numbers, from those of `predict`."""
+    """Largest difference of a number from the result of `predict`."""
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -195,14 +195,14 @@ def difference(found: Any, expected: Any) -> float:
 
 
 def status(port: int, body: bytes) -> int:
-    """Of the answer to a body."""
+    """Returns the HTTP status of the answer to a body."""
     with closing(HTTPConnection("127.0.0.1", port)) as connection:
         connection.request("POST", PATH, body)
         return connection.getresponse().status
 
 
 def add_load(results: Results, name: str, number: int, measured: Load) -> None:
-    """What clients saw in a round, as rows and on a line."""
+    """Adds the measurements of a round as rows, and prints them on a line."""
     times = measured.seconds
     middle, late = (1000 * times[int(share * (len(times) - 1))] for share in (0.5, 0.99))
     values = {

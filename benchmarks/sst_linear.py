@@ -1,5 +1,5 @@
 """
-What the layers of the biLM know of SST-5 by themselves: the accuracy of a linear classifier on the mean
+How much the layers of the biLM know of SST-5: the accuracy of a linear classifier on the mean
 vector of each dev sentence.
 
 The folder holds the trees `train.*` and `dev.*`. The classifier is a logistic regression, its L2 penalty the
@@ -16,7 +16,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from benchmarks.quality import equally_spaced
+from benchmarks.comparison import equally_spaced
 from benchmarks.results import OURS, Results, add_results_argument, show
 from elmo_tasks.elmo.files import DEFAULT_OPTIONS, DEFAULT_WEIGHTS
 from elmo_tasks.embedding import ElmoEmbedder

@@ -14,13 +14,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks.bilms import PERPLEXITIES
+from benchmarks.bilms import PERPLEXITIES, Overrides, trained_bilm
 from benchmarks.classification import SETS, paths
+from benchmarks.comparison import add_experiment_arguments, add_scores, best_metrics, epoch_times
 from benchmarks.configs import add_json_argument, read_config
-from benchmarks.finished_runs import add_scores, best_metrics, epoch_times
-from benchmarks.quality import add_experiment_arguments
 from benchmarks.results import Results, show
-from benchmarks.trained_bilms import Overrides, trained_bilm
 from elmo_tasks.commands.arguments import train_and_report
 from elmo_tasks.commands.base import positive
 from elmo_tasks.commands.compare import NO_ELMO
@@ -30,7 +28,7 @@ from elmo_tasks.training.experiments import Run, plan
 
 DEPTHS = (1, 2)
 SEED = 42
-"""Of the biLMs."""
+"""The seed of the biLMs."""
 ANALOGIES = ("semantic", "syntactic", "all")
 WORDSIM = {
     "wordsim": "EN-WS-353-ALL.txt",

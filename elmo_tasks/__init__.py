@@ -8,7 +8,7 @@ from typing import Any
 
 from elmo_tasks import registration
 
-__version__ = "0.3.0"
+__version__ = "0.2.0"
 __all__ = [
     "Elmo",
     "ElmoEmbedder",

@@ -3,15 +3,14 @@
 import json
 import re
 from argparse import ArgumentParser
-from importlib import import_module
 from importlib.util import find_spec
 
 import pytest
 from filelock import lock_descriptor
 
-from benchmarks.__main__ import main
+from benchmarks.__main__ import load_task, main
 from benchmarks.paper import read_experiments
-from benchmarks.scores import read_scores
+from benchmarks.results import read_scores
 from elmo_tasks.commands import ElmoGroup
 from elmo_tasks.common.files import bundled
 from elmo_tasks.evaluation.table import Table
@@ -149,7 +148,7 @@ def test_the_experiments_of_the_paper():
         elif experiment.name != "serve" or find_spec("fastapi"):
             task, *arguments = words[words.index("benchmarks") + 1 :]
             parser = ArgumentParser()
-            import_module(f"benchmarks.{task.replace('-', '_')}").add_arguments(parser)
+            load_task(task).add_arguments(parser)
             parser.parse_args(arguments)
         before = names[: names.index(experiment.name)]
         # What it reads of other runs stands before it.
@@ -164,7 +163,7 @@ def test_an_experiment_like_another():
     """Its options are in place of those of the other one; its overrides are beside them."""
     words = read_experiments()["coref_plain_start"].words({"DATA": "data", "RUNS": "runs", "OUT": "out"})
     parser = ArgumentParser()
-    import_module("benchmarks.coref").add_arguments(parser)
+    load_task("coref").add_arguments(parser)
     arguments = parser.parse_args(words[words.index("coref") + 1 :])
     assert arguments.systems == ["ours"]
     assert arguments.epochs == 40

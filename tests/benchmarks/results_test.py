@@ -1,33 +1,113 @@
-from benchmarks.results import Results
+"""Rows of measurements, their statistics, and docs/results.md, which is made of them."""
+
+import re
+from importlib.metadata import version
+
+import pytest
+from scipy.stats import ttest_ind
+
+from benchmarks.comparison import epoch_times, write_curve
+from benchmarks.page import PAGE, PROJECT, RESULTS, PageTables, rendered, typed_numbers
+from benchmarks.paper import read_experiments
+from benchmarks.results import Results, Score, p_of_one, read_scores
+from elmo_tasks.data.input_files import InputError
 from elmo_tasks.evaluation.table import Table
+from elmo_tasks.training.experiments import Run, spread
+
+COMMANDS = {experiment.name: experiment.command for experiment in read_experiments().values()}
 
 
-def test_rows_are_known_again_and_shown(tmp_path, capsys):
-    path = tmp_path / "results.csv"
-    results = Results("ner", path, keep=True)
-    for system, scores in (("ours", (60.0, 80.0)), ("elmo", (82.0, 82.0))):
+def test_the_page_is_made_of_the_files():
+    assert rendered(RESULTS, COMMANDS) == PAGE.read_text(encoding="utf-8"), (
+        "python -m benchmarks paper --page"
+    )
+
+
+def test_a_number_typed_by_hand_is_refused(tmp_path):
+    template = tmp_path / "template.md"
+    right = "2,000 trees, `lr .5`, [text](a1.5.csv), PyTorch 2.13.0\n{{ score(\n'x', '0.5') }}\n"
+    assert typed_numbers(right) == []
+    assert typed_numbers(f"{right}It has 38.2, then .5 and (21%).\n") == [(4, "38.2"), (4, ".5"), (4, "21%")]
+    template.write_text("A mean of 38.2.\n")
+    with pytest.raises(InputError, match=r"template.md, line 1: found 38\.2"):
+        rendered(RESULTS, COMMANDS, template)
+
+
+def test_the_scores_of_the_readme():
+    readme = (PROJECT / "README.md").read_text(encoding="utf-8")
+    rows = re.findall(r"(?m)^\| \[.*\| `(\w+)`, .*, ([\w ]+) \|.* \| ([\d.]+) \| ([\d.]+) \|$", readme)
+    assert [name for name, *_ in rows] == ["ner", "sst", "snli", "srl", "coref", "squad"]
+    for name, metric, *scores in rows:
+        known = read_scores(RESULTS / f"{name}.csv", metric)
+        assert scores == [f"{known[system].mean:.1f}" for system in ("ours", "elmo")], name
+
+
+@pytest.mark.parametrize(
+    ("page", "data", "name", "metric"),
+    [
+        ("ner", "Universal NER", "ner", "F1"),
+        ("ner", "W-NUT 2017", "wnut", "F1"),
+        ("sst", "SST-5 dev, 2,000 trees", "sst", "accuracy"),
+        ("sst", "SST-5 dev, all", "sst_all", "accuracy"),
+        ("snli", "SNLI dev", "snli", "accuracy"),
+        ("srl", "PropBank", "srl", "F1"),
+        ("coref", "LitBank", "coref", "average F1"),
+        ("coref", "OntoGUM", "ontogum", "average F1"),
+        ("squad", "SQuAD, 401 questions", "squad", "F1"),
+    ],
+)
+def test_the_scores_on_the_page_of_a_task(page, data, name, metric):
+    text = (PROJECT / f"docs/{page}.md").read_text(encoding="utf-8")
+    row = rf"(?m)^\| {data}.*, (\d+(?: and \d+)?) seeds?\b[^|]*?(?:, version ([\d.]+))? \| (.*) \| (.*) \|$"
+    [(seeds, of_version, *cells)] = re.findall(row, text)
+    scores = read_scores(RESULTS / f"{name}.csv", metric)
+    assert cells == [str(scores[system]).replace("(", "(sd ") for system in ("ours", "elmo")]
+    assert set(map(int, seeds.split(" and "))) == {scores[system].runs for system in ("ours", "elmo")}
+    rows = (RESULTS / f"{name}.csv").read_text(encoding="utf-8")
+    assert set(re.findall(r"elmo_tasks ([\d.]+\d)", rows)) == {of_version or version("elmo_tasks")}
+
+
+def test_rows_their_means_ratios_and_table(tmp_path):
+    results = Results("ner", tmp_path / "ner.csv")
+    systems = {"ours": (40.0, 41.0, 42.0), "peer": (40.5, 41.5), "elmo": (60.0, 61.0, 62.0)}
+    for system, scores in systems.items():
         for seed, score in enumerate(scores):
-            results.add(system, seed, "F1", score, 2.0)
-    results = Results("ner", path, keep=True)
-    results.add("ours", 0, "F1", 99.0)
-    assert results.values("ours", "F1") == {0: 60.0, 1: 80.0}
-    assert results.means().rows == [("F1", "ours", "70.00", "14.14", 2), ("F1", "elmo", "82.00", "0.00", 2)]
-    assert results.gains("F1", "ours").rows == [("F1", "elmo", "ours", "40.0%")]
-    results.add("elmo", 0, "rho", 0.1234)
-    assert results.grid(["F1", "rho"]).rows == [
-        ("ours", "70.00 (14.14)", ""),
-        ("elmo", "82.00 (0.00)", "0.123"),
+            results.add(system, seed, "F1", score)
+            results.add(system, seed, "time of an epoch, s", score / 10)
+    results = Results("ner", tmp_path / "ner.csv", keep=True)
+    results.add("ours", 0, "F1", 99.0)  # it is known
+    assert results.values("ours", "F1") == {0: 40.0, 1: 41.0, 2: 42.0}
+    assert results.gains("F1", "ours").rows[1] == ("F1", "elmo", "ours", "33.9%")
+    [ratio] = results.ratios(of="time").column("ratio (range)")
+    assert ratio == "0.988 (0.988 to 0.988)"
+    tables = PageTables(results=tmp_path, commands=COMMANDS)
+    titles = {"ours": "`ner`", "elmo": "`ner_elmo`", "peer": "`crf_tagger`", "absent": ""}
+    assert tables.scores("ner", titles, "F1").splitlines()[2:] == [
+        "| `ner` | 41.0 (1.0) | 3 |  |  |",
+        "| `ner_elmo` | 61.0 (1.0) | 3 | 33.9% | <.001 |",
+        "| `crf_tagger` | 41.0 (0.7) | 2 | 0.0% | not shown |",
     ]
-    assert results.metrics() == ["F1", "rho"]
+    assert tables.scores("sst", titles) == "\nNot measured yet: `sst`.\n"
 
-    speed = Results("speed", path)
-    speed.add_in_turn("tokens/s", [30.0, 80.0, 45.0], [10.0, 20.0, 10.0], at_least=4.5)
-    speed.add_in_turn("GB", [1.0], [2.0], at_most=0.5)
-    assert [row[-2:] for row in speed.ratios().rows] == [
-        ("4 (3 to 4.5)", "at least 4.5: not reached"),
-        ("0.5", "at most 0.5: reached"),
-    ]
-    assert "tokens/s: 45.00, 10.00, 4 (3 to 4.5)" in capsys.readouterr().out
-    # A task that starts anew drops its own rows alone.
-    Results("speed", path).add("ours", 0, "GB", 3.0)
-    assert Table.read(path).column("task") == ["ner"] * 5 + ["speed"]
+
+def test_p_values_of_means_and_deviations_are_those_of_the_scores():
+    scores, others = [9.0, 10.0, 11.0], [10.0, 12.0, 14.0, 12.0]
+    first, second = Score(*spread(scores)), Score(*spread(others))
+    assert first.p(second) == pytest.approx(ttest_ind(scores, others, equal_var=False).pvalue)
+    assert Score(10, 0.0, 3).p(Score(20, 0.0, 3)) is None  # without a spread there is no test
+    assert p_of_one([10.0] * 3, 20.0) is None
+    assert p_of_one([10.0, 11.0, 10.0], 20.0) < 0.01
+    assert Score(10, None, 1).shown_p(first) == "one run"
+
+
+def test_times_and_curves_of_runs(tmp_path):
+    """The time of the epoch in which a killed run went on is left out; a curve keeps the runs that it has."""
+    run = Run("ours", 13, {"trainer": {"validation_metric": "+accuracy"}}, tmp_path / "ours")
+    run.folder.mkdir()
+    for epoch, duration in enumerate(("0:00:02", "0:00:03.500000", "0:00:01", "1 day, 0:00:02")):
+        text = f'{{"training_duration": "{duration}", "validation_accuracy": {epoch / 4}}}'
+        (run.folder / f"metrics_epoch_{epoch}.json").write_text(text)
+    assert epoch_times(run) == pytest.approx([2, 1.5, 24 * 3600 + 1])
+    for _ in range(2):
+        write_curve([run], tmp_path / "curve.csv")
+    assert Table.read(tmp_path / "curve.csv").column("score") == [0.0, 25.0, 50.0, 75.0]

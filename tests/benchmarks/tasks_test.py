@@ -5,16 +5,13 @@ import gzip
 import json
 import logging
 import re
-import shutil
 
 import pytest
 from allennlp.commands.train import train_model
 from allennlp.common import Params
 
 from benchmarks.__main__ import TASKS, main
-from benchmarks.english_text import WEIGHTS
 from benchmarks.results import COLUMNS
-from benchmarks.word_bilm import WORDSIM
 from elmo_tasks.commands import arguments as experiment_arguments
 from elmo_tasks.common.files import bundled
 from elmo_tasks.evaluation.table import Table
@@ -146,40 +143,6 @@ def test_an_ensemble_of_two_seeds(tmp_path, capsys, in_process):
     assert "| f1 | ensemble |" in capsys.readouterr().out
 
 
-def test_attention_before_and_after_the_training(tmp_path, capsys, in_process):
-    arguments = ["sst", bundled("fixtures/sst"), tmp_path / "sst", "--systems", "elmo", "--seeds", 1]
-    run(*arguments, "--epochs", 1, "--limit", 4, 3, "--overrides", json.dumps(SMALL["sst"]))
-    trained = tmp_path / "sst/elmo/seed-1"
-    first, unscaled = tmp_path / "first.csv", tmp_path / "unscaled.csv"
-    run("attention", trained, "--instances", 3, "--csv", first)
-    run("attention", trained, "--csv", unscaled, "--overrides", '{"model.scaled_attention": false}')
-    assert "| sst/elmo, trained |" in capsys.readouterr().out
-    start, end = (metrics(first, f"sst/elmo, {moment}") for moment in ("at the start", "trained"))
-    assert start == end == metrics(unscaled, "sst/elmo, at the start")
-    assert not metrics(unscaled, "sst/elmo, trained")
-    with pytest.raises(SystemExit, match="seed-2: found no run that is done, expected the folder seed-N"):
-        run("attention", trained.with_name("seed-2"))
-    # ELMo's vectors are long: unscaled, a word looks at itself.
-    scaled, alone = (
-        Table.read(path).where("system", "sst/elmo, at the start").column("value")[0]
-        for path in (first, unscaled)
-    )
-    assert scaled < 0.8 < alone
-
-
-def test_a_linear_classifier_of_sentences(tmp_path):
-    run("sst-linear", bundled("fixtures/sst"), "--limit", 60, 0, "--csv", tmp_path / "table.csv")
-    table = Table.read(tmp_path / "table.csv")
-    assert list(dict.fromkeys(table.column("metric"))) == [
-        "accuracy with 60 trees",
-        "accuracy with 120 trees",
-    ]
-    assert len(set(table.column("system"))) == 4
-    # Chance has a fifth.
-    of_all = table.where("metric", "accuracy with 120 trees").column("value")
-    assert all(accuracy > 40 for accuracy in of_all)
-
-
 def test_the_encoder(tmp_path, capsys):
     text = tmp_path / "text.gz"
     text.write_bytes(gzip.compress(bundled("fixtures/elmo/sentences.txt").read_bytes()))
@@ -207,85 +170,7 @@ def test_coreference_without_clusters_of_one_mention(tmp_path):
     assert f1 == pytest.approx(100 * (1 + 2 * (2 / 3) / (5 / 3) + 2 * (1 / 2) / (3 / 2)) / 3)
 
 
-def test_coref_memory(capsys):
-    small = json.dumps(SMALL["coref"])
-    run("coref-memory", bundled("fixtures/coref"), "--words", 30, "--elmo", "none", "--overrides", small)
-    assert "| 30 words, biLM none: peak memory, GiB | ours |" in capsys.readouterr().out
-
-
 SMALL_BILM = json.dumps({"model.options.lstm.dim": 8, "model.options.lstm.projection_dim": 8})
-
-
-def test_word_bilms(tmp_path, capsys, in_process):
-    data, fixtures = tmp_path / "data", bundled("fixtures")
-    for folder in ("ner/uner_ewt", "wordsim"):
-        (data / folder).mkdir(parents=True)
-    for part in ("train", "dev"):
-        shutil.copy(fixtures / f"ner/{part}.conll", data / f"ner/uner_ewt/{part}.txt")
-    for option, name in WORDSIM.items():
-        source = "analogies.txt" if option == "analogies" else "simlex.txt"
-        shutil.copy(fixtures / "evaluation" / source, data / "wordsim" / name)
-    text, valid = (fixtures / f"language_model/{part}.txt" for part in ("train", "dev"))
-    arguments = ["word-bilm", data, tmp_path / "out", "--text", text, "--valid", valid, "--seeds", 1]
-    arguments += ["--pretrain-epochs", 1, "--blocks", 2, "--pretrain-overrides", SMALL_BILM, "--epochs", 1]
-    arguments += ["--overrides", json.dumps({"model.hidden_sizes": [4]}), "--limit", 20]
-    run(*arguments, "--depths", 1, "--tasks", "ner")
-    run(*arguments, "--tasks", "ner")
-    assert in_process == ["bilm", "no ELMo", "depth 1", "bilm", "depth 2"]
-    assert "| system | ner: f1 |\n" in capsys.readouterr().out
-    layers = [f"depth {depth}, layer {layer}" for depth in (1, 2) for layer in range(depth + 1)]
-    table = Table.read(tmp_path / "out/results.csv").where("metric", "SimLex-999")
-    assert [system for system in table.column("system") if "layer" in system] == layers
-    config = json.loads((tmp_path / "out/depth-1/bilm/seed-42/config.json").read_text())
-    assert config["pytorch_seed"] == config["dataset_reader"]["seed"] == 42
-
-
-def test_log_of_a_training_in_parts(tmp_path):
-    log = tmp_path / "log.csv"
-    for part, perplexity in (("first", 90), ("last", 70), ("first", 80)):
-        (tmp_path / "perplexities.csv").write_text(
-            "epoch,batches,tokens,seconds,text,forward,backward\n"
-            f"1,10,1000,5,ewt,{perplexity},{perplexity}\n1,10,1000,5,novels,60,60\n"
-        )
-        run("bilm-log", log, tmp_path, "--part", part)
-    assert Table.read(log).where("text", "ewt").rows == [
-        ("first", 10, 1000, 5, "ewt", 80, 80),
-        ("last", 10, 1000, 5, "ewt", 70, 70),
-    ]
-    picture = log.with_suffix(".svg").read_text()
-    assert "million tokens read" in picture
-    with pytest.raises(SystemExit, match="found no row, expected the perplexities of a run"):
-        run("bilm-log", log, tmp_path / "none", "--part", "first")
-
-
-def test_sweep_of_bilms(tmp_path, capsys, in_process):
-    """At equal cost: with a quarter of the samples a biLM reads more."""
-    text = tmp_path / "text"
-    text.mkdir()
-    words = bundled("pretrained/english/vocab.txt").read_text().splitlines(keepends=True)
-    (text / "vocab.txt").write_text("".join(words[:4200]))
-    lines = bundled("fixtures/language_model/dev.txt").read_bytes().splitlines(keepends=True)
-    for name in WEIGHTS:
-        for start in ("", "valid-"):
-            (text / f"{start}{name}.txt.gz").write_bytes(gzip.compress(b"".join(lines[:10])))
-    small = {"model.options.lstm.dim": 8, "dataset_reader.streams": 8, "validation_dataset_reader.streams": 8}
-    arguments = ["bilm-sweep", text, tmp_path / "out", "--tokens", 640, "--overrides", json.dumps(small)]
-    variants = ["1,024 samples", "each corpus once", "2x1024_128"]
-    run(*arguments, "--variants", *variants[:1])
-    run(*arguments, "--variants", *variants)
-    assert in_process == variants
-    table = Table.read(tmp_path / "out/results.csv")
-    few, others = (table.where("system", name).where("metric", "million tokens") for name in variants[:2])
-    assert few.column("value")[0] > 2 * others.column("value")[0]
-    assert metrics(tmp_path / "out/results.csv", "2x1024_128") == [
-        "million tokens",
-        "ewt",
-        "wikipedia",
-        "litbank",
-        "all corpora",
-    ]
-    paths = json.loads((tmp_path / "out/each corpus once/config.json").read_text())["train_data_path"]
-    assert len(paths) == len(set(paths)) == len(WEIGHTS)
 
 
 def test_ag_news(tmp_path, capsys, in_process):
@@ -335,9 +220,3 @@ def test_perplexity_over_some_words(tmp_path, capsys):
     assert len(usual) == 2
     assert over_all == usual
     assert all(1 <= float(value) < 1.05 for value in over_none)
-
-
-def test_senses(capsys):
-    run("bilm", "senses")
-    output = capsys.readouterr().out
-    assert "| layer 2: nearest of the same sense, of 12 | ours |" in output

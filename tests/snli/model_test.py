@@ -10,7 +10,7 @@ from allennlp.training.learning_rate_schedulers import LearningRateScheduler
 from allennlp.training.optimizers import Optimizer
 
 from benchmarks.configs import read_config
-from benchmarks.snli import Snli
+from benchmarks.peers import Snli
 from elmo_tasks.snli import SnliModel
 from tests.modules.models import build, indexed, tensors, tiny_elmo
 from tests.modules.numpy_reference import array, bilstm, linear, relu, softmax

@@ -1,8 +1,9 @@
-"""Systems of a task: trained from several seeds and scored, and the times of their epochs, in turn."""
+"""Systems of a task: trained from several seeds and scored, timed in turn, and as an ensemble."""
 
 import argparse
 import copy
 import gc
+import json
 import shutil
 import statistics
 from abc import ABC, abstractmethod
@@ -10,22 +11,91 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
+from allennlp.commands.evaluate import evaluate_from_archive
 from allennlp.commands.train import train_model
 from allennlp.common import Params
+from allennlp.common.checks import ConfigurationError
 from allennlp.common.params import with_overrides
 from allennlp.common.util import import_module_and_submodules
+from allennlp.models.archival import CONFIG_NAME
 
-from benchmarks.bilms import SIZES, Files, bilm_files
+from benchmarks.bilms import SIZES, Files, bilm_files, finetuned
 from benchmarks.configs import Settings, add_json_argument, read_config
-from benchmarks.finished_runs import epoch_times, write_curve
 from benchmarks.results import OURS, PEER, Results, show
-from benchmarks.trained_bilms import finetuned
 from elmo_tasks.commands.arguments import train_and_report
 from elmo_tasks.commands.base import positive
 from elmo_tasks.commands.compare import with_vectors
+from elmo_tasks.commands.ensemble import Ensemble
+from elmo_tasks.common.files import atomic_file
 from elmo_tasks.data.input_files import input_files
 from elmo_tasks.elmo import BiLmOptions
-from elmo_tasks.training.experiments import Run, check_config, score
+from elmo_tasks.evaluation.table import Table
+from elmo_tasks.training.experiments import Run, check_config, score, validation_metric
+
+CURVE_COLUMNS = ("system", "seed", "epoch", "score")
+
+
+def finished_run(folder: Path) -> Run:
+    """
+    The run in a folder `VARIANT/seed-N`.
+
+    # Raises
+    `ConfigurationError`: no run, or one that is not done.
+    """
+    seed, config = folder.name.removeprefix("seed-"), folder / CONFIG_NAME
+    if seed.isdecimal() and config.exists():
+        run = Run(folder.parent.name, int(seed), json.loads(config.read_text()), folder)
+        if run.metrics() is not None:
+            return run
+    raise ConfigurationError(f"{folder}: found no run that is done, expected the folder seed-N of one")
+
+
+def epoch_times(run: Run) -> list[float]:
+    """
+    Seconds of each epoch, training and validation together. The clock starts anew when a killed run goes on:
+    an epoch whose clock shows no more than that of the one before is left out.
+    """
+    times, before = [], 0.0
+    for epoch in run.epochs():
+        days, _, clock = epoch["training_duration"].rpartition(", ")
+        hours, minutes, seconds = map(float, clock.split(":"))
+        # From the last start of the process
+        duration = 24 * 3600 * int(days.split()[0] if days else 0) + 3600 * hours + 60 * minutes + seconds
+        if duration > before:
+            times.append(duration - before)
+        before = duration
+    return times
+
+
+def best_metrics(run: Run) -> dict[str, Any]:
+    """The metrics on the validation data in the best epoch of a run that is done."""
+    start = "best_validation_"
+    metrics = run.metrics() or {}
+    return {name.removeprefix(start): value for name, value in metrics.items() if name.startswith(start)}
+
+
+def add_scores(results: Results, runs: list[Run], task: str = "") -> str:
+    """The scores of runs that are done, in percent; what their metric is called, with the task before it."""
+    metric = task + validation_metric(runs[0].config)
+    for run in runs:
+        results.add(run.variant, run.seed, metric, 100 * (score(run) or 0.0), sum(epoch_times(run)))
+    return metric
+
+
+def write_curve(runs: Iterable[Run], path: Path) -> None:
+    """
+    The score of each epoch on the validation data, in percent, by the run's own metric; a run that the file
+    has already stays as it is.
+    """
+    table = Table.read(path) if path.exists() else Table(CURVE_COLUMNS)
+    in_file = set(zip(table.column("system"), table.column("seed"), strict=True))
+    for run in runs:
+        if (run.variant, run.seed) not in in_file:
+            for epoch, value in enumerate(run.scores(validation_metric(run.config)), start=1):
+                table.add(run.variant, run.seed, epoch, round(100 * value, 4))
+    with atomic_file(path) as file:
+        file.write(table.csv().encode())
+
 
 ELMO, PEER_ELMO, PEER_OUR_ELMO = "elmo", "peer-elmo", "peer-our-elmo"
 OUR_ELMO = "our_elmo"
@@ -55,7 +125,7 @@ EPOCH, FIRST_EPOCH, MEMORY, ACTIVATIONS = (
 
 
 def add_experiment_arguments(parser: argparse.ArgumentParser) -> None:
-    """Of what is trained from several seeds."""
+    """Adds the arguments of an experiment that trains from several seeds."""
     parser.add_argument("data", type=Path, help="folder of the data")
     parser.add_argument(
         "output", type=Path, help="folder of the runs and results; a killed command goes on there"
@@ -78,20 +148,20 @@ class Comparison(ABC):
     """
 
     config: ClassVar[str]
-    """Of ours; with ELMo it has `_elmo` behind it."""
+    """Name of our config; the one with ELMo ends in `_elmo`."""
     peer_package: ClassVar[str]
     metric: ClassVar[str]
     """The name of the score, in percent."""
     suffix: ClassVar[str]
-    """Of the files that are trained on."""
+    """Suffix of the training files."""
     unit: ClassVar[str]
-    """What `--limit` counts."""
+    """The unit that `--limit` counts."""
     epochs: ClassVar[int]
     timed: ClassVar[tuple[int, int]] = (0, 0)
     timed_epochs: ClassVar[int] = 3
     timed_overrides: ClassVar[dict[str, Any]] = {}
     timed_elmo: ClassVar[str] = "elmo-computed"
-    """What is timed beside the peer with the same ELMo."""
+    """The system that is timed beside the peer with the same ELMo."""
 
     arguments: argparse.Namespace
 
@@ -109,7 +179,7 @@ class Comparison(ABC):
         embedders["elmo"] = {"type": "elmo_token_embedder", **block}
 
     def scores(self, run: Run) -> dict[str, float]:
-        """Of a run that is done, from 0 to 1: `metric`, here by the run's own, and what else there is."""
+        """Returns the scores of a finished run, from 0 to 1: `metric`, and others if the task has them."""
         value = score(run)
         assert value is not None
         return {self.metric: value}
@@ -144,7 +214,7 @@ class Comparison(ABC):
         for run in runs:
             if run.seed not in results.values(run.variant, self.metric):
                 self.record(results, run, "")
-                # What says that the run is recorded comes last, so that a kill before it loses nothing.
+                # The row that marks the run as recorded comes last, so that a kill before it loses nothing.
                 for metric, value in sorted(
                     self.scores(run).items(), key=lambda each: each[0] == self.metric
                 ):
@@ -227,7 +297,7 @@ class Comparison(ABC):
         # Parameters
 
         activations : folder of the activations of our systems with ELMo; by default that of the runs.
-        overrides : of the config, beside those of the command line.
+        overrides : of the config, added to the ones on the command line.
         """
         changes = self._changes(data, seed=seed, epochs=epochs, overrides=overrides)
         if system == OURS:
@@ -306,3 +376,37 @@ def equally_spaced(items: list[Any], number: int | None) -> list[Any]:
     """So many of the items, at like distances: files are not shuffled."""
     number = min(number or len(items), len(items))
     return [items[place * len(items) // number] for place in range(number)]
+
+
+MEMBER, ENSEMBLE = "member", "ensemble"
+
+
+class EnsembleOfRuns:
+    """
+    An ensemble of the runs of a system from several seeds, beside its members: the best score of each member
+    on the validation data, and that of `allennlp elmo ensemble` of all.
+
+    RUNS is the folder of a system below that of a task, as OUT/elmo of `python -m benchmarks ner DATA OUT`.
+    """
+
+    @staticmethod
+    def add_arguments(parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("runs", type=Path, help="folder of the runs, seed-N")
+        parser.add_argument("output", type=Path, help="folder of the archive and the results")
+
+    @staticmethod
+    def run(arguments: argparse.Namespace) -> None:
+        folders = sorted(path for path in arguments.runs.glob("seed-*") if path.is_dir())
+        members = [finished_run(folder)._replace(variant=MEMBER) for folder in folders]
+        if len(members) < 2:
+            raise ConfigurationError(f"{arguments.runs}: found {len(members)} runs, expected two or more")
+        results = Results(ENSEMBLE, arguments.output / "results.csv")
+        arguments.output.mkdir(parents=True, exist_ok=True)
+        metric = add_scores(results, members)
+        archive = arguments.output / "model.tar.gz"
+        archives = [member.folder / archive.name for member in members]
+        Ensemble().run(argparse.Namespace(archives=archives, output=archive, force=True))
+        config = members[0].config
+        score = evaluate_from_archive(str(archive), config["validation_data_path"])[metric]
+        results.add(ENSEMBLE, 0, metric, 100 * score)
+        show(results.means(), results.gains(metric, MEMBER))

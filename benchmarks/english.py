@@ -1,0 +1,555 @@
+"""The English biLM that comes with the project: its text, the log of its training, its settings compared."""
+
+import argparse
+import csv
+import gzip
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from random import Random
+from statistics import geometric_mean
+from typing import TYPE_CHECKING, Any
+
+from allennlp.common.params import with_overrides
+
+from benchmarks.comparison import epoch_times
+from benchmarks.configs import add_json_argument, read_config
+from benchmarks.results import Results, show
+from elmo_tasks.commands.arguments import train_and_report
+from elmo_tasks.commands.base import positive
+from elmo_tasks.commands.results import save_svg
+from elmo_tasks.common.files import atomic_file
+from elmo_tasks.coref.documents import read_documents
+from elmo_tasks.data.columns import line_groups
+from elmo_tasks.data.input_files import InputError, input_files, read_lines
+from elmo_tasks.data.text_stream import SentenceSplitter, file_sentences, passages, words_of
+from elmo_tasks.data.tokenization import tokenizer
+from elmo_tasks.elmo.model.characters import BEGIN_SENTENCE, END_SENTENCE, UNKNOWN
+from elmo_tasks.evaluation.table import Table
+from elmo_tasks.evaluation.tagging import read_conllu
+from elmo_tasks.language_model.callbacks import FILE_NAME
+from elmo_tasks.srl.sentences import CONLL_2012, Columns, read_sentences
+from elmo_tasks.sst.trees import parse
+from elmo_tasks.training.experiments import Run
+
+Document = list[list[str]]
+
+ONTOGUM_GENRES = ("academic", "bio", "interview", "news", "textbook", "voyage")
+"""The genres under CC BY or CC BY-SA; the texts of the others have NC or ND licences, or mixed ones."""
+VALID_SENTENCES = 300
+"""Sentences left out of each corpus; at most one in twenty."""
+NOVEL_BEGINNING = 3000
+"""Tokens that are left out at the start of each novel: the coreference documents hold some 2,000."""
+BEGINNING_WORDS = 60
+"""Words of a coreference document; a novel begins where one of its sentences begins with eight of them."""
+SHORTEST_MATCH = 8
+"""Words of a dev sentence that is looked for in the training text."""
+WEIGHTS = {
+    "wikipedia": 1,
+    "litbank": 1,
+    "wikinews": 2,
+    "gmb_voa": 3,
+    "un_debates": 1,
+    "us_gov_web": 1,
+    "stackexchange": 2,
+    "tatoeba": 4,
+    "snli": 3,
+    "squad": 3,
+    "ewt": 6,
+    "ontogum": 6,
+}
+"""How many times each corpus is read in a round of `training_configs/bilm_english.jsonnet`."""
+VOCABULARY_SIZE = 32_000
+FIRST_CHAPTER = re.compile(
+    r"(chapter|chap \.|book|part|letter|adventure) (i|1|one|first)\b( \.)?$", re.IGNORECASE
+)
+
+
+# Each corpus: its documents
+
+
+def lines(path: Path) -> Iterator[Document]:
+    """One tokenised sentence a line, an empty line between documents."""
+    for passage in passages(file_sentences([path]), None):
+        yield [words_of(sentence) for sentence in passage]
+
+
+def conllu(path: Path) -> Iterator[Document]:
+    sentences = (
+        part
+        for sentence in read_conllu(str(path), column="upos")
+        for part in ([None] if sentence.begins_document else []) + [sentence.words]
+    )
+    yield from passages(sentences, None)  # type: ignore[misc]
+
+
+def snli(path: Path) -> Iterator[Document]:
+    """Each caption and each different hypothesis of it, next to each other."""
+    tokenize = tokenizer(None)
+    pairs: dict[str, dict[str, None]] = {}
+    with open(path, encoding="utf-8") as file:
+        for line in file:
+            pair = json.loads(line)
+            pairs.setdefault(pair["sentence1"], {})[pair["sentence2"]] = None
+    for caption, hypotheses in pairs.items():
+        yield [words for text in (caption, *hypotheses) if (words := tokenize(text).words)]
+
+
+def squad(path: Path) -> Iterator[Document]:
+    split = SentenceSplitter("en")
+    for article in json.loads(path.read_text(encoding="utf-8"))["data"]:
+        paragraphs = (paragraph["context"] for paragraph in article["paragraphs"])
+        yield [words_of(sentence) for sentence in split(paragraphs) if sentence]
+
+
+def coreference(path: Path) -> Iterator[Document]:
+    """The documents of a file, or of all files of a folder."""
+    for file in input_files(path):
+        yield from (document.sentences for document in read_documents(file))
+
+
+def ontogum(folder: Path) -> Iterator[Document]:
+    for path in sorted(folder.iterdir()):
+        if path.name.split("_")[1] in ONTOGUM_GENRES:
+            yield from coreference(path)
+
+
+def novels(path: Path, documents: Path, left_out: Counter[str]) -> Iterator[Document]:
+    """
+    The novels without their beginnings. The file has no mark between two novels: one begins where a document
+    of the coreference data does, and, since not all of them are at hand, a first chapter is taken for a
+    beginning, too.
+    """
+    (sentences,) = lines(path)
+    beginnings = {
+        ahead: number
+        for number, document in enumerate(coreference(documents))
+        # Not its first words alone: the file of the novels may have no heading, or split it in another way.
+        for ahead in windows(folded(document)[:BEGINNING_WORDS])
+    }
+    document: Document = []
+    tokens_to_skip = 0
+    begun: set[int] = set()
+    for number, words in enumerate(sentences):
+        ahead = tuple(folded(sentences[number : number + SHORTEST_MATCH])[:SHORTEST_MATCH])
+        if ahead in beginnings or FIRST_CHAPTER.match(" ".join(words)):
+            if ahead in beginnings:
+                begun.add(beginnings[ahead])
+            tokens_to_skip = NOVEL_BEGINNING
+            if document:
+                yield document
+            document = []
+        if tokens_to_skip > 0:
+            tokens_to_skip -= len(words)
+            left_out["tokens of beginnings of novels"] += len(words)
+        else:
+            document.append(words)
+    left_out["novels begun"] = len(begun)
+    if document:
+        yield document
+
+
+# The dev sets: their sentences, as words in lower case
+
+
+def folded(sentences: Iterable[Iterable[str]]) -> list[str]:
+    """Their words in lower case: runs of letters and digits."""
+    return re.findall(r"[^\W_]+", " ".join(" ".join(words) for words in sentences).lower())
+
+
+def columns(path: Path) -> Iterator[list[str]]:
+    """The first words of the lines."""
+    for group in line_groups(read_lines(path)):
+        yield [line.split()[0] for _, line in group]
+
+
+def news(path: Path) -> Iterator[list[str]]:
+    split = SentenceSplitter("en")
+    with open(path, encoding="utf-8", newline="") as file:
+        for row in csv.reader(file):
+            yield from (words_of(words) for words in split(row[1:]) if words)
+
+
+def table(path: Path) -> Iterator[list[str]]:
+    """Each cell, since one column has the sentences."""
+    return ([cell] for _, line in read_lines(path) for cell in line.split("\t"))
+
+
+def from_json(path: Path, *keys: str) -> Iterator[list[str]]:
+    """Yields the values of these keys in JSON Lines: text, or words."""
+    values = (json.loads(line)[key] for _, line in read_lines(path) for key in keys)
+    return ([value] if isinstance(value, str) else value for value in values)
+
+
+DEV_TEXTS: dict[str, Callable[[Path], Iterable[Iterable[str]]]] = {
+    "ner/*/dev*": columns,
+    "coref_*/dev": lambda path: (words for document in coreference(path) for words in document),
+    "srl_ewt/dev*": lambda path: (
+        sentence.words for sentence in read_sentences(path, Columns(CONLL_2012, None))
+    ),
+    "snli/dev*": lambda path: from_json(path, "sentence1", "sentence2"),
+    "squad/dev*": lambda path: (words for document in squad(path) for words in document),
+    "sst5/dev*": lambda path: (parse(line).words for _, line in read_lines(path)),
+    "ag_news/dev*": news,
+    "wsd/dev*": lambda path: from_json(path, "tokens"),
+    "sst2/dev*": table,
+    "wic/validation.tsv": table,
+    "ud_ewt/*dev.conllu": lambda path: (words for document in conllu(path) for words in document),
+    "lm_litbank/heldout*": lambda path: (words for document in lines(path) for words in document),
+}
+"""The function that reads the sentences of each dev set."""
+
+
+def dev_sentences(data: Path) -> Iterator[list[str]]:
+    """Every sentence of every dev set, folded."""
+    for pattern, read in DEV_TEXTS.items():
+        for path in sorted(data.glob(pattern)):
+            yield from (folded([words]) for words in read(path))
+
+
+def windows(words: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """All runs of `SHORTEST_MATCH` words."""
+    for start in range(len(words) - SHORTEST_MATCH + 1):
+        yield tuple(words[start : start + SHORTEST_MATCH])
+
+
+class DevText:
+    """Tells whether a sentence holds one of a dev set."""
+
+    def __init__(self, sentences: Iterable[list[str]]) -> None:
+        self._by_beginning: dict[tuple[str, ...], set[tuple[str, ...]]] = {}
+        for words in sentences:
+            if len(words) >= SHORTEST_MATCH:
+                self._by_beginning.setdefault(tuple(words[:SHORTEST_MATCH]), set()).add(tuple(words))
+
+    def within(self, sentence: list[str]) -> bool:
+        words = folded([sentence])
+        for start, ahead in enumerate(windows(words)):
+            for match in self._by_beginning.get(ahead, ()):
+                if tuple(words[start : start + len(match)]) == match:
+                    return True
+        return False
+
+
+# From documents to files
+
+
+def join_hyphenated(document: Document, random: Random) -> Document:
+    """At a random half, `a - b` as `a-b`."""
+    return [_joined(words, random) if "-" in words else words for words in document]
+
+
+def _joined(words: list[str], random: Random) -> list[str]:
+    joined: list[str] = []
+    join = False
+    for place, word in enumerate(words):
+        between = 0 < place < len(words) - 1 and words[place - 1].isalnum() and words[place + 1].isalnum()
+        if word == "-" and between:
+            # `state - of - the - art` is one word, or none of it is.
+            join = join if place > 1 and words[place - 2] == "-" else random.random() < 0.5
+            if join:
+                joined[-1] += "-"
+                continue
+        if joined and joined[-1].endswith("-") and len(joined[-1]) > 1 and join and words[place - 1] == "-":
+            joined[-1] += word
+        else:
+            joined.append(word)
+    return joined
+
+
+def split_off(documents: list[Document]) -> tuple[list[Document], Document]:
+    """All but the last sentences, and these."""
+    kept, last = list(documents), list[list[str]]()
+    number = min(VALID_SENTENCES, sum(map(len, documents)) // 20)
+    while len(last) < number:
+        document = kept.pop()
+        missing = number - len(last)
+        last = document[-missing:] + last
+        if len(document) > missing:
+            kept.append(document[:-missing])
+    return kept, last
+
+
+def write(path: Path, documents: list[Document]) -> dict[str, int]:
+    with gzip.open(path, "wt", encoding="utf-8", compresslevel=6) as file:
+        file.write("\n".join("".join(" ".join(words) + "\n" for words in document) for document in documents))
+    sizes = {
+        "documents": len(documents),
+        "sentences": sum(map(len, documents)),
+        "tokens": sum(len(words) for document in documents for words in document),
+    }
+    print(f"{path.name}: {sizes['sentences']:,} sentences, {sizes['tokens']:,} tokens", flush=True)
+    return sizes
+
+
+def vocabulary(counts: Counter[str], known: list[str]) -> list[str]:
+    """The words of `known` and the most frequent others, the most frequent first."""
+    chosen = dict.fromkeys(known)
+    for word, _ in counts.most_common():
+        if len(chosen) >= VOCABULARY_SIZE:
+            break
+        chosen[word] = None
+    # <UNK> stands first, where the log-uniform sampler draws most often: it is the most frequent target but a
+    # few.
+    return [UNKNOWN, *sorted(chosen, key=lambda word: -counts[word])]
+
+
+class EnglishText:
+    """
+    The text that the English biLM of `pretrained/english` is trained on, from the corpora as they are
+    distributed: one tokenised sentence a line, an empty line between documents.
+
+    DATA holds the folders lm_open, lm_litbank, ud_ewt, snli, squad and coref_ontogum, whose training parts
+    alone are read, and the dev sets of the tasks. OUT gets one gzip file of each corpus;
+    `valid-CORPUS.txt.gz` with the last sentences of each, which are in no other file; `vocab.txt`, the words
+    of the softmax; and `text.json`, which says how much text each file holds and what was left out.
+
+    Leaves out and counts the beginning of each novel of LitBank, which is a document of the
+    coreference data; and every sentence that holds a sentence of 8 or more words of a dev set (words compared
+    in lower case, without punctuation). Texts that come without tokens are split by spaCy's blank English.
+    Where spaCy has split hyphenated words (`all - seater`), they are joined again at a random half, so that
+    the biLM knows both ways of writing them.
+    """
+
+    @staticmethod
+    def add_arguments(parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("data", type=Path)
+        parser.add_argument("out", type=Path)
+        parser.add_argument(
+            "--words-of", type=Path, help="a vocab.txt, all of whose words the new one has, too"
+        )
+
+    @staticmethod
+    def run(arguments: argparse.Namespace) -> None:
+        data, out = arguments.data, arguments.out
+        out.mkdir(parents=True, exist_ok=True)
+        left_out: Counter[str] = Counter()
+        open_text = sorted((data / "lm_open").glob("*.txt.gz"))
+        corpora = {path.name.removesuffix(".txt.gz"): lines(path) for path in open_text} | {
+            "snli": snli(data / "snli/train.jsonl"),
+            "squad": squad(data / "squad/train.json"),
+            "ewt": conllu(data / "ud_ewt/en_ewt-ud-train.conllu"),
+            "ontogum": ontogum(data / "coref_ontogum/train"),
+            "litbank": novels(data / "lm_litbank/train.txt.gz", data / "coref_litbank", left_out),
+        }
+        split_by_spacy = {"snli", "squad"} | {path.name.removesuffix(".txt.gz") for path in open_text}
+        dev_text = DevText(dev_sentences(data))
+        random = Random(13)
+        counts: Counter[str] = Counter()
+        sizes = {}
+        for name, documents in corpora.items():
+            corpus = []
+            for document in documents:
+                clean = [words for words in document if not dev_text.within(words)]
+                left_out[f"sentences of {name} with one of a dev set"] += len(document) - len(clean)
+                if clean:
+                    corpus.append(join_hyphenated(clean, random) if name in split_by_spacy else clean)
+            corpus, valid = split_off(corpus)
+            for document in corpus:
+                for words in document:
+                    for word in words:
+                        counts[word] += WEIGHTS[name]
+                counts[BEGIN_SENTENCE] += WEIGHTS[name] * len(document)
+                counts[END_SENTENCE] += WEIGHTS[name] * len(document)
+            sizes[name] = write(out / f"{name}.txt.gz", corpus) | {"weight": WEIGHTS[name]}
+            write(out / f"valid-{name}.txt.gz", [valid])
+        known = (
+            arguments.words_of.read_text(encoding="utf-8").splitlines()
+            if arguments.words_of
+            else [BEGIN_SENTENCE, END_SENTENCE]
+        )
+        words = vocabulary(counts, [word for word in known if word != UNKNOWN])
+        (out / "vocab.txt").write_text("".join(f"{word}\n" for word in words), encoding="utf-8")
+        (out / "text.json").write_text(json.dumps({"corpora": sizes, "left_out": left_out}, indent=2) + "\n")
+        print(f"{len(words):,} words; left out: {dict(left_out)}")
+
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+COLUMNS = ("part", "blocks", "tokens", "seconds", "text", "forward", "backward")
+"""
+All numbers begin anew in each part. A row without a text says where a part ended that was stopped after its
+last measurement.
+"""
+
+
+def with_part(log: Table, part: str, run: Path) -> Table:
+    """Returns the log with the rows of a run as a part: the last one, unless the log has it already."""
+    path = run / FILE_NAME
+    rows = Table.read(path) if path.exists() else Table(COLUMNS)
+    if not rows.rows:
+        raise InputError.at(path, found="no row", expected="the perplexities of a run")
+    columns = map(rows.column, ("batches", "tokens", "seconds", "text", "forward", "backward"))
+    parts = {name: log.where("part", name).rows for name in dict.fromkeys(log.column("part"))}
+    parts[part] = [(part, *row) for row in zip(*columns, strict=True)]
+    return Table(COLUMNS, [row for of_part in parts.values() for row in of_part])
+
+
+def figure(log: Table) -> "Figure":
+    """A line a text; a vertical one where a part ends."""
+    from matplotlib import colormaps
+    from matplotlib.figure import Figure
+
+    picture = Figure(figsize=(7.5, 4.0))
+    axes = picture.subplots()
+    axes.set_prop_cycle(color=colormaps["tab20"].colors)  # type: ignore[attr-defined]
+    before = 0.0
+    lines: dict[str, list[tuple[float, float]]] = {}
+    for part in dict.fromkeys(log.column("part")):
+        of_part = log.where("part", part)
+        tokens = [float(cell or 0) / 1e6 for cell in of_part.column("tokens")]
+        for place, text, *perplexities in zip(
+            tokens, *map(of_part.column, ("text", "forward", "backward")), strict=True
+        ):
+            if text is not None:
+                lines.setdefault(str(text), []).append(
+                    (before + place, sum(float(value or 0) for value in perplexities) / 2)
+                )
+        before += max(tokens)
+        axes.axvline(before, color="lightgray", linewidth=0.8)
+    for text, points in lines.items():
+        axes.plot(*zip(*points, strict=True), marker=".", label=text)
+    axes.set_yscale("log")
+    ticks = [30, 40, 60, 80, 100, 150, 200, 300]
+    axes.set_yticks(ticks, list(map(str, ticks)))
+    axes.minorticks_off()
+    axes.set_xlabel("million tokens read")
+    axes.set_ylabel("perplexity of the text left out")
+    axes.legend(fontsize=7, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    return picture
+
+
+class TrainingLog:
+    """
+    The log of the English biLM's training, part by part, as CSV and as a curve beside it.
+
+    RUN is the folder of a part, trained by a config with `elmo_text_perplexities`. Its rows become the part
+    `--part` of CSV, after the parts that the file already holds: a biLM is trained in several parts, each
+    from the weights of the one before. The figure has the perplexity of each text, the mean of forward and
+    backward, over the tokens of all parts.
+    """
+
+    @staticmethod
+    def add_arguments(parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("csv", type=Path)
+        parser.add_argument("folder", type=Path, metavar="RUN")
+        parser.add_argument("--part", required=True, metavar="NAME")
+
+    @staticmethod
+    def run(arguments: argparse.Namespace) -> None:
+        path: Path = arguments.csv
+        log = with_part(
+            Table.read(path) if path.exists() else Table(COLUMNS), arguments.part, arguments.folder
+        )
+        with atomic_file(path) as file:
+            file.write(log.csv().encode())
+        save_svg(figure(log), path)
+        print(path, path.with_suffix(".svg"), sep="\n")
+
+
+AS_CONFIGURED, EACH_ONCE = "2x1024_128", "each corpus once"
+SEED = 13
+"""The config's."""
+_DIM = "model.options.lstm.dim"
+_SAMPLES = "model.softmax.num_samples"
+_RATE = "trainer.optimizer.lr"
+VARIANTS: dict[str, dict[str, Any]] = {
+    AS_CONFIGURED: {},
+    "2x768_128": {_DIM: 768},
+    "2x512_128": {_DIM: 512},
+    "1,024 samples": {_SAMPLES: 1024},
+    "8,192 samples": {_SAMPLES: 8192},
+    "dropout .1": {"model.dropout": 0.1},
+    "rate .0008": {_RATE: 0.0008},
+    "rate .003": {_RATE: 0.003},
+    EACH_ONCE: {},
+}
+SHOWN = ("ewt", "wikipedia", "litbank")
+TOKENS = "million tokens"
+ALL = "all corpora"
+
+
+def products(config: Mapping[str, Any]) -> int:
+    """Returns the multiplications of a token; without the character CNN, which reads a distinct word once."""
+    lstm = config["model"]["options"]["lstm"]
+    dim, projection = lstm["dim"], lstm["projection_dim"]
+    layer = 4 * dim * 2 * projection + dim * projection
+    return 2 * (lstm["n_layers"] * layer + config["model"]["softmax"]["num_samples"] * projection)
+
+
+def settings(variant: str, arguments: argparse.Namespace) -> dict[str, Any]:
+    """The config of a biLM, whose one epoch has the blocks that `--tokens` are worth."""
+
+    def text(name: str) -> str:
+        return str(arguments.text / f"{name}.txt.gz")
+
+    weights = dict.fromkeys(WEIGHTS, 1) if variant == EACH_ONCE else WEIGHTS
+    configured = read_config("bilm_english", arguments.overrides)
+    config = with_overrides(configured, VARIANTS[variant])
+    reader = config["dataset_reader"]
+    tokens = arguments.tokens * products(configured) / products(config)
+    config["train_data_path"] = [text(name) for name, times in weights.items() for _ in range(times)]
+    config["validation_data_path"] = [text(f"valid-{name}") for name in WEIGHTS]
+    config["vocabulary"]["words_file"] = str(arguments.text / "vocab.txt")
+    config["data_loader"]["batches_per_epoch"] = max(
+        1, round(tokens / (reader["streams"] * reader["bptt_steps"]))
+    )
+    trainer = config["trainer"]
+    trainer["num_epochs"] = 1
+    trainer["learning_rate_scheduler"] = {"type": "elmo_linear_with_warmup", "warmup": 0.05}
+    for callback in trainer["callbacks"]:
+        if callback["type"] == "elmo_text_perplexities":
+            callback["texts"] = {name: text(f"valid-{name}") for name in WEIGHTS}
+    return config
+
+
+def record(run: Run, results: Results) -> None:
+    """The perplexities of a run that is done."""
+    rows = Table.read(run.folder / FILE_NAME)
+    seconds = sum(epoch_times(run))
+    results.add(run.variant, run.seed, TOKENS, float(rows.column("tokens")[-1] or 0) / 1e6, seconds)
+    of_text = {
+        str(name): (float(forward or 0) + float(backward or 0)) / 2
+        for name, forward, backward in zip(*map(rows.column, ("text", "forward", "backward")), strict=True)
+    }
+    for name in SHOWN:
+        results.add(run.variant, run.seed, name, of_text[name], seconds)
+    results.add(run.variant, run.seed, ALL, geometric_mean(of_text.values()), seconds)
+
+
+class Sweep:
+    """
+    Compares settings of the English biLM (`bilm_english.jsonnet`). One thing is changed at a time: its size,
+    the samples of its softmax, dropout, rate, or how often each corpus is read.
+
+    TEXT is the folder of `english-text`. Each biLM has one run, with a rate that falls to zero, and reads as
+    many tokens as cost the matrix products of `--tokens` with the size as configured, so that a large one
+    reads less. OUT/results.csv has the tokens, the time of the run, and the perplexity of the sentences that
+    are left out of English-EWT, Wikipedia and the novels, and of all corpora (the geometric mean), each the
+    mean of forward and backward.
+    """
+
+    @staticmethod
+    def add_arguments(parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("text", type=Path, help="folder of the text")
+        parser.add_argument("output", type=Path, help="folder of the runs; a killed command goes on there")
+        parser.add_argument(
+            "--variants", nargs="+", choices=VARIANTS, default=list(VARIANTS), metavar="VARIANT"
+        )
+        parser.add_argument("--tokens", type=positive, default=2_000_000)
+        add_json_argument(parser, "--overrides", "of all, as for `allennlp train`")
+
+    @staticmethod
+    def run(arguments: argparse.Namespace) -> None:
+        arguments.output.mkdir(parents=True, exist_ok=True)
+        results = Results("biLM sweep", arguments.output / "results.csv", keep=True)
+        runs = [
+            Run(name, SEED, settings(name, arguments), arguments.output / name) for name in arguments.variants
+        ]
+        train_and_report(runs, jobs=1, packages=[])
+        for one in runs:
+            record(one, results)
+        show(results.grid(results.metrics()))
