@@ -269,7 +269,7 @@ def read_scores(path: Path, metric: str = "") -> dict[str, Score]:
 def shown_p(p: float | None) -> str:
     """A p value for people."""
     if p is None or p >= SIGNIFICANCE_LEVEL:
-        return "not shown"
+        return "not significant"
     return "<.001" if p < 0.001 else f"{p:.3f}".lstrip("0")
 
 

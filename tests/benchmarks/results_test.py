@@ -85,7 +85,7 @@ def test_rows_their_means_ratios_and_table(tmp_path):
     assert tables.scores("ner", titles, "F1").splitlines()[2:] == [
         "| `ner` | 41.0 (1.0) | 3 |  |  |",
         "| `ner_elmo` | 61.0 (1.0) | 3 | 33.9% | <.001 |",
-        "| `crf_tagger` | 41.0 (0.7) | 2 | 0.0% | not shown |",
+        "| `crf_tagger` | 41.0 (0.7) | 2 | 0.0% | not significant |",
     ]
     assert tables.scores("sst", titles) == "\nNot measured yet: `sst`.\n"
 
