@@ -1,4 +1,4 @@
-"""The pages of the site that stand outside of docs/, and links between files as links between pages."""
+"""Adds pages from outside of docs/ to the site, and turns links between files into links between pages."""
 
 import posixpath
 import re
@@ -12,10 +12,12 @@ PAGES = {
     "README.md": "index.md",
     "CHANGELOG.md": "changelog.md",
     "SECURITY.md": "security.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "CODE_OF_CONDUCT.md": "code-of-conduct.md",
     "pretrained/english/README.md": "english.md",
     "pretrained/english/data_statement.md": "data-statement.md",
 }
-"""The path in the repository and the page of the site, of each."""
+"""Paths in the repository, and the pages of the site that they become."""
 
 
 def on_files(files: Files, config: MkDocsConfig) -> None:

@@ -1,0 +1,69 @@
+"""A biLSTM and a linear layer over the parts of speech of each token."""
+
+from typing import Any, Optional
+
+import torch
+from allennlp.data import TextFieldTensors
+from allennlp.models import Model
+from allennlp.nn.util import get_text_field_mask, sequence_cross_entropy_with_logits
+from allennlp.training.metrics import CategoricalAccuracy
+from torch import nn
+
+from elmo_tasks.common.values import Probability, Sizes
+from elmo_tasks.modules.bilstm import BiLstm
+from elmo_tasks.modules.elmo_model import ElmoModel, Outputs, Scores
+
+
+@Model.register("own_pos")
+class PosModel(ElmoModel):
+    """
+    Tags each token of a sentence. `ElmoModel` brings the word vectors, ELMo at the input and at the output of
+    the biLSTM, the penalty on its mix, and archives that hold their biLM.
+
+    # Parameters
+
+    hidden_sizes : units of each biLSTM layer, for each direction.
+    dropout : probability, of the variational dropout of the biLSTM.
+    The others : see `ElmoModel`.
+    """
+
+    default_predictor = "own_pos"
+
+    def __init__(self, *, hidden_sizes: Sizes, dropout: Probability, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.labels = self.label_names()
+        self.encoder = BiLstm(input_dim=self.input_dim, hidden_sizes=hidden_sizes, dropout=dropout)
+        self.output = nn.Linear(self.encoder.output_dim + self.elmo_output_dim, len(self.labels))
+        self.accuracy = CategoricalAccuracy()
+
+    def scores(self, tokens: TextFieldTensors) -> Scores:
+        """*Shape:* `logits` `(batch, tokens, labels)` and `mask` `(batch, tokens)`."""
+        mask = get_text_field_mask(tokens)
+        # (batch, tokens, input_dim)
+        embedded, elmo = self.embed(tokens)
+        # (batch, tokens, encoder dim + elmo_output_dim)
+        encoded = self.at_output(self.encoder(embedded, mask), elmo)
+        return {"logits": self.output(encoded), "mask": mask}
+
+    def decode(
+        self, scores: Scores, metadata: list[dict[str, Any]], tags: Optional[torch.Tensor] = None
+    ) -> Outputs:
+        """*Shape:* `tags` `(batch, tokens)`; with them the outputs have a `loss`."""
+        logits, mask = scores["logits"], scores["mask"]
+        outputs: Outputs = {"logits": logits, "mask": mask, "words": [each["words"] for each in metadata]}
+        if tags is not None:
+            outputs["loss"] = sequence_cross_entropy_with_logits(logits, tags, mask)
+            self.accuracy(logits, tags, mask)
+        return outputs
+
+    def make_output_human_readable(self, output_dict: Outputs) -> Outputs:
+        """Returns the `tokens` and their `tags`."""
+        best = output_dict["logits"].argmax(dim=-1).tolist()
+        lengths = output_dict["mask"].sum(dim=1).tolist()
+        tags = [
+            [self.labels[label] for label in row[:length]] for row, length in zip(best, lengths, strict=True)
+        ]
+        return {"tokens": output_dict["words"], "tags": tags}
+
+    def get_metrics(self, reset: bool = False) -> dict[str, float]:
+        return {"accuracy": self.accuracy.get_metric(reset)}
