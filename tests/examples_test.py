@@ -1,4 +1,4 @@
-"""The examples run: the notebook prints what stands in it, and the task of CONTRIBUTING.md is trained and predicts."""
+"""The examples run: the notebook prints what stands in it, and the task of CONTRIBUTING.md learns."""
 
 import json
 import re
