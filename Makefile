@@ -48,7 +48,7 @@ DEMO := runs/demo
 
 # Small models of all tasks, trained on the fixtures if they are not there, as a page at http://127.0.0.1:8000/
 demo: install .venv/.installed-serve
-	$(VENV) -m elmo_tasks.page.demo $(DEMO)
+	$(VENV) examples/demo.py $(DEMO)
 	$(VENV) -m allennlp elmo serve --corpus fixtures/evaluation/corpus.txt \
 		$(foreach task,ner srl coref squad snli sst,$(DEMO)/$(task)/model.tar.gz) topics=$(DEMO)/agnews/model.tar.gz
 

@@ -27,9 +27,9 @@ from elmo_tasks.commands.base import positive
 from elmo_tasks.commands.compare import with_vectors
 from elmo_tasks.commands.ensemble import Ensemble
 from elmo_tasks.common.files import atomic_file
+from elmo_tasks.common.table import Table
 from elmo_tasks.data.input_files import input_files
 from elmo_tasks.elmo import BiLmOptions
-from elmo_tasks.evaluation.table import Table
 from elmo_tasks.training.experiments import Run, check_config, score, validation_metric
 
 CURVE_COLUMNS = ("system", "seed", "epoch", "score")

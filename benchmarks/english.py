@@ -21,13 +21,13 @@ from elmo_tasks.commands.arguments import train_and_report
 from elmo_tasks.commands.base import positive
 from elmo_tasks.commands.results import save_svg
 from elmo_tasks.common.files import atomic_file
+from elmo_tasks.common.table import Table
 from elmo_tasks.coref.documents import read_documents
 from elmo_tasks.data.columns import line_groups
 from elmo_tasks.data.input_files import InputError, input_files, read_lines
 from elmo_tasks.data.text_stream import SentenceSplitter, file_sentences, passages, words_of
 from elmo_tasks.data.tokenization import tokenizer
 from elmo_tasks.elmo.model.characters import BEGIN_SENTENCE, END_SENTENCE, UNKNOWN
-from elmo_tasks.evaluation.table import Table
 from elmo_tasks.evaluation.tagging import read_conllu
 from elmo_tasks.language_model.callbacks import FILE_NAME
 from elmo_tasks.srl.sentences import CONLL_2012, Columns, read_sentences

@@ -13,8 +13,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from benchmarks.results import COLUMNS, PEER, Results, p_of_one, read_scores, shown_p
 from benchmarks.results import shown as two_digits
 from elmo_tasks.common.files import atomic_file
+from elmo_tasks.common.table import Cell, Table, shown
 from elmo_tasks.data.input_files import InputError
-from elmo_tasks.evaluation.table import Cell, Table, shown
 
 _VERSION = re.compile(r"elmo_tasks ([\d.]+\d)")
 

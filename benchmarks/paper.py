@@ -27,8 +27,8 @@ from filelock import lock_descriptor
 
 from benchmarks.page import PROJECT, RESULTS, write_page
 from elmo_tasks.common.files import atomic_file
+from elmo_tasks.common.table import Table
 from elmo_tasks.data.input_files import InputError
-from elmo_tasks.evaluation.table import Table
 
 EXPERIMENTS = Path(__file__).with_name("paper.toml")
 ROWS = "results"

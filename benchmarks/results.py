@@ -15,8 +15,8 @@ from scipy.stats import ttest_1samp, ttest_ind_from_stats
 
 from elmo_tasks.common.files import atomic_file
 from elmo_tasks.common.processes import cpu_count
+from elmo_tasks.common.table import Table
 from elmo_tasks.data.input_files import InputError
-from elmo_tasks.evaluation.table import Table
 from elmo_tasks.training.experiments import spread
 
 COLUMNS = ("task", "system", "seed", "metric", "value", "seconds", "versions")

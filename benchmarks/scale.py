@@ -29,8 +29,8 @@ from allennlp.commands import main as allennlp_main
 
 from benchmarks.bilms import peak_memory
 from benchmarks.results import versions
+from elmo_tasks.common.table import Cell, Table
 from elmo_tasks.data.input_files import read_lines
-from elmo_tasks.evaluation.table import Cell, Table
 
 COLUMNS = (
     "command",

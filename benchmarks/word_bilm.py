@@ -23,7 +23,7 @@ from elmo_tasks.commands.arguments import train_and_report
 from elmo_tasks.commands.base import positive
 from elmo_tasks.commands.compare import NO_ELMO
 from elmo_tasks.commands.intrinsic import SIMILARITY, Intrinsic
-from elmo_tasks.evaluation.table import Table
+from elmo_tasks.common.table import Table
 from elmo_tasks.training.experiments import Run, plan
 
 DEPTHS = (1, 2)

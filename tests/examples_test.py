@@ -1,4 +1,4 @@
-"""The examples run: the notebook prints what stands in it, and the task of CONTRIBUTING.md learns."""
+"""The examples run: the notebook prints its outputs, the task of CONTRIBUTING.md learns, the demo trains."""
 
 import json
 import re
@@ -9,6 +9,9 @@ from io import StringIO
 import pytest
 
 from elmo_tasks.common.files import bundled
+from elmo_tasks.compat.archives import open_archive
+from examples import demo
+from tests.conftest import TINY_ELMO
 from tests.forked import Command
 
 PROJECT = bundled("fixtures").resolve().parent
@@ -43,3 +46,19 @@ def test_the_task_of_ones_own(tmp_path, monkeypatch):
     assert metrics["best_validation_accuracy"] == pytest.approx(1)
     tags = [json.loads(line)["tags"] for line in output.read_text().splitlines()]
     assert tags[0] == ["DET", "ADJ", "NOUN", "VERB", "DET", "ADJ", "NOUN", "PUNCT"]
+
+
+def test_the_demo_trains_missing_models(tmp_path, monkeypatch, capsys):
+    assert demo.MODELS.keys() == demo.EPOCHS.keys()
+    assert len(demo.MODELS) == 7
+    monkeypatch.setattr(demo, "MODELS", {"snli": demo.MODELS["snli"]})
+    (tmp_path / "snli").mkdir()
+    (tmp_path / "snli/half").touch()  # of a run that was killed
+    small = TINY_ELMO | {"trainer.num_epochs": 1, "data_loader.batches_per_epoch": 1}
+    archives = demo.train_missing(tmp_path, **small)
+    progress = re.sub(r"\d+ s", "… s", capsys.readouterr().out)
+    assert progress == "training snli\n1 of 1: snli, … s\n"
+    assert archives == [tmp_path / "snli/model.tar.gz"]
+    assert open_archive(str(archives[0])).config["model"]["type"] == "elmo_snli"
+    assert demo.train_missing(tmp_path, **small) == archives
+    assert capsys.readouterr().out == ""

@@ -19,8 +19,8 @@ from elmo_tasks.commands.arguments import (
 from elmo_tasks.commands.base import Verb
 from elmo_tasks.commands.results import ResultsWriter
 from elmo_tasks.commands.staging import staging_folder
-from elmo_tasks.evaluation.plot import curves
-from elmo_tasks.evaluation.table import Table
+from elmo_tasks.common.plot import curves
+from elmo_tasks.common.table import Table
 from elmo_tasks.training.experiments import (
     NO_ELMO,
     SPREAD,

@@ -21,6 +21,8 @@ from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.commands.base import Distinct, Source, positive, seed
 from elmo_tasks.commands.staging import copy_corpus
+from elmo_tasks.common.plot import bars
+from elmo_tasks.common.table import Cell, Table
 from elmo_tasks.elmo import FrozenBiLm, LstmState
 from elmo_tasks.elmo.files import (
     DEFAULT_OPTIONS,
@@ -33,8 +35,6 @@ from elmo_tasks.elmo.files import (
 )
 from elmo_tasks.elmo.inference import PRECISIONS
 from elmo_tasks.evaluation.mixes import read_mixes, same_weights
-from elmo_tasks.evaluation.plot import bars
-from elmo_tasks.evaluation.table import Cell, Table
 from elmo_tasks.training.experiments import Run, score, summary, train, validation_metric
 from elmo_tasks.vectors.encoder import BiLmEncoder, Encoder, Mix
 from elmo_tasks.vectors.static_vectors import StaticVectors

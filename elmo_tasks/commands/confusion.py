@@ -11,8 +11,8 @@ from allennlp.models.archival import Archive
 
 from elmo_tasks.commands.base import Verb, add_model_arguments, archive_on_device
 from elmo_tasks.commands.staging import add_output_argument, staged_file
-from elmo_tasks.evaluation.plot import heat_map, save
-from elmo_tasks.evaluation.table import Table
+from elmo_tasks.common.plot import heat_map, save
+from elmo_tasks.common.table import Table
 from elmo_tasks.language_model import BiLmReader
 from elmo_tasks.language_model.callbacks import text_metrics
 from elmo_tasks.metrics.classification import ClassificationMetric, confusion_name
@@ -69,7 +69,7 @@ def draw(labels: list[str], metrics: dict[str, float], path: Path) -> None:
     axes = figure.axes[0]
     axes.set_xlabel("predicted")
     axes.set_ylabel("gold (instances)")
-    save(figure, path, dpi=150)
+    save(figure, path)
 
 
 def _check_format(output: Path) -> None:

@@ -17,11 +17,11 @@ from elmo_tasks.commands.arguments import (
 )
 from elmo_tasks.commands.base import Source, Verb
 from elmo_tasks.commands.results import add_output_arguments, open_results
+from elmo_tasks.common.plot import bars
+from elmo_tasks.common.table import Cell, Table
 from elmo_tasks.data.input_files import InputError, input_files, read_lines
 from elmo_tasks.evaluation.analogies import Question, accuracies, read_questions
-from elmo_tasks.evaluation.plot import bars
 from elmo_tasks.evaluation.similarity import Pair, read_pairs, spearman
-from elmo_tasks.evaluation.table import Cell, Table
 from elmo_tasks.vectors.word_vectors import WordVectors, alone
 
 if TYPE_CHECKING:

@@ -4,10 +4,10 @@ import argparse
 
 from elmo_tasks.commands.base import Verb, add_archive_argument, run_name
 from elmo_tasks.commands.results import add_output_arguments, open_results
+from elmo_tasks.common.plot import heat_map
 from elmo_tasks.common.progress import progress
+from elmo_tasks.common.table import Cell, Table
 from elmo_tasks.evaluation.mixes import LearnedMix, read_mixes
-from elmo_tasks.evaluation.plot import heat_map
-from elmo_tasks.evaluation.table import Cell, Table
 
 
 class Mix(Verb):

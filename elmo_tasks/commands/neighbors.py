@@ -9,9 +9,9 @@ from elmo_tasks.commands.base import Source, Verb, positive
 from elmo_tasks.commands.results import add_output_arguments, open_results
 from elmo_tasks.commands.staging import copy_corpus
 from elmo_tasks.common.progress import progress
+from elmo_tasks.common.table import Table
 from elmo_tasks.embedding.corpus import Corpus
 from elmo_tasks.evaluation.nearest import Occurrence, nearest_tokens, text_blocks
-from elmo_tasks.evaluation.table import Table
 
 COLUMNS = ("query", "vectors", "rank", "cosine", "line", "neighbor")
 

@@ -10,9 +10,9 @@ import torch
 from elmo_tasks.commands.arguments import add_vector_arguments, read_bilm_encoder, read_static_vectors
 from elmo_tasks.commands.base import Source, Subparsers, Verb
 from elmo_tasks.commands.results import add_output_arguments, open_results
-from elmo_tasks.evaluation.plot import bars
+from elmo_tasks.common.plot import bars
+from elmo_tasks.common.table import Table
 from elmo_tasks.evaluation.senses import SenseProbe, read_first_senses, read_senses, sense_baseline
-from elmo_tasks.evaluation.table import Table
 from elmo_tasks.evaluation.tagging import TAG_COLUMNS, most_frequent_tag, read_conllu, tagging_probe
 from elmo_tasks.evaluation.word_in_context import choose_threshold, read_use_pairs, use_cosines
 from elmo_tasks.vectors.encoder import Encoder

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from elmo_tasks.commands.base import Source, Verb, run_name
 from elmo_tasks.commands.staging import add_output_argument, staged_file
+from elmo_tasks.common.table import Cell, Table, shown
 from elmo_tasks.data.input_files import InputError
-from elmo_tasks.evaluation.table import Cell, Table, shown
 from elmo_tasks.page.templates import page_template
 
 TEMPLATE = Path(__file__).with_name("report.html")

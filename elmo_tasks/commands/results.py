@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Optional
 from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.commands.staging import add_output_argument, check_output, publish, staging_folder
-from elmo_tasks.evaluation.plot import save
-from elmo_tasks.evaluation.table import Table
+from elmo_tasks.common.plot import save
+from elmo_tasks.common.table import Table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -94,9 +94,9 @@ def open_results(arguments: argparse.Namespace) -> Iterator[ResultsWriter]:
 def save_pictures(figure: "Figure", path: Path) -> None:
     """In each of the formats, beside `path`."""
     save_svg(figure, path)
-    save(figure, path.with_suffix(".png"), dpi=150)
+    save(figure, path.with_suffix(".png"))
 
 
 def save_svg(figure: "Figure", path: Path) -> None:
     """Beside `path`; equal figures are equal files."""
-    save(figure, path.with_suffix(".svg"), metadata={"Date": None})
+    save(figure, path.with_suffix(".svg"))

@@ -31,7 +31,7 @@ from allennlp.models.archival import CONFIG_NAME
 from filelock import lock_descriptor
 
 from elmo_tasks.common.processes import end_with_parent
-from elmo_tasks.evaluation.table import Table
+from elmo_tasks.common.table import Table
 
 
 # ==== training.ablation

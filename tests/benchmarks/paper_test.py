@@ -13,7 +13,7 @@ from benchmarks.paper import read_experiments
 from benchmarks.results import read_scores
 from elmo_tasks.commands import ElmoGroup
 from elmo_tasks.common.files import bundled
-from elmo_tasks.evaluation.table import Table
+from elmo_tasks.common.table import Table
 
 WORDS = "model.text_field_embedder.token_embedders.tokens.embedding_dim"
 SMALL = json.dumps({"model.hidden_sizes": [4, 4], WORDS: 5})

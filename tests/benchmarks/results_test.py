@@ -10,8 +10,8 @@ from benchmarks.comparison import epoch_times, write_curve
 from benchmarks.page import PAGE, PROJECT, RESULTS, PageTables, rendered, typed_numbers
 from benchmarks.paper import read_experiments
 from benchmarks.results import Results, Score, p_of_one, read_scores
+from elmo_tasks.common.table import Table
 from elmo_tasks.data.input_files import InputError
-from elmo_tasks.evaluation.table import Table
 from elmo_tasks.training.experiments import Run, spread
 
 COMMANDS = {experiment.name: experiment.command for experiment in read_experiments().values()}

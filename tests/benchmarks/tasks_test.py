@@ -14,7 +14,7 @@ from benchmarks.__main__ import TASKS, main
 from benchmarks.results import COLUMNS
 from elmo_tasks.commands import arguments as experiment_arguments
 from elmo_tasks.common.files import bundled
-from elmo_tasks.evaluation.table import Table
+from elmo_tasks.common.table import Table
 
 WORDS = "model.text_field_embedder.token_embedders.tokens.embedding_dim"
 SMALL = {

@@ -5,7 +5,7 @@ from allennlp.common import Params
 
 from elmo_tasks.commands.ablate import sample_table
 from elmo_tasks.common.files import bundled
-from elmo_tasks.evaluation.table import Table
+from elmo_tasks.common.table import Table
 from elmo_tasks.training.experiments import NO_ELMO, Setting, plan
 from tests.training.finished import finish
 

@@ -11,8 +11,8 @@ import pytest
 
 from elmo_tasks.commands.report import ReportEntry
 from elmo_tasks.commands.results import ResultsWriter
-from elmo_tasks.evaluation.plot import bars
-from elmo_tasks.evaluation.table import Table
+from elmo_tasks.common.plot import bars
+from elmo_tasks.common.table import Table
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "google-chrome"))), None)
 OPTIONS = [

@@ -1,4 +1,4 @@
-"""`make demo`: small models of all tasks, trained on the fixtures, for a look at the page."""
+"""Trains small models of all tasks on the fixtures: `make demo` shows them on the page."""
 
 import logging
 import sys
@@ -52,18 +52,18 @@ MODELS: dict[str, dict[str, Any]] = {
     },
     "agnews": {"model.hidden_sizes": [32], "model.dropout": 0.1, _BATCH: 8, _RATE: 0.005},
 }
-"""Of each config with ELMo what is small in it, or learns faster."""
+"""Changes of the configs with ELMo: smaller models, which learn faster."""
 EPOCHS = {"ner": 6, "srl": 8, "coref": 15, "squad": 8, "snli": 8, "sst": 4, "agnews": 6}
 
 
 def train_missing(folder: Path, **overrides: Any) -> list[Path]:
     """
-    The archive of each of `MODELS`, below the folder; those that are not there are trained, one after the
-    other. A call that was killed is gone on with.
+    Trains the models that `folder` does not have yet, one after the other, and returns the archives of all.
+    After a kill, the next call resumes the training.
 
     # Parameters
 
-    overrides : of the configs of all models.
+    overrides : changes of all configs.
 
     # Raises
     `ConfigurationError`: see `experiments.train`.

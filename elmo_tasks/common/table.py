@@ -1,12 +1,12 @@
-"""Results as plain rows, for CSV, Markdown, pictures and reports."""
+"""Tables of results: rows of cells, as CSV and Markdown."""
 
 import csv
 import io
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from elmo_tasks.data.input_files import InputError, read_lines
+from elmo_tasks.common.errors import ElmoError
+from elmo_tasks.common.text_lines import read_lines
 
 Cell = str | int | float | None
 """`None` is an empty cell."""
@@ -18,7 +18,7 @@ class Table:
     Rows of cells under named columns.
 
     # Raises
-    `ValueError`: a row has not one cell a column.
+    `ValueError`: a row does not have one cell per column.
     """
 
     columns: tuple[str, ...]
@@ -34,22 +34,26 @@ class Table:
         self.rows.append(cells)
 
     def column(self, name: str) -> list[Cell]:
-        """The cells under a name, from top to bottom."""
+        """Returns the cells of a column, from top to bottom."""
         place = self.columns.index(name)
         return [row[place] for row in self.rows]
 
     def where(self, name: str, *values: Cell) -> "Table":
-        """The rows that have one of `values` under a name."""
+        """Returns the rows that have one of `values` in a column."""
         rows = [row for row, cell in zip(self.rows, self.column(name), strict=True) if cell in values]
         return Table(self.columns, rows)
+
+    def has_numbers(self, name: str) -> bool:
+        """Returns whether any cell of a column is a number."""
+        return any(isinstance(cell, int | float) for cell in self.column(name))
 
     @classmethod
     def read(cls, path: Path) -> "Table":
         """
-        What `csv` has written; cells are numbers where they are written as Python writes them.
+        Reads a file that `csv` has written. A cell is a number if Python writes that number in the same way.
 
         # Raises
-        `InputError`, with the line: it is no CSV, or has a row of other than one cell a column.
+        `ElmoError`, with the line: the file is not CSV, or a row does not have one cell per column.
         """
         lines = csv.reader((f"{line}\n" for _, line in read_lines(path)), strict=True)
         try:
@@ -57,46 +61,34 @@ class Table:
             for cells in lines:
                 if len(cells) != len(table.columns):
                     expected = f"{len(table.columns)}: {', '.join(table.columns)}"
-                    raise InputError.at(path, lines.line_num, found=f"{len(cells)} cells", expected=expected)
+                    raise ElmoError.at(path, lines.line_num, found=f"{len(cells)} cells", expected=expected)
                 table.add(*map(_parsed, cells))
         except csv.Error as error:
-            raise InputError.at(path, lines.line_num, found=str(error), expected="CSV") from error
+            raise ElmoError.at(path, lines.line_num, found=str(error), expected="CSV") from error
         if not table.columns:
-            raise InputError.at(path, found="nothing", expected="a line with the names of columns")
+            raise ElmoError.at(path, found="nothing", expected="a line with the names of columns")
         return table
 
     def csv(self) -> str:
-        """
-        The table as RFC 4180 has it, but with LF; a number as Python writes it, so that it reads back the
-        same.
-        """
+        """Returns the table as CSV (RFC 4180, but with LF). Numbers read back as the same numbers."""
         text = io.StringIO()
         csv.writer(text, lineterminator="\n").writerows([self.columns, *self.rows])
         return text.getvalue()
 
     def markdown(self) -> str:
-        """The table as Markdown, cells as `shown`, numbers to the right."""
-        return "".join(
-            f"| {' | '.join(cells)} |\n"
-            for cells in (
-                map(_escaped, self.columns),
-                ["---:" if self.has_numbers(name) else "---" for name in self.columns],
-                *(map(_escaped, row) for row in self.rows),
-            )
-        )
+        """Returns the table as Markdown, with rounded numbers (`shown`), columns of numbers right-aligned."""
+        marks = ["---:" if self.has_numbers(name) else "---" for name in self.columns]
+        lines = [map(_escaped, self.columns), marks, *(map(_escaped, row) for row in self.rows)]
+        return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
 
-    def has_numbers(self, name: str) -> bool:
-        """Whether a cell under the name is a number."""
-        return any(isinstance(cell, int | float) for cell in self.column(name))
-
-    def _check(self, row: Iterable[Cell]) -> None:
-        found, expected = len(tuple(row)), len(self.columns)
-        if found != expected:
-            raise ValueError(f"found a row of {found} cells, expected {expected}: {', '.join(self.columns)}")
+    def _check(self, row: tuple[Cell, ...]) -> None:
+        if len(row) != len(self.columns):
+            expected = f"{len(self.columns)}: {', '.join(self.columns)}"
+            raise ValueError(f"found a row of {len(row)} cells, expected {expected}")
 
 
 def shown(cell: Cell) -> str:
-    """A cell for people: fractions with four digits."""
+    """Returns a cell as people read it: fractions have four digits."""
     if isinstance(cell, float):
         return f"{cell:.4f}"
     return "" if cell is None else str(cell)

@@ -1,4 +1,4 @@
-"""Pictures of tables, by matplotlib without a display."""
+"""Plots of tables, drawn by matplotlib without a display."""
 
 import logging
 import math
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from elmo_tasks.evaluation.table import Cell, Table
+from elmo_tasks.common.table import Cell, Table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MAX_FIELDS = 40
+"""The most rows or columns of a heat map that shows its numbers."""
 _OTHER_SCRIPTS = (
     "Noto Sans CJK JP",
     "Noto Sans CJK KR",
@@ -35,15 +36,18 @@ _OTHER_SCRIPTS = (
     "Noto Sans Arabic",
     "Noto Sans Devanagari",
 )
-"""Fonts with characters that matplotlib's own has not, of which a machine may have some."""
+"""Fonts for scripts that matplotlib's own font lacks; a machine may have some of them."""
 _LACKING = re.compile(r"Glyph (\d+) .* missing from")
 
 
 def bars(table: Table, *, groups: str, bars: str, heights: str) -> "Figure":
     """
-    Groups of bars: the columns that say of each row its group, its bar in the group, and how high it is.
+    Draws groups of bars.
 
-    A bar whose height is missing or not a number is left out.
+    # Parameters
+
+    groups, bars : the columns with each row's group and its bar within the group.
+    heights : the column with the heights; without a number there, the bar is left out.
     """
     places = dict(
         zip(zip(table.column(groups), table.column(bars), strict=True), table.column(heights), strict=True)
@@ -66,8 +70,8 @@ def bars(table: Table, *, groups: str, bars: str, heights: str) -> "Figure":
 
 def heat_map(values: Sequence[Sequence[Cell]], *, rows: Sequence[str], columns: Sequence[str]) -> "Figure":
     """
-    Numbers from 0 to 1 as colours, with the number in each field; what is not a number stays white. Of more
-    than `MAX_FIELDS` rows or columns, the picture grows no more, and has no numbers.
+    Draws numbers from 0 to 1 as colours, with the number in each field; other fields stay white. With more
+    than `MAX_FIELDS` rows or columns the plot does not grow further, and shows no numbers.
     """
     width, height = (min(len(names), MAX_FIELDS) for names in (columns, rows))
     figure = _figure(2.5 + 0.8 * width, 1.0 + 0.4 * height)
@@ -94,10 +98,13 @@ def _write_numbers(axes: "Axes", numbers: list[list[float]]) -> None:
 
 def curves(table: Table, *, lines: str, x: str, heights: str, errors: str) -> "Figure":
     """
-    Lines over a logarithmic axis: the columns that say of each row its line, its place, how high it is, and
-    how far up and down its error bar goes.
+    Draws lines over a logarithmic axis.
 
-    A point or a bar that is missing or not a number is left out.
+    # Parameters
+
+    lines : the column with each row's line.
+    x, heights : the columns with the coordinates of its point; without numbers there, it is left out.
+    errors : the column with the size of its error bar, up and down.
     """
     figure = _figure(6.0, 4.0)
     axes = figure.subplots()
@@ -115,41 +122,39 @@ def curves(table: Table, *, lines: str, x: str, heights: str, errors: str) -> "F
     return figure
 
 
-def save(figure: "Figure", path: Path, **options: Any) -> None:
+def save(figure: "Figure", path: Path) -> None:
     """
-    Writes the picture in the format of the path's suffix; equal figures are equal SVG files. Where the fonts
-    of this machine lack characters, an SVG holds them as text, for the fonts of its reader, and any other
-    picture has boxes in their place, with a warning.
-
-    # Parameters
-
-    options : see matplotlib's `savefig`.
+    Writes the figure in the format of the path's suffix; equal figures give equal SVG files. If the machine's
+    fonts lack characters, an SVG holds them as text, to be drawn with the viewer's fonts. Other formats show
+    boxes instead, and a warning is logged.
     """
     from matplotlib import rc_context, rcParams
     from matplotlib.font_manager import get_font_names
 
-    here = set(get_font_names())
-    fonts = [*rcParams["font.sans-serif"][:1], *(name for name in _OTHER_SCRIPTS if name in here)]
+    is_svg = path.suffix == ".svg"
+    options: dict[str, Any] = {"metadata": {"Date": None}} if is_svg else {"dpi": 150}
+    installed = set(get_font_names())
+    fonts = [*rcParams["font.sans-serif"][:1], *(name for name in _OTHER_SCRIPTS if name in installed)]
     settings: dict[Any, Any] = {"font.sans-serif": fonts, "svg.hashsalt": path.stem}
     with warnings.catch_warnings(record=True) as caught, rc_context(settings):
         warnings.simplefilter("always")
         figure.savefig(path, bbox_inches="tight", **options)
     lacking = {match[1] for warning in caught if (match := _LACKING.match(str(warning.message)))}
-    if lacking and path.suffix == ".svg":
+    if lacking and is_svg:
         with warnings.catch_warnings(), rc_context(settings | {"svg.fonttype": "none"}):
             warnings.simplefilter("ignore")
             figure.savefig(path, bbox_inches="tight", **options)
     elif lacking:
         logger.warning(
-            "%s: no font of this machine has %d of the characters, which are boxes now; install one, such as "
-            "Noto Sans CJK, or write an .svg",
+            "%s: no font of this machine has %d of the characters, which are drawn as boxes; install a font "
+            "such as Noto Sans CJK, or write an .svg",
             path.name,
             len(lacking),
         )
 
 
 def _figure(width: float, height: float) -> "Figure":
-    # Imported where it is used: it takes a second, and most commands draw nothing.
+    # The import takes a second, and most commands draw nothing.
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height))
@@ -160,7 +165,7 @@ def _distinct(cells: list[Cell]) -> list[Cell]:
 
 
 def _plain(name: Cell) -> str:
-    """As matplotlib shows it, which takes what stands between two dollars for a formula."""
+    """Escapes dollars: matplotlib takes text between two of them for a formula."""
     return str(name).replace("$", r"\$")
 
 

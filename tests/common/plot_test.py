@@ -3,8 +3,8 @@ import math
 
 import matplotlib.image
 
-from elmo_tasks.evaluation.plot import bars, curves, heat_map, save
-from elmo_tasks.evaluation.table import Table
+from elmo_tasks.common.plot import bars, curves, heat_map, save
+from elmo_tasks.common.table import Table
 
 
 def picture(figure) -> object:
