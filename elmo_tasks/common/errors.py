@@ -1,9 +1,12 @@
-"""The error of the core: files, options, values and input that cannot be used. It needs no AllenNLP."""
+"""The error of the core, and suggestions for misspelt names. It needs no AllenNLP."""
 
-from os import PathLike
+import difflib
+import os
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Self
 
-FilePath = str | PathLike[str]
+FilePath = str | os.PathLike[str]
 
 
 class ElmoError(ValueError):
@@ -24,7 +27,37 @@ class ElmoError(ValueError):
 
     @classmethod
     def at(cls, path: FilePath | list[str], line: int | None = None, *, found: str, expected: str) -> Self:
-        """Returns `FILE, line N: found ..., expected ...`; without a line, of the whole file or files."""
+        """Returns `FILE, line N: found ..., expected ...`; without a line it is about the whole files."""
         files = ", ".join(map(str, path if isinstance(path, list) else [path]))
         where = files if line is None else f"{files}, line {line}"
         return cls(f"{where}: found {found}, expected {expected}")
+
+
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """Returns `; did you mean 'x'?` with the nearest of `names`; an empty text where none is near."""
+    nearest = nearest_name(name, names)
+    return f"; did you mean {nearest!r}?" if nearest else ""
+
+
+def nearest_name(name: str, names: Iterable[str]) -> str | None:
+    """Returns the nearest of `names`, if one is near. Case does not count, and `-` is the same as `_`."""
+    by_form = {_form(each): each for each in sorted(map(str, names), reverse=True)}
+    nearest = difflib.get_close_matches(_form(name), by_form, n=1)
+    return by_form[nearest[0]] if nearest else None
+
+
+def did_you_mean_path(path: FilePath) -> str:
+    """Suggests, for a path that does not exist, a neighbour of its first part that is missing."""
+    missing = Path(path).expanduser()
+    while not missing.parent.is_dir() and missing != missing.parent:
+        missing = missing.parent
+    try:
+        siblings = [each.name for each in missing.parent.iterdir()]
+    except OSError:
+        return ""
+    nearest = None if missing.name in siblings else nearest_name(missing.name, siblings)
+    return f"; did you mean '{missing.with_name(nearest)}'?" if nearest else ""
+
+
+def _form(name: str) -> str:
+    return name.lower().replace("-", "_")

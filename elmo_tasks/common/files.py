@@ -1,27 +1,88 @@
 """
-Files that are whole or not there at all, whatever stops the process that writes them.
+Files: those that come with the project, lines of text, and writing that leaves a whole file or none.
 
-Where the files are that come with the project, in a checkout and in an installed wheel.
+It needs no AllenNLP.
 """
 
 import os
+import zlib
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
+from gzip import GzipFile
 from pathlib import Path
 from typing import BinaryIO
 
+from elmo_tasks.common.errors import ElmoError, FilePath
 
-# ==== atomic_files
+_PACKAGE = Path(__file__).parents[1]
+_GZIP_MAGIC = b"\x1f\x8b"
+
+
+def bundled(name: str) -> Path:
+    """
+    Returns the path of a file or folder that comes with the project: `fixtures/...`, `pretrained/...` or
+    `training_configs/...`. They are beside the package in a checkout, and inside it in a wheel.
+    """
+    inside = _PACKAGE / name
+    return inside if inside.exists() else _PACKAGE.parent / name
+
+
+def read_lines(path: FilePath, *, longest: int | None = None) -> Iterator[tuple[int, str]]:
+    """
+    Yields the lines of a UTF-8 text with their numbers, from 1, without their ends (LF or CRLF).
+
+    Only LF ends a line: what else Unicode calls a line break (U+0085, U+2028, a form feed) is text.
+    A byte order mark is dropped. A file that begins like gzip is unpacked, whatever its name.
+    A line of more than `longest` bytes comes in several pieces, all with its number. It is cut after a blank
+    or tab, or between two characters where there is none: memory does not grow with the line.
+
+    # Raises
+    `ElmoError`, with the line: a byte that is not UTF-8 (its offset counts from 0 in the unpacked
+    text), a broken gzip file, or a file that cannot be opened.
+    """
+    number = offset = 0
+    try:
+        with open(path, "rb") as raw:
+            packed = raw.peek(2).startswith(_GZIP_MAGIC)
+            file = GzipFile(fileobj=raw) if packed else raw
+            for number, line in _pieces(file, longest) if longest else enumerate(file, start=1):
+                content = line[:-1].removesuffix(b"\r") if line.endswith(b"\n") else line
+                try:
+                    text = content.decode("utf-8")
+                except UnicodeDecodeError as error:
+                    found = f"the byte 0x{content[error.start]:02x} at offset {offset + error.start}"
+                    raise ElmoError.at(path, number, found=found, expected="UTF-8") from error
+                yield number, text if offset else text.removeprefix("\ufeff")
+                offset += len(line)
+    except (OSError, EOFError, zlib.error) as error:
+        found = getattr(error, "strerror", None) or str(error)
+        raise ElmoError.at(path, number + 1, found=found, expected="a readable file") from error
+
+
+def _pieces(file: BinaryIO | GzipFile, longest: int) -> Iterator[tuple[int, bytes]]:
+    """Yields the numbered lines, and lines of more than `longest` bytes in pieces."""
+    number, remainder = 1, b""
+    while line := remainder + file.readline(longest - len(remainder)):
+        cut = len(line)
+        if len(line) == longest and not line.endswith(b"\n"):
+            cut = max(line.rfind(b" "), line.rfind(b"\t")) + 1 or len(line) - 1
+            while 0 < cut < len(line) and line[cut] & 0xC0 == 0x80:  # inside a character
+                cut -= 1
+        yield number, line[: cut or longest]
+        remainder = line[cut or longest :]
+        number += line.endswith(b"\n")
+
+
 @contextmanager
 def atomic_file(path: Path, *, partial: str | None = None) -> Iterator[BinaryIO]:
     """
-    A file to write to. Its content appears at `path` when it is whole and on the disk; until then, and if an
-    exception leaves the context, whatever was at `path` stays.
+    Opens a file to write to. Its content appears at `path` when it is whole and on the disk. Until then, and
+    if an exception leaves the context, `path` stays as it was.
 
     # Parameters
 
-    partial : the name of the file beside `path` that holds the content until it is whole; by default the name
-        of `path` with `.partial` behind it.
+    partial : the name of the file beside `path` that holds the content until it is whole; by default
+        `.partial` after the name of `path`.
 
     # Raises
     `OSError`: the file cannot be written.
@@ -36,37 +97,23 @@ def atomic_file(path: Path, *, partial: str | None = None) -> Iterator[BinaryIO]
         raise
 
 
+def put_in_place(unfinished: Path, path: Path) -> None:
+    """Renames a file to `path`, as soon as its content is on the disk. A file at `path` is replaced."""
+    with open(unfinished, "rb+") as file:  # Windows flushes files that are open for writing
+        os.fsync(file.fileno())
+    os.replace(unfinished, path)
+
+
 def check_sources_stay(
-    outputs: Iterable[str | os.PathLike[str]],
-    sources: Collection[str | os.PathLike[str]],
-    *,
-    error: type[Exception],
+    outputs: Iterable[FilePath], sources: Collection[FilePath], *, error: type[Exception]
 ) -> None:
     """
+    Refuses to write to one of the sources, under whatever name.
+
     # Raises
-    `error`: writing to one of the outputs would overwrite one of the sources, by whatever name it has there.
+    `error`: one of the outputs is one of the sources.
     """
     existing = [source for source in sources if os.path.exists(source)]
     for output in outputs:
         if os.path.exists(output) and any(os.path.samefile(source, output) for source in existing):
             raise error(f"{output} is the input, expected another file for the output")
-
-
-def put_in_place(unfinished: Path, path: Path) -> None:
-    """Renames a file when its content is on the disk; what was at `path` is replaced."""
-    with open(unfinished, "rb+") as file:  # to write, as Windows asks
-        os.fsync(file.fileno())
-    os.replace(unfinished, path)
-
-
-# ==== paths
-_PACKAGE = Path(__file__).parents[1]
-
-
-def bundled(name: str) -> Path:
-    """
-    `fixtures/...`, `pretrained/...` or `training_configs/...`: beside the package in a checkout, inside it
-    in a wheel.
-    """
-    inside = _PACKAGE / name
-    return inside if inside.exists() else _PACKAGE.parent / name

@@ -1,40 +1,39 @@
-"""
-The machine that a process runs on, of which each system tells in its own way.
-
-Processes that do not outlive the one that started them.
-
-The lock of what threads share in memory; no other thread holds it while a process forks.
-"""
+"""Processes: processors and memory, an end with the parent process, and a lock that survives forks."""
 
 import multiprocessing
 import os
-import resource
 import signal
 import sys
-import threading
-from threading import RLock
+from threading import RLock, Thread
+
+SHARED = RLock()
+"""
+The one lock of all caches and weights, so that threads need no order of locks. It is held for a short time.
+A fork waits for it: otherwise a child could wait for a thread that it does not have.
+"""
+
+if hasattr(os, "register_at_fork"):  # Windows has no forks
+    os.register_at_fork(before=SHARED.acquire, after_in_parent=SHARED.release, after_in_child=SHARED.release)
 
 
-# ==== machine
 def cpu_count() -> int:
-    """The processors that this process may use, or, on systems that do not say which, all."""
+    """Returns the number of processors that this process may use, or of all, if the system does not say."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def peak_memory() -> int:
-    """The most memory that this process has had so far, in bytes."""
+    """Returns the most memory that this process has had so far, in bytes."""
+    import resource  # Windows has none
+
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
-# ==== compat.processes
 def end_with_parent() -> None:
-    """
-    From now on this process gets SIGTERM as soon as the process that started it has ended, also by SIGKILL.
-    """
-    threading.Thread(target=_wait_for_parent, daemon=True).start()
+    """Sends this process SIGTERM as soon as its parent process has ended, even by SIGKILL."""
+    Thread(target=_wait_for_parent, daemon=True).start()
 
 
 def _wait_for_parent() -> None:
@@ -42,14 +41,3 @@ def _wait_for_parent() -> None:
     assert parent is not None
     parent.join()
     os.kill(os.getpid(), signal.SIGTERM)
-
-
-# ==== elmo.inference.shared_lock
-SHARED = RLock()
-"""
-One for all caches and weights, so that threads need not take several in one order; it is held for a short
-time. A fork waits for it; else a child would wait for a thread that it does not have.
-"""
-
-if hasattr(os, "register_at_fork"):  # not on Windows, which has no forks
-    os.register_at_fork(before=SHARED.acquire, after_in_parent=SHARED.release, after_in_child=SHARED.release)

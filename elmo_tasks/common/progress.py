@@ -1,4 +1,4 @@
-"""The progress bar of what may take longer than two seconds, with the time left. It needs no AllenNLP."""
+"""Progress bars for work that takes longer than two seconds, and durations in words. It needs no AllenNLP."""
 
 import sys
 from collections.abc import Iterable
@@ -8,18 +8,18 @@ from tqdm import tqdm
 
 DELAY_SECONDS = 2
 LINE_SECONDS = 300
-"""Where the output is no terminal, a bar is a line that comes once in so many seconds."""
+"""Where the output is no terminal, the bar is printed as a line at this interval."""
 
 
 def progress(items: Iterable[Any] | None = None, *, work: str, unit: str, **options: Any) -> Any:
     """
-    A bar of tqdm, which goes over `items` or is updated by the caller, and is gone in the end.
+    Returns a bar of tqdm that iterates over `items` or is updated by the caller. It disappears in the end.
 
     # Parameters
 
     work : what is done.
     unit : what is counted, such as "lines".
-    options : of tqdm, such as `total`, where `items` have no length.
+    options : of tqdm, such as `total` where `items` have no length.
     """
     defaults = {"delay": DELAY_SECONDS, "leave": False}
     return tqdm(items, desc=work, unit=f" {unit}", **{**defaults, **options, **in_file()})
@@ -27,8 +27,8 @@ def progress(items: Iterable[Any] | None = None, *, work: str, unit: str, **opti
 
 def in_file() -> dict[str, Any]:
     """
-    The options of a bar of tqdm where stderr is neither a terminal nor a notebook; else none. Programs
-    without a console, such as services, may have no stderr.
+    Returns the options of a tqdm bar where stderr is neither a terminal nor a notebook; otherwise none.
+    Programs without a console, such as services, may have no stderr.
     """
     if sys.stderr is None:
         return {"disable": True}
@@ -38,7 +38,7 @@ def in_file() -> dict[str, Any]:
 
 
 class _Lines:
-    """What tqdm writes, each state of the bar as a line."""
+    """A stream that prints each state of a bar as a line."""
 
     def write(self, text: str) -> None:
         if line := text.replace("\x1b[A", "").strip():
@@ -46,3 +46,16 @@ class _Lines:
 
     def flush(self) -> None:
         sys.stderr.flush()
+
+
+def duration(seconds: float) -> str:
+    """Returns a duration in its two largest units, such as `1 h 12 min`."""
+    minutes = round(seconds / 60)
+    if seconds < 59.5:
+        return f"{seconds:.0f} s"
+    if minutes < 60:
+        return f"{minutes} min"
+    hours = round(seconds / 3600)
+    if minutes < 24 * 60:
+        return f"{minutes // 60} h {minutes % 60} min"
+    return f"{hours // 24} d {hours % 24} h"

@@ -1,35 +1,34 @@
-"""Ray, for `--engine ray` and for `--replicas`: one of this process alone, or a cluster that runs."""
+"""A connection to Ray, for `--engine ray` and `--replicas`: a cluster, or a Ray of this process alone."""
 
 import logging
 import os
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import ray
 
-# Read when Ray starts: it sends no statistics home.
+# Ray reads them when it starts. The first one turns off its usage statistics.
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
 
-_STORE = 1 << 27
-"""Bytes of the object store of a Ray of our own, beside what its processes share."""
-_ANSWER = 10
-"""Seconds that a cluster may take to answer."""
+_STORE_BYTES = 1 << 27
+"""The size of a local object store, beside what its processes share."""
+_ANSWER_SECONDS = 10
+"""The time that a cluster may take to answer."""
 
 
 @contextmanager
 def connected(address: str | None, *, cpus: int, shared_bytes: int = 0, logs: bool = False) -> Iterator[None]:
     """
-    Ray, started unless it runs in this process already.
+    Starts Ray, unless it runs in this process already.
 
     # Parameters
 
     address : of a cluster; without one, a Ray of this process alone is started, which ends with the context.
-    cpus : of that Ray.
-    shared_bytes : that its processes take from its store at once.
-    logs : this process shows what the processes on Ray log.
+    cpus : the processors of that Ray.
+    shared_bytes : the most that its processes take from its store at once.
+    logs : whether this process shows what the processes on Ray log.
 
     # Raises
     `ConnectionError`: there is no Ray at the address.
@@ -37,13 +36,13 @@ def connected(address: str | None, *, cpus: int, shared_bytes: int = 0, logs: bo
     if ray.is_initialized():
         yield
         return
-    own: dict[str, Any] = {
-        "num_cpus": cpus,
-        "include_dashboard": False,
-        "object_store_memory": _STORE + 2 * shared_bytes,
-    }
     if not logs:
         os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
+    local = {
+        "num_cpus": cpus,
+        "include_dashboard": False,
+        "object_store_memory": _STORE_BYTES + 2 * shared_bytes,
+    }
     if address:
         _check_address(address)
     try:
@@ -51,7 +50,7 @@ def connected(address: str | None, *, cpus: int, shared_bytes: int = 0, logs: bo
             address=address or "local",
             logging_level=logging.ERROR,
             log_to_driver=logs,
-            **({} if address else own),
+            **({} if address else local),
         )
     except (ConnectionError, ValueError) as error:
         raise ConnectionError(f"{f'--ray-address {address}' if address else 'Ray'}: {error}") from error
@@ -66,6 +65,6 @@ def _check_address(address: str) -> None:
     host, colon, port = address.rpartition(":")
     if colon and "://" not in address and port.isdecimal():
         try:
-            socket.create_connection((host, int(port)), timeout=_ANSWER).close()
+            socket.create_connection((host, int(port)), timeout=_ANSWER_SECONDS).close()
         except OSError as error:
             raise ConnectionError(f"--ray-address {address}: {error}") from error

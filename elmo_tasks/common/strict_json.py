@@ -1,8 +1,8 @@
 """
-JSON as it is standardised (RFC 8259), within what Python can do with it.
+JSON by the standard (RFC 8259), within the limits of Python.
 
-Python takes `NaN`, and half of a surrogate pair, which no file can hold; and of a number of 5,000 digits, or
-of lists in lists 10,000 deep, it does not say where they are.
+Python's own reader takes `NaN`, and half of a surrogate pair, which no file can hold. It does not say where a
+number of 5,000 digits is, or where lists nest 10,000 levels deep.
 """
 
 import json
@@ -10,7 +10,7 @@ import re
 from typing import Any
 
 MAX_LEVELS = 100
-"""Of lists and objects in one another."""
+"""The most levels of nested lists and objects."""
 _MAX_DIGITS = 4300
 """Python's own bound."""
 _TOKENS = re.compile(
@@ -34,24 +34,28 @@ _decode = json.JSONDecoder(parse_constant=_refuse).decode
 
 def loads(text: str) -> Any:
     """
-    The value of a text.
+    Returns the value of a JSON text.
 
     # Raises
-    `json.JSONDecodeError`, with the place: no JSON; `NaN` or an infinity; half of a surrogate pair; more than
-    4,300 digits; more than `MAX_LEVELS`.
+    `json.JSONDecodeError`, with the place: no JSON; `NaN` or an infinity; half of a surrogate pair; a number
+    of more than 4,300 digits; more than `MAX_LEVELS` levels.
     """
     try:
         value = _decode(text)
         if _is_deep(value):
             raise RecursionError
         if half := _SURROGATE.search(text):
-            _check_encodes(value, text, half.start())
+            json.dumps(value, ensure_ascii=False).encode("utf-8")
     except json.JSONDecodeError:
         raise
     except _ConstantError as error:
         raise json.JSONDecodeError(f"{error} is no number of JSON", text, _place(text, "constant")) from error
     except RecursionError as error:
         raise json.JSONDecodeError(f"More than {MAX_LEVELS} levels", text, _place(text, "open")) from error
+    except UnicodeEncodeError as error:
+        assert half is not None
+        message = "Half of a surrogate pair, which is no character"
+        raise json.JSONDecodeError(message, text, half.start()) from error
     except ValueError as error:
         message = f"A number of more than {_MAX_DIGITS:,} digits"
         raise json.JSONDecodeError(message, text, _place(text, "number")) from error
@@ -59,28 +63,17 @@ def loads(text: str) -> Any:
 
 
 def _is_deep(value: Any) -> bool:
-    level = [value] if isinstance(value, dict | list) else []
-    for _ in range(MAX_LEVELS):
-        if not level:
+    level = [value]
+    for _ in range(MAX_LEVELS + 1):
+        containers = [each for each in level if isinstance(each, dict | list)]
+        if not containers:
             return False
-        level = [
-            part
-            for container in level
-            for part in (container.values() if isinstance(container, dict) else container)
-            if isinstance(part, dict | list)
-        ]
-    return bool(level)
-
-
-def _check_encodes(value: Any, text: str, place: int) -> None:
-    try:
-        json.dumps(value, ensure_ascii=False).encode("utf-8")
-    except UnicodeEncodeError as error:
-        raise json.JSONDecodeError("Half of a surrogate pair, which is no character", text, place) from error
+        level = [part for each in containers for part in (each.values() if isinstance(each, dict) else each)]
+    return True
 
 
 def _place(text: str, kind: str) -> int:
-    """Where the first token of a kind is; of those that open, the first that is too deep."""
+    """Returns the place of the first token of a kind; of opening brackets, the first that is too deep."""
     level = 0
     for token in _TOKENS.finditer(text):
         level += (token.lastgroup == "open") - (token.lastgroup == "close")

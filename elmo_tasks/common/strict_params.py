@@ -1,4 +1,4 @@
-"""Config blocks that say what is wrong with them: the path of the key, its value, and what is expected."""
+"""Config blocks whose errors name the path of the key, its value, and what is expected."""
 
 import inspect
 import re
@@ -16,17 +16,17 @@ from elmo_tasks.common.values import check_block, checked, constructor_parameter
 
 class StrictParams(FromParams):
     """
-    Mix-in, placed before the AllenNLP base class. Before anything is built, the keys of the config block of
-    the class are checked against the parameters of its constructor, and the values against their types
+    A mix-in, placed before the AllenNLP base class. Before anything is built, the keys of the class's config
+    block are checked against the parameters of its constructor, and the values against their types
     (`values.py`); so are the arguments of a call from Python. An error has the path of the block, such as
-    `model.elmo.dropout is 1.0, expected ...`, also where the constructor raised it.
+    `model.elmo.dropout is 1.0, expected ...`, even if the constructor raised it.
 
-    AllenNLP on its own reports a misspelt required key as "key ... is required", a misspelt optional one only
-    after the whole object was built, and checks no values but for some of their types.
+    AllenNLP on its own reports a misspelt required key as "key ... is required", and a misspelt optional one
+    only after the whole object was built. It checks the types of few values.
     """
 
     renamed_keys: ClassVar[Mapping[str, str]] = {}
-    """The former names of keys, which configs may still have, and their names of today."""
+    """The former names of keys, which configs may still have, and their current names."""
     inherited_values: ClassVar[Mapping[str, Any]] = {}
     """Types for parameters of AllenNLP's base class, where its own annotations say less."""
 
@@ -52,7 +52,7 @@ class StrictParams(FromParams):
         if not isinstance(params, Params):
             return construct(params)
         parameters = parameters_of(cls, constructor_to_inspect or cls.__init__)
-        # Those are for others to give.
+        # These arguments come from elsewhere, not from the block.
         for name in ("vocab", *extras):
             parameters.pop(name, None)
         with _errors_in(params.history, cls.__name__, parameters):
@@ -64,7 +64,7 @@ class StrictParams(FromParams):
     @classmethod
     def prepare_block(cls, params: Params, **extras: Any) -> None:
         """
-        Changes a block before it is checked: former names of keys become those of today.
+        Changes a block before it is checked: former names of keys become the current ones.
 
         # Parameters
 
@@ -83,7 +83,8 @@ class StrictParams(FromParams):
 
 def parameters_of(cls: type[Any], constructor: Callable[..., None]) -> dict[str, inspect.Parameter]:
     """
-    The parameters of a constructor, and of those of the base classes that `__init__` passes `**kwargs` on to.
+    Returns the parameters of a constructor, with those of the base classes that `__init__` passes `**kwargs`
+    on to.
     """
     if constructor != cls.__init__:
         return constructor_parameters(constructor)
@@ -103,7 +104,7 @@ def parameters_of(cls: type[Any], constructor: Callable[..., None]) -> dict[str,
 
 @contextmanager
 def block_errors() -> Iterator[None]:
-    """An `ElmoError` within becomes AllenNLP's `ConfigurationError`."""
+    """Turns an `ElmoError` into AllenNLP's `ConfigurationError`."""
     try:
         yield
     except ElmoError as error:
@@ -112,26 +113,25 @@ def block_errors() -> Iterator[None]:
 
 @contextmanager
 def _errors_in(history: str, owner: str, keys: Mapping[str, Any]) -> Iterator[None]:
-    """An error from within a block has the path of the block; of blocks within each other, the innermost."""
+    """Gives an error the path of its block, `history`; in nested blocks, the path of the innermost."""
     try:
         yield
-    except ElmoError as error:
-        of_block = ConfigurationError(str(error))
-        _locate(of_block, history, keys)
-        raise of_block from error
-    except ConfigurationError as error:
-        _locate(error, history, keys)
-        raise
-    # Of a file that is not there, of AllenNLP's own blocks, of sizes for which there is no memory
     except Exception as error:
-        reason = f"{type(error).__name__}: {error}".partition("\n")[0]
-        located = ConfigurationError(f"{owner} cannot be built: {reason}")
-        _locate(located, history, keys)
-        raise located from error
+        if isinstance(error, ConfigurationError) and not isinstance(error, ElmoError):
+            _locate(error, history, keys)
+            raise
+        message = str(error)
+        # A file is missing, AllenNLP's own blocks are wrong, or memory is short.
+        if not isinstance(error, ElmoError):
+            first_line = message.partition("\n")[0]
+            message = f"{owner} cannot be built: {type(error).__name__}: {first_line}"
+        in_block = ConfigurationError(message)
+        _locate(in_block, history, keys)
+        raise in_block from error
 
 
 def _locate(error: ConfigurationError, history: str, keys: Mapping[str, Any]) -> None:
-    """The path of the block goes before the key that the message begins with, or before the message."""
+    """Puts the path of the block before the key that the message begins with, or before the message."""
     if not hasattr(error, "block"):
         error.block = history
         first_word = re.split(r"\W", error.message, maxsplit=1)[0]

@@ -121,7 +121,7 @@ def extracted_archive(resolved_archive_file: str | os.PathLike[str], cleanup: bo
     """
     folder = tempfile.mkdtemp()
     try:
-        unpack(Path(resolved_archive_file), Path(folder), links=False)
+        unpack(Path(resolved_archive_file), Path(folder))
         check_config(Path(folder))
         yield folder
     except BaseException:

@@ -15,9 +15,9 @@ from allennlp.common.util import is_distributed
 from allennlp.training import GradientDescentTrainer
 from allennlp.training.metric_tracker import MetricTracker
 
+from elmo_tasks.common.errors import did_you_mean, nearest_name
 from elmo_tasks.common.strict_params import block_errors
 from elmo_tasks.common.values import Name, PositiveFloat, PositiveInt, Range, check_value
-from elmo_tasks.common.wording import did_you_mean, nearest_name
 from elmo_tasks.compat.wrapping import wrap
 
 _TRAINER: dict[str, Any] = {

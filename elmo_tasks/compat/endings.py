@@ -17,8 +17,7 @@ from allennlp.common.util import SigTermReceived
 from allennlp.data.data_loaders.multiprocess_data_loader import WorkerError
 from torch.multiprocessing import ProcessExitedException, ProcessRaisedException
 
-from elmo_tasks.common.errors import ElmoError
-from elmo_tasks.common.wording import did_you_mean_path
+from elmo_tasks.common.errors import ElmoError, did_you_mean_path
 from elmo_tasks.compat.wrapping import wrap
 
 logger = logging.getLogger(__name__)

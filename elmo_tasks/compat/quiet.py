@@ -9,7 +9,7 @@ from allennlp.common import tqdm as common_tqdm
 from allennlp.training import GradientDescentTrainer, TrainerCallback, gradient_descent_trainer
 
 from elmo_tasks.common import progress
-from elmo_tasks.common.wording import duration
+from elmo_tasks.common.progress import duration
 
 
 def install() -> None:

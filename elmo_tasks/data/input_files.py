@@ -15,10 +15,9 @@ from typing import BinaryIO
 from allennlp.common.checks import ConfigurationError
 from allennlp.common.file_utils import cached_path
 
-from elmo_tasks.common import text_lines
-from elmo_tasks.common.errors import ElmoError
+from elmo_tasks.common import files as common_files
+from elmo_tasks.common.errors import ElmoError, did_you_mean_path
 from elmo_tasks.common.unpacking import is_archive, unpacked
-from elmo_tasks.common.wording import did_you_mean_path
 
 
 class InputError(ConfigurationError, ElmoError):
@@ -80,13 +79,13 @@ def standard_input() -> BinaryIO:
 
 def read_lines(path: str | os.PathLike[str], *, longest: int | None = None) -> Iterator[tuple[int, str]]:
     """
-    See `text_lines.read_lines`.
+    See `common.files.read_lines`.
 
     # Raises
     `InputError`, with the line.
     """
     try:
-        yield from text_lines.read_lines(path, longest=longest)
+        yield from common_files.read_lines(path, longest=longest)
     except ElmoError as error:
         raise InputError(str(error)) from error
 

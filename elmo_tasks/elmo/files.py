@@ -10,8 +10,7 @@ from typing import Any
 import torch
 
 from elmo_tasks.common.errors import ElmoError
-from elmo_tasks.common.files import bundled
-from elmo_tasks.common.text_lines import read_lines
+from elmo_tasks.common.files import bundled, read_lines
 from elmo_tasks.elmo.inference import FrozenBiLm, TrainedBiLm
 from elmo_tasks.elmo.model import BiLmOptions, many_langs
 from elmo_tasks.elmo.model.bilm_folder import opened_folder

@@ -10,8 +10,7 @@ import torch
 from tqdm import tqdm
 
 from elmo_tasks.common.errors import ElmoError
-from elmo_tasks.common.files import check_sources_stay, put_in_place
-from elmo_tasks.common.text_lines import read_lines
+from elmo_tasks.common.files import check_sources_stay, put_in_place, read_lines
 from elmo_tasks.elmo.files import (
     DEFAULT_OPTIONS,
     DEFAULT_WEIGHTS,

@@ -21,9 +21,9 @@ from allennlp.training import GradientDescentTrainer, TrainerCallback
 from tqdm import tqdm
 
 from elmo_tasks.common.files import atomic_file
+from elmo_tasks.common.progress import duration
 from elmo_tasks.common.strict_params import StrictParams
 from elmo_tasks.common.values import Name, NonNegativeFloat, NotEmpty
-from elmo_tasks.common.wording import duration
 from elmo_tasks.language_model.bptt_batch import tokens_trained
 from elmo_tasks.language_model.metric import DIRECTIONS
 from elmo_tasks.language_model.model import check_bilm

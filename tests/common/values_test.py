@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from inspect import Parameter
 from types import NoneType
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import pytest
 from allennlp.common import FromParams, Lazy, Params, Registrable
@@ -153,6 +153,8 @@ def wrong_values(kind: Any) -> Iterator[Any]:
     origin = get_origin(base) or base
     if origin not in (NoneType, Any):
         yield None
+    if origin is Literal:
+        yield from [True, 1, "no such", "", [], {}]
     numbers = [math.nan, math.inf, -math.inf, 10**30, -1, 1, 0.5]
     if origin is bool:
         yield from [*numbers, "", "true", [], [1], {}]
@@ -243,6 +245,21 @@ def test_a_block_is_built_or_its_path_is_named(base, name, tmp_path, monkeypatch
                 continue  # AllenNLP's own, which looks for a model to download
             message = error_of(base, name, key, value)
             assert message is None or "above.block" in message, (key, value)
+
+
+@pytest.mark.parametrize(
+    ("key", "hint"),
+    [
+        ("tag_schema", "; did you mean 'tag_scheme'?"),
+        ("max_instance", "; did you mean 'max_instances'?"),
+        ("xyzzy", "; known keys: columns,"),
+    ],
+)
+def test_an_unknown_key_and_the_nearest(key, hint):
+    """Keys of the base class are known, too."""
+    assert build(DatasetReader, "elmo_ner", tag_scheme="IOB2", max_instances=3).max_instances == 3
+    message = error_of(DatasetReader, "elmo_ner", key, 1)
+    assert f"NerReader: unknown key '{key}'{hint}" in (message or "")
 
 
 def test_sizes_for_which_there_is_no_memory():

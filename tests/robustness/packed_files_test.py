@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmo_tasks.common import unpacking
-from tests.data.unpacking_test import CONTENT, DAMAGED, below, file, write_tar
+from tests.common.unpacking_test import CONTENT, DAMAGED, below, file, write_tar
 
 NAMES = st.lists(st.sampled_from(["a", "b", "..", ".", "s"]), min_size=1, max_size=5).map("/".join)
 MEMBERS = st.tuples(

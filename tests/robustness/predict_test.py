@@ -18,9 +18,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmo_tasks.data.input_files import InputError
+from tests.common.files_test import UNREADABLE
 from tests.conftest import environment
 from tests.ner.archives import DEV
-from tests.strict_json_test import UNREADABLE
 
 GOOD = [b'{"sentence": "Ana flew to Lisbon."}', b'{"tokens": ["Dr.", "Zo\xc3\xab"]}', b'{"sentence": " "}']
 BAD = {

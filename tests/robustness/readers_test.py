@@ -14,8 +14,8 @@ from elmo_tasks.data.input_files import InputError
 from elmo_tasks.evaluation.senses import read_senses
 from elmo_tasks.evaluation.tagging import read_conllu
 from elmo_tasks.squad.dataset import read_datasets
+from tests.common.files_test import UNREADABLE
 from tests.robustness.attempt import FUZZ, attempt
-from tests.strict_json_test import UNREADABLE
 
 
 def reading(**block: object) -> Callable[[str], list]:

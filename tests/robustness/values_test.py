@@ -2,7 +2,7 @@
 
 import math
 from types import NoneType, UnionType
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -29,6 +29,8 @@ def right(kind: Any) -> st.SearchStrategy[Any]:
     base, limit = get_args(kind) if get_origin(kind) is Annotated else (kind, None)
     if isinstance(limit, OneOf):
         return st.sampled_from(list(limit.choices))
+    if get_origin(base) is Literal:
+        return st.sampled_from(get_args(base))
     low, high = (limit.low, limit.high) if isinstance(limit, Range) else (-1e9, 1e9)
     open_end = limit.open if isinstance(limit, Range) else None
     least = int(isinstance(limit, NotEmpty))

@@ -52,7 +52,6 @@ def folder(tmp_path):
     "members",
     [
         [link("s", "."), link("t", "s/s/s/s/../../../.."), file("t/escaped")],
-        [link("s", "."), file("s/s/x")],
         [link("s", "sub/.."), file("x")],
         [link("s", ".."), file("s/escaped")],
         [link("s", "/tmp"), file("s/escaped")],
@@ -62,7 +61,6 @@ def folder(tmp_path):
         [file("/escaped")],
         [("hard", tarfile.LNKTYPE, "../secret")],
         [file("d/e/x"), link("d/e/l", "../x"), ("m", tarfile.LNKTYPE, "d/e/l"), file("m")],
-        [link("t", "s/../escaped"), link("s", ".")],
         [("pipe", tarfile.FIFOTYPE, "")],
         [("device", tarfile.CHRTYPE, "")],
     ],
@@ -78,18 +76,17 @@ def test_nothing_is_written_outside(tmp_path, folder, members):
 
 
 @pytest.mark.parametrize("mode", ["w", "w:gz", "w:bz2", "w:xz"])
-def test_links_inside_are_taken(tmp_path, folder, mode):
-    members = [
-        file("x/y"),
-        link("x/z", "y"),
-        link("v", "x"),
-        ("w", tarfile.LNKTYPE, "x/y"),
-        link("x/u", "../w"),
-    ]
+def test_files_and_their_second_names_are_taken(tmp_path, folder, mode):
+    members = [file("x/y"), ("z", tarfile.LNKTYPE, "x/y"), ("x/w", tarfile.LNKTYPE, "z")]
     unpacking.unpack(write_tar(tmp_path / "x", *members, mode=mode), folder)
-    assert {(folder / name).read_bytes() for name in ("x/y", "x/z", "v/y", "w", "x/u")} == {CONTENT}
-    with pytest.raises(ValueError, match="'x/z' is neither a file nor a folder"):
-        unpacking.unpack(tmp_path / "x", folder, links=False)
+    assert {(folder / name).read_bytes() for name in ("x/y", "z", "x/w")} == {CONTENT}
+
+
+@pytest.mark.parametrize("refused", [link("z", "x/y"), ("z", tarfile.LNKTYPE, "a")], ids=str)
+def test_other_links_are_refused(tmp_path, folder, refused):
+    archive = write_tar(tmp_path / "x", file("x/y"), refused, file("a"))
+    with pytest.raises(ValueError, match="'z' is a link"):
+        unpacking.unpack(archive, folder)
 
 
 def test_a_damaged_header_in_a_plain_tar_is_not_its_end(tmp_path, folder):
@@ -134,7 +131,7 @@ def test_a_header_that_wants_all_memory(tmp_path, folder):
 def test_a_zip_that_climbs(tmp_path, folder):
     with zipfile.ZipFile(tmp_path / "x.zip", "w") as content:
         content.writestr("../escaped", "x")
-    with pytest.raises(ValueError, match=r"'\.\./escaped', outside of the folder"):
+    with pytest.raises(ValueError, match=r"'\.\./escaped' leads outside"):
         unpacking.unpack(tmp_path / "x.zip", folder)
 
 
@@ -153,7 +150,7 @@ def test_a_data_archive_that_climbs(tmp_path, monkeypatch):
     archive = write_tar(
         tmp_path / "data.tar.gz", link("s", "."), link("t", "s/s/s/s/../../../.."), file("t/escaped")
     )
-    with pytest.raises(InputError, match=r"data.tar.gz!x: found ValueError: .*'s/s/s/s"):
+    with pytest.raises(InputError, match=r"data.tar.gz!x: found ValueError: .*'s' is a link"):
         input_files(f"{archive}!x")
     assert not list(tmp_path.rglob("escaped"))
     assert not list((tmp_path / "1/2/3/4/cache").glob("tmp*"))

@@ -1,8 +1,18 @@
-"""What messages are made of."""
+"""The core's error, and what its messages suggest."""
+
+from pathlib import Path
 
 import pytest
 
-from elmo_tasks.common.wording import did_you_mean, did_you_mean_path, duration, nearest_name
+from elmo_tasks.common.errors import ElmoError, did_you_mean, did_you_mean_path, nearest_name
+
+
+@pytest.mark.parametrize(("line", "where"), [(3, "a/words, line 3"), (None, "a/words")])
+@pytest.mark.parametrize("kind", [str, Path])
+def test_says_where_what_was_found_and_what_was_expected(kind, line, where):
+    error = ElmoError.at(kind("a/words"), line, found="an empty line", expected="a word")
+    assert isinstance(error, ValueError)
+    assert str(error) == f"{where}: found an empty line, expected a word"
 
 
 @pytest.mark.parametrize(
@@ -19,7 +29,7 @@ def test_nearest_name(name, nearest):
     ("path", "nearest"),
     [
         ("runs/ner/modle.tar.gz", "runs/ner/model.tar.gz"),
-        ("runs/nerr/model.tar.gz", "runs/ner"),  # of the first part that is missing
+        ("runs/nerr/model.tar.gz", "runs/ner"),  # its first part that is missing
         ("runs/ner/model.tar.gz", None),
         ("runs/ner/model.tar.gz/x", None),
         ("elsewhere/model.tar.gz", None),
@@ -30,20 +40,3 @@ def test_nearest_path(tmp_path, monkeypatch, path, nearest):
     (tmp_path / "runs/ner").mkdir(parents=True)
     (tmp_path / "runs/ner/model.tar.gz").touch()
     assert did_you_mean_path(path) == (f"; did you mean '{nearest}'?" if nearest else "")
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (0.2, "0 s"),
-        (59.4, "59 s"),
-        (59.6, "1 min"),
-        (3569, "59 min"),
-        (3571, "1 h 0 min"),
-        (4320, "1 h 12 min"),
-        (86_370, "1 d 0 h"),
-        (300_000, "3 d 11 h"),
-    ],
-)
-def test_duration(seconds, text):
-    assert duration(seconds) == text

@@ -1,0 +1,77 @@
+"""Processors, memory, and the progress of what a process does."""
+
+import os
+import resource
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from elmo_tasks.common import progress
+from elmo_tasks.common.processes import cpu_count, peak_memory
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no affinity here")
+def test_the_processors_that_this_process_may_use():
+    allowed = os.sched_getaffinity(0)
+    try:
+        os.sched_setaffinity(0, {min(allowed)})
+        assert cpu_count() == 1
+    finally:
+        os.sched_setaffinity(0, allowed)
+    assert cpu_count() == len(allowed)
+
+
+@pytest.mark.parametrize(("count", "expected"), [(8, 8), (None, 1)])
+def test_a_system_that_does_not_say_which_processors(monkeypatch, count, expected):
+    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
+    monkeypatch.setattr(os, "cpu_count", lambda: count)
+    assert cpu_count() == expected
+
+
+@pytest.mark.parametrize(("system", "unit"), [("linux", 1024), ("darwin", 1)])
+def test_the_unit_of_the_peak_memory(monkeypatch, system, unit):
+    monkeypatch.setattr(sys, "platform", system)
+    measured = peak_memory()
+    assert 0 < measured <= resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+    assert measured % unit == 0
+
+
+@pytest.mark.parametrize(("options", "shown"), [({}, False), ({"delay": 0}, True)])
+def test_short_work_has_no_bar(monkeypatch, capsys, options, shown):
+    monkeypatch.setattr(progress, "in_file", dict)
+    bar = progress.progress("ab", work="reading", unit="letters", mininterval=0, **options)
+    assert list(bar) == ["a", "b"]
+    error = capsys.readouterr().err
+    assert ("reading: 100%" in error and "letters/s]" in error and error.endswith("\r")) is shown
+
+
+@pytest.mark.parametrize(("terminal", "notebook"), [(False, False), (True, False), (False, True)])
+def test_notebooks_are_like_terminals(monkeypatch, terminal, notebook):
+    monkeypatch.setattr(sys, "stderr", SimpleNamespace(isatty=lambda: terminal))
+    monkeypatch.delitem(sys.modules, "ipykernel", raising=False)
+    if notebook:
+        monkeypatch.setitem(sys.modules, "ipykernel", sys)
+    assert bool(progress.in_file()) is not (terminal or notebook)
+
+
+def test_without_stderr(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", None)
+    assert list(progress.progress("ab", work="reading", unit="letters", delay=0)) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.2, "0 s"),
+        (59.4, "59 s"),
+        (59.6, "1 min"),
+        (3569, "59 min"),
+        (3571, "1 h 0 min"),
+        (4320, "1 h 12 min"),
+        (86_370, "1 d 0 h"),
+        (300_000, "3 d 11 h"),
+    ],
+)
+def test_duration(seconds, text):
+    assert progress.duration(seconds) == text
