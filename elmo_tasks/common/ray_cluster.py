@@ -5,6 +5,7 @@ import os
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import ray
 
@@ -38,7 +39,7 @@ def connected(address: str | None, *, cpus: int, shared_bytes: int = 0, logs: bo
         return
     if not logs:
         os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
-    local = {
+    local: dict[str, Any] = {
         "num_cpus": cpus,
         "include_dashboard": False,
         "object_store_memory": _STORE_BYTES + 2 * shared_bytes,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from elmo_tasks.common.errors import ElmoError
-from elmo_tasks.common.text_lines import read_lines
+from elmo_tasks.common.files import read_lines
 
 Cell = str | int | float | None
 """`None` is an empty cell."""
