@@ -98,7 +98,7 @@ class Elmo(nn.Module, FromParams):
         ids = inputs.flatten(0, -3)
         if self.stateful:
             start = self._elmo_lstm.initial_state(1)
-            layers = self._carried.layers(self._elmo_lstm, ids, start)
+            layers = self._carried.encode(self._elmo_lstm, ids, start)
         else:
             layers = self._elmo_lstm.encode(ids)
         representations = [

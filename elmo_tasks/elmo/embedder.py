@@ -8,7 +8,7 @@ The config block of `Elmo`: which biLM, how it runs, and how its layers are mixe
 
 import json
 from threading import Lock
-from typing import Annotated, Any, NamedTuple, Optional, Union, cast
+from typing import Annotated, Any, NamedTuple, Optional, Protocol, Union, cast
 
 import torch
 from torch import nn
@@ -32,59 +32,63 @@ from elmo_tasks.elmo.model.encoders import WordEncoder
 from elmo_tasks.elmo.model.scalar_mix import LAYERS, WEIGHTS
 
 
-# ==== elmo.carried_state
+class LayerEncoder(Protocol):
+    """
+    Encodes a batch with a biLM. `Elmo.forward` calls one of four: `SentenceEncoder`, `CarriedState`,
+    `Activations`, or, in an ensemble, the encoder that its members share.
+    """
+
+    def encode(self, bilm: FrozenBiLm | TrainedBiLm, ids: torch.Tensor, start: LstmState) -> torch.Tensor:
+        """
+        Returns all layers of the biLM.
+
+        *Shape:* `ids` `(batch, tokens, *id)` and `start`, a state of a batch of one, to `(layers, batch,
+        tokens, 2 projection_dim)`, zero after the end of a sentence.
+        """
+        ...
+
+
+class SentenceEncoder:
+    """Encodes each sentence from the same state, so that it has the same vectors in any batch."""
+
+    def encode(self, bilm: FrozenBiLm | TrainedBiLm, ids: torch.Tensor, start: LstmState) -> torch.Tensor:
+        """See `LayerEncoder.encode`."""
+        return bilm.encode(ids, start)
+
+
 class CarriedState:
-    """Row i of a batch goes on where row i of the batch before it ended."""
+    """Encodes row i of a batch from the state in which row i of the batch before it ended."""
 
     def __init__(self) -> None:
         self.value: LstmState | None = None
-        """Where the rows of the batch before ended; `None` before the first batch."""
-        self._turn = Lock()
+        """The final state of each row; `None` before the first batch."""
+        self._lock = Lock()
 
-    def layers(self, bilm: FrozenBiLm | TrainedBiLm, ids: torch.Tensor, start: LstmState) -> torch.Tensor:
+    def encode(self, bilm: FrozenBiLm | TrainedBiLm, ids: torch.Tensor, start: LstmState) -> torch.Tensor:
         """
-        *Shape:* `ids` `(batch, tokens, *id)` to `(layers, batch, tokens, dim)`; a row that no batch had
-        before begins at `start`, of a batch of one.
+        See `LayerEncoder.encode`. A row without a state begins at `start`; a row that is missing from the
+        batch keeps its state.
 
         # Raises
         `ElmoError`: another call is under way.
         """
-        if not self._turn.acquire(blocking=False):
+        if not self._lock.acquire(blocking=False):
             raise ElmoError(
                 "found two calls at once of an Elmo with stateful: true, which carries its state from call "
                 "to call; expected one after the other"
             )
         try:
-            layers, state = bilm(ids, self._of_rows(len(ids), start))
-            self._go_on_from(state)
+            before = LstmState(*(part.expand(-1, -1, len(ids), -1) for part in start))
+            if self.value is not None:
+                carried = (part.to(like) for part, like in zip(self.value, start, strict=True))
+                overlaid = _overlaid(LstmState(*carried), before)
+                before = LstmState(*(part[:, :, : len(ids)] for part in overlaid))
+            layers, after = bilm(ids, before)
+            after = LstmState(*(part.detach() for part in after))
+            self.value = _overlaid(after, self.value or after)
         finally:
-            self._turn.release()
+            self._lock.release()
         return layers
-
-    def _of_rows(self, batch: int, start: LstmState) -> LstmState:
-        """Where the rows of a batch go on: `(layers, 2, batch, ...)`."""
-        fresh = LstmState(*(part.expand(-1, -1, batch, -1) for part in start))
-        if self.value is None:
-            return fresh
-        # The rows known so far, and fresh ones where the batch has more.
-        return LstmState(
-            *(
-                torch.cat([old[:, :, :batch].to(new), new[:, :, old.size(2) :]], dim=2)
-                for old, new in zip(self.value, fresh, strict=True)
-            )
-        )
-
-    def _go_on_from(self, state: LstmState) -> None:
-        """Rows that the batch did not have keep their state, as in the original."""
-        rows = state.hidden.size(2)
-        ended = LstmState(*(part.detach() for part in state))
-        before = self.value or ended
-        self.value = LstmState(
-            *(
-                torch.cat([new, old[:, :, rows:].to(new)], dim=2)
-                for new, old in zip(ended, before, strict=True)
-            )
-        )
 
     def __getstate__(self) -> dict[str, Any]:
         return {"value": self.value}
@@ -92,6 +96,16 @@ class CarriedState:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__()  # type: ignore[misc]
         self.value = state["value"]
+
+
+def _overlaid(first: LstmState, second: LstmState) -> LstmState:
+    """Returns all rows of `first`, and after them the rows that `second` has beyond."""
+    return LstmState(
+        *(
+            torch.cat([part, other[:, :, part.size(2) :].to(part)], dim=2)
+            for part, other in zip(first, second, strict=True)
+        )
+    )
 
 
 # ==== elmo.config
@@ -245,6 +259,7 @@ class Elmo(nn.Module):
         self.activations = None if activations is None else Activations.of(activations)
         if self.activations is not None and self.bilm is not None:
             self.activations.prepare()
+        self.encoder: LayerEncoder = self.carried if stateful else self.activations or SentenceEncoder()
         self.register_load_state_dict_pre_hook(_check_options)
 
     @classmethod
@@ -298,29 +313,21 @@ class Elmo(nn.Module):
 
     def forward(self, ids: torch.Tensor) -> ElmoRepresentations:
         """
+        Encodes a batch, and mixes the layers for each place.
+
         *Shape:* `ids` `(batch, tokens, 50)`, of `bilm.padded_ids` or the `elmo_character_ids` indexer, or of
         `elmo_unicode_ids` if the biLM has a dictionary of characters, or `(batch, tokens)`, of
-        `elmo_word_ids` if it reads words. Vectors behind the end of a sentence are zero.
+        `elmo_word_ids` if it reads words. Vectors after the end of a sentence are zero.
         """
         if self.bilm is None:
             return ElmoRepresentations(None, None)
-        layers = self._layers(ids, self.bilm)
+        encode = self.encoder.encode
+        if torch.compiler.is_compiling():
+            # `torch.compile` cannot trace the caches and kernels.
+            encode = torch.compiler.disable(encode)
+        layers = encode(self.bilm, ids, self.start)
         mixed = {place: self.dropout(mix(layers)) for place, mix in self.mixes.items()}
         return ElmoRepresentations(mixed.get("input"), mixed.get("output"))
-
-    def _layers(self, ids: torch.Tensor, bilm: FrozenBiLm | TrainedBiLm) -> torch.Tensor:
-        """*Shape:* `(layers, batch, tokens, dim)`."""
-        if torch.compiler.is_compiling():
-            # Caches and kernels of their own are nothing that `torch.compile` can trace.
-            return torch.compiler.disable(self._computed)(ids, bilm)
-        return self._computed(ids, bilm)
-
-    def _computed(self, ids: torch.Tensor, bilm: FrozenBiLm | TrainedBiLm) -> torch.Tensor:
-        if self.activations is not None:
-            return self.activations.layers(ids, cast(FrozenBiLm, bilm), self.start)
-        if self.stateful:
-            return self.carried.layers(bilm, ids, self.start)
-        return bilm.encode(ids, self.start)
 
 
 def _check_options(

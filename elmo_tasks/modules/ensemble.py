@@ -60,7 +60,7 @@ class EnsembleModel(StrictParams, Model):
         self._layers = _LayersOfBatch()
         for member in members:
             if member.elmo is not None and member.elmo.activations is None and not member.elmo.stateful:
-                member.elmo.activations = self._layers
+                member.elmo.encoder = self._layers
 
     @property
     def first(self) -> ElmoModel:
@@ -211,7 +211,7 @@ def _members_inside(blocks: list[Params], state: dict[str, torch.Tensor], vocab:
     return members
 
 
-_known_layers: ContextVar[list[tuple[FrozenBiLm, tuple[torch.Tensor, ...], torch.Tensor]] | None] = (
+_known_layers: ContextVar[list[tuple[FrozenBiLm | TrainedBiLm, tuple[torch.Tensor, ...], torch.Tensor]] | None] = (
     ContextVar("known_layers", default=None)
 )
 """Of the batch that this thread computes: the biLMs that have run, what they read, and their layers."""
@@ -219,8 +219,8 @@ _known_layers: ContextVar[list[tuple[FrozenBiLm, tuple[torch.Tensor, ...], torch
 
 class _LayersOfBatch:
     """
-    In the place of `Activations`: within a `with` block, a biLM runs once for the same ids, so that members
-    that have it in common share its layers. They are forgotten in the end. Each thread has its own.
+    A `LayerEncoder` for all members: within a `with` block, a biLM runs once for the same ids, so that
+    members that have it in common share its layers. They are forgotten in the end. Each thread has its own.
     """
 
     def __enter__(self) -> None:
@@ -229,8 +229,8 @@ class _LayersOfBatch:
     def __exit__(self, *_: object) -> None:
         _known_layers.set(None)
 
-    def layers(self, ids: torch.Tensor, bilm: FrozenBiLm, start: LstmState) -> torch.Tensor:
-        """See `Activations.layers`."""
+    def encode(self, bilm: FrozenBiLm | TrainedBiLm, ids: torch.Tensor, start: LstmState) -> torch.Tensor:
+        """See `LayerEncoder.encode`."""
         inputs = (ids, *start)
         known_layers = _known_layers.get()
         for known, known_inputs, layers in known_layers or ():

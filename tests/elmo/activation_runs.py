@@ -39,7 +39,7 @@ class Run:
         ids = batch(sentences)
         if self.elmo.activations is None:
             return self.elmo.bilm.encode(ids, self.elmo.start)
-        return self.elmo.activations.layers(ids, self.elmo.bilm, self.elmo.start)
+        return self.elmo.activations.encode(self.elmo.bilm, ids, self.elmo.start)
 
     def all_layers(self):
         return [self.layers(sentences) for sentences in BATCHES]

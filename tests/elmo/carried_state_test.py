@@ -18,7 +18,7 @@ def test_rows_go_on_where_they_ended():
     carried = CarriedState()
     texts: list[LstmState] = []
     for sentences in BATCHES:
-        layers = carried.layers(frozen(model), batch(sentences), model.initial_state(1))
+        layers = carried.encode(frozen(model), batch(sentences), model.initial_state(1))
         for row, words in enumerate(sentences):
             before = texts[row] if row < len(texts) else model.initial_state(1)
             with torch.no_grad():
@@ -33,7 +33,7 @@ def test_no_graph_is_carried():
     model = trained(random_bilm())
     carried = CarriedState()
     for sentences in BATCHES:
-        layers = carried.layers(model, batch(sentences), model.initial_state(1))
+        layers = carried.encode(model, batch(sentences), model.initial_state(1))
         # Else the second would go through the graph of the first, which is gone
         layers.square().sum().backward()
 
@@ -41,12 +41,12 @@ def test_no_graph_is_carried():
 def test_a_copy_goes_on_by_itself():
     bilm = frozen(random_bilm())
     carried = CarriedState()
-    carried.layers(bilm, batch(FILLED), bilm.initial_state(1))
+    carried.encode(bilm, batch(FILLED), bilm.initial_state(1))
     other = copy.deepcopy(carried)
     ids = batch(FILLED[:2])
-    expected = carried.layers(bilm, ids, bilm.initial_state(1))
-    carried.layers(bilm, ids, bilm.initial_state(1))
-    assert torch.equal(other.layers(bilm, ids, bilm.initial_state(1)), expected)
+    expected = carried.encode(bilm, ids, bilm.initial_state(1))
+    carried.encode(bilm, ids, bilm.initial_state(1))
+    assert torch.equal(other.encode(bilm, ids, bilm.initial_state(1)), expected)
 
 
 def test_rows_of_a_model_that_is_moved_go_with_it():
@@ -54,7 +54,7 @@ def test_rows_of_a_model_that_is_moved_go_with_it():
     here = LstmState(torch.ones(1, 2, 1, 3), torch.ones(1, 2, 1, 4))
     there = LstmState(*(part.to("meta") for part in here))
     for start, rows in ((here, 3), (there, 2), (there, 3)):
-        carried.layers(lambda ids, state: (ids, state), torch.ones(rows, 1), start)
+        carried.encode(lambda ids, state: (ids, state), torch.ones(rows, 1), start)
     assert carried.value is not None
     assert carried.value.hidden.device.type == "meta"
     assert carried.value.cell.shape == (1, 2, 3, 4)

@@ -51,7 +51,7 @@ from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.files import atomic_file
 from elmo_tasks.common.processes import SHARED
 from elmo_tasks.common.values import Name, OneOf, PositiveFloat
-from elmo_tasks.elmo.inference.frozen_bilm import FrozenBiLm
+from elmo_tasks.elmo.inference import FrozenBiLm, TrainedBiLm
 from elmo_tasks.elmo.model.lstm import LstmState
 
 # ==== elmo.inference.database
@@ -493,13 +493,13 @@ class Activations:
                 f"databases. Delete these folders, or name another path: {', '.join(old)}"
             )
 
-    def layers(self, ids: torch.Tensor, bilm: FrozenBiLm, start: LstmState) -> torch.Tensor:
+    def encode(self, bilm: FrozenBiLm | TrainedBiLm, ids: torch.Tensor, start: LstmState) -> torch.Tensor:
         """
-        The layers of `bilm.encode(ids, start)`, without a graph.
+        Returns the layers of `bilm.encode(ids, start)`, without a graph; see `LayerEncoder.encode`.
 
-        *Shape:* `ids` as `bilm` reads them. Returns `(layers, batch, tokens, 2 projection_dim)`, on the
-        device of the ids and of the type of `start`, zero behind the end of a sentence.
+        *Shape:* the same, on the device of the ids and of the type of `start`.
         """
+        assert isinstance(bilm, FrozenBiLm), "Elmo refuses activations with trainable: true"
         bilm.check(ids)
         keys, lengths = _keys_and_lengths(ids.to(bilm.ids_dtype))
         rows: dict[bytes, int] = {}

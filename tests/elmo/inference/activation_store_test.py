@@ -280,7 +280,7 @@ def test_no_flipped_bit_changes_a_vector_or_ends_the_process(files, folder):
                 path.write_bytes(content)
                 for _ in range(2):
                     kept = Activations(path=str(folder))
-                    assert_same([kept.layers(ids, elmo.bilm, elmo.start)], [wanted])
+                    assert_same([kept.encode(elmo.bilm, ids, elmo.start)], [wanted])
                     del kept
             os._exit(0)
         finally:

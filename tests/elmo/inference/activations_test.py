@@ -100,7 +100,7 @@ def test_more_padding_than_the_longest_sentence_needs(files, folder):
 
 def test_only_the_mix_has_a_graph(files, folder):
     elmo = Elmo(activations=str(folder), **files)
-    layers = elmo.activations.layers(batch(SENTENCES), elmo.bilm, elmo.start)
+    layers = elmo.activations.encode(elmo.bilm, batch(SENTENCES), elmo.start)
     assert not layers.requires_grad
     elmo(batch(SENTENCES)).input.sum().backward()
     assert elmo.mixes["input"].scores.grad is not None
