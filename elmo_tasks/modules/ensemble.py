@@ -211,9 +211,8 @@ def _members_inside(blocks: list[Params], state: dict[str, torch.Tensor], vocab:
     return members
 
 
-_known_layers: ContextVar[list[tuple[FrozenBiLm | TrainedBiLm, tuple[torch.Tensor, ...], torch.Tensor]] | None] = (
-    ContextVar("known_layers", default=None)
-)
+_Run = tuple[FrozenBiLm | TrainedBiLm, tuple[torch.Tensor, ...], torch.Tensor]
+_known_layers: ContextVar[list[_Run] | None] = ContextVar("known_layers", default=None)
 """Of the batch that this thread computes: the biLMs that have run, what they read, and their layers."""
 
 
