@@ -36,8 +36,7 @@ from elmo_tasks.elmo.files import (
 from elmo_tasks.elmo.inference import PRECISIONS
 from elmo_tasks.evaluation.mixes import read_mixes, same_weights
 from elmo_tasks.training.experiments import Run, score, summary, train, validation_metric
-from elmo_tasks.vectors.encoder import BiLmEncoder, Encoder, Mix
-from elmo_tasks.vectors.static_vectors import StaticVectors
+from elmo_tasks.vectors.encoder import BiLmEncoder, Encoder, Mix, StaticVectors
 from elmo_tasks.vectors.text_format import read_table
 from elmo_tasks.vectors.word_vectors import WordVectors, alone, in_contexts
 

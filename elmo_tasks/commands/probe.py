@@ -32,7 +32,7 @@ _WIC = f"""Two uses of a word have the same sense from a cosine on that is chose
 
 
 class Probe(Verb):
-    """See `evaluation.tagging`, `evaluation.sense_probe` and `evaluation.word_in_context`."""
+    """See `evaluation.tagging`, `evaluation.senses` and `evaluation.word_in_context`."""
 
     name = "probe"
     help = "Parts of speech and word senses, layer by layer."

@@ -17,7 +17,7 @@ from elmo_tasks.common.progress import progress
 from elmo_tasks.embedding.corpus import Corpus
 from elmo_tasks.vectors import DEFAULTS, train_table, write_table
 from elmo_tasks.vectors.encoder import BiLmEncoder
-from elmo_tasks.vectors.word_vectors import frequent_words
+from elmo_tasks.vectors.training import frequent_words
 
 METHODS = tuple(DEFAULTS)
 ELMO = "elmo"

@@ -1,1 +1,1 @@
-"""What vectors know of words: similarity, analogies, neighbours in context, and probes of frozen layers."""
+"""Intrinsic evaluation of vectors: similarity, analogies, neighbours in context, probes, learned mixes."""

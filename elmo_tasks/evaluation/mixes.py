@@ -13,7 +13,7 @@ from elmo_tasks.elmo.model.scalar_mix import ScalarMix
 
 
 class LearnedMix(NamedTuple):
-    """One of an archive's mixes."""
+    """One of the mixes of an archive."""
 
     model: str
     """The model's registered name."""
@@ -24,19 +24,19 @@ class LearnedMix(NamedTuple):
     """The biLM whose layers are mixed."""
 
     def gamma(self) -> float:
-        """The scale; 1 where it is not learned."""
+        """Returns the scale, 1 if it is not learned."""
         return 1.0 if self.mix.gamma is None else self.mix.gamma.item()
 
     def kind(self) -> str:
-        """`weights` of its config; of one without weights, `layers`."""
+        """Returns `weights` of the mix's config, or `top` if it has only the top layer."""
         if self.mix.top or self.mix.function:
             return "top" if self.mix.top else "function"
         return "trainable" if isinstance(self.mix.scores, nn.Parameter) else "frozen"
 
     def shares(self) -> list[float] | None:
         """
-        The normalised weight of each layer, the token layer first; `None` if they are a `function` of the
-        token, and so no fixed numbers.
+        Returns the normalised weight of each layer, the token layer first, or `None` if the weights are a
+        function of the token.
         """
         if self.mix.function:
             return None
@@ -47,13 +47,14 @@ class LearnedMix(NamedTuple):
 
 def read_mixes(archive: str) -> list[LearnedMix]:
     """
+    Reads the mixes of an archive.
+
     # Parameters
 
     archive : `model.tar.gz`, a path or URL; or the folder of a run.
 
     # Raises
-    `ConfigurationError`: what is there is no archive, or one of a model without ELMo. `OSError`: nothing is
-    there.
+    `ConfigurationError`: there is no archive, or its model has no ELMo. `OSError`: nothing is there.
     """
     opened = open_archive(archive)
     name = opened.config["model"]["type"]
@@ -66,7 +67,7 @@ def read_mixes(archive: str) -> list[LearnedMix]:
 
 
 def mixes_of(model: Model, name: str) -> list[LearnedMix]:
-    """The mixes in a model of this registered name; none without ELMo."""
+    """Returns the mixes of a model with this registered name; none if it has no ELMo."""
     return [
         LearnedMix(
             name,
@@ -81,7 +82,7 @@ def mixes_of(model: Model, name: str) -> list[LearnedMix]:
 
 
 def same_weights(one: FrozenBiLm | TrainedBiLm, other: FrozenBiLm | TrainedBiLm) -> bool:
-    """Whether two biLMs have the same vectors, but for their precision and their device."""
+    """Returns whether two biLMs have the same weights, whatever their precision and device."""
     first, second = one.state_dict(), other.state_dict()
     return first.keys() == second.keys() and all(
         torch.equal(weight.cpu(), second[name].cpu()) for name, weight in first.items()

@@ -9,10 +9,10 @@ from torch.nn import functional as F
 from elmo_tasks.evaluation.similarity import round_cosines
 from elmo_tasks.vectors.encoder import Encoder
 
-_BLOCK = 4096
-"""Tokens that are compared at once; one sentence more at most."""
-SHOWN = 10
-"""Words on either side of a token that are shown of its sentence, at most."""
+TOKENS_AT_ONCE = 4096
+"""The tokens of a block of text; the last sentence may exceed it."""
+CONTEXT_WORDS = 10
+"""The most words to show on each side of a token."""
 
 
 class Occurrence(NamedTuple):
@@ -22,51 +22,50 @@ class Occurrence(NamedTuple):
     position: int
 
     def marked(self) -> str:
-        """The token between `**`, and of its sentence what is near."""
-        start, end = max(0, self.position - SHOWN), self.position + 1 + SHOWN
+        """Returns the token between `**`, with the words around it."""
+        start, end = max(0, self.position - CONTEXT_WORDS), self.position + 1 + CONTEXT_WORDS
         before, after = self.words[start : self.position], self.words[self.position + 1 : end]
         marked = [*before, f"**{self.words[self.position]}**", *after]
         return " ".join([*["…"] * (start > 0), *marked, *["…"] * (end < len(self.words))])
 
 
 class Neighbor(NamedTuple):
+    """A token of the text: its line, its position in the line (both from 0), and its cosine to the query."""
+
     line: int
-    """Of the text, from 0."""
     position: int
-    """In the line, from 0."""
     cosine: float
 
 
 class Block(NamedTuple):
-    """Consecutive sentences of a text end to end."""
+    """Consecutive sentences of a text, end to end."""
 
     vectors: torch.Tensor
     """`(rows, tokens, dim)`"""
     indices: torch.Tensor
-    """`(tokens, 2)`: line and position of each token."""
+    """`(tokens, 2)`: the line and the position of each token."""
     sentences: list[tuple[int, list[str]]]
-    """Where each begins among the tokens, and its words."""
+    """The index of each sentence's first token, and its words."""
 
 
 def nearest_tokens(
     encoder: Encoder, queries: Sequence[Occurrence], blocks: Iterable[Block], *, count: int
 ) -> list[list[list[Neighbor]]]:
     """
-    Finds for each query and each row the `count` tokens of the text of the highest cosine, best first, or as
-    many as there are. Of equally near ones the first in the text comes first. The query itself, in whatever
-    line its sentence stands, is none of them.
+    Finds the `count` tokens of the text with the highest cosines, for each query and each row, best first; of
+    equally near tokens the first in the text comes first. The query's own token is left out, in every line
+    that has the query's sentence.
 
     # Parameters
 
-    blocks : the text, by `text_blocks` with the same encoder.
+    blocks : the text, from `text_blocks` with the same encoder.
     """
     encoded = encoder.encode_items(queries, lambda query: query.words)
     # (queries, rows, dim)
-    vectors = torch.stack([vectors[:, query.position] for query, vectors in encoded])
-    wanted = F.normalize(vectors, dim=2)
-    # (queries, rows, found so far)
+    wanted = F.normalize(torch.stack([vectors[:, query.position] for query, vectors in encoded]), dim=2)
+    # (queries, rows, best so far)
     cosines = wanted.new_zeros(*wanted.shape[:2], 0)
-    # (queries, rows, found so far, 2)
+    # (queries, rows, best so far, 2)
     indices = torch.zeros(*cosines.shape, 2, dtype=torch.long)
     for block in blocks:
         # (queries, rows, tokens)
@@ -77,7 +76,7 @@ def nearest_tokens(
                     here[number, :, start + query.position] = -torch.inf
         cosines, order = torch.cat([cosines, here], dim=2).sort(dim=2, descending=True, stable=True)
         cosines, order = cosines[:, :, :count], order[:, :, :count]
-        # (queries, rows, found so far + tokens, 2)
+        # (queries, rows, best so far + tokens, 2)
         both = torch.cat([indices, block.indices.expand(*here.shape, 2)], dim=2)
         indices = both.gather(2, order.unsqueeze(3).expand(-1, -1, -1, 2))
     return [
@@ -95,11 +94,11 @@ def nearest_tokens(
 
 def text_blocks(encoder: Encoder, lines: Iterable[str]) -> Iterator[Block]:
     """
-    The vectors of a text, one block after the other, so that memory need not grow with the text.
+    Yields the vectors of a text block by block, so that memory need not grow with the text.
 
     # Parameters
 
-    lines : a tokenised sentence each.
+    lines : one tokenised sentence each.
     """
     vectors: list[torch.Tensor] = []
     indices: list[tuple[int, int]] = []
@@ -109,7 +108,7 @@ def text_blocks(encoder: Encoder, lines: Iterable[str]) -> Iterator[Block]:
         sentences.append((len(indices), words))
         vectors.append(encoded)
         indices.extend((line, position) for position in range(len(words)))
-        if len(indices) >= _BLOCK:
+        if len(indices) >= TOKENS_AT_ONCE:
             yield Block(torch.cat(vectors, dim=1), torch.tensor(indices), sentences)
             vectors, indices, sentences = [], [], []
     if indices:

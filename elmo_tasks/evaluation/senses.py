@@ -1,7 +1,7 @@
 """
-Words with their senses: JSON Lines, and the XML of Raganato et al. (2017), http://lcl.uniroma1.it/wsdeval/.
-
 Word sense disambiguation by the nearest averaged vector (Peters et al. 2018, section 5.3).
+
+Data are JSON Lines, or the XML of Raganato et al. (2017), http://lcl.uniroma1.it/wsdeval/.
 """
 
 from collections import Counter, defaultdict
@@ -19,10 +19,9 @@ from elmo_tasks.data.json_lines import read_json_lines
 from elmo_tasks.evaluation.similarity import round_cosines
 from elmo_tasks.vectors.encoder import Encoder
 
-# ==== evaluation.senses
 _XML, _KEY, _PACKED = ".data.xml", ".gold.key.txt", ".gz"
 _PARTS_OF_SPEECH = {1: "NOUN", 2: "VERB", 3: "ADJ", 4: "ADV", 5: "ADJ"}
-"""WordNet's numbers, in a sense key behind the `%`."""
+"""WordNet's numbers, as they follow the `%` in a sense key."""
 
 
 class Target(NamedTuple):
@@ -31,25 +30,135 @@ class Target(NamedTuple):
     start: int
     end: int
     lemma: str
-    """What is told apart: the lemma, in XML with its part of speech."""
+    """The word whose senses are distinguished; in XML, the lemma and its part of speech."""
     senses: tuple[str, ...]
-    """Any of them is right."""
+    """The correct senses: any of them is a correct answer."""
 
 
 class SenseSentence(NamedTuple):
+    """A sentence, and its words with senses."""
+
     words: list[str]
     targets: list[Target]
 
 
+class SenseProbe:
+    """
+    Finds the sense of an occurrence: among the senses of its lemma, the one with the highest cosine, where a
+    sense is the mean of the vectors of its occurrences in the training data. Of equally near senses the most
+    frequent one is taken, also for an occurrence without a vector. A lemma that is not in the training data
+    has its first sense if `first_senses` has one, and else no answer, which is wrong.
+
+    # Parameters
+
+    encoder : makes the vectors.
+    first_senses : the first sense of each lemma.
+    """
+
+    def __init__(self, *, encoder: Encoder, first_senses: Mapping[str, str]) -> None:
+        self._encoder = encoder
+        self._first_senses = first_senses
+        self._senses: dict[str, list[str]] = {}
+        self._vectors: dict[str, torch.Tensor] = {}
+        """`(senses of the lemma, rows, dim)`, normalised."""
+
+    def train(self, sentences: Sequence[SenseSentence]) -> None:
+        """Averages the vectors of each sense."""
+        self._senses = senses_by_frequency(sentences)
+        means: defaultdict[tuple[str, str], _Mean] = defaultdict(_Mean)
+        for target, vector in self._targets(sentences, "train"):
+            for sense in target.senses:
+                means[target.lemma, sense].add(vector)
+        self._vectors = {
+            lemma: F.normalize(torch.stack([means[lemma, sense].value for sense in senses]), dim=2)
+            for lemma, senses in self._senses.items()
+        }
+
+    def correct(self, sentences: Sequence[SenseSentence]) -> dict[str, int]:
+        """Counts the targets that each row answers correctly."""
+        correct = dict.fromkeys(self._encoder.names, 0)
+        for target, vector in self._targets(sentences, "dev"):
+            for name, answer in zip(self._encoder.names, self._answers(target, vector), strict=True):
+                correct[name] += answer in target.senses
+        return correct
+
+    def _answers(self, target: Target, vector: torch.Tensor) -> list[str | None]:
+        """Returns the answer of each row. *Shape:* `vector` `(rows, dim)`."""
+        if target.lemma not in self._senses:
+            return [self._first_senses.get(target.lemma)] * len(vector)
+        # (senses, rows)
+        cosines = torch.einsum("srd,rd->sr", self._vectors[target.lemma], F.normalize(vector, dim=1))
+        best = round_cosines(cosines).argmax(dim=0)
+        return [self._senses[target.lemma][sense] for sense in best.tolist()]
+
+    def _targets(
+        self, sentences: Sequence[SenseSentence], work: str
+    ) -> Iterator[tuple[Target, torch.Tensor]]:
+        """Yields each target with its vectors. *Shape:* `(rows, dim)`."""
+        bar = progress(sentences, work=work, unit="sentences")
+        for sentence, vectors in self._encoder.encode_items(bar, lambda sentence: sentence.words):
+            for target in sentence.targets:
+                yield target, self._encoder.occurrence(vectors, target.start, target.end)
+
+
+class _Mean:
+    """A running mean of vectors. The mean of equal vectors is exactly that vector."""
+
+    def __init__(self) -> None:
+        self.value = torch.zeros(())
+        self._count = 0
+
+    def add(self, vector: torch.Tensor) -> None:
+        self._count += 1
+        self.value = self.value + (vector - self.value) / self._count
+
+
+class Baseline(NamedTuple):
+    """The result of answers that need no vectors."""
+
+    correct: int
+    unseen: int
+    """Targets whose lemma is not in the training data."""
+    total: int
+
+
+def sense_baseline(
+    train: Iterable[SenseSentence], dev: Iterable[SenseSentence], first_senses: Mapping[str, str]
+) -> Baseline:
+    """
+    Answers with the lemma's most frequent sense in the training data, or, if the lemma is not there, with its
+    first sense.
+    """
+    senses_in_train = senses_by_frequency(train)
+    answers = {**first_senses, **{lemma: senses[0] for lemma, senses in senses_in_train.items()}}
+    targets = [target for sentence in dev for target in sentence.targets]
+    return Baseline(
+        correct=sum(answers.get(target.lemma) in target.senses for target in targets),
+        unseen=sum(target.lemma not in senses_in_train for target in targets),
+        total=len(targets),
+    )
+
+
+def senses_by_frequency(sentences: Iterable[SenseSentence]) -> dict[str, list[str]]:
+    """Returns the senses of each lemma, the most frequent first; of equal counts, the one seen first."""
+    counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for sentence in sentences:
+        for target in sentence.targets:
+            counts[target.lemma].update(target.senses)
+    return {lemma: [sense for sense, _ in senses.most_common()] for lemma, senses in counts.items()}
+
+
 def read_senses(path: str) -> list[SenseSentence]:
     """
+    Reads sentences with senses from files of two kinds.
+
     - `NAME.data.xml`, with `NAME.gold.key.txt` beside it: sentences of `wf` and `instance` elements, and a
       line with the id and the senses of each instance. Either may be packed, `.gz`.
     - Any other file: JSON Lines, `{"lemma": "line", "tokens": [...], "index": 3, "sense": "cord"}`.
 
     # Raises
-    `InputError`, with the file and, where it is one, the line: no sense in a file, no JSON, no XML, a key or
-    an element that is missing, an index outside of the sentence, and whatever reading raises.
+    `InputError`, with the file and the line: a file without senses, no JSON, no XML, a missing key or
+    element, an index outside of the sentence, and the errors of reading.
     """
     sentences = []
     files = input_files(path)
@@ -57,20 +166,20 @@ def read_senses(path: str) -> list[SenseSentence]:
     for file in files:
         if file in keys:
             continue
-        of_file = list(_read_xml(file) if _is_xml(file) else _read_jsonl(file))
-        if not any(sentence.targets for sentence in of_file):
+        in_file = list(_read_xml(file) if _is_xml(file) else _read_jsonl(file))
+        if not any(sentence.targets for sentence in in_file):
             raise InputError.at(file, found="no word with a sense", expected="at least one")
-        sentences += of_file
+        sentences += in_file
     return sentences
 
 
 def read_first_senses(path: str) -> dict[str, str]:
     """
-    The first sense of each lemma, named as in `Target`, of WordNet's `index.sense`: lines of a sense key, an
-    offset, the sense's number and a count.
+    Reads the first sense of each lemma, named as in `Target`, from WordNet's `index.sense`: lines of a sense
+    key, an offset, the sense's number and a count.
 
     # Raises
-    `InputError`, with the file and the line: another number of columns, or no sense key.
+    `InputError`, with the file and the line: other than four columns, or no sense key.
     """
     first: dict[str, str] = {}
     for file in input_files(path):
@@ -78,8 +187,8 @@ def read_first_senses(path: str) -> dict[str, str]:
             if not text.strip():
                 continue
             cells = text.split(" ")
-            lemma, mark, rest = cells[0].partition("%")
-            kind = rest.partition(":")[0]
+            lemma, mark, numbers = cells[0].partition("%")
+            kind = numbers.partition(":")[0]
             if len(cells) != 4 or not mark or kind not in map(str, _PARTS_OF_SPEECH):
                 raise InputError.at(file, line, found=repr(text), expected="sense key, offset, number, count")
             if cells[2] == "1":
@@ -110,7 +219,7 @@ def _is_xml(file: Path) -> bool:
 
 
 def _keys_of(file: Path) -> Path:
-    """The file beside one of XML that has its senses."""
+    """Returns the file with the senses of an XML file."""
     keys = file.with_name(file.name.removesuffix(_PACKED).removesuffix(_XML) + _KEY)
     packed = keys.with_name(keys.name + _PACKED)
     return packed if packed.exists() else keys
@@ -134,7 +243,7 @@ def _read_xml(file: Path) -> Iterator[SenseSentence]:
 
 
 def _sentence(element: Element, senses: dict[str, tuple[str, ...]], file: Path, line: int) -> SenseSentence:
-    """A `wf` or `instance` of several words, "New York", has as many tokens."""
+    """A `wf` or `instance` of several words, such as "New York", has as many tokens."""
     sentence = SenseSentence([], [])
     for token in element:
         start = len(sentence.words)
@@ -158,106 +267,3 @@ def _read_keys(file: Path) -> dict[str, tuple[str, ...]]:
             raise InputError.at(file, line, found=repr(text), expected="an id and its senses")
         senses[name] = tuple(keys)
     return senses
-
-
-# ==== evaluation.sense_probe
-class SenseProbe:
-    """
-    A sense is the mean of the vectors of its occurrences in the training data; an occurrence has the sense of
-    the highest cosine among those of its lemma. Of equally near ones the most frequent is taken, and so it is
-    where the occurrence has no vector. A lemma that was not in training has its first sense, where
-    `first_senses` has one, or else no answer, which is wrong.
-
-    # Parameters
-
-    encoder : of the vectors.
-    first_senses : by lemma.
-    """
-
-    def __init__(self, *, encoder: Encoder, first_senses: Mapping[str, str]) -> None:
-        self._encoder = encoder
-        self._first_senses = first_senses
-        self._senses: dict[str, list[str]] = {}
-        self._vectors: dict[str, torch.Tensor] = {}
-        """`(senses of the lemma, rows, dim)`, normalised."""
-
-    def train(self, sentences: Sequence[SenseSentence]) -> None:
-        self._senses = senses_by_frequency(sentences)
-        means: defaultdict[tuple[str, str], _Mean] = defaultdict(_Mean)
-        for target, vector in self._targets(sentences, "train"):
-            for sense in target.senses:
-                means[target.lemma, sense].add(vector)
-        self._vectors = {
-            lemma: F.normalize(torch.stack([means[lemma, sense].value for sense in senses]), dim=2)
-            for lemma, senses in self._senses.items()
-        }
-
-    def correct(self, sentences: Sequence[SenseSentence]) -> dict[str, int]:
-        """How many targets each row has right."""
-        correct = dict.fromkeys(self._encoder.names, 0)
-        for target, vector in self._targets(sentences, "dev"):
-            for name, answer in zip(self._encoder.names, self._answers(target, vector), strict=True):
-                correct[name] += answer in target.senses
-        return correct
-
-    def _answers(self, target: Target, vector: torch.Tensor) -> list[str | None]:
-        """The answer of each row. *Shape:* `vector` `(rows, dim)`."""
-        if target.lemma not in self._senses:
-            return [self._first_senses.get(target.lemma)] * len(vector)
-        # (senses, rows)
-        cosines = torch.einsum("srd,rd->sr", self._vectors[target.lemma], F.normalize(vector, dim=1))
-        best = round_cosines(cosines).argmax(dim=0)
-        return [self._senses[target.lemma][sense] for sense in best.tolist()]
-
-    def _targets(
-        self, sentences: Sequence[SenseSentence], name: str
-    ) -> Iterator[tuple[Target, torch.Tensor]]:
-        """Each target, and its vectors, `(rows, dim)`."""
-        bar = progress(sentences, work=name, unit="sentences")
-        for sentence, vectors in self._encoder.encode_items(bar, lambda sentence: sentence.words):
-            for target in sentence.targets:
-                yield target, self._encoder.occurrence(vectors, target.start, target.end)
-
-
-class _Mean:
-    """The mean of vectors that come one by one; of equal ones it is exactly that vector."""
-
-    def __init__(self) -> None:
-        self.value = torch.zeros(())
-        self._count = 0
-
-    def add(self, vector: torch.Tensor) -> None:
-        self._count += 1
-        self.value = self.value + (vector - self.value) / self._count
-
-
-class Baseline(NamedTuple):
-    """Answers that no vector is needed for."""
-
-    correct: int
-    unseen: int
-    """Targets whose lemma is not in the training data."""
-    total: int
-
-
-def senses_by_frequency(sentences: Iterable[SenseSentence]) -> dict[str, list[str]]:
-    """The senses of each lemma, the most frequent first; of equally frequent ones the one seen first."""
-    counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    for sentence in sentences:
-        for target in sentence.targets:
-            counts[target.lemma].update(target.senses)
-    return {lemma: [sense for sense, _ in senses.most_common()] for lemma, senses in counts.items()}
-
-
-def sense_baseline(
-    train: Iterable[SenseSentence], dev: Iterable[SenseSentence], first_senses: Mapping[str, str]
-) -> Baseline:
-    """The most frequent sense in training, or, of a lemma that is not there, the first."""
-    known = senses_by_frequency(train)
-    answers = {**first_senses, **{lemma: senses[0] for lemma, senses in known.items()}}
-    targets = [target for sentence in dev for target in sentence.targets]
-    return Baseline(
-        correct=sum(answers.get(target.lemma) in target.senses for target in targets),
-        unseen=sum(target.lemma not in known for target in targets),
-        total=len(targets),
-    )

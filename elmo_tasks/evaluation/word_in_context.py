@@ -1,6 +1,6 @@
 """
 Word in Context (Pilehvar and Camacho-Collados 2019, arXiv:1808.09121): does a word have the same sense in two
-sentences? Answered by a threshold on the cosine of its two vectors.
+sentences? The answer is a threshold on the cosine of its two vectors.
 """
 
 from collections.abc import Sequence
@@ -29,34 +29,27 @@ class Use(NamedTuple):
 
 
 class UsePair(NamedTuple):
+    """Two uses of a word, and whether they have the same sense."""
+
     first: Use
     second: Use
     same: bool
 
 
 class Threshold(NamedTuple):
-    """The sense is the same from this cosine on."""
+    """The lowest cosine of the same sense."""
 
     cosine: float
     correct: int
-    """How many of the pairs that it was chosen on it answers rightly."""
-
-
-def read_use_pairs(path: str) -> list[UsePair]:
-    """
-    Tab-separated columns with a header: the sentences, where the word starts and ends in each, in characters,
-    and whether it has the same sense in both, 0 or 1. Quotes are literal, further columns and blank lines are
-    ignored.
-
-    # Raises
-    `InputError`, with the file and, where it is one, the line: no pair in a file, a column that is missing,
-    characters `[start, end)` without a token, another label, and whatever reading raises.
-    """
-    return [pair for file in input_files(path) for pair in _read(file)]
+    """The number of correct answers for the pairs on which the threshold was chosen."""
 
 
 def use_cosines(encoder: Encoder, pairs: Sequence[UsePair]) -> torch.Tensor:
-    """The cosine of both uses of each pair; 0 where one has no vector. *Shape:* `(rows, pairs)`, float64."""
+    """
+    Returns the cosine of the two uses of each pair, 0 if one has no vector.
+
+    *Shape:* `(rows, pairs)`, float64.
+    """
     uses = [use for pair in pairs for use in (pair.first, pair.second)]
     bar = progress(uses, work="uses", unit="sentences")
     # (rows, 2 pairs, dim)
@@ -73,8 +66,8 @@ def use_cosines(encoder: Encoder, pairs: Sequence[UsePair]) -> torch.Tensor:
 
 def choose_threshold(cosines: torch.Tensor, same: torch.Tensor) -> Threshold:
     """
-    The threshold with which the most pairs are right; of several the lowest. It lies halfway between two
-    neighbouring cosines, or at an end, where all pairs have the same answer.
+    Returns the threshold with the most correct answers; of equally good ones, the lowest. It lies halfway
+    between two neighbouring cosines, or at infinity, where all pairs have the same answer.
 
     *Shape:* both `(pairs,)`.
     """
@@ -82,15 +75,28 @@ def choose_threshold(cosines: torch.Tensor, same: torch.Tensor) -> Threshold:
     ends = values.new_tensor([torch.inf])
     # (thresholds,)
     thresholds = torch.cat([-ends, (values[1:] + values[:-1]) / 2, ends])
-    of_same, of_different = cosines[same].sort().values, cosines[~same].sort().values
-    below_same = torch.searchsorted(of_same, thresholds)
-    below_different = torch.searchsorted(of_different, thresholds)
-    correct = len(of_same) - below_same + below_different
+    cosines_of_same, cosines_of_different = cosines[same].sort().values, cosines[~same].sort().values
+    below_same = torch.searchsorted(cosines_of_same, thresholds)
+    below_different = torch.searchsorted(cosines_of_different, thresholds)
+    correct = len(cosines_of_same) - below_same + below_different
     best = int(correct.argmax())
     return Threshold(float(thresholds[best]), int(correct[best]))
 
 
-def _read(file: Path) -> list[UsePair]:
+def read_use_pairs(path: str) -> list[UsePair]:
+    """
+    Reads tab-separated columns with a header: two sentences, the first and the last character of the word in
+    each, as `[start, end)`, and whether its senses are the same, 0 or 1. Quotes are literal; further columns
+    and blank lines are ignored.
+
+    # Raises
+    `InputError`, with the file and the line: a file without pairs, a missing column, characters without a
+    token, another label, and the errors of reading.
+    """
+    return [pair for file in input_files(path) for pair in _read_file(file)]
+
+
+def _read_file(file: Path) -> list[UsePair]:
     tokenize = tokenizer()
     columns: list[str] | None = None
     pairs = []
@@ -101,20 +107,17 @@ def _read(file: Path) -> list[UsePair]:
         if columns is None:
             columns = cells
             if missing := [name for name in _COLUMNS if name not in columns]:
-                raise InputError.at(
-                    file,
-                    line,
-                    found=f"no column {missing[0]}",
-                    expected=f"a header with {', '.join(_COLUMNS)}",
-                )
+                expected = f"a header with {', '.join(_COLUMNS)}"
+                raise InputError.at(file, line, found=f"no column {missing[0]}", expected=expected)
             continue
         if len(cells) != len(columns):
             raise InputError.at(file, line, found=f"{len(cells)} columns", expected=f"{len(columns)}")
         row = dict(zip(columns, cells, strict=True))
         if row["label"] not in _LABELS:
             raise InputError.at(file, line, found=f"the label {row['label']!r}", expected="0 or 1")
-        uses = [_use(tokenize(row[f"sentence{n}"]), row[f"start{n}"], row[f"end{n}"]) for n in (1, 2)]
-        first, second = uses
+        first, second = (
+            _use(tokenize(row[f"sentence{n}"]), row[f"start{n}"], row[f"end{n}"]) for n in (1, 2)
+        )
         if first is None or second is None:
             found = f"no token at {', '.join(f'{name} {row[name]}' for name in _COLUMNS[2:6])}"
             raise InputError.at(file, line, found=found, expected="the characters of a word")
@@ -125,7 +128,7 @@ def _read(file: Path) -> list[UsePair]:
 
 
 def _use(sentence: Words, start: str, end: str) -> Use | None:
-    """All tokens that have characters of `[start, end)`."""
+    """Returns all tokens that have characters of `[start, end)`."""
     if not start.isdecimal() or not end.isdecimal():
         return None
     tokens = [

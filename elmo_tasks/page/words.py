@@ -16,8 +16,7 @@ from elmo_tasks.data.tokenization import tokenizer
 from elmo_tasks.evaluation.nearest import Block, Occurrence, nearest_tokens, text_blocks
 from elmo_tasks.page.tabs import Field
 from elmo_tasks.serving.answers import Limits
-from elmo_tasks.vectors.encoder import BiLmEncoder
-from elmo_tasks.vectors.static_vectors import StaticVectors
+from elmo_tasks.vectors.encoder import BiLmEncoder, StaticVectors
 
 MAX_WORDS = 100_000
 """Of a corpus, whose vectors are kept: those of the original size take 1.6 GB."""

@@ -1,10 +1,11 @@
 """
-Word vectors as text: what word2vec, GloVe, fastText and `allennlp elmo vectors` write.
+Word vectors as text, as word2vec, GloVe, fastText and `allennlp elmo vectors` write them.
 
-A line is a word and its numbers, between blanks; word2vec's first line, how many words and numbers there are,
-may be missing. Words with blanks are left out.
+A line is a word and its numbers, separated by blanks. A first line with the numbers of words and of
+dimensions, as in word2vec's files, is optional.
 """
 
+import gzip
 import logging
 from array import array
 from collections.abc import Iterator, Sequence
@@ -15,22 +16,42 @@ import numpy as np
 import torch
 
 from elmo_tasks.data.input_files import InputError, input_files, read_lines
-from elmo_tasks.vectors.word_vectors import WordTable
 
 logger = logging.getLogger(__name__)
 
 
+class WordTable(NamedTuple):
+    """Words, the most frequent first, and their vectors. *Shape:* `(words, dim)`, float32."""
+
+    words: list[str]
+    vectors: np.ndarray
+
+
+def write_table(path: Path, table: WordTable) -> None:
+    """
+    Writes a table in word2vec's format, which AllenNLP's `embedding` and gensim read, too. The file is packed
+    by gzip if its name ends in `.gz`; equal tables give equal bytes.
+    """
+    with open(path, "wb") as raw:
+        packed = path.suffix == ".gz"
+        file = gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0) if packed else raw
+        with file:
+            file.write(f"{len(table.words)} {table.vectors.shape[1]}\n".encode())
+            for word, vector in zip(table.words, table.vectors.tolist(), strict=True):
+                file.write(f"{word} {' '.join(f'{value:.7g}' for value in vector)}\n".encode())
+
+
 def read_table(path: str) -> WordTable:
     """
-    All words of a file, and their vectors. Words with blanks are counted in the log.
+    Reads all words of a file, and their vectors. Words with blanks are left out; the log counts them.
 
     # Parameters
 
     path : path or URL, plain or gzip.
 
     # Raises
-    `InputError`, with the file and, where it is one, the line: another number of numbers than before,
-    something that is no finite number, no vector at all, and whatever reading raises.
+    `InputError`, with the file and the line: lines with different counts of numbers, a number that is not
+    finite, a file without vectors, and the errors of reading.
     """
     words: list[str] = []
     values = array("f")
@@ -59,9 +80,8 @@ def read_table(path: str) -> WordTable:
 @torch.no_grad()
 def take_vectors(table: torch.Tensor, words: Sequence[str], path: str) -> None:
     """
-    Writes the vectors that a file has of `words` into their rows; the other rows stay as they are.
-
-    Of a word that comes twice the first vector counts. Lines of other words are not looked at.
+    Writes the vectors of a file into the rows of their words; other rows stay as they are. If a word stands
+    twice in the file, the first vector counts. Lines of other words are not checked.
 
     *Shape:* `table` `(len(words), dim)`.
 
@@ -70,8 +90,8 @@ def take_vectors(table: torch.Tensor, words: Sequence[str], path: str) -> None:
     path : path or URL, plain or gzip.
 
     # Raises
-    `InputError`, with the file and the line: not `dim` numbers, something that is no finite number, none of
-    the words, and whatever reading raises.
+    `InputError`, with the file and the line: other than `dim` numbers, a number that is not finite, a file
+    with none of the words, and the errors of reading.
     """
     dim = table.size(1)
     expected = f"{dim}, the projection_dim"
@@ -91,10 +111,10 @@ def take_vectors(table: torch.Tensor, words: Sequence[str], path: str) -> None:
 
 def dimensions(path: str) -> int:
     """
-    The size of a file's vectors: what word2vec's first line says, or how many numbers the first word has.
+    Returns the size of a file's vectors, from its first line.
 
     # Raises
-    `InputError`: the file is empty; and whatever reading raises.
+    `InputError`: the file is empty, and the errors of reading.
     """
     for line in _lines(path):
         size = line.size()
@@ -103,37 +123,29 @@ def dimensions(path: str) -> int:
 
 
 class _Size(NamedTuple):
-    """What word2vec's first line says."""
+    """The first line of word2vec's format."""
 
     words: int
     dim: int
 
 
 class _Line(NamedTuple):
-    """A line of a file, cut at its blanks."""
+    """A line of a file, split at its blanks: the word, or its first part, and all other cells."""
 
     file: Path
     number: int
     word: str
-    """The word, or the first part of one with blanks."""
     cells: list[str]
-    """What stands behind `word`."""
 
     def size(self) -> _Size | None:
-        """The size of the table, if this is word2vec's first line."""
         if self.number == 1 and len(self.cells) == 1 and self.word.isdecimal() and self.cells[0].isdecimal():
             return _Size(int(self.word), int(self.cells[0]))
         return None
 
     def entry(self, dim: int, *, expected: str) -> tuple[str, np.ndarray]:
-        """
-        The whole word and its vector, `(dim,)`, float32.
-
-        # Raises
-        `InputError`: another number of numbers than `expected` says, or something that is no finite number.
-        """
+        """Returns the whole word and its vector. *Shape:* `(dim,)`, float32."""
         parts, numbers = self.cells[:-dim], self.cells[-dim:]
-        # A word with blanks may end in a number, but is not all of numbers.
+        # A word with blanks may end in a number, but does not consist of numbers.
         if len(numbers) < dim or (parts and all(map(_is_number, parts))):
             raise self.error(f"{len(self.cells)} numbers", expected)
         try:
@@ -149,26 +161,21 @@ class _Line(NamedTuple):
 
 
 def _lines(path: str) -> Iterator[_Line]:
-    """
-    The lines that are not blank.
-
-    # Raises
-    `InputError`: a file has fewer lines than its first one says, as one that was cut off.
-    """
+    """Yields the lines that are not blank. A file with fewer lines than its first line says is an error."""
     for file in input_files(path):
         size = None
-        behind = -1
+        count = -1
         for number, text in read_lines(file):
             if not (text := text.rstrip()):
                 continue
             word, *cells = text.split(" ")
             line = _Line(file, number, word, cells)
             size = size or line.size()
-            behind += 1
+            count += 1
             yield line
-        if size is not None and size.words > behind:
-            found, expected = f"{behind:,} lines behind the first one", f"{size.words:,}, as it says"
-            raise InputError.at(file, found=found, expected=expected)
+        if size is not None and size.words > count:
+            found = f"{count:,} lines after the first one"
+            raise InputError.at(file, found=found, expected=f"{size.words:,}, as it says")
 
 
 def _is_number(text: str) -> bool:

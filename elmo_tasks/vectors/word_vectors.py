@@ -1,92 +1,39 @@
-"""
-Words and their vectors, as text in word2vec's layout.
+"""One vector per word from an encoder: of the word alone, or averaged over its occurrences in a text."""
 
-One vector a word: of the word as a sentence of its own, or averaged over its occurrences in a text.
-"""
-
-import gzip
 import random
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from operator import itemgetter
-from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
 import torch
-from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.common.progress import progress
 from elmo_tasks.vectors.encoder import Encoder
+from elmo_tasks.vectors.text_format import WordTable
 
-# ==== vectors.word_table
-TokenizedText = Iterable[list[str]]
-"""The words of each sentence. It is read several times, so no generator."""
-
-
-class WordTable(NamedTuple):
-    """Words, the most frequent first, and their vectors. *Shape:* `(words, dim)`, float32."""
-
-    words: list[str]
-    vectors: np.ndarray
-
-
-def frequent_words(sentences: TokenizedText, min_count: int) -> dict[str, int]:
-    """
-    The words that occur `min_count` times or more, and how often, the most frequent first.
-
-    # Raises
-    `ConfigurationError`: there is none.
-    """
-    counts = Counter(word for words in sentences for word in words)
-    frequent = {word: count for word, count in counts.most_common() if count >= min_count}
-    if not frequent:
-        raise ConfigurationError(
-            f"found {len(counts):,} words, none of them {min_count} times; expected some, or a lower "
-            "--min-count"
-        )
-    return frequent
-
-
-def write_table(path: Path, table: WordTable) -> None:
-    """
-    A line with the number of words and of dimensions, then a line a word: the word and its numbers, between
-    blanks. Gzip if the name ends in `.gz`; equal tables are equal bytes.
-
-    Format: Mikolov's word2vec, also read by AllenNLP's `embedding` and by gensim.
-    """
-    with open(path, "wb") as raw:
-        packed = path.suffix == ".gz"
-        file = gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0) if packed else raw
-        with file:
-            file.write(f"{len(table.words)} {table.vectors.shape[1]}\n".encode())
-            for word, vector in zip(table.words, table.vectors.tolist(), strict=True):
-                file.write(f"{word} {' '.join(f'{value:.7g}' for value in vector)}\n".encode())
-
-
-# ==== vectors.word_vectors
 Sentence = str | Sequence[str]
 
 
 class WordVectors(NamedTuple):
-    """Vectors of words. Those of other names have the same words in the same order."""
+    """The vectors of words in one row of an encoder. All rows have the same words in the same order."""
 
     name: str
+    """The name of the row."""
     vectors: torch.Tensor
     """`(words, dim)`"""
     known: torch.Tensor
-    """`(words,)`: which words have a vector; those of the others mean nothing."""
+    """`(words,)`: which words have a vector. The vectors of other words have no meaning."""
 
     def table(self, words: Sequence[str]) -> WordTable:
-        """The known ones of `words`, which are those of the rows."""
+        """Returns the known words and their vectors; `words` are the words of all rows."""
         known_words = [word for word, is_known in zip(words, self.known.tolist(), strict=True) if is_known]
         return WordTable(known_words, self.vectors[self.known].float().numpy())
 
 
 def alone(encoder: Encoder, words: Sequence[str]) -> list[WordVectors]:
-    """Each row's vectors of words that are sentences of their own."""
+    """Returns the vectors of words as sentences of their own, for each row."""
     sentences = progress([[word] for word in words], work=f"{encoder.names[0]} ...", unit="words")
     # (words, rows, dim)
     vectors = torch.cat([vectors.transpose(0, 1) for vectors in encoder.encode(sentences)])
@@ -97,7 +44,8 @@ def in_contexts(
     encoder: Encoder, words: Sequence[str], lines: Iterable[Sentence], *, limit: int, seed: int
 ) -> list[WordVectors]:
     """
-    Each row's vectors of words, averaged over occurrences in a text; a word without any is not known.
+    Returns the vectors of words, averaged over their occurrences in a text, for each row. A word without
+    occurrences is not known.
 
     # Parameters
 
@@ -122,10 +70,11 @@ def sample_occurrences(
     lines: Iterable[Sentence], words: Sequence[str], *, limit: int, seed: int
 ) -> dict[int, list[tuple[int, int]]]:
     """
-    Where words stand in a text: for a line, positions in it and which word of `words` each is.
+    Finds words in a text. Returns for each line with one of them their positions in it, and their indices in
+    `words`.
 
-    Of a word with more than `limit` occurrences, so many are drawn, all with the same chance. A word that
-    never stands there as it is has the occurrences of those that differ from it only in case.
+    Of more than `limit` occurrences of a word, so many are drawn, all with the same chance. If a word never
+    occurs as it is spelt, case is ignored.
     """
     draw = random.Random(seed)
     exact = {word: _Sample() for word in words}
@@ -149,7 +98,7 @@ def sample_occurrences(
 
 @dataclass
 class _Sample:
-    """A reservoir: each of all occurrences is kept with the same chance (Vitter 1985, algorithm R)."""
+    """A reservoir, which keeps each of all occurrences with the same chance (Vitter 1985, algorithm R)."""
 
     seen: int = 0
     sample: list[tuple[int, int]] = field(default_factory=list)

@@ -7,8 +7,7 @@ import torch
 
 from elmo_tasks.evaluation.analogies import accuracies, read_questions
 from elmo_tasks.evaluation.similarity import read_pairs, spearman
-from elmo_tasks.vectors.encoder import BiLmEncoder
-from elmo_tasks.vectors.static_vectors import StaticVectors
+from elmo_tasks.vectors.encoder import BiLmEncoder, StaticVectors
 from elmo_tasks.vectors.text_format import read_table
 from elmo_tasks.vectors.word_vectors import alone, in_contexts
 from tests.commands.tiny import FIXTURES, tiny

@@ -2,7 +2,7 @@ import csv
 
 import pytest
 
-from elmo_tasks.evaluation import tagging as linear_classifier
+from elmo_tasks.evaluation import tagging
 from elmo_tasks.evaluation.tagging import most_frequent_tag, read_conllu
 from tests.commands.tiny import FIXTURES, tiny
 
@@ -18,7 +18,7 @@ def data(kind: str) -> list[str]:
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch):
-    monkeypatch.setattr(linear_classifier, "MAX_ITERATIONS", 10)
+    monkeypatch.setattr(tagging, "MAX_ITERATIONS", 10)
 
 
 @pytest.mark.parametrize("kind", DATA)

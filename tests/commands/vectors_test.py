@@ -14,7 +14,7 @@ from elmo_tasks.vectors.encoder import BiLmEncoder
 from elmo_tasks.vectors.text_format import take_vectors
 from tests.commands.tiny import tiny
 from tests.elmo.files import read_frozen
-from tests.vectors.texts import sentences
+from tests.vectors.examples import sentences
 
 
 @pytest.fixture

@@ -37,25 +37,25 @@ def table() -> np.ndarray:
 
 def questions() -> list[tuple[int, ...]]:
     pairs = [(one, one + 5) for one in range(5, 10)]
-    found = [(*one, *two) for one in pairs for two in pairs if one != two]
+    solvable = [(*one, *two) for one in pairs for two in pairs if one != two]
     # Repeated words, too
-    return [*found, (5, 10, 5, 10), (0, 1, 2, 3), (1, 1, 2, 2)]
+    return [*solvable, (5, 10, 5, 10), (0, 1, 2, 3), (1, 1, 2, 2)]
 
 
-@pytest.mark.parametrize("numbers", [1, 40, 1 << 22])
-def test_solved_as_by_hand(table, monkeypatch, numbers):
-    monkeypatch.setattr(analogies, "_NUMBERS", numbers)
+@pytest.mark.parametrize("cosines", [1, 40, 1 << 22])
+def test_solved_as_by_hand(table, monkeypatch, cosines):
+    monkeypatch.setattr(analogies, "COSINES_AT_ONCE", cosines)
     unit = table / np.linalg.norm(table, axis=1, keepdims=True)
-    found = solve(torch.from_numpy(table), torch.tensor(questions()))
+    solved = solve(torch.from_numpy(table), torch.tensor(questions()))
     for method in METHODS:
         expected = [
             by_hand(unit, question, list(range(15)), method) == question[3] for question in questions()
         ]
-        assert found[method].tolist() == expected
+        assert solved[method].tolist() == expected
         assert 0 < sum(expected) < len(expected)
 
 
-def test_accuracies_by_section_over_what_is_covered(table):
+def test_accuracies_by_section_over_the_covered_questions(table):
     """Neither an unknown word nor one outside of the vocabulary is an answer."""
     sections = ["capitals", "gram1-plural", "capitals", "family"]
     asked = [
@@ -84,7 +84,7 @@ def test_accuracies_by_section_over_what_is_covered(table):
     assert found == expected
 
 
-def test_words_that_a_table_does_not_tell_apart():
+def test_words_that_a_table_does_not_distinguish():
     """The variant of a word with its vector is no other answer."""
     table = [[1, 0, 0, 1], [0, 1, 0, 1], [1, 0, 1, 0], [0, 1, 1, 0], [0, 0, 1, 1]]
     names = ["Athens", "Greece", "Paris", "France", "other"]
@@ -119,12 +119,9 @@ def test_questions_have_their_sections(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "found no question, expected lines of four words below `: section`"),
-        (": family\n", "found no question"),
-        (
-            "boy girl son daughter\n",
-            "line 1: found 'boy girl son daughter', expected a line `: section` before it",
-        ),
+        ("", "q: found no question"),
+        (": family\n", "q: found no question"),
+        ("boy girl son daughter\n", "line 1: found 'boy girl son daughter', expected a line `: section`"),
         (": family\nboy girl son\n", "line 2: found 'boy girl son', expected four words"),
     ],
 )

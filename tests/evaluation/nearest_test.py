@@ -4,7 +4,7 @@ import pytest
 from elmo_tasks.evaluation import nearest
 from elmo_tasks.evaluation.nearest import Occurrence, nearest_tokens, text_blocks
 from elmo_tasks.vectors import encoder
-from tests.vectors.encoders import tiny_encoder
+from tests.vectors.examples import tiny_encoder
 
 LINES = [
     "They play cards on Thursday",
@@ -19,7 +19,7 @@ LINES = [
 @pytest.mark.parametrize("block", [1, 7, 4096])
 @pytest.mark.parametrize("count", [3, 100])
 def test_against_all_tokens_one_by_one(tmp_path, monkeypatch, block, count):
-    monkeypatch.setattr(nearest, "_BLOCK", block)
+    monkeypatch.setattr(nearest, "TOKENS_AT_ONCE", block)
     monkeypatch.setattr(encoder, "POSITIONS", 12)
     tiny = tiny_encoder(tmp_path)
     queries = [
@@ -47,7 +47,7 @@ def test_against_all_tokens_one_by_one(tmp_path, monkeypatch, block, count):
             assert [cosine for *_, cosine in neighbors] == pytest.approx(best, abs=1e-5)
 
 
-def test_of_equally_near_ones_the_first(tmp_path):
+def test_the_first_of_equally_near_tokens(tmp_path):
     tiny = tiny_encoder(tmp_path)
     (by_row,) = nearest_tokens(tiny, [Occurrence(["play"], 0)], text_blocks(tiny, LINES), count=4)
     # The token layer knows no context.

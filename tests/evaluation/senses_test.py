@@ -1,11 +1,25 @@
 import gzip
 import json
+from collections import Counter
 
+import numpy as np
 import pytest
 
 from elmo_tasks.common.files import bundled
 from elmo_tasks.data.input_files import InputError
-from elmo_tasks.evaluation.senses import SenseSentence, Target, read_first_senses, read_senses
+from elmo_tasks.evaluation.senses import (
+    SenseProbe,
+    SenseSentence,
+    Target,
+    read_first_senses,
+    read_senses,
+    sense_baseline,
+    senses_by_frequency,
+)
+from elmo_tasks.vectors import WordTable
+from elmo_tasks.vectors.encoder import StaticVectors
+from tests.input_errors import input_error
+from tests.vectors.examples import tiny_encoder
 
 XML = """\
 <?xml version="1.0" encoding="UTF-8" ?>
@@ -25,6 +39,8 @@ XML = """\
 </corpus>
 """
 KEY = "d000.s000.t000 art%1:09:00:: art%1:06:00::\nd000.s000.t001 bell_ringing%1:04:00::\n"
+TRAIN = read_senses(str(bundled("fixtures/evaluation/wsd_train.jsonl")))
+DEV = read_senses(str(bundled("fixtures/evaluation/wsd_dev.jsonl")))
 
 
 @pytest.fixture
@@ -35,26 +51,22 @@ def xml(tmp_path):
 
 
 @pytest.mark.parametrize("packed", [[], ["a.data.xml"], ["a.data.xml", "a.gold.key.txt"]])
-def test_folder(xml, packed):
-    expected = read_senses(str(xml))
+def test_xml(xml, packed):
     for name in packed:
         file = xml.with_name(name)
         xml.with_name(f"{name}.gz").write_bytes(gzip.compress(file.read_bytes()))
         file.unlink()
-    assert read_senses(str(xml.parent)) == expected
-
-
-def test_xml(xml):
-    assert read_senses(str(xml)) == [
-        SenseSentence(
-            ["The", "art", "of", "bell", "ringing", "&"],
-            [
-                Target(1, 2, "art.NOUN", ("art%1:09:00::", "art%1:06:00::")),
-                Target(3, 5, "bell_ringing.NOUN", ("bell_ringing%1:04:00::",)),
-            ],
-        ),
-        SenseSentence(["Łódź"], []),
-    ]
+    for path in (xml.parent, xml if xml.exists() else xml.with_name("a.data.xml.gz")):
+        assert read_senses(str(path)) == [
+            SenseSentence(
+                ["The", "art", "of", "bell", "ringing", "&"],
+                [
+                    Target(1, 2, "art.NOUN", ("art%1:09:00::", "art%1:06:00::")),
+                    Target(3, 5, "bell_ringing.NOUN", ("bell_ringing%1:04:00::",)),
+                ],
+            ),
+            SenseSentence(["Łódź"], []),
+        ]
 
 
 @pytest.mark.parametrize(
@@ -68,32 +80,25 @@ def test_xml(xml):
     ],
 )
 def test_errors_in_xml(xml, old, new, message):
-    xml.write_text(XML.replace(old, new))
-    with pytest.raises(InputError) as error:
-        read_senses(str(xml))
-    assert message in str(error.value)
+    assert message in input_error(read_senses, xml, XML.replace(old, new))
 
 
-def test_errors_in_keys(xml):
+def test_keys(xml):
     key = xml.with_name("a.gold.key.txt")
-    key.write_text("d000.s000.t000\n")
-    with pytest.raises(InputError, match=r"a.gold.key.txt, line 1: found 'd000.s000.t000', expected an id"):
-        read_senses(str(xml))
     key.write_text("d000.s000.t000 x\n\nd000.s000.t001 y\n")
     assert [target.senses for target in read_senses(str(xml))[0].targets] == [("x",), ("y",)]
+    key.write_text("d000.s000.t000\n")
+    with pytest.raises(InputError, match=r"a.gold.key.txt, line 1: found 'd000.s000.t000'"):
+        read_senses(str(xml))
     key.unlink()
     with pytest.raises(InputError, match=r"a.gold.key.txt, line 1: found No such file"):
         read_senses(str(xml))
 
 
-def test_jsonl():
-    sentences = read_senses(str(bundled("fixtures/evaluation/wsd_train.jsonl")))
-    assert len(sentences) == 30
+def test_jsonl(tmp_path):
+    assert len(TRAIN) == 30
     words = ["She", "opened", "an", "account", "at", "the", "bank", "on", "the", "corner", "."]
-    assert sentences[0] == SenseSentence(words, [Target(6, 7, "bank", ("money",))])
-
-
-def test_blank_lines_in_jsonl(tmp_path):
+    assert TRAIN[0] == SenseSentence(words, [Target(6, 7, "bank", ("money",))])
     line = json.dumps({"lemma": "b", "tokens": ["a", "b"], "index": 1, "sense": "x"})
     (tmp_path / "a.jsonl").write_text(f"{line}\n\n{line}\n\n")
     assert len(read_senses(str(tmp_path / "a.jsonl"))) == 2
@@ -107,29 +112,102 @@ def test_blank_lines_in_jsonl(tmp_path):
         ({"index": True}, "found index is True"),
         ({"tokens": "a b c"}, "found tokens is no list of strings"),
         ({"sense": ["x"]}, "found lemma is 'b', sense is ['x']"),
-        ({"sense": None}, "found no 'sense', expected JSON with"),
-        (None, "found no JSON (Expecting value, column 1), expected JSON with"),
+        ({"sense": None}, "found no 'sense'"),
     ],
 )
 def test_errors_in_jsonl(tmp_path, change, message):
-    content = {"lemma": "b", "tokens": ["a", "b", "c"], "index": 1, "sense": "x"} | (change or {})
-    kept = {key: value for key, value in content.items() if value is not None}
-    (tmp_path / "a.jsonl").write_text(json.dumps(kept) if change else "lemma")
-    with pytest.raises(InputError) as error:
-        read_senses(str(tmp_path / "a.jsonl"))
-    assert message in str(error.value)
+    content = {"lemma": "b", "tokens": ["a", "b", "c"], "index": 1, "sense": "x"} | change
+    text = json.dumps({key: value for key, value in content.items() if value is not None})
+    assert message in input_error(read_senses, tmp_path / "a.jsonl", text)
 
 
-def test_no_sense(tmp_path):
-    (tmp_path / "a.jsonl").write_text("")
-    with pytest.raises(InputError, match=r"a.jsonl: found no word with a sense, expected at least one"):
-        read_senses(str(tmp_path))
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("", "a.jsonl: found no word with a sense"), ("lemma", "line 1: found no JSON (Expecting value")],
+)
+def test_files_without_senses(tmp_path, text, message):
+    assert message in input_error(read_senses, tmp_path / "a.jsonl", text)
 
 
 def test_first_senses(tmp_path):
     path = tmp_path / "index.sense"
     path.write_text("art%1:06:00:: 02743547 2 5\nart%1:04:00:: 00933420 1 9\nwell%5:00:00:good:00 1 1 2\n\n")
     assert read_first_senses(str(path)) == {"art.NOUN": "art%1:04:00::", "well.ADJ": "well%5:00:00:good:00"}
-    path.write_text("art 1 2\n")
-    with pytest.raises(InputError, match=r"index.sense, line 1: found 'art 1 2', expected sense key"):
-        read_first_senses(str(path))
+    message = input_error(read_first_senses, path, "art 1 2\n")
+    assert "index.sense, line 1: found 'art 1 2', expected sense key" in message
+
+
+def test_against_averages_and_cosines_by_hand(tmp_path):
+    encoder = tiny_encoder(tmp_path)
+
+    def vectors(sentences: list[SenseSentence], row: int) -> list[tuple[str, str, np.ndarray]]:
+        encoded = encoder.encode(sentence.words for sentence in sentences)
+        return [
+            (target.lemma, target.senses[0], vectors[row, target.start].double().numpy())
+            for (_, [target]), vectors in zip(sentences, encoded, strict=True)
+        ]
+
+    probe = SenseProbe(encoder=encoder, first_senses={})
+    probe.train(TRAIN)
+    correct = probe.correct(DEV)
+    assert list(correct) == encoder.names
+    for row, name in enumerate(encoder.names):
+        train, dev = vectors(TRAIN, row), vectors(DEV, row)
+        means = {
+            key: np.mean([vector for *other, vector in train if tuple(other) == key], axis=0)
+            for key in {(lemma, sense) for lemma, sense, _ in train}
+        }
+        counts = Counter((lemma, sense) for lemma, sense, _ in train)
+        expected = 0
+        for lemma, sense, vector in dev:
+            cosines = {
+                own: mean @ vector / np.linalg.norm(mean) / np.linalg.norm(vector)
+                for (of, own), mean in means.items()
+                if of == lemma
+            }
+            # Senses with equal means are distinguished by their frequency.
+            order = {own: (-round(cosines[own], 5), -counts[lemma, own]) for own in cosines}
+            expected += min(order, key=lambda own: order[own]) == sense
+        assert correct[name] == expected
+
+
+def test_several_senses_and_targets():
+    """An occurrence with two senses counts for both; either answer is correct."""
+    table = StaticVectors(name="t", table=WordTable(["a", "b", "c"], np.eye(3, dtype=np.float32)))
+    train = [
+        SenseSentence(["x", "a"], [Target(0, 1, "x", ("one", "two"))]),
+        SenseSentence(["x", "b"], [Target(0, 1, "x", ("two",))]),
+        SenseSentence(["x", "c", "x"], [Target(0, 1, "x", ("three",)), Target(2, 3, "x", ("three",))]),
+    ]
+    assert senses_by_frequency(train) == {"x": ["two", "three", "one"]}
+    probe = SenseProbe(encoder=table, first_senses={})
+    probe.train(train)
+    # Nearest to a: one; to b: two; an unknown word: the most frequent
+    dev = [
+        SenseSentence([word, "x"], [Target(1, 2, "x", senses)])
+        for word, senses in (("a", ("one",)), ("b", ("three", "two")), ("z", ("two",)), ("z", ("one",)))
+    ]
+    assert probe.correct(dev) == {"t": 3}
+
+
+def test_a_lemma_without_training_has_its_first_sense(tmp_path):
+    encoder = tiny_encoder(tmp_path)
+    new, other = (
+        SenseSentence([lemma, "words"], [Target(0, 1, lemma, (sense,))])
+        for lemma, sense in (("new", "first"), ("other", "any"))
+    )
+    dev = [new, other, *DEV[:1]]
+    correct = []
+    for first in ({}, {"new": "first", "bank": "never"}):
+        probe = SenseProbe(encoder=encoder, first_senses=first)
+        probe.train(TRAIN)
+        correct.append(probe.correct(dev)["layer 0"])
+        assert sense_baseline(TRAIN, dev, first) == (1 + bool(first), 2, 3)
+    assert correct[1] == correct[0] + 1
+
+
+def test_baseline():
+    frequent = {"bank": "money", "match": "game", "spring": "season"}
+    targets = [sentence.targets[0] for sentence in DEV]
+    expected = sum(target.senses[0] == frequent[target.lemma] for target in targets)
+    assert sense_baseline(TRAIN, DEV, {}) == (expected, 0, 12)

@@ -3,9 +3,9 @@ import pytest
 import torch
 
 from elmo_tasks.common.files import bundled
-from elmo_tasks.data.input_files import InputError
 from elmo_tasks.evaluation.word_in_context import Use, choose_threshold, read_use_pairs, use_cosines
-from tests.vectors.encoders import tiny_encoder
+from tests.input_errors import input_error
+from tests.vectors.examples import tiny_encoder
 
 HEADER = "index\tword\tsentence1\tsentence2\tstart1\tstart2\tend1\tend2\tlabel\n"
 
@@ -31,23 +31,20 @@ def test_words_of_the_fixtures_have_their_places():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "found no pair, expected at least one"),
-        (HEADER, "found no pair"),
-        ("word\tsentence1\n", "line 1: found no column sentence2, expected a header with sentence1"),
+        ("", "a.tsv: found no pair"),
+        (HEADER, "a.tsv: found no pair"),
+        ("word\tsentence1\n", "line 1: found no column sentence2"),
         (HEADER + "0\ta\n", "line 2: found 2 columns, expected 9"),
         (HEADER + "0\ta\ta b\ta c\t0\t0\t1\t1\tT\n", "line 2: found the label 'T', expected 0 or 1"),
         (
             HEADER + "0\ta\ta b\ta c\t0\t9\t1\t10\t1\n",
-            "found no token at start1 0, start2 9, end1 1, end2 10",
+            "found no token at start1 0, start2 9",
         ),
         (HEADER + "0\ta\ta b\ta c\tx\t0\t1\t1\t1\n", "found no token at start1 x"),
     ],
 )
 def test_errors(tmp_path, text, message):
-    (tmp_path / "a.tsv").write_text(text)
-    with pytest.raises(InputError) as error:
-        read_use_pairs(str(tmp_path / "a.tsv"))
-    assert message in str(error.value)
+    assert message in input_error(read_use_pairs, tmp_path / "a.tsv", text)
 
 
 def test_cosines(tmp_path):

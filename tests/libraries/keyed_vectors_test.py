@@ -5,7 +5,7 @@ from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.embedding import ElmoEmbedder
 from elmo_tasks.vectors.word_vectors import in_contexts
 from tests.elmo.files import make_files
-from tests.vectors.encoders import tiny_encoder
+from tests.vectors.examples import tiny_encoder
 
 gensim = pytest.importorskip("gensim")
 

@@ -6,8 +6,7 @@ from elmo_tasks.data.input_files import InputError
 from elmo_tasks.page import words
 from elmo_tasks.page.words import WordsInContext, read_corpus
 from elmo_tasks.vectors import WordTable
-from elmo_tasks.vectors.encoder import BiLmEncoder
-from elmo_tasks.vectors.static_vectors import StaticVectors
+from elmo_tasks.vectors.encoder import BiLmEncoder, StaticVectors
 from tests.elmo.files import frozen, random_bilm
 
 FORM = {"word": "cat", "sentence": "The cat sat."}

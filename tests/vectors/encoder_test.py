@@ -1,9 +1,12 @@
+import numpy as np
+import pytest
 import torch
 
+from elmo_tasks.vectors import WordTable
 from elmo_tasks.vectors import encoder as module
-from elmo_tasks.vectors.encoder import BiLmEncoder
+from elmo_tasks.vectors.encoder import BiLmEncoder, StaticVectors
 from tests.elmo.files import SENTENCES, VOCABULARY, batch, make_word_files, read_frozen
-from tests.vectors.encoders import tiny_bilm
+from tests.vectors.examples import WORDS, random_vectors, tiny_bilm
 
 
 def test_rows_are_the_layers_their_average_and_the_mixes(tmp_path, monkeypatch):
@@ -14,9 +17,9 @@ def test_rows_are_the_layers_their_average_and_the_mixes(tmp_path, monkeypatch):
     sentences = SENTENCES * 3
     for positions in (10, 1000):
         monkeypatch.setattr(module, "POSITIONS", positions)
-        found = list(encoder.encode(iter(sentences)))
-        assert len(found) == len(sentences)
-        for words, rows in zip(sentences, found, strict=True):
+        encoded = list(encoder.encode(iter(sentences)))
+        assert len(encoded) == len(sentences)
+        for words, rows in zip(sentences, encoded, strict=True):
             assert rows.shape == (5, len(words), 12)
             if words:
                 # (layers, tokens, dim)
@@ -25,7 +28,7 @@ def test_rows_are_the_layers_their_average_and_the_mixes(tmp_path, monkeypatch):
                 assert torch.allclose(rows, expected, rtol=0, atol=1e-5)
 
 
-def test_no_more_is_read_ahead_than_is_encoded_together(tmp_path, monkeypatch):
+def test_reads_ahead_one_batch(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "POSITIONS", 8)
     read = []
     encoder = BiLmEncoder(bilm=tiny_bilm(tmp_path), mixes={})
@@ -45,16 +48,58 @@ def test_items_come_with_their_vectors(tmp_path, monkeypatch):
 
 
 def test_known_words(tmp_path):
-    assert BiLmEncoder(bilm=tiny_bilm(tmp_path), mixes={}).known(["cat", "xyzzy"]).tolist() == [True, True]
-    bilm = read_frozen(**make_word_files(tmp_path))
-    assert BiLmEncoder(bilm=bilm, mixes={}).known(["cat", "xyzzy", VOCABULARY[9]]).tolist() == [
-        True,
-        False,
-        True,
-    ]
+    words = ["cat", "xyzzy", VOCABULARY[9]]
+    for bilm, known in (
+        (tiny_bilm(tmp_path), [True, True, True]),
+        (read_frozen(**make_word_files(tmp_path)), [True, False, True]),
+    ):
+        assert BiLmEncoder(bilm=bilm, mixes={}).known(words).tolist() == known
 
 
 def test_an_occurrence_is_the_mean_of_its_tokens(tmp_path):
     vectors = torch.randn(4, 6, 12)
-    found = BiLmEncoder(bilm=tiny_bilm(tmp_path), mixes={}).occurrence(vectors, 2, 4)
-    assert torch.allclose(found, (vectors[:, 2] + vectors[:, 3]) / 2)
+    mean = BiLmEncoder(bilm=tiny_bilm(tmp_path), mixes={}).occurrence(vectors, 2, 4)
+    assert torch.allclose(mean, (vectors[:, 2] + vectors[:, 3]) / 2)
+
+
+def test_a_static_word_as_it_is_spelt_or_in_another_case():
+    """The first of equal words counts."""
+    words = ["the", "Cat", "CAT", "the"]
+    table = np.arange(8, dtype=np.float32).reshape(4, 2) + 1
+    vectors = StaticVectors(name="x", table=WordTable(words, table))
+    asked = ["the", "cat", "York", "THE", "CAT"]
+    encoded = [rows.tolist() for rows in vectors.encode([asked, [], ["Cat"]])]
+    assert encoded == [[[[1, 2], [3, 4], [0, 0], [1, 2], [5, 6]]], [[]], [[[3, 4]]]]
+    assert vectors.known(asked).tolist() == [True, True, False, True, True]
+    assert (vectors.names, vectors.dim) == (["x"], 2)
+
+
+def test_a_static_occurrence_is_the_mean_of_the_other_words():
+    vectors = random_vectors()
+    (sentence,) = vectors.encode([["the", "cat", "sat", "xyzzy"]])
+    mean = vectors.occurrence(sentence, 1, 2)
+    assert torch.allclose(mean, (sentence[:, 0] + sentence[:, 2]) / 3)
+    assert vectors.occurrence(sentence[:, :1], 0, 1).tolist() == [[0.0] * 5]
+
+
+def test_nearest_static_words():
+    vectors = random_vectors()
+    (table,) = next(vectors.encode([WORDS])).double().numpy()
+    cosines = {
+        word: table[row] @ table[2] / np.linalg.norm(table[row]) / np.linalg.norm(table[2])
+        for row, word in enumerate(WORDS)
+        if word != "dog"
+    }
+    expected = sorted(cosines, key=lambda word: -cosines[word])
+    nearest = vectors.nearest("dog", 3)
+    assert [word for word, _ in nearest] == expected[:3]
+    assert [value for _, value in nearest] == pytest.approx(
+        [cosines[word] for word in expected[:3]], abs=1e-6
+    )
+    assert [word for word, _ in vectors.nearest("DOG", 100)] == expected
+
+
+@pytest.mark.parametrize(("word", "neighbour"), [("a", "b"), ("b", "a"), ("B", "a")])
+def test_a_static_word_that_stands_twice_counts_once(word, neighbour):
+    table = WordTable(["a", "b", "a", "b"], np.array([[1, 0], [0, 1], [1, 0], [1, 1]], dtype=np.float32))
+    assert StaticVectors(name="x", table=table).nearest(word, 5) == [(neighbour, pytest.approx(0))]

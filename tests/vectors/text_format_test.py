@@ -1,12 +1,26 @@
 import gzip
+import logging
 
 import numpy as np
 import pytest
+import torch
+from allennlp.common import Params
+from allennlp.common.checks import ConfigurationError
+from allennlp.data import Vocabulary
+from allennlp.models import Model
+from allennlp.models.archival import archive_model, load_archive
 
 from elmo_tasks.data.input_files import InputError
 from elmo_tasks.vectors import WordTable, write_table
-from elmo_tasks.vectors.text_format import dimensions, read_table
+from elmo_tasks.vectors.text_format import dimensions, read_table, take_vectors
+from tests.elmo.files import OPTIONS
 from tests.input_errors import input_error
+
+WORDS = ["<UNK>", "the", ".", "a\u00a0b", "mat", "\u0085"]
+GLOVE = (
+    "the 1 2e-1 -3\n. . . 7 7 7\n. 4 5 6\nThe 9 9 9\nthe 8 8 8\na\u00a0b 0 0 1\ndid he 5 5 5\n\u0085 1 1 1\n"
+)
+TAKEN = {"the": [1, 0.2, -3], ".": [4, 5, 6], "a\u00a0b": [0, 0, 1], "\u0085": [1, 1, 1]}
 
 
 @pytest.mark.parametrize("header", ["", "4 3\n"])
@@ -20,45 +34,32 @@ def test_layouts(tmp_path, header, packed, caplog):
     assert "1 words with blanks are left out" in caplog.text
 
 
-def test_the_first_line_says_where_a_word_with_blanks_ends(tmp_path, caplog):
-    (tmp_path / "vectors").write_text("2 3\nNew York 1 2 3\ncat 1 2 4\n")
+@pytest.mark.parametrize("word", ["New York", "World War 2"])
+def test_the_first_line_says_where_a_word_with_blanks_ends(tmp_path, caplog, word):
+    (tmp_path / "vectors").write_text(f"2 3\n{word} 1 2 3\ncat 1 2 4\n")
     assert read_table(str(tmp_path / "vectors")).words == ["cat"]
-    assert "1 words with blanks are left out" in caplog.text
-
-
-def test_a_word_with_blanks_that_ends_in_a_number(tmp_path, caplog):
-    (tmp_path / "vectors").write_text("2 3\nWorld War 2 1 2 3\ncat 1 2 4\n")
-    assert read_table(str(tmp_path / "vectors")).words == ["cat"]
-    assert "1 words with blanks are left out" in caplog.text
+    assert "1 words with blanks" in caplog.text
 
 
 def test_files_of_two_sizes(tmp_path):
     (tmp_path / "a").write_text("2 4\na 1 1 1 1\nb 2 2 2 2\n")
     (tmp_path / "b").write_text("2 2\nc 3 3\nd 4 4\n")
-    with pytest.raises(InputError, match="b, line 1: found 2 numbers, expected 4, as before"):
+    with pytest.raises(InputError, match="b, line 1: found 2 numbers, expected 4"):
         read_table(str(tmp_path))
-
-
-def test_what_elmo_vectors_writes(tmp_path):
-    vectors = np.random.default_rng(1).normal(size=(2, 4)).astype(np.float32)
-    write_table(tmp_path / "vectors.gz", WordTable(["zoë", "한국어"], vectors))
-    found = read_table(str(tmp_path / "vectors.gz"))
-    assert found.words == ["zoë", "한국어"]
-    assert found.vectors == pytest.approx(vectors, rel=1e-6)
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("", "vectors: found no vector, expected lines of a word and its numbers"),
-        ("2 3\n", "vectors: found 0 lines behind the first one, expected 2, as it says"),
-        ("3 2\nthe 1 2\ncat 1 2\n", "vectors: found 2 lines behind the first one, expected 3, as it says"),
+        ("2 3\n", "vectors: found 0 lines after the first one, expected 2"),
+        ("3 2\nthe 1 2\ncat 1 2\n", "vectors: found 2 lines after the first one, expected 3"),
         ("the\n", "line 1: found 0 numbers, expected 1, with a word"),
-        ("the 1 2\ncat 1\n", "line 2: found 1 numbers, expected 2, with a word"),
-        ("the 1 2\ncat 1 2 3\n", "line 2: found 3 numbers, expected 2, with a word"),
+        ("the 1 2\ncat 1\n", "line 2: found 1 numbers, expected 2"),
+        ("the 1 2\ncat 1 2 3\n", "line 2: found 3 numbers, expected 2"),
         ("the 1 2\na\n", "line 2: found 0 numbers"),
         ("the 1 2\ncat 1 x\n", "line 2: found could not convert string to float: 'x', expected 2 numbers"),
-        ("1 2\nthe 1 2 3\n", "line 2: found 3 numbers, expected 2, with a word"),
+        ("1 2\nthe 1 2 3\n", "line 2: found 3 numbers, expected 2"),
         ("the 1 inf\n", "line 1: found no finite number, expected 2 numbers"),
     ],
 )
@@ -70,9 +71,84 @@ def test_errors(tmp_path, text, message):
 def test_dimensions_with_and_without_a_header(tmp_path, text, dim):
     (tmp_path / "vectors").write_text(text)
     assert dimensions(str(tmp_path / "vectors")) == dim
+    assert "vectors: found no vector" in input_error(dimensions, tmp_path / "vectors", "")
 
 
-def test_dimensions_of_nothing(tmp_path):
-    (tmp_path / "vectors").touch()
-    with pytest.raises(InputError, match="found no vector, expected a word and its numbers a line"):
-        dimensions(str(tmp_path / "vectors"))
+@pytest.mark.parametrize("header", ["", "8 3\n"], ids=["GloVe", "word2vec"])
+@pytest.mark.parametrize("end", ["\n", " \n", "\r\n"])
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_words_take_their_vectors(tmp_path, caplog, header, end, pack):
+    file = tmp_path / "vectors"
+    file.write_bytes(pack((header + GLOVE).replace("\n", end).encode()))
+    table = torch.randn(len(WORDS), 3)
+    expected = table.clone()
+    for word, vector in TAKEN.items():
+        expected[WORDS.index(word)] = torch.tensor(vector)
+    with caplog.at_level(logging.INFO):
+        take_vectors(table, WORDS, str(file))
+    assert torch.equal(table, expected)
+    assert "vectors of 4 of 6 words" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("5 300\nthe 1 2 3\n", "vectors, line 1: found 300 numbers, expected 3"),
+        ("of 1 2\nthe 1 2\n", "vectors, line 2: found 2 numbers, expected 3"),
+        ("the 1 2 3 4\n", "vectors, line 1: found 4 numbers, expected 3"),
+        ("the 1 2 x\n", "'x', expected 3 numbers"),
+        ("The 1 2 3\n", "vectors: found none of 6 words"),
+        ("", "vectors: found none of 6 words"),
+    ],
+)
+def test_files_that_do_not_fit(tmp_path, text, message):
+    table = torch.zeros(len(WORDS), 3)
+    assert message in input_error(lambda path: take_vectors(table, WORDS, path), tmp_path / "vectors", text)
+
+
+def config(**changes):
+    lstm = {"lstm": OPTIONS["lstm"]}
+    return {"type": "elmo_bilm", "options": lstm, "softmax": {"type": "full"}, **changes}
+
+
+def test_archive_does_not_need_the_file(tmp_path):
+    counts = {"tokens": {"<S>": 3, "</S>": 3, "the": 2, "mat": 1}}
+    vocab = Vocabulary(counts)
+    file = tmp_path / "vectors"
+    file.write_text("the 1 2 3 4 5 6\n")
+    settings = {
+        "model": config(input_vectors=str(file)),
+        "dataset_reader": {"type": "elmo_bilm", "input": "words"},
+    }
+    model = Model.from_params(Params(settings).duplicate()["model"], vocab=vocab)
+    place = vocab.get_token_index("the") - 1
+    assert model.bilm.token_encoder.embedding[place].tolist() == [1, 2, 3, 4, 5, 6]
+    Params(settings).to_file(str(tmp_path / "config.json"))
+    vocab.save_to_files(str(tmp_path / "vocabulary"))
+    torch.save(model.state_dict(), tmp_path / "best.th")
+    archive_model(tmp_path)
+    file.unlink()
+    loaded = load_archive(tmp_path / "model.tar.gz").model
+    assert torch.equal(loaded.bilm.token_encoder.embedding, model.bilm.token_encoder.embedding)
+
+
+def test_a_bilm_of_characters_has_no_word_vectors():
+    settings = Params(config(options=OPTIONS, input_vectors="x.txt"))
+    with pytest.raises(ConfigurationError, match=r"found input_vectors, x\.txt"):
+        Model.from_params(settings, vocab=Vocabulary({"tokens": {"a": 1}}))
+
+
+@pytest.mark.parametrize("name", ["vectors.txt", "vectors.txt.gz"])
+def test_written_tables(tmp_path, name):
+    path = tmp_path / name
+    table = WordTable(["the", "한국어", "1,000"], np.float32([[1, -2], [0.1, 3e-9], [1234567, 1 / 3]]))
+    write_table(path, table)
+    content = path.read_bytes()
+    text = (gzip.decompress(content) if name.endswith(".gz") else content).decode()
+    assert text.startswith("3 2\nthe 1 -2\n한국어 0.1 3e-09\n")
+    read = read_table(str(path))
+    assert read.words == table.words
+    assert read.vectors == pytest.approx(table.vectors, rel=1e-6)
+    (tmp_path / "again").mkdir()
+    write_table(tmp_path / "again" / name, table)
+    assert (tmp_path / "again" / name).read_bytes() == content

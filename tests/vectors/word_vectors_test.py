@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from elmo_tasks.vectors.word_vectors import alone, in_contexts, sample_occurrences
-from tests.vectors.encoders import tiny_encoder
+from tests.vectors.examples import tiny_encoder
 
 LINES = ["the cat saw Oslo", "", "The cat , the cat and a dog", "oslo is OSLO", "no more cat"]
 WORDS = ["cat", "oslo", "Dog", "the", "absent"]
@@ -50,7 +50,7 @@ def test_a_limit_draws_each_occurrence_with_the_same_chance():
     drawn = Counter()
     for seed in range(2000):
         places = sample_occurrences(lines, ["a"], limit=2, seed=seed)
-        kept = [(line, position) for line, found in places.items() for position, _ in found]
+        kept = [(line, position) for line, words in places.items() for position, _ in words]
         assert len(set(kept)) == 2
         drawn.update(kept)
     assert len(drawn) == 5

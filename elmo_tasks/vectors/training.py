@@ -1,0 +1,224 @@
+"""
+Static word vectors trained on a text, for comparison with ELMo: skip-gram with negative sampling, and a
+singular value decomposition of counts.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain, islice
+from typing import TYPE_CHECKING
+
+import numpy as np
+from allennlp.common.checks import ConfigurationError
+
+from elmo_tasks.vectors.text_format import WordTable
+
+if TYPE_CHECKING:
+    from scipy import sparse
+
+TokenizedText = Iterable[list[str]]
+"""The words of each sentence. It is read several times, so a generator does not do."""
+
+_MAX_GENSIM_WORDS = 10_000
+"""The longest sentence that gensim reads; it drops all further words silently."""
+_SENTENCES_AT_ONCE = 1 << 16
+
+
+def train_table(method: str, sentences: TokenizedText, **settings: int | float) -> WordTable:
+    """
+    Trains the vectors of a text's words.
+
+    # Parameters
+
+    method : one of `DEFAULTS`.
+    settings : settings that differ from the method's defaults.
+    """
+    return _TRAINERS[method](sentences, **{**DEFAULTS[method], **settings})
+
+
+def frequent_words(sentences: TokenizedText, min_count: int) -> dict[str, int]:
+    """
+    Returns the words that occur at least `min_count` times with their counts, the most frequent first.
+
+    # Raises
+    `ConfigurationError`: there is none.
+    """
+    counts = Counter(word for words in sentences for word in words)
+    frequent = {word: count for word, count in counts.most_common() if count >= min_count}
+    if not frequent:
+        raise ConfigurationError(
+            f"found {len(counts):,} words, none of them {min_count} times; expected some, or a lower "
+            "--min-count"
+        )
+    return frequent
+
+
+def skip_gram(
+    sentences: TokenizedText,
+    *,
+    dim: int,
+    window: int,
+    min_count: int,
+    negative: int,
+    subsample: float,
+    epochs: int,
+    seed: int,
+) -> WordTable:
+    """
+    Trains word2vec's skip-gram with negative sampling (Mikolov et al. 2013, arXiv:1310.4546), by gensim. One
+    thread trains, so that a seed always gives the same vectors.
+
+    # Parameters
+
+    window : the most words on each side to predict; their number is drawn at each word.
+    min_count : rarer words are left out.
+    negative : words drawn for each predicted one.
+    subsample : t: words with a relative frequency above t are left out at random, the more often the more
+        frequent they are; 0 turns this off.
+
+    # Raises
+    `ConfigurationError`: gensim is not installed, or no word is frequent enough.
+    """
+    try:
+        from gensim.models import Word2Vec
+    except ImportError as error:
+        raise ConfigurationError(
+            "word2vec: gensim is not installed; install it beside what is pinned here: "
+            "pip install gensim -c requirements.lock"
+        ) from error
+    model = Word2Vec(
+        vector_size=dim,
+        window=window,
+        min_count=min_count,
+        negative=negative,
+        sample=subsample,
+        seed=seed,
+        sg=1,
+        workers=1,
+    )
+    model.build_vocab_from_freq(frequent_words(sentences, min_count))
+    pieces = _Pieces(sentences)
+    model.train(pieces, total_examples=sum(1 for _ in pieces), epochs=epochs)
+    return WordTable(list(model.wv.index_to_key), np.asarray(model.wv.vectors, dtype=np.float32))
+
+
+class _Pieces:
+    """The sentences, with long ones cut into pieces."""
+
+    def __init__(self, sentences: TokenizedText) -> None:
+        self._sentences = sentences
+
+    def __iter__(self) -> Iterator[list[str]]:
+        for words in self._sentences:
+            for start in range(0, len(words), _MAX_GENSIM_WORDS):
+                yield words[start : start + _MAX_GENSIM_WORDS]
+
+
+def ppmi_svd(
+    sentences: TokenizedText,
+    *,
+    dim: int,
+    window: int,
+    min_count: int,
+    shift: float,
+    smoothing: float,
+    eigenvalues: float,
+    seed: int,
+) -> WordTable:
+    """
+    Trains vectors as rows of `U * S ** eigenvalues`, where `U S V` is the truncated singular value
+    decomposition of the words' positive pointwise mutual information with their contexts.
+
+    Source: Levy, Goldberg and Dagan 2015, "Improving Distributional Similarity with Lessons Learned from Word
+    Embeddings" (TACL 3), sections 2 and 3.
+
+    # Parameters
+
+    window : the words on each side that count as context, after rare words have been left out.
+    min_count : rarer words are left out.
+    shift : k: log k is subtracted from each pointwise mutual information.
+    smoothing : the exponent of the counts of contexts.
+    eigenvalues : the exponent of the singular values.
+    seed : draws the vector from which the decomposition starts; it affects only rounding.
+
+    # Raises
+    `ConfigurationError`: there are not more frequent words than `dim`, or no two words occur together.
+    """
+    words = list(frequent_words(sentences, min_count))
+    if len(words) <= dim:
+        raise ConfigurationError(
+            f"found {len(words):,} words that occur {min_count} times or more, expected more than the {dim} "
+            "dimensions, or a lower --dim or --min-count"
+        )
+    matrix = positive_information(cooccurrences(sentences, words, window), shift=shift, smoothing=smoothing)
+    if not matrix.nnz:
+        raise ConfigurationError(
+            "found no two words near each other more often than by chance, expected sentences of several "
+            "words, or a lower --shift"
+        )
+    start = np.random.default_rng(seed).standard_normal(len(words))
+    from scipy.sparse.linalg import svds
+
+    left, values, _ = svds(matrix, k=dim, v0=start)
+    # The largest value first; of the two signs, the one that makes the largest number positive
+    order = values.argsort()[::-1]
+    left, values = left[:, order], values[order]
+    left *= np.sign(left[np.abs(left).argmax(axis=0), np.arange(dim)])
+    return WordTable(words, (left * values**eigenvalues).astype(np.float32))
+
+
+def cooccurrences(sentences: TokenizedText, words: list[str], window: int) -> "sparse.csr_array":
+    """
+    Counts how often each of `words` stands near each other one: at most `window` words apart, on either side,
+    not counting words that are not in the list.
+
+    *Shape:* `(words, words)`, symmetric.
+    """
+    from scipy import sparse
+
+    ids = {word: number for number, word in enumerate(words)}
+    shape = (len(words), len(words))
+    to_the_right = sparse.csr_array(shape)
+    ids_of_sentences = ([ids[word] for word in sentence if word in ids] for sentence in sentences)
+    while some := list(islice(ids_of_sentences, _SENTENCES_AT_ONCE)):
+        lengths = [len(sentence) for sentence in some]
+        # (tokens,), all sentences end to end, and the sentence of each token
+        tokens = np.fromiter(chain.from_iterable(some), dtype=np.int32)
+        lines = np.repeat(np.arange(len(some), dtype=np.int32), lengths)
+        for distance in range(1, min(window, max(lengths) - 1) + 1):
+            same = lines[:-distance] == lines[distance:]
+            # (pairs,)
+            left, right = tokens[:-distance][same], tokens[distance:][same]
+            to_the_right = to_the_right + sparse.coo_array((np.ones(len(left)), (left, right)), shape).tocsr()
+    return (to_the_right + to_the_right.T).tocsr()
+
+
+def positive_information(counts: "sparse.csr_array", *, shift: float, smoothing: float) -> "sparse.csr_array":
+    """
+    Returns `max(0, log(p(w, c) / (p(w) p(c))) - log(shift))` of each word and context.
+
+    *Shape:* `(words, contexts)`, as `counts`.
+    """
+    from scipy import sparse
+
+    pairs = counts.tocoo()
+    rows, columns = pairs.coords
+    # (words,), (contexts,)
+    counts_of_words = counts.sum(axis=1)
+    counts_of_contexts = counts.sum(axis=0) ** smoothing
+    # (pairs,)
+    ratio = pairs.data * counts_of_contexts.sum() / (counts_of_words[rows] * counts_of_contexts[columns])
+    values = np.maximum(0.0, np.log(ratio) - math.log(shift))
+    information = sparse.csr_array((values, (rows, columns)), counts.shape)
+    information.eliminate_zeros()
+    return information
+
+
+_TRAINERS: dict[str, Callable[..., WordTable]] = {"word2vec": skip_gram, "svd": ppmi_svd}
+_COMMON = {"dim": 100, "window": 5, "min_count": 2, "seed": 13}
+DEFAULTS: dict[str, dict[str, int | float]] = {
+    "word2vec": {**_COMMON, "negative": 5, "subsample": 1e-3, "epochs": 20},
+    "svd": {**_COMMON, "shift": 1.0, "smoothing": 0.75, "eigenvalues": 0.5},
+}
+"""The settings of each method: see `skip_gram` and `ppmi_svd`."""
