@@ -24,6 +24,7 @@ from benchmarks.bilms import SIZES, Files, bilm_files, peak_memory, seconds
 from benchmarks.results import OURS, Results, add_rates, add_results_argument, show
 from elmo_tasks.data.input_files import read_lines
 from elmo_tasks.elmo import Elmo, ElmoCharacterIndexer
+from elmo_tasks.elmo.embedder import Precision
 from elmo_tasks.elmo.model.encoders import CharacterEncoder
 
 Sentences = list[list[str]]
@@ -34,7 +35,7 @@ BATCH = 64
 class Ours:
     """`Elmo` of this project, frozen."""
 
-    def __init__(self, files: Files, precision: str = "float32", device: str = "cpu") -> None:
+    def __init__(self, files: Files, precision: Precision = "float32", device: str = "cpu") -> None:
         options_file, weight_file = files
         self.elmo = Elmo(options_file=options_file, weight_file=weight_file, precision=precision)
         self.elmo.to(device).eval()
@@ -247,8 +248,9 @@ class Speed:
 
     def on_gpu(self, files: Files, sentences: Sentences) -> None:
         theirs = Theirs(files, "cuda")
-        precisions = ["float32", "bfloat16"] if torch.cuda.is_bf16_supported() else ["float32"]
-        ours = {precision: Ours(files, precision, "cuda") for precision in precisions}
+        ours = {"float32": Ours(files, "float32", "cuda")}
+        if torch.cuda.is_bf16_supported():
+            ours["bfloat16"] = Ours(files, "bfloat16", "cuda")
         batches = in_batches(sentences, BATCH)
         self.compare((f"GPU, {COLD}", f"GPU, {WARM}"), theirs, ours, batches, "cuda")
 

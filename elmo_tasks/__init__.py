@@ -1,17 +1,39 @@
 """
-The six tasks of the ELMo paper, and ELMo itself, as a plug-in suite for AllenNLP; and `Elmo` and
-`ElmoEmbedder`, which need no AllenNLP.
+The six tasks of the ELMo paper, and ELMo itself, as a plug-in suite for AllenNLP.
+
+`Elmo`, `ElmoEmbedder` and `ElmoVectorizer` need no AllenNLP. Every name is imported when it is first used.
 """
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from elmo_tasks import registration
+
+if TYPE_CHECKING:
+    from elmo_tasks import (
+        classification,
+        commands,
+        compat,
+        coref,
+        elmo,
+        language_model,
+        modules,
+        ner,
+        snli,
+        squad,
+        srl,
+        sst,
+        training,
+    )
+    from elmo_tasks.elmo import Elmo
+    from elmo_tasks.embedding import ElmoEmbedder
+    from elmo_tasks.libraries.vectorizer import ElmoVectorizer
 
 __version__ = "0.2.0"
 __all__ = [
     "Elmo",
     "ElmoEmbedder",
+    "ElmoVectorizer",
     "classification",
     "commands",
     "compat",
@@ -26,13 +48,13 @@ __all__ = [
     "sst",
     "training",
 ]
-_LIGHT = {"Elmo": "elmo_tasks.elmo", "ElmoEmbedder": "elmo_tasks.embedding"}
+_CLASSES = {"Elmo": "elmo", "ElmoEmbedder": "embedding", "ElmoVectorizer": "libraries.vectorizer"}
+"""The modules of the names that are no packages."""
 
 
 def __getattr__(name: str) -> Any:
-    """What `__all__` names, imported when it is asked for."""
-    if name in _LIGHT:
-        return getattr(import_module(_LIGHT[name]), name)
+    if name in _CLASSES:
+        return getattr(import_module(f"elmo_tasks.{_CLASSES[name]}"), name)
     if name in __all__:
         return import_module(f"elmo_tasks.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -3,7 +3,7 @@
 import argparse
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
@@ -21,13 +21,13 @@ from elmo_tasks.commands.results import ResultsWriter
 from elmo_tasks.commands.staging import staging_folder
 from elmo_tasks.commands.vectors import METHODS, train_file
 from elmo_tasks.data.text_stream import instance_sentences
-from elmo_tasks.elmo.model.scalar_mix import WEIGHTS
+from elmo_tasks.elmo.model.scalar_mix import Weights
 from elmo_tasks.training.experiments import Run, plan, summary
 from elmo_tasks.vectors.text_format import dimensions
 
 MIXES: dict[str, dict[str, Any]] = {
     weights + ("" if gamma else "-no-gamma"): {"model.elmo.weights": weights, "model.elmo.gamma": gamma}
-    for weights in WEIGHTS
+    for weights in get_args(Weights)
     for gamma in (True, False)
 }
 NO_ELMO = {"model.elmo.placement": "none"}

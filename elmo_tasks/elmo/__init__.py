@@ -1,6 +1,6 @@
 """
-What ELMo is: the model in plain PyTorch (`model`), what runs it fast (`inference`), and here, above both,
-`Elmo` and what AllenNLP sees of it, imported when it is asked for. Nothing in this package knows a task.
+ELMo: the model in plain PyTorch (`model`), the engine that runs it fast (`inference`), and above both `Elmo`
+and what AllenNLP sees of it, which are imported when they are first used. This package knows no task.
 """
 
 from importlib import import_module
@@ -41,7 +41,7 @@ _LAZY = {
     "ElmoUnicodeIndexer": "indexers",
     "ElmoWordIndexer": "indexers",
 }
-"""The modules of the names that are imported when they are asked for; all but `embedder` need AllenNLP."""
+"""The modules of the names that are imported when they are first used; all but `embedder` need AllenNLP."""
 
 
 def __getattr__(name: str) -> Any:

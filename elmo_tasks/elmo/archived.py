@@ -1,4 +1,4 @@
-"""The biLM in an archive of a model: its weights are there, and the files that it came from may be gone."""
+"""The biLM of an archived model, which is built from the archive alone: its original files may be gone."""
 
 from pathlib import Path
 from typing import Any
@@ -13,11 +13,11 @@ from elmo_tasks.common.errors import FilePath
 from elmo_tasks.elmo.embedder import Elmo
 
 ARCHIVED_WEIGHTS = _WEIGHTS_NAME
-"""The name of the state dict in an archive; in the folder of a run it has another one."""
+"""The name of the state dict in an archive; the folder of a run has another name for it."""
 
 
 def archived_state(folder: FilePath, weights_file: FilePath | None = None) -> dict[str, Any]:
-    """What `Model._load` is about to load; mapped, not read, for the few parts that are wanted first."""
+    """Maps the state dict that `Model._load` will read, without reading it."""
     return torch.load(
         weights_file or Path(folder) / _DEFAULT_WEIGHTS, map_location="cpu", mmap=True, weights_only=True
     )
@@ -25,11 +25,11 @@ def archived_state(folder: FilePath, weights_file: FilePath | None = None) -> di
 
 def archived_block(folder: FilePath, path: str) -> dict[str, Any] | None:
     """
-    A block of the config in an archive, before any overrides; `None` where it has none.
+    Returns a block of the config in an archive, before any overrides; `None` if there is no such block.
 
     # Parameters
 
-    folder : the archive's, unpacked.
+    folder : the unpacked archive.
     path : of the block, such as `model.elmo`.
     """
     config = Path(folder) / CONFIG_NAME
@@ -50,16 +50,16 @@ def elmo_from_state(
     archived: dict[str, Any] | None = None,
 ) -> None:
     """
-    Changes the config block of an archived `Elmo`: it needs its state dict alone.
+    Changes the config block of an archived `Elmo`, so that it needs its state dict alone.
 
     # Parameters
 
     prefix : of its weights in the state dict.
     path : of the block in the config.
-    archived : the block as it was archived, by which overrides are known.
+    archived : the block as it was archived, which shows what was overridden.
 
     # Raises
-    `ConfigurationError`: an override of what the archive holds itself.
+    `ConfigurationError`: an override of a key whose content the archive holds itself.
     """
     for key, value in Elmo.block_for_archive(state, prefix).items():
         overridden = archived is not None and block.get(key) != archived.get(key)

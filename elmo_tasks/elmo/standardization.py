@@ -1,9 +1,9 @@
 """
-The token layer in units of its own: each feature with mean 0 and deviation 1 over a text.
+The standardized token layer, whose features have mean 0 and deviation 1 over a text.
 
-What training leaves behind are features of very different size and far from zero, of which a task's mix sees
-little but the largest. The first LSTM layer takes the change back, so that all layers above, and the language
-model, stay as they are, but for rounding.
+Training leaves features of very different size and far from zero. A task's mix sees little but the largest of
+them. The first LSTM layer reverses the change, so that all layers above, and the language model, stay as they
+are, except for rounding.
 """
 
 from collections import Counter
@@ -47,7 +47,11 @@ def standardize_tokens(bilm: BiLm, sentences: Iterable[Sequence[str]]) -> None:
 
 
 def _moments(bilm: BiLm, counts: Counter[str]) -> tuple[torch.Tensor, torch.Tensor]:
-    """*Shape:* mean and deviation of each feature over all words of a text, `(projection_dim,)`."""
+    """
+    Returns mean and deviation of each feature over all words of a text.
+
+    *Shape:* both `(projection_dim,)`.
+    """
     if len(counts) < 2:
         raise ElmoError(
             f"found a text with {len(counts)} distinct words, expected 2 or more to standardize by"
@@ -56,8 +60,7 @@ def _moments(bilm: BiLm, counts: Counter[str]) -> tuple[torch.Tensor, torch.Tens
     distinct_words = list(counts)
     for start in range(0, len(distinct_words), WORDS_AT_ONCE):
         words = distinct_words[start : start + WORDS_AT_ONCE]
-        ids = bilm.padded_ids([words])[0]
-        encoded = bilm.token_encoder(ids)
+        encoded = bilm.token_encoder(bilm.padded_ids([words])[0])
         vectors = encoded.double()
         weights = torch.tensor([counts[word] for word in words], dtype=torch.float64, device=vectors.device)
         total = total + weights.sum()

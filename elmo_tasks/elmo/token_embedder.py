@@ -1,7 +1,7 @@
 """`Elmo` for any model of AllenNLP that has a `text_field_embedder`."""
 
 from pathlib import Path
-from typing import Annotated, Any, Optional, Union
+from typing import Any, Optional, Union
 
 import torch
 from allennlp.common import Params
@@ -11,27 +11,30 @@ from allennlp.nn.regularizers import Regularizer
 from torch import nn
 
 from elmo_tasks.common.strict_params import StrictParams
-from elmo_tasks.common.values import Name, NonNegativeFloat, OneOf, Probability, Size
+from elmo_tasks.common.values import Name, NonNegativeFloat, Probability, Size
 from elmo_tasks.elmo.archived import ARCHIVED_WEIGHTS, archived_block, archived_state, elmo_from_state
-from elmo_tasks.elmo.embedder import DEFAULT_OPTIONS, DEFAULT_WEIGHTS, Elmo
+from elmo_tasks.elmo.embedder import Elmo, Precision
+from elmo_tasks.elmo.files import DEFAULT_OPTIONS, DEFAULT_WEIGHTS
 from elmo_tasks.elmo.inference.activations import Activations
-from elmo_tasks.elmo.model.scalar_mix import LAYERS, WEIGHTS
+from elmo_tasks.elmo.model.scalar_mix import Layers, Weights
 
 _LAMBDA, _USED = "elmo_mix_l2", "elmo_mix_l2_used"
-"""Attributes of a mix's weights: by the one `ElmoMixRegularizer` knows them, by the other it says so."""
+"""Attributes of a mix's weights: `ElmoMixRegularizer` reads the first, and sets the second."""
 
 
 @TokenEmbedder.register("elmo")
 class ElmoTokenEmbedder(StrictParams, TokenEmbedder):
     """
-    `Elmo` at the input, for the token indexer `elmo_character_ids`, AllenNLP's `elmo_characters`, or, if the
-    biLM reads words, `elmo_word_ids`. An archive of the model stands alone.
+    `Elmo` at the input of a model. The model's archive needs no other file.
+
+    Its token indexer is `elmo_character_ids`, AllenNLP's `elmo_characters`, or, if the biLM reads words,
+    `elmo_word_ids`.
 
     # Parameters
 
-    projection_dim : size that the vectors are projected to, by a layer that is learned, or `None`.
-    The others : see `Elmo`. `mix_l2` reaches the loss of a model whose `regularizer` has, for these
-        parameters, one of the type `elmo_mix`.
+    projection_dim : the size of a learned layer that the vectors are projected by, or `None` for none.
+    The others : see `Elmo`. `mix_l2` reaches the loss of a model whose `regularizer` has the type `elmo_mix`
+        for these parameters.
     """
 
     def __init__(
@@ -41,8 +44,8 @@ class ElmoTokenEmbedder(StrictParams, TokenEmbedder):
         *,
         vocabulary_file: Optional[Name] = None,
         dropout: Probability = 0.0,
-        layers: Annotated[str, OneOf(LAYERS)] = "all",
-        weights: Annotated[str, OneOf(WEIGHTS)] = "trainable",
+        layers: Layers = "all",
+        weights: Weights = "trainable",
         gamma: bool = True,
         layer_norm: bool = False,
         mix_l2: Optional[NonNegativeFloat] = None,
@@ -50,7 +53,7 @@ class ElmoTokenEmbedder(StrictParams, TokenEmbedder):
         stateful: bool = False,
         initial_state: Optional[Name] = None,
         activations: Optional[Union[Name, Activations]] = None,
-        precision: Name = "float32",
+        precision: Precision = "float32",
         projection_dim: Optional[Size] = None,
     ) -> None:
         super().__init__()
@@ -81,7 +84,7 @@ class ElmoTokenEmbedder(StrictParams, TokenEmbedder):
 
     @classmethod
     def prepare_block(cls, params: Params, **extras: Any) -> None:
-        """In an archive, the biLM comes from the archive's weights."""
+        """Takes the biLM of an archive from the archive's weights."""
         super().prepare_block(params, **extras)
         folder = extras.get("serialization_dir")
         if folder is not None and (weights := Path(folder) / ARCHIVED_WEIGHTS).exists():
@@ -94,16 +97,17 @@ class ElmoTokenEmbedder(StrictParams, TokenEmbedder):
         return self.elmo.dim if self.projection is None else self.projection.out_features
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
-        """*Shape:* `(batch, tokens, 50)`, or `(batch, tokens)` of words, to `(batch, tokens, dim)`."""
+        """*Shape:* `(batch, tokens, 50)`, or word ids `(batch, tokens)`, to `(batch, tokens, dim)`."""
         vectors = self.elmo(ids).input
         return vectors if self.projection is None else self.projection(vectors)
 
     def train(self, mode: bool = True) -> "ElmoTokenEmbedder":
         """
-        Switches between training and evaluation, as any module does.
+        Switches between training and evaluation.
 
         # Raises
-        `ConfigurationError`, at the end of training: `mix_l2` is given, and the mix was trained without it.
+        `ConfigurationError`, at the end of training: the mix was trained without `mix_l2`, although it is
+        given.
         """
         trained = [each for each in self._penalized() if each.grad is not None]
         if not mode and not all(hasattr(each, _USED) for each in trained):
@@ -126,10 +130,10 @@ class ElmoTokenEmbedder(StrictParams, TokenEmbedder):
 
 def _prefix(state: dict[str, torch.Tensor], path: str) -> str:
     """
-    The prefix of the weights of the embedder whose config block is at `path`, in the state dict of its model.
+    Finds the prefix of an embedder's weights in its model's state dict, by the `path` of its config block.
 
     # Raises
-    `ConfigurationError`: none in the state dict has this name, or several with other options.
+    `ConfigurationError`: no embedder has this name, or several with different options have it.
     """
     name = path.rpartition(".")[2]
     ending = f"token_embedder_{name}.elmo.options"
@@ -145,8 +149,8 @@ def _prefix(state: dict[str, torch.Tensor], path: str) -> str:
 @Regularizer.register("elmo_mix")
 class ElmoMixRegularizer(StrictParams, Regularizer):
     """
-    The penalty `mix_l2 * ||w||^2` of the paper, section 3.2, for each weight of a mix of an
-    `ElmoTokenEmbedder` that has `mix_l2`; 0 for all other parameters. In the config of a model:
+    The penalty `mix_l2 * ||w||^2` of the paper, section 3.2, for each mix weight of an `ElmoTokenEmbedder`
+    with `mix_l2`; 0 for all other parameters. In the config of a model:
 
         "regularizer": {"regexes": [["elmo", {"type": "elmo_mix"}]]}
     """

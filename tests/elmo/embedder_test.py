@@ -195,11 +195,7 @@ def test_state_dict_of_a_bilm_with_other_options(files, trainable):
         ({"stateful": True, "initial_state": "x"}, "with stateful: false"),
         ({"stateful": True, "activations": "x"}, "not with stateful: true"),
         ({"trainable": True, "activations": "x"}, "not with trainable: true"),
-        (
-            {"precision": "int8"},
-            "precision is 'int8': its vectors depended on the batch, expected one of float32",
-        ),
-        ({"precision": "half"}, "precision is 'half', expected one of float32, bfloat16"),
+        ({"precision": "int8"}, "precision is 'int8', expected one of float32, bfloat16"),
         (
             {"precision": "bfloat16", "trainable": True},
             "bfloat16 is for a frozen biLM: not with trainable: true",

@@ -1,15 +1,16 @@
 """Equation (1) of Peters et al. 2018: one vector a token from all layers of the biLM."""
 
 from functools import reduce
+from typing import Literal
 
 import torch
 from torch import nn
 from torch.nn import functional as F
 
-from elmo_tasks.common.errors import ElmoError
+from elmo_tasks.common.values import checked
 
-LAYERS = ("all", "top")
-WEIGHTS = ("trainable", "frozen", "function")
+Layers = Literal["all", "top"]
+Weights = Literal["trainable", "frozen", "function"]
 
 
 class ScalarMix(nn.Module):
@@ -18,34 +19,32 @@ class ScalarMix(nn.Module):
 
     # Parameters
 
-    num_layers : of the biLM, the token layer among them.
+    num_layers : the layers of the biLM, with the token layer.
     dim : size of a layer's vector.
     layers : `all`, or `top` for the last layer alone (which has no weights).
     weights : `trainable` (the paper's w, zero at first: an average), `frozen` (w drawn once from a normal
         distribution, never changed), or `function`: `w_j = v_j . h_j + b_j`, computed at each token from the
         layers themselves, v and b learned, zero at first.
-    gamma : whether there is a learned scale, 1 at first; without it the scale is 1.
-    layer_norm : whether each layer is first normalised at each token over its own features (mean 0, variance
-        1, no learned parameters), so that a token's vector never depends on the other sentences of a batch.
+    gamma : learn a scale, 1 at first; without it the scale is 1.
+    layer_norm : first normalise each layer at each token over its own features (mean 0, variance 1, no
+        learned parameters), so that a token's vector never depends on the other sentences of a batch.
 
     # Raises
     `ElmoError`: unknown `layers` or `weights`.
     """
 
+    @checked
     def __init__(
         self,
         *,
         num_layers: int,
         dim: int,
-        layers: str = "all",
-        weights: str = "trainable",
+        layers: Layers = "all",
+        weights: Weights = "trainable",
         gamma: bool = True,
         layer_norm: bool = False,
     ) -> None:
         super().__init__()
-        for name, value, choices in (("layers", layers, LAYERS), ("weights", weights, WEIGHTS)):
-            if value not in choices:
-                raise ElmoError(f"{name} is {value!r}, expected one of {', '.join(choices)}")
         self.top = layers == "top"
         self.function = weights == "function" and not self.top
         self.layer_norm = layer_norm
@@ -71,7 +70,7 @@ class ScalarMix(nn.Module):
 
     def _shares(self, layers: torch.Tensor) -> torch.Tensor:
         """
-        The normalised weights, to multiply the layers with.
+        Returns the normalised weights, which the layers are multiplied with.
 
         *Shape:* `(num_layers, ..., dim)` to `(num_layers, ..., 1)`, or to `(1,)` with `top`.
         """
@@ -85,7 +84,7 @@ class ScalarMix(nn.Module):
         return scores.softmax(dim=0)
 
     def squared_norm(self) -> torch.Tensor:
-        """`||w||^2` over what is learned of the weights (for `function`: v and b); 0 where nothing is."""
+        """Returns `||w||^2` of the learned weights (for `function`: of v and b); 0 if none is learned."""
         learned = [p for name, p in self.named_parameters() if name != "gamma"]
         if not learned:
             return torch.zeros(())

@@ -1,0 +1,49 @@
+"""The signatures of the package, as the tools of its users read them."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import elmo_tasks
+
+pytest.importorskip("mypy")
+CONFIG = """
+[mypy]
+follow_imports = skip
+ignore_missing_imports = True
+[mypy-elmo_tasks.*]
+follow_imports = silent
+"""
+"""Other packages are skipped, as they would take most of the time."""
+USERS_FILE = """
+import elmo_tasks
+from elmo_tasks import Elmo, ElmoEmbedder, ElmoVectorizer
+from elmo_tasks.elmo import ElmoTokenEmbedder
+
+elmo = Elmo("options.json", weight_file=None, placement="input+output", dropout=0.5, mix_l2=None)
+dim: int = elmo.dim
+task = elmo_tasks.ner
+Elmo(optoins_file="x")
+Elmo(dropout="a lot")
+Elmo(placement="inputs")
+ElmoTokenEmbedder(precision="int8")
+ElmoEmbedder(weigth_file="x")
+ElmoVectorizer(poling="mean")
+"""
+
+
+def test_mypy_sees_misspelt_parameters_and_wrong_types(tmp_path):
+    (tmp_path / "mypy.ini").write_text(CONFIG)
+    (tmp_path / "user.py").write_text(USERS_FILE)
+    environment = {"MYPYPATH": str(Path(elmo_tasks.__file__).parents[1])}
+    command = [sys.executable, "-m", "mypy", "--cache-dir", str(tmp_path / "cache"), "user.py"]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    errors = [line for line in done.stdout.splitlines() if ": error: " in line]
+    expected = ["optoins_file", '"dropout"', '"placement"', '"precision"', "weigth_file", "poling"]
+    assert len(errors) == len(expected), done.stdout
+    for number, (error, part) in enumerate(zip(errors, expected, strict=True)):
+        assert error.startswith(f"user.py:{9 + number}: ")
+        assert part in error
+    assert (Path(elmo_tasks.__file__).parent / "py.typed").exists()
