@@ -1,5 +1,5 @@
 """
-What a bidirectional language model reads at once: a few steps of many streams, in both directions.
+Blocks for truncated back-propagation through time (BPTT): a few steps of many streams, in both directions.
 
 A sentence `w1 .. wn` is, forward, the inputs `<S> w1 .. wn` with the targets `w1 .. wn </S>`; backward, the
 inputs `</S> wn .. w1` with the targets `wn .. w1 <S>`. Nothing predicts across the border of two sentences.
@@ -21,7 +21,7 @@ NAMESPACE = "tokens"
 ENCODERS: dict[str, Callable[[Iterable[str]], np.ndarray]] = {"characters": character_ids, "words": word_ids}
 
 LEXICON_SIZE = 1 << 18
-"""Words. A larger lexicon is left behind for a new one, so that memory does not grow with the text."""
+"""Words. A larger lexicon is replaced by a new one, so that memory does not grow with the text."""
 
 _BEGIN, _END = 0, 1
 _ORDERS: tuple[Callable[[list[int]], list[int]], ...] = (
@@ -34,14 +34,14 @@ _ORDERS: tuple[Callable[[list[int]], list[int]], ...] = (
 
 
 class Lexicon(dict[str, int]):
-    """The words of a text, numbered as they come, and what a block needs of each word, made once."""
+    """The words of a text, numbered in the order in which they appear, with the ids and the class of each."""
 
     def __init__(self, input: str) -> None:
         self.input = input
         self.words: list[str] = []
         self._encoded = _Table(ENCODERS[input])
         self._classes: tuple[Vocabulary | None, _Table] = (None, self._encoded)
-        # Looking a word up numbers it: these two are the first.
+        # Looking a word up numbers it; the borders are the first two.
         for border in (BEGIN_SENTENCE, END_SENTENCE):
             self[border]
 
@@ -51,22 +51,23 @@ class Lexicon(dict[str, int]):
         return number
 
     def steps(self, sentences: Iterable[Sequence[str]]) -> np.ndarray:
-        """The words of each step. *Shape:* `(4, steps)`, in the order of `_ORDERS`."""
+        """Returns the words of each step. *Shape:* `(4, steps)`, in the order of `_ORDERS`."""
         numbers = [list(map(self.__getitem__, words)) for words in sentences]
         rows = [np.fromiter(chain.from_iterable(map(order, numbers)), np.int64) for order in _ORDERS]
         return np.stack(rows)
 
     def encoded(self, numbers: np.ndarray) -> np.ndarray:
-        """The words of these numbers as characters or hashes."""
+        """Returns the character ids or the hashes of the words with these numbers."""
         return self._encoded.rows(self.words, numbers)
 
     def classes(self, vocab: Vocabulary, numbers: np.ndarray) -> np.ndarray:
+        """Returns the classes of the words with these numbers."""
         if self._classes[0] is not vocab:
             self._classes = (vocab, _Table(partial(_classes, vocab)))
         return self._classes[1].rows(self.words, numbers)
 
     def translate(self, steps: np.ndarray, other: "Lexicon") -> np.ndarray:
-        """Steps in the numbers of this lexicon, from those in the numbers of another one."""
+        """Renumbers steps of another lexicon."""
         if other is self or not steps.size:
             return steps
         used, inverse = np.unique(steps, return_inverse=True)
@@ -75,22 +76,22 @@ class Lexicon(dict[str, int]):
 
 class BlockField(Field[dict[str, Any]]):
     """
-    One block, of streams that may differ in their number of steps.
+    A block, whose streams may differ in their number of steps.
 
     # Parameters
 
-    steps : *Shape:* `(4, steps)`, stream by stream: what `lexicon` gives.
-    lexicon : the words that `steps` have numbers of.
-    lengths : steps of each stream; 0 for one without text.
-    fresh : whether a stream begins a new passage, so that its LSTM state is zeros.
-    process : which process made the block; each has streams of its own.
+    steps : *Shape:* `(4, steps)`, stream by stream: word numbers of the `lexicon`.
+    lexicon : the words by their numbers.
+    lengths : the number of steps of each stream; 0 for a stream without text.
+    fresh : whether each stream begins a new passage, so that its LSTM state is zeros.
+    process : the number of the process that made the block; each has streams of its own.
 
     # Tensors
 
-    words : the input words, each once. *Shape:* `(distinct, 50)`, `int16`, their characters; or
+    words : the distinct input words. *Shape:* `(distinct, 50)`, `int16`, their characters; or
         `(distinct,)`, `int64`, their hashes.
-    inputs : row in `words` of each step's input, forward and backward. *Shape:* `(2, steps)`, `int64`.
-    targets : class of each step's target: its id in the vocabulary less 1, so that the unknown word is 0.
+    inputs : the row in `words` of each step's input, forward and backward. *Shape:* `(2, steps)`, `int64`.
+    targets : the class of each step's target: its id in the vocabulary less 1, so that the unknown word is 0.
         *Shape:* `(2, steps)`, `int64`.
     lengths : *Shape:* `(streams,)`, `int64`.
     fresh : *Shape:* `(streams,)`, `bool`.
@@ -116,7 +117,7 @@ class BlockField(Field[dict[str, Any]]):
         self._targets: np.ndarray | None = None
 
     def count_vocab_items(self, counter: dict[str, dict[str, int]]) -> None:
-        """Each word of the text once, and the borders once a sentence; `<UNK>` in the text is no word."""
+        """Counts each word of the text once, each border once a sentence, and `<UNK>` not at all."""
         for number, count in zip(*np.unique(self.steps[2], return_counts=True), strict=True):
             word = self.lexicon.words[number]
             if number != _BEGIN and word != UNKNOWN:
@@ -153,24 +154,19 @@ class BlockField(Field[dict[str, Any]]):
             )
         return tensor_list[0]
 
-    def empty_field(self) -> "BlockField":
-        return BlockField(
-            steps=self.steps[:, :0], lexicon=self.lexicon, lengths=[], fresh=[], process=self.process
-        )
-
     def human_readable_repr(self) -> dict[str, Any]:
         forward, backward = ([self.lexicon.words[number] for number in row] for row in self.steps[:2])
         return {"forward": forward, "backward": backward, "lengths": list(self.lengths)}
 
     def __len__(self) -> int:
-        """Steps in each direction."""
+        """Returns the number of steps in each direction."""
         return self.steps.shape[1]
 
     def __getstate__(self) -> dict[str, Any]:
-        """On its way to another process a block takes its own words along, not those of the whole text."""
-        own = Lexicon(self.lexicon.input)
+        """Replaces the lexicon of the whole text by one of the block's words, for another process."""
+        lexicon = Lexicon(self.lexicon.input)
         state = {name: getattr(self, name) for name in self.__slots__}
-        return state | {"steps": own.translate(self.steps, self.lexicon), "lexicon": own}
+        return state | {"steps": lexicon.translate(self.steps, self.lexicon), "lexicon": lexicon}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         for name, value in state.items():
@@ -186,32 +182,27 @@ def blocks(
     input: str,
 ) -> Iterator[BlockField]:
     """
-    The passages dealt to `streams` streams: each takes the next one when its own is used up, from a new block
-    on.
+    Yields the blocks of a text.
 
-    A stream has up to `bptt_steps` steps in a block; with `None` a whole passage.
+    Each stream reads a passage to its end, and takes the next one from the following block on. A stream has
+    up to `bptt_steps` steps in a block; with `None` a whole passage.
     """
     remaining = _numbered(passages, input)
     rows = [_stream(remaining, bptt_steps) for _ in range(streams)]
-    dry = (False, Lexicon(input), np.empty((len(_ORDERS), 0), np.int64))
+    no_text = (False, Lexicon(input), np.empty((len(_ORDERS), 0), np.int64))
     while True:
-        fresh, lexicons, parts = zip(*(next(row, dry) for row in rows), strict=True)
-        lengths = [part.shape[1] for part in parts]
+        fresh, lexicons, pieces = zip(*(next(row, no_text) for row in rows), strict=True)
+        lengths = [piece.shape[1] for piece in pieces]
         if not any(lengths):
             return
-        # The parts have one lexicon, except for a while after a new one was begun
+        # All pieces have the same lexicon, except for a while after a new one was begun.
         lexicon = lexicons[lengths.index(max(lengths))]
-        steps = np.concatenate(list(map(lexicon.translate, parts, lexicons)), axis=1)
+        steps = np.concatenate(list(map(lexicon.translate, pieces, lexicons)), axis=1)
         yield BlockField(steps=steps, lexicon=lexicon, lengths=lengths, fresh=fresh, process=process)
 
 
-def tokens_trained(batches: Iterable[TensorDict], *, workers: int) -> int:
-    """Steps of a direction in the blocks of one worker, times the workers, whose blocks are as long."""
-    return workers * sum(batch["block"]["inputs"].size(1) for batch in batches)
-
-
-def dry_block(*, streams: int, input: str) -> BlockField:
-    """A block of streams that have no text left."""
+def empty_block(*, streams: int, input: str) -> BlockField:
+    """Makes a block of streams that have no text left."""
     return BlockField(
         steps=np.empty((len(_ORDERS), 0), np.int64),
         lexicon=Lexicon(input),
@@ -221,10 +212,15 @@ def dry_block(*, streams: int, input: str) -> BlockField:
     )
 
 
+def tokens_trained(batches: Iterable[TensorDict], *, workers: int) -> int:
+    """Returns the steps of one direction in a worker's blocks, times the number of workers."""
+    return workers * sum(batch["block"]["inputs"].size(1) for batch in batches)
+
+
 def _numbered(
     passages: Iterable[Iterable[Sequence[str]]], input: str
 ) -> Iterator[tuple[Lexicon, np.ndarray]]:
-    """The steps of each passage."""
+    """Yields the steps of each passage, and their lexicon."""
     lexicon = Lexicon(input)
     for passage in passages:
         if len(lexicon) > LEXICON_SIZE:
@@ -235,7 +231,7 @@ def _numbered(
 def _stream(
     passages: Iterator[tuple[Lexicon, np.ndarray]], bptt_steps: int | None
 ) -> Iterator[tuple[bool, Lexicon, np.ndarray]]:
-    """Pieces of passages, and whether each is the first of its passage."""
+    """Yields the pieces of passages that a stream reads, and whether each begins its passage."""
     for lexicon, steps in passages:
         length = steps.shape[1]
         for start in range(0, length, bptt_steps or length):
@@ -243,7 +239,7 @@ def _stream(
 
 
 class _Table:
-    """A row for each word of a growing list, made when it is first asked for."""
+    """A row for each word of a growing list, made on first use."""
 
     def __init__(self, make: Callable[[list[str]], np.ndarray]) -> None:
         self._make = make

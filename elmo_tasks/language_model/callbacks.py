@@ -1,8 +1,4 @@
-"""
-How fast a biLM trains, and how long it still takes.
-
-The perplexity of several texts, one by one, while a biLM is trained.
-"""
+"""Callbacks of biLM training: its speed, the perplexity of several texts, and a softmax trained first."""
 
 import csv
 import io
@@ -14,6 +10,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import torch
+from allennlp.common.checks import ConfigurationError
+from allennlp.common.util import is_distributed
 from allennlp.data import Batch, DatasetReader, TensorDict
 from allennlp.models import Model
 from allennlp.nn.util import move_to_device
@@ -23,51 +21,53 @@ from tqdm import tqdm
 from elmo_tasks.common.files import atomic_file
 from elmo_tasks.common.progress import duration
 from elmo_tasks.common.strict_params import StrictParams
-from elmo_tasks.common.values import Name, NonNegativeFloat, NotEmpty
+from elmo_tasks.common.values import Name, NonNegativeFloat, NonNegativeInt, NotEmpty
 from elmo_tasks.language_model.bptt_batch import tokens_trained
 from elmo_tasks.language_model.metric import DIRECTIONS
-from elmo_tasks.language_model.model import check_bilm
+from elmo_tasks.language_model.model import BiLmModel
 
-# ==== language_model.progress
 logger = logging.getLogger(__name__)
+
+FILE_NAME = "perplexities.csv"
+COLUMNS = ("epoch", "batches", "tokens", "seconds", "text", *DIRECTIONS)
 
 
 @TrainerCallback.register("elmo_progress")
 class ProgressCallback(StrictParams, TrainerCallback):
     """
-    Says now and then, for example, `epoch 3 of 24, 41%: 3,412 tokens/s, 1 h 12 min left`.
+    Reports the progress, for example `epoch 3 of 24, 41%: 3,412 tokens/s, 1 h 12 min left`.
 
-    Tokens are steps of a direction, those of all workers, a second of training in this epoch. The time left
-    is that of the whole run, evaluation included, early stopping not; it is known where the data loader has
-    a length, and otherwise after the first epoch.
+    The tokens of a second are steps of one direction, summed over all workers, in this epoch's training. The
+    time left includes evaluations, and ignores early stopping. It is known where the data loader has a
+    length, and otherwise after the first epoch.
 
-    The speed of each epoch is also the metric `training_tokens_per_second`, for callbacks that come after
-    this one and for `metrics.json`. No time counts before the first batch that is trained, nor that
-    between epochs: a resumed run shows the speed of what it does itself.
+    The speed of each epoch is also the metric `training_tokens_per_second`, for later callbacks and for
+    `metrics.json`. The clock starts at the first batch that is trained, and stops between epochs, so that a
+    resumed run reports its own speed.
 
     # Parameters
 
-    every_seconds : from one line to the next.
+    every_seconds : the time between two reports.
 
     # Raises
-    `ConfigurationError`, at the start: another model than `elmo_bilm`.
+    `ConfigurationError`, when the run starts: another model than `elmo_bilm`.
     """
 
     def __init__(self, serialization_dir: str, *, every_seconds: NonNegativeFloat = 30.0) -> None:
         super().__init__(serialization_dir)
         self._every_seconds = every_seconds
         self._batches_per_epoch = math.inf
-        # Of the run and of the epoch: its first batch is where the clock starts.
+        # The clocks of the run and of the epoch start at the first batch.
         self._run_started: float | None = None
         self._batches = 0
         self._epoch_started: float | None = None
         self._epoch_seconds = 0.0
         self._tokens = 0
-        self._said = 0.0
+        self._last_report = 0.0
 
     def on_start(self, trainer: GradientDescentTrainer, is_primary: bool = True, **kwargs: Any) -> None:
         super().on_start(trainer, is_primary, **kwargs)
-        check_bilm(trainer.model, "elmo_progress")
+        _check_bilm(trainer.model, "elmo_progress")
         try:
             batches = len(trainer.data_loader)
         except TypeError:  # a lazy data loader
@@ -90,7 +90,7 @@ class ProgressCallback(StrictParams, TrainerCallback):
             return
         now = time.monotonic()
         if self._run_started is None:
-            self._run_started = self._said = now
+            self._run_started = self._last_report = now
         else:
             self._batches += 1
         if self._epoch_started is None:
@@ -98,9 +98,9 @@ class ProgressCallback(StrictParams, TrainerCallback):
         else:
             self._tokens += tokens_trained(batch_inputs, workers=trainer._world_size)
         self._epoch_seconds = now - self._epoch_started
-        if self._epoch_seconds and now - self._said >= self._every_seconds:
-            self._said = now
-            _say(self._line(trainer._num_epochs, epoch, batch_number, now - self._run_started))
+        if self._epoch_seconds and now - self._last_report >= self._every_seconds:
+            self._last_report = now
+            _report(self._line(trainer._num_epochs, epoch, batch_number, now - self._run_started))
 
     def on_epoch(
         self, trainer: GradientDescentTrainer, metrics: dict[str, Any], epoch: int, **kwargs: Any
@@ -112,30 +112,26 @@ class ProgressCallback(StrictParams, TrainerCallback):
 
     def _line(self, epochs: int, epoch: int, batch_number: int, seconds: float) -> str:
         speed = f"{self._tokens / self._epoch_seconds:,.0f} tokens/s"
-        place = f"epoch {epoch + 1} of {epochs}"
+        position = f"epoch {epoch + 1} of {epochs}"
         if math.isinf(self._batches_per_epoch):
-            return f"{place}, batch {batch_number:,}: {speed}"
+            return f"{position}, batch {batch_number:,}: {speed}"
         batches_left = max(0, (epochs - epoch) * self._batches_per_epoch - batch_number)
-        left = duration(batches_left * seconds / self._batches)
-        return f"{place}, {min(1.0, batch_number / self._batches_per_epoch):.0%}: {speed}, {left} left"
+        time_left = duration(batches_left * seconds / self._batches)
+        share = min(1.0, batch_number / self._batches_per_epoch)
+        return f"{position}, {share:.0%}: {speed}, {time_left} left"
 
 
-def _say(line: str) -> None:
-    """Through the log, or above the progress bar where the log is silent."""
+def _report(line: str) -> None:
+    """Logs a line, or prints it above the progress bar where the log is silent."""
     if logger.isEnabledFor(logging.INFO):
         logger.info(line)
     else:
         tqdm.write(line, file=sys.stderr)
 
 
-# ==== language_model.text_perplexities
-FILE_NAME = "perplexities.csv"
-COLUMNS = ("epoch", "batches", "tokens", "seconds", "text", *DIRECTIONS)
-
-
 @torch.no_grad()
 def text_metrics(model: Model, reader: DatasetReader, text: str, device: torch.device) -> dict[str, float]:
-    """The metrics of a biLM in evaluation mode on all of a text."""
+    """Returns the metrics of a biLM in evaluation mode on a whole text."""
     model.get_metrics(reset=True)
     for instance in reader.read(text):
         batch = Batch([instance])
@@ -147,17 +143,18 @@ def text_metrics(model: Model, reader: DatasetReader, text: str, device: torch.d
 @TrainerCallback.register("elmo_text_perplexities")
 class TextPerplexities(StrictParams, TrainerCallback):
     """
-    After each epoch a row for each text in `perplexities.csv`, in the run's folder: the epoch, the batches
-    and the tokens that were read in training, the seconds since the run began (a resumed run goes on
-    counting), the name of the text, and its perplexity in each direction.
+    Writes the perplexity of each text to `perplexities.csv` in the run's folder, after each epoch.
+
+    A row has the epoch, the batches and the tokens read in training, the seconds since the run began (a
+    resumed run continues the count), the name of the text, and its perplexity in each direction.
 
     # Parameters
 
-    texts : the path of each text, by a name for it.
-    reader : how each text is read: in order, so that its perplexity is the same in each run.
+    texts : the path of each text, by its name in the file.
+    reader : reads each text; in order, so that perplexities can be compared.
 
     # Raises
-    `ConfigurationError`, at the start: another model than `elmo_bilm`.
+    `ConfigurationError`, when the run starts: another model than `elmo_bilm`.
     """
 
     def __init__(
@@ -174,18 +171,18 @@ class TextPerplexities(StrictParams, TrainerCallback):
 
     def on_start(self, trainer: GradientDescentTrainer, is_primary: bool = True, **kwargs: Any) -> None:
         super().on_start(trainer, is_primary, **kwargs)
-        check_bilm(trainer.model, "elmo_text_perplexities")
+        _check_bilm(trainer.model, "elmo_text_perplexities")
         self._started = time.monotonic()
         if not is_primary:
             return
         rows = []
         if self._path.exists():
             with open(self._path, encoding="utf-8", newline="") as file:
-                # A kill may have cut the last one off.
-                whole = [row for row in csv.DictReader(file) if all(row[column] for column in COLUMNS)]
-            rows = [row for row in whole if int(row["batches"]) <= self._batches]
+                # A kill may have truncated the last row.
+                complete = [row for row in csv.DictReader(file) if all(row[column] for column in COLUMNS)]
+            rows = [row for row in complete if int(row["batches"]) <= self._batches]
         with atomic_file(self._path) as file:
-            file.write(_lines([dict(zip(COLUMNS, COLUMNS, strict=True)), *rows]))
+            file.write(_csv([dict(zip(COLUMNS, COLUMNS, strict=True)), *rows]))
 
     def on_batch(
         self,
@@ -208,11 +205,11 @@ class TextPerplexities(StrictParams, TrainerCallback):
             "tokens": self._tokens,
             "seconds": round(self._elapsed()),
         }
-        # Workers share a text
+        # All workers evaluate, each its share of a text.
         rows = [progress | {"text": name} | self._perplexities(trainer, name) for name in self._texts]
         if is_primary:
             with open(self._path, "ab") as file:
-                file.write(_lines(rows))
+                file.write(_csv(rows))
 
     def state_dict(self) -> dict[str, Any]:
         return {"tokens": self._tokens, "batches": self._batches, "seconds": self._elapsed()}
@@ -232,7 +229,75 @@ class TextPerplexities(StrictParams, TrainerCallback):
         return {direction: f"{metrics[f'perplexity_{direction}']:.3f}" for direction in DIRECTIONS}
 
 
-def _lines(rows: list[dict[str, Any]]) -> bytes:
+def _csv(rows: list[dict[str, Any]]) -> bytes:
     text = io.StringIO()
     csv.DictWriter(text, COLUMNS, lineterminator="\n").writerows(rows)
     return text.getvalue().encode()
+
+
+@TrainerCallback.register("elmo_softmax_first")
+class SoftmaxFirst(StrictParams, TrainerCallback):
+    """
+    Freezes a biLM that came without a softmax until its new softmax has been trained.
+
+    Gradients from a random softmax would spoil the trained biLM. While the biLM is frozen, no graph is built
+    through it. A softmax that came with the weights is left alone.
+
+    # Parameters
+
+    epochs : the number of epochs, from the first one, that train the softmax alone; 0 trains everything from
+        the start, with a warning.
+
+    # Raises
+    `ConfigurationError`, when the run starts: another model than `elmo_bilm`; or a distributed run has to
+    freeze, and its accelerator expects gradients of all weights.
+    """
+
+    def __init__(self, *, serialization_dir: str, epochs: NonNegativeInt = 1) -> None:
+        super().__init__(serialization_dir)
+        self.epochs = epochs
+        self._frozen: list[torch.nn.Parameter] = []
+
+    def on_start(self, trainer: GradientDescentTrainer, is_primary: bool = True, **kwargs: Any) -> None:
+        super().on_start(trainer, is_primary, **kwargs)
+        model = trainer.model
+        _check_bilm(model, "elmo_softmax_first")
+        if not model.softmax_is_new:
+            logger.info("The softmax is not new: all weights are trained from the first epoch on.")
+        elif not self.epochs:
+            logger.warning(
+                "The softmax is new and random, and the biLM is trained with it from the first epoch on: "
+                "expected epochs of elmo_softmax_first above 0, which train the softmax alone."
+            )
+        elif trainer._start_after_epochs_completed < self.epochs:
+            if is_distributed() and not trainer._pytorch_model.find_unused_parameters:
+                raise ConfigurationError(
+                    "elmo_softmax_first: expected distributed.ddp_accelerator to be "
+                    '{"type": "torch", "find_unused_parameters": true}'
+                )
+            logger.warning(
+                "The softmax is new: epochs 0 to %d train it alone, and the biLM is frozen.", self.epochs - 1
+            )
+            self._frozen = [weight for weight in model.bilm.parameters() if weight.requires_grad]
+            self._set_trainable(False)
+
+    def on_epoch(
+        self, trainer: GradientDescentTrainer, metrics: dict[str, Any], epoch: int, **kwargs: Any
+    ) -> None:
+        if self._frozen and epoch + 1 >= self.epochs:
+            logger.warning("The biLM is trained too, from epoch %d on.", epoch + 1)
+            self._set_trainable(True)
+            self._frozen = []
+
+    def _set_trainable(self, trainable: bool) -> None:
+        for weight in self._frozen:
+            weight.requires_grad_(trainable)
+
+
+def _check_bilm(model: Model, callback: str) -> None:
+    """
+    # Raises
+    `ConfigurationError`, with the name of the `callback`: the model is no `BiLmModel`.
+    """
+    if not isinstance(model, BiLmModel):
+        raise ConfigurationError(f"{callback}: found the model {type(model).__name__}, expected elmo_bilm")

@@ -1,4 +1,4 @@
-"""Perplexity, as bilm-tf counts it, and which words are taken for which."""
+"""Perplexity, as bilm-tf counts it, and the confusion matrix of the most frequent words."""
 
 import math
 
@@ -8,23 +8,24 @@ from elmo_tasks.metrics.base import CountingMetric
 from elmo_tasks.metrics.classification import ClassificationMetric
 
 OTHER_WORDS = "other words"
-"""A class of the confusion matrix; no word has a blank."""
+"""A class of the confusion matrix; no word contains a blank."""
 DIRECTIONS = ("forward", "backward")
 MAX_LOSS = 700
-"""Nats; `math.exp` overflows from about 709 on."""
+"""A loss in nats; `math.exp` overflows from about 709 on."""
 
 
 class Perplexity(CountingMetric[torch.Tensor]):
     """
-    The perplexity and the accuracy of each direction and of both. Accuracy is the share of targets that are
-    the most probable word of all.
+    The perplexity and the accuracy of each direction and of both directions together.
 
-    Exact over all targets, the end of a sentence (in the backward direction its begin) among them, whatever
-    the batches and the workers. That of both is of the mean of both losses, as in bilm-tf's `test`.
+    The accuracy is the share of targets that got the highest probability of all words. Both are exact over
+    all targets, whatever the batches and the workers; the end of a sentence (its begin, in the backward
+    direction) is a target too. The joint perplexity is that of the mean of both losses, as in bilm-tf's
+    `test`.
     """
 
     def no_counts(self) -> torch.Tensor:
-        """*Shape:* `(3, 2)`: losses, right targets and all targets, forward and backward."""
+        """*Shape:* `(3, 2)`: losses, correct targets and all targets, forward and backward."""
         return torch.zeros(3, 2, dtype=torch.float64)
 
     def __call__(self, log_probabilities: torch.Tensor, correct: torch.Tensor) -> None:
@@ -34,13 +35,13 @@ class Perplexity(CountingMetric[torch.Tensor]):
         self._counts += torch.stack([losses, correct.sum(dim=1).double(), targets]).cpu()
 
     def get_metric(self, reset: bool = False) -> dict[str, float]:
-        """The metrics; none where nothing was counted."""
-        losses, right, (targets, _) = self.total_counts(reset=reset).tolist()
+        """Returns the metrics; none where nothing was counted."""
+        losses, correct, (targets, _) = self.total_counts(reset=reset).tolist()
         if not targets:
             return {}
         both = 2 * targets
-        metrics = {"perplexity": perplexity(sum(losses) / both), "accuracy": sum(right) / both}
-        for name, loss, number in zip(DIRECTIONS, losses, right, strict=True):
+        metrics = {"perplexity": perplexity(sum(losses) / both), "accuracy": sum(correct) / both}
+        for name, loss, number in zip(DIRECTIONS, losses, correct, strict=True):
             metrics[f"perplexity_{name}"] = perplexity(loss / targets)
             metrics[f"accuracy_{name}"] = number / targets
         return metrics
@@ -48,13 +49,14 @@ class Perplexity(CountingMetric[torch.Tensor]):
 
 class FrequentWords(ClassificationMetric):
     """
-    How well the most frequent words are told apart; all other words are one class more. An accuracy is not
-    among the metrics: any other word in place of any other would count as right.
+    The confusion matrix of the most frequent words; all other words are one more class.
+
+    There is no accuracy: one rare word in place of another would count as correct.
 
     # Parameters
 
-    words : of the classes, the most frequent first.
-    number : so many of them have a class of their own.
+    words : the words of the classes, the most frequent first.
+    number : the number of words that have a class of their own.
     """
 
     def __init__(self, words: list[str], number: int) -> None:
@@ -73,5 +75,5 @@ class FrequentWords(ClassificationMetric):
 
 
 def perplexity(loss: float) -> float:
-    """The perplexity of a mean loss in nats; infinite from `MAX_LOSS` on."""
+    """Returns the perplexity of a mean loss in nats; infinite from `MAX_LOSS` on."""
     return math.inf if loss >= MAX_LOSS else math.exp(loss)

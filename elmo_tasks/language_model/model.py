@@ -1,4 +1,4 @@
-"""The bidirectional language model of Peters et al. 2018, section 3.1: what a biLM is trained by."""
+"""The bidirectional language model of Peters et al. 2018, section 3.1, which trains a biLM."""
 
 import json
 import logging
@@ -31,16 +31,7 @@ logger = logging.getLogger(__name__)
 
 _OPTIONS = "options"
 TRAINING_TARGETS = 32
-"""Targets of a block and direction that the metrics of training count: all words are scored for each."""
-
-
-def check_bilm(model: Model, callback: str) -> None:
-    """
-    # Raises
-    `ConfigurationError`, with the name of the `callback`: it is for a `BiLmModel` only.
-    """
-    if not isinstance(model, BiLmModel):
-        raise ConfigurationError(f"{callback}: found the model {type(model).__name__}, expected elmo_bilm")
+"""Targets of a block and direction that training metrics count, since all words are scored for each."""
 
 
 @Model.register("elmo_bilm")
@@ -48,38 +39,36 @@ class BiLmModel(StrictParams, Model):
     """
     A forward and a backward LSTM language model that share the token layer and the softmax.
 
-    The state is carried from block to block of a stream, without gradients: truncated back-propagation
-    through time. A class is the index of a word in the vocabulary less one, since the padding is none.
+    The state of a stream is carried from block to block, without gradients: truncated back-propagation
+    through time. A class is the index of a word in the vocabulary minus 1, since padding has no class.
 
     # Parameters
 
-    vocab : the words that are predicted and, for word input, those that are read; the OOV token is
-        `<UNK>`.
+    vocab : the words that are predicted and, for word input, read; the OOV token is `<UNK>`.
     options : the sizes of a new biLM, in the layout of `options.json`; `n_tokens_vocab` may be left out.
     softmax : `full`, `sampled` or `adaptive`.
-    dropout : the probability with which an input of an LSTM layer, or of the softmax, is left out.
+    dropout : the dropout rate of the inputs of each LSTM layer and of the softmax.
     options_file : in place of `options`: path, URL or `hf://` name of an official `options.json`.
-    weight_file : of the official HDF5 weights to start from, with `options_file`. Where they hold a softmax,
-        or are of a biLM that reads words, `vocab` must be its words in their order (`elmo_words`). Without a
-        softmax a new one is made, and that is said. An archive needs neither file.
-    input_vectors : of a new biLM that reads words: what the vectors of words begin as.
-        Path or URL of a text file of `projection_dim` numbers a word, see `take_vectors`. An archive does
-        not need it.
-    frequent_words : with a number, evaluations also count which words are taken for which, in both
-        directions, among so many of the most frequent ones (`FrequentWords`).
-    precision : of the matrix products of training, `float32` or `bfloat16`, which is faster; weights, sums
-        and everything else are in float32 in both, and so are evaluations.
+    weight_file : path, URL or `hf://` name of official HDF5 weights to start from, with `options_file`. If
+        they hold a softmax, or the vectors of words, `vocab` must have the same words in the same order
+        (`elmo_words`). If they hold no softmax, a new one is made, with a warning. An archive needs neither
+        file.
+    input_vectors : path or URL of a text file with the initial vectors of a new biLM that reads words,
+        `projection_dim` numbers a word (see `take_vectors`). An archive does not need it.
+    frequent_words : the number of most frequent words among which evaluations count confusions, in both
+        directions (`FrequentWords`); 0: none.
+    precision : of the matrix products of training, `float32` or the faster `bfloat16`. Weights, sums and
+        everything else are in float32 in both, and so are evaluations.
 
     # Raises
-    `ConfigurationError`: a `precision` that does not exist or that this processor does not have, not one of
-    `options` and `options_file`, a `weight_file` without `options_file`, a softmax or vectors of words in the
-    weights that `softmax` or `vocab` does not fit, and whatever reading the files raises. In `forward`: the
-    reader makes words of another `input` than the biLM reads.
+    `ConfigurationError`: an unknown `precision`, or one that this processor does not have; neither or both of
+    `options` and `options_file`; a `weight_file` without `options_file`; weights that do not fit `softmax` or
+    `vocab`; and all errors of reading the files. In `forward`: the reader's `input` differs from the biLM's.
     """
 
     default_predictor = "elmo_bilm"
     softmax_is_new: bool
-    """Whether the biLM has trained weights, and the softmax has not."""
+    """Whether the biLM came with trained weights, and the softmax did not."""
 
     def __init__(
         self,
@@ -118,24 +107,25 @@ class BiLmModel(StrictParams, Model):
         self.dropout = dropout
         self.perplexity, self.training_perplexity = Perplexity(), Perplexity()
         self.metric = FrequentWords(words, frequent_words) if frequent_words else None
-        # Where the streams stand, of training and of evaluation, by the process that made the blocks
+        # The last state of the streams, by training or evaluation and by the process that made the blocks
         self._states: dict[tuple[bool, int], LstmState] = {}
 
     def forward(self, block: dict[str, Any]) -> dict[str, torch.Tensor]:
         """
-        *Shape:* of `block`, see `BlockField`. The loss is the mean over steps and directions, in nats.
-        Outside of training also `log_probabilities`, `(1, 2, steps)`: of each target, forward and backward,
-        streams end to end.
+        Computes the loss of a block: the mean over steps and directions, in nats.
+
+        *Shape:* see `BlockField`. Evaluation also returns the `log_probabilities` of the targets, `(1, 2,
+        steps)`, forward and backward, the streams end to end.
         """
         lengths = block["lengths"]
         if not int(lengths.sum()):
-            # A worker that has run dry takes part in updates all the same, and in no mean of an evaluation.
+            # A worker without text takes part in the update, but not in the mean of an evaluation.
             if not self.training:
                 return {}
             return {"loss": sum(weight.sum() * 0 for weight in self.parameters() if weight.requires_grad)}
         steps = PackedSteps.of(lengths)
         rows, indices = steps.rows[0], steps.indices[0]
-        # Both directions below each other: (2 steps, projection_dim), (2 steps,)
+        # Forward, then backward: (2 steps, projection_dim), (2 steps,)
         outputs = torch.cat(self._outputs(block, steps))
         targets = block["targets"][:, rows].flatten()
         if self.training:
@@ -151,8 +141,8 @@ class BiLmModel(StrictParams, Model):
 
     def get_metrics(self, reset: bool = False) -> dict[str, float]:
         """
-        Perplexity and accuracy: in evaluation of all targets, with `FrequentWords` if wanted; in training of
-        some targets of each block, with dropout.
+        Returns perplexity and accuracy: in evaluation those of all targets, and `FrequentWords` if asked for;
+        in training those of some targets of each block, with dropout.
         """
         if self.training:
             return self.training_perplexity.get_metric(reset)
@@ -161,10 +151,10 @@ class BiLmModel(StrictParams, Model):
 
     def extend_embedder_vocab(self, embedding_sources_mapping: Optional[dict[str, str]] = None) -> None:
         """
-        AllenNLP's hook for more words than before: a biLM cannot have them.
+        AllenNLP's hook for a vocabulary with new words, which a biLM cannot take.
 
         # Raises
-        `ConfigurationError`: there are.
+        `ConfigurationError`: the vocabulary has another number of words than the softmax.
         """
         if (number := len(class_names(self.vocab))) != self.num_classes:
             raise ConfigurationError(
@@ -179,7 +169,7 @@ class BiLmModel(StrictParams, Model):
         self.softmax_is_new = softmax is None
         if softmax is None:
             logger.warning(
-                "%s holds no softmax: it is new and random, so that perplexities mean nothing before it is "
+                "%s holds no softmax: a new, random one is made, and perplexities mean nothing until it is "
                 "trained (see elmo_softmax_first)",
                 weight_file,
             )
@@ -196,22 +186,22 @@ class BiLmModel(StrictParams, Model):
             self.softmax.weight.copy_(softmax[0])
             self.softmax.bias.copy_(softmax[1])
 
-    def _check_same_words(self, what: str, weight_file: str) -> None:
-        """Words that were counted from another text stand in another order, even if they are as many."""
+    def _check_same_words(self, content: str, weight_file: str) -> None:
+        """Rejects words counted from a text: even if they are as many, their order differs."""
         if self.vocab._retained_counter:
             raise ConfigurationError(
-                f"{weight_file} holds {what}, but the words are counted from the text; "
-                "expected those that it was trained with (vocabulary elmo_words)"
+                f"{weight_file} holds {content}, but the words are counted from the text; "
+                "expected the words that it was trained with (vocabulary elmo_words)"
             )
 
     @classmethod
     def _load(
         cls, config: Params, serialization_dir: FilePath, weights_file: FilePath | None, cuda_device: int
     ) -> Model:
-        """AllenNLP's hook for loading: the files that the model started from may be gone."""
+        """AllenNLP's hook for loading an archive, which needs no file that the model started from."""
         block = config["model"]
         if block.get("precision") == "bfloat16" and not trains_in_bfloat16():
-            # It matters in training alone.
+            # Only training uses it.
             block.pop("precision")
         block.pop("input_vectors", None)
         if block.pop("options_file", None) is not None:
@@ -221,13 +211,13 @@ class BiLmModel(StrictParams, Model):
         return super()._load(config, serialization_dir, weights_file, cuda_device)
 
     def _outputs(self, block: dict[str, Any], steps: PackedSteps) -> tuple[torch.Tensor, torch.Tensor]:
-        """*Shape:* of the last layer, forward and backward, `(steps, projection_dim)`, packed."""
+        """*Shape:* the output of the last layer, forward and backward, `(steps, projection_dim)`, packed."""
         encoder = self.bilm.token_encoder
         if block["words"].shape[1:] != encoder.bos_eos_ids.shape[1:]:
-            right = "words" if isinstance(encoder, WordEncoder) else "characters"
+            expected = "words" if isinstance(encoder, WordEncoder) else "characters"
             raise ConfigurationError(
-                f"the biLM reads {right}: found another input in dataset_reader or "
-                f'validation_dataset_reader, expected "input": "{right}" in both'
+                f"the biLM reads {expected}: found another input in dataset_reader or "
+                f'validation_dataset_reader, expected "input": "{expected}" in both'
             )
         vectors, index = self.bilm.token_vectors(block["words"])
         # (2, steps)
@@ -243,30 +233,31 @@ class BiLmModel(StrictParams, Model):
         return layers[-1]
 
     def _state(self, stream: tuple[bool, int], fresh: torch.Tensor) -> LstmState:
-        """The state with which the block before ended, and zeros where a stream begins afresh."""
-        before = self._states.get(stream)
-        if before is None or before.hidden.size(2) != len(fresh) or bool(fresh.all()):
+        """Returns the state at the end of the previous block, with zeros for fresh streams."""
+        previous = self._states.get(stream)
+        if previous is None or previous.hidden.size(2) != len(fresh) or bool(fresh.all()):
             return self.bilm.initial_state(len(fresh))
-        goes_on = (~fresh).view(-1, 1)
-        # From a checkpoint they come on the CPU.
-        return LstmState(*(part.to(goes_on.device) * goes_on for part in before))
+        continues = (~fresh).view(-1, 1)
+        # States from a checkpoint are on the CPU.
+        return LstmState(*(part.to(continues.device) * continues for part in previous))
 
     def _count_some(self, outputs: torch.Tensor, targets: torch.Tensor) -> None:
         """
-        Counts for the metrics of training, at like distances. *Shape:* forward and then backward, `(2 steps,
-        projection_dim)`, `(2 steps,)`.
+        Counts evenly spaced targets for the training metrics.
+
+        *Shape:* forward, then backward, `(2 steps, projection_dim)`, `(2 steps,)`.
         """
-        every = math.ceil(len(targets) / (2 * TRAINING_TARGETS))
-        # (2, some of the steps), and of their outputs
-        some = targets.view(2, -1)[:, ::every]
-        vectors = outputs.view(2, -1, outputs.size(1))[:, ::every].flatten(0, 1)
-        scores, predicted = self.softmax.exact(vectors, some.flatten())
-        self.training_perplexity(scores.view_as(some), predicted.view_as(some) == some)
+        stride = math.ceil(len(targets) / (2 * TRAINING_TARGETS))
+        # (2, counted), (2 counted, projection_dim)
+        counted = targets.view(2, -1)[:, ::stride]
+        vectors = outputs.view(2, -1, outputs.size(1))[:, ::stride].flatten(0, 1)
+        scores, predicted = self.softmax.exact(vectors, counted.flatten())
+        self.training_perplexity(scores.view_as(counted), predicted.view_as(counted) == counted)
 
     def get_extra_state(self) -> dict[str, Any]:
         """
-        PyTorch's hook for what a checkpoint holds beside weights: the options, and where the streams of
-        training stand in this process.
+        PyTorch's hook for what a checkpoint holds beside weights: the options, and the states of this
+        process's training streams.
         """
         return {_OPTIONS: json.dumps(self.bilm.options.to_json())} | {
             f"{stream} {name}": part.cpu()
@@ -277,13 +268,13 @@ class BiLmModel(StrictParams, Model):
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
         for stream in {int(key.split()[0]) for key in state if key != _OPTIONS}:
-            # The cell was called memory once.
+            # Older checkpoints call the cell memory.
             cell = "cell" if f"{stream} cell" in state else "memory"
             self._states[True, stream] = LstmState(state[f"{stream} hidden"], state[f"{stream} {cell}"])
 
 
 def class_names(vocab: Vocabulary) -> list[str]:
-    """The word of each class; `<UNK>` for all that have none, whatever the vocabulary calls it."""
+    """Returns the word of each class; `<UNK>` for unknown words, whatever the vocabulary calls them."""
     words = vocab.get_index_to_token_vocabulary(NAMESPACE)
     names = (words[index] for index in range(1, len(words)))
     return [UNKNOWN if name == vocab._oov_token else name for name in names]

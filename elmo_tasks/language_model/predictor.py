@@ -1,4 +1,4 @@
-"""Probabilities of a sentence's words, from JSON Lines."""
+"""The predictor of the biLM: the probabilities of a sentence's words."""
 
 import numpy as np
 from allennlp.common import JsonDict
@@ -14,20 +14,22 @@ from elmo_tasks.predictors.text import require_text
 @Predictor.register("elmo_bilm")
 class BiLmPredictor(JsonLinesPredictor):
     """
-    In: `{"sentence": "..."}`, its words between blanks, or found by spaCy's rules if the reader reads
-    `running_text`; or `{"tokens": [...]}`. Each sentence is read on its own, from an LSTM state of zeros.
+    Predicts the log probability of each word of a sentence in both directions.
 
-    Out, everything in nats and in the order of the text: `tokens`; `log_probabilities_forward` and
-    `log_probabilities_backward` of each of them (of a word that the biLM cannot predict: that of the unknown
-    word); `log_probability_end` of the sentence's end after the last word, and `log_probability_begin` of its
-    begin before the first one; `perplexity_forward`, `perplexity_backward` and `perplexity`, of both, counted
-    as in training: the end (the begin) is one word more.
+    A line is `{"sentence": "..."}`, split at blanks, or by spaCy's rules if the reader reads `running_text`;
+    or `{"tokens": [...]}`. Each sentence is read on its own, from an LSTM state of zeros.
+
+    The output is in nats and in the order of the text: `tokens`; `log_probabilities_forward` and
+    `log_probabilities_backward` of each token, where a word outside the vocabulary gets the probability of
+    the unknown word; `log_probability_end` of the sentence's end after the last word, and
+    `log_probability_begin` of its begin before the first word; and `perplexity_forward`,
+    `perplexity_backward` and the joint `perplexity`. As in training, the end (the begin) counts as a word.
     """
 
     forms = ({"sentence": str}, {"tokens": list[str]})
 
     def predict(self, sentence: str) -> JsonDict:
-        """The probabilities of one sentence."""
+        """Returns the probabilities of one sentence."""
         return self.predict_json({"sentence": sentence})
 
     def predict_instance(self, instance: Instance) -> JsonDict:
@@ -36,7 +38,7 @@ class BiLmPredictor(JsonLinesPredictor):
     def predict_batch_instance(self, instances: list[Instance]) -> list[JsonDict]:
         """
         # Raises
-        `ConfigurationError`: blocks of the reader, which hold parts of sentences.
+        `ConfigurationError`: blocks of the dataset reader, which hold parts of sentences.
         """
         sentences = [instance.words for instance in instances if isinstance(instance, _Sentence)]
         if len(sentences) < len(instances):
@@ -55,7 +57,7 @@ class BiLmPredictor(JsonLinesPredictor):
         return len(instance.words) if isinstance(instance, _Sentence) else 0
 
     def read(self, json_dict: JsonDict) -> list[str]:
-        """The words of a sentence."""
+        """Returns the words of a sentence."""
         text = require_text(json_dict, "sentence", "tokens")
         return self._dataset_reader.words(text) if isinstance(text, str) else text
 
@@ -64,7 +66,7 @@ class BiLmPredictor(JsonLinesPredictor):
 
 
 class _Sentence(Instance):
-    """A sentence, to be put into a block together with others."""
+    """A sentence that will be put into a block together with others."""
 
     def __init__(self, words: list[str]) -> None:
         super().__init__({})
@@ -72,7 +74,7 @@ class _Sentence(Instance):
 
 
 def _result(words: list[str], forward: np.ndarray, backward: np.ndarray) -> JsonDict:
-    """*Shape:* each direction `(words + 1,)`, as it reads."""
+    """*Shape:* log probabilities of each direction, in its reading order, `(words + 1,)`."""
     losses = -forward.mean(), -backward.mean()
     return {
         "tokens": words,

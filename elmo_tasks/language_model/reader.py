@@ -1,8 +1,4 @@
-"""
-The vocabulary of a softmax that was trained before, from its file.
-
-Text for a bidirectional language model: streams of consecutive sentences.
-"""
+"""Text for a bidirectional language model: streams of consecutive sentences, and a vocabulary from a file."""
 
 import logging
 from collections import Counter
@@ -48,24 +44,29 @@ from elmo_tasks.data.text_stream import (
 )
 from elmo_tasks.elmo.files import read_words
 from elmo_tasks.elmo.model.characters import UNKNOWN
-from elmo_tasks.language_model.bptt_batch import ENCODERS, NAMESPACE, blocks, dry_block
+from elmo_tasks.language_model.bptt_batch import ENCODERS, NAMESPACE, blocks, empty_block
+
+logger = logging.getLogger(__name__)
+
+Item = TypeVar("Item")
 
 
-# ==== language_model.vocabulary
 @Vocabulary.register("elmo_words", constructor="from_words_file")
 class WordsVocabulary(StrictParams, Vocabulary):
     """
-    A vocabulary file of bilm-tf, in its order: the word of line n has index n in the namespace `tokens`.
+    The words of a trained softmax, in the order of their file: line n has index n in the namespace `tokens`.
 
-    `<UNK>`, wherever it stands, is the index of all other words.
+    All words outside the file have the index of `<UNK>`, whatever its line.
     """
 
     @classmethod
     def from_words_file(cls, words_file: Name) -> "WordsVocabulary":
         """
+        Reads a vocabulary file of bilm-tf.
+
         # Parameters
 
-        words_file : path, URL or `hf://` name; gzip or not.
+        words_file : path, URL or `hf://` name; plain or gzip.
 
         # Raises
         `ConfigurationError`, with the file and the line: see `read_words`.
@@ -78,58 +79,57 @@ class WordsVocabulary(StrictParams, Vocabulary):
         return vocab
 
 
-# ==== language_model.reader
-logger = logging.getLogger(__name__)
-
-Item = TypeVar("Item")
-
-
 @DatasetReader.register("elmo_bilm")
 class BiLmReader(ShardedReader):
     """
-    One tokenised sentence a line, its words between blanks; an empty line ends a document. An instance is
-    a whole *block*: what all streams read at once, as in bilm-tf (Peters et al. 2018, section 3.1). Its one
-    field is `block`, a `BlockField`; data loaders have `batch_size` 1.
+    Reads text into blocks: the steps that all streams read at once, as in bilm-tf (Peters et al. 2018,
+    section 3.1).
 
-    The text may be a file, a folder, a pattern or a list of these, plain or gzip, of any size: it is read
-    again in each epoch, and only passages being read and those to be shuffled are in memory.
+    A line is a tokenised sentence, its words between blanks; an empty line ends a document. An instance is a
+    whole block. Its one field is `block`, a `BlockField`; data loaders have `batch_size` 1.
+
+    The text is a file, a folder, a pattern or a list of these, plain or gzip, of any size. It is read again
+    in each epoch; memory holds the passages being read and the shuffle buffer.
 
     # Parameters
 
     input : how the model reads words: `characters` or `words`.
-    streams : passages read side by side.
+    streams : the number of passages read side by side.
     bptt_steps : steps of a stream in a block, and so of truncated back-propagation; null: whole passages.
-    passage : up to so many consecutive sentences of a document are read with one LSTM state; null: whole
-        documents, which are then held in memory.
-    restart : the probability with which a passage ends behind a sentence, so that the next one starts from a
+    passage : the number of consecutive sentences of a document, at most, that are read with one LSTM state;
+        null: whole documents, which are then held in memory.
+    restart : the probability with which a passage ends after a sentence, so that the next one starts from a
         state of zeros, as a sentence does in a task.
-    shuffle_buffer : passages from which the next one is drawn, files being in random order too; 0: in order.
-    seed : of the order and of subsampling.
-    max_sentence : words; a longer sentence is cut into several, which are counted in the log.
-    running_text : lines are not sentences; empty lines end paragraphs, whose sentences and words are found.
-    language : of running text, by spaCy's code.
+    shuffle_buffer : the number of passages from which the next one is drawn; files are in random order too.
+        0: everything in order.
+    seed : the seed of the order and of subsampling.
+    max_sentence : words of a sentence; a longer one is cut into several, which the log counts.
+    running_text : lines are not sentences; empty lines end paragraphs, which are split into sentences and
+        words.
+    language : the language of running text, by spaCy's code.
     source : another reader, whose texts are read in place of lines: each different text of an instance is a
-        sentence, one instance after the other, but for texts that the instance before has, too.
-    subsample : t of Mikolov et al. 2013, section 2.3: words of relative frequency f > t stay with probability
-        sqrt(t / f). Frequencies are those of the whole text, from a first pass over it, and with `source` in
-        a distributed training those of each worker's share; loader processes make the pass in each epoch.
+        sentence, unless the previous instance has the same text.
+    subsample : t of Mikolov et al. 2013, section 2.3: words of relative frequency f > t are kept with
+        probability sqrt(t / f). The frequencies come from a first pass over the whole text; with `source` in
+        a distributed training, from a pass over each worker's share. Loader processes make the pass in each
+        epoch.
     max_instances, serialization_dir : see `ShardedReader`; the instances are blocks.
 
     # Order and resuming
 
-    The order depends on `seed`, on how many times this path was read before, and on the loader process;
-    no global random numbers are drawn. `allennlp train --recover` counts the vocabulary and reads skipped
-    epochs again, so that a resumed run goes on with the same blocks. With two or more loader processes
-    AllenNLP takes blocks as they come, in an order that nothing repeats.
+    The order depends on `seed`, on the number of times that this path was read before, and on the loader
+    process; no global random numbers are drawn. `allennlp train --recover` counts the vocabulary and reads
+    skipped epochs again, so that a resumed run gets the same blocks. With two or more loader processes
+    AllenNLP takes blocks as they come, in an order that cannot be repeated.
 
-    Processes share the text passage by passage (paragraph by paragraph of running text); `source` shares
-    its own instances among the workers of a distributed training. These get the same number of blocks, so
-    that all of the text is used: a worker whose text has ended gets blocks without steps. With loader
-    processes AllenNLP ends an epoch, with a warning, where the first worker's text does.
+    Processes share the text passage by passage (running text: paragraph by paragraph); `source` shares its
+    own instances among the workers of a distributed training. All workers get the same number of blocks, so
+    that the whole text is used: a worker whose text has ended gets blocks without steps. With loader
+    processes AllenNLP ends an epoch, with a warning, where the first worker's text ends.
 
     # Raises
-    `ConfigurationError`: a parameter out of its range. When reading, `InputError`: no file, no sentence at
-    all, a byte that is not UTF-8.
+    `ConfigurationError`: a parameter out of its range. `InputError`, when reading: no file, no sentence, or a
+    byte that is not UTF-8.
     """
 
     renamed_keys: ClassVar[dict[str, str]] = {"lanes": "streams", "unroll": "bptt_steps"}
@@ -170,7 +170,7 @@ class BiLmReader(ShardedReader):
 
     def text_to_instance(self, sentences: list[list[str]]) -> Instance:
         """
-        One block of whole sentences, a stream each, for prediction.
+        Makes one block of whole sentences, a stream each, for prediction.
 
         # Raises
         `ConfigurationError`: no sentences.
@@ -182,7 +182,7 @@ class BiLmReader(ShardedReader):
         return Instance({"block": block})
 
     def words(self, text: str) -> list[str]:
-        """The words of a text, as the reader's files have them: between blanks, or found in running text."""
+        """Splits a text into words, as the reader splits its files: at blanks, or as running text."""
         sentences = self._split([text]) if self._split else [text]
         return [word for sentence in sentences if sentence for word in words_of(sentence)]
 
@@ -192,49 +192,49 @@ class BiLmReader(ShardedReader):
         epoch = self._reads.add(file_path, worker) if random else 0
         order = Random(f"{self.seed} {epoch}")
         draws = Random(f"{self.seed} {epoch} {share}")
-        long = LongSentences(self.max_sentence)
-        parts = self._passages(file_path, partial(self._deal, path=file_path), long, order)
+        cutter = LongSentences(self.max_sentence)
+        passages_read = self._passages(file_path, partial(self._own_share, path=file_path), cutter, order)
         if self.shuffle_buffer:
-            parts = shuffled(parts, self.shuffle_buffer, draws)
+            passages_read = shuffled(passages_read, self.shuffle_buffer, draws)
         counts: Counter[str] = Counter()
-        texts = self._texts(parts, self._frequent(file_path), draws, counts)
+        texts = self._texts(passages_read, self._keep_probabilities(file_path), draws, counts)
         for block in blocks(
             texts, streams=self.streams, bptt_steps=self.bptt_steps, process=worker, input=self.input
         ):
             counts["blocks"] += 1
             yield Instance({"block": block})
-        if long.cut:
-            counts[f"sentences of more than {self.max_sentence} words, cut"] = long.cut
+        if cutter.cut:
+            counts[f"sentences of more than {self.max_sentence} words, cut"] = cutter.cut
         logger.info("%s: %s", file_path, ", ".join(f"{count:,} {name}" for name, count in counts.items()))
 
     def _in_step(self, instances: Iterator[Instance]) -> Iterator[Instance]:
-        """The instances, and then blocks without steps until the text of all workers has ended."""
-        dry = Instance({"block": dry_block(streams=self.streams, input=self.input)})
+        """Yields the instances, and then blocks without steps until the text of all workers has ended."""
+        empty = Instance({"block": empty_block(streams=self.streams, input=self.input)})
         for instance in chain(instances, repeat(None)):
             if not dist_reduce(int(instance is not None), dist.ReduceOp.MAX):
                 return
-            yield dry if instance is None else instance
+            yield empty if instance is None else instance
 
     def _passages(
         self,
         path: DatasetReaderInput,
-        deal: Callable[[Iterable[Any]], Iterator[Any]],
-        long: LongSentences,
+        select: Callable[[Iterable[Any]], Iterator[Any]],
+        cutter: LongSentences,
         order: Random | None = None,
     ) -> Iterator[Passage]:
-        """The passages that `deal` leaves, with files in random order if there is one."""
-        cut = partial(passages, size=self.passage, restart=self.restart, random=order)
+        """Yields the passages (running text: those of the paragraphs) that `select` keeps."""
+        to_passages = partial(passages, size=self.passage, restart=self.restart, random=order)
         if self.source is not None:
-            return deal(cut(long(self._of_source(path))))
+            return select(to_passages(cutter(self._source_sentences(path))))
         files = input_files(path)
         if self.shuffle_buffer and order is not None:
             order.shuffle(files)
         if self._split is not None:
-            return cut(long(self._split(deal(file_paragraphs(files)))))
-        return deal(cut(long(file_sentences(files))))
+            return to_passages(cutter(self._split(select(file_paragraphs(files)))))
+        return select(to_passages(cutter(file_sentences(files))))
 
-    def _deal(self, items: Iterable[Item], path: DatasetReaderInput) -> Iterator[Item]:
-        """This process's share of the text: every so many-th item."""
+    def _own_share(self, items: Iterable[Item], path: DatasetReaderInput) -> Iterator[Item]:
+        """Yields this process's share of the text: one item in as many as there are shares."""
         _, share, shares = self._share()
         number = -1
         for number, item in enumerate(items):
@@ -244,14 +244,14 @@ class BiLmReader(ShardedReader):
             raise InputError.at(str(path), found="no sentence", expected="at least one")
 
     def _share(self) -> tuple[int, int, int]:
-        """Number of the loader process, number of the share, and how many shares there are."""
+        """Returns the index of the loader process, the index of the share, and the number of shares."""
         process, group = self.get_worker_info(), self.get_distributed_info()
         worker, workers = (process.id, process.num_workers) if process else (0, 1)
-        # A source deals its instances to the workers of a distributed training itself.
+        # A source shares its instances among the workers of a distributed training itself.
         rank, ranks = (group.global_rank, group.world_size) if group and self.source is None else (0, 1)
         return worker, rank * workers + worker, ranks * workers
 
-    def _of_source(self, path: DatasetReaderInput) -> Iterator[WordsOrLine]:
+    def _source_sentences(self, path: DatasetReaderInput) -> Iterator[WordsOrLine]:
         assert self.source is not None
         try:
             yield from instance_sentences(self.source.read(path))
@@ -260,15 +260,19 @@ class BiLmReader(ShardedReader):
             raise InputError(f"{error.message} (of {reader}, the source; null reads plain text)") from error
 
     def _texts(
-        self, parts: Iterable[Passage], frequent: dict[str, float], draws: Random, counts: Counter[str]
+        self,
+        passages_read: Iterable[Passage],
+        keep_probabilities: dict[str, float],
+        draws: Random,
+        counts: Counter[str],
     ) -> Iterator[list[list[str]]]:
-        """The passages as words, those of `frequent` left in at their probabilities; counted."""
-        for part in parts:
-            sentences = [words_of(sentence) for sentence in part]
-            if frequent:
-                every = sum(map(len, sentences))
-                sentences = [subsampled(words, frequent, draws) for words in sentences]
-                counts["words left out (subsample)"] += every - sum(map(len, sentences))
+        """Yields the passages as words, subsampled, and counts them."""
+        for passage in passages_read:
+            sentences = [words_of(sentence) for sentence in passage]
+            if keep_probabilities:
+                num_words = sum(map(len, sentences))
+                sentences = [subsampled(words, keep_probabilities, draws) for words in sentences]
+                counts["words left out (subsample)"] += num_words - sum(map(len, sentences))
                 counts["sentences left without words"] += sentences.count([])
                 sentences = [words for words in sentences if words]
             counts["sentences"] += len(sentences)
@@ -276,18 +280,18 @@ class BiLmReader(ShardedReader):
             if sentences:
                 yield sentences
 
-    def _frequent(self, path: DatasetReaderInput) -> dict[str, float]:
-        """The words to be subsampled, and the probability with which each stays."""
+    def _keep_probabilities(self, path: DatasetReaderInput) -> dict[str, float]:
+        """Returns the probability of being kept for each word that is subsampled."""
         if self.subsample is None:
             return {}
         if (key := str(path)) not in self._probabilities:
             counts: Counter[str] = Counter()
-            for part in self._passages(path, iter, LongSentences(self.max_sentence)):
-                for sentence in part:
+            for passage in self._passages(path, iter, LongSentences(self.max_sentence)):
+                for sentence in passage:
                     counts.update(words_of(sentence))
-            most = self.subsample * counts.total()
+            threshold = self.subsample * counts.total()
             self._probabilities[key] = {
-                word: sqrt(most / count) for word, count in counts.items() if count > most
+                word: sqrt(threshold / count) for word, count in counts.items() if count > threshold
             }
             logger.info("%s: %d of %d words are subsampled", path, len(self._probabilities[key]), len(counts))
         return self._probabilities[key]
@@ -295,9 +299,9 @@ class BiLmReader(ShardedReader):
 
 class _Reads:
     """
-    How many times each text was read; a data loader's processes, new ones in each epoch, have it in common.
+    The number of times that each text was read, shared with the processes of data loaders, new in each epoch.
 
-    Each loader process counts in a row of its own, so that none waits for another.
+    Each loader process counts in its own row, so that none waits for another.
     """
 
     _PROCESSES, _PATHS = 256, 64
@@ -307,7 +311,7 @@ class _Reads:
 
     def add(self, path: DatasetReaderInput, process: int) -> int:
         """
-        Count a read, and say how many there were before it.
+        Counts a read, and returns the number of reads before it.
 
         # Raises
         `ConfigurationError`: too many texts or loader processes.

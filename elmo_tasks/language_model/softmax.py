@@ -1,14 +1,11 @@
 """
-The loss of a softmax over many classes, and its gradients, some rows at a time.
-
-Output layers: from a vector to a distribution over many classes.
+Output layers: from a vector to a distribution over many classes, and the loss that trains it.
 
 Classes are ordered by falling frequency. All layers compute in the precision of their parameters, also under
 autocast, and take vectors of any precision.
 """
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -23,18 +20,225 @@ from elmo_tasks.common.strict_params import StrictParams
 from elmo_tasks.common.values import PositiveFloat, PositiveInt
 from elmo_tasks.elmo.inference.training_products import Products, product, weight_gradient
 
-# ==== language_model.softmax_loss
 ROWS_AT_ONCE = 256
 """The number of rows whose logits are in memory together."""
+LOGITS_AT_ONCE = 1 << 22
+"""The number of logits that are in memory together where no gradient is wanted."""
+
+
+class Softmax(Registrable, nn.Module):
+    """
+    A distribution over the classes, and the loss that trains it.
+
+    *Shape:* `vectors` `(rows, dim)`, `targets` `(rows,)` int64. Everything is in nats.
+    """
+
+    exact_rows: int
+    """The number of rows that `_exact` gets at once."""
+
+    def loss(
+        self, vectors: torch.Tensor, targets: torch.Tensor, products: Products | None = None
+    ) -> torch.Tensor:
+        """
+        Computes the training loss, summed over the rows; in eval mode the exact loss.
+
+        *Shape:* the result is `()`. Products are in float32 unless `products` are given.
+        """
+        with torch.autocast(vectors.device.type, enabled=False):
+            return self._loss(self._own_precision(vectors), targets, products or Products())
+
+    @torch.no_grad()
+    def exact(self, vectors: torch.Tensor, targets: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """
+        Scores the targets under the whole vocabulary, without a graph.
+
+        *Shape:* the log probability of each target, `(rows,)`, and the most probable class, `(rows,)` int64.
+        """
+        with torch.autocast(vectors.device.type, enabled=False):
+            chunks = zip(
+                self._own_precision(vectors).split(self.exact_rows),
+                targets.split(self.exact_rows),
+                strict=True,
+            )
+            scores, best = zip(*(self._exact(*chunk) for chunk in chunks), strict=True)
+        return torch.cat(scores), torch.cat(best)
+
+    def _loss(self, vectors: torch.Tensor, targets: torch.Tensor, products: Products) -> torch.Tensor:
+        raise NotImplementedError
+
+    def _exact(self, vectors: torch.Tensor, targets: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        raise NotImplementedError
+
+    def _own_precision(self, vectors: torch.Tensor) -> torch.Tensor:
+        return vectors.to(next(self.parameters()).dtype)
+
+
+@Softmax.register("full")
+class FullSoftmax(StrictParams, Softmax):
+    """
+    `softmax(weight vector + bias)`.
+
+    The gradients are computed together with the loss, some rows at a time, so that the logits of all rows are
+    never in memory.
+
+    *Shape:* `weight` `(num_classes, dim)`, `bias` `(num_classes,)`.
+    """
+
+    def __init__(self, *, num_classes: int, dim: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(num_classes, dim) * dim**-0.5)
+        self.bias = nn.Parameter(torch.zeros(num_classes))
+        self.exact_rows = ROWS_AT_ONCE
+
+    def _loss(self, vectors: torch.Tensor, targets: torch.Tensor, products: Products) -> torch.Tensor:
+        if not torch.is_grad_enabled():
+            return -self.exact(vectors, targets)[0].sum()
+        # (rows, 1)
+        mask = vectors.new_full((len(vectors), 1), -math.inf)
+        return SoftmaxLoss.apply(products, vectors, self.weight, self.bias, None, targets.unsqueeze(1), mask)
+
+    def _exact(self, vectors: torch.Tensor, targets: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        # All (rows,). The classes are split rather than the rows: the weights are read once for all rows.
+        total, top = vectors.new_full((2, len(vectors)), -math.inf).unbind()
+        true, best = torch.zeros_like(total), torch.zeros_like(targets)
+        classes_at_once = max(1, LOGITS_AT_ONCE // ROWS_AT_ONCE)
+        for start in range(0, len(self.weight), classes_at_once):
+            weight, bias = (part[start : start + classes_at_once] for part in (self.weight, self.bias))
+            # (rows, classes)
+            logits = torch.addmm(bias, vectors, weight.t())
+            total = torch.logaddexp(total, logits.logsumexp(dim=1))
+            place = (targets - start).clamp(0, len(weight) - 1)
+            here = place + start == targets
+            true = torch.where(here, logits.gather(1, place.unsqueeze(1)).squeeze(1), true)
+            highest, where = logits.max(dim=1)
+            best = torch.where(highest > top, where + start, best)
+            top = torch.maximum(highest, top)
+        return true - total, best
+
+
+@Softmax.register("sampled")
+class SampledSoftmax(FullSoftmax):
+    """
+    A full softmax that is trained with the target and a sample of the other classes (Jean et al. 2015,
+    arXiv:1412.2007), as TensorFlow's `sampled_softmax_loss` with `log_uniform_candidate_sampler` does it.
+
+    # Parameters
+
+    num_samples : the number of distinct classes of a sample, which all rows of a call share; less than
+        `num_classes`.
+
+    # Raises
+    `ConfigurationError` for an impossible `num_samples`.
+    """
+
+    def __init__(self, *, num_classes: int, dim: int, num_samples: PositiveInt = 4096) -> None:
+        if num_samples >= num_classes:
+            raise ConfigurationError(
+                f"num_samples is {num_samples}, expected 1 to {num_classes - 1}, less than there are classes"
+            )
+        super().__init__(num_classes=num_classes, dim=dim)
+        self.num_samples = num_samples
+
+    def sample(self) -> tuple[torch.Tensor, int]:
+        """
+        Draws classes until there are `num_samples` distinct ones; class k has the probability
+        `log((k + 2) / (k + 1)) / log(num_classes + 1)`.
+
+        *Shape:* the distinct classes in ascending order, `(num_samples,)`, and the number of draws.
+        """
+        draws = self._draw(2 * self.num_samples)
+        classes, inverse = draws.unique(return_inverse=True)
+        while len(classes) < self.num_samples:
+            draws = torch.cat([draws, self._draw(len(draws))])
+            classes, inverse = draws.unique(return_inverse=True)
+        numbers = torch.arange(len(draws), device=draws.device)
+        # (classes,): the first draw of each class
+        first = torch.full_like(classes, len(draws)).scatter_reduce_(0, inverse, numbers, "amin")
+        last = first.sort().values[self.num_samples - 1]
+        return classes[first <= last], int(last) + 1
+
+    def log_expected_counts(self, classes: torch.Tensor, num_draws: int) -> torch.Tensor:
+        """Returns the log of the probability that each class is drawn. *Shape:* as `classes`."""
+        probabilities = torch.log1p(1 / (classes.double() + 1)) / math.log1p(len(self.weight))
+        return (-torch.expm1(num_draws * torch.log1p(-probabilities))).log()
+
+    def _loss(self, vectors: torch.Tensor, targets: torch.Tensor, products: Products) -> torch.Tensor:
+        if not self.training:
+            return super()._loss(vectors, targets, products)
+        samples, num_draws = self.sample()
+        sizes = [len(samples), len(targets)]
+        # (samples + rows,): one lookup for both, since its gradient is as large as the weight
+        classes = torch.cat([samples, targets])
+        sample_weight, true_weight = F.embedding(classes, self.weight).split(sizes)
+        corrected = self.bias[classes] - self.log_expected_counts(classes, num_draws).to(self.bias.dtype)
+        sample_bias, true_bias = corrected.split(sizes)
+        # (rows, 1)
+        true_logits = ((vectors * true_weight).sum(dim=1) + true_bias).unsqueeze(1)
+        indices = torch.searchsorted(samples, targets).clamp(max=len(samples) - 1).unsqueeze(1)
+        hit = samples[indices] == targets.unsqueeze(1)
+        mask = torch.zeros_like(true_logits).masked_fill(hit, -math.inf)
+        return SoftmaxLoss.apply(products, vectors, sample_weight, sample_bias, true_logits, indices, mask)
+
+    def _draw(self, number: int) -> torch.Tensor:
+        """Draws classes. *Shape:* `(number,)`."""
+        # Single precision cannot distinguish the rare ones of a million classes.
+        uniform = torch.rand(number, dtype=torch.float64, device=self.weight.device)
+        classes = (uniform * math.log1p(len(self.weight))).exp().long() - 1
+        return classes.clamp(max=len(self.weight) - 1)
+
+
+@Softmax.register("adaptive")
+class AdaptiveSoftmax(StrictParams, Softmax):
+    """
+    A softmax over the frequent classes, and clusters of rarer classes with smaller vectors (Grave et al.
+    2017, arXiv:1609.04309): `torch.nn.AdaptiveLogSoftmaxWithLoss`.
+
+    # Parameters
+
+    cutoffs : the first class of each cluster, ascending, from 1 to `num_classes - 1`.
+    div_value : vectors of cluster i, counted from 1, have `dim / div_value**i` numbers.
+
+    # Raises
+    `ConfigurationError`: impossible cutoffs, or a cluster with empty vectors.
+    """
+
+    def __init__(
+        self, *, num_classes: int, dim: int, cutoffs: list[PositiveInt], div_value: PositiveFloat = 4.0
+    ) -> None:
+        ascending = cutoffs == sorted(set(cutoffs))
+        if not cutoffs or not ascending or cutoffs[-1] >= num_classes:
+            raise ConfigurationError(
+                f"cutoffs is {cutoffs}, expected ascending numbers from 1 to {num_classes - 1}, "
+                "less than there are classes"
+            )
+        if not 0 < div_value ** len(cutoffs) <= dim:
+            raise ConfigurationError(
+                f"div_value is {div_value}: with dim {dim}, cluster {len(cutoffs)} would have empty vectors"
+            )
+        super().__init__()
+        self.softmax = nn.AdaptiveLogSoftmaxWithLoss(dim, num_classes, cutoffs, div_value=div_value)
+        self.exact_rows = max(1, LOGITS_AT_ONCE // num_classes)
+
+    def _loss(self, vectors: torch.Tensor, targets: torch.Tensor, products: Products) -> torch.Tensor:
+        loss = -self.softmax(vectors, targets).output.sum()
+        if is_distributed():
+            # Workers exchange the gradients of all parameters, also those of a cluster without targets.
+            loss = loss + sum(weight.sum() * 0 for weight in self.softmax.tail.parameters())
+        return loss
+
+    def _exact(self, vectors: torch.Tensor, targets: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return self.softmax(vectors, targets).output, self.softmax.predict(vectors)
 
 
 class SoftmaxLoss(torch.autograd.Function):
     """
-    The sum over the rows of `logsumexp(logits of the true class and of all others) - true logit`.
+    The sum over the rows of `logsumexp(logits of the true class and of all others) - true logit`, with its
+    gradients.
 
-    The others are the candidates, except the one that is masked. *Shape:* `vectors` `(rows, dim)`, `weight`
-    `(candidates, dim)`, `bias` `(candidates,)`. `true_logits` `(rows, 1)`, or `None`: the true class is a
-    candidate. `indices` `(rows, 1)`: a candidate, to whose logit `mask` `(rows, 1)`, 0 or -inf, is added.
+    `apply(products, vectors, weight, bias, true_logits, indices, mask)`: the others are the candidates, but
+    for one of each row that may be masked. *Shape:* `vectors` `(rows, dim)`, `weight` `(candidates, dim)`,
+    `bias` `(candidates,)`; `true_logits` `(rows, 1)`, or `None` if the true class is the candidate at
+    `indices`; `indices` `(rows, 1)`: a candidate, to whose logit `mask` `(rows, 1)`, 0 or -inf, is added.
     """
 
     @staticmethod
@@ -59,8 +263,12 @@ class SoftmaxLoss(torch.autograd.Function):
         rounded, rounded_weight = (part.to(products.dtype(part)) for part in (vectors, weight))
         for start in range(0, len(vectors), ROWS_AT_ONCE):
             rows = slice(start, start + ROWS_AT_ONCE)
-            # (rows, candidates), from here in place to the gradient times `total`
-            logits = _logits(rounded[rows], rounded_weight, bias)
+            # (rows, candidates), which become the gradients times `total`
+            if rounded.dtype == bias.dtype:
+                logits = product(rounded[rows], rounded_weight, bias)
+            else:
+                # The bias may be large, and is not rounded.
+                logits = product(rounded[rows], rounded_weight).to(bias.dtype).add_(bias)
             # (rows, 1)
             true = logits.gather(1, indices[rows]) if true_logits is None else true_logits[rows]
             logits.scatter_add_(1, indices[rows], mask[rows])
@@ -87,229 +295,3 @@ class SoftmaxLoss(torch.autograd.Function):
     def backward(ctx: Any, scale: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         scaled = (None if gradient is None else gradient * scale for gradient in ctx.saved_tensors)
         return None, *scaled, None, None
-
-
-def _logits(vectors: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
-    """In the dtype of `bias`, which is never rounded: it may be large."""
-    if vectors.dtype == bias.dtype:
-        return product(vectors, weight, bias)
-    return product(vectors, weight).to(bias.dtype).add_(bias)
-
-
-# ==== language_model.softmax
-LOGITS_AT_ONCE = 1 << 22
-"""The number of logits that are in memory together where no gradient is wanted."""
-
-
-class Softmax(Registrable, nn.Module):
-    """
-    The distribution over the classes, and the loss that trains it.
-
-    *Shape:* `vectors` `(rows, dim)`, `targets` `(rows,)` int64. Everything is in nats.
-    """
-
-    def loss(
-        self, vectors: torch.Tensor, targets: torch.Tensor, products: Products | None = None
-    ) -> torch.Tensor:
-        """
-        *Shape:* the training loss, summed over the rows, `()`. In eval mode it is exact. `products` is how it
-        multiplies, in float32 unless given.
-        """
-        with torch.autocast(vectors.device.type, enabled=False):
-            return self._loss(self._own_precision(vectors), targets, products or Products())
-
-    @torch.no_grad()
-    def exact(self, vectors: torch.Tensor, targets: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """
-        Under the whole vocabulary, without a graph.
-
-        *Shape:* the log probability of each target, `(rows,)`, and the most probable class, `(rows,)` int64.
-        """
-        with torch.autocast(vectors.device.type, enabled=False):
-            chunks = zip(
-                self._own_precision(vectors).split(self._exact_rows),
-                targets.split(self._exact_rows),
-                strict=True,
-            )
-            scores, best = zip(*(self._exact(*chunk) for chunk in chunks), strict=True)
-        return torch.cat(scores), torch.cat(best)
-
-    @property
-    def _exact_rows(self) -> int:
-        """Rows that `_exact` gets at once."""
-        raise NotImplementedError
-
-    def _loss(self, vectors: torch.Tensor, targets: torch.Tensor, products: Products) -> torch.Tensor:
-        raise NotImplementedError
-
-    def _exact(self, vectors: torch.Tensor, targets: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        raise NotImplementedError
-
-    def _own_precision(self, vectors: torch.Tensor) -> torch.Tensor:
-        return vectors.to(next(self.parameters()).dtype)
-
-
-@Softmax.register("full")
-class FullSoftmax(StrictParams, Softmax):
-    """
-    `softmax(weight vector + bias)`.
-
-    The gradients are computed together with the loss, some rows at a time: the logits of all rows are never
-    in memory.
-
-    *Shape:* `weight` `(num_classes, dim)`, `bias` `(num_classes,)`.
-    """
-
-    def __init__(self, *, num_classes: int, dim: int) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.randn(num_classes, dim) * dim**-0.5)
-        self.bias = nn.Parameter(torch.zeros(num_classes))
-
-    @property
-    def _exact_rows(self) -> int:
-        return ROWS_AT_ONCE
-
-    def _loss(self, vectors: torch.Tensor, targets: torch.Tensor, products: Products) -> torch.Tensor:
-        if not torch.is_grad_enabled():
-            return -self.exact(vectors, targets)[0].sum()
-        # (rows, 1)
-        mask = vectors.new_full((len(vectors), 1), -math.inf)
-        return SoftmaxLoss.apply(products, vectors, self.weight, self.bias, None, targets.unsqueeze(1), mask)
-
-    def _exact(self, vectors: torch.Tensor, targets: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        # All (rows,). Some classes at a time, and not fewer rows: the weights are read once for all rows.
-        total, top = vectors.new_full((2, len(vectors)), -math.inf).unbind()
-        true, best = torch.zeros_like(total), torch.zeros_like(targets)
-        classes_at_once = max(1, LOGITS_AT_ONCE // ROWS_AT_ONCE)
-        for start in range(0, len(self.weight), classes_at_once):
-            weight, bias = (part[start : start + classes_at_once] for part in (self.weight, self.bias))
-            # (rows, classes)
-            logits = torch.addmm(bias, vectors, weight.t())
-            total = torch.logaddexp(total, logits.logsumexp(dim=1))
-            place = (targets - start).clamp(0, len(weight) - 1)
-            here = place + start == targets
-            true = torch.where(here, logits.gather(1, place.unsqueeze(1)).squeeze(1), true)
-            highest, where = logits.max(dim=1)
-            best = torch.where(highest > top, where + start, best)
-            top = torch.maximum(highest, top)
-        return true - total, best
-
-
-@Softmax.register("sampled")
-class SampledSoftmax(FullSoftmax):
-    """
-    Trained with the target and a sample of the other classes (Jean et al. 2015, arXiv:1412.2007), as
-    TensorFlow's `sampled_softmax_loss` with `log_uniform_candidate_sampler` does; otherwise `FullSoftmax`.
-
-    # Parameters
-
-    num_samples : distinct classes a call, the same for all rows; less than `num_classes`.
-
-    # Raises
-    `ConfigurationError` for an impossible `num_samples`.
-    """
-
-    def __init__(self, *, num_classes: int, dim: int, num_samples: PositiveInt = 4096) -> None:
-        if num_samples >= num_classes:
-            raise ConfigurationError(
-                f"num_samples is {num_samples}, expected 1 to {num_classes - 1}, less than there are classes"
-            )
-        super().__init__(num_classes=num_classes, dim=dim)
-        self.num_samples = num_samples
-
-    def sample(self) -> tuple[torch.Tensor, int]:
-        """
-        Draws classes, class k with the probability `log((k + 2) / (k + 1)) / log(num_classes + 1)`, until
-        `num_samples` distinct ones are there.
-
-        *Shape:* these, in ascending order, `(num_samples,)`, and the number of draws.
-        """
-        draws = self._draw(2 * self.num_samples)
-        classes, inverse = draws.unique(return_inverse=True)
-        while len(classes) < self.num_samples:
-            draws = torch.cat([draws, self._draw(len(draws))])
-            classes, inverse = draws.unique(return_inverse=True)
-        numbers = torch.arange(len(draws), device=draws.device)
-        # (classes,): the draw that gave a class first
-        first = torch.full_like(classes, len(draws)).scatter_reduce_(0, inverse, numbers, "amin")
-        last = first.sort().values[self.num_samples - 1]
-        return classes[first <= last], int(last) + 1
-
-    def log_expected_counts(self, classes: torch.Tensor, num_draws: int) -> torch.Tensor:
-        """*Shape:* for each class the log of the probability to be among `num_draws` draws, as `classes`."""
-        probabilities = torch.log1p(1 / (classes.double() + 1)) / math.log1p(len(self.weight))
-        return (-torch.expm1(num_draws * torch.log1p(-probabilities))).log()
-
-    def _loss(self, vectors: torch.Tensor, targets: torch.Tensor, products: Products) -> torch.Tensor:
-        if not self.training:
-            return super()._loss(vectors, targets, products)
-        samples, num_draws = self.sample()
-        sizes = [len(samples), len(targets)]
-        # (samples + rows,); one look-up for both, since its gradient is as large as the weight
-        classes = torch.cat([samples, targets])
-        sample_weight, true_weight = F.embedding(classes, self.weight).split(sizes)
-        corrected = self.bias[classes] - self.log_expected_counts(classes, num_draws).to(self.bias.dtype)
-        sample_bias, true_bias = corrected.split(sizes)
-        # (rows, 1)
-        true_logits = ((vectors * true_weight).sum(dim=1) + true_bias).unsqueeze(1)
-        indices = torch.searchsorted(samples, targets).clamp(max=len(samples) - 1).unsqueeze(1)
-        hit = samples[indices] == targets.unsqueeze(1)
-        mask = torch.zeros_like(true_logits).masked_fill(hit, -math.inf)
-        return SoftmaxLoss.apply(products, vectors, sample_weight, sample_bias, true_logits, indices, mask)
-
-    def _draw(self, number: int) -> torch.Tensor:
-        """*Shape:* `(number,)` classes."""
-        # Single precision cannot tell the rare ones of a million classes apart.
-        uniform = torch.rand(number, dtype=torch.float64, device=self.weight.device)
-        classes = (uniform * math.log1p(len(self.weight))).exp().long() - 1
-        return classes.clamp(max=len(self.weight) - 1)
-
-
-@Softmax.register("adaptive")
-class AdaptiveSoftmax(StrictParams, Softmax):
-    """
-    Frequent classes first, then clusters of rarer ones with smaller vectors (Grave et al. 2017,
-    arXiv:1609.04309): `torch.nn.AdaptiveLogSoftmaxWithLoss`.
-
-    # Parameters
-
-    cutoffs : the first class of each cluster, ascending, from 1 to `num_classes - 1`.
-    div_value : vectors of cluster i, from 1, have `dim / div_value**i` numbers.
-
-    # Raises
-    `ConfigurationError` for impossible cutoffs, or where a cluster's vectors would be empty.
-    """
-
-    def __init__(
-        self, *, num_classes: int, dim: int, cutoffs: list[PositiveInt], div_value: PositiveFloat = 4.0
-    ) -> None:
-        _check_cutoffs(cutoffs, num_classes)
-        if not 0 < div_value ** len(cutoffs) <= dim:
-            raise ConfigurationError(
-                f"div_value is {div_value}: with dim {dim}, cluster {len(cutoffs)} would have empty vectors"
-            )
-        super().__init__()
-        self.softmax = nn.AdaptiveLogSoftmaxWithLoss(dim, num_classes, cutoffs, div_value=div_value)
-
-    @property
-    def _exact_rows(self) -> int:
-        return max(1, LOGITS_AT_ONCE // self.softmax.n_classes)
-
-    def _loss(self, vectors: torch.Tensor, targets: torch.Tensor, products: Products) -> torch.Tensor:
-        loss = -self.softmax(vectors, targets).output.sum()
-        if is_distributed():
-            # Workers exchange the gradients of all parameters, also of a cluster that is no target's.
-            loss = loss + sum(weight.sum() * 0 for weight in self.softmax.tail.parameters())
-        return loss
-
-    def _exact(self, vectors: torch.Tensor, targets: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        return self.softmax(vectors, targets).output, self.softmax.predict(vectors)
-
-
-def _check_cutoffs(cutoffs: Sequence[int], num_classes: int) -> None:
-    ascending = list(cutoffs) == sorted(set(cutoffs))
-    if not cutoffs or not ascending or cutoffs[0] < 1 or cutoffs[-1] >= num_classes:
-        raise ConfigurationError(
-            f"cutoffs is {list(cutoffs)}, expected ascending numbers from 1 to {num_classes - 1}, "
-            "less than there are classes"
-        )

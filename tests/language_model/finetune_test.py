@@ -1,4 +1,4 @@
-"""From trained weights, or an archive, to a biLM of another text."""
+"""Training that starts from weights or from an archive."""
 
 import shutil
 
@@ -57,13 +57,16 @@ def run_config(folder, text, **changes):
     return train_model(Params(config), str(folder))
 
 
-def test_words_that_are_counted_anew(tmp_path, text):
-    """They would get each other's vectors."""
-    out = exported(tmp_path, "words")
-    reader = DatasetReader.from_params(Params({**READER, "input": "words"}))
+@pytest.mark.parametrize(
+    ("input", "content"), [("words", "vectors of words"), ("characters", "softmax over words")]
+)
+def test_words_that_are_counted_anew(tmp_path, text, input, content):
+    """They stand in another order, even if they are as many."""
+    out = exported(tmp_path, input)
+    reader = DatasetReader.from_params(Params({**READER, "input": input}))
     counted = Vocabulary.from_instances(reader.read(text))
     files = {"options_file": str(out / "options.json"), "weight_file": str(out / "weights.hdf5")}
-    with pytest.raises(ConfigurationError, match=r"weights\.hdf5 holds the vectors of words, .*elmo_words"):
+    with pytest.raises(ConfigurationError, match=rf"weights\.hdf5 .*{content}.*elmo_words"):
         Model.from_params(Params({"type": "elmo_bilm", "softmax": dict(FULL), **files}), vocab=counted)
 
 
@@ -102,27 +105,17 @@ def test_starts_from_an_archive(tmp_path, text):
     run_config(tmp_path / "better", text, vocabulary=vocabulary, model=model)
     better = tmp_path / "better/model.tar.gz"
     assert evaluated(better, text) < 0.9 * evaluated(archive, text)
-    with pytest.raises(ConfigurationError, match="the vocabulary has 15 words, expected the 13"):
+    with pytest.raises(ConfigurationError, match="15 words, expected the 13"):
         run_config(tmp_path / "wrong", text, vocabulary={}, model=model)
 
 
 def test_weights_without_a_softmax(tmp_path, caplog):
     make_files(tmp_path)
     assert start(tmp_path, write_words(tmp_path / "words")).softmax_is_new
-    assert f"{tmp_path / 'weights.hdf5'} holds no softmax: it is new and random" in caplog.text
+    assert f"{tmp_path / 'weights.hdf5'} holds no softmax" in caplog.text
     model = start(tmp_path, write_words(tmp_path / "words"), ADAPTIVE)
     weights = read_bilm(tmp_path / "options.json", tmp_path / "weights.hdf5").state_dict()
     assert all(torch.equal(weights[name], found) for name, found in model.bilm.state_dict().items())
-
-
-def test_a_softmax_over_words_that_are_counted_anew(tmp_path, text):
-    """Even over as many: they stand in another order."""
-    out = exported(tmp_path, "characters")
-    reader = DatasetReader.from_params(Params(dict(READER)))
-    counted = Vocabulary.from_instances(reader.read(text))
-    files = {"options_file": str(out / "options.json"), "weight_file": str(out / "weights.hdf5")}
-    with pytest.raises(ConfigurationError, match=r"weights\.hdf5 holds a softmax over words, .*elmo_words"):
-        Model.from_params(Params({"type": "elmo_bilm", "softmax": dict(FULL), **files}), vocab=counted)
 
 
 @pytest.mark.parametrize("input", ["characters", "words"])
@@ -132,7 +125,7 @@ def test_words_that_do_not_fit(tmp_path, input):
         start(out, write_words(tmp_path / "words", [*VOCABULARY, "dog"]))
     assert "14" in str(caught.value)
     assert "13" in str(caught.value)
-    with pytest.raises(ConfigurationError, match="holds a softmax: expected type full or sampled"):
+    with pytest.raises(ConfigurationError, match="expected type full or sampled"):
         start(out, softmax=ADAPTIVE)
 
 
@@ -140,19 +133,16 @@ def test_weights_of_another_architecture(tmp_path):
     out = exported(tmp_path)
     make_files(tmp_path / "other", dim=14)
     shutil.copy(tmp_path / "other/options.json", out)
-    with pytest.raises(ConfigurationError, match=r"weights\.hdf5: dataset .* has shape .*, expected"):
+    with pytest.raises(ConfigurationError, match=r"weights\.hdf5: dataset .* shape"):
         start(out)
 
 
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        ({}, "found neither of options and options_file"),
-        ({"options": {}, "options_file": "o.json"}, "found both of options and options_file"),
-        (
-            {"options": {}, "weight_file": "w.hdf5"},
-            "found weight_file, w.hdf5, expected also its options_file",
-        ),
+        ({}, "neither of options and options_file"),
+        ({"options": {}, "options_file": "o.json"}, "both of options and options_file"),
+        ({"options": {}, "weight_file": "w.hdf5"}, "weight_file, w.hdf5, expected also its options_file"),
     ],
 )
 def test_wrong_arguments(arguments, expected):

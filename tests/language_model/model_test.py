@@ -18,8 +18,8 @@ from elmo_tasks.elmo.inference.training_products import trains_in_bfloat16
 from elmo_tasks.elmo.model.weight_file import write_weights
 from elmo_tasks.language_model import BiLmReader
 from elmo_tasks.language_model import model as bilm_module
-from elmo_tasks.language_model.bptt_batch import dry_block
-from elmo_tasks.language_model.metric import OTHER_WORDS
+from elmo_tasks.language_model.bptt_batch import empty_block
+from elmo_tasks.language_model.metric import DIRECTIONS, OTHER_WORDS, FrequentWords, Perplexity
 from elmo_tasks.language_model.model import class_names
 from elmo_tasks.metrics.classification import confusion_name
 from tests.elmo.files import changed
@@ -205,13 +205,13 @@ def test_block_without_steps(text, kind, softmax):
     first, *_ = blocks(model, reader_of(kind).read(text))
     model(first)
     state = model.get_extra_state()
-    (dry,) = blocks(model, [Instance({"block": dry_block(streams=3, input=kind)})])
-    loss = model(dry)["loss"]
+    (empty,) = blocks(model, [Instance({"block": empty_block(streams=3, input=kind)})])
+    loss = model(empty)["loss"]
     loss.backward()
     assert loss.item() == 0
     assert all((weight.grad == 0).all() for weight in model.parameters())
     assert all(state[name] is part or state[name] == part for name, part in model.get_extra_state().items())
-    assert model.eval()(dry) == {}
+    assert model.eval()(empty) == {}
     assert model.get_metrics() == {}
 
 
@@ -298,3 +298,56 @@ def test_which_words_are_taken_for_which(text):
     # Other words in the place of other words are not right.
     both = (metrics["accuracy_forward"] + metrics["accuracy_backward"]) / 2
     assert metrics["accuracy"] == pytest.approx(both)
+
+
+def targets(number: int) -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(number)
+    return (
+        -5 * torch.rand(2, number, generator=generator),
+        torch.rand(2, number, generator=generator) < 0.3,
+    )
+
+
+@pytest.mark.parametrize("sizes", [[100], [40, 60], [1] * 100])
+def test_perplexity_is_that_of_all_targets_whatever_the_batches(sizes):
+    scores, correct = targets(100)
+    metric = Perplexity()
+    for part, right in zip(scores.split(sizes, dim=1), correct.split(sizes, dim=1), strict=True):
+        metric(part, right)
+    metrics = metric.get_metric()
+    assert metrics["perplexity"] == pytest.approx(math.exp(-scores.double().mean()))
+    assert metrics["accuracy"] == pytest.approx(correct.double().mean().item())
+    for direction, row, right in zip(DIRECTIONS, scores.double(), correct, strict=True):
+        assert metrics[f"perplexity_{direction}"] == pytest.approx(math.exp(-row.mean()))
+        assert metrics[f"accuracy_{direction}"] == pytest.approx(right.double().mean().item())
+    assert metric.get_metric(reset=True) == metrics
+    assert metric.get_metric() == {}
+
+
+def test_a_perplexity_beyond_all_numbers():
+    metric = Perplexity()
+    metric(torch.tensor([[-800.0], [0.0]]), torch.tensor([[False], [True]]))
+    metrics = metric.get_metric()
+    assert metrics["perplexity_forward"] == math.inf
+    assert metrics["perplexity_backward"] == 1
+    assert metrics["perplexity"] == pytest.approx(math.exp(400))
+
+
+@pytest.mark.parametrize("number", [1, 3, 50])
+def test_frequent_words_have_a_class_each(number):
+    words = [f"word{rank}" for rank in range(10)]
+    generator = torch.Generator().manual_seed(number)
+    predicted, gold = torch.randint(10, (2, 200), generator=generator)
+    metric = FrequentWords(words, number)
+    metric(predicted[:50], gold[:50])
+    metric(predicted[50:], gold[50:])
+    metrics = metric.get_metric(reset=True)
+    named = [
+        [words[rank] if rank < number else OTHER_WORDS for rank in row.tolist()] for row in (predicted, gold)
+    ]
+    pairs = Counter(zip(*named, strict=True))
+    labels = [*words[:number], OTHER_WORDS]
+    for one in labels:
+        for other in labels:
+            assert metrics[confusion_name(one, other)] == pairs[other, one]
+    assert "accuracy" not in metrics

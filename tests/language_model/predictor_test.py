@@ -35,18 +35,18 @@ def predict(predictor, *sentences):
 
 
 def test_probabilities_of_all_words_sum_to_one(predictor):
-    """Each place in each direction, with the sentence on the other side of it cut off."""
+    """At each position in each direction, with the sentence cut off on the other side."""
     result = predictor.predict_json({"tokens": SENTENCE})
     words = class_names(predictor._model.vocab)
     for place in range(len(SENTENCE) + 1):
-        before, behind = SENTENCE[:place], SENTENCE[place:]
+        before, after = SENTENCE[:place], SENTENCE[place:]
         forward = [
             r["log_probabilities_forward"][place]
             for r in predict(predictor, *([*before, word] for word in words))
         ]
         backward = [
             r["log_probabilities_backward"][0]
-            for r in predict(predictor, *([word, *behind] for word in words))
+            for r in predict(predictor, *([word, *after] for word in words))
         ]
         assert math.fsum(map(math.exp, forward)) == pytest.approx(1, abs=1e-5)
         assert math.fsum(map(math.exp, backward)) == pytest.approx(1, abs=1e-5)
@@ -95,15 +95,14 @@ def test_running_text_is_tokenised(predictor):
 @pytest.mark.parametrize(
     ("inputs", "message"),
     [
-        ({}, 'found the fields: none; expected "sentence": a string, or "tokens"'),
-        ({"sentence": 5}, '"sentence" is 5; expected "sentence": a string'),
-        ({"tokens": ["Ana", None]}, '"tokens" has None at position 1; expected strings'),
+        ({}, 'none; expected "sentence"'),
+        ({"sentence": 5}, '"sentence" is 5'),
+        ({"tokens": ["Ana", None]}, '"tokens" has None at position 1'),
     ],
 )
 def test_wrong_fields(predictor, inputs, message):
-    with pytest.raises(ConfigurationError) as caught:
+    with pytest.raises(ConfigurationError, match=message):
         predictor.predict_json(inputs)
-    assert message in str(caught.value)
 
 
 def test_results_before_a_bad_line_come_out(predictor):
@@ -111,11 +110,11 @@ def test_results_before_a_bad_line_come_out(predictor):
     fresh = BiLmPredictor(predictor._model, predictor._dataset_reader)
     results = fresh.predict_each([fresh.load_line(x) for x in (good, "[1]", good)])
     assert next(results)["tokens"] == ["Norway", "won", "."]
-    with pytest.raises(ConfigurationError, match=r"line 2 .* found \[1\], expected a JSON object"):
+    with pytest.raises(ConfigurationError, match=r"line 2 .* found \[1\]"):
         next(results)
 
 
 def test_blocks_of_a_text_are_no_sentences(predictor):
     block = next(iter(predictor._dataset_reader.read(str(bundled("fixtures/language_model/dev.txt")))))
-    with pytest.raises(ConfigurationError, match="expected JSON Lines, and no --use-dataset-reader"):
+    with pytest.raises(ConfigurationError, match="no --use-dataset-reader"):
         predictor.predict_instance(block)

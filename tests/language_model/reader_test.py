@@ -1,3 +1,5 @@
+"""The reader, its blocks, and the vocabulary from a file."""
+
 import gzip
 import logging
 import pickle
@@ -11,15 +13,212 @@ import spacy
 import torch
 from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
-from allennlp.data import DatasetReader, Vocabulary
+from allennlp.data import DatasetReader, Instance, Vocabulary
 from allennlp.data.data_loaders import MultiProcessDataLoader
 from allennlp.data.dataset_readers.dataset_reader import DistributedInfo, WorkerInfo
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmo_tasks.data.input_files import InputError
+from elmo_tasks.elmo.model.characters import character_ids, word_ids
+from elmo_tasks.language_model import bptt_batch
+from elmo_tasks.language_model.bptt_batch import BlockField, Lexicon, blocks, empty_block
+from elmo_tasks.language_model.model import class_names
 from elmo_tasks.language_model.reader import BiLmReader
-from tests.language_model.blocks import DOCUMENTS, SENTENCES, by_size, rebuild
+from tests.elmo.files import VOCABULARY
+from tests.language_model.archives import write_words
+
+DOCUMENTS = [
+    [["The", "cat", "sat"], ["on"], ["the", "mat", "the", "cat"], ["고양이가", "잤다", "."], ["x"]],
+    [["Ночь", "the", "@@PADDING@@", "<S>"], ["@@UNKNOWN@@", "cat"]],
+    [["one", "two", "three", "four", "five", "six", "seven", "eight"]],
+]
+
+
+SENTENCES = [sentence for document in DOCUMENTS for sentence in document]
+
+
+WORDS = list(chain(*SENTENCES))
+
+
+def rebuild(tensors, vocab, known, kind="characters"):
+    """Returns the sentences of the passages of all blocks, and checks that both directions agree."""
+    spelt = ["<S>", "</S>", *known]
+    ids = (character_ids if kind == "characters" else word_ids)(spelt)
+    word_of = {row.tobytes(): word for row, word in zip(ids, spelt, strict=True)}
+    streams = {}
+    passages = []
+    for block in tensors:
+        assert block["words"].dtype == (torch.int16 if kind == "characters" else torch.int64)
+        rows = [row.tobytes() for row in block["words"].numpy()]
+        assert len(set(rows)) == len(rows)
+        assert block["inputs"].shape == block["targets"].shape == (2, block["lengths"].sum())
+        assert block["inputs"].dtype == block["targets"].dtype == block["lengths"].dtype == torch.int64
+        assert block["fresh"].dtype == torch.bool
+        assert block["lengths"].sum() > 0
+        assert torch.equal(block["inputs"].unique(), torch.arange(len(rows)))
+        start = 0
+        for stream, (length, fresh) in enumerate(
+            zip(block["lengths"].tolist(), block["fresh"].tolist(), strict=True)
+        ):
+            part = slice(start, start + length)
+            start += length
+            if fresh:
+                assert length
+                streams[stream] = ([], [], [], [])
+                passages.append(streams[stream])
+            if not length:
+                continue
+            for direction in (0, 1):
+                numbers = block["inputs"][direction, part].tolist()
+                streams[stream][direction].extend(word_of[rows[number]] for number in numbers)
+                streams[stream][2 + direction].extend(block["targets"][direction, part].tolist())
+    return [sentences_of(passage, vocab) for passage in passages]
+
+
+def sentences_of(passage, vocab):
+    forward, backward, forward_targets, backward_targets = passage
+    borders = [n for n, word in enumerate(backward) if word == "</S>"]
+    sentences = []
+    for start, end in zip(borders, [*borders[1:], len(backward)], strict=True):
+        words = forward[start + 1 : end]
+        assert forward[start] == "<S>"
+        assert backward[start + 1 : end] == words[::-1]
+        assert forward_targets[start:end] == [expected_class(w, vocab) for w in [*words, "</S>"]]
+        assert backward_targets[start:end] == [expected_class(w, vocab) for w in [*words[::-1], "<S>"]]
+        sentences.append(words)
+    return sentences
+
+
+def expected_class(word, vocab):
+    ids = vocab.get_token_to_index_vocabulary("tokens")
+    return 0 if word == "@@PADDING@@" else ids.get(word, 1) - 1
+
+
+def by_size(documents, passage):
+    return [d[n : n + (passage or len(d))] for d in documents for n in range(0, len(d), passage or len(d))]
+
+
+# Blocks
+
+
+def blocks_of(
+    passages, *, streams=2, bptt_steps: int | None = 3, process=0, kind="characters"
+) -> list[BlockField]:
+    return list(blocks(passages, streams=streams, bptt_steps=bptt_steps, process=process, input=kind))
+
+
+def vocabulary(fields: list[BlockField], **options) -> Vocabulary:
+    return Vocabulary.from_instances([Instance({"block": field}) for field in fields], **options)
+
+
+def tensors(fields: list[BlockField], vocab: Vocabulary) -> list[dict]:
+    for field in fields:
+        field.index(vocab)
+    return [field.as_tensor({}) for field in fields]
+
+
+@pytest.mark.parametrize("kind", ["characters", "words"])
+@pytest.mark.parametrize("streams", [1, 2, 64])
+@pytest.mark.parametrize("bptt_steps", [1, 3, None])
+@pytest.mark.parametrize("passage", [1, 2, None])
+def test_blocks_hold_the_text(kind, streams, bptt_steps, passage):
+    passages = by_size(DOCUMENTS, passage)
+    fields = blocks_of(passages, streams=streams, bptt_steps=bptt_steps, kind=kind)
+    vocab = vocabulary(fields)
+    found = tensors(fields, vocab)
+    assert rebuild(found, vocab, WORDS, kind) == passages
+    for field, block in zip(fields, found, strict=True):
+        assert block["lengths"].shape == block["fresh"].shape == (streams,)
+        assert bptt_steps is None or block["lengths"].max() <= bptt_steps
+        assert len(field) == block["lengths"].sum()
+
+
+def test_vocabulary_counts():
+    """Each word is counted once, the borders once a sentence, whatever the blocks; `<UNK>` is no word."""
+    text = [[*SENTENCES, ["<UNK>", "the"]]]
+    expected = Counter(word for sentence in text[0] for word in sentence)
+    expected.update(["<S>", "</S>"] * len(text[0]))
+    del expected["<UNK>"]
+    for bptt_steps in (1, 4, None):
+        counter = {"tokens": Counter()}
+        for field in blocks_of(text, bptt_steps=bptt_steps):
+            field.count_vocab_items(counter)
+        assert counter["tokens"] == expected
+    vocab = Vocabulary({"tokens": expected}, min_count={"tokens": 3})
+    found = tensors(blocks_of([SENTENCES]), vocab)
+    assert rebuild(found, vocab, WORDS) == [SENTENCES]
+    assert min(int(block["targets"].min()) for block in found) == 0
+
+
+def test_a_stream_takes_the_next_passage_from_a_new_block_on():
+    """A passage has a step for each word, and one for each border."""
+    passages = [[["a"] * length] for length in (3, 1, 1, 4)]
+    found = [(list(field.lengths), list(field.fresh)) for field in blocks_of(passages, process=5)]
+    assert found == [
+        ([3, 2], [True, True]),
+        ([1, 2], [False, True]),
+        ([3, 0], [True, False]),
+        ([2, 0], [False, False]),
+    ]
+    assert {field.process for field in blocks_of(passages, process=5)} == {5}
+
+
+@pytest.mark.parametrize("kind", ["characters", "words"])
+def test_a_block_without_steps(kind):
+    vocab = Vocabulary()
+    empty = empty_block(streams=3, input=kind)
+    (block,) = tensors([empty], vocab)
+    assert block["inputs"].shape == block["targets"].shape == (2, 0)
+    assert len(block["words"]) == len(empty) == 0
+    assert block["lengths"].tolist() == [0, 0, 0]
+    assert blocks_of([]) == []
+
+
+def test_two_blocks_are_no_batch():
+    (field, *_) = blocks_of([SENTENCES])
+    with pytest.raises(ConfigurationError, match="batch_size 1"):
+        field.batch_tensors([{}, {}])
+    with pytest.raises(ConfigurationError, match="index"):
+        field.as_tensor({})
+
+
+def test_a_lexicon_that_grew_too_large_is_replaced(monkeypatch):
+    passages = by_size(DOCUMENTS, 2)
+    fields = blocks_of(passages, streams=3, bptt_steps=2)
+    vocab = vocabulary(fields)
+    expected = tensors(fields, vocab)
+    monkeypatch.setattr(bptt_batch, "LEXICON_SIZE", 5)
+    fields = blocks_of(passages, streams=3, bptt_steps=2)
+    assert len({id(field.lexicon) for field in fields}) > 1
+    assert rebuild(tensors(fields, vocab), vocab, WORDS) == rebuild(expected, vocab, WORDS)
+
+
+def test_classes_are_those_of_the_vocabulary_that_is_asked():
+    lexicon = Lexicon("words")
+    numbers = lexicon.steps([["a", "b"]])[0]
+    for words in (["a", "b", "<S>"], ["<S>", "b"], ["a", "b", "<S>"]):
+        vocab = Vocabulary(tokens_to_add={"tokens": words})
+        expected = [vocab.get_token_index(word) - 1 for word in ("<S>", "a", "b")]
+        assert lexicon.classes(vocab, numbers).tolist() == expected
+
+
+def test_a_pickled_block_has_its_own_words_alone():
+    fields = blocks_of(by_size(DOCUMENTS, 2), streams=3, bptt_steps=2)
+    vocab = vocabulary(fields)
+    for block, field in zip(tensors(fields, vocab), fields, strict=True):
+        copied = pickle.loads(pickle.dumps(field))
+        assert set(copied.lexicon.words) <= {field.lexicon.words[n] for n in np.unique(field.steps)} | {
+            "<S>",
+            "</S>",
+        }
+        assert copied.human_readable_repr() == field.human_readable_repr()
+        (again,) = tensors([copied], vocab)
+        assert torch.equal(again["targets"], block["targets"])
+        assert torch.equal(again["words"][again["inputs"]], block["words"][block["inputs"]])
+
+
+# The reader
 
 
 def write(path, documents=DOCUMENTS):
@@ -34,7 +233,7 @@ def numbered(path, sentences, document=7):
     return rows
 
 
-def blocks(reader, path, vocab=None):
+def read_blocks(reader, path, vocab=None):
     """The tensors of a read, and its vocabulary."""
     vocab = vocab or Vocabulary.from_instances(reader.read(path))
     tensors = []
@@ -58,7 +257,7 @@ words = st.lists(st.sampled_from(["a", "b", "c", "다", "</S>x"]), min_size=1, m
 def test_any_text(tmp_path_factory, documents, streams, bptt_steps, passage, shuffle):
     path = write(tmp_path_factory.mktemp("text") / "text", documents)
     reader = BiLmReader(streams=streams, bptt_steps=bptt_steps, passage=passage, shuffle_buffer=shuffle)
-    tensors, vocab = blocks(reader, path)
+    tensors, vocab = read_blocks(reader, path)
     found = rebuild(tensors, vocab, [w for d in documents for s in d for w in s])
     expected = by_size(documents, passage)
     assert sorted(found) == sorted(expected)
@@ -67,7 +266,7 @@ def test_any_text(tmp_path_factory, documents, streams, bptt_steps, passage, shu
 
 
 def test_sources(tmp_path):
-    """File, folder, pattern and list; gzip; files without a sentence are passed over, but not all of them."""
+    """File, folder, pattern and list; gzip; files without a sentence are skipped, unless all are."""
     rows = {name: numbered(tmp_path / name, 9) for name in ("a.txt", "b.txt")}
     packed = (tmp_path / "b.txt").read_bytes()
     (tmp_path / "b.txt").write_bytes(gzip.compress(packed))
@@ -76,7 +275,7 @@ def test_sources(tmp_path):
     every = rows["a.txt"] + rows["b.txt"]
     for path in (str(tmp_path), str(tmp_path / "*.txt"), [str(tmp_path / "a.txt"), tmp_path / "b.txt"]):
         assert list(chain(*texts(reader, path))) == every
-    with pytest.raises(InputError, match=r"c\.txt: found no sentence, expected at least one"):
+    with pytest.raises(InputError, match=r"c\.txt: found no sentence"):
         list(reader.read(str(tmp_path / "c.txt")))
     with pytest.raises(InputError, match="no file"):
         list(reader.read(str(tmp_path / "d.txt")))
@@ -84,7 +283,7 @@ def test_sources(tmp_path):
 
 def texts(reader, path):
     """The passages of a read in the order in which streams begin them."""
-    tensors, vocab = blocks(reader, path, Vocabulary())
+    tensors, vocab = read_blocks(reader, path, Vocabulary())
     known = {word for document in DOCUMENTS for sentence in document for word in sentence}
     known |= {f"{name}-{n}" for name in ("a.txt", "b.txt", "c.txt") for n in range(100)} | {"w"}
     return rebuild(tensors, vocab, sorted(known))
@@ -183,7 +382,7 @@ def test_long_sentences(tmp_path, caplog):
 
 
 def test_subsample(tmp_path, caplog):
-    """The share of each word left is that of the formula; sentences without words vanish."""
+    """Each word is kept as often as the formula says; sentences without words vanish."""
     rng = random.Random(5)
     sentences = [["the"], *[["the", "the", rng.choice("abcdefgh")] for _ in range(3000)]]
     path = write(tmp_path / "text", [sentences])
@@ -212,9 +411,7 @@ def test_another_reader_gives_the_sentences(tmp_path):
     )
     assert texts(reader, str(tmp_path / "a.conll")) == by_size([SENTENCES], 4)
     (tmp_path / "plain.txt").write_text("three words here\n")
-    with pytest.raises(
-        InputError, match=r"line 1: found 3 columns .* \(of NerReader, the source; null reads"
-    ):
+    with pytest.raises(InputError, match=r"line 1: .*NerReader, the source"):
         texts(reader, str(tmp_path / "plain.txt"))
 
 
@@ -235,14 +432,15 @@ def test_text_to_instance():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"input": "bytes"}, "input is 'bytes', expected one of characters, words"),
-        ({"streams": 0}, "streams is 0, expected a whole number from 1 to"),
+        ({"input": "bytes"}, "input is 'bytes', .* characters, words"),
+        ({"streams": 0}, "streams is 0"),
         ({"bptt_steps": 0}, "bptt_steps is 0, .*, or null"),
         ({"passage": -1}, "passage is -1"),
-        ({"shuffle_buffer": -1}, "shuffle_buffer is -1, expected a whole number from 0"),
-        ({"subsample": 0.0}, "subsample is 0.0, expected a number above 0"),
+        ({"shuffle_buffer": -1}, "shuffle_buffer is -1"),
+        ({"subsample": 0.0}, "subsample is 0.0, .* above 0"),
         ({"running_text": True, "source": {"type": "elmo_ner"}}, "running_text and source"),
         ({"stream": 3}, "did you mean 'streams'"),
+        ({"lanes": 3, "streams": 3}, "'lanes' and 'streams'"),
     ],
 )
 def test_impossible_parameters(options, message):
@@ -253,7 +451,36 @@ def test_impossible_parameters(options, message):
 def test_former_names_of_keys_are_still_read():
     reader = DatasetReader.from_params(Params({"type": "elmo_bilm", "lanes": 3, "unroll": None}))
     assert (reader.streams, reader.bptt_steps) == (3, None)
-    with pytest.raises(
-        ConfigurationError, match="found the keys 'lanes' and 'streams', expected only 'streams'"
-    ):
-        DatasetReader.from_params(Params({"type": "elmo_bilm", "lanes": 3, "streams": 3}))
+
+
+# The vocabulary
+
+
+def words_vocabulary(file):
+    return Vocabulary.from_params(Params({"type": "elmo_words", "words_file": str(file)}))
+
+
+def test_is_the_file_in_its_order_also_from_an_archive(tmp_path):
+    vocab = words_vocabulary(write_words(tmp_path / "words.txt"))
+    vocab.save_to_files(str(tmp_path / "vocabulary"))
+    for found in (vocab, Vocabulary.from_files(tmp_path / "vocabulary")):
+        assert class_names(found) == VOCABULARY
+        assert [found.get_token_index(word) for word in VOCABULARY] == list(range(1, len(VOCABULARY) + 1))
+        assert (
+            found.get_token_index("zebra") == found.get_token_index("<UNK>") == VOCABULARY.index("<UNK>") + 1
+        )
+        assert found.get_vocab_size() == len(VOCABULARY) + 1
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["<S>", "</S>", "<UNK>", "a", "a"], "line 5: found 'a'"),
+        (["<S>", "", "<UNK>"], "line 2"),
+        (["<S>", "</S>", "a"], "<UNK>"),
+    ],
+)
+def test_wrong_files(tmp_path, words, expected):
+    file = write_words(tmp_path / "words.txt", words)
+    with pytest.raises(ConfigurationError, match=rf"words\.txt.*{expected}"):
+        words_vocabulary(file)

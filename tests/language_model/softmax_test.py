@@ -10,6 +10,8 @@ from elmo_tasks.language_model import softmax as module
 from elmo_tasks.language_model.softmax import Softmax
 
 CLASSES, DIM, ROWS = 23, 6, 10
+
+
 EACH = [
     {"type": "full"},
     {"type": "sampled", "num_samples": 7},
@@ -19,9 +21,8 @@ EACH = [
 
 @pytest.fixture(autouse=True)
 def _small_chunks(monkeypatch):
-    """The last chunk of rows, and of classes, is a smaller one."""
-    for each in (module,):
-        monkeypatch.setattr(each, "ROWS_AT_ONCE", 4)
+    """The last chunk of rows, and of classes, is smaller than the others."""
+    monkeypatch.setattr(module, "ROWS_AT_ONCE", 4)
     monkeypatch.setattr(module, "LOGITS_AT_ONCE", 40)
 
 
@@ -47,7 +48,7 @@ def gradients(loss, softmax, vectors):
 
 
 def dense(softmax, vectors, targets):
-    """The loss of `sampled_softmax_loss`, as its documentation has it, row by row."""
+    """The loss of `sampled_softmax_loss` by its documentation, row by row."""
     samples, num_draws = softmax.sample()
 
     def logit(vector, k):
@@ -62,8 +63,10 @@ def dense(softmax, vectors, targets):
     return torch.stack(rows).sum()
 
 
+@pytest.mark.parametrize("rows_at_once", [3, 4, 100])
 @pytest.mark.parametrize("config", EACH[:2])
-def test_loss_and_gradients(config):
+def test_loss_and_gradients(config, rows_at_once, monkeypatch):
+    monkeypatch.setattr(module, "ROWS_AT_ONCE", rows_at_once)
     softmax, (vectors, targets) = build(config), data()
     torch.manual_seed(2)
     loss = softmax.loss(vectors, targets)
@@ -174,6 +177,8 @@ def test_samples_are_drawn_until_enough_are_distinct():
     # Four standard deviations are 0.03; of the number of draws, 0.08.
     torch.testing.assert_close(counts / 4000, torch.tensor(inclusion), atol=0.03, rtol=0)
     assert sum(number for _, number in drawn) / 4000 == pytest.approx(num_draws, abs=0.08)
+    classes, number = build({"type": "sampled", "num_samples": 199}, num_classes=200).sample()
+    assert len(classes.unique()) == 199 < number
 
 
 def test_samples_come_as_often_as_expected():
@@ -184,13 +189,6 @@ def test_samples_come_as_often_as_expected():
         counts[classes] += 1
         expected += softmax.log_expected_counts(torch.arange(60), num_draws).exp()
     torch.testing.assert_close(counts.double() / 2000, expected / 2000, atol=0.05, rtol=0)
-
-
-def test_most_classes_can_be_sampled():
-    softmax = build({"type": "sampled", "num_samples": 199}, num_classes=200)
-    classes, num_draws = softmax.sample()
-    assert len(classes.unique()) == 199
-    assert num_draws > 199
 
 
 def test_sampled_learns_the_distribution(monkeypatch):
@@ -215,15 +213,12 @@ def test_sampled_learns_the_distribution(monkeypatch):
     ("config", "message"),
     [
         ({"type": "sampled", "num_samples": CLASSES}, "num_samples is 23, expected 1 to 22"),
-        ({"type": "sampled", "num_samples": 0}, "num_samples is 0, expected a whole number from 1"),
-        ({"type": "sampled", "num_sample": 5}, "unknown key 'num_sample'; did you mean 'num_samples'"),
-        ({"type": "adaptive", "cutoffs": [5, 5]}, r"cutoffs is \[5, 5\], expected ascending"),
-        ({"type": "adaptive", "cutoffs": []}, r"cutoffs is \[\], expected"),
-        (
-            {"type": "adaptive", "cutoffs": [23]},
-            r"cutoffs is \[23\], expected ascending numbers from 1 to 22",
-        ),
-        ({"type": "adaptive", "cutoffs": [5, 12]}, "with dim 6, cluster 2 would have empty vectors"),
+        ({"type": "sampled", "num_samples": 0}, "num_samples is 0"),
+        ({"type": "sampled", "num_sample": 5}, "'num_sample'; did you mean 'num_samples'"),
+        ({"type": "adaptive", "cutoffs": [5, 5]}, r"cutoffs is \[5, 5\]"),
+        ({"type": "adaptive", "cutoffs": []}, r"cutoffs is \[\]"),
+        ({"type": "adaptive", "cutoffs": [23]}, r"cutoffs is \[23\], .* from 1 to 22"),
+        ({"type": "adaptive", "cutoffs": [5, 12]}, "cluster 2 .* empty vectors"),
     ],
 )
 def test_impossible_values(config, message):
