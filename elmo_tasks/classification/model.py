@@ -1,4 +1,4 @@
-"""A biLSTM, a vector for each sentence, and a linear layer over the classes."""
+"""The classifier of sentences and pairs: a biLSTM, pooling, and a linear layer over the classes."""
 
 from collections.abc import Callable
 from typing import Annotated, Any, Optional
@@ -14,9 +14,7 @@ from torch import nn
 from elmo_tasks.classification.reader import ClassifierText
 from elmo_tasks.common.values import OneOf, Probability, Size
 from elmo_tasks.modules.bilstm import BiLstm
-from elmo_tasks.modules.classifier import Classifier
-from elmo_tasks.modules.elmo_model import Outputs, Scores
-from elmo_tasks.modules.text_tensors import stack_texts
+from elmo_tasks.modules.elmo_model import Classifier, Outputs, Scores, stack_texts
 
 POOLING: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
     "max": lambda vectors, mask: masked_max(vectors, mask.unsqueeze(2), dim=1),
@@ -29,23 +27,22 @@ POOLING: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
 @Model.register("elmo_classifier")
 class ClassificationModel(Classifier):
     """
-    Conneau et al. 2017, arXiv:1705.02364, section 3: a biLSTM reads the sentence, its outputs are pooled to
-    one vector; of a pair, the classes depend on both vectors u and v, |u - v| and u * v.
-
-    Both sentences of a pair stand in one batch, the first ones first.
+    Conneau et al. 2017, arXiv:1705.02364, section 3: a biLSTM reads the sentence, and its outputs are pooled
+    to one vector. For a pair with the vectors u and v, a linear layer reads u, v, |u - v| and u * v; both
+    sentences are encoded in one batch, the first ones first.
 
     # Parameters
 
     pairs : whether the instances are pairs.
-    hidden_sizes : units of each biLSTM layer, for each direction; without one, the token vectors are pooled.
-    pooling : `max` or `mean` over the tokens, or `last`: where each direction ends, of the biLSTM and of
-        ELMo.
-    dropout : probability, of the variational dropout on the token vectors, those of ELMo included, and of
-        that on what the classes depend on.
+    hidden_sizes : units of each biLSTM layer, for each direction; an empty list pools the token vectors.
+    pooling : `max` or `mean` over the tokens, or `last`: the final output of each direction, for the biLSTM
+        and for ELMo.
+    dropout : probability, of the variational dropout on the token vectors with ELMo, and of the dropout on
+        the input of the linear layer.
     The others : see `Classifier`.
 
     # Raises
-    `ConfigurationError`: an unknown pooling, `last` without a biLSTM, a vocabulary without labels.
+    `ConfigurationError`: an unknown pooling, or `last` without a biLSTM; a vocabulary without labels.
     """
 
     default_predictor = "elmo_classifier"
@@ -100,15 +97,15 @@ class ClassificationModel(Classifier):
         embedded = self.token_dropout(embedded)
         # (batch, tokens, encoder dim)
         encoded = embedded if self.encoder is None else self.encoder(embedded, mask)
-        # (batch, encoder dim), (batch, elmo_output_dim): pooled apart, since each has directions of its own
+        # (batch, encoder dim), (batch, elmo_output_dim): pooled apart, since each has two directions
         pooled = [self.pool(part, mask) for part in (encoded, elmo.output) if part is not None]
         # (batch, sentence_dim)
         return torch.cat(pooled, dim=1)
 
     def make_output_human_readable(self, output_dict: Outputs) -> Outputs:
-        """The words, the `label`, and the `probabilities` by label."""
-        sentences: list[ClassifierText] = output_dict["metadata"]
-        words = {"sentence1_tokens": [both.sentence1 for both in sentences]}
+        """Returns the words, the `label`, and the `probabilities` by label."""
+        texts: list[ClassifierText] = output_dict["metadata"]
+        words = {"sentence1_tokens": [text.sentence1 for text in texts]}
         if self.pairs:
-            words["sentence2_tokens"] = [both.sentence2 or [] for both in sentences]
+            words["sentence2_tokens"] = [text.sentence2 or [] for text in texts]
         return words | super().make_output_human_readable(output_dict)

@@ -1,19 +1,32 @@
-"""`allennlp elmo ensemble`: archives of one task to one archive that decodes from their averaged scores."""
+"""`allennlp elmo ensemble`: writes archives of ensembles, and opens them."""
 
 import argparse
 import json
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 import torch
 from allennlp.common import Params
+from allennlp.common.checks import ConfigurationError
 from allennlp.common.meta import META_NAME, Meta
-from allennlp.models.archival import CONFIG_NAME, archive_model
+from allennlp.common.params import remove_keys_from_params
+from allennlp.data import Vocabulary
+from allennlp.models import Model
+from allennlp.models.archival import CONFIG_NAME, Archive, archive_model, get_weights_path
 
 from elmo_tasks.commands.base import Verb, add_archive_argument
 from elmo_tasks.commands.staging import add_output_argument, staged_file
+from elmo_tasks.common.errors import FilePath
+from elmo_tasks.common.progress import progress
+from elmo_tasks.common.strict_params import block_errors
+from elmo_tasks.common.values import Names, check_value
+from elmo_tasks.compat.archives import open_archive
 from elmo_tasks.elmo import FrozenBiLm, TrainedBiLm
-from elmo_tasks.modules.ensemble import EnsembleModel, open_members
+from elmo_tasks.elmo.archived import archived_state, elmo_from_state
+from elmo_tasks.elmo.inference import private_state_dict
+from elmo_tasks.modules.elmo_model import ElmoModel
+from elmo_tasks.modules.ensemble import EnsembleModel
 
 WEIGHTS = "weights.th"
 
@@ -28,7 +41,7 @@ COPIED_KEYS = (
     "numpy_seed",
     "pytorch_seed",
 )
-"""What `evaluate` and `predict` read of a config, beside the model."""
+"""The keys of a config, beside the model, that `evaluate` and `predict` read."""
 
 
 class Ensemble(Verb):
@@ -69,3 +82,135 @@ def write_ensemble(path: Path, model: EnsembleModel, configs: list[Params]) -> N
     # PyTorch writes a tensor once that the state dict has under several names.
     torch.save(model.state_dict(), folder / WEIGHTS)
     archive_model(folder, weights=WEIGHTS, archive_path=path)
+
+
+@Model.register("elmo_ensemble")
+class ArchivedEnsemble(EnsembleModel):
+    """
+    An `EnsembleModel` that AllenNLP opens from an archive, of either form:
+
+    - the archive that `write_ensemble` writes, which holds the members;
+    - a folder with a `config.json` whose members stay where they are: `"model": {"type": "elmo_ensemble",
+      "archives": [...]}`, with paths as in `open_members`, beside the `dataset_reader` and the `data_loader`
+      of a member.
+    """
+
+    @classmethod
+    def _load(
+        cls, config: Params, serialization_dir: FilePath, weights_file: FilePath | None, cuda_device: int
+    ) -> Model:
+        """Builds the ensemble of an archive; AllenNLP calls it."""
+        if "members" in config["model"]:
+            model = cls._with_own_members(config, serialization_dir, weights_file)
+        else:
+            if weights_file is not None and weights_file != get_weights_path(serialization_dir):
+                raise ConfigurationError(
+                    f"found the weights {weights_file}, but the members have their own, expected none"
+                )
+            model = cls._with_members_elsewhere(config)
+        return model.cuda(cuda_device) if cuda_device >= 0 else model
+
+    @classmethod
+    def _with_own_members(cls, config: Params, folder: FilePath, weights_file: FilePath | None) -> Model:
+        """Builds the members one by one, so that equal biLMs are in memory once."""
+        vocabulary = config.get("vocabulary", {})
+        vocab = Vocabulary.from_files(
+            Path(folder, "vocabulary"), vocabulary.get("padding_token"), vocabulary.get("oov_token")
+        )
+        state = archived_state(folder, weights_file)
+        members: list[Model] = []
+        bilms: dict[str, FrozenBiLm | TrainedBiLm] = {}
+        for number, block in enumerate(config["model"]["members"]):
+            prefix = f"members.{number}."
+            weights = {
+                name.removeprefix(prefix): weight for name, weight in state.items() if name.startswith(prefix)
+            }
+            if (elmo := block.get("elmo")) is not None:
+                elmo_from_state(elmo, weights, "elmo.")
+            remove_keys_from_params(block)
+            member = Model.from_params(block, vocab=vocab)
+            with private_state_dict():
+                member.load_state_dict(weights)
+            _share_bilm(member, bilms)
+            members.append(member)
+        return cls(vocab=vocab, members=members)
+
+    @classmethod
+    def _with_members_elsewhere(cls, config: Params) -> Model:
+        block = config["model"]
+        block.pop("type")
+        with block_errors():
+            check_value(paths := block.pop("archives"), Names, "model.archives")
+        archives = open_members(paths)
+        block.assert_empty(cls.__name__)
+        if problem := _indexer_problem(config, archives[0].config):
+            raise ConfigurationError(f"the ensemble's config: {problem}, as in its archives")
+        return cls(vocab=archives[0].model.vocab, members=[archive.model for archive in archives])
+
+
+def open_members(archives: list[str]) -> list[Archive]:
+    """
+    Opens archives: paths or URLs of `model.tar.gz`, or folders of runs. Of equal biLMs, one stays in memory.
+
+    # Raises
+    `ConfigurationError`, with the archive: it is no archive, its model is not of a task, or its class,
+    vocabulary or token indexers differ from those of the first. `OSError`: nothing is there.
+    """
+    opened: list[Archive] = []
+    bilms: dict[str, FrozenBiLm | TrainedBiLm] = {}
+    for name in progress(archives, work="reading", unit="archives"):
+        archive = open_archive(name)
+        if problem := _problem(archive, opened[0] if opened else archive):
+            raise ConfigurationError(f"{name}: {problem}" + (f", as in {archives[0]}" if opened else ""))
+        _share_bilm(archive.model, bilms)
+        opened.append(archive)
+    return opened
+
+
+def _problem(archive: Archive, first: Archive) -> str | None:
+    """Returns a reason why an archive cannot be in an ensemble with the first one."""
+    found, expected = type(archive.model), type(first.model)
+    if not issubclass(found, ElmoModel):
+        return f"found a model of the class {found.__name__}, expected one of a task"
+    if found is not expected:
+        return f"found a model of the class {found.__name__}, expected {expected.__name__}"
+    problem = _indexer_problem(archive.config, first.config)
+    return problem or _vocabulary_problem(archive.model.vocab, first.model.vocab)
+
+
+def _indexer_problem(config: Params, first: Params) -> str | None:
+    for reader in ("dataset_reader", "validation_dataset_reader"):
+        found, expected = (_token_indexers(each, reader) for each in (config, first))
+        for name in sorted(found.keys() | expected.keys()):
+            if found.get(name) != expected.get(name):
+                return (
+                    f"the token indexer {name!r} of the {reader} is {found.get(name)}, expected "
+                    f"{expected.get(name)}"
+                )
+    return None
+
+
+def _token_indexers(config: Params, reader: str) -> dict[str, Any]:
+    settings = config.as_dict(quiet=True)
+    return settings.get(reader, settings["dataset_reader"]).get("token_indexers") or {}
+
+
+def _vocabulary_problem(vocab: Vocabulary, first: Vocabulary) -> str | None:
+    for namespace in sorted(vocab.get_namespaces() | first.get_namespaces()):
+        found, expected = (
+            list(each.get_index_to_token_vocabulary(namespace).values()) for each in (vocab, first)
+        )
+        for index, (word, wanted) in enumerate(zip_longest(found, expected)):
+            if word != wanted:
+                return (
+                    f"the vocabulary {namespace!r} has {len(found)} entries, expected {len(expected)}; entry "
+                    f"{index} is {word!r}, expected {wanted!r}"
+                )
+    return None
+
+
+def _share_bilm(model: ElmoModel, bilms: dict[str, FrozenBiLm | TrainedBiLm]) -> None:
+    """Replaces the model's biLM by the known one with the same digest, if there is one."""
+    if model.elmo is not None and model.elmo.bilm is not None:
+        bilm = model.elmo.bilm
+        model.elmo.bilm = bilms.setdefault(bilm.digest(), bilm)

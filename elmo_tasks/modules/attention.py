@@ -6,11 +6,10 @@ from allennlp.nn.util import masked_softmax
 
 def attention(scores: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     """
-    The softmax over the last dimension of what the mask allows, 0 elsewhere; a row that it allows nothing of
-    is 0.
+    Returns the softmax over the keys that the mask allows; other keys have 0, and so has a row without any.
 
-    AllenNLP's default softmax counts padding as scores of 0, and takes it out afterwards: where all real
-    scores are far below 0, what is left depends on the padding, and at last is nothing.
+    AllenNLP's default softmax scores padding as 0 and removes it afterwards: where all real scores are far
+    below 0, the result depends on the padding, and vanishes in the end.
 
     *Shape:* `(..., keys)`, `mask` (booleans) of a shape that broadcasts to it, of as many dimensions.
     """
@@ -19,9 +18,9 @@ def attention(scores: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
 
 def dot_products(left: torch.Tensor, right: torch.Tensor, *, scaled: bool) -> torch.Tensor:
     """
-    Each left vector with each right one; with `scaled`, divided by the root of their size (Vaswani et al.
-    2017, arXiv:1706.03762). Vectors as long as ELMo's have products so far apart that unscaled all attention
-    is on the largest: in a sentence with itself, on the word itself.
+    Returns the product of each left vector with each right one, if `scaled` divided by the square root of
+    their size (Vaswani et al. 2017, arXiv:1706.03762). The products of vectors as long as ELMo's differ so
+    much that without the division all attention goes to the largest: within a sentence, to the word itself.
 
     *Shape:* `(batch, left, dim)`, `(batch, right, dim)` to `(batch, left, right)`.
     """
@@ -38,11 +37,9 @@ def align(
     scaled: bool = False,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """
-    Attention both ways by `dot_products`: for each left token a distribution over the right ones, and the
-    other way round. What a side finds in the other is `attention @ other`.
+    Returns the attention of each left token to the right ones, by `dot_products`, and the other way round.
 
-    Source: Chen et al. 2017, arXiv:1609.06038, equations (11) to (13); with `left` and `right` the same,
-    McCann et al. 2017, arXiv:1708.00107, section 5.
+    Source: Chen et al. 2017, arXiv:1609.06038, equations (11) to (13).
 
     *Shape:* `(batch, left, dim)`, `(batch, right, dim)`, masks `(batch, left)`, `(batch, right)` to
     `(batch, left, right)` and `(batch, right, left)`; the rows and the columns of padding are 0.

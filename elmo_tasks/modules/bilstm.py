@@ -13,10 +13,9 @@ from elmo_tasks.common.strict_params import StrictParams
 
 class BiLstm(nn.Module):
     """
-    PyTorch's fused LSTM takes padded batches only, for which a bidirectional one would read the padding
-    first in its backward direction. So each direction is an LSTM of its own, and the backward one reads
-    each sequence reversed: the same numbers as packed sequences, in less time, on batches of like length.
-    `BiGru` is the same of GRUs.
+    A bidirectional LSTM over padded batches. Each direction is a fused LSTM of PyTorch; the backward one
+    reads each sequence reversed, with the padding still at its end. The result equals that of packed
+    sequences, and takes less time on batches of similar length.
 
     # Parameters
 
@@ -48,8 +47,8 @@ class BiLstm(nn.Module):
 
     def forward(self, inputs: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         """
-        *Shape:* `(batch, tokens, input_dim)`, `(batch, tokens)` to `(batch, tokens, output_dim)`, zero where
-        the mask is.
+        *Shape:* `(batch, tokens, input_dim)` and the mask `(batch, tokens)` to `(batch, tokens, output_dim)`,
+        0 at padding.
         """
         reverse = _reversed_steps(mask)
         outputs = self.input_dropout(inputs)
@@ -63,7 +62,7 @@ class BiLstm(nn.Module):
         return outputs * mask.unsqueeze(2)
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
-        """PyTorch's hook for loading: archives may have the former names of the layers."""
+        """Renames the layers of archives that have their former names; PyTorch calls it."""
         for old, new in (("onward.", "forward_layers."), ("back.", "backward_layers.")):
             for key in [key for key in state_dict if key.startswith(prefix + old)]:
                 state_dict[prefix + new + key.removeprefix(prefix + old)] = state_dict.pop(key)
@@ -76,26 +75,12 @@ class BiGru(BiLstm):
     cell = nn.GRU
 
 
-@Initializer.register("elmo_orthogonal_gates")
-class OrthogonalGates(StrictParams, Initializer):
-    """
-    An orthogonal matrix for each gate of an LSTM (Saxe et al. 2014, arXiv:1312.6120). AllenNLP's `orthogonal`
-    makes one of all gates, whose parts are far from it; its `block_orthogonal` has to be told the sizes.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-
-    def __call__(self, tensor: torch.Tensor, **kwargs: Any) -> None:
-        """*Shape:* `(4 * hidden, size)`."""
-        for gate in tensor.data.chunk(4):
-            nn.init.orthogonal_(gate)
-
-
 def _reversed_steps(mask: torch.Tensor) -> torch.Tensor:
     """
-    `(batch, tokens)` to `(tokens * batch,)`: for each row of flattened `(tokens, batch)` where it comes from
-    when real steps are reversed and padding stays.
+    Returns for each row of flattened `(tokens, batch)` the row that takes its place when the real steps are
+    reversed and padding stays.
+
+    *Shape:* `(batch, tokens)` to `(tokens * batch,)`.
     """
     batch, tokens = mask.shape
     lengths = mask.sum(dim=1)
@@ -107,3 +92,19 @@ def _reversed_steps(mask: torch.Tensor) -> torch.Tensor:
 def _take(steps: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
     """*Shape:* `(tokens, batch, dim)`, `(tokens * batch,)` to `(tokens, batch, dim)`."""
     return steps.flatten(0, 1).index_select(0, rows).view_as(steps)
+
+
+@Initializer.register("elmo_orthogonal_gates")
+class OrthogonalGates(StrictParams, Initializer):
+    """
+    Fills the matrix of each gate of an LSTM with an orthogonal one (Saxe et al. 2014, arXiv:1312.6120).
+    AllenNLP's `orthogonal` treats all gates as one matrix; its `block_orthogonal` has to be told the sizes.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    def __call__(self, tensor: torch.Tensor, **kwargs: Any) -> None:
+        """*Shape:* `(4 * hidden, size)`."""
+        for gate in tensor.data.chunk(4):
+            nn.init.orthogonal_(gate)

@@ -14,16 +14,16 @@ from elmo_tasks.common.strict_params import StrictParams
 from elmo_tasks.common.values import Name, Size
 
 _MAX_PLACES = 1 << 19
-"""Characters of words that are computed together: a batch with a very long word would want all memory."""
+"""Characters of the words that are computed together, a bound on memory for batches with a very long word."""
 
 
 @TokenEmbedder.register("elmo_character_cnn")
 class CharacterCnn(StrictParams, TokenEmbedder):
     """
-    A convolution over the characters of a word, ReLU, and the maximum over its places, for the indexer
+    A convolution over the characters of a word, ReLU, and the maximum over positions, for the indexer
     `characters`.
 
-    The window stands around each character, with zeros beyond the word, so that words shorter than the
+    The window is centred on each character, with zeros outside the word, so that words shorter than the
     window have features too; AllenNLP's `cnn` encoder gives them a zero vector. Equal words of a batch are
     computed once. The convolution is one matrix product, since oneDNN would compile a kernel for each new
     number of words.
@@ -61,12 +61,12 @@ class CharacterCnn(StrictParams, TokenEmbedder):
         return self.filters.out_features
 
     def extend_vocab(self, extended_vocab: Vocabulary, **_: Any) -> None:
-        """AllenNLP's hook: what the vocabulary has now and had not gets vectors as in the beginning."""
-        before = self.embedding.weight
-        vectors = before.new_empty(extended_vocab.get_vocab_size(self.namespace), before.shape[1])
+        """Initializes the embeddings of characters added to the vocabulary; AllenNLP calls it."""
+        old = self.embedding.weight
+        vectors = old.new_empty(extended_vocab.get_vocab_size(self.namespace), old.shape[1])
         nn.init.xavier_uniform_(vectors)
-        vectors[: len(before)] = before.detach()
-        self.embedding = nn.Embedding.from_pretrained(vectors, freeze=not before.requires_grad, padding_idx=0)
+        vectors[: len(old)] = old.detach()
+        self.embedding = nn.Embedding.from_pretrained(vectors, freeze=not old.requires_grad, padding_idx=0)
 
     def forward(self, token_characters: torch.Tensor) -> torch.Tensor:
         """*Shape:* ids `(batch, tokens, characters)`, 0 for none, to `(batch, tokens, num_filters)`."""

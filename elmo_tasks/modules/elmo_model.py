@@ -1,4 +1,7 @@
-"""What the task models share: words and ELMo in, the mix's penalty in the loss, archives that stand alone."""
+"""
+The base classes of the task models. They combine word vectors with ELMo, add the penalty of ELMo's mixes to
+the loss, and open archives without the files that their biLM came from.
+"""
 
 import inspect
 import math
@@ -14,6 +17,7 @@ from allennlp.models import Model
 from allennlp.modules import TextFieldEmbedder
 from allennlp.nn import InitializerApplicator, RegularizerApplicator
 from allennlp.nn.util import get_text_field_mask
+from torch.nn import functional as F
 
 from elmo_tasks.common.errors import FilePath
 from elmo_tasks.common.strict_params import StrictParams
@@ -21,27 +25,28 @@ from elmo_tasks.elmo import Elmo, ElmoRepresentations
 from elmo_tasks.elmo.archived import archived_block, archived_state, elmo_from_state
 from elmo_tasks.elmo.indexers import ELMO_INDEXER
 from elmo_tasks.elmo.inference import private_state_dict
+from elmo_tasks.metrics.classification import ClassificationMetric
 
 Scores = dict[str, torch.Tensor]
-"""What a model computes of a batch, of which an ensemble takes the mean."""
+"""The result of a model's network for a batch; an ensemble decodes from the mean of its members' scores."""
 Outputs = dict[str, Any]
-"""What `forward` returns."""
+"""The result of `forward`."""
 
 
 class ElmoModel(StrictParams, Model):
     """
-    Base class of a task model with an optional `Elmo` beside its token vectors.
+    Base class of a task model with an optional `Elmo` beside its word vectors.
 
-    A task's `forward` is `decode(scores(<input fields>), <metadata, gold fields>)`. Between the two is all
-    that an ensemble needs: it decodes from the `average` of its members' scores.
+    A task's `forward` is `decode(scores(<input fields>), <metadata, gold fields>)`. So an ensemble can decode
+    from the `average` of its members' scores.
 
     # Parameters
 
     vocab : made from the training data.
-    text_field_embedder : of every token indexer but `elmo`; without `token_embedders` ELMo is the only input.
+    text_field_embedder : for every token indexer but `elmo`; without `token_embedders`, ELMo is the only
+        input.
     elmo : the shared embedder, or `None` for the baseline.
-    initializer : of the parameters, as in any AllenNLP model. It runs when the constructor of the task's own
-        class has ended.
+    initializer : as in any AllenNLP model. It runs once, after the constructor of the model's own class.
     regularizer : as in any AllenNLP model; the mix's penalty is added to its penalty.
 
     # Raises
@@ -57,12 +62,12 @@ class ElmoModel(StrictParams, Model):
         constructor = cls.__init__
 
         @wraps(constructor)
-        def construct(self: "ElmoModel", *args: Any, **parameters: Any) -> None:
+        def construct_and_initialize(self: "ElmoModel", *args: Any, **parameters: Any) -> None:
             constructor(self, *args, **parameters)
             if type(self) is cls and self._initializer is not None:
                 self._initializer(self)
 
-        cls.__init__ = construct  # type: ignore[method-assign]
+        cls.__init__ = construct_and_initialize  # type: ignore[method-assign]
 
     def __init__(
         self,
@@ -75,21 +80,21 @@ class ElmoModel(StrictParams, Model):
     ) -> None:
         super().__init__(vocab, regularizer)
         self._initializer = initializer
-        self._sizes = {name: vocab.get_vocab_size(name) for name in self.fixed_namespaces}
+        self._fixed_sizes = {name: vocab.get_vocab_size(name) for name in self.fixed_namespaces}
         self.text_field_embedder = text_field_embedder
         self.elmo = elmo
         self.input_dim = text_field_embedder.get_output_dim() + (elmo.input_dim if elmo else 0)
-        """Size of what `embed` returns for a token."""
+        """Size of a vector that `embed` returns."""
+        self.elmo_output_dim = elmo.output_dim if elmo else 0
+        """Size that `at_output` adds to a vector of the context encoder."""
         if not self.input_dim:
             raise ConfigurationError(
                 "text_field_embedder: found no token_embedders, and no ELMo at the input; expected either"
             )
-        self.elmo_output_dim = elmo.output_dim if elmo else 0
-        """Size of what `at_output` adds to the context encoder's output."""
 
     def label_names(self) -> list[str]:
         """
-        The labels in the order of their ids.
+        Returns the labels in the order of their ids.
 
         # Raises
         `ConfigurationError`: the vocabulary has none.
@@ -100,16 +105,16 @@ class ElmoModel(StrictParams, Model):
         return names
 
     def forward(self, **fields: Any) -> Outputs:
-        """What `decode` returns, of the fields of the instances that it and `scores` read."""
+        """Returns the result of `decode` for a batch of the reader's instances."""
         inputs, gold = self.split_fields(fields)
         return self.decode(self.scores(**inputs), **gold)
 
     def split_fields(self, fields: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """
-        The fields of a batch that `scores` reads, and those that `decode` reads.
+        Returns the fields of a batch that `scores` reads, and the fields that `decode` reads.
 
         # Raises
-        `ConfigurationError`: a field that neither has a parameter for.
+        `ConfigurationError`: neither has a parameter for a field.
         """
         inputs, gold = (
             {name: fields[name] for name in inspect.signature(method).parameters if name in fields}
@@ -117,34 +122,33 @@ class ElmoModel(StrictParams, Model):
         )
         if unknown := fields.keys() - inputs.keys() - gold.keys():
             raise ConfigurationError(
-                f"{type(self).__name__}: found the field {min(unknown)!r} in a batch, expected those of its "
-                "reader"
+                f"{type(self).__name__}: found the field {min(unknown)!r} in a batch, expected the fields "
+                "of its reader"
             )
         return inputs, gold
 
     def scores(self, *inputs: Any, **fields: Any) -> Scores:
         """
-        All that the network says of a batch, such as logits, attention to show and masks: no metric, no loss.
-        A task's parameters are the fields that it reads, by their names in the instances; none is gold.
+        Returns the result of the network for a batch: logits, attention to show, masks. It computes no loss
+        and no metric. The parameters of a task's `scores` are input fields by their names.
         """
         raise NotImplementedError
 
     def decode(self, scores: Scores, *inputs: Any, **fields: Any) -> Outputs:
         """
-        The outputs from scores; with gold fields also the `loss`, and the metrics count the batch. A task's
-        other parameters are fields, by their names in the instances; those that are gold are optional.
+        Returns the outputs for scores. With gold fields, they contain the `loss`, and the metrics count the
+        batch. The other parameters of a task's `decode` are fields by their names; gold ones are optional.
         """
         raise NotImplementedError
 
     @staticmethod
     def average(members: list[Scores]) -> Scores:
         """
-        What an ensemble decodes from: of the scores of its members for one batch, the mean of each tensor of
-        real numbers. A task overrides it where that is not right.
+        Returns the scores that an ensemble decodes: for each tensor of real numbers the mean over its
+        members. A task overrides it where the mean is not right.
 
         # Raises
-        `ConfigurationError`: other tensors (masks, positions) differ, so that the scores are of different
-        things.
+        `ConfigurationError`: the members differ in another tensor (a mask, a position).
         """
         mean = {}
         for name, first in members[0].items():
@@ -157,29 +161,14 @@ class ElmoModel(StrictParams, Model):
                 raise ConfigurationError(f"the members differ in {name!r}: their scores have no mean")
         return mean
 
-    def extend_embedder_vocab(self, embedding_sources_mapping: Optional[dict[str, str]] = None) -> None:
-        """
-        AllenNLP's hook: the vocabulary has grown, as by `--extend-vocab`.
-
-        # Raises
-        `ConfigurationError`: a label is new, of which the model knows nothing.
-        """
-        for namespace, size in self._sizes.items():
-            entries = list(self.vocab.get_token_to_index_vocabulary(namespace))
-            if new := entries[size:]:
-                raise ConfigurationError(
-                    f"the vocabulary cannot be extended: found {', '.join(map(repr, new))} among the "
-                    f"{namespace}, which the model does not know; expected its own, or a new model "
-                    "(`allennlp evaluate` without --extend-vocab takes others for unknown)"
-                )
-        super().extend_embedder_vocab(embedding_sources_mapping)
-
     def embed(self, tokens: TextFieldTensors) -> tuple[torch.Tensor, ElmoRepresentations]:
         """
-        *Shape:* `[x; ELMo]`, `(batch, tokens, input_dim)`, and the representations, for `at_output`.
+        Returns the vectors that the context encoder reads, and ELMo's representations, for `at_output`.
+
+        *Shape:* `[x; ELMo]`, `(batch, tokens, input_dim)`.
 
         # Raises
-        `ConfigurationError` if ELMo is placed and the reader does not index what its biLM reads.
+        `ConfigurationError`: ELMo is placed, but the reader does not index the tokens for its biLM.
         """
         vectors = self.embed_words(tokens)
         if self.elmo is None or self.elmo.bilm is None:
@@ -196,7 +185,7 @@ class ElmoModel(StrictParams, Model):
         return append(vectors, elmo.input), elmo
 
     def embed_words(self, tokens: TextFieldTensors) -> torch.Tensor:
-        """*Shape:* `x`, `(batch, tokens, dim)`, where `dim` is 0 if ELMo is the only input."""
+        """Returns word vectors `x`. *Shape:* `(batch, tokens, dim)`; `dim` is 0 if ELMo is the only input."""
         words = {name: indexed for name, indexed in tokens.items() if name != ELMO_INDEXER}
         if words or self.text_field_embedder.get_output_dim():
             return self.text_field_embedder(words)
@@ -205,24 +194,36 @@ class ElmoModel(StrictParams, Model):
         return torch.zeros(*mask.shape, 0, device=mask.device)
 
     def at_output(self, encoded: torch.Tensor, elmo: ElmoRepresentations) -> torch.Tensor:
-        """*Shape:* `[h; ELMo]`, `(batch, tokens, encoder dim + elmo_output_dim)`."""
+        """Returns `[h; ELMo]`. *Shape:* `(batch, tokens, encoder dim + elmo_output_dim)`."""
         return append(encoded, elmo.output)
 
     def get_regularization_penalty(self) -> Optional[torch.Tensor]:
-        penalties = [
-            super().get_regularization_penalty(),
-            self.elmo.penalty() if self.elmo else None,
-        ]
+        penalties = [super().get_regularization_penalty(), self.elmo.penalty() if self.elmo else None]
         present = [penalty for penalty in penalties if penalty is not None]
         return sum(present[1:], start=present[0]) if present else None
+
+    def extend_embedder_vocab(self, embedding_sources_mapping: Optional[dict[str, str]] = None) -> None:
+        """
+        Extends the embeddings; AllenNLP calls it when the vocabulary has grown, as by `--extend-vocab`.
+
+        # Raises
+        `ConfigurationError`: one of `fixed_namespaces` has grown.
+        """
+        for namespace, size in self._fixed_sizes.items():
+            entries = list(self.vocab.get_token_to_index_vocabulary(namespace))
+            if new := entries[size:]:
+                raise ConfigurationError(
+                    f"the vocabulary cannot be extended: found {', '.join(map(repr, new))} among the "
+                    f"{namespace}, which the model does not know; expected no new entries, or a new model "
+                    "(without --extend-vocab, `allennlp evaluate` treats new entries as unknown)"
+                )
+        super().extend_embedder_vocab(embedding_sources_mapping)
 
     @classmethod
     def _load(
         cls, config: Params, serialization_dir: FilePath, weights_file: FilePath | None, cuda_device: int
     ) -> Model:
-        """
-        AllenNLP's hook for loading: the archive holds the biLM, so that the files it came from may be gone.
-        """
+        """Loads an archived model; AllenNLP calls it. The biLM's weights come from the archive as well."""
         if (block := config["model"].get("elmo")) is not None:
             elmo_from_state(
                 block,
@@ -235,20 +236,84 @@ class ElmoModel(StrictParams, Model):
 
 
 def average_with_logits(members: list[Scores]) -> Scores:
-    """`ElmoModel.average`, but of `logits` the logarithm of the mean of the members' probabilities."""
-    logits = mean_of_distributions([scores["logits"] for scores in members])
-    return ElmoModel.average(members) | {"logits": logits}
-
-
-def mean_of_distributions(logits: list[torch.Tensor]) -> torch.Tensor:
     """
-    The logarithm of the mean probabilities of an ensemble's members, finite however far logits are apart.
-
-    *Shape:* each `(..., classes)` to `(..., classes)`.
+    Returns `ElmoModel.average`, but for `logits` the logarithm of the mean of the members' probabilities,
+    which is finite however far the logits are apart.
     """
-    return torch.stack(logits).log_softmax(dim=-1).logsumexp(dim=0) - math.log(len(logits))
+    logits = torch.stack([scores["logits"] for scores in members])
+    mean = logits.log_softmax(dim=-1).logsumexp(dim=0) - math.log(len(members))
+    return ElmoModel.average(members) | {"logits": mean}
+
+
+class Classifier(ElmoModel):
+    """
+    Base class of a task model whose `scores` have `logits` `(batch, classes)`. The classes are the `labels`
+    of the vocabulary. Instances have the fields `metadata` and, if labelled, `label` (a `ClosedLabelField`).
+
+    # Parameters
+
+    See `ElmoModel`.
+
+    # Raises
+    `ConfigurationError`: the vocabulary has no labels.
+    """
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.labels = self.label_names()
+        self.metric = ClassificationMetric(self.labels)
+
+    def decode(self, scores: Scores, metadata: list[Any], label: Optional[torch.Tensor] = None) -> Outputs:
+        """
+        Returns the scores, `probabilities` `(batch, classes)`, `metadata`, and with gold labels `(batch,)`
+        the `loss`: the mean over the instances of the negative log-likelihood.
+        """
+        logits = scores["logits"]
+        outputs = {**scores, "probabilities": logits.softmax(dim=1), "metadata": metadata}
+        if label is not None:
+            outputs["loss"] = F.cross_entropy(logits, label)
+            self.metric(logits.argmax(dim=1), label)
+        return outputs
+
+    average = staticmethod(average_with_logits)
+
+    def make_output_human_readable(self, output_dict: Outputs) -> Outputs:
+        """Returns the most probable `label`, and the `probabilities` by label."""
+        rows: list[list[float]] = output_dict["probabilities"].tolist()
+        return {
+            "label": [self.labels[row.index(max(row))] for row in rows],
+            "probabilities": [dict(zip(self.labels, row, strict=True)) for row in rows],
+        }
+
+    def get_metrics(self, reset: bool = False) -> dict[str, float]:
+        return self.metric.get_metric(reset)
 
 
 def append(vectors: torch.Tensor, more: torch.Tensor | None) -> torch.Tensor:
-    """`[vectors; more]` along the features, or `vectors` where there is no more."""
+    """Returns `[vectors; more]`, joined along the features, or `vectors` alone."""
     return vectors if more is None else torch.cat([vectors, more], dim=-1)
+
+
+def stack_texts(first: TextFieldTensors, second: TextFieldTensors) -> TextFieldTensors:
+    """
+    Returns the rows of both texts as one batch, padded with 0 to the same length.
+
+    *Shape:* for each tensor `(batch, tokens, ...)` twice to `(2 batch, tokens, ...)`.
+    """
+    return {
+        name: {key: _stack(tensor, second[name][key]) for key, tensor in indexed.items()}
+        for name, indexed in first.items()
+    }
+
+
+def _stack(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
+    shape = [max(sizes) for sizes in zip(first.shape[1:], second.shape[1:], strict=True)]
+    stacked = first.new_zeros(len(first) + len(second), *shape)
+    for rows, tensor in ((stacked[: len(first)], first), (stacked[len(first) :], second)):
+        rows[tuple(map(slice, (len(rows), *tensor.shape[1:])))] = tensor
+    return stacked
+
+
+def choose_texts(tokens: TextFieldTensors, rows: torch.Tensor) -> TextFieldTensors:
+    """Returns some rows of a batch. *Shape:* each tensor `(batch, ...)`, and `(rows,)`, to `(rows, ...)`."""
+    return {name: {key: tensor[rows] for key, tensor in indexed.items()} for name, indexed in tokens.items()}

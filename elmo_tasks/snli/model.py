@@ -12,9 +12,7 @@ from torch import nn
 from elmo_tasks.common.values import Probability, Size
 from elmo_tasks.modules.attention import align
 from elmo_tasks.modules.bilstm import BiLstm
-from elmo_tasks.modules.classifier import Classifier
-from elmo_tasks.modules.elmo_model import Outputs, Scores
-from elmo_tasks.modules.text_tensors import stack_texts
+from elmo_tasks.modules.elmo_model import Classifier, Outputs, Scores, stack_texts
 from elmo_tasks.snli.reader import SnliPair
 
 
@@ -22,20 +20,18 @@ from elmo_tasks.snli.reader import SnliPair
 class SnliModel(Classifier):
     """
     Chen et al. 2017, arXiv:1609.06038, section 3, as in Peters et al. 2018, supplement: a biLSTM encodes
-    premise and hypothesis, attention aligns their words both ways, a second biLSTM composes what was
-    inferred at each word, and mean and maximum over the words go through two layers to the label.
+    premise and hypothesis, attention aligns their words both ways, a second biLSTM composes the inferences at
+    each word, and their mean and maximum go through two layers to the label.
 
-    Whatever happens to a sentence by itself happens to premises and hypotheses at once: they stand in one
-    batch, the premises first.
+    Steps that treat each sentence by itself run on one batch of all sentences, the premises first.
 
     # Parameters
 
     hidden_size : units of each biLSTM for each direction, and of the layers between.
-    dropout : probability of the variational dropout on the input of each biLSTM, and of that on the inputs of
-        the last two layers.
-    attention_dropout : probability of the dropout on what comes from the attention.
-    scaled_attention : whether the attention divides its dot products, see `dot_products`; the paper's does
-        not.
+    dropout : probability of the variational dropout on the input of each biLSTM, and of the dropout on the
+        inputs of the last two layers.
+    attention_dropout : probability of the dropout on the output of the attention.
+    scaled_attention : whether the attention divides its dot products, see `dot_products`; the paper does not.
     The others : see `Classifier`.
     """
 
@@ -65,8 +61,8 @@ class SnliModel(Classifier):
     def scores(self, premise: TextFieldTensors, hypothesis: TextFieldTensors) -> Scores:
         """
         *Shape:* `logits` `(batch, labels)`, and the attention `premise_to_hypothesis` and
-        `hypothesis_to_premise`, both `(batch, tokens, tokens)`, 0 at padding, where `tokens` is the length of
-        the longest sentence of both.
+        `hypothesis_to_premise`, both `(batch, tokens, tokens)`, 0 at padding; `tokens` is the length of the
+        longest sentence.
         """
         both = stack_texts(premise, hypothesis)
         # (2 batch, tokens)
@@ -104,19 +100,21 @@ class SnliModel(Classifier):
         }
 
     def make_output_human_readable(self, output_dict: Outputs) -> Outputs:
-        """The label, the probabilities, the words and their alignments, without padding."""
+        """Returns the label, the probabilities, the words and their alignments, without padding."""
         pairs: list[SnliPair] = output_dict["metadata"]
         lengths = [(len(pair.premise), len(pair.hypothesis)) for pair in pairs]
-        forth, back = output_dict["premise_to_hypothesis"], output_dict["hypothesis_to_premise"]
+        alignments = {
+            "premise_to_hypothesis": lengths,
+            "hypothesis_to_premise": [(columns, rows) for rows, columns in lengths],
+        }
         return super().make_output_human_readable(output_dict) | {
             "premise_tokens": [pair.premise for pair in pairs],
             "hypothesis_tokens": [pair.hypothesis for pair in pairs],
-            "premise_to_hypothesis": [
-                matrix[:premise, :hypothesis].tolist()
-                for matrix, (premise, hypothesis) in zip(forth, lengths, strict=True)
-            ],
-            "hypothesis_to_premise": [
-                matrix[:hypothesis, :premise].tolist()
-                for matrix, (premise, hypothesis) in zip(back, lengths, strict=True)
-            ],
+            **{
+                name: [
+                    matrix[:rows, :columns].tolist()
+                    for matrix, (rows, columns) in zip(output_dict[name], shapes, strict=True)
+                ]
+                for name, shapes in alignments.items()
+            },
         }

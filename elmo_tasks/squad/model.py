@@ -1,12 +1,4 @@
-"""
-The score of a question having no answer in its passage.
-
-The best spans of tokens by the sum of a score of where they start and one of where they end.
-
-Long passages in overlapping windows, for layers whose memory grows with the square of the tokens.
-
-The reading comprehension model of Clark and Gardner.
-"""
+"""The reading comprehension model of Clark and Gardner 2017, with windows and a score of no answer."""
 
 from collections.abc import Sequence
 from math import exp, log
@@ -24,163 +16,37 @@ from torch.nn import functional as F
 from elmo_tasks.common.batches import one_of_each
 from elmo_tasks.common.values import NonNegativeInt, PositiveInt, Probability, Size
 from elmo_tasks.modules.bilstm import BiGru
-from elmo_tasks.modules.elmo_model import ElmoModel, Outputs, Scores
-from elmo_tasks.modules.text_tensors import choose_texts
+from elmo_tasks.modules.elmo_model import ElmoModel, Outputs, Scores, choose_texts
 from elmo_tasks.squad.metric import SquadMetric
 from elmo_tasks.squad.reader import SquadQuestion
 from elmo_tasks.squad.tri_linear_attention import BidirectionalAttention, SelfAttention
 
-# ==== squad.no_answer_head
-HIDDEN_SIZE = 80
-"""Units of the hidden layer, as in Clark and Gardner 2017."""
-
-
-class NoAnswerHead(nn.Module):
-    """
-    Clark and Gardner 2017, arXiv:1710.10723, section 3.3: two layers over three summaries of the passage, by
-    where an answer would start, by where it would end, and by an attention of its own.
-
-    # Parameters
-
-    dim, start_dim, end_dim : sizes of what is summarised.
-    """
-
-    def __init__(self, *, dim: int, start_dim: int, end_dim: int) -> None:
-        super().__init__()
-        self.attention = nn.Linear(dim, 1)
-        self.hidden = nn.Linear(dim + start_dim + end_dim, HIDDEN_SIZE)
-        self.output = nn.Linear(HIDDEN_SIZE, 1)
-
-    def forward(
-        self,
-        merged: torch.Tensor,
-        start_states: torch.Tensor,
-        end_states: torch.Tensor,
-        start_log_probabilities: torch.Tensor,
-        end_log_probabilities: torch.Tensor,
-        mask: torch.Tensor,
-    ) -> torch.Tensor:
-        """
-        *Shape:* the states, each `(batch, tokens, its size)`, the log probabilities that an answer starts and
-        ends at a token, `(batch, tokens)`, and the mask, `(batch, tokens)`, to `(batch,)`.
-        """
-        # (batch, tokens)
-        own = self.attention(merged).squeeze(2).masked_fill(~mask, -torch.inf).softmax(dim=1)
-        weighted = (
-            (own, merged),
-            (start_log_probabilities.exp(), start_states),
-            (end_log_probabilities.exp(), end_states),
-        )
-        # (batch, dim + start_dim + end_dim)
-        summary = torch.cat([weights.unsqueeze(1) @ states for weights, states in weighted], dim=2).squeeze(1)
-        return self.output(self.hidden(summary).relu()).squeeze(1)
-
-
-# ==== squad.span_search
-def span_scores(start: torch.Tensor, end: torch.Tensor, *, longest: int) -> torch.Tensor:
-    """
-    The score of every span of at most `longest` tokens: index `[i, k]` is that of the span of `k + 1` tokens
-    that starts at token `i`.
-
-    *Shape:* `(batch, tokens)` twice, minus infinity at padding, to `(batch, tokens, longest)`, minus infinity
-    where there is no span.
-    """
-    # (batch, tokens, longest)
-    ends = F.pad(end, (0, longest - 1), value=-torch.inf).unfold(1, longest, 1)
-    return start.unsqueeze(2) + ends
-
-
-def best_spans(scores: torch.Tensor, number: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """
-    The `number` best spans, or all where there are fewer indices, the best first; of equal ones in any order.
-
-    *Shape:* of `span_scores` to the scores `(batch, number)`, and the first and the last token of each span
-    `(batch, number, 2)`.
-    """
-    longest = scores.size(2)
-    best, indices = scores.flatten(1).topk(min(number, scores[0].numel()), dim=1)
-    # (batch, number)
-    first = indices // longest
-    return best, torch.stack([first, first + indices % longest], dim=2)
-
-
-# ==== squad.windows
-class Windows:
-    """
-    Windows of `size` tokens, each of which has `overlap` tokens of the one before it. A token counts where it
-    has the most context: in the middle of an overlap, the next window takes over.
-
-    The windows of a passage depend on its own length alone, not on those beside it in a batch.
-
-    # Parameters
-
-    mask : of the passages, *shape* `(passages, tokens)`.
-    size, overlap : tokens.
-    """
-
-    def __init__(self, mask: torch.Tensor, *, size: int, overlap: int) -> None:
-        tokens = mask.size(1)
-        self.step = size - overlap
-        self.number = 1 + max(0, -(-(tokens - size) // self.step))
-        self.size = size if self.number > 1 else tokens
-        self.padding = overlap + self.step * self.number - tokens if self.number > 1 else 0
-        # (passages, 1)
-        last = ((mask.sum(dim=1, keepdim=True) - overlap - 1) // self.step).clamp(min=0)
-        # (tokens,)
-        indices = torch.arange(tokens, device=mask.device)
-        # (passages, tokens): the window in which each token counts
-        self.of_token = torch.minimum(((indices - overlap // 2) // self.step).clamp(min=0), last)
-        # (passages, tokens): the first token of that window
-        self.first = self.of_token * self.step
-        # (passages, tokens): the token among those of all windows of its passage
-        self._rows = self.of_token * self.size + indices - self.first
-
-    def split(self, values: torch.Tensor) -> torch.Tensor:
-        """*Shape:* `(passages, tokens, ...)` to `(passages, number, size, ...)`, 0 behind the end."""
-        if self.number == 1:
-            return values.unsqueeze(1)
-        after = values.dim() - 2
-        # (passages, padded tokens, ...)
-        padded = F.pad(values, (0, 0) * after + (0, self.padding))
-        return padded.unfold(1, self.size, self.step).movedim(-1, 2)
-
-    def join(self, values: torch.Tensor, passages: torch.Tensor) -> torch.Tensor:
-        """
-        The values of each token from the window where it counts; at padding, whatever.
-
-        *Shape:* `(rows, number, size, ...)`, and the passage of each row `(rows,)`, to `(rows, tokens, ...)`.
-        """
-        if self.number == 1:
-            return values.squeeze(1)
-        rows = torch.arange(len(values), device=values.device).unsqueeze(1)
-        return values.flatten(1, 2)[rows, self._rows[passages]]
-
-
-# ==== squad.model
 N_BEST = 20
-"""Answers that a prediction lists for a question, at most."""
+"""Maximum number of answers that a prediction lists for a question."""
 PLACE = ("token_start", "token_end", "char_start", "char_end")
-PROBABILITIES = ("start", "end", "spans", "no_answer")
+NO_ANSWER_SIZE = 80
+"""Units of the hidden layer of `NoAnswerHead`, as in the paper."""
+_LOG_PROBABILITIES = ("start", "end", "spans", "no_answer")
 
 
 @Model.register("elmo_squad")
 class SquadModel(ElmoModel):
     """
     Clark and Gardner 2017, arXiv:1710.10723, section 2, as in Peters et al. 2018, supplement: one biGRU reads
-    passage and question, attention looks for the question in the passage and, behind another biGRU, for the
-    passage in itself, and two chained biGRUs score where the answer starts and where it ends.
+    passage and question, attention matches them, another biGRU and self-attention relate distant parts of the
+    passage, and two chained biGRUs score where the answer starts and where it ends.
 
-    A passage is embedded and read once, however many of its questions are in the batch. The attention sees it
-    in overlapping windows. Where an answer starts and ends is each one distribution over all tokens of the
-    passage, so that windows are comparable (section 3.1, shared normalisation).
+    The model embeds and encodes a passage once for all its questions in a batch. The attention reads it in
+    overlapping windows. The start of the answer has one distribution over all tokens of the passage, and so
+    has its end: windows are comparable (section 3.1, shared normalisation).
 
     # Parameters
 
     hidden_size : units of each biGRU, for each direction.
-    linear_size : units of the layers behind the attentions.
-    dropout : probability of the variational dropout on what each biGRU and each attention reads.
-    longest_answer : tokens of a predicted answer, at most.
-    window, overlap : tokens of a window, and those that it has in common with the one before it.
+    linear_size : units of the layers after the attentions.
+    dropout : probability of the variational dropout on the input of each biGRU and each attention.
+    longest_answer : maximum number of tokens of a predicted answer.
+    window, overlap : tokens of a window, and the tokens that it shares with the window before it.
     no_answer : whether a question may have no answer, as in SQuAD 2.0 (section 3.3); see `NoAnswerHead`.
     The others : see `ElmoModel`.
 
@@ -232,21 +98,24 @@ class SquadModel(ElmoModel):
         self, passage: TextFieldTensors, question: TextFieldTensors, paragraph: torch.Tensor
     ) -> Scores:
         """
-        *Shape:* `paragraph` `(batch,)`: equal numbers where the passages are equal. Returns the log
-        probabilities of `_distribution`; in evaluation also `question_attention` `(batch, tokens, words)`,
-        `self_attention` `(batch, tokens, window)`, over the tokens of the window that each token counts in,
-        and the `window_start` `(batch, tokens)` of that one.
+        Returns the log probabilities of `_distribution`. In evaluation, also `question_attention` `(batch,
+        tokens, words)`, `self_attention` `(batch, tokens, window)`, over the tokens of each token's window,
+        and the first token of that window, `window_start` `(batch, tokens)`.
+
+        *Shape:* `paragraph` `(batch,)`: equal numbers for equal passages.
         """
-        # (passages,), (batch,): where each distinct passage is in the batch, and which one each question has
-        rows, of_question = one_of_each(paragraph)
+        # (passages,), (batch,): a row for each distinct passage, and the passage of each question
+        rows, passage_of_question = one_of_each(paragraph)
         # (passages, tokens, dim), (passages, tokens)
-        passages, passage_mask = self._read(choose_texts(passage, rows))
+        passages, passage_mask = self._encode(choose_texts(passage, rows))
         windows = Windows(passage_mask, size=self.window, overlap=self.overlap)
         # (batch * windows, window, dim), (batch * windows, window)
-        windowed, mask = (windows.split(part)[of_question].flatten(0, 1) for part in (passages, passage_mask))
+        windowed, mask = (
+            windows.split(part)[passage_of_question].flatten(0, 1) for part in (passages, passage_mask)
+        )
         # (batch * windows, words, dim), (batch * windows, words)
         questions, question_mask = (
-            part.repeat_interleave(windows.number, dim=0) for part in self._read(question)
+            part.repeat_interleave(windows.number, dim=0) for part in self._encode(question)
         )
         # (batch * windows, window, 4 dim), (batch * windows, window, words)
         attended, to_question = self.attention(windowed, questions, mask, question_mask)
@@ -264,21 +133,21 @@ class SquadModel(ElmoModel):
 
         def joined(part: torch.Tensor) -> torch.Tensor:
             """*Shape:* `(batch * windows, window, ...)` to `(batch, tokens, ...)`."""
-            return windows.join(part.unflatten(0, (-1, windows.number)), of_question)
+            return windows.join(part.unflatten(0, (-1, windows.number)), passage_of_question)
 
         outputs = self._distribution(
-            joined(merged), joined(start_states), joined(end_states), passage_mask[of_question]
+            joined(merged), joined(start_states), joined(end_states), passage_mask[passage_of_question]
         )
         if not self.training:
             outputs |= {
                 "question_attention": joined(to_question),
                 "self_attention": joined(to_itself),
-                "window_start": windows.first[of_question],
+                "window_start": windows.first[passage_of_question],
             }
         return outputs
 
-    def _read(self, text: TextFieldTensors) -> tuple[torch.Tensor, torch.Tensor]:
-        """*Shape:* tokens in context, `(batch, tokens, 2 hidden_size + elmo_output_dim)`, and their mask."""
+    def _encode(self, text: TextFieldTensors) -> tuple[torch.Tensor, torch.Tensor]:
+        """Returns tokens in context, `(batch, tokens, 2 hidden_size + elmo_output_dim)`, and their mask."""
         mask = get_text_field_mask(text)
         embedded, elmo = self.embed(text)
         encoded = self.encoder(self.dropout(embedded), mask)
@@ -288,9 +157,9 @@ class SquadModel(ElmoModel):
         self, merged: torch.Tensor, start_states: torch.Tensor, end_states: torch.Tensor, mask: torch.Tensor
     ) -> Scores:
         """
-        Log probabilities: `start` and `end` `(batch, tokens)`, that an answer starts and ends at a token,
-        minus infinity at padding; `spans` `(batch, tokens, longest_answer)`, as in `span_scores`; and with
-        `no_answer` that there is none, `(batch,)`: then the starts share what is left of the probability.
+        Returns log probabilities: `start` and `end` `(batch, tokens)`, that an answer starts and ends at a
+        token, minus infinity at padding; `spans` `(batch, tokens, longest_answer)`, as in `span_scores`; and
+        with `no_answer` that there is none, `(batch,)`: then the starts share the rest of the probability.
 
         *Shape:* `merged` and the states, each `(batch, tokens, its size)`, `mask` `(batch, tokens)`.
         """
@@ -314,10 +183,11 @@ class SquadModel(ElmoModel):
         self, scores: Scores, metadata: list[SquadQuestion], span: torch.Tensor | None = None
     ) -> Outputs:
         """
-        *Shape:* `span` `(batch, 2)`, -1 where there is none to train on. Returns the scores, `metadata`, the
-        log probabilities `best` `(batch, n)` of the best spans and their first and last tokens `indices`
-        `(batch, n, 2)`, and with gold spans the `loss`: the mean negative log-likelihood over the questions
-        that have a span or no answer.
+        Returns the scores, `metadata`, the log probabilities `best` `(batch, n)` of the best spans, their
+        first and last tokens `indices` `(batch, n, 2)`, and with gold spans the `loss`: the mean negative
+        log-likelihood over the questions that have a span or no answer.
+
+        *Shape:* `span` `(batch, 2)`, -1 for a question without a span.
         """
         # (batch, n), (batch, n, 2)
         best, indices = best_spans(scores["spans"], N_BEST)
@@ -325,7 +195,7 @@ class SquadModel(ElmoModel):
         if span is not None:
             loss = outputs["loss"] = self._loss(scores, metadata, span)
             if loss.isnan():
-                return outputs  # There is no best answer; AllenNLP stops the training.
+                return outputs  # No answer is the best; AllenNLP stops the training.
             for answers, question in zip(_answers(outputs), metadata, strict=True):
                 self.metric(answers[0]["text"], question.answers or [])
         return outputs
@@ -350,7 +220,7 @@ class SquadModel(ElmoModel):
     @staticmethod
     def average(members: Sequence[Scores]) -> Scores:
         """
-        The mean of the probabilities, those of spans among them.
+        Returns the mean of the members' probabilities.
 
         # Raises
         `ConfigurationError`: the members differ in `longest_answer`, `window`, `overlap` or `no_answer`.
@@ -360,23 +230,22 @@ class SquadModel(ElmoModel):
             raise ConfigurationError(
                 "the members differ in longest_answer, window, overlap or no_answer, expected the same"
             )
-        names = [name for name in PROBABILITIES if name in shapes[0]]
+        names = [name for name in _LOG_PROBABILITIES if name in shapes[0]]
         mean = {
             name: torch.stack([scores[name] for scores in members]).logsumexp(dim=0) - log(len(members))
             for name in names
         }
-        exact = [{name: scores[name] for name in scores if name not in mean} for scores in members]
-        return ElmoModel.average(exact) | mean
+        other_scores = [{name: scores[name] for name in scores if name not in mean} for scores in members]
+        return ElmoModel.average(other_scores) | mean
 
     def make_output_human_readable(self, output_dict: Outputs) -> Outputs:
         """
-        The best answer, where it stands and its probability; the `n_best` answers; the words; and the
+        Returns the best answer, its place and its probability; the `n_best` answers; the words; and the
         attentions without padding, as tensors, see `scores`.
         """
         questions: list[SquadQuestion] = output_dict["metadata"]
         n_best = _answers(output_dict)
-        tokens = [len(question.passage.words) for question in questions]
-        words = [len(question.question.words) for question in questions]
+        lengths = [(len(question.passage.words), len(question.question.words)) for question in questions]
         return {
             "id": [question.id for question in questions],
             "answer": [answers[0]["text"] for answers in n_best],
@@ -385,24 +254,22 @@ class SquadModel(ElmoModel):
             "passage_tokens": [question.passage.words for question in questions],
             "question_tokens": [question.question.words for question in questions],
             "question_attention": [
-                matrix[:rows, :columns]
-                for matrix, rows, columns in zip(
-                    output_dict["question_attention"], tokens, words, strict=True
-                )
+                matrix[:tokens, :words]
+                for matrix, (tokens, words) in zip(output_dict["question_attention"], lengths, strict=True)
             ],
             **{
-                name: [part[:rows] for part, rows in zip(output_dict[name], tokens, strict=True)]
+                name: [part[:tokens] for part, (tokens, _) in zip(output_dict[name], lengths, strict=True)]
                 for name in ("self_attention", "window_start")
             },
         }
 
     def get_metrics(self, reset: bool = False) -> dict[str, float]:
-        """Exact match and F1; at the end of an epoch, with `no_answer`, also of both kinds of questions."""
+        """See `SquadMetric.get_metric`."""
         return self.metric.get_metric(reset)
 
 
 def _answers(outputs: Outputs) -> list[list[dict[str, Any]]]:
-    """The best answers of each question, the best first; an answer of no text is that there is none."""
+    """Returns the best answers of each question, the best first; an empty text stands for no answer."""
     answers = [
         [
             _answer(question, bounds, score)
@@ -421,8 +288,131 @@ def _answers(outputs: Outputs) -> list[list[dict[str, Any]]]:
 
 
 def _answer(question: SquadQuestion, bounds: list[int], score: float) -> Outputs:
-    """Positions are half-open: from `start` up to, not including, `end`."""
+    """Returns an answer with half-open positions `[start, end)`."""
     first, last = bounds
     start, end = question.passage.offsets[first][0], question.passage.offsets[last][1]
     places = zip(PLACE, (first, last + 1, start, end), strict=True)
     return {"text": question.passage.text[start:end], **dict(places), "probability": exp(score)}
+
+
+class Windows:
+    """
+    Windows of `size` tokens, each of which shares `overlap` tokens with the window before it. They bound the
+    memory of layers that need the square of the tokens. The result for a token comes from the window in which
+    it has the most context: in the middle of an overlap, the next window takes over. The windows of a passage
+    do not depend on the other passages of its batch.
+
+    # Parameters
+
+    mask : of the passages, *shape* `(passages, tokens)`.
+    size, overlap : in tokens.
+    """
+
+    def __init__(self, mask: torch.Tensor, *, size: int, overlap: int) -> None:
+        tokens = mask.size(1)
+        self.step = size - overlap
+        self.number = 1 + max(0, -(-(tokens - size) // self.step))
+        self.size = size if self.number > 1 else tokens
+        self.padding = overlap + self.step * self.number - tokens if self.number > 1 else 0
+        # (passages, 1)
+        last = ((mask.sum(dim=1, keepdim=True) - overlap - 1) // self.step).clamp(min=0)
+        # (tokens,)
+        indices = torch.arange(tokens, device=mask.device)
+        # (passages, tokens): the window of each token
+        self.of_token = torch.minimum(((indices - overlap // 2) // self.step).clamp(min=0), last)
+        # (passages, tokens): the first token of its window
+        self.first = self.of_token * self.step
+        # (passages, tokens): the place of each token among the tokens of all windows
+        self._rows = self.of_token * self.size + indices - self.first
+
+    def split(self, values: torch.Tensor) -> torch.Tensor:
+        """*Shape:* `(passages, tokens, ...)` to `(passages, number, size, ...)`, 0 after the end."""
+        if self.number == 1:
+            return values.unsqueeze(1)
+        features = values.dim() - 2
+        # (passages, padded tokens, ...)
+        padded = F.pad(values, (0, 0) * features + (0, self.padding))
+        return padded.unfold(1, self.size, self.step).movedim(-1, 2)
+
+    def join(self, values: torch.Tensor, passages: torch.Tensor) -> torch.Tensor:
+        """
+        Returns the values of each token from its window; values at padding are arbitrary.
+
+        *Shape:* `(rows, number, size, ...)`, and the passage of each row `(rows,)`, to `(rows, tokens, ...)`.
+        """
+        if self.number == 1:
+            return values.squeeze(1)
+        rows = torch.arange(len(values), device=values.device).unsqueeze(1)
+        return values.flatten(1, 2)[rows, self._rows[passages]]
+
+
+def span_scores(start: torch.Tensor, end: torch.Tensor, *, longest: int) -> torch.Tensor:
+    """
+    Returns the score of every span of at most `longest` tokens: the sum of the scores of its start and its
+    end. Index `[i, k]` stands for the span of `k + 1` tokens that starts at token `i`.
+
+    *Shape:* `(batch, tokens)` twice, minus infinity at padding, to `(batch, tokens, longest)`, minus infinity
+    where there is no span.
+    """
+    # (batch, tokens, longest)
+    ends = F.pad(end, (0, longest - 1), value=-torch.inf).unfold(1, longest, 1)
+    return start.unsqueeze(2) + ends
+
+
+def best_spans(scores: torch.Tensor, number: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """
+    Returns the scores `(batch, number)` of the best spans, the best first, and their first and last tokens,
+    `(batch, number, 2)`. Spans of equal scores come in any order.
+
+    # Parameters
+
+    scores : of `span_scores`.
+    number : of spans; fewer if there are fewer indices.
+    """
+    longest = scores.size(2)
+    best, indices = scores.flatten(1).topk(min(number, scores[0].numel()), dim=1)
+    # (batch, number)
+    first = indices // longest
+    return best, torch.stack([first, first + indices % longest], dim=2)
+
+
+class NoAnswerHead(nn.Module):
+    """
+    The score of a question having no answer in its passage (Clark and Gardner 2017, section 3.3): two layers
+    over three summaries of the passage, weighted by an attention of its own, by the probability that an
+    answer starts, and by the probability that it ends.
+
+    # Parameters
+
+    dim, start_dim, end_dim : sizes of the states to summarise.
+    """
+
+    def __init__(self, *, dim: int, start_dim: int, end_dim: int) -> None:
+        super().__init__()
+        self.attention = nn.Linear(dim, 1)
+        self.hidden = nn.Linear(dim + start_dim + end_dim, NO_ANSWER_SIZE)
+        self.output = nn.Linear(NO_ANSWER_SIZE, 1)
+
+    def forward(
+        self,
+        merged: torch.Tensor,
+        start_states: torch.Tensor,
+        end_states: torch.Tensor,
+        start_log_probabilities: torch.Tensor,
+        end_log_probabilities: torch.Tensor,
+        mask: torch.Tensor,
+    ) -> torch.Tensor:
+        """
+        *Shape:* the states, each `(batch, tokens, its size)`, the log probabilities and the mask, each
+        `(batch, tokens)`, to `(batch,)`.
+        """
+        # (batch, tokens)
+        attention = self.attention(merged).squeeze(2).masked_fill(~mask, -torch.inf).softmax(dim=1)
+        weighted = (
+            (attention, merged),
+            (start_log_probabilities.exp(), start_states),
+            (end_log_probabilities.exp(), end_states),
+        )
+        # (batch, dim + start_dim + end_dim)
+        summary = torch.cat([weights.unsqueeze(1) @ states for weights, states in weighted], dim=2).squeeze(1)
+        return self.output(self.hidden(summary).relu()).squeeze(1)

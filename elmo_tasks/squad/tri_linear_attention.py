@@ -1,6 +1,6 @@
 """
-The attention of BiDAF (Seo et al. 2017, arXiv:1611.01603), with residual self-attention as Clark and Gardner
-2017 (arXiv:1710.10723, section 2.1) have added it.
+The attention of BiDAF (Seo et al. 2017, arXiv:1611.01603), and the self-attention that Clark and Gardner 2017
+(arXiv:1710.10723, section 2.1) added.
 """
 
 import torch
@@ -13,8 +13,8 @@ class TriLinear(nn.Module):
     """
     The similarity `w1 . x + w2 . y + w3 . (x * y)` of two vectors. A bias would cancel in the softmax.
 
-    It is a vector for each side and a product of two matrices, so that nothing of size rows x columns x dim
-    is ever made.
+    It is computed as a vector for each side and one product of two matrices, without any tensor of rows x
+    columns x dim.
     """
 
     def __init__(self, *, dim: int) -> None:
@@ -25,16 +25,16 @@ class TriLinear(nn.Module):
 
     def forward(self, left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
         """*Shape:* `(batch, rows, dim)`, `(batch, columns, dim)` to `(batch, rows, columns)`."""
-        of_left, of_right, of_both = self.weights
+        left_weights, right_weights, product_weights = self.weights
         # (batch, rows, dim): one product with `right` gives the second term and the third.
-        factors = torch.addcmul(of_right, left, of_both)
-        return torch.baddbmm((left @ of_left).unsqueeze(2), factors, right.mT)
+        factors = torch.addcmul(right_weights, left, product_weights)
+        return torch.baddbmm((left @ left_weights).unsqueeze(2), factors, right.mT)
 
 
 class BidirectionalAttention(nn.Module):
     """
-    Gives for each token of a passage itself h, what it finds in the question c, their product h * c, and q *
-    c, where q is what the question finds in the passage.
+    Attention between a passage and a question. For each token h of the passage, it returns `[h, c, h * c,
+    q * c]`: c is the attended question, and q the passage that the question attends to.
 
     # Parameters
 
@@ -68,13 +68,15 @@ class BidirectionalAttention(nn.Module):
         # (batch, tokens)
         to_passage = attention(similarity.masked_fill(~real_words, -torch.inf).amax(dim=2), passage_mask)
         # (batch, 1, dim)
-        asked = to_passage.unsqueeze(1) @ passage
-        return torch.cat([passage, attended, passage * attended, asked * attended], dim=2), to_question
+        attended_passage = to_passage.unsqueeze(1) @ passage
+        outputs = torch.cat([passage, attended, passage * attended, attended_passage * attended], dim=2)
+        return outputs, to_question
 
 
 class SelfAttention(nn.Module):
     """
-    Gives for each token of a passage itself h, what it finds in the others c, and h * c.
+    Attention of a passage to itself. For each token h, it returns `[h, c, h * c]`, where c is what h attends
+    to among the other tokens.
 
     # Parameters
 
@@ -92,9 +94,9 @@ class SelfAttention(nn.Module):
         `(batch, tokens, tokens)`, whose diagonal is 0.
         """
         # (tokens, tokens)
-        itself = torch.eye(mask.size(1), dtype=torch.bool, device=mask.device)
+        diagonal = torch.eye(mask.size(1), dtype=torch.bool, device=mask.device)
         # (batch, tokens, tokens)
-        to_others = attention(self.similarity(passage, passage), mask.unsqueeze(1) & ~itself)
+        to_others = attention(self.similarity(passage, passage), mask.unsqueeze(1) & ~diagonal)
         # (batch, tokens, dim)
         attended = to_others @ passage
         return torch.cat([passage, attended, passage * attended], dim=2), to_others

@@ -11,8 +11,14 @@ from torch import nn
 
 from elmo_tasks.common.batches import one_of_each
 from elmo_tasks.common.values import Depth, Probability, Size
-from elmo_tasks.modules.elmo_model import ElmoModel, Outputs, Scores, append, average_with_logits
-from elmo_tasks.modules.text_tensors import choose_texts
+from elmo_tasks.modules.elmo_model import (
+    ElmoModel,
+    Outputs,
+    Scores,
+    append,
+    average_with_logits,
+    choose_texts,
+)
 from elmo_tasks.srl.arguments import description, from_tags
 from elmo_tasks.srl.highway_lstm import HighwayLstm
 from elmo_tasks.srl.metric import SrlEval

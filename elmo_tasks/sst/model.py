@@ -1,4 +1,4 @@
-"""The biattentive classification network, as the ELMo paper has it."""
+"""The biattentive classification network (BCN), as in the ELMo paper."""
 
 from itertools import pairwise
 from typing import Annotated, Any, Optional
@@ -14,8 +14,7 @@ from torch.nn import functional as F
 from elmo_tasks.common.values import OneOf, Probability, Size
 from elmo_tasks.modules.attention import attention, dot_products
 from elmo_tasks.modules.bilstm import BiLstm
-from elmo_tasks.modules.classifier import Classifier
-from elmo_tasks.modules.elmo_model import Outputs, Scores
+from elmo_tasks.modules.elmo_model import Classifier, Outputs, Scores
 from elmo_tasks.sst.reader import SstSentence
 
 OUTPUT_ELMO = ("encoder", "integrator")
@@ -24,10 +23,10 @@ OUTPUT_ELMO = ("encoder", "integrator")
 @Model.register("elmo_sst")
 class SstModel(Classifier):
     """
-    McCann et al. 2017, arXiv:1708.00107, section 5, with the changes of Peters et al. 2018 (supplement): a
-    ReLU layer and a biLSTM, the encoder, read the sentence; biattention of the sentence with itself; a second
-    biLSTM, the integrator, reads each token's encoding, its difference to what it attends to, and their
-    product; the maximum, mean, minimum and self-attentive sum over the tokens; ReLU layers to the classes.
+    McCann et al. 2017, arXiv:1708.00107, section 5, with the changes of Peters et al. 2018 (supplement). A
+    ReLU layer and a biLSTM, the encoder, read the sentence. Biattention gives each token a context vector. A
+    second biLSTM, the integrator, reads the encoding, its difference to the context, and their product. The
+    maximum, mean, minimum and self-attentive sum over the tokens go through ReLU layers to the classes.
 
     # Parameters
 
@@ -35,13 +34,13 @@ class SstModel(Classifier):
     hidden_size : units of the encoder and of the integrator, for each direction.
     classifier_sizes : units of each layer between the pooled tokens and the classes.
     dropout : probability of the variational dropout on the token vectors and around the encoder.
-    classifier_dropout : probability of the dropout on the pooled tokens and on each layer behind them.
-    maxout : with a number, a unit of `classifier_sizes` is the largest of so many linear ones, normalised
-        over the batch, as McCann et al. have it; `None`: ReLU.
-    output_elmo : what the output ELMo joins: `encoder`, where the biattention compares it too and needs
-        `scaled_attention`, or `integrator`, behind the biattention.
+    classifier_dropout : probability of the dropout on the pooled tokens and after each layer.
+    maxout : number of linear pieces of a unit of `classifier_sizes`, as in McCann et al., see `Maxout`;
+        `None`: ReLU.
+    output_elmo : where the output ELMo is added: to the `encoder`, so that the biattention compares it too
+        and needs `scaled_attention`, or to the `integrator`, after the biattention.
     scaled_attention : whether the biattention divides its dot products, see `dot_products`.
-    The others : see `ElmoModel`.
+    The others : see `Classifier`.
 
     # Raises
     `ConfigurationError`: an unknown `output_elmo`; a vocabulary without labels.
@@ -67,9 +66,9 @@ class SstModel(Classifier):
         self.projection = _projection(self.input_dim, projection_size, dropout)
         encoder_input = projection_size or self.input_dim
         self.encoder = BiLstm(input_dim=encoder_input, hidden_sizes=[hidden_size], dropout=dropout)
-        encoded_dim = self.encoder.output_dim + self._joined("encoder")
+        encoded_dim = self.encoder.output_dim + self._elmo_dim_at("encoder")
         self.integrator = BiLstm(input_dim=3 * encoded_dim, hidden_sizes=[hidden_size], dropout=0.0)
-        integrated_dim = self.integrator.output_dim + self._joined("integrator")
+        integrated_dim = self.integrator.output_dim + self._elmo_dim_at("integrator")
         self.pooling = nn.Linear(integrated_dim, 1)
         sizes = [4 * integrated_dim, *classifier_sizes]
         self.classifier = _layers(sizes, len(self.labels), maxout, classifier_dropout)
@@ -111,7 +110,7 @@ class SstModel(Classifier):
         return {"logits": self.classifier(pooled), "attention": weights, "mask": mask}
 
     def make_output_human_readable(self, output_dict: Outputs) -> Outputs:
-        """The words, the `label`, the `probabilities` by label, and the attention to each word."""
+        """Returns the words, the `label`, the `probabilities` by label, and the attention to each word."""
         sentences: list[SstSentence] = output_dict["metadata"]
         attentions: list[list[float]] = output_dict["attention"].tolist()
         return {
@@ -122,16 +121,15 @@ class SstModel(Classifier):
             ],
         }
 
-    def _joined(self, place: str) -> int:
-        """What the output ELMo adds to a vector of `place`."""
+    def _elmo_dim_at(self, place: str) -> int:
         return self.elmo_output_dim if place == self.output_elmo else 0
 
 
 class Maxout(nn.Module):
     """
-    Goodfellow et al. 2013, arXiv:1302.4389: each unit is the largest of `pieces` linear ones. Behind it the
-    units are normalised over the batch (Ioffe and Szegedy 2015, arXiv:1502.03167); a batch of one has no
-    variance, and is normalised in training as in evaluation.
+    A layer whose units are each the largest of `pieces` linear units (Goodfellow et al. 2013,
+    arXiv:1302.4389), normalised over the batch (Ioffe and Szegedy 2015, arXiv:1502.03167). A batch of one has
+    no variance, and is normalised in training as in evaluation.
     """
 
     def __init__(self, *, input_dim: int, output_dim: int, pieces: int) -> None:
@@ -154,8 +152,8 @@ class Maxout(nn.Module):
 
 class _Largest(nn.Module):
     """
-    The largest piece of each unit. It is a module so that AllenNLP's check for a bias before a normalisation,
-    which looks at the modules in the order of their calls, finds none here.
+    The largest piece of each unit. It is a module for AllenNLP's check for a bias before a normalisation,
+    which looks at the modules in the order of their calls.
     """
 
     def __init__(self, pieces: int) -> None:
@@ -168,7 +166,7 @@ class _Largest(nn.Module):
 
 
 def _projection(input_dim: int, size: int | None, dropout: float) -> nn.Module:
-    """*Shape:* `(batch, tokens, input_dim)` to `(batch, tokens, size)`; without a size as it is."""
+    """*Shape:* `(batch, tokens, input_dim)` to `(batch, tokens, size)`; without a size, unchanged."""
     if size is None:
         return nn.Identity()
     return nn.Sequential(InputVariationalDropout(dropout), nn.Linear(input_dim, size), nn.ReLU())

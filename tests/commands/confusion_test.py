@@ -98,7 +98,7 @@ def test_a_picture_that_cannot_be_written(elmo, tmp_path, capsys, name, message)
 def test_a_model_that_is_no_classifier(elmo, archive, tmp_path, capsys, monkeypatch):
     model = load_archive(archive).model
     assert type(model).__name__ == "SstModel"
-    monkeypatch.setattr("elmo_tasks.modules.classifier.ClassificationMetric", lambda labels: None)
+    monkeypatch.setattr("elmo_tasks.modules.elmo_model.ClassificationMetric", lambda labels: None)
     assert elmo("confusion", archive, DEV, tmp_path / "confusion.png") == 1
     assert "found a model of the class SstModel, expected a classifier" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []

@@ -1,16 +1,22 @@
 import io
+import json
 import shutil
 import tarfile
+from contextlib import contextmanager
 
 import pytest
 import torch
 from allennlp.commands.evaluate import evaluate_from_archive
+from allennlp.common import Params
+from allennlp.common.checks import ConfigurationError
 from allennlp.models.archival import archive_model, load_archive
 from allennlp.predictors import Predictor
 
-from elmo_tasks.modules.ensemble import EnsembleModel, open_members
+from elmo_tasks.commands.ensemble import ArchivedEnsemble, open_members
+from elmo_tasks.modules.ensemble import EnsembleModel
 from elmo_tasks.ner import NerPredictor
 from tests.elmo.files import make_files
+from tests.language_model.archives import write_run as write_language_model
 from tests.ner.archives import DEV, dev_batch, write_run
 
 SENTENCE = {"tokens": ["Ana", "Silva", "flew", "to", "Lisbon", "."]}
@@ -27,10 +33,21 @@ def runs(tmp_path):
     return folders
 
 
+@contextmanager
+def changed_config(folder):
+    config = json.loads((folder / "config.json").read_text())
+    yield config
+    (folder / "config.json").write_text(json.dumps(config))
+
+
+def opened(folders):
+    members = [archive.model for archive in open_members(list(map(str, folders)))]
+    return EnsembleModel(vocab=members[0].vocab, members=members).eval()
+
+
 def test_the_archive_stands_alone(elmo, runs, tmp_path, capsys):
-    members = [archive.model for archive in open_members(list(map(str, runs)))]
-    expected = EnsembleModel(vocab=members[0].vocab, members=members).eval()
-    batch = dev_batch(members[0], runs[0], slice(None))
+    expected = opened(runs)
+    batch = dev_batch(expected.first, runs[0], slice(None))
     outputs = expected(**batch)
     output = tmp_path / "out/ensemble.tar.gz"
     assert elmo("ensemble", archive_model(runs[0]), *runs[1:], "--output", output) == 0
@@ -82,3 +99,61 @@ def test_what_cannot_be_put_together(elmo, runs, tmp_path, capsys):
     assert shown.startswith(f"error: {tmp_path}/climbs.tar.gz: not a whole archive of a model (ValueError: ")
     assert "'../climbed' leads outside" in shown
     assert not output.exists()
+
+
+def test_archives_that_are_no_list(tmp_path):
+    config = Params({"model": {"type": "elmo_ensemble", "archives": 5}})
+    with pytest.raises(ConfigurationError, match=r"^model\.archives is 5, expected a list that is not empty"):
+        ArchivedEnsemble._load(config, tmp_path, None, -1)
+
+
+def test_archives_that_do_not_go_together(runs, tmp_path):
+    """Other token indexers, another order of labels, no model of a task, and no whole archive."""
+    first, indexer, labels = runs[0], *(tmp_path / name for name in ("indexer", "labels"))
+    for folder in (indexer, labels):
+        shutil.copytree(first, folder)
+    with changed_config(indexer) as config:
+        config["dataset_reader"]["token_indexers"]["tokens"] = {"type": "single_id"}
+    names = (labels / "vocabulary/labels.txt").read_text().splitlines()
+    (labels / "vocabulary/labels.txt").write_text("\n".join([names[1], names[0], *names[2:]]))
+    write_language_model(tmp_path / "bilm_model")
+    for folder, problem in (
+        (
+            indexer,
+            "the token indexer 'tokens' of the dataset_reader is {'type': 'single_id'}, "
+            "expected {'lowercase_tokens': True, 'type': 'single_id'}",
+        ),
+        (
+            labels,
+            f"the vocabulary 'labels' has {len(names)} entries, expected {len(names)}; entry 0 is "
+            f"{names[1]!r}, expected {names[0]!r}",
+        ),
+        (
+            tmp_path / "bilm_model",
+            "found a model of the class BiLmModel, expected one of a task",
+        ),
+    ):
+        with pytest.raises(ConfigurationError) as caught:
+            open_members([str(first), str(folder)])
+        assert str(caught.value) == f"{folder}: {problem}, as in {first}"
+    (first / "best.th").write_bytes(b"cut off")
+    with pytest.raises(ConfigurationError, match=f"^{first}: not a whole archive of a model"):
+        open_members([str(first), str(labels)])
+
+
+def test_archives_that_stay_where_they_are(runs, tmp_path):
+    both, archives = tmp_path / "both", list(map(str, runs[:2]))
+    both.mkdir()
+    shutil.copy(runs[0] / "config.json", both)
+    with changed_config(both) as config:
+        config["model"] = {"type": "elmo_ensemble", "archives": archives}
+    expected = opened(archives)
+    batch = dev_batch(expected.first, runs[0])
+    found = load_archive(both).model.eval()(**batch)["emissions"]
+    assert torch.equal(found, expected(**batch)["emissions"])
+    with pytest.raises(ConfigurationError, match=r"best\.th, but the members have their own"):
+        load_archive(both, weights_file=str(runs[0] / "best.th"))
+    with changed_config(both) as config:
+        del config["dataset_reader"]["token_indexers"]["elmo"]
+    with pytest.raises(ConfigurationError, match="the ensemble's config: the token indexer 'elmo'"):
+        load_archive(both)

@@ -1,26 +1,21 @@
-import json
 import math
-import shutil
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from functools import reduce
 from threading import Event
 
 import numpy as np
 import pytest
 import torch
-from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import Vocabulary
 from allennlp.models import Model
-from allennlp.models.archival import load_archive
 
+from elmo_tasks.commands.ensemble import open_members
 from elmo_tasks.elmo import FrozenBiLm, TrainedBiLm
 from elmo_tasks.modules.elmo_model import ElmoModel
-from elmo_tasks.modules.ensemble import EnsembleModel, open_members
+from elmo_tasks.modules.ensemble import EnsembleModel
 from elmo_tasks.ner import ConllEval
 from tests.elmo.files import make_files
-from tests.language_model.archives import write_run as write_language_model
 from tests.ner.archives import dev_batch, write_run
 
 
@@ -33,13 +28,6 @@ def bilm(tmp_path):
 def ensemble_of(*folders):
     members = [archive.model for archive in open_members(list(map(str, folders)))]
     return EnsembleModel(vocab=members[0].vocab, members=members).eval()
-
-
-@contextmanager
-def changed_config(folder):
-    config = json.loads((folder / "config.json").read_text())
-    yield config
-    (folder / "config.json").write_text(json.dumps(config))
 
 
 def count_runs(monkeypatch, kind=FrozenBiLm):
@@ -228,60 +216,3 @@ def test_a_task_says_what_is_averaged():
 def test_what_is_no_ensemble(members):
     with pytest.raises(ConfigurationError, match="expected two or more models of one task"):
         EnsembleModel(vocab=Vocabulary(), members=members)
-
-
-def test_archives_that_are_no_list(tmp_path):
-    config = Params({"model": {"type": "elmo_ensemble", "archives": 5}})
-    with pytest.raises(ConfigurationError, match=r"^model\.archives is 5, expected a list that is not empty"):
-        EnsembleModel._load(config, tmp_path, None, -1)
-
-
-def test_archives_that_do_not_go_together(tmp_path, bilm):
-    write_run(tmp_path / "a", seed=1, bilm=bilm)
-
-    def error_of(other):
-        with pytest.raises(ConfigurationError) as caught:
-            open_members([str(tmp_path / "a"), str(tmp_path / other)])
-        return str(caught.value)
-
-    write_run(tmp_path / "indexer", seed=1, bilm=bilm)
-    with changed_config(tmp_path / "indexer") as config:
-        config["dataset_reader"]["token_indexers"]["tokens"] = {"type": "single_id"}
-    assert error_of("indexer") == (
-        f"{tmp_path}/indexer: the token indexer 'tokens' of the dataset_reader is {{'type': 'single_id'}}, "
-        f"expected {{'lowercase_tokens': True, 'type': 'single_id'}}, as in {tmp_path}/a"
-    )
-    write_run(tmp_path / "labels", seed=1, bilm=bilm)
-    labels = tmp_path / "labels/vocabulary/labels.txt"
-    first, second, *rest = labels.read_text().splitlines()
-    labels.write_text("\n".join([second, first, *rest]))
-    assert error_of("labels") == (
-        f"{tmp_path}/labels: the vocabulary 'labels' has {2 + len(rest)} entries, expected {2 + len(rest)}; "
-        f"entry 0 is {second!r}, expected {first!r}, as in {tmp_path}/a"
-    )
-    write_language_model(tmp_path / "bilm_model")
-    assert error_of("bilm_model") == (
-        f"{tmp_path}/bilm_model: found a model of the class BiLmModel, expected one of a task, as in "
-        f"{tmp_path}/a"
-    )
-    (tmp_path / "a/best.th").write_bytes(b"cut off")
-    assert error_of("labels").startswith(f"{tmp_path}/a: not a whole archive of a model (")
-
-
-def test_archives_that_stay_where_they_are(tmp_path, bilm):
-    model = write_run(tmp_path / "a", seed=1, bilm=bilm)
-    write_run(tmp_path / "b", seed=2, bilm=bilm)
-    archives = [str(tmp_path / "a"), str(tmp_path / "b")]
-    (tmp_path / "both").mkdir()
-    shutil.copy(tmp_path / "a/config.json", tmp_path / "both")
-    with changed_config(tmp_path / "both") as config:
-        config["model"] = {"type": "elmo_ensemble", "archives": archives}
-    batch = dev_batch(model, tmp_path / "a")
-    expected = ensemble_of(*archives)(**batch)["emissions"]
-    assert torch.equal(load_archive(tmp_path / "both").model.eval()(**batch)["emissions"], expected)
-    with pytest.raises(ConfigurationError, match=r"best\.th, but the members have their own, expected none"):
-        load_archive(tmp_path / "both", weights_file=str(tmp_path / "a/best.th"))
-    with changed_config(tmp_path / "both") as config:
-        del config["dataset_reader"]["token_indexers"]["elmo"]
-    with pytest.raises(ConfigurationError, match="the ensemble's config: the token indexer 'elmo'"):
-        load_archive(tmp_path / "both")

@@ -104,14 +104,14 @@ def test_a_token_is_scored_in_its_window(monkeypatch):
     found = raw.pop().squeeze(2)[0]
     fields = batch(model, [instance])
     with torch.no_grad():
-        states, mask = model._read(fields["passage"])
-        question = model._read(fields["question"])
+        states, mask = model._encode(fields["passage"])
+        question = model._encode(fields["question"])
         windows = Windows(mask, size=size, overlap=overlap)
         assert windows.number == 3
         for window, start in enumerate(range(0, windows.number * (size - overlap), size - overlap)):
             part = states[:, start : start + size]
             reads = iter([(part, torch.ones(part.shape[:2], dtype=torch.bool)), question])
-            monkeypatch.setattr(model, "_read", lambda text, reads=reads: next(reads))
+            monkeypatch.setattr(model, "_encode", lambda text, reads=reads: next(reads))
             model.scores(**{name: fields[name] for name in INPUTS})
             here = (windows.of_token[0] == window).nonzero().squeeze(1)
             torch.testing.assert_close(found[here], raw.pop().squeeze(2)[0][here - start])
