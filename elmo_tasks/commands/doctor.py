@@ -17,7 +17,7 @@ from elmo_tasks.common.processes import cpu_count
 from elmo_tasks.elmo.inference.packed_weights import (
     has_onednn,
     onednn_has_bfloat16,
-    onednn_rounds_lone_rows_alike,
+    onednn_rounds_single_rows_alike,
 )
 
 OURS = "elmo_tasks"
@@ -78,7 +78,7 @@ def processor() -> Facts:
 def _float32() -> str:
     if not has_onednn():
         return "slower, and the last bit may depend on the batch: this PyTorch has no oneDNN"
-    alike = onednn_rounds_lone_rows_alike()
+    alike = onednn_rounds_single_rows_alike()
     return "packed weights, by oneDNN" + ("" if alike else "; a lone row is padded to two")
 
 

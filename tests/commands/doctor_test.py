@@ -68,7 +68,7 @@ def test_bfloat16(monkeypatch, supported, abilities, said):
 @pytest.mark.parametrize("onednn", [True, False])
 def test_float32(monkeypatch, onednn):
     monkeypatch.setattr(doctor, "has_onednn", lambda: onednn)
-    monkeypatch.setattr(doctor, "onednn_rounds_lone_rows_alike", lambda: False)
+    monkeypatch.setattr(doctor, "onednn_rounds_single_rows_alike", lambda: False)
     expected = (
         "packed weights, by oneDNN; a lone row is padded to two" if onednn else "slower, and the last bit"
     )

@@ -1,4 +1,7 @@
-"""What runs the biLM fast: kernels beside each other, each tested against the model."""
+"""
+The engine of the biLM: packed weights, a cache of words, and kernels for batches, single sequences, GPUs and
+training, side by side, each tested against `elmo.model`.
+"""
 
 from elmo_tasks.elmo.inference.frozen_bilm import FrozenBiLm, private_state_dict
 from elmo_tasks.elmo.inference.packed_weights import PRECISIONS

@@ -1,8 +1,8 @@
 """
-A function of tensors as a CUDA graph: one launch instead of hundreds.
+The stacked biLSTM of a frozen biLM on a GPU, which takes longer to launch a computation than to do it.
 
-The stacked biLSTM for a device that takes longer to begin a computation than to do it: both directions and
-some steps in one launch.
+So `CudaLstm` runs some steps of both directions in one launch, as a CUDA graph. The course of `CudaLayer`
+depends on no value; sequences that have ended go on with their last state.
 """
 
 import logging
@@ -16,85 +16,25 @@ from torch.nn import functional as F
 from elmo_tasks.elmo.inference.cpu_lstm import Directions, FrozenLstmLayer, PackedSteps, half_output
 from elmo_tasks.elmo.model.lstm import LstmState
 
-# ==== elmo.inference.cuda_graph
 logger = logging.getLogger(__name__)
 
-Function = Callable[..., tuple[torch.Tensor, ...]]
-
-RECORDINGS = 64
-"""Recordings of a function that are kept; the one used longest ago is dropped first."""
-
-
-class CudaGraph:
-    """
-    `function`, recorded once for each kind of inputs and played again from then on. Where there is no CUDA,
-    or a recording fails, it is called as it is. One thread at a time may call it.
-
-    # Parameters
-
-    function : of tensors to a tuple of tensors; it leaves its inputs as they are, and its course depends on
-        nothing but their shapes and types.
-    """
-
-    def __init__(self, function: Function, *, capacity: int = RECORDINGS) -> None:
-        self.function = function
-        self.capacity = capacity
-        self._recordings: OrderedDict[Any, _Recording] = OrderedDict()
-        self._failed = False
-
-    def __call__(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        if self._failed or not all(tensor.is_cuda for tensor in inputs):
-            return self.function(*inputs)
-        kind = tuple((tensor.shape, tensor.dtype, tensor.device) for tensor in inputs)
-        if kind not in self._recordings:
-            try:
-                self._recordings[kind] = _Recording(self.function, inputs)
-            except RuntimeError as error:
-                logger.warning("No CUDA graph could be recorded (%s): ELMo runs without", error)
-                self._failed = True
-                return self.function(*inputs)
-            if len(self._recordings) > self.capacity:
-                self._recordings.popitem(last=False)
-        self._recordings.move_to_end(kind)
-        return self._recordings[kind].play(inputs)
-
-
-class _Recording:
-    def __init__(self, function: Function, inputs: tuple[torch.Tensor, ...]) -> None:
-        self.inputs = [tensor.clone() for tensor in inputs]
-        # Libraries set themselves up at their first use, which must not be recorded.
-        aside = torch.cuda.Stream()
-        aside.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(aside):
-            function(*self.inputs)
-        torch.cuda.current_stream().wait_stream(aside)
-        self.graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self.graph):
-            self.outputs = function(*self.inputs)
-
-    def play(self, inputs: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
-        for own, tensor in zip(self.inputs, inputs, strict=True):
-            own.copy_(tensor)
-        self.graph.replay()
-        return tuple(output.clone() for output in self.outputs)
-
-
-# ==== elmo.inference.cuda_lstm
 STEPS_AT_ONCE = 8
 """The number of steps in one launch."""
 SEQUENCES_AT_ONCE = 8
 """The number of sequences in a launch is a multiple of it, so that few kinds of launches recur."""
+RECORDINGS = 64
+"""The number of CUDA graphs that a layer keeps."""
 
 
 class CudaLstm:
     """
-    Runs the stacked biLSTM on a GPU, some steps of both directions in each launch.
+    Runs the stacked biLSTM over sequences laid end to end.
 
     # Parameters
 
     directions : the layers of both directions, from the lowest.
-    dtype : in which it multiplies.
-    skip : a layer's inputs are added to its outputs, from the second layer on.
+    dtype : the type of the products.
+    skip : from the second layer on, a layer's inputs are added to its outputs.
     """
 
     def __init__(self, directions: Directions, dtype: torch.dtype, *, skip: bool) -> None:
@@ -102,24 +42,19 @@ class CudaLstm:
         self._layers = [CudaGraph(CudaLayer(pair, dtype)) for pair in zip(*directions, strict=True)]
 
     def __call__(
-        self,
-        inputs: torch.Tensor,
-        index: torch.Tensor,
-        lengths: torch.Tensor,
-        state: LstmState,
+        self, inputs: torch.Tensor, index: torch.Tensor, lengths: torch.Tensor, state: LstmState
     ) -> tuple[list[torch.Tensor], LstmState]:
-        """See `CpuLstm`."""
+        """Runs all layers. See `CpuLstm` for the shapes."""
         steps = PackedSteps.of(lengths)
         sizes, order = steps.batch_sizes, steps.order
         batch = _whole_launch(sizes[0])
-        # Sequences without steps behind the others fill the last launch.
+        # Sequences without steps, after the others, fill the last launch.
         filling = (0, 0, 0, batch - sizes[0])
         hidden = F.pad(state.hidden[:, :, order], filling)
         doubled_cell = F.pad(state.cell[:, :, order] * 2, filling)
         # (longest, batch): which sequences reach a step
-        real = torch.tensor(sizes, device=order.device).unsqueeze(1) > torch.arange(
-            batch, device=order.device
-        )
+        columns = torch.arange(batch, device=order.device)
+        real = torch.tensor(sizes, device=order.device).unsqueeze(1) > columns
         # (2, longest, batch, projection_dim)
         padded = torch.stack(
             [
@@ -136,33 +71,33 @@ class CudaLstm:
                 steps_now = slice(start, start + STEPS_AT_ONCE)
                 missing = max(0, start + STEPS_AT_ONCE - len(sizes))
                 running = _whole_launch(sizes[start])
-                step_outputs, *ended = run(
+                step_outputs, *state_now = run(
                     F.pad(padded[:, steps_now, :running], (0, 0, 0, 0, 0, missing)),
                     F.pad(real[steps_now, :running], (0, 0, 0, missing)),
                     hidden[number, :, :running],
                     doubled_cell[number, :, :running],
                 )
                 outputs[:, steps_now, :running] = step_outputs[:, : len(sizes) - start]
-                hidden[number, :, :running], doubled_cell[number, :, :running] = ended
+                hidden[number, :, :running], doubled_cell[number, :, :running] = state_now
             padded = outputs + padded if number and self._skip else outputs
             layers.append(steps.unpacked((padded[0][real], padded[1][real])))
-        in_order = order.argsort()
-        return layers, LstmState(hidden[:, :, in_order], doubled_cell[:, :, in_order] / 2)
+        inverse_order = order.argsort()
+        return layers, LstmState(hidden[:, :, inverse_order], doubled_cell[:, :, inverse_order] / 2)
 
 
 def _whole_launch(sequences: int) -> int:
-    """The next multiple of `SEQUENCES_AT_ONCE`."""
+    """Returns the next multiple of `SEQUENCES_AT_ONCE`."""
     return -(-sequences // SEQUENCES_AT_ONCE) * SEQUENCES_AT_ONCE
 
 
 class CudaLayer:
     """
-    Some steps of one layer in both directions: computations whose course depends on no value.
+    Runs some steps of one layer in both directions.
 
     # Parameters
 
     pair : the layer forward and backward.
-    dtype : in which it multiplies.
+    dtype : the type of the products.
     """
 
     def __init__(self, pair: Sequence[FrozenLstmLayer], dtype: torch.dtype) -> None:
@@ -178,9 +113,11 @@ class CudaLayer:
         self, inputs: torch.Tensor, real: torch.Tensor, hidden: torch.Tensor, doubled_cell: torch.Tensor
     ) -> tuple[torch.Tensor, ...]:
         """
+        Runs the steps.
+
         *Shape:* `inputs` `(2, steps, batch, projection_dim)`, `real` `(steps, batch)`, `hidden` `(2, batch,
         projection_dim)`, `doubled_cell` `(2, batch, dim)`. Returns outputs of the shape of `inputs`, and the
-        hidden and the doubled cell behind each sequence's last real step.
+        hidden state and the doubled cell after each sequence's last real step.
         """
         # (2, steps, batch, 4 dim)
         gates = (_times(inputs.flatten(1, 2), self.for_input) + self.bias).unflatten(1, real.shape)
@@ -198,10 +135,72 @@ class CudaLayer:
 
 
 def _stacked(weights: list[torch.Tensor], dtype: torch.dtype) -> torch.Tensor:
-    """*Shape:* of both directions `(out, in)` to `(2, in, out)`."""
+    """*Shape:* `(out, in)` of each direction to `(2, in, out)`."""
     return torch.stack([weight.t() for weight in weights]).to(dtype)
 
 
 def _times(inputs: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-    """*Shape:* `(2, rows, in)` and `(2, in, out)` to `(2, rows, out)`, in the inputs' type."""
+    """*Shape:* `(2, rows, in)` and `(2, in, out)` to `(2, rows, out)`, of the inputs' type."""
     return torch.bmm(inputs.to(weights.dtype), weights).to(inputs.dtype)
+
+
+class CudaGraph:
+    """
+    Records a function as a CUDA graph for each kind of inputs, and replays it from then on. Without CUDA, or
+    after a recording that failed, it calls the function. Only one thread at a time may call it.
+
+    # Parameters
+
+    function : takes tensors and returns a tuple of tensors. It leaves its inputs as they are, and its course
+        depends on nothing but their shapes and types.
+    capacity : the number of recordings; beyond it, the one used longest ago is dropped.
+    """
+
+    def __init__(
+        self, function: Callable[..., tuple[torch.Tensor, ...]], *, capacity: int = RECORDINGS
+    ) -> None:
+        self.function = function
+        self.capacity = capacity
+        self._recordings: OrderedDict[Any, _Recording] = OrderedDict()
+        self._failed = False
+
+    def __len__(self) -> int:
+        return len(self._recordings)
+
+    def __call__(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        if self._failed or not all(tensor.is_cuda for tensor in inputs):
+            return self.function(*inputs)
+        kind = tuple((tensor.shape, tensor.dtype, tensor.device) for tensor in inputs)
+        if kind not in self._recordings:
+            try:
+                self._recordings[kind] = _Recording(self.function, inputs)
+            except RuntimeError as error:
+                logger.warning("No CUDA graph could be recorded (%s): ELMo runs without", error)
+                self._failed = True
+                return self.function(*inputs)
+            if len(self._recordings) > self.capacity:
+                self._recordings.popitem(last=False)
+        self._recordings.move_to_end(kind)
+        return self._recordings[kind].replay(inputs)
+
+
+class _Recording:
+    def __init__(
+        self, function: Callable[..., tuple[torch.Tensor, ...]], inputs: tuple[torch.Tensor, ...]
+    ) -> None:
+        self.inputs = [tensor.clone() for tensor in inputs]
+        # The first call, which sets libraries up, must not be recorded.
+        warm_up = torch.cuda.Stream()
+        warm_up.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(warm_up):
+            function(*self.inputs)
+        torch.cuda.current_stream().wait_stream(warm_up)
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            self.outputs = function(*self.inputs)
+
+    def replay(self, inputs: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
+        for own, tensor in zip(self.inputs, inputs, strict=True):
+            own.copy_(tensor)
+        self.graph.replay()
+        return tuple(output.clone() for output in self.outputs)

@@ -1,9 +1,15 @@
-"""The biLM with weights that stay as they are, as fast as the machine allows."""
+"""
+The frozen biLM: its weights stay as they are, and it runs as fast as the machine allows.
+
+`FrozenBiLm` is the module. At the first use it gives its weights to `Kernels`, which packs them for the
+device.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
-from functools import cached_property
+from functools import cached_property, partial
+from threading import RLock
 from typing import Any, NamedTuple, cast
 
 import torch
@@ -13,27 +19,26 @@ from torch.nn.utils.rnn import pad_sequence
 from elmo_tasks.common.batches import batch_sizes
 from elmo_tasks.common.errors import ElmoError, FilePath
 from elmo_tasks.common.processes import SHARED
-from elmo_tasks.elmo.inference.cpu_lstm import marked_steps
-from elmo_tasks.elmo.inference.kernels import Kernels
-from elmo_tasks.elmo.inference.packed_weights import PRECISIONS
+from elmo_tasks.elmo.inference.character_cnn import FrozenCharacters, FrozenWords
+from elmo_tasks.elmo.inference.cpu_lstm import CpuLstm, FrozenLstmLayer, state_after_bos, steps_with_bos_eos
+from elmo_tasks.elmo.inference.cuda_lstm import CudaLstm
+from elmo_tasks.elmo.inference.packed_weights import PRECISIONS, check_precision, pack
 from elmo_tasks.elmo.model.bilm import BiLm, digest, zero_state
 from elmo_tasks.elmo.model.characters import word_ids
-from elmo_tasks.elmo.model.encoders import CharacterEncoder, vocabulary_rows
+from elmo_tasks.elmo.model.encoders import CharacterEncoder, WordEncoder, vocabulary_rows
 from elmo_tasks.elmo.model.lstm import LstmState
 from elmo_tasks.elmo.model.options import BiLmOptions
 from elmo_tasks.elmo.model.weight_file import read_weights
 
 TOKENS_AT_ONCE = 2048
-"""Tokens of a batch that are encoded together; of a sentence with more, all."""
+"""The number of tokens that are encoded together; a longer sentence is encoded whole."""
 
 _private_state = ContextVar("private_state", default=False)
 
 
 @contextmanager
 def private_state_dict() -> Iterator[None]:
-    """
-    Within, a `FrozenBiLm` keeps the tensors of a state dict that is loaded, and makes no copies of them.
-    """
+    """Lets a `FrozenBiLm` keep the tensors of a state dict that is loaded meanwhile, without a copy."""
     token = _private_state.set(True)
     try:
         yield
@@ -45,16 +50,15 @@ class FrozenBiLm(nn.Module):
     """
     `BiLm`, with the same results and the same state dict, without parameters and gradients.
 
-    A sentence has the same vectors alone, in any batch, and in whatever thread: from eight threads at once as
-    from one. Each distinct word is encoded once, and its vector kept. A weight is in memory once: plain, and
-    from the first use on in the form in which the device multiplies with it. Autocast does not reach it:
-    `precision` says how it multiplies.
+    A sentence has the same vectors alone, in any batch, and in each of several threads. Each distinct word
+    is encoded once, and its vector cached. A weight is in memory once: as it is, and from the first use on
+    packed for the device. Autocast has no effect: `precision` is the type of the products.
 
     # Parameters
 
     options : its sizes.
     precision : of its products; `float32` is exact, `bfloat16` is faster and is not.
-    weights : by their names in a `BiLm`, kept and not copied. With `None` they come with a state dict.
+    weights : by their names in a `BiLm`, kept and not copied. With `None`, a state dict is loaded later.
 
     # Raises
     `ElmoError`: an unknown `precision`. At the first use: the processor has no such products.
@@ -73,10 +77,10 @@ class FrozenBiLm(nn.Module):
             raise ElmoError(f"precision is {precision!r}{hint}, expected one of {', '.join(PRECISIONS)}")
         self.options = options
         self.precision = precision
-        # Where the biLM is, and the type that it computes in
+        # Its device and type are those of the biLM.
         self.register_buffer("_place", torch.empty(0), persistent=False)
         self._weights: dict[str, torch.Tensor] = dict(weights or {})
-        # Both are made of the weights when they are first asked for.
+        # Made of the weights at the first use
         self._kernels: Kernels | None = None
         self._digest: str | None = None
 
@@ -90,10 +94,11 @@ class FrozenBiLm(nn.Module):
         precision: str = "float32",
     ) -> "FrozenBiLm":
         """
-        A biLM from the official HDF5 weights and, if it reads words, the words of its table.
+        Reads the official HDF5 weights. A biLM that reads words also needs the words of its table.
 
         # Raises
-        `ElmoError`: weights of a biLM that reads words without words, or the reverse; and see `read_weights`.
+        `ElmoError`: words for a biLM that reads characters, or none for one that reads words; and see
+        `read_weights`.
         """
         bilm = cls(options=options, precision=precision)
         bilm._weights = dict(read_weights(weight_file, options))
@@ -104,7 +109,7 @@ class FrozenBiLm(nn.Module):
 
     @property
     def num_layers(self) -> int:
-        """The token layer and the LSTM layers."""
+        """The number of layers: the token layer and the LSTM layers."""
         return self.options.n_layers + 1
 
     @property
@@ -113,7 +118,7 @@ class FrozenBiLm(nn.Module):
 
     @cached_property
     def _blueprint(self) -> BiLm:
-        """A biLM of the same sizes without weights: the names and shapes, and how sentences become ids."""
+        """A biLM of the same sizes without weights: it has their names and shapes, and makes ids."""
         with torch.device("meta"):
             return BiLm(options=self.options)
 
@@ -134,7 +139,9 @@ class FrozenBiLm(nn.Module):
 
     def padded_ids(self, sentences: Iterable[Iterable[str]]) -> torch.Tensor:
         """
-        *Shape:* `(sentences, longest, *id)`, 0 behind the end of a sentence, on the biLM's device.
+        Returns the ids of sentences, on the biLM's device.
+
+        *Shape:* `(sentences, longest, *id)`, 0 after the end of a sentence.
 
         # Raises
         `ElmoError`: a text in the place of its tokens.
@@ -146,17 +153,21 @@ class FrozenBiLm(nn.Module):
         self._blueprint.token_encoder.check(ids)
 
     def knows(self, words: Sequence[str]) -> torch.Tensor:
-        """Which words have a vector of their own: all, if the biLM reads characters. *Shape:* `(words,)`."""
+        """
+        Returns which words have a vector of their own: all words, if the biLM reads characters.
+
+        *Shape:* `(words,)`.
+        """
         if isinstance(self._blueprint.token_encoder, CharacterEncoder):
             return torch.ones(len(words), dtype=torch.bool)
         return torch.isin(torch.from_numpy(word_ids(words)), self.weights()["token_encoder.known"].cpu())
 
     def initial_state(self, batch: int) -> LstmState:
-        """A state of zeros, from which the original starts a text."""
+        """Returns a state of zeros, from which the original starts a text."""
         return zero_state(self.options, batch, like=cast(torch.Tensor, self._place))
 
     def digest(self) -> str:
-        """A hash that tells biLMs apart whose vectors may differ."""
+        """Returns a hash of all that the vectors depend on."""
         with SHARED:
             if self._digest is None:
                 self._digest = digest(self.options, self.weights().items(), self.precision)
@@ -169,15 +180,15 @@ class FrozenBiLm(nn.Module):
 
     def forward(self, ids: torch.Tensor, state: LstmState | None = None) -> tuple[torch.Tensor, LstmState]:
         """See `BiLm.forward`."""
-        # Not in inference mode: nothing could be written into its tensors below
+        # Tensors that are made in inference mode could not be written into below.
         with torch.inference_mode(False):
             after = LstmState(*(part.detach().clone() for part in state or self.initial_state(len(ids))))
 
-        def run(kernels: Kernels, part: "_Part") -> list[torch.Tensor]:
-            marked, is_token = marked_steps(part.ids, part.lengths, kernels.bos_eos_ids)
+        def run(kernels: "Kernels", part: "_Part") -> list[torch.Tensor]:
+            steps, is_token = steps_with_bos_eos(part.ids, part.lengths, kernels.bos_eos_ids)
             before = LstmState(after.hidden[:, :, part.rows], after.cell[:, :, part.rows])
-            vectors, index, outputs, ended = kernels.run(marked, part.lengths + 2, before)
-            after.hidden[:, :, part.rows], after.cell[:, :, part.rows] = ended
+            vectors, index, outputs, final_state = kernels.run(steps, part.lengths + 2, before)
+            after.hidden[:, :, part.rows], after.cell[:, :, part.rows] = final_state
             return [vectors[index[is_token]].repeat(1, 2), *(output[is_token] for output in outputs)]
 
         return self._in_parts(ids, run), after
@@ -185,40 +196,39 @@ class FrozenBiLm(nn.Module):
     def encode(self, ids: torch.Tensor, start: LstmState | None = None) -> torch.Tensor:
         """See `BiLm.encode`."""
 
-        def run(kernels: Kernels, part: "_Part") -> list[torch.Tensor]:
-            # The step over its first mark is the same for all sentences, and nobody needs the last.
-            behind_mark = kernels.state_after_bos(start or self.initial_state(1))
-            before = LstmState(*(half.expand(-1, -1, len(part.rows), -1) for half in behind_mark))
-            vectors, index, outputs, _ = kernels.run(
-                part.ids[kernels.present(part.ids)], part.lengths, before
-            )
+        def run(kernels: "Kernels", part: "_Part") -> list[torch.Tensor]:
+            # The step over BOS is the same for all sentences, and the step over EOS is not needed.
+            after_bos = kernels.state_after_bos(start or self.initial_state(1))
+            before = LstmState(*(half.expand(-1, -1, len(part.rows), -1) for half in after_bos))
+            words = part.ids[kernels.present(part.ids)]
+            vectors, index, outputs, _ = kernels.run(words, part.lengths, before)
             return [vectors[index].repeat(1, 2), *outputs]
 
         return self._in_parts(ids, run)
 
     def weights(self) -> dict[str, torch.Tensor]:
-        """The weights by their names in a `BiLm`; packed ones are unpacked into new tensors."""
+        """Returns the weights by their names in a `BiLm`, unpacked into new tensors where need be."""
         with SHARED:
-            # Packing empties `_weights`: so they are copied before the lock is let go
+            # Packing empties `_weights`, so they are copied before the lock is released.
             weights = self._weights if self._kernels is None else self._kernels.weights()
             return {name: weights[name] for name in self._names if name in weights}
 
     def to_trainable(self) -> BiLm:
-        """A biLM of its own with the same weights, to be read or trained."""
+        """Returns a `BiLm` with a copy of the weights."""
         bilm = BiLm(options=self.options)
         bilm.load_state_dict(self.weights())
         return bilm
 
     def prepare(self) -> None:
         """
-        Packs the weights; else the first use does it.
+        Packs the weights, before the first use would do so.
 
         # Raises
         `ElmoError`: the processor has no products of this precision, or there are no weights yet.
         """
         self._prepared()
 
-    def _prepared(self) -> Kernels:
+    def _prepared(self) -> "Kernels":
         kernels = self._kernels
         if kernels is not None:
             return kernels
@@ -226,18 +236,16 @@ class FrozenBiLm(nn.Module):
             if self._kernels is None:
                 if not self._weights:
                     raise ElmoError("the biLM has no weights yet, expected a state dict to be loaded first")
-                # What is made must be of use outside of inference mode, too.
+                # Tensors that are made in inference mode could not be used outside of it.
                 with torch.inference_mode(False), torch.no_grad():
-                    # Those of a file are float32, whatever the default.
+                    # The weights of a file are float32, whatever PyTorch's default type is.
                     for name, weight in self._weights.items():
                         self._weights[name] = self._placed(weight)
                     self._kernels = Kernels(self._blueprint, self._weights, self.precision)
             return self._kernels
 
     def _in_parts(self, ids: torch.Tensor, run: "_Run") -> torch.Tensor:
-        """
-        The layers of a batch, in parts of few tokens, so that little but the result grows with the batch.
-        """
+        """Computes the layers of a batch in parts of few tokens, so that memory hardly grows with it."""
         self.check(ids)
         with (
             torch.inference_mode(False),
@@ -247,9 +255,9 @@ class FrozenBiLm(nn.Module):
             kernels = self._prepared()
             batch, tokens = ids.shape[:2]
             lengths = kernels.present(ids).sum(dim=1)
-            nothing = cast(torch.Tensor, self._place).new_zeros(tokens, self.options.output_dim)
-            # The vectors of each sentence, layer by layer; one more makes the padding as long as the batch's
-            sentences = [nothing[:0]] * (self.num_layers * batch) + [nothing]
+            zeros = cast(torch.Tensor, self._place).new_zeros(tokens, self.options.output_dim)
+            # The vectors of each sentence, layer by layer; the last sets the length of the padding
+            sentences = [zeros[:0]] * (self.num_layers * batch) + [zeros]
             for rows in _parts(lengths, TOKENS_AT_ONCE):
                 part = _Part(ids[rows, : int(lengths[rows].max())], rows, lengths[rows])
                 for layer, vectors in enumerate(run(kernels, part)):
@@ -259,7 +267,7 @@ class FrozenBiLm(nn.Module):
             padded = pad_sequence(sentences, batch_first=True)[:-1]
             return padded.view(self.num_layers, batch, tokens, self.options.output_dim)
 
-    # As a module: its state dict is that of a `BiLm`
+    # The module's hooks: its state dict is that of a `BiLm`
 
     def _apply(self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> "FrozenBiLm":
         """PyTorch's hook for moving a module."""
@@ -304,7 +312,7 @@ class FrozenBiLm(nn.Module):
             self._weights, self._kernels, self._digest = unchanged | weights, None, None
 
     def _placed(self, weight: torch.Tensor) -> torch.Tensor:
-        """The weight on this device and in the type computed in; the same one, where it is so already."""
+        """Returns the weight on the biLM's device and of its type; the same tensor if it is so already."""
         place = cast(torch.Tensor, self._place)
         return weight.to(place.device, place.dtype if weight.is_floating_point() else weight.dtype)
 
@@ -313,13 +321,105 @@ class FrozenBiLm(nn.Module):
         return {**self.__dict__, "_weights": self.weights(), "_kernels": None}
 
 
+class Kernels:
+    """
+    The packed weights of a biLM on one device, and the computations with them.
+
+    Threads share it. It changes in its caches alone: of words, of the state after BOS, and, on a GPU, of CUDA
+    graphs, which one thread replays at a time.
+
+    # Parameters
+
+    blueprint : a `BiLm` without weights.
+    weights : by their names; emptied layer by layer, so that each weight is in memory once.
+    precision : of the products, one of `PRECISIONS`.
+
+    # Raises
+    `ElmoError`: the device has no products of this precision; then `weights` stays as it is.
+    """
+
+    def __init__(self, blueprint: BiLm, weights: dict[str, torch.Tensor], precision: str) -> None:
+        options, encoder = blueprint.options, blueprint.token_encoder
+        embedding = weights["token_encoder.embedding"]
+        # Before a weight is taken out
+        check_precision(precision, embedding.device)
+        pack_weight = partial(pack, precision=precision)
+        self.present = encoder.present
+        self.bos_eos_ids = encoder.padded_ids([encoder.marks])[0].to(embedding.device)
+        encoder_weights = _taken(weights, "token_encoder.")
+        self.token_layer = (
+            FrozenWords(encoder, encoder_weights)
+            if isinstance(encoder, WordEncoder)
+            else FrozenCharacters(encoder, encoder_weights, pack_weight)
+        )
+        self._layers = {
+            f"lstm.directions.{direction}.{number}.": FrozenLstmLayer(
+                _taken(weights, f"lstm.directions.{direction}.{number}."),
+                cell_clip=options.cell_clip,
+                proj_clip=options.proj_clip,
+                pack=pack_weight,
+            )
+            for direction in range(2)
+            for number in range(options.n_layers)
+        }
+        layers = list(self._layers.values())
+        directions = layers[: options.n_layers], layers[options.n_layers :]
+        dtype = torch.bfloat16 if precision == "bfloat16" else embedding.dtype
+        self._lstm = (
+            CudaLstm(directions, dtype, skip=options.use_skip_connections)
+            if embedding.is_cuda
+            else CpuLstm(directions, pack_weight, skip=options.use_skip_connections)
+        )
+        self._lock = RLock() if embedding.is_cuda else nullcontext()
+        self._after_bos: tuple[LstmState, LstmState] | None = None
+
+    def run(
+        self, words: torch.Tensor, lengths: torch.Tensor, state: LstmState
+    ) -> tuple[torch.Tensor, torch.Tensor, list[torch.Tensor], LstmState]:
+        """
+        Runs the token layer and the LSTM layers over sequences laid end to end.
+
+        *Shape:* `words` `(steps, *id)`, and the `lengths` of the sequences, `(batch,)`, none of them 0.
+        Returns the vectors of the distinct words, `(distinct words, projection_dim)`; the row of each step's
+        word among them, `(steps,)`; the output of each LSTM layer, `(steps, 2 projection_dim)`; and the state
+        after the last step of each sequence.
+        """
+        with self._lock:
+            vectors, index = self.token_layer(words)
+            outputs, after = self._lstm(vectors, index, lengths, state)
+        return vectors, index, outputs, after
+
+    def state_after_bos(self, start: LstmState) -> LstmState:
+        """Calls the function `state_after_bos`. The last start and its result are cached."""
+        cached = self._after_bos
+        if cached is None or not all(map(torch.equal, cached[0], start)):
+            after = state_after_bos(self.run, self.bos_eos_ids, start)
+            cached = LstmState(*(part.clone() for part in start)), after
+            # One assignment, so that another thread sees both or neither
+            self._after_bos = cached
+        return cached[1]
+
+    def weights(self) -> dict[str, torch.Tensor]:
+        """See `FrozenBiLm.weights`."""
+        weights = {f"token_encoder.{name}": weight for name, weight in self.token_layer.weights().items()}
+        for prefix, layer in self._layers.items():
+            weights |= {f"{prefix}{name}": weight for name, weight in layer.weights().items()}
+        return weights
+
+
+def _taken(weights: dict[str, torch.Tensor], prefix: str) -> dict[str, torch.Tensor]:
+    """Removes and returns the weights under a prefix."""
+    names = [name for name in weights if name.startswith(prefix)]
+    return {name.removeprefix(prefix): weights.pop(name) for name in names}
+
+
 class _Part(NamedTuple):
     """Some rows of a batch."""
 
     ids: torch.Tensor
     """`(rows, tokens, *id)`"""
     rows: torch.Tensor
-    """`(rows,)`: where they are in the batch."""
+    """`(rows,)`: their positions in the batch."""
     lengths: torch.Tensor
     """`(rows,)`, none of them 0."""
 
@@ -328,10 +428,10 @@ _Run = Callable[[Kernels, _Part], list[torch.Tensor]]
 """Computes each layer of a part, `(tokens, 2 projection_dim)`, the sentences end to end."""
 
 
-def _parts(lengths: torch.Tensor, most: int) -> Iterable[torch.Tensor]:
-    """The rows with tokens, in parts of at most so many tokens, if need be by length: `(rows,)` each."""
+def _parts(lengths: torch.Tensor, max_tokens: int) -> Iterable[torch.Tensor]:
+    """Splits the rows with tokens into parts `(rows,)` of at most `max_tokens`, by length if need be."""
     rows = lengths.nonzero().squeeze(1)
-    if int(lengths.sum()) <= most:
+    if int(lengths.sum()) <= max_tokens:
         return [rows] if len(rows) else []
     rows = rows[lengths[rows].argsort(stable=True)]
-    return rows.split(list(batch_sizes(lengths[rows].tolist(), most, padded=False)))
+    return rows.split(list(batch_sizes(lengths[rows].tolist(), max_tokens, padded=False)))

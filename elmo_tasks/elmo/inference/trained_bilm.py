@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from elmo_tasks.common.batches import unique_rows
 from elmo_tasks.common.processes import SHARED
 from elmo_tasks.elmo.inference.character_cnn import CharacterCnn, vectors_of_distinct
-from elmo_tasks.elmo.inference.cpu_lstm import PackedSteps, marked_steps, state_after_bos
+from elmo_tasks.elmo.inference.cpu_lstm import PackedSteps, state_after_bos, steps_with_bos_eos
 from elmo_tasks.elmo.inference.frozen_bilm import FrozenBiLm
 from elmo_tasks.elmo.inference.trained_characters import TrainedCharacterCnn
 from elmo_tasks.elmo.inference.trained_lstm import Clips, trained_layer
@@ -62,7 +62,7 @@ class TrainedBiLm(BiLm):
         state = state or self.initial_state(len(ids))
         present = self.token_encoder.present(ids)
         rows, lengths = _rows_with_tokens(present)
-        marked, is_token = marked_steps(ids[rows], lengths, self.token_encoder.bos_eos_ids)
+        marked, is_token = steps_with_bos_eos(ids[rows], lengths, self.token_encoder.bos_eos_ids)
         before = LstmState(state.hidden[:, :, rows], state.cell[:, :, rows])
         outputs, after = self._run(marked, lengths + 2, before)
         layers = _scattered([output[is_token] for output in outputs], present, self._no_layers(ids))

@@ -154,7 +154,7 @@ class TrainedCharacterCnn(CharacterCnn):
         words = shortened(words, self.length)
         blocks, order = blocks_of_like_length(words)
         parts = [
-            WordBlock(self.filled_up(block, windows), self.outside(windows)) for block, windows in blocks
+            WordBlock(self.characters_in(block, windows), self.outside(windows)) for block, windows in blocks
         ]
         features = TrainedFilters.apply(self._products, parts, self.embedding, self._weight, self._bias)
         filling = 0, 0, 0, -len(words) % RECURRING_WORDS

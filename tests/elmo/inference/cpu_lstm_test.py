@@ -2,8 +2,10 @@ from functools import partial
 
 import pytest
 import torch
+from torch.nn.utils.rnn import pack_padded_sequence, pad_sequence
 
-from elmo_tasks.elmo.inference.cpu_lstm import CpuLstm
+from elmo_tasks.elmo.inference import cpu_lstm
+from elmo_tasks.elmo.inference.cpu_lstm import CpuLstm, PackedSteps, steps_with_bos_eos
 from elmo_tasks.elmo.inference.packed_weights import pack
 from tests.elmo.inference.layers import (
     SIZES,
@@ -13,27 +15,118 @@ from tests.elmo.inference.layers import (
     random_inputs,
     random_stack,
 )
+from tests.elmo.inference.precisions import PRECISIONS
+
+LENGTHS = [[3, 11, 1, 26, 11], [1, 1, 1], [30, 30, 2], [1], [2], [23]]
+LAYOUTS = {"joint": 1 << 30, "separate": 0}
 
 
-def cpu_lstm(stack) -> CpuLstm:
-    return CpuLstm(frozen_layers(stack), partial(pack, precision="float32"), skip=stack.use_skip_connections)
+@pytest.fixture(params=LAYOUTS)
+def layout(request, monkeypatch):
+    """The layout of both directions' weights in the kernel for a single sequence."""
+    monkeypatch.setattr(cpu_lstm, "MAX_JOINT", LAYOUTS[request.param])
 
 
-@pytest.mark.parametrize("lengths", [[1], [9], [3, 11, 1]])
+def make_kernel(stack, precision="float32") -> CpuLstm:
+    layers, pack_weight = frozen_layers(stack, precision), partial(pack, precision=precision)
+    return CpuLstm(layers, pack_weight, skip=stack.use_skip_connections)
+
+
+def flat(result):
+    outputs, state = result
+    return [*outputs, *state]
+
+
+@pytest.mark.usefixtures("layout")
+@pytest.mark.parametrize("lengths", LENGTHS, ids=str)
 @pytest.mark.parametrize("changes", SIZES)
 def test_equals_the_model(changes, lengths):
-    stack, lengths = random_stack(**changes), torch.tensor(lengths)
-    inputs, index, state = random_inputs(stack, lengths)
-    found = cpu_lstm(stack)(inputs, index, lengths, state)
-    assert_near(found, model_result(stack, inputs, index, lengths, state))
+    stack = random_stack(**changes)
+    given = random_inputs(stack, torch.tensor(lengths))
+    kernel, expected = make_kernel(stack), model_result(stack, *given)
+    assert_near(kernel(*given), expected)
+    assert_near(kernel.run_batch(*given), expected)
+
+
+@pytest.mark.parametrize("length", [4, 23])
+def test_a_long_sequence_in_blocks(length, monkeypatch):
+    monkeypatch.setattr(cpu_lstm, "STEPS_AT_ONCE", 4)
+    stack = random_stack()
+    given = random_inputs(stack, torch.tensor([length]))
+    assert_near(make_kernel(stack)(*given), model_result(stack, *given))
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize(
+    "changes", [{}, {"dim": 32, "projection_dim": 32}, {"dim": 1024, "projection_dim": 128}]
+)
+@pytest.mark.usefixtures("layout")
+def test_both_kernels_round_alike(changes, precision, threads):
+    stack = random_stack(**changes)
+    given, kernel = random_inputs(stack, torch.tensor([9])), make_kernel(stack, precision)
+    found = flat(kernel.run_single_sequence(*given))
+    torch.set_num_threads(1)
+    assert all(map(torch.equal, found, flat(kernel.run_batch(*given))))
 
 
 def test_a_sentence_alone_and_beside_another():
-    stack, lengths = random_stack(), torch.tensor([9, 4])
-    run = cpu_lstm(stack)
-    inputs, index, state = random_inputs(stack, lengths)
+    stack = random_stack()
+    inputs, index, lengths, state = random_inputs(stack, torch.tensor([9, 4]))
+    run = make_kernel(stack)
     outputs, after = run(inputs, index, lengths, state)
     before = type(state)(*(part[:, :, :1] for part in state))
     alone, after_alone = run(inputs, index[:9], lengths[:1], before)
     assert all(torch.equal(one, both[:9]) for one, both in zip(alone, outputs, strict=True))
     assert all(torch.equal(one, both[:, :, :1]) for one, both in zip(after_alone, after, strict=True))
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize(("name", "values"), [("ROWS_AT_ONCE", (1, 1000)), ("DISTINCT_SHARE", (0.0, 100.0))])
+def test_how_many_inputs_are_projected_at_once_changes_no_bit(monkeypatch, name, values, precision):
+    stack, results = random_stack(), []
+    given = random_inputs(stack, torch.tensor(LENGTHS[0]))
+    for value in values:
+        monkeypatch.setattr(cpu_lstm, name, value)
+        results.append(flat(make_kernel(stack, precision)(*given)))
+    assert all(map(torch.equal, *results))
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("changes", SIZES)
+def test_weights_bit_by_bit(changes, precision):
+    stack = random_stack(**changes)
+    for direction, layers in enumerate(frozen_layers(stack, precision)):
+        for layer, reference in zip(layers, stack.layers(direction), strict=True):
+            weights = layer.weights()
+            assert weights.keys() == dict(reference.named_parameters()).keys()
+            for name, weight in reference.named_parameters():
+                assert torch.equal(weights[name], weight)
+
+
+# The layout of a batch
+
+
+@pytest.mark.parametrize("lengths", [[3, 11, 1, 26, 11], [1], [2, 2, 2]])
+def test_packed_as_pytorch_packs(lengths):
+    lengths = torch.tensor(lengths)
+    rows = torch.arange(int(lengths.sum()))
+    sequences = list(rows.split(lengths.tolist()))
+    steps = PackedSteps.of(lengths)
+    for direction in range(2):
+        directed = [part.flip(0) if direction else part for part in sequences]
+        ordered = [directed[number] for number in steps.order]
+        packed = pack_padded_sequence(
+            pad_sequence(ordered, batch_first=True), lengths[steps.order], batch_first=True
+        )
+        assert steps.batch_sizes == packed.batch_sizes.tolist()
+        assert torch.equal(steps.rows[direction], packed.data)
+        assert torch.equal(steps.rows[direction][steps.indices[direction]], rows)
+    pair = steps.rows[0].unsqueeze(1), steps.rows[1].unsqueeze(1)
+    assert torch.equal(steps.unpacked(pair), torch.stack([rows, rows], dim=1))
+
+
+def test_steps_with_bos_eos():
+    ids = torch.tensor([[5, 6, 7], [8, 0, 0]])
+    steps, is_token = steps_with_bos_eos(ids, torch.tensor([3, 1]), torch.tensor([1, 2]))
+    assert steps.tolist() == [1, 5, 6, 7, 2, 1, 8, 2]
+    assert steps[is_token].tolist() == [5, 6, 7, 8]

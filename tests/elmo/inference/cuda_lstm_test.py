@@ -1,11 +1,12 @@
 import copy
+import logging
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
 
 from elmo_tasks.elmo import Elmo
-from elmo_tasks.elmo.inference.cuda_lstm import RECORDINGS, CudaLstm
+from elmo_tasks.elmo.inference.cuda_lstm import RECORDINGS, CudaGraph, CudaLstm
 from tests.elmo.files import FILLING, PLACED, SENTENCES, batch, frozen, random_bilm, trained
 from tests.elmo.inference.layers import (
     SIZES,
@@ -24,29 +25,25 @@ needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GP
 @pytest.mark.parametrize("lengths", [[3, 11, 1, 26, 11], [1] * 9, [5], [8, 16, 24, 7]])
 @pytest.mark.parametrize("changes", SIZES)
 def test_equals_the_model(changes, lengths):
-    stack, lengths = random_stack(**changes), torch.tensor(lengths)
-    inputs, index, state = random_inputs(stack, lengths)
+    stack = random_stack(**changes)
+    given = random_inputs(stack, torch.tensor(lengths))
     run = CudaLstm(frozen_layers(stack), torch.float32, skip=stack.use_skip_connections)
-    found = run(inputs, index, lengths, state)
-    assert_near(found, model_result(stack, inputs, index, lengths, state))
+    assert_near(run(*given), model_result(stack, *given))
 
 
 def test_bfloat16_is_near():
-    stack, lengths = random_stack(), torch.tensor([3, 11, 1, 26, 11])
-    inputs, index, state = random_inputs(stack, lengths)
+    stack = random_stack()
+    given = random_inputs(stack, torch.tensor([3, 11, 1, 26, 11]))
     run = CudaLstm(frozen_layers(stack), torch.bfloat16, skip=True)
-    (found, _), (expected, _) = (
-        run(inputs, index, lengths, state),
-        model_result(stack, inputs, index, lengths, state),
-    )
+    (found, _), (expected, _) = run(*given), model_result(stack, *given)
     for ours, theirs in zip(found, expected, strict=True):
         assert ours.dtype == torch.float32
         assert 0 < (ours - theirs).abs().max() < 0.05
 
 
 def test_the_state_that_is_given_stays_as_it_is():
-    stack, lengths = random_stack(), torch.tensor([3, 11])
-    inputs, index, state = random_inputs(stack, lengths)
+    stack = random_stack()
+    inputs, index, lengths, state = random_inputs(stack, torch.tensor([3, 11]))
     copies = [part.clone() for part in (inputs, *state)]
     CudaLstm(frozen_layers(stack), torch.float32, skip=True)(inputs, index, lengths, state)
     assert all(map(torch.equal, (inputs, *state), copies))
@@ -104,7 +101,7 @@ def test_autocast_does_not_reach_it(dtype):
 
 @needs_gpu
 def test_more_shapes_than_are_recorded():
-    """Recordings are let go of: memory is bounded, and the vectors stay right."""
+    """Recordings are dropped, and the vectors stay right."""
     bilm = frozen(random_bilm(**FILLING))
     on_gpu = copy.deepcopy(bilm).cuda()
     words = [f"w{number}" for number in range(3 * RECORDINGS)]
@@ -113,8 +110,6 @@ def test_more_shapes_than_are_recorded():
         found = on_gpu.encode(batch(sentences).cuda())
         if count % 64 == 0:
             torch.testing.assert_close(found.cpu(), bilm.encode(batch(sentences)), atol=1e-4, rtol=1e-4)
-    for layer in on_gpu._kernels._run._layers:
-        assert len(layer._recordings) <= RECORDINGS
 
 
 @needs_gpu
@@ -154,3 +149,74 @@ def test_a_stateful_elmo_on_a_gpu(files):
     for sentences in (SENTENCES, PLACED[:2], SENTENCES[::-1]):
         found = on_gpu(batch(sentences).cuda()).input
         torch.testing.assert_close(found.cpu(), elmo(batch(sentences)).input, atol=1e-3, rtol=1e-3)
+
+
+# The CUDA graph
+
+
+def twice(inputs, other):
+    return inputs * 2 + other, inputs.sum(dim=0)
+
+
+def test_without_cuda_the_function_is_called():
+    inputs, other = torch.randn(3, 4), torch.randn(4)
+    graph = CudaGraph(twice)
+    for _ in range(2):
+        assert all(map(torch.equal, graph(inputs, other), twice(inputs, other)))
+    assert not len(graph)
+
+
+@needs_gpu
+def test_played_again_for_other_values_and_recorded_for_other_kinds():
+    calls = []
+
+    def counted(*inputs):
+        calls.append(inputs[0].shape)
+        return twice(*inputs)
+
+    graph = CudaGraph(counted)
+    results = []
+    for seed, shape, dtype in (
+        (0, 3, torch.float),
+        (1, 3, torch.float),
+        (2, 5, torch.float),
+        (3, 3, torch.half),
+    ):
+        torch.manual_seed(seed)
+        inputs, other = torch.randn(shape, 4).to("cuda", dtype), torch.randn(4).to("cuda", dtype)
+        results.append((graph(inputs, other), twice(inputs, other)))
+    # Each kind once to warm up and once recorded
+    assert len(calls) == 6
+    # What was returned before is not written over.
+    for found, expected in results:
+        for ours, theirs in zip(found, expected, strict=True):
+            torch.testing.assert_close(ours, theirs)
+
+
+@needs_gpu
+def test_the_recording_used_longest_ago_is_dropped():
+    calls = []
+
+    def counted(inputs):
+        calls.append(len(inputs))
+        return (inputs * 2,)
+
+    graph = CudaGraph(counted, capacity=2)
+    for rows in (1, 2, 1, 3, 1, 2):
+        graph(torch.ones(rows, 4, device="cuda"))
+    # Each recording calls twice; 3 takes the place of 2, and then 2 that of 3.
+    assert calls == [1, 1, 2, 2, 3, 3, 2, 2]
+    assert len(graph) == 2
+
+
+@needs_gpu
+def test_a_recording_that_fails(caplog):
+    def reads_a_value(inputs):
+        return (inputs * inputs.sum().item(),)
+
+    graph = CudaGraph(reads_a_value)
+    inputs = torch.ones(3, device="cuda")
+    with caplog.at_level(logging.WARNING):
+        for _ in range(2):
+            assert graph(inputs)[0].tolist() == [3.0, 3.0, 3.0]
+    assert caplog.text.count("No CUDA graph could be recorded") == 1

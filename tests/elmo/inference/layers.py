@@ -20,13 +20,13 @@ SIZES = [
 
 
 def random_stack(**changes) -> StackedBiLstm:
-    """With bounds that are reached."""
+    """A stack whose bounds are reached."""
     sizes = {"dim": 64, "projection_dim": 32, "cell_clip": 0.2, "proj_clip": 0.1}
     return random_bilm(seed=2, **(sizes | changes)).lstm.requires_grad_(False)
 
 
 def frozen_layers(stack: StackedBiLstm, precision: str = "float32"):
-    """Of each direction the layers, packed."""
+    """Packs the layers of each direction."""
     return tuple(
         [
             FrozenLstmLayer(
@@ -42,7 +42,7 @@ def frozen_layers(stack: StackedBiLstm, precision: str = "float32"):
 
 
 def random_inputs(stack: StackedBiLstm, lengths: torch.Tensor, dtype: torch.dtype = torch.float32):
-    """40 distinct inputs, the index of each step's, and a state."""
+    """The parameters of a kernel: 40 distinct inputs, the index of each step's, the lengths, and a state."""
     layer, layers = stack.layers(0)[0], len(stack.layers(0))
     size, dim = layer.weight.size(1) // 2, layer.weight.size(0) // 4
     generator = torch.Generator().manual_seed(4)
@@ -51,11 +51,11 @@ def random_inputs(stack: StackedBiLstm, lengths: torch.Tensor, dtype: torch.dtyp
     hidden, cell = (
         torch.randn(layers, 2, len(lengths), width, generator=generator, dtype=dtype) for width in (size, dim)
     )
-    return inputs, index, LstmState(hidden / 10, cell)
+    return inputs, index, lengths, LstmState(hidden / 10, cell)
 
 
 def model_result(stack: StackedBiLstm, inputs, index, lengths, state):
-    """What the model gives in float64, the sequences end to end, as the kernels do."""
+    """Runs the model in float64, and lays the sequences end to end, as the kernels do."""
     stack = stack.double()
     padded = torch.zeros(len(lengths), int(lengths.max()), inputs.size(1), dtype=torch.double)
     real = torch.arange(padded.size(1)) < lengths.unsqueeze(1)
@@ -65,7 +65,7 @@ def model_result(stack: StackedBiLstm, inputs, index, lengths, state):
 
 
 def assert_near(found, expected, tolerance: float = 1e-6) -> None:
-    """Outputs and states, as the kernels return them."""
+    """Compares outputs and states, as the kernels return them."""
     (outputs, state), (expected_outputs, expected_state) = found, expected
     for ours, theirs in zip((*outputs, *state), (*expected_outputs, *expected_state), strict=True):
         torch.testing.assert_close(ours.double(), theirs, atol=tolerance, rtol=1e-5)

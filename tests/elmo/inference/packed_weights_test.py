@@ -11,12 +11,15 @@ from elmo_tasks.elmo.inference.packed_weights import (
     has_onednn,
     onednn_has_bfloat16,
     pack,
+    sigmoid,
 )
 from tests.elmo.inference.precisions import PRECISIONS
 
 SIZES = [(48, 16), (4096, 128), (128, 1024), (512, 2048), (100, 37)]
 """`(out, in)`"""
 ROWS = (1, 2, 3, 5, 12, 16, 17, 64, 65, 100, 299)
+SIGMOID_ROWS = (1, 2, 7, 8, 9, 15, 16, 17, 23, 31, 40, 79)
+"""Of a width of 4,096, eight rows are what PyTorch gives to one thread."""
 KINDS = {
     "float32": [
         pytest.param(OneDnn, marks=pytest.mark.skipif(not has_onednn(), reason="no oneDNN here")),
@@ -143,3 +146,34 @@ def test_a_precision_that_the_processor_does_not_have(monkeypatch):
         pack(torch.randn(4, 4), "bfloat16")
     for part in ("precision is 'bfloat16'", "this processor has no such products", "AVX-512", "'float32'"):
         assert part in str(caught.value)
+
+
+# The sigmoid: each value is rounded alike, wherever it stands and however many threads there are
+
+
+@pytest.fixture(params=[1, 2, 3, 5, 7, 16])
+def thread_count(request):
+    before = torch.get_num_threads()
+    torch.set_num_threads(request.param)
+    yield request.param
+    torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("width", [1, 33, 100, 4096, 4100])
+def test_a_row_is_rounded_alike_in_any_batch(width, thread_count):
+    values = torch.randn(max(SIGMOID_ROWS), width, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(sigmoid(values), values.sigmoid())
+    expected = torch.cat([sigmoid(row) for row in values.split(1)])
+    for rows in SIGMOID_ROWS:
+        assert torch.equal(sigmoid(values[:rows]), expected[:rows])
+        in_place = values[:rows].clone()
+        assert sigmoid(in_place, in_place=True) is in_place
+        assert torch.equal(in_place, expected[:rows])
+
+
+@pytest.mark.parametrize("width", [33, 4096])
+def test_gradients_are_those_of_pytorch(width, thread_count):
+    values = torch.randn(17, width, requires_grad=True)
+    (gradient,) = torch.autograd.grad(sigmoid(values).square().sum(), values)
+    (expected,) = torch.autograd.grad(values.sigmoid().square().sum(), values)
+    assert torch.equal(gradient, expected)

@@ -1,0 +1,58 @@
+import itertools
+
+import pytest
+import torch
+
+from elmo_tasks.common import batches as module
+from elmo_tasks.common.batches import batch_sizes, batches, one_of_each, unique_rows
+
+
+def test_as_many_as_fit_padding_included():
+    assert list(batches(["a", "bb", "c", "dddd", "eeeee", "", "f"], len, 4)) == [
+        ["a", "bb"],
+        ["c"],
+        ["dddd"],
+        ["eeeee"],
+        ["", "f"],
+    ]
+    assert list(batches([], len, 4)) == []
+
+
+def test_without_padding():
+    assert list(batch_sizes([1, 1, 2, 9, 9, 4, 5], 9, padded=False)) == [3, 1, 1, 2]
+
+
+def test_none_is_much_shorter_than_the_longest():
+    lengths = [50, 40, 26, 24, 7, 6, 3, 2, 1]
+    assert list(batch_sizes(lengths, 4096, least=0.5)) == [3, 1, 2, 2, 1]
+
+
+def test_reads_one_item_ahead():
+    numbers = itertools.count()
+    first = next(batches((("word " * 2).split() for _ in numbers), len, 8))
+    assert len(first) == 4
+    assert next(numbers) == 5
+
+
+def test_each_group_once():
+    groups = torch.tensor([7, -3, 7, 5, -3])
+    rows, places = one_of_each(groups)
+    assert sorted(groups[rows].tolist()) == [-3, 5, 7]
+    assert torch.equal(groups[rows][places], groups)
+
+
+@pytest.mark.parametrize("dtype", [torch.int16, torch.int64])
+@pytest.mark.parametrize("rows", [1, 7, 500])
+def test_finds_what_unique_finds(rows, dtype):
+    ids = torch.randint(3, (rows, 5), dtype=dtype, generator=torch.Generator().manual_seed(rows))
+    found, index = unique_rows(ids)
+    assert torch.equal(found[index], ids)
+    assert sorted(found.tolist()) == ids.unique(dim=0).tolist()
+
+
+def test_rows_that_share_a_key_are_told_apart(monkeypatch):
+    monkeypatch.setattr(module, "_powers", lambda columns: torch.ones(columns, dtype=torch.long))
+    ids = torch.tensor([[1, 2], [2, 1], [1, 2], [3, 0]])
+    found, index = unique_rows(ids)
+    assert torch.equal(found[index], ids)
+    assert len(found) == 3
