@@ -1,12 +1,11 @@
-"""What a training run needs to be repeatable, to survive a kill, and to run in parallel."""
+"""Training runs that can be repeated, survive a kill, and run in parallel."""
 
+from elmo_tasks.training.callbacks import RepeatableCallback, ShareCoresCallback
 from elmo_tasks.training.checkpointer import SafeCheckpointer
-from elmo_tasks.training.deterministic import RepeatableCallback
 from elmo_tasks.training.mlflow import MlflowCallback
 from elmo_tasks.training.optimizers import FusedAdam, LinearWithWarmupShare
 from elmo_tasks.training.sample_reader import SampleReader
 from elmo_tasks.training.samplers import ElmoBucketSampler, GroupedBucketSampler
-from elmo_tasks.training.share_cores import ShareCoresCallback
 
 __all__ = [
     "ElmoBucketSampler",

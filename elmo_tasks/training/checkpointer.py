@@ -1,4 +1,4 @@
-"""Checkpoints that survive a kill at any moment, also while they are written."""
+"""Checkpoints that survive a kill at any moment, even while they are written."""
 
 import logging
 import os
@@ -27,14 +27,14 @@ _AVERAGES = "averages_of_state"
 @Checkpointer.register("elmo_safe")
 class SafeCheckpointer(StrictParams, Checkpointer):
     """
-    AllenNLP's checkpointer, for runs that may be killed, and disks that may be full: a file gets its name
-    when it is whole, a checkpoint is used only if both of its files are, and the best weights are put in
-    order if the kill came between them and their checkpoint.
+    AllenNLP's checkpointer, for runs that may be killed and disks that may be full. A file gets its name only
+    when it is complete, a checkpoint is used only if both of its files are complete, and the best weights are
+    restored if a kill came between them and their checkpoint.
 
-    In a distributed run a checkpoint also holds what each process has of its own: the extra state of modules,
-    as the streams of a biLM, and that of callbacks. Of several machines each writes its own folder.
+    In a distributed run a checkpoint also holds the state of each process: the extra state of modules, such
+    as the streams of a biLM, and the state of callbacks. Each of several machines writes its own folder.
 
-    Its parameters are those of AllenNLP's `Checkpointer`.
+    It has the parameters of AllenNLP's `Checkpointer`.
     """
 
     inherited_values: ClassVar[dict[str, Any]] = {
@@ -45,20 +45,20 @@ class SafeCheckpointer(StrictParams, Checkpointer):
     }
 
     _agreed: set[tuple[int, int]] | None = None
-    """While a distributed run is resumed: the checkpoints that are whole on all machines."""
+    """While a distributed run is resumed: the checkpoints that are complete on all machines."""
 
     @property
     def _is_primary(self) -> bool:
-        """Whether this process writes: the first on its machine, each of which has a folder of its own."""
+        """Whether this process writes: it is the first on its machine."""
         return self._rank % int(os.environ.get("ALLENNLP_PROCS_PER_NODE", "1")) == 0
 
     def save_checkpoint(self, trainer: Trainer) -> None:
         """
-        Removes what is left of unfinished checkpoints, since AllenNLP writes no file whose name is taken, and
-        writes the new one. All processes of a distributed run call it.
+        Removes unfinished checkpoints, since AllenNLP does not overwrite files, and writes the new one. All
+        processes of a distributed run call it.
 
         # Raises
-        `OSError`, with the file: it cannot be written. Those before it are still there.
+        `OSError`, with the file: it cannot be written. Earlier checkpoints are still there.
         """
         workers = gather_from_workers(_own_state(trainer)) if is_distributed() else []
         if self._is_primary:
@@ -72,20 +72,20 @@ class SafeCheckpointer(StrictParams, Checkpointer):
                 done[_WORKERS] = workers
             if trainer._moving_average is not None and _is_best(done):
                 done[_AVERAGES] = _averages(trainer, state.model_state)
-            # A file of this name is of a run that went further on another machine; it is replaced.
+            # An existing file of this name, of a run that went further on another machine, is replaced.
             for part, path in zip((state.model_state, done), paths, strict=True):
                 _save(part, path)
         else:
-            # AllenNLP sets these where it writes; all processes are to save at the same batch.
+            # AllenNLP sets these only in the process that writes, but all must save at the same batch.
             self._last_save_num_epochs_completed = trainer._epochs_completed
             self._last_save_num_batches_in_epoch_completed = trainer._batches_in_epoch_completed
         if is_distributed():
             dist.barrier()
-        # It finds the files written, and removes the oldest ones.
+        # AllenNLP's method finds the files written, and removes the oldest ones.
         super().save_checkpoint(trainer)
 
     def find_latest_checkpoint(self) -> Optional[tuple[str, str]]:
-        """The newest checkpoint whose files are both whole; the ones passed over are logged."""
+        """Returns the newest checkpoint with two complete files; the log names the ones passed over."""
         checkpoints = self._whole_checkpoints() if self._agreed is None else self._agreed
         latest = max(checkpoints, default=None)
         for checkpoint in sorted(self._find_all_checkpoints(), reverse=True):
@@ -96,7 +96,7 @@ class SafeCheckpointer(StrictParams, Checkpointer):
         return None if latest is None else self._paths(latest)
 
     def load_checkpoint(self) -> Optional[TrainerCheckpoint]:
-        """In a distributed run, the newest that all machines have, with what this process had of its own."""
+        """Reads the newest checkpoint; in a distributed run, the newest one that all machines have."""
         if is_distributed():
             self._agreed = set.intersection(*gather_from_workers(self._whole_checkpoints()))
         try:
@@ -113,13 +113,14 @@ class SafeCheckpointer(StrictParams, Checkpointer):
         return checkpoint
 
     def _find_all_checkpoints(self) -> set[tuple[int, int]]:
-        """AllenNLP reads the folder's name as a pattern, so that one with `[` in it holds no checkpoint."""
+        """Finds checkpoints also in a folder with `[` in its name, which AllenNLP takes for a pattern."""
         worker = f"_w{self._rank}" if self.state_is_sharded else ""
         files = Path(self._serialization_dir).glob(f"model_state_e*_b*{worker}.th")
-        return {found for found in map(self._parse_model_state_path, files) if found is not None}
+        parsed = map(self._parse_model_state_path, files)
+        return {checkpoint for checkpoint in parsed if checkpoint is not None}
 
     def _remove_checkpoint(self, epochs_completed: int, batches_in_epoch_completed: int) -> None:
-        """AllenNLP's pattern takes those after 50 to 59 batches for the one after 5."""
+        """AllenNLP's pattern for the checkpoint after 5 batches also matches those after 50 to 59."""
         name = f"state_e{epochs_completed}_b{batches_in_epoch_completed}"
         for suffix in (".th", "_w*.th"):
             for path in Path(self._serialization_dir).glob(f"*_{name}{suffix}"):
@@ -137,15 +138,15 @@ class SafeCheckpointer(StrictParams, Checkpointer):
 
     def _restore_best(self, checkpoint: TrainerCheckpoint) -> None:
         """
-        The trainer writes `best.th` after the checkpoint of the best epoch. Where the kill came between the
-        two, `best.th` is missing, cut off or of an older epoch, and the state does not know of it. Nor does
-        it know of another name that the folder has now.
+        Writes `best.th` anew from the checkpoint of the best epoch. The trainer writes it after the
+        checkpoint: after a kill between the two it is missing, cut off or of an older epoch. The state may
+        also have an old name of the folder.
         """
         state: dict[str, Any] = checkpoint.trainer_state
         best = Path(self._serialization_dir) / "best.th"
         if state["best_model_filename"] is not None:
             state["best_model_filename"] = str(best)
-        # In a state without averages, a moving average has the names of parameters.
+        # States without `averages_of_state` hold the moving average by the names of parameters.
         averages = state.pop(_AVERAGES, state.get("moving_average", {"shadows": {}})["shadows"])
         if not _is_best(state):
             return
@@ -155,7 +156,7 @@ class SafeCheckpointer(StrictParams, Checkpointer):
 
 
 def _own_state(trainer: Trainer) -> dict[str, Any]:
-    """What a process has beside weights, which are the same in all processes."""
+    """Returns the state of this process, apart from the weights, which all processes share."""
     modules = {
         f"{name}._extra_state".removeprefix("."): module.get_extra_state()
         for name, module in trainer.model.named_modules()
@@ -165,14 +166,14 @@ def _own_state(trainer: Trainer) -> dict[str, Any]:
 
 
 def _is_best(state: dict[str, Any]) -> bool:
-    """Whether the checkpoint is of the end of the best epoch; without validation every epoch is the best."""
+    """Whether the checkpoint ends the best epoch; without validation every epoch is the best."""
     return bool(state["batches_in_epoch_completed"] == 0 and state["metric_tracker"]["is_best_so_far"])
 
 
 def _averages(trainer: Trainer, weights: dict[str, Any]) -> dict[str, torch.Tensor]:
     """
-    What the moving average has in the place of `weights`, and the validation has measured, by the names of
-    the state dict. Those of the parameters may be others, as in a distributed run, and one for two.
+    Returns the weights that the moving average replaces, by the names of the state dict. The names of the
+    parameters may differ from them, as in a distributed run, and shared weights have two names.
     """
     trainer._moving_average.assign_average_value()
     try:
@@ -184,13 +185,13 @@ def _averages(trainer: Trainer, weights: dict[str, Any]) -> dict[str, torch.Tens
 
 
 def _save(state: dict[str, Any], path: str | Path) -> None:
-    """Writes the whole file, or leaves the old one."""
+    """Writes the complete file, or leaves the old one."""
     try:
-        # Given a path, torch.save has no word for a full disk but "unexpected pos".
+        # With a path instead of a file, torch.save says only "unexpected pos" if the disk is full.
         with atomic_file(Path(path), partial="checkpoint.partial") as file:
             torch.save(state, file)
     except (OSError, RuntimeError) as error:
-        # Where the disk is full in the middle, PyTorch hides that behind an error of its own.
+        # If the disk is full in the middle of a file, PyTorch raises an error of its own.
         disk = error if isinstance(error, OSError) else error.__context__
         if not isinstance(disk, OSError):
             raise
@@ -198,5 +199,5 @@ def _save(state: dict[str, Any], path: str | Path) -> None:
 
 
 def _is_whole(path: str) -> bool:
-    """PyTorch's files are zip archives, whose index is written last."""
+    """PyTorch writes zip archives, and their index last."""
     return zipfile.is_zipfile(path)

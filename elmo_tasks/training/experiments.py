@@ -1,10 +1,9 @@
 """
-What Peters et al. 2018 vary of ELMo (Tables 2 and 3) and of the training data (Figure 1).
-
-Variants of a config, each trained from several seeds: what comparisons and ablations are made of.
+Variants of a config, each trained from several seeds, for comparisons and ablations.
 
 Each run is what `allennlp train` makes, in a folder and a process of its own. A run is done when it has its
-metrics; one that was interrupted goes on where it was.
+metrics; an interrupted run is resumed. `Setting` holds the variations of ELMo in Peters et al. 2018 (Tables 2
+and 3), and of the amount of training data (Figure 1).
 """
 
 import itertools
@@ -33,88 +32,30 @@ from filelock import lock_descriptor
 from elmo_tasks.common.processes import end_with_parent
 from elmo_tasks.common.table import Table
 
-
-# ==== training.ablation
-class Setting(NamedTuple):
-    """Three keys of the `elmo` block, and the part of the training data that is seen."""
-
-    placement: str
-    layers: str
-    mix_l2: float | None
-    fraction: float = 1.0
-
-    def __str__(self) -> str:
-        """The name of the variant: that of its folder, whichever tables it is in."""
-        parts = [self.placement]
-        if self.placement != "none":
-            parts.append(self.layers)
-            if self.mix_l2 is not None:
-                parts.append(f"lambda-{self.mix_l2:g}")
-        if self.fraction < 1:
-            parts.append(f"fraction-{self.fraction:g}")
-        return "-".join(parts)
-
-    def overrides(self, config: dict[str, Any], seed: int) -> dict[str, Any]:
-        """
-        The overrides of the config. A sample is drawn by the run's seed: the same with and without ELMo, and
-        the mean over the seeds does not depend on one lucky draw.
-        """
-        changes = {f"model.elmo.{key}": getattr(self, key) for key in ("placement", "layers", "mix_l2")}
-        if self.fraction == 1:
-            return changes
-        reader = config["dataset_reader"]
-        return changes | {
-            "dataset_reader": {
-                "type": "elmo_sample",
-                "reader": reader,
-                "fraction": self.fraction,
-                "seed": seed,
-            },
-            "validation_dataset_reader": config.get("validation_dataset_reader", reader),
-        }
-
-
-NO_ELMO = Setting("none", "all", None)
-
-
-def own_setting(config: dict[str, Any]) -> Setting:
-    """The setting of a config that uses its ELMo."""
-    block = config["model"]["elmo"]
-    return Setting(block.get("placement", "input"), block.get("layers", "all"), block.get("mix_l2"))
-
-
-def layer_rows(own: Setting) -> dict[str, Setting]:
-    """The paper's Table 2."""
-    return {
-        "no ELMo": NO_ELMO,
-        "top layer": own._replace(layers="top", mix_l2=None),
-        "all layers, lambda 1": own._replace(layers="all", mix_l2=1.0),
-        "all layers, lambda 0.001": own._replace(layers="all", mix_l2=0.001),
-    }
-
-
-def placement_rows(own: Setting) -> dict[str, Setting]:
-    """The paper's Table 3."""
-    placements = ("input", "input+output", "output")
-    return {"no ELMo": NO_ELMO} | {place: own._replace(placement=place) for place in placements}
-
-
-# ==== training.experiments
 METRICS, BEST = "metrics.json", "best.th"
 SPREAD = ("standard deviation", "runs")
-"""Columns behind a mean; see `spread`."""
+"""The columns after a mean, see `spread`."""
 
-# A process is ready at once: it is forked from one that has imported everything.
+# Its processes start at once: they are forked from one that has imported everything.
 _FORKED = multiprocessing.get_context("forkserver")
 
 
 class Run(NamedTuple):
-    """One training. `folder` has what `allennlp train` writes; the log beside it what it shows."""
+    """
+    One training of a variant.
+
+    # Parameters
+
+    folder : the serialization folder. Its log, `NAME.log`, stands beside it.
+    """
 
     variant: str
     seed: int
     config: dict[str, Any]
     folder: Path
+
+    def __str__(self) -> str:
+        return f"{self.variant}, seed {self.seed}"
 
     @property
     def log(self) -> Path:
@@ -122,24 +63,21 @@ class Run(NamedTuple):
 
     def metrics(self) -> dict[str, Any] | None:
         """
-        The metrics of a run that is done. AllenNLP writes them before the archive; the best weights are
-        removed when both are whole.
+        Returns the metrics if the run is done. AllenNLP writes them before the archive; the best weights are
+        removed when both are complete.
         """
-        return None if (self.folder / BEST).exists() else _read(self.folder / METRICS)
+        return None if (self.folder / BEST).exists() else _read_json(self.folder / METRICS)
 
     def epochs(self) -> Iterator[dict[str, Any]]:
-        """The metrics after each epoch that is done."""
+        """Yields the metrics of each completed epoch."""
         for epoch in itertools.count():
-            if (metrics := _read(self.folder / f"metrics_epoch_{epoch}.json")) is None:
+            if (metrics := _read_json(self.folder / f"metrics_epoch_{epoch}.json")) is None:
                 return
             yield metrics
 
     def scores(self, metric: str) -> list[float]:
-        """A metric on the validation data after each epoch that is done."""
+        """Returns a metric on the validation data after each completed epoch."""
         return [metrics[f"validation_{metric}"] for metrics in self.epochs()]
-
-    def __str__(self) -> str:
-        return f"{self.variant}, seed {self.seed}"
 
 
 def plan(
@@ -150,16 +88,16 @@ def plan(
     folder: Path,
 ) -> list[Run]:
     """
-    The runs of all variants from all seeds, those of a seed together.
+    Returns the runs of all variants and seeds, grouped by seed.
 
     # Parameters
 
-    config : a whole config, as `Params.as_dict` gives it.
-    variants : for each name, what it overrides, as the option `--overrides` of `allennlp train` has it.
-    folder : run `variant/seed-13` has the folder of that name below it.
+    config : a complete config, as `Params.as_dict` returns it.
+    variants : overrides by variant, as the option `--overrides` of `allennlp train` takes them.
+    folder : its subfolder `variant/seed-13` is the folder of that run.
 
     # Raises
-    `ConfigurationError`: an override of something that the config does not have.
+    `ConfigurationError`: an override of a key that the config does not have.
     """
     runs = []
     for seed in seeds:
@@ -180,12 +118,12 @@ def train(runs: list[Run], *, jobs: int, packages: Sequence[str], report: Callab
 
     # Parameters
 
-    packages : to import first, as `--include-package` does.
-    report : is called with each run that has just been done.
+    packages : packages to import first, as `--include-package` does.
+    report : called with each run when it is done.
 
     # Raises
-    `ConfigurationError`: a folder has a run of another config; or, with the place of its log, a run that
-    failed. The others are then stopped, to go on another time.
+    `ConfigurationError`: a folder has a run of another config; or, with the path of its log, a run failed.
+    The other runs are then stopped; the next call resumes them.
     """
     for run in runs:
         check_config(run)
@@ -213,50 +151,28 @@ def train(runs: list[Run], *, jobs: int, packages: Sequence[str], report: Callab
             process.join()
 
 
-def summary(runs: list[Run]) -> Table:
+def check_config(run: Run) -> None:
     """
-    A row a variant, in their order: the `spread` of its best scores on the validation data, and the score of
-    each seed; empty where a run is not done. The second column has the name of the first run's metric.
+    Checks that the run's folder is empty or has a run of the same config.
+
+    # Raises
+    `ConfigurationError`: the folder has a run of another config.
     """
-    metric = validation_metric(runs[0].config)
-    seeds = list(dict.fromkeys(run.seed for run in runs))
-    scores = {(run.variant, run.seed): score(run) for run in runs}
-    table = Table(("variant", metric, *SPREAD, *(f"seed {seed}" for seed in seeds)))
-    for variant in dict.fromkeys(run.variant for run in runs):
-        of_seeds = [scores.get((variant, seed)) for seed in seeds]
-        table.add(variant, *spread(of_seeds), *of_seeds)
-    return table
-
-
-def spread(scores: Iterable[float | None]) -> tuple[float | None, float | None, int]:
-    """The mean of the scores that are there, their standard deviation, and how many they are."""
-    done = [value for value in scores if value is not None]
-    mean = statistics.mean(done) if done else None
-    return mean, statistics.stdev(done) if len(done) > 1 else None, len(done)
-
-
-def validation_metric(config: dict[str, Any]) -> str:
-    """The metric by which the best epoch is chosen, without its sign."""
-    return config["trainer"]["validation_metric"].lstrip("+-")
-
-
-def score(run: Run) -> float | None:
-    """
-    The score of the best epoch on the validation data, by the run's own metric; `None` if it is not done.
-    """
-    metrics = run.metrics()
-    return None if metrics is None else metrics[f"best_validation_{validation_metric(run.config)}"]
-
-
-def _remove_checkpoints(run: Run) -> None:
-    """The best one first: without it the run is done."""
-    for checkpoint in (run.folder / BEST, *run.folder.glob("*.th")):
-        checkpoint.unlink(missing_ok=True)
+    before = _read_json(run.folder / CONFIG_NAME)
+    if before is None:
+        return
+    old, new = (Params(config).as_flat_dict() for config in (before, run.config))
+    for key in sorted(old | new):
+        if old.get(key) != new.get(key):
+            raise ConfigurationError(
+                f"{run.folder} has a run with another {key} (was {old.get(key)}, is {new.get(key)}); "
+                "take another folder, or remove this one"
+            )
 
 
 def _start(run: Run, jobs: int, packages: Sequence[str]) -> ForkServerProcess:
-    # What was killed before it had a config has nothing to go on from.
-    recover = _read(run.folder / CONFIG_NAME) is not None
+    # A run that was killed before it wrote its config cannot be resumed.
+    recover = _read_json(run.folder / CONFIG_NAME) is not None
     if not recover:
         shutil.rmtree(run.folder, ignore_errors=True)
     run.folder.parent.mkdir(parents=True, exist_ok=True)
@@ -274,7 +190,7 @@ def _train(run: Run, recover: bool, threads: int, packages: Sequence[str]) -> No
         os.dup2(log, stream)
     if not lock_descriptor(log, blocking=False):
         sys.exit(f"{run.folder} is in use by another process")
-    # So that its folder is free
+    # The lock on the folder ends with this process, and this process with its parent.
     end_with_parent()
     torch.set_num_threads(threads)
     import_plugins()
@@ -283,25 +199,14 @@ def _train(run: Run, recover: bool, threads: int, packages: Sequence[str]) -> No
     train_model(Params(run.config), run.folder, recover=recover, file_friendly_logging=True)
 
 
-def check_config(run: Run) -> None:
-    """
-    # Raises
-    `ConfigurationError`: the folder of the run has one of another config.
-    """
-    before = _read(run.folder / CONFIG_NAME)
-    if before is None:
-        return
-    old, new = (Params(config).as_flat_dict() for config in (before, run.config))
-    for key in sorted(old | new):
-        if old.get(key) != new.get(key):
-            raise ConfigurationError(
-                f"{run.folder} has a run with another {key} (was {old.get(key)}, is {new.get(key)}); "
-                "take another folder, or remove this one"
-            )
+def _remove_checkpoints(run: Run) -> None:
+    """Removes the best weights first: without them the run counts as done."""
+    for checkpoint in (run.folder / BEST, *run.folder.glob("*.th")):
+        checkpoint.unlink(missing_ok=True)
 
 
-def _read(path: Path) -> dict[str, Any] | None:
-    """A file of a run; `None` where it is missing, or was cut off by a kill."""
+def _read_json(path: Path) -> dict[str, Any] | None:
+    """Returns the content of a file, `None` if it is missing or was cut off by a kill."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, json.JSONDecodeError):
@@ -313,3 +218,94 @@ def _last_line(log: Path) -> str:
         return "it is not there"
     lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
     return lines[-1] if lines else "it is empty"
+
+
+def summary(runs: list[Run]) -> Table:
+    """
+    Returns a table with a row for each variant: the `spread` of its best scores on the validation data, and
+    the score of each seed, empty if a run is not done. The second column has the metric's name.
+    """
+    metric = validation_metric(runs[0].config)
+    seeds = list(dict.fromkeys(run.seed for run in runs))
+    scores = {(run.variant, run.seed): score(run) for run in runs}
+    table = Table(("variant", metric, *SPREAD, *(f"seed {seed}" for seed in seeds)))
+    for variant in dict.fromkeys(run.variant for run in runs):
+        scores_by_seed = [scores.get((variant, seed)) for seed in seeds]
+        table.add(variant, *spread(scores_by_seed), *scores_by_seed)
+    return table
+
+
+def spread(scores: Iterable[float | None]) -> tuple[float | None, float | None, int]:
+    """Returns the mean of the scores that exist, their standard deviation, and their number."""
+    done = [value for value in scores if value is not None]
+    mean = statistics.mean(done) if done else None
+    return mean, statistics.stdev(done) if len(done) > 1 else None, len(done)
+
+
+def validation_metric(config: dict[str, Any]) -> str:
+    """Returns the metric that chooses the best epoch, without its sign."""
+    return config["trainer"]["validation_metric"].lstrip("+-")
+
+
+def score(run: Run) -> float | None:
+    """Returns the best epoch's score on the validation data, by the run's own metric, if the run is done."""
+    metrics = run.metrics()
+    return None if metrics is None else metrics[f"best_validation_{validation_metric(run.config)}"]
+
+
+class Setting(NamedTuple):
+    """Three keys of the `elmo` block, and the fraction of the training data to use."""
+
+    placement: str
+    layers: str
+    mix_l2: float | None
+    fraction: float = 1.0
+
+    def __str__(self) -> str:
+        """Returns the name of the variant, which is also the name of its folder."""
+        parts = [self.placement]
+        if self.placement != "none":
+            parts.append(self.layers)
+            if self.mix_l2 is not None:
+                parts.append(f"lambda-{self.mix_l2:g}")
+        if self.fraction < 1:
+            parts.append(f"fraction-{self.fraction:g}")
+        return "-".join(parts)
+
+    def overrides(self, config: dict[str, Any], seed: int) -> dict[str, Any]:
+        """
+        Returns the overrides of the config. The run's seed draws the sample: models with and without ELMo
+        train on the same data, and the mean over the seeds does not depend on a single draw.
+        """
+        changes = {f"model.elmo.{key}": getattr(self, key) for key in ("placement", "layers", "mix_l2")}
+        if self.fraction == 1:
+            return changes
+        reader = config["dataset_reader"]
+        sample = {"type": "elmo_sample", "reader": reader, "fraction": self.fraction, "seed": seed}
+        validation_reader = config.get("validation_dataset_reader", reader)
+        return changes | {"dataset_reader": sample, "validation_dataset_reader": validation_reader}
+
+
+NO_ELMO = Setting("none", "all", None)
+
+
+def own_setting(config: dict[str, Any]) -> Setting:
+    """Returns the setting of a config with ELMo."""
+    block = config["model"]["elmo"]
+    return Setting(block.get("placement", "input"), block.get("layers", "all"), block.get("mix_l2"))
+
+
+def layer_rows(own: Setting) -> dict[str, Setting]:
+    """Returns the rows of the paper's Table 2."""
+    return {
+        "no ELMo": NO_ELMO,
+        "top layer": own._replace(layers="top", mix_l2=None),
+        "all layers, lambda 1": own._replace(layers="all", mix_l2=1.0),
+        "all layers, lambda 0.001": own._replace(layers="all", mix_l2=0.001),
+    }
+
+
+def placement_rows(own: Setting) -> dict[str, Setting]:
+    """Returns the rows of the paper's Table 3."""
+    placements = ("input", "input+output", "output")
+    return {"no ELMo": NO_ELMO} | {place: own._replace(placement=place) for place in placements}

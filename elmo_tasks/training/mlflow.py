@@ -4,7 +4,8 @@ import json
 import logging
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Optional
@@ -21,26 +22,26 @@ from elmo_tasks.common.values import Name
 logger = logging.getLogger(__name__)
 
 RUN_ID_FILE = "mlflow_run_id"
-"""In the serialization folder, so that `--recover` goes on with the same run."""
+"""A file in the serialization folder; with it, `--recover` continues the same run."""
 _MAX_NAME = 250
-"""Characters, of what MLflow takes."""
+"""The longest name that MLflow accepts, in characters."""
 
 
 @TrainerCallback.register("elmo_mlflow")
 class MlflowCallback(StrictParams, TrainerCallback):
     """
-    Logs to MLflow: as parameters the keys of the config; all metrics of each epoch, its number (from 0)
-    being the step; and, when the training has finished, the archive `model.tar.gz`.
+    Logs a run to MLflow: the keys of the config as parameters; all metrics of each epoch, with the epoch
+    (from 0) as the step; and, when the training has finished, the archive `model.tar.gz`.
 
-    Placed behind the callbacks whose metrics it is to log. Metrics on test data (`evaluate_on_test`) come
-    after the callbacks, and are not logged. If the store cannot be reached later on, the training goes on,
-    with a warning.
+    It stands after the callbacks whose metrics it is to log. Metrics on test data (`evaluate_on_test`) come
+    after the callbacks and are not logged. If the store cannot be reached during the training, the training
+    continues, with a warning.
 
     # Parameters
 
-    tracking_uri : of a store or a server, as MLflow takes it; null: a store of the run itself, `mlflow.db`
-        and `mlruns` in its folder, which needs no server.
-    experiment : by name, made if there is none.
+    tracking_uri : a store or server, as MLflow takes it; null: a store of the run itself, `mlflow.db` and
+        `mlruns` in its folder, which needs no server.
+    experiment : name of the experiment, which is created if there is none.
     run_name : null: the name of the serialization folder.
 
     # Raises
@@ -95,7 +96,8 @@ class MlflowCallback(StrictParams, TrainerCallback):
                 for key, value in metrics.items()
                 if isinstance(value, int | float)
             ]
-            self._attempt(self._client.log_batch, metrics=numbers)
+            with _attempt("log_batch"):
+                self._client.log_batch(self._run_id, metrics=numbers)
 
     def on_end(
         self,
@@ -105,22 +107,21 @@ class MlflowCallback(StrictParams, TrainerCallback):
         is_primary: bool = True,
         **kwargs: Any,
     ) -> None:
-        """Without metrics the training was interrupted."""
+        """Ends the run of MLflow. Without metrics, the training was interrupted."""
         if not is_primary:
             return
-        if metrics is None:
-            self._attempt(self._client.set_terminated, status="FAILED")
-            return
-        # AllenNLP makes its own archive later, and tells nobody.
-        with TemporaryDirectory(dir=self._folder) as folder:
-            archive = archive_model(
-                self._folder, archive_path=folder, include_in_archive=self._config().get("include_in_archive")
-            )
-            self._attempt(self._client.log_artifact, archive)
-        self._attempt(self._client.set_terminated, status="FINISHED")
+        if metrics is not None:
+            # AllenNLP makes its own archive later, and calls no callback after that.
+            with TemporaryDirectory(dir=self._folder) as folder:
+                files = self._config().get("include_in_archive")
+                archive = archive_model(self._folder, archive_path=folder, include_in_archive=files)
+                with _attempt("log_artifact"):
+                    self._client.log_artifact(self._run_id, archive)
+        with _attempt("set_terminated"):
+            self._client.set_terminated(self._run_id, status="FAILED" if metrics is None else "FINISHED")
 
     def _run(self) -> str:
-        """The id of a new run, or of the one that is resumed."""
+        """Returns the id of a new run, or of the one that is resumed."""
         file = self._folder / RUN_ID_FILE
         if file.exists():
             run_id = file.read_text(encoding="utf-8")
@@ -145,17 +146,19 @@ class MlflowCallback(StrictParams, TrainerCallback):
     def _config(self) -> dict[str, Any]:
         return json.loads((self._folder / CONFIG_NAME).read_text(encoding="utf-8"))
 
-    def _attempt(self, log: Callable[..., None], *arguments: Any, **options: Any) -> None:
-        try:
-            log(self._run_id, *arguments, **options)
-        except Exception as error:  # as above
-            logger.warning("elmo_mlflow: %s failed, nothing was logged: %s", log.__name__, error)
+
+@contextmanager
+def _attempt(call: str) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:  # each kind of store raises its own classes, with no common base
+        logger.warning("elmo_mlflow: %s failed, nothing was logged: %s", call, error)
 
 
 def _name(key: str) -> str:
     """
-    A name that MLflow takes: it refuses all metrics of an epoch for one name that it does not. Characters
-    that it lacks are written by their numbers, so that different keys stay different.
+    Returns a name that MLflow accepts: it refuses all metrics of an epoch because of a single bad name.
+    Characters that it does not allow are written by their numbers, so that different keys stay different.
     """
     name = re.sub(r"[^\w\-. ]", lambda character: f"_{ord(character[0]):x}_", key)
     return name if len(name) <= _MAX_NAME else f"{name[: _MAX_NAME - 9]}_{crc32(key.encode()):08x}"

@@ -1,8 +1,4 @@
-"""
-Adam in one kernel.
-
-A learning rate that rises for a share of the run.
-"""
+"""Adam in one kernel, and a learning rate that rises for a share of the run."""
 
 from typing import Any, Optional
 
@@ -14,12 +10,11 @@ from elmo_tasks.common.strict_params import StrictParams
 from elmo_tasks.common.values import Name, NonNegativeFloat, NonNegativeInt, PositiveInt, Probability
 
 
-# ==== training.optimizer
 @Optimizer.register("elmo_adam")
 class FusedAdam(StrictParams, Optimizer, torch.optim.Adam):
     """
-    Adam (Kingma and Ba 2015, arXiv:1412.6980) as AllenNLP's `adam`, with PyTorch's fused update: the same
-    steps up to rounding, a few times faster, on CPU and GPU.
+    Adam (Kingma and Ba 2015, arXiv:1412.6980) with PyTorch's fused update: the steps of AllenNLP's `adam` up
+    to rounding, a few times faster, on CPU and GPU.
     """
 
     def __init__(
@@ -43,20 +38,19 @@ class FusedAdam(StrictParams, Optimizer, torch.optim.Adam):
         )
 
 
-# ==== training.warmup
 @LearningRateScheduler.register("elmo_linear_with_warmup")
 class LinearWithWarmupShare(StrictParams, LinearWithWarmup):
     """
-    AllenNLP's `linear_with_warmup`, with a warm-up that is the same part of the run however many epochs and
-    batches it has, also where these are overridden.
+    AllenNLP's `linear_with_warmup`, with a warm-up that is a fixed share of the run, whatever the number of
+    epochs and batches.
 
     # Parameters
 
-    optimizer, num_epochs, num_steps_per_epoch : those of the trainer; not in a config.
-    warmup : share of all updates in which the rate rises to the optimizer's; in the others it falls to zero.
+    optimizer, num_epochs, num_steps_per_epoch : come from the trainer, not from a config.
+    warmup : share of all updates in which the rate rises to the optimizer's; then it falls to zero.
 
     # Raises
-    `ConfigurationError`: a data loader that does not know how many batches it has.
+    `ConfigurationError`: the data loader does not know the number of its batches.
     """
 
     def __init__(

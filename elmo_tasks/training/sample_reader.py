@@ -16,22 +16,21 @@ from elmo_tasks.data.reader import TaskReader
 @DatasetReader.register("elmo_sample")
 class SampleReader(StrictParams, DatasetReader):
     """
-    A random part of what another reader reads, in the same order: for training on less data.
+    A random part of the instances of another reader, in their order, for training on less data.
 
-    With the same seed the same instances are drawn in each run, whatever the model, and those of a smaller
-    fraction are among those of a larger one. Of several workers, each draws from its own share. For the
-    validation data, give the other reader as `validation_dataset_reader`. Archives predict with the other
-    reader.
+    The same seed always draws the same instances, whatever the model, and a smaller fraction is part of a
+    larger one. Each of several workers draws from its own share. For the validation data, give the other
+    reader as `validation_dataset_reader`. Archives predict with the other reader.
 
     # Parameters
 
-    reader : the reader of the whole data.
-    fraction : how much of it, above 0, up to 1.
-    seed : of the draw.
-    max_instances : how many of those drawn are read, the first ones; null for all.
+    reader : reads the whole data.
+    fraction : the part to draw, above 0, up to 1.
+    seed : seed of the draw.
+    max_instances : the number of drawn instances to read, the first ones; null for all.
 
     # Raises
-    `ConfigurationError`: an impossible fraction; when reading, one that leaves no instance.
+    `ConfigurationError`: an impossible fraction; when reading, a fraction that leaves no instance.
     """
 
     def __init__(
@@ -65,6 +64,7 @@ class SampleReader(StrictParams, DatasetReader):
         return self.whole.text_to_instance(*inputs, **named_inputs)
 
     def apply_token_indexers(self, instance: Instance) -> None:
+        """See the other reader."""
         self.whole.apply_token_indexers(instance)
 
     def _set_worker_info(self, info: Optional[WorkerInfo]) -> None:
@@ -78,10 +78,10 @@ class SampleReader(StrictParams, DatasetReader):
 
 def sample_size(fraction: float, total: int) -> int:
     """
-    The number of instances that are `fraction` of `total`, rounded.
+    Returns the number of instances that are `fraction` of `total`, rounded.
 
     # Raises
-    `ConfigurationError`: none are.
+    `ConfigurationError`: the number is 0.
     """
     size = round(fraction * total)
     if size == 0:

@@ -1,8 +1,4 @@
-"""
-Batches of sentences of like length, the same number for each worker.
-
-Batches in which what belongs together stands together.
-"""
+"""Batches of instances of similar length, for one or several workers, and with groups kept together."""
 
 import logging
 import multiprocessing
@@ -20,7 +16,6 @@ from allennlp.nn.util import dist_reduce
 from elmo_tasks.common.strict_params import StrictParams
 from elmo_tasks.common.values import Name, NonNegativeFloat, PositiveInt
 
-# ==== training.batch_sampler
 logger = logging.getLogger(__name__)
 
 
@@ -29,17 +24,17 @@ class ElmoBucketSampler(StrictParams, BucketBatchSampler):
     """
     AllenNLP's `bucket` sampler, for distributed runs too.
 
-    Workers whose shards differ by one sentence can differ by one batch; AllenNLP then ends the epoch of all
-    workers early and drops the rest, in evaluation as well. Here a worker that has fewer batches halves its
-    largest ones until all have the same number: each sentence is used once. A learning rate schedule counts
-    the batches of the worker that has most, so that all workers have one rate.
+    Workers whose shards differ by one sentence can differ by one batch. AllenNLP then ends the epoch of all
+    workers early and drops the remaining batches, also in evaluation. Here a worker with fewer batches halves
+    its largest ones until all workers have the same number, so that each sentence is used once. A learning
+    rate schedule counts the batches of the worker with the most, so that all workers have the same rate.
 
-    Where a worker has fewer sentences than another one has batches, as with batches of one document each, it
-    reads some again in training; in evaluation, which is without `shuffle`, the last ones of the other
-    workers are left out. The log says so.
+    If a worker has fewer sentences than another one has batches, as with batches of one document each, it
+    reads some again in training. In evaluation, which has no `shuffle`, the last batches of the other workers
+    are left out. The log says so.
 
     # Raises
-    `ConfigurationError`, when a run of several workers begins: one has nothing to read.
+    `ConfigurationError`, when a run of several workers begins: one of them has nothing to read.
     """
 
     inherited_values: ClassVar[dict[str, Any]] = {
@@ -48,13 +43,14 @@ class ElmoBucketSampler(StrictParams, BucketBatchSampler):
         "padding_noise": NonNegativeFloat,
     }
 
-    # Whether a sampler of this process has given batches. Before that, all workers ask for the number of
-    # batches, for the schedule; later a progress bar asks, in the first worker alone.
+    # Whether a sampler of this process has yielded batches. Before that, all workers ask for the number of
+    # batches, for the schedule; later only a progress bar in the first worker asks.
     _running: ClassVar[bool] = False
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self._most: dict[int, int] = {}
+        self._max_batches: dict[int, int] = {}
+        """The largest number of batches of any worker, by the number of this worker's instances."""
 
     def get_num_batches(self, instances: Sequence[Instance]) -> int:
         """See `BatchSampler`."""
@@ -66,11 +62,12 @@ class ElmoBucketSampler(StrictParams, BucketBatchSampler):
                 f"process {dist.get_rank() + 1} of {dist.get_world_size()} found no instance, expected one "
                 "for each at least: take fewer processes, or more data"
             )
-        if not self._running and len(instances) not in self._most:
-            self._most[len(instances)] = int(dist_reduce(number, dist.ReduceOp.MAX))
-        return self._most.get(len(instances), number)
+        if not self._running and len(instances) not in self._max_batches:
+            self._max_batches[len(instances)] = int(dist_reduce(number, dist.ReduceOp.MAX))
+        return self._max_batches.get(len(instances), number)
 
     def get_batch_indices(self, instances: Sequence[Instance]) -> Iterable[list[int]]:
+        """See `BatchSampler`."""
         ElmoBucketSampler._running = True
         batches = [list(batch) for batch in super().get_batch_indices(instances)]
         if _in_a_group():
@@ -85,8 +82,8 @@ class ElmoBucketSampler(StrictParams, BucketBatchSampler):
             logger.warning("Read again in this epoch, since other processes have more: %d batches", number)
             return list(islice(cycle(batches), number))
         logger.warning(
-            "Left out of this evaluation, since another process has fewer: the last %d batches of each that "
-            "has more; one process leaves out none",
+            "Left out of this evaluation, since another process has fewer: the last %d batches of each "
+            "process that has more; one process leaves out none",
             number,
         )
         return []
@@ -98,7 +95,7 @@ def _in_a_group() -> bool:
 
 
 def _halve_to(batches: list[list[int]], wanted: int) -> list[list[int]]:
-    """At least `wanted` batches, by cutting the largest ones in two where they are."""
+    """Cuts the largest batches in two, in place, until there are `wanted` batches."""
     while len(batches) < wanted:
         position = max(range(len(batches)), key=lambda i: len(batches[i]))
         batch = batches[position]
@@ -107,12 +104,11 @@ def _halve_to(batches: list[list[int]], wanted: int) -> list[list[int]]:
     return batches
 
 
-# ==== training.grouped_sampler
 @BatchSampler.register("elmo_grouped_bucket")
 class GroupedBucketSampler(ElmoBucketSampler):
     """
-    `elmo_bucket`, with the instances of a group one after the other, as the questions of a passage, so that a
-    model computes once what they share. The border of a batch may cut a group in two.
+    `elmo_bucket` with the instances of a group next to each other, such as the questions of a passage, so
+    that a model computes only once what they share. The end of a batch may cut a group in two.
 
     # Parameters
 
@@ -128,13 +124,13 @@ class GroupedBucketSampler(ElmoBucketSampler):
         self.group = group
 
     def _argsort_by_padding(self, instances: Iterable[Instance]) -> tuple[list[int], list[list[int]]]:
-        """AllenNLP's hook: where a group's first instance stands, the others follow."""
+        """Overrides AllenNLP's order: the other instances of a group follow its first one."""
         instances = list(instances)
         groups: dict[int | str, list[tuple[int, list[int]]]] = {}
         for index, lengths in zip(*super()._argsort_by_padding(instances), strict=True):
             if self.group not in instances[index].fields:
-                known = ", ".join(instances[index].fields)
-                raise ConfigurationError(f"group: found {self.group!r}, expected one of the fields {known}")
+                fields = ", ".join(instances[index].fields)
+                raise ConfigurationError(f"group: found {self.group!r}, expected one of the fields {fields}")
             groups.setdefault(instances[index][self.group].label, []).append((index, lengths))
         members = [member for group in groups.values() for member in group]
         return [index for index, _ in members], [lengths for _, lengths in members]

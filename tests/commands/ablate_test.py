@@ -7,7 +7,7 @@ from elmo_tasks.commands.ablate import sample_table
 from elmo_tasks.common.files import bundled
 from elmo_tasks.common.table import Table
 from elmo_tasks.training.experiments import NO_ELMO, Setting, plan
-from tests.training.finished import finish
+from tests.training.runs import finish
 
 CONFIG = bundled("training_configs/sst_elmo.jsonnet").resolve()
 SETTINGS = [

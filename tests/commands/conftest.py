@@ -13,7 +13,7 @@ from elmo_tasks.common import progress
 from elmo_tasks.embedding import hdf5 as hdf5_run
 from elmo_tasks.training.experiments import Run
 from tests.commands.texts import TEXT
-from tests.training.finished import finish
+from tests.training.runs import finish
 
 Verb = Callable[..., int]
 

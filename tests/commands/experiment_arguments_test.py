@@ -16,7 +16,7 @@ from elmo_tasks.commands.arguments import (
 )
 from elmo_tasks.common.files import bundled
 from elmo_tasks.training.experiments import plan, summary
-from tests.training.finished import finish
+from tests.training.runs import finish
 
 CONFIGS = bundled("training_configs").resolve()
 

@@ -18,7 +18,7 @@ from elmo_tasks.training.checkpointer import _save
 
 
 class Trainer:
-    """As much of a trainer as a checkpointer asks for."""
+    """A trainer as far as a checkpointer uses it."""
 
     _moving_average: MovingAverage | None = None
 
@@ -40,7 +40,7 @@ class Trainer:
 
 @pytest.fixture
 def run(tmp_path):
-    """A folder with the checkpoints of epochs 1 and 2."""
+    """A run with the checkpoints of epochs 1 and 2."""
     trainer, checkpointer = Trainer(), SafeCheckpointer(tmp_path)
     for trainer.epochs in (1, 2):
         checkpointer.save_checkpoint(trainer)
@@ -87,8 +87,8 @@ def test_best_weights_are_put_in_order(run, best):
 
 
 @pytest.mark.parametrize("best_epoch", [1, 2])
-def test_a_run_whose_folder_has_another_name_now(run, best_epoch):
-    """The state of the run holds the path of `best.th` as it was."""
+def test_a_run_whose_folder_was_renamed(run, best_epoch):
+    """The state of the run holds the old path of `best.th`."""
     state = run.trainer.get_checkpoint_state()
     state.trainer_state["metric_tracker"]["is_best_so_far"] = best_epoch == 2
     state.trainer_state["best_model_filename"] = "runs/of_old/best.th"
@@ -114,7 +114,7 @@ def test_a_folder_with_brackets_in_its_name(tmp_path):
 
 
 def test_many_checkpoints_of_an_epoch(tmp_path):
-    """That after 5 batches goes before those after 50 and 55, whose names begin alike."""
+    """The one after 5 batches is removed, not those after 50 and 55, whose names begin in the same way."""
     trainer, checkpointer = Trainer(), SafeCheckpointer(tmp_path, keep_most_recent_by_count=10)
     state = trainer.get_checkpoint_state()
     trainer.get_checkpoint_state = lambda: state
@@ -137,7 +137,7 @@ def test_without_validation_every_epoch_is_the_best(run):
 
 def test_no_checkpoint_to_keep(tmp_path):
     params = Params({"type": "elmo_safe", "keep_most_recent_by_count": 0})
-    with pytest.raises(ConfigurationError, match="keep_most_recent_by_count is 0, expected a whole number"):
+    with pytest.raises(ConfigurationError, match="keep_most_recent_by_count is 0"):
         Checkpointer.from_params(params, serialization_dir=str(tmp_path))
 
 
@@ -185,7 +185,7 @@ class AveragedTrainer(Trainer):
 
 @pytest.mark.parametrize("prefix", ["", "module."], ids=["one process", "distributed"])
 def test_best_weights_are_those_of_the_moving_average(tmp_path, prefix):
-    """Whatever names the average has for them: PyTorch puts a prefix before those of a distributed run."""
+    """Whatever names the average has for them: in a distributed run PyTorch adds a prefix."""
     trainer = AveragedTrainer(prefix)
     trainer.train_an_epoch()
     trained = copy.deepcopy(trainer.model.state_dict())
@@ -200,7 +200,7 @@ def test_best_weights_are_those_of_the_moving_average(tmp_path, prefix):
 
 @pytest.mark.parametrize("size", range(0, 80_000, 5000))
 def test_a_full_disk(tmp_path, size):
-    """As far as a limit for files looks like one; wherever it ends the file."""
+    """A limit on the size of files stands for it, at many sizes."""
     path = tmp_path / "weights.th"
     weights = {str(number): torch.ones(5000) for number in range(4)}
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)

@@ -11,8 +11,17 @@ from allennlp.common.checks import ConfigurationError
 from filelock import lock_descriptor
 
 from elmo_tasks.common.files import bundled
-from elmo_tasks.training.experiments import plan, summary, train
-from tests.training.finished import finish
+from elmo_tasks.training.experiments import (
+    NO_ELMO,
+    Setting,
+    layer_rows,
+    own_setting,
+    placement_rows,
+    plan,
+    summary,
+    train,
+)
+from tests.training.runs import finish
 
 VARIANTS = {"small": {}, "large": {"model.hidden_sizes": [8]}}
 SMALL = {
@@ -21,7 +30,7 @@ SMALL = {
     "trainer.num_epochs": 3,
     "trainer.optimizer.lr": 0.02,
 }
-PACKAGES = ["elmo_tasks.classification", "tests.training.kills"]
+PACKAGES = ["elmo_tasks.classification", "tests.training.runs"]
 
 
 def config(**overrides):
@@ -33,6 +42,11 @@ def train_all(runs, jobs=1):
     reported = []
     train(runs, jobs=jobs, packages=PACKAGES, report=lambda run: reported.append(str(run)))
     return reported
+
+
+def only_run(folder, **overrides):
+    (run,) = plan(config(**overrides), {"only": {}}, seeds=[1], folder=folder)
+    return run
 
 
 def test_plan(tmp_path):
@@ -57,7 +71,7 @@ def test_summary(tmp_path):
     ]
 
 
-def test_a_killed_run_goes_on_to_the_same_result_and_a_done_one_stays(tmp_path):
+def test_a_killed_run_continues_to_the_same_result_and_a_done_one_stays(tmp_path):
     callbacks = [*config()["trainer"]["callbacks"], {"type": "kill_once"}]
     killed = plan(config(**{"trainer.callbacks": callbacks}), {"small": {}}, seeds=[1], folder=tmp_path)
     with pytest.raises(ConfigurationError, match=r"small, seed 1: failed, .*seed-1\.log says why"):
@@ -74,29 +88,25 @@ def test_a_killed_run_goes_on_to_the_same_result_and_a_done_one_stays(tmp_path):
     assert train_all([*killed, *whole]) == []
 
 
-def test_a_run_that_was_killed_before_its_archive_was_whole_is_not_done(tmp_path):
-    (run,) = plan(config(), {"only": {}}, seeds=[1], folder=tmp_path)
+def test_checkpoints_that_a_kill_left_behind(tmp_path):
+    """With the best weights the archive may be incomplete; other checkpoints of a done run are removed."""
+    run = only_run(tmp_path)
     finish(run, [0.5])
     (run.folder / "best.th").touch()
     assert run.metrics() is None
-
-
-def test_checkpoints_that_a_kill_has_left_to_a_done_run_go(tmp_path):
-    (run,) = plan(config(), {"only": {}}, seeds=[1], folder=tmp_path)
-    finish(run, [0.5])
-    (run.folder / "model_state_e1_b0.th").touch()
+    (run.folder / "best.th").rename(run.folder / "model_state_e1_b0.th")
     assert train_all([run]) == []
     assert not list(tmp_path.rglob("*.th"))
 
 
-def test_what_failed_is_told(tmp_path):
-    runs = plan(config(train_data_path="nowhere.tsv"), {"only": {}}, seeds=[1], folder=tmp_path)
+def test_a_run_that_fails(tmp_path):
+    run = only_run(tmp_path, train_data_path="nowhere.tsv")
     with pytest.raises(ConfigurationError, match=r"only, seed 1: failed, .*nowhere\.tsv: found no file"):
-        train_all(runs)
+        train_all([run])
 
 
 def test_two_processes_never_train_one_run(tmp_path):
-    (run,) = plan(config(), {"only": {}}, seeds=[1], folder=tmp_path)
+    run = only_run(tmp_path)
     run.log.parent.mkdir()
     with open(run.log, "a") as log:
         fcntl.flock(log, fcntl.LOCK_EX)
@@ -105,10 +115,8 @@ def test_two_processes_never_train_one_run(tmp_path):
 
 
 def test_a_run_ends_with_the_process_that_started_it(tmp_path):
-    """Also after SIGKILL, which leaves that one no time to end the run: the next one may begin."""
-    (run,) = plan(
-        config(**{"trainer.callbacks": [{"type": "kill_parent"}]}), {"only": {}}, seeds=[1], folder=tmp_path
-    )
+    """Also after SIGKILL, which leaves that process no time to end the run."""
+    run = only_run(tmp_path, **{"trainer.callbacks": [{"type": "kill_parent"}]})
     starter = multiprocessing.get_context("spawn").Process(target=train_all, args=([run],))
     starter.start()
     starter.join()
@@ -120,10 +128,59 @@ def test_a_run_ends_with_the_process_that_started_it(tmp_path):
             time.sleep(0.1)
 
 
-def test_a_run_of_another_config_is_not_taken_for_this_one(tmp_path):
-    (run,) = plan(config(), {"only": {}}, seeds=[1], folder=tmp_path)
-    finish(run, [0.5])
-    (other,) = plan(config(**{"trainer.num_epochs": 4}), {"only": {}}, seeds=[1], folder=tmp_path)
-    message = r"seed-1 has a run with another trainer.num_epochs \(was 3, is 4\); take another folder"
+def test_a_run_of_another_config_is_an_error(tmp_path):
+    finish(only_run(tmp_path), [0.5])
+    message = r"seed-1 has a run with another trainer.num_epochs \(was 3, is 4\)"
     with pytest.raises(ConfigurationError, match=message):
-        train_all([other])
+        train_all([only_run(tmp_path, **{"trainer.num_epochs": 4})])
+
+
+def elmo_config(task: str) -> dict:
+    path = bundled(f"training_configs/{task}_elmo.jsonnet").resolve()
+    return Params.from_file(str(path)).as_dict(quiet=True)
+
+
+@pytest.mark.parametrize(
+    ("task", "own"),
+    [
+        ("ner", "input-all-lambda-0.1"),
+        ("srl", "input-all-lambda-0.001"),
+        ("coref", "input-all"),
+        ("squad", "input+output-all"),
+        ("snli", "input+output-all-lambda-0.001"),
+        ("sst", "input+output-all-lambda-0.001"),
+    ],
+)
+def test_the_setting_of_a_config(task, own):
+    assert str(own_setting(elmo_config(task))) == own
+
+
+def test_the_rows_of_the_paper():
+    own = own_setting(elmo_config("snli"))
+    assert {row: str(setting) for row, setting in layer_rows(own).items()} == {
+        "no ELMo": "none",
+        "top layer": "input+output-top",
+        "all layers, lambda 1": "input+output-all-lambda-1",
+        "all layers, lambda 0.001": str(own),
+    }
+    assert {row: str(setting) for row, setting in placement_rows(own).items()} == {
+        "no ELMo": "none",
+        "input": "input-all-lambda-0.001",
+        "input+output": str(own),
+        "output": "output-all-lambda-0.001",
+    }
+
+
+def test_overrides_of_a_setting():
+    snli = elmo_config("snli")
+    changes = {"model.elmo.placement": "none", "model.elmo.layers": "all", "model.elmo.mix_l2": None}
+    assert NO_ELMO.overrides(snli, seed=3) == changes
+    part = Setting("input", "top", None, fraction=0.1)
+    assert str(part) == "input-top-fraction-0.1"
+    overrides = part.overrides(snli, seed=3)
+    reader = snli["dataset_reader"]
+    sample = {"type": "elmo_sample", "reader": reader, "fraction": 0.1, "seed": 3}
+    assert overrides["dataset_reader"] == sample
+    assert overrides["validation_dataset_reader"] == reader
+    snli["validation_dataset_reader"] = {"type": "elmo_snli"}
+    assert part.overrides(snli, seed=3)["validation_dataset_reader"] == {"type": "elmo_snli"}

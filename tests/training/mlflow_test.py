@@ -80,7 +80,7 @@ def mlflow(monkeypatch):
 
 @pytest.fixture
 def folder(tmp_path):
-    """As much of a serialization folder as an archive needs, with a blank in its name."""
+    """A serialization folder with the files of an archive, and a blank in its name."""
     run = tmp_path / "my run"
     (run / "vocabulary").mkdir(parents=True)
     (run / "config.json").write_text(json.dumps(CONFIG))
@@ -105,7 +105,7 @@ def test_logs_parameters_metrics_and_the_archive(mlflow, folder):
         ("validation_perplexity", 50.5),
     }
     assert all(item.step == 1 for item in run["logged"] if isinstance(item, Metric))
-    # What was made for the store is gone.
+    # The archive for the store is removed.
     assert not list(folder.rglob("model.tar.gz"))
 
 
@@ -127,17 +127,11 @@ def test_resumes_its_run(mlflow, folder):
     assert Client.stores[uri]["lm"] is None
 
 
-def test_names_that_mlflow_lacks(mlflow, folder, caplog):
+def test_names_that_mlflow_refuses(mlflow, folder, caplog):
     callback = MlflowCallback(str(folder))
     callback.on_start(None)
-    names = [
-        "precision-<UNK>",
-        "precision-,",
-        "precision-/",
-        'confusion-"non-fiction"-x',
-        "long-" + 300 * "x",
-    ]
-    names.append(names[-1] + "y")
+    long = "long-" + 300 * "x"
+    names = ["precision-<UNK>", "precision-,", "precision-/", 'confusion-"non-fiction"-x', long, f"{long}y"]
     callback.on_epoch(None, dict.fromkeys(names, 0.5), 0)
     assert not caplog.records
     logged = Client.stores[f"sqlite:///{folder}/mlflow.db"]["run 1"]["logged"]
@@ -154,7 +148,7 @@ def test_only_the_first_worker_logs(mlflow, folder):
     assert not Client.stores
 
 
-def test_training_goes_on_without_the_server(mlflow, folder, monkeypatch, caplog):
+def test_training_continues_without_the_server(mlflow, folder, monkeypatch, caplog):
     def log_batch(*args, **kwargs):
         raise OSError("connection lost")
 

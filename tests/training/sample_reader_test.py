@@ -25,7 +25,7 @@ def sampled(reader: str, fraction: float, *, seed: int = 1) -> DatasetReader:
 
 
 def texts(reader: DatasetReader, path: str) -> list[str]:
-    """All that the instances hold; a data loader's worker leaves the indexers to the main process."""
+    """Returns the content of the instances; a data loader's worker leaves indexers to the main process."""
     instances = list(reader.read(FIXTURES / path))
     for instance in instances:
         reader.apply_token_indexers(instance)
@@ -46,7 +46,7 @@ def test_a_part_of_each_reader(reader, path):
     assert texts(sampled(reader, 1.0), path) == whole
 
 
-def test_the_vocabulary_has_all_words_of_the_phrases_that_are_drawn():
+def test_the_vocabulary_has_all_words_of_the_drawn_phrases():
     block = {"type": "elmo_sst", "min_phrase_tokens": 2}
     reader = DatasetReader.from_params(
         Params({"type": "elmo_sample", "reader": block, "fraction": 0.1, "seed": 13})
@@ -80,7 +80,6 @@ def test_instances_are_those_of_the_reader():
 
 
 def test_a_model_that_was_trained_on_a_part_predicts(tmp_path):
-    """Whether the reader of the whole is the validation reader, too, or not."""
     path = str(bundled("training_configs/ner.jsonnet").resolve())
     plain = Params.from_file(path).as_dict(quiet=True)["dataset_reader"]
     sample = {"type": "elmo_sample", "reader": plain, "fraction": 0.2, "seed": 1}
@@ -93,18 +92,15 @@ def test_a_model_that_was_trained_on_a_part_predicts(tmp_path):
         assert isinstance(predictor._dataset_reader, NerReader)
 
 
-def test_the_first_of_those_that_are_drawn():
+def test_the_first_of_the_drawn_instances():
     drawn = sampled("elmo_ner", 0.5)
     first = SampleReader(reader=drawn.whole, fraction=0.5, seed=drawn.seed, max_instances=3)
     assert texts(first, FILES["elmo_ner"]) == texts(drawn, FILES["elmo_ner"])[:3]
 
 
-@pytest.mark.parametrize("fraction", [0, 1.5])
-def test_impossible_fractions(fraction):
-    with pytest.raises(ConfigurationError, match=f"fraction is {fraction}, expected a number above 0, up to"):
-        sampled("elmo_ner", fraction)
-
-
-def test_a_part_of_nothing():
-    with pytest.raises(ConfigurationError, match=r"fraction 0\.001 of 200 instances is none, expected"):
+def test_impossible_fractions():
+    for fraction in (0, 1.5):
+        with pytest.raises(ConfigurationError, match=f"fraction is {fraction}, expected a number above 0"):
+            sampled("elmo_ner", fraction)
+    with pytest.raises(ConfigurationError, match=r"fraction 0\.001 of 200 instances is none"):
         texts(sampled("elmo_ner", 0.001), FILES["elmo_ner"])

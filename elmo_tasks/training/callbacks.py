@@ -1,7 +1,8 @@
-"""Randomness that a resumed run repeats."""
+"""Callbacks: a resumed run that repeats exactly, and workers that share the cores of a machine."""
 
 import hashlib
 import logging
+import os
 import random
 from collections.abc import Callable
 from typing import Any, Optional
@@ -24,29 +25,29 @@ logger = logging.getLogger(__name__)
 @TrainerCallback.register("elmo_repeatable")
 class RepeatableCallback(StrictParams, TrainerCallback):
     """
-    A run that was killed and resumed with `--recover` gives the same weights and validation metrics as one
-    that was not. From a checkpoint within an epoch, AllenNLP counts the training metrics of that epoch over
-    its later batches only, and divides their loss by the number of all.
+    A run that was killed and resumed with `--recover` gives the same weights and validation metrics as an
+    uninterrupted one. When resumed within an epoch, AllenNLP counts the training metrics of that epoch only
+    over its later batches, and divides their loss by the number of all batches.
 
-    AllenNLP repeats the order of the data, but not dropout: its checkpoints hold no state of PyTorch's
-    random numbers. Here the generator is seeded before each training batch from the run's seed, the epoch,
-    the batch and the worker. So nothing has to be saved, other callbacks may draw as they like, and
-    checkpoints within an epoch and distributed runs resume as well. The state that an `Elmo` with
-    `stateful: true` carries from batch to batch goes into the checkpoint.
+    AllenNLP repeats the order of the data, but not dropout: its checkpoints lack the state of PyTorch's random
+    numbers. This callback seeds the generator before each training batch, from the run's seed, the epoch, the
+    batch and the worker. Nothing has to be saved, other callbacks may draw random numbers, and checkpoints
+    within an epoch and distributed runs can be resumed. The state that an `Elmo` with `stateful: true`
+    carries from batch to batch is saved in the checkpoint.
 
-    A resumed run does not repeat past validations. So a validation leaves Python's random numbers as they
-    were, and `shuffle` of its data loader, which goes on from the order of the last validation, is ignored.
+    A resumed run does not repeat past validations. Therefore a validation leaves Python's random numbers as
+    they were, and `shuffle` of its data loader, which depends on the last validation, is ignored.
 
-    Where the kill came after the last epoch, AllenNLP returns the best metrics alone, and after early
-    stopping it trains one more epoch. Here the run ends with the metrics of its last epoch.
+    After a kill that follows the last epoch, AllenNLP returns only the best metrics, and after early stopping
+    it trains one more epoch. With this callback the run ends with the metrics of its last epoch.
 
-    Several `num_workers` of a data loader bring instances in another order each time, so that a run with
-    them is not repeated exactly; the log says so.
+    A data loader with several `num_workers` yields instances in a different order each time, so that its runs
+    do not repeat exactly; the log says so.
 
     # Raises
-    `ConfigurationError`, when a run starts: its data loader has `max_instances_in_memory`, and its sampler
-    must know all batches of each of several processes. When a run is resumed: its `Elmo` carries a state in
-    each of several processes, and the checkpoint holds that of other ones.
+    `ConfigurationError`, when a run starts: its data loader has `max_instances_in_memory`, while a sampler
+    must know all batches of several processes. When a run is resumed: its `Elmo` carries a state in each of
+    several processes, and the checkpoint holds the state of other processes.
     """
 
     def __init__(self, serialization_dir: str) -> None:
@@ -54,7 +55,7 @@ class RepeatableCallback(StrictParams, TrainerCallback):
         self._seed = 0
         self._epoch = 0
         self._batches = 0
-        # Forward passes within the coming batch: several, with accumulated gradients
+        # Forward passes within the coming batch: several, if gradients are accumulated
         self._forwards = 0
         self._carried: dict[str, list[torch.Tensor]] = {}
         self._metrics: dict[str, Any] = {}
@@ -71,9 +72,9 @@ class RepeatableCallback(StrictParams, TrainerCallback):
         self._seed = torch.initial_seed()
         if trainer._metric_tracker.should_stop_early():
             trainer._num_epochs = trainer._start_after_epochs_completed
-        # Otherwise kernels with more than one thread add up in another order from run to run.
+        # Otherwise kernels with several threads add up in a different order from run to run.
         torch.use_deterministic_algorithms(True, warn_only=True)
-        # Nothing here reads what it has not written.
+        # No code here reads memory that it has not written.
         torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
         self._hook = trainer.model.register_forward_pre_hook(self._seed_batch)
         self._elmos = {
@@ -81,17 +82,7 @@ class RepeatableCallback(StrictParams, TrainerCallback):
             for name, module in trainer.model.named_modules()
             if isinstance(module, Elmo) and module.stateful
         }
-        if self._carried and is_distributed() and self._saved_by != _process():
-            raise ConfigurationError(
-                "stateful: true carries a state in each process, and the checkpoint holds none of process "
-                "{} of {}; expected as many processes as before, and the checkpointer elmo_safe".format(
-                    *_process()
-                )
-            )
-        for name, state in self._carried.items():
-            self._elmos[name].carried.value = LstmState(
-                *(part.to(self._elmos[name].start_hidden) for part in state)
-            )
+        self._restore_carried()
 
     def on_batch(
         self, trainer: GradientDescentTrainer, *batch: Any, is_training: bool, **kwargs: Any
@@ -104,7 +95,7 @@ class RepeatableCallback(StrictParams, TrainerCallback):
         self, trainer: GradientDescentTrainer, metrics: dict[str, Any], epoch: int, **kwargs: Any
     ) -> None:
         self._epoch, self._batches, self._forwards = epoch + 1, 0, 0
-        # AllenNLP keeps what an earlier epoch alone has, such as the score of a label once predicted.
+        # AllenNLP keeps metrics of earlier epochs that later ones lack, such as the score of a label.
         for name, value in self._metrics.items():
             metrics.setdefault(name, value)
         self._metrics = metrics
@@ -116,7 +107,7 @@ class RepeatableCallback(StrictParams, TrainerCallback):
         *finish: Any,
         **kwargs: Any,
     ) -> None:
-        # Without metrics the training was interrupted; without an epoch of its own, all were done before.
+        # No metrics: the training was interrupted. Metrics without an epoch: no epoch was left to train.
         if metrics is not None and "epoch" not in metrics:
             metrics.update(self._metrics)
         self._hook.remove()
@@ -142,6 +133,17 @@ class RepeatableCallback(StrictParams, TrainerCallback):
         self._metrics = state_dict.get("metrics", {})
         self._saved_by = state_dict.get("process")
 
+    def _restore_carried(self) -> None:
+        if self._carried and is_distributed() and self._saved_by != _process():
+            rank, world_size = _process()
+            raise ConfigurationError(
+                "stateful: true carries a state in each process, and the checkpoint holds none of process "
+                f"{rank} of {world_size}; expected as many processes as before and the checkpointer elmo_safe"
+            )
+        for name, state in self._carried.items():
+            elmo = self._elmos[name]
+            elmo.carried.value = LstmState(*(part.to(elmo.start_hidden) for part in state))
+
     def _seed_batch(self, model: torch.nn.Module, inputs: object) -> None:
         if not model.training:
             return
@@ -166,8 +168,8 @@ def _check_loader(loader: DataLoader | None) -> None:
         return
     if loader.num_workers > 1:
         logger.warning(
-            "data_loader.num_workers is %d: instances come in another order each time, so that the same seed "
-            "gives another result; with 0 or 1 it gives the same",
+            "data_loader.num_workers is %d: instances come in a different order each time, so that the same "
+            "seed gives another result; with 0 or 1 it gives the same",
             loader.num_workers,
         )
     if is_distributed() and isinstance(loader.batch_sampler, ElmoBucketSampler):
@@ -176,9 +178,25 @@ def _check_loader(loader: DataLoader | None) -> None:
                 f"data_loader.max_instances_in_memory is {loader.max_instances_in_memory}, expected null: in "
                 "several processes the batches of all instances are made together"
             )
-        len(loader)  # of the validation, too, before the first epoch: see `ElmoBucketSampler`
+        len(loader)  # all workers must ask before the first epoch, see `ElmoBucketSampler`
 
 
 def _process() -> tuple[int, int]:
-    """The number of this process, and how many there are."""
+    """Returns the number of this process, and the number of processes."""
     return (dist.get_rank(), dist.get_world_size()) if is_distributed() else (0, 1)
+
+
+@TrainerCallback.register("elmo_share_cores")
+class ShareCoresCallback(StrictParams, TrainerCallback):
+    """
+    Gives each worker its share of the cores. By default each worker takes all cores, and workers that wait
+    for each other's threads are many times slower than one process. It does nothing in a run of one process,
+    on GPUs, or if `OMP_NUM_THREADS` is set.
+    """
+
+    def on_start(self, trainer: GradientDescentTrainer, is_primary: bool = True, **kwargs: Any) -> None:
+        super().on_start(trainer, is_primary, **kwargs)
+        on_cpu = trainer.cuda_device.type == "cpu"
+        if is_distributed() and on_cpu and "OMP_NUM_THREADS" not in os.environ:
+            workers = int(os.environ.get("ALLENNLP_PROCS_PER_NODE", "1"))
+            torch.set_num_threads(max(1, torch.get_num_threads() // workers))

@@ -4,15 +4,17 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import DataLoader, DatasetReader, Vocabulary
 from allennlp.data.data_loaders import MultiProcessDataLoader
 from allennlp.data.samplers import BucketBatchSampler
+from allennlp.training import TrainerCallback
 from torch import nn
 
 from elmo_tasks.common.files import bundled
 from elmo_tasks.elmo import Elmo
-from elmo_tasks.training import ElmoBucketSampler, RepeatableCallback, deterministic
+from elmo_tasks.training import ElmoBucketSampler, RepeatableCallback, callbacks
 from tests.elmo.files import SENTENCES, changed
 from tests.elmo.files import batch as ids_of
 
@@ -20,7 +22,7 @@ BUCKETS = {"batch_sampler": BucketBatchSampler(batch_size=4)}
 
 
 def trainer_of(model: nn.Module, *, stop: bool = False, loader: DataLoader | None = None) -> SimpleNamespace:
-    """As much of a trainer as the callback asks for; three of its ten epochs are done."""
+    """A trainer as far as the callback uses it; three of its ten epochs are done."""
     return SimpleNamespace(
         model=model,
         data_loader=loader,
@@ -33,7 +35,7 @@ def trainer_of(model: nn.Module, *, stop: bool = False, loader: DataLoader | Non
 
 
 class Run:
-    """As much of a trainer and a model as the callback meets."""
+    """A trainer and a model as far as the callback uses them."""
 
     def __init__(self, seed: int = 7, state: dict | None = None) -> None:
         self.callback = RepeatableCallback("folder")
@@ -42,11 +44,11 @@ class Run:
         self.model = nn.Dropout(0.5).train()
         torch.manual_seed(seed)
         self.callback.on_start(trainer_of(self.model))
-        # Another callback draws, too.
+        # Another callback draws random numbers, too.
         torch.rand(random.randrange(10))
 
     def batches(self, epoch: int, start: int, stop: int, accumulated: int = 1) -> list[str]:
-        """The dropout masks of some batches."""
+        """Returns the dropout masks of some batches."""
         masks = []
         for batch in range(start, stop):
             masks += [str(self.model(torch.ones(99))) for _ in range(accumulated)]
@@ -87,8 +89,7 @@ def test_all_masks_differ():
     assert len(set(masks)) == len(masks)
 
 
-def test_the_state_of_a_stateful_elmo_goes_on(tmp_path):
-    """As does that of the batch before the checkpoint, in a run of its own."""
+def test_the_state_of_a_stateful_elmo_continues(tmp_path):
     torch.manual_seed(3)
     elmo = Elmo(options_file=changed(), weight_file=None, stateful=True)
     again = copy.deepcopy(elmo)
@@ -106,40 +107,40 @@ def test_the_state_of_a_stateful_elmo_goes_on(tmp_path):
 
 
 def test_the_state_of_another_process_is_refused(monkeypatch):
-    """As one of a checkpoint that holds that of the first alone."""
+    """For instance, of a checkpoint that holds only the state of the first process."""
     elmo = Elmo(options_file=changed(), weight_file=None, stateful=True)
     callback = RepeatableCallback("folder")
     callback.on_start(trainer_of(nn.ModuleDict({"elmo": elmo})))
     elmo(ids_of(SENTENCES[:2]))
     state = callback.state_dict()
-    monkeypatch.setattr(deterministic, "is_distributed", lambda: True)
-    monkeypatch.setattr(deterministic.dist, "get_rank", lambda: 1)
-    monkeypatch.setattr(deterministic.dist, "get_world_size", lambda: 2)
+    monkeypatch.setattr(callbacks, "is_distributed", lambda: True)
+    monkeypatch.setattr(callbacks.dist, "get_rank", lambda: 1)
+    monkeypatch.setattr(callbacks.dist, "get_world_size", lambda: 2)
     resumed = RepeatableCallback("folder")
     for saved_by in ((0, 1), (0, 2), None):
         resumed.load_state_dict(state | {"process": saved_by})
-        with pytest.raises(ConfigurationError, match="the checkpoint holds none of process 1 of 2"):
+        with pytest.raises(ConfigurationError, match="none of process 1 of 2"):
             resumed.on_start(trainer_of(nn.ModuleDict({"elmo": copy.deepcopy(elmo)})))
     resumed.load_state_dict(state | {"process": (1, 2)})
     resumed.on_start(trainer_of(nn.ModuleDict({"elmo": copy.deepcopy(elmo)})))
 
 
 def test_metrics_of_a_run_with_nothing_left_to_train():
-    """As AllenNLP has it: the epoch's metrics first, then those that it returns."""
-    of_epoch = {"best_epoch": 1, "epoch": 2, "training_loss": 0.5, "validation_loss": 0.25}
+    """In AllenNLP's order: the epoch's metrics first, then the best ones."""
+    last_epoch = {"best_epoch": 1, "epoch": 2, "training_loss": 0.5, "validation_loss": 0.25}
     killed = Run()
-    killed.callback.on_epoch(None, of_epoch, 2)
+    killed.callback.on_epoch(None, last_epoch, 2)
     resumed = Run(state=killed.callback.state_dict())
     metrics = {"best_epoch": 1}
     resumed.callback.on_end(None, metrics=metrics, epoch=2)
-    assert metrics == of_epoch
-    of_next = {"best_epoch": 1, "epoch": 3}
-    Run(state=killed.callback.state_dict()).callback.on_end(None, metrics=of_next, epoch=3)
-    assert of_next == {"best_epoch": 1, "epoch": 3}
+    assert metrics == last_epoch
+    next_epoch = {"best_epoch": 1, "epoch": 3}
+    Run(state=killed.callback.state_dict()).callback.on_end(None, metrics=next_epoch, epoch=3)
+    assert next_epoch == {"best_epoch": 1, "epoch": 3}
 
 
-def test_what_an_earlier_epoch_alone_has_stays():
-    """A label that was once predicted: AllenNLP has it in the metrics of all later epochs."""
+def test_metrics_that_only_an_earlier_epoch_has_stay():
+    """For instance, of a label that was predicted once: AllenNLP keeps it in all later epochs."""
     killed = Run()
     killed.callback.on_epoch(None, {"epoch": 0, "validation_f1-ARG3": 0.0}, 0)
     metrics = {"epoch": 1}
@@ -148,7 +149,7 @@ def test_what_an_earlier_epoch_alone_has_stays():
 
 
 @pytest.mark.parametrize(("stop", "epochs"), [(True, 3), (False, 10)])
-def test_a_run_that_had_stopped_early_trains_no_more(stop, epochs):
+def test_a_run_that_stopped_early_trains_no_more(stop, epochs):
     trainer = trainer_of(nn.Dropout(0.5), stop=stop)
     callback = RepeatableCallback("folder")
     callback.on_start(trainer)
@@ -186,15 +187,46 @@ def test_validations_that_a_resumed_run_does_not_repeat(shuffled):
 def test_data_loaders_that_cannot_be_repeated(monkeypatch, caplog):
     reader = DatasetReader.by_name("elmo_ner")()
     path = str(bundled("fixtures/ner/dev.conll"))
-    of_two = MultiProcessDataLoader(reader, path, batch_size=4, num_workers=2)
-    RepeatableCallback("folder").on_start(trainer_of(nn.Linear(1, 1), loader=of_two))
-    assert "data_loader.num_workers is 2: instances come in another order each time" in caplog.text
+    two_workers = MultiProcessDataLoader(reader, path, batch_size=4, num_workers=2)
+    RepeatableCallback("folder").on_start(trainer_of(nn.Linear(1, 1), loader=two_workers))
+    assert "data_loader.num_workers is 2" in caplog.text
     in_parts = MultiProcessDataLoader(
         reader, path, batch_sampler=ElmoBucketSampler(batch_size=4), max_instances_in_memory=8
     )
     caplog.clear()
     RepeatableCallback("folder").on_start(trainer_of(nn.Linear(1, 1), loader=in_parts))
     assert not caplog.text
-    monkeypatch.setattr(deterministic, "is_distributed", lambda: True)
+    monkeypatch.setattr(callbacks, "is_distributed", lambda: True)
     with pytest.raises(ConfigurationError, match="max_instances_in_memory is 8, expected null"):
         RepeatableCallback("folder").on_start(trainer_of(nn.Linear(1, 1), loader=in_parts))
+
+
+@pytest.fixture
+def threads_of(monkeypatch):
+    """The number of threads of a process after the start of a training."""
+
+    def start(before, *, workers=None, device="cpu"):
+        threads = [before]
+        monkeypatch.setattr(torch, "get_num_threads", lambda: threads[-1])
+        monkeypatch.setattr(torch, "set_num_threads", threads.append)
+        monkeypatch.setattr(callbacks, "is_distributed", lambda: workers is not None)
+        monkeypatch.setenv("ALLENNLP_PROCS_PER_NODE", str(workers))
+        params = Params({"type": "elmo_share_cores"})
+        callback = TrainerCallback.from_params(params, serialization_dir="folder")
+        callback.on_start(SimpleNamespace(cuda_device=torch.device(device)))
+        return threads[-1]
+
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    return start
+
+
+@pytest.mark.parametrize(("workers", "share"), [(1, 16), (2, 8), (3, 5), (16, 1), (40, 1)])
+def test_each_worker_has_its_share_of_the_cores(threads_of, workers, share):
+    assert threads_of(16, workers=workers) == share
+
+
+def test_cores_that_are_not_shared(threads_of, monkeypatch):
+    assert threads_of(16) == 16
+    assert threads_of(16, workers=4, device="cuda") == 16
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")
+    assert threads_of(7, workers=4) == 7
