@@ -1,1 +1,1 @@
-"""ELMo in other libraries: spaCy, scikit-learn, gensim. Each module imports its library, and no other."""
+"""ELMo in spaCy, scikit-learn and gensim. Each module imports its library and none of the others."""

@@ -1,5 +1,5 @@
 """
-ELMo's vectors of words for gensim, as `allennlp elmo vectors elmo` writes them. It needs AllenNLP.
+ELMo's word vectors for gensim, as `allennlp elmo vectors elmo` writes them. This module needs AllenNLP.
 
     vectors = keyed_vectors(["play", "music"], contexts=[["We", "play", "chess"]])
     vectors.most_similar("play")
@@ -27,21 +27,21 @@ def keyed_vectors(
     seed: int = 13,
 ) -> KeyedVectors:
     """
-    One vector a word. A word that stands in none of the contexts is left out, and so is one that a biLM of
-    words does not know.
+    Returns one vector per word. Words that do not occur in the contexts are left out, and so are words that a
+    word-based biLM does not know.
 
     # Parameters
 
-    words : of equal ones the first counts.
-    contexts : sentences as lists of tokens, in which words are encoded; if a word never stands there as it
-        is, case is ignored. `None`: each word is a sentence of its own.
+    words : the words; repeated ones count once.
+    contexts : sentences as lists of tokens, in which the words are encoded; if a word never occurs as it is
+        spelt, case is ignored. `None`: each word is a sentence of its own.
     layer : `average`, or the number of a layer, 0 for the token layer, negative from the top.
-    embedder : with the biLM; by default that of the one that comes with the project.
-    occurrences : of a word that are averaged, at most; so many are drawn by `seed`.
+    embedder : has the biLM; by default the biLM that comes with the project.
+    occurrences : the most occurrences of a word to average; if there are more, `seed` draws them.
 
     # Raises
-    `ElmoError`: the biLM has no such layer; one string in the place of words, or a text in that of a list of
-    tokens; `occurrences` below 1.
+    `ElmoError`: the biLM has no such layer, there is a string instead of a list of words or tokens, or
+    `occurrences` is below 1.
     """
     if isinstance(words, str):
         raise ElmoError(f"found {words!r:.60}, expected a list of words")
@@ -51,15 +51,15 @@ def keyed_vectors(
     check_layer(layer, bilm.num_layers)
     row = layer if isinstance(layer, str) else f"layer {layer % bilm.num_layers}"
     encoder = BiLmEncoder(bilm=bilm, mixes={}, only=row)
-    different = list(dict.fromkeys(words))
+    distinct = list(dict.fromkeys(words))
     keyed = KeyedVectors(vector_size=encoder.dim)
-    if not different:
+    if not distinct:
         return keyed
     if contexts is None:
-        (vectors,) = alone(encoder, different)
+        (vectors,) = alone(encoder, distinct)
     else:
         sentences = [checked_words(number, sentence) for number, sentence in enumerate(contexts)]
-        (vectors,) = in_contexts(encoder, different, sentences, limit=occurrences, seed=seed)
-    table = vectors.table(different)
+        (vectors,) = in_contexts(encoder, distinct, sentences, limit=occurrences, seed=seed)
+    table = vectors.table(distinct)
     keyed.add_vectors(table.words, table.vectors)
     return keyed

@@ -1,4 +1,4 @@
-"""What these modules share: one biLM in memory for all that name the same files, and a choice of layer."""
+"""One biLM in memory for all users of the same files, and the choice of a layer."""
 
 import os
 from functools import lru_cache
@@ -14,7 +14,7 @@ from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.embedding import ElmoEmbedder
 
 AVERAGE = "average"
-"""Of all layers, as a `layer`."""
+"""A value of `layer`: the mean of all layers."""
 
 _reading = Lock()
 _process = os.getpid()
@@ -22,8 +22,8 @@ _process = os.getpid()
 
 def after_fork() -> None:
     """
-    To be called before the biLM is: PyTorch's threads do not outlive a fork, and a process that waits for
-    them hangs.
+    Sets PyTorch to one thread in a forked process. Call it before the biLM runs: PyTorch's threads do not
+    outlive a fork, and a process that waits for them hangs.
     """
     global _process
     if _process != os.getpid():
@@ -32,7 +32,7 @@ def after_fork() -> None:
 
 
 class BiLmFiles(NamedTuple):
-    """See `ElmoEmbedder`."""
+    """The files of a biLM and how to run it, see `ElmoEmbedder`."""
 
     options_file: str | None = None
     weight_file: str | None = None
@@ -42,7 +42,7 @@ class BiLmFiles(NamedTuple):
 
     def embedder(self) -> ElmoEmbedder:
         """
-        The last one that was read stays in memory, and is read again when a file has changed.
+        Returns the embedder of these files. The last one stays in memory, until a file has changed.
 
         # Raises
         See `ElmoEmbedder`.
@@ -54,7 +54,7 @@ class BiLmFiles(NamedTuple):
 
 
 def _times(name: str) -> tuple[int, ...]:
-    """When the file, or those of the folder, were written; nothing of a URL."""
+    """Returns when a file, or the files of a folder, were written; nothing for a URL."""
     path = Path(name).expanduser()
     files = sorted(path.rglob("*")) if path.is_dir() else [path]
     return tuple(file.stat().st_mtime_ns for file in files if file.exists())
@@ -74,8 +74,10 @@ def _read(files: BiLmFiles, changed: tuple[tuple[int, ...], ...]) -> ElmoEmbedde
 
 def check_layer(layer: int | str, num_layers: int) -> None:
     """
+    Checks that `layer` is `average` or the number of a layer, negative from the top.
+
     # Raises
-    `ElmoError`: `layer` is neither `average` nor the number of a layer, negative from the top.
+    `ElmoError`: it is neither.
     """
     if layer == AVERAGE or (isinstance(layer, Integral) and -num_layers <= layer < num_layers):
         return
@@ -85,5 +87,5 @@ def check_layer(layer: int | str, num_layers: int) -> None:
 
 
 def chosen_layer(layers: np.ndarray, layer: int | str) -> np.ndarray:
-    """*Shape:* `(layers, tokens, dim)` to `(tokens, dim)`."""
+    """Returns the layer, or the mean of all. *Shape:* `(layers, tokens, dim)` to `(tokens, dim)`."""
     return layers.mean(axis=0) if layer == AVERAGE else layers[int(layer)]

@@ -1,9 +1,9 @@
 """
-spaCy components over archives of models: `elmo_ner` sets `doc.ents`, `elmo_coref` sets `doc.spans["coref"]`.
+spaCy components that run archived models: `elmo_ner` sets `doc.ents`, `elmo_coref` sets `doc.spans["coref"]`.
 
     nlp.add_pipe("elmo_ner", config={"archive": "runs/ner/model.tar.gz"})
 
-AllenNLP is imported when the archive is opened.
+AllenNLP is imported only when the archive is opened.
 """
 
 import json
@@ -25,14 +25,14 @@ _ARCHIVE = "model.tar.gz"
 
 class ArchivePipe(FilesPipe):
     """
-    A component over the predictor of an archive.
+    The base of components that run the predictor of an archive.
 
     # Parameters
 
-    name : of the component in its pipeline.
+    name : name of the component in its pipeline.
     archive : `model.tar.gz`, a path or URL; or the folder of a run.
-    predictor : the registered name of the predictor that the archive must have.
-    cuda_device : number of the GPU to use, -1 for none.
+    predictor : registered name of the predictor that the archive must have.
+    cuda_device : number of the GPU, -1 for the CPU.
     """
 
     def __init__(self, *, name: str, archive: str, predictor: str, cuda_device: int) -> None:
@@ -42,11 +42,11 @@ class ArchivePipe(FilesPipe):
 
     def read(self, sources: Mapping[str, str | None]) -> Any:
         """
-        The predictor.
+        Returns the predictor.
 
         # Raises
-        `ConfigurationError`: the archive is of another task. `ArchiveError`: a folder without weights, as of
-        an ensemble whose members stay where they are; and see `open_archive`.
+        `ConfigurationError`: the archive has another task. `ArchiveError`: a folder without weights, such as
+        that of an ensemble that only refers to its members; and see `open_archive`.
         """
         from allennlp.common.checks import ConfigurationError
         from allennlp.common.file_utils import cached_path
@@ -73,7 +73,7 @@ class ArchivePipe(FilesPipe):
 
     @contextmanager
     def local(self, source: str) -> Iterator[Path]:
-        """The archive; of the folder of a run, one made with the weights in use."""
+        """Yields the archive. For the folder of a run, it is made with the weights in use."""
         import torch
         from allennlp.common.file_utils import cached_path
         from allennlp.models.archival import CONFIG_NAME, archive_model
@@ -91,13 +91,13 @@ class ArchivePipe(FilesPipe):
 
 class NerPipe(ArchivePipe):
     """
-    Entities, as a NER archive tags them.
+    Sets the entities that a NER archive finds.
 
     # Parameters
 
-    overwrite_ents : whether an entity that overlaps an earlier component's, or a token that is blocked
-        (`Doc.set_ents`), replaces it; if not, it is left out.
-    batch_size : sentences that the model reads at once.
+    overwrite_ents : whether an entity replaces overlapping entities of earlier components, and tokens that
+        are blocked (`Doc.set_ents`); if not, it is left out.
+    batch_size : the sentences of a batch.
     The others : see `ArchivePipe`.
     """
 
@@ -110,11 +110,11 @@ class NerPipe(ArchivePipe):
         self._overwrite_ents = overwrite_ents
 
     def annotate(self, docs: list[Doc]) -> None:
-        cut = [(number, sentence) for number, doc in enumerate(docs) for sentence in sentences(doc)]
-        # Sentences of like length together: less padding
-        cut.sort(key=lambda item: len(item[1]))
+        numbered = [(number, sentence) for number, doc in enumerate(docs) for sentence in sentences(doc)]
+        # Sentences of similar length together need less padding.
+        numbered.sort(key=lambda item: len(item[1]))
         entities: list[list[Span]] = [[] for _ in docs]
-        for batch in minibatch(cut, self._batch_size):
+        for batch in minibatch(numbered, self._batch_size):
             inputs = [{"tokens": [docs[number][place].text for place in places]} for number, places in batch]
             for (number, places), result in zip(batch, self.content.predict_batch_json(inputs), strict=True):
                 for entity in result["entities"]:
@@ -122,12 +122,12 @@ class NerPipe(ArchivePipe):
                     entities[number].append(Span(docs[number], first, last + 1, label=entity["type"]))
         for doc, spans in zip(docs, entities, strict=True):
             earlier = [*doc.ents, *_blocked(doc)]
-            # `set_ents` leaves them at the tokens of entities that are replaced.
+            # `set_ents` does not remove the ids of replaced entities.
             for token in (token for span in earlier for token in span):
                 token.ent_id = token.ent_kb_id = 0
-            kept = self._with_earlier(earlier, spans)
+            spans = self._with_earlier(earlier, spans)
             doc.set_ents(
-                [span for span in kept if span.label], blocked=[span for span in kept if not span.label]
+                [span for span in spans if span.label], blocked=[span for span in spans if not span.label]
             )
 
     def _with_earlier(self, earlier: list[Span], spans: list[Span]) -> list[Span]:
@@ -137,18 +137,18 @@ class NerPipe(ArchivePipe):
 
 
 def _blocked(doc: Doc) -> list[Span]:
-    """The tokens that an earlier component keeps free of entities: they begin one without a label."""
+    """Returns the tokens that an earlier component keeps free of entities, as entities without a label."""
     return [doc[token.i : token.i + 1] for token in doc if token.ent_iob_ == "B" and not token.ent_type]
 
 
 class CorefPipe(ArchivePipe):
     """
-    The mentions of all clusters as one group of spans. A mention's label is the number of its cluster, from
-    "0", in the order of the clusters' first mentions.
+    Sets the mentions of all clusters as one group of spans. A mention's label is the number of its cluster,
+    from "0", in the order of the clusters' first mentions.
 
     # Parameters
 
-    spans_key : of the group in `doc.spans`.
+    spans_key : key of the group in `doc.spans`.
     The others : see `ArchivePipe`.
     """
 
@@ -162,14 +162,14 @@ class CorefPipe(ArchivePipe):
             doc.spans[self._spans_key] = spans
 
     def _mentions(self, doc: Doc) -> list[Span]:
-        """Without sentence boundaries, the predictor's rules find them."""
-        cut = sentences(doc)
-        places = [place for sentence in cut for place in sentence]
-        words = [[doc[place].text for place in sentence] for sentence in cut]
-        has_boundaries = doc.has_annotation("SENT_START")
-        result = self.content.predict_json(
-            {"sentences": words} if has_boundaries else {"tokens": [doc[place].text for place in places]}
-        )
+        """Without sentence boundaries in the doc, the predictor finds them by rules."""
+        places_by_sentence = sentences(doc)
+        places = [place for sentence in places_by_sentence for place in sentence]
+        if doc.has_annotation("SENT_START"):
+            content: Any = {"sentences": [[doc[place].text for place in each] for each in places_by_sentence]}
+        else:
+            content = {"tokens": [doc[place].text for place in places]}
+        result = self.content.predict_json(content)
         return [
             Span(doc, places[first], places[last] + 1, label=str(number))
             for number, cluster in enumerate(result["clusters"])
@@ -185,6 +185,7 @@ class CorefPipe(ArchivePipe):
 def make_ner(
     nlp: Language, name: str, archive: str, cuda_device: int, batch_size: int, overwrite_ents: bool
 ) -> NerPipe:
+    """Returns the component `elmo_ner`; for the keys of its config see `NerPipe`."""
     return NerPipe(
         name=name,
         archive=archive,
@@ -198,4 +199,5 @@ def make_ner(
     "elmo_coref", assigns=["doc.spans"], default_config={"cuda_device": -1, "spans_key": "coref"}
 )
 def make_coref(nlp: Language, name: str, archive: str, cuda_device: int, spans_key: str) -> CorefPipe:
+    """Returns the component `elmo_coref`; for the keys of its config see `CorefPipe`."""
     return CorefPipe(name=name, archive=archive, cuda_device=cuda_device, spans_key=spans_key)

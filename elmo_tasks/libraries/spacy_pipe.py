@@ -1,4 +1,4 @@
-"""What our components of spaCy share: batches of docs, and files that are saved with the pipeline."""
+"""The base of our spaCy components: batches of docs, and files that are saved with the pipeline."""
 
 import shutil
 import stat
@@ -22,8 +22,8 @@ _opening = Lock()
 
 def sentences(doc: Doc) -> list[list[int]]:
     """
-    The tokens of each sentence, by their numbers in the doc; the doc is one, if nothing has set boundaries.
-    White space is no word here, as in the rest of elmo_tasks: its tokens are left out.
+    Returns the indices of each sentence's tokens, without white space. Without sentence boundaries, the doc
+    is one sentence.
     """
     spans = doc.sents if doc.has_annotation("SENT_START") else [doc]
     words = ([token.i for token in span if not token.is_space] for span in spans)
@@ -32,15 +32,15 @@ def sentences(doc: Doc) -> list[list[int]]:
 
 class FilesPipe(Pipe):
     """
-    A component that works with what it reads from files.
+    The base of components that read files.
 
-    The files are read when they are first needed, by one thread, or with the pipeline that they were saved
-    with: a saved pipeline holds copies of them, and those that its config names may be gone.
+    The files are read when they are first needed, by one thread, or when a saved pipeline is loaded: it holds
+    copies of them, and does not need the files that its config names.
 
     # Parameters
 
-    name : of the component in its pipeline.
-    sources : what the config names: path, URL or `None`, by the name that a file has in a saved pipeline.
+    name : name of the component in its pipeline.
+    sources : path, URL or `None` from the config, by the name of the file in a saved pipeline.
     """
 
     def __init__(self, *, name: str, sources: Mapping[str, str | None]) -> None:
@@ -51,19 +51,19 @@ class FilesPipe(Pipe):
 
     @abstractmethod
     def annotate(self, docs: list[Doc]) -> None:
-        """Sets what the component finds; if it raises, the docs are as they were."""
+        """Sets the component's results on the docs; if it raises, the docs stay as they were."""
 
     @abstractmethod
     def read(self, sources: Mapping[str, str | None]) -> Any:
-        """What `content` is."""
+        """Reads the files, and returns `content`."""
 
     @abstractmethod
     def local(self, source: str) -> AbstractContextManager[Path]:
-        """The file or folder of a source on this machine, for as long as the context lasts."""
+        """Returns a context with the local file or folder of a source."""
 
     @property
     def content(self) -> Any:
-        """What was read from the files."""
+        """The content of the files, which are read at the first use."""
         after_fork()
         if self._content is None:
             with _opening:
@@ -76,7 +76,7 @@ class FilesPipe(Pipe):
         return doc
 
     def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
-        """The docs in their order, `batch_size` of them at once; the error handler gets a bad one alone."""
+        """Yields the docs in order, annotated in batches; the error handler gets only the bad doc."""
         for docs in minibatch(stream, batch_size):
             try:
                 self.annotate(docs)
@@ -87,10 +87,10 @@ class FilesPipe(Pipe):
 
     def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
         """
-        Copies the files to the folder `path`. When all are copied, they take the place of what is there.
+        Copies the files to the folder `path`. They replace earlier files there when all are copied.
 
         # Raises
-        `ValueError`: `path` is within a folder that is to be copied.
+        `ValueError`: `path` is within a folder to be copied.
         """
         folder = Path(path)
         folder.mkdir(parents=True, exist_ok=True)
@@ -100,12 +100,12 @@ class FilesPipe(Pipe):
                 for name, source in self._sources.items()
                 if source
             }
-            others = {name: file for name, file in files.items() if not _are_same(file, folder / name)}
-            for name, file in others.items():
+            new = {name: file for name, file in files.items() if not _are_same(file, folder / name)}
+            for name, file in new.items():
                 if folder.resolve().is_relative_to(file.resolve()):
                     raise ValueError(f"{self.name}: found {folder} within {file}, expected it outside")
                 _copy(file, Path(temporary, name))
-            for name in others:
+            for name in new:
                 target = folder / name
                 if target.exists():
                     target.rename(Path(temporary, f"{name}.old"))
@@ -113,10 +113,10 @@ class FilesPipe(Pipe):
 
     def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> "FilesPipe":
         """
-        Reads the files of the folder `path`, instead of those that the config names.
+        Reads the files of the folder `path` instead of the files that the config names.
 
         # Raises
-        `FileNotFoundError`: one of them is not there.
+        `FileNotFoundError`: a file is missing.
         """
         saved = {name: source and str(Path(path, name)) for name, source in self._sources.items()}
         for file in filter(None, saved.values()):
@@ -126,7 +126,7 @@ class FilesPipe(Pipe):
         return self
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
-        """The content of the files."""
+        """Returns the content of the files."""
         with TemporaryDirectory() as folder:
             self.to_disk(folder)
             files = (file for file in Path(folder).rglob("*") if file.is_file())
@@ -134,10 +134,10 @@ class FilesPipe(Pipe):
 
     def from_bytes(self, data: bytes, *, exclude: Iterable[str] = ()) -> "FilesPipe":
         """
-        Reads what `to_bytes` gave; the files are in a temporary folder as long as the component lives.
+        Reads the result of `to_bytes`. The files are in a temporary folder while the component exists.
 
         # Raises
-        `ValueError`: a file in `data` is none of this component.
+        `ValueError`: `data` has a file that this component does not use.
         """
         folder = TemporaryDirectory()
         for name, content in srsly.msgpack_loads(data).items():
@@ -152,7 +152,7 @@ class FilesPipe(Pipe):
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """What is pickled, as for a process of `n_process`, holds the files."""
+        """Pickles the component with its files, for instance for the processes of `n_process`."""
         settings = self.__dict__ | {"_content": None, "_unpacked": None}
         return _unpickled, (type(self), self.name, settings, self.to_bytes())
 
@@ -164,7 +164,7 @@ def _are_same(source: Path, target: Path) -> bool:
 def _copy(source: Path, target: Path) -> None:
     if source.is_dir():
         shutil.copytree(source, target)
-        # A folder that cannot be written cannot be moved.
+        # A folder that is not writable cannot be moved.
         target.chmod(target.stat().st_mode | stat.S_IWUSR)
     else:
         shutil.copyfile(source, target)

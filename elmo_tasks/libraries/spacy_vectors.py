@@ -1,9 +1,10 @@
 """
-The spaCy component `elmo`: the vectors of a biLM for docs, spans and tokens.
+The spaCy component `elmo`: a biLM's vectors for docs, spans and tokens.
 
     nlp.add_pipe("elmo", config={"layer": "average"})
 
-It needs no AllenNLP. A component that sets `doc.tensor` itself, such as spaCy's `tok2vec`, stands before it.
+This module needs no AllenNLP. Components that set `doc.tensor` themselves, such as spaCy's `tok2vec`, must
+stand before it.
 """
 
 from collections.abc import Callable, Mapping
@@ -25,20 +26,18 @@ _OPTIONS, _WEIGHTS, _VOCABULARY = "options.json", "weights.hdf5", "vocab.txt"
 
 class VectorsPipe(FilesPipe):
     """
-    Sets `doc.tensor`, a row a token, and hooks by which `vector`, `has_vector` and `similarity` of docs,
-    spans and tokens come from it: docs and spans have the mean of their words. White space has a vector of
-    zeros.
+    Sets `doc.tensor`, one row per token, and hooks that compute `vector`, `has_vector` and `similarity` of
+    docs, spans and tokens from it: docs and spans have the mean of their words. White space has zeros.
 
-    Each sentence of a doc is read by itself; without sentence boundaries the doc is one.
+    The biLM reads each sentence of a doc separately; without sentence boundaries the doc is one sentence.
 
     # Parameters
 
-    name : of the component in its pipeline.
-    options_file, weight_file, vocabulary_file, precision, cuda_device : see `ElmoEmbedder`.
-    layer : whose vectors the tensor has: `average`, or a number, 0 for the token layer, negative from the
-        top.
-    batch_size : sentences that are computed together at most.
-    keep_layers : put all layers, `(layers, tokens, dim)`, at `doc._.elmo_layers`.
+    name : name of the component in its pipeline.
+    files : the biLM and how to run it; its fields are keys of the config.
+    layer : the layer in the tensor: `average`, or a number, 0 for the token layer, negative from the top.
+    batch_size : the most sentences to compute together.
+    keep_layers : put all layers, `(layers, tokens, dim)`, into `doc._.elmo_layers`.
     """
 
     def __init__(
@@ -62,6 +61,8 @@ class VectorsPipe(FilesPipe):
 
     def read(self, sources: Mapping[str, str | None]) -> ElmoEmbedder:
         """
+        Returns the embedder.
+
         # Raises
         `ElmoError`: there is no such layer; and see `ElmoEmbedder`.
         """
@@ -78,15 +79,15 @@ class VectorsPipe(FilesPipe):
 
     def annotate(self, docs: list[Doc]) -> None:
         embedder: ElmoEmbedder = self.content
-        cut = [(number, places) for number, doc in enumerate(docs) for places in sentences(doc)]
-        words = [[docs[number][place].text for place in places] for number, places in cut]
+        numbered = [(number, places) for number, doc in enumerate(docs) for places in sentences(doc)]
+        words = [[docs[number][place].text for place in places] for number, places in numbered]
         tensors: list[Any] = [np.zeros((len(doc), embedder.dim), dtype=np.float32) for doc in docs]
         all_layers = [
             np.zeros((embedder.num_layers, len(doc), embedder.dim), dtype=np.float32)
             for doc in (docs if self._keep_layers else ())
         ]
         encoded = embedder.embed_sentences(words, self._batch_size)
-        for (number, places), layers in zip(cut, encoded, strict=True):
+        for (number, places), layers in zip(numbered, encoded, strict=True):
             tensors[number][places] = chosen_layer(layers, self._layer)
             if self._keep_layers:
                 all_layers[number][:, places] = layers
@@ -99,8 +100,8 @@ class VectorsPipe(FilesPipe):
 
 def set_hooks(doc: Doc) -> None:
     """
-    Lets `vector` and `similarity` of the doc, its spans and tokens be those of `doc.tensor`. The component
-    does so itself; but docs that come from another process, as of `n_process`, or from bytes have lost it.
+    Makes `vector` and `similarity` of the doc, its spans and tokens use `doc.tensor`. The component calls it;
+    but docs from bytes, or from another process, as with `n_process`, have lost their hooks.
     """
     doc.user_hooks.update(_MEAN_HOOKS)
     doc.user_span_hooks.update(_MEAN_HOOKS)
@@ -126,12 +127,12 @@ def _has_word(tokens: Doc | Span) -> bool:
 
 
 def _similarity(one: Any, other: Any) -> float:
-    """The cosine; spaCy's own calls equal words alike, whatever their contexts."""
+    """The cosine. spaCy's own function returns 1 for equal words, whatever their contexts."""
     norm = float(np.linalg.norm(one.vector) * np.linalg.norm(other.vector))
     return float(np.dot(one.vector, other.vector)) / norm if norm else 0.0
 
 
-# Functions of this module, since docs are pickled with their hooks.
+# Hooks must be functions of a module, since docs are pickled with them.
 _MEAN_HOOKS: dict[str, Callable[..., Any]] = {
     "vector": _mean_vector,
     "has_vector": _has_word,
@@ -169,7 +170,7 @@ def make_vectors(
     batch_size: int,
     keep_layers: bool,
 ) -> VectorsPipe:
-    """The keys of the config: see `VectorsPipe`."""
+    """Returns the component `elmo`; for the keys of its config see `VectorsPipe` and `ElmoEmbedder`."""
     return VectorsPipe(
         name=name,
         files=BiLmFiles(options_file, weight_file, vocabulary_file, precision, cuda_device),

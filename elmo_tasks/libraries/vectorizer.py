@@ -15,7 +15,7 @@ from elmo_tasks.libraries.shared import AVERAGE, BiLmFiles, check_layer, chosen_
 
 Tokenizer = Callable[[str], Sequence[str]]
 _MARKS = "".join(filter(lambda each: category(each)[0] == "M", map(chr, range(0x300, 0x20000))))
-"""Signs of vowels, accents and the like, which `\\w` lacks: they go on with the word before them."""
+"""Vowel signs, accents and other marks, which `\\w` lacks: they belong to the word before them."""
 _TOKEN = re.compile(rf"\w[\w{_MARKS}]*(?:['\u2019-]\w[\w{_MARKS}]*)*|[^\w\s]")
 _POOLING: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "mean": lambda vectors: vectors.mean(axis=0),
@@ -27,21 +27,20 @@ _POOLING: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 
 class ElmoVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """
-    Sentences, strings or lists of tokens, to one vector each.
+    Turns sentences, strings or lists of tokens, into one vector each.
 
-    There is nothing to fit. The weights are no part of it: a pickle holds none, and another process reads
-    them again; within a process those that were read last stay in memory, for all vectorizers. Several
-    threads may transform at once.
+    There is nothing to fit. Pickles hold no weights: another process reads the files again. Within a process
+    all vectorizers share the weights that were read last. Several threads may call `transform` at once.
 
     # Parameters
 
     options_file, weight_file, vocabulary_file, precision, cuda_device : see `ElmoEmbedder`.
     layer : `average`, or the number of a layer, 0 for the token layer, negative from the top.
-    pooling : of the tokens' vectors: `mean`, `max` (of each number), `first` or `last`. A sentence without
-        tokens is zeros.
-    batch_size : sentences that are computed together at most.
-    tokenizer : what splits strings; by default words, which may hold apostrophes and hyphens, and punctuation
-        marks. `str.split` takes text that is tokenised.
+    pooling : how the tokens' vectors are joined: `mean`, `max` (of each number), `first` or `last`. A
+        sentence without tokens has zeros.
+    batch_size : the most sentences to compute together.
+    tokenizer : splits strings; by default into words, which may have apostrophes and hyphens, and punctuation
+        marks. `str.split` is for tokenised text.
     """
 
     def __init__(
@@ -69,7 +68,7 @@ class ElmoVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
     def fit(self, X: Iterable[str | Sequence[str]], y: Any = None) -> "ElmoVectorizer":  # noqa: N803
         """
-        Checks the parameters, and reads the weights.
+        Checks the parameters and reads the weights.
 
         # Raises
         `ValueError`: see `transform`.
@@ -80,12 +79,12 @@ class ElmoVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
     def transform(self, X: Iterable[str | Sequence[str]]) -> np.ndarray:  # noqa: N803
         """
-        *Shape:* `(sentences, dim)`, float32.
+        Returns the vectors of sentences. *Shape:* `(sentences, dim)`, float32.
 
         # Raises
-        `ValueError`: a parameter that cannot be, one string in the place of sentences or of a tokenizer's
-        tokens, or a sentence that is neither a string nor a list of strings. `ElmoError`, which is one too:
-        see `ElmoEmbedder`.
+        `ValueError`: a parameter has an impossible value, there is a string instead of sentences or of a
+        tokenizer's tokens, or a sentence is neither a string nor a list of strings. `ElmoError`, which is a
+        `ValueError` too: see `ElmoEmbedder`.
         """
         embedder = self._embedder()
         _check_iterable(X)
@@ -109,7 +108,7 @@ class ElmoVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
     @property
     def _n_features_out(self) -> int:
-        """The number of features, for their names: `elmovectorizer0` and so on."""
+        """The number of features, for the names `elmovectorizer0` and so on."""
         return self._embedder().dim
 
     def _embedder(self) -> ElmoEmbedder:
@@ -136,7 +135,7 @@ class ElmoVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
 
 def _check_iterable(sentences: Any) -> None:
-    # A table of pandas would give the names of its columns, a dict its keys.
+    # Iterating a pandas table would yield the names of its columns, a dict its keys.
     one_dimensional = isinstance(sentences, Iterable) and getattr(sentences, "ndim", 1) == 1
     if isinstance(sentences, str | Mapping) or not one_dimensional:
         raise ValueError(

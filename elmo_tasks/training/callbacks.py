@@ -29,9 +29,9 @@ class RepeatableCallback(StrictParams, TrainerCallback):
     uninterrupted one. When resumed within an epoch, AllenNLP counts the training metrics of that epoch only
     over its later batches, and divides their loss by the number of all batches.
 
-    AllenNLP repeats the order of the data, but not dropout: its checkpoints lack the state of PyTorch's random
-    numbers. This callback seeds the generator before each training batch, from the run's seed, the epoch, the
-    batch and the worker. Nothing has to be saved, other callbacks may draw random numbers, and checkpoints
+    AllenNLP repeats the order of the data, but not dropout: its checkpoints lack the state of PyTorch's
+    generator. This callback seeds it before each training batch, from the run's seed, the epoch, the batch
+    and the worker. Nothing has to be saved, other callbacks may draw random numbers, and checkpoints
     within an epoch and distributed runs can be resumed. The state that an `Elmo` with `stateful: true`
     carries from batch to batch is saved in the checkpoint.
 

@@ -39,7 +39,7 @@ def test_words_in_contexts(embedder, tmp_path):
     assert vectors["cat"] == pytest.approx((one[1] + two[1]) / 2, abs=1e-6)
     assert vectors["New York"] == pytest.approx(one[3], abs=1e-6)
     assert vectors["Dog"] == pytest.approx(two[4], abs=1e-6)
-    # Text with blanks between tokens is the same, where no token has any
+    # Sentences may also be text with blanks between tokens.
     encoder = tiny_encoder(tmp_path)
     tokens = in_contexts(encoder, ["cat"], CONTEXTS[2:], limit=1, seed=1)
     texts = in_contexts(encoder, ["cat"], [" ".join(CONTEXTS[2])], limit=1, seed=1)
@@ -56,17 +56,14 @@ def test_no_words_have_no_vectors(embedder):
     ("words", "options", "message"),
     [
         ("cat", {}, "found 'cat', expected a list of words"),
-        (WORDS, {"contexts": "the cat"}, "sentence 0: found 't', expected a list of its tokens"),
-        (WORDS, {"contexts": ["the cat"]}, "sentence 0: found 'the cat', expected a list of its tokens"),
+        (WORDS, {"contexts": "the cat"}, "sentence 0: found 't'"),
+        (WORDS, {"contexts": ["the cat"]}, "sentence 0: found 'the cat'"),
         (WORDS, {"contexts": CONTEXTS, "occurrences": 0}, "occurrences is 0, expected 1 or more"),
+        (WORDS, {"layer": 3}, "layer: found 3, expected 'average' or a number from -3 to 2"),
+        (WORDS, {"layer": -4}, "layer: found -4"),
+        (WORDS, {"layer": "top"}, "layer: found 'top'"),
     ],
 )
-def test_a_text_is_no_list(embedder, words, options, message):
+def test_errors(embedder, words, options, message):
     with pytest.raises(ElmoError, match=message):
         keyed_vectors(words, embedder=embedder, **options)
-
-
-@pytest.mark.parametrize("layer", [3, -4, "top"])
-def test_no_such_layer(embedder, layer):
-    with pytest.raises(ElmoError, match=r"layer: found .*, expected 'average' or a number from -3 to 2"):
-        keyed_vectors(WORDS, layer=layer, embedder=embedder)
