@@ -42,7 +42,7 @@ ner: install
 		--output-file $(RUN)/test_metrics.json
 	$(VENV) -m allennlp predict $(RUN)/model.tar.gz fixtures/ner/predict.jsonl \
 		--output-file $(RUN)/predictions.jsonl --silent
-	$(VENV) -m elmo_tasks.ner.show $(RUN)/test_metrics.json $(RUN)/predictions.jsonl
+	$(VENV) examples/show_ner.py $(RUN)/test_metrics.json $(RUN)/predictions.jsonl
 
 DEMO := runs/demo
 

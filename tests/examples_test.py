@@ -1,4 +1,4 @@
-"""The examples run: the notebook prints its outputs, the task of CONTRIBUTING.md learns, the demo trains."""
+"""The examples run: the notebook, the task of CONTRIBUTING.md, the models of the demo, the table of `make ner`."""
 
 import json
 import re
@@ -10,7 +10,7 @@ import pytest
 
 from elmo_tasks.common.files import bundled
 from elmo_tasks.compat.archives import open_archive
-from examples import demo
+from examples import demo, show_ner
 from tests.conftest import TINY_ELMO
 from tests.forked import Command
 
@@ -46,6 +46,21 @@ def test_the_task_of_ones_own(tmp_path, monkeypatch):
     assert metrics["best_validation_accuracy"] == pytest.approx(1)
     tags = [json.loads(line)["tags"] for line in output.read_text().splitlines()]
     assert tags[0] == ["DET", "ADJ", "NOUN", "VERB", "DET", "ADJ", "NOUN", "PUNCT"]
+
+
+def test_scores_and_three_predictions_of_ner(tmp_path, capsys):
+    metrics = {"precision": 0.5, "recall": 0.25, "f1": 1 / 3, "accuracy": 0.987, "loss": 1.0}
+    metrics |= {f"{name}-PER": 0.5 for name in ("precision", "recall", "f1")}
+    (tmp_path / "metrics.json").write_text(json.dumps(metrics))
+    entity = {"type": "PER", "text": "Zoë", "probability": 0.876}
+    predictions = [{"tokens": [str(i), "Zoë"], "entities": [entity][:i]} for i in range(5)]
+    (tmp_path / "out.jsonl").write_text("\n".join(map(json.dumps, predictions)))
+    show_ner.show(tmp_path / "metrics.json", tmp_path / "out.jsonl")
+    printed = capsys.readouterr().out
+    assert "all      50.00      25.00      33.33\ntoken accuracy 98.70\n" in printed
+    assert printed.endswith(
+        "\n  0 Zoë\n    no entity\n\n  1 Zoë\n    PER    Zoë  (0.88)\n\n  2 Zoë\n    PER    Zoë  (0.88)\n"
+    )
 
 
 def test_the_demo_trains_missing_models(tmp_path, monkeypatch, capsys):

@@ -26,7 +26,7 @@ from allennlp.data import DatasetReader, Instance, Token, Tokenizer
 from allennlp.data.fields import Field, MetadataField, TextField
 
 from elmo_tasks.common.values import Name, Names, OneOf
-from elmo_tasks.data.fields import Metadata, check_label, classified
+from elmo_tasks.data.fields import Metadata, check_label, labelled_instance
 from elmo_tasks.data.input_files import InputError, read_lines
 from elmo_tasks.data.json_lines import parse_json, read_json_lines, shorten_json
 from elmo_tasks.data.reader import TaskReader
@@ -232,7 +232,7 @@ class ClassificationReader(TaskReader):
         return len(self.texts) == 2
 
     def _read(self, file_path: str) -> Iterator[Instance]:
-        for example in self.shard_iterable(self.counted(file_path, self._file, self._describe)):
+        for example in self.shard_iterable(self.read_files(file_path, self._file, self._describe)):
             yield self._instance(*example)
 
     def text_to_instance(
@@ -265,7 +265,7 @@ class ClassificationReader(TaskReader):
             for name, tokens in zip(("sentence1", "sentence2"), sentences, strict=False)
         }
         fields["metadata"] = MetadataField(ClassifierText(*words))
-        return classified(fields, label, self.classes)
+        return labelled_instance(fields, label, self.classes)
 
     def _file(self, path: Path, counts: Counter[str]) -> Iterator[_Example]:
         for record in read_records(path, self.format, self.columns):

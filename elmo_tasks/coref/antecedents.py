@@ -1,16 +1,14 @@
 """
-Which earlier span each span refers to: pair scores (Lee et al. 2017, sections 3 and 4), and the inference of
-Lee et al. 2018 (arXiv:1804.05392).
+The scores of earlier spans as antecedents of each span: the pair scores of Lee et al. 2017, sections 3 and 4,
+and the inference of Lee et al. 2018 (arXiv:1804.05392).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import nn
 from torch.nn import functional as F
 
-from elmo_tasks.common.values import PositiveInt
 from elmo_tasks.coref.mentions import Mentions, feature, scoring_layers
 from elmo_tasks.coref.reader import UNKNOWN_SPEAKER
 
@@ -19,26 +17,9 @@ SPANS_AT_ONCE = 32
 ROWS_AT_ONCE = 1024
 """Spans for which the best antecedents are found together."""
 _DISTANCES = (1, 2, 3, 4, 5, 8, 16, 32, 64)
-"""Where the buckets of distances begin (Clark and Manning 2016, arXiv:1606.01323, appendix)."""
+"""The distances at which buckets begin (Clark and Manning 2016, arXiv:1606.01323, appendix)."""
 _SPEAKERS = 3
-"""Kinds of pairs of speakers: one of both is unknown, they differ, they are the same."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class AntecedentSearch:
-    """
-    # Parameters
-
-    max_antecedents : K of section 5.
-    coarse_to_fine : the K antecedents are those with the best scores s_m(i) + s_m(j) + s_c(i, j), s_c = g_i W
-        g_j, which is then added to the score (Lee et al. 2018, section 4); if not, the K nearest.
-    inference_order : so many times the pairs are scored; in between each g becomes a gated mean of itself and
-        its expected antecedent (Lee et al. 2018, section 3).
-    """
-
-    max_antecedents: PositiveInt
-    coarse_to_fine: bool = False
-    inference_order: PositiveInt = 1
+"""Kinds of pairs of speakers: one or both unknown, different, the same."""
 
 
 class AntecedentScorer(nn.Module):
@@ -49,9 +30,14 @@ class AntecedentScorer(nn.Module):
 
     span_dim : size of a span's vector g.
     feature_dim : size of the vectors of distance, speakers and genre.
-    genres : how many there are.
-    search : which antecedents are scored, and how often.
-    hidden_sizes, dropout : of the FFNN.
+    genres : number of genres.
+    max_antecedents : K of section 5.
+    coarse_to_fine : choose the K antecedents with the best scores s_m(i) + s_m(j) + s_c(i, j), s_c = g_i W
+        g_j, which is then added to the score (Lee et al. 2018, section 4). Otherwise these are the K nearest
+        spans.
+    inference_order : how often the pairs are scored. In between, each g becomes a gated mean of itself and
+        its expected antecedent (Lee et al. 2018, section 3).
+    hidden_sizes, dropout : hidden layers of the FFNN, and their dropout.
     """
 
     def __init__(
@@ -60,23 +46,25 @@ class AntecedentScorer(nn.Module):
         span_dim: int,
         feature_dim: int,
         genres: int,
-        search: AntecedentSearch,
+        max_antecedents: int,
+        coarse_to_fine: bool,
+        inference_order: int,
         hidden_sizes: list[int],
         dropout: float,
     ) -> None:
         super().__init__()
-        self.max_antecedents = search.max_antecedents
-        self.inference_order = search.inference_order
+        self.max_antecedents = max_antecedents
+        self.inference_order = inference_order
         self.pairs = PairScorer(
             span_dim=span_dim,
             feature_dim=feature_dim,
             genres=genres,
-            nearest=not search.coarse_to_fine,
+            nearest=not coarse_to_fine,
             hidden_sizes=hidden_sizes,
             dropout=dropout,
         )
-        self.coarse = nn.Linear(span_dim, span_dim, bias=False) if search.coarse_to_fine else None
-        self.gate = nn.Linear(2 * span_dim, span_dim) if search.inference_order > 1 else None
+        self.coarse = nn.Linear(span_dim, span_dim, bias=False) if coarse_to_fine else None
+        self.gate = nn.Linear(2 * span_dim, span_dim) if inference_order > 1 else None
         self.dropout = nn.Dropout(dropout)
 
     def forward(
@@ -84,8 +72,8 @@ class AntecedentScorer(nn.Module):
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """
         *Shape:* the speaker of each span `(kept,)`, genre `(1,)`. Returns the indices of the antecedents
-        among the spans `(kept, antecedents)`, -1 where there is none, and the scores
-        `(kept, 1 + antecedents)`: first that of no antecedent, which is 0; -inf where there is none.
+        among the spans `(kept, antecedents)`, -1 for none, and the scores `(kept, 1 + antecedents)`: first
+        the score of no antecedent, which is 0; -inf for an index -1.
         """
         vectors = mentions.vectors
         most = max(1, min(self.max_antecedents, len(vectors) - 1))
@@ -93,10 +81,11 @@ class AntecedentScorer(nn.Module):
         antecedents, coarse = (
             self._nearest(mentions, most) if self.coarse is None else self._best(mentions, most)
         )
-        scores = _with_none(coarse + self.pairs(vectors, antecedents, speakers, genre))
-        for _ in range(self.inference_order - 1):
-            vectors = self._refined(vectors, antecedents, scores)
-            scores = _with_none(coarse + self.pairs(vectors, antecedents, speakers, genre))
+        for refinements_left in reversed(range(self.inference_order)):
+            # (kept, 1 + antecedents)
+            scores = F.pad(coarse + self.pairs(vectors, antecedents, speakers, genre), (1, 0))
+            if refinements_left:
+                vectors = self._refine(vectors, antecedents, scores)
         return antecedents, scores
 
     def _nearest(self, mentions: Mentions, most: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -123,15 +112,12 @@ class AntecedentScorer(nn.Module):
             scores.append(best)
         return torch.cat(antecedents), torch.cat(scores)
 
-    def _refined(
-        self, vectors: torch.Tensor, antecedents: torch.Tensor, scores: torch.Tensor
-    ) -> torch.Tensor:
+    def _refine(self, vectors: torch.Tensor, antecedents: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         """*Shape:* g `(kept, span_dim)`, `(kept, antecedents)`, `(kept, 1 + antecedents)` to the next g."""
         assert self.gate is not None
         # (kept, 1 + antecedents): without an antecedent, the span itself
-        choices = torch.cat(
-            [torch.arange(len(vectors), device=vectors.device).unsqueeze(1), antecedents], dim=1
-        )
+        itself = torch.arange(len(vectors), device=vectors.device).unsqueeze(1)
+        choices = torch.cat([itself, antecedents], dim=1)
         # (kept, span_dim)
         expected = F.embedding_bag(
             choices.clamp(min=0), vectors, per_sample_weights=scores.softmax(dim=1), mode="sum"
@@ -144,13 +130,13 @@ class PairScorer(nn.Module):
     """
     s_a(i, j) = w . FFNN([g_i; g_j; g_i * g_j; distance; speakers; genre]), Lee et al. 2017, section 4.
 
-    The first layer is applied to the parts before they are put together: only the product needs a vector for
-    each pair, and no pair's g_i * g_j is ever built, since W (g_i * g_j) = (W * g_i) g_j. Spans are scored a
-    few at a time with all columns that their antecedents are among.
+    The first layer is applied to the parts before they are concatenated: only the product needs a vector for
+    each pair, and no g_i * g_j is ever built, since W (g_i * g_j) = (W * g_i) g_j. A few spans at a time are
+    scored with all columns that hold antecedents of theirs.
 
     # Parameters
 
-    nearest : the antecedents of a span are those right before it, so that neighbours have most in common.
+    nearest : whether the antecedents of a span are the spans right before it, so that neighbours share most.
     The others : see `AntecedentScorer`.
     """
 
@@ -206,7 +192,7 @@ class PairScorer(nn.Module):
         return torch.cat(scores)
 
     def _features(self, weights: Sequence[torch.Tensor], genre: torch.Tensor) -> torch.Tensor:
-        """*Shape:* what each kind of pair adds to the hidden layer, `(distances * speakers, hidden)`."""
+        """*Shape:* the share of each kind of pair in the hidden layer, `(distances * speakers, hidden)`."""
         embedded = (self.distance.weight, self.speakers.weight, self.genre(genre))
         distance, speakers, genre = (
             F.linear(self.dropout(vectors), weight) for vectors, weight in zip(embedded, weights, strict=True)
@@ -216,7 +202,7 @@ class PairScorer(nn.Module):
 
 def _kinds(rows: torch.Tensor, columns: torch.Tensor, speakers: torch.Tensor) -> torch.Tensor:
     """
-    Distance and speakers of pairs as one number.
+    Returns distance and speakers of pairs as one number.
 
     *Shape:* `(rows,)`, `(columns,)` or `(rows, columns)`, `(kept,)` to `(rows, columns)`.
     """
@@ -225,8 +211,3 @@ def _kinds(rows: torch.Tensor, columns: torch.Tensor, speakers: torch.Tensor) ->
     speaker, other = speakers[rows].unsqueeze(1), speakers[columns]
     known = (speaker != UNKNOWN_SPEAKER) & (other != UNKNOWN_SPEAKER)
     return distance * _SPEAKERS + known.long() * (1 + (speaker == other).long())
-
-
-def _with_none(scores: torch.Tensor) -> torch.Tensor:
-    """*Shape:* `(kept, antecedents)` to `(kept, 1 + antecedents)`: first the score of no antecedent, 0."""
-    return F.pad(scores, (1, 0))

@@ -1,20 +1,19 @@
 """
-Documents with coreference chains, and the two formats that they are read from.
+Documents with coreference chains: two formats that they are read from, and texts that show clusters to
+people.
 
-CoNLL-2012 (https://conll.cemantix.org/2012/data.html): one token a line in columns, an empty line between
-sentences, each part of a document between `#begin document (ID); part 000` and `#end document`. Columns are
-separated by tabs, or by runs of blanks in a line without tabs. Three are read: the word (4th), the speaker
-(10th) and the chains (last): `-`, or marks joined by `|`: `(12` where a mention of chain 12 starts, `12)`
-where it ends, `(12)` for one token. Of two mentions of a chain, the one that started last ends first.
-The words `/.` and `/?`, as OntoNotes writes some ends of sentences, are read as `.` and `?`.
+CoNLL-2012 (https://conll.cemantix.org/2012/data.html) has one token a line in columns, an empty line between
+sentences, and `#begin document (ID); part 000` and `#end document` around each part of a document. Columns
+are separated by tabs, or by runs of blanks in a line without tabs. Three are read: the word (4th), the
+speaker (10th) and the chains (last). The chains are `-`, or marks joined by `|`: `(12` where a mention of
+chain 12 starts, `12)` where it ends, `(12)` for one token. Of two open mentions of a chain, the one that
+started last ends first. `/.` and `/?`, which end some sentences of OntoNotes, are read as `.` and `?`.
 
-JSON Lines, in the layout of e2e-coref: `{"doc_key": "...", "sentences": [["..."]], "speakers": [["..."]],
-"clusters": [[[first, last]]]}`, an object a line; only `sentences` is required. All documents of a file have
-`clusters`, or none has.
+JSON Lines, in the layout of e2e-coref, have one object a line: `{"doc_key": "...", "sentences": [["..."]],
+"speakers": [["..."]], "clusters": [[[first, last]]]}`; only `sentences` is required. All documents of a file
+have `clusters`, or none has.
 
-In both, a speaker who is not known is `-`, as in OntoNotes, or empty, as e2e-coref's own programs write it.
-
-What a person reads of predicted clusters: the text with its mentions marked, or without its pronouns.
+In both, an unknown speaker is `-`, as in OntoNotes, or empty, as in the output of e2e-coref's own programs.
 """
 
 import re
@@ -27,13 +26,12 @@ from typing import Any
 
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.data.columns import BLANKS, split_cells, unescaped
+from elmo_tasks.data.columns import BLANKS, split_cells, unescape
 from elmo_tasks.data.fields import Metadata
 from elmo_tasks.data.input_files import InputError, read_lines
 from elmo_tasks.data.json_lines import read_json_lines, shorten_json
-from elmo_tasks.data.tokenization import Words, joined
+from elmo_tasks.data.tokenization import Words, join_words
 
-# ==== coref.documents
 Mention = tuple[int, int]
 """First and last token, both inclusive, counted from the first token of the document."""
 Cluster = list[Mention]
@@ -50,24 +48,22 @@ _MARK = re.compile(r"(\(?)([^()|]+)(\)?)")
 
 @dataclass
 class CorefDocument(Metadata):
-    """A document, or one part of it."""
+    """A document, or one part of it, with its text and, if known, its gold clusters."""
 
     id: str
     sentences: list[list[str]]
     speakers: list[str]
-    """The speaker of each token; `-` for unknown."""
+    """The speaker of each token, `-` if unknown."""
     clusters: list[Cluster] | None = None
     """
-    The gold clusters by their first mention, with their mentions in the order of the text; `None` without
-    any.
+    The gold clusters in the order of their first mentions, each with its mentions in the order of the text.
     """
     words: Words = field(kw_only=True)
-    """All tokens, and where they stand in the text."""
+    """All tokens, with their places in the text."""
     joined: int = 0
-    """How many of the annotated clusters were joined to others."""
+    """The number of annotated clusters that were joined to others."""
 
     def __len__(self) -> int:
-        """The number of tokens."""
         return len(self.words.words)
 
     @classmethod
@@ -81,12 +77,16 @@ class CorefDocument(Metadata):
         words: Words | None = None,
     ) -> "CorefDocument":
         """
-        A document of values that are checked here, with the text that they were found in if there is one.
-        Clusters with a mention in common are joined to one, as in other systems for OntoNotes.
+        Returns the document of values, which are checked. Clusters with a mention in common are joined to
+        one, as in other systems for OntoNotes.
+
+        # Parameters
+
+        words : the words in their text; by default the words are joined by blanks.
 
         # Raises
-        `ConfigurationError`: a value of another type, no sentence, one without words, other numbers of
-        speakers than of words, or a span that is outside of the document or ends before it starts.
+        `ConfigurationError`: a value of another type, no sentence, a sentence without words, other numbers of
+        speakers than of words, or a span that is outside the document or ends before it starts.
         """
         if not isinstance(id, str):
             raise ConfigurationError(f"doc_key: found {id!r}, expected a string")
@@ -96,13 +96,13 @@ class CorefDocument(Metadata):
         if speakers is None:
             speakers = [[NO_SPEAKER] * len(sentence) for sentence in sentences]
         _check_words("speakers", speakers)
-        for number, (names, sentence) in enumerate(zip(speakers, sentences, strict=False)):
+        if len(speakers) != len(sentences):
+            raise ConfigurationError(f"speakers: found {len(speakers)} sentences, expected {len(sentences)}")
+        for number, (names, sentence) in enumerate(zip(speakers, sentences, strict=True)):
             if len(names) != len(sentence):
                 raise ConfigurationError(
                     f"speakers: found {len(names)} in sentence {number}, expected {len(sentence)}"
                 )
-        if len(speakers) != len(sentences):
-            raise ConfigurationError(f"speakers: found {len(speakers)} sentences, expected {len(sentences)}")
         tokens = list(chain.from_iterable(sentences))
         gold = None if clusters is None else _clusters(clusters, len(tokens))
         return cls(
@@ -110,18 +110,18 @@ class CorefDocument(Metadata):
             sentences,
             [name or NO_SPEAKER for name in chain.from_iterable(speakers)],
             gold,
-            words=words or joined(tokens),
+            words=words or join_words(tokens),
             joined=sum(map(bool, clusters or ())) - len(gold or ()),
         )
 
 
 def read_documents(path: Path) -> Iterator[CorefDocument]:
     """
-    The documents of a file; it is JSON Lines if the first line that is not empty starts with `{`.
+    Yields the documents of a file. It is JSON Lines if the first line that is not blank starts with `{`.
 
     # Raises
-    `InputError` with file and line: whatever is not as the format says, a mention that is not closed or not
-    opened, clusters in some documents only, and all that `CorefDocument.of` raises.
+    `InputError` with file and line: a line that does not follow the format, a mention that is not closed or
+    not opened, clusters in some documents only, and all errors of `CorefDocument.of`.
     """
     lines = read_lines(path)
     for number, line in lines:
@@ -150,7 +150,7 @@ def _read_json(path: Path, lines: Iterable[tuple[int, str]]) -> Iterator[CorefDo
 
 def from_json(content: dict[str, Any]) -> CorefDocument:
     """
-    The document of an object in the layout of e2e-coref, which has `sentences`.
+    Returns the document of an object in the layout of e2e-coref, which has `sentences`.
 
     # Raises
     `ConfigurationError`: see `CorefDocument.of`.
@@ -185,7 +185,7 @@ def _read_conll(path: Path, lines: Iterable[tuple[int, str]]) -> Iterator[CorefD
 
 
 class _Part:
-    """What stands between the lines `#begin document` and `#end document`."""
+    """The lines between `#begin document` and `#end document`."""
 
     def __init__(self, path: Path, id: str) -> None:
         self._path = path
@@ -194,11 +194,11 @@ class _Part:
         self._speakers: list[list[str]] = [[]]
         self._tokens = 0
         self._clusters: dict[str, list[Mention]] = defaultdict(list)
-        # The mentions of each chain that have not ended: token and line of their start
+        # The open mentions of each chain: token and line of their start
         self._open: dict[str, list[tuple[int, int]]] = defaultdict(list)
 
     def add(self, number: int, line: str) -> None:
-        """Adds the line of a token, or the empty line behind a sentence."""
+        """Adds the line of a token, or the empty line after a sentence."""
         row = [cell.strip(BLANKS) for cell in split_cells(line, "\t" if "\t" in line else None)]
         if not any(row):
             if self._sentences[-1]:
@@ -208,7 +208,7 @@ class _Part:
         if len(row) < _COLUMNS:
             found = f"{len(row)} columns in {line[:80]!r}"
             raise InputError.at(self._path, number, found=found, expected=f"at least {_COLUMNS}")
-        self._sentences[-1].append(unescaped(row[_WORD]))
+        self._sentences[-1].append(unescape(row[_WORD]))
         self._speakers[-1].append(row[_SPEAKER])
         if row[_CHAINS] != _NO_CHAIN:
             for mark in row[_CHAINS].split("|"):
@@ -231,7 +231,7 @@ class _Part:
             self._clusters[name].append((first, self._tokens))
 
     def document(self, number: int) -> CorefDocument:
-        """The document of all lines; `number` is the line of its end."""
+        """Returns the document of all lines; `number` is the line of its end."""
         unclosed = [(line, name) for name, starts in self._open.items() for _, line in starts]
         for line, name in sorted(unclosed):
             found = f"the start of a mention, '({name}', that is not closed"
@@ -248,7 +248,7 @@ class _Part:
 
 
 def _clusters(clusters: Any, tokens: int) -> list[Cluster]:
-    """The clusters, checked, joined where they have a mention in common, and in the order of the text."""
+    """Checks clusters, joins those with a mention in common, and sorts them in the order of the text."""
     if not isinstance(clusters, list) or not all(isinstance(cluster, list) for cluster in clusters):
         raise ConfigurationError(f"clusters: found {str(clusters)[:80]}, expected lists of lists of spans")
     cluster_of: dict[Mention, set[Mention]] = {}
@@ -280,7 +280,6 @@ def _check_words(name: str, sentences: Any) -> None:
         raise ConfigurationError(f"{name}: found {str(sentences)[:80]}, expected a list of lists of strings")
 
 
-# ==== coref.formatting
 def _words(listed: str) -> frozenset[str]:
     return frozenset(listed.split())
 
@@ -296,59 +295,56 @@ _AFTER_OBJECT = _words(
     "into is like not now of off on or out over so than that the then there through to today tomorrow too "
     "under until up was were what when where which while who why will with without yesterday"
 )
-"""Words before which `her` is no possessive: "saw her again", not "saw her brother"."""
+"""Words before which `her` is not possessive: "saw her again", but "saw her brother"."""
 _NO_NAME = _POSSESSIVE | _words("a an the this that these those some any every each no all both")
-"""First words of mentions that are written small within a sentence."""
+"""First words of mentions that have a small letter within a sentence."""
 _GENITIVE = ("'s", "\u2019s")
 
 
-def marked(words: Words, clusters: Sequence[Cluster]) -> str:
-    """`[0 Ana] lost [1 [0 her] keys].`: before each mention the number of its cluster."""
+def mark_mentions(words: Words, clusters: Sequence[Cluster]) -> str:
+    """
+    Returns the text with its mentions and the numbers of their clusters: `[0 Ana] lost [1 [0 her] keys].`
+    """
     starts: dict[int, list[tuple[int, int]]] = defaultdict(list)
     ends: dict[int, str] = defaultdict(str)
     for number, cluster in enumerate(clusters):
         for first, last in cluster:
             starts[first].append((-last, number))
             ends[last] += "]"
-    marks = {
-        place: "".join(f"[{number} " for _, number in sorted(opened)) for place, opened in starts.items()
-    }
-    return _rewritten(
-        words,
-        {
-            place: marks.get(place, "") + _text(words, (place, place)) + ends[place]
-            for place in marks.keys() | ends.keys()
-        },
-    )
+    replacements: dict[int, str] = {}
+    for place in starts.keys() | ends.keys():
+        opened = "".join(f"[{number} " for _, number in sorted(starts[place]))
+        replacements[place] = opened + _text(words, (place, place)) + ends[place]
+    return _replace_words(words, replacements)
 
 
-def resolved(document: CorefDocument, clusters: Sequence[Cluster]) -> str:
+def replace_pronouns(document: CorefDocument, clusters: Sequence[Cluster]) -> str:
     """
-    The text with each personal and possessive pronoun replaced by the first mention of its cluster that is no
-    pronoun, possessives with 's: `Ana lost Ana's keys.` Whether `her` is possessive is told by the next word.
-    A pronoun that is part of that mention stays.
+    Returns the text with each personal and possessive pronoun replaced by the first mention of its cluster
+    that is not a pronoun, possessives with 's: `Ana lost Ana's keys.` The next word tells whether `her` is
+    possessive. A pronoun within that mention stays.
     """
     words = document.words
-    # (sentences,): place of the first word
-    beginnings = {0, *accumulate(map(len, document.sentences))}
-    replaced: dict[int, str] = {}
+    sentence_starts = {0, *accumulate(map(len, document.sentences))}
+    replacements: dict[int, str] = {}
     for cluster in clusters:
         names = [span for span in cluster if not _is_one_of(words, span, _PRONOUNS)]
         for place in (first for first, last in cluster if _is_one_of(words, (first, last), _PERSONAL)):
             if names and not names[0][0] <= place <= names[0][1]:
-                name = _name(words, names[0], capital=place in beginnings)
-                replaced[place] = name + ("'s" if _is_possessive(words, place, beginnings) else "")
-    return _rewritten(words, replaced)
+                name = _name(words, names[0], capital=place in sentence_starts)
+                possessive = _is_possessive(words, place, sentence_starts)
+                replacements[place] = f"{name}'s" if possessive else name
+    return _replace_words(words, replacements)
 
 
-def _rewritten(words: Words, replaced: Mapping[int, str]) -> str:
-    """The text with some of its words replaced, by their places."""
-    parts, behind = [], 0
-    for place in sorted(replaced):
+def _replace_words(words: Words, replacements: Mapping[int, str]) -> str:
+    """Returns the text with the words at some places replaced."""
+    parts, before = [], 0
+    for place in sorted(replacements):
         start, end = words.offsets[place]
-        parts += [words.text[behind:start], replaced[place]]
-        behind = end
-    return "".join([*parts, words.text[behind:]])
+        parts += [words.text[before:start], replacements[place]]
+        before = end
+    return "".join([*parts, words.text[before:]])
 
 
 def _text(words: Words, span: Mention) -> str:
@@ -359,18 +355,18 @@ def _is_one_of(words: Words, span: Mention, pronouns: frozenset[str]) -> bool:
     return span[0] == span[1] and words.words[span[0]].lower() in pronouns
 
 
-def _is_possessive(words: Words, place: int, beginnings: set[int]) -> bool:
+def _is_possessive(words: Words, place: int, sentence_starts: set[int]) -> bool:
     word = words.words[place].lower()
     if word != "her":
         return word in _POSSESSIVE
-    if place + 1 in beginnings:
+    if place + 1 in sentence_starts:
         return False
-    following = words.words[place + 1].lower()
-    return following.isalpha() and following not in _AFTER_OBJECT
+    next_word = words.words[place + 1].lower()
+    return next_word.isalpha() and next_word not in _AFTER_OBJECT
 
 
 def _name(words: Words, span: Mention, *, capital: bool) -> str:
-    """A mention as it is written in another place: without its own 's, its first letter large or small."""
+    """Returns a mention for another place: without its own 's, its first letter large or small."""
     first, last = span
     last -= first < last and words.words[last] in _GENITIVE
     name = _text(words, (first, last))

@@ -1,9 +1,6 @@
 """
-What scores words, spans and pairs: feed-forward networks with ReLU and dropout, and embedded features.
-
-Spans of tokens: all candidates of a text, their attention-weighted vectors, the best that do not cross.
-
-Which spans may be mentions: their vectors, their scores, and the best of them (Lee et al. 2017).
+The spans that may be mentions: their vectors, their scores, and the best of them (Lee et al. 2017); and the
+layers that score words, spans and pairs.
 """
 
 from itertools import pairwise
@@ -14,99 +11,6 @@ from allennlp.nn.util import masked_softmax
 from torch import nn
 from torch.nn import functional as F
 
-
-# ==== coref.feed_forward
-def feed_forward(input_dim: int, hidden_sizes: list[int], dropout: float) -> nn.Sequential:
-    """*Shape:* `(..., input_dim)` to scores `(..., 1)`."""
-    return nn.Sequential(nn.Linear(input_dim, hidden_sizes[0]), scoring_layers(hidden_sizes, dropout))
-
-
-def scoring_layers(hidden_sizes: list[int], dropout: float) -> nn.Sequential:
-    """
-    All that comes behind the first product, which the caller makes in parts.
-
-    *Shape:* `(..., hidden_sizes[0])` to scores `(..., 1)`.
-    """
-    layers: list[nn.Module] = []
-    for size, next_size in pairwise([*hidden_sizes, 1]):
-        layers += [nn.ReLU(), nn.Dropout(dropout), nn.Linear(size, next_size)]
-    return nn.Sequential(*layers)
-
-
-def feature(number: int, dim: int) -> nn.Embedding:
-    """The vectors of a feature with so many values, to be learned."""
-    embedding = nn.Embedding(number, dim)
-    nn.init.xavier_uniform_(embedding.weight)
-    return embedding
-
-
-# ==== coref.spans
-def candidate_spans(lengths: torch.Tensor, width: int) -> torch.Tensor:
-    """
-    All spans of at most `width` tokens that lie within a sentence, by their first, then their last token.
-
-    *Shape:* tokens of each sentence `(sentences,)` to first and last token `(spans, 2)`, both inclusive and
-    counted from the first sentence on.
-    """
-    # (tokens, 1): one behind the last token of the sentence
-    ends = lengths.cumsum(0).repeat_interleave(lengths).unsqueeze(1)
-    # (tokens, width)
-    last = torch.arange(len(ends), device=lengths.device).unsqueeze(1) + torch.arange(
-        width, device=lengths.device
-    )
-    first = last[:, :1].expand_as(last)
-    within = last < ends
-    return torch.stack([first[within], last[within]], dim=1)
-
-
-def attended_spans(
-    vectors: torch.Tensor, scores: torch.Tensor, spans: torch.Tensor, width: int
-) -> torch.Tensor:
-    """
-    Returns for each span the mean of its tokens' vectors, weighted by the softmax of their scores: the soft
-    head of Lee et al. 2017, section 4.1. No tensor of (spans, width, dim) is built.
-
-    *Shape:* `(tokens, dim)`, `(tokens,)` and first and last token of spans of at most `width` tokens,
-    `(spans, 2)`, to `(spans, dim)`.
-    """
-    # (spans, width)
-    indices = spans[:, :1] + torch.arange(width, device=spans.device)
-    inside = indices <= spans[:, 1:]
-    indices = indices.where(inside, spans[:, :1])
-    # (spans, width)
-    weights = masked_softmax(
-        scores.index_select(0, indices.flatten()).view_as(indices), inside, memory_efficient=True
-    )
-    # Under autocast the softmax has another precision
-    return F.embedding_bag(indices, vectors, per_sample_weights=weights.to(vectors), mode="sum")
-
-
-def best_without_crossing(spans: torch.Tensor, scores: torch.Tensor, most: int) -> torch.Tensor:
-    """
-    The best spans of which no two cross: by falling score, each that crosses none taken before it, until
-    there are `most` (Lee et al. 2017, section 5). Spans that nest or are apart do not cross.
-
-    *Shape:* first and last token `(spans, 2)`, `(spans,)` to the indices of those taken, in rising order,
-    `(at most most,)`.
-    """
-    bounds = spans.tolist()
-    size = 1 + max((last for _, last in bounds), default=0)
-    # Of the spans taken, the last token of the longest that starts at a token, the first of that ending there
-    reaches, starts = [-1] * size, [size] * size
-    taken: list[int] = []
-    for index in scores.argsort(descending=True, stable=True).tolist():
-        if len(taken) == most:
-            break
-        first, last = bounds[index]
-        crosses = any(reaches[token + 1] > last or starts[token] < first for token in range(first, last))
-        if not crosses:
-            taken.append(index)
-            reaches[first] = max(reaches[first], last)
-            starts[last] = min(starts[last], first)
-    return torch.tensor(sorted(taken), dtype=torch.long, device=spans.device)
-
-
-# ==== coref.mentions
 SPANS_AT_ONCE = 32_768
 """Spans that are scored together."""
 
@@ -125,20 +29,20 @@ class Mentions(NamedTuple):
 
 class MentionFinder(nn.Module):
     """
-    Section 4: a span is g = [first; last; soft head; width], of the context vectors of its first and last
-    word, the mean of its word vectors by an attention over context vectors, and a feature of its width.
-    Section 3: its score is w . FFNN(g).
+    The possible mentions of a document. A span has the vector g = [first; last; soft head; width] (section
+    4): the context vectors of its first and last word, the mean of its word vectors by an attention over
+    context vectors, and a feature of its width. Its score is w . FFNN(g) (section 3).
 
-    The first layer of that FFNN is applied to the parts of g before they are put together: the products are
-    of the words, not of the many spans. Only the spans that are kept have a g.
+    The first layer of that FFNN is applied to the parts of g before they are concatenated: its products are
+    of words, and not of the many spans. Only the spans that are kept have a g.
 
     # Parameters
 
     word_dim, context_dim : size of a word vector, and of a context vector.
-    hidden_sizes, dropout : of the two FFNNs.
+    hidden_sizes, dropout : hidden layers of the two FFNNs, and their dropout.
     feature_dim : size of the width's vector.
     max_width : words of the longest span.
-    spans_per_word : lambda of section 5: so many spans are kept, of which no two cross.
+    spans_per_word : lambda of section 5: the number of spans that are kept, of which no two cross.
     """
 
     def __init__(
@@ -166,7 +70,7 @@ class MentionFinder(nn.Module):
     def forward(self, words: torch.Tensor, context: torch.Tensor, lengths: torch.Tensor) -> Mentions:
         """
         *Shape:* the vectors of a document's words `(words, word_dim)` and `(words, context_dim)`, and the
-        words of each sentence, `(sentences,)`.
+        number of words in each sentence, `(sentences,)`.
         """
         # (words,)
         attention = self.attention(context).squeeze(1)
@@ -215,3 +119,94 @@ class MentionFinder(nn.Module):
             hidden = hidden + F.embedding(first, firsts) + F.embedding(last, lasts)
             scores.append(self.scorer(hidden + F.embedding(last - first, widths)).squeeze(1))
         return torch.cat(scores)
+
+
+def candidate_spans(lengths: torch.Tensor, width: int) -> torch.Tensor:
+    """
+    Returns all spans of at most `width` tokens within a sentence, sorted by their first and last token.
+
+    *Shape:* tokens of each sentence `(sentences,)` to first and last token `(spans, 2)`, both inclusive and
+    counted from the start of the text.
+    """
+    # (tokens, 1): the end of the token's sentence
+    ends = lengths.cumsum(0).repeat_interleave(lengths).unsqueeze(1)
+    tokens = torch.arange(len(ends), device=lengths.device)
+    # (tokens, width)
+    last = tokens.unsqueeze(1) + torch.arange(width, device=lengths.device)
+    first = last[:, :1].expand_as(last)
+    within = last < ends
+    return torch.stack([first[within], last[within]], dim=1)
+
+
+def attended_spans(
+    vectors: torch.Tensor, scores: torch.Tensor, spans: torch.Tensor, width: int
+) -> torch.Tensor:
+    """
+    Returns for each span the mean of its tokens' vectors, weighted by the softmax of their scores: the soft
+    head of Lee et al. 2017, section 4.1. No tensor of (spans, width, dim) is built.
+
+    *Shape:* `(tokens, dim)`, `(tokens,)` and first and last token of spans of at most `width` tokens,
+    `(spans, 2)`, to `(spans, dim)`.
+    """
+    # (spans, width)
+    indices = spans[:, :1] + torch.arange(width, device=spans.device)
+    inside = indices <= spans[:, 1:]
+    indices = indices.where(inside, spans[:, :1])
+    # (spans, width)
+    weights = masked_softmax(
+        scores.index_select(0, indices.flatten()).view_as(indices), inside, memory_efficient=True
+    )
+    # Under autocast the softmax has another precision.
+    return F.embedding_bag(indices, vectors, per_sample_weights=weights.to(vectors), mode="sum")
+
+
+def best_without_crossing(spans: torch.Tensor, scores: torch.Tensor, most: int) -> torch.Tensor:
+    """
+    Returns the best spans of which no two cross: by falling score, each that crosses none taken before, up to
+    `most` (Lee et al. 2017, section 5). Spans that nest or are disjoint do not cross.
+
+    *Shape:* first and last token `(spans, 2)`, `(spans,)` to the indices of the spans taken, in rising order,
+    `(at most most,)`.
+    """
+    bounds = spans.tolist()
+    size = 1 + max((last for _, last in bounds), default=0)
+    # For each token: the last token of the longest taken span that starts there, the first of the longest
+    # that ends
+    longest_end, longest_start = [-1] * size, [size] * size
+    taken: list[int] = []
+    for index in scores.argsort(descending=True, stable=True).tolist():
+        if len(taken) == most:
+            break
+        first, last = bounds[index]
+        crosses = any(
+            longest_end[token + 1] > last or longest_start[token] < first for token in range(first, last)
+        )
+        if not crosses:
+            taken.append(index)
+            longest_end[first] = max(longest_end[first], last)
+            longest_start[last] = min(longest_start[last], first)
+    return torch.tensor(sorted(taken), dtype=torch.long, device=spans.device)
+
+
+def feed_forward(input_dim: int, hidden_sizes: list[int], dropout: float) -> nn.Sequential:
+    """Returns a feed-forward network. *Shape:* `(..., input_dim)` to scores `(..., 1)`."""
+    return nn.Sequential(nn.Linear(input_dim, hidden_sizes[0]), scoring_layers(hidden_sizes, dropout))
+
+
+def scoring_layers(hidden_sizes: list[int], dropout: float) -> nn.Sequential:
+    """
+    Returns the layers of a feed-forward network after the first product, which the caller computes in parts.
+
+    *Shape:* `(..., hidden_sizes[0])` to scores `(..., 1)`.
+    """
+    layers: list[nn.Module] = []
+    for size, next_size in pairwise([*hidden_sizes, 1]):
+        layers += [nn.ReLU(), nn.Dropout(dropout), nn.Linear(size, next_size)]
+    return nn.Sequential(*layers)
+
+
+def feature(number: int, dim: int) -> nn.Embedding:
+    """Returns trainable vectors for the `number` values of a feature."""
+    embedding = nn.Embedding(number, dim)
+    nn.init.xavier_uniform_(embedding.weight)
+    return embedding

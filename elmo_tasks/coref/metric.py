@@ -1,8 +1,8 @@
 """
 The evaluation of the CoNLL-2011 and 2012 shared tasks: MUC, B-cubed, CEAF-e and their average.
 
-As the reference scorer counts, version 8.01 (Pradhan et al. 2014, https://aclanthology.org/P14-2006):
-mentions match if both ends are equal, and nothing is taken out of key or response. So mentions that only one
+It counts like the reference scorer, version 8.01 (Pradhan et al. 2014, https://aclanthology.org/P14-2006):
+mentions match if both ends are equal, and nothing is removed from key or response. So mentions that only one
 of them has are wrong, and singletons count like all others.
 """
 
@@ -14,7 +14,9 @@ from allennlp.training.metrics import Metric
 from elmo_tasks.metrics.base import CountingMetric
 
 Clusters = Sequence[Collection[Hashable]]
-"""The mentions of each entity; a mention is whatever compares equal: (first token, last token)."""
+"""
+The mentions of each entity; a mention is anything that compares equal, such as (first token, last token).
+"""
 
 _AVERAGED = ("muc", "b_cubed", "ceaf_e")
 _MEASURES = (*_AVERAGED, "mention", "span")
@@ -23,7 +25,8 @@ _MEASURES = (*_AVERAGED, "mention", "span")
 @Metric.register("elmo_coref_scores")
 class CorefScores(CountingMetric[np.ndarray]):
     """
-    What is divided is summed over all documents first, see `CountingMetric`; what would be divided by 0 is 0.
+    The scores of all documents: sums are taken before divisions, see `CountingMetric`; a division by 0 gives
+    0.
     """
 
     def no_counts(self) -> np.ndarray:
@@ -32,11 +35,11 @@ class CorefScores(CountingMetric[np.ndarray]):
 
     def __call__(self, predicted: Clusters, gold: Clusters, spans: Collection[Hashable] = ()) -> None:
         """
-        Add a document: its predicted and its gold clusters, and the spans that a model takes for possible
+        Counts a document: its predicted and its gold clusters, and the spans that a model considers as
         mentions.
 
         # Raises
-        `ValueError`: a cluster without mentions, or a mention that stands twice.
+        `ValueError`: a cluster without mentions, or a mention that occurs twice.
         """
         _check("predicted", predicted)
         _check("gold", gold)
@@ -44,9 +47,9 @@ class CorefScores(CountingMetric[np.ndarray]):
 
     def get_metric(self, reset: bool = False) -> dict[str, float]:
         """
-        From 0 to 1: `muc_precision`, `muc_recall`, `muc_f1`, the same of `b_cubed`, `ceaf_e` and `mention`
-        (of the mentions in clusters, whatever their entity), `average_f1` of the first three, and
-        `span_recall`: gold mentions among the possible ones.
+        Returns `muc_precision`, `muc_recall`, `muc_f1`, the same of `b_cubed`, `ceaf_e` and `mention` (the
+        mentions in clusters, whatever their entity), `average_f1` of the first three, and `span_recall`, the
+        share of gold mentions among the considered spans; all from 0 to 1.
         """
         counts = self.total_counts(reset=reset)
         metrics: dict[str, float] = {}
@@ -60,7 +63,7 @@ class CorefScores(CountingMetric[np.ndarray]):
 
 
 def _count(predicted: Clusters, gold: Clusters, spans: set[Hashable]) -> np.ndarray:
-    """*Shape:* as `CorefScores.no_counts`, of one document."""
+    """Returns the counts of one document. *Shape:* as `CorefScores.no_counts`."""
     entity_of = {mention: entity for entity, cluster in enumerate(gold) for mention in cluster}
     # (predicted, gold): mentions in common
     common = np.zeros((len(predicted), len(gold)))
@@ -71,8 +74,9 @@ def _count(predicted: Clusters, gold: Clusters, spans: set[Hashable]) -> np.ndar
     # (predicted, 1) and (gold,): mentions of each entity
     sizes = np.array([len(cluster) for cluster in predicted]).reshape(-1, 1)
     gold_sizes = np.array([len(cluster) for cluster in gold])
-    # Vilain et al. 1995: a cluster less the parts that the other side cuts it into, where each mention that
-    # the other side does not have is a part by itself
+    # Vilain et al. 1995: the size of a cluster minus the number of parts that the other side divides it into;
+    # a
+    # mention that the other side does not have is a part by itself
     links = (common - 1).clip(min=0).sum()
     # Luo 2005, section 4, phi 4
     similarity = 2 * common / (sizes + gold_sizes)

@@ -1,8 +1,4 @@
-"""
-What follows from the scores of antecedents: clusters, and the scores of an ensemble.
-
-End-to-end coreference resolution, the baseline of the ELMo paper.
-"""
+"""End-to-end coreference resolution (Lee et al. 2017), the baseline of the ELMo paper."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -19,8 +15,8 @@ from torch.nn import functional as F
 
 from elmo_tasks.common.batches import batch_sizes
 from elmo_tasks.common.values import PositiveFloat, PositiveInt, Probability, Size, Sizes
-from elmo_tasks.coref.antecedents import AntecedentScorer, AntecedentSearch
-from elmo_tasks.coref.documents import Cluster, CorefDocument, Mention, marked, resolved
+from elmo_tasks.coref.antecedents import AntecedentScorer
+from elmo_tasks.coref.documents import Cluster, CorefDocument, Mention, mark_mentions, replace_pronouns
 from elmo_tasks.coref.mentions import MentionFinder
 from elmo_tasks.coref.metric import CorefScores
 from elmo_tasks.coref.reader import GENRES
@@ -29,77 +25,6 @@ from elmo_tasks.metrics.base import gather_from_workers
 from elmo_tasks.modules.bilstm import BiLstm
 from elmo_tasks.modules.elmo_model import ElmoModel, Outputs, Scores
 
-
-# ==== coref.links
-def clusters_from_links(spans: Sequence[Mention], antecedents: Sequence[int]) -> list[Cluster]:
-    """
-    The clusters that links from spans to earlier ones make; the index of each span's antecedent, -1 for none.
-    """
-    clusters: list[Cluster] = []
-    cluster_of: dict[int, Cluster] = {}
-    for index, antecedent in enumerate(antecedents):
-        if antecedent >= 0:
-            if antecedent not in cluster_of:
-                clusters.append([spans[antecedent]])
-                cluster_of[antecedent] = clusters[-1]
-            cluster_of[index] = cluster_of[antecedent]
-            cluster_of[index].append(spans[index])
-    return sorted(map(sorted, clusters))
-
-
-def mean_of_members(members: list[dict[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
-    """
-    The scores of an ensemble for one document: the logarithm of the mean of its members' distributions over
-    antecedents. The members may have kept other spans: all are kept, and a member takes a span that it did
-    not keep for one without an antecedent.
-
-    *Shape:* as `CorefModel.scores`.
-    """
-    # (kept by any, 2), (kept by all together,): where the spans of each member are among them
-    spans, indices = torch.cat([scores["spans"] for scores in members]).unique(dim=0, return_inverse=True)
-    size = len(spans)
-    # Of each member: (kept by any,), 0 for a span that it did not keep; (its pairs,) twice
-    no_antecedent, pairs, log_probabilities = [], [], []
-    rows_of_members = indices.split([len(scores["spans"]) for scores in members])
-    for scores, rows in zip(members, rows_of_members, strict=True):
-        distribution = scores["antecedent_scores"].log_softmax(dim=1)
-        no_antecedent.append(distribution.new_zeros(size).index_copy(0, rows, distribution[:, 0]))
-        is_pair = scores["antecedents"] >= 0
-        antecedents = rows[scores["antecedents"].clamp(min=0)]
-        # Span and antecedent as one number
-        pairs.append((rows.unsqueeze(1) * size + antecedents)[is_pair])
-        log_probabilities.append(distribution[:, 1:][is_pair])
-    # (pairs of any,), (pairs of all together,)
-    distinct, pair_index = torch.cat(pairs).unique(return_inverse=True)
-    # (pairs of any,): the span, its antecedent, and the column of this antecedent among those of its span
-    rows, antecedents = distinct // size, distinct % size
-    pairs_of_row = rows.bincount(minlength=size)
-    first_of_row = pairs_of_row.cumsum(0) - pairs_of_row
-    columns = torch.arange(len(rows), device=rows.device) - first_of_row[rows]
-    most = max(1, int(pairs_of_row.max()))
-    # (pairs of any,)
-    pair_sums = _logsumexp(torch.cat(log_probabilities), pair_index, len(distinct))
-    # (kept by any, 1 + most), (kept by any, most)
-    row_sums = pair_sums.new_full((size, 1 + most), -torch.inf)
-    row_sums[:, 0] = torch.stack(no_antecedent).logsumexp(dim=0)
-    row_sums[rows, 1 + columns] = pair_sums
-    row_antecedents = indices.new_full((size, most), -1)
-    row_antecedents[rows, columns] = antecedents
-    return {
-        "window": members[0]["window"],
-        "spans": spans,
-        "antecedents": row_antecedents,
-        "antecedent_scores": row_sums - log(len(members)),
-    }
-
-
-def _logsumexp(values: torch.Tensor, index: torch.Tensor, size: int) -> torch.Tensor:
-    """*Shape:* values and the group of each, `(values,)`, to the logarithm of each group's sum, `(size,)`."""
-    top = values.new_full((size,), -torch.inf).scatter_reduce(0, index, values, "amax")
-    return values.new_zeros(size).index_add(0, index, (values - top[index]).exp()).log() + top
-
-
-# ==== coref.model
 WORDS_AT_ONCE = 4096
 """Words, and padding, of sentences that are encoded together."""
 _WITH, _WITHOUT = "with gold clusters", "without gold clusters"
@@ -108,13 +33,14 @@ _WITH, _WITHOUT = "with gold clusters", "without gold clusters"
 @Model.register("elmo_coref")
 class CorefModel(ElmoModel):
     """
-    Lee et al. 2017, arXiv:1707.07045: a biLSTM over each sentence on its own, vectors and scores of all
-    spans, the best of them as possible mentions, and for each a distribution over the antecedents among those
-    before it. It predicts no clusters of one mention.
+    Lee et al. 2017, arXiv:1707.07045: a biLSTM over each sentence by itself, vectors and scores of all spans,
+    the best spans as possible mentions, and for each of them a distribution over earlier ones as its
+    antecedent. It predicts no clusters of one mention.
 
-    ELMo at the input is read by the biLSTM, and with `elmo_in_heads` a span's head is made of it, too.
+    The biLSTM reads ELMo at the input; with `elmo_in_heads` the heads of spans use it, too.
 
-    A batch is one document, whose sentences are encoded a few at a time, with others of like length.
+    A batch is one document. Its sentences are encoded a few at a time, together with others of similar
+    length.
 
     # Parameters
 
@@ -122,13 +48,13 @@ class CorefModel(ElmoModel):
     feedforward_sizes : hidden layers of all FFNNs.
     feature_dim : size of the vectors of width, distance, speakers and genre.
     max_span_width, spans_per_word : see `MentionFinder`.
-    max_training_sentences : in training, a window of at most so many sentences is drawn from a document each
-        time.
+    max_training_sentences : sentences of the window that training draws from a document each time.
     lexical_dropout : probability, on word vectors.
-    dropout : on all that is hidden, and on features; one mask for all words of a sentence behind the biLSTM.
-    elmo_in_heads : whether heads of spans are made of all that the biLSTM reads, as section 4 has it; else
-        of the word vectors without ELMo, as in the code of Lee et al. 2018.
-    max_antecedents, coarse_to_fine, inference_order : see `AntecedentSearch`.
+    dropout : probability, on hidden vectors and features; after the biLSTM with one mask for all words of a
+        sentence.
+    elmo_in_heads : whether heads of spans use all that the biLSTM reads, as in section 4; otherwise they use
+        the word vectors without ELMo, as in the code of Lee et al. 2018.
+    max_antecedents, coarse_to_fine, inference_order : see `AntecedentScorer`.
     The others : see `ElmoModel`.
     """
 
@@ -155,12 +81,12 @@ class CorefModel(ElmoModel):
         super().__init__(**kwargs)
         self.max_training_sentences = max_training_sentences
         self.lexical_dropout = nn.Dropout(lexical_dropout)
-        # What it reads has the lexical dropout.
+        # Its input has the lexical dropout.
         self.encoder = BiLstm(
             input_dim=self.input_dim, hidden_sizes=hidden_sizes, dropout=dropout, input_dropout=0.0
         )
         self.word_dim = self.input_dim if elmo_in_heads else self.text_field_embedder.get_output_dim()
-        """Size of that part of a word's vector of which a span's head is made."""
+        """Size of the part of a word's vector that a span's head uses."""
         self.mentions = MentionFinder(
             word_dim=self.word_dim,
             context_dim=self.encoder.output_dim + self.elmo_output_dim,
@@ -174,24 +100,21 @@ class CorefModel(ElmoModel):
             span_dim=self.mentions.output_dim,
             feature_dim=feature_dim,
             genres=self.vocab.get_vocab_size(GENRES),
-            search=AntecedentSearch(
-                max_antecedents=max_antecedents,
-                coarse_to_fine=coarse_to_fine,
-                inference_order=inference_order,
-            ),
+            max_antecedents=max_antecedents,
+            coarse_to_fine=coarse_to_fine,
+            inference_order=inference_order,
             hidden_sizes=feedforward_sizes,
             dropout=dropout,
         )
         self.metric = CorefScores()
         self._documents: Counter[str] = Counter()
-        """Those that were read since the last reset."""
+        """The documents with and without gold clusters since the last reset."""
 
     def scores(self, tokens: TextFieldTensors, speakers: torch.Tensor, genre: torch.Tensor) -> Scores:
         """
         *Shape:* `tokens` `(1, sentences, words of the longest, ...)`, `speakers` `(1, words)`, `genre`
-        `(1,)`. Returns `window` `(2,)`, the first word that was read and the one behind the last; of the
-        spans that may be mentions first and last word, `spans` `(spans, 2)`; `antecedents` and
-        `antecedent_scores` as `AntecedentScorer` returns them.
+        `(1,)`. Returns `window` `(2,)`, the first word that is read and the end; `spans` `(spans, 2)`, first
+        and last word of each possible mention; `antecedents` and `antecedent_scores`, see `AntecedentScorer`.
 
         # Raises
         `ConfigurationError`: several documents.
@@ -216,7 +139,7 @@ class CorefModel(ElmoModel):
 
     def decode(self, scores: Scores, metadata: list[CorefDocument]) -> Outputs:
         """
-        Returns a list of the document's `clusters`, `metadata`, and with gold clusters the `loss`: the
+        Returns the document's `clusters` in a list, `metadata`, and with gold clusters the `loss`: the
         negative marginal log-likelihood of the gold antecedents, summed over the spans.
 
         # Raises
@@ -242,22 +165,23 @@ class CorefModel(ElmoModel):
         return outputs
 
     def make_output_human_readable(self, output_dict: Outputs) -> Outputs:
-        """The document's tokens, its clusters, its text with marked mentions and with pronouns replaced."""
+        """Returns the tokens, the clusters, and the text with marked mentions and with pronouns replaced."""
         documents: list[CorefDocument] = output_dict["metadata"]
         pairs = list(zip(documents, output_dict["clusters"], strict=True))
         return {
             "tokens": [document.words.words for document in documents],
             "clusters": output_dict["clusters"],
-            "marked": [marked(document.words, clusters) for document, clusters in pairs],
-            "resolved": [resolved(document, clusters) for document, clusters in pairs],
+            "marked": [mark_mentions(document.words, clusters) for document, clusters in pairs],
+            "resolved": [replace_pronouns(document, clusters) for document, clusters in pairs],
         }
 
     def get_metrics(self, reset: bool = False) -> dict[str, float]:
         """
-        The average F1 and the recall of possible mentions; at the end of an epoch all of `CorefScores`.
+        Returns the average F1 and the recall of possible mentions; at the end of an epoch all of
+        `CorefScores`.
 
         # Raises
-        `ConfigurationError`: at the end of an evaluation, none of the documents had gold clusters.
+        `ConfigurationError`: at the end of an evaluation, if no document had gold clusters.
         """
         metrics = self.metric.get_metric(reset)
         if not reset:
@@ -270,20 +194,64 @@ class CorefModel(ElmoModel):
             )
         return metrics
 
-    average = staticmethod(mean_of_members)
+    @staticmethod
+    def average(members: list[Scores]) -> Scores:
+        """
+        Returns the scores of an ensemble for one document: the logarithm of the mean of its members'
+        distributions over antecedents. All spans that any member has kept are kept; a member that has not
+        kept a span counts as one that gives it no antecedent.
+
+        *Shape:* as `scores`.
+        """
+        # (spans of any, 2), (spans of all members,): the index of each member's span among them
+        spans, indices = torch.cat([scores["spans"] for scores in members]).unique(dim=0, return_inverse=True)
+        size = len(spans)
+        # For each member: (spans of any,), 0 for a span that it has not kept; (its pairs,) twice
+        no_antecedent, pairs, log_probabilities = [], [], []
+        rows_of_members = indices.split([len(scores["spans"]) for scores in members])
+        for scores, rows in zip(members, rows_of_members, strict=True):
+            distribution = scores["antecedent_scores"].log_softmax(dim=1)
+            no_antecedent.append(distribution.new_zeros(size).index_copy(0, rows, distribution[:, 0]))
+            is_pair = scores["antecedents"] >= 0
+            antecedents = rows[scores["antecedents"].clamp(min=0)]
+            # Span and antecedent as one number
+            pairs.append((rows.unsqueeze(1) * size + antecedents)[is_pair])
+            log_probabilities.append(distribution[:, 1:][is_pair])
+        # (pairs of any,), (pairs of all members,)
+        distinct, pair_index = torch.cat(pairs).unique(return_inverse=True)
+        # (pairs of any,): the span, its antecedent, and the column of this antecedent in its span's row
+        rows, antecedents = distinct // size, distinct % size
+        pairs_of_row = rows.bincount(minlength=size)
+        first_of_row = pairs_of_row.cumsum(0) - pairs_of_row
+        columns = torch.arange(len(rows), device=rows.device) - first_of_row[rows]
+        most = max(1, int(pairs_of_row.max()))
+        # (pairs of any,)
+        pair_sums = _logsumexp(torch.cat(log_probabilities), pair_index, len(distinct))
+        # (spans of any, 1 + most), (spans of any, most)
+        row_sums = pair_sums.new_full((size, 1 + most), -torch.inf)
+        row_sums[:, 0] = torch.stack(no_antecedent).logsumexp(dim=0)
+        row_sums[rows, 1 + columns] = pair_sums
+        row_antecedents = indices.new_full((size, most), -1)
+        row_antecedents[rows, columns] = antecedents
+        return {
+            "window": members[0]["window"],
+            "spans": spans,
+            "antecedents": row_antecedents,
+            "antecedent_scores": row_sums - log(len(members)),
+        }
 
     def embed_sentences(
         self, tokens: TextFieldTensors, rows: torch.Tensor, longest: int
     ) -> tuple[torch.Tensor, ElmoRepresentations]:
         """*Shape:* numbers of sentences, `(rows,)`, to `[x; ELMo]`, `(rows, longest, input_dim)`."""
-        read = {
+        tokens_of_rows = {
             indexer: {name: ids[0, rows, :longest] for name, ids in tensors.items()}
             for indexer, tensors in tokens.items()
         }
-        return self.embed(read)
+        return self.embed(tokens_of_rows)
 
     def _window(self, lengths: torch.Tensor) -> torch.Tensor:
-        """*Shape:* `(sentences,)` to the numbers of those that are read this time, `(rows,)`."""
+        """*Shape:* `(sentences,)` to the numbers of the sentences that are read this time, `(rows,)`."""
         rows = torch.arange(len(lengths), device=lengths.device)
         if not self.training:
             return rows
@@ -295,13 +263,13 @@ class CorefModel(ElmoModel):
         self, tokens: TextFieldTensors, lengths: torch.Tensor, rows: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """
-        *Shape:* `tokens` as in `forward`, `(sentences,)`, numbers of the sentences to read, to the vectors of
-        their words, `(words, word_dim)`, and of these in their context, `(words, encoder dim)`.
+        *Shape:* `tokens` as in `scores`, `(sentences,)`, numbers of the sentences to read, to word vectors
+        `(words, word_dim)` and context vectors `(words, encoder dim)`.
         """
         starts = lengths.cumsum(0) - lengths
         words, context, positions_of_parts = [], [], []
         rows = rows[lengths[rows].argsort(descending=True, stable=True)]
-        # A sentence is at least half as long as the longest of those beside which it is read
+        # A sentence is at least half as long as the longest in its part.
         sizes = batch_sizes(lengths[rows].tolist(), WORDS_AT_ONCE, least=0.5)
         for part in rows.split(list(sizes)):
             longest = int(lengths[part].max())
@@ -316,12 +284,15 @@ class CorefModel(ElmoModel):
             words.append(embedded[mask][:, : self.word_dim])
             context.append(encoded[mask])
             positions_of_parts.append((starts[part].unsqueeze(1) + positions)[mask])
-        # From the order of reading to that of the text
+        # From the order of reading to the order of the text
         order = torch.cat(positions_of_parts).argsort()
         return torch.cat(words).index_select(0, order), torch.cat(context).index_select(0, order)
 
     def _loss(self, scores: Scores, spans: list[Mention], gold: list[Cluster]) -> torch.Tensor:
-        """Section 5: over all spans, minus the logarithm of what their gold antecedents have together."""
+        """
+        Returns the sum over all spans of -log of the summed probability of their gold antecedents (section
+        5).
+        """
         entity_of = {mention: entity for entity, cluster in enumerate(gold) for mention in cluster}
         antecedents, pair_scores = scores["antecedents"], scores["antecedent_scores"]
         # (kept, 1)
@@ -338,8 +309,38 @@ class CorefModel(ElmoModel):
 
 def _within(clusters: list[Cluster], first: int, end: int) -> list[Cluster]:
     """
-    The clusters, without the mentions that are not within the words from `first` up to `end`. A cluster of
-    which one mention is left has no coreference there, and is left out; one that has no other mention stays.
+    Returns the clusters without mentions outside of the words `[first, end)`. A cluster with only one mention
+    inside has no coreference there, and is left out, unless it is a singleton of the whole document.
     """
     parts = ([span for span in cluster if first <= span[0] and span[1] < end] for cluster in clusters)
     return [part for part, cluster in zip(parts, clusters, strict=True) if len(part) > 1 or part == cluster]
+
+
+def clusters_from_links(spans: Sequence[Mention], antecedents: Sequence[int]) -> list[Cluster]:
+    """
+    Returns the clusters that links from spans to earlier spans make.
+
+    # Parameters
+
+    antecedents : the index of each span's antecedent, -1 for none.
+    """
+    clusters: list[Cluster] = []
+    cluster_of: dict[int, Cluster] = {}
+    for index, antecedent in enumerate(antecedents):
+        if antecedent >= 0:
+            if antecedent not in cluster_of:
+                clusters.append([spans[antecedent]])
+                cluster_of[antecedent] = clusters[-1]
+            cluster_of[index] = cluster_of[antecedent]
+            cluster_of[index].append(spans[index])
+    return sorted(map(sorted, clusters))
+
+
+def _logsumexp(values: torch.Tensor, index: torch.Tensor, size: int) -> torch.Tensor:
+    """
+    Returns the logarithm of the summed exponentials of each group of values.
+
+    *Shape:* values and the group of each, `(values,)`, to `(size,)`.
+    """
+    top = values.new_full((size,), -torch.inf).scatter_reduce(0, index, values, "amax")
+    return values.new_zeros(size).index_add(0, index, (values - top[index]).exp()).log() + top

@@ -1,4 +1,4 @@
-"""Clusters of plain or tokenised documents, from JSON Lines."""
+"""The predictor of clusters in plain or tokenised documents, from JSON Lines."""
 
 import re
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from allennlp.nn.util import get_text_field_mask
 from allennlp.predictors import Predictor
 
 from elmo_tasks.coref.documents import CorefDocument, from_json
-from elmo_tasks.data.tokenization import RenewedPipeline, Words, analysed, joined, sentence_rules
+from elmo_tasks.data.tokenization import RenewedPipeline, Words, join_words, sentence_rules
 from elmo_tasks.predictors.text import TextPredictor, require, require_tokens
 
 _EXPECTED = '"document": a string, "sentences": a list of lists of strings, or "tokens": a list of strings'
@@ -26,20 +26,21 @@ _PARAGRAPH = re.compile(r"\S.*?(?=\n[ \t\r]*\n|\Z)", re.DOTALL)
 @Predictor.register("elmo_coref")
 class CorefPredictor(TextPredictor):
     """
-    In: `{"document": "..."}` or `{"tokens": ["..."]}`, both cut into sentences by spaCy's rules, a document
-    at empty lines, too; or `{"sentences": [["..."]]}`, if wanted with `speakers`, a list for each sentence.
+    In: `{"document": "..."}` or `{"tokens": ["..."]}`, both split into sentences by spaCy's rules, a document
+    also at empty lines; or `{"sentences": [["..."]]}`, optionally with `speakers`, a list for each sentence.
     All may have a `doc_key`, which tells the genre. So the reader's JSON Lines are read as they are.
 
-    Out: `tokens`; `clusters`, each a list of [first, last] token, both inclusive, from 0; `marked`: the text
-    with `[0 ...]` around the mentions of cluster 0, and so on; `resolved`: the text with pronouns replaced by
-    the first mention that is none. The text is that of the document, or the tokens joined by blanks.
+    Out: `tokens`; `clusters`, each a list of [first, last] token, both inclusive, from 0; `marked`, the text
+    with `[0 ...]` around the mentions of cluster 0, and so on; `resolved`, the text with pronouns replaced by
+    the first mention of their cluster that is not a pronoun. The text is the document, or the tokens joined
+    by blanks.
     """
 
     forms = ({"document": str}, {"tokens": list[str]}, {"sentences": list[list[str]]})
     optional_fields: ClassVar[dict[str, Any]] = {"doc_key": str, "speakers": list[list[str]]}
 
     def predict(self, document: str) -> JsonDict:
-        """The clusters of one document."""
+        """Returns the result of one document."""
         return self.predict_json({"document": document})
 
     def predict_batch_instance(self, instances: list[Instance]) -> list[JsonDict]:
@@ -55,7 +56,9 @@ class CorefPredictor(TextPredictor):
         return self._dataset_reader.text_to_instance(content)
 
     def predictions_to_labeled_instances(self, instance: Instance, outputs: JsonDict) -> list[Instance]:
-        """One for each cluster, in which there is no other; of a document without any, one with that."""
+        """
+        Returns an instance for each cluster, with no other cluster; if there is none, one without clusters.
+        """
         document: CorefDocument = instance["metadata"].metadata
         clusters = [[cluster] for cluster in outputs["clusters"]]
         return [
@@ -67,11 +70,11 @@ class CorefPredictor(TextPredictor):
         return instance["metadata"].metadata
 
     def texts(self, instance: Instance) -> list[list[str]]:
-        """The whole document is one text."""
+        """Returns one text, the whole document."""
         return [self.metadata_of(instance).words.words]
 
     def look(self, texts: list[torch.Tensor]) -> list[torch.Tensor]:
-        """At all sentences together."""
+        """Shows the layer all sentences as one text."""
         return list(torch.cat(super().look([torch.cat(texts)])).split(list(map(len, texts))))
 
     def _reading(self) -> dict[str, Callable[..., Any]]:
@@ -90,7 +93,7 @@ class CorefPredictor(TextPredictor):
         return super()._reading() | {"embed_sentences": seen}
 
     def read(self, json_dict: JsonDict) -> CorefDocument | None:
-        """The document of an input; `None` if it has no words."""
+        """Returns the document of an input, or `None` if it has no words."""
         if "sentences" in json_dict:
             return from_json(json_dict | {"clusters": None}) if json_dict["sentences"] != [] else None
         if "speakers" in json_dict:
@@ -98,7 +101,7 @@ class CorefPredictor(TextPredictor):
                 'found "speakers", a list for each sentence; expected "sentences" beside it'
             )
         if "tokens" in json_dict:
-            words = joined(require_tokens(json_dict, _EXPECTED))
+            words = join_words(require_tokens(json_dict, _EXPECTED))
             paragraphs = [words.words]
         else:
             words, paragraphs = self._paragraphs(require(json_dict, "document", str, _EXPECTED))
@@ -108,7 +111,7 @@ class CorefPredictor(TextPredictor):
         return CorefDocument.of(sentences, id=json_dict.get("doc_key", ""), words=words)
 
     def _paragraphs(self, text: str) -> tuple[Words, list[list[str]]]:
-        """The words of a text, and those of each of its paragraphs."""
+        """Returns the words of a text, and the words of each of its paragraphs."""
         paragraphs = [(match.start(), self._tokenize(match[0])) for match in _PARAGRAPH.finditer(text)]
         offsets = [
             (before + start, before + end)
@@ -119,8 +122,7 @@ class CorefPredictor(TextPredictor):
         return Words(text, list(chain.from_iterable(words)), offsets), words
 
     def _sentences(self, words: list[str]) -> list[list[str]]:
-        paragraph = analysed(self._rules(sum(map(len, words))), words)
-        return [words[sentence.start : sentence.end] for sentence in paragraph.sents]
+        return [words[sentence.start : sentence.end] for sentence in self._rules.analyze(words).sents]
 
     @cached_property
     def _rules(self) -> RenewedPipeline:

@@ -21,7 +21,7 @@ from elmo_tasks.data.input_files import InputError
 from elmo_tasks.data.reader import TaskReader
 
 GENRES = "genres"
-"""The vocabulary's namespace of genres. Whatever it does not know has one place, that of unknown genres."""
+"""The vocabulary's namespace of genres; all genres that it does not have share the id of unknown ones."""
 UNKNOWN_SPEAKER = 0
 _OVER_ENDS = "mentions over the end of a sentence, which the model does not propose"
 
@@ -29,25 +29,23 @@ _OVER_ENDS = "mentions over the end of a sentence, which the model does not prop
 @DatasetReader.register("elmo_coref")
 class CorefReader(TaskReader):
     """
-    An instance is a document, or a part of one that stands in CoNLL-2012 as a document of its own. It has
-    `tokens` (one text for each sentence), `speakers` (a number for each token in the order of their first
-    words, 0 for unknown), `genre` and `metadata`: a `CorefDocument`, with its gold clusters if there are any.
-
-    Formats: see `documents.py`. In a folder of OntoNotes, the skeleton files (`*_skel`), which have no words,
-    and automatic annotation (`*_auto_conll`) beside gold are left out.
+    Makes one instance of each document, or of each part of a document in CoNLL-2012. For the formats see
+    `documents.py`. In a folder of OntoNotes, the skeleton files (`*_skel`), which have no words, and
+    automatic annotation (`*_auto_conll`) beside gold are left out. Instances have `tokens` (one text for each
+    sentence), `speakers` (a number for each token, in the order of the speakers' first words, 0 for unknown),
+    `genre` and `metadata` (a `CorefDocument`, with its gold clusters if there are any).
 
     # Parameters
 
-    singletons : whether gold clusters of one mention are kept. The model proposes none, so they count as
-        missed in the metric, and tell it nothing in training.
+    singletons : whether gold clusters of one mention are kept. The model predicts none, so they count as
+        missed in the metric, and have no effect in training.
     genre_pattern : a regular expression with one group, the genre, that is searched for in a document's id;
-        that of OntoNotes by default, as in `nw/wsj/00/wsj_0001`, or in `nw`, a genre alone. Without a match
-        the genre is unknown.
+        by default OntoNotes' ids, such as `nw/wsj/00/wsj_0001` or `nw`. Without a match the genre is unknown.
     The others : see `TaskReader`.
 
     # Raises
-    `ConfigurationError`: a pattern that is none, or without one group. When reading, `InputError` with file
-    and line: no file, no document in a file, not UTF-8, and whatever is not as the formats say.
+    `ConfigurationError`: not a regular expression, or not one group. When reading, `InputError` with file and
+    line: no file, no document in a file, not UTF-8, and lines that do not follow the format.
     """
 
     def __init__(
@@ -63,11 +61,11 @@ class CorefReader(TaskReader):
 
     def _read(self, file_path: str) -> Iterator[Instance]:
         paths = gold_files(file_path)
-        for document in self.shard_iterable(self.counted(file_path, self._file, _describe, paths)):
+        for document in self.shard_iterable(self.read_files(file_path, self._file, _describe, paths)):
             yield self.text_to_instance(document)
 
     def text_to_instance(self, document: CorefDocument) -> Instance:
-        """The instance of one document; without gold clusters for prediction."""
+        """Returns the instance of one document; without gold clusters for prediction."""
         numbers = {NO_SPEAKER: UNKNOWN_SPEAKER}
         speakers = [numbers.setdefault(speaker, len(numbers)) for speaker in document.speakers]
         genre = self.genre_pattern.search(document.id)
@@ -91,7 +89,7 @@ class CorefReader(TaskReader):
             raise InputError.at(path, found="no document", expected="at least one")
 
     def _counts(self, document: CorefDocument, singletons: int) -> dict[str, int]:
-        """What the log says of a document, which had so many singletons in its file."""
+        """Returns the log's counts of a document that has so many singletons in its file."""
         counts = {
             "documents": 1,
             "sentences": len(document.sentences),
@@ -108,7 +106,7 @@ class CorefReader(TaskReader):
 
 
 def _over_ends(document: CorefDocument) -> int:
-    """The number of mentions in more than one sentence."""
+    """Returns the number of mentions in more than one sentence."""
     ends = list(accumulate(map(len, document.sentences)))
     return sum(
         bisect(ends, first) != bisect(ends, last)
@@ -118,7 +116,7 @@ def _over_ends(document: CorefDocument) -> int:
 
 
 class _GenreField(LabelField):
-    """A label that the vocabulary need not know; AllenNLP warns of such namespaces."""
+    """A label whose namespace has an id for unknown labels, without AllenNLP's warning of such namespaces."""
 
     def _maybe_warn_for_namespace(self, label_namespace: str) -> None:
         pass

@@ -1,9 +1,8 @@
 """
-Text in columns: one token a line, an empty line between sentences.
+Files in columns: one token a line, an empty line between sentences.
 
-The files of OntoNotes in the columns of CoNLL-2012. Beside those with gold annotation may stand the same
-documents with automatic annotation (`*_auto_conll`), and skeletons, which have no words (`*_skel`). Some ends
-of sentences are the words `/.` and `/?`.
+The folders of OntoNotes, in the columns of CoNLL-2012, hold more than the gold annotation: skeletons, which
+have no words (`*_skel`), and automatic annotation (`*_auto_conll`), often of the same documents.
 """
 
 import logging
@@ -15,48 +14,54 @@ from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.data.input_files import InputError, input_files
 
-# ==== data.columns
+logger = logging.getLogger(__name__)
+
 BLANKS = " \t"
-_RUN = re.compile(f"[{BLANKS}]+")
+_BLANKS = re.compile(f"[{BLANKS}]+")
+_SKELETONS = ("_skel", "_skel.gz")
+_AUTOMATIC, _GOLD = "_auto_conll", "_gold_conll"
+_ESCAPED = {"/.": ".", "/?": "?"}
 
 
 class ColumnLayout:
     """
+    The names of a file's columns, and what separates them.
+
     # Parameters
 
     names : names of the columns in order.
-    delimiter : what separates the columns; `None` for any run of blanks and tabs.
-    needed : names that stand among `names` once each.
+    delimiter : text between two columns; `None` for any run of blanks and tabs.
+    needed : names that must occur exactly once.
 
     # Raises
-    `ConfigurationError`: a name that is needed does not stand there once.
+    `ConfigurationError`: a needed name does not occur exactly once.
     """
 
     def __init__(self, names: Sequence[str], delimiter: str | None, *, needed: Sequence[str]) -> None:
         if any(list(names).count(name) != 1 for name in needed):
-            quoted = [repr(name) for name in needed]
+            *others, last = map(repr, needed)
             raise ConfigurationError(
-                f"columns: found {names!r}, expected a list of names with {', '.join(quoted[:-1])} and "
-                f"{quoted[-1]} once each"
+                f"columns: found {names!r}, expected a list of names with {', '.join(others)} and {last} "
+                "once each"
             )
         self.names = list(names)
         self.delimiter = delimiter
 
     def split(self, line: str) -> list[str]:
-        """The cells of a line."""
+        """Returns the cells of a line."""
         return split_cells(line, self.delimiter)
 
 
 def split_cells(line: str, delimiter: str | None) -> list[str]:
-    """The cells between delimiters; `None`: between runs of blanks and tabs, not of other white space."""
-    return line.split(delimiter) if delimiter else _RUN.split(line.strip(BLANKS))
+    """Splits a line at a delimiter; with `None` at runs of blanks and tabs, but not at other white space."""
+    return line.split(delimiter) if delimiter else _BLANKS.split(line.strip(BLANKS))
 
 
 def line_groups(
     lines: Iterable[tuple[int, str]], *, separators: tuple[str, ...] = ()
 ) -> Iterator[list[tuple[int, str]]]:
     """
-    The numbered lines between empty ones, which may have blanks and tabs.
+    Groups numbered lines into sentences, between lines that are empty or hold only blanks and tabs.
 
     # Parameters
 
@@ -73,18 +78,10 @@ def line_groups(
         yield group
 
 
-# ==== data.conll_2012
-logger = logging.getLogger(__name__)
-
-_SKELETONS = ("_skel", "_skel.gz")
-_AUTOMATIC, _GOLD = "_auto_conll", "_gold_conll"
-_ESCAPED = {"/.": ".", "/?": "?"}
-
-
 def gold_files(path: str | list[str]) -> list[Path]:
     """
-    The files that `path` stands for, see `input_files`, without skeletons, and without the automatic
-    annotation of documents whose gold annotation is there, too. The log says how many are left out.
+    Returns the files of `path`, see `input_files`, without skeletons, and without automatic annotation of
+    documents whose gold annotation is among them. The log says how many files are left out.
 
     # Raises
     `InputError`: see `input_files`, or there are only skeletons.
@@ -93,23 +90,20 @@ def gold_files(path: str | list[str]) -> list[Path]:
     with_words = [file for file in files if not file.name.endswith(_SKELETONS)]
     if not with_words:
         raise InputError.at(path, found="only skeleton files", expected="files with words")
-    all_with_words = set(with_words)
+    available = set(with_words)
     gold = [
-        file for file in with_words if _AUTOMATIC not in file.name or _with_gold(file) not in all_with_words
+        file
+        for file in with_words
+        if _AUTOMATIC not in file.name
+        or file.with_name(file.name.replace(_AUTOMATIC, _GOLD)) not in available
     ]
-    for left_out, kind in (
-        (len(files) - len(with_words), "skeleton files (*_skel)"),
-        (len(with_words) - len(gold), "files (*_auto_conll) whose gold annotation is there, too,"),
-    ):
-        if left_out:
-            logger.info("%s: %d %s left out", path, left_out, kind)
+    if skeletons := len(files) - len(with_words):
+        logger.info("%s: %d skeleton files (*_skel) left out", path, skeletons)
+    if automatic := len(with_words) - len(gold):
+        logger.info("%s: %d files (*_auto_conll) left out, whose gold annotation is read", path, automatic)
     return gold
 
 
-def _with_gold(file: Path) -> Path:
-    return file.with_name(file.name.replace(_AUTOMATIC, _GOLD))
-
-
-def unescaped(word: str) -> str:
-    """A word of the column, as other texts write it."""
+def unescape(word: str) -> str:
+    """Returns a word of OntoNotes as other texts write it: some of its sentences end in `/.` or `/?`."""
     return _ESCAPED.get(word, word)

@@ -1,14 +1,8 @@
-"""
-What an instance knows beside its tensors.
+"""Fields of instances: metadata, the label of a closed set of classes, and the tags of spans."""
 
-The class of an instance as a field that knows all classes.
-
-Tags of labelled spans, as a field that knows what a type of span is.
-"""
-
+import dataclasses
 import logging
 from collections.abc import Sequence
-from dataclasses import fields
 from typing import Any, ClassVar
 
 from allennlp.common.checks import ConfigurationError
@@ -18,39 +12,26 @@ from allennlp.data.fields import LabelField, SequenceLabelField
 from elmo_tasks.data.tag_schemes import split_tag
 from elmo_tasks.data.tokenization import Words
 
+logger = logging.getLogger(__name__)
 
-# ==== data.metadata
+
 class Metadata:
-    """
-    Base class of the dataclasses in the readers' `MetadataField`: no dict or list, which AllenNLP would walk
-    through.
-    """
+    """Base class of the dataclasses in a `MetadataField`. (AllenNLP would walk through a dict or a list.)"""
 
     def to_json(self) -> dict[str, Any]:
-        """The fields by their names: what `allennlp evaluate --predictions-output-file` writes."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
-        return {
-            name: value._asdict() if isinstance(value, Words) else value for name, value in values.items()
-        }
-
-
-# ==== data.label_field
-def check_label(label: str | None, classes: Sequence[str]) -> None:
-    """
-    # Raises
-    `ConfigurationError`: there is a label, and it is none of `classes`.
-    """
-    if label is not None and label not in classes:
-        raise ConfigurationError(f"found the label {label!r}, expected one of {', '.join(classes)}")
+        """Returns the fields by name, as `allennlp evaluate --predictions-output-file` writes them."""
+        names = [field.name for field in dataclasses.fields(self)]  # type: ignore[arg-type]
+        values = {name: getattr(self, name) for name in names}
+        return {name: v._asdict() if isinstance(v, Words) else v for name, v in values.items()}
 
 
 class ClosedLabelField(LabelField):
     """
-    A `LabelField` of one of `classes`: all of them get into the vocabulary, in this order, also those that
-    the training data does not have.
+    A label out of `classes`. All classes enter the vocabulary, in this order, even if the training data lacks
+    some.
 
     # Raises
-    `ConfigurationError`, when indexed: the vocabulary does not know the class.
+    `ConfigurationError`, when indexed: the vocabulary does not have the class.
     """
 
     def __init__(self, label: str, classes: Sequence[str]) -> None:
@@ -58,72 +39,71 @@ class ClosedLabelField(LabelField):
         self._classes = classes
 
     def count_vocab_items(self, counter: dict[str, dict[str, int]]) -> None:
-        # The vocabulary sorts by count, equal counts by first appearance.
+        # The vocabulary sorts by count, and equal counts by first appearance.
         for name in self._classes:
             counter[self._label_namespace][name] += 1
 
     def index(self, vocab: Vocabulary) -> None:
-        known = vocab.get_token_to_index_vocabulary(self._label_namespace)
-        if self.label not in known:
-            raise ConfigurationError(
-                f"found the label {self.label!r}, expected one that the vocabulary knows: {', '.join(known)}"
-            )
+        check_label(str(self.label), list(vocab.get_token_to_index_vocabulary(self._label_namespace)))
         super().index(vocab)
 
 
-def classified(fields: dict[str, Field], label: str | None, classes: Sequence[str]) -> Instance:
-    """The instance of `fields`, and of the field `label` where there is one."""
+def check_label(label: str | None, classes: Sequence[str]) -> None:
+    """
+    # Raises
+    `ConfigurationError`: the label is neither `None` nor one of `classes`.
+    """
+    if label is not None and label not in classes:
+        raise ConfigurationError(f"found the label {label!r}, expected one of {', '.join(classes)}")
+
+
+def labelled_instance(fields: dict[str, Field], label: str | None, classes: Sequence[str]) -> Instance:
+    """Returns the instance of `fields`, with a field `label` unless the label is `None`."""
     return Instance(fields if label is None else fields | {"label": ClosedLabelField(label, classes)})
-
-
-# ==== data.tag_field
-logger = logging.getLogger(__name__)
-
-_PREFIXES = "BILU"
 
 
 class TagField(SequenceLabelField):
     """
     The BIOUL tags of a `TextField`; otherwise a `SequenceLabelField`.
 
-    - A type brings all four of its tags into the vocabulary, so that I-MISC is known even where no
-      MISC of the training data has three tokens. `O` is always the first tag, and the four of a type
-      stand together.
-    - A tag that the vocabulary does not know (a type that the training data does not have) becomes
-      `O`, with one warning for each type. Its spans remain in the gold tags of the instance, and
-      count as missed there.
+    - Each type brings all four of its tags into the vocabulary, so that I-MISC has an id even if no MISC of
+      the training data has three tokens. `O` is always the first tag, and the four tags of a type stand
+      together.
+    - A tag that the vocabulary lacks (of a type that the training data lacks) becomes `O`, with one warning
+      for each type. Its spans remain in the gold tags of the instance, and count there as missed.
 
     # Raises
-    `ConfigurationError`, when indexed: the vocabulary does not know `O`.
+    `ConfigurationError`, when indexed: the vocabulary has no `O`.
     """
 
+    prefixes: ClassVar[str] = "BILU"
+    """The prefixes that each type brings into the vocabulary."""
     _warned: ClassVar[set[tuple[str, str]]] = set()  # namespaces and types
 
     def __eq__(self, other: object) -> bool:
         """
-        Compares the tags alone: the attackers of AllenNLP compare predictions for texts that they change.
+        Compares the tags alone, since AllenNLP's attackers compare predictions of texts that they change.
         """
         return isinstance(other, TagField) and self.labels == other.labels
 
     def count_vocab_items(self, counter: dict[str, dict[str, int]]) -> None:
         counts = counter[self._label_namespace]
-        # The vocabulary sorts by count, equal counts by first appearance: no type may pass "O".
+        # The vocabulary sorts by count, and equal counts by first appearance: no type may pass "O".
         counts["O"] += len(self.labels)
-        types = [label for _, label in map(split_tag, self.labels) if label]
-        for label in sorted(types):
-            for prefix in _PREFIXES:
+        for label in sorted(label for _, label in map(split_tag, self.labels) if label):
+            for prefix in self.prefixes:
                 counts[f"{prefix}-{label}"] += 1
 
     def index(self, vocab: Vocabulary) -> None:
-        known: dict[str, int] = vocab.get_token_to_index_vocabulary(self._label_namespace)
-        if "O" not in known:
+        ids: dict[str, int] = vocab.get_token_to_index_vocabulary(self._label_namespace)
+        if "O" not in ids:
             raise ConfigurationError(
-                f"the vocabulary's namespace {self._label_namespace!r} has no tag 'O', but "
-                f"{sorted(known)}: it was not made from tagged sentences"
+                f"the vocabulary's namespace {self._label_namespace!r} has no tag 'O', but {sorted(ids)}: it "
+                "was not made from tagged sentences"
             )
-        self._indexed_labels = [known.get(tag, known["O"]) for tag in self.labels]
+        self._indexed_labels = [ids.get(tag, ids["O"]) for tag in self.labels]
         for tag in self.labels:
-            if tag not in known:
+            if tag not in ids:
                 self._warn(tag)
 
     def _warn(self, tag: str) -> None:
@@ -131,8 +111,8 @@ class TagField(SequenceLabelField):
         if (self._label_namespace, label) not in self._warned:
             self._warned.add((self._label_namespace, label))
             logger.warning(
-                "the vocabulary does not know %s: spans of type %s count as O in the loss, and "
-                "as missed in the metric",
+                "the vocabulary does not have %s: spans of type %s count as O in the loss, and as missed in "
+                "the metric",
                 tag,
                 label,
             )

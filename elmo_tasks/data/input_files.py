@@ -1,8 +1,8 @@
 """
-From the path in a configuration to the lines of files: the same for all readers.
+The files that a path of a config stands for, and their lines: the same for all readers.
 
-Nothing is skipped without a word: no file, a broken file and a byte that is not UTF-8 are errors
-that name the place.
+Nothing is skipped silently: a missing or broken file, and a byte that is not UTF-8, are errors that name the
+place.
 """
 
 import glob
@@ -21,7 +21,7 @@ from elmo_tasks.common.unpacking import is_archive, unpacked
 
 
 class InputError(ConfigurationError, ElmoError):
-    """Something is wrong with an input: the message says where, what, and what would be right."""
+    """An error in an input. Its message says where, what was found, and what was expected."""
 
     def __init__(self, message: str) -> None:
         ElmoError.__init__(self, message)
@@ -30,19 +30,19 @@ class InputError(ConfigurationError, ElmoError):
 
 def input_files(path: str | os.PathLike[str] | list[str]) -> list[Path]:
     """
-    The files that `path` stands for, in a fixed order.
+    Returns the files that `path` stands for, in a fixed order.
 
     - A file: that file; an archive counts as a folder.
     - A folder: all files below it, at any depth, except hidden files and folders (a leading dot).
-    - A pattern with `*`, `?`, `[...]` or `**`: what it matches, folders as above.
-    - A URL (`https://`, `s3://`, `gs://`, `hf://`, `file://`): fetched once and kept in AllenNLP's
+    - A pattern with `*`, `?`, `[...]` or `**`: the files and folders that match it.
+    - A URL (`https://`, `s3://`, `gs://`, `hf://`, `file://`): the file, fetched once and kept in AllenNLP's
       cache; an archive counts as a folder.
-    - `archive.zip!member`, also `.tar.gz` and behind a URL: a file or folder in an archive.
-    - A list of these, which is not empty: those of one after the other.
+    - `archive.zip!member`, also in a `.tar.gz` or at a URL: a file or folder in an archive.
+    - A list of these, which is not empty: the files of each, in the order of the list.
 
     # Raises
-    `InputError`, with `path`: nothing is there, an archive is damaged, or it lies in a folder or another
-    archive.
+    `InputError`, with `path`: there is no file, an archive is damaged, or an archive lies in a folder or in
+    another archive.
     """
     if isinstance(path, list):
         if not path:
@@ -51,7 +51,7 @@ def input_files(path: str | os.PathLike[str] | list[str]) -> list[Path]:
     text = os.path.expanduser(os.fspath(path))
     if os.path.exists(text):
         places = [_content(text)]
-    elif "://" in text or _is_archive_member(text):
+    elif "://" in text or ("!" in text and os.path.isfile(text.partition("!")[0])):
         places = [_fetch(text)]
     else:
         places = [_content(match) for match in glob.glob(text, recursive=True)]
@@ -69,6 +69,8 @@ def input_files(path: str | os.PathLike[str] | list[str]) -> list[Path]:
 
 def standard_input() -> BinaryIO:
     """
+    Returns the bytes of standard input.
+
     # Raises
     `InputError`: it is closed.
     """
@@ -79,10 +81,10 @@ def standard_input() -> BinaryIO:
 
 def read_lines(path: str | os.PathLike[str], *, longest: int | None = None) -> Iterator[tuple[int, str]]:
     """
-    See `common.files.read_lines`.
+    Yields the numbered lines of a text, see `common.files.read_lines`.
 
     # Raises
-    `InputError`, with the line.
+    `InputError`, with the line, in place of `ElmoError`.
     """
     try:
         yield from common_files.read_lines(path, longest=longest)
@@ -91,7 +93,7 @@ def read_lines(path: str | os.PathLike[str], *, longest: int | None = None) -> I
 
 
 def _below(path: str) -> list[Path]:
-    """`path` itself, or the files below it; links are followed, each folder is read once."""
+    """Returns `path` itself, or the files below it. Links are followed; each folder is read once."""
     if not os.path.isdir(path):
         return [Path(path)]
     files: list[Path] = []
@@ -107,7 +109,7 @@ def _below(path: str) -> list[Path]:
 
 
 def _content(path: str) -> str:
-    """The folder of what an archive holds, any other file or folder itself."""
+    """Returns the folder of an archive's contents, or the path of any other file or folder."""
     if not is_archive(Path(path)):
         return path
     try:
@@ -118,12 +120,8 @@ def _content(path: str) -> str:
         ) from error
 
 
-def _is_archive_member(text: str) -> bool:
-    archive, mark, _ = text.partition("!")
-    return bool(mark) and os.path.isfile(archive)
-
-
 def _fetch(text: str) -> str:
+    """Returns the local path of a URL, or of a member of an archive."""
     name, in_archive, member = text.partition("!")
     try:
         file = Path(cached_path(name))

@@ -1,4 +1,4 @@
-"""JSON in files: errors name the file, the line and the column."""
+"""JSON in files. Errors name the file, the line and the column."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -11,10 +11,10 @@ from elmo_tasks.data.input_files import InputError, read_lines
 
 def parse_json(text: str, path: str | Path, line: int, *, expected: str = "a JSON object") -> Any:
     """
-    The value of a text that starts in line `line` of the file `path`.
+    Returns the value of a text that starts in line `line` of the file `path`.
 
     # Raises
-    `InputError`, with the file and the line: the text is no JSON, see `strict_json.loads`.
+    `InputError`, with the file and the line: the text is not JSON, see `strict_json.loads`.
     """
     try:
         return strict_json.loads(text)
@@ -25,7 +25,7 @@ def parse_json(text: str, path: str | Path, line: int, *, expected: str = "a JSO
 
 def read_json(path: Path, *, expected: str = "a JSON object") -> Any:
     """
-    The value of a whole file, plain or gzip.
+    Returns the value of a whole file, plain or gzip.
 
     # Raises
     `InputError`: see `parse_json` and `read_lines`.
@@ -37,11 +37,11 @@ def read_json_lines(
     path: Path, lines: Iterable[tuple[int, str]] | None = None, *, expected: str = "a JSON object"
 ) -> Iterator[tuple[int, Any]]:
     """
-    The value of each line of a file, and the line's number. Blank lines are passed over.
+    Yields the number and the value of each line that is not blank.
 
     # Parameters
 
-    lines : the numbered lines; by default those of the whole file.
+    lines : the numbered lines of the file that are read; by default all of them.
 
     # Raises
     `InputError`: see `parse_json` and `read_lines`.
@@ -52,15 +52,15 @@ def read_json_lines(
 
 
 def shorten(text: str, length: int = 80) -> str:
-    """The begin of a long text, with three dots behind it."""
+    """Returns the start of a long text, followed by three dots."""
     return text if len(text) <= length else f"{text[:length]}..."
 
 
-def printable(text: str) -> str:
-    """A text that any file can hold: what is no character, such as half of a surrogate pair, is escaped."""
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
-
-
 def shorten_json(value: object, length: int = 80) -> str:
-    """A value as JSON, shortened."""
+    """Returns a value as JSON, shortened."""
     return shorten(json.dumps(value, ensure_ascii=False), length)
+
+
+def printable(text: str) -> str:
+    """Returns a text that any file can hold: surrogates, which are not characters, are escaped."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")

@@ -1,4 +1,4 @@
-"""What the tasks' dataset readers share."""
+"""The base classes of the tasks' dataset readers, and helpers for their fields."""
 
 import logging
 from collections import Counter
@@ -21,13 +21,13 @@ Example = TypeVar("Example")
 
 
 def whole_reader(reader: DatasetReader) -> DatasetReader:
-    """The reader itself; of one that draws a part of the data (`elmo_sample`), the reader of the whole."""
+    """Returns the reader itself, or the reader of all data if it draws a sample (`elmo_sample`)."""
     return getattr(reader, "whole", reader)
 
 
 class ShardedReader(StrictParams, DatasetReader):
     """
-    Base class of readers that deal what they read to the workers by themselves.
+    Base class of readers that distribute their instances to the workers themselves.
 
     # Parameters
 
@@ -47,8 +47,7 @@ class ShardedReader(StrictParams, DatasetReader):
 
 class TaskReader(ShardedReader):
     """
-    Base class of the readers of tasks. A task's `_read` deals what it reads to the workers by
-    `shard_iterable`.
+    Base class of the tasks' readers. Their `_read` distributes examples to the workers by `shard_iterable`.
 
     # Parameters
 
@@ -62,7 +61,7 @@ class TaskReader(ShardedReader):
 
     @property
     def _token_indexers(self) -> dict[str, TokenIndexer]:
-        """The indexers from whose ids a word can be told, for `allennlp.interpret`."""
+        """The indexers whose ids identify a word, for `allennlp.interpret`."""
         indexers = self.token_indexers.items()
         return {name: indexer for name, indexer in indexers if isinstance(indexer, SingleIdTokenIndexer)}
 
@@ -72,9 +71,9 @@ class TaskReader(ShardedReader):
                 text.token_indexers = self.token_indexers
 
     def sampled(self, instances: Sequence[Instance]) -> None:
-        """Called with those that a sample has kept of the instances read, in their order."""
+        """Receives the instances that a sample has kept, in their order."""
 
-    def counted(
+    def read_files(
         self,
         file_path: str,
         read: Callable[[Path, Counter[str]], Iterator[Example]],
@@ -82,14 +81,14 @@ class TaskReader(ShardedReader):
         paths: Sequence[Path] | None = None,
     ) -> Iterator[Example]:
         """
-        The examples of all files. The log says for each file, and for several together, what was counted,
-        also where `max_instances` ends the reading.
+        Yields the examples of all files, and logs the counts of each file and their sum, also if
+        `max_instances` ends the reading.
 
         # Parameters
 
-        read : makes the examples of a file, and adds to its counts.
-        describe : says the counts in words.
-        paths : the files; by default those that `input_files` finds.
+        read : yields the examples of a file, and adds to its counts.
+        describe : puts counts into words.
+        paths : the files; by default `input_files(file_path)`.
         """
         logger = logging.getLogger(type(self).__module__)
         total: Counter[str] = Counter()
@@ -107,7 +106,7 @@ class TaskReader(ShardedReader):
 
 
 def text_fields(field: Field) -> Iterator[TextField]:
-    """The texts of a field: itself, or those of its list."""
+    """Yields the texts of a field: the field itself, or the texts in its list."""
     if isinstance(field, TextField):
         yield field
     elif isinstance(field, ListField):
@@ -116,13 +115,13 @@ def text_fields(field: Field) -> Iterator[TextField]:
 
 
 def text_field(words: Words) -> TextField:
-    """The words of a text, each with its characters `[start, end)`."""
-    placed = zip(words.words, words.offsets, strict=True)
-    return TextField([Token(word, idx=start, idx_end=end) for word, (start, end) in placed])
+    """Returns the tokens of a text, each with its characters `[start, end)`."""
+    words_and_offsets = zip(words.words, words.offsets, strict=True)
+    return TextField([Token(word, idx=start, idx_end=end) for word, (start, end) in words_and_offsets])
 
 
 def group_number(text: str) -> int:
-    """A number of 64 bits that instances with the same text share."""
+    """Returns a number of 64 bits that instances with the same text share."""
     digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return int.from_bytes(digest, "big", signed=True)
 
@@ -131,13 +130,13 @@ def check_words(words: Sequence[str], **values: Sequence[object] | None) -> None
     """
     # Parameters
 
-    values : by their names, what there is one of for each word; `None` is not checked.
+    values : lists with one value a word, by name; `None` is not checked.
 
     # Raises
-    `ConfigurationError`: no words, or another number of values than of words.
+    `ConfigurationError`: there are no words, or the number of values differs from that of the words.
     """
     if not words:
         raise ConfigurationError("found no words, expected at least one")
-    for name, of_words in values.items():
-        if of_words is not None and len(of_words) != len(words):
-            raise ConfigurationError(f"found {len(of_words)} {name}, expected {len(words)}")
+    for name, one_a_word in values.items():
+        if one_a_word is not None and len(one_a_word) != len(words):
+            raise ConfigurationError(f"found {len(one_a_word)} {name}, expected {len(words)}")

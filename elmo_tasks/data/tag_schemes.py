@@ -1,12 +1,12 @@
 """
 Labelled spans as one tag a token: IOB1, IOB2, BIOES and BIOUL.
 
-A tag is `O`, or a prefix, a hyphen and a label: `B-PER`. Only the first hyphen separates, so that
-`B-creative-work` is a `creative-work`.
+A tag is `O`, or a prefix, a hyphen and a label: `B-PER`. Only the first hyphen separates: `B-creative-work`
+has the label `creative-work`.
 
 | scheme | prefixes | an entity of one token / of three | source |
 | --- | --- | --- | --- |
-| IOB1 | B I | I / I I I; B opens one that touches another of its label | Ramshaw, Marcus 1995 |
+| IOB1 | B I | I / I I I; B opens an entity right after another of its label | Ramshaw, Marcus 1995 |
 | IOB2 | B I | B / B I I | Tjong Kim Sang, Veenstra 1999 |
 | BIOES | B I E S | S / B I E | Uchimoto et al. 2000 |
 | BIOUL | B I L U | U / B I L | Ratinov, Roth 2009 |
@@ -32,44 +32,34 @@ class Scheme(Enum):
 
     @property
     def prefixes(self) -> tuple[str, ...]:
-        """The prefixes of a labelled tag: begin, inside and, where there are such, last and unit."""
+        """The prefixes of a labelled tag: begin and inside, and in BIOES and BIOUL last and unit."""
         return tuple({"BIOES": "BIES", "BIOUL": "BILU"}.get(self.value, "BI"))
 
 
 class Span(NamedTuple):
-    """The tokens `start` to `end - 1` of a sentence, and what they are."""
+    """The tokens `start` to `end - 1` of a sentence, and their label."""
 
     start: int
     end: int
     label: str
 
 
-class Transitions(NamedTuple):
-    """Which of `n` tags may open a sentence (`start`), close it (`end`) and follow one another.
+class Tag(NamedTuple):
+    """The parts of a tag; `O` has no label."""
 
-    *Shape:* `start` and `end` `(n,)`, `transitions` `(n, n)` as (from, to), boolean.
-    """
+    prefix: str
+    label: str
 
-    start: torch.Tensor
-    end: torch.Tensor
-    transitions: torch.Tensor
-
-
-class Evidence(NamedTuple):
-    """A token that only one scheme explains, in words: its tag and what stands before it."""
-
-    scheme: Scheme
-    sentence: int
-    position: int
-    words: str
+    def __str__(self) -> str:
+        return f"{self.prefix}-{self.label}" if self.label else self.prefix
 
 
 class TagError(ValueError):
     """
-    A tag that does not exist, or that must not stand where it stands.
+    A tag that does not exist, or that must not stand in its place.
 
-    `position` counts the tokens of the sentence, `sentence` the sentences given, both from 0;
-    `found` and `expected` are in words. An entity without its end is reported at the last token.
+    `position` counts the tokens of the sentence, `sentence` the sentences, both from 0; `found` and
+    `expected` are words for a message. The position of an entity without an end is the last token.
     """
 
     def __init__(self, position: int, found: str, expected: str, sentence: int = 0) -> None:
@@ -84,6 +74,19 @@ class TagError(ValueError):
         return f"{where}: found {self.found}, expected {self.expected}"
 
 
+class Evidence(NamedTuple):
+    """A token that only one scheme explains: its place, and words for its tag and the tag before it."""
+
+    scheme: Scheme
+    sentence: int
+    position: int
+    words: str
+
+    def __str__(self) -> str:
+        where = f"sentence {self.sentence}, token {self.position}"
+        return f"{where} ({self.words}) looks like {self.scheme.value}"
+
+
 class MixedSchemeError(ValueError):
     """Two tokens that no single scheme explains: `first` and `second`, in the order of the text."""
 
@@ -93,21 +96,19 @@ class MixedSchemeError(ValueError):
         self.second = second
 
     def __str__(self) -> str:
-        first, second = (
-            f"sentence {e.sentence}, token {e.position} ({e.words}) looks like {e.scheme.value}"
-            for e in (self.first, self.second)
-        )
-        return f"mixed tag schemes: {first}, but {second}"
+        return f"mixed tag schemes: {self.first}, but {self.second}"
 
 
-class Tag(NamedTuple):
-    """A tag taken apart; `O` has no label."""
+class Transitions(NamedTuple):
+    """
+    The tags that may open a sentence (`start`), close it (`end`), and follow one another.
 
-    prefix: str
-    label: str
+    *Shape:* `start` and `end` `(tags,)`, `transitions` `(tags, tags)` as (from, to), boolean.
+    """
 
-    def __str__(self) -> str:
-        return f"{self.prefix}-{self.label}" if self.label else self.prefix
+    start: torch.Tensor
+    end: torch.Tensor
+    transitions: torch.Tensor
 
 
 _OUTSIDE = Tag("O", "")
@@ -119,71 +120,91 @@ _UNFINISHED = ("B", "I")
 
 @lru_cache(maxsize=1 << 14)
 def split_tag(tag: str) -> Tag:
-    """`"B-creative-work"` as prefix and label, `"O"` as `("O", "")`; nothing is checked."""
+    """Returns prefix and label: `"B-creative-work"` has the label `creative-work`. Nothing is checked."""
     prefix, _, label = tag.partition("-")
     return Tag(prefix, label)
 
 
 def detect_scheme(sentences: Iterable[Sequence[str]], *, strict: bool = True) -> Scheme:
     """
-    The scheme of tagged sentences.
+    Returns the scheme of tagged sentences. Only `to_spans` checks whether all tags obey it.
 
-    An `E-` or `S-` tag means BIOES, `L-` or `U-` BIOUL; without them an `I-` tag that opens an
-    entity means IOB1. Everything else is IOB2. Whether the tags obey the scheme throughout is for
-    `to_spans` to tell. Without `strict`, it is IOB1 too where fewer entities are opened as in IOB2
-    alone, see `as_iob1`.
+    An `E-` or `S-` tag means BIOES, `L-` or `U-` BIOUL. Otherwise an `I-` tag that opens an entity means
+    IOB1. All else is IOB2. Without `strict`, the scheme is also IOB1 if most entities open as only IOB1
+    allows, and a few as only IOB2 allows, see `as_iob1`.
 
     # Raises
-    `TagError`: a tag of no scheme at all. `MixedSchemeError`: tags of BIOES and of BIOUL, or
-    entities opened as in IOB1 and others as in IOB2.
+    `TagError`: a tag of no scheme. `MixedSchemeError`: tags of both BIOES and BIOUL, or entities that open as
+    only IOB1 allows and others as only IOB2 allows.
     """
-    seen: dict[Scheme, Evidence] = {}
+    first: dict[Scheme, Evidence] = {}
     counts: Counter[Scheme] = Counter()
     for number, tags in enumerate(sentences):
         previous = _OUTSIDE
         for position, text in enumerate(tags):
-            tag = _parse_tag(text, _ALL_PREFIXES, position, sentence=number)
+            tag = _parse_tag(text, _ALL_PREFIXES, position, number)
             scheme = _only_scheme(previous, tag)
             if scheme is not None:
                 counts[scheme] += 1
-                if scheme not in seen:
-                    words = _after(tag, previous, position)
-                    seen[scheme] = Evidence(scheme, number, position, words)
+                if scheme not in first:
+                    first[scheme] = Evidence(scheme, number, position, _after(tag, previous, position))
             previous = tag
     if not strict and counts[Scheme.IOB2] < counts[Scheme.IOB1]:
-        seen.pop(Scheme.IOB2, None)
-    return _decide(seen)
+        first.pop(Scheme.IOB2, None)
+    for pair in ((Scheme.BIOES, Scheme.BIOUL), (Scheme.IOB1, Scheme.IOB2)):
+        evidence = sorted((first[each] for each in pair if each in first), key=lambda e: e[1:3])
+        if len(evidence) == 2:
+            raise MixedSchemeError(*evidence)
+        if evidence:
+            return evidence[0].scheme
+    return Scheme.IOB2
+
+
+def _only_scheme(previous: Tag, tag: Tag) -> Scheme | None:
+    """Returns the only scheme in which `tag` may follow `previous`, or `None` if several have both."""
+    if tag.prefix in "ES":
+        return Scheme.BIOES
+    if tag.prefix in "LU":
+        return Scheme.BIOUL
+    if not tag.label or tag.label == previous.label:
+        return None
+    return Scheme.IOB1 if tag.prefix == "I" else Scheme.IOB2
 
 
 def as_iob1(tags: Sequence[str]) -> tuple[list[str], list[int]]:
     """
-    The tags of one sentence, with `I-` in the place of each `B-` that separates no two entities of one label,
-    as IOB1 has it, and where these stand. Nothing else is checked.
+    Returns the tags of one sentence with `I-` for each `B-` that IOB1 does not allow, since it does not
+    separate two entities of one label, and the positions of these tags. Nothing else is checked.
     """
-    places = [
+    positions = [
         position
         for position, (before, tag) in enumerate(pairwise(map(split_tag, ["O", *tags])))
         if tag.prefix == "B" and tag.label not in ("", before.label)
     ]
-    read = list(tags)
-    for position in places:
-        read[position] = str(Tag("I", split_tag(tags[position]).label))
-    return read, places
+    iob1 = list(tags)
+    for position in positions:
+        iob1[position] = str(Tag("I", split_tag(tags[position]).label))
+    return iob1, positions
 
 
-def to_spans(tags: Sequence[str], scheme: Scheme) -> list[Span]:
+def to_spans(tags: Sequence[str], scheme: Scheme, sentence: int = 0) -> list[Span]:
     """
-    The spans of one sentence, from left to right.
+    Returns the spans of one sentence, from left to right.
+
+    # Parameters
+
+    sentence : number of the sentence, for errors.
 
     # Raises
-    `TagError`: a tag that the scheme does not know, or not in this place.
+    `TagError`: a tag that the scheme does not have, or does not allow in this place.
     """
     spans: list[Span] = []
     prefixes, previous = scheme.prefixes, _OUTSIDE
     for position, text in enumerate(tags):
-        tag = _parse_tag(text, prefixes, position)
+        tag = _parse_tag(text, prefixes, position, sentence)
         if not _may_follow(previous, tag, scheme):
-            raise TagError(position, _after(tag, previous, position), _expected(previous, tag, scheme))
+            found, expected = _after(tag, previous, position), _expected(previous, tag, scheme)
+            raise TagError(position, found, expected, sentence)
         if tag.label and (tag.prefix in _OPENING or tag.label != previous.label):
             spans.append(Span(position, position + 1, tag.label))
         elif tag.label:
@@ -191,16 +212,16 @@ def to_spans(tags: Sequence[str], scheme: Scheme) -> list[Span]:
         previous = tag
     if not _may_follow(previous, _OUTSIDE, scheme):
         found = f"the end of the sentence after {previous}"
-        raise TagError(len(tags) - 1, found, _expected(previous, _OUTSIDE, scheme))
+        raise TagError(len(tags) - 1, found, _expected(previous, _OUTSIDE, scheme), sentence)
     return spans
 
 
 def from_spans(spans: Iterable[Span], length: int, scheme: Scheme) -> list[str]:
     """
-    The tags of a sentence of `length` tokens.
+    Returns the tags of a sentence of `length` tokens.
 
     # Raises
-    `ValueError`: a span that is empty, outside the sentence, unlabelled, or over another.
+    `ValueError`: a span that is empty, outside the sentence, without a label, or overlaps another.
     """
     begin, inside = "B", "I"
     last, unit = scheme.prefixes[2:] or (inside, begin)
@@ -218,22 +239,31 @@ def from_spans(spans: Iterable[Span], length: int, scheme: Scheme) -> list[str]:
     return tags
 
 
+def _check_span(span: Span, previous: Span, length: int) -> None:
+    if not 0 <= span.start < span.end <= length:
+        raise ValueError(f"found {span}, expected at least one of the tokens 0 to {length - 1}")
+    if not span.label:
+        raise ValueError(f"found {span}, expected a label")
+    if span.start < previous.end:
+        raise ValueError(f"found {span}, expected no overlap with {previous}")
+
+
 def convert(tags: Sequence[str], source: Scheme, target: Scheme) -> list[str]:
     """
-    The same spans in another scheme.
+    Returns the tags of the same spans in another scheme.
 
     # Raises
-    `TagError`, as `to_spans`.
+    `TagError`: see `to_spans`.
     """
     return from_spans(to_spans(tags, source), len(tags), target)
 
 
 def allowed_transitions(tags: Sequence[str], scheme: Scheme) -> Transitions:
     """
-    What a decoder over these tags (a CRF's vocabulary, in its order) may produce.
+    Returns the transitions that a decoder may use, in the order of its vocabulary `tags`.
 
     # Raises
-    `TagError`: a tag that the scheme does not know; its `position` is the index in `tags`.
+    `TagError`: a tag that the scheme does not have; its `position` is the index in `tags`.
     """
     parsed = [_parse_tag(text, scheme.prefixes, index) for index, text in enumerate(tags)]
     pairs = [[_may_follow(before, after, scheme) for after in parsed] for before in parsed]
@@ -245,7 +275,7 @@ def allowed_transitions(tags: Sequence[str], scheme: Scheme) -> Transitions:
 
 
 def _may_follow(previous: Tag, tag: Tag, scheme: Scheme) -> bool:
-    """Whether `scheme` has `tag` behind `previous`; the borders of a sentence count as `O`."""
+    """Returns whether `tag` may follow `previous`; the borders of a sentence count as `O`."""
     if scheme is Scheme.IOB1:
         return tag.prefix != "B" or tag.label == previous.label
     if scheme is Scheme.IOB2:
@@ -256,7 +286,7 @@ def _may_follow(previous: Tag, tag: Tag, scheme: Scheme) -> bool:
 
 
 def _expected(previous: Tag, tag: Tag, scheme: Scheme) -> str:
-    """What `scheme` has in the place of a `tag` that may not follow `previous`."""
+    """Returns words for the tags that the scheme allows after `previous`, in place of `tag`."""
     if scheme is Scheme.IOB1:
         return f"I-{tag.label} (in IOB1 B- only separates two entities of the same label)"
     if scheme is Scheme.IOB2:
@@ -268,7 +298,7 @@ def _expected(previous: Tag, tag: Tag, scheme: Scheme) -> str:
 
 
 def _parse_tag(text: str, prefixes: tuple[str, ...], position: int, sentence: int = 0) -> Tag:
-    """A tag taken apart and checked by itself."""
+    """Splits a tag and checks that it exists."""
     tag = split_tag(text)
     if text == "O" or (tag.label and tag.prefix in prefixes):
         return tag
@@ -278,34 +308,3 @@ def _parse_tag(text: str, prefixes: tuple[str, ...], position: int, sentence: in
 
 def _after(tag: Tag, previous: Tag, position: int) -> str:
     return f"{tag} after {previous}" if position else f"{tag} at the start of the sentence"
-
-
-def _only_scheme(previous: Tag, tag: Tag) -> Scheme | None:
-    """The one scheme that has `tag` behind `previous`, if it tells anything."""
-    if tag.prefix in "ES":
-        return Scheme.BIOES
-    if tag.prefix in "LU":
-        return Scheme.BIOUL
-    if not tag.label or tag.label == previous.label:
-        return None
-    return Scheme.IOB1 if tag.prefix == "I" else Scheme.IOB2
-
-
-def _decide(seen: dict[Scheme, Evidence]) -> Scheme:
-    for pair in ((Scheme.BIOES, Scheme.BIOUL), (Scheme.IOB1, Scheme.IOB2)):
-        present = [scheme for scheme in pair if scheme in seen]
-        if len(present) == 2:
-            evidence = sorted((seen[s] for s in pair), key=lambda e: (e.sentence, e.position))
-            raise MixedSchemeError(*evidence)
-        if present:
-            return present[0]
-    return Scheme.IOB2
-
-
-def _check_span(span: Span, previous: Span, length: int) -> None:
-    if not 0 <= span.start < span.end <= length:
-        raise ValueError(f"found {span}, expected at least one of the tokens 0 to {length - 1}")
-    if not span.label:
-        raise ValueError(f"found {span}, expected a label")
-    if span.start < previous.end:
-        raise ValueError(f"found {span}, expected no overlap with {previous}")

@@ -1,7 +1,7 @@
 """
 Text as a stream of passages: consecutive sentences of one file, in memory that does not grow with the text.
 
-Each step is a generator over the one before it.
+Each step is a generator over the step before it.
 """
 
 import logging
@@ -26,17 +26,18 @@ WordsOrLine = str | list[str]
 Passage = list[WordsOrLine]
 
 MAX_LINE = 1_000_000
-"""Bytes of a line. A longer one is read in pieces of this size at most, cut between words."""
+"""Bytes of a line. A longer line is read in pieces of at most this size, cut between words."""
 MAX_PARAGRAPH = 100_000
-"""Characters of a paragraph. A longer one ends with the line that reaches them."""
+"""Characters of a paragraph. A longer paragraph ends with the line that reaches this size."""
 
 
 def words_of(sentence: WordsOrLine) -> list[str]:
+    """Returns the words of a sentence."""
     return sentence.split() if isinstance(sentence, str) else sentence
 
 
 def file_sentences(files: Iterable[Path]) -> Iterator[WordsOrLine | None]:
-    """The lines, one sentence each; `None` for an empty line and for the end of a file."""
+    """Yields the lines, one sentence each, and `None` for an empty line and for the end of a file."""
     for file in files:
         empty = True
         for _, line in read_lines(file, longest=MAX_LINE):
@@ -51,20 +52,20 @@ def file_sentences(files: Iterable[Path]) -> Iterator[WordsOrLine | None]:
 
 
 def file_paragraphs(files: Iterable[Path]) -> Iterator[str]:
-    """Running text between empty lines, its lines joined by blanks."""
+    """Yields the running text between empty lines, its lines joined by blanks."""
     for file in files:
         paragraph: list[str] = []
         characters = last = 0
         for number, line in read_lines(file, longest=MAX_PARAGRAPH):
-            ended = not line or line.isspace()
-            if not ended and paragraph and number == last:
+            is_end = not line or line.isspace()
+            if not is_end and paragraph and number == last:
                 # A piece of a long line
                 paragraph[-1] += line
-            elif not ended:
+            elif not is_end:
                 paragraph.append(line)
             last = number
-            characters += 0 if ended else len(line)
-            if paragraph and (ended or characters >= MAX_PARAGRAPH):
+            characters += 0 if is_end else len(line)
+            if paragraph and (is_end or characters >= MAX_PARAGRAPH):
                 yield " ".join(paragraph)
                 paragraph, characters = [], 0
         if paragraph:
@@ -73,17 +74,17 @@ def file_paragraphs(files: Iterable[Path]) -> Iterator[str]:
 
 class SentenceSplitter:
     """
-    Sentences and words of running text by spaCy's rules for a language; no trained model is needed.
+    Splits running text into sentences and words by spaCy's rules for a language; no trained model is needed.
 
     # Raises
-    `ConfigurationError`: spaCy does not know the language, or needs another package for it.
+    `ConfigurationError`: spaCy has no such language, or needs another package for it.
     """
 
     def __init__(self, language: str) -> None:
         self._pipeline = RenewedPipeline(partial(sentence_rules, language))
 
     def __call__(self, paragraphs: Iterable[str]) -> Iterator[WordsOrLine | None]:
-        """The sentences; `None` behind each paragraph."""
+        """Yields the sentences, and `None` after each paragraph."""
         for paragraph in paragraphs:
             for sentence in self._pipeline(len(paragraph))(paragraph).sents:
                 if words := [token.text for token in sentence if not token.is_space]:
@@ -93,23 +94,22 @@ class SentenceSplitter:
 
 def instance_sentences(instances: Iterable[Instance]) -> Iterator[WordsOrLine]:
     """
-    The different texts of each instance, in the order of its fields, without those of the instance before: a
-    sentence with three predicates, or a passage with three questions, is read once.
+    Yields the different texts of each instance, in the order of its fields, without texts of the instance
+    before: a sentence with three predicates, or a passage with three questions, comes once.
     """
-    before: dict[tuple[str, ...], None] = {}
+    previous: dict[tuple[str, ...], None] = {}
     for instance in instances:
-        texts = (
+        texts = dict.fromkeys(
             tuple(token.text for token in text.tokens if token.text)
             for field in instance.fields.values()
             for text in text_fields(field)
         )
-        different = dict.fromkeys(texts)
-        yield from (list(words) for words in different if words and words not in before)
-        before = different
+        yield from (list(words) for words in texts if words and words not in previous)
+        previous = texts
 
 
 class LongSentences:
-    """Cuts sentences of more than `longest` words into several, and counts them."""
+    """Cuts sentences of more than `longest` words into several, and counts those that it cuts."""
 
     def __init__(self, longest: int) -> None:
         self.longest = longest
@@ -117,7 +117,7 @@ class LongSentences:
 
     def __call__(self, sentences: Iterable[WordsOrLine | None]) -> Iterator[WordsOrLine | None]:
         for sentence in sentences:
-            # A line has more characters than words.
+            # A line has more characters than words: most lines need not be split to be counted.
             if (
                 sentence is None
                 or len(sentence) <= self.longest
@@ -138,8 +138,9 @@ def passages(
     random: Random | None = None,
 ) -> Iterator[Passage]:
     """
-    Up to `size` sentences in a row, with `None` any number; a `None` among the sentences ends a passage. With
-    `random`, a passage also ends behind each sentence with the probability `restart`.
+    Yields passages of at most `size` sentences, or of any length if that is `None`. A `None` among the
+    sentences ends a passage. With `random`, a passage also ends after each sentence with the probability
+    `restart`.
     """
     passage: Passage = []
     for sentence in sentences:
@@ -154,22 +155,22 @@ def passages(
 
 
 def shuffled(items: Iterable[Item], size: int, random: Random) -> Iterator[Item]:
-    """The items in another order: each time one of the next `size` is drawn at random."""
+    """Yields the items in a random order: each is drawn from a buffer of `size` items."""
+
+    def draw() -> Item:
+        place = random.randrange(len(buffer))
+        buffer[place], buffer[-1] = buffer[-1], buffer[place]
+        return buffer.pop()
+
     buffer: list[Item] = []
     for item in items:
         buffer.append(item)
         if len(buffer) == size:
-            yield _draw(buffer, random)
+            yield draw()
     while buffer:
-        yield _draw(buffer, random)
+        yield draw()
 
 
 def subsampled(words: list[str], probabilities: dict[str, float], random: Random) -> list[str]:
-    """The words without some: those of `probabilities` stay with their probability."""
+    """Returns the words, of which those in `probabilities` are kept with their probability."""
     return [word for word in words if word not in probabilities or random.random() < probabilities[word]]
-
-
-def _draw(buffer: list[Item], random: Random) -> Item:
-    place = random.randrange(len(buffer))
-    buffer[place], buffer[-1] = buffer[-1], buffer[place]
-    return buffer.pop()

@@ -1,10 +1,10 @@
 """
 A linear-chain CRF (Lafferty et al. 2001) whose impossible transitions take no part in training or decoding.
 
-pytorch-crf holds the parameters. All that walks through a sentence is done here for all sentences of a batch
-at once, from one tensor of step scores, in which a step behind the end of a sentence is the identity:
-pytorch-crf's likelihood in fewer kernels, its decoding without a loop over sentences, and the marginals that
-it does not have.
+pytorch-crf holds the parameters. The recursions along a sentence are here, for all sentences of a batch at
+once: they share one tensor of step scores, in which a step after the end of a sentence is the identity. So
+the likelihood takes fewer kernels than pytorch-crf's, decoding does without a loop over sentences, and there
+are marginals, which pytorch-crf does not have.
 """
 
 import math
@@ -17,15 +17,15 @@ from torch.nn.utils import parametrize
 from torchcrf import CRF
 
 IMPOSSIBLE = -1e4
-"""Score of an impossible transition: `exp` of it is exactly 0, and no infinity reaches a gradient."""
+"""Score of an impossible transition. Its `exp` is exactly 0, and no infinity reaches a gradient."""
 
 
 class Marginals(NamedTuple):
     """
     The forward-backward lattice, in log space.
 
-    *Shape:* `alpha` `(batch, tokens, tags)`: all that leads to a tag, its emission included; `beta` `(batch,
-    tokens, tags)`: all that follows it; `log_z` `(batch,)`: all sequences.
+    *Shape:* `alpha` `(batch, tokens, tags)`: all sequences up to a tag, its emission included; `beta`
+    `(batch, tokens, tags)`: all sequences after it; `log_z` `(batch,)`: all sequences.
     """
 
     alpha: torch.Tensor
@@ -35,9 +35,9 @@ class Marginals(NamedTuple):
 
 class Chain(NamedTuple):
     """
-    The scores of all tag sequences of each sentence: that of a sequence is the sum of what it passes.
-
-    The mean of several chains, tensor by tensor, scores each sequence with the mean of its scores.
+    The scores of all tag sequences of each sentence. A sequence scores the sum of its emissions and
+    transitions, so the mean of several chains, tensor by tensor, scores each sequence with the mean of its
+    scores.
 
     *Shape:* `emissions` `(batch, tokens, tags)`, `mask` `(batch, tokens)`, `start` and `end` `(tags,)`,
     `transitions` `(tags, tags)`, from the row's tag to the column's.
@@ -50,14 +50,18 @@ class Chain(NamedTuple):
     transitions: torch.Tensor
 
     def log_likelihood(self, tags: torch.Tensor) -> torch.Tensor:
-        """*Shape:* `(batch, tokens)` to `(batch,)`."""
+        """
+        Returns the log-likelihood of one tag sequence for each sentence.
+
+        *Shape:* `(batch, tokens)` to `(batch,)`.
+        """
         return self._score(tags) - self._log_sum()
 
     @torch.no_grad()
     def best(self) -> torch.Tensor:
         """
-        The best sequence of each sentence (Viterbi 1967). No score makes up for an impossible transition, not
-        even one of a training that diverges.
+        Returns the best sequence of each sentence (Viterbi 1967). No score makes up for an impossible
+        transition, not even in a training that diverges.
 
         *Shape:* `(batch, tokens)`, 0 where the mask is.
         """
@@ -77,7 +81,7 @@ class Chain(NamedTuple):
 
     @torch.no_grad()
     def marginals(self) -> Marginals:
-        """The marginals, in double precision."""
+        """Returns the marginals, in double precision."""
         chain = self._replace(emissions=self.emissions.double())
         steps = chain._steps()
         alpha = [chain.start + chain.emissions[:, 0]]
@@ -96,8 +100,8 @@ class Chain(NamedTuple):
         self, tags: torch.Tensor, spans: Sequence[Sequence[tuple[int, int]]]
     ) -> list[list[float]]:
         """
-        For each sentence's spans `[start, end)`: the probability that a sequence drawn from the CRF has just
-        the tags `tags[start:end]` there, whatever it has elsewhere.
+        Returns for each span `[start, end)` of each sentence the probability that a sequence drawn from the
+        CRF has the tags `tags[start:end]` there, and any tags elsewhere.
 
         *Shape:* `(batch, tokens)`, and the spans of each sentence.
         """
@@ -105,9 +109,9 @@ class Chain(NamedTuple):
         here = tags.unsqueeze(2)
         emitted = self.emissions.double().gather(2, here).squeeze(2)
         steps = self.transitions.double()[tags[:, :-1], tags[:, 1:]] + emitted[:, 1:]
-        # (batch, tokens): the score of the tags up to a token, from the first on
+        # (batch, tokens): the score of the tags from the first token up to each
         path = torch.cat([steps.new_zeros(len(tags), 1), steps.cumsum(dim=1)], dim=1)
-        # Whatever leads to a token, and whatever follows it, apart from the path itself
+        # All sequences up to a token, and all after it, apart from the path itself
         before = (alpha.gather(2, here).squeeze(2) - path).tolist()
         after = (beta.gather(2, here).squeeze(2) + path - log_z.unsqueeze(1)).tolist()
         return [
@@ -117,7 +121,8 @@ class Chain(NamedTuple):
 
     def _steps(self, impossible: float = IMPOSSIBLE) -> tuple[torch.Tensor, ...]:
         """
-        What each step from the second token on adds to the score, from one tag (row) to the next (column).
+        Returns the score that each step from the second token on adds, from one tag (row) to the next
+        (column).
 
         *Shape:* `tokens - 1` times `(batch, tags, tags)`.
         """
@@ -128,7 +133,7 @@ class Chain(NamedTuple):
         return torch.where(mask[:, :, None, None], scores, stay.to(scores.dtype)).unbind()
 
     def _log_sum(self) -> torch.Tensor:
-        """The log of the summed weights of all sequences. *Shape:* `(batch,)`."""
+        """Returns the log of the summed weights of all sequences. *Shape:* `(batch,)`."""
         # (batch, tags)
         scores = self.start + self.emissions[:, 0]
         for step in self._steps():
@@ -137,8 +142,8 @@ class Chain(NamedTuple):
         return (scores + self.end).logsumexp(dim=1)
 
     def _score(self, tags: torch.Tensor) -> torch.Tensor:
-        """The score of one sequence for each sentence. *Shape:* `(batch, tokens)` to `(batch,)`."""
-        # A sentence without tokens is run as one of one token, which nobody uses.
+        """Returns the score of one sequence for each sentence. *Shape:* `(batch, tokens)` to `(batch,)`."""
+        # A sentence without tokens counts as one of one token, whose score is not used.
         lengths = self.mask.sum(dim=1, keepdim=True).clamp(min=1)
         mask = torch.arange(tags.size(1), device=tags.device) < lengths
         # (batch, tokens)
@@ -150,12 +155,14 @@ class Chain(NamedTuple):
 
 
 def _forbidding(scores: torch.Tensor) -> torch.Tensor:
-    """An infinity for each impossible score, also where it is a mean of several chains'."""
+    """Replaces impossible scores, also the means of several chains', by minus infinity."""
     return scores.masked_fill((scores - IMPOSSIBLE).abs() < 1, -math.inf)
 
 
 class ConstrainedCrf(nn.Module):
     """
+    The parameters of a CRF in which some transitions are impossible.
+
     # Parameters
 
     start : `(tags,)`, `True` where a sequence may start with the tag.
@@ -174,13 +181,13 @@ class ConstrainedCrf(nn.Module):
             parametrize.register_parametrization(self.crf, name, _Possible(allowed))
 
     def forward(self, emissions: torch.Tensor, mask: torch.Tensor) -> Chain:
-        """*Shape:* `(batch, tokens, tags)`, `(batch, tokens)`."""
+        """Returns the scores of a batch. *Shape:* `(batch, tokens, tags)`, `(batch, tokens)`."""
         crf = self.crf
         return Chain(emissions, mask, crf.start_transitions, crf.end_transitions, crf.transitions)
 
 
 class _Possible(nn.Module):
-    """Parametrization that pins the impossible scores."""
+    """A parametrization that keeps the impossible scores constant."""
 
     allowed: torch.Tensor
 

@@ -1,9 +1,9 @@
 """
 The evaluation of the CoNLL shared tasks, as the official script `conlleval` (2004-01-26) does it.
 
-Source: https://www.clips.uantwerpen.be/conll2000/chunking/output.html and the script that it links
-to. Its definitions are two tables and two rules here. They hold for any tags, also for sequences
-that no tag scheme allows: I-X after O or after another type, the prefixes E, `[` and `]`.
+Source: https://www.clips.uantwerpen.be/conll2000/chunking/output.html and the script that this page links to.
+Here the script's definitions are two tables and two rules. They hold for any tags, also for sequences that no
+tag scheme allows: I-X after O or after another type, the prefixes E, `[` and `]`.
 """
 
 from collections.abc import Sequence
@@ -24,33 +24,68 @@ _NO_CHUNK = ("O", ".")
 _ONE_TOKEN = ("[", "]")
 
 
-def _ends(previous: Tag, tag: Tag) -> bool:
-    """Whether a chunk ends between two neighbours."""
-    return (
-        (previous.prefix, tag.prefix) in _ENDS
-        or (previous.prefix not in _NO_CHUNK and previous.label != tag.label)
-        or previous.prefix in _ONE_TOKEN
-    )
+@Metric.register("elmo_conlleval")
+class ConllEval(CountingMetric["Counts"]):
+    """
+    Precision, recall and F1 of chunks, and accuracy of tags, exactly as `conlleval` computes them.
 
+    A sentence border counts as `O`. A type is the part of a tag after its first hyphen; a tag without a
+    hyphen (`B`) has the empty type, which counts in the totals and has no metrics of its own. Two accidents
+    of the script are left out: it takes the type `0` for the empty type, and continues a chunk whose last tag
+    has the prefix `.` in the next sentence.
 
-def _starts(previous: Tag, tag: Tag) -> bool:
-    """Whether a chunk starts between two neighbours."""
-    return (
-        (previous.prefix, tag.prefix) in _STARTS
-        or (tag.prefix not in _NO_CHUNK and previous.label != tag.label)
-        or tag.prefix in _ONE_TOKEN
-    )
+    `report` and `get_metric` cover the sentences of all workers together, see `CountingMetric`.
+    """
+
+    def no_counts(self) -> "Counts":
+        return Counts()
+
+    def __call__(self, predicted: Sequence[Sequence[str]], gold: Sequence[Sequence[str]]) -> None:
+        """
+        Counts sentences: the predicted and the gold tags of each, one a token.
+
+        # Raises
+        `ValueError`: the numbers of sentences differ, or the numbers of tags in a sentence.
+        """
+        check_tags(predicted, gold, kind="sentence")
+        for guesses, truths in zip(predicted, gold, strict=True):
+            self._counts.add_sentence(guesses, truths)
+
+    def get_metric(self, reset: bool = False) -> dict[str, float]:
+        """
+        Returns `precision`, `recall`, `f1` and `accuracy`, then `precision-PER`, `recall-PER`, `f1-PER` for
+        each type of a gold or predicted chunk; all from 0 to 1.
+        """
+        counts = self.total_counts(reset=reset)
+        metrics = {**counts.scores(scale=1.0), "accuracy": counts.accuracy(scale=1.0)}
+        for label in filter(None, counts.labels()):
+            for name, value in counts.scores(label, scale=1.0).items():
+                metrics[f"{name}-{label}"] = value
+        return metrics
+
+    def report(self) -> str:
+        """Returns the output of the script, to the character, with its final line break."""
+        counts = self.total_counts()
+        report = (
+            f"processed {counts.tokens} tokens with {counts.gold.total()} phrases; "
+            f"found: {counts.predicted.total()} phrases; correct: {counts.correct.total()}.\n"
+        )
+        if counts.tokens:
+            report += f"accuracy: {counts.accuracy(scale=100.0):6.2f}%; {_line(counts)}\n"
+        for label in counts.labels():
+            report += f"{label:>17}: {_line(counts, label)}  {counts.predicted[label]}\n"
+        return report
 
 
 @dataclass(kw_only=True)
 class Counts(LabelCounts):
-    """What the evaluation counts; chunks by their type."""
+    """The counts of chunks by type, and of tokens."""
 
     tokens: int = 0
     correct_tags: int = 0
 
     def add_sentence(self, predicted: Sequence[str], gold: Sequence[str]) -> None:
-        """Count one sentence: its predicted and its gold tags, of equal number."""
+        """Counts one sentence: its predicted and its gold tags, of equal number."""
         guesses = [_BORDER, *map(split_tag, predicted)]
         truths = [_BORDER, *map(split_tag, gold)]
         matching = False  # within a gold and a predicted chunk that agree so far
@@ -71,15 +106,15 @@ class Counts(LabelCounts):
             self.correct[truths[-1].label] += 1
 
     def accuracy(self, *, scale: float) -> float:
-        """The share of tokens whose whole tag is right; 0 without tokens."""
+        """Returns the share of tokens whose whole tag is right; 0 without tokens."""
         return scale * self.correct_tags / self.tokens if self.tokens else 0.0
 
     def scores(self, label: str | None = None, *, scale: float) -> dict[str, float]:
         """
-        Precision, recall and F1 of one type, or of all chunks, from 0 to `scale`.
+        Returns precision, recall and F1 of one type, or of all chunks, from 0 to `scale`; 0 for a division by
+        0.
 
-        What would be divided by 0 is 0. The order of the operations is the script's, so that the
-        last digit that it prints is the same.
+        The order of the operations is the script's, so that its last digit is the same.
         """
         gold, predicted, correct = self.totals(self.labels() if label is None else [label])
         precision = scale * correct / predicted if predicted else 0.0
@@ -92,57 +127,22 @@ class Counts(LabelCounts):
         }
 
 
-@Metric.register("elmo_conlleval")
-class ConllEval(CountingMetric[Counts]):
-    """
-    Precision, recall and F1 of chunks, and accuracy of tags, exactly as `conlleval` computes them.
+def _ends(previous: Tag, tag: Tag) -> bool:
+    """Returns whether a chunk ends between two neighbours."""
+    return (
+        (previous.prefix, tag.prefix) in _ENDS
+        or (previous.prefix not in _NO_CHUNK and previous.label != tag.label)
+        or previous.prefix in _ONE_TOKEN
+    )
 
-    A sentence border counts as `O`. A type is what follows the first hyphen of a tag; a tag without
-    one (`B`) has the empty type, which counts in the totals and has no metrics of its own. Two
-    accidents of the script are left out: that it takes the type `0` for the empty one, and that a
-    chunk whose last tag has the prefix `.` goes on behind the sentence.
 
-    `report` and `get_metric` are those of all workers' sentences together, see `CountingMetric`.
-    """
-
-    def no_counts(self) -> Counts:
-        return Counts()
-
-    def __call__(self, predicted: Sequence[Sequence[str]], gold: Sequence[Sequence[str]]) -> None:
-        """
-        Add sentences: the predicted and the gold tags of each, one a token.
-
-        # Raises
-        `ValueError`: the numbers of sentences differ, or those of the tags of one.
-        """
-        check_tags(predicted, gold, kind="sentence")
-        for guesses, truths in zip(predicted, gold, strict=True):
-            self._counts.add_sentence(guesses, truths)
-
-    def get_metric(self, reset: bool = False) -> dict[str, float]:
-        """
-        `precision`, `recall`, `f1` and `accuracy`, then `precision-PER`, `recall-PER`, `f1-PER` for
-        each type of a gold or predicted chunk; all from 0 to 1.
-        """
-        counts = self.total_counts(reset=reset)
-        metrics = {**counts.scores(scale=1.0), "accuracy": counts.accuracy(scale=1.0)}
-        for label in filter(None, counts.labels()):
-            for name, value in counts.scores(label, scale=1.0).items():
-                metrics[f"{name}-{label}"] = value
-        return metrics
-
-    def report(self) -> str:
-        """What the script prints, to the character, with its final line break."""
-        counts = self.total_counts()
-        report = (
-            f"processed {counts.tokens} tokens with {counts.gold.total()} phrases; "
-            f"found: {counts.predicted.total()} phrases; correct: {counts.correct.total()}.\n"
-        )
-        if counts.tokens:
-            report += f"accuracy: {counts.accuracy(scale=100.0):6.2f}%; {_line(counts)}\n"
-        for label in counts.labels():
-            report += f"{label:>17}: {_line(counts, label)}  {counts.predicted[label]}\n"
-        return report
+def _starts(previous: Tag, tag: Tag) -> bool:
+    """Returns whether a chunk starts between two neighbours."""
+    return (
+        (previous.prefix, tag.prefix) in _STARTS
+        or (tag.prefix not in _NO_CHUNK and previous.label != tag.label)
+        or tag.prefix in _ONE_TOKEN
+    )
 
 
 def _line(counts: Counts, label: str | None = None) -> str:

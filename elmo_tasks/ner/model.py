@@ -20,8 +20,8 @@ from elmo_tasks.ner.reader import NerSentence
 @Model.register("elmo_ner")
 class NerModel(ElmoModel):
     """
-    Peters et al. 2018, section 4 and supplement: word vectors and a character CNN, two biLSTM layers, a
-    CRF. The tags are BIOUL inside; a sequence that is no BIOUL has probability 0 in training and is never
+    Peters et al. 2018, section 4 and supplement: word vectors and a character CNN, two biLSTM layers, a CRF.
+    Its tags are BIOUL; a sequence that BIOUL does not allow has probability 0 in training and is never
     predicted.
 
     # Parameters
@@ -36,13 +36,7 @@ class NerModel(ElmoModel):
 
     default_predictor = "elmo_ner"
 
-    def __init__(
-        self,
-        *,
-        hidden_sizes: Sizes,
-        dropout: Probability,
-        **kwargs: Any,
-    ) -> None:
+    def __init__(self, *, hidden_sizes: Sizes, dropout: Probability, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.tags = self.label_names()
         self.encoder = BiLstm(input_dim=self.input_dim, hidden_sizes=hidden_sizes, dropout=dropout)
@@ -52,7 +46,9 @@ class NerModel(ElmoModel):
         self.metric = ConllEval()
 
     def scores(self, tokens: TextFieldTensors) -> Scores:
-        """The parts of the CRF's `Chain`; so an ensemble scores a sequence with the mean of its scores."""
+        """
+        Returns the parts of the CRF's `Chain`, so that an ensemble takes the mean of a sequence's scores.
+        """
         mask = get_text_field_mask(tokens)
         # (batch, tokens, input_dim)
         embedded, elmo = self.embed(tokens)
@@ -84,7 +80,7 @@ class NerModel(ElmoModel):
         return outputs
 
     def make_output_human_readable(self, output_dict: Outputs) -> Outputs:
-        """The words, their tags (IOB2), and the entities with their place and probability."""
+        """Returns the words, their tags (IOB2), and the entities with their place and probability."""
         chain = Chain(**{name: output_dict[name] for name in Chain._fields})
         spans = self._spans(output_dict["tags"], chain.mask)
         probabilities = chain.span_probabilities(
@@ -98,22 +94,21 @@ class NerModel(ElmoModel):
                 for row, sentence in zip(spans, sentences, strict=True)
             ],
             "entities": [
-                [
-                    _entity(span, probability, sentence)
-                    for span, probability in zip(row, row_probabilities, strict=True)
-                ]
+                [_entity(*entity, sentence) for entity in zip(row, row_probabilities, strict=True)]
                 for row, row_probabilities, sentence in zip(spans, probabilities, sentences, strict=True)
             ],
         }
 
     def get_metrics(self, reset: bool = False) -> dict[str, float]:
-        """Precision, recall, F1 and token accuracy; at the end of an epoch also for each type."""
+        """
+        Returns precision, recall, F1 and token accuracy; at the end of an epoch also those of each type.
+        """
         metrics = self.metric.get_metric(reset)
         overall = ("precision", "recall", "f1", "accuracy")
         return metrics if reset else {name: metrics[name] for name in overall}
 
     def _spans(self, tags: torch.Tensor, mask: torch.Tensor) -> list[list[Span]]:
-        """The entities of each sentence from its best tags."""
+        """Returns the entities of each sentence from its best tags."""
         lengths = mask.sum(dim=1).tolist()
         return [
             to_spans([self.tags[tag] for tag in row[:length]], Scheme.BIOUL)
@@ -122,7 +117,7 @@ class NerModel(ElmoModel):
 
 
 def _entity(span: Span, probability: float, sentence: NerSentence) -> Outputs:
-    """Positions are half-open: from `start` up to, not including, `end`."""
+    """Returns an entity as JSON. Positions are half-open: from `start` up to, not including, `end`."""
     start, end = sentence.offsets[span.start][0], sentence.offsets[span.end - 1][1]
     return {
         "text": sentence.text[start:end],

@@ -15,7 +15,7 @@ from allennlp.data import DatasetReader
 from allennlp.models import Model
 
 from elmo_tasks.data.json_lines import shorten
-from elmo_tasks.data.tokenization import Words, joined, tokenizer
+from elmo_tasks.data.tokenization import Words, join_words, tokenizer
 from elmo_tasks.predictors.interpretation import InterpretablePredictor
 
 
@@ -108,4 +108,4 @@ class SentencePredictor(TextPredictor):
         `ConfigurationError` with what was found, if it has neither field, or one of another type.
         """
         sentence = require_text(json_dict, "sentence", "tokens")
-        return self._tokenize(sentence) if isinstance(sentence, str) else joined(sentence)
+        return self._tokenize(sentence) if isinstance(sentence, str) else join_words(sentence)

@@ -13,7 +13,7 @@ from allennlp.data import DatasetReader, Instance, Token
 from allennlp.data.fields import Field, MetadataField, TextField
 
 from elmo_tasks.common.values import Name
-from elmo_tasks.data.fields import Metadata, check_label, classified
+from elmo_tasks.data.fields import Metadata, check_label, labelled_instance
 from elmo_tasks.data.input_files import InputError, read_lines
 from elmo_tasks.data.json_lines import parse_json, shorten
 from elmo_tasks.data.reader import TaskReader
@@ -79,7 +79,7 @@ class SnliReader(TaskReader):
         cached_tokenizer(spacy_model)
 
     def _read(self, file_path: str) -> Iterator[Instance]:
-        for pair in self.shard_iterable(self.counted(file_path, _file_pairs, _describe)):
+        for pair in self.shard_iterable(self.read_files(file_path, _file_pairs, _describe)):
             yield self.text_to_instance(*pair)
 
     def text_to_instance(
@@ -102,7 +102,7 @@ class SnliReader(TaskReader):
         fields: dict[str, Field] = {name: TextField(tokens) for name, tokens in sides.items()}
         words = {name: [token.text for token in tokens] for name, tokens in sides.items()}
         fields["metadata"] = MetadataField(SnliPair(**words))
-        return classified(fields, label, LABELS)
+        return labelled_instance(fields, label, LABELS)
 
     def tokens(self, sentence: str | list[str]) -> list[Token]:
         """The words of a sentence, which is text, or a list of words."""

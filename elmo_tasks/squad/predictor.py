@@ -14,7 +14,7 @@ from allennlp.predictors import Predictor
 from elmo_tasks.common.strict_params import StrictParams
 from elmo_tasks.common.values import Range
 from elmo_tasks.data.fields import Metadata
-from elmo_tasks.data.tokenization import Words, joined
+from elmo_tasks.data.tokenization import Words, join_words
 from elmo_tasks.predictors.interpretation import InterpretablePredictor, labelled, words_of
 from elmo_tasks.predictors.text import require
 from elmo_tasks.squad.model import N_BEST, PLACE
@@ -135,7 +135,7 @@ class SquadPredictor(StrictParams, InterpretablePredictor):
 def _placed(field: Any, before: Words) -> Words:
     """The words of a text, and their places: those that they had if they are the same."""
     words = words_of(cast(TextField, field))
-    return before if words == before.words else joined(words)
+    return before if words == before.words else join_words(words)
 
 
 def _whole(rows: torch.Tensor, start: torch.Tensor) -> torch.Tensor:

@@ -2,9 +2,8 @@
 The arguments of a predicate, as the scorer of the CoNLL-2005 shared task reads them (`srl-eval.pl`,
 2005-04-21, https://www.cs.upc.edu/~srlconll/soft.html).
 
-A span labelled C-X continues the last argument X before it, which is then one of several spans; where there
-is none before it, it is an X. R-X, a reference to an argument, is a label like others. V is the predicate
-itself.
+A span labelled C-X continues the last argument X before it, which then has several spans; without an X before
+it, it is an X. R-X, a reference to an argument, is a label like others. V is the predicate itself.
 """
 
 from collections.abc import Iterable, Sequence
@@ -25,10 +24,10 @@ class Argument(NamedTuple):
 
 def from_tags(tags: Sequence[str]) -> list[Argument]:
     """
-    The arguments by their first words.
+    Returns the arguments in the order of their first words.
 
     # Raises
-    `TagError`: tags that are no IOB2.
+    `TagError`: tags that are not IOB2.
     """
     arguments: list[tuple[str, list[tuple[int, int]]]] = []
     latest: dict[str, list[tuple[int, int]]] = {}
@@ -44,36 +43,33 @@ def from_tags(tags: Sequence[str]) -> list[Argument]:
 
 def to_tags(arguments: Iterable[Argument], length: int) -> list[str]:
     """
-    The IOB2 tags of a sentence of `length` words.
+    Returns the IOB2 tags of a sentence of `length` words.
 
     # Raises
-    `ValueError`: a span that is empty, outside of the sentence, over another or unlabelled, or arguments
-    that the tags cannot tell apart.
+    `ValueError`: a span that is empty, outside the sentence, without a label, or overlaps another; or
+    arguments that tags cannot tell apart.
     """
     expected = sorted(arguments, key=lambda argument: argument.spans)
-    tags = from_spans(
-        (
-            Span(start, end, CONTINUATION + label if part else label)
-            for label, spans in expected
-            for part, (start, end) in enumerate(spans)
-        ),
-        length,
-        Scheme.IOB2,
-    )
+    spans = [
+        Span(start, end, CONTINUATION + label if part else label)
+        for label, parts in expected
+        for part, (start, end) in enumerate(parts)
+    ]
+    tags = from_spans(spans, length, Scheme.IOB2)
     if from_tags(tags) != expected:
         raise ValueError(
-            f"found {expected}, expected arguments that can be told by their C-: parts of one from left "
-            "to right, and none of its label between them"
+            f"found {expected}, expected arguments that C- labels can tell apart: the parts of each from "
+            "left to right, without another argument of its label between them"
         )
     return tags
 
 
 def description(words: Sequence[str], tags: Sequence[str]) -> str:
     """
-    The words with each labelled span in brackets: `[ARG0: Ana] [V: flew] [ARG4: to Lisbon] .`
+    Returns the words with each labelled span in brackets: `[ARG0: Ana] [V: flew] [ARG4: to Lisbon] .`
 
     # Raises
-    `TagError`: tags that are no IOB2.
+    `TagError`: tags that are not IOB2.
     """
     parts, place = [], 0
     for start, end, label in to_spans(tags, Scheme.IOB2):

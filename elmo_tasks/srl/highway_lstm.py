@@ -2,14 +2,14 @@
 A stack of LSTM layers that read forward and backward in turn, with highway connections: the encoder of He et
 al. 2017 (ACL 2017, P17-1044), section 2.1.
 
-What autograd would record of every step is written out here, so that of the many products only the
-recurrent one is left to the loop over the steps: the projections of the inputs, and the gradients of inputs
-and weights, are one product over all steps of a batch.
+Its backward pass is written out, so that the loop over the steps holds no other product than the recurrent
+one: the projections of the inputs, and the gradients of inputs and weights, are one product over all steps of
+a batch.
 """
 
 from collections.abc import Callable
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from allennlp.nn.initializers import block_orthogonal
@@ -23,29 +23,26 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 from elmo_tasks.elmo.inference.packed_weights import has_onednn
 
 GATES = 5
-"""Input and forget gate, candidate, output and highway gate: what is made of input and hidden together."""
-
-Multiply = Callable[[torch.Tensor, torch.Tensor | None], torch.Tensor]
-"""Rows and a bias to `rows @ weight.T + bias`."""
+"""
+Input gate, forget gate, candidate, output gate and highway gate, each of the input and the hidden vector.
+"""
 
 
 class HighwayLstm(nn.Module):
     """
-    With `i, f, g, o` the gates and the candidate of an LSTM, `c` its cell, and `r` a highway gate (Zhang et
-    al. 2016, arXiv:1510.08983), all of the input `x` and the hidden vector of the step before:
-
-        h = r * o * tanh(c) + (1 - r) * W x
-
-    Even layers read forward, odd ones backward.
+    An LSTM with the hidden vector h = r * o * tanh(c) + (1 - r) * W x, where `o` is the output gate, `c` the
+    cell, and `r` a highway gate (Zhang et al. 2016, arXiv:1510.08983) of the input `x` and the hidden vector
+    of the step before. Even layers read forward, odd layers backward.
 
     # Parameters
 
     input_dim : size of an input vector.
     hidden_dim : size of a hidden vector, which is an output.
-    num_layers : of the stack.
-    dropout : probability, on the hidden vector that a step takes from the one before; one mask of a layer for
-        all steps of a sequence (Gal and Ghahramani 2016, arXiv:1512.05287). The next layer reads the vector
-        without it, as in AllenNLP's `StackedAlternatingLstm`; in the code of He et al. it reads that with it.
+    num_layers : number of layers.
+    dropout : probability, on the hidden vector that a step takes from the step before; a layer has one mask
+        for all steps of a sequence (Gal and Ghahramani 2016, arXiv:1512.05287). The next layer reads the
+        vector without dropout, as in AllenNLP's `StackedAlternatingLstm`; in the code of He et al. it reads
+        it with dropout.
     """
 
     def __init__(self, *, input_dim: int, hidden_dim: int, num_layers: int, dropout: float) -> None:
@@ -59,12 +56,12 @@ class HighwayLstm(nn.Module):
 
     def forward(self, inputs: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         """
-        *Shape:* `(batch, tokens, input_dim)`, `(batch, tokens)` to `(batch, tokens, output_dim)`, zero where
-        the mask is. Each sequence has a token.
+        *Shape:* `(batch, tokens, input_dim)`, `(batch, tokens)` to `(batch, tokens, output_dim)`, zero
+        outside of the mask. Each sequence has at least one token.
         """
         lengths = mask.sum(dim=1).cpu()
         packed = pack_padded_sequence(inputs, lengths, batch_first=True, enforce_sorted=False)
-        # In full precision also where the rest is in mixed: a cell is a sum over many steps.
+        # In full precision also under autocast: a cell is a sum over many steps.
         with torch.autocast(inputs.device.type, enabled=False):
             # (steps, output_dim)
             outputs = self._run(packed.data.to(next(self.parameters()).dtype), packed.batch_sizes.tolist())
@@ -88,9 +85,10 @@ class HighwayLstm(nn.Module):
 
 class _Weights(nn.Module):
     """
-    *Shape:* `weight` `(GATES * hidden_dim, input_dim + hidden_dim)`, of the input and the hidden vector,
-    `bias` `(GATES * hidden_dim,)`, `highway` `(hidden_dim, input_dim)`, which is `W`. They begin with an
-    orthogonal matrix for each gate, and 1 as the bias of the forget gate.
+    The weights of a layer. Each gate starts with orthogonal matrices, and the forget gate with the bias 1.
+
+    *Shape:* `weight` `(GATES * hidden_dim, input_dim + hidden_dim)`, for the input and the hidden vector;
+    `bias` `(GATES * hidden_dim,)`; `highway` `(hidden_dim, input_dim)`, the W of `HighwayLstm`.
     """
 
     def __init__(self, *, input_dim: int, hidden_dim: int) -> None:
@@ -104,16 +102,15 @@ class _Weights(nn.Module):
 
 
 class _Step(NamedTuple):
+    """The numbers of a packed step and of the step before it, and the number of sequences that have both."""
+
     now: int
-    """The number of a packed step."""
     before: int
-    """The number of the packed step that was read before."""
     shared: int
-    """How many sequences have both: the first rows of each, since longer sequences come first."""
 
 
 def _course(batch_sizes: list[int], *, backward: bool) -> list[_Step]:
-    """In which order a layer reads the steps."""
+    """Returns the steps in the order in which a layer reads them. Longer sequences have the first rows."""
     order = range(len(batch_sizes))[:: -1 if backward else 1]
     return [_Step(order[0], order[0], 0)] + [
         _Step(now, before, min(batch_sizes[now], batch_sizes[before])) for before, now in pairwise(order)
@@ -121,37 +118,43 @@ def _course(batch_sizes: list[int], *, backward: bool) -> list[_Step]:
 
 
 class _Values(NamedTuple):
-    """What a layer computes, of all packed steps or of one. *Shape:* `(steps, hidden_dim)` if not said."""
+    """The values of a layer at all packed steps or at one. *Shape:* `(steps, hidden_dim)` unless stated."""
 
     gates: torch.Tensor
-    """`(steps, GATES * hidden_dim)`, behind their sigmoid or tanh."""
+    """`(steps, GATES * hidden_dim)`, after sigmoid or tanh."""
     straight: torch.Tensor
     """`W x`"""
     taken: torch.Tensor
-    """The hidden vector of the step before, behind its dropout."""
+    """The hidden vector of the step before, after dropout."""
     cell: torch.Tensor
     tanh: torch.Tensor
     """The tanh of the cell."""
     hidden: torch.Tensor
 
-    def by_step(self, batch_sizes: list[int]) -> list["_Values"]:
-        return [_Values(*parts) for parts in zip(*(part.split(batch_sizes) for part in self), strict=True)]
-
 
 class _Gradients(NamedTuple):
-    """The gradients of all packed steps or of one. *Shape:* as in `_Values`."""
+    """The gradients at all packed steps or at one. *Shape:* as in `_Values`."""
 
     gates: torch.Tensor
-    """The gradients of the gates before their sigmoid or tanh."""
+    """The gradients of the gates before sigmoid or tanh."""
     hidden: torch.Tensor
     cell: torch.Tensor
 
 
+_Tensors = TypeVar("_Tensors", _Values, _Gradients)
+
+
+def _by_step(tensors: _Tensors, batch_sizes: list[int]) -> list[_Tensors]:
+    steps = zip(*(tensor.split(batch_sizes) for tensor in tensors), strict=True)
+    return [type(tensors)(*step) for step in steps]
+
+
 class _Layer(Function):
     """
-    `apply(batch_sizes, course, inputs, weight, bias, highway, dropout_mask)`: packed inputs `(steps,
-    input_dim)`, the weights, and the dropout mask of the hidden vector that a step takes, `(batch,
-    hidden_dim)`, or `None`; to `(steps, hidden_dim)`.
+    One layer: `apply(batch_sizes, course, inputs, weight, bias, highway, dropout_mask)`.
+
+    *Shape:* packed inputs `(steps, input_dim)`, the weights, and the dropout mask of the hidden vector that a
+    step takes, `(batch, hidden_dim)` or `None`, to `(steps, hidden_dim)`.
     """
 
     @staticmethod
@@ -166,8 +169,9 @@ class _Layer(Function):
         dropout_mask: torch.Tensor | None,
     ) -> torch.Tensor:
         dim, size = highway.shape
-        # tanh x is 2 sigmoid 2x - 1, which PyTorch computes several times as fast on a CPU: so one sigmoid is
-        # enough for all gates once what the candidate's is of is doubled.
+        # tanh x = 2 sigmoid 2x - 1, which PyTorch computes several times as fast on a CPU. So one sigmoid is
+        # enough
+        # for all gates if the candidate's weights and bias are doubled.
         scale = torch.ones_like(bias)
         scale[2 * dim : 3 * dim] = 2
         for_input, for_hidden = (weight * scale.unsqueeze(1)).split([size, dim], dim=1)
@@ -179,7 +183,7 @@ class _Layer(Function):
             torch.zeros_like(straight),
             *(torch.empty_like(straight) for _ in range(3)),
         )
-        steps = values.by_step(batch_sizes)
+        steps = _by_step(values, batch_sizes)
         for now, before, shared in course:
             gates, straight, taken, cell, tanh, hidden = steps[now]
             if shared:
@@ -207,11 +211,8 @@ class _Layer(Function):
         gradients = _Gradients(
             torch.empty_like(values.gates), grad_outputs.clone(), torch.zeros_like(values.cell)
         )
-        grad_steps = [
-            _Gradients(*parts)
-            for parts in zip(*(part.split(ctx.batch_sizes) for part in gradients), strict=True)
-        ]
-        steps = values.by_step(ctx.batch_sizes)
+        grad_steps = _by_step(gradients, ctx.batch_sizes)
+        steps = _by_step(values, ctx.batch_sizes)
         for now, before, shared in reversed(ctx.course):
             gates, straight, _, _, tanh, _ = steps[now]
             grad_gates, grad_hidden, grad_cell = grad_steps[now]
@@ -219,7 +220,7 @@ class _Layer(Function):
             input_gate, forget_gate, candidate, output_gate, highway_gate = gates.chunk(GATES, 1)
             # (rows, dim)
             raw, grad_raw = output_gate * tanh, grad_hidden * highway_gate
-            # The slope of tanh is 1 - t^2, that of a sigmoid s - s^2.
+            # The slope of tanh is 1 - t^2, the slope of a sigmoid s - s^2.
             grad_cell.add_((output_gate - raw * tanh).mul_(grad_raw))
             torch.addcmul(gates, gates, gates, value=-1, out=grad_gates)
             grad_input_gate, grad_forget_gate, grad_candidate, grad_output_gate, grad_highway_gate = (
@@ -250,8 +251,8 @@ class _Layer(Function):
         )
 
 
-def _times(weight: torch.Tensor) -> Multiply:
-    """The product with a weight, for many rows."""
+def _times(weight: torch.Tensor) -> Callable[[torch.Tensor, torch.Tensor | None], torch.Tensor]:
+    """Returns the function from rows and a bias to `rows @ weight.T + bias`, for many rows."""
     if weight.dtype == torch.float32 and weight.device.type == "cpu" and has_onednn():
         packed = torch.ops.mkldnn._reorder_linear_weight(weight)
         return lambda rows, bias: torch.ops.mkldnn._linear_pointwise(rows, packed, bias, "none", [], "")

@@ -1,4 +1,4 @@
-"""The interleaved highway LSTM of He et al. 2017 for semantic roles, as the baseline of the ELMo paper."""
+"""The interleaved highway LSTM of He et al. 2017 for semantic roles, the baseline of the ELMo paper."""
 
 from typing import Any
 
@@ -29,20 +29,20 @@ from elmo_tasks.srl.viterbi import Iob2Viterbi
 @Model.register("elmo_srl")
 class SrlModel(ElmoModel):
     """
-    He et al. 2017 (ACL 2017, P17-1044); Peters et al. 2018, section 4 and supplement: to each word vector a
-    vector that says whether the word is the predicate, eight LSTM layers that read forward and backward in
-    turn, and a tag for each word. The best tags are those of the likeliest sequence that is IOB2.
+    He et al. 2017 (ACL 2017, P17-1044); Peters et al. 2018, section 4 and supplement: each word vector gets a
+    vector that marks the predicate, eight LSTM layers read forward and backward in turn, and each word gets a
+    tag. The best tags are the likeliest sequence that IOB2 allows.
 
-    Word vectors and ELMo are computed once a sentence, not once a predicate; so is ELMo's dropout.
+    Word vectors and ELMo, with its dropout, are computed once a sentence, not once a predicate.
 
     # Parameters
 
-    predicate_dim : size of the vector that marks the predicate, or no predicate.
+    predicate_dim : size of the vector that marks whether a word is the predicate.
     hidden_size : units of each LSTM layer.
-    num_layers : of the LSTM.
+    num_layers : number of LSTM layers.
     dropout : probability of the LSTM's recurrent dropout, see `HighwayLstm`.
-    label_smoothing : share of a gold tag's probability that is spread over all tags in the loss (Szegedy et
-        al. 2016, arXiv:1512.00567).
+    label_smoothing : share of a gold tag's probability that the loss spreads over all tags (Szegedy et al.
+        2016, arXiv:1512.00567).
     The others : see `ElmoModel`.
 
     # Raises
@@ -77,9 +77,9 @@ class SrlModel(ElmoModel):
 
     def scores(self, tokens: TextFieldTensors, predicate: torch.Tensor, sentence: torch.Tensor) -> Scores:
         """
-        *Shape:* `predicate` `(batch, 1)`, its index or -1 for none, `sentence` `(batch,)`: equal numbers
-        where the tokens are equal. Returns `logits` `(batch, tokens, tags)` and `mask` `(batch, tokens)`,
-        of the words that have a tag: none in a sentence without a predicate.
+        *Shape:* `predicate` `(batch, 1)`, its index or -1 for none; `sentence` `(batch,)`, equal numbers for
+        equal tokens. Returns `logits` `(batch, tokens, tags)` and `mask` `(batch, tokens)`, the words that
+        have a tag: none in a sentence without a predicate.
         """
         rows, indices = one_of_each(sentence)
         # (sentences, tokens, input_dim)
@@ -116,18 +116,16 @@ class SrlModel(ElmoModel):
             outputs["loss"] = sequence_cross_entropy_with_logits(
                 logits, tags, mask, label_smoothing=self.label_smoothing or None
             )
-            known = [number for number, each in enumerate(metadata) if each.predicate is not None]
-            self.metric(
-                [best[number] for number in known], [metadata[number].gold_tags or [] for number in known]
-            )
+            labelled = [number for number, each in enumerate(metadata) if each.predicate is not None]
+            gold = [metadata[number].gold_tags or [] for number in labelled]
+            self.metric([best[number] for number in labelled], gold)
         return outputs
 
     average = staticmethod(average_with_logits)
 
     def make_output_human_readable(self, output_dict: Outputs) -> Outputs:
         """
-        The words of each instance, and a list with its predicate and the arguments, empty without a
-        predicate.
+        Returns the words of each instance, and a list with its predicate and arguments, or an empty one.
         """
         propositions: list[SrlProposition] = output_dict["metadata"]
         return {
@@ -139,13 +137,15 @@ class SrlModel(ElmoModel):
         }
 
     def get_metrics(self, reset: bool = False) -> dict[str, float]:
-        """Precision, recall and F1 without the predicates; all that `SrlEval` has at the end of an epoch."""
+        """
+        Returns precision, recall and F1 without the predicates; at the end of an epoch all of `SrlEval`.
+        """
         metrics = self.metric.get_metric(reset)
         return metrics if reset else {name: metrics[name] for name in ("precision", "recall", "f1")}
 
 
 def _readable(words: list[str], predicate: int, tags: list[str]) -> Outputs:
-    """Spans are half-open: from `start` up to, not including, `end`."""
+    """Returns a predicate as JSON. Spans are half-open: from `start` up to, not including, `end`."""
     return {
         "index": predicate,
         "predicate": words[predicate],

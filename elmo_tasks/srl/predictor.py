@@ -1,4 +1,4 @@
-"""Predicates and their arguments of plain or tokenised text, from JSON Lines."""
+"""The predictor of predicates and their arguments in plain or tokenised text, from JSON Lines."""
 
 from functools import cached_property, partial
 from typing import Any, ClassVar
@@ -9,7 +9,7 @@ from allennlp.data import Instance
 from allennlp.predictors import Predictor
 
 from elmo_tasks.data.json_lines import shorten
-from elmo_tasks.data.tokenization import RenewedPipeline, analysed
+from elmo_tasks.data.tokenization import RenewedPipeline
 from elmo_tasks.predictors.text import SentencePredictor, require
 
 _VERBS = ("VERB", "AUX")
@@ -18,7 +18,7 @@ _ENGLISH = "en_"
 
 
 class _Sentence(Instance):
-    """A sentence, with the instances of its predicates, which are predicted in its place."""
+    """A sentence with the instances of its predicates, which the model reads instead."""
 
     def __init__(self, words: list[str], propositions: list[Instance]) -> None:
         super().__init__({})
@@ -28,20 +28,19 @@ class _Sentence(Instance):
 @Predictor.register("elmo_srl")
 class SrlPredictor(SentencePredictor):
     """
-    In: `{"sentence": "..."}` or `{"tokens": [...]}`, and `"predicates"`, the places of tokens, from 0.
-    Without it, the predicates are the verbs that a spaCy model finds, but for those that only help another
-    verb.
+    In: `{"sentence": "..."}` or `{"tokens": [...]}`, and optionally `"predicates"`, the places of tokens,
+    from 0. By default the predicates are the verbs that a spaCy model finds, without auxiliaries of other
+    verbs.
 
-    Out: `tokens` and `predicates`, of each its `index`, its word (`predicate`), `arguments`, `tags` (IOB2)
-    and `description`, the sentence with labelled brackets. An argument has `label`, `text` and `spans`
-    (half-open; several where it is in parts); the one labelled V is the predicate itself. An instance of a
-    dataset reader gives a sentence with this one predicate, or with none.
+    Out: `tokens` and `predicates`. A predicate has its `index`, its word (`predicate`), `arguments`, `tags`
+    (IOB2) and a `description`, the sentence with labelled brackets. An argument has `label`, `text` and
+    `spans` (half-open; several if it is in parts); the argument labelled V is the predicate itself. An
+    instance of a dataset reader gives a sentence with this one predicate, or with none.
 
     # Parameters
 
-    spacy_model : name of an installed spaCy model, whose tokenizer is used for `sentence`, and which finds
-        verbs. By default the tokenizer of blank English, and an English model for the verbs if one is
-        installed.
+    spacy_model : name of an installed spaCy model that splits `sentence` into words and finds verbs; by
+        default the tokenizer of blank English, and an installed English model for the verbs.
     """
 
     optional_fields: ClassVar[dict[str, Any]] = {"predicates": list[int]}
@@ -50,7 +49,7 @@ class SrlPredictor(SentencePredictor):
         return self.predict_batch_instance([instance])[0]
 
     def predict_batch_instance(self, instances: list[Instance]) -> list[JsonDict]:
-        """All predicates of all sentences in one batch."""
+        """Predicts all predicates of all sentences in one batch."""
         sentences = [
             each if isinstance(each, _Sentence) else _Sentence(each["metadata"].metadata.words, [each])
             for each in instances
@@ -69,7 +68,7 @@ class SrlPredictor(SentencePredictor):
         return instance.propositions if isinstance(instance, _Sentence) else [instance]
 
     def read(self, json_dict: JsonDict) -> tuple[list[str], list[int]]:
-        """The words of a sentence, and the places of its predicates."""
+        """Returns the words of a sentence, and the places of its predicates."""
         words = self.words(json_dict).words
         expected = f'"predicates": places of the {len(words)} tokens, from 0'
         indices = require(json_dict, "predicates", list, expected) if "predicates" in json_dict else None
@@ -83,19 +82,19 @@ class SrlPredictor(SentencePredictor):
         return _Sentence(words, [self._dataset_reader.text_to_instance(words, index) for index in indices])
 
     def least_tokens(self, content: tuple[list[str], list[int]]) -> int:
-        """The sentence once for each predicate."""
+        """Returns the number of tokens in all instances: the sentence once for each predicate."""
         words, indices = content
         return len(words) * len(indices)
 
     def _verbs(self, words: list[str]) -> list[int]:
         if not words:
             return []
-        tagger = self._tagger(sum(map(len, words)))
-        tagged = analysed(tagger, words)
+        tagged = self._tagger.analyze(words)
         if not any(token.pos_ for token in tagged):
+            name = self._tagger(0).meta["name"]
             raise ConfigurationError(
-                f"the spaCy model {tagger.meta['name']!r} tells no parts of speech; expected one that "
-                'does, or "predicates" in the input'
+                f"the spaCy model {name!r} finds no parts of speech; expected one that does, or "
+                '"predicates" in the input'
             )
         return [token.i for token in tagged if token.pos_ in _VERBS and token.dep_ not in _HELPING]
 

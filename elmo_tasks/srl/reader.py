@@ -25,13 +25,13 @@ _NO_PREDICATE = -1
 
 @dataclass
 class SrlProposition(Metadata):
-    """What an instance knows beside tensors."""
+    """The metadata of an instance: its words and its predicate."""
 
     words: list[str]
     predicate: int | None
-    """Its index among the words; `None` for a sentence without predicates."""
+    """The predicate's index among the words; `None` for a sentence without predicates."""
     gold_tags: list[str] | None = None
-    """The tags in IOB2; only of labelled sentences."""
+    """The tags in IOB2, if the sentence is labelled."""
 
     def __len__(self) -> int:
         return len(self.words)
@@ -40,28 +40,28 @@ class SrlProposition(Metadata):
 @DatasetReader.register("elmo_srl")
 class SrlReader(TaskReader):
     """
-    One instance a predicate. For the formats see `sentences.py`; in a folder of OntoNotes, the skeleton
-    files (`*_skel`), which have no words, and automatic annotation (`*_auto_conll`) beside gold are left out.
-    Instances have `tokens`, `predicate` (its place, or -1), `sentence` (a number that the predicates of a
-    sentence share, for the sampler `elmo_grouped_bucket` and for what the model computes once a sentence),
-    `metadata` (a `SrlProposition`) and, of labelled sentences, `tags` (IOB2).
+    Makes one instance of each predicate. For the formats see `sentences.py`. In a folder of OntoNotes, the
+    skeleton files (`*_skel`), which have no words, and automatic annotation (`*_auto_conll`) beside gold are
+    left out. Instances have `tokens`, `predicate` (its index, or -1), `sentence` (a number that the
+    predicates of a sentence share, for the sampler `elmo_grouped_bucket` and for all that the model computes
+    once a sentence), `metadata` (a `SrlProposition`) and, if the sentence is labelled, `tags` (IOB2).
 
     # Parameters
 
-    columns : names of the columns in order, those of CoNLL 2012 by default. For the words and the props of
-        CoNLL 2005 side by side: `["word", "predicate", "arguments"]`. See `Columns`.
-    delimiter : what separates the columns; by default any run of blanks and tabs.
+    columns : names of the columns in order, by default the columns of CoNLL 2012. For the words and the props
+        of CoNLL 2005 side by side: `["word", "predicate", "arguments"]`. See `Columns`.
+    delimiter : text between two columns; by default any run of blanks and tabs.
     verbs_only : leave out predicates whose part of speech does not begin with V.
-    keep_without_predicates : make an instance of a sentence without predicates, too, for prediction: it
-        takes no part in loss and metric.
+    keep_without_predicates : also make an instance of a sentence without predicates, for prediction; it takes
+        no part in loss and metric.
     The others : see `TaskReader`.
 
     # Raises
     `ConfigurationError`: impossible columns or delimiter. When reading, `InputError` with file, line and
-    column: no file, no sentence in a file, no instance at all, not UTF-8, another number of columns, an
-    empty word, brackets that do not match, arguments within one another, other numbers of predicates and of
-    their columns, with `verbs_only` no part of speech, no JSON object, a field that is missing or of
-    another type, and spans that are outside of the sentence, over one another or out of order.
+    column: no file, no sentence in a file, no instance at all, not UTF-8, a wrong number of columns, an empty
+    word, brackets that do not match, nested arguments, other numbers of predicates and of their columns, with
+    `verbs_only` no part of speech, no JSON object, a field that is missing or of another type, and spans that
+    are outside the sentence, overlap or are out of order.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class SrlReader(TaskReader):
         self.keep_without_predicates = keep_without_predicates
 
     def _read(self, file_path: str) -> Iterator[Instance]:
-        """A worker takes all predicates of its sentences."""
+        # A worker takes all predicates of its sentences.
         for sentence in self.shard_iterable(self._sentences(file_path)):
             tokens = _text(sentence.words)
             for proposition in sentence.propositions:
@@ -91,10 +91,10 @@ class SrlReader(TaskReader):
         self, words: list[str], predicate: Optional[int] = None, tags: Optional[list[str]] = None
     ) -> Instance:
         """
-        The instance of a predicate, by its place among the words; without `tags` for prediction.
+        Returns the instance of a predicate, by its index among the words; without `tags` for prediction.
 
         # Raises
-        `ConfigurationError`: no words, no such place, another number of tags than words. `TagError`: tags
+        `ConfigurationError`: no words, no such index, another number of tags than words. `TagError`: tags
         that are not IOB2.
         """
         check_words(words, tags=tags)
@@ -107,11 +107,10 @@ class SrlReader(TaskReader):
         return _instance(words, _text(words), predicate, tags)
 
     def _sentences(self, file_path: str) -> Iterator[SrlSentence]:
-        """The sentences of all files that become instances."""
+        """Yields the sentences of all files that become instances."""
         total: Counter[str] = Counter()
-        yield from self.counted(
-            file_path, partial(self._file, total=total), self._describe, gold_files(file_path)
-        )
+        read = partial(self._file, total=total)
+        yield from self.read_files(file_path, read, self._describe, gold_files(file_path))
         if not total["instances"] and not self.keep_without_predicates:
             raise InputError.at(file_path, found=self._describe(total), expected="a predicate")
 
@@ -149,18 +148,13 @@ def _is_verb(path: Path, line: int, proposition: Proposition) -> bool:
 
 
 class _RoleField(TagField):
-    """A `TagField` of IOB2: a label brings its B- and its I- into the vocabulary."""
+    """A `TagField` of IOB2."""
 
-    def count_vocab_items(self, counter: dict[str, dict[str, int]]) -> None:
-        tags: dict[str, dict[str, int]] = {self._label_namespace: Counter()}
-        super().count_vocab_items(tags)
-        for tag, count in tags[self._label_namespace].items():
-            if tag[0] in "OBI":
-                counter[self._label_namespace][tag] += count
+    prefixes = "BI"
 
 
 def _text(words: list[str]) -> TextField:
-    """The text of a sentence, one for all of its predicates, so that it is in memory once."""
+    """Returns the text of a sentence: one for all of its predicates, so that it is in memory once."""
     return TextField([Token(word) for word in words])
 
 

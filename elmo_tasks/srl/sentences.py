@@ -1,17 +1,17 @@
 """
-Sentences with their predicates and arguments, from files.
+Sentences with their predicates and arguments, from files of two formats.
 
-Columns, one word a line, an empty line between sentences: those of CoNLL 2012 (OntoNotes,
-https://conll.cemantix.org/2012/data.html), where lines that begin with `#begin document` and `#end
-document` are no words, or others by name. There is one column of arguments for each predicate, in their
-order, with `(LABEL*` where an argument starts, `*)` where it ends, `(LABEL*)` for one of a single word, and
-`*` elsewhere. `/.` and `/?`, as OntoNotes writes some ends of sentences, are read as `.` and `?`.
+Columns have one word a line and an empty line between sentences: the columns of CoNLL 2012 (OntoNotes,
+https://conll.cemantix.org/2012/data.html), where lines that begin with `#begin document` and `#end document`
+are not words, or others by name. Each predicate has a column of arguments, in the order of the predicates:
+`(LABEL*` where an argument starts, `*)` where it ends, `(LABEL*)` for a single word, and `*` elsewhere. `/.`
+and `/?`, which end some sentences of OntoNotes, are read as `.` and `?`.
 
-JSON Lines, one sentence a line: `{"tokens": ["Ana", "flew", "to", "Lisbon"], "predicates": [{"index": 1,
+JSON Lines have one sentence a line: `{"tokens": ["Ana", "flew", "to", "Lisbon"], "predicates": [{"index": 1,
 "arguments": [{"label": "ARG0", "spans": [[0, 1]]}, {"label": "ARG4", "spans": [[2, 4]]}]}]}`. Spans are
-half-open; an argument in parts has several. The predicate's own span has the label V; so has the word at
-`index` if it is in no span. `pos`, the parts of speech, may be there; other keys are ignored, so that what
-the predictor writes can be read.
+half-open; an argument in parts has several. The predicate's own span has the label V; the word at `index`
+gets it if it is in no span. `pos`, the parts of speech, is optional. Other keys are ignored, so that the
+predictor's output can be read.
 """
 
 import re
@@ -21,14 +21,14 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from elmo_tasks.data.columns import BLANKS, ColumnLayout, line_groups, unescaped
+from elmo_tasks.data.columns import BLANKS, ColumnLayout, line_groups, unescape
 from elmo_tasks.data.input_files import InputError, read_lines
 from elmo_tasks.data.json_lines import read_json_lines, shorten_json
 from elmo_tasks.data.tag_schemes import Scheme, Span, from_spans
 from elmo_tasks.srl.arguments import PREDICATE, Argument, to_tags
 
 WORD, LEMMA, FRAMESET, POS, ARGUMENTS = "word", "predicate", "frameset", "pos", "arguments"
-CONLL_2012 = (
+_BEFORE_ARGUMENTS = (
     "document",
     "part",
     "number",
@@ -40,9 +40,8 @@ CONLL_2012 = (
     "sense",
     "speaker",
     "entity",
-    ARGUMENTS,
-    "coreference",
 )
+CONLL_2012 = (*_BEFORE_ARGUMENTS, ARGUMENTS, "coreference")
 _DOCUMENT = ("#begin document", "#end document")
 _JSON_OBJECT = re.compile(r'[ \t]*\{[ \t]*"')
 _NONE = "-"
@@ -56,17 +55,38 @@ class Proposition:
     predicate: int
     tags: list[str]
     pos: str | None
-    """The predicate's part of speech, where it is known."""
+    """The predicate's part of speech, if the file has it."""
 
 
 @dataclass
 class SrlSentence:
-    """The words of a sentence, and a proposition for each of its predicates."""
+    """
+    The words of a sentence, a proposition for each predicate, and the sentence's first line in the file.
+    """
 
     words: list[str]
     propositions: list[Proposition]
     line: int
-    """Of the file: the first of its columns, or that of its JSON object."""
+
+
+def read_sentences(path: Path, columns: "Columns") -> Iterator[SrlSentence]:
+    """
+    Yields the sentences of a file. It is JSON Lines if the first line that is not blank starts with `{` and
+    `"`.
+
+    # Raises
+    `InputError` with file and line, see `SrlReader`.
+    """
+    lines = read_lines(path)
+    for number, line in lines:
+        if line.strip(BLANKS):
+            all_lines = chain([(number, line)], lines)
+            if _JSON_OBJECT.match(line):
+                for json_number, content in read_json_lines(path, all_lines, expected="an object"):
+                    yield _from_json(path, json_number, content)
+            else:
+                for group in line_groups(all_lines, separators=_DOCUMENT):
+                    yield _from_rows(path, columns.rows(path, group), columns)
 
 
 class _Row(NamedTuple):
@@ -78,12 +98,14 @@ class _Row(NamedTuple):
 
 class Columns(ColumnLayout):
     """
+    The columns of a file of semantic roles.
+
     # Parameters
 
-    names : of the columns in order: `word`, `predicate` (`-` for a word that is none) and `arguments` (any
-        number of columns) once each. Where there is `frameset`, a word with `-` there is no predicate
-        either; `pos` is the part of speech. All others are ignored.
-    delimiter : what separates the columns; `None` for any run of blanks and tabs.
+    names : names of the columns in order: `word`, `predicate` (`-` for a word that is none) and `arguments`
+        (any number of columns) once each. With `frameset`, a word with `-` there is no predicate either;
+        `pos` is the part of speech. All others are ignored.
+    delimiter : text between two columns; `None` for any run of blanks and tabs.
 
     # Raises
     `ConfigurationError`: impossible columns or delimiter.
@@ -94,76 +116,61 @@ class Columns(ColumnLayout):
         self._first_of_arguments = self.names.index(ARGUMENTS)
 
     def cell(self, name: str, row: _Row) -> str:
-        """The cell of a row in the column of this name, which is not that of the arguments."""
+        """Returns a row's cell in a column by name, other than the arguments."""
         column = self.names.index(name)
         return row.cells[column if column < self._first_of_arguments else column - len(self.names)]
 
     def argument_columns(self, row: _Row) -> range:
-        """The columns of arguments, as many as the row has cells for."""
-        columns_behind = len(self.names) - self._first_of_arguments - 1
-        return range(self._first_of_arguments, len(row.cells) - columns_behind)
+        """Returns the columns of arguments, as many as the row has cells for."""
+        columns_after = len(self.names) - self._first_of_arguments - 1
+        return range(self._first_of_arguments, len(row.cells) - columns_after)
 
-    def row(self, path: Path, number: int, line: str, first: _Row | None) -> _Row:
-        """The row of a line, which must have as many columns as the first of its sentence."""
-        cells = self.split(line)
-        if first is None and len(cells) < len(self.names) - 1:
-            expected = f"{len(self.names) - 1} or more: {', '.join(self.names)}"
-        elif first is not None and len(cells) != len(first.cells):
-            expected = f"{len(first.cells)} as in line {first.line}"
-        else:
-            return _Row(number, cells)
-        raise InputError.at(path, number, found=f"{len(cells)} columns in {line[:80]!r}", expected=expected)
-
-
-def read_sentences(path: Path, columns: Columns) -> Iterator[SrlSentence]:
-    """
-    The sentences of a file; it is JSON Lines if the first line that is not blank starts with `{` and `"`.
-
-    # Raises
-    `InputError` with file and line: what `SrlReader` says.
-    """
-    lines = read_lines(path)
-    for number, line in lines:
-        if line.strip(BLANKS):
-            rest = chain([(number, line)], lines)
-            yield from _json_lines(path, rest) if _JSON_OBJECT.match(line) else _columns(path, rest, columns)
-
-
-def _columns(path: Path, lines: Iterator[tuple[int, str]], columns: Columns) -> Iterator[SrlSentence]:
-    for group in line_groups(lines, separators=_DOCUMENT):
+    def rows(self, path: Path, lines: list[tuple[int, str]]) -> list[_Row]:
+        """Returns the rows of a sentence, all with as many columns as the first."""
         rows: list[_Row] = []
-        for number, line in group:
-            rows.append(columns.row(path, number, line, rows[0] if rows else None))
-        yield _sentence(path, rows, columns)
+        for number, line in lines:
+            cells = self.split(line)
+            if not rows and len(cells) < len(self.names) - 1:
+                expected = f"{len(self.names) - 1} or more: {', '.join(self.names)}"
+            elif rows and len(cells) != len(rows[0].cells):
+                expected = f"{len(rows[0].cells)} as in line {rows[0].line}"
+            else:
+                rows.append(_Row(number, cells))
+                continue
+            raise InputError.at(
+                path, number, found=f"{len(cells)} columns in {line[:80]!r}", expected=expected
+            )
+        return rows
 
 
-def _sentence(path: Path, rows: list[_Row], columns: Columns) -> SrlSentence:
-    words = [unescaped(columns.cell(WORD, row)) for row in rows]
+def _from_rows(path: Path, rows: list[_Row], columns: Columns) -> SrlSentence:
+    words = [unescape(columns.cell(WORD, row)) for row in rows]
     for word, row in zip(words, rows, strict=True):
         if not word:
             raise InputError.at(path, row.line, found="an empty word", expected="a word")
-    spans = [_spans(path, rows, column) for column in columns.argument_columns(rows[0])]
-    marked = _marked(rows, columns)
-    if spans == [[]] and not (marked and FRAMESET in columns.names):
-        # How some write a sentence without predicates; a lemma may stand beside words that are none
-        spans = []
-    predicates = _predicates(path, rows, spans, marked)
-    return SrlSentence(
-        words,
-        [
-            Proposition(
-                predicate,
-                from_spans(of_predicate, len(words), Scheme.IOB2),
-                columns.cell(POS, rows[predicate]) if POS in columns.names else None,
-            )
-            for predicate, of_predicate in zip(predicates, spans, strict=True)
-        ],
-        rows[0].line,
-    )
+    spans_by_column = [_spans(path, rows, column) for column in columns.argument_columns(rows[0])]
+    marks = [name for name in (LEMMA, FRAMESET) if name in columns.names]
+    marked = [
+        number for number, row in enumerate(rows) if all(columns.cell(mark, row) != _NONE for mark in marks)
+    ]
+    if spans_by_column == [[]] and not (marked and FRAMESET in marks):
+        # Some files give a sentence without predicates an empty column. A lemma may stand beside any word.
+        spans_by_column = []
+    propositions = [
+        Proposition(
+            predicate,
+            from_spans(spans, len(words), Scheme.IOB2),
+            columns.cell(POS, rows[predicate]) if POS in columns.names else None,
+        )
+        for predicate, spans in zip(
+            _predicates(path, rows, spans_by_column, marked), spans_by_column, strict=True
+        )
+    ]
+    return SrlSentence(words, propositions, rows[0].line)
 
 
 def _spans(path: Path, rows: list[_Row], column: int) -> list[Span]:
-    """The labelled spans of one column."""
+    """Returns the labelled spans of one column."""
     spans: list[Span] = []
     opened: Span | None = None
     for number, row in enumerate(rows):
@@ -185,95 +192,74 @@ def _spans(path: Path, rows: list[_Row], column: int) -> list[Span]:
             spans.append(opened._replace(end=number + 1))
             opened = None
     if opened:
-        raise InputError.at(
-            path,
-            rows[opened.start].line,
-            found=f"{rows[opened.start].cells[column]!r} in column {column + 1}",
-            expected=f"its end, *), by the end of the sentence in line {rows[-1].line}",
-        )
+        first = rows[opened.start]
+        expected = f"its end, *), by the end of the sentence in line {rows[-1].line}"
+        found = f"{first.cells[column]!r} in column {column + 1}"
+        raise InputError.at(path, first.line, found=found, expected=expected)
     return spans
 
 
-def _marked(rows: list[_Row], columns: Columns) -> list[int]:
-    """The words that the columns call predicates."""
-    marks = [name for name in (LEMMA, FRAMESET) if name in columns.names]
-    return [
-        number for number, row in enumerate(rows) if all(columns.cell(mark, row) != _NONE for mark in marks)
-    ]
-
-
-def _predicates(path: Path, rows: list[_Row], spans: list[list[Span]], marked: list[int]) -> list[int]:
+def _predicates(
+    path: Path, rows: list[_Row], spans_by_column: list[list[Span]], marked: list[int]
+) -> list[int]:
     """
-    The predicate of each column of arguments: the words that are marked as such; or, if their number is
-    another, as where a lemma stands beside words that are no predicates, the first words of V.
+    Returns the predicate of each column of arguments: the marked words; or, if their number differs, as in
+    files with a lemma beside words that are not predicates, the first words of V.
     """
-    if len(marked) == len(spans):
+    if len(marked) == len(spans_by_column):
         return marked
-    opening = [[span.start for span in column if span.label == PREDICATE] for column in spans]
-    if all(opening):
-        return [starts[0] for starts in opening]
-    raise InputError.at(
-        path,
-        rows[0].line,
-        found=f"{len(spans)} columns of arguments in a sentence of {len(marked)} predicates",
-        expected="one for each predicate, or a (V*) in each",
-    )
+    starts = [[span.start for span in spans if span.label == PREDICATE] for spans in spans_by_column]
+    if all(starts):
+        return [starts_of_column[0] for starts_of_column in starts]
+    found = f"{len(spans_by_column)} columns of arguments in a sentence of {len(marked)} predicates"
+    raise InputError.at(path, rows[0].line, found=found, expected="one for each predicate, or a (V*) in each")
 
 
-def _json_lines(path: Path, lines: Iterator[tuple[int, str]]) -> Iterator[SrlSentence]:
-    for number, content in read_json_lines(path, lines, expected="an object"):
-        try:
-            yield _from_json(content, number)
-        except _WrongJsonError as error:
-            raise InputError.at(path, number, found=error.found, expected=error.expected) from error
+def _from_json(path: Path, line: int, content: Any) -> SrlSentence:
+    def strings(name: str) -> list[str]:
+        values = content.get(name) if isinstance(content, dict) else None
+        if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+            expected = f'an object with "{name}": a list of strings'
+            raise InputError.at(path, line, found=shorten_json(content), expected=expected)
+        return values
 
-
-class _WrongJsonError(Exception):
-    """What is wrong with the JSON object of a line; the caller adds the file and the line."""
-
-    def __init__(self, found: str, expected: str) -> None:
-        super().__init__(found, expected)
-        self.found, self.expected = found, expected
-
-
-def _from_json(content: Any, line: int) -> SrlSentence:
-    words = _strings(content, "tokens")
-    pos = _strings(content, POS) if POS in content else None
+    words = strings("tokens")
+    pos = strings(POS) if POS in content else None
     if not words or (pos is not None and len(pos) != len(words)):
         found = f"{len(words)} tokens" + ("" if pos is None else f" and {len(pos)} pos")
-        raise _WrongJsonError(found, "one or more tokens, and as many pos if any")
+        raise InputError.at(path, line, found=found, expected="one or more tokens, and as many pos if any")
     predicates = content.get("predicates", [])
     if not isinstance(predicates, list):
-        raise _WrongJsonError(f'"predicates": {shorten_json(predicates)}', '"predicates": a list of objects')
-    return SrlSentence(words, [_proposition(each, words, pos) for each in predicates], line)
-
-
-def _strings(content: Any, name: str) -> list[str]:
-    values = content.get(name) if isinstance(content, dict) else None
-    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
-        raise _WrongJsonError(shorten_json(content), f'an object with "{name}": a list of strings')
-    return values
+        found = f'"predicates": {shorten_json(predicates)}'
+        raise InputError.at(path, line, found=found, expected='"predicates": a list of objects')
+    propositions = []
+    for predicate in predicates:
+        try:
+            propositions.append(_proposition(predicate, words, pos))
+        except (KeyError, TypeError, ValueError) as error:
+            found = f"{shorten_json(predicate)} ({error})"
+            expected = 'a predicate as {"index": 1, "arguments": [{"label": "ARG0", "spans": [[0, 1]]}]}'
+            raise InputError.at(path, line, found=found, expected=expected) from error
+    return SrlSentence(words, propositions, line)
 
 
 def _proposition(content: Any, words: list[str], pos: list[str] | None) -> Proposition:
-    try:
-        index = content["index"]
-        arguments = [
-            Argument(each["label"], tuple((start, end) for start, end in each["spans"]))
-            for each in content["arguments"]
-        ]
-        for label, spans in arguments:
-            for start, end in spans:
-                if start >= end:
-                    expected = f"the end behind the last token, as [{start}, {max(start, end) + 1}]"
-                    raise ValueError(f"found the span {[start, end]} of {label}, expected {expected}")
-        if type(index) is not int or index not in range(len(words)):
-            raise ValueError(f"found the index {index!r}, expected one of the tokens 0 to {len(words) - 1}")
-        if not any(start <= index < end for argument in arguments for start, end in argument.spans):
-            arguments.append(Argument(PREDICATE, ((index, index + 1),)))
-        return Proposition(index, to_tags(arguments, len(words)), pos[index] if pos else None)
-    except (KeyError, TypeError, ValueError) as error:
-        raise _WrongJsonError(
-            f"{shorten_json(content)} ({error})",
-            'a predicate as {"index": 1, "arguments": [{"label": "ARG0", "spans": [[0, 1]]}]}',
-        ) from error
+    """
+    # Raises
+    `KeyError`, `TypeError`, `ValueError`: the content is not a predicate of these words.
+    """
+    index = content["index"]
+    arguments = [
+        Argument(each["label"], tuple((start, end) for start, end in each["spans"]))
+        for each in content["arguments"]
+    ]
+    spans = [(label, *span) for label, parts in arguments for span in parts]
+    for label, start, end in spans:
+        if start >= end:
+            expected = f"the end after the last token, as [{start}, {max(start, end) + 1}]"
+            raise ValueError(f"found the span {[start, end]} of {label}, expected {expected}")
+    if type(index) is not int or index not in range(len(words)):
+        raise ValueError(f"found the index {index!r}, expected one of the tokens 0 to {len(words) - 1}")
+    if not any(start <= index < end for _, start, end in spans):
+        arguments.append(Argument(PREDICATE, ((index, index + 1),)))
+    return Proposition(index, to_tags(arguments, len(words)), pos[index] if pos else None)

@@ -10,17 +10,17 @@ from elmo_tasks.data.tag_schemes import Scheme, allowed_transitions
 
 class Iob2Viterbi(nn.Module):
     """
-    The tags with the highest sum of scores among those that IOB2 allows (Viterbi 1967): a sequence may not
-    start with I-X, and only B-X and I-X may come before I-X. So a step looks at the best tag of all, and
-    for each I-X at two more: all sentences of a batch at once, in time that grows with the tags and not
-    with their pairs.
+    A decoder that finds the tags with the highest sum of scores among the sequences that IOB2 allows (Viterbi
+    1967): none starts with I-X, and only B-X and I-X come before I-X. So a step looks at the best of all
+    tags, and for I-X at two more, for all sentences of a batch at once, in time that grows with the number of
+    tags and not of their pairs.
 
     # Parameters
 
-    tags : in the order of their ids; those of IOB2, each I-X with its B-X.
+    tags : the IOB2 tags in the order of their ids, each I-X with its B-X.
 
     # Raises
-    `TagError`: another tag. `ValueError`: an I-X without its B-X.
+    `TagError`: a tag that is not IOB2. `ValueError`: an I-X without its B-X.
     """
 
     starts: torch.Tensor
@@ -28,7 +28,7 @@ class Iob2Viterbi(nn.Module):
 
     def __init__(self, tags: Sequence[str]) -> None:
         super().__init__()
-        # (tags,): which may start a sentence, which is each tag but I-X
+        # (tags,): whether the tag may start a sentence; all but I-X may
         self.register_buffer("starts", allowed_transitions(tags, Scheme.IOB2).start, persistent=False)
         ids = {tag: number for number, tag in enumerate(tags)}
         missing = [tag for tag in tags if tag[0] == "I" and f"B{tag[1:]}" not in ids]
@@ -42,7 +42,7 @@ class Iob2Viterbi(nn.Module):
     def forward(self, scores: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         """
         *Shape:* `(batch, tokens, tags)`, `(batch, tokens)` to the ids of the best tags `(batch, tokens)`, 0
-        where the mask is.
+        outside of the mask.
         """
         itself = torch.arange(len(self.starts), device=scores.device)
         # (batch, tags): the score of the best sequence that ends with a tag

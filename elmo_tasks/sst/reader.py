@@ -10,7 +10,7 @@ from allennlp.data import DatasetReader, Instance, Token
 from allennlp.data.fields import MetadataField, TextField
 
 from elmo_tasks.common.values import OneOf, PositiveInt
-from elmo_tasks.data.fields import Metadata, check_label, classified
+from elmo_tasks.data.fields import Metadata, check_label, labelled_instance
 from elmo_tasks.data.input_files import InputError, read_lines
 from elmo_tasks.data.reader import TaskReader, check_words
 from elmo_tasks.sst.trees import Tree, TreeError, parse
@@ -90,7 +90,7 @@ class SstReader(TaskReader):
         """The labels of this granularity, from negative to positive."""
 
     def _read(self, file_path: str) -> Iterator[Instance]:
-        for example, inside in self.shard_iterable(self.counted(file_path, self._file, self._describe)):
+        for example, inside in self.shard_iterable(self.read_files(file_path, self._file, self._describe)):
             yield self._instance(example.tokens, example.label, example.place, inside=inside)
 
     def sampled(self, instances: Sequence[Instance]) -> None:
@@ -115,7 +115,7 @@ class SstReader(TaskReader):
     ) -> Instance:
         words = [token.text or "" for token in tokens]
         text = _Text(tokens, place, counted=not inside)
-        return classified(
+        return labelled_instance(
             {"tokens": text, "metadata": MetadataField(SstSentence(words))}, label, self.classes
         )
 

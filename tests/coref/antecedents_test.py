@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from elmo_tasks.coref import antecedents as module
-from elmo_tasks.coref.antecedents import AntecedentScorer, AntecedentSearch
+from elmo_tasks.coref.antecedents import AntecedentScorer
 from elmo_tasks.coref.mentions import Mentions
 from tests.coref.reference import assert_scores, reference_scores
 
@@ -20,9 +20,9 @@ ORDERS = [
 def scorer(**options) -> AntecedentScorer:
     """With weights that tell all parts of a pair apart."""
     sizes = {"span_dim": DIM, "feature_dim": 3, "genres": 2, "hidden_sizes": [6, 4], "dropout": 0.0}
-    search = AntecedentSearch(**{"max_antecedents": 5} | options)
+    search = {"max_antecedents": 5, "coarse_to_fine": False, "inference_order": 1} | options
     torch.manual_seed(1)
-    built = AntecedentScorer(search=search, **sizes).requires_grad_(False)
+    built = AntecedentScorer(**sizes, **search).requires_grad_(False)
     for parameter in built.parameters():
         parameter.mul_(2.0)
     return built

@@ -1,29 +1,36 @@
 import pytest
 
-from elmo_tasks.coref.documents import CorefDocument, marked, resolved
-from elmo_tasks.data.tokenization import Words, joined, tokenizer
+from elmo_tasks.coref.documents import CorefDocument, mark_mentions, replace_pronouns
+from elmo_tasks.data.tokenization import Words, join_words, tokenizer
 
 ANA = [["Ana", "lost", "her", "keys", "."], ["She", "found", "them", "."]]
 CLUSTERS = [[(0, 0), (2, 2), (5, 5)], [(2, 3), (7, 7)]]
 
 
 def test_mentions_are_marked_within_each_other():
-    words = joined([word for sentence in ANA for word in sentence])
-    assert marked(words, CLUSTERS) == "[0 Ana] lost [1 [0 her] keys] . [0 She] found [1 them] ."
-    assert marked(words, []) == words.text
+    words = join_words([word for sentence in ANA for word in sentence])
+    assert mark_mentions(words, CLUSTERS) == "[0 Ana] lost [1 [0 her] keys] . [0 She] found [1 them] ."
+    assert mark_mentions(words, []) == words.text
     # Two that start at one word, and three that end at one
-    assert marked(joined(["a", "b", "c"]), [[(0, 0), (0, 2)], [(1, 2)], [(2, 2)]]) == "[0 [0 a] [1 b [2 c]]]"
+    assert (
+        mark_mentions(join_words(["a", "b", "c"]), [[(0, 0), (0, 2)], [(1, 2)], [(2, 2)]])
+        == "[0 [0 a] [1 b [2 c]]]"
+    )
 
 
 def test_the_text_stays_as_it_was():
     words = tokenizer()("  Ana  lost\n her keys.")
     document = CorefDocument.of([words.words], words=words)
-    assert marked(words, [[(0, 0), (words.words.index("her"),) * 2]]) == "  [0 Ana]  lost\n [0 her] keys."
-    assert resolved(document, [[(0, 0), (words.words.index("her"),) * 2]]) == "  Ana  lost\n Ana's keys."
+    assert (
+        mark_mentions(words, [[(0, 0), (words.words.index("her"),) * 2]]) == "  [0 Ana]  lost\n [0 her] keys."
+    )
+    assert (
+        replace_pronouns(document, [[(0, 0), (words.words.index("her"),) * 2]]) == "  Ana  lost\n Ana's keys."
+    )
 
 
 def resolve(*sentences, clusters):
-    return resolved(CorefDocument.of([sentence.split() for sentence in sentences]), clusters)
+    return replace_pronouns(CorefDocument.of([sentence.split() for sentence in sentences]), clusters)
 
 
 @pytest.mark.parametrize(
@@ -82,4 +89,4 @@ def test_resolved(sentences, clusters, expected):
 
 def test_nothing_to_resolve():
     document = CorefDocument.of([["Ana"]], words=Words("Ana", ["Ana"], [(0, 3)]))
-    assert resolved(document, []) == "Ana"
+    assert replace_pronouns(document, []) == "Ana"

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from elmo_tasks.coref.model import clusters_from_links, mean_of_members
+from elmo_tasks.coref.model import CorefModel, clusters_from_links
 from tests.coref.tiny import Tiny
 
 
@@ -46,7 +46,7 @@ def test_mean_of_members_that_kept_other_spans():
     a, b, c, d = (0, 0), (1, 2), (1, 4), (6, 6)
     one = scores_of([a, b, d], [1.0], [0.6, (0, 0.4)], [0.2, (1, 0.5), (0, 0.3)])
     other = scores_of([b, c, d], [1.0], [0.5, (0, 0.5)], [0.3, (1, 0.7)])
-    mean = mean_of_members([one, other])
+    mean = CorefModel.average([one, other])
     expected = {
         a: {None: 1.0},
         b: {None: 0.8, a: 0.2},
@@ -67,7 +67,7 @@ def test_mean_of_members_that_are_sure_is_finite():
         "antecedents": torch.tensor([[-1], [0]]),
         "antecedent_scores": torch.tensor([[0.0, -torch.inf], [0.0, -200.0]]),
     }
-    mean = mean_of_members([scores, scores])["antecedent_scores"]
+    mean = CorefModel.average([scores, scores])["antecedent_scores"]
     torch.testing.assert_close(mean, scores["antecedent_scores"])
 
 
@@ -75,7 +75,7 @@ def test_mean_of_one_member_twice_is_the_member():
     tiny = Tiny()
     instance = tiny.instances[3]
     scores = tiny.scores(instance)
-    mean = mean_of_members([scores, scores])
+    mean = CorefModel.average([scores, scores])
     one, twice = distributions(scores), distributions(mean)
     assert one.keys() == twice.keys()
     for span, probabilities in one.items():

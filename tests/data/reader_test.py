@@ -9,14 +9,14 @@ from allennlp.data.token_indexers import SingleIdTokenIndexer
 from allennlp.nn.util import get_text_field_mask
 
 from elmo_tasks.data.reader import TaskReader, check_words, group_number, text_field
-from elmo_tasks.data.tokenization import joined
+from elmo_tasks.data.tokenization import join_words
 
 
 class Lines(TaskReader):
     """An instance a line, of one text by itself and one in a list."""
 
     def _read(self, file_path):
-        for line in self.shard_iterable(self.counted(file_path, self._lines, self._describe)):
+        for line in self.shard_iterable(self.read_files(file_path, self._lines, self._describe)):
             texts = [TextField([Token(word) for word in line.split()]) for _ in range(2)]
             yield Instance({"text": texts[0], "texts": ListField(texts[1:])})
 
@@ -75,7 +75,7 @@ def test_what_was_read_up_to_max_instances_is_logged(folder, caplog):
 
 
 def test_words_keep_their_characters():
-    field = text_field(joined(["Ana", "sang"]))
+    field = text_field(join_words(["Ana", "sang"]))
     assert [(token.text, token.idx, token.idx_end) for token in field.tokens] == [
         ("Ana", 0, 3),
         ("sang", 4, 8),

@@ -65,7 +65,7 @@ def test_an_unknown_type_counts_as_o_and_warns_once(caplog):
     assert [each["tags"]._indexed_labels for each in unknown] == [[4, 0, 0], [0, 0]]
     messages = [record.getMessage() for record in caplog.records]
     assert len(messages) == 2
-    assert "does not know B-B" in messages[0]
+    assert "does not have B-B" in messages[0]
     assert "type C-D" in messages[1]
 
 

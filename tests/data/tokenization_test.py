@@ -10,7 +10,7 @@ from allennlp.data import Tokenizer
 
 from elmo_tasks.data import tokenization as module
 from elmo_tasks.data.text_stream import SentenceSplitter
-from elmo_tasks.data.tokenization import SpacyRules, Syllables, joined, tokenizer
+from elmo_tasks.data.tokenization import SpacyRules, Syllables, join_words, tokenizer
 
 
 def test_words_know_their_place():
@@ -26,8 +26,8 @@ def test_nothing_but_blanks(text):
 
 
 def test_joined():
-    assert joined(["a", "", "bc"]) == ("a  bc", ["a", "", "bc"], [(0, 1), (2, 2), (3, 5)])
-    assert joined([]) == ("", [], [])
+    assert join_words(["a", "", "bc"]) == ("a  bc", ["a", "", "bc"], [(0, 1), (2, 2), (3, 5)])
+    assert join_words([]) == ("", [], [])
 
 
 def test_a_long_text_has_the_words_of_its_parts():

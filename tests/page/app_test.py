@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 
 import httpx
 
-from elmo_tasks.data.tokenization import joined
+from elmo_tasks.data.tokenization import join_words
 from elmo_tasks.page.app import HEADERS, Page
 from elmo_tasks.page.tabs import Field, Tab
 from elmo_tasks.serving import answers
@@ -199,7 +199,7 @@ class SlowForms:
     def tokenize(self, text):
         self.began.set()
         self.done.wait(10)
-        return joined(text.split())
+        return join_words(text.split())
 
     async def status(self, path="/show/who?sentence=a&predicates=a"):
         return (await self.client.get(path)).status_code

@@ -153,7 +153,7 @@ def test_no_model_that_finds_verbs(predictor, tmp_path, monkeypatch):
     ):
         assert part in str(error.value)
     spacy.blank("en").to_disk(tmp_path / "en_blank")
-    with pytest.raises(ConfigurationError, match="tells no parts of speech"):
+    with pytest.raises(ConfigurationError, match="finds no parts of speech"):
         another(predictor, spacy_model=str(tmp_path / "en_blank")).predict(SENTENCE)
 
 

@@ -157,4 +157,4 @@ def test_a_batch_and_its_vocabulary(tmp_path, caplog):
     unknown = SrlReader().text_to_instance(["a", "b"], 0, ["B-V", "B-ARG9"])
     unknown["tags"].index(vocab)
     assert unknown["tags"]._indexed_labels == [tags["B-V"], 0]
-    assert "does not know B-ARG9" in caplog.text
+    assert "does not have B-ARG9" in caplog.text

@@ -128,7 +128,7 @@ def test_an_empty_word(tmp_path):
         ),
         (
             '{"tokens": ["a"], "predicates": [{"index": 0, "arguments": [{"label":"X", "spans": [[0,0]]}]}]}',
-            "(found the span [0, 0] of X, expected the end behind the last token, as [0, 1])",
+            "(found the span [0, 0] of X, expected the end after the last token, as [0, 1])",
         ),
         (
             '{"tokens": ["a"], "predicates": [{"index": 0, "arguments": [{"label": "X", "spans": []}]}]}',
