@@ -1,4 +1,4 @@
-"""The examples run: the notebook, the task of CONTRIBUTING.md, the models of the demo, the table of `make ner`."""
+"""The examples run: the notebook, the task of CONTRIBUTING.md, the demo, the table of `make ner`."""
 
 import json
 import re

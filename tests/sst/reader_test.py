@@ -203,6 +203,6 @@ def test_a_model_of_other_classes(tmp_path):
     vocab = Vocabulary.from_instances(coarse)
     (_, fine, _) = read(tmp_path / "a", granularity=3)
     with pytest.raises(
-        ConfigurationError, match=r"found the label 'neutral', expected .*: negative, positive"
+        ConfigurationError, match=r"found the label 'neutral', expected .*negative, positive"
     ):
         fine.index_fields(vocab)
