@@ -202,7 +202,5 @@ def test_a_model_of_other_classes(tmp_path):
     coarse = read(tmp_path / "a", granularity=2)
     vocab = Vocabulary.from_instances(coarse)
     (_, fine, _) = read(tmp_path / "a", granularity=3)
-    with pytest.raises(
-        ConfigurationError, match=r"found the label 'neutral', expected .*negative, positive"
-    ):
+    with pytest.raises(ConfigurationError, match=r"found the label 'neutral', expected .*negative, positive"):
         fine.index_fields(vocab)
