@@ -97,7 +97,7 @@ def test_options_and_words_stand_with_the_weights(many_langs, tmp_path):
     message = error_of(
         ElmoError, Elmo, options_file=str(tmp_path / "c/options.json"), weight_file=str(many_langs)
     )
-    assert f"{many_langs}/config.json: found other options, expected none beside those of it" in message
+    assert f"{many_langs}/config.json: found options of another biLM" in message
     message = error_of(ElmoError, Elmo, weight_file=str(many_langs), vocabulary_file="words.txt")
     assert f"found a vocabulary_file, words.txt, expected none: {many_langs} has the words" in message
 

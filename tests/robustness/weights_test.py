@@ -55,20 +55,24 @@ def test_any_value_of_an_option(keys):
 @pytest.mark.parametrize(
     ("keys", "value", "expected"),
     [
-        (("lstm", "n_layers"), True, "lstm.n_layers is True, expected: int"),
-        (("lstm", "n_layers"), 10**9, "lstm.n_layers is 1000000000, expected a positive number, at most 100"),
-        (("lstm", "dim"), 1 << 40, "expected a positive number, at most 1,048,576"),
+        (("lstm", "n_layers"), True, "lstm.n_layers is True, expected a whole number from 1 to 100"),
+        (("lstm", "n_layers"), 10**9, "lstm.n_layers is 1000000000, expected a whole number from 1 to 100"),
+        (("lstm", "dim"), 1 << 40, "lstm.dim is 1099511627776, expected a whole number from 1 to 1,048,576"),
         (
             ("lstm", "cell_clip"),
             float("nan"),
-            "lstm.cell_clip is nan, expected a number from 0, for none, to",
+            "lstm.cell_clip is nan, expected a number from 0 to",
         ),
         (("lstm", "proj_clip"), -3, "lstm.proj_clip is -3, expected a number from 0"),
-        (("lstm", "cell_clip"), False, "lstm.cell_clip is False, expected: number"),
-        (("lstm", "use_skip_connections"), 1, "lstm.use_skip_connections is 1, expected: bool"),
-        (("char_cnn", "filters"), [[True, 4]], "filters is [[True, 4]], expected pairs"),
-        (("char_cnn", "filters"), [[1, 1 << 21]], "expected pairs"),
-        (("char_cnn", "n_highway"), -1, "char_cnn.n_highway is -1, expected a number from 0, at most 100"),
+        (("lstm", "cell_clip"), False, "lstm.cell_clip is False, expected a number"),
+        (("lstm", "use_skip_connections"), 1, "lstm.use_skip_connections is 1, expected true or false"),
+        (
+            ("char_cnn", "filters"),
+            [[True, 4]],
+            "char_cnn.filters.0.0 is True, expected a whole number",
+        ),
+        (("char_cnn", "filters"), [[1, 1 << 21]], "char_cnn.filters.0.1 is 2097152, expected a whole number"),
+        (("char_cnn", "n_highway"), -1, "char_cnn.n_highway is -1, expected a whole number from 0 to 100"),
     ],
 )
 def test_former_findings_of_options(keys, value, expected):

@@ -1,4 +1,4 @@
-"""What ELMo is, in plain PyTorch: to be read in one sitting, and the reference for what runs it fast."""
+"""ELMo in plain PyTorch: the whole model, and the reference for the engine that runs it fast."""
 
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.elmo.model.bilm import BiLm

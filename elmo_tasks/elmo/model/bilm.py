@@ -1,4 +1,4 @@
-"""The bidirectional language model of Peters et al. 2018, section 3: words to all layers."""
+"""The bidirectional language model of Peters et al. 2018, section 3: from words to all layers."""
 
 import hashlib
 import json
@@ -16,15 +16,15 @@ from elmo_tasks.elmo.model.weight_file import read_weights
 
 class BiLm(nn.Module):
     """
-    The biLM without its softmax, in plain PyTorch: right, slow, and the reference of what runs it fast
+    The biLM without its softmax, in plain PyTorch: right, slow, and the reference for the engine
     (`elmo_tasks.elmo.inference`). A new one has random weights.
 
-    Its token layer reads characters or words, as the options say: `*id` below is `50` for characters, and
-    nothing for words.
+    Its token layer reads characters or words, as the options say. In the shapes below, `*id` is `50` for
+    characters, and nothing for words.
 
     # Parameters
 
-    options : its sizes.
+    options : the sizes of the biLM.
     """
 
     token_encoder: CharacterEncoder | WordEncoder
@@ -40,54 +40,16 @@ class BiLm(nn.Module):
             self.token_encoder = WordEncoder(options=options.tokens, projection_dim=size)
         self.lstm = StackedBiLstm(options=options)
 
-    @property
-    def reads(self) -> str:
-        """See `TokenEncoder.reads`."""
-        return self.token_encoder.reads
-
-    @property
-    def num_layers(self) -> int:
-        """The token layer and the LSTM layers."""
-        return self.options.n_layers + 1
-
-    @torch.no_grad()
-    def load_weights(self, weight_file: FilePath) -> None:
-        """
-        Takes over the weights of an official HDF5 file, one after the other: they are large.
-
-        # Raises
-        `ElmoError`: see `read_weights`.
-        """
-        for name, weight in read_weights(weight_file, self.options):
-            self.get_parameter(name).copy_(weight)
-
-    def initial_state(self, batch: int) -> LstmState:
-        """A state of zeros, from which the original starts a text."""
-        return zero_state(self.options, batch, like=self.token_encoder.embedding)
-
-    def padded_ids(self, sentences: Iterable[Iterable[str]]) -> torch.Tensor:
-        """
-        *Shape:* `(sentences, longest, *id)`, 0 behind the end of a sentence, on the biLM's device.
-
-        # Raises
-        `ElmoError`: a text in the place of its tokens.
-        """
-        return self.token_encoder.padded_ids(sentences).to(self.token_encoder.embedding.device)
-
-    def digest(self) -> str:
-        """A hash that tells biLMs apart whose vectors may differ."""
-        return digest(self.options, self.state_dict().items())
-
     def forward(self, ids: torch.Tensor, state: LstmState | None = None) -> tuple[torch.Tensor, LstmState]:
         """
-        Each row of a batch goes on where the same row of the batch before ended, as in the original.
-
-        *Shape:* `ids` `(batch, tokens, *id)`, all 0 behind the end of a sentence. Returns the layers
-        `(layers, batch, tokens, 2 projection_dim)`, the token layer first, once for each direction, zero
-        behind the end of a sentence; and the state to go on from in a following batch.
+        Continues each row from the state of the row in the batch before, as in the original.
 
         The biLM reads `<S> sentence </S>`; the vectors of the two marks are not returned. A row without
         tokens is left out, and its state stays.
+
+        *Shape:* `ids` `(batch, tokens, *id)`, all 0 after the end of a sentence. Returns the layers
+        `(layers, batch, tokens, 2 projection_dim)`, the token layer first, once for each direction, zero
+        after the end of a sentence; and the state for the next batch.
         """
         self.token_encoder.check(ids)
         # (batch, tokens), (batch,)
@@ -104,35 +66,56 @@ class BiLm(nn.Module):
 
     def encode(self, ids: torch.Tensor, start: LstmState | None = None) -> torch.Tensor:
         """
-        Each sentence on its own, so that its vectors are the same in any batch.
+        Encodes each sentence on its own, so that its vectors are the same in any batch.
 
-        *Shape:* as `forward`; `start` is where every sentence starts, of a batch of one, or `None` for zeros.
+        *Shape:* as `forward`; `start` is the state that every sentence starts from, of a batch of one, or
+        `None` for zeros.
         """
         start = start or self.initial_state(1)
         return self(ids, LstmState(*(part.expand(-1, -1, len(ids), -1) for part in start)))[0]
 
+    @property
+    def reads(self) -> str:
+        """See `TokenEncoder.reads`."""
+        return self.token_encoder.reads
 
-def zero_state(options: BiLmOptions, batch: int, *, like: torch.Tensor) -> LstmState:
-    """A state of zeros, on the device and of the type of `like`."""
-    shape = (options.n_layers, 2, batch)
-    return LstmState(like.new_zeros(*shape, options.projection_dim), like.new_zeros(*shape, options.dim))
+    @property
+    def num_layers(self) -> int:
+        """The number of layers: the token layer and the LSTM layers."""
+        return self.options.n_layers + 1
 
+    def initial_state(self, batch: int) -> LstmState:
+        """Returns a state of zeros, from which the original starts a text."""
+        return zero_state(self.options, batch, like=self.token_encoder.embedding)
 
-def digest(
-    options: BiLmOptions, weights: Iterable[tuple[str, torch.Tensor]], precision: str = "float32"
-) -> str:
-    """A hash of options, weights, and the precision of the products."""
-    hashed = hashlib.blake2b(digest_size=16)
-    hashed.update(json.dumps([options.to_json(), precision]).encode())
-    for name, weight in sorted(weights):
-        hashed.update(name.encode())
-        hashed.update(as_bytes(weight))
-    return hashed.hexdigest()
+    def padded_ids(self, sentences: Iterable[Iterable[str]]) -> torch.Tensor:
+        """
+        Returns the ids of sentences, on the biLM's device, as `forward` reads them.
+
+        # Raises
+        `ElmoError`: a text in the place of its tokens.
+        """
+        return self.token_encoder.padded_ids(sentences).to(self.token_encoder.embedding.device)
+
+    @torch.no_grad()
+    def load_weights(self, weight_file: FilePath) -> None:
+        """
+        Loads the weights of an official HDF5 file one after the other, as they are large.
+
+        # Raises
+        `ElmoError`: see `read_weights`.
+        """
+        for name, weight in read_weights(weight_file, self.options):
+            self.get_parameter(name).copy_(weight)
+
+    def digest(self) -> str:
+        """Returns a hash that tells biLMs apart whose vectors may differ."""
+        return digest(self.options, self.state_dict().items())
 
 
 def with_bos_eos(ids: torch.Tensor, lengths: torch.Tensor, bos_eos_ids: torch.Tensor) -> torch.Tensor:
     """
-    Puts `<S>` before each sentence and `</S>` behind it.
+    Puts `<S>` before each sentence and `</S>` after it.
 
     *Shape:* ids `(batch, tokens, *id)` of `lengths` `(batch,)`, and `(2, *id)`, to `(batch, tokens + 2,
     *id)`.
@@ -144,3 +127,21 @@ def with_bos_eos(ids: torch.Tensor, lengths: torch.Tensor, bos_eos_ids: torch.Te
     marked[:, 1:-1] = ids
     marked[torch.arange(batch, device=ids.device), lengths + 1] = end
     return marked
+
+
+def zero_state(options: BiLmOptions, batch: int, *, like: torch.Tensor) -> LstmState:
+    """Returns a state of zeros, on the device and of the type of `like`."""
+    shape = (options.n_layers, 2, batch)
+    return LstmState(like.new_zeros(*shape, options.projection_dim), like.new_zeros(*shape, options.dim))
+
+
+def digest(
+    options: BiLmOptions, weights: Iterable[tuple[str, torch.Tensor]], precision: str = "float32"
+) -> str:
+    """Returns a hash of options, weights, and the precision of the products."""
+    hashed = hashlib.blake2b(digest_size=16)
+    hashed.update(json.dumps([options.to_json(), precision]).encode())
+    for name, weight in sorted(weights):
+        hashed.update(name.encode())
+        hashed.update(as_bytes(weight))
+    return hashed.hexdigest()

@@ -1,4 +1,4 @@
-"""The files of a biLM that come together, in a folder or a zip."""
+"""A folder or zip that holds all files of a biLM."""
 
 import json
 import lzma
@@ -15,10 +15,40 @@ from elmo_tasks.common import strict_json
 from elmo_tasks.common.errors import ElmoError, FilePath
 
 MAX_BYTES = 1 << 34
-"""Of a file in a zip; those of the largest biLM that was published take a thirtieth of it."""
+"""The largest file of a zip; the files of the largest published biLM take a thirtieth of it."""
 _ZIP_MAGIC = b"PK\3\4"
 _UNPACKING_ERRORS = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, RuntimeError)
-"""Of damage; a `RuntimeError` of what is encrypted, or packed in a way that Python does not know."""
+"""Damage, or a `RuntimeError` for encryption and unknown ways of packing."""
+
+
+@contextmanager
+def opened_folder(path: FilePath) -> Iterator["BiLmFolder | None"]:
+    """
+    Opens a folder or zip; gives `None` if `path` is neither.
+
+    # Raises
+    `ElmoError`: a damaged zip.
+    """
+    path = Path(path)
+    if path.is_dir():
+        yield BiLmFolder(path)
+    elif path.is_file() and _begin(path) == _ZIP_MAGIC:
+        with TemporaryDirectory() as scratch:
+            try:
+                folder = BiLmFolder(path, Path(scratch))
+            except zipfile.BadZipFile as error:
+                raise ElmoError(f"{path}: not a whole zip ({error})") from error
+            try:
+                yield folder
+            except ElmoError as error:
+                raise ElmoError(folder.renamed(str(error))) from error
+    else:
+        yield None
+
+
+def _begin(path: Path) -> bytes:
+    with open(path, "rb") as file:
+        return file.read(len(_ZIP_MAGIC))
 
 
 class BiLmFolder:
@@ -28,8 +58,8 @@ class BiLmFolder:
     # Parameters
 
     path : of the folder or zip.
-    scratch : where a file of a zip is unpacked to, when it is asked for: under a name of ours, so that none
-        lands elsewhere. `None` for a folder.
+    scratch : the folder that a file of a zip is unpacked to when it is first used. The file gets a new name,
+        so that no member can land elsewhere. `None` for a folder.
     """
 
     def __init__(self, path: Path, scratch: Path | None = None) -> None:
@@ -45,19 +75,25 @@ class BiLmFolder:
             }
 
     def has(self, name: str) -> bool:
-        """Of a folder, `name` may be any path."""
+        """Tells whether there is a file of this name. For a folder, the name may be any path."""
         return name in self._members if self._scratch is not None else Path(self._path, name).is_file()
 
     def where(self, name: str) -> str:
-        """How errors name a file."""
+        """Returns the name of a file for errors."""
         return f"{self._path}{'!' if self._scratch is not None else '/'}{name}"
+
+    def renamed(self, message: str) -> str:
+        """Replaces the paths of unpacked files in an error by their names (`where`)."""
+        for name, path in self._unpacked.items():
+            message = message.replace(str(path), self.where(name))
+        return message
 
     def one_of(self, names: Sequence[str]) -> Path:
         """
-        The first of some files that is there.
+        Returns the first of these files that exists.
 
         # Raises
-        `ElmoError`: none is, or see `file`.
+        `ElmoError`: none exists, or see `file`.
         """
         for name in filter(self.has, names):
             return self.file(name)
@@ -65,8 +101,10 @@ class BiLmFolder:
 
     def file(self, name: str) -> Path:
         """
+        Returns a file, which is unpacked if need be.
+
         # Raises
-        `ElmoError`: it is not there, larger than `MAX_BYTES`, or damaged.
+        `ElmoError`: it is missing, larger than `MAX_BYTES`, or damaged.
         """
         if not self.has(name):
             raise ElmoError(f"{self._path}: {name} is missing")
@@ -89,14 +127,10 @@ class BiLmFolder:
                 raise ElmoError(f"{self.where(name)}: cannot be unpacked ({error})") from error
         return target
 
-    def named(self, message: str) -> str:
-        """An error with the names of unpacked files as `where` has them."""
-        for name, path in self._unpacked.items():
-            message = message.replace(str(path), self.where(name))
-        return message
-
     def json(self, name: str) -> dict[str, Any]:
         """
+        Reads a file of JSON.
+
         # Raises
         `ElmoError`: see `file`; or it is not an object of JSON.
         """
@@ -109,39 +143,9 @@ class BiLmFolder:
         return content
 
 
-@contextmanager
-def opened_folder(path: FilePath) -> Iterator[BiLmFolder | None]:
-    """
-    `None` where `path` is neither a folder nor a zip.
-
-    # Raises
-    `ElmoError`: a damaged zip.
-    """
-    path = Path(path)
-    if path.is_dir():
-        yield BiLmFolder(path)
-    elif path.is_file() and _begin(path) == _ZIP_MAGIC:
-        with TemporaryDirectory() as scratch:
-            try:
-                folder = BiLmFolder(path, Path(scratch))
-            except zipfile.BadZipFile as error:
-                raise ElmoError(f"{path}: not a whole zip ({error})") from error
-            try:
-                yield folder
-            except ElmoError as error:
-                raise ElmoError(folder.named(str(error))) from error
-    else:
-        yield None
-
-
-def _begin(path: Path) -> bytes:
-    with open(path, "rb") as file:
-        return file.read(len(_ZIP_MAGIC))
-
-
 def _by_name(members: list[zipfile.ZipInfo]) -> dict[str, zipfile.ZipInfo]:
-    """The files by their paths below the folders that hold all of them, if there are such."""
-    # macOS puts a folder with its own notes on the files beside them.
+    """Returns the files by their paths below the folders that all of them are in, if there are any."""
+    # macOS adds a folder with its own notes on the files.
     members = [member for member in members if not member.filename.startswith("__MACOSX/")]
     paths = [PurePosixPath(member.filename).parts for member in members]
     while all(len(path) > 1 for path in paths) and len({path[0] for path in paths}) == 1:

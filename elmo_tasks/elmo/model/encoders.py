@@ -1,18 +1,15 @@
 """
-What the biLM asks of its token layer, whether it reads characters or words.
+The token layers of the biLM, which turn words into vectors that do not depend on their context.
 
-Ids to the rows of a table, all that are not known to one row.
+- `CharacterEncoder` reads characters: a character CNN with highway layers and a projection (Kim et al. 2016,
+  arXiv:1508.06615; Peters et al. 2018, section 3.2).
+- `UnicodeEncoder`, of ELMoForManyLangs (Che et al. 2018, arXiv:1807.03121), reads Unicode characters, and has
+  a table of word vectors beside the CNN.
+- `WordEncoder` reads words: a table of word vectors.
 
-Three buffers of a module, which are part of its state dict, say which row is whose: `known` `(rows,)`, the
-ids that are known, rising; `rows` `(rows,)`, the row of each; `unknown` `()`, the row of all others.
-
-The token layer of a biLM that reads characters: a character CNN with highway layers and a projection
-(Kim et al. 2016, arXiv:1508.06615; Peters et al. 2018, section 3.2).
-
-The token layer of a biLM that reads words: a table of their vectors.
-
-The token layer of ELMoForManyLangs (Che et al. 2018, arXiv:1807.03121): a character CNN over Unicode
-characters, and, beside its features, the vector of the word in a table.
+Tables are found by ids. Three buffers, which are part of the state dict, map an id to its row: `known`
+`(rows,)`, the ids in the table, ascending; `rows` `(rows,)`, the row of each; `unknown` `()`, the row of all
+other ids.
 """
 
 import textwrap
@@ -44,19 +41,23 @@ from elmo_tasks.elmo.model.characters import (
 )
 from elmo_tasks.elmo.model.options import CharacterOptions, WordOptions
 
+ACTIVATIONS = {"relu": torch.relu, "tanh": torch.tanh}
+OUT_OF_VOCABULARY = "<oov>"
+Dictionary = Mapping[str, int]
+"""The row of each entry in its table."""
 
-# ==== elmo.model.token_encoder
+
 class TokenEncoder(nn.Module):
     """
-    Words to vectors that do not depend on their context.
+    The base of the token layers.
 
     A word comes as its id, whose shape `*id` is the encoder's own: `(50,)` for characters, `()` for words.
     """
 
     reads: ClassVar[str]
-    """The tensor of a batch that holds the ids; with `elmo_` before it, the indexer that makes it."""
+    """The tensor of a batch that holds the ids; `elmo_` and this name is the indexer that makes it."""
     dtype: ClassVar[torch.dtype]
-    """Of the ids."""
+    """The type of the ids."""
     also_dtypes: ClassVar[tuple[torch.dtype, ...]] = ()
     """Other types that the ids may have. Ids of bytes and of Unicode characters differ in nothing else."""
     marks: ClassVar[tuple[str, str]] = BEGIN_SENTENCE, END_SENTENCE
@@ -64,17 +65,45 @@ class TokenEncoder(nn.Module):
     embedding: nn.Parameter
     bos_eos_ids: torch.Tensor
     """
-    Of `marks`, `(2, *id)`, in 64 bits: distributed training broadcasts buffers, and gloo knows no 16.
+    The ids of `marks`, `(2, *id)`, in 64 bits: distributed training broadcasts buffers, and gloo knows no 16.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.register_buffer("bos_eos_ids", self.padded_ids([self.marks])[0].long(), persistent=False)
 
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        """*Shape:* words `(words, *id)` to their vectors `(words, projection_dim)`."""
+        raise NotImplementedError
+
+    @staticmethod
+    def ids(words: Sequence[str]) -> np.ndarray:
+        """Returns the ids of words. *Shape:* `(len(words), *id)`."""
+        raise NotImplementedError
+
+    @staticmethod
+    def present(ids: torch.Tensor) -> torch.Tensor:
+        """Tells where there is a word. *Shape:* `(batch, tokens, *id)` to `(batch, tokens)`."""
+        raise NotImplementedError
+
+    @classmethod
+    def padded_ids(cls, sentences: Iterable[Iterable[str]]) -> torch.Tensor:
+        """
+        Returns the ids of sentences. *Shape:* `(sentences, longest, *id)`, 0 after the end of a sentence.
+
+        # Raises
+        `ElmoError`: see `checked_words`.
+        """
+        checked = [checked_words(number, words) for number, words in enumerate(sentences)]
+        ids = [torch.tensor(cls.ids(words)) for words in checked or [[]]]
+        return pad_sequence(ids, batch_first=True)[: len(checked)]
+
     def check(self, ids: torch.Tensor) -> None:
         """
+        Checks the ids of a batch.
+
         # Raises
-        `ElmoError`: the ids of a batch are not those that it reads.
+        `ElmoError`: they are of another kind, or have padding before a word.
         """
         if ids.shape[2:] != self.bos_eos_ids.shape[1:]:
             expected = ("batch", "tokens", *self.bos_eos_ids.shape[1:])
@@ -90,106 +119,29 @@ class TokenEncoder(nn.Module):
         if (present[:, 1:] > present[:, :-1]).any():
             raise ElmoError(
                 f"the biLM reads {self.reads}: found ids of 0 before a word of the same sentence, expected "
-                "them behind its end alone"
+                "them only after its end"
             )
-
-    def forward(self, ids: torch.Tensor) -> torch.Tensor:
-        """*Shape:* words `(words, *id)` to their vectors `(words, projection_dim)`."""
-        raise NotImplementedError
-
-    @staticmethod
-    def present(ids: torch.Tensor) -> torch.Tensor:
-        """Where there is a word. *Shape:* `(batch, tokens, *id)` to `(batch, tokens)`."""
-        raise NotImplementedError
-
-    @staticmethod
-    def ids(words: Sequence[str]) -> np.ndarray:
-        """*Shape:* `(len(words), *id)`."""
-        raise NotImplementedError
-
-    @classmethod
-    def padded_ids(cls, sentences: Iterable[Iterable[str]]) -> torch.Tensor:
-        """
-        *Shape:* `(sentences, longest, *id)`, 0 behind the end of a sentence.
-
-        # Raises
-        `ElmoError`: see `checked_words`.
-        """
-        checked = [checked_words(number, words) for number, words in enumerate(sentences)]
-        ids = [torch.tensor(cls.ids(words)) for words in checked or [[]]]
-        return pad_sequence(ids, batch_first=True)[: len(checked)]
 
 
 def checked_words(number: int, words: Iterable[str]) -> list[str]:
     """
-    The tokens of a sentence, of which `number` says which one it is.
+    Returns the tokens of the sentence with this number.
 
     # Raises
     `ElmoError`: a text in the place of its tokens, or a token that is no string.
     """
-    listed = list(words) if isinstance(words, Iterable) and not isinstance(words, str) else None
-    if listed is None or not all(isinstance(word, str) for word in listed):
+    tokens = list(words) if isinstance(words, Iterable) and not isinstance(words, str) else None
+    if tokens is None or not all(isinstance(token, str) for token in tokens):
         raise ElmoError(
             f"sentence {number}: found {textwrap.shorten(repr(words), 60)}, expected a list of its tokens"
         )
-    return listed
-
-
-# ==== elmo.model.lookup
-def register_lookup(module: nn.Module, *, number: int) -> None:
-    """Gives a module the three buffers, with zeros, for a table of `number` rows."""
-    module.register_buffer("known", torch.zeros(number, dtype=torch.long))
-    module.register_buffer("rows", torch.zeros(number, dtype=torch.long))
-    module.register_buffer("unknown", torch.tensor(0))
-
-
-def looked_up(ids: torch.Tensor, module: nn.Module) -> torch.Tensor:
-    """*Shape:* ids, any, to their rows by the buffers of `module`, the same."""
-    known, rows, unknown = map(module.get_buffer, ("known", "rows", "unknown"))
-    ids = ids.long()
-    indices = torch.searchsorted(known, ids).clamp(max=len(known) - 1)
-    return torch.where(known[indices] == ids, rows[indices], unknown)
-
-
-class Lookup(nn.Module):
-    """
-    These buffers as a module of their own.
-
-    # Parameters
-
-    number : rows of the table.
-    """
-
-    def __init__(self, *, number: int) -> None:
-        super().__init__()
-        register_lookup(self, number=number)
-
-    def forward(self, ids: torch.Tensor) -> torch.Tensor:
-        """*Shape:* any, kept."""
-        return looked_up(ids, self)
-
-
-def sorted_ids(ids: torch.Tensor, entries: Sequence[str], *, where: str) -> tuple[torch.Tensor, torch.Tensor]:
-    """
-    The ids of `entries`, rising, and where each was among them, both `(entries,)`.
-
-    # Raises
-    `ElmoError`, with `where`: two entries with one id.
-    """
-    rising, order = ids.sort(stable=True)
-    for index in (rising[1:] == rising[:-1]).nonzero()[:1, 0].tolist():
-        one, other = (entries[place] for place in order[index : index + 2].tolist())
-        raise ElmoError(f"{one!r} and {other!r} in {where} have the same id")
-    return rising, order
-
-
-# ==== elmo.model.character_encoder
-ACTIVATIONS = {"relu": torch.relu, "tanh": torch.tanh}
+    return tokens
 
 
 class CharacterEncoder(TokenEncoder):
     """
-    Takes of each filter the largest value over the word's characters; then highway layers and a projection.
+    A character CNN: the largest value of each filter over the word's characters, then highway layers and a
+    projection.
     """
 
     reads = "character_ids"
@@ -197,9 +149,9 @@ class CharacterEncoder(TokenEncoder):
     # AllenNLP's `batch_to_ids`
     also_dtypes: ClassVar[tuple[torch.dtype, ...]] = (torch.int64,)
     characters: nn.Module
-    """Ids of characters to their rows in the table."""
+    """Maps the ids of characters to their rows in the table."""
     words: nn.Module | None
-    """Words, as their characters, to what is put beside the features of the CNN; `None` for nothing."""
+    """Maps words, as their characters, to features beside those of the CNN; `None` for no such features."""
 
     def __init__(self, *, options: CharacterOptions, projection_dim: int) -> None:
         super().__init__()
@@ -231,26 +183,26 @@ class CharacterEncoder(TokenEncoder):
         return features if self.projection is None else self.projection(features)
 
     @staticmethod
+    def ids(words: Sequence[str]) -> np.ndarray:
+        return character_ids(words)
+
+    @staticmethod
     def present(ids: torch.Tensor) -> torch.Tensor:
         # A word begins with a mark, so that its first id is never 0.
         return ids[:, :, 0] != 0
 
-    @staticmethod
-    def ids(words: Sequence[str]) -> np.ndarray:
-        return character_ids(words)
-
 
 class Highway(nn.Module):
     """
-    `c * relu(W x) + (1 - c) * x` (Srivastava et al. 2015) with the gate `c` that bilm-tf calls carry; keeps
-    the shape.
+    A highway layer `c * relu(W x) + (1 - c) * x` (Srivastava et al. 2015), with the gate `c` that bilm-tf
+    calls carry. It keeps the shape.
     """
 
     def __init__(self, *, size: int) -> None:
         super().__init__()
         self.carry = nn.Linear(size, size)
         self.transform = nn.Linear(size, size)
-        # At the start most of the input is carried on: bilm-tf adds -2 to what is let through.
+        # At first most of the input passes unchanged: bilm-tf adds -2 to the gate of the transformed input.
         nn.init.constant_(self.carry.bias, -2.0)
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
@@ -258,84 +210,8 @@ class Highway(nn.Module):
         return carry * torch.relu(self.transform(inputs)) + (1 - carry) * inputs
 
 
-# ==== elmo.model.word_encoder
-class WordEncoder(TokenEncoder):
-    """
-    Words to the rows of a table; all words that are not in its vocabulary to the row of `<UNK>`.
-
-    `set_vocabulary` says which words they are; their ids are part of its state dict (`lookup.py`).
-    """
-
-    reads = "word_ids"
-    dtype = torch.int64
-
-    def __init__(self, *, options: WordOptions, projection_dim: int) -> None:
-        super().__init__()
-        self.embedding = nn.Parameter(torch.empty(options.n_tokens, projection_dim))
-        register_lookup(self, number=options.n_tokens)
-        nn.init.xavier_uniform_(self.embedding)
-
-    @torch.no_grad()
-    def set_vocabulary(self, words: Sequence[str]) -> None:
-        """
-        From now on, `words` are the words of the table's rows.
-
-        # Raises
-        `ElmoError`: not as many words as rows, none of the `MARKERS`, or two words with one id.
-        """
-        for name, part in vocabulary_rows(words, number=len(self.embedding)).items():
-            self.get_buffer(name).copy_(part)
-
-    def forward(self, ids: torch.Tensor) -> torch.Tensor:
-        return F.embedding(looked_up(ids, self), self.embedding)
-
-    @staticmethod
-    def present(ids: torch.Tensor) -> torch.Tensor:
-        return ids != 0
-
-    @staticmethod
-    def ids(words: Sequence[str]) -> np.ndarray:
-        return word_ids(words)
-
-
-def vocabulary_rows(words: Sequence[str], *, number: int) -> dict[str, torch.Tensor]:
-    """
-    The buffers of a `WordEncoder` with `number` rows whose words are `words`.
-
-    # Raises
-    `ElmoError`: see `WordEncoder.set_vocabulary`.
-    """
-    if len(words) != number:
-        raise ElmoError(f"the vocabulary has {len(words):,} words, expected {number:,}, as the options say")
-    for marker in MARKERS:
-        if marker not in words:
-            raise ElmoError(f"the vocabulary has no {marker}, expected {', '.join(MARKERS)}")
-    known, rows = sorted_ids(torch.from_numpy(word_ids(words)), words, where="the vocabulary")
-    return {"known": known, "rows": rows, "unknown": torch.tensor(words.index(UNKNOWN))}
-
-
-# ==== elmo.model.unicode_encoder
-OUT_OF_VOCABULARY = "<oov>"
-Dictionary = Mapping[str, int]
-"""The row of each entry in its table."""
-
-
-class WordTable(nn.Module):
-    """Words, as their characters, to vectors of their own."""
-
-    def __init__(self, *, number: int, dim: int) -> None:
-        super().__init__()
-        self.lookup = Lookup(number=number)
-        self.embedding = nn.Parameter(torch.empty(number, dim))
-        nn.init.uniform_(self.embedding, -1.0, 1.0)
-
-    def forward(self, ids: torch.Tensor) -> torch.Tensor:
-        """*Shape:* `(words, length)` to `(words, dim)`."""
-        return F.embedding(self.lookup(row_keys(ids)), self.embedding)
-
-
 class UnicodeEncoder(CharacterEncoder):
-    """`CharacterEncoder` over the characters of a dictionary; its projection is of the word's vector, too."""
+    """A character CNN over the characters of a dictionary; the projection takes the word's vector, too."""
 
     reads = "unicode_ids"
     dtype = torch.int32
@@ -358,8 +234,113 @@ class UnicodeEncoder(CharacterEncoder):
         return unicode_ids(words)
 
 
+class WordTable(nn.Module):
+    """Vectors of words, which are found by their characters."""
+
+    def __init__(self, *, number: int, dim: int) -> None:
+        super().__init__()
+        self.lookup = Lookup(number=number)
+        self.embedding = nn.Parameter(torch.empty(number, dim))
+        nn.init.uniform_(self.embedding, -1.0, 1.0)
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        """*Shape:* `(words, length)` to `(words, dim)`."""
+        return F.embedding(self.lookup(row_keys(ids)), self.embedding)
+
+
+class WordEncoder(TokenEncoder):
+    """
+    A table of word vectors. Words that are not in the vocabulary have the vector of `<UNK>`.
+
+    `set_vocabulary` sets the words; their ids are part of the state dict.
+    """
+
+    reads = "word_ids"
+    dtype = torch.int64
+
+    def __init__(self, *, options: WordOptions, projection_dim: int) -> None:
+        super().__init__()
+        self.embedding = nn.Parameter(torch.empty(options.n_tokens, projection_dim))
+        register_lookup(self, number=options.n_tokens)
+        nn.init.xavier_uniform_(self.embedding)
+
+    @torch.no_grad()
+    def set_vocabulary(self, words: Sequence[str]) -> None:
+        """
+        Sets the words of the table's rows.
+
+        # Raises
+        `ElmoError`: see `vocabulary_rows`.
+        """
+        for name, part in vocabulary_rows(words, number=len(self.embedding)).items():
+            self.get_buffer(name).copy_(part)
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        return F.embedding(looked_up(ids, self), self.embedding)
+
+    @staticmethod
+    def ids(words: Sequence[str]) -> np.ndarray:
+        return word_ids(words)
+
+    @staticmethod
+    def present(ids: torch.Tensor) -> torch.Tensor:
+        return ids != 0
+
+
+# The lookup of ids in tables
+
+
+class Lookup(nn.Module):
+    """
+    The rows of ids in a table.
+
+    # Parameters
+
+    number : rows of the table.
+    """
+
+    def __init__(self, *, number: int) -> None:
+        super().__init__()
+        register_lookup(self, number=number)
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        """*Shape:* any, kept."""
+        return looked_up(ids, self)
+
+
+def register_lookup(module: nn.Module, *, number: int) -> None:
+    """Gives a module the three buffers of a table of `number` rows, with zeros."""
+    module.register_buffer("known", torch.zeros(number, dtype=torch.long))
+    module.register_buffer("rows", torch.zeros(number, dtype=torch.long))
+    module.register_buffer("unknown", torch.tensor(0))
+
+
+def looked_up(ids: torch.Tensor, module: nn.Module) -> torch.Tensor:
+    """Returns the rows of ids by the buffers of `module`. *Shape:* any, kept."""
+    known, rows, unknown = map(module.get_buffer, ("known", "rows", "unknown"))
+    ids = ids.long()
+    indices = torch.searchsorted(known, ids).clamp(max=len(known) - 1)
+    return torch.where(known[indices] == ids, rows[indices], unknown)
+
+
+def vocabulary_rows(words: Sequence[str], *, number: int) -> dict[str, torch.Tensor]:
+    """
+    Returns the buffers of a `WordEncoder` with `number` rows, which are those of `words`.
+
+    # Raises
+    `ElmoError`: a wrong number of words, one of the `MARKERS` is missing, or two words with one id.
+    """
+    if len(words) != number:
+        raise ElmoError(f"the vocabulary has {len(words):,} words, expected {number:,}, as the options say")
+    for marker in MARKERS:
+        if marker not in words:
+            raise ElmoError(f"the vocabulary has no {marker}, expected {', '.join(MARKERS)}")
+    known, rows = sorted_ids(torch.from_numpy(word_ids(words)), words, where="the vocabulary")
+    return {"known": known, "rows": rows, "unknown": torch.tensor(words.index(UNKNOWN))}
+
+
 def character_lookup(dictionary: Dictionary, *, number: int) -> dict[str, torch.Tensor]:
-    """The buffers of the `Lookup` of characters, from the entries that are a character or a mark."""
+    """Returns the buffers of the `Lookup` of characters, from the entries that are a character or a mark."""
     entries = [entry for entry in dictionary if len(entry) == 1 or entry in MARK_IDS]
     ids = torch.tensor([MARK_IDS.get(entry) or character_id(entry) for entry in entries])
     return _lookup(ids, entries, dictionary, number)
@@ -367,8 +348,8 @@ def character_lookup(dictionary: Dictionary, *, number: int) -> dict[str, torch.
 
 def word_lookup(dictionary: Dictionary, *, number: int, length: int) -> dict[str, torch.Tensor]:
     """
-    The buffers of the `Lookup` of words, as `length` characters; those that are too long to be read whole are
-    not used.
+    Returns the buffers of the `Lookup` of words, as `length` characters. Words that are too long to be read
+    whole are left out.
 
     # Raises
     `ElmoError`: two words with one key.
@@ -383,10 +364,24 @@ def _lookup(
 ) -> dict[str, torch.Tensor]:
     known, order = sorted_ids(ids, entries, where="the dictionary")
     rows = torch.tensor([dictionary[entry] for entry in entries])[order]
-    # As many as rows, so that the sizes say all shapes: the last again for those that are not used
+    # The buffers have one entry per row, so that the sizes say all shapes: the last entry is repeated.
     missing = number - len(known)
     return {
         "known": torch.cat([known, known[-1:].expand(missing)]),
         "rows": torch.cat([rows, rows[-1:].expand(missing)]),
         "unknown": torch.tensor(dictionary[OUT_OF_VOCABULARY]),
     }
+
+
+def sorted_ids(ids: torch.Tensor, entries: Sequence[str], *, where: str) -> tuple[torch.Tensor, torch.Tensor]:
+    """
+    Sorts the ids of `entries`. Returns them, and the place of each in the order before, both `(entries,)`.
+
+    # Raises
+    `ElmoError`, with `where`: two entries with one id.
+    """
+    ascending, order = ids.sort(stable=True)
+    for index in (ascending[1:] == ascending[:-1]).nonzero()[:1, 0].tolist():
+        one, other = (entries[place] for place in order[index : index + 2].tolist())
+        raise ElmoError(f"{one!r} and {other!r} in {where} have the same id")
+    return ascending, order

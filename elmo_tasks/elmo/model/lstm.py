@@ -17,7 +17,7 @@ from elmo_tasks.elmo.model.options import BiLmOptions
 
 class LstmState(NamedTuple):
     """
-    What an LSTM carries from one step to the next, for all layers and both directions.
+    The state of an LSTM between two steps, for all layers and both directions.
 
     *Shape:* `(layers, 2, batch, projection_dim)` and `(layers, 2, batch, dim)`.
     """
@@ -26,7 +26,7 @@ class LstmState(NamedTuple):
     cell: torch.Tensor
 
     def digest(self, size: int = 16) -> str:
-        """A hash of `size` bytes that tells states apart."""
+        """Returns a hash of `size` bytes that tells states apart."""
         hashed = hashlib.blake2b(digest_size=size)
         for part in self:
             hashed.update(as_bytes(part))
@@ -34,7 +34,7 @@ class LstmState(NamedTuple):
 
 
 def as_bytes(tensor: torch.Tensor) -> memoryview:
-    """The bytes of a tensor of any type, to be hashed."""
+    """Returns the bytes of a tensor of any type, to be hashed."""
     return tensor.detach().cpu().flatten().view(torch.uint8).numpy().data
 
 
@@ -45,9 +45,8 @@ class ProjectedLstm(nn.Module):
         c = clip(sigmoid(f) * c + sigmoid(i) * tanh(g), cell_clip)
         h = clip(P (sigmoid(o) * tanh(c)), proj_clip)
 
-    `weight` holds the rows of i, f, g, o, in this order, its columns are those of `x` and then those of `h`.
-    Without a projection P, which the official layout leaves out where `dim` is `projection_dim`, `h` has no
-    bound.
+    `weight` holds the rows of i, f, g, o, in this order; its columns are those of `x` and then those of `h`.
+    The official layout leaves the projection P out where `dim` is `projection_dim`; then `h` has no bound.
     """
 
     def __init__(self, *, options: BiLmOptions) -> None:
@@ -68,7 +67,7 @@ class ProjectedLstm(nn.Module):
         """
         *Shape:* `inputs` `(batch, steps, projection_dim)`, `lengths` `(batch,)`, `hidden` `(batch,
         projection_dim)`, `cell` `(batch, dim)`. Returns the outputs, of the inputs' shape, and the state
-        behind the last step of each sequence.
+        after the last step of each sequence.
         """
         outputs = []
         for step, rows in enumerate(inputs.unbind(1)):
@@ -110,7 +109,7 @@ class StackedBiLstm(nn.Module):
         )
 
     def layers(self, direction: int) -> list[ProjectedLstm]:
-        """The layers of a direction, from the lowest; direction 0 reads forward, 1 backward."""
+        """Returns the layers of a direction, from the lowest; direction 0 reads forward, 1 backward."""
         return [cast(ProjectedLstm, lstm) for lstm in cast(nn.ModuleList, self.directions[direction])]
 
     def forward(
@@ -118,8 +117,8 @@ class StackedBiLstm(nn.Module):
     ) -> tuple[list[torch.Tensor], LstmState]:
         """
         *Shape:* `inputs` `(batch, steps, projection_dim)`, `lengths` `(batch,)`. Returns the output of each
-        layer, `(batch, steps, 2 projection_dim)`, forward and backward side by side, and the state behind the
-        last step of each sequence, which is the state before for a sequence without steps.
+        layer, `(batch, steps, 2 projection_dim)`, forward and backward side by side, and the state after the
+        last step of each sequence. A sequence without steps keeps its state.
         """
         outputs: list[list[torch.Tensor]] = []
         states: list[list[tuple[torch.Tensor, torch.Tensor]]] = []
@@ -129,19 +128,18 @@ class StackedBiLstm(nn.Module):
             states.append([])
             for layer, lstm in enumerate(self.layers(direction)):
                 before = state.hidden[layer, direction], state.cell[layer, direction]
-                layer_outputs, *after = lstm(layer_inputs, lengths, *before)
+                layer_outputs, hidden, cell = lstm(layer_inputs, lengths, *before)
                 if layer and self.use_skip_connections:
                     layer_outputs = layer_outputs + layer_inputs
                 layer_inputs = layer_outputs
                 outputs[direction].append(
                     reversed_steps(layer_outputs, lengths) if direction else layer_outputs
                 )
-                states[direction].append((after[0], after[1]))
+                states[direction].append((hidden, cell))
         layers = [torch.cat(pair, dim=2) for pair in zip(*outputs, strict=True)]
+        # (layers, 2, batch, ...)
         hidden, cell = (
-            torch.stack(
-                [torch.stack([pair[part] for pair in of_layer]) for of_layer in zip(*states, strict=True)]
-            )
+            torch.stack([torch.stack([pair[part] for pair in layer]) for layer in zip(*states, strict=True)])
             for part in range(2)
         )
         return layers, LstmState(hidden, cell)
@@ -149,9 +147,9 @@ class StackedBiLstm(nn.Module):
 
 def reversed_steps(sequences: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
     """
-    Each sequence from its last step to its first. *Shape:* `(batch, steps, size)`, `(batch,)` to the first.
+    Reverses each sequence. *Shape:* `(batch, steps, size)` and `(batch,)` to `(batch, steps, size)`.
     """
     steps = torch.arange(sequences.size(1), device=sequences.device)
-    # (batch, steps): behind the end of a sequence its last step again, which nobody reads
+    # (batch, steps): after the end of a sequence its last step again, which nobody reads
     source = (lengths.unsqueeze(1) - 1 - steps).clamp(min=0)
     return sequences.gather(1, source.unsqueeze(2).expand_as(sequences))

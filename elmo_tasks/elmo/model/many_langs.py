@@ -3,13 +3,13 @@ The files of ELMoForManyLangs (Che et al. 2018, arXiv:1807.03121; https://github
 
 | file | content |
 | --- | --- |
-| `config.json` | `config_path`: where the configuration of the sizes was; its name is looked for here, too |
-| the configuration | `encoder` and `token_embedder`: the sizes |
+| `config.json` | `config_path`: the path of the file of sizes, which may also be in this folder |
+| the file of sizes | `encoder` and `token_embedder` |
 | `char.dic`, `word.dic` | an entry a line, a tab, and its row in the table |
 | `token_embedder.pkl`, `encoder.pkl` | state dicts of PyTorch |
 
-A configuration without characters is a biLM that reads words; those of more than 48 characters, of which the
-original sees 48 if its `token_embedder` is called `cnn`, are looked up whole.
+Without characters the biLM reads words. Words of more than 48 characters are looked up whole; the original
+cuts them if its `token_embedder` is called `cnn`.
 """
 
 import re
@@ -42,7 +42,6 @@ CONFIG, CHARACTERS, WORDS = "config.json", "char.dic", "word.dic"
 TOKEN_WEIGHTS, LSTM_WEIGHTS = "token_embedder.pkl", "encoder.pkl"
 PADDING = "<pad>"
 _WORD_TABLE = "word_emb_layer.embedding.weight"
-_FILTERS = [[1, 32], [2, 32], [3, 64], [4, 128], [5, 256], [6, 512], [7, 1024]]
 _PUBLISHED = {
     "encoder": {
         "name": "elmo",
@@ -55,7 +54,7 @@ _PUBLISHED = {
     "token_embedder": {
         "name": "cnn",
         "activation": "relu",
-        "filters": _FILTERS,
+        "filters": [[1, 32], [2, 32], [3, 64], [4, 128], [5, 256], [6, 512], [7, 1024]],
         "n_highway": 2,
         "word_dim": 100,
         "char_dim": 50,
@@ -63,9 +62,9 @@ _PUBLISHED = {
     },
 }
 SHIPPED = {f"cnn_{number}_100_512_4096_sample.json": _PUBLISHED for number in (0, 50)}
-"""The configurations that the package brings along, by their names; both say the same."""
+"""The files of sizes that come with the original package, by their names; both say the same."""
 _AS_IN_WORDS = {BEGIN_SENTENCE: BEGIN_TEXT, END_SENTENCE: END_TEXT, UNKNOWN: OUT_OF_VOCABULARY}
-"""The marks of a biLM that reads words, as they are called here."""
+"""The marks of a biLM that reads words, with their names in ELMoForManyLangs."""
 
 
 def is_many_langs(folder: BiLmFolder) -> bool:
@@ -74,11 +73,13 @@ def is_many_langs(folder: BiLmFolder) -> bool:
 
 def read_options(folder: BiLmFolder) -> BiLmOptions:
     """
+    Reads the sizes of a biLM.
+
     # Raises
-    `ElmoError`, with the file, what was found and what was expected: a file is missing or is not what it
-    should be, or a configuration that is not supported.
+    `ElmoError`, with the file, what was found and what was expected: a file is missing or wrong, or the biLM
+    is of a kind that is not supported.
     """
-    config, where = _configuration(folder)
+    config, where = _sizes(folder)
     encoder, tokens = (_section(config, name, where) for name in ("encoder", "token_embedder"))
     _refuse_unsupported(encoder, tokens, where)
     lstm = {key: encoder.get(key) for key in ("n_layers", "dim", "projection_dim", "cell_clip", "proj_clip")}
@@ -104,14 +105,14 @@ def read_options(folder: BiLmFolder) -> BiLmOptions:
 
 def read_weights(folder: BiLmFolder, options: BiLmOptions) -> dict[str, torch.Tensor]:
     """
-    The weights and dictionaries under their names in a `BiLm(options)`.
+    Reads the weights and dictionaries, by their names in a `BiLm(options)`.
 
     # Raises
-    `ElmoError`: see `read_options`; the options are not those of the folder; or a weight is missing, too
-    many, or of another shape or kind.
+    `ElmoError`: see `read_options`; the options are not those of the folder; or a weight is missing, unknown,
+    or of another shape or kind.
     """
     if options != read_options(folder):
-        raise ElmoError(f"{folder.where(CONFIG)}: found other options, expected none beside those of it")
+        raise ElmoError(f"{folder.where(CONFIG)}: found options of another biLM, expected its own")
     weights = _State(folder, TOKEN_WEIGHTS)
     read = {f"token_encoder.{name}": part for name, part in _token_weights(folder, weights, options)}
     weights.refuse_surplus()
@@ -151,10 +152,10 @@ def _token_weights(
         yield f"{convolution}.bias", weights.take(f"{convolution}.bias", number)
     for i in range(tokens.n_highway):
         for name, shape in (("weight", (2 * filters, filters)), ("bias", (2 * filters,))):
-            transform, kept = weights.take(f"highways._layers.{i}.{name}", *shape).chunk(2)
+            transform, gate = weights.take(f"highways._layers.{i}.{name}", *shape).chunk(2)
             yield f"highways.{i}.transform.{name}", transform.clone()
-            # What is let through is one minus what is kept.
-            yield f"highways.{i}.carry.{name}", -kept
+            # Its gate weighs the input, and ours the transformed input: sigmoid(-x) is 1 - sigmoid(x).
+            yield f"highways.{i}.carry.{name}", -gate
     yield "projection.weight", weights.take("projection.weight", size, filters + sizes.word_dim)
     yield "projection.bias", bias
 
@@ -173,7 +174,7 @@ def _lstm_weights(weights: "_State", options: BiLmOptions) -> Iterator[tuple[str
 
 
 class _State:
-    """The state dict of a file, from which each weight is taken once."""
+    """A state dict from a file, from which each weight is taken once."""
 
     def __init__(self, folder: BiLmFolder, name: str) -> None:
         self.where = folder.where(name)
@@ -181,7 +182,7 @@ class _State:
             state = torch.load(folder.file(name), map_location="cpu", weights_only=True)
         except (OSError, ElmoError):
             raise
-        except Exception as error:  # a damaged file makes PyTorch raise errors of many kinds
+        except Exception as error:  # PyTorch raises errors of many kinds for a damaged file
             raise ElmoError(f"{self.where}: not a state dict of PyTorch alone ({error})") from error
         if not isinstance(state, dict) or not all(isinstance(part, torch.Tensor) for part in state.values()):
             raise ElmoError(f"{self.where}: found {type(state).__name__}, expected a state dict of tensors")
@@ -212,8 +213,8 @@ class _State:
             )
 
 
-def _configuration(folder: BiLmFolder) -> tuple[dict[str, Any], str]:
-    """The sizes, and where they are from."""
+def _sizes(folder: BiLmFolder) -> tuple[dict[str, Any], str]:
+    """Returns the file of sizes, and its name for errors."""
     path = folder.json(CONFIG).get("config_path")
     if not isinstance(path, str):
         raise ElmoError(f"{folder.where(CONFIG)}: config_path is {path!r}, expected a path")
@@ -232,8 +233,8 @@ def _configuration(folder: BiLmFolder) -> tuple[dict[str, Any], str]:
 def _refuse_unsupported(encoder: dict[str, Any], tokens: dict[str, Any], where: str) -> None:
     if encoder.get("name") != "elmo":
         raise ElmoError(
-            f"{where}: encoder.name is {encoder.get('name')!r}, expected 'elmo': one of another "
-            "kind is no biLM, and has no layers"
+            f"{where}: encoder.name is {encoder.get('name')!r}, expected 'elmo': other encoders are no "
+            "biLMs, and have no layers"
         )
     if tokens.get("name") != "cnn" and (tokens.get("name") != "lstm" or tokens.get("char_dim")):
         raise ElmoError(
@@ -245,14 +246,21 @@ def _refuse_unsupported(encoder: dict[str, Any], tokens: dict[str, Any], where: 
 def _section(config: dict[str, Any], name: str, where: str) -> dict[str, Any]:
     section = config.get(name)
     if not isinstance(section, dict):
-        raise ElmoError(f"{where}: {name} is {section!r}, expected the sizes of it")
+        raise ElmoError(f"{where}: {name} is {section!r}, expected its sizes")
     return section
 
 
 def _dictionary(
     folder: BiLmFolder, name: str, expected: Iterable[str] = (OUT_OF_VOCABULARY, PADDING)
 ) -> dict[str, int]:
-    """The row of each entry. Blanks around an entry go, as in the original; a blank itself is U+3000."""
+    """
+    Reads the row of each entry of a dictionary. As in the original, blanks around an entry are dropped, and a
+    blank itself is U+3000.
+
+    # Parameters
+
+    expected : the entries that it must have.
+    """
     where = folder.where(name)
     try:
         lines = folder.file(name).read_bytes().decode("utf-8").split("\n")
@@ -262,7 +270,7 @@ def _dictionary(
     for number, line in enumerate(lines, start=1):
         parts = line.strip().split("\t")
         if not (number == len(lines) and parts == [""]):
-            # Rows count from 0, and each has a line.
+            # Rows count from 0, and each row has a line.
             if len(parts) > 2 or not re.fullmatch("[0-9]{1,9}", parts[-1]) or int(parts[-1]) >= len(lines):
                 raise ElmoError.at(
                     where, number, found=repr(line[:100]), expected="an entry, a tab, and its row"
@@ -270,17 +278,17 @@ def _dictionary(
             rows[parts[0] if len(parts) == 2 else "\u3000"] = int(parts[-1])
     for entry in expected:
         if entry not in rows:
-            raise ElmoError.at(where, None, found=f"no {entry}", expected="a line of it")
+            raise ElmoError.at(where, None, found=f"no {entry}", expected="a line with it")
     return rows
 
 
 def _rows(dictionary: Dictionary) -> int:
-    """The number of rows in the dictionary's table."""
+    """Returns the number of rows in the dictionary's table."""
     return max(dictionary.values(), default=-1) + 1
 
 
 def _vocabulary(dictionary: Dictionary) -> list[str]:
-    """A word for each row of the table, and the marks of a `WordEncoder` behind them."""
+    """Returns a word for each row of the table, and then the marks of a `WordEncoder`."""
     words = [f"\0{row}" for row in range(_rows(dictionary))]
     for word, row in dictionary.items():
         words[row] = word

@@ -1,16 +1,12 @@
 """
-Arrays in HDF5 files that nobody vouches for: what is damaged, or cannot be right, is never read.
+HDF5 files of untrusted origin: the weights of a biLM, and the LSTM state that sentences start from.
 
-A dataset may have an attribute `blake2b`, a checksum of its name, type, shape and bytes, as
-`allennlp elmo export` adds it; it is checked where it is there.
-
-The official layout of a biLM: `options.json` and an HDF5 file of weights, as bilm-tf writes them and
-AllenNLP reads them.
+The official layout of a biLM, as bilm-tf writes it and AllenNLP reads it, beside an `options.json`:
 
 | dataset | shape |
 | --- | --- |
-| `embedding` | (words, projection): one row a line of the vocabulary; or, of a biLM that reads characters: |
-| `char_embed` | (261, char dim): one row an id of `characters.py` but 0 |
+| `embedding` | (words, projection): one row a line of the vocabulary; for characters, instead: |
+| `char_embed` | (261, char dim): one row an id of `characters.py`, without 0 |
 | `CNN/W_cnn_{i}`, `CNN/b_cnn_{i}` | (1, width, char dim, filters), (filters) |
 | `CNN_high_{i}/W_carry`, `W_transform` | (all filters, all filters) |
 | `CNN_high_{i}/b_carry`, `b_transform` | (all filters) |
@@ -19,10 +15,11 @@ AllenNLP reads them.
 | `RNN_{d}/RNN/MultiRNNCell/Cell{l}/LSTMCell/W_P_0` | (dim, projection) |
 | `softmax/W`, `softmax/b` | (words, projection), (words): one row a line of the vocabulary; may be missing |
 
-d = 0 is the forward and 1 the backward direction; `W_0` holds the input rows above the recurrent ones,
-its columns are the gates i, j (candidate), f, o; TensorFlow adds 1 to f outside of the bias.
+d = 0 is the forward and 1 the backward direction. `W_0` holds the input rows above the recurrent ones; its
+columns are the gates i, j (candidate), f, o. TensorFlow adds 1 to f outside of the bias.
 
-Where each sentence starts: an LSTM state in an HDF5 file, as `allennlp elmo calibrate` writes it.
+A dataset may have an attribute `blake2b`, a checksum of its name, type, shape and bytes, which
+`allennlp elmo export` adds. It is checked if it is there.
 """
 
 import os
@@ -38,130 +35,24 @@ from elmo_tasks.common.errors import ElmoError, FilePath
 from elmo_tasks.elmo.model.characters import NUM_CHARACTERS
 from elmo_tasks.elmo.model.options import BiLmOptions, CharacterOptions
 
-# ==== elmo.model.hdf5_arrays
-MAX_WEIGHT = 1_000_000
-"""Of a biLM whose vectors are finite; a bit that flips in an exponent makes 1e37 of 0.1."""
-_CHECKSUM = "blake2b"
-
-
-@contextmanager
-def opened(source: FilePath, content: str) -> Iterator[h5py.File]:
-    """
-    # Parameters
-
-    content : what is expected in the file, for the error.
-
-    # Raises
-    `ElmoError`, with the file: it is not HDF5, or cut off. `FileNotFoundError`.
-    """
-    try:
-        with h5py.File(source, "r") as file:
-            yield file
-    except (FileNotFoundError, ElmoError):
-        raise
-    except Exception as error:  # a damaged file makes h5py raise errors of many kinds
-        raise ElmoError(f"{source}: not a whole HDF5 file of {content} ({error})") from error
-
-
-def read_array(file: h5py.File, dataset: str, shape: tuple[int, ...], *, hint: str = "") -> np.ndarray:
-    """
-    A dataset as float32.
-
-    # Parameters
-
-    shape : that the options say.
-    hint : what else is to be said of another shape.
-
-    # Raises
-    `ElmoError`, with the file and the dataset: it is missing, of another shape, not of floating point, in
-    another file, or other than its checksum says; values that are not finite or above `MAX_WEIGHT`.
-    """
-    path, stored = file.filename, file.get(dataset)
-    if not isinstance(stored, h5py.Dataset):
-        raise ElmoError(f"{path}: dataset {dataset} is missing, expected shape {shape}")
-    if stored.shape != shape:
-        raise ElmoError(
-            f"{path}: dataset {dataset} has shape {stored.shape}, expected {shape} from the options{hint}"
-        )
-    _refuse_unreadable(stored, dataset, path)
-    content = stored[...]
-    checksum = stored.attrs.get(_CHECKSUM)
-    if checksum is not None and checksum != _checksum(dataset, content):
-        raise ElmoError(f"{path}: dataset {dataset} is damaged, its checksum differs")
-    with np.errstate(over="ignore"):
-        array = content.astype(np.float32)
-    if not -MAX_WEIGHT <= array.min() <= array.max() <= MAX_WEIGHT:
-        place = tuple(np.argwhere(~(np.abs(array) <= MAX_WEIGHT))[0].tolist())
-        what = "that are too large" if np.isfinite(array[place]) else "that are not finite"
-        raise ElmoError(
-            f"{path}: dataset {dataset} holds values {what}, the first {array[place]} at {place}; expected "
-            f"at most {MAX_WEIGHT:,}"
-        )
-    return array
-
-
-def write_array(file: h5py.File, dataset: str, array: np.ndarray, dtype: str) -> None:
-    """
-    Writes a matrix, or what has more dimensions, as `dtype`; a vector as float32.
-
-    # Raises
-    `ElmoError`, with the dataset: values that are not finite, or too large for `dtype`.
-    """
-    with np.errstate(over="ignore"):
-        stored = array.astype(dtype if array.ndim > 1 else "float32")
-    if not np.isfinite(stored).all():
-        raise ElmoError(
-            f"dataset {dataset} holds values up to {np.abs(array).max():.3g}, expected at most "
-            f"{np.finfo(stored.dtype).max:.3g}, the largest of {stored.dtype}"
-        )
-    file.create_dataset(dataset, data=stored)
-
-
-def add_checksums(path: FilePath) -> None:
-    """Gives each dataset of a file its checksum; the content stays as it is."""
-    with h5py.File(path, "r+") as file:
-        datasets: list[str] = []
-        file.visititems(lambda name, item: datasets.append(name) if isinstance(item, h5py.Dataset) else None)
-        for name in datasets:
-            file[name].attrs[_CHECKSUM] = _checksum(name, file[name][...])
-
-
-def _refuse_unreadable(stored: h5py.Dataset, dataset: str, path: str) -> None:
-    """Before anything is allocated, or read from other files."""
-    if stored.external or stored.is_virtual or stored.file.filename != path:
-        raise ElmoError(f"{path}: dataset {dataset} is in another file, expected it in this one")
-    if stored.dtype.kind != "f":
-        raise ElmoError(f"{path}: dataset {dataset} has the type {stored.dtype}, expected floating point")
-    # Deflate packs at most 1032 bytes into one.
-    most = os.path.getsize(path) * (1032 if stored.chunks else 1)
-    if stored.id.get_storage_size() == 0 or stored.nbytes > most:
-        raise ElmoError(
-            f"{path}: dataset {dataset} has {stored.nbytes:,} bytes by its header, and the file holds "
-            f"{stored.id.get_storage_size():,} of them"
-        )
-
-
-def _checksum(dataset: str, array: np.ndarray) -> str:
-    hashed = blake2b(f"{dataset} {array.dtype.str} {array.shape}".encode(), digest_size=16)
-    hashed.update(np.ascontiguousarray(array).data)
-    return hashed.hexdigest()
-
-
-# ==== elmo.model.weight_file
 CHARACTER_TABLE, WORD_TABLE = "char_embed", "embedding"
-"""The datasets by which the two kinds of biLM are told apart."""
+"""The datasets that tell the two kinds of biLM apart."""
 SOFTMAX = ("softmax/W", "softmax/b")
-"""The language model's output layer, under bilm-tf's names for it; its own dumps leave it out."""
+"""The language model's output layer, by bilm-tf's names; bilm-tf's own dumps leave it out."""
+MAX_WEIGHT = 1_000_000
+"""The largest weight of a biLM whose vectors are finite; a flipped bit in an exponent turns 0.1 into 1e37."""
+_CHECKSUM = "blake2b"
 _FORGET_BIAS = 1.0
 
 
 def read_weights(source: FilePath, options: BiLmOptions) -> Iterator[tuple[str, torch.Tensor]]:
     """
-    The weights of an official HDF5 file, one at a time, under their names in a `BiLm(options)`.
+    Yields the weights of an official HDF5 file, one at a time, with their names in a `BiLm(options)`.
 
     # Raises
-    `ElmoError`, with the file and the dataset: see `opened` and `read_array`; one for which the options have
-    no place; or weights of a biLM that reads words with options of one that reads characters, or the reverse.
+    `ElmoError`, with the file and the dataset: see `opened` and `read_array`; a dataset for which the options
+    have no place; or weights of a biLM that reads words with options of one that reads characters, or the
+    reverse.
     """
     with opened(source, "biLM weights") as file:
         _refuse_other_kind(file, options)
@@ -173,12 +64,12 @@ def read_weights(source: FilePath, options: BiLmOptions) -> Iterator[tuple[str, 
 
 def read_softmax(source: FilePath, options: BiLmOptions) -> tuple[torch.Tensor, torch.Tensor] | None:
     """
-    The softmax of an official HDF5 file, or `None` where it holds none.
+    Reads the softmax of an official HDF5 file; `None` if it holds none.
 
     *Shape:* weight `(words, projection_dim)` and bias `(words,)`, in the order of the vocabulary.
 
     # Raises
-    `ElmoError`, with the file, the dataset, and found and expected shape.
+    `ElmoError`, with the file and the dataset: see `opened` and `read_array`.
     """
     with opened(source, "biLM weights") as file:
         shapes = [file[dataset].shape for dataset in SOFTMAX if isinstance(file.get(dataset), h5py.Dataset)]
@@ -199,10 +90,13 @@ def write_weights(
     softmax: tuple[torch.Tensor, torch.Tensor] | None = None,
 ) -> None:
     """
-    Writes what `read_weights` and `read_softmax` read; `weights` is the state dict of a `BiLm(options)`.
+    Writes an official HDF5 file, which `read_weights` and `read_softmax` read.
 
-    `dtype` is that of matrices; biases, a small part, stay float32: AllenNLP adds 1 to them in the precision
-    they are stored in.
+    # Parameters
+
+    weights : the state dict of a `BiLm(options)`.
+    dtype : the type of matrices. Biases, a small part, stay float32: AllenNLP adds 1 to them in the precision
+        they are stored in.
 
     # Raises
     `ElmoError`, with the dataset: values that are not finite, or too large for `dtype`.
@@ -215,8 +109,40 @@ def write_weights(
                 write_array(file, dataset, part.detach().cpu().float().numpy(), dtype)
 
 
+def read_initial_state(source: FilePath, options: BiLmOptions) -> tuple[torch.Tensor, torch.Tensor]:
+    """
+    Reads the state that each sentence starts from, as `allennlp elmo calibrate` writes it: the datasets
+    `hidden` and `memory` of an HDF5 file.
+
+    *Shape:* `(layers, 2 directions, projection_dim)` and `(layers, 2 directions, dim)`.
+
+    # Raises
+    `ElmoError`, with the file and the dataset: see `opened` and `read_array`.
+    """
+    sizes = {"hidden": options.projection_dim, "memory": options.dim}
+    with opened(source, "an LSTM state") as file:
+        hidden, cell = (
+            torch.from_numpy(read_array(file, name, (options.n_layers, 2, size)))
+            for name, size in sizes.items()
+        )
+    return hidden, cell
+
+
+def write_initial_state(
+    path: FilePath, hidden: torch.Tensor, cell: torch.Tensor, *, attributes: dict[str, str | int]
+) -> None:
+    """Writes what `read_initial_state` reads, as float32, and `attributes` that say its origin."""
+    with h5py.File(path, "w") as file:
+        for name, part in (("hidden", hidden), ("memory", cell)):
+            file.create_dataset(name, data=part.detach().cpu().float().numpy())
+        file.attrs.update(attributes)
+
+
+# The official layout
+
+
 def _layout(options: BiLmOptions) -> Iterator[tuple[str, str, tuple[int, ...]]]:
-    """(parameter of `BiLm`, official dataset, its shape there), for every weight of the biLM."""
+    """Yields, for every weight of the biLM, its name in `BiLm`, the official dataset, and the shape there."""
     tokens, size = options.tokens, options.projection_dim
     if isinstance(tokens, CharacterOptions):
         if tokens.dictionaries is not None:
@@ -257,7 +183,7 @@ def _character_layout(
 
 
 def _shape_hint(file: h5py.File, dataset: str, shape: tuple[int, ...]) -> str:
-    """What is to be said of a table of characters with all ids."""
+    """Returns a hint for a table of characters that has a row for the id 0."""
     stored_shape = getattr(file.get(dataset), "shape", shape)
     with_zero_row = dataset == CHARACTER_TABLE and stored_shape == (NUM_CHARACTERS, *shape[1:])
     return " (the row of id 0 is not part of the official file)" if with_zero_row else ""
@@ -275,7 +201,7 @@ def _refuse_other_kind(file: h5py.File, options: BiLmOptions) -> None:
 
 
 def _refuse_surplus(file: h5py.File, expected: set[str]) -> None:
-    """Weights that the options have no place for mean that the two files do not belong together."""
+    """Refuses weights that the options have no place for: the two files do not belong together."""
     surplus: list[str] = []
     file.visititems(
         lambda name, item: (
@@ -292,17 +218,12 @@ def _refuse_surplus(file: h5py.File, expected: set[str]) -> None:
 
 
 def _is_weight(dataset: str) -> bool:
-    """Whether a dataset is one of the biLM's; its softmax, which may be stored beside it, is not."""
+    """Tells whether a dataset is a weight of the biLM; a softmax may be stored beside them."""
     return dataset.split("/")[0].startswith((CHARACTER_TABLE, WORD_TABLE, "CNN", "RNN"))
 
 
-def _gates(weights: torch.Tensor) -> torch.Tensor:
-    """Puts the rows of the gates i, candidate, f, o into the order i, f, candidate, o; twice is as before."""
-    return torch.cat([weights.chunk(4)[gate] for gate in (0, 2, 1, 3)])
-
-
 def _to_torch(dataset: str, array: np.ndarray) -> torch.Tensor:
-    """An official array as our parameter: rows are outputs, gates in the order i, f, candidate, o."""
+    """Returns an official array as our parameter: rows are outputs, gates in the order i, f, candidate, o."""
     tensor = torch.from_numpy(array)
     if dataset == WORD_TABLE:
         return tensor
@@ -319,7 +240,7 @@ def _to_torch(dataset: str, array: np.ndarray) -> torch.Tensor:
 
 
 def _to_tensorflow(dataset: str, tensor: torch.Tensor) -> np.ndarray:
-    """The inverse of `_to_torch`."""
+    """Reverses `_to_torch`."""
     tensor = tensor.detach().cpu().float()
     if dataset == CHARACTER_TABLE:
         tensor = tensor[1:]
@@ -336,30 +257,114 @@ def _to_tensorflow(dataset: str, tensor: torch.Tensor) -> np.ndarray:
     return tensor.contiguous().numpy()
 
 
-# ==== elmo.model.initial_state
-def read_initial_state(source: FilePath, options: BiLmOptions) -> tuple[torch.Tensor, torch.Tensor]:
-    """
-    Where each sentence starts: the datasets `hidden` and `memory` of an HDF5 file.
+def _gates(weights: torch.Tensor) -> torch.Tensor:
+    """Reorders the rows of the gates i, candidate, f, o to i, f, candidate, o; it is its own inverse."""
+    return torch.cat([weights.chunk(4)[gate] for gate in (0, 2, 1, 3)])
 
-    *Shape:* `(layers, 2 directions, projection_dim)` and `(layers, 2 directions, dim)`.
+
+# Arrays
+
+
+@contextmanager
+def opened(source: FilePath, content: str) -> Iterator[h5py.File]:
+    """
+    Opens an HDF5 file.
+
+    # Parameters
+
+    content : the content that is expected in the file, for the error.
 
     # Raises
-    `ElmoError`, with the file and the dataset: see `opened` and `read_array`.
+    `ElmoError`, with the file: it is not HDF5, or cut off. `FileNotFoundError`.
     """
-    sizes = {"hidden": options.projection_dim, "memory": options.dim}
-    with opened(source, "an LSTM state") as file:
-        hidden, cell = (
-            torch.from_numpy(read_array(file, name, (options.n_layers, 2, size)))
-            for name, size in sizes.items()
+    try:
+        with h5py.File(source, "r") as file:
+            yield file
+    except (FileNotFoundError, ElmoError):
+        raise
+    except Exception as error:  # h5py raises errors of many kinds for a damaged file
+        raise ElmoError(f"{source}: not a whole HDF5 file of {content} ({error})") from error
+
+
+def read_array(file: h5py.File, dataset: str, shape: tuple[int, ...], *, hint: str = "") -> np.ndarray:
+    """
+    Reads a dataset as float32.
+
+    # Parameters
+
+    shape : the shape by the options.
+    hint : an addition to the error about another shape.
+
+    # Raises
+    `ElmoError`, with the file and the dataset: it is missing, of another shape, not of floating point, in
+    another file, or different from its checksum; values that are not finite or above `MAX_WEIGHT`.
+    """
+    path, stored = file.filename, file.get(dataset)
+    if not isinstance(stored, h5py.Dataset):
+        raise ElmoError(f"{path}: dataset {dataset} is missing, expected shape {shape}")
+    if stored.shape != shape:
+        raise ElmoError(
+            f"{path}: dataset {dataset} has shape {stored.shape}, expected {shape} from the options{hint}"
         )
-    return hidden, cell
+    _refuse_unreadable(stored, dataset, path)
+    content = stored[...]
+    checksum = stored.attrs.get(_CHECKSUM)
+    if checksum is not None and checksum != _checksum(dataset, content):
+        raise ElmoError(f"{path}: dataset {dataset} is damaged, its checksum differs")
+    with np.errstate(over="ignore"):
+        array = content.astype(np.float32)
+    if not -MAX_WEIGHT <= array.min() <= array.max() <= MAX_WEIGHT:
+        place = tuple(np.argwhere(~(np.abs(array) <= MAX_WEIGHT))[0].tolist())
+        what = "that are too large" if np.isfinite(array[place]) else "that are not finite"
+        raise ElmoError(
+            f"{path}: dataset {dataset} holds values {what}, the first {array[place]} at {place}; expected "
+            f"at most {MAX_WEIGHT:,}"
+        )
+    return array
 
 
-def write_initial_state(
-    path: FilePath, hidden: torch.Tensor, cell: torch.Tensor, *, attributes: dict[str, str | int]
-) -> None:
-    """Writes what `read_initial_state` reads, as float32; `attributes` of the file say where it is from."""
-    with h5py.File(path, "w") as file:
-        for name, part in (("hidden", hidden), ("memory", cell)):
-            file.create_dataset(name, data=part.detach().cpu().float().numpy())
-        file.attrs.update(attributes)
+def _refuse_unreadable(stored: h5py.Dataset, dataset: str, path: str) -> None:
+    """Refuses a dataset before memory is allocated for it, or other files are read."""
+    if stored.external or stored.is_virtual or stored.file.filename != path:
+        raise ElmoError(f"{path}: dataset {dataset} is in another file, expected it in this one")
+    if stored.dtype.kind != "f":
+        raise ElmoError(f"{path}: dataset {dataset} has the type {stored.dtype}, expected floating point")
+    # Deflate packs at most 1032 bytes into one.
+    most = os.path.getsize(path) * (1032 if stored.chunks else 1)
+    if stored.id.get_storage_size() == 0 or stored.nbytes > most:
+        raise ElmoError(
+            f"{path}: dataset {dataset} has {stored.nbytes:,} bytes by its header, and the file holds "
+            f"{stored.id.get_storage_size():,} of them"
+        )
+
+
+def write_array(file: h5py.File, dataset: str, array: np.ndarray, dtype: str) -> None:
+    """
+    Writes an array as `dtype`, or as float32 if it is a vector.
+
+    # Raises
+    `ElmoError`, with the dataset: values that are not finite, or too large for `dtype`.
+    """
+    with np.errstate(over="ignore"):
+        stored = array.astype(dtype if array.ndim > 1 else "float32")
+    if not np.isfinite(stored).all():
+        raise ElmoError(
+            f"dataset {dataset} holds values up to {np.abs(array).max():.3g}, expected at most "
+            f"{np.finfo(stored.dtype).max:.3g}, the largest of {stored.dtype}"
+        )
+    file.create_dataset(dataset, data=stored)
+
+
+def add_checksums(path: FilePath) -> None:
+    """Adds its checksum to each dataset of a file."""
+    with h5py.File(path, "r+") as file:
+        datasets: list[str] = []
+        file.visititems(lambda name, item: datasets.append(name) if isinstance(item, h5py.Dataset) else None)
+        for name in datasets:
+            file[name].attrs[_CHECKSUM] = _checksum(name, file[name][...])
+
+
+def _checksum(dataset: str, array: np.ndarray) -> str:
+    hashed = blake2b(f"{dataset} {array.dtype.str} {array.shape}".encode(), digest_size=16)
+    hashed.update(np.ascontiguousarray(array).data)
+    return hashed.hexdigest()

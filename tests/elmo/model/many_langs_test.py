@@ -124,9 +124,9 @@ def error_of(path) -> str:
             "FOLDER/sizes.json: token_embedder.name is 'lstm', expected 'cnn', or 'lstm' with ",
         ),
         ({"dim": 6}, "FOLDER/sizes.json: found dim and projection_dim to be 6, expected two sizes"),
-        ({"activation": "gelu"}, "activation is 'gelu', expected 'relu' or 'tanh'"),
-        ({"characters": CHARACTERS[1:]}, "FOLDER/char.dic: found no <pad>, expected a line of it"),
-        ({"words": WORDS[1:]}, "FOLDER/word.dic: found no <oov>, expected a line of it"),
+        ({"activation": "gelu"}, "activation is 'gelu', expected one of relu, tanh"),
+        ({"characters": CHARACTERS[1:]}, "FOLDER/char.dic: found no <pad>"),
+        ({"words": WORDS[1:]}, "FOLDER/word.dic: found no <oov>"),
         (
             {"words": ["a\tb", *WORDS]},
             "FOLDER/word.dic, line 1: found 'a\\tb\\t0', expected an entry, a tab, ",
