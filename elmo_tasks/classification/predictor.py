@@ -6,7 +6,6 @@ from allennlp.common import JsonDict
 from allennlp.data import Instance
 from allennlp.predictors import Predictor
 
-from elmo_tasks.classification.reader import ClassifierText
 from elmo_tasks.predictors.interpretation import InterpretablePredictor
 from elmo_tasks.predictors.text import require_text
 
@@ -14,29 +13,29 @@ from elmo_tasks.predictors.text import require_text
 @Predictor.register("elmo_classifier")
 class ClassificationPredictor(InterpretablePredictor):
     """
-    In: `{"sentence": "..."}` or `{"tokens": [...]}`; of pairs `{"sentence1": "...", "sentence2": "..."}`, or
-    a list of words as `sentence1_tokens`, `sentence2_tokens`. Text is split by the tokenizer of the archive.
+    In: `{"sentence": "..."}` or `{"tokens": [...]}`; for pairs `{"sentence1": "...", "sentence2": "..."}`, or
+    a list of words as `sentence1_tokens`, `sentence2_tokens`. The archive's tokenizer splits text.
 
-    Out: `sentence1_tokens`, of pairs `sentence2_tokens`, `label`, and `probabilities` by label. Where a
-    sentence has no words there is no label: it is `null`, and there are no probabilities.
+    Out: `sentence1_tokens`, for pairs `sentence2_tokens`, `label`, and `probabilities` by label. If a
+    sentence has no words, the label is `null`, and the probabilities are empty.
     """
 
     def predict(self, sentence1: str, sentence2: Optional[str] = None) -> JsonDict:
-        """The class of one sentence, or of one pair."""
+        """Returns the class of one sentence, or of one pair."""
         if sentence2 is None:
             return self.predict_json({"sentence": sentence1})
         return self.predict_json({"sentence1": sentence1, "sentence2": sentence2})
 
     @property
     def forms(self) -> tuple[dict[str, Any], ...]:  # type: ignore[override]
-        """The fields of a sentence, or of a pair."""
+        """See `JsonLinesPredictor.forms`; pairs have other fields."""
         names = self._names()
         return dict.fromkeys(names, str), dict.fromkeys(names.values(), list[str])
 
     def read(self, json_dict: JsonDict) -> list[list[str]]:
-        """The words of each sentence."""
+        """Returns the words of each sentence."""
         texts = [require_text(json_dict, *fields) for fields in self._names().items()]
-        return [self._split(text) if isinstance(text, str) else text for text in texts]
+        return [[token.text for token in self._dataset_reader.tokens(text)] for text in texts]
 
     def empty_result(self, content: list[list[str]]) -> JsonDict | None:
         if all(content):
@@ -50,14 +49,8 @@ class ClassificationPredictor(InterpretablePredictor):
     def predictions_to_labeled_instances(self, instance: Instance, outputs: JsonDict) -> list[Instance]:
         return self._with_label(instance, outputs["label"])
 
-    def metadata_of(self, instance: Instance) -> ClassifierText:
-        return ClassifierText(*self.texts(instance))
-
     def _names(self) -> dict[str, str]:
-        """The field of the words of each text, by that of the text."""
+        """Returns for the field of each text the field of its words."""
         if self._dataset_reader.pairs:
             return {name: f"{name}_tokens" for name in ("sentence1", "sentence2")}
         return {"sentence": "tokens"}
-
-    def _split(self, text: str) -> list[str]:
-        return [token.text for token in self._dataset_reader.tokens(text)]

@@ -73,11 +73,11 @@ class CorefPredictor(TextPredictor):
         """Returns one text, the whole document."""
         return [self.metadata_of(instance).words.words]
 
-    def look(self, texts: list[torch.Tensor]) -> list[torch.Tensor]:
+    def observe(self, texts: list[torch.Tensor]) -> list[torch.Tensor]:
         """Shows the layer all sentences as one text."""
-        return list(torch.cat(super().look([torch.cat(texts)])).split(list(map(len, texts))))
+        return list(torch.cat(super().observe([torch.cat(texts)])).split(list(map(len, texts))))
 
-    def _reading(self) -> dict[str, Callable[..., Any]]:
+    def observed_methods(self) -> dict[str, Callable[..., Any]]:
         embed = self._model.embed_sentences
         document: list[Any] = []
 
@@ -90,7 +90,7 @@ class CorefPredictor(TextPredictor):
                 elmo = elmo._replace(output=elmo.output[rows, :longest])
             return vectors[rows, :longest], elmo
 
-        return super()._reading() | {"embed_sentences": seen}
+        return super().observed_methods() | {"embed_sentences": seen}
 
     def read(self, json_dict: JsonDict) -> CorefDocument | None:
         """Returns the document of an input, or `None` if it has no words."""

@@ -1,1 +1,1 @@
-"""The base classes of the predictors. Nothing in this package knows a task."""
+"""The base classes of the tasks' predictors, and `allennlp predict` with them."""

@@ -1,7 +1,6 @@
 """
-What AllenNLP's saliency interpreters and attackers (`allennlp.interpret`) need of a predictor.
-
-Which words a prediction rests on, by AllenNLP's saliency interpreters.
+Gradients of predictions by their words, for AllenNLP's saliency interpreters and attackers
+(`allennlp.interpret`), and explanations made of them.
 """
 
 import math
@@ -13,9 +12,10 @@ from typing import Any
 import torch
 from allennlp.common import JsonDict
 from allennlp.common.checks import ConfigurationError
-from allennlp.data import Batch, Field, Instance, TextFieldTensors, Token
+from allennlp.data import Batch, DatasetReader, Field, Instance, TextFieldTensors, Token
 from allennlp.data.fields import LabelField, MetadataField, TextField
 from allennlp.interpret.saliency_interpreters import SaliencyInterpreter
+from allennlp.models import Model
 from allennlp.nn.util import get_text_field_mask, move_to_device
 from allennlp.predictors import Predictor
 from torch import nn
@@ -27,51 +27,102 @@ from elmo_tasks.elmo.indexers import ELMO_INDEXER
 from elmo_tasks.elmo.model import BiLm
 from elmo_tasks.predictors.json_lines import JsonLinesPredictor
 
+# AllenNLP's simple gradient multiplies by the vector of the first word alone; so it is not the default.
+METHODS = ("integrated-gradient", "simple-gradient", "smooth-gradient")
 
-# ==== predictors.interpretation
+
+class Explainer:
+    """
+    Explains predictions by the shares of their words.
+
+    # Parameters
+
+    predictor : one that `can_explain`.
+    method : one of `METHODS`.
+    """
+
+    def __init__(self, predictor: "InterpretablePredictor", method: str = METHODS[0]) -> None:
+        self._predictor = predictor
+        self._interpreter = SaliencyInterpreter.by_name(method)(predictor)
+
+    def __call__(self, json_dict: JsonDict) -> dict[str, Any]:
+        """
+        Returns an object for an input: its `result`, as in `allennlp predict`, and `explanations`. These have
+        for each prediction a list with an object for each text that the model reads: its `tokens`, and their
+        `shares`, which add up to 1. An input without words has none.
+
+        # Raises
+        `ConfigurationError`: the predictor cannot read the input.
+        """
+        result = self._predictor.predict_json(json_dict)
+        content = self._predictor.read(json_dict)
+        if self._predictor.empty_result(content) is not None:
+            return {"result": result, "explanations": []}
+        texts = self._predictor.texts(self._predictor.to_instance(content))
+        explanations = [
+            [
+                {"tokens": words, "shares": [_finite(share) for share in gradients[f"grad_input_{number}"]]}
+                # AllenNLP numbers the texts from the last one.
+                for number, words in zip(range(len(texts), 0, -1), texts, strict=True)
+            ]
+            for gradients in self._interpreter.saliency_interpret_from_json(json_dict).values()
+        ]
+        return {"result": result, "explanations": explanations}
+
+
+def _finite(share: float) -> float:
+    """Returns 0 in place of the shares of a text whose gradients are all 0."""
+    return share if math.isfinite(share) else 0.0
+
+
+def can_explain(predictor: Predictor) -> bool:
+    """Returns whether the task has explanations, and the model is no ensemble."""
+    explains = type(predictor).predictions_to_labeled_instances
+    return explains is not Predictor.predictions_to_labeled_instances and hasattr(predictor._model, "embed")
+
+
 class TextVectors(nn.Module):
     """
-    Where interpreters look at a model and change what it reads: called with the vectors of each text,
-    `(1, tokens, dim)`, it returns them.
+    The module at which interpreters observe and change the input of a model. It returns the vectors of a
+    text, `(1, tokens, dim)`, as they are. For `Hotflip`, it turns the ids of words into vectors.
     """
 
-    def __init__(self, of_words: Callable[[TextFieldTensors], torch.Tensor]) -> None:
+    def __init__(self, vectors_of_words: Callable[[TextFieldTensors], torch.Tensor]) -> None:
         super().__init__()
-        self._of_words = of_words
+        self._vectors_of_words = vectors_of_words
 
-    def forward(self, read: torch.Tensor | TextFieldTensors) -> torch.Tensor:
-        """Returns the vectors of words, as `Hotflip` has them."""
-        return read if isinstance(read, torch.Tensor) else self._of_words(read)
+    def forward(self, text: torch.Tensor | TextFieldTensors) -> torch.Tensor:
+        return text if isinstance(text, torch.Tensor) else self._vectors_of_words(text)
 
 
 class InterpretablePredictor(JsonLinesPredictor):
     """
     Base class of the predictors whose models can be explained. Gradients are those of the loss by the vectors
-    that the model reads, `[x; ELMo]`, and `[x; ELMo; ELMo]` where ELMo is also placed at the output: the part
-    of ELMo counts, whether it is fine-tuned or not. AllenNLP's `grad_input_1` is that of the last of
-    `texts`.
+    that the model reads: `[x; ELMo]`, or `[x; ELMo; ELMo]` with ELMo at the output too, whether the biLM is
+    frozen or fine-tuned. AllenNLP's `grad_input_1` belongs to the last of `texts`.
 
-    A task says of which instance the loss is that of the prediction (`predictions_to_labeled_instances`), and
-    what is known of a text that an attacker has changed (`metadata_of`).
+    A task implements `predictions_to_labeled_instances`: instances whose gold label is the prediction.
     """
 
     through_elmo = False
     """
-    Whether gradients go through ELMo: then they are by `[x; t]`, where `t` is the biLM's vector of the word
-    by itself, of its characters. So what a word does to the vectors of others counts for it.
+    Whether gradients go through ELMo, so that they include the effect of a word on the vectors of others.
+    Then they are by `[x; t]`, where `t` is the biLM's token vector of the word, before its context.
     """
 
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
+    def __init__(self, model: Model, dataset_reader: DatasetReader, frozen: bool = True) -> None:
+        super().__init__(model, dataset_reader, frozen)
         self._layer = TextVectors(self._vectors_of_words)
 
     def texts(self, instance: Instance) -> list[list[str]]:
-        """The words of each text that the model reads, in the order in which it does."""
+        """Returns the words of each text that the model reads, in the model's order."""
         return [words_of(text) for field in instance.fields.values() for text in text_fields(field)]
 
     def metadata_of(self, instance: Instance) -> Metadata:
-        """What the instance knows beside tensors, as its texts and labels are now."""
-        raise NotImplementedError
+        """
+        Returns the metadata of an instance whose texts were changed: by default, the same class of its texts.
+        """
+        return type(instance["metadata"].metadata)(*self.texts(instance))
 
     def get_interpretable_layer(self) -> nn.Module:
         return self._layer
@@ -88,76 +139,66 @@ class InterpretablePredictor(JsonLinesPredictor):
         """
         for instance in instances:
             instance.fields["metadata"] = MetadataField(self.metadata_of(instance))
-        with self._seen_by_layer():
-            return super().get_gradients(instances)
-
-    @contextmanager
-    def _seen_by_layer(self) -> Iterator[None]:
-        """The vectors of all texts pass through the layer, and the readable output has the loss."""
-        model = self._model
-        readable = model.make_output_human_readable
-        own = self._reading() | {
+        readable = self._model.make_output_human_readable
+        methods = self.observed_methods() | {
             "make_output_human_readable": lambda outputs: {**readable(outputs), "loss": outputs["loss"]}
         }
-        for name, method in own.items():
-            setattr(model, name, method)
-        try:
-            yield
-        finally:
-            for name in own:
-                delattr(model, name)
+        with _replaced_methods(self._model, methods):
+            return super().get_gradients(instances)
 
-    def _reading(self) -> dict[str, Callable[..., Any]]:
-        """Methods of the model that read texts, by their names, and what stands for them meanwhile."""
-        embed = getattr(self._model, "embed", None)
+    def observed_methods(self) -> dict[str, Callable[..., Any]]:
+        """Returns, by their names, methods for the model with which it reads all texts through the layer."""
+        model = self._model
+        embed = getattr(model, "embed", None)
         if embed is None:
             raise ConfigurationError(
-                f"found a model of the class {type(self._model).__name__}, expected a single model of a task"
+                f"found a model of the class {type(model).__name__}, expected a single model of a task"
             )
-        if self._reads_words:
-            return {"embed": partial(self._embed_words, embed, self._plain_bilm())}
+        if self.through_elmo and model.elmo is not None and model.elmo.bilm is not None:
+            return {"embed": partial(self._embed_through_elmo, embed, self._plain_bilm())}
         return {"embed": partial(self._embed, embed)}
 
-    def look(self, texts: list[torch.Tensor]) -> list[torch.Tensor]:
-        """Texts, `(tokens, dim)`, as the layer returns them; interpreters change what they get in place."""
+    def observe(self, texts: list[torch.Tensor]) -> list[torch.Tensor]:
+        """Returns texts, `(tokens, dim)`, from the layer; interpreters change its input in place."""
         return [self._layer(text.unsqueeze(0).clone()).squeeze(0) for text in texts]
-
-    @property
-    def _reads_words(self) -> bool:
-        elmo = self._model.elmo
-        return self.through_elmo and elmo is not None and elmo.bilm is not None
 
     def _embed(self, embed: Callable[..., Any], tokens: TextFieldTensors) -> tuple[torch.Tensor, Any]:
         vectors, elmo = embed(tokens)
         if elmo.output is None:
-            return self._seen(tokens, vectors)[0], elmo
-        vectors, output = self._seen(tokens, vectors, elmo.output)
+            return self._observed(tokens, vectors)[0], elmo
+        vectors, output = self._observed(tokens, vectors, elmo.output)
         return vectors, elmo._replace(output=output)
 
     def _plain_bilm(self) -> BiLm:
-        """The biLM in plain PyTorch, whose parts can be hooked; those of the engine cannot."""
+        """Returns the biLM in plain PyTorch, whose parts take hooks."""
         in_use = self._model.elmo.bilm
         weights = in_use.state_dict()
         bilm = BiLm(options=in_use.options).to(next(iter(weights.values())).device)
         bilm.load_state_dict(weights)
         return bilm.requires_grad_(False)
 
-    def _embed_words(
+    def _embed_through_elmo(
         self, embed: Callable[..., Any], bilm: BiLm, tokens: TextFieldTensors
     ) -> tuple[torch.Tensor, Any]:
-        """With a biLM that goes on from the vectors of words that the layer returns."""
+        """
+        Calls `embed` with the observed word vectors `x` and token vectors `t` in place of the model's own.
+        """
         model, in_use = self._model, self._model.elmo.bilm
         ids = tokens[ELMO_INDEXER][bilm.reads]
-        vectors, words = self._seen(tokens, *self._vectors_and_words(tokens, bilm))
+        # (batch, tokens, token dim)
+        token_vectors = bilm.token_encoder(ids.flatten(0, 1)).unflatten(0, ids.shape[:2])
+        # The biLM is frozen: without word vectors beside it there would be no gradient.
+        token_vectors.requires_grad_()
+        vectors, token_vectors = self._observed(tokens, model.embed_words(tokens), token_vectors)
 
-        def within_marks(module: nn.Module, inputs: Any, marked: torch.Tensor) -> torch.Tensor:
-            first, inner, last = marked.unflatten(0, (len(ids), -1)).split([1, ids.shape[1], 1], dim=1)
-            inner = torch.where(bilm.token_encoder.present(ids).unsqueeze(2), words, inner)
-            return torch.cat([first, inner, last], dim=1).flatten(0, 1)
+        def replace_tokens(module: nn.Module, inputs: Any, with_marks: torch.Tensor) -> torch.Tensor:
+            bos, inner, eos = with_marks.unflatten(0, (len(ids), -1)).split([1, ids.shape[1], 1], dim=1)
+            inner = torch.where(bilm.token_encoder.present(ids).unsqueeze(2), token_vectors, inner)
+            return torch.cat([bos, inner, eos], dim=1).flatten(0, 1)
 
         hooks = (
             model.text_field_embedder.register_forward_hook(lambda *_: vectors),
-            bilm.token_encoder.register_forward_hook(within_marks),
+            bilm.token_encoder.register_forward_hook(replace_tokens),
         )
         model.elmo.bilm = bilm
         try:
@@ -167,19 +208,13 @@ class InterpretablePredictor(JsonLinesPredictor):
             for hook in hooks:
                 hook.remove()
 
-    def _vectors_and_words(self, tokens: TextFieldTensors, bilm: BiLm) -> list[torch.Tensor]:
-        """*Shape:* `x` `(batch, tokens, dim)`, and the biLM's vectors of the words by themselves."""
-        ids = tokens[ELMO_INDEXER][bilm.reads]
-        words = bilm.token_encoder(ids.flatten(0, 1)).unflatten(0, ids.shape[:2])
-        # Of the biLM nothing is trained: without word vectors beside it there would be no gradient
-        words.requires_grad_()
-        return [self._model.embed_words(tokens), words]
-
-    def _seen(self, tokens: TextFieldTensors, *parts: torch.Tensor) -> Sequence[torch.Tensor]:
-        """Vectors of the same tokens, `(batch, tokens, size)`, after a look at all of them together."""
+    def _observed(self, tokens: TextFieldTensors, *parts: torch.Tensor) -> Sequence[torch.Tensor]:
+        """
+        Passes vectors of the same tokens, each `(batch, tokens, size)`, through the layer, all together.
+        """
         lengths = get_text_field_mask(tokens).sum(dim=1).tolist()
         joined = torch.cat(parts, dim=2)
-        rows = self.look([row[:length] for row, length in zip(joined, lengths, strict=True)])
+        rows = self.observe([row[:length] for row, length in zip(joined, lengths, strict=True)])
         joined = torch.stack([F.pad(row, (0, 0, 0, joined.shape[1] - len(row))) for row in rows])
         return joined.split([part.shape[2] for part in parts], dim=2)
 
@@ -194,30 +229,41 @@ class InterpretablePredictor(JsonLinesPredictor):
         batch = Batch(words)
         batch.index_instances(vocab)
         tokens = move_to_device(batch.as_tensor_dict(), self.cuda_device)["text"]
-        seen: list[torch.Tensor] = []
-        hook = self._layer.register_forward_hook(lambda module, inputs, output: seen.append(output))
+        observed: list[torch.Tensor] = []
+        hook = self._layer.register_forward_hook(lambda module, inputs, output: observed.append(output))
         try:
             with torch.no_grad():
-                self._reading()["embed"](tokens)
+                self.observed_methods()["embed"](tokens)
         finally:
             hook.remove()
-        return torch.cat(seen, dim=1)
+        return torch.cat(observed, dim=1)
 
     def _with_label(self, instance: Instance, label: str) -> list[Instance]:
-        """The instance of a class, which AllenNLP can compare with others."""
+        """Returns the instance with the label of a class."""
         index = self._model.vocab.get_token_index(label, "labels")
         return [labelled(instance, label=LabelField(index, skip_indexing=True))]
 
 
+@contextmanager
+def _replaced_methods(model: nn.Module, methods: dict[str, Callable[..., Any]]) -> Iterator[None]:
+    for name, method in methods.items():
+        setattr(model, name, method)
+    try:
+        yield
+    finally:
+        for name in methods:
+            delattr(model, name)
+
+
 class _Text(TextField):
-    """The text of a labelled instance: attackers change it, and compare it by its words."""
+    """The text of a labelled instance, which attackers change, and compare by its words."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, TextField) and words_of(self) == words_of(other)
 
 
 def labelled(instance: Instance, **labels: Field) -> Instance:
-    """A copy with labels. Its texts are its own, since readers keep theirs for other instances."""
+    """Returns a copy with labels. Its texts are copies too, since readers share theirs between instances."""
     texts = {
         name: _Text(list(field.tokens), field._token_indexers)
         for name, field in instance.fields.items()
@@ -227,60 +273,5 @@ def labelled(instance: Instance, **labels: Field) -> Instance:
 
 
 def words_of(field: TextField) -> list[str]:
-    """The words of a text field."""
+    """Returns the words of a text field."""
     return [token.text or "" for token in field.tokens]
-
-
-# ==== predictors.explanations
-# AllenNLP's simple gradient multiplies by the vector of the first word alone; so it is not the default.
-METHODS = ("integrated-gradient", "simple-gradient", "smooth-gradient")
-
-
-class Explainer:
-    """
-    # Parameters
-
-    predictor : one that `can_explain`.
-    method : one of `METHODS`.
-    """
-
-    def __init__(self, predictor: InterpretablePredictor, method: str = METHODS[0]) -> None:
-        self._predictor = predictor
-        self._interpreter = SaliencyInterpreter.by_name(method)(predictor)
-
-    def __call__(self, json_dict: JsonDict) -> dict[str, Any]:
-        """
-        Returns of an input an object: `result`, as `allennlp predict` has it; and `explanations`, of each
-        prediction a list with an object for each text that the model reads: its `tokens` and their `shares`,
-        which add up to 1. There are none of an input without words.
-
-        # Raises
-        `ConfigurationError`: an input that the predictor cannot read.
-        """
-        result = self._predictor.predict_json(json_dict)
-        content = self._predictor.read(json_dict)
-        if self._predictor.empty_result(content) is not None:
-            return {"result": result, "explanations": []}
-        texts = self._predictor.texts(self._predictor.to_instance(content))
-        return {"result": result, "explanations": self._explanations(json_dict, texts)}
-
-    def _explanations(self, json_dict: JsonDict, texts: list[list[str]]) -> list[list[dict[str, Any]]]:
-        return [
-            [
-                {"tokens": words, "shares": [_finite(share) for share in gradients[f"grad_input_{number}"]]}
-                # AllenNLP counts the texts from the last one
-                for number, words in zip(range(len(texts), 0, -1), texts, strict=True)
-            ]
-            for gradients in self._interpreter.saliency_interpret_from_json(json_dict).values()
-        ]
-
-
-def can_explain(predictor: Predictor) -> bool:
-    """Not that of a task without explanations, and not an ensemble's."""
-    explains = type(predictor).predictions_to_labeled_instances
-    return explains is not Predictor.predictions_to_labeled_instances and hasattr(predictor._model, "embed")
-
-
-def _finite(share: float) -> float:
-    """0 where all gradients of a text are, so that they have no shares."""
-    return share if math.isfinite(share) else 0.0

@@ -1,4 +1,4 @@
-"""Predicting JSON Lines: an error names the line, and what was predicted before it is written."""
+"""Prediction of JSON Lines: an error names the line, and the results before it are written."""
 
 import json
 import re
@@ -20,9 +20,9 @@ from elmo_tasks.data.json_lines import printable, shorten
 from elmo_tasks.data.reader import text_fields, whole_reader
 
 MAX_WORD = 10_000
-"""Characters; a table of all characters of all words of a batch is as wide as the longest word."""
-_NO_UTF8 = re.compile("[\udc80-\udcff]")
-"""Bytes as `surrogateescape` decodes them."""
+"""Characters; the characters of a batch are a table as wide as its longest word."""
+_UNDECODED = re.compile("[\udc80-\udcff]")
+"""Bytes that are not UTF-8, as `surrogateescape` decodes them."""
 
 _INPUT_ERRORS = (
     ConfigurationError,
@@ -33,11 +33,11 @@ _INPUT_ERRORS = (
     TypeError,
     ValueError,
 )
-"""The errors that an input may cause, since it is bad or too large."""
+"""The errors that an input may cause that is wrong or too large."""
 
 
 class _Line(JsonDict):
-    """The JSON object of a line that remembers where it was, and what is wrong with it."""
+    """The JSON object of a line, with its place in the input, and its error, if it has one."""
 
     def __init__(self, content: Any, where: str, error: str | None = None) -> None:
         super().__init__(content)
@@ -47,66 +47,63 @@ class _Line(JsonDict):
 
 class JsonLinesPredictor(Predictor):
     """
-    Base class of the tasks' predictors. A task says what it reads of a JSON object (`read`), how that becomes
-    an instance (`to_instance`), and what the result is where there is nothing to predict for
-    (`empty_result`).
+    Base class of the tasks' predictors. A task implements `read` (the content of a JSON object),
+    `to_instance` (the instance of a content) and `empty_result` (the result of a content without words).
 
-    AllenNLP reads a whole batch of lines before it predicts it, and stops at the first bad line: the good
-    lines of that batch would be lost. Here a bad line is kept in its place, and raises when its turn comes.
+    AllenNLP reads a batch of lines before it predicts it, and stops at the first bad line, so that the
+    results of the good lines of that batch are lost. Here a bad line is kept in its place, and raises its
+    error after the results of the lines before it.
     """
 
     forms: Sequence[dict[str, Any]] = ()
-    """What an input may be: for each form its fields, and the types of their values."""
+    """The alternative forms of an input: for each its fields, and the types of their values."""
     optional_fields: ClassVar[dict[str, Any]] = {}
-    """The fields that an input of any form may have besides."""
+    """Further fields that an input of any form may have."""
 
     def __init__(self, model: Model, dataset_reader: DatasetReader, frozen: bool = True) -> None:
         super().__init__(model, whole_reader(dataset_reader), frozen)
         self.lines_read = 0
-        """By which errors name a line."""
+        """Number of lines so far, by which errors name a line."""
 
     @classmethod
     def task(cls) -> str:
-        """The folder of the package that the predictor stands in."""
+        """Returns the name of the task: that of the predictor's package."""
         return cls.__module__.split(".")[-2]
 
     def read(self, json_dict: JsonDict) -> Any:
-        """The content of an input, such as its words."""
+        """Returns the content of an input, such as its words."""
         return json_dict
 
     def empty_result(self, content: Any) -> JsonDict | None:
-        """The result where there is nothing to predict for, or `None` to run the model."""
+        """Returns the result of a content without words; `None` if the model has to run."""
         return None
 
     def to_instance(self, content: Any) -> Instance:
-        """The instance of what `read` returns."""
+        """Returns the instance of a content of `read`."""
         raise NotImplementedError
 
-    def _json_to_instance(self, json_dict: JsonDict) -> Instance:
-        return self.to_instance(self.read(json_dict))
-
     def parts(self, instance: Instance) -> list[Instance]:
-        """What the model sees of an instance that `to_instance` makes."""
+        """Returns the instances that the model reads for an instance of `to_instance`."""
         return [instance]
 
     def num_tokens(self, instance: Instance) -> int:
-        """What the model reads of an instance that `to_instance` makes."""
+        """Returns the number of tokens that the model reads for an instance of `to_instance`."""
         return sum(len(text.tokens) for text in self._texts(instance))
 
     def least_tokens(self, content: Any) -> int:
-        """What the model reads at least of what `read` returns, where that is known without an instance."""
+        """Returns a lower bound of `num_tokens` that needs no instance."""
         return 0
 
     def load_line(self, line: str) -> JsonDict:
         """
-        The object of a line; bytes that are not UTF-8 are decoded with `surrogateescape`. What is wrong with
-        the line is raised when it is predicted.
+        Returns the object of a line, whose bytes that are not UTF-8 are decoded with `surrogateescape`.
+        Errors of the line are raised when it is predicted.
         """
         where = self._next_line()
         text = printable(line.strip())
-        if (byte := _NO_UTF8.search(line)) is not None:
-            before = len(line[: byte.start()].encode("utf-8", "surrogateescape"))
-            found = f"found the byte 0x{ord(byte.group()) - 0xDC00:02x} at offset {before}, expected UTF-8"
+        if (byte := _UNDECODED.search(line)) is not None:
+            offset = len(line[: byte.start()].encode("utf-8", "surrogateescape"))
+            found = f"found the byte 0x{ord(byte.group()) - 0xDC00:02x} at offset {offset}, expected UTF-8"
             return _Line({}, where, f"{found}: {shorten(text)}")
         try:
             content = strict_json.loads(line)
@@ -117,7 +114,7 @@ class JsonLinesPredictor(Predictor):
         return _Line(content, where)
 
     def unreadable_line(self, reason: str) -> JsonDict:
-        """In the place of a line that cannot be read; it raises when its turn comes."""
+        """Returns an object for a line that cannot be read; predicting it raises an error."""
         return _Line({}, self._next_line(), reason)
 
     def _next_line(self) -> str:
@@ -128,11 +125,10 @@ class JsonLinesPredictor(Predictor):
         return next(self.predict_each([inputs]))
 
     def predict_batch_json(self, inputs: Iterable[JsonDict]) -> list[JsonDict]:
-        """The results, in order."""
         return list(self.predict_each(inputs))
 
     def predict_each(self, inputs: Iterable[JsonDict]) -> Iterator[JsonDict]:
-        """The results of a batch one by one, in order; those before a bad input come out before it raises."""
+        """Yields the results of a batch in order; those before a bad input come before its error."""
         inputs = list(inputs)
         prepared: list[JsonDict | Instance] = []
         problem = None
@@ -150,57 +146,60 @@ class JsonLinesPredictor(Predictor):
         if problem is not None:
             raise problem
 
-    def answers(self, inputs: list[JsonDict], most_tokens: int) -> list[JsonDict | Exception]:
-        """
-        Returns for each input its result or, in its place, what is wrong: a `ConfigurationError` with the
-        input, as one of more than `most_tokens`; anything else with the model, which gets no more than that
-        at once, the padding of shorter inputs included.
-        """
-        answers: list[Any] = [self._try_prepare(one, most_tokens) for one in inputs]
-        lengths = {
-            place: self.num_tokens(item) for place, item in enumerate(answers) if isinstance(item, Instance)
-        }
-        for places in batches(sorted(lengths, key=lengths.__getitem__), lengths.__getitem__, most_tokens):
-            batch = self._try_predict([answers[place] for place in places])
-            for place, answer in zip(places, batch, strict=True):
-                answers[place] = answer
-        return answers
-
-    def _try_prepare(self, json_dict: JsonDict, most_tokens: int) -> JsonDict | Instance | ConfigurationError:
-        try:
-            item = self._prepare(json_dict, most_tokens)
-            if isinstance(item, Instance):
-                _check_tokens(self.num_tokens(item), most_tokens)
-        except _INPUT_ERRORS as error:
-            return ConfigurationError(_reason(error))
-        return item
-
-    def _try_predict(self, instances: list[Instance]) -> list[JsonDict | Exception]:
-        """One by one where all together are too much, or one of them breaks the model."""
-        try:
-            return list(self.predict_batch_instance(instances))
-        except Exception as error:
-            if len(instances) == 1:
-                return [error]
-            return [self._try_predict([one])[0] for one in instances]
-
     def _predict_instances(self, instances: list[Instance]) -> Iterator[JsonDict]:
-        """The results; one by one where all together are too much, or one of them breaks the model."""
+        """Predicts all instances at once, or, if that fails, one by one."""
         results: list[JsonDict] = []
         with suppress(*_INPUT_ERRORS):
             results = self.predict_batch_instance(instances) if instances else []
         return iter(results) if results else map(self.predict_instance, instances)
 
-    def _prepare(self, json_dict: JsonDict, most_tokens: int = sys.maxsize) -> JsonDict | Instance:
-        """An instance for the model, or a result that needs none."""
+    def answers(self, inputs: list[JsonDict], max_tokens: int) -> list[JsonDict | Exception]:
+        """
+        Returns for each input its result or its error: a `ConfigurationError` if the input is wrong, or has
+        more than `max_tokens`; any other error comes from the model. The model reads at most `max_tokens` at
+        once, padding included.
+        """
+        answers: list[Any] = [self._try_prepare(json_dict, max_tokens) for json_dict in inputs]
+        lengths = {
+            place: self.num_tokens(item) for place, item in enumerate(answers) if isinstance(item, Instance)
+        }
+        for places in batches(sorted(lengths, key=lengths.__getitem__), lengths.__getitem__, max_tokens):
+            batch = self._try_predict([answers[place] for place in places])
+            for place, answer in zip(places, batch, strict=True):
+                answers[place] = answer
+        return answers
+
+    def _try_prepare(self, json_dict: JsonDict, max_tokens: int) -> JsonDict | Instance | ConfigurationError:
+        try:
+            item = self._prepare(json_dict, max_tokens)
+            if isinstance(item, Instance):
+                _check_tokens(self.num_tokens(item), max_tokens)
+        except _INPUT_ERRORS as error:
+            return ConfigurationError(_reason(error))
+        return item
+
+    def _try_predict(self, instances: list[Instance]) -> list[JsonDict | Exception]:
+        """Predicts all instances at once, or, if that fails, one by one."""
+        try:
+            return list(self.predict_batch_instance(instances))
+        except Exception as error:
+            if len(instances) == 1:
+                return [error]
+            return [self._try_predict([instance])[0] for instance in instances]
+
+    def _json_to_instance(self, json_dict: JsonDict) -> Instance:
+        return self.to_instance(self.read(json_dict))
+
+    def _prepare(self, json_dict: JsonDict, max_tokens: int = sys.maxsize) -> JsonDict | Instance:
+        """Returns an instance for the model, or a result that needs no model."""
         with _naming_line(json_dict):
             if isinstance(json_dict, _Line) and json_dict.error is not None:
                 raise ConfigurationError(json_dict.error)
             content = self.read(json_dict)
-            empty = self.empty_result(content)
-            if empty is not None:
-                return empty
-            _check_tokens(self.least_tokens(content), most_tokens)
+            result = self.empty_result(content)
+            if result is not None:
+                return result
+            _check_tokens(self.least_tokens(content), max_tokens)
             instance = self.to_instance(content)
             for text in self._texts(instance):
                 _check_lengths(text)
@@ -214,7 +213,7 @@ class JsonLinesPredictor(Predictor):
 
 @contextmanager
 def _naming_line(json_dict: JsonDict) -> Iterator[None]:
-    """An error within becomes a `ConfigurationError`, with the line that the object comes from."""
+    """Turns an error of an input into a `ConfigurationError` with the line that the input comes from."""
     try:
         yield
     except _INPUT_ERRORS as error:
@@ -227,9 +226,9 @@ def _reason(error: Exception) -> str:
     return str(error) if isinstance(error, ConfigurationError) else f"{type(error).__name__}: {error}"
 
 
-def _check_tokens(tokens: int, most: int) -> None:
-    if tokens > most:
-        raise ConfigurationError(f"found {tokens:,} tokens to read, expected at most {most:,}")
+def _check_tokens(tokens: int, max_tokens: int) -> None:
+    if tokens > max_tokens:
+        raise ConfigurationError(f"found {tokens:,} tokens to read, expected at most {max_tokens:,}")
 
 
 def _check_lengths(text: TextField) -> None:

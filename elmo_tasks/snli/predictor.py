@@ -6,7 +6,6 @@ from allennlp.predictors import Predictor
 
 from elmo_tasks.predictors.interpretation import InterpretablePredictor
 from elmo_tasks.predictors.text import require_text
-from elmo_tasks.snli.reader import SnliPair
 
 
 @Predictor.register("elmo_snli")
@@ -14,9 +13,9 @@ class SnliPredictor(InterpretablePredictor):
     """
     In: `{"premise": "...", "hypothesis": "..."}`, or lists of tokens: `premise_tokens`, `hypothesis_tokens`.
     Out: `label`, `probabilities` by label, `premise_tokens`, `hypothesis_tokens`, and the alignments, whose
-    rows add up to 1: `premise_to_hypothesis`, for each token of the premise a row over those of the
-    hypothesis, and `hypothesis_to_premise`. Where a sentence has no words there is no label: it is `null`,
-    and there are no probabilities and alignments.
+    rows add up to 1: `premise_to_hypothesis`, with a row over the hypothesis for each token of the premise,
+    and `hypothesis_to_premise`. If a sentence has no words, the label is `null`, and probabilities and
+    alignments are empty.
     """
 
     forms = (
@@ -25,11 +24,11 @@ class SnliPredictor(InterpretablePredictor):
     )
 
     def predict(self, premise: str, hypothesis: str) -> JsonDict:
-        """The relation of one pair."""
+        """Returns the relation of one pair."""
         return self.predict_json({"premise": premise, "hypothesis": hypothesis})
 
     def read(self, json_dict: JsonDict) -> list[list[str]]:
-        """The words of the premise and of the hypothesis."""
+        """Returns the words of the premise and of the hypothesis."""
         texts = [require_text(json_dict, name, f"{name}_tokens") for name in ("premise", "hypothesis")]
         return [[token.text for token in self._dataset_reader.tokens(text)] for text in texts]
 
@@ -51,6 +50,3 @@ class SnliPredictor(InterpretablePredictor):
 
     def predictions_to_labeled_instances(self, instance: Instance, outputs: JsonDict) -> list[Instance]:
         return self._with_label(instance, outputs["label"])
-
-    def metadata_of(self, instance: Instance) -> SnliPair:
-        return SnliPair(*self.texts(instance))

@@ -29,16 +29,15 @@ class SquadPredictor(StrictParams, InterpretablePredictor):
     """
     In: `{"passage": "...", "question": "..."}`. Out: `answer`, text of the passage; `token_start`,
     `token_end`, `char_start`, `char_end` (half-open); `probability`; and `n_best`: the best answers with the
-    same keys, and `text` for `answer`. Where the model says that there is no answer, the text is empty and
-    its place null; where the passage or the question has no words, the probability is null too, and `n_best`
-    is empty. Of a passage longer than the model's window, answers in all windows are compared with each
-    other.
+    same keys, and `text` for `answer`. If the model finds no answer, the text is empty and its place null; if
+    the passage or the question has no words, the probability is null too, and `n_best` is empty. In a passage
+    longer than the model's window, the answers of all windows compete.
 
     # Parameters
 
-    n_best : number of answers, at most; up to 20.
-    attention : add `passage_tokens` and `question_tokens`, and for each token of the passage a row, which
-        adds up to 1: `question_attention` over the question, `self_attention` over the passage.
+    n_best : maximum number of answers, up to 20.
+    attention : also return `passage_tokens` and `question_tokens`, and for each token of the passage a row
+        that adds up to 1: `question_attention` over the question, `self_attention` over the passage.
     """
 
     forms = ({"passage": str, "question": str},)
@@ -57,7 +56,7 @@ class SquadPredictor(StrictParams, InterpretablePredictor):
         self._attention = attention
 
     def predict(self, passage: str, question: str) -> JsonDict:
-        """The answer to one question."""
+        """Returns the answer to one question."""
         return self.predict_json({"passage": passage, "question": question})
 
     def predict_instance(self, instance: Instance) -> JsonDict:
@@ -69,7 +68,7 @@ class SquadPredictor(StrictParams, InterpretablePredictor):
         return [self._shown(output) for output in self._model.forward_on_instances(instances)]
 
     def read(self, json_dict: JsonDict) -> JsonDict:
-        """The texts of an input, and its id."""
+        """Returns the texts of an input, and its id."""
         texts = {name: require(json_dict, name, str, _EXPECTED) for name in ("passage", "question")}
         return {**texts, "id": json_dict.get("id")}
 
@@ -104,42 +103,43 @@ class SquadPredictor(StrictParams, InterpretablePredictor):
         See `InterpretablePredictor.metadata_of`.
 
         # Raises
-        `ConfigurationError`: words were taken out of the passage, in which the answer has its place.
+        `ConfigurationError`: the passage, in which the answer is a place, has lost words.
         """
-        before = cast(SquadQuestion, instance["metadata"].metadata)
-        if (found := len(instance["passage"])) != len(before):
+        original = cast(SquadQuestion, instance["metadata"].metadata)
+        if (found := len(instance["passage"])) != len(original):
             raise ConfigurationError(
-                f"found a passage of {found} tokens where it had {len(before)}, but the answer is a place in "
-                "it; expected the question to be reduced"
+                f"found a passage of {found} tokens where it had {len(original)}, but the answer is a place "
+                "in it; expected the question to be reduced"
             )
         first, last = cast(TensorField, instance["span"]).tensor.tolist()
-        passage = _placed(instance["passage"], before.passage)
-        answer = passage.text[passage.offsets[first][0] : passage.offsets[last][1]] if first >= 0 else None
-        question = _placed(instance["question"], before.question)
-        answers = [] if answer is None else [answer]
-        return replace(before, passage=passage, question=question, answers=answers)
+        passage = _words(instance["passage"], original.passage)
+        question = _words(instance["question"], original.question)
+        answers = [passage.text[passage.offsets[first][0] : passage.offsets[last][1]]] if first >= 0 else []
+        return replace(original, passage=passage, question=question, answers=answers)
 
     def _shown(self, output: dict[str, Any]) -> JsonDict:
-        """The prediction for a question, ready for JSON."""
+        """Returns the prediction for a question, ready for JSON."""
         output["n_best"] = output["n_best"][: self._n_best]
         if output["id"] is None:
             del output["id"]
         start = output.pop("window_start")
         if not self._attention:
             return {name: value for name, value in output.items() if name not in _ATTENTION}
-        output["self_attention"] = _whole(output["self_attention"], start).tolist()
+        output["self_attention"] = _across_windows(output["self_attention"], start).tolist()
         output["question_attention"] = output["question_attention"].tolist()
         return output
 
 
-def _placed(field: Any, before: Words) -> Words:
-    """The words of a text, and their places: those that they had if they are the same."""
+def _words(field: Any, original: Words) -> Words:
+    """Returns the words of a text, with their original places if they are unchanged."""
     words = words_of(cast(TextField, field))
-    return before if words == before.words else join_words(words)
+    return original if words == original.words else join_words(words)
 
 
-def _whole(rows: torch.Tensor, start: torch.Tensor) -> torch.Tensor:
-    """*Shape:* `(tokens, window)`, where the window of each row starts `(tokens,)`, to `(tokens, tokens)`."""
+def _across_windows(rows: torch.Tensor, start: torch.Tensor) -> torch.Tensor:
+    """
+    *Shape:* `(tokens, window)` and the first token of each row's window, `(tokens,)`, to `(tokens, tokens)`.
+    """
     tokens, window = rows.shape
     columns = start.unsqueeze(1) + torch.arange(window, device=start.device)
     return rows.new_zeros(tokens, tokens + window).scatter_(1, columns, rows)[:, :tokens]

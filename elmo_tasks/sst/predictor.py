@@ -6,7 +6,6 @@ from allennlp.predictors import Predictor
 
 from elmo_tasks.data.tokenization import Words
 from elmo_tasks.predictors.text import SentencePredictor
-from elmo_tasks.sst.reader import SstSentence
 
 
 @Predictor.register("elmo_sst")
@@ -14,7 +13,7 @@ class SstPredictor(SentencePredictor):
     """
     In: `{"sentence": "..."}` or `{"tokens": [...]}`. Out: `tokens`, the most probable `label`, the
     `probabilities` by label, and the `attention`: for each token its weight in the self-attentive pooling.
-    Without words there is no label: it is `null`, and the others are empty.
+    Without words the label is `null`, and the others are empty.
     """
 
     def empty_result(self, content: Words) -> JsonDict | None:
@@ -27,6 +26,3 @@ class SstPredictor(SentencePredictor):
 
     def predictions_to_labeled_instances(self, instance: Instance, outputs: JsonDict) -> list[Instance]:
         return self._with_label(instance, outputs["label"])
-
-    def metadata_of(self, instance: Instance) -> SstSentence:
-        return SstSentence(*self.texts(instance))
