@@ -1,1 +1,1 @@
-"""The base classes of the metrics, and those that two or more tasks use."""
+"""The base class of the metrics, and metrics that two or more tasks use."""

@@ -1,4 +1,4 @@
-"""What the metrics share that count first and divide in the end."""
+"""The base class of metrics that add up counts over all workers, and the counts of labels."""
 
 from abc import abstractmethod
 from collections import Counter
@@ -17,8 +17,8 @@ class CountingMetric(Metric, Generic[Counts]):
     """
     Base class of a metric that adds up counts, and computes its values from them.
 
-    With several workers, its values are those of all instances together, so that every worker has to ask for
-    them (AllenNLP's trainer does, after each batch); each worker goes on counting its own instances.
+    With several workers, its values cover the instances of all. So all workers must ask for them together, as
+    AllenNLP's trainer does after each batch. Each worker goes on counting its own instances.
     """
 
     supports_distributed = True
@@ -28,10 +28,10 @@ class CountingMetric(Metric, Generic[Counts]):
 
     @abstractmethod
     def no_counts(self) -> Counts:
-        """The counts of no instance. Counts are added with `+`."""
+        """Returns the counts of no instances. Counts are added with `+`."""
 
     def total_counts(self, *, reset: bool = False) -> Counts:
-        """The counts of all workers together. With `reset`, this worker's start anew."""
+        """Returns the counts of all workers together. With `reset`, this worker forgets its own."""
         total: Any = self.no_counts()
         for counts in gather_from_workers(self._counts):
             total = total + counts
@@ -40,37 +40,36 @@ class CountingMetric(Metric, Generic[Counts]):
         return total
 
     def reset(self) -> None:
-        """Forgets all instances."""
         self._counts = self.no_counts()
 
 
 def gather_from_workers(counts: Counts) -> list[Counts]:
-    """The counts of each worker, all of which have to call this; in a run of one process just these."""
+    """Returns the counts of each worker. All workers must call it together; one process returns its own."""
     if not is_distributed():
         return [counts]
-    of_workers = [counts] * dist.get_world_size()
-    dist.all_gather_object(of_workers, counts)
-    return of_workers
+    counts_of_workers = [counts] * dist.get_world_size()
+    dist.all_gather_object(counts_of_workers, counts)
+    return counts_of_workers
 
 
 @dataclass(kw_only=True)
 class LabelCounts:
-    """How many gold, predicted and correct things have each label."""
+    """Numbers of gold, predicted and correct items by label."""
 
     gold: Counter[str] = field(default_factory=Counter)
     predicted: Counter[str] = field(default_factory=Counter)
     correct: Counter[str] = field(default_factory=Counter)
 
     def __add__(self, other: Self) -> Self:
-        names = [each.name for each in fields(self)]
-        return type(self)(**{name: getattr(self, name) + getattr(other, name) for name in names})
+        sums = {each.name: getattr(self, each.name) + getattr(other, each.name) for each in fields(self)}
+        return type(self)(**sums)
 
     def labels(self) -> list[str]:
-        """The labels of the gold and the predicted things, sorted."""
+        """Returns the labels of the gold and the predicted items, sorted."""
         return sorted(self.gold.keys() | self.predicted.keys())
 
     def totals(self, labels: Iterable[str]) -> tuple[int, int, int]:
-        """How many gold, predicted and correct things have one of `labels`."""
+        """Returns the numbers of gold, predicted and correct items with one of `labels`."""
         listed = list(labels)
         gold, predicted, correct = (
             sum(counter[label] for label in listed) for counter in (self.gold, self.predicted, self.correct)
@@ -80,12 +79,14 @@ class LabelCounts:
 
 def check_tags(predicted: Sequence[Sequence[str]], gold: Sequence[Sequence[str]], *, kind: str) -> None:
     """
+    Checks that predicted and gold tags go together.
+
     # Parameters
 
-    kind : what each sequence of tags belongs to, such as `sentence`.
+    kind : the unit with a sequence of tags, such as `sentence`.
 
     # Raises
-    `ValueError`: the numbers of sequences differ, or those of the tags of one.
+    `ValueError`: the numbers of sequences differ, or the lengths of two sequences.
     """
     if len(predicted) != len(gold):
         raise ValueError(f"found {len(predicted)} predicted {kind}s, expected {len(gold)}")

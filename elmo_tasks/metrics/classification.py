@@ -1,4 +1,4 @@
-"""How well classes are told apart: accuracy, precision, recall and F1, and the confusion matrix."""
+"""Accuracy, precision, recall and F1 of classes, and their confusion matrix."""
 
 import json
 
@@ -11,11 +11,9 @@ from elmo_tasks.metrics.base import CountingMetric
 @Metric.register("elmo_classification")
 class ClassificationMetric(CountingMetric[torch.Tensor]):
     """
-    The numbers of scikit-learn's `precision_recall_fscore_support` and `confusion_matrix` with all `labels`
-    given and `zero_division=0`: a class that is never predicted has precision 0, one that never occurs recall
-    0, and both count in the macro averages.
-
-    `get_metric` and `confusion` are those of all workers' instances together, see `CountingMetric`.
+    Computes the numbers of scikit-learn's `precision_recall_fscore_support` and `confusion_matrix` with all
+    `labels` and `zero_division=0`: a class that is never predicted has precision 0, a class that never occurs
+    has recall 0, and both count in the macro averages. See `CountingMetric`.
 
     # Parameters
 
@@ -43,9 +41,9 @@ class ClassificationMetric(CountingMetric[torch.Tensor]):
 
     def get_metric(self, reset: bool = False) -> dict[str, float]:
         """
-        `accuracy`, `macro_precision`, `macro_recall` and `macro_f1`, all from 0 to 1. With `reset`, at the
-        end of an epoch, also `precision-LABEL`, `recall-LABEL`, `f1-LABEL` of each class, and
-        `confusion-GOLD-PREDICTED`, the number of instances; there a label with a hyphen is quoted.
+        Returns `accuracy`, `macro_precision`, `macro_recall` and `macro_f1`, all from 0 to 1. With `reset`,
+        at the end of an epoch, also `precision-LABEL`, `recall-LABEL`, `f1-LABEL` for each class, and the
+        number of instances of each cell of the confusion matrix, see `confusion_name`.
         """
         confusion = self.confusion
         # (classes,)
@@ -69,15 +67,14 @@ class ClassificationMetric(CountingMetric[torch.Tensor]):
 
 
 def confusion_name(gold: str, predicted: str) -> str:
-    """The name of a cell of the confusion matrix among the metrics, which no other cell has."""
-    return f"confusion-{_without_hyphen(gold)}-{_without_hyphen(predicted)}"
+    """Returns `confusion-GOLD-PREDICTED`, unique among all cells: labels with a hyphen are quoted."""
+    return f"confusion-{_quoted(gold)}-{_quoted(predicted)}"
 
 
-def _without_hyphen(label: str) -> str:
-    """A label as it stands between two hyphens: quoted, if it has one itself."""
+def _quoted(label: str) -> str:
     return json.dumps(label, ensure_ascii=False) if "-" in label or label.startswith('"') else label
 
 
 def _ratio(part: torch.Tensor, whole: torch.Tensor) -> torch.Tensor:
-    """In double precision; what would be divided by 0 is 0."""
+    """Divides in double precision; a division by 0 is 0."""
     return part.double() / whole.clamp(min=1)

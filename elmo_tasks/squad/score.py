@@ -24,12 +24,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def report(data_file: str, predictions_file: str) -> str:
     """
-    What evaluate-v1.1.py or evaluate-v2.0.py prints, to the character; which of them, the data's `version`
-    says. A question without a prediction is named on stderr, and counts as wrong with 1.1.
+    Returns the output of evaluate-v1.1.py or evaluate-v2.0.py, to the character. The `version` of the data
+    chooses the script. With 1.1, a question without a prediction is named on stderr, and counts as wrong.
 
     # Raises
-    `InputError`: see `read_datasets`; the predictions are no object of strings; with 1.1, a question without
-    an answer; with 2.0, one without a prediction, at which its script stops, too.
+    `InputError`: see `read_datasets`; the predictions are no object of strings; with 1.1, a question has no
+    answer; with 2.0, a question has no prediction.
     """
     predictions = _predictions(predictions_file)
     datasets = list(read_datasets(data_file))
@@ -59,9 +59,9 @@ def report(data_file: str, predictions_file: str) -> str:
 
 
 def _predictions(path: str) -> dict[str, str]:
-    file, *others = input_files(path)
-    if others:
-        raise InputError.at(path, found=f"{1 + len(others)} files", expected="one")
+    file, *more_files = input_files(path)
+    if more_files:
+        raise InputError.at(path, found=f"{1 + len(more_files)} files", expected="one")
     expected = 'an object: {"id": "answer", ...}'
     predictions = read_json(file, expected=expected)
     if not isinstance(predictions, dict) or not all(isinstance(text, str) for text in predictions.values()):
