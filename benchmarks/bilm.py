@@ -30,7 +30,7 @@ from benchmarks.bilms import PERPLEXITIES, finetuning
 from benchmarks.comparison import best_metrics
 from benchmarks.english import DEV_TEXTS, columns
 from benchmarks.results import OURS, Results, add_results_argument, show
-from elmo_tasks.commands.arguments import train_and_report
+from elmo_tasks.commands.experiments import train_and_report
 from elmo_tasks.common.files import bundled
 from elmo_tasks.data.tokenization import tokenizer
 from elmo_tasks.elmo import LstmState

@@ -18,8 +18,8 @@ from benchmarks.bilms import Overrides, trained_bilm
 from benchmarks.comparison import add_experiment_arguments, add_scores
 from benchmarks.configs import read_config
 from benchmarks.results import Results, show
-from elmo_tasks.commands.arguments import train_and_report
 from elmo_tasks.commands.compare import MIXES, NO_ELMO, train_vectors, with_vectors
+from elmo_tasks.commands.experiments import train_and_report
 from elmo_tasks.commands.vectors import METHODS
 from elmo_tasks.elmo.files import DEFAULT_OPTIONS, DEFAULT_WEIGHTS
 from elmo_tasks.training.experiments import plan

@@ -17,10 +17,10 @@ from allennlp.common.params import with_overrides
 from benchmarks.comparison import epoch_times
 from benchmarks.configs import add_json_argument, read_config
 from benchmarks.results import Results, show
-from elmo_tasks.commands.arguments import train_and_report
 from elmo_tasks.commands.base import positive
-from elmo_tasks.commands.results import save_svg
+from elmo_tasks.commands.experiments import train_and_report
 from elmo_tasks.common.files import atomic_file
+from elmo_tasks.common.plot import save
 from elmo_tasks.common.table import Table
 from elmo_tasks.coref.documents import read_documents
 from elmo_tasks.data.columns import line_groups
@@ -446,7 +446,7 @@ class TrainingLog:
         )
         with atomic_file(path) as file:
             file.write(log.csv().encode())
-        save_svg(figure(log), path)
+        save(figure(log), path.with_suffix(".svg"))
         print(path, path.with_suffix(".svg"), sep="\n")
 
 

@@ -19,10 +19,12 @@ from benchmarks.classification import SETS, paths
 from benchmarks.comparison import add_experiment_arguments, add_scores, best_metrics, epoch_times
 from benchmarks.configs import add_json_argument, read_config
 from benchmarks.results import Results, show
-from elmo_tasks.commands.arguments import train_and_report
+from elmo_tasks.commands.arguments import BilmArguments, ContextArguments, VectorArguments
 from elmo_tasks.commands.base import positive
 from elmo_tasks.commands.compare import NO_ELMO
-from elmo_tasks.commands.intrinsic import SIMILARITY, Intrinsic
+from elmo_tasks.commands.experiments import train_and_report
+from elmo_tasks.commands.intrinsic import SIMILARITY, Intrinsic, IntrinsicArguments
+from elmo_tasks.commands.results import ResultArguments
 from elmo_tasks.common.table import Table
 from elmo_tasks.training.experiments import Run, plan
 
@@ -75,15 +77,17 @@ def pretrained(depth: int, arguments: argparse.Namespace, results: Results) -> O
 
 def intrinsic(depth: int, bilm: Overrides, arguments: argparse.Namespace, results: Results) -> None:
     """Similarity and analogies, layer by layer."""
-    parser, verb = argparse.ArgumentParser(), Intrinsic()
-    verb.add_arguments(parser)
     output: Path = arguments.output / f"depth-{depth}" / "intrinsic.csv"
-    words = ["--output", str(output), "--force"]
-    for key, path in bilm.items():
-        words += [f"--{key.rpartition('.')[2].replace('_', '-')}", path]
-    for option, name in WORDSIM.items():
-        words += [f"--{option}", str(arguments.data / "wordsim" / name)]
-    verb.run(parser.parse_args(words))
+    files = {key.rpartition(".")[2]: path for key, path in bilm.items()}
+    tests = {option: str(arguments.data / "wordsim" / name) for option, name in WORDSIM.items()}
+    Intrinsic().run(
+        IntrinsicArguments(
+            **tests,
+            contexts=ContextArguments(),
+            vectors=VectorArguments(bilm=BilmArguments(**files)),
+            results=ResultArguments(output=output, force=True),
+        )
+    )
     for test, section, measure, vectors, value, _, _ in Table.read(output).rows:
         system = f"depth {depth}, {vectors}"
         if section is None:

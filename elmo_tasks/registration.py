@@ -3,79 +3,80 @@ Registers the suite with AllenNLP when AllenNLP is there, and not before.
 
 `import elmo_tasks` alone imports neither AllenNLP nor PyTorch. If AllenNLP is imported already, the suite is
 registered at once. If not, a finder waits for the first import of AllenNLP, or of one of our modules that
-needs it, and has `elmo_tasks.suite` imported first. So the whole suite comes in one order, whatever was asked
-for, and before anyone has a name of AllenNLP that the suite replaces.
+needs it, and imports `elmo_tasks.suite` first. So the suite is always imported as a whole and in one order,
+and before anyone holds a name of AllenNLP that the suite replaces.
 """
 
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from importlib.abc import MetaPathFinder
+from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-LIGHT = (
-    "common",
-    "elmo.embedder",
-    "elmo.files",
-    "elmo.inference",
-    "elmo.model",
-    "embedding",
-    "jobs",
-    "libraries",
-    "registration",
-    "suite",
+LIGHT = ("common", "elmo", "embedding", "jobs", "libraries", "registration", "suite")
+"""The packages and modules that can be imported without AllenNLP; `suite` then imports it."""
+HEAVY = (
+    *("common.strict_params", "common.unpacking"),
+    *("elmo.archived", "elmo.indexers", "elmo.token_embedder"),
+    *("jobs.predict", "libraries.keyed_vectors"),
 )
-"""The packages and modules that need no AllenNLP, beside the package `elmo` itself. `suite` brings it."""
-NEED_ALLENNLP = ("common.strict_params", "common.unpacking")
-"""The modules of these packages that need it all the same."""
+"""The modules of these packages that need AllenNLP all the same."""
 
 
 def install() -> None:
+    """Imports the suite now if AllenNLP is there, or else as soon as it is imported."""
     if sys.modules.get("allennlp"):
         import_module("elmo_tasks.suite")
     else:
         sys.meta_path.insert(0, _Finder())
 
 
+def needs_allennlp(module: str) -> bool:
+    """Returns whether a module of elmo_tasks, by its path within it, must come after the suite."""
+    return module in HEAVY or not any(f"{module}.".startswith(f"{light}.") for light in LIGHT)
+
+
 class _Finder(MetaPathFinder):
-    """Finds what the later finders do."""
+    """Finds what the finders after it find, with a loader that imports the suite first."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if not _brings_suite(name):
+        package, _, module = name.partition(".")
+        if name != "allennlp" and not (package == "elmo_tasks" and needs_allennlp(module)):
             return None
         later = sys.meta_path[sys.meta_path.index(self) + 1 :]
         specs = (finder.find_spec(name, path, target) for finder in later)
         spec = next(filter(None, specs), None)
         if spec is not None and spec.loader is not None:
-            loader: Any = spec.loader
-            loader.exec_module = self._import_suite
+            spec.loader = _SuiteFirst(self, spec.loader)
         return spec
 
-    def _import_suite(self, module: ModuleType) -> None:
-        """In the place of executing `module`; the import system takes what is in `sys.modules` then."""
+
+class _SuiteFirst(Loader):
+    """A loader in front of another one, which may be shared with other modules and stays as it is."""
+
+    def __init__(self, finder: _Finder, loader: Any) -> None:
+        self._finder = finder
+        self._loader = loader
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loader, name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Imports the suite, and then the module by its own loader; the import system takes that module."""
         name = module.__name__
         del sys.modules[name]
-        sys.meta_path.remove(self)
+        sys.meta_path.remove(self._finder)
         try:
             import_module("elmo_tasks.suite")
             import_module(name)
         except BaseException as error:
-            sys.meta_path.insert(0, self)
+            sys.meta_path.insert(0, self._finder)
             if isinstance(error, ModuleNotFoundError) and (error.name or "").split(".")[0] == "allennlp":
                 raise ModuleNotFoundError(
                     f"{name} needs AllenNLP, the extra elmo_tasks[allennlp]", name="allennlp"
                 ) from error
             raise
-
-
-def _brings_suite(name: str) -> bool:
-    package, _, module = name.partition(".")
-    if package != "elmo_tasks":
-        return name == "allennlp"
-    if module in NEED_ALLENNLP:
-        return True
-    return module != "elmo" and not any(f"{module}.".startswith(f"{light}.") for light in LIGHT)

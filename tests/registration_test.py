@@ -1,6 +1,5 @@
 """Whatever is imported first, AllenNLP knows our components. The other tests import AllenNLP first."""
 
-import pkgutil
 import subprocess
 import sys
 import tomllib
@@ -9,7 +8,7 @@ import pytest
 import torch
 
 import elmo_tasks
-from elmo_tasks import common, registration
+from elmo_tasks import registration
 from elmo_tasks.common.files import bundled
 from tests.conftest import environment
 from tests.ner.archives import write_run
@@ -140,14 +139,52 @@ def test_names_that_are_not_there():
         elmo_tasks.elmo.no_such_name  # noqa: B018
 
 
-def test_the_contract_is_about_the_same_modules():
-    project = tomllib.loads((bundled("fixtures").resolve().parent / "pyproject.toml").read_text())
-    (contract,) = (
-        contract
-        for contract in project["tool"]["importlinter"]["contracts"]
-        if contract["name"] == "The modules of registration.LIGHT need no AllenNLP"
+def test_a_loader_that_other_modules_share(tmp_path):
+    """pytest loads the plug-ins that it is told of by one loader, which it shares with all tests."""
+    (tmp_path / "one_test.py").write_text("""
+def test():
+    import elmo_tasks.ner
+    from allennlp.modules.elmo import Elmo
+    assert Elmo.__module__ == "elmo_tasks.drop_in.elmo"
+""")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "elmo_tasks.drop_in"]
+    done = subprocess.run(
+        [*command, tmp_path], env=environment(), cwd=tmp_path, capture_output=True, text=True
     )
-    modules = {module.removeprefix("elmo_tasks.") for module in contract["source_modules"]}
-    common_modules = {f"common.{module.name}" for module in pkgutil.iter_modules(common.__path__)}
-    light = set(registration.LIGHT) - {"suite", "common"}
-    assert modules == light | (common_modules - set(registration.NEED_ALLENNLP))
+    assert done.returncode == 0, done.stdout
+
+
+def test_the_contract_and_the_rule_are_about_the_same_modules():
+    """The import contract of pyproject.toml, and what may be imported without the suite."""
+    root = bundled("fixtures").resolve().parent
+    project = tomllib.loads((root / "pyproject.toml").read_text())
+    contracts = project["tool"]["importlinter"]["contracts"]
+    (contract,) = (each for each in contracts if "registration.LIGHT" in each["name"])
+    light = [f"{module.removeprefix('elmo_tasks.')}." for module in contract["source_modules"]]
+    without_rule = {"", "common", "elmo", "suite"}
+    for file in (root / "elmo_tasks").rglob("*.py"):
+        module = ".".join(file.relative_to(root / "elmo_tasks").with_suffix("").parts)
+        module = module.removesuffix("__init__").removesuffix(".")
+        if module not in without_rule and module not in registration.HEAVY:
+            in_contract = f"{module}.".startswith(tuple(light))
+            assert in_contract != registration.needs_allennlp(module), module
+
+
+def test_light_modules_need_no_allennlp():
+    done = run("""
+import pkgutil, sys
+from importlib import import_module
+import elmo_tasks
+from elmo_tasks.registration import LIGHT, needs_allennlp
+sys.modules["allennlp"] = None
+extras = {"gensim", "pyarrow", "ray", "sklearn", "spacy"}
+for found in pkgutil.walk_packages(elmo_tasks.__path__, "elmo_tasks.", onerror=lambda name: None):
+    module = found.name.removeprefix("elmo_tasks.")
+    if module != "suite" and not needs_allennlp(module):
+        try:
+            import_module(found.name)
+        except ModuleNotFoundError as error:
+            assert error.name in extras, error
+assert not any(name.startswith(("allennlp.", "elmo_tasks.suite")) for name in sys.modules)
+""")
+    assert done.returncode == 0, done.stderr

@@ -1,15 +1,12 @@
 """`allennlp elmo ...`: one file a verb."""
 
 import argparse
-import io
-import sys
-from functools import partial
+from typing import Any
 
 from allennlp.commands import Subcommand
-from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.commands.ablate import Ablate
-from elmo_tasks.commands.base import Subparsers, Verb, sources_of
+from elmo_tasks.commands.base import Subparsers, Verb, VerbGroup
 from elmo_tasks.commands.calibrate import Calibrate
 from elmo_tasks.commands.compare import Compare
 from elmo_tasks.commands.confusion import Confusion
@@ -22,15 +19,13 @@ from elmo_tasks.commands.intrinsic import Intrinsic
 from elmo_tasks.commands.mix import Mix
 from elmo_tasks.commands.neighbors import Neighbors
 from elmo_tasks.commands.predict import Predict
-from elmo_tasks.commands.probe import Probe
+from elmo_tasks.commands.probe import PROBE
 from elmo_tasks.commands.report import Report
 from elmo_tasks.commands.serve import Serve
 from elmo_tasks.commands.squad_predictions import SquadPredictions
-from elmo_tasks.commands.vectors import Vectors
-from elmo_tasks.common.files import check_sources_stay
-from elmo_tasks.compat.endings import EXPECTED, exit_code, print_error
+from elmo_tasks.commands.vectors import VECTORS
 
-VERBS: tuple[Verb, ...] = (
+VERBS: tuple[Verb[Any] | VerbGroup, ...] = (
     Embed(),
     Calibrate(),
     Export(),
@@ -41,9 +36,9 @@ VERBS: tuple[Verb, ...] = (
     Serve(),
     Intrinsic(),
     Neighbors(),
-    Probe(),
+    PROBE,
     Mix(),
-    Vectors(),
+    VECTORS,
     Compare(),
     Ablate(),
     Report(),
@@ -54,37 +49,14 @@ VERBS: tuple[Verb, ...] = (
 
 @Subcommand.register("elmo")
 class ElmoGroup(Subcommand):
-    """
-    The group of verbs.
-
-    What is wrong with the user's input or machine (`EXPECTED`) is one line on stderr and
-    exit code 1; the traceback is logged at debug level. SIGINT ends with 130, SIGTERM with 143.
-    """
+    """The command `allennlp elmo`."""
 
     def add_subparser(self, parser: Subparsers) -> argparse.ArgumentParser:
-        group = parser.add_parser(
-            self.name, description="What ELMo does beside the tasks.", help="ELMo itself."
+        group = VerbGroup(
+            name=self.name,
+            help="ELMo itself.",
+            description="Everything about ELMo beside the tasks.",
+            title="Verbs",
+            verbs=VERBS,
         )
-        verbs = group.add_subparsers(title="Verbs", metavar="VERB", required=True)
-        for verb in VERBS:
-            subparser = verbs.add_parser(verb.name, description=verb.description, help=verb.help)
-            verb.add_arguments(subparser)
-            subparser.set_defaults(func=partial(_run, verb))
-        return group
-
-
-def _let_stdout_take_all() -> None:
-    """What a console cannot show is written as `\\N{...}`; it is no reason to end with an error."""
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="namereplace")
-
-
-def _run(verb: Verb, arguments: argparse.Namespace) -> None:
-    _let_stdout_take_all()
-    try:
-        check_sources_stay(verb.outputs(arguments), sources_of(arguments), error=ConfigurationError)
-        verb.run(arguments)
-        sys.stdout.flush()
-    except EXPECTED as error:
-        print_error(error)
-        raise SystemExit(exit_code(error)) from error
+        return group.add_parser(parser)

@@ -1,22 +1,15 @@
 """`allennlp elmo ablate`: Tables 2 and 3 and Figure 1 of Peters et al. 2018, for one config."""
 
-import argparse
-import math
 import statistics
 from collections.abc import Iterable
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
 from allennlp.common import Params
 from allennlp.data import DatasetReader
 
-from elmo_tasks.commands.arguments import (
-    add_run_arguments,
-    figure,
-    read_elmo_config,
-    train_and_report,
-)
-from elmo_tasks.commands.base import Verb
+from elmo_tasks.commands.base import Verb, number, option
+from elmo_tasks.commands.experiments import RunArguments, score_bars, train_and_report
 from elmo_tasks.commands.results import ResultsWriter
 from elmo_tasks.commands.staging import staging_folder
 from elmo_tasks.common.plot import curves
@@ -37,40 +30,41 @@ from elmo_tasks.training.experiments import (
 )
 from elmo_tasks.training.sample_reader import sample_size
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 TABLES = ("layers", "placement", "samples")
 
 
-class Ablate(Verb):
-    """See `training.ablation` and `sample_table`; `training.experiments` trains the runs."""
+fraction = number(float, "a number above 0, up to 1", lambda value: 0 < value <= 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AblateArguments(RunArguments):
+    """The arguments of `ablate`."""
+
+    tables: list[str] = option(", ".join(TABLES), nargs="+", choices=TABLES, default=TABLES, metavar="TABLE")
+    fractions: list[float] = option(
+        "parts of the training data to train on, drawn at random; 1 is all of it",
+        nargs="+",
+        type=fraction,
+        default=[0.01, 0.1, 1.0],
+    )
+
+
+class Ablate(Verb[AblateArguments]):
+    """The verb `ablate`; see `sample_table`, and `training.experiments`, which trains the runs."""
 
     name = "ablate"
     help = "Layers, placement and data, as in the paper's tables."
     description = """Trains a config with ELMo once for each seed and setting: the top layer, and all layers
         with lambda 1 and .001 (layers); ELMo at the input, at the output, and at both (placement); and parts
         of the training data, with ELMo and without (samples). What is not varied is as in CONFIG; the
-        baseline is CONFIG without ELMo. A setting of several tables is trained once. Each run is in a folder
-        of its own below OUT. The same command goes on after a kill. A .csv, .md, .png and .svg for each table
+        baseline is CONFIG without ELMo. A setting of several tables is trained once. Each run has a folder
+        of its own in OUT. After a kill, the same command goes on. A .csv, .md, .png and .svg for each table
         show the best scores on the validation data."""
+    arguments = AblateArguments
 
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        add_run_arguments(parser)
-        parser.add_argument(
-            "--tables", nargs="+", choices=TABLES, default=TABLES, metavar="TABLE", help=", ".join(TABLES)
-        )
-        parser.add_argument(
-            "--fractions",
-            nargs="+",
-            type=_fraction,
-            default=[0.01, 0.1, 1.0],
-            help="parts of the training data to train on, drawn at random; 1 is all of it",
-        )
-
-    def run(self, arguments: argparse.Namespace) -> None:
-        output: Path = arguments.output
-        config = read_elmo_config(arguments)
+    def run(self, arguments: AblateArguments) -> None:
+        output = arguments.output
+        config = arguments.elmo_config()
         own = own_setting(config)
         tables = {"layers": layer_rows(own), "placement": placement_rows(own)}
         tables = {name: rows for name, rows in tables.items() if name in arguments.tables}
@@ -99,19 +93,21 @@ class Ablate(Verb):
                     for run in _runs_of(setting, runs)
                 ]
                 print()
-                ResultsWriter(folder, output / f"{name}.csv").write(summary(shown), figure(shown))
+                ResultsWriter(folder, output / f"{name}.csv").write(summary(shown), score_bars(shown))
             if samples:
                 table = sample_table(runs, own, samples)
                 print()
-                ResultsWriter(folder, output / "samples.csv").write(table, _sample_figure(table))
+                metric, deviation = table.columns[3:5]
+                figure = curves(table, lines="ELMo", x="fraction", heights=metric, errors=deviation)
+                ResultsWriter(folder, output / "samples.csv").write(table, figure)
 
 
 def sample_table(runs: list[Run], own: Setting, samples: dict[float, int]) -> Table:
     """
-    The paper's Figure 1: for each fraction, without ELMo and with it, the `spread` of the best scores on the
-    validation data, and the mean number of epochs up to them. Then comes the mean number of epochs with which
-    ELMo comes up to the best score without it, of the same seed; empty if a seed never does; and the score of
-    each seed.
+    Returns the paper's Figure 1: for each fraction, without ELMo and with it, the `spread` of the best scores
+    on the validation data, and the mean number of epochs up to them. Then comes the mean number of epochs
+    with which ELMo reaches the best score without it, from the same seed, empty if a seed never reaches it;
+    and the score of each seed.
 
     # Parameters
 
@@ -125,20 +121,20 @@ def sample_table(runs: list[Run], own: Setting, samples: dict[float, int]) -> Ta
     for fraction, size in samples.items():
         without, with_elmo = (_runs_of(kind._replace(fraction=fraction), runs) for kind in (NO_ELMO, own))
         to_baseline = _mean(map(_epochs_to_best, with_elmo, without))
-        for name, of_kind, catches_up in (("without", without, None), ("with", with_elmo, to_baseline)):
-            scores = [score(run) for run in of_kind]
-            epochs = _mean(map(_epochs_to_best, of_kind, of_kind))
+        for name, variant, catches_up in (("without", without, None), ("with", with_elmo, to_baseline)):
+            scores = [score(run) for run in variant]
+            epochs = _mean(map(_epochs_to_best, variant, variant))
             table.add(fraction, size, name, *spread(scores), epochs, catches_up, *scores)
     return table
 
 
 def _runs_of(setting: Setting, runs: list[Run]) -> list[Run]:
-    """The runs of a setting, one for each seed."""
+    """Returns the runs of a setting, one for each seed."""
     return [run for run in runs if run.variant == str(setting)]
 
 
 def _epochs_to_best(run: Run, other: Run) -> int | None:
-    """After how many epochs a run is as good as the best of another one, or of itself."""
+    """Returns the number of epochs after which a run is as good as the best epoch of `other`."""
     metric = validation_metric(run.config)
     sign = -1 if run.config["trainer"]["validation_metric"].startswith("-") else 1
     wanted = score(other)
@@ -150,28 +146,13 @@ def _epochs_to_best(run: Run, other: Run) -> int | None:
 
 
 def _mean(numbers: Iterable[int | None]) -> float | None:
-    """The mean, or `None` if one of the numbers is `None`."""
-    listed = list(numbers)
-    known = [number for number in listed if number is not None]
-    return statistics.mean(known) if len(known) == len(listed) else None
-
-
-def _sample_figure(table: Table) -> "Figure":
-    metric, deviation = table.columns[3:5]
-    return curves(table, lines="ELMo", x="fraction", heights=metric, errors=deviation)
+    """Returns the mean, or `None` if one of the numbers is `None`."""
+    values = list(numbers)
+    present = [value for value in values if value is not None]
+    return statistics.mean(present) if len(present) == len(values) else None
 
 
 def _count_instances(config: dict[str, Any]) -> int:
-    """The number of instances of the training data."""
+    """Returns the number of instances of the training data."""
     reader = DatasetReader.from_params(Params(config["dataset_reader"]).duplicate())
     return sum(1 for _ in reader.read(config["train_data_path"]))
-
-
-def _fraction(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0 < value <= 1:
-        raise argparse.ArgumentTypeError(f"found {text!r}, expected a number above 0, up to 1")
-    return value

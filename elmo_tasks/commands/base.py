@@ -1,81 +1,251 @@
 """
-What a verb reads, which it never overwrites.
+The base class of the verbs of `allennlp elmo`, and how a verb declares its arguments.
 
-What a verb of `allennlp elmo` is made of, and the arguments that several share.
+The arguments of a verb are the fields of a frozen dataclass, each made by `positional`, `option` or `flag`. A
+field whose type is another such dataclass stands for a group of arguments that several verbs share.
+argparse's Namespace becomes the dataclass once, in `Verb`; the functions of a verb get the dataclass or its
+values.
 """
 
 import argparse
+import io
+import sys
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, Generic, TypeAlias, TypeVar, Union, get_type_hints
 
-from allennlp.common.checks import check_for_gpu
+from allennlp.commands import ArgumentParserWithDefaults
+from allennlp.common.checks import ConfigurationError, check_for_gpu
 from allennlp.common.util import int_to_device
 from allennlp.models.archival import Archive
 
+from elmo_tasks.common.files import check_sources_stay
 from elmo_tasks.compat.archives import open_archive
+from elmo_tasks.compat.endings import EXPECTED, exit_code, print_error
 
-
-# ==== commands.sources
-class Source(str):
-    """The type of an argument that names what is read: a file or folder, or a URL or pattern of some."""
-
-    __slots__ = ()
-
-
-def sources_of(arguments: argparse.Namespace) -> list[Source]:
-    """Each `Source` among the arguments."""
-    values = (value if isinstance(value, list) else [value] for value in vars(arguments).values())
-    return [each for some in values for each in some if isinstance(each, Source)]
-
-
-# ==== commands.base
+Arguments = TypeVar("Arguments")
+Number = TypeVar("Number", int, float)
 Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
-DEFAULT = "default = %(default)s"
-"""For the help of an argument whose default AllenNLP's parser does not see: in a group, or set later."""
 _MAX_SEED = (1 << 32) - 1
 
 
-class Verb(ABC):
-    """One verb. `run` raises `ConfigurationError` or `OSError` for what the user can mend."""
+class Verb(ABC, Generic[Arguments]):
+    """
+    A verb of `allennlp elmo`.
+
+    An error in the user's input or machine (`EXPECTED`) ends it with one line on stderr and exit code 1; the
+    traceback is logged at debug level. SIGINT ends it with 130, SIGTERM with 143.
+    """
 
     name: ClassVar[str]
     help: ClassVar[str]
     """A few words, for the list of verbs."""
     description: ClassVar[str]
     """A few sentences, for `--help` of the verb."""
+    arguments: type[Arguments]
+    """The dataclass of its arguments."""
 
     @abstractmethod
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Defaults are added to the help texts by AllenNLP's parser."""
+    def run(self, arguments: Arguments) -> None:
+        """Runs the verb."""
 
-    def outputs(self, arguments: argparse.Namespace) -> Iterable[Path]:
-        """Where it writes: none of these may be a `Source`."""
-        output = getattr(arguments, "output", None)
-        return () if output is None else (Path(output),)
+    def outputs(self, output: Path) -> Iterable[Path]:
+        """Returns the files that it writes for its argument `output`; none of them may be a `Source`."""
+        return [output]
 
-    @abstractmethod
-    def run(self, arguments: argparse.Namespace) -> None:
-        """Does what the arguments say."""
+    def add_parser(self, parsers: Subparsers) -> None:
+        """Adds the parser of the verb."""
+        parser = parsers.add_parser(self.name, description=self.description, help=self.help)
+        add_arguments(parser, self.arguments)
+        parser.set_defaults(func=self._start)
+
+    def _start(self, namespace: argparse.Namespace) -> None:
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            # Characters that the console lacks are written as `\N{...}`.
+            sys.stdout.reconfigure(errors="namereplace")
+        try:
+            output = getattr(namespace, "output", None)
+            outputs = [] if output is None else self.outputs(Path(output))
+            check_sources_stay(outputs, _sources(namespace), error=ConfigurationError)
+            self.run(read_arguments(self.arguments, namespace))
+            sys.stdout.flush()
+        except EXPECTED as error:
+            print_error(error)
+            raise SystemExit(exit_code(error)) from error
 
 
-def positive(text: str) -> int:
-    """The type of an argument that counts something."""
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"found {text!r}, expected a positive whole number")
+@dataclass(frozen=True, kw_only=True)
+class VerbGroup:
+    """
+    A verb that consists of verbs, such as `probe pos` and `probe wsd`.
+
+    # Parameters
+
+    title : the heading of the list of its verbs, a plural; the singular in capitals stands for one of them.
+    """
+
+    name: str
+    help: str
+    description: str
+    title: str
+    verbs: "tuple[Union[Verb[Any], VerbGroup], ...]"
+
+    def add_parser(self, parsers: Subparsers) -> argparse.ArgumentParser:
+        """Adds the parser of the group, with the parsers of its verbs."""
+        parser = parsers.add_parser(self.name, description=self.description, help=self.help)
+        metavar = self.title.removesuffix("s").upper()
+        of_verbs = parser.add_subparsers(title=self.title, metavar=metavar, required=True)
+        for verb in self.verbs:
+            verb.add_parser(of_verbs)
+        return parser
+
+
+def positional(
+    metavar: str, help: str, *, type: Callable[[str], Any] | None = None, nargs: str | None = None
+) -> Any:
+    """Returns the field of an argument that is given by its place."""
+    return field(metadata={"options": _without_none(metavar=metavar, help=help, type=type, nargs=nargs)})
+
+
+def option(
+    help: str,
+    *,
+    default: Any = None,
+    short: str | None = None,
+    metavar: str | None = None,
+    type: Callable[[str], Any] | None = None,
+    choices: Collection[str] | None = None,
+    nargs: str | None = None,
+    action: str | type[argparse.Action] | None = None,
+    required: bool = False,
+    exclusive: str | None = None,
+) -> Any:
+    """
+    Returns the field of an argument that is given by its name: `--max-tokens` for the field `max_tokens`.
+
+    # Parameters
+
+    short : a name of one letter, such as `-o`.
+    exclusive : a name for the arguments of which only one may be given.
+    """
+    options = _without_none(
+        help=help, default=default, metavar=metavar, type=type, choices=choices, nargs=nargs, action=action
+    )
+    names = ["--"] if short is None else [short, "--"]
+    metadata = {"names": names, "exclusive": exclusive, "options": options | {"required": required}}
+    return field(default_factory=lambda: default, metadata=metadata)
+
+
+def flag(help: str, *, exclusive: str | None = None) -> Any:
+    """Returns the field of an argument that has no value."""
+    return option(help, default=False, action="store_true", exclusive=exclusive)
+
+
+def titled(title: str) -> Any:
+    """Returns the field of a group of arguments that `--help` lists under a title."""
+    return field(metadata={"title": title})
+
+
+def _without_none(**options: Any) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def add_arguments(container: argparse._ActionsContainer, kind: Any) -> None:
+    """Adds an argument for each field of a dataclass, and of the dataclasses among its fields."""
+    types = get_type_hints(kind)
+    exclusive: dict[str, argparse._ActionsContainer] = {}
+    for each in fields(kind):
+        if is_dataclass(types[each.name]):
+            title = each.metadata.get("title")
+            add_arguments(container.add_argument_group(title) if title else container, types[each.name])
+            continue
+        options = each.metadata.get("options")
+        if options is None:
+            continue
+        group = container
+        if (name := each.metadata.get("exclusive")) is not None:
+            group = exclusive[name] = exclusive.get(name) or container.add_mutually_exclusive_group()
+        # AllenNLP's parser itself adds defaults to the help.
+        if options.get("default") and not isinstance(group, ArgumentParserWithDefaults):
+            options = options | {"help": f"{options['help']} (default = %(default)s)"}
+        names = each.metadata.get("names", [each.name])
+        group.add_argument(*(n.replace("--", f"--{each.name.replace('_', '-')}") for n in names), **options)
+
+
+def read_arguments(kind: type[Arguments], namespace: argparse.Namespace) -> Arguments:
+    """Returns the dataclass whose fields, by their names, have the values of a namespace."""
+    types = get_type_hints(kind)
+    values = {
+        each.name: read_arguments(types[each.name], namespace)
+        if is_dataclass(types[each.name])
+        else getattr(namespace, each.name)
+        for each in fields(kind)  # type: ignore[arg-type]
+    }
+    return kind(**values)
+
+
+class Source(str):
+    """The type of an argument that names what is read: a file or folder, or a URL or pattern of some."""
+
+    __slots__ = ()
+
+
+def _sources(namespace: argparse.Namespace) -> list[Source]:
+    values = (value if isinstance(value, list) else [value] for value in vars(namespace).values())
+    return [each for some in values for each in some if isinstance(each, Source)]
+
+
+def text_argument(metavar: str) -> Any:
+    """Returns the field of the text that `copy_corpus` reads."""
+    return positional(metavar, "text, gzip or not: a file, folder, pattern or URL, or - for stdin")
+
+
+def archive_argument(nargs: str | None = None) -> Any:
+    """Returns the field of ARCHIVE, or of several, as `open_archive` reads them."""
+    help = "model.tar.gz, a path or URL; or the folder of a run"
+    return positional("ARCHIVE", help, type=Source, nargs=nargs)
+
+
+def device_option() -> Any:
+    """Returns the field of the device on which a model runs that AllenNLP loads."""
+    return option("number of the GPU to use, -1 for none", type=int, default=-1)
+
+
+def number(
+    read: Callable[[str], Number], expected: str, fits: Callable[[Number], bool]
+) -> Callable[[str], Number]:
+    """Returns the type of an argument: a number that `read` reads, and that fits."""
+
+    def of_text(text: str) -> Number:
+        with suppress(ValueError):
+            value = read(text)
+            if fits(value):
+                return value
+        raise argparse.ArgumentTypeError(f"found {text!r}, expected {expected}")
+
+    return of_text
+
+
+def whole(text: str) -> int:
+    """
+    # Raises
+    `ValueError`: the text has other characters than digits.
+    """
+    if not text.isdecimal():
+        raise ValueError
     return int(text)
 
 
-def seed(text: str) -> int:
-    """The type of an argument that NumPy takes for a seed, too."""
-    if not text.isdecimal() or int(text) > _MAX_SEED:
-        raise argparse.ArgumentTypeError(f"found {text!r}, expected a whole number from 0 to {_MAX_SEED}")
-    return int(text)
+positive = number(whole, "a positive whole number", lambda value: value > 0)
+seed = number(whole, f"a whole number from 0 to {_MAX_SEED}", lambda value: value <= _MAX_SEED)
+"""A seed that NumPy takes, too."""
 
 
 class Distinct(argparse.Action):
-    """Takes the first of equal values of an argument with `nargs`."""
+    """Drops repeated values of an argument with `nargs`."""
 
     def __call__(
         self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option: Any = None
@@ -83,58 +253,20 @@ class Distinct(argparse.Action):
         setattr(namespace, self.dest, list(dict.fromkeys(values)))
 
 
-def add_text_argument(parser: argparse.ArgumentParser, *, metavar: str) -> None:
-    """The text that `copy_corpus` reads."""
-    parser.add_argument(
-        "input", metavar=metavar, help="text, gzip or not: a file, folder, pattern or URL, or - for stdin"
-    )
-
-
-def add_archive_argument(
-    parser: argparse.ArgumentParser, name: str = "archive", nargs: str | None = None
-) -> None:
-    """ARCHIVE, as `open_archive` reads it."""
-    parser.add_argument(
-        name,
-        type=Source,
-        nargs=nargs,
-        metavar="ARCHIVE",
-        help="model.tar.gz, a path or URL; or the folder of a run",
-    )
-
-
-def add_model_arguments(
-    parser: argparse.ArgumentParser, *, metavar: str, help: str, size: int, of: str
-) -> None:
-    """
-    Adds what a verb that runs a model reads: ARCHIVE, as `archive_on_device` reads it, the data, and its
-    batches.
-    """
-    add_archive_argument(parser)
-    parser.add_argument("input", type=Source, metavar=metavar, help=help)
-    parser.add_argument("--batch-size", type=positive, default=size, help=f"{of} at once")
-    add_device_argument(parser)
-
-
-def add_device_argument(parser: argparse.ArgumentParser) -> None:
-    """Where a model runs that AllenNLP loads."""
-    parser.add_argument("--cuda-device", type=int, default=-1, help="number of the GPU to use, -1 for none")
-
-
 def run_name(archive: str) -> str:
-    """The name of the run that an archive is of: that of its folder."""
+    """Returns the name of the run that an archive comes from: the name of its folder."""
     path = Path(archive)
     return path.parent.name if path.suffix == ".gz" else path.name
 
 
-def archive_on_device(arguments: argparse.Namespace) -> Archive:
+def archive_on_device(archive: str, cuda_device: int) -> Archive:
     """
-    The archive, its model on the device that the arguments name.
+    Opens an archive, with its model on a device.
 
     # Raises
     `ConfigurationError`: there is no such GPU; and see `open_archive`.
     """
-    check_for_gpu(arguments.cuda_device)
-    archive = open_archive(arguments.archive)
-    archive.model.to(int_to_device(arguments.cuda_device))
-    return archive
+    check_for_gpu(cuda_device)
+    opened = open_archive(archive)
+    opened.model.to(int_to_device(cuda_device))
+    return opened

@@ -1,6 +1,6 @@
 """`allennlp elmo compare`: mixes of ELMo's layers, no ELMo, and static vectors in its place."""
 
-import argparse
+from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, get_args
@@ -10,13 +10,8 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.common.params import with_overrides
 from allennlp.data import DatasetReader
 
-from elmo_tasks.commands.arguments import (
-    add_run_arguments,
-    figure,
-    read_elmo_config,
-    train_and_report,
-)
-from elmo_tasks.commands.base import Verb
+from elmo_tasks.commands.base import Verb, option
+from elmo_tasks.commands.experiments import RunArguments, score_bars, train_and_report
 from elmo_tasks.commands.results import ResultsWriter
 from elmo_tasks.commands.staging import staging_folder
 from elmo_tasks.commands.vectors import METHODS, train_file
@@ -37,42 +32,40 @@ _TOKENS = "model.text_field_embedder.token_embedders.tokens"
 RESULTS = "results.csv"
 
 
-class Compare(Verb):
-    """See `MIXES`, `NO_ELMO` and `with_vectors`; `training.experiments` trains them."""
+def _vectors_option(method: str) -> Any:
+    help = f"word vectors as text (default: the output of `vectors {method}` for the training data)"
+    return option(help, metavar="FILE")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompareArguments(RunArguments):
+    """The arguments of `compare`."""
+
+    variants: list[str] = option(
+        ", ".join(VARIANTS), nargs="+", choices=VARIANTS, default=VARIANTS, metavar="VARIANT"
+    )
+    word2vec: str | None = _vectors_option("word2vec")
+    svd: str | None = _vectors_option("svd")
+    mlflow: str | None = option(
+        "store or server to log the runs to, in one experiment with the name of CONFIG", metavar="URI"
+    )
+
+
+class Compare(Verb[CompareArguments]):
+    """The verb `compare`; see `MIXES`, `NO_ELMO` and `with_vectors`; `training.experiments` trains them."""
 
     name = "compare"
     help = "Mixes, gamma and static vectors, side by side."
     description = f"""Trains a config with ELMo once for each variant and seed: the mix of ELMo's layers
         trainable, frozen at random, or a learned function of them, each with and without gamma; no ELMo; and,
-        without ELMo, word vectors that begin as those of Word2Vec or of an SVD, trained on the text of the
-        training data. Each run is in a folder of its own below OUT. The same command goes on after a kill.
+        without ELMo, word vectors that start as those of Word2Vec or of an SVD, trained on the text of the
+        training data. Each run has a folder of its own in OUT. After a kill, the same command goes on.
         {RESULTS}, .md, .png and .svg show the best scores on the validation data."""
+    arguments = CompareArguments
 
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        add_run_arguments(parser)
-        parser.add_argument(
-            "--variants",
-            nargs="+",
-            choices=VARIANTS,
-            default=VARIANTS,
-            metavar="VARIANT",
-            help=", ".join(VARIANTS),
-        )
-        for method in METHODS:
-            parser.add_argument(
-                f"--{method}",
-                metavar="FILE",
-                help=f"word vectors as text (default: what `vectors {method}` trains on the training data)",
-            )
-        parser.add_argument(
-            "--mlflow",
-            metavar="URI",
-            help="store or server to log the runs to, in one experiment with the name of CONFIG",
-        )
-
-    def run(self, arguments: argparse.Namespace) -> None:
-        output: Path = arguments.output
-        config = read_elmo_config(arguments)
+    def run(self, arguments: CompareArguments) -> None:
+        output = arguments.output
+        config = arguments.elmo_config()
         with staging_folder(output / RESULTS) as folder:
             variants = {**MIXES, "no-elmo": NO_ELMO}
             for method in METHODS:
@@ -85,12 +78,13 @@ class Compare(Verb):
                 experiment = Path(arguments.config).name.partition(".")[0]
                 runs = [tracked(run, uri=arguments.mlflow, experiment=experiment) for run in runs]
             train_and_report(runs, jobs=arguments.jobs, packages=arguments.include_package)
-            ResultsWriter(folder, output / RESULTS).write(summary(runs), figure(runs))
+            ResultsWriter(folder, output / RESULTS).write(summary(runs), score_bars(runs))
 
 
 def train_vectors(config: dict[str, Any], method: str, output: Path, folder: Path) -> str:
     """
-    `text_vectors` of the training data, as the indexer of words sees it, of the size of the word vectors.
+    Trains vectors on the training data as the indexer of words sees it, of the size of the word vectors; see
+    `text_vectors`.
 
     # Raises
     `ConfigurationError`: the config has no embedding and no indexer of words that are named `tokens`.
@@ -110,8 +104,8 @@ def text_vectors(
     config: dict[str, Any], method: str, output: Path, folder: Path, *, dim: int, lowercase: bool
 ) -> str:
     """
-    The file in `output` of the vectors of the training data's text, as the reader sees it. They are trained
-    once for a text and a size; `folder` is to work in.
+    Returns the file, in `output`, of vectors trained on the text of the training data as the reader sees it.
+    They are trained once for a text and a size; `folder` is a folder to work in.
     """
     reader = DatasetReader.from_params(Params(config["dataset_reader"]).duplicate())
     digest = blake2b(digest_size=4)
@@ -128,12 +122,12 @@ def text_vectors(
 
 
 def with_vectors(file: str) -> dict[str, Any]:
-    """The overrides with which word vectors begin as those of a file, and have their size."""
+    """Returns the overrides with which word vectors start as those of a file, and have their size."""
     return {f"{_TOKENS}.pretrained_file": file, f"{_TOKENS}.embedding_dim": dimensions(file)}
 
 
 def tracked(run: Run, *, uri: str, experiment: str) -> Run:
-    """The same run, logged to MLflow."""
+    """Returns the same run, logged to MLflow."""
     callback = {
         "type": "elmo_mlflow",
         "tracking_uri": uri,

@@ -1,6 +1,6 @@
-"""`allennlp elmo confusion`: which classes a trained classifier, and which words a biLM, takes for which."""
+"""`allennlp elmo confusion`: the confusion matrix of a trained classifier, or of the words of a biLM."""
 
-import argparse
+from dataclasses import dataclass
 from pathlib import Path
 
 from allennlp.common.checks import ConfigurationError
@@ -9,8 +9,18 @@ from allennlp.evaluation import SimpleEvaluator
 from allennlp.models import Model
 from allennlp.models.archival import Archive
 
-from elmo_tasks.commands.base import Verb, add_model_arguments, archive_on_device
-from elmo_tasks.commands.staging import add_output_argument, staged_file
+from elmo_tasks.commands.base import (
+    Source,
+    Verb,
+    archive_argument,
+    archive_on_device,
+    device_option,
+    flag,
+    option,
+    positional,
+    positive,
+)
+from elmo_tasks.commands.staging import staged_file
 from elmo_tasks.common.plot import heat_map, save
 from elmo_tasks.common.table import Table
 from elmo_tasks.language_model import BiLmReader
@@ -20,25 +30,33 @@ from elmo_tasks.modules.ensemble import EnsembleModel
 from elmo_tasks.training import ElmoBucketSampler
 
 
-class Confusion(Verb):
-    """See `confusion_table` and `draw`."""
+@dataclass(frozen=True, kw_only=True)
+class ConfusionArguments:
+    """The arguments of `confusion`."""
+
+    archive: str = archive_argument()
+    input: str = positional("FILE", "data, as the archive's dataset reader reads it", type=Source)
+    output: Path = positional("PNG", "picture to write; its suffix says in which format", type=Path)
+    force: bool = flag("overwrite PNG")
+    batch_size: int = option("instances at once", type=positive, default=64)
+    cuda_device: int = device_option()
+
+
+class Confusion(Verb[ConfusionArguments]):
+    """The verb `confusion`; see `confusion_table` and `draw`."""
 
     name = "confusion"
     help = "The confusion matrix of a classifier."
-    description = """Evaluates an archived classifier, or an ensemble of some, on labelled data, as `allennlp
-        evaluate` does; or a biLM with `frequent_words` on text: the words are its classes. Shows accuracy,
-        macro F1, and a table with a row for each gold class: how many of its instances were taken for each
-        class, and its precision, recall and F1. The picture has each row's shares."""
+    description = """Evaluates an archived classifier, or an ensemble of classifiers, on labelled data, as
+        `allennlp evaluate` does; or a biLM with `frequent_words` on text, with the words as its classes.
+        Shows accuracy, macro F1, and a table with a row for each gold class: how many of its instances were
+        taken for each class, and its precision, recall and F1. The picture has each row's shares."""
+    arguments = ConfusionArguments
 
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        data = "data, in what the archive's dataset reader reads"
-        add_model_arguments(parser, metavar="FILE", help=data, size=64, of="instances")
-        add_output_argument(parser, metavar="PNG", help="picture to write; its suffix says in which format")
-
-    def run(self, arguments: argparse.Namespace) -> None:
+    def run(self, arguments: ConfusionArguments) -> None:
         _check_format(arguments.output)
         with staged_file(arguments.output, force=arguments.force) as path:
-            archive = archive_on_device(arguments)
+            archive = archive_on_device(arguments.archive, arguments.cuda_device)
             labels = _metric(arguments.archive, archive.model).labels
             metrics = _evaluate(archive, arguments)
             print(f"accuracy {metrics['accuracy']:.4f}, macro F1 {metrics['macro_f1']:.4f}\n")
@@ -48,7 +66,7 @@ class Confusion(Verb):
 
 
 def confusion_table(labels: list[str], metrics: dict[str, float]) -> Table:
-    """A row for each gold class, from the metrics of a `ClassificationMetric`."""
+    """Returns a row for each gold class, from the metrics of a `ClassificationMetric`."""
     scores = ("precision", "recall", "f1")
     table = Table(("gold", *(f"as {label}" for label in labels), *scores))
     for gold in labels:
@@ -58,7 +76,7 @@ def confusion_table(labels: list[str], metrics: dict[str, float]) -> Table:
 
 
 def draw(labels: list[str], metrics: dict[str, float], path: Path) -> None:
-    """The shares of each gold class as colours; a row also has its number of instances."""
+    """Draws the shares of each gold class as colours; a row also names its number of instances."""
     shares, names = [], []
     for gold in labels:
         counts = [metrics[confusion_name(gold, predicted)] for predicted in labels]
@@ -75,7 +93,7 @@ def draw(labels: list[str], metrics: dict[str, float], path: Path) -> None:
 def _check_format(output: Path) -> None:
     from matplotlib.figure import Figure
 
-    # PGF needs TeX, and tells so only when it writes.
+    # PGF needs TeX, which it reports only when it writes.
     formats = [kind for kind in Figure().canvas.get_supported_filetypes() if kind != "pgf"]
     if output.suffix.removeprefix(".").lower() not in formats:
         raise ConfigurationError(
@@ -94,7 +112,7 @@ def _metric(name: str, model: Model) -> ClassificationMetric:
     return metric
 
 
-def _evaluate(archive: Archive, arguments: argparse.Namespace) -> dict[str, float]:
+def _evaluate(archive: Archive, arguments: ConfusionArguments) -> dict[str, float]:
     model, reader = archive.model.eval(), archive.validation_dataset_reader
     if isinstance(reader, BiLmReader):
         return text_metrics(model, reader, arguments.input, next(model.parameters()).device)

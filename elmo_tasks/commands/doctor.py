@@ -1,9 +1,9 @@
-"""`allennlp elmo doctor`: what a question about this installation needs to say."""
+"""`allennlp elmo doctor`: the facts about an installation that a question about it needs."""
 
-import argparse
 import os
 import platform
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
@@ -29,24 +29,27 @@ INSTRUCTIONS = {
     "AMX BF16": "amx_bf16",
     "VNNI": "avx512_vnni",
 }
-"""What decides about speed, and PyTorch's name for it."""
+"""The instructions that decide about speed, and PyTorch's names for them."""
 
 Facts = Iterator[tuple[str, str]]
 
 
-class Doctor(Verb):
-    """Each section is a function that yields facts."""
+@dataclass(frozen=True)
+class DoctorArguments:
+    """No arguments."""
+
+
+class Doctor(Verb[DoctorArguments]):
+    """The verb `doctor`; each section is a function that yields facts."""
 
     name = "doctor"
     help = "What is installed here, and what this machine can do."
     description = """Prints versions, what the processor's instructions mean for precision and speed, the GPU,
         spaCy's models, caches and their sizes, and which optional parts can be used: the first thing to paste
         into a question. It changes nothing, and asks no other machine."""
+    arguments = DoctorArguments
 
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        pass
-
-    def run(self, arguments: argparse.Namespace) -> None:
+    def run(self, arguments: DoctorArguments) -> None:
         for title, facts in SECTIONS.items():
             print(title)
             for name, fact in facts():
@@ -116,7 +119,7 @@ def caches() -> Facts:
 
 
 def extras() -> Facts:
-    """The extras of this package, by what `pip install elmo_tasks[NAME]` would install."""
+    """Yields the extras of this package, and what `pip install elmo_tasks[NAME]` would add."""
     for extra in metadata.metadata(OURS).get_all("Provides-Extra") or ():
         problems = [problem for need in _needs(extra=extra) if (problem := _problem(need))]
         yield extra, "; ".join(problems) or "can be used"
@@ -133,7 +136,7 @@ SECTIONS: dict[str, Callable[[], Facts]] = {
 
 
 def _needs(*, extra: str | None) -> Iterator[Requirement]:
-    """What this package requires, always or for one of its extras."""
+    """Yields the requirements of this package, or those that only one of its extras has."""
     for line in metadata.requires(OURS) or ():
         need = Requirement(line)
         applies = need.marker.evaluate if need.marker else lambda environment: True
@@ -143,7 +146,7 @@ def _needs(*, extra: str | None) -> Iterator[Requirement]:
 
 
 def _problem(need: Requirement) -> str:
-    """What is wrong with an installed package; empty where nothing is."""
+    """Returns what is wrong with an installed package; an empty string if nothing is."""
     version = _version(need.name)
     if version == "not installed":
         return f"{need.name} is not installed"

@@ -6,21 +6,21 @@ The arguments that say where a verb runs: in this process, or on Ray.
 `allennlp elmo embed`: the vectors of a text, in the layout of the former `allennlp elmo`.
 """
 
-import argparse
 import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from allennlp.common.checks import ConfigurationError
 from allennlp.common.util import SigTermReceived
 
-from elmo_tasks.commands.arguments import add_bilm_arguments, read_bilm, read_start
-from elmo_tasks.commands.base import Source, Verb, add_text_argument, positive
-from elmo_tasks.commands.staging import FORMATS, add_force_argument, check_output, copy_corpus, staging_folder
+from elmo_tasks.commands.arguments import BilmArguments, read_start
+from elmo_tasks.commands.base import Source, Verb, flag, option, positional, positive, text_argument, titled
+from elmo_tasks.commands.staging import FORMATS, check_output, copy_corpus, staging_folder
 from elmo_tasks.common.files import put_in_place
 from elmo_tasks.embedding.hdf5 import BATCH_TOKENS, CHECKPOINT, POOLS, Hdf5Run
 from elmo_tasks.embedding.vector_file import LAYERS, VECTORS
@@ -31,64 +31,54 @@ from elmo_tasks.jobs.shards import Reading
 from elmo_tasks.jobs.storage import Folder
 
 # ==== commands.engines
-if TYPE_CHECKING:
-    from elmo_tasks.jobs.pool import Engine
-
 ENGINES = ("local", "ray")
 
 
-def add_engine_arguments(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
-    """The group to which a verb adds what it alone has on Ray; `None` is the default of each."""
-    parser.add_argument(
-        "--engine", choices=ENGINES, default="local", help="local: this process; ray: workers"
-    )
-    group = parser.add_argument_group("with --engine ray")
-    group.add_argument(
-        "--workers",
-        type=positive,
-        metavar="N",
-        help="processes of one thread each (default: one a processor)",
-    )
-    group.add_argument(
-        "--ray-address", metavar="A", help="address of a cluster (default: a Ray for this run alone)"
-    )
-    group.add_argument(
-        "--shard-bytes",
-        type=positive,
-        metavar="N",
-        help="bytes of IN that a worker reads at a time and writes as one file "
-        "(default: 16 KiB to 1 MiB, more for a larger IN)",
-    )
-    return group
+def engine_option() -> Any:
+    return option("local: this process; ray: workers", choices=ENGINES, default="local")
 
 
-def engine_of(arguments: argparse.Namespace, *names: str) -> "Engine | None":
+@dataclass(frozen=True, kw_only=True)
+class RayArguments:
+    """The workers on Ray."""
+
+    workers: int | None = option(
+        "processes of one thread each (default: one a processor)", type=positive, metavar="N"
+    )
+    ray_address: str | None = option("address of a cluster (default: a Ray for this run alone)", metavar="A")
+    shard_bytes: int | None = option(
+        "bytes of IN that a worker reads at a time and writes as one file (default: 16 KiB to 1 MiB, more "
+        "for a larger IN)",
+        type=positive,
+        metavar="N",
+    )
+
+
+def engine_of(name: str, ray: RayArguments, **more: bool) -> Engine | None:
     """
-    What the arguments say of Ray, or `None` to stay in this process.
+    Returns what the arguments say of Ray, or `None` to stay in this process.
 
     # Parameters
 
-    names : the arguments that the verb alone has on Ray.
+    more : other arguments that belong to Ray.
 
     # Raises
     `ConfigurationError`: arguments of Ray without it; or Ray is not installed.
     """
-    if arguments.engine == "local":
-        for name in ("workers", "ray_address", "shard_bytes", *names):
-            if getattr(arguments, name) not in (None, False):
-                raise ConfigurationError(f"--{name.replace('_', '-')} belongs to --engine ray")
+    if name == "local":
+        for argument, value in (asdict(ray) | more).items():
+            if value not in (None, False):
+                raise ConfigurationError(f"--{argument.replace('_', '-')} belongs to --engine ray")
         return None
-    if missing := [name for name in ("ray", "pyarrow") if find_spec(name) is None]:
+    if missing := [package for package in ("ray", "pyarrow") if find_spec(package) is None]:
         raise ConfigurationError(
             f"--engine ray needs {' and '.join(missing)}, not installed here: make install EXTRAS='ray'"
         )
-    from elmo_tasks.jobs.pool import Engine
-
-    return Engine(arguments.workers, arguments.ray_address, arguments.shard_bytes)
+    return Engine(ray.workers, ray.ray_address, ray.shard_bytes)
 
 
 # ==== commands.embed_on_ray
-def embed_on_ray(arguments: argparse.Namespace, engine: Engine) -> None:
+def embed_on_ray(arguments: "EmbedArguments", engine: Engine) -> None:
     """
     # Raises
     `ConfigurationError`: an argument of HDF5, which has other files; and see `embed`.
@@ -96,18 +86,18 @@ def embed_on_ray(arguments: argparse.Namespace, engine: Engine) -> None:
     _refuse_arguments_of_hdf5(arguments)
     began = time.monotonic()
     # Workers may have a GPU where this process has none.
-    bilm = read_bilm(arguments, device="cpu")
+    bilm = arguments.bilm.read(device="cpu")
     start = read_start(arguments.initial_state, bilm)
     job = embed_job(
         bilm,
         start,
-        device=arguments.device,
+        device=arguments.bilm.device,
         layers=arguments.layers,
-        dtype=arguments.dtype or "float32",
+        dtype=arguments.ray.dtype or "float32",
         batch_tokens=arguments.batch_tokens,
         folder=Folder(str(arguments.output)),
-        reading=Reading(os.getcwd(), column=arguments.column, checked=not arguments.skip_bad),
-        skip_bad=arguments.skip_bad,
+        reading=Reading(os.getcwd(), column=arguments.ray.column, checked=not arguments.ray.skip_bad),
+        skip_bad=arguments.ray.skip_bad,
     )
     request = RunRequest(
         source=arguments.input,
@@ -115,10 +105,10 @@ def embed_on_ray(arguments: argparse.Namespace, engine: Engine) -> None:
             "the biLM": bilm.digest(),
             "the initial state": start.digest(),
             "--layers": arguments.layers,
-            "--precision": arguments.precision,
-            "--device": arguments.device,
+            "--precision": arguments.bilm.precision,
+            "--device": arguments.bilm.device,
             "--dtype": job.dtype,
-            "--column": arguments.column,
+            "--column": arguments.ray.column,
         },
         engine=engine,
         resume=arguments.resume,
@@ -135,7 +125,7 @@ def embed_on_ray(arguments: argparse.Namespace, engine: Engine) -> None:
     )
 
 
-def _refuse_arguments_of_hdf5(arguments: argparse.Namespace) -> None:
+def _refuse_arguments_of_hdf5(arguments: "EmbedArguments") -> None:
     """
     # Raises
     `ConfigurationError`: one of them is given.
@@ -153,8 +143,55 @@ _REPLACES = "replaces"
 """A file in OUT.partial: what is at OUT is to be replaced, though there is no checkpoint yet."""
 
 
-class Embed(Verb):
-    """See `embedding.vector_file` for what comes out, and the class `Hdf5Run` for how."""
+@dataclass(frozen=True, kw_only=True)
+class EmbedRayArguments(RayArguments):
+    """What `embed` alone has on Ray."""
+
+    dtype: str | None = option("type of the vectors (default: float32)", choices=DTYPES)
+    column: str | None = option("column of Parquet: text or tokens (default: tokens, text or sentence)")
+    skip_bad: bool = flag("lines that cannot be read go to OUT/_rejected.jsonl")
+
+
+@dataclass(frozen=True, kw_only=True)
+class EmbedArguments:
+    """The arguments of `embed`."""
+
+    input: str = text_argument("IN")
+    output: str = positional("OUT", "HDF5 file, or folder of Parquet files, to write")
+    layers: str = option(
+        "all: (layers, tokens, dim), the token layer first; top, average: (tokens, dim)",
+        choices=LAYERS,
+        default="all",
+    )
+    pool: str = option(
+        "mean: of the tokens, or residues; (layers, dim), with --layers top or average (dim,)",
+        choices=POOLS,
+        default="none",
+    )
+    format: str = option("format of IN: a sentence a line, or proteins", choices=FORMATS, default="text")
+    bilm: BilmArguments
+    batch_tokens: int = option(
+        "positions of a batch at most, padding included", type=positive, default=BATCH_TOKENS
+    )
+    initial_state: str | None = option(
+        "where each sentence starts: HDF5, as calibrate writes it",
+        type=Source,
+        metavar="FILE",
+        exclusive="start",
+    )
+    stateful: bool = flag(
+        "each sentence starts where the one before it ended, as in bilm-tf; slower: one at a time",
+        exclusive="start",
+    )
+    forget_sentences: bool = flag("leave out sentence_to_index")
+    resume: bool = flag("continue a run that was stopped: the same IN and options", exclusive="again")
+    force: bool = flag("overwrite OUT, discard a run that was stopped", exclusive="again")
+    engine: str = engine_option()
+    ray: EmbedRayArguments = titled("with --engine ray")
+
+
+class Embed(Verb[EmbedArguments]):
+    """The verb `embed`; see `embedding.vector_file` for what comes out, and the class `Hdf5Run` for how."""
 
     name = "embed"
     help = "Vectors of a text, to HDF5, or on Ray to Parquet."
@@ -164,59 +201,10 @@ class Embed(Verb):
         are the tokens. OUT appears when it is whole. Until then the work is in OUT.partial, for --resume.
         With --engine ray, IN may be Parquet, s3:// and gs://; OUT is a folder of Parquet files, there or
         here, and whole when it has _manifest.json."""
+    arguments = EmbedArguments
 
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        add_text_argument(parser, metavar="IN")
-        parser.add_argument("output", metavar="OUT", help="HDF5 file, or folder of Parquet files, to write")
-        parser.add_argument(
-            "--layers",
-            choices=LAYERS,
-            default="all",
-            help="all: (layers, tokens, dim), the token layer first; top, average: (tokens, dim)",
-        )
-        parser.add_argument(
-            "--pool",
-            choices=POOLS,
-            default="none",
-            help="mean: of the tokens, or residues; (layers, dim), with --layers top or average (dim,)",
-        )
-        parser.add_argument(
-            "--format", choices=FORMATS, default="text", help="of IN: a sentence a line, or proteins"
-        )
-        add_bilm_arguments(parser)
-        parser.add_argument(
-            "--batch-tokens",
-            type=positive,
-            default=BATCH_TOKENS,
-            help="positions of a batch at most, padding included",
-        )
-        start = parser.add_mutually_exclusive_group()
-        start.add_argument(
-            "--initial-state",
-            type=Source,
-            metavar="FILE",
-            help="where each sentence starts: HDF5, as calibrate writes it",
-        )
-        start.add_argument(
-            "--stateful",
-            action="store_true",
-            help="each sentence starts where the one before it ended, as in bilm-tf; slower: one at a time",
-        )
-        parser.add_argument("--forget-sentences", action="store_true", help="leave out sentence_to_index")
-        again = parser.add_mutually_exclusive_group()
-        again.add_argument(
-            "--resume", action="store_true", help="continue a run that was stopped: the same IN and options"
-        )
-        add_force_argument(again, "OUT, discard a run that was stopped")
-        on_ray = add_engine_arguments(parser)
-        on_ray.add_argument("--dtype", choices=DTYPES, help="of the vectors (default: float32)")
-        on_ray.add_argument("--column", help="of Parquet: text or tokens (default: tokens, text or sentence)")
-        on_ray.add_argument(
-            "--skip-bad", action="store_true", help="lines that cannot be read go to OUT/_rejected.jsonl"
-        )
-
-    def run(self, arguments: argparse.Namespace) -> None:
-        engine = engine_of(arguments, "dtype", "column", "skip_bad")
+    def run(self, arguments: EmbedArguments) -> None:
+        engine = engine_of(arguments.engine, arguments.ray)
         if engine is not None:
             embed_on_ray(arguments, engine)
             return
@@ -226,7 +214,7 @@ class Embed(Verb):
             if not _must_run(output, folder, resume=arguments.resume, force=arguments.force):
                 print(f"{output} is there, and no run to go on with; --force makes it anew")
                 return
-            bilm = read_bilm(arguments)
+            bilm = arguments.bilm.read()
             with _replacing(output, folder / _REPLACES):
                 text = copy_corpus(arguments.input, folder, format=arguments.format)
                 run = Hdf5Run(

@@ -1,7 +1,7 @@
 """`allennlp elmo ensemble`: writes archives of ensembles, and opens them."""
 
-import argparse
 import json
+from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -15,8 +15,8 @@ from allennlp.data import Vocabulary
 from allennlp.models import Model
 from allennlp.models.archival import CONFIG_NAME, Archive, archive_model, get_weights_path
 
-from elmo_tasks.commands.base import Verb, add_archive_argument
-from elmo_tasks.commands.staging import add_output_argument, staged_file
+from elmo_tasks.commands.base import Verb, archive_argument, flag, option
+from elmo_tasks.commands.staging import staged_file
 from elmo_tasks.common.errors import FilePath
 from elmo_tasks.common.progress import progress
 from elmo_tasks.common.strict_params import block_errors
@@ -44,34 +44,37 @@ COPIED_KEYS = (
 """The keys of a config, beside the model, that `evaluate` and `predict` read."""
 
 
-class Ensemble(Verb):
-    """See `write_ensemble`."""
+@dataclass(frozen=True, kw_only=True)
+class EnsembleArguments:
+    """The arguments of `ensemble`."""
+
+    archives: list[str] = archive_argument(nargs="+")
+    output: Path = option("tar.gz file to write", short="-o", metavar="OUT", type=Path, required=True)
+    force: bool = flag("overwrite OUT")
+
+
+class Ensemble(Verb[EnsembleArguments]):
+    """The verb `ensemble`; see `write_ensemble`."""
 
     name = "ensemble"
     help = "Several archives of one task, as one archive."
     description = """Writes one archive that evaluate and predict take like any other, and that decodes from
-        the averaged scores of several models of one task. It needs their archives no more. Equal biLMs are
+        the averaged scores of several models of one task. It no longer needs their archives. Equal biLMs are
         stored, and run, once."""
+    arguments = EnsembleArguments
 
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        add_archive_argument(parser, "archives", nargs="+")
-        add_output_argument(
-            parser, "-o", "--output", metavar="OUT", help="tar.gz file to write", required=True
-        )
-
-    def run(self, arguments: argparse.Namespace) -> None:
-        output: Path = arguments.output
-        with staged_file(output, force=arguments.force) as path:
+    def run(self, arguments: EnsembleArguments) -> None:
+        with staged_file(arguments.output, force=arguments.force) as path:
             archives = open_members(arguments.archives)
             members = [archive.model for archive in archives]
             model = EnsembleModel(vocab=members[0].vocab, members=members)
             write_ensemble(path, model, [archive.config for archive in archives])
         bilms = {module for module in model.modules() if isinstance(module, FrozenBiLm | TrainedBiLm)}
-        print(f"{output}: {len(archives)} members, distinct biLMs: {len(bilms)}")
+        print(f"{arguments.output}: {len(archives)} members, distinct biLMs: {len(bilms)}")
 
 
 def write_ensemble(path: Path, model: EnsembleModel, configs: list[Params]) -> None:
-    """Writes the archive of an ensemble to a folder of its own, with the configs of its members."""
+    """Writes the archive of an ensemble; the folder of `path` is a folder to work in."""
     folder = path.parent
     members = [config.as_dict(quiet=True) for config in configs]
     config: dict[str, Any] = {key: members[0][key] for key in COPIED_KEYS if key in members[0]}
@@ -79,7 +82,7 @@ def write_ensemble(path: Path, model: EnsembleModel, configs: list[Params]) -> N
     (folder / CONFIG_NAME).write_text(json.dumps(config, indent=2), encoding="utf-8")
     Meta.new().to_file(folder / META_NAME)
     model.vocab.save_to_files(str(folder / "vocabulary"))
-    # PyTorch writes a tensor once that the state dict has under several names.
+    # PyTorch writes a tensor that has several names once.
     torch.save(model.state_dict(), folder / WEIGHTS)
     archive_model(folder, weights=WEIGHTS, archive_path=path)
 

@@ -1,7 +1,7 @@
-"""`allennlp elmo explain`: which words a prediction rests on."""
+"""`allennlp elmo explain`: the words that a prediction rests on."""
 
-import argparse
 import json
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,11 +15,14 @@ from allennlp.predictors import Predictor
 from elmo_tasks.commands.base import (
     Source,
     Verb,
-    add_archive_argument,
-    add_device_argument,
+    archive_argument,
     archive_on_device,
+    device_option,
+    flag,
+    option,
+    positional,
 )
-from elmo_tasks.commands.staging import add_output_argument, staged_file
+from elmo_tasks.commands.staging import staged_file
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.progress import progress
 from elmo_tasks.page.templates import page_template
@@ -29,45 +32,48 @@ from elmo_tasks.predictors.interpretation import METHODS, Explainer, Interpretab
 TEMPLATE = Path(__file__).with_name("explain.html")
 
 
-class Explain(Verb):
-    """See `Explainer` and `render`."""
+@dataclass(frozen=True, kw_only=True)
+class ExplainArguments:
+    """The arguments of `explain`."""
+
+    archive: str = archive_argument()
+    input: str = positional("IN", "JSON Lines, as `allennlp predict` reads them", type=Source)
+    output: Path = positional("OUT", "JSON Lines to write; the page is OUT.html", type=Path)
+    force: bool = flag("overwrite OUT")
+    method: str = option("the interpreter of AllenNLP", choices=METHODS, default=METHODS[0])
+    through_elmo: bool = flag(
+        "take the gradient at the words, through the biLM (default: at the vectors of ELMo)"
+    )
+    cuda_device: int = device_option()
+
+
+class Explain(Verb[ExplainArguments]):
+    """The verb `explain`; see `Explainer` and `render`."""
 
     name = "explain"
     help = "Which words a prediction rests on."
-    description = """Reads what `allennlp predict` reads, and writes JSON Lines: of each input the result, and
-        of each prediction in it (an entity, a cluster; one of other tasks) the words of each text with their
-        shares in its gradient, by one of AllenNLP's interpreters; the part of ELMo counts. Beside OUT, a page
-        of HTML shows the words in colours. What comes before an input that cannot be read is kept."""
+    description = """Reads the input of `allennlp predict`, and writes JSON Lines: for each input the result,
+        and for each prediction in it (an entity, a cluster; one for other tasks) the words of each text with
+        their shares in its gradient, by one of AllenNLP's interpreters; the part of ELMo counts. Beside OUT,
+        a page of HTML shows the words in colours. An input that cannot be read ends the work; the results
+        before it are written."""
+    arguments = ExplainArguments
 
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        add_archive_argument(parser)
-        parser.add_argument(
-            "input", type=Source, metavar="IN", help="JSON Lines, as `allennlp predict` reads them"
-        )
-        add_output_argument(parser, metavar="OUT", help="JSON Lines to write; the page is OUT.html")
-        parser.add_argument(
-            "--method", choices=METHODS, default=METHODS[0], help="the interpreter of AllenNLP"
-        )
-        parser.add_argument(
-            "--through-elmo",
-            action="store_true",
-            help="take the gradient at the words, through the biLM (default: at the vectors of ELMo)",
-        )
-        add_device_argument(parser)
+    def outputs(self, output: Path) -> list[Path]:
+        return [output, _page(output)]
 
-    def outputs(self, arguments: argparse.Namespace) -> list[Path]:
-        return [arguments.output, _page(arguments.output)]
-
-    def run(self, arguments: argparse.Namespace) -> None:
-        output: Path = arguments.output
+    def run(self, arguments: ExplainArguments) -> None:
+        output = arguments.output
         page = _page(output)
         if arguments.input != "-":
-            cached_path(arguments.input)  # an error of its own where nothing is there
+            cached_path(arguments.input)  # a clear error if nothing is there
         with (
             staged_file(page, force=arguments.force) as html,
             staged_file(output, force=arguments.force) as path,
         ):
-            predictor = _predictor(arguments.archive, archive_on_device(arguments))
+            predictor = _predictor(
+                arguments.archive, archive_on_device(arguments.archive, arguments.cuda_device)
+            )
             predictor.through_elmo = arguments.through_elmo
             inputs = list(load_lines(predictor, open_lines(arguments.input), arguments.input))
             explained, problem = _explain(Explainer(predictor, arguments.method), inputs)
@@ -86,7 +92,7 @@ def _page(output: Path) -> Path:
 def _explain(
     explainer: Explainer, inputs: list[JsonDict]
 ) -> tuple[list[dict[str, Any]], ConfigurationError | ElmoError | None]:
-    """What is explained, up to an input that cannot be read, and what is wrong with that one."""
+    """Returns the explanations of the inputs before one that cannot be read, and the error of that one."""
     explained: list[dict[str, Any]] = []
     try:
         explained.extend(map(explainer, progress(inputs, work="explain", unit="inputs")))
@@ -96,15 +102,17 @@ def _explain(
 
 
 def render(explained: list[dict[str, Any]]) -> str:
-    """The page."""
+    """Returns the page of HTML."""
     to_json = partial(json.dumps, ensure_ascii=False)
     return page_template(TEMPLATE, json=to_json).render(explained=explained)
 
 
 def _predictor(name: str, archive: Archive) -> InterpretablePredictor:
     """
+    Returns the predictor of an archive.
+
     # Raises
-    `ConfigurationError`: the model is of a task without explanations, or an ensemble.
+    `ConfigurationError`: the task has no explanations, or the model is an ensemble.
     """
     predictor = Predictor.from_archive(archive)
     if not can_explain(predictor):

@@ -1,8 +1,8 @@
 """`allennlp elmo export`: a trained biLM in the official layout."""
 
-import argparse
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,8 +10,8 @@ import torch
 from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.commands.base import Source, Verb, add_archive_argument
-from elmo_tasks.commands.staging import add_force_argument, check_output, publish, staging_folder
+from elmo_tasks.commands.base import Source, Verb, archive_argument, flag, option, positional
+from elmo_tasks.commands.staging import check_output, publish, staging_folder
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.progress import progress
 from elmo_tasks.compat.archives import open_archive
@@ -29,44 +29,44 @@ FILES = OPTIONS, WEIGHTS, VOCABULARY = "options.json", "weights.hdf5", "vocab.tx
 DTYPES = ("float32", "float16")
 
 
-class Export(Verb):
-    """See `write_bilm`."""
+@dataclass(frozen=True, kw_only=True)
+class ExportArguments:
+    """The arguments of `export`."""
+
+    archive: str = archive_argument()
+    output: Path = positional("DIR", "folder to write the files to", type=Path)
+    dtype: str = option("type of the stored matrices; float16 rounds them", choices=DTYPES, default="float32")
+    average_with: str | None = option(
+        "write the mean, number by number, of the weights and the weights in this folder, which is in the "
+        "official layout and has the same sizes and words: the biLM that the training started from",
+        type=Source,
+        metavar="DIR",
+    )
+    standardize: str | None = option(
+        "give each feature of the token layer mean 0 and deviation 1 over this text, one tokenised sentence "
+        "a line; all other layers stay as they are",
+        metavar="TEXT",
+    )
+    no_softmax: bool = flag("leave the softmax out")
+    force: bool = flag("overwrite the files in DIR")
+
+
+class Export(Verb[ExportArguments]):
+    """The verb `export`; see `write_bilm`."""
 
     name = "export"
     help = "A trained biLM, in the official layout."
     description = f"""Writes {OPTIONS} and {WEIGHTS}, which this project, AllenNLP and other tools read, and
         {VOCABULARY}, the words of the softmax and of word input, of a trained biLM or of the biLM in a task's
         model. An adaptive softmax has no place in that layout, and is left out."""
+    arguments = ExportArguments
 
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        add_archive_argument(parser)
-        parser.add_argument("output", metavar="DIR", type=Path, help="folder to write the files to")
-        parser.add_argument(
-            "--dtype", choices=DTYPES, default="float32", help="of the stored matrices; float16 rounds them"
-        )
-        parser.add_argument(
-            "--average-with",
-            metavar="DIR",
-            type=Source,
-            help="write the mean, number by number, of the weights and those in this folder, in the "
-            "official layout and of the same sizes and words: those that the training went on from",
-        )
-        parser.add_argument(
-            "--standardize",
-            metavar="TEXT",
-            help="give each feature of the token layer mean 0 and deviation 1 over this text, one tokenised "
-            "sentence a line; all other layers stay as they are",
-        )
-        parser.add_argument("--no-softmax", action="store_true", help="leave the softmax out")
-        add_force_argument(parser, "the files in DIR")
-
-    def run(self, arguments: argparse.Namespace) -> None:
-        output: Path = arguments.output
+    def run(self, arguments: ExportArguments) -> None:
+        output = arguments.output
         _check_folder(output, force=arguments.force)
         trained = read_trained(arguments.archive)
         if arguments.no_softmax:
             trained = trained._replace(softmax=None)
-        softmax = trained.softmax
         if arguments.average_with is not None:
             average_with(trained, Path(arguments.average_with))
         if arguments.standardize is not None:
@@ -75,17 +75,17 @@ class Export(Verb):
             standardize_tokens(trained.bilm, map(str.split, bar))
         with staging_folder(output.resolve()) as folder:
             try:
-                write_bilm(folder, trained.bilm, softmax, trained.words, dtype=arguments.dtype)
+                write_bilm(folder, *trained, dtype=arguments.dtype)
             except ElmoError as error:
                 raise ElmoError(f"{arguments.archive}: {error}") from error
             written = _move(folder, output)
-        print(f"{output}: {', '.join(written)}; {arguments.dtype}, {_softmax_in_words(softmax)}")
+        print(f"{output}: {', '.join(written)}; {arguments.dtype}, {_softmax_in_words(trained.softmax)}")
         if VOCABULARY not in written and isinstance(trained.bilm.options.tokens, WordOptions):
             print(f"A task's archive does not hold the words: put the biLM's {VOCABULARY} beside these files")
 
 
 class Trained(NamedTuple):
-    """What an archive holds of a language model."""
+    """The parts of a language model that an archive holds."""
 
     bilm: BiLm
     softmax: Softmax | None
@@ -95,8 +95,10 @@ class Trained(NamedTuple):
 
 def read_trained(archive: str) -> Trained:
     """
+    Reads the biLM of an archive, its softmax and its words.
+
     # Raises
-    `ConfigurationError`: what is there is no archive, or one without a biLM. `OSError`: nothing is there.
+    `ConfigurationError`: there is no archive, or one without a biLM. `OSError`: nothing is there.
     """
     model = open_archive(archive).model
     if isinstance(model, BiLmModel):
@@ -114,8 +116,8 @@ def read_trained(archive: str) -> Trained:
 @torch.no_grad()
 def average_with(trained: Trained, folder: Path) -> None:
     """
-    Makes each weight the mean of itself and that in `folder`: of two ends of a training that both lie in one
-    valley the middle is often better than either ([Izmailov et al. 2018](https://arxiv.org/abs/1803.05407)).
+    Makes each weight the mean of itself and the weight in `folder`. Where both ends of a training lie in one
+    valley, the middle is often better than either ([Izmailov et al. 2018](https://arxiv.org/abs/1803.05407)).
 
     # Raises
     `ConfigurationError`: weights of other options, other words, or no softmax. `OSError`: no files.
@@ -169,7 +171,7 @@ def write_bilm(
 
 
 def _needs_words(bilm: BiLm, softmax: Softmax | None) -> bool:
-    """Whether a row of what is stored is a word's."""
+    """Returns whether the rows of a stored matrix stand for words."""
     return isinstance(softmax, FullSoftmax) or isinstance(bilm.options.tokens, WordOptions)
 
 
@@ -191,7 +193,7 @@ def _check_folder(output: Path, *, force: bool) -> None:
 
 
 def _move(folder: Path, output: Path) -> list[str]:
-    """The old options are removed first and the new ones come last: without options nothing can be read."""
+    """Moves the files; the options go first and come last, since nothing can be read without them."""
     output.mkdir(exist_ok=True)
     (output / OPTIONS).unlink(missing_ok=True)
     if not (folder / VOCABULARY).exists():

@@ -1,22 +1,15 @@
 """`allennlp elmo intrinsic`: word similarity and analogies, layer by layer."""
 
-import argparse
 import math
 from collections.abc import Iterator
-from pathlib import Path
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.commands.arguments import (
-    add_context_arguments,
-    add_vector_arguments,
-    read_bilm_encoder,
-    read_static_vectors,
-    word_vectors,
-)
-from elmo_tasks.commands.base import Source, Verb
-from elmo_tasks.commands.results import add_output_arguments, open_results
+from elmo_tasks.commands.arguments import ContextArguments, VectorArguments
+from elmo_tasks.commands.base import Source, Verb, option
+from elmo_tasks.commands.results import ResultArguments
 from elmo_tasks.common.plot import bars
 from elmo_tasks.common.table import Cell, Table
 from elmo_tasks.data.input_files import InputError, input_files, read_lines
@@ -31,44 +24,50 @@ SIMILARITY = {"wordsim": "WordSim-353", "simlex": "SimLex-999", "men": "MEN", "r
 COLUMNS = ("test", "section", "measure", "vectors", "score", "covered", "total")
 
 
-class Intrinsic(Verb):
-    """See `evaluation.similarity`, `evaluation.analogies` and `vectors.word_vectors`."""
+def _pairs_option(test: str) -> Any:
+    return option(f"word pairs with scores, as in {SIMILARITY[test]}", type=Source, metavar="FILE")
+
+
+@dataclass(frozen=True, kw_only=True)
+class IntrinsicArguments:
+    """The arguments of `intrinsic`."""
+
+    wordsim: str | None = _pairs_option("wordsim")
+    simlex: str | None = _pairs_option("simlex")
+    men: str | None = _pairs_option("men")
+    rg: str | None = _pairs_option("rg")
+    analogies: str | None = option(
+        "`: section` lines and four words a line, as Google's", type=Source, metavar="FILE"
+    )
+    vocabulary: str | None = option(
+        "the words among which answers to analogies are looked for, one a line (default: the words of the "
+        "questions)",
+        type=Source,
+        metavar="FILE",
+    )
+    contexts: ContextArguments
+    vectors: VectorArguments
+    results: ResultArguments
+
+
+class Intrinsic(Verb[IntrinsicArguments]):
+    """The verb `intrinsic`; see `evaluation.similarity`, `evaluation.analogies` and
+    `vectors.word_vectors`."""
 
     name = "intrinsic"
     help = "Word similarity and analogies."
-    description = """Spearman's correlation of cosines with people's scores of word pairs, and the share of
-        analogies that are solved, by 3CosAdd and 3CosMul, for each layer of a biLM, their average, given
-        mixes and static vectors. A word is encoded alone, or averaged over its occurrences in a text. What
-        has an unknown word is not covered, and does not count."""
+    description = """Shows Spearman's correlation of cosines with people's scores of word pairs, and the share
+        of analogies that are solved, by 3CosAdd and 3CosMul, for each layer of a biLM, their average, given
+        mixes and static vectors. A word is encoded alone, or averaged over its occurrences in a text. A pair
+        or question with an unknown word is not covered, and does not count."""
+    arguments = IntrinsicArguments
 
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        for option, test in SIMILARITY.items():
-            parser.add_argument(
-                f"--{option}", type=Source, metavar="FILE", help=f"word pairs with scores, as in {test}"
-            )
-        parser.add_argument(
-            "--analogies",
-            type=Source,
-            metavar="FILE",
-            help="`: section` lines and four words a line, as Google's",
-        )
-        parser.add_argument(
-            "--vocabulary",
-            type=Source,
-            metavar="FILE",
-            help="the words among which answers to analogies are looked for, one a line (default: the words "
-            "of the questions)",
-        )
-        add_context_arguments(parser)
-        add_vector_arguments(parser)
-        add_output_arguments(parser)
-
-    def run(self, arguments: argparse.Namespace) -> None:
-        with open_results(arguments) as output:
+    def run(self, arguments: IntrinsicArguments) -> None:
+        with arguments.results.writer() as writer:
             pairs = {
-                option: read_pairs(path)
-                for option in SIMILARITY
-                if (path := getattr(arguments, option)) is not None
+                test: read_pairs(path)
+                for test in SIMILARITY
+                if (path := getattr(arguments, test)) is not None
             }
             questions = read_questions(arguments.analogies) if arguments.analogies is not None else []
             if not pairs and not questions:
@@ -78,22 +77,20 @@ class Intrinsic(Verb):
             vocabulary = _read_vocabulary(arguments.vocabulary) if arguments.vocabulary is not None else asked
             compared = [word for test in pairs.values() for pair in test for word in pair[:2]]
             words = list(dict.fromkeys([*compared, *asked, *(vocabulary if questions else [])]))
+            encoder, static = arguments.vectors.encoders()
             by_vectors = [
                 [
                     *_similarity_rows(vectors, words, pairs),
                     *(_analogy_rows(vectors, words, questions, vocabulary) if questions else ()),
                 ]
-                for vectors in _word_vectors(words, arguments, output.folder)
+                for vectors in (
+                    *arguments.contexts.word_vectors(encoder, words, writer.folder),
+                    *(row for table in static for row in alone(table, words)),
+                )
             ]
-            # What is to be compared stands together.
+            # Rows to compare stand together.
             table = Table(COLUMNS, [row for rows in zip(*by_vectors, strict=True) for row in rows])
-            output.write(table, _figure(table))
-
-
-def _word_vectors(words: list[str], arguments: argparse.Namespace, folder: Path) -> list[WordVectors]:
-    encoder, static = read_bilm_encoder(arguments), read_static_vectors(arguments)
-    vectors = word_vectors(encoder, words, arguments, folder)
-    return [*vectors, *(row for table in static for row in alone(table, words))]
+            writer.write(table, _figure(table))
 
 
 def _similarity_rows(

@@ -1,12 +1,12 @@
 """`allennlp elmo neighbors`: the nearest occurrences of a word in a sentence (the paper's Table 4)."""
 
-import argparse
+from dataclasses import dataclass
 
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.commands.arguments import add_vector_arguments, read_bilm_encoder, read_static_vectors
-from elmo_tasks.commands.base import Source, Verb, positive
-from elmo_tasks.commands.results import add_output_arguments, open_results
+from elmo_tasks.commands.arguments import VectorArguments
+from elmo_tasks.commands.base import Source, Verb, option, positional, positive
+from elmo_tasks.commands.results import ResultArguments
 from elmo_tasks.commands.staging import copy_corpus
 from elmo_tasks.common.progress import progress
 from elmo_tasks.common.table import Table
@@ -16,50 +16,52 @@ from elmo_tasks.evaluation.nearest import Occurrence, nearest_tokens, text_block
 COLUMNS = ("query", "vectors", "rank", "cosine", "line", "neighbor")
 
 
-class Neighbors(Verb):
-    """See `evaluation.nearest`."""
+@dataclass(frozen=True, kw_only=True)
+class NeighborsArguments:
+    """The arguments of `neighbors`."""
+
+    word: str = positional("WORD", "the word, as it is written in the sentence")
+    corpus: str = option(
+        "text, one tokenised sentence a line, gzip or not: a file, folder, pattern or URL, or - for stdin",
+        type=Source,
+        metavar="TEXT",
+        required=True,
+    )
+    sentence: list[str] = option(
+        "a tokenised sentence with WORD, of which the first counts; may be repeated",
+        action="append",
+        default=[],
+        metavar="TEXT",
+    )
+    line: list[int] = option(
+        "the number of a line of TEXT with WORD, from 1; may be repeated (default, if there is no "
+        "--sentence: the first that has WORD)",
+        action="append",
+        default=[],
+        type=positive,
+    )
+    top: int = option("the number of neighbours", type=positive, default=5)
+    vectors: VectorArguments
+    results: ResultArguments
+
+
+class Neighbors(Verb[NeighborsArguments]):
+    """The verb `neighbors`; see `evaluation.nearest`."""
 
     name = "neighbors"
     help = "Nearest neighbours of a word in context."
-    description = """The tokens of a text, in their sentences, that are nearest to a word in its sentence, by
-        the cosine of their vectors: for each layer of a biLM, their average and given mixes; and the words
-        that are nearest by static vectors. The search is exact, and memory does not grow with the text."""
+    description = """Shows the tokens of a text, in their sentences, that are nearest to a word in its
+        sentence, by the cosine of their vectors: for each layer of a biLM, their average and given mixes; and
+        the words that are nearest by static vectors. The search is exact, and memory does not grow with the
+        text."""
+    arguments = NeighborsArguments
 
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("word", metavar="WORD", help="as it stands in the sentence")
-        parser.add_argument(
-            "--corpus",
-            type=Source,
-            metavar="TEXT",
-            required=True,
-            help="text, one tokenised sentence a line, gzip or not: a file, folder, pattern or URL, or - for "
-            "stdin",
-        )
-        parser.add_argument(
-            "--sentence",
-            action="append",
-            default=[],
-            metavar="TEXT",
-            help="tokenised, with WORD in it, of which the first counts; may be repeated",
-        )
-        parser.add_argument(
-            "--line",
-            action="append",
-            default=[],
-            type=positive,
-            help="of TEXT, with WORD in it, from 1; may be repeated (default, if there is no --sentence: the "
-            "first that has WORD)",
-        )
-        parser.add_argument("--top", type=positive, default=5, help="so many neighbours")
-        add_vector_arguments(parser)
-        add_output_arguments(parser, picture=False)
-
-    def run(self, arguments: argparse.Namespace) -> None:
-        word: str = arguments.word
-        with open_results(arguments) as output:
-            text = copy_corpus(arguments.corpus, output.folder)
-            queries = _queries(word, arguments.sentence, arguments.line, text, arguments.corpus)
-            encoder, static = read_bilm_encoder(arguments), read_static_vectors(arguments)
+    def run(self, arguments: NeighborsArguments) -> None:
+        word = arguments.word
+        with arguments.results.writer() as writer:
+            text = copy_corpus(arguments.corpus, writer.folder)
+            queries = _queries(arguments, text)
+            encoder, static = arguments.vectors.encoders()
             bar = progress(text, total=len(text), work="neighbors", unit="lines")
             nearest = nearest_tokens(encoder, queries, text_blocks(encoder, bar), count=arguments.top)
             table = Table(COLUMNS)
@@ -74,18 +76,19 @@ class Neighbors(Verb):
                 else:
                     for rank, (other, cosine) in enumerate(vectors.nearest(word, arguments.top), start=1):
                         table.add(word, vectors.names[0], rank, cosine, None, other)
-            output.write(table)
+            writer.write(table)
 
 
-def _queries(
-    word: str, sentences: list[str], lines: list[int], text: Corpus, corpus: str
-) -> list[Occurrence]:
+def _queries(arguments: NeighborsArguments, text: Corpus) -> list[Occurrence]:
     """
+    Returns the word in each of its sentences.
+
     # Raises
-    `ConfigurationError`: a sentence or a line without the word, or a line that the text has not.
+    `ConfigurationError`: a sentence or a line without the word, or a line that the text does not have.
     """
-    sources = [("--sentence", sentence) for sentence in sentences]
-    for line in lines:
+    word, corpus = arguments.word, arguments.corpus
+    sources = [("--sentence", sentence) for sentence in arguments.sentence]
+    for line in arguments.line:
         if line > len(text):
             raise ConfigurationError(
                 f"--line: found {line}, expected 1 to {len(text):,}, the lines of {corpus}"

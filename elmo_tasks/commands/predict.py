@@ -6,6 +6,7 @@
 
 import argparse
 import os
+from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,19 @@ from allennlp.commands import predict
 from allennlp.common.checks import ConfigurationError
 from allennlp.common.file_utils import cached_path
 
-from elmo_tasks.commands.base import Source, Verb, add_archive_argument, add_device_argument, positive
-from elmo_tasks.commands.embed import add_engine_arguments, engine_of
-from elmo_tasks.commands.staging import add_force_argument, check_output
+from elmo_tasks.commands.base import (
+    Source,
+    Verb,
+    archive_argument,
+    device_option,
+    flag,
+    option,
+    positional,
+    positive,
+    titled,
+)
+from elmo_tasks.commands.embed import RayArguments, engine_of, engine_option
+from elmo_tasks.commands.staging import check_output
 from elmo_tasks.jobs.pool import Engine
 from elmo_tasks.jobs.predict import PredictJob
 from elmo_tasks.jobs.predict import predict as predict_shards
@@ -27,7 +38,7 @@ from elmo_tasks.predictors.command import predictor_arguments
 
 
 # ==== commands.predict_on_ray
-def predict_on_ray(arguments: argparse.Namespace, engine: Engine, predictor_args: dict[str, Any]) -> None:
+def predict_on_ray(arguments: "PredictArguments", engine: Engine, predictor_args: dict[str, Any]) -> None:
     """
     # Raises
     `ConfigurationError`: a folder without an archive, or an output that must not be replaced. See `predict`,
@@ -71,7 +82,7 @@ def predict_on_ray(arguments: argparse.Namespace, engine: Engine, predictor_args
     print(f"{arguments.output}: {run.total('sentences'):,} lines, of {len(run.shards):,} shards")
 
 
-def _must_run(arguments: argparse.Namespace, partial: Folder) -> bool:
+def _must_run(arguments: "PredictArguments", partial: Folder) -> bool:
     """
     Whether there is something to do.
 
@@ -93,33 +104,36 @@ def _must_run(arguments: argparse.Namespace, partial: Folder) -> bool:
 
 
 # ==== commands.predict
-class Predict(Verb):
-    """See `elmo_tasks.jobs.predict` for how it runs on Ray."""
+@dataclass(frozen=True, kw_only=True)
+class PredictArguments:
+    """The arguments of `predict`."""
+
+    archive: str = archive_argument()
+    input: str = positional("IN", "what to predict, an object a line", type=Source)
+    output: str = positional("OUT", "JSON Lines to write")
+    batch_size: int = option("lines at once", type=positive, default=1)
+    cuda_device: int = device_option()
+    predictor: str | None = option("the name of a predictor, instead of the task's")
+    predictor_args: str = option("its parameters, as JSON", default="")
+    overrides: str = option("overrides of the archive's config, as JSON", default="")
+    resume: bool = flag("with --engine ray: go on with a run that was stopped", exclusive="again")
+    force: bool = flag("overwrite OUT, discard a run that was stopped", exclusive="again")
+    engine: str = engine_option()
+    ray: RayArguments = titled("with --engine ray")
+
+
+class Predict(Verb[PredictArguments]):
+    """The verb `predict`; see `elmo_tasks.jobs.predict` for how it runs on Ray."""
 
     name = "predict"
     help = "Predictions of an archive, to JSON Lines."
     description = """Reads JSON Lines, and with --engine ray Parquet as well, a row an object; writes what
         `allennlp predict` writes, line for line. With --engine ray, IN may be a folder, a pattern, s3:// or
         gs://, and OUT appears when it is whole; until then the work is in OUT.partial, for --resume."""
+    arguments = PredictArguments
 
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        add_archive_argument(parser)
-        parser.add_argument("input", type=Source, metavar="IN", help="what to predict, an object a line")
-        parser.add_argument("output", metavar="OUT", help="JSON Lines to write")
-        parser.add_argument("--batch-size", type=positive, default=1, help="lines at once")
-        add_device_argument(parser)
-        parser.add_argument("--predictor", help="the name of a predictor, instead of the task's")
-        parser.add_argument("--predictor-args", default="", help="its parameters, as JSON")
-        parser.add_argument("--overrides", default="", help="of the archive's config, as JSON")
-        again = parser.add_mutually_exclusive_group()
-        again.add_argument(
-            "--resume", action="store_true", help="with --engine ray: go on with a run that was stopped"
-        )
-        add_force_argument(again, "OUT, discard a run that was stopped")
-        add_engine_arguments(parser)
-
-    def run(self, arguments: argparse.Namespace) -> None:
-        engine = engine_of(arguments, "resume")
+    def run(self, arguments: PredictArguments) -> None:
+        engine = engine_of(arguments.engine, arguments.ray, resume=arguments.resume)
         predictor_args = predictor_arguments(arguments.predictor_args)
         if engine is None:
             output = Path(arguments.output)
@@ -132,7 +146,7 @@ class Predict(Verb):
         predict_on_ray(arguments, engine, predictor_args)
 
 
-def _of_allennlp(arguments: argparse.Namespace) -> argparse.Namespace:
+def _of_allennlp(arguments: PredictArguments) -> argparse.Namespace:
     """The arguments of `allennlp predict`."""
     return argparse.Namespace(
         archive_file=arguments.archive,

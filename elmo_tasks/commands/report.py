@@ -1,6 +1,5 @@
-"""`allennlp elmo report`: what other verbs have found, as one HTML file."""
+"""`allennlp elmo report`: the results of other verbs, as one HTML file."""
 
-import argparse
 import math
 from base64 import b64encode
 from collections import Counter
@@ -8,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from elmo_tasks.commands.base import Source, Verb, run_name
-from elmo_tasks.commands.staging import add_output_argument, staged_file
+from elmo_tasks.commands.base import Source, Verb, flag, option, positional, run_name
+from elmo_tasks.commands.staging import staged_file
 from elmo_tasks.common.table import Cell, Table, shown
 from elmo_tasks.data.input_files import InputError
 from elmo_tasks.page.templates import page_template
@@ -23,7 +22,7 @@ KINDS = {
     "fraction": "Sizes of the training data",
     "variant": "Variants",
 }
-"""What a table shows, by its first column."""
+"""The subject of a table, by its first column."""
 _WITHOUT_BEST = ("query", "archive")
 _LOWER_IS_BETTER = ("loss", "perplexity")
 _PICTURES = {".svg": "image/svg+xml", ".png": "image/png"}
@@ -48,7 +47,7 @@ class ReportEntry:
 
     @property
     def title(self) -> str:
-        """What the table shows, and the name that the file was given."""
+        """The subject of the table, and the name of the file."""
         kind = KINDS.get(self.table.columns[0])
         name = self.path.stem.replace("_", " ")
         return name.capitalize() if kind is None else f"{kind}: {name}"
@@ -56,7 +55,7 @@ class ReportEntry:
     def best(self) -> str:
         """The best score, and the row that has it; empty where the table has no scores."""
         columns = self.table.columns
-        # What the table was asked for, such as the part of the data, is no score.
+        # The first column, such as the part of the data, was asked for and is no score.
         scores = (
             column
             for column in columns[1:]
@@ -80,39 +79,39 @@ class ReportEntry:
         return f"{score} {shown(row[place])}: {', '.join(names)}"
 
 
-class Report(Verb):
-    """See `find_results` and `render`."""
+@dataclass(frozen=True, kw_only=True)
+class ReportArguments:
+    """The arguments of `report`."""
+
+    places: list[str] = positional(
+        "PLACE", "a folder with results, at any depth, or a CSV file of them", type=Source, nargs="+"
+    )
+    output: Path = option("file to write", short="-o", metavar="HTML", type=Path, default=Path("report.html"))
+    force: bool = flag("overwrite HTML")
+
+
+class Report(Verb[ReportArguments]):
+    """The verb `report`; see `find_results` and `render`."""
 
     name = "report"
     help = "Tables and pictures of results, as one HTML file."
-    description = """Puts what intrinsic, neighbors, probe, mix, compare and ablate have written into one HTML
-        file, a summary, and table and picture of each, which needs no server, no script and no other file."""
+    description = """Puts the results of intrinsic, neighbors, probe, mix, compare and ablate into one HTML
+        file, with a summary, and the table and picture of each. It needs no server, no script and no other
+        file."""
+    arguments = ReportArguments
 
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument(
-            "places",
-            type=Source,
-            metavar="PLACE",
-            nargs="+",
-            help="a folder with results, at any depth, or a CSV file of them",
-        )
-        add_output_argument(
-            parser, "-o", "--output", metavar="HTML", help="file to write", default=Path("report.html")
-        )
-
-    def run(self, arguments: argparse.Namespace) -> None:
-        output: Path = arguments.output
-        with staged_file(output, force=arguments.force) as path:
+    def run(self, arguments: ReportArguments) -> None:
+        with staged_file(arguments.output, force=arguments.force) as path:
             paths = [path for name in arguments.places for path in find_results(Path(name))]
             entries = [ReportEntry.read(csv) for csv in dict.fromkeys(paths)]
             path.write_text(render(entries), encoding="utf-8")
-        print(f"{output}: {len(entries)} results")
+        print(f"{arguments.output}: {len(entries)} results")
 
 
 def find_results(place: Path) -> list[Path]:
     """
-    The CSV files below a folder, or the one at the place, that have a Markdown file beside them, as
-    `ResultsWriter` writes them.
+    Returns the CSV files in a folder, at any depth, or the file at the place, that have a Markdown file
+    beside them, as `ResultsWriter` writes them.
 
     # Raises
     `InputError`: there are none.
@@ -125,7 +124,7 @@ def find_results(place: Path) -> list[Path]:
 
 
 def render(entries: Sequence[ReportEntry]) -> str:
-    """The page. Of equal titles each has the name of its folder."""
+    """Returns the page; equal titles get the names of their folders."""
     count = Counter(entry.title for entry in entries)
     titles = [
         f"{entry.title} ({entry.path.parent.name})" if count[entry.title] > 1 else entry.title
@@ -136,7 +135,7 @@ def render(entries: Sequence[ReportEntry]) -> str:
 
 
 def _shown(cell: Cell, column: str) -> str:
-    """A cell as the report shows it: of an archive, the name of its run."""
+    """Returns a cell as the report shows it: the name of the run for an archive."""
     if column == "archive" and isinstance(cell, str):
         return run_name(cell)
     return shown(cell)

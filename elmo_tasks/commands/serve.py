@@ -1,19 +1,28 @@
 """`allennlp elmo serve`: archives as a service over HTTP."""
 
-import argparse
 import re
 import socket
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from allennlp.common.checks import ConfigurationError, check_for_gpu
 from allennlp.common.util import install_sigterm_handler
 
-from elmo_tasks.commands.arguments import add_vector_arguments, read_bilm_encoder, read_static_vectors
-from elmo_tasks.commands.base import DEFAULT, Verb, add_device_argument, positive
+from elmo_tasks.commands.arguments import VectorArguments
+from elmo_tasks.commands.base import (
+    Verb,
+    device_option,
+    number,
+    option,
+    positional,
+    positive,
+    titled,
+    whole,
+)
 from elmo_tasks.serving.answers import Limits
 
 if TYPE_CHECKING:
@@ -21,14 +30,67 @@ if TYPE_CHECKING:
     from elmo_tasks.page.words import WordsInContext
     from elmo_tasks.serving.models import ServedModel
 
-Served: TypeAlias = "tuple[dict[str, ServedModel], list[Tab]]"
 _LOCAL = ("127.0.0.1", "::1", "localhost")
 _LAST_PORT = 65_535
-_LIMITS = ("max_bytes", "max_tokens", "max_queue", "timeout", "batch_size")
+
+port = number(whole, f"0 to {_LAST_PORT}", lambda value: value <= _LAST_PORT)
 
 
-class Serve(Verb):
-    """See the description."""
+@dataclass(frozen=True, kw_only=True)
+class RayArguments:
+    """The processes that answer on Ray."""
+
+    replicas: int | None = option("processes for each model", type=positive)
+    ray_address: str | None = option(
+        "address of a cluster that runs (default: one is started here)", metavar="A"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LimitArguments:
+    """The arguments for `Limits`."""
+
+    max_bytes: int = option("size of a request (else 413)", type=positive, default=Limits.max_bytes)
+    max_tokens: int = option("length of an input (else 422)", type=positive, default=Limits.max_tokens)
+    max_queue: int = option("inputs of a model that wait (else 429)", type=positive, default=Limits.max_queue)
+    timeout: int = option(
+        "seconds for a request (else 408) and its answer (else 503)", type=positive, default=Limits.timeout
+    )
+    batch_size: int = option("inputs at once", type=positive, default=Limits.batch_size)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PageArguments:
+    """The tab of ELMo itself."""
+
+    corpus: Path | None = option(
+        "to find neighbours in: a tokenised sentence a line", metavar="TEXT", type=Path
+    )
+    vectors: VectorArguments
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServeArguments:
+    """The arguments of `serve`."""
+
+    archives: list[str] = positional(
+        "[NAME=]ARCHIVE",
+        "model.tar.gz, a path or URL, or the folder of a run; without NAME, it has the name of its task",
+        nargs="+",
+    )
+    host: str = option("the address to listen at", default="127.0.0.1")
+    port: int = option("0: any that is free", type=port, default=8000)
+    cuda_device: int = device_option()
+    token_file: Path | None = option(
+        "a file whose content clients send as a bearer token", metavar="FILE", type=Path
+    )
+    ray: RayArguments = titled("Ray (the extra ray)")
+    limits: LimitArguments = titled("limits")
+    page: PageArguments = titled("the tab ELMo of the page")
+
+
+class Serve(Verb[ServeArguments]):
+    """The verb `serve`."""
 
     name = "serve"
     help = "Answer over HTTP."
@@ -37,67 +99,19 @@ class Serve(Verb):
         "list of objects, and answers what `allennlp predict` writes; /docs shows the fields, /health and "
         "/metrics (Prometheus) how the service is; / is a page for people, with a tab for each archive. "
         "Inputs that come at about the same time are one batch. "
-        "Each model runs in this process, under uvicorn alone; with --replicas or --ray-address, in others, "
-        "of Ray Serve, behind the same app. On SIGTERM, the requests in flight are answered first."
+        "Each model runs in this process, under uvicorn alone; with --replicas or --ray-address, in "
+        "processes of Ray Serve, behind the same app. On SIGTERM, the requests in flight are answered first."
     )
+    arguments = ServeArguments
 
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument(
-            "archives",
-            metavar="[NAME=]ARCHIVE",
-            nargs="+",
-            help="model.tar.gz, a path or URL, or the folder of a run; without NAME, it has that of its task",
-        )
-        parser.add_argument("--host", default="127.0.0.1", help="the address to listen at")
-        parser.add_argument("--port", type=_port, default=8000, help="0: any that is free")
-        add_device_argument(parser)
-        parser.add_argument(
-            "--token-file", type=Path, metavar="FILE", help="its content is asked for as a bearer token"
-        )
-        cluster = parser.add_argument_group("Ray (the extra ray)")
-        cluster.add_argument("--replicas", type=positive, help="processes for each model")
-        cluster.add_argument(
-            "--ray-address", metavar="A", help="of a cluster that runs; else one is started here"
-        )
-        limits = parser.add_argument_group("limits")
-        limits.add_argument(
-            "--max-bytes", type=positive, default=Limits.max_bytes, help=f"of a request (else 413; {DEFAULT})"
-        )
-        limits.add_argument(
-            "--max-tokens",
-            type=positive,
-            default=Limits.max_tokens,
-            help=f"of an input (else 422; {DEFAULT})",
-        )
-        limits.add_argument(
-            "--max-queue",
-            type=positive,
-            default=Limits.max_queue,
-            help=f"inputs of a model that wait (else 429; {DEFAULT})",
-        )
-        limits.add_argument(
-            "--timeout",
-            type=positive,
-            default=Limits.timeout,
-            help=f"seconds for a request (else 408) and its answer (else 503; {DEFAULT})",
-        )
-        limits.add_argument(
-            "--batch-size", type=positive, default=Limits.batch_size, help=f"inputs at once ({DEFAULT})"
-        )
-        page = parser.add_argument_group("the tab ELMo of the page")
-        page.add_argument(
-            "--corpus", type=Path, metavar="TEXT", help="to find neighbours in: a tokenised sentence a line"
-        )
-        add_vector_arguments(page)
-
-    def run(self, arguments: argparse.Namespace) -> None:
+    def run(self, arguments: ServeArguments) -> None:
         with _extra("serve"):
             import uvicorn
 
             from elmo_tasks.page.app import Page
             from elmo_tasks.serving.app import create_app
         token = _token(arguments.token_file)
-        limits = Limits(**{name: getattr(arguments, name) for name in _LIMITS})
+        limits = Limits(**asdict(arguments.limits))
         install_sigterm_handler()
         family = socket.AF_INET6 if ":" in arguments.host else socket.AF_INET
         with (
@@ -105,7 +119,7 @@ class Serve(Verb):
             _models(arguments, limits, _owner(listening)) as (models, tabs),
         ):
             app = create_app(models, limits=limits, token=token)
-            Page(app, tabs=tabs, limits=limits, words=_words(arguments, limits))
+            Page(app, tabs=tabs, limits=limits, words=_words(arguments.page, limits))
             config = uvicorn.Config(
                 app, access_log=False, log_level="warning", timeout_graceful_shutdown=limits.timeout
             )
@@ -118,19 +132,21 @@ class Serve(Verb):
 
 
 def address(host: str, port: int) -> str:
-    """The URL of a socket's address, which may be one of IPv6."""
+    """Returns the URL of a socket's address, which may be one of IPv6."""
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 @contextmanager
-def _models(arguments: argparse.Namespace, limits: Limits, owner: str) -> Iterator[Served]:
-    """The models by their names, while they run, and their tabs; for `owner`, see `replicated`."""
+def _models(
+    arguments: ServeArguments, limits: Limits, owner: str
+) -> Iterator[tuple[dict[str, "ServedModel"], list["Tab"]]]:
+    """Runs the models; gives them by their names, and their tabs. For `owner`, see `replicated`."""
     from elmo_tasks.page.tabs import Tab
     from elmo_tasks.serving.models import local_model, open_archives
 
-    device = arguments.cuda_device
+    device, ray = arguments.cuda_device, arguments.ray
     check_for_gpu(device)
-    local = arguments.replicas is None and arguments.ray_address is None
+    local = ray.replicas is None and ray.ray_address is None
     archives = open_archives(arguments.archives, device if local else -1)
     tabs = [Tab.of(name, predictor) for name, (_, predictor) in archives.items()]
     if local:
@@ -142,25 +158,26 @@ def _models(arguments: argparse.Namespace, limits: Limits, owner: str) -> Iterat
         archives,
         limits,
         owner=owner,
-        replicas=arguments.replicas or 1,
-        address=arguments.ray_address,
+        replicas=ray.replicas or 1,
+        address=ray.ray_address,
         device=device,
     ) as models:
         yield models, tabs
 
 
 def _owner(listening: socket.socket) -> str:
-    """Two services never listen at one place."""
+    """Returns a name that no other service has: two never listen at one place."""
     host, port = listening.getsockname()[:2]
     return f"{socket.gethostname()}-{host}-{port}"
 
 
-def _words(arguments: argparse.Namespace, limits: Limits) -> "WordsInContext":
+def _words(arguments: PageArguments, limits: Limits) -> "WordsInContext":
     from elmo_tasks.page.words import WordsInContext, read_corpus
 
+    encoder, static = arguments.vectors.encoders()
     return WordsInContext(
-        encoder=read_bilm_encoder(arguments),
-        static=read_static_vectors(arguments),
+        encoder=encoder,
+        static=static,
         corpus=read_corpus(arguments.corpus) if arguments.corpus else [],
         max_tokens=limits.max_tokens,
     )
@@ -168,19 +185,13 @@ def _words(arguments: argparse.Namespace, limits: Limits) -> "WordsInContext":
 
 @contextmanager
 def _extra(name: str) -> Iterator[None]:
-    """What is imported within is there with an extra."""
+    """Names the extra that an import within this context needs."""
     try:
         yield
     except ImportError as error:
         raise ConfigurationError(
             f"found no {error.name}; expected the extra {name}: make install EXTRAS={name}"
         ) from error
-
-
-def _port(text: str) -> int:
-    if not re.fullmatch("[0-9]{1,5}", text) or int(text) > _LAST_PORT:
-        raise argparse.ArgumentTypeError(f"found {text!r}, expected 0 to {_LAST_PORT}")
-    return int(text)
 
 
 def _token(path: Path | None) -> str | None:

@@ -1,15 +1,25 @@
 """`allennlp elmo squad-predictions`: answers in the official format of SQuAD."""
 
-import argparse
 import json
+from dataclasses import dataclass
 from pathlib import Path
 
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import Instance
 from allennlp.models.archival import Archive
 
-from elmo_tasks.commands.base import Verb, add_model_arguments, archive_on_device
-from elmo_tasks.commands.staging import add_output_argument, staged_file
+from elmo_tasks.commands.base import (
+    Source,
+    Verb,
+    archive_argument,
+    archive_on_device,
+    device_option,
+    flag,
+    option,
+    positional,
+    positive,
+)
+from elmo_tasks.commands.staging import staged_file
 from elmo_tasks.common.progress import progress
 from elmo_tasks.data.reader import whole_reader
 from elmo_tasks.squad.dataset import read_datasets
@@ -17,24 +27,31 @@ from elmo_tasks.squad.reader import SquadReader
 from elmo_tasks.training import GroupedBucketSampler
 
 
-class SquadPredictions(Verb):
-    """See `predictions`."""
+@dataclass(frozen=True, kw_only=True)
+class SquadPredictionsArguments:
+    """The arguments of `squad-predictions`."""
+
+    archive: str = archive_argument()
+    input: str = positional("DATA", "SQuAD's JSON: a file, folder, pattern or URL", type=Source)
+    output: Path = positional("OUT", "JSON file to write", type=Path)
+    force: bool = flag("overwrite OUT")
+    batch_size: int = option("questions at once", type=positive, default=45)
+    cuda_device: int = device_option()
+
+
+class SquadPredictions(Verb[SquadPredictionsArguments]):
+    """The verb `squad-predictions`; see `predictions`."""
 
     name = "squad-predictions"
     help = "Answers in SQuAD's official format."
     description = """Writes one JSON object, {"id": "answer", ...}, as the official scripts evaluate-v1.1.py
         and evaluate-v2.0.py read it, and `python -m elmo_tasks.squad.score DATA OUT`. The answers in DATA are
-        not looked at, and may be missing."""
+        not read, and may be missing."""
+    arguments = SquadPredictionsArguments
 
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        data = "SQuAD's JSON: a file, folder, pattern or URL"
-        add_model_arguments(parser, metavar="DATA", help=data, size=45, of="questions")
-        add_output_argument(parser, metavar="OUT", help="JSON file to write")
-
-    def run(self, arguments: argparse.Namespace) -> None:
-        output: Path = arguments.output
-        with staged_file(output, force=arguments.force) as path:
-            archive = archive_on_device(arguments)
+    def run(self, arguments: SquadPredictionsArguments) -> None:
+        with staged_file(arguments.output, force=arguments.force) as path:
+            archive = archive_on_device(arguments.archive, arguments.cuda_device)
             reader = whole_reader(archive.validation_dataset_reader)
             if not isinstance(reader, SquadReader):
                 raise ConfigurationError(
@@ -49,11 +66,11 @@ class SquadPredictions(Verb):
             ]
             answers = predictions(archive, instances, batch_size=arguments.batch_size)
             path.write_text(json.dumps(answers, ensure_ascii=False), encoding="utf-8")
-        print(f"{output}: {len(answers):,} answers")
+        print(f"{arguments.output}: {len(answers):,} answers")
 
 
 def predictions(archive: Archive, instances: list[Instance], *, batch_size: int) -> dict[str, str]:
-    """The answer to each question by its id, in their order; the empty string where there is none."""
+    """Returns the answer to each question by its id, in their order; an empty string for no answer."""
     sampler = GroupedBucketSampler(
         group="paragraph", batch_size=batch_size, sorting_keys=["passage"], shuffle=False
     )

@@ -1,10 +1,9 @@
 """
-`OUT.partial`: the folder where a verb works until OUT is whole; and the arguments that name OUT.
+`OUT.partial`: the folder where a verb works until OUT is whole.
 
 The text that a verb reads, checked as a whole and copied to disk first.
 """
 
-import argparse
 import errno
 import os
 import shutil
@@ -12,7 +11,6 @@ from collections.abc import Collection, Generator, Iterable, Iterator
 from contextlib import closing, contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 from allennlp.common.checks import ConfigurationError
 from filelock import lock_descriptor
@@ -23,24 +21,6 @@ from elmo_tasks.embedding.corpus import Corpus, SourceLine, read_fasta, write_co
 
 
 # ==== commands.staging
-def add_output_argument(
-    parser: argparse.ArgumentParser, *names: str, metavar: str, help: str, **options: Any
-) -> None:
-    """
-    The file that a verb writes, and `--force`.
-
-    # Parameters
-
-    names : of the argument, `output` by default; the rest as `add_argument` takes it.
-    """
-    parser.add_argument(*(names or ("output",)), metavar=metavar, type=Path, help=help, **options)
-    add_force_argument(parser, metavar)
-
-
-def add_force_argument(parser: argparse._ActionsContainer, output: str) -> None:
-    parser.add_argument("--force", action="store_true", help=f"overwrite {output}")
-
-
 def check_output(output: Path, *, force: bool) -> None:
     """
     # Raises

@@ -3,16 +3,27 @@
 ELMo's own.
 """
 
-import argparse
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypeVar
 
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.commands.arguments import add_bilm_arguments, add_context_arguments, read_bilm, word_vectors
-from elmo_tasks.commands.base import DEFAULT, Subparsers, Verb, add_text_argument, positive, seed
-from elmo_tasks.commands.staging import add_output_argument, copy_corpus, staged_file
+from elmo_tasks.commands.arguments import BilmArguments, ContextArguments
+from elmo_tasks.commands.base import (
+    Verb,
+    VerbGroup,
+    flag,
+    number,
+    option,
+    positional,
+    positive,
+    seed,
+    text_argument,
+)
+from elmo_tasks.commands.staging import copy_corpus, staged_file
 from elmo_tasks.common.progress import progress
 from elmo_tasks.embedding.corpus import Corpus
 from elmo_tasks.vectors import DEFAULTS, train_table, write_table
@@ -20,62 +31,86 @@ from elmo_tasks.vectors.encoder import BiLmEncoder
 from elmo_tasks.vectors.training import frequent_words
 
 METHODS = tuple(DEFAULTS)
-ELMO = "elmo"
+_WORD2VEC, _SVD = DEFAULTS["word2vec"], DEFAULTS["svd"]
+
+not_negative = number(float, "a number, 0 or more", lambda value: 0 <= value < math.inf)
+above_zero = number(float, "a number above 0", lambda value: 0 < value < math.inf)
 
 
-class Vectors(Verb):
-    """See `elmo_tasks.vectors`."""
+def _output_argument() -> Any:
+    return positional("OUT", "file to write; gzip if it ends in .gz", type=Path)
 
-    name = "vectors"
-    help = "One vector a word: Word2Vec, SVD, or ELMo's own."
-    description = """Trains static word vectors on a text, one tokenised sentence a line, or takes those that
-        a biLM gives its words, and writes them as text, as word2vec does. The key pretrained_file of an
-        embedding, the key input_vectors of elmo_bilm, the option --vectors of other verbs and gensim read
-        them."""
 
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        methods = parser.add_subparsers(title="Methods", metavar="METHOD", required=True)
-        word2vec = _add_method(
-            methods,
-            "word2vec",
-            "skip-gram with negative sampling",
-            "Word2Vec: skip-gram with negative sampling (Mikolov et al. 2013), by gensim.",
-        )
-        word2vec.add_argument(
-            "--negative", type=positive, help=f"words drawn for each predicted one ({DEFAULT})"
-        )
-        word2vec.add_argument(
-            "--subsample", type=not_negative, help=f"Mikolov's t for frequent words; 0: none ({DEFAULT})"
-        )
-        word2vec.add_argument("--epochs", type=positive, help=f"passes over the text ({DEFAULT})")
-        svd = _add_method(
-            methods,
-            "svd",
-            "decomposed counts of words near each other",
-            """Truncated singular value decomposition of the positive pointwise mutual information of words
-                and their neighbours (Levy, Goldberg and Dagan 2015), by SciPy.""",
-        )
-        svd.add_argument(
-            "--shift", type=above_zero, help=f"k: log k is taken off the information ({DEFAULT})"
-        )
-        svd.add_argument("--smoothing", type=above_zero, help=f"exponent of counts of contexts ({DEFAULT})")
-        svd.add_argument("--eigenvalues", type=not_negative, help=f"exponent of singular values ({DEFAULT})")
-        for name, method in (("word2vec", word2vec), ("svd", svd)):
-            method.set_defaults(method=name, **DEFAULTS[name])
-        _add_elmo(methods)
+@dataclass(frozen=True, kw_only=True)
+class StaticArguments:
+    """The arguments of both ways to train vectors."""
 
-    def run(self, arguments: argparse.Namespace) -> None:
-        if arguments.method == ELMO:
-            encode_words(arguments)
-            return
+    input: str = text_argument("TEXT")
+    output: Path = _output_argument()
+    force: bool = flag("overwrite OUT")
+    dim: int = option("numbers of a vector", type=positive, default=_WORD2VEC["dim"])
+    window: int = option("words on each side, at most", type=positive, default=_WORD2VEC["window"])
+    min_count: int = option(
+        "words that occur less often are left out", type=positive, default=_WORD2VEC["min_count"]
+    )
+    lowercase: bool = flag("lower-case the text")
+    seed: int = option("random seed", type=seed, default=_WORD2VEC["seed"])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Word2VecArguments(StaticArguments):
+    """The arguments of `vectors word2vec`."""
+
+    negative: int = option("words drawn for each predicted one", type=positive, default=_WORD2VEC["negative"])
+    subsample: float = option(
+        "Mikolov's t for frequent words; 0: none", type=not_negative, default=_WORD2VEC["subsample"]
+    )
+    epochs: int = option("passes over the text", type=positive, default=_WORD2VEC["epochs"])
+
+
+@dataclass(frozen=True, kw_only=True)
+class SvdArguments(StaticArguments):
+    """The arguments of `vectors svd`."""
+
+    shift: float = option("k: log k is taken off the information", type=above_zero, default=_SVD["shift"])
+    smoothing: float = option("exponent of counts of contexts", type=above_zero, default=_SVD["smoothing"])
+    eigenvalues: float = option("exponent of singular values", type=not_negative, default=_SVD["eigenvalues"])
+
+
+Static = TypeVar("Static", bound=StaticArguments)
+
+
+class TrainVectors(Verb[Static]):
+    """A verb that trains vectors; its name is that of the method."""
+
+    def run(self, arguments: Static) -> None:
         train_file(
-            arguments.method,
+            self.name,
             arguments.input,
             arguments.output,
             lowercase=arguments.lowercase,
             force=arguments.force,
-            **{name: getattr(arguments, name) for name in DEFAULTS[arguments.method]},
+            **{name: getattr(arguments, name) for name in DEFAULTS[self.name]},
         )
+
+
+class Word2Vec(TrainVectors[Word2VecArguments]):
+    """The verb `vectors word2vec`."""
+
+    name = "word2vec"
+    help = "skip-gram with negative sampling"
+    description = "Word2Vec: skip-gram with negative sampling (Mikolov et al. 2013), by gensim."
+    arguments = Word2VecArguments
+
+
+class Svd(TrainVectors[SvdArguments]):
+    """The verb `vectors svd`."""
+
+    name = "svd"
+    help = "decomposed counts of words near each other"
+    description = """Truncated singular value decomposition of the positive pointwise mutual information of
+        words and their neighbours (Levy, Goldberg and Dagan 2015), by SciPy."""
+    arguments = SvdArguments
 
 
 def train_file(
@@ -94,8 +129,8 @@ def train_file(
 
     method, settings : see `train_table`.
     source : the text, as `copy_corpus` takes it.
-    lowercase : whether the text is lower-cased.
-    force : whether `output` may be overwritten.
+    lowercase : lower-case the text.
+    force : overwrite `output`.
     """
     with staged_file(output, force=force) as path:
         text = copy_corpus(source, path.parent, skip_empty=True)
@@ -104,30 +139,60 @@ def train_file(
     print(f"{output}: {len(table.words):,} words, {table.vectors.shape[1]} dimensions")
 
 
-def encode_words(arguments: argparse.Namespace) -> None:
-    """
-    Writes the vectors that a biLM gives the words of a text, and prints how many they are.
+@dataclass(frozen=True, kw_only=True)
+class ElmoVectorsArguments:
+    """The arguments of `vectors elmo`."""
 
-    # Raises
-    `ConfigurationError`: the biLM has no such layer, no word is frequent enough or has a vector; and whatever
-    reading and writing the files raises.
-    """
-    with staged_file(arguments.output, force=arguments.force) as path:
-        text = copy_corpus(arguments.input, path.parent, skip_empty=True)
-        sentences = CorpusSentences(text, lowercase=arguments.lowercase)
-        words = list(frequent_words(sentences, arguments.min_count))
-        encoder = BiLmEncoder(bilm=read_bilm(arguments), mixes={}, only=arguments.layer)
-        (vectors,) = word_vectors(encoder, words, arguments, path.parent)
-        table = vectors.table(words)
-        if not table.words:
-            raise ConfigurationError(
-                f"found no vector of {len(words):,} words: none is known to the biLM, or stands in --contexts"
-            )
-        write_table(path, table)
-    left_out = (
-        f"; {len(words) - len(table.words):,} without a vector" if len(words) > len(table.words) else ""
+    input: str = text_argument("WORDS")
+    output: Path = _output_argument()
+    force: bool = flag("overwrite OUT")
+    layer: str = option(
+        "layer of the biLM: a number, 0 for the token layer, or average",
+        type=lambda text: f"layer {text}" if text.isdecimal() else text,
+        default="average",
     )
-    print(f"{arguments.output}: {len(table.words):,} words, {table.vectors.shape[1]} dimensions{left_out}")
+    min_count: int = option("words that occur less often in WORDS are left out", type=positive, default=1)
+    lowercase: bool = flag("lower-case WORDS")
+    contexts: ContextArguments
+    bilm: BilmArguments
+
+
+class ElmoVectors(Verb[ElmoVectorsArguments]):
+    """The verb `vectors elmo`."""
+
+    name = "elmo"
+    help = "a biLM's vectors of words alone, or averaged over contexts"
+    description = """Writes the vectors that a biLM gives each word of a text: as a sentence of its own, or
+        averaged over its occurrences in --contexts, which may be the same text. A word that never stands
+        there is left out, and so is one that a biLM of words does not know."""
+    arguments = ElmoVectorsArguments
+
+    def run(self, arguments: ElmoVectorsArguments) -> None:
+        """
+        Writes the vectors, and prints how many they are.
+
+        # Raises
+        `ConfigurationError`: the biLM has no such layer, no word is frequent enough or has a vector; and
+        whatever reading and writing the files raises.
+        """
+        with staged_file(arguments.output, force=arguments.force) as path:
+            text = copy_corpus(arguments.input, path.parent, skip_empty=True)
+            sentences = CorpusSentences(text, lowercase=arguments.lowercase)
+            words = list(frequent_words(sentences, arguments.min_count))
+            encoder = BiLmEncoder(bilm=arguments.bilm.read(), mixes={}, only=arguments.layer)
+            (vectors,) = arguments.contexts.word_vectors(encoder, words, path.parent)
+            table = vectors.table(words)
+            if not table.words:
+                raise ConfigurationError(
+                    f"found no vector of {len(words):,} words: none is known to the biLM, or stands in "
+                    "--contexts"
+                )
+            write_table(path, table)
+        missing = len(words) - len(table.words)
+        left_out = f"; {missing:,} without a vector" if missing else ""
+        print(
+            f"{arguments.output}: {len(table.words):,} words, {table.vectors.shape[1]} dimensions{left_out}"
+        )
 
 
 class CorpusSentences:
@@ -142,64 +207,13 @@ class CorpusSentences:
         return (line.lower().split() if self._lowercase else line.split() for line in lines)
 
 
-def not_negative(text: str) -> float:
-    """The type of an argument that is 0 or more."""
-    number = _number(text)
-    if not 0 <= number < math.inf:
-        raise argparse.ArgumentTypeError(f"found {text!r}, expected a number, 0 or more")
-    return number
-
-
-def above_zero(text: str) -> float:
-    """The type of an argument above 0."""
-    number = _number(text)
-    if not 0 < number < math.inf:
-        raise argparse.ArgumentTypeError(f"found {text!r}, expected a number above 0")
-    return number
-
-
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return math.nan
-
-
-def _add_elmo(methods: Subparsers) -> None:
-    parser: argparse.ArgumentParser = methods.add_parser(
-        ELMO,
-        help="what a biLM gives words alone, or averaged over contexts",
-        description="""The vectors that a biLM gives each word of a text: as a sentence of its own, or
-            averaged over its occurrences in --contexts, which may be the same text. A word that never stands
-            there is left out, and so is one that a biLM of words does not know.""",
-    )
-    add_text_argument(parser, metavar="WORDS")
-    add_output_argument(parser, metavar="OUT", help="file to write; gzip if it ends in .gz")
-    parser.add_argument(
-        "--layer",
-        type=lambda text: f"layer {text}" if text.isdecimal() else text,
-        default="average",
-        help="of the biLM: a number, 0 for the token layer, or average",
-    )
-    parser.add_argument(
-        "--min-count", type=positive, default=1, help="words that occur less often in WORDS are left out"
-    )
-    parser.add_argument("--lowercase", action="store_true", help="lower-case WORDS")
-    add_context_arguments(parser)
-    add_bilm_arguments(parser)
-    parser.set_defaults(method=ELMO)
-
-
-def _add_method(methods: Subparsers, name: str, short: str, description: str) -> argparse.ArgumentParser:
-    """The parser of a method, with the arguments that all methods have."""
-    parser: argparse.ArgumentParser = methods.add_parser(name, help=short, description=description)
-    add_text_argument(parser, metavar="TEXT")
-    add_output_argument(parser, metavar="OUT", help="file to write; gzip if it ends in .gz")
-    parser.add_argument("--dim", type=positive, help=f"numbers of a vector ({DEFAULT})")
-    parser.add_argument("--window", type=positive, help=f"words on each side, at most ({DEFAULT})")
-    parser.add_argument(
-        "--min-count", type=positive, help=f"words that occur less often are left out ({DEFAULT})"
-    )
-    parser.add_argument("--lowercase", action="store_true", help="lower-case the text")
-    parser.add_argument("--seed", type=seed, help=f"of what is drawn at random ({DEFAULT})")
-    return parser
+VECTORS = VerbGroup(
+    name="vectors",
+    help="One vector a word: Word2Vec, SVD, or ELMo's own.",
+    description="""Trains static word vectors on a text, one tokenised sentence a line, or takes the vectors
+        that a biLM gives its words, and writes them as text, as word2vec does. The key pretrained_file of an
+        embedding, the key input_vectors of elmo_bilm, the option --vectors of other verbs and gensim read
+        them.""",
+    title="Methods",
+    verbs=(Word2Vec(), Svd(), ElmoVectors()),
+)

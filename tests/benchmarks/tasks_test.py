@@ -12,7 +12,7 @@ from allennlp.common import Params
 
 from benchmarks.__main__ import TASKS, main
 from benchmarks.results import COLUMNS
-from elmo_tasks.commands import arguments as experiment_arguments
+from elmo_tasks.commands import experiments
 from elmo_tasks.common.files import bundled
 from elmo_tasks.common.table import Table
 
@@ -62,7 +62,7 @@ def in_process(monkeypatch):
                 names.append(run.variant)
                 report(run)
 
-    monkeypatch.setattr(experiment_arguments, "train", train)
+    monkeypatch.setattr(experiments, "train", train)
     return names
 
 

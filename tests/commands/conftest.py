@@ -8,7 +8,7 @@ import allennlp.commands
 import pytest
 
 import elmo_tasks  # noqa: F401
-from elmo_tasks.commands import arguments as shared
+from elmo_tasks.commands import experiments
 from elmo_tasks.common import progress
 from elmo_tasks.embedding import hdf5 as hdf5_run
 from elmo_tasks.training.experiments import Run
@@ -54,7 +54,7 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> list[Run]:
                 done.append(run)
                 report(run)
 
-    monkeypatch.setattr(shared, "train", train)
+    monkeypatch.setattr(experiments, "train", train)
     return done
 
 

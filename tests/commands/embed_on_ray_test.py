@@ -13,8 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.commands.texts import LINES, encode, shipped_bilm
-from tests.commands.tiny import tiny
+from tests.commands.texts import LINES, encode, shipped_bilm, tiny
 from tests.conftest import environment
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: make install EXTRAS='ray'")

@@ -21,8 +21,7 @@ from elmo_tasks.embedding import hdf5 as hdf5_run
 from elmo_tasks.embedding import vector_file
 from elmo_tasks.embedding.hdf5 import CHECKPOINT
 from tests.commands.embed_runs import fail_with, partial, stop_at_batch, vectors
-from tests.commands.texts import DIM, LINES, TEXT, shipped_bilm
-from tests.commands.tiny import tiny
+from tests.commands.texts import DIM, LINES, TEXT, shipped_bilm, tiny
 from tests.forked import Command
 
 

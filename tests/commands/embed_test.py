@@ -15,8 +15,7 @@ from elmo_tasks.elmo import FrozenBiLm, LstmState
 from elmo_tasks.elmo.model.weight_file import write_initial_state
 from elmo_tasks.embedding import hdf5 as hdf5_run
 from tests.commands.embed_runs import fail_with, nothing_left, partial, stop_at_batch, vectors
-from tests.commands.texts import DIM, LINES, TEXT, encode, feed_stdin, shipped_bilm
-from tests.commands.tiny import tiny
+from tests.commands.texts import DIM, LINES, TEXT, encode, feed_stdin, shipped_bilm, tiny
 from tests.elmo.files import make_word_files
 from tests.elmo.numpy_reference import NumpyBiLm
 

@@ -10,7 +10,7 @@ from elmo_tasks.evaluation.similarity import read_pairs, spearman
 from elmo_tasks.vectors.encoder import BiLmEncoder, StaticVectors
 from elmo_tasks.vectors.text_format import read_table
 from elmo_tasks.vectors.word_vectors import alone, in_contexts
-from tests.commands.tiny import FIXTURES, tiny
+from tests.commands.texts import FIXTURES, tiny
 from tests.elmo.files import read_frozen
 
 WORDSIM, ANALOGIES, CORPUS = (FIXTURES / name for name in ("wordsim.csv", "analogies.txt", "corpus.txt"))

@@ -2,7 +2,7 @@ import csv
 
 import pytest
 
-from tests.commands.tiny import FIXTURES, tiny
+from tests.commands.texts import FIXTURES, tiny
 
 CORPUS = FIXTURES / "corpus.txt"
 

@@ -4,7 +4,7 @@ import pytest
 
 from elmo_tasks.evaluation import tagging
 from elmo_tasks.evaluation.tagging import most_frequent_tag, read_conllu
-from tests.commands.tiny import FIXTURES, tiny
+from tests.commands.texts import FIXTURES, tiny
 
 LAYERS = ["layer 0", "layer 1", "layer 2", "average"]
 DATA = {"pos": "conllu", "wsd": "jsonl", "wic": "tsv"}

@@ -9,7 +9,8 @@ from unittest.mock import patch
 import pytest
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.commands.serve import Serve, address
+from elmo_tasks.commands.serve import Serve, ServeArguments, address
+from tests.commands.texts import parsed
 from tests.elmo.files import make_files
 from tests.forked import Command
 from tests.ner.archives import write_run
@@ -21,14 +22,6 @@ def run(tmp_path_factory):
     make_files(folder / "bilm")
     write_run(folder / "run", seed=1, bilm=folder / "bilm")
     return folder / "run"
-
-
-def parsed(*words):
-    from argparse import ArgumentParser
-
-    parser = ArgumentParser()
-    Serve().add_arguments(parser)
-    return parser.parse_args(list(map(str, words)))
 
 
 def slow_answers():
@@ -104,7 +97,7 @@ def test_an_extra_is_missing(run, monkeypatch, options, module, extra):
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(ConfigurationError, match=f"expected the extra {extra}: make install EXTRAS={extra}"):
-        Serve().run(parsed(run, "--port", 0, *options))
+        Serve().run(parsed(ServeArguments, run, "--port", 0, *options))
 
 
 @pytest.mark.parametrize("content", [b"", b"two words", "ä".encode(), b"\xff"])
@@ -115,17 +108,17 @@ def test_no_token(run, tmp_path, content):
     with pytest.raises(
         ConfigurationError, match="token: expected a token of letters, digits and signs of ASCII"
     ):
-        Serve().run(parsed(run, "--token-file", path))
+        Serve().run(parsed(ServeArguments, run, "--token-file", path))
 
 
 @pytest.mark.parametrize("port", ["-1", "65536", "x"])
 def test_no_port(run, port, capsys):
     with pytest.raises(SystemExit):
-        parsed(run, "--port", port)
+        parsed(ServeArguments, run, "--port", port)
     assert f"found '{port}', expected 0 to 65535" in capsys.readouterr().err
 
 
 def test_a_port_that_is_taken(run):
     pytest.importorskip("fastapi")
     with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(OSError, match="in use"):
-        Serve().run(parsed(run, "--port", taken.getsockname()[1]))
+        Serve().run(parsed(ServeArguments, run, "--port", taken.getsockname()[1]))

@@ -1,14 +1,22 @@
-"""A text, and the biLM that the commands run by default."""
+"""A text, biLMs, and the dataclasses of arguments, for the tests of the verbs."""
 
 import io
 import sys
+from argparse import ArgumentParser
+from pathlib import Path
 from types import SimpleNamespace
+from typing import Any, TypeVar
 
 import torch
 
+from elmo_tasks.commands.base import add_arguments, read_arguments
+from elmo_tasks.common.files import bundled
 from elmo_tasks.elmo import BiLmOptions, FrozenBiLm, LstmState
 from elmo_tasks.elmo.files import DEFAULT_OPTIONS, DEFAULT_WEIGHTS
-from tests.elmo.files import batch
+from tests.elmo.files import batch, make_files
+
+Kind = TypeVar("Kind")
+FIXTURES = bundled("fixtures/evaluation").resolve()
 
 LINES = [
     "The cat sat on the mat .",
@@ -24,7 +32,7 @@ LINES = [
 ]
 TEXT = "\n".join(LINES) + "\n"
 DIM = BiLmOptions.read(DEFAULT_OPTIONS).output_dim
-"""Of the vectors of the biLM that comes with the project."""
+"""The size of the vectors of the biLM that comes with the project."""
 
 
 def shipped_bilm() -> FrozenBiLm:
@@ -39,3 +47,16 @@ def encode(
 
 def feed_stdin(monkeypatch, content: bytes) -> None:
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(content)))
+
+
+def tiny(folder: Path) -> tuple[str, ...]:
+    """Writes a tiny biLM; returns the arguments that name it."""
+    options_file, weight_file = make_files(folder / "bilm")
+    return "--options-file", str(options_file), "--weight-file", str(weight_file)
+
+
+def parsed(kind: type[Kind], *arguments: Any) -> Kind:
+    """Returns the dataclass of a command line."""
+    parser = ArgumentParser()
+    add_arguments(parser, kind)
+    return read_arguments(kind, parser.parse_args(list(map(str, arguments))))

@@ -12,7 +12,7 @@ from allennlp.modules import TokenEmbedder
 
 from elmo_tasks.vectors.encoder import BiLmEncoder
 from elmo_tasks.vectors.text_format import take_vectors
-from tests.commands.tiny import tiny
+from tests.commands.texts import tiny
 from tests.elmo.files import read_frozen
 from tests.vectors.examples import sentences
 

@@ -1,6 +1,5 @@
 """Options and weights of a biLM that come from others."""
 
-import argparse
 import copy
 import json
 import tempfile
@@ -13,7 +12,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elmo_tasks.commands.embed import Embed
+from elmo_tasks.commands.arguments import BilmArguments
+from elmo_tasks.commands.embed import Embed, EmbedArguments, EmbedRayArguments
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.elmo.files import DEFAULT_WEIGHTS, read_frozen_bilm, read_options, read_softmax
 from elmo_tasks.elmo.inference import FrozenBiLm
@@ -143,10 +143,13 @@ def test_vectors_that_are_not_finite(tmp_path, monkeypatch):
     encode = FrozenBiLm.encode
     monkeypatch.setattr(FrozenBiLm, "encode", lambda *arguments: encode(*arguments) / 0)
     (tmp_path / "text").write_text("\none sentence\n")
-    parser = argparse.ArgumentParser()
-    Embed().add_arguments(parser)
-    names = ["--options-file", options_file, "--weight-file", weight_file]
-    arguments = parser.parse_args([str(name) for name in [tmp_path / "text", tmp_path / "out", *names]])
+    bilm = {"options_file": str(options_file), "weight_file": str(weight_file)}
+    arguments = EmbedArguments(
+        input=str(tmp_path / "text"),
+        output=str(tmp_path / "out"),
+        bilm=BilmArguments(**bilm),
+        ray=EmbedRayArguments(),
+    )
     with pytest.raises(ElmoError, match="line 2: found vectors that are not finite"):
         Embed().run(arguments)
     assert not (tmp_path / "out").exists()

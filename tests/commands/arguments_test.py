@@ -1,0 +1,202 @@
+"""The declaration of arguments, and the groups of arguments that say which vectors are meant."""
+
+import gzip
+import math
+from argparse import ArgumentParser, ArgumentTypeError
+from dataclasses import FrozenInstanceError, dataclass
+
+import h5py
+import numpy as np
+import pytest
+import torch
+from allennlp.commands import ArgumentParserWithDefaults
+from allennlp.common.checks import ConfigurationError
+
+from elmo_tasks.commands import base
+from elmo_tasks.commands.ablate import fraction
+from elmo_tasks.commands.arguments import BilmArguments, VectorArguments
+from elmo_tasks.commands.base import (
+    Distinct,
+    archive_argument,
+    flag,
+    option,
+    positional,
+    positive,
+    seed,
+    titled,
+)
+from elmo_tasks.commands.vectors import above_zero, not_negative
+from elmo_tasks.common.errors import ElmoError
+from elmo_tasks.elmo import Elmo
+from elmo_tasks.elmo.files import DEFAULT_OPTIONS
+from tests.commands.texts import parsed, shipped_bilm, tiny
+from tests.elmo.files import VOCABULARY, make_files, make_word_files, read_frozen
+from tests.elmo.inference.precisions import REFUSAL, take_bfloat16_away
+from tests.elmo.many_langs_files import make_folder
+from tests.evaluation.archives import make_run
+
+LAYERS = ["layer 0", "layer 1", "layer 2", "average"]
+WORDS = ["The", "cat", "sat"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inner:
+    depth: int = option("how deep", type=positive, default=3)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outer:
+    archives: list[str] = archive_argument(nargs="+")
+    text: str = positional("TEXT", "a text")
+    max_lines: int | None = option("lines", short="-m", type=positive)
+    names: list[str] = option("names", nargs="+", action=Distinct, default=["a"])
+    fast: bool = flag("fast", exclusive="speed")
+    slow: bool = flag("slow", exclusive="speed")
+    inner: Inner = titled("inside")
+
+
+def test_a_dataclass_is_the_arguments_of_a_verb(capsys):
+    arguments = parsed(Outer, "one", "two", "text", "-m", 7, "--depth", 2, "--names", "b", "a", "b", "--slow")
+    assert arguments == Outer(
+        archives=["one", "two"],
+        text="text",
+        max_lines=7,
+        names=["b", "a"],
+        fast=False,
+        slow=True,
+        inner=Inner(depth=2),
+    )
+    assert parsed(Outer, "one", "text") == Outer(archives=["one"], text="text", inner=Inner())
+    with pytest.raises(FrozenInstanceError):
+        arguments.text = "other"
+    with pytest.raises(SystemExit):
+        parsed(Outer, "one", "text", "--slow", "--fast")
+    assert "not allowed with argument --slow" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", [ArgumentParser, ArgumentParserWithDefaults])
+def test_help_says_each_default_once(kind):
+    parser = kind()
+    base.add_arguments(parser, Outer)
+    shown = " ".join(parser.format_help().split())
+    assert shown.count("how deep (default = 3)") == 1
+    assert shown.count("(default = ") == 2
+    assert "inside:" in shown
+    assert "ARCHIVE [ARCHIVE ...] TEXT" in shown
+
+
+@pytest.mark.parametrize(
+    ("kind", "right", "wrong"),
+    [
+        (positive, {"1": 1, "007": 7}, ["0", "-1", "1.5", "1e3", "", " 1", "many"]),
+        (seed, {"0": 0, "4294967295": 2**32 - 1}, ["-1", "4294967296", "1.5", ""]),
+        (fraction, {"1": 1.0, "1e-3": 0.001}, ["0", "1.01", "nan", "x"]),
+        (not_negative, {"0": 0.0, "2.5": 2.5}, ["-1", "inf", "nan", "x"]),
+        (above_zero, {"0.5": 0.5}, ["0", "inf", "nan", "x"]),
+    ],
+)
+def test_numbers(kind, right, wrong):
+    assert {text: kind(text) for text in right} == right
+    for text in wrong:
+        with pytest.raises(ArgumentTypeError, match=rf"^found '{text}', expected "):
+            kind(text)
+
+
+class TestBilm:
+    def test_the_shipped_one_by_default(self):
+        bilm = parsed(BilmArguments).read()
+        assert bilm.digest() == shipped_bilm().digest()
+        assert (bilm.device.type, bilm.precision) == ("cpu", "float32")
+
+    def test_files_of_one_that_reads_words(self, tmp_path):
+        files = make_word_files(tmp_path)
+        names = (f"--{name.replace('_', '-')}={file}" for name, file in files.items())
+        bilm = parsed(BilmArguments, *names).read()
+        ids = bilm.padded_ids([VOCABULARY, ["elsewhere"]])
+        assert torch.equal(bilm.encode(ids), read_frozen(**files).encode(ids))
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (["--options-file", "o"], "--options-file and --weight-file belong together"),
+            (["--weight-file", DEFAULT_OPTIONS], "--options-file and --weight-file belong together"),
+            (["--vocabulary-file", "v"], "found a vocabulary_file, v, expected none"),
+            *((["--device", name], f"--device {name} cannot") for name in ("qpu", "meta", "hpu", "cuda:99")),
+        ],
+    )
+    def test_arguments_that_do_not_fit(self, arguments, message):
+        with pytest.raises(ElmoError) as caught:
+            parsed(BilmArguments, *arguments).read()
+        assert message in str(caught.value)
+        assert "\n" not in str(caught.value)
+
+    def test_weights_of_other_sizes_than_the_options(self, tmp_path):
+        options_file, _ = make_files(tmp_path / "one", dim=14)
+        _, weight_file = make_files(tmp_path / "other")
+        arguments = parsed(BilmArguments, "--options-file", options_file, "--weight-file", weight_file)
+        with pytest.raises(ElmoError, match=r"other/weights\.hdf5: dataset .* has shape"):
+            arguments.read()
+
+    def test_bfloat16_where_there_is_none(self, monkeypatch):
+        take_bfloat16_away(monkeypatch)
+        with pytest.raises(ElmoError) as caught:
+            parsed(BilmArguments, "--precision", "bfloat16").read()
+        assert all(part in str(caught.value) for part in REFUSAL)
+        assert "\n" not in str(caught.value)
+
+    def test_a_folder_of_elmoformanylangs_is_enough(self, elmo, tmp_path):
+        """For `embed` and `calibrate`, whose options all verbs have."""
+        folder = make_folder(tmp_path / "bilm")
+        text = tmp_path / "text.txt"
+        text.write_text("한국어 서울 the cat\nthe 한국\n", encoding="utf-8")
+        assert elmo("calibrate", text, tmp_path / "start.hdf5", "--weight-file", folder) == 0
+        start = ["--initial-state", tmp_path / "start.hdf5"]
+        assert elmo("embed", text, tmp_path / "vectors.hdf5", "--weight-file", folder, *start) == 0
+        expected = Elmo(weight_file=str(folder), initial_state=str(tmp_path / "start.hdf5"))
+        with h5py.File(tmp_path / "vectors.hdf5") as file:
+            for row, line in enumerate(text.read_text(encoding="utf-8").splitlines()):
+                layers = expected.bilm.encode(expected.bilm.padded_ids([line.split()]), expected.start)[:, 0]
+                np.testing.assert_allclose(file[str(row)][...], layers, atol=1e-6)
+
+
+class TestVectors:
+    def test_layers_and_mixes(self, tmp_path):
+        """A mix of an archive is that of the same numbers, but for gamma, which changes no cosine."""
+        options = tiny(tmp_path)
+        run = make_run(tmp_path / "run", {"input": [math.log(2), math.log(3), math.log(5)]})
+        encoder, static = parsed(VectorArguments, *options, "--mix", "0.2,.3,5e-1", "--mix", run).encoders()
+        assert static == []
+        assert encoder.names == [*LAYERS, "mix 0.2,.3,5e-1", f"{run} input"]
+        (vectors,) = encoder.encode([WORDS])
+        bilm = read_frozen(options[1], options[3])
+        layers = bilm.encode(bilm.padded_ids([WORDS]))[:, 0]
+        torch.testing.assert_close(vectors[:3], layers)
+        torch.testing.assert_close(vectors[3], sum(layers) / 3)
+        torch.testing.assert_close(vectors[4], 0.2 * layers[0] + 0.3 * layers[1] + 0.5 * layers[2])
+        torch.testing.assert_close(vectors[5], 1.5 * vectors[4])
+
+    @pytest.mark.parametrize(
+        ("mix", "error"),
+        [*((mix, ConfigurationError) for mix in ("1,2", "1", "1,2,inf", "1,2,nan")), ("1,2,three", OSError)],
+    )
+    def test_what_is_no_mix(self, tmp_path, mix, error):
+        with pytest.raises(error, match=mix):
+            parsed(VectorArguments, *tiny(tmp_path), "--mix", mix).encoders()
+
+    def test_a_mix_of_another_bilm(self, tmp_path):
+        run = make_run(tmp_path / "run", {"input": [0.0, 0.0, 0.0]})
+        with pytest.raises(ConfigurationError, match=f"{run} was trained with another biLM"):
+            parsed(VectorArguments, "--mix", run).encoders()
+
+    def test_static_ones_by_the_names_of_their_files(self, tmp_path):
+        (tmp_path / "one").mkdir()
+        (tmp_path / "one/glove.txt").write_text("cat 1 0\nThe 0 2\n")
+        (tmp_path / "vectors.gz").write_bytes(gzip.compress(b"cat 1 2 3\n"))
+        names = ("--vectors", tmp_path / "vectors.gz", "--vectors", tmp_path / "one/glove.txt")
+        _, (packed, glove) = parsed(VectorArguments, *names).encoders()
+        assert (packed.names, packed.dim) == (["vectors.gz"], 3)
+        assert (glove.names, glove.dim) == (["glove.txt"], 2)
+        (vectors,) = glove.encode([WORDS[:2]])
+        assert vectors.tolist() == [[[0, 2], [1, 0]]]
+        with pytest.raises(ConfigurationError, match="nowhere: found no file"):
+            parsed(VectorArguments, "--vectors", "nowhere").encoders()

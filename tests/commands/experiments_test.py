@@ -1,0 +1,282 @@
+"""`allennlp elmo compare` and `ablate`; tests/training/experiments_test.py trains runs."""
+
+import csv
+import gzip
+import json
+import time
+from itertools import count
+from pathlib import Path
+
+import pytest
+from allennlp.common import Params
+from allennlp.common.checks import ConfigurationError
+
+from elmo_tasks.commands.ablate import sample_table
+from elmo_tasks.commands.compare import VARIANTS
+from elmo_tasks.commands.experiments import RunArguments, score_bars, train_and_report
+from elmo_tasks.common.files import bundled
+from elmo_tasks.common.table import Table
+from elmo_tasks.training.experiments import NO_ELMO, Setting, plan, summary
+from tests.training.runs import finish
+
+CONFIGS = bundled("training_configs").resolve()
+SST, SST2 = CONFIGS / "sst_elmo.jsonnet", CONFIGS / "sst2_elmo.jsonnet"
+
+
+def read_config(path: Path, overrides: str = "") -> dict:
+    arguments = RunArguments(config=str(path), output=Path("out"), overrides=overrides, include_package=[])
+    return arguments.elmo_config()
+
+
+def runs_of(folder: Path, *, seeds: list[int]):
+    config = {"trainer": {"validation_metric": "+accuracy"}}
+    return plan(config, {"with": {}, "without": {}}, seeds=seeds, folder=folder)
+
+
+def test_config_with_its_overrides():
+    config = read_config(SST2, '{"model.elmo.placement": "output"}')
+    assert config["model"]["elmo"]["placement"] == "output"
+    assert config["trainer"]["validation_metric"].endswith("accuracy")
+
+
+NO_ELMO_IN_USE = f"(import '{SST2}') + {{model+: {{elmo+: {{placement: 'none'}}}}}}"
+
+
+@pytest.mark.parametrize(
+    ("config", "found"),
+    [
+        ("{}", "model.elmo"),
+        ("{model: 3}", "model.elmo"),
+        ("{model: 'elmo'}", "model.elmo"),
+        ("{model: {elmo: null}}", "model.elmo"),
+        (f"import '{CONFIGS / 'sst2.jsonnet'}'", "model.elmo"),
+        (NO_ELMO_IN_USE, "model.elmo.placement: found 'none'"),
+        ("{model: {elmo: {}}, trainer: {validation_metric: null}}", "trainer.validation_metric None"),
+        ("{model: {elmo: {}}, trainer: {validation_metric: 'f1'}}", "trainer.validation_metric 'f1'"),
+        ("{model: {elmo: {}}, trainer: {validation_metric: ['+f1']}}", "trainer.validation_metric"),
+    ],
+)
+def test_configs_that_cannot_be_varied(tmp_path, config, found):
+    path = tmp_path / "a.jsonnet"
+    path.write_text(config)
+    with pytest.raises(ConfigurationError, match=f"^{path}: .*{found}.*, expected "):
+        read_config(path)
+
+
+def test_the_table_and_the_time_left_are_told_after_each_run(trained, tmp_path, capsys, monkeypatch):
+    """The table at first and after each run, and the time that is left, at 100 s a run."""
+    runs = runs_of(tmp_path, seeds=[1, 2])
+    finish(runs[0], [0.25, 0.5])
+    before = summary(runs).markdown()
+    clock = count(0, 100)
+    monkeypatch.setattr(time, "monotonic", lambda: next(clock))
+    train_and_report(runs, jobs=1, packages=[])
+    assert trained == runs[1:]
+    shown = capsys.readouterr().out
+    assert shown.startswith(f"4 runs, 1 of them done\n\n{before}")
+    assert shown.endswith(summary(runs).markdown() + "\n")
+    told = [line for line in shown.splitlines() if " left" in line]
+    for number, (run, line, left) in enumerate(
+        zip(runs[1:], told, ("0:03:20", "0:01:40", "0:00:00"), strict=True), start=2
+    ):
+        score = max(run.scores("accuracy"))
+        assert line == f"{number} of 4: {run}: accuracy {score:.4f}, about {left} left"
+
+
+def test_a_bar_a_seed_and_a_group_a_variant(tmp_path):
+    runs = runs_of(tmp_path, seeds=[1, 2, 3])
+    for run, score in zip(runs, (0.1, 0.2, 0.3, 0.4, 0.5), strict=False):
+        finish(run, [score])
+    (axes,) = score_bars(runs).axes
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["with", "without"]
+    bars = {bars.get_label(): [bar.get_height() for bar in bars] for bars in axes.containers}
+    assert list(bars) == ["seed 1", "seed 2", "seed 3"]
+    assert (bars["seed 1"], bars["seed 2"]) == ([0.1, 0.2], [0.3, 0.4])
+    # The last run is not done.
+    assert bars["seed 3"][0] == 0.5
+    assert bars["seed 3"][1] != bars["seed 3"][1]
+
+
+class TestCompare:
+    SIZE = "model.text_field_embedder.token_embedders.tokens.embedding_dim"
+
+    @staticmethod
+    def tokens(run) -> dict:
+        return run.config["model"]["text_field_embedder"]["token_embedders"]["tokens"]
+
+    @pytest.fixture
+    def compare(self, elmo, tmp_path):
+        def run(*arguments, dim: int = 6, config: Path = SST2) -> int:
+            overrides = json.dumps({self.SIZE: dim})
+            return elmo("compare", config, tmp_path / "out", "--overrides", overrides, *arguments)
+
+        return run
+
+    def test_all_variants(self, compare, trained, tmp_path, capsys):
+        pytest.importorskip("gensim")
+        assert compare("--seeds", 1, 2) == 0
+        shown = capsys.readouterr().out
+        assert [(run.variant, run.seed) for run in trained] == [
+            (name, seed) for seed in (1, 2) for name in VARIANTS
+        ]
+        blocks = {run.variant: run.config["model"]["elmo"] for run in trained}
+        assert [(blocks[name].get("weights"), blocks[name].get("gamma")) for name in VARIANTS[:6]] == [
+            (weights, gamma) for weights in ("trainable", "frozen", "function") for gamma in (True, False)
+        ]
+        without = {name for name in VARIANTS if blocks[name]["placement"] == "none"}
+        assert without == {"no-elmo", "word2vec", "svd"}
+        embeddings = {run.variant: self.tokens(run) for run in trained}
+        assert "pretrained_file" not in embeddings["no-elmo"]
+        for method in ("word2vec", "svd"):
+            assert embeddings[method]["embedding_dim"] == 6
+            with gzip.open(embeddings[method]["pretrained_file"], "rt") as file:
+                header, *lines = file.read().splitlines()
+            assert header == f"{len(lines)} 6"
+            # As the indexer looks words up: in lower case
+            words = {line.split(" ")[0] for line in lines}
+            assert {"the", "film"} < words == {word.lower() for word in words}
+        assert "18 runs, 0 of them done\n\n| variant | accuracy |" in shown
+        assert "| trainable |  |  | 0 |  |  |\n" in shown
+        assert "\n1 of 18: trainable, seed 1: accuracy 0." in shown
+        rows = list(csv.reader((tmp_path / "out" / "results.csv").read_text().splitlines()))
+        assert rows[0] == ["variant", "accuracy", "standard deviation", "runs", "seed 1", "seed 2"]
+        assert [row[0] for row in rows[1:]] == list(VARIANTS)
+        assert (tmp_path / "out" / "results.md").read_text() in shown
+        assert (tmp_path / "out" / "results.png").read_bytes().startswith(b"\x89PNG")
+
+    def test_nothing_is_trained_twice(self, compare, trained, tmp_path, capsys):
+        variants = ("--variants", "svd", "no-elmo")
+        assert compare(*variants, "--seeds", 1) == 0
+        vectors = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").glob("svd-*")}
+        assert len(vectors) == 1
+        assert compare(*variants, "--seeds", 1, 2) == 0
+        assert [str(run) for run in trained[2:]] == ["svd, seed 2", "no-elmo, seed 2"]
+        shown = capsys.readouterr().out
+        assert "4 runs, 2 of them done\n" in shown
+        assert "\n3 of 4: svd, seed 2" in shown
+        assert {path: path.stat().st_mtime_ns for path in (tmp_path / "out").glob("svd-*")} == vectors
+        # Vectors of another size are other vectors.
+        assert compare("--variants", "svd", "--seeds", 3, dim=4) == 0
+        assert self.tokens(trained[-1])["embedding_dim"] == 4
+
+    def test_vectors_of_a_file(self, compare, trained, tmp_path):
+        (tmp_path / "glove.txt").write_text("the 1 2 3\n")
+        files = ("--variants", "word2vec", "--word2vec", tmp_path / "glove.txt")
+        assert compare("--seeds", 1, *files) == 0
+        assert self.tokens(trained[0])["embedding_dim"] == 3
+
+    def test_mlflow(self, compare, trained):
+        assert compare("--seeds", 1, "--variants", "frozen", "--mlflow", "http://store") == 0
+        *others, callback = trained[0].config["trainer"]["callbacks"]
+        assert {"type": "elmo_safe"} not in others
+        assert len(others) == 2
+        assert callback == {
+            "type": "elmo_mlflow",
+            "tracking_uri": "http://store",
+            "experiment": "sst2_elmo",
+            "run_name": "frozen, seed 1",
+        }
+
+    def test_errors(self, elmo, tmp_path, capsys):
+        words = '{"model.text_field_embedder.token_embedders": {"words": {"type": "embedding"}}}'
+        for arguments, code, message in (
+            (("svd", "-o", words), 1, "svd: found no 'tokens' in the config, expected an embedding"),
+            (("fixed",), 2, "invalid choice: 'fixed'"),
+        ):
+            assert elmo("compare", SST2, tmp_path / "out", "--variants", *arguments) == code
+            assert message in capsys.readouterr().err
+
+
+class TestAblate:
+    SETTINGS = (
+        *("none", "input+output-top", "input+output-all-lambda-1", "input+output-all-lambda-0.001"),
+        *("input-all-lambda-0.001", "output-all-lambda-0.001"),
+        *("input+output-all-lambda-0.001-fraction-0.1", "none-fraction-0.1"),
+    )
+
+    @staticmethod
+    def score_of(runs, variant, seed):
+        (run,) = (run for run in runs if (run.variant, run.seed) == (variant, seed))
+        return max(run.scores("accuracy"))
+
+    def test_all_tables(self, elmo, trained, tmp_path, capsys):
+        out = tmp_path / "out"
+        assert elmo("ablate", SST, out, "--seeds", 1, 2, "--fractions", 1, 0.1) == 0
+        shown = capsys.readouterr().out
+        # A setting of two tables is trained once.
+        assert [(run.variant, run.seed) for run in trained] == [
+            (name, seed) for seed in (1, 2) for name in self.SETTINGS
+        ]
+        assert "16 runs, 0 of them done\n\n| variant | accuracy |" in shown
+        assert "\n1 of 16: none, seed 1: accuracy 0." in shown
+        names = ("layers", "placement", "samples")
+        layers, placement, samples = (Table.read(out / f"{name}.csv") for name in names)
+        assert layers.columns == ("variant", "accuracy", "standard deviation", "runs", "seed 1", "seed 2")
+        rows = ["no ELMo", "top layer", "all layers, lambda 1", "all layers, lambda 0.001"]
+        assert layers.column("variant") == rows
+        expected = [self.score_of(trained, name, 2) for name in self.SETTINGS[:4]]
+        assert layers.column("seed 2") == expected
+        assert placement.column("variant") == ["no ELMo", "input", "input+output", "output"]
+        assert placement.rows[2][1:] == layers.rows[3][1:]
+        sizes = [(part, size, name) for part, size in ((0.1, 49), (1.0, 487)) for name in ("without", "with")]
+        assert [row[:3] for row in samples.rows] == sizes
+        assert samples.column("accuracy")[2:] == [row[1] for row in (layers.rows[0], layers.rows[3])]
+        for name in names:
+            assert (out / f"{name}.md").read_text() in shown
+            assert (out / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+
+    def test_samples_are_the_same_with_elmo_and_without(self, elmo, trained, tmp_path):
+        arguments = ("--tables", "samples", "--fractions", 0.1)
+        assert elmo("ablate", SST, tmp_path / "out", *arguments, "--seeds", 1, 2) == 0
+        config = Params.from_file(str(SST)).as_dict(quiet=True)
+        for run in trained:
+            reader = config["dataset_reader"]
+            sample = {"type": "elmo_sample", "reader": reader, "fraction": 0.1, "seed": run.seed}
+            assert run.config["dataset_reader"] == sample
+            assert run.config["validation_dataset_reader"] == config["validation_dataset_reader"]
+        assert [run.variant for run in trained] == [*self.SETTINGS[-2:]] * 2
+
+    def test_runs_that_are_done_are_not_trained_again(self, elmo, trained, tmp_path, capsys):
+        first = ("ablate", SST, tmp_path / "out", "--seeds", 1)
+        assert elmo(*first, "--tables", "placement") == 0
+        assert len(trained) == 4
+        assert elmo(*first, "--tables", "layers") == 0
+        assert [run.variant for run in trained[4:]] == [*self.SETTINGS[1:3]]
+        assert "4 runs, 2 of them done\n" in capsys.readouterr().out
+        assert elmo(*first, 2, "--tables", "layers") == 0
+        assert [str(run) for run in trained[6:]] == [f"{name}, seed 2" for name in self.SETTINGS[:4]]
+
+    @pytest.mark.parametrize("metric", ["+accuracy", "-accuracy"])
+    def test_epochs_to_the_best_score(self, tmp_path, metric):
+        """Of two seeds with ELMo, both come up to the baseline with all data, one with a tenth of it."""
+        own = Setting("input", "all", None)
+        scores = {
+            (1.0, "none"): ([0.2, 0.4, 0.3], [0.5, 0.5]),
+            (1.0, "input"): ([0.45, 0.1, 0.6], [0.1, 0.4, 0.5]),
+            (0.1, "none"): ([0.1, 0.2], [0.1, 0.4]),
+            (0.1, "input"): ([0.3], [0.3]),
+        }
+        settings = [kind._replace(fraction=part) for part in (1.0, 0.1) for kind in (NO_ELMO, own)]
+        config = {"trainer": {"validation_metric": metric}}
+        runs = plan(config, {str(setting): {} for setting in settings}, seeds=[1, 2], folder=tmp_path)
+        sign = float(f"{metric[0]}1")
+        for run, setting in zip(runs, settings * 2, strict=True):
+            of_seed = scores[setting.fraction, setting.placement][run.seed - 1]
+            finish(run, [sign * value for value in of_seed])
+        table = sample_table(runs, own, {0.1: 10, 1.0: 100})
+        assert table.column("accuracy") == pytest.approx([sign * mean for mean in (0.3, 0.3, 0.45, 0.55)])
+        assert table.column("epochs to best") == [2, 1, 1.5, 3]
+        assert table.column("epochs to best without ELMo") == [None, None, None, 2]
+
+    @pytest.mark.parametrize(
+        ("arguments", "code", "message"),
+        [
+            (("--fractions", "0.0001"), 1, "fraction 0.0001 of 487 instances is none, expected 1 or more"),
+            (("--fractions", "2"), 2, "found '2', expected a number above 0, up to 1"),
+            (("--tables", "mixes"), 2, "invalid choice: 'mixes'"),
+        ],
+    )
+    def test_errors(self, elmo, tmp_path, capsys, arguments, code, message):
+        assert elmo("ablate", SST, tmp_path / "out", *arguments) == code
+        assert message in capsys.readouterr().err
+        assert not (tmp_path / "out").exists()
