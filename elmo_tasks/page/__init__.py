@@ -1,1 +1,1 @@
-"""The page of `allennlp elmo serve`, and the looks that it shares with the HTML of other verbs."""
+"""The page of `allennlp elmo serve`, and the style that it shares with the HTML of other verbs."""

@@ -1,8 +1,8 @@
-"""The routes of the page: `/`, `/show/NAME` of each model, and `/elmo`."""
+"""The routes of the page: `/`, `/show/NAME` for each model, and `/elmo`."""
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from urllib.parse import parse_qs, urlencode
@@ -23,7 +23,7 @@ from elmo_tasks.serving.requests import read_body
 
 FORM = "application/x-www-form-urlencoded"
 MAX_ADDRESS = 4000
-"""Characters; what is longer has no permanent link."""
+"""The longest permanent link, in characters."""
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
@@ -33,18 +33,19 @@ HEADERS = {
 _READ = ["GET", "HEAD"]
 Form = dict[str, str]
 Ask = Callable[[Form], Awaitable[dict[str, Any]]]
-"""Answers a form, with the values that the template shows."""
+"""Answers a form with the values that the template shows."""
 
 
 class Page:
     """
-    Adds itself to an app.
+    Adds the page to an app.
 
     # Parameters
 
-    app : with the models, see `create_app`.
-    tabs : of the models, in the order in which they are shown.
-    words : of the tab "ELMo", if there is one.
+    app : an app of `create_app`, with the models.
+    tabs : the models' tabs, in the order in which they are shown.
+    limits : the limits of a request.
+    words : the content of the tab "ELMo", if there is one.
     """
 
     def __init__(
@@ -56,81 +57,86 @@ class Page:
             self._links.append(("/elmo", "ELMo"))
         self._tabs = tabs
         app.mount("/assets", StaticFiles(directory=ASSETS))
-        models: Mapping[str, ServedModel] = app.state.models
         app.api_route("/", methods=_READ, include_in_schema=False)(self._overview)
         for tab in tabs:
-            self._add(
-                app, f"/show/{tab.name}", "model.html", _asking(models[tab.name], tab), tab.fields, tab=tab
-            )
-        app.api_route("/show/{name:path}", methods=_READ, include_in_schema=False)(self._nothing)
+            ask = _ask_model(app.state.models[tab.name], tab)
+            self._add(app, f"/show/{tab.name}", "model.html", ask, tab.fields, {"tab": tab})
+        app.api_route("/show/{name:path}", methods=_READ, include_in_schema=False)(self._no_model)
         if words is not None:
-            self._add(app, "/elmo", "elmo.html", _exploring(words, limits), words.fields, words=words)
+            self._add(app, "/elmo", "elmo.html", _ask_words(words, limits), words.fields, {"words": words})
 
     async def _overview(self) -> Response:
-        return self._shown("index.html", "/", tabs=self._tabs, error=None)
+        return self._render("index.html", "/", {"tabs": self._tabs, "error": None})
 
-    async def _nothing(self, name: str) -> Response:
-        error = f"found no model {name!r}, expected one of those below"
-        return self._shown("index.html", "/", 404, tabs=self._tabs, error=error)
+    async def _no_model(self, name: str) -> Response:
+        error = f"found no model {name!r}, expected one of the models below"
+        return self._render("index.html", "/", {"tabs": self._tabs, "error": error}, 404)
 
     def _add(
-        self, app: FastAPI, path: str, name: str, ask: Ask, fields: tuple[Field, ...], **more: Any
+        self,
+        app: FastAPI,
+        path: str,
+        name: str,
+        ask: Ask,
+        fields: tuple[Field, ...],
+        values: dict[str, Any],
     ) -> None:
-        def shown(
+        """Adds a route with a form and its answer, by the template `name` with `values`."""
+
+        def render(
             form: Form, status: int = 200, *, answer: dict[str, Any] | None = None, error: str | None = None
         ) -> Response:
-            page = {"form": form, "fields": fields, "answer": answer, "error": error, **more}
-            return self._shown(name, path, status, link=_link(path, form), **page)
+            shown = {"form": form, "fields": fields, "answer": answer, "error": error}
+            return self._render(name, path, {"link": _link(path, form), **shown, **values}, status)
 
         async def show(form: Form) -> Response:
             try:
-                return shown(form, answer=await ask(form) if form else None)
+                return render(form, answer=await ask(form) if form else None)
             except HTTPException as error:
-                return shown(form, error.status_code, error=error.detail)
+                return render(form, error.status_code, error=error.detail)
             except (ConfigurationError, ElmoError) as error:
-                return shown(form, 422, error=str(error))
-
-        async def get(request: Request) -> Response:
-            return await show({name: text for name, text in request.query_params.items() if text})
+                return render(form, 422, error=str(error))
 
         async def post(request: Request) -> Response:
             """Redirects to the permanent link of the answer, unless the form is too long for one."""
-            found = request.headers.get("content-type", FORM)
-            if found.partition(";")[0].strip().lower() != FORM:
-                return shown({}, 415, error=f"found the content type {found}, expected {FORM}")
+            content_type = request.headers.get("content-type", FORM)
+            if content_type.partition(";")[0].strip().lower() != FORM:
+                return render({}, 415, error=f"found the content type {content_type}, expected {FORM}")
             try:
                 fields = parse_qs((await read_body(request, self._limits)).decode("ascii"))
             except HTTPException as error:
-                return shown({}, error.status_code, error=error.detail)
+                return render({}, error.status_code, error=error.detail)
             except ValueError as error:
-                return shown({}, 400, error=f"found no form ({error}), expected one in URL encoding")
+                return render({}, 400, error=f"found no form ({error}), expected one in URL encoding")
             form = {field: texts[0] for field, texts in fields.items()}
             link = _link(path, form)
             return await show(form) if link is None else RedirectResponse(link, 303)
 
         async def get_or_post(request: Request) -> Response:
-            return await (post if request.method == "POST" else get)(request)
+            if request.method == "POST":
+                return await post(request)
+            return await show({name: text for name, text in request.query_params.items() if text})
 
         app.api_route(path, methods=[*_READ, "POST"], include_in_schema=False)(get_or_post)
 
-    def _shown(self, name: str, path: str, status: int = 200, **page: Any) -> Response:
-        html = template(name).render(path=path, links=self._links, limits=self._limits, **page)
+    def _render(self, name: str, path: str, values: dict[str, Any], status: int = 200) -> Response:
+        html = template(name).render(path=path, links=self._links, limits=self._limits, **values)
         return HTMLResponse(html, status, HEADERS)
 
 
 def _link(path: str, form: Form) -> str | None:
-    """The permanent link to the answer to a form."""
+    """Returns the permanent link to the answer to a form, if it is not too long."""
     address = f"{path}?{urlencode(form)}"
     return address if len(address) <= MAX_ADDRESS else None
 
 
-def _asking(model: ServedModel, tab: Tab) -> Ask:
+def _ask_model(model: ServedModel, tab: Tab) -> Ask:
     name = f"tasks/{tab.task}.html"
     template_name = name if (HERE / "templates" / name).exists() else None
-    # Its own, so that no tab waits for another
+    # Each tab has its own thread, so that none waits for another.
     thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="form")
 
-    async def answer(form: Form) -> dict[str, Any]:
+    async def ask(form: Form) -> dict[str, Any]:
         explained = tab.explains and "explain" in form
         with model.places(1):
             async with in_time(model.limits):
@@ -145,15 +151,15 @@ def _asking(model: ServedModel, tab: Tab) -> Ask:
             "content": content,
         }
 
-    return answer
+    return ask
 
 
-def _exploring(words: WordsInContext, limits: Limits) -> Ask:
+def _ask_words(words: WordsInContext, limits: Limits) -> Ask:
     queue = Queue(limits=limits)
 
-    async def answer(form: Form) -> dict[str, Any]:
+    async def ask(form: Form) -> dict[str, Any]:
         with queue.places(1):
             async with in_time(limits):
                 return await asyncio.to_thread(words, form)
 
-    return answer
+    return ask

@@ -1,4 +1,4 @@
-"""What the page knows of a model: what to ask, examples of it, and how the answer is shown."""
+"""The tabs of the page: the form of each model, examples, and the title of its answers."""
 
 import json
 import re
@@ -21,27 +21,28 @@ EXAMPLES = 5
 
 
 class Task(NamedTuple):
+    """The title of a task, and a sentence about its results."""
+
     title: str
     description: str
-    """What the model says of an input."""
 
 
 TASKS = {
     "ner": Task("Named entities", "The names in a sentence, their types, and how probable each is."),
     "srl": Task("Semantic roles", "Who did what to whom: the arguments of each predicate."),
-    "coref": Task("Coreference", "The words of a text that speak of the same thing."),
+    "coref": Task("Coreference", "The words of a text that refer to the same thing."),
     "squad": Task("Question answering", "The part of a passage that answers a question."),
     "snli": Task("Entailment", "Whether a sentence follows from another, contradicts it, or neither."),
     "sst": Task("Sentiment", "How positive a sentence is, and the words that the model attends to."),
     "classification": Task("Classification", "The class of a sentence, or of a pair of sentences."),
 }
-"""By the folders of the package; of other tasks the page shows the JSON."""
+"""The tasks by their packages; the results of other tasks are shown as JSON."""
 _LONG = ("document", "passage")
 _LABELS = {"sentence1": "First sentence", "sentence2": "Second sentence"}
-_MAX_PLACE = 10
-"""Digits; Python reads no more than 4,300."""
+_MAX_DIGITS = 9
+"""The longest number of a place; Python reads no more than 4,300 digits."""
 _CLASSIFIED = {"World": "agnews", "positive": "sst2"}
-"""The folder of examples for single sentences, by a label that tells the data set."""
+"""The folder of examples for single sentences, by a label of the data set."""
 
 
 class Field(NamedTuple):
@@ -59,24 +60,24 @@ _PREDICATES = Field(
     "Predicates",
     rows=1,
     required=False,
-    hint="Words of the sentence, or their places from 0. Without any, a spaCy model looks for verbs.",
+    hint="Words of the sentence, or their places from 0. If empty, a spaCy model finds the verbs.",
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tab:
     """
-    The tab of one model on the page.
+    The tab of a model on the page.
 
     # Parameters
 
-    name : of the model.
-    task : a folder of the package.
-    fields : of the form.
-    examples : inputs of the form, by its fields.
-    mixes : that the model has learned.
-    explains : whether it can be asked which words a prediction rests on.
-    tokenize : as the predictor does, where places of words can be said by the words.
+    name : name of the model.
+    task : package of the task.
+    fields : the fields of the form.
+    examples : example inputs, by field.
+    mixes : the mixes that the model has learned.
+    explains : whether the model can explain which words a prediction depends on.
+    tokenize : the predictor's tokenizer, if words can stand for their places in a field.
     """
 
     name: str
@@ -89,7 +90,7 @@ class Tab:
 
     @classmethod
     def of(cls, name: str, predictor: JsonLinesPredictor) -> "Tab":
-        """The tab of a model of this name."""
+        """Returns the tab of the model with this name."""
         task = predictor.task()
         fields = [
             Field(field, _LABELS.get(field, field.capitalize()), rows=6 if field in _LONG else 2)
@@ -111,14 +112,15 @@ class Tab:
 
     @property
     def about(self) -> Task:
-        return TASKS.get(self.task, Task(self.name, "What the model says, as JSON."))
+        """The title and description of the task."""
+        return TASKS.get(self.task, Task(self.name, "The result of the model, as JSON."))
 
     def content(self, form: Mapping[str, str]) -> JsonDict:
         """
-        The input that the predictor reads.
+        Returns the predictor's input from a form.
 
         # Raises
-        `ConfigurationError`: a field is empty, or a word is none of the sentence.
+        `ConfigurationError`: a field is empty, or a word is not in the sentence.
         """
         content: JsonDict = {}
         for field in self.fields:
@@ -133,12 +135,12 @@ class Tab:
 
 
 def _places(text: str, words: list[str]) -> list[int]:
-    first = {word: place for place, word in reversed([*enumerate(words)])}
+    first_places = {word: place for place, word in reversed([*enumerate(words)])}
     places = []
     for part in re.split(r"[\s,]+", text.strip()):
-        if part in first:
-            places.append(first[part])
-        elif part.isdecimal() and len(part) < _MAX_PLACE:
+        if part in first_places:
+            places.append(first_places[part])
+        elif part.isdecimal() and len(part) <= _MAX_DIGITS:
             places.append(int(part))
         else:
             raise ConfigurationError(
@@ -149,7 +151,7 @@ def _places(text: str, words: list[str]) -> list[int]:
 
 
 def _fixture(task: str, predictor: JsonLinesPredictor) -> str:
-    """The folder of the fixtures that has inputs for the model."""
+    """Returns the folder of fixtures with inputs for the model."""
     if task != "classification":
         return task
     if len(predictor.forms[0]) > 1:
@@ -162,7 +164,7 @@ def _fixture(task: str, predictor: JsonLinesPredictor) -> str:
 def _examples(
     folder: str, fields: list[Field], tokenize: Callable[[str], Words] | None
 ) -> Iterator[dict[str, str]]:
-    """A few, in the fields of the form."""
+    """Yields a few example inputs, by the fields of the form."""
     path = bundled(f"fixtures/{folder}/predict.jsonl")
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     inputs = (json.loads(line) for line in lines)

@@ -1,10 +1,4 @@
-"""
-What is marked of each task's answer: filters of its template, for `entities` and `spans`.
-
-What is marked in a text, as HTML by displaCy; our classes of CSS stand for its colours.
-
-HTML from Jinja's templates, which all have the same looks.
-"""
+"""HTML from Jinja's templates, with marks in texts by spaCy's displaCy in the style of the page."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -17,144 +11,28 @@ from allennlp.common import JsonDict
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup, escape
 
-# ==== page.marks
+HERE = Path(__file__).parent
+ASSETS = HERE / "assets"
+COLOURS = 8
+"""The number of classes `colour-0` and so on in the style sheet; each also has a line of its own kind."""
+_COLOUR_ORDER = ("ARG0", "ARG1", "PER", "LOC", "ORG", "MISC", "ARG2", "V")
+_ENTITY = '<mark class="entity {bg}">{text}<span class="label">{label}{number}</span></mark>'
+_STARRED = re.compile(r"(?:(?<=\s)|^)\*\*(\S+)\*\*(?=\s|$)")
+# displaCy's own style is in attributes, which the page's security policy forbids, and is left to right.
+_OWN_STYLE = ' style="line-height: 2.5; direction: ltr"'
+
 Mark = dict[str, Any]
 Place = tuple[int, int, str]
 
 
-def named(entities: list[JsonDict]) -> Iterator[Mark]:
-    """Entities with their probabilities."""
-    for entity in entities:
-        number = f"{entity['probability']:.2f}"
-        yield {"label": entity["type"], "number": number, **_characters(entity)}
-
-
-def answered(result: JsonDict) -> Iterator[Mark]:
-    """The answer in the passage, if there is one."""
-    if result["char_start"] is not None:
-        number = f"{result['probability']:.2f}"
-        yield {"label": "answer", "number": number, **_characters(result)}
-
-
-def arguments(frame: list[JsonDict]) -> Iterator[Place]:
-    """All parts of the arguments of a predicate, that of the predicate too."""
-    for argument in frame:
-        for start, end in argument["spans"]:
-            yield start, end, argument["label"]
-
-
-def mentions(clusters: list[list[list[int]]]) -> Iterator[Place]:
-    """The mentions of all clusters, by the numbers of the clusters."""
-    for number, cluster in enumerate(clusters):
-        for first, last in cluster:
-            yield first, last + 1, str(number)
-
-
-def _characters(place: JsonDict) -> Mark:
-    return {"start": place["char_start"], "end": place["char_end"]}
-
-
-FILTERS = {filter_.__name__: filter_ for filter_ in (named, answered, arguments, mentions)}
-
-
-# ==== page.markup
-COLOURS = 8
-"""Classes `colour-0` and so on of the style sheet, each with a line of its own kind."""
-_KNOWN = ("ARG0", "ARG1", "PER", "LOC", "ORG", "MISC", "ARG2", "V")
-_ENTITY = '<mark class="entity {bg}">{text}<span class="label">{label}{number}</span></mark>'
-_STARRED = re.compile(r"(?:(?<=\s)|^)\*\*(\S+)\*\*(?=\s|$)")
-# displaCy's own looks stand in attributes, which the page's security policy forbids, and run from the left.
-_OWN_STYLE = ' style="line-height: 2.5; direction: ltr"'
-
-
-def entities(text: str, spans: Iterable[dict[str, Any]]) -> Markup:
-    """
-    A text with its entities.
-
-    # Parameters
-
-    spans : in their order, none in another: `start` and `end` (half-open, of characters), `label`, and
-        `number`, what else is said of it.
-    """
-    marked = [
-        {
-            "start": span["start"],
-            "end": span["end"],
-            "label": escape(span["label"]),
-            "params": {"number": escape(f" {span['number']}" if span.get("number") else "")},
-        }
-        for span in spans
-    ]
-    options = {"colors": _classes(marked), "template": _ENTITY}
-    return _rendered({"text": text, "ents": marked}, "ent", options)
-
-
-def spans(tokens: Sequence[str], places: Iterable[tuple[int, int, str]]) -> Markup:
-    """Spans below their tokens, within and across each other: of each its place (half-open) and its label."""
-    marked = [
-        {"start_token": start, "end_token": end, "label": escape(label)} for start, end, label in places
-    ]
-    options = {
-        "colors": _classes(marked),
-        # So that displaCy counts rows, not pixels
-        "top_offset": 1,
-        "top_offset_step": 1,
-        "span_label_offset": 0,
-        "template": {
-            "span": '<span class="token">{text}{span_slices}{span_starts}</span> ',
-            "slice": '<span class="slice {bg} row-{top_offset}"></span>',
-            "start": '<span class="slice start {bg} row-{top_offset}"><b class="label">{label}</b></span>',
-        },
-    }
-    document = {"text": " ".join(tokens), "tokens": list(tokens), "spans": marked}
-    return _rendered(document, "span", options)
-
-
-def starred(text: str) -> Markup:
-    """A text in which `**` stands around a word, which is marked."""
-    plain, marks, behind = "", [], 0
-    for match in _STARRED.finditer(text):
-        plain += text[behind : match.start()]
-        marks.append({"start": len(plain), "end": len(plain) + len(match[1]), "label": ""})
-        plain, behind = plain + match[1], match.end()
-    return entities(plain + text[behind:], marks) if marks else escape(text)
-
-
-def heat(share: float, largest: float = 1.0) -> str:
-    """The class of CSS for a part of the largest one."""
-    return f"heat-{round(10 * min(1.0, max(0.0, share / largest if largest else 0.0)))}"
-
-
-def _rendered(document: dict[str, Any], style: str, options: dict[str, Any]) -> Markup:
-    from spacy import displacy  # takes a third of a second
-
-    html = displacy.render(document, style=style, manual=True, jupyter=False, options=options)
-    return Markup(html.replace(_OWN_STYLE, ' dir="auto"', 1).strip())
-
-
-def _classes(marked: Iterable[dict[str, Any]]) -> dict[str, str]:
-    return {span["label"]: f"colour-{_colour(span['label'])}" for span in marked}
-
-
-def _colour(label: str) -> int:
-    if label.isdecimal():
-        return int(label) % COLOURS
-    return _KNOWN.index(label) if label in _KNOWN else crc32(label.encode()) % COLOURS
-
-
-# ==== page.templates
-HERE = Path(__file__).parent
-ASSETS = HERE / "assets"
-
-
 def page_template(path: Path, **filters: Callable[..., Any]) -> Template:
     """
-    A template whose values are escaped, and must all be given; it may include those of this folder, and its
-    style sheet.
+    Returns a template whose values are escaped and must all be given. It may include the templates of this
+    folder, and the style sheet.
 
     # Parameters
 
-    filters : what it calls so, beside those of `markup`.
+    filters : the template's own filters, by name.
     """
     environment = Environment(
         loader=FileSystemLoader([path.parent, HERE / "templates", ASSETS]),
@@ -170,5 +48,114 @@ def page_template(path: Path, **filters: Callable[..., Any]) -> Template:
 
 @cache
 def template(name: str) -> Template:
-    """One of the page's own."""
-    return page_template(HERE / "templates" / name, **FILTERS)
+    """Returns one of the page's own templates."""
+    return page_template(
+        HERE / "templates" / name, named=named, answered=answered, arguments=arguments, mentions=mentions
+    )
+
+
+def named(entities: list[JsonDict]) -> Iterator[Mark]:
+    """Yields the marks of entities, with their probabilities."""
+    for entity in entities:
+        yield _mark(entity, entity["type"])
+
+
+def answered(result: JsonDict) -> Iterator[Mark]:
+    """Yields the mark of the answer in the passage, if there is one."""
+    if result["char_start"] is not None:
+        yield _mark(result, "answer")
+
+
+def _mark(place: JsonDict, label: str) -> Mark:
+    number = f"{place['probability']:.2f}"
+    return {"label": label, "number": number, "start": place["char_start"], "end": place["char_end"]}
+
+
+def arguments(frame: list[JsonDict]) -> Iterator[Place]:
+    """Yields all parts of a predicate's arguments, including the predicate itself."""
+    for argument in frame:
+        for start, end in argument["spans"]:
+            yield start, end, argument["label"]
+
+
+def mentions(clusters: list[list[list[int]]]) -> Iterator[Place]:
+    """Yields the mentions of all clusters, labelled with the numbers of the clusters."""
+    for number, cluster in enumerate(clusters):
+        for first, last in cluster:
+            yield first, last + 1, str(number)
+
+
+def entities(text: str, spans: Iterable[Mark]) -> Markup:
+    """
+    Returns a text with its entities.
+
+    # Parameters
+
+    spans : the entities in order, not nested: `start` and `end` (half-open, in characters), `label`, and an
+        optional `number` to show.
+    """
+    marked = [
+        {
+            "start": span["start"],
+            "end": span["end"],
+            "label": escape(span["label"]),
+            "params": {"number": escape(f" {span['number']}" if span.get("number") else "")},
+        }
+        for span in spans
+    ]
+    options = {"colors": _classes(marked), "template": _ENTITY}
+    return _rendered({"text": text, "ents": marked}, "ent", options)
+
+
+def spans(tokens: Sequence[str], places: Iterable[Place]) -> Markup:
+    """Returns tokens with labelled spans below them, given by half-open places; spans may overlap."""
+    marked = [
+        {"start_token": start, "end_token": end, "label": escape(label)} for start, end, label in places
+    ]
+    options = {
+        "colors": _classes(marked),
+        # With these offsets displaCy counts rows, not pixels.
+        "top_offset": 1,
+        "top_offset_step": 1,
+        "span_label_offset": 0,
+        "template": {
+            "span": '<span class="token">{text}{span_slices}{span_starts}</span> ',
+            "slice": '<span class="slice {bg} row-{top_offset}"></span>',
+            "start": '<span class="slice start {bg} row-{top_offset}"><b class="label">{label}</b></span>',
+        },
+    }
+    document = {"text": " ".join(tokens), "tokens": list(tokens), "spans": marked}
+    return _rendered(document, "span", options)
+
+
+def starred(text: str) -> Markup:
+    """Returns a text with a mark in place of the `**` around a word."""
+    plain, marks, end = "", [], 0
+    for match in _STARRED.finditer(text):
+        plain += text[end : match.start()]
+        marks.append({"start": len(plain), "end": len(plain) + len(match[1]), "label": ""})
+        plain, end = plain + match[1], match.end()
+    return entities(plain + text[end:], marks) if marks else escape(text)
+
+
+def heat(share: float, largest: float = 1.0) -> str:
+    """Returns the CSS class of a share of the largest one."""
+    return f"heat-{round(10 * min(1.0, max(0.0, share / largest if largest else 0.0)))}"
+
+
+def _rendered(document: dict[str, Any], style: str, options: dict[str, Any]) -> Markup:
+    from spacy import displacy  # takes a third of a second
+
+    html = displacy.render(document, style=style, manual=True, jupyter=False, options=options)
+    return Markup(html.replace(_OWN_STYLE, ' dir="auto"', 1).strip())
+
+
+def _classes(marked: Iterable[Mark]) -> dict[str, str]:
+    """Returns the CSS class of each label, where displaCy expects its colour."""
+    return {span["label"]: f"colour-{_colour(span['label'])}" for span in marked}
+
+
+def _colour(label: str) -> int:
+    if label.isdecimal():
+        return int(label) % COLOURS
+    return _COLOUR_ORDER.index(label) if label in _COLOUR_ORDER else crc32(label.encode()) % COLOURS

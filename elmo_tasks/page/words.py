@@ -1,4 +1,4 @@
-"""The tab "ELMo": what a word means in its sentence, by the layers of the biLM."""
+"""The tab "ELMo": the neighbours of a word in its sentence, by the layers of the biLM."""
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -19,12 +19,12 @@ from elmo_tasks.serving.answers import Limits
 from elmo_tasks.vectors.encoder import BiLmEncoder, StaticVectors
 
 MAX_WORDS = 100_000
-"""Of a corpus, whose vectors are kept: those of the original size take 1.6 GB."""
+"""The size of a corpus, whose vectors stay in memory: with the original biLM, 1.6 GB."""
 NEIGHBOURS = 5
 
 
 class Near(NamedTuple):
-    """A neighbour: a word, or a sentence with `**` around a word, and the line of the corpus that it is."""
+    """A neighbour: a word, or a line of the corpus with `**` around a word."""
 
     text: str
     cosine: float
@@ -33,14 +33,14 @@ class Near(NamedTuple):
 
 class WordsInContext:
     """
-    Answers what stands next to a word in its sentence, and how far it is from the same word in another one.
+    Finds the neighbours of a word in its sentence, and its cosine to the same word in another sentence.
 
     # Parameters
 
     encoder : the biLM.
-    static : vectors to be shown beside it.
-    corpus : a tokenised sentence each; neighbours are sought in it.
-    max_tokens : of a sentence.
+    static : static vectors to compare it with.
+    corpus : tokenised sentences, among which neighbours are found.
+    max_tokens : the most tokens of a sentence.
     """
 
     fields = (
@@ -75,17 +75,16 @@ class WordsInContext:
         self._corpus = corpus
         self._max_tokens = max_tokens
         self._tokenize = tokenizer(None)
-        # The biLM takes one question after the other.
+        # The biLM answers one question at a time.
         self._lock = Lock()
 
     def __call__(self, form: Mapping[str, str]) -> dict[str, Any]:
         """
-        `neighbours`, by the names of layers and static vectors, each a list of `Near` (`None` for a word
-        that is unknown there); and `cosines` of the word in both sentences, by the same names, if there are
-        two.
+        Returns `neighbours`: for the name of each layer and static table, a list of `Near`, or `None` if the
+        table does not have the word. With two sentences it also returns `cosines` by the same names.
 
         # Raises
-        `ConfigurationError`: a sentence without the word, or that is too long.
+        `ConfigurationError`: a sentence does not have the word, or is too long.
         """
         word = form.get("word", "").strip()
         one = self._occurrence("A sentence with it", form.get("sentence", ""), word)
@@ -113,7 +112,7 @@ class WordsInContext:
 
     @cached_property
     def _blocks(self) -> list[Block]:
-        """The vectors of the corpus, made at the first question."""
+        """The vectors of the corpus, computed at the first question."""
         return list(text_blocks(self._encoder, self._corpus))
 
     def _neighbours(self, query: Occurrence, word: str) -> dict[str, list[Near] | None]:
@@ -143,10 +142,10 @@ class WordsInContext:
 
 def read_corpus(path: Path) -> list[str]:
     """
-    The lines of a text, a tokenised sentence each.
+    Reads the lines of a text, one tokenised sentence each.
 
     # Raises
-    `InputError`: it has more than `MAX_WORDS`, or none; or is not UTF-8.
+    `InputError`: it has no words, more than `MAX_WORDS`, or bytes that are not UTF-8.
     """
     lines = [line.strip() for _, line in read_lines(path)]
     words = sum(len(line.split()) for line in lines)

@@ -1,4 +1,4 @@
-"""What a service answers to each input: a line, as `allennlp predict` writes it, or what is wrong."""
+"""Answers of a service to inputs: the line that `allennlp predict` writes, or a refusal."""
 
 import json
 import logging
@@ -18,16 +18,16 @@ logger = logging.getLogger(__name__)
 @dataclass(frozen=True, kw_only=True)
 class Limits:
     """
-    The limits that a service sets on requests.
+    The limits of a service.
 
     # Parameters
 
-    max_bytes : of a request.
-    max_tokens : of an input, and of what a model reads at once.
-    max_queue : inputs of a model that are being read, wait or are predicted.
+    max_bytes : the size of a request.
+    max_tokens : the tokens of an input, and of a batch.
+    max_queue : the inputs of a model that are read, wait or are predicted.
     timeout : seconds for reading a request, and for answering it.
-    batch_size : inputs that a model gets at once.
-    batch_wait : seconds for which a batch that is not full waits for more inputs.
+    batch_size : the inputs of a batch.
+    batch_wait : seconds for which an incomplete batch waits for more inputs.
     """
 
     max_bytes: int = 1 << 20
@@ -39,14 +39,14 @@ class Limits:
 
 
 class Refusal(NamedTuple):
-    """Why there is no line for an input."""
+    """An HTTP status, and the reason why an input has no answer."""
 
     status: int
     reason: str
 
 
 class ToExplain(JsonDict):
-    """An input whose line is that of `allennlp elmo explain`, where the model can be explained."""
+    """An input to be answered with the line of `allennlp elmo explain`."""
 
 
 Answer: TypeAlias = str | Refusal
@@ -67,7 +67,6 @@ class Answers:
         return answers
 
     def _explained(self, content: JsonDict) -> Answer:
-        """The answer with explanations, of an input that the model has answered."""
         predictor = self._predictor
         if not isinstance(predictor, InterpretablePredictor) or not can_explain(predictor):
             return Refusal(422, "found a model that cannot be explained")
@@ -81,5 +80,5 @@ class Answers:
             return Refusal(422, str(result))
         if isinstance(result, Exception):
             logger.error("the model failed", exc_info=result)
-            return Refusal(500, "the model failed at this input; the log of the service says how")
+            return Refusal(500, "the model failed on this input; the log of the service has the error")
         return self._predictor.dump_line(result).rstrip("\n")

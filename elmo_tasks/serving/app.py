@@ -1,8 +1,4 @@
-"""
-What every request passes: the token is asked for, and the request is counted.
-
-The app: a route for each model, and what a service has beside them.
-"""
+"""The app of a service: models, health, metrics, documents, and the token that it asks for."""
 
 import secrets
 import time
@@ -22,99 +18,9 @@ from elmo_tasks.serving.answers import Limits
 from elmo_tasks.serving.models import ServedModel
 from elmo_tasks.serving.requests import parse, read_body
 
-# ==== serving.gate
 PREDICT = "/predict/"
 HEALTH = "/health"
-"""The path that needs no token."""
-
-
-class Metrics:
-    """The metrics of a service, for Prometheus."""
-
-    def __init__(self, models: Mapping[str, ServedModel]) -> None:
-        self._registry = CollectorRegistry()
-        self._requests = Counter(
-            "elmo_requests",
-            "Requests to a model that were answered.",
-            ["model", "status"],
-            registry=self._registry,
-        )
-        self._seconds = Histogram(
-            "elmo_request_seconds", "Time until the answer.", ["model"], registry=self._registry
-        )
-        queue = Gauge("elmo_queue_inputs", "Inputs that have a place.", ["model"], registry=self._registry)
-        for name, model in models.items():
-            queue.labels(name).set_function(partial(getattr, model, "taken"))
-
-    def count(self, model: str, status: int, seconds: float) -> None:
-        """A request that was answered."""
-        self._requests.labels(model, status).inc()
-        self._seconds.labels(model).observe(seconds)
-
-    def text(self) -> bytes:
-        """The metrics as Prometheus reads them."""
-        return generate_latest(self._registry)
-
-
-class Gate:
-    """
-    ASGI middleware.
-
-    # Parameters
-
-    models : by their names.
-    metrics : that count requests to them.
-    token : that is asked for, if any.
-    """
-
-    def __init__(
-        self, app: ASGIApp, *, models: Mapping[str, ServedModel], metrics: Metrics, token: str | None
-    ) -> None:
-        self._app, self._models, self._metrics = app, models, metrics
-        self._expected = None if token is None else token.encode()
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "lifespan":
-            await self._app(scope, receive, send)
-            return
-        began = time.perf_counter()
-        model = scope["path"].removeprefix(PREDICT)
-
-        async def counted(message: Message) -> None:
-            if (
-                message["type"] == "http.response.start"
-                and PREDICT + model == scope["path"]
-                and model in self._models
-            ):
-                self._metrics.count(model, message["status"], time.perf_counter() - began)
-            await send(message)
-
-        app = self._app if self._may_pass(scope) else _unauthorized
-        await app(scope, receive, counted)
-
-    def _may_pass(self, scope: Scope) -> bool:
-        if self._expected is None or scope["path"] == HEALTH:
-            return True
-        kind, _, content = dict(scope["headers"]).get(b"authorization", b"").partition(b" ")
-        if kind.lower() == b"basic":
-            try:
-                content = b64decode(content, validate=True).partition(b":")[2]
-            except ValueError:
-                return False
-        elif kind.lower() != b"bearer":
-            return False
-        return secrets.compare_digest(content, self._expected)
-
-
-async def _unauthorized(scope: Scope, receive: Receive, send: Send) -> None:
-    reason = "expected the header 'Authorization: Bearer TOKEN', with the token of this service"
-    response = JSONResponse({"error": reason}, 401, {"WWW-Authenticate": "Bearer"})
-    # A browser asks its user for it.
-    response.headers.append("WWW-Authenticate", 'Basic realm="the token of this service, as the password"')
-    await response(scope, receive, send)
-
-
-# ==== serving.app
+"""The only path that needs no token."""
 _ERROR = {
     "description": "What was found, and what was expected.",
     "content": {
@@ -126,14 +32,14 @@ _STATUSES = (400, 401, 408, 413, 415, 422, 429, 500, 503)
 
 def create_app(models: Mapping[str, ServedModel], *, limits: Limits, token: str | None = None) -> FastAPI:
     """
-    An app that answers at `/predict/NAME`, `/health`, `/metrics` and `/docs`. More may be mounted;
-    `app.state` has the `models`.
+    Returns an app that answers at `/predict/NAME`, `/health`, `/metrics` and `/docs`. Its `app.state` has the
+    `models`.
 
     # Parameters
 
-    models : by their names.
-    limits : of a request.
-    token : with one, all but `/health` asks for it.
+    models : the models by their names.
+    limits : the limits of a request.
+    token : if there is one, all paths but `/health` ask for it.
     """
     app = FastAPI(
         title="elmo_tasks",
@@ -160,7 +66,7 @@ def create_app(models: Mapping[str, ServedModel], *, limits: Limits, token: str 
         return {"status": "ok", "models": list(models)}
 
     @app.head("/metrics", include_in_schema=False)
-    @app.get("/metrics", description="Counts and times, as Prometheus reads them.")
+    @app.get("/metrics", description="Counts and times, for Prometheus.")
     async def read_metrics() -> Response:
         return Response(metrics.text(), media_type="text/plain; version=0.0.4")
 
@@ -177,7 +83,7 @@ def create_app(models: Mapping[str, ServedModel], *, limits: Limits, token: str 
 
     @app.exception_handler(Exception)
     async def fail(request: Request, error: Exception) -> Response:
-        return JSONResponse({"error": "the service failed; its log says how"}, 500)
+        return JSONResponse({"error": "the service failed; its log has the error"}, 500)
 
     app.add_middleware(Gate, models=models, metrics=metrics, token=token)
     return app
@@ -195,3 +101,83 @@ def _endpoint(model: ServedModel, limits: Limits) -> Callable[[Request], Awaitab
         return Response(f"[{', '.join(lines)}]", media_type="application/json")
 
     return predict
+
+
+class Metrics:
+    """The metrics of a service, for Prometheus."""
+
+    def __init__(self, models: Mapping[str, ServedModel]) -> None:
+        self._registry = CollectorRegistry()
+        self._requests = Counter(
+            "elmo_requests", "Answered requests to a model.", ["model", "status"], registry=self._registry
+        )
+        self._seconds = Histogram(
+            "elmo_request_seconds", "Time until the answer.", ["model"], registry=self._registry
+        )
+        queue = Gauge("elmo_queue_inputs", "Inputs in the queue.", ["model"], registry=self._registry)
+        for name, model in models.items():
+            queue.labels(name).set_function(partial(getattr, model, "taken"))
+
+    def count(self, model: str, status: int, seconds: float) -> None:
+        """Counts an answered request."""
+        self._requests.labels(model, status).inc()
+        self._seconds.labels(model).observe(seconds)
+
+    def text(self) -> bytes:
+        """Returns the metrics in the format of Prometheus."""
+        return generate_latest(self._registry)
+
+
+class Gate:
+    """
+    ASGI middleware that asks for the token, and counts the requests to models.
+
+    # Parameters
+
+    models : the models by their names.
+    metrics : counts the requests.
+    token : the token, if there is one.
+    """
+
+    def __init__(
+        self, app: ASGIApp, *, models: Mapping[str, ServedModel], metrics: Metrics, token: str | None
+    ) -> None:
+        self._app, self._models, self._metrics = app, models, metrics
+        self._expected = None if token is None else token.encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        start = time.perf_counter()
+        model = scope["path"].removeprefix(PREDICT)
+        is_counted = scope["path"] == PREDICT + model and model in self._models
+
+        async def send_and_count(message: Message) -> None:
+            if is_counted and message["type"] == "http.response.start":
+                self._metrics.count(model, message["status"], time.perf_counter() - start)
+            await send(message)
+
+        app = self._app if self._may_pass(scope) else _unauthorized
+        await app(scope, receive, send_and_count)
+
+    def _may_pass(self, scope: Scope) -> bool:
+        if self._expected is None or scope["path"] == HEALTH:
+            return True
+        kind, _, content = dict(scope["headers"]).get(b"authorization", b"").partition(b" ")
+        if kind.lower() == b"basic":
+            try:
+                content = b64decode(content, validate=True).partition(b":")[2]
+            except ValueError:
+                return False
+        elif kind.lower() != b"bearer":
+            return False
+        return secrets.compare_digest(content, self._expected)
+
+
+async def _unauthorized(scope: Scope, receive: Receive, send: Send) -> None:
+    reason = "expected the header 'Authorization: Bearer TOKEN', with the token of this service"
+    response = JSONResponse({"error": reason}, 401, {"WWW-Authenticate": "Bearer"})
+    # With this header a browser asks its user for the token.
+    response.headers.append("WWW-Authenticate", 'Basic realm="the token of this service, as the password"')
+    await response(scope, receive, send)

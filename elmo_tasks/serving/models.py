@@ -1,10 +1,4 @@
-"""
-What a model reads, as OpenAPI says it.
-
-Batches of the inputs that come at about the same time, in one process.
-
-The models of a service.
-"""
+"""The models of a service: their queues, batches and schemas, and the archives that they come from."""
 
 import asyncio
 import inspect
@@ -22,16 +16,111 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.predictors import Predictor
 from pydantic import TypeAdapter
 from starlette.exceptions import HTTPException
-from typing_extensions import TypedDict  # which pydantic wants before Python 3.12
+from typing_extensions import TypedDict  # pydantic requires this one before Python 3.12
 
 from elmo_tasks.compat.archives import open_archive
 from elmo_tasks.predictors.json_lines import JsonLinesPredictor
 from elmo_tasks.serving.answers import Answer, Answers, Limits, Refusal
 
+RETRY_SOON = {"Retry-After": "1"}
+"""Asks the client to try again in a second."""
+_NAMED = re.compile(r"([\w.-]+)=(.+)", re.DOTALL)
 
-# ==== serving.schemas
+
+@dataclass(kw_only=True)
+class Queue:
+    """Counts the inputs that wait or are being answered."""
+
+    limits: Limits
+    taken: int = field(default=0, init=False)
+    """The number of inputs that have a place."""
+
+    @contextmanager
+    def places(self, number: int) -> Iterator[None]:
+        """
+        Holds places for a number of inputs.
+
+        # Raises
+        `HTTPException`: the queue is full.
+        """
+        if self.taken + number > self.limits.max_queue:
+            reason = f"found {self.taken} inputs waiting, expected at most {self.limits.max_queue} with these"
+            raise HTTPException(429, reason, RETRY_SOON)
+        self.taken += number
+        try:
+            yield
+        finally:
+            self.taken -= number
+
+
+@dataclass(kw_only=True)
+class ServedModel(Queue):
+    """
+    A model that answers inputs within the limits.
+
+    # Parameters
+
+    answer : answers inputs, in order.
+    description : describes the model's inputs and outputs.
+    schema : JSON schema of a request.
+    """
+
+    answer: Callable[[list[JsonDict]], Awaitable[list[Answer]]]
+    description: str
+    schema: dict[str, Any]
+
+    async def lines(self, inputs: list[JsonDict]) -> list[str]:
+        """
+        Returns the result of each input, in order, as `allennlp predict` writes it.
+
+        # Raises
+        `HTTPException`: an input cannot be answered, or not in time.
+        """
+        async with in_time(self.limits):
+            answers = await self.answer(inputs)
+        for number, answer in enumerate(answers, start=1):
+            if isinstance(answer, Refusal):
+                where = f"input {number} of {len(inputs)}: " if len(inputs) > 1 else ""
+                raise HTTPException(answer.status, where + answer.reason)
+        return [str(answer) for answer in answers]
+
+
+@asynccontextmanager
+async def in_time(limits: Limits) -> AsyncIterator[None]:
+    """
+    Limits the time of an answer.
+
+    # Raises
+    `HTTPException`: the time is over.
+    """
+    try:
+        async with asyncio.timeout(limits.timeout):
+            yield
+    except TimeoutError as error:
+        reason = f"found no answer within {limits.timeout:g} seconds"
+        raise HTTPException(503, reason, RETRY_SOON) from error
+
+
+def local_model(predictor: JsonLinesPredictor, limits: Limits) -> ServedModel:
+    """Returns a model that answers in this process."""
+    batcher = Batcher(Answers(predictor, limits), size=limits.batch_size, wait=limits.batch_wait)
+    return served(predictor, batcher, limits)
+
+
+def served(
+    predictor: JsonLinesPredictor, answer: Callable[[list[JsonDict]], Awaitable[list[Answer]]], limits: Limits
+) -> ServedModel:
+    """Returns a model with the inputs of a predictor, which `answer` answers in this or other processes."""
+    return ServedModel(
+        answer=answer,
+        description=inspect.getdoc(type(predictor)) or "",
+        schema=request_schema(predictor),
+        limits=limits,
+    )
+
+
 def request_schema(predictor: JsonLinesPredictor) -> dict[str, Any]:
-    """The JSON schema of one input in any of the predictor's forms, or of a list of inputs."""
+    """Returns the JSON schema of one input in any of the predictor's forms, or of a list of inputs."""
     optional: dict[str, Any] = {name: NotRequired[kind] for name, kind in predictor.optional_fields.items()}
     forms = []
     for form in predictor.forms:
@@ -41,16 +130,16 @@ def request_schema(predictor: JsonLinesPredictor) -> dict[str, Any]:
     return {"anyOf": [*forms, {"type": "array", "items": one, "title": "several inputs"}]}
 
 
-# ==== serving.batcher
 class Batcher:
     """
-    While a thread is busy with a batch, inputs wait for the next one, in their order.
+    Joins inputs that arrive at about the same time into batches. While a thread computes a batch, inputs wait
+    for the next one, in order.
 
     # Parameters
 
-    answer : answers a batch; called in a thread of its own, one batch after the other.
-    size : of a batch, at most.
-    wait : seconds for which a batch that is not full waits for more inputs.
+    answer : answers a batch; it is called in a thread, one batch after the other.
+    size : the most inputs of a batch.
+    wait : seconds for which an incomplete batch waits for more inputs.
     """
 
     def __init__(self, answer: Callable[[list[JsonDict]], list[Answer]], *, size: int, wait: float) -> None:
@@ -63,7 +152,7 @@ class Batcher:
         self._work: asyncio.Task[None] | None = None
 
     async def __call__(self, inputs: list[JsonDict]) -> list[Answer]:
-        """The answers, in order. Inputs whose caller is cancelled before their turn are passed over."""
+        """Returns the answers, in order. Inputs whose caller is cancelled before their turn are skipped."""
         futures = [asyncio.get_running_loop().create_future() for _ in inputs]
         self._waiting.extend(zip(inputs, futures, strict=True))
         if self._work is None or self._work.done():
@@ -106,119 +195,8 @@ class Batcher:
         return batch
 
 
-# ==== serving.models
-RETRY_SOON = {"Retry-After": "1"}
-"""Asks the client to come again in a second."""
-_NAMED = re.compile(r"([\w.-]+)=(.+)", re.DOTALL)
-
-
-@dataclass(kw_only=True)
-class Queue:
-    """The inputs that are being answered, or wait for it."""
-
-    limits: Limits
-    taken: int = field(default=0, init=False)
-    """The number of inputs that have a place."""
-
-    @contextmanager
-    def places(self, number: int) -> Iterator[None]:
-        """
-        Holds places for so many inputs.
-
-        # Raises
-        `HTTPException`: the queue is full.
-        """
-        if self.taken + number > self.limits.max_queue:
-            reason = f"found {self.taken} inputs waiting, expected at most {self.limits.max_queue} with these"
-            raise HTTPException(429, reason, RETRY_SOON)
-        self.taken += number
-        try:
-            yield
-        finally:
-            self.taken -= number
-
-
-@dataclass(kw_only=True)
-class ServedModel(Queue):
-    """
-    A model that answers inputs within the limits.
-
-    # Parameters
-
-    answer : answers inputs, in order.
-    description : what the model reads and says.
-    schema : of the JSON that it reads.
-    """
-
-    answer: Callable[[list[JsonDict]], Awaitable[list[Answer]]]
-    description: str
-    schema: dict[str, Any]
-
-    async def lines(self, inputs: list[JsonDict]) -> list[str]:
-        """
-        The result of each input, in order, as `allennlp predict` writes it.
-
-        # Raises
-        `HTTPException`: an input cannot be answered; or not in time.
-        """
-        async with in_time(self.limits):
-            answers = await self.answer(inputs)
-        for number, answer in enumerate(answers, start=1):
-            if isinstance(answer, Refusal):
-                where = f"input {number} of {len(inputs)}: " if len(inputs) > 1 else ""
-                raise HTTPException(answer.status, where + answer.reason)
-        return [str(answer) for answer in answers]
-
-
-@asynccontextmanager
-async def in_time(limits: Limits) -> AsyncIterator[None]:
-    """
-    Waits for an answer as long as the limits allow.
-
-    # Raises
-    `HTTPException`: it did not come in time.
-    """
-    try:
-        async with asyncio.timeout(limits.timeout):
-            yield
-    except TimeoutError as error:
-        reason = f"found no answer within {limits.timeout:g} seconds"
-        raise HTTPException(503, reason, RETRY_SOON) from error
-
-
-def open_predictor(archive: str, device: int = -1) -> JsonLinesPredictor:
-    """
-    # Raises
-    `ConfigurationError`: the archive is of none of the tasks; and see `open_archive`.
-    """
-    predictor = Predictor.from_archive(open_archive(archive, cuda_device=device))
-    if not isinstance(predictor, JsonLinesPredictor):
-        raise ConfigurationError(
-            f"{archive}: found the predictor {type(predictor).__name__}, expected that of one of our tasks"
-        )
-    return predictor
-
-
-def local_model(predictor: JsonLinesPredictor, limits: Limits) -> ServedModel:
-    """A model that answers in this process."""
-    batcher = Batcher(Answers(predictor, limits), size=limits.batch_size, wait=limits.batch_wait)
-    return served(predictor, batcher, limits)
-
-
-def served(
-    predictor: JsonLinesPredictor, answer: Callable[[list[JsonDict]], Awaitable[list[Answer]]], limits: Limits
-) -> ServedModel:
-    """A model that reads what the predictor reads, wherever it answers."""
-    return ServedModel(
-        answer=answer,
-        description=inspect.getdoc(type(predictor)) or "",
-        schema=request_schema(predictor),
-        limits=limits,
-    )
-
-
 class OpenedArchive(NamedTuple):
-    """An archive, and the predictor in it."""
+    """An archive, and its predictor."""
 
     archive: str
     predictor: JsonLinesPredictor
@@ -226,11 +204,11 @@ class OpenedArchive(NamedTuple):
 
 def open_archives(archives: Sequence[str], device: int = -1) -> dict[str, OpenedArchive]:
     """
-    Each `NAME=ARCHIVE` by its name; each `ARCHIVE` by that of its task. What is there as a path is no
-    `NAME=ARCHIVE`.
+    Opens each `NAME=ARCHIVE` under its name, and each `ARCHIVE` under the name of its task. An existing path
+    is never taken for `NAME=ARCHIVE`.
 
     # Raises
-    `ConfigurationError`: two have one name; and see `open_predictor`.
+    `ConfigurationError`: two archives have the same name; and see `open_predictor`.
     """
     opened: dict[str, OpenedArchive] = {}
     for each in archives:
@@ -245,3 +223,18 @@ def open_archives(archives: Sequence[str], device: int = -1) -> dict[str, Opened
             )
         opened[name] = OpenedArchive(archive, predictor)
     return opened
+
+
+def open_predictor(archive: str, device: int = -1) -> JsonLinesPredictor:
+    """
+    Opens an archive, and returns its predictor.
+
+    # Raises
+    `ConfigurationError`: the archive is not of one of our tasks; and see `open_archive`.
+    """
+    predictor = Predictor.from_archive(open_archive(archive, cuda_device=device))
+    if not isinstance(predictor, JsonLinesPredictor):
+        raise ConfigurationError(
+            f"{archive}: found the predictor {type(predictor).__name__}, expected that of one of our tasks"
+        )
+    return predictor

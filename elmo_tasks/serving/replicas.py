@@ -1,4 +1,4 @@
-"""Models in processes of their own, on Ray."""
+"""Models in processes of their own, on Ray Serve."""
 
 import asyncio
 import logging
@@ -21,7 +21,7 @@ _LOGGING = {"log_level": "WARNING", "enable_access_log": False}
 
 @serve.deployment
 class Replica:
-    """One process with a model; Ray makes the batches."""
+    """A process with a model. Ray joins inputs into batches."""
 
     def __init__(self, archive: str, limits: Limits, device: int) -> None:
         self._answers = Answers(open_predictor(archive, device), limits)
@@ -31,7 +31,7 @@ class Replica:
 
     @serve.batch
     async def answer(self, inputs: list[JsonDict]) -> list[Answer]:
-        """The answers to a batch, in order."""
+        """Returns the answers to a batch, in order."""
         return await asyncio.to_thread(self._answers, inputs)
 
 
@@ -46,22 +46,22 @@ def replicated(
     device: int = -1,
 ) -> Iterator[dict[str, ServedModel]]:
     """
-    Models that answer in processes of a Ray cluster, or of one that is started here; both end with the
-    context, all else on the cluster stays. Ray's own HTTP server stays out of it.
+    Runs models in processes of a Ray cluster, or of one that is started here, until the context ends. Other
+    applications on the cluster are left alone. Ray's own HTTP server is not used.
 
     # Parameters
 
-    archives : by their names; of a cluster of several machines, where each of them finds them.
-    owner : a name that no other service on the cluster has. What a service of this name has left there, as
-        it was killed, is replaced.
-    replicas : processes for each, of a CPU each and, with `device`, of a GPU each.
-    address : of the cluster, as Ray takes it; by default one is started here.
+    archives : the archives by name. Every machine of the cluster must find their paths.
+    owner : a name that no other service on the cluster has. The remains of a killed service with this name
+        are replaced.
+    replicas : the processes of each model, with one CPU each, and one GPU each if `device` is one.
+    address : address of the cluster, as Ray takes it; by default a cluster is started here.
 
     # Raises
     `ConfigurationError`: there is no Ray at the address.
     """
     with connected(address, cpus=replicas * len(archives), logs=True):
-        # Ray has put its own in the place of the one before.
+        # Ray has replaced the earlier handler.
         install_sigterm_handler()
         logging.getLogger("ray.serve").setLevel(logging.ERROR)
         serve.start(proxy_location="Disabled", logging_config=_LOGGING)
@@ -76,7 +76,7 @@ def replicated(
         applications, models = [], {}
         try:
             for name, (archive, predictor) in archives.items():
-                # Ray shows each process the GPUs that are its own.
+                # Ray shows each process only its own GPUs.
                 archive = os.path.abspath(archive) if os.path.exists(archive) else archive
                 applications.append(f"{name}-{owner}")
                 handle = serve.run(

@@ -1,4 +1,4 @@
-"""The JSON of a request."""
+"""Reads the body of a request, and the JSON in it."""
 
 import asyncio
 import json
@@ -16,14 +16,15 @@ _EXPECTED = "expected a JSON object, or a list of objects"
 
 async def read_body(request: Request, limits: Limits) -> bytes:
     """
-    Of a body that is too large the rest is read and forgotten: clients listen only after they have sent.
+    Returns the body of a request. A body that is too large is read to its end, but not kept: clients listen
+    only after they have sent it.
 
     # Raises
-    `HTTPException`: the body is packed, too large, takes too long, or breaks off.
+    `HTTPException`: the body is compressed, too large, too slow, or incomplete.
     """
-    packed = request.headers.get("content-encoding", "identity")
-    if packed.lower() != "identity":
-        raise HTTPException(415, f"found the content encoding {packed}, expected none")
+    encoding = request.headers.get("content-encoding", "identity")
+    if encoding.lower() != "identity":
+        raise HTTPException(415, f"found the content encoding {encoding}, expected none")
     body = bytearray()
     size = 0
     try:
@@ -45,10 +46,10 @@ async def read_body(request: Request, limits: Limits) -> bytes:
 
 def parse(body: bytes, limits: Limits) -> JsonDict | list[JsonDict]:
     """
-    One input, or a list of them.
+    Parses a body to one input or a list of inputs.
 
     # Raises
-    `HTTPException`: the body is no JSON, of another kind, or has too many inputs.
+    `HTTPException`: the body is not JSON, neither an object nor a list of objects, or has too many inputs.
     """
     try:
         text = body.decode("utf-8").removeprefix("\ufeff")

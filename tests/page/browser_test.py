@@ -1,7 +1,4 @@
-"""
-The page in a real browser: each tab, by the keyboard too. The environment variable SCREENSHOTS names a folder
-to keep pictures in.
-"""
+"""The page in a real browser. The environment variable SCREENSHOTS names a folder for pictures of it."""
 
 import pytest
 
@@ -40,7 +37,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def address():
-    """Of a service with models of random weights."""
+    """The address of a service whose models have random weights."""
     predictors = {name: predictor_of(config) for name, config in TASKS.items()}
     words = WordsInContext(
         encoder=BiLmEncoder(bilm=frozen(random_bilm()), mixes={}),
@@ -62,7 +59,7 @@ def browser():
 
 @pytest.fixture(params=SCREENS)
 def page(request, browser, address):
-    """An empty one, which may ask nobody but the service, and whose scripts must not fail."""
+    """An empty page; it may send requests only to the service, and its scripts must not fail."""
     width, scheme = SCREENS[request.param]
     context = browser.new_context(
         viewport={"width": width, "height": 900}, color_scheme=scheme, base_url=address
@@ -79,8 +76,8 @@ def page(request, browser, address):
     assert problems == []
 
 
-def kept(page, name):
-    """No scrolling sideways; and a picture, where somebody wants it."""
+def check_width(page, name):
+    """Checks that the page does not scroll sideways, and takes a picture if asked to."""
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     if folder := os.environ.get("SCREENSHOTS"):
         Path(folder).mkdir(parents=True, exist_ok=True)
@@ -116,7 +113,7 @@ def test_an_example_of_each_tab(page, tab):
     else:
         assert page.get_by_text("The mix that the model has learned").is_visible()
         assert page.locator("section[aria-labelledby=mix] .bars tr").count() in (3, 6)
-    kept(page, tab)
+    check_width(page, tab)
     link = page.get_by_role("link", name="Permanent link to this answer").get_attribute("href")
     page.goto(link)
     assert page.locator("section[aria-labelledby=answer]").inner_text() == text
@@ -133,7 +130,7 @@ def test_a_long_word_on_a_small_phone(page, tab):
     }.get(tab, f"sentence=Good+{word}+.&explain=simple")
     page.goto(f"/show/{tab}?{fields}")
     page.get_by_role("heading", name="Answer", exact=True).wait_for()
-    kept(page, f"long-{tab}")
+    check_width(page, f"long-{tab}")
 
 
 def test_hebrew_runs_from_the_right(page):
@@ -147,7 +144,7 @@ def test_hebrew_runs_from_the_right(page):
 
 def test_by_the_keyboard_alone(page):
     page.goto("/")
-    kept(page, "overview")
+    check_width(page, "overview")
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
     page.get_by_role("navigation").get_by_role("link", name="topics").focus()
@@ -164,17 +161,17 @@ def test_by_the_keyboard_alone(page):
     page.wait_for_url("**/show/topics?sentence=The+cup+final+was+won.&explain=1")
     words = page.locator("section[aria-labelledby=answer] ruby").all_inner_texts()
     assert [re.split(r"\s", word)[0] for word in words] == ["The", "cup", "final", "was", "won", "."]
-    kept(page, "explained")
+    check_width(page, "explained")
 
 
 def test_errors_are_sentences(page):
     page.goto("/show/srl?sentence=Ana+flew.&predicates=sang")
     alert = page.get_by_role("alert").inner_text()
     assert alert == "Error: Predicates: found 'sang', expected words of the sentence, or their places from 0"
-    kept(page, "error")
+    check_width(page, "error")
 
 
-def test_what_is_too_long_is_not_sent(page):
+def test_long_inputs_are_not_sent(page):
     page.goto("/show/ner")
     sent = []
     page.on("request", lambda request: request.method == "POST" and sent.append(request.url))

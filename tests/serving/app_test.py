@@ -1,20 +1,26 @@
-"""The whole service, in a thread, with an NER model and clients over the network."""
+"""A whole service with an NER model in a thread, and its app without a network."""
 
+import asyncio
 import json
 import socket
+from base64 import b64encode
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import httpx
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
 
 import elmo_tasks
 from benchmarks.serve_load import BAD, difference
 from elmo_tasks.common.files import bundled
 from elmo_tasks.serving.answers import Limits
 from elmo_tasks.serving.models import local_model
+from elmo_tasks.serving.requests import parse, read_body
 from tests.predictors.archives import predictor_of
-from tests.serving.clients import Doubling, ask, running
+from tests.serving.clients import Doubling, ask, model_of, running
 
 LIMITS = Limits()
 
@@ -50,7 +56,7 @@ def test_a_list_is_a_list_in_order(service, inputs):
 
 
 def test_eight_clients(service, inputs):
-    """Each asks for all, from another place on."""
+    """Each sends all inputs, starting with a different one."""
 
     def answers(first):
         turn = [(first + step) % len(inputs) for step in range(len(inputs))]
@@ -64,7 +70,7 @@ def test_eight_clients(service, inputs):
 
 
 def raw(service, request):
-    """What the server says to bytes that are no request."""
+    """Returns the server's answer to bytes that are no request."""
     host, port = service.address.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port)), timeout=5) as connection:
         connection.sendall(request)
@@ -101,7 +107,7 @@ REFUSALS = {
 
 
 def parts(content):
-    """A body whose length is not said before."""
+    """Yields a body without announcing its length."""
     for start in range(0, len(content), 1 << 16):
         yield content[start : start + (1 << 16)]
 
@@ -141,7 +147,7 @@ def test_no_http(service, request_line):
 
 
 def test_the_queue_is_full(service, inputs):
-    """What comes then is refused at once; what waits is answered."""
+    """New requests are refused at once; waiting ones are answered."""
 
     def ask_for_all(_):
         return httpx.post(service.ner, json=inputs * 3).status_code
@@ -165,7 +171,7 @@ def test_documents(service):
 
 
 @pytest.mark.parametrize("path", ["/health", "/metrics"])
-def test_the_head_alone(service, path):
+def test_head_requests(service, path):
     head, whole = httpx.head(service.address + path), httpx.get(service.address + path)
     assert (head.status_code, head.content) == (200, b"")
     assert head.headers["content-type"] == whole.headers["content-type"]
@@ -175,7 +181,9 @@ def test_a_model_that_fails():
     body = {"json": {"text": 13 * "x"}}
     (response,) = ask({"double": local_model(Doubling(), LIMITS)}, LIMITS, ("POST", "/predict/double", body))
     assert response.status_code == 500
-    assert response.json() == {"error": "the model failed at this input; the log of the service says how"}
+    assert response.json() == {
+        "error": "the model failed on this input; the log of the service has the error"
+    }
 
 
 def test_a_service_that_fails(monkeypatch):
@@ -183,4 +191,123 @@ def test_a_service_that_fails(monkeypatch):
     monkeypatch.setattr(model, "answer", None)
     (response,) = ask({"double": model}, LIMITS, ("POST", "/predict/double", {"json": {"text": "x"}}))
     assert response.status_code == 500
-    assert response.json() == {"error": "the service failed; its log says how"}
+    assert response.json() == {"error": "the service failed; its log has the error"}
+
+
+POST = ("POST", "/predict/double")
+BODY = {"json": {"text": "a"}}
+
+
+@pytest.fixture
+def models():
+    return {"double": local_model(Doubling(), LIMITS)}
+
+
+@pytest.mark.parametrize(
+    ("header", "passes"),
+    [
+        *((f"{kind} secret", True) for kind in ("Bearer", "bearer")),
+        *((f"{kind} {b64encode(b'me:secret').decode()}", True) for kind in ("Basic", "basic")),
+        *((header, False) for header in ("Bearer Secret", "Bearer other", "secret", "Bearer s\xe4")),
+        *((f"Basic {text}", False) for text in ("secret", "s\xe4", b64encode(b"me:no").decode())),
+    ],
+)
+def test_the_token(models, header, passes):
+    request = (*POST, BODY | {"headers": {"Authorization": header.encode("latin-1")}})
+    (response,) = ask(models, LIMITS, request, token="secret")
+    if passes:
+        assert response.json() == {"doubled": 2}
+    else:
+        assert response.status_code == 401
+        assert response.headers["www-authenticate"].startswith('Bearer, Basic realm="the token')
+        assert "Authorization: Bearer TOKEN" in response.json()["error"]
+
+
+def test_everything_but_health_asks_for_it(models):
+    paths = ("/health", "/metrics", "/docs", "/openapi.json", "/predict/none", "/none")
+    responses = ask(models, LIMITS, *(("GET", path, {}) for path in paths), token="secret")
+    assert [response.status_code for response in responses] == [200] + [401] * 5
+
+
+def test_metrics_count_requests_by_status(models):
+    async def never(inputs):
+        await asyncio.sleep(60)
+
+    models["slow"] = model_of(never, timeout=0.01)
+    *_, response = ask(
+        models,
+        LIMITS,
+        *[(*POST, BODY)] * 3,
+        (*POST, {"content": b"x"}),
+        ("POST", "/predict/slow", BODY),
+        ("POST", "/predict/none", BODY),
+        ("GET", "/health", {}),
+        ("GET", "/metrics", {}),
+    )
+    counts = {
+        (sample.labels["model"], sample.labels["status"]): sample.value
+        for family in text_string_to_metric_families(response.text)
+        for sample in family.samples
+        if sample.name == "elmo_requests_total"
+    }
+    assert counts == {("double", "200"): 3, ("double", "400"): 1, ("slow", "503"): 1}
+    assert 'elmo_queue_inputs{model="double"} 0.0' in response.text
+    assert 'elmo_request_seconds_count{model="double"} 4.0' in response.text
+
+
+def test_an_object_or_a_list():
+    assert parse('{"a": "ä"}'.encode(), SMALL) == {"a": "ä"}
+    assert parse(b'\xef\xbb\xbf{"a": 1}', SMALL) == {"a": 1}
+    assert parse(b"[]", SMALL) == []
+    assert parse(b"[{}]", SMALL) == [{}]
+
+
+SMALL = Limits(max_bytes=10, max_queue=2, timeout=0.05)
+
+
+def read(*parts, pause=0.0, **headers):
+    messages = iter(parts)
+
+    async def receive():
+        part = next(messages, None)
+        if part is None:
+            await asyncio.sleep(pause)
+        return {"type": "http.request", "body": part or b"", "more_body": part is not None}
+
+    scope = {"type": "http", "headers": [(name.encode(), value.encode()) for name, value in headers.items()]}
+    return asyncio.run(read_body(Request(scope, receive), SMALL))
+
+
+def test_a_client_that_leaves():
+    messages = iter([{"type": "http.request", "body": b"1", "more_body": True}, {"type": "http.disconnect"}])
+
+    async def receive():
+        return next(messages)
+
+    with pytest.raises(HTTPException, match="the client has gone") as caught:
+        asyncio.run(read_body(Request({"type": "http", "headers": []}, receive), SMALL))
+    assert caught.value.status_code == 400
+
+
+def test_a_body_of_several_parts():
+    assert read(b"12345", b"67890") == b"1234567890"
+
+
+@pytest.mark.parametrize("coding", ["identity", "Identity"])
+def test_a_body_without_compression(coding):
+    assert read(b"1", **{"content-encoding": coding}) == b"1"
+
+
+@pytest.mark.parametrize(
+    ("parts", "options", "status", "reason"),
+    [
+        ((b"12345", b"678901"), {}, 413, "found more bytes than the 10 expected at most"),
+        ((b"12345678901",), {"pause": 1.0}, 413, "found more bytes than the 10 expected at most"),
+        ((b"1",), {"pause": 1.0}, 408, "found no end of the request within 0.05 seconds"),
+        ((b"1",), {"content-encoding": "gzip"}, 415, "found the content encoding gzip, expected none"),
+    ],
+)
+def test_refused_bodies(parts, options, status, reason):
+    with pytest.raises(HTTPException) as caught:
+        read(*parts, **options)
+    assert (caught.value.status_code, caught.value.detail) == (status, reason)

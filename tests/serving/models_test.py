@@ -1,14 +1,32 @@
 import asyncio
+import json
+import pickle
+import threading
+from itertools import product
 
 import pytest
+from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
+from allennlp.data import DatasetReader
+from allennlp.predictors import Predictor
+from jsonschema import ValidationError, validate
 from starlette.exceptions import HTTPException
+from torch import nn
 
-from elmo_tasks.serving.answers import Limits, Refusal
-from elmo_tasks.serving.models import local_model, open_archives
+from elmo_tasks.serving.answers import Answers, Limits, Refusal, ToExplain
+from elmo_tasks.serving.models import Batcher, local_model, open_archives, request_schema
 from tests.elmo.files import make_files
 from tests.ner.archives import write_run
+from tests.robustness.predictors_test import READERS
 from tests.serving.clients import Doubling, model_of
+
+VALUES = {
+    str: "Ana flew .",
+    list[str]: ["Ana", "flew", "."],
+    list[list[str]]: [["Ana", "flew", "."], ["She", "slept", "."]],
+    list[int]: [1],
+}
+PAIRS = {"format": "jsonl", "classes": ["a", "b"], "sentence1": "x", "sentence2": "z", "label": "y"}
 
 
 def refusal_of(model, inputs):
@@ -20,10 +38,9 @@ def refusal_of(model, inputs):
 def test_lines_of_a_model_in_this_process():
     model = local_model(Doubling(), Limits())
     assert asyncio.run(model.lines([{"text": "a"}, {"text": "bc"}])) == ['{"doubled": 2}', '{"doubled": 4}']
-    assert refusal_of(model, [{"text": "a"}, {}]) == (
-        422,
-        'input 2 of 2: found the fields: none; expected "text": a string',
-    )
+    refusal = 'found the fields: none; expected "text": a string'
+    assert refusal_of(model, [{}]) == (422, refusal)
+    assert refusal_of(model, [{"text": "a"}, {}]) == (422, f"input 2 of 2: {refusal}")
 
 
 def test_no_answer_in_time():
@@ -31,14 +48,6 @@ def test_no_answer_in_time():
         await asyncio.sleep(5)
 
     assert refusal_of(model_of(answer, timeout=0.01), [{}]) == (503, "found no answer within 0.01 seconds")
-
-
-def test_the_place_is_named_among_several():
-    async def answer(inputs):
-        return [Refusal(422, "bad")] * len(inputs)
-
-    assert refusal_of(model_of(answer), [{}]) == (422, "bad")
-    assert refusal_of(model_of(answer), [{}, {}]) == (422, "input 1 of 2: bad")
 
 
 def test_places_in_the_queue():
@@ -62,7 +71,154 @@ def test_archives_by_their_names(tmp_path, monkeypatch):
     (tmp_path / "lr=0.1").symlink_to(run)
     monkeypatch.chdir(tmp_path)
     assert list(open_archives(["lr=0.1", "slow=lr=0.1"])) == ["ner", "slow"]
-    with pytest.raises(
-        ConfigurationError, match=r"found two archives of the name ner, .* expected NAME=ARCHIVE"
-    ):
+    with pytest.raises(ConfigurationError, match="found two archives of the name ner"):
         open_archives([run, f"ner={run}"])
+
+
+def test_lines_and_refusals():
+    answers = Answers(Doubling(), Limits(max_tokens=20))
+    inputs = [{"text": text} for text in ("ä", 1, 13 * "x", 21 * "x")]
+    assert answers(inputs) == [
+        '{"doubled": 2}',
+        Refusal(422, '"text" is 1; expected "text": a string'),
+        Refusal(500, "the model failed on this input; the log of the service has the error"),
+        Refusal(422, "found 21 tokens to read, expected at most 20"),
+    ]
+
+
+def test_a_line_is_that_of_predict():
+    predictor = Doubling()
+    predictor.dump_line = lambda result: json.dumps(result, indent=1) + "\n"
+    assert Answers(predictor, Limits())([{"text": "a"}]) == ['{\n "doubled": 2\n}']
+
+
+def test_inputs_to_explain():
+    """They may go to another process. A model without explanations says so, after other errors."""
+    inputs = pickle.loads(pickle.dumps([ToExplain({"text": "a"}), ToExplain({"text": 1}), {"text": "a"}]))
+    assert Answers(Doubling(), Limits())(inputs) == [
+        Refusal(422, "found a model that cannot be explained"),
+        Refusal(422, '"text" is 1; expected "text": a string'),
+        '{"doubled": 2}',
+    ]
+
+
+class Model:
+    """Answers with its inputs, and lists its batches; it waits until `proceed` is set."""
+
+    def __init__(self) -> None:
+        self.batches: list[list[int]] = []
+        self.proceed = threading.Event()
+        self.threads: set[int] = set()
+
+    def __call__(self, inputs):
+        self.threads.add(threading.get_ident())
+        self.batches.append(inputs)
+        assert self.proceed.wait(5)
+        if "bad" in inputs:
+            raise ValueError("bad")
+        return inputs
+
+
+@pytest.fixture
+def model():
+    return Model()
+
+
+def test_inputs_that_come_while_a_batch_runs_are_the_next_one(model):
+    async def run():
+        batcher = Batcher(model, size=3, wait=0.0)
+        first = asyncio.create_task(batcher([0]))
+        while not model.batches:
+            await asyncio.sleep(0.001)
+        later = [asyncio.create_task(batcher(inputs)) for inputs in ([1, 2], [3], [4])]
+        await asyncio.sleep(0)
+        model.proceed.set()
+        return await asyncio.gather(first, *later)
+
+    assert asyncio.run(run()) == [[0], [1, 2], [3], [4]]
+    assert model.batches == [[0], [1, 2, 3], [4]]
+    assert len(model.threads) == 1
+    assert threading.get_ident() not in model.threads
+
+
+def test_a_batch_waits_for_more_inputs(model):
+    model.proceed.set()
+
+    async def one_after_another(batcher):
+        first = asyncio.create_task(batcher([0]))
+        await asyncio.sleep(0.01)
+        return await asyncio.gather(first, batcher([1]))
+
+    asyncio.run(asyncio.wait_for(one_after_another(Batcher(model, size=2, wait=100.0)), 5))
+    asyncio.run(one_after_another(Batcher(model, size=3, wait=0.2)))
+    asyncio.run(one_after_another(Batcher(model, size=3, wait=0.0)))
+    assert model.batches == [[0, 1], [0, 1], [0], [1]]
+
+
+def test_cancelled_inputs_are_skipped(model):
+    async def run():
+        batcher = Batcher(model, size=1, wait=0.0)
+        tasks = [asyncio.create_task(batcher([number])) for number in range(4)]
+        while not model.batches:
+            await asyncio.sleep(0.001)
+        tasks[0].cancel()
+        tasks[2].cancel()
+        await asyncio.sleep(0)
+        model.proceed.set()
+        return await asyncio.gather(tasks[1], tasks[3])
+
+    assert asyncio.run(run()) == [[1], [3]]
+    assert model.batches == [[0], [1], [3]]
+
+
+def test_an_error_concerns_its_batch(model):
+    model.proceed.set()
+
+    async def run():
+        batcher = Batcher(model, size=2, wait=0.0)
+        answers = await asyncio.gather(batcher(["bad", 1]), batcher([2]), return_exceptions=True)
+        return [*answers, await batcher([3])]
+
+    error, *answers = asyncio.run(run())
+    assert isinstance(error, ValueError)
+    assert answers == [[2], [3]]
+
+
+@pytest.fixture(params=[*READERS.items(), ("elmo_classifier", PAIRS)], ids=str)
+def predictor(request):
+    name, options = request.param
+    reader = DatasetReader.from_params(Params({"type": name, **options}))
+    return Predictor.by_name(name)(nn.Linear(1, 1), reader)
+
+
+def test_the_schema_allows_the_fields_that_predictors_read(predictor):
+    assert predictor.forms
+    schema = request_schema(predictor)
+    # A spaCy model would find missing predicates.
+    needed = {"predicates"} & predictor.optional_fields.keys()
+    for form in predictor.forms:
+        content = {name: VALUES[kind] for name, kind in form.items()}
+        optional = {name: VALUES[kind] for name, kind in predictor.optional_fields.items()}
+        optional = {
+            name: value for name, value in optional.items() if name != "speakers" or "sentences" in form
+        }
+        for whole in (content | {name: optional[name] for name in needed}, content | optional):
+            validate([whole, whole], schema)
+            assert predictor.num_tokens(predictor._prepare(whole)) >= 3
+        for name, wrong in product(form, (None, 1)):
+            part = {other: value for other, value in (content | optional).items() if other != name}
+            bad = part if wrong is None else part | {name: wrong}
+            with pytest.raises(ValidationError):
+                validate(bad, schema)
+            with pytest.raises(ConfigurationError):
+                predictor._prepare(bad)
+
+
+def test_optional_fields_have_a_value_or_are_missing(predictor):
+    schema = request_schema(predictor)
+    for form in predictor.forms:
+        content = {name: VALUES[kind] for name, kind in form.items()}
+        validate(content, schema)
+        for name in predictor.optional_fields:
+            with pytest.raises(ValidationError):
+                validate(content | {name: None}, schema)

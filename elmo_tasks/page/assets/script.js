@@ -1,5 +1,5 @@
-// The page works without this. It adds: input that is too long is refused before it is sent, a sign that an answer is
-// on its way, and a button that copies the JSON.
+// The page works without this script. It refuses input that is too long before it is sent, shows that an answer is
+// being computed, and adds a button that copies the JSON.
 "use strict";
 
 const form = document.querySelector("form");
@@ -36,7 +36,7 @@ if (form) {
     status.classList.add("busy");
     status.textContent = "Working …";
   });
-  // The way back in the browser's history shows the page as it was.
+  // Going back in the browser's history shows the page as it was.
   window.addEventListener("pageshow", rest);
 }
 
