@@ -31,7 +31,7 @@ from elmo_tasks.elmo.model.characters import BEGIN_SENTENCE, END_SENTENCE, UNKNO
 from elmo_tasks.evaluation.tagging import read_conllu
 from elmo_tasks.language_model.callbacks import FILE_NAME
 from elmo_tasks.srl.sentences import CONLL_2012, Columns, read_sentences
-from elmo_tasks.sst.trees import parse
+from elmo_tasks.sst.reader import parse
 from elmo_tasks.training.experiments import Run
 
 Document = list[list[str]]

@@ -18,7 +18,7 @@ from elmo_tasks.data.columns import line_groups
 from elmo_tasks.data.input_files import read_lines
 from elmo_tasks.data.tokenization import tokenizer
 from elmo_tasks.sst import SstReader
-from elmo_tasks.sst.trees import NUM_LABELS
+from elmo_tasks.sst.reader import NUM_LABELS
 from elmo_tasks.training.experiments import Run
 
 

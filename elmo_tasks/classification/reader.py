@@ -1,15 +1,14 @@
 """
-Records with named columns, from text files.
+Reads labelled sentences and pairs of sentences from files with named columns: AG News, SST-2, MRPC, KLUE and
+the like.
 
 - `csv`: fields between commas, `"` around a field with commas or line breaks, `""` for a quote in it (RFC
-  4180). `tsv`: a record a line, fields between tabs, quotes being text like any other. The names of the
-  columns are given, or stand in the first line.
+  4180). `tsv`: a record a line, fields between tabs; quotes have no meaning. The names of the columns are
+  given, or stand in the first line.
 - `json`: a list of objects. `jsonl`: an object a line. Their keys are the columns.
-- `text`: a record a line, its one column is `text`. `document`: a record a file, of the same column.
+- `text`: a record a line, its one column is `text`. `document`: a record a file, with the same column.
 
-Empty lines are passed over.
-
-Labelled sentences and pairs of sentences, by column name: AG News, SST-2, MRPC, KLUE and the like.
+Empty lines are skipped.
 """
 
 import csv
@@ -32,17 +31,18 @@ from elmo_tasks.data.json_lines import parse_json, read_json_lines, shorten_json
 from elmo_tasks.data.reader import TaskReader
 from elmo_tasks.data.tokenization import SpacyRules
 
-# ==== classification.records
+Text = Union[str, list[str]]
+"""Plain text, or its words."""
 Columns = Sequence[str] | None
 
 _BETWEEN = re.compile(r"\s*[\[,]\s*")
-"""What stands before each object of a list."""
+"""The separator before each object of a JSON list."""
 _MAX_FIELD = (1 << 31) - 1
-"""Characters of a csv; Python's default, 131,072, is less than a long document."""
+"""Characters of a csv field; Python's default, 131,072, is less than a long document."""
 
 
 class Record(NamedTuple):
-    """What stands in the columns of a record, and the line where it begins."""
+    """The values of a record by column, and the line at which it starts."""
 
     line: int
     values: dict[str, Any]
@@ -50,14 +50,16 @@ class Record(NamedTuple):
 
 def read_records(path: Path, format: str, columns: Columns) -> Iterator[Record]:
     """
+    Yields the records of a file.
+
     # Parameters
 
     format : a key of `FORMATS`.
     columns : names of the columns of a csv or tsv file without a header; `None`: the first line has them.
 
     # Raises
-    `InputError`, with file and line: what is not of the format, another number of columns, a column twice,
-    and whatever `read_lines` raises.
+    `InputError`, with file and line: the file is not of the format, a record has another number of columns,
+    or the header has a column twice; and see `read_lines`.
     """
     return FORMATS[format](path, columns)
 
@@ -104,7 +106,7 @@ def _json(path: Path, _: Columns) -> Iterator[Record]:
     whole = parse_json(text, path, 1, expected="JSON")
     if not isinstance(whole, list):
         raise InputError.at(path, found=f"a {type(whole).__name__}", expected="a list of JSON objects")
-    # Once more one by one: the parser does not tell where each of them begins.
+    # Parses each object once more, since the parser of the list does not tell where it starts.
     line, place, decoder = 1, 0, json.JSONDecoder()
     for _ in whole:
         start = _BETWEEN.match(text, place).end()  # type: ignore[union-attr]
@@ -145,57 +147,45 @@ FORMATS: dict[str, Callable[[Path, Columns], Iterator[Record]]] = {
 }
 
 
-# ==== classification.reader
-Text = Union[str, list[str]]
-"""Plain text, or its words."""
-
-
 @dataclass
 class ClassifierText(Metadata):
-    """What an instance knows of its words beside tensors."""
+    """The metadata of an instance."""
 
     sentence1: list[str]
     sentence2: list[str] | None = None
 
     def __len__(self) -> int:
-        """The tokens of the longer sentence: what the instance costs in a batch, for samplers to sort by."""
+        """Returns the tokens of the longer sentence, by which samplers sort."""
         return max(len(self.sentence1), len(self.sentence2 or ()))
-
-
-class _Example(NamedTuple):
-    """A sentence or pair of a file, tokenised."""
-
-    sentences: list[list[Token]]
-    label: str | None
 
 
 @DatasetReader.register("elmo_classifier")
 class ClassificationReader(TaskReader):
     """
-    Text and class from columns of csv, tsv, json, jsonl or plain text files (`records.py` has the formats).
+    Reads text and class from columns of csv, tsv, json, jsonl or plain text files.
 
-    Instances have `sentence1`, of pairs also `sentence2`, `metadata` (a `ClassifierText`) and, of labelled
-    ones, `label`: all classes get into the vocabulary, in the order of `classes`.
+    Instances have `sentence1`, in pairs also `sentence2`, `metadata` (a `ClassifierText`) and, if labelled,
+    `label`. The vocabulary has all classes, in the order of `classes`.
 
     # Parameters
 
     format : `csv`, `tsv`, `json`, `jsonl`, `text` or `document`.
     columns : names of the columns of a csv or tsv file without a header; null: its first line has them.
-    sentence1 : the column of the text, or several whose texts are joined by blanks, empty ones left out.
-    sentence2 : the same of the second sentence of pairs; null: single sentences.
+    sentence1 : the column of the text, or several columns whose texts are joined by blanks; empty texts are
+        left out.
+    sentence2 : the same for the second sentence of pairs; null: single sentences.
     label : the column of the class; null: the files are text to pre-train on, without labels.
     classes : the names of the classes, in their order.
-    label_names : the class for each label as it stands in the files, a number as text; null: the files have
-        the names of the classes.
-    tokenizer : any of AllenNLP's, here also `elmo_spacy` and `elmo_syllables`; by default spaCy's rules for
-        English.
+    label_names : the class of each label in the files, where numbers are text; null: the labels are the names
+        of the classes.
+    tokenizer : any of AllenNLP's, or `elmo_spacy` or `elmo_syllables`; by default spaCy's rules for English.
     The others : see `TaskReader`.
 
     # Raises
-    `ConfigurationError`: an unknown format, columns of a format that names them itself, fewer than two
-    classes or one twice, label names of other classes. When reading, `InputError` with file, line and column:
-    no file, nothing in a file, what is not of the format, a column that is missing, text that is no string or
-    has no words, and an unknown label.
+    `ConfigurationError`: an unknown format; `columns` for a format that has its own; fewer than two classes,
+    or one twice; label names of other classes. When reading, `InputError` with file, line and column: there
+    is no file, nothing in a file, a format error, no such column, text that is no string or has no words, or
+    an unknown label.
     """
 
     def __init__(
@@ -216,10 +206,18 @@ class ClassificationReader(TaskReader):
             raise ConfigurationError(f"found columns, but {format} names them itself")
         if columns is not None and len(set(columns)) < len(columns):
             raise ConfigurationError(f"columns: found {', '.join(columns)}, expected each name once")
-        _check_classes(classes, label_names)
+        if isinstance(classes, str) or len(set(classes)) < max(2, len(classes)):
+            raise ConfigurationError(f"classes: found {classes!r}, expected two names or more, each once")
+        if label_names is not None and set(label_names.values()) != set(classes):
+            named = ", ".join(dict.fromkeys(label_names.values()))
+            raise ConfigurationError(f"label_names: found names of {named}, expected of {', '.join(classes)}")
         self.format = format
         self.columns = columns
-        self.texts = [_listed(names) for names in (sentence1, sentence2) if names is not None]
+        self.texts = [
+            [names] if isinstance(names, str) else names
+            for names in (sentence1, sentence2)
+            if names is not None
+        ]
         """The columns of each sentence."""
         self.label = label
         self.classes = classes
@@ -228,26 +226,26 @@ class ClassificationReader(TaskReader):
 
     @property
     def pairs(self) -> bool:
-        """Whether instances have two sentences."""
+        """True if instances have two sentences."""
         return len(self.texts) == 2
 
     def _read(self, file_path: str) -> Iterator[Instance]:
-        for example in self.shard_iterable(self.read_files(file_path, self._file, self._describe)):
-            yield self._instance(*example)
+        for sentences, label in self.shard_iterable(self.read_files(file_path, self._file, self._describe)):
+            yield self._instance(sentences, label)
 
     def text_to_instance(
         self, sentence1: Text, sentence2: Optional[Text] = None, label: Optional[str] = None
     ) -> Instance:
         """
-        The instance of one sentence, or of one pair; without `label` for prediction.
+        Returns the instance of one sentence, or of one pair; without `label` for prediction.
 
         # Raises
-        `ConfigurationError`: a pair where there are single sentences or the reverse, a sentence without
-        words, or a label that is none of `classes`.
+        `ConfigurationError`: a pair for a reader of single sentences, or the reverse; a sentence without
+        words; or a label that is not in `classes`.
         """
         if (sentence2 is not None) != self.pairs:
             found, expected = ("one sentence", "a pair") if self.pairs else ("a pair", "one sentence")
-            raise ConfigurationError(f"found {found}, expected {expected}: what the reader's files have")
+            raise ConfigurationError(f"found {found}, expected {expected}, as in the reader's files")
         check_label(label, self.classes)
         sentences = [self.tokens(text) for text in (sentence1, sentence2) if text is not None]
         if not all(sentences):
@@ -255,7 +253,7 @@ class ClassificationReader(TaskReader):
         return self._instance(sentences, label)
 
     def tokens(self, text: Text) -> list[Token]:
-        """The words of a sentence, as the reader's files have them."""
+        """Returns the tokens of a text, or of its words."""
         return self.tokenizer.tokenize(text) if isinstance(text, str) else [Token(word) for word in text]
 
     def _instance(self, sentences: list[list[Token]], label: str | None) -> Instance:
@@ -267,23 +265,20 @@ class ClassificationReader(TaskReader):
         fields["metadata"] = MetadataField(ClassifierText(*words))
         return labelled_instance(fields, label, self.classes)
 
-    def _file(self, path: Path, counts: Counter[str]) -> Iterator[_Example]:
+    def _file(self, path: Path, counts: Counter[str]) -> Iterator[tuple[list[list[Token]], str | None]]:
         for record in read_records(path, self.format, self.columns):
-            example = self._example(path, record)
+            sentences = [self._sentence(path, record, names) for names in self.texts]
+            label = None if self.label is None else self._class(path, record, self.label)
             counts["instances"] += 1
-            if example.label is not None:
-                counts[f"of {example.label}"] += 1
-            yield example
+            if label is not None:
+                counts[f"of {label}"] += 1
+            yield sentences, label
         if not counts:
             raise InputError.at(path, found="no record", expected="at least one")
 
     def _describe(self, counts: Counter[str]) -> str:
         by_class = ", ".join(f"{name} {counts[f'of {name}']}" for name in self.classes)
         return f"{counts['instances']} instances ({by_class if self.label else 'no labels'})"
-
-    def _example(self, path: Path, record: Record) -> _Example:
-        sentences = [self._sentence(path, record, names) for names in self.texts]
-        return _Example(sentences, self._class(path, record, self.label) if self.label is not None else None)
 
     def _class(self, path: Path, record: Record, column: str) -> str:
         value = _value(path, record, column)
@@ -311,15 +306,3 @@ def _value(path: Path, record: Record, column: str) -> Any:
         known = ", ".join(map(repr, record.values))
         raise InputError.at(path, record.line, found=f"the columns {known}", expected=f"also {column!r}")
     return record.values[column]
-
-
-def _listed(names: str | list[str]) -> list[str]:
-    return [names] if isinstance(names, str) else names
-
-
-def _check_classes(classes: Sequence[str], label_names: dict[str, str] | None) -> None:
-    if isinstance(classes, str) or len(set(classes)) < max(2, len(classes)):
-        raise ConfigurationError(f"classes: found {classes!r}, expected two names or more, each once")
-    if label_names is not None and set(label_names.values()) != set(classes):
-        named = ", ".join(dict.fromkeys(label_names.values()))
-        raise ConfigurationError(f"label_names: found names of {named}, expected of {', '.join(classes)}")

@@ -1,4 +1,4 @@
-"""Pairs of sentences, and whether the second follows from the first: SNLI, MultiNLI and the like."""
+"""Reads pairs of sentences, and whether the first entails the second: SNLI, MultiNLI and the like."""
 
 import json
 from collections import Counter
@@ -21,26 +21,24 @@ from elmo_tasks.data.tokenization import cached_tokenizer
 
 LABELS = ("entailment", "neutral", "contradiction")
 _UNDECIDED = "-"
-"""The label of pairs whose annotators had no majority."""
+"""The label of pairs on which the annotators had no majority."""
 _MAX_CACHED = 500
-"""Characters of a sentence whose words are cached, at most."""
+"""Maximum number of characters of a sentence whose words are cached."""
 
 
 @dataclass
 class SnliPair(Metadata):
-    """What an instance knows of its pair beside tensors."""
+    """The metadata of an instance."""
 
     premise: list[str]
     hypothesis: list[str]
 
     def __len__(self) -> int:
-        """The tokens of the longer sentence: what the pair costs in a batch, for samplers to sort by."""
+        """Returns the tokens of the longer sentence, by which samplers sort."""
         return max(len(self.premise), len(self.hypothesis))
 
 
 class _FilePair(NamedTuple):
-    """A labelled pair of a file."""
-
     premise: str
     hypothesis: str
     label: str
@@ -49,31 +47,27 @@ class _FilePair(NamedTuple):
 @DatasetReader.register("elmo_snli")
 class SnliReader(TaskReader):
     """
-    One JSON object a line with `gold_label`, `sentence1` (the premise) and `sentence2` (the hypothesis);
-    other fields are ignored. Pairs with the label `-`, on which the annotators did not agree, are left out,
-    and counted in the log.
+    Reads one JSON object a line with `gold_label`, `sentence1` (the premise) and `sentence2` (the
+    hypothesis); other fields are ignored. Pairs with the label `-`, on which the annotators did not agree,
+    are left out, and counted in the log.
 
     Format: https://nlp.stanford.edu/projects/snli/ and https://cims.nyu.edu/~sbowman/multinli/. Instances
-    have `premise`, `hypothesis`, `metadata` (an `SnliPair`) and, of labelled pairs, `label`. The labels stand
-    in the vocabulary in the order of `LABELS`.
+    have `premise`, `hypothesis`, `metadata` (an `SnliPair`) and, if labelled, `label`. The vocabulary has the
+    labels in the order of `LABELS`.
 
     # Parameters
 
-    spacy_model : name of an installed spaCy model whose tokenizer is used; that of blank English by default.
+    spacy_model : name of an installed spaCy model whose tokenizer splits sentences; that of blank English by
+        default.
     The others : see `TaskReader`.
 
     # Raises
-    `ConfigurationError`: the spaCy model is not installed. When reading, `InputError` with file and line: no
-    file, no labelled pair in a file, not UTF-8, a blank line between pairs, no JSON object, a field that is
-    missing or no string, another label, and a sentence without words.
+    `ConfigurationError`: the spaCy model is not installed. When reading, `InputError` with file and line:
+    there is no file, no labelled pair in a file, a byte that is not UTF-8, a blank line between pairs, no
+    JSON object, a field that is missing or no string, another label, or a sentence without words.
     """
 
-    def __init__(
-        self,
-        *,
-        spacy_model: Optional[Name] = None,
-        **kwargs: Any,
-    ) -> None:
+    def __init__(self, *, spacy_model: Optional[Name] = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.spacy_model = spacy_model
         cached_tokenizer(spacy_model)
@@ -89,10 +83,11 @@ class SnliReader(TaskReader):
         label: Optional[str] = None,
     ) -> Instance:
         """
-        The instance of one pair; without `label` for prediction. A sentence is text, or a list of words.
+        Returns the instance of one pair; without `label` for prediction. A sentence is text, or a list of
+        words.
 
         # Raises
-        `ConfigurationError`: a sentence without words, or another label than those of `LABELS`.
+        `ConfigurationError`: a sentence without words, or a label that is not in `LABELS`.
         """
         check_label(label, LABELS)
         sides = {"premise": self.tokens(premise), "hypothesis": self.tokens(hypothesis)}
@@ -105,15 +100,29 @@ class SnliReader(TaskReader):
         return labelled_instance(fields, label, LABELS)
 
     def tokens(self, sentence: str | list[str]) -> list[Token]:
-        """The words of a sentence, which is text, or a list of words."""
+        """Returns the tokens of a sentence, which is text, or a list of words."""
         if isinstance(sentence, str):
             tokenize = _cached_tokens if len(sentence) <= _MAX_CACHED else _tokens
             return tokenize(sentence, self.spacy_model)
         return [Token(word) for word in sentence]
 
 
+def _tokens(text: str, spacy_model: str | None) -> list[Token]:
+    return [Token(word) for word in cached_tokenizer(spacy_model)(text).words]
+
+
+_cached_tokens = lru_cache(maxsize=1 << 12)(_tokens)
+"""Returns the same list for the same text, since a premise has several hypotheses; not to be changed."""
+
+
 def _file_pairs(path: Path, counts: Counter[str]) -> Iterator[_FilePair]:
-    for number, line in _filled_lines(path):
+    blank = None
+    for number, line in read_lines(path):
+        if not line.strip():
+            blank = blank or number
+            continue
+        if blank:  # blank lines may stand at the end only
+            raise InputError.at(path, blank, found="a blank line", expected="a JSON object")
         pair = _parse(path, number, line)
         counts[pair.label] += 1
         if pair.label != _UNDECIDED:
@@ -132,33 +141,9 @@ def _describe_undecided(counts: Counter[str]) -> str:
     return f'{counts[_UNDECIDED]} with the label "{_UNDECIDED}"'
 
 
-def _tokens(text: str, spacy_model: str | None) -> list[Token]:
-    return [Token(word) for word in cached_tokenizer(spacy_model)(text).words]
-
-
-_cached_tokens = lru_cache(maxsize=1 << 12)(_tokens)
-"""The same list for the same text, since a premise comes with several hypotheses; not to be changed."""
-
-
-def _filled_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """The lines with their numbers; blank ones may stand at the end only."""
-    blank = None
-    for number, line in read_lines(path):
-        if not line.strip():
-            blank = blank or number
-        elif blank:
-            raise InputError.at(path, blank, found="a blank line", expected="a JSON object")
-        else:
-            yield number, line
-
-
 def _parse(path: Path, number: int, line: str) -> _FilePair:
     def error(found: str, expected: str) -> InputError:
         return InputError.at(path, number, found=found, expected=expected)
-
-    content = parse_json(line, path, number)
-    if not isinstance(content, dict):
-        raise error(shorten(line.strip()), "a JSON object")
 
     def sentence(name: str) -> str:
         text = content.get(name)
@@ -169,6 +154,9 @@ def _parse(path: Path, number: int, line: str) -> _FilePair:
             raise error(f"an empty {name}", "a sentence")
         return text
 
+    content = parse_json(line, path, number)
+    if not isinstance(content, dict):
+        raise error(shorten(line.strip()), "a JSON object")
     label = content.get("gold_label")
     if label not in (*LABELS, _UNDECIDED):
         found = f"the label {json.dumps(label)}" if "gold_label" in content else "no gold_label"

@@ -1,4 +1,4 @@
-"""Questions about passages whose answers are spans of these: SQuAD 1.1 and 2.0."""
+"""Reads questions whose answers are spans of a passage: SQuAD 1.1 and 2.0."""
 
 import logging
 import random
@@ -24,48 +24,48 @@ logger = logging.getLogger(__name__)
 
 TRAINING_ANSWERS = ("first", "most_frequent", "random")
 NO_SPAN = (-1, -1)
-"""The span of a question whose answers are not on token boundaries, or that has none."""
+"""The span of a question without an answer on token boundaries."""
 
 _DASHES = r"\-~\u2010-\u2015\u2212"
 _CURRENCIES = r"$\u00a2-\u00a5\u20a0-\u20cf"
 _JOINERS = r"/:;\"\u201c-\u201e()\[\]{}\u00b0\u00d7"
-"""What else joins words that spaCy leaves together."""
+"""Other characters that join words and at which spaCy does not split."""
 _SPLIT = _DASHES + _CURRENCIES + _JOINERS
 _PIECES = re.compile(f"[{_SPLIT}]|[^{_SPLIT}]+")
 
 
 @dataclass
 class SquadQuestion(Metadata):
-    """What an instance knows of its question beside tensors."""
+    """The metadata of an instance."""
 
     passage: Words
     question: Words
     id: str | None = None
     answers: list[str] | None = None
-    """All gold answers; an empty list: the question has no answer. `None` for prediction."""
+    """All gold answers; empty if the question has no answer, `None` for prediction."""
 
     def __len__(self) -> int:
-        """The tokens of the passage: what the question costs in a batch, for samplers to sort by."""
+        """Returns the tokens of the passage, by which samplers sort."""
         return len(self.passage.words)
 
 
 @DatasetReader.register("elmo_squad")
 class SquadReader(TaskReader):
     """
-    The official JSON of SQuAD 1.1 and 2.0; see `dataset` for the format. Words are those of spaCy's blank
-    English, split at hyphens, dashes and signs of currencies.
+    Reads the official JSON of SQuAD 1.1 and 2.0; see `dataset` for the format. Words are those of spaCy's
+    blank English, split at hyphens, dashes and currency signs.
 
     Instances have `passage`, `question`, `paragraph` (a number that the questions of a passage share),
-    `metadata` (a `SquadQuestion`) and, of answered questions, `span`: the first and the last token of the
-    answer to train on, or `NO_SPAN`. An answer that is not on token boundaries is for evaluation by its text
-    alone; the log has its share.
+    `metadata` (a `SquadQuestion`) and, in labelled data, `span`: the first and the last token of the answer
+    to train on, or `NO_SPAN`. An answer that is not on token boundaries serves evaluation alone; the log has
+    the share of such answers.
 
     # Parameters
 
-    training_answer : which of several answers is trained on: the `first`, the `most_frequent` or a `random`
-        one, drawn by the question's text, so the same in each run.
-    unanswerable : keep the questions of SQuAD 2.0 that have no answer; if not, they are left out, and counted
-        in the log. The model needs `no_answer` for them.
+    training_answer : the answer to train on if there are several: the `first`, the `most_frequent` or a
+        `random` one, drawn by the question's text, so the same in each run.
+    unanswerable : whether to keep the questions of SQuAD 2.0 that have no answer, for which the model needs
+        `no_answer`. If not, the log has their number.
     The others : see `TaskReader`.
 
     # Raises
@@ -86,32 +86,32 @@ class SquadReader(TaskReader):
         self._last_passage: _Passage | None = None
 
     def _read(self, file_path: str) -> Iterator[Instance]:
-        """A worker takes all questions of its paragraphs."""
+        """Yields all questions of the paragraphs of this worker."""
         counts: Counter[str] = Counter()
         try:
             for paragraph in self.shard_iterable(self._paragraphs(file_path)):
                 counts["paragraphs"] += 1
                 for question in paragraph.questions:
-                    if self._reads(question):
+                    if self._keeps(question):
                         yield self._instance(paragraph, question, counts)
                     else:
                         counts["left out"] += 1
-        finally:  # also where max_instances ends the reading
+        finally:  # also if max_instances ends the reading
             _log(file_path, counts)
 
     def _paragraphs(self, file_path: str) -> Iterator[Paragraph]:
-        """The paragraphs of all workers, so that each finds out if there is nothing to read in any."""
-        nothing = True
+        """Yields the paragraphs of all workers, so that each worker notices if there is nothing to read."""
+        empty = True
         for dataset in read_datasets(file_path):
             for paragraph in dataset.paragraphs:
-                nothing = nothing and not any(map(self._reads, paragraph.questions))
+                empty = empty and not any(map(self._keeps, paragraph.questions))
                 yield paragraph
-        if nothing:
+        if empty:
             raise InputError.at(
                 file_path, found="no question with an answer", expected="at least one, or unanswerable: true"
             )
 
-    def _reads(self, question: Question) -> bool:
+    def _keeps(self, question: Question) -> bool:
         return bool(question.answers) or self.unanswerable
 
     def text_to_instance(
@@ -123,10 +123,10 @@ class SquadReader(TaskReader):
         id: Optional[str] = None,
     ) -> Instance:
         """
-        The instance of one question; without `answers` for prediction, with no answers of one that has none.
+        Returns the instance of one question. `answers` is `None` for prediction, and empty if there is none.
 
         # Raises
-        `ConfigurationError`: a passage or a question without words.
+        `ConfigurationError`: the passage or the question has no words.
         """
         passage_text = self._passage_text(passage)
         question_words = split_words(question)
@@ -148,7 +148,7 @@ class SquadReader(TaskReader):
         return Instance(fields)
 
     def _instance(self, paragraph: Paragraph, question: Question, counts: Counter[str]) -> Instance:
-        """The instance of a question of a file, which is added to the counts for the log."""
+        """Returns the instance of a question of a file, and adds it to the counts."""
         instance = self.text_to_instance(paragraph.passage, question.text, question.answers, id=question.id)
         answers = question.answers or []
         spans = [self._passage_text(paragraph.passage).span(answer) for answer in answers]
@@ -160,26 +160,20 @@ class SquadReader(TaskReader):
         return instance
 
     def _passage_text(self, text: str) -> "_Passage":
-        """The passage that was split last is not split again: the questions of a paragraph come in a row."""
+        """Returns a passage, split once for all questions of its paragraph, which come in a row."""
         if self._last_passage is None or self._last_passage.words.text != text:
             self._last_passage = _Passage(text)
         return self._last_passage
 
     def _choose(self, spans: list[tuple[int, int]], question: str) -> tuple[int, int]:
-        """The answer to train on."""
+        """Returns the answer to train on."""
         if self.training_answer == "most_frequent":
             return Counter(spans).most_common(1)[0][0]
         return random.Random(question).choice(spans) if self.training_answer == "random" else spans[0]
 
 
 class _Passage:
-    """
-    A passage, tokenised. Its questions share its `TextField`, so that it is indexed and held in memory once.
-
-    # Parameters
-
-    text : of the passage.
-    """
+    """A tokenised passage. Its questions share its `TextField`, which is indexed once."""
 
     def __init__(self, text: str) -> None:
         self.words = split_words(text)
@@ -189,7 +183,7 @@ class _Passage:
         self._last = {end: token for token, (_, end) in enumerate(self.words.offsets)}
 
     def span(self, answer: Answer) -> tuple[int, int] | None:
-        """The first and the last token of an answer, or `None` where it is not on token boundaries."""
+        """Returns the first and the last token of an answer, or `None` if it is not on token boundaries."""
         text = answer.text.rstrip()
         start = answer.start + len(text) - len(text.lstrip())
         first, last = self._first.get(start), self._last.get(answer.start + len(text))
@@ -197,10 +191,10 @@ class _Passage:
 
 
 def split_words(text: str) -> Words:
-    """The tokens of spaCy's blank English, in pieces."""
-    whole = cached_tokenizer()(text)
+    """Splits a text into the tokens of spaCy's blank English, and these into pieces."""
+    tokens = cached_tokenizer()(text)
     words, offsets = [], []
-    for word, (start, _) in zip(whole.words, whole.offsets, strict=True):
+    for word, (start, _) in zip(tokens.words, tokens.offsets, strict=True):
         for piece in _PIECES.finditer(word):
             words.append(piece.group())
             offsets.append((start + piece.start(), start + piece.end()))

@@ -1,11 +1,22 @@
-"""Sentences and phrases with their sentiment, from trees: the Stanford Sentiment Treebank and the like."""
+"""
+Reads sentences and phrases with their sentiment from trees: the Stanford Sentiment Treebank and the like.
 
+Every phrase of a sentence stands in brackets, with its label from 0 (very negative) to 4:
+
+    (3 (2 It) (4 (2 's) (3 good)))
+
+Format: the files of Socher et al. 2013, https://nlp.stanford.edu/sentiment/, in the brackets of the Penn
+Treebank.
+"""
+
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, Optional, cast
 
+from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader, Instance, Token
 from allennlp.data.fields import MetadataField, TextField
 
@@ -13,22 +24,24 @@ from elmo_tasks.common.values import OneOf, PositiveInt
 from elmo_tasks.data.fields import Metadata, check_label, labelled_instance
 from elmo_tasks.data.input_files import InputError, read_lines
 from elmo_tasks.data.reader import TaskReader, check_words
-from elmo_tasks.sst.trees import Tree, TreeError, parse
+
+NUM_LABELS = 5
+_LABELS = {str(label): label for label in range(NUM_LABELS)}
+_TOKEN = re.compile(r"[()]|[^() \t]+")
+_BRACKETS = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
 
 _CLASSES: dict[int, tuple[str | None, ...]] = {
     5: ("0", "1", "2", "3", "4"),
     3: ("negative", "negative", "neutral", "positive", "positive"),
     2: ("negative", "negative", None, "positive", "positive"),
 }
-"""For each granularity the class of each label of a tree; without one, a phrase is left out."""
-
-
+"""For each granularity the class of each label of a tree; phrases without a class are left out."""
 _SENTENCES, _PHRASES, _LEFT_OUT = "sentences", "phrases inside them", "neutral left out"
 
 
 @dataclass
 class SstSentence(Metadata):
-    """What an instance knows of its sentence beside tensors."""
+    """The metadata of an instance."""
 
     words: list[str]
 
@@ -37,7 +50,7 @@ class SstSentence(Metadata):
 
 
 class _Place(NamedTuple):
-    """Where a sentence or phrase stands: the number of its tree in a file, and its words in the tree."""
+    """The place of a sentence or phrase: the number of its tree in a file, and its words in the tree."""
 
     file: Path
     tree: int
@@ -56,24 +69,24 @@ class _Example(NamedTuple):
 @DatasetReader.register("elmo_sst")
 class SstReader(TaskReader):
     """
-    One tree a line (`trees.py` has the format); lines without content are passed over. Instances have
-    `tokens`, `metadata` (an `SstSentence`) and, of labelled sentences, `label`: all classes of the
-    granularity get into the vocabulary, from negative to positive.
+    Reads one tree a line, and skips blank lines. Instances have `tokens`, `metadata` (an `SstSentence`) and,
+    if labelled, `label`. The vocabulary has all classes of the granularity, from negative to positive.
 
-    Of phrases inside a sentence that is read too, the vocabulary does not count the words again: with
-    `min_count`, a word is rare that few sentences have.
+    The vocabulary counts the words of a sentence once, not again for the phrases inside it, so that
+    `min_count` counts sentences.
 
     # Parameters
 
     granularity : 5: the classes `0` to `4` of the trees; 3: `negative` (0 and 1), `neutral`, `positive` (3
-        and 4); 2: the same without the neutral ones, which are left out, and counted in the log.
-    min_phrase_tokens : read also the phrases inside sentences that have at least so many tokens, as the paper
-        does for training, with 4; `None` for sentences only.
+        and 4); 2: the same without neutral sentences and phrases, whose number is in the log.
+    min_phrase_tokens : also read the phrases inside sentences that have at least so many tokens, as the paper
+        does for training, with 4; `None`: sentences only.
     The others : see `TaskReader`.
 
     # Raises
-    `ConfigurationError`: an impossible granularity or number of tokens. When reading, `InputError` with
-    file and line: no file, nothing to read in a file, not UTF-8, and with the column too what is no tree.
+    `ConfigurationError`: an impossible granularity or number of tokens. When reading, `InputError` with file
+    and line: there is no file, nothing to read in a file, a byte that is not UTF-8, or (with the column) no
+    tree.
     """
 
     def __init__(
@@ -87,24 +100,24 @@ class SstReader(TaskReader):
         self.min_phrase_tokens = min_phrase_tokens
         self._class_of = _CLASSES[granularity]
         self.classes = list(dict.fromkeys(filter(None, self._class_of)))
-        """The labels of this granularity, from negative to positive."""
+        """The classes of the granularity, from negative to positive."""
 
     def _read(self, file_path: str) -> Iterator[Instance]:
         for example, inside in self.shard_iterable(self.read_files(file_path, self._file, self._describe)):
             yield self._instance(example.tokens, example.label, example.place, inside=inside)
 
     def sampled(self, instances: Sequence[Instance]) -> None:
-        """The words of a phrase count where the phrases around it were not drawn."""
+        """Lets the vocabulary count the words of phrases that are in no other phrase of the sample."""
         texts = [cast(_Text, instance["tokens"]) for instance in instances]
         for text, inside in zip(texts, _inside_others(text.place for text in texts), strict=True):
             text.counted = not inside
 
     def text_to_instance(self, words: list[str], label: Optional[str] = None) -> Instance:
         """
-        The instance of one sentence; without `label` for prediction.
+        Returns the instance of one sentence; without `label` for prediction.
 
         # Raises
-        `ConfigurationError`: no words, or a label that is none of `classes`.
+        `ConfigurationError`: there are no words, or the label is not in `classes`.
         """
         check_words(words)
         check_label(label, self.classes)
@@ -121,8 +134,8 @@ class SstReader(TaskReader):
 
     def _file(self, path: Path, counts: Counter[str]) -> Iterator[tuple[_Example, bool]]:
         """
-        The examples, and whether each is part of another. A file is read as a whole, so that it is counted
-        before it is used.
+        Yields the examples, and whether each is part of another one. The file is read as a whole, so that all
+        counts are known before the first example is used.
         """
         examples = [
             example
@@ -141,7 +154,7 @@ class SstReader(TaskReader):
             + (f"; {counts[_LEFT_OUT]} {_LEFT_OUT}" if counts[_LEFT_OUT] else "")
         )
 
-    def _of_tree(self, path: Path, number: int, tree: Tree, counts: Counter[str]) -> Iterator[_Example]:
+    def _of_tree(self, path: Path, number: int, tree: "Tree", counts: Counter[str]) -> Iterator[_Example]:
         tokens = [Token(word) for word in tree.words]
         for index, phrase in enumerate(tree.phrases):
             if index > 0 and not self._is_long(phrase.end - phrase.start):
@@ -156,12 +169,11 @@ class SstReader(TaskReader):
                 yield _Example(tokens[phrase.start : phrase.end], label, place)
 
     def _is_long(self, length: int) -> bool:
-        """Whether to read a phrase of so many tokens."""
         return self.min_phrase_tokens is not None and length >= self.min_phrase_tokens
 
 
 class _Text(TextField):
-    """A `TextField` whose words the vocabulary counts only if `counted`; otherwise another field has them."""
+    """A `TextField` whose words the vocabulary counts only if `counted`, since another field has them too."""
 
     def __init__(self, tokens: list[Token], place: _Place | None, *, counted: bool) -> None:
         super().__init__(tokens)
@@ -173,7 +185,7 @@ class _Text(TextField):
 
 
 def _inside_others(places: Iterable[_Place | None]) -> Iterator[bool]:
-    """Whether each is part of one before it; in a tree, a phrase stands before those inside it."""
+    """Yields whether each place is inside an earlier one; a phrase comes before the phrases inside it."""
     tree, end_of_outer = None, 0
     for place in places:
         if place is None:
@@ -185,7 +197,7 @@ def _inside_others(places: Iterable[_Place | None]) -> Iterator[bool]:
         end_of_outer = max(end_of_outer, place.end)
 
 
-def _trees(path: Path) -> Iterator[Tree]:
+def _trees(path: Path) -> Iterator["Tree"]:
     for number, line in read_lines(path):
         if not line.strip(" \t"):
             continue
@@ -194,3 +206,80 @@ def _trees(path: Path) -> Iterator[Tree]:
         except TreeError as error:
             found = f"{error.found} in column {error.column}"
             raise InputError.at(path, number, found=found, expected=error.expected) from error
+
+
+class Phrase(NamedTuple):
+    """The label of the words `[start, end)`."""
+
+    label: int
+    start: int
+    end: int
+
+
+class Tree(NamedTuple):
+    """The words of a sentence and its phrases: first the whole sentence, each phrase before its parts."""
+
+    words: list[str]
+    phrases: list[Phrase]
+
+
+class TreeError(ConfigurationError):
+    """The error of a line that is no tree. `column` counts characters from 1."""
+
+    def __init__(self, column: int, *, found: str, expected: str) -> None:
+        super().__init__(f"column {column}: found {found}, expected {expected}")
+        self.column, self.found, self.expected = column, found, expected
+
+
+# The tokens that `parse` may expect, as errors name them
+_TREE = "("
+_LABEL = f"a label from 0 to {NUM_LABELS - 1}"
+_CONTENT = "a word or ("
+_CLOSING = ")"
+_MORE = "( or )"
+_NOTHING = "the end of the line"
+
+
+def parse(line: str) -> Tree:
+    """
+    Returns the tree in a line. Blanks and tabs separate. The treebank's escapes of brackets, slashes and
+    asterisks in words (`-LRB-`, `\\/`, `\\*`) are decoded.
+
+    # Raises
+    `TreeError`: the line is not exactly one tree.
+    """
+    words: list[str] = []
+    # For each phrase, in the order of the opening brackets
+    labels: list[int] = []
+    starts: list[int] = []
+    ends: list[int] = []
+    # For each open bracket, the index of its phrase, and the column
+    opened: list[tuple[int, int]] = []
+    expected = _TREE
+    for match in _TOKEN.finditer(line):
+        token = match[0]
+        if token == "(" and (expected is _CONTENT or expected is _MORE or expected is _TREE):
+            opened.append((len(labels), match.start() + 1))
+            expected = _LABEL
+        elif token == ")" and (expected is _CLOSING or expected is _MORE):
+            ends[opened.pop()[0]] = len(words)
+            expected = _MORE if opened else _NOTHING
+        elif expected is _LABEL and token in _LABELS:
+            labels.append(_LABELS[token])
+            starts.append(len(words))
+            ends.append(len(words))
+            expected = _CONTENT
+        elif expected is _CONTENT and token != ")":
+            words.append(_unescape(token))
+            expected = _CLOSING
+        else:
+            kind = "the label " if expected is _LABEL and token not in "()" else ""
+            raise TreeError(match.start() + 1, found=f"{kind}{token[:80]!r}", expected=expected)
+    if expected is not _NOTHING:
+        where = f", with the bracket of column {opened[-1][1]} open" if opened else ""
+        raise TreeError(len(line) + 1, found=f"the end of the line{where}", expected=expected)
+    return Tree(words, list(map(Phrase, labels, starts, ends)))
+
+
+def _unescape(word: str) -> str:
+    return _BRACKETS.get(word) or word.replace("\\/", "/").replace("\\*", "*")

@@ -26,7 +26,7 @@ from elmo_tasks.squad.dataset import Answer, read_datasets
 from elmo_tasks.squad.score import report
 from elmo_tasks.srl.arguments import from_tags
 from elmo_tasks.srl.metric import SrlEval
-from elmo_tasks.sst.trees import Phrase, Tree, parse
+from elmo_tasks.sst.reader import Phrase, Tree, parse
 
 
 def reading(path: Path, **block: object) -> list[Any]:

@@ -4,7 +4,7 @@ import pytest
 from nltk import Tree as NltkTree
 
 from elmo_tasks.common.files import bundled
-from elmo_tasks.sst.trees import Phrase, TreeError, parse
+from elmo_tasks.sst.reader import Phrase, TreeError, parse
 
 FIXTURES = bundled("fixtures/sst")
 
