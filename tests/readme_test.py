@@ -19,7 +19,7 @@ from allennlp.commands import main as allennlp_main
 
 from elmo_tasks.common.files import bundled
 from elmo_tasks.elmo import Elmo
-from tests.elmo.many_langs_files import make_folder, make_zip
+from tests.elmo.many_langs import make_folder, make_zip
 from tests.forked import Command
 
 PROJECT = Path(__file__).parent.parent

@@ -32,7 +32,7 @@ from elmo_tasks.elmo.files import DEFAULT_OPTIONS
 from tests.commands.texts import parsed, shipped_bilm, tiny
 from tests.elmo.files import VOCABULARY, make_files, make_word_files, read_frozen
 from tests.elmo.inference.precisions import REFUSAL, take_bfloat16_away
-from tests.elmo.many_langs_files import make_folder
+from tests.elmo.many_langs import make_folder
 from tests.evaluation.archives import make_run
 
 LAYERS = ["layer 0", "layer 1", "layer 2", "average"]

@@ -1,3 +1,5 @@
+"""`Elmo`: placements, mixes, states, precisions, callers in threads, changed weights, autocast."""
+
 import copy
 import itertools
 import pickle
@@ -14,16 +16,28 @@ from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.common.errors import ElmoError
-from elmo_tasks.elmo import Elmo, FrozenBiLm
-from tests.elmo.files import FILLING, PLACED, SENTENCES, batch, changed, make_files, read_bilm
+from elmo_tasks.elmo import Elmo, FrozenBiLm, LstmState
+from elmo_tasks.elmo.embedder import CarriedState
+from tests.elmo.files import (
+    FILLING,
+    PLACED,
+    SENTENCES,
+    batch,
+    changed,
+    frozen,
+    make_files,
+    random_bilm,
+    read_bilm,
+    trained,
+)
 from tests.elmo.inference.precisions import PRECISIONS, REFUSAL, needs_bfloat16, take_bfloat16_away
 from tests.elmo.numpy_reference import NumpyBiLm
 from tests.elmo.threads import at_once
 
 
 @pytest.fixture
-def files(tmp_path):
-    options_file, weight_file = make_files(tmp_path)
+def filling(tmp_path):
+    options_file, weight_file = make_files(tmp_path, **FILLING)
     return {"options_file": str(options_file), "weight_file": str(weight_file)}
 
 
@@ -58,11 +72,11 @@ def test_input_and_output_have_a_mix_of_their_own_and_share_one_run(files, monke
     assert not torch.allclose(representations.input, representations.output)
 
 
-def test_mixes_the_reference_layers(files, tmp_path):
+def test_mixes_the_reference_layers(files):
     elmo = Elmo(**files)
     elmo.mixes["input"].scores.data = torch.tensor([1.0, 0.0, -1.0])
     shares = np.exp([1.0, 0.0, -1.0]) / np.exp([1.0, 0.0, -1.0]).sum()
-    reference = NumpyBiLm(tmp_path / "options.json", tmp_path / "weights.hdf5")
+    reference = NumpyBiLm(**files)
     mixed = elmo(batch([PLACED[0]])).input[0].detach()
     expected = np.tensordot(shares, reference(PLACED[0]), axes=1)
     np.testing.assert_allclose(mixed, expected, atol=2e-6)
@@ -89,11 +103,10 @@ def test_the_first_batch_of_stateful_is_stateless_and_the_second_is_not(files):
     torch.testing.assert_close(stateful(batch(PLACED)).input, expected)
 
 
-def test_stateful_lanes_of_batches_that_shrink_and_grow(files, tmp_path):
-    """A lane that a batch does not have keeps its state, and a new lane starts from zeros."""
+def test_stateful_lanes_of_batches_that_shrink_and_grow(files):
+    """A lane that is missing from a batch keeps its state, and a new lane starts from zeros."""
     elmo = Elmo(stateful=True, layers="top", gamma=False, **files)
-    paths = tmp_path / "options.json", tmp_path / "weights.hdf5"
-    lanes = [NumpyBiLm(*paths) for _ in range(3)]
+    lanes = [NumpyBiLm(**files) for _ in range(3)]
     for texts in (["a b", "c"], ["d"], ["e f g", "h", "i j"], ["k", "l"]):
         sentences = [text.split() for text in texts]
         vectors = elmo(batch(sentences)).input.detach()
@@ -107,7 +120,7 @@ def test_initial_state(files, tmp_path):
         file["hidden"] = np.full((2, 2, 6), 0.5)
         file["memory"] = np.full((2, 2, 12), -0.5)
     elmo = Elmo(initial_state=str(tmp_path / "state.hdf5"), layers="top", **files)
-    reference = NumpyBiLm(tmp_path / "options.json", tmp_path / "weights.hdf5")
+    reference = NumpyBiLm(**files)
     for key in reference.state:
         reference.state[key] = np.full(6, 0.5), np.full(12, -0.5)
     vectors = elmo(batch([PLACED[0], PLACED[1]])).input.detach()
@@ -174,7 +187,7 @@ def test_built_again_from_its_state_dict(files):
 
 @pytest.mark.parametrize("trainable", [False, True])
 def test_state_dict_of_a_bilm_with_other_options(files, trainable):
-    """Whose weights have the same shapes, and whose options are as many bytes."""
+    """The weights have the same shapes, and the options have as many bytes."""
     options = changed(activation="tanh", cell_clip=2)
     theirs = Elmo(options_file=options, weight_file=files["weight_file"])
     ours = Elmo(trainable=trainable, **files)
@@ -192,7 +205,7 @@ def test_state_dict_of_a_bilm_with_other_options(files, trainable):
     [
         ({"placement": "inputs"}, "placement is 'inputs', expected one of none, input"),
         ({"mix_l2": -1.0}, "mix_l2 is -1.0, expected a number from 0 to"),
-        ({"stateful": True, "initial_state": "x"}, "with stateful: false"),
+        ({"stateful": True, "initial_state": "x"}, "initial_state is"),
         ({"stateful": True, "activations": "x"}, "not with stateful: true"),
         ({"trainable": True, "activations": "x"}, "not with trainable: true"),
         ({"precision": "int8"}, "precision is 'int8', expected one of float32, bfloat16"),
@@ -251,12 +264,6 @@ def test_bfloat16_where_there_is_none(files, monkeypatch):
 # Many callers
 
 
-@pytest.fixture
-def filling(tmp_path):
-    options_file, weight_file = make_files(tmp_path, **FILLING)
-    return {"options_file": str(options_file), "weight_file": str(weight_file)}
-
-
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("block", [{}, {"placement": "input+output", "layer_norm": True}])
 def test_eight_callers_of_a_cold_elmo(filling, precision, block):
@@ -272,7 +279,7 @@ def test_eight_callers_of_a_cold_elmo(filling, precision, block):
                 assert vectors is others is None or torch.equal(vectors, others)
 
 
-def test_two_callers_of_a_stateful_one_are_an_error(files, monkeypatch):
+def test_two_callers_of_a_stateful_elmo_are_an_error(files, monkeypatch):
     elmo, other = Elmo(stateful=True, **files), Elmo(stateful=True, **files)
     inside, go_on = threading.Event(), threading.Event()
     forward = FrozenBiLm.forward
@@ -286,11 +293,11 @@ def test_two_callers_of_a_stateful_one_are_an_error(files, monkeypatch):
         monkeypatch.setattr(FrozenBiLm, "forward", slow)
         first = pool.submit(elmo, batch(PLACED))
         assert inside.wait(timeout=60)
-        with pytest.raises(ElmoError, match="found two calls at once of an Elmo with stateful: true"):
+        with pytest.raises(ElmoError, match="found two calls at once"):
             elmo(batch(PLACED))
         go_on.set()
         found = [first.result().input]
-    # What was refused has changed nothing, and the next call is taken.
+    # The refused call has changed nothing, and the next one is taken.
     found.append(elmo(batch(PLACED)).input)
     assert all(torch.equal(vectors, other(batch(PLACED)).input) for vectors in found)
 
@@ -302,12 +309,66 @@ def test_a_stateful_one_goes_on_after_an_error(files):
     assert torch.isfinite(elmo(batch(PLACED)).input).all()
 
 
+# Carried states
+
+CARRIED = [PLACED, PLACED[:1], PLACED[1:3], PLACED * 2]
+"""Batches of more and fewer rows."""
+
+
+def test_rows_continue_from_their_last_state():
+    """Each row is a text of its own."""
+    model = random_bilm()
+    carried = CarriedState()
+    texts: list[LstmState] = []
+    for sentences in CARRIED:
+        layers = carried.encode(frozen(model), batch(sentences), model.initial_state(1))
+        for row, words in enumerate(sentences):
+            before = texts[row] if row < len(texts) else model.initial_state(1)
+            with torch.no_grad():
+                expected, after = model(batch([words]), before)
+            texts[row : row + 1] = [after]
+            torch.testing.assert_close(layers[:, row, : len(words)], expected[:, 0], atol=1e-6, rtol=1e-6)
+    assert carried.value is not None
+    assert carried.value.hidden.size(2) == 2 * len(PLACED)
+
+
+def test_no_graph_is_carried():
+    model = trained(random_bilm())
+    carried = CarriedState()
+    for sentences in CARRIED:
+        layers = carried.encode(model, batch(sentences), model.initial_state(1))
+        # Otherwise the second would go through the freed graph of the first.
+        layers.square().sum().backward()
+
+
+def test_a_copy_has_a_state_of_its_own():
+    bilm = frozen(random_bilm())
+    carried = CarriedState()
+    carried.encode(bilm, batch(PLACED), bilm.initial_state(1))
+    other = copy.deepcopy(carried)
+    ids = batch(PLACED[:2])
+    expected = carried.encode(bilm, ids, bilm.initial_state(1))
+    carried.encode(bilm, ids, bilm.initial_state(1))
+    assert torch.equal(other.encode(bilm, ids, bilm.initial_state(1)), expected)
+
+
+def test_states_move_with_the_model():
+    carried = CarriedState()
+    here = LstmState(torch.ones(1, 2, 1, 3), torch.ones(1, 2, 1, 4))
+    there = LstmState(*(part.to("meta") for part in here))
+    for start, rows in ((here, 3), (there, 2), (there, 3)):
+        carried.encode(lambda ids, state: (ids, state), torch.ones(rows, 1), start)
+    assert carried.value is not None
+    assert carried.value.hidden.device.type == "meta"
+    assert carried.value.cell.shape == (1, 2, 3, 4)
+
+
 # Changed weights
 
 
 @pytest.fixture
 def encodings(monkeypatch):
-    """The calls that a `FrozenBiLm` has answered."""
+    """One entry for each call of a `FrozenBiLm`."""
     calls, encode = [], FrozenBiLm.encode
     monkeypatch.setattr(FrozenBiLm, "encode", lambda *inputs: calls.append(1) or encode(*inputs))
     return calls
@@ -321,7 +382,7 @@ def test_a_fine_tuned_one_in_evaluation_takes_the_fast_path(filling, encodings):
         with torch.no_grad():
             vectors = elmo(batch(SENTENCES)).input
         assert len(encodings) == 1
-        # A frozen one with the same weights, however it comes to them
+        # A frozen one with the same weights
         frozen = Elmo(**filling).eval()
         frozen.load_state_dict(elmo.state_dict())
         assert torch.equal(frozen(batch(SENTENCES)).input.detach(), vectors)

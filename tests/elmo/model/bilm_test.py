@@ -3,24 +3,40 @@ import pytest
 import torch
 from allennlp.modules.elmo import _ElmoBiLm
 
-from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.elmo.model import BiLm, BiLmOptions
-from elmo_tasks.elmo.model.encoders import WordEncoder
 from tests.elmo.allennlp_reference import allennlp_layers, assert_gradients_equal_allennlps
-from tests.elmo.files import PLACED, SENTENCES, VARIANTS, batch, changed, make_files, random_bilm, read_bilm
+from tests.elmo.files import (
+    PLACED,
+    SENTENCES,
+    VARIANTS,
+    batch,
+    changed,
+    make_files,
+    make_word_files,
+    random_bilm,
+    read_bilm,
+)
 from tests.elmo.numpy_reference import NumpyBiLm
 
 
-@pytest.mark.parametrize("changes", VARIANTS)
-def test_equals_the_step_by_step_reference(tmp_path, changes):
-    files = make_files(tmp_path, **changes)
-    bilm, reference = read_bilm(*files).double(), NumpyBiLm(*files)
-    layers, _ = bilm(batch(SENTENCES))
+def assert_equals_the_step_by_step_reference(bilm, reference):
+    layers, _ = bilm(bilm.padded_ids(SENTENCES))
     for row, words in enumerate(SENTENCES):
         reference.reset()
         if words:
             np.testing.assert_allclose(layers[:, row, : len(words)].detach(), reference(words), atol=1e-6)
         assert not layers[:, row, len(words) :].any()
+
+
+@pytest.mark.parametrize("changes", VARIANTS)
+def test_equals_the_step_by_step_reference(tmp_path, changes):
+    files = make_files(tmp_path, **changes)
+    assert_equals_the_step_by_step_reference(read_bilm(*files).double(), NumpyBiLm(*files))
+
+
+def test_of_words_equals_the_step_by_step_reference(tmp_path):
+    files = make_word_files(tmp_path)
+    assert_equals_the_step_by_step_reference(read_bilm(**files).double(), NumpyBiLm(**files))
 
 
 def test_reaches_the_bounds(tmp_path):
@@ -32,12 +48,16 @@ def test_reaches_the_bounds(tmp_path):
     assert not torch.allclose(bounded(batch(SENTENCES))[0], free(batch(SENTENCES))[0], atol=1e-2)
 
 
-def test_carries_the_state_like_the_original(tmp_path):
-    files = make_files(tmp_path)
-    bilm, lanes = read_bilm(*files), [NumpyBiLm(*files) for _ in range(2)]
+@pytest.mark.parametrize("reads", ["characters", "words"])
+def test_carries_the_state_like_the_original(tmp_path, reads):
+    names = "options_file", "weight_file"
+    files = (
+        make_word_files(tmp_path) if reads == "words" else dict(zip(names, make_files(tmp_path), strict=True))
+    )
+    bilm, lanes = read_bilm(**files), [NumpyBiLm(**files) for _ in range(2)]
     state = None
-    for sentences in ([["a", "b", "c"], ["d"]], [["e"], ["f", "g"]], [["h", "i"], ["j"]]):
-        layers, state = bilm(batch(sentences), state)
+    for sentences in ([["the", "cat", "."], ["on"]], [["until"], ["mat", "and"]], [["x", "on"], ["The"]]):
+        layers, state = bilm(bilm.padded_ids(sentences), state)
         for row, (words, lane) in enumerate(zip(sentences, lanes, strict=True)):
             np.testing.assert_allclose(layers[:, row, : len(words)].detach(), lane(words), atol=1e-5)
 
@@ -121,13 +141,3 @@ def test_digest_tells_weights_and_options_apart(tmp_path):
     other = BiLm(options=BiLmOptions.read(changed(cell_clip=4)))
     other.load_state_dict(one.state_dict())
     assert one.digest() != other.digest()
-
-
-def test_ids_of_the_other_kind():
-    bilm = random_bilm()
-    for run in (bilm, bilm.encode):
-        with pytest.raises(ElmoError) as caught:
-            run(WordEncoder.padded_ids(SENTENCES))
-        assert str(caught.value) == (
-            "the biLM reads character_ids: found ids of shape (5, 18), expected ('batch', 'tokens', 50)"
-        )

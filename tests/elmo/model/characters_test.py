@@ -1,3 +1,7 @@
+"""Ids of words: the official encoding, Unicode characters, hashes."""
+
+from hashlib import blake2b
+
 import numpy as np
 import pytest
 from allennlp.data import Token, Vocabulary
@@ -5,35 +9,24 @@ from allennlp.data.token_indexers import ELMoTokenCharactersIndexer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elmo_tasks.elmo.model.characters import character_ids
+from elmo_tasks.common.errors import ElmoError
+from elmo_tasks.elmo.model import characters
+from elmo_tasks.elmo.model.characters import character_ids, unicode_ids, vocabulary, word_ids
 from tests.elmo.numpy_reference import official_ids
 
 
-def theirs(words: list[str]) -> np.ndarray:
+def allennlp_ids(words: list[str]) -> np.ndarray:
     indexed = ELMoTokenCharactersIndexer().tokens_to_indices(list(map(Token, words)), Vocabulary())
     return np.array(indexed["elmo_tokens"])
 
 
 @pytest.mark.parametrize(
     "word",
-    [
-        "cat",
-        "",
-        "Łódź",
-        "한국어",
-        "😀",
-        "é" * 24,
-        "é" * 25,
-        "a" * 48,
-        "a" * 49,
-        "x" * 500,
-        "<S>",
-        "</S>",
-    ],
+    ["cat", "", "Łódź", "한국어", "😀", "é" * 24, "é" * 25, "a" * 48, "a" * 49, "x" * 500, "<S>", "</S>"],
 )
 def test_official_encoding(word):
     assert character_ids([word])[0].tolist() == [i + 1 for i in official_ids(word)]
-    assert character_ids([word])[0].tolist() == theirs([word])[0].tolist()
+    assert character_ids([word])[0].tolist() == allennlp_ids([word])[0].tolist()
 
 
 def test_known_ids():
@@ -54,6 +47,62 @@ def test_any_unicode(words):
     ids = character_ids(words)
     assert ids.shape == (len(words), 50)
     if words:
-        assert ids.min() >= 1
-        assert ids.max() <= 261
-        assert ids.tolist() == theirs(words).tolist()
+        assert 1 <= ids.min() <= ids.max() <= 261
+        assert ids.tolist() == allennlp_ids(words).tolist()
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [
+        ("a한", [259, 262 + 0x61, 262 + 0xD55C, 260]),
+        ("", [259, 260]),
+        ("<bos>", [259, 257, 260]),
+        ("<eos>", [259, 258, 260]),
+        ("\U0010ffff\ud800", [259, 262 + 0x10FFFF, 262 + 0xD800, 260]),
+        ("<S>", [259, *(262 + ord(c) for c in "<S>"), 260]),
+        ("é" * 48, [259, *[262 + 0xE9] * 48, 260]),
+        ("é" * 60, [259, *[262 + 0xE9] * 48, 260]),
+    ],
+)
+def test_unicode_ids_and_padding(word, expected):
+    (ids,) = unicode_ids([word])
+    assert ids.dtype == np.int32
+    assert ids.tolist() == expected + [261] * (50 - len(expected))
+    assert unicode_ids([]).shape == (0, 50)
+
+
+def test_word_ids_are_hashes():
+    ids = word_ids(["cat", "Łódź", "", "\udfff", "cat", "<S>"])
+    assert ids.dtype == np.int64
+    assert (ids > 0).all()
+    assert len(set(ids.tolist())) == 5
+    assert ids[0] == ids[4]
+    assert ids[0] == int.from_bytes(blake2b(b"cat", digest_size=8).digest(), "little") % (1 << 63)
+    assert word_ids([]).shape == (0,)
+
+
+@pytest.mark.parametrize(("digest", "word"), [(b"\0" * 8, "zero"), (b"\0" * 7 + b"\x80", "sign")])
+def test_no_word_has_the_id_of_no_word(monkeypatch, digest, word):
+    hashed = type("Hash", (), {"digest": lambda _: digest})
+    monkeypatch.setattr(characters, "blake2b", lambda *_, **__: hashed())
+    assert word_ids([f"a word with the hash {word}"]).tolist() == [1]
+
+
+def test_vocabulary():
+    words = ["</S>", "cat", "<UNK>", "<S>"]
+    assert vocabulary(enumerate(words, 1), where="text") == words
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        (["<S>", "</S>", " ", "<UNK>"], "text, line 3: found an empty line"),
+        (["<S>", "cat", "cat"], "text, line 3: found 'cat', which stands in line 2 too"),
+        (["<S>", "</S>"], "text: found no <UNK>"),
+        ([], "text: found no <S>"),
+    ],
+)
+def test_wrong_vocabulary(lines, expected):
+    with pytest.raises(ElmoError) as caught:
+        vocabulary(enumerate(lines, 1), where="text")
+    assert str(caught.value).startswith(expected)

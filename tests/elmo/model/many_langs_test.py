@@ -10,7 +10,7 @@ from elmo_tasks.elmo.inference import FrozenBiLm
 from elmo_tasks.elmo.model import BiLm, BiLmOptions, WordOptions
 from elmo_tasks.elmo.model.bilm_folder import opened_folder
 from elmo_tasks.elmo.model.many_langs import SHIPPED, read_options, read_weights
-from tests.elmo.many_langs_files import (
+from tests.elmo.many_langs import (
     CHARACTERS,
     SENTENCES,
     VARIANTS,
@@ -18,8 +18,8 @@ from tests.elmo.many_langs_files import (
     WORDS,
     make_folder,
     make_zip,
+    reference,
 )
-from tests.elmo.many_langs_reference import reference
 
 
 def read(path) -> FrozenBiLm:

@@ -1,3 +1,7 @@
+"""HDF5 files. Damaged ones, and those of strangers, are in `tests/robustness/weights_test.py`."""
+
+import json
+
 import h5py
 import numpy as np
 import pytest
@@ -5,29 +9,52 @@ import torch
 
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.elmo.model import BiLm, BiLmOptions
-from elmo_tasks.elmo.model.weight_file import read_weights, write_weights
-from tests.elmo.files import changed, make_files, read_bilm
+from elmo_tasks.elmo.model.weight_file import (
+    add_checksums,
+    opened,
+    read_array,
+    read_initial_state,
+    write_array,
+    write_initial_state,
+    write_weights,
+)
+from tests.elmo.files import OPTIONS, VOCABULARY, changed, make_files, make_word_files, read_bilm
 from tests.errors import error_of
 
 
-def replace(weight_file, dataset, array):
-    with h5py.File(weight_file, "r+") as file:
-        if dataset in file:
-            del file[dataset]
+def replace(file, dataset, array):
+    with h5py.File(file, "r+") as opened_file:
+        if dataset in opened_file:
+            del opened_file[dataset]
         if array is not None:
-            file[dataset] = array
+            opened_file[dataset] = array
+
+
+def assert_written_as_read(bilm, folder, *vocabulary_file):
+    (folder / "options.json").write_text(json.dumps(bilm.options.to_json()))
+    write_weights(folder / "again.hdf5", bilm.options, bilm.state_dict())
+    again = read_bilm(folder / "options.json", folder / "again.hdf5", *vocabulary_file)
+    assert again.options == bilm.options
+    for name, tensor in bilm.state_dict().items():
+        # The forget gate's bias is stored without TensorFlow's 1.
+        torch.testing.assert_close(again.state_dict()[name], tensor, atol=1e-6, rtol=0)
 
 
 @pytest.mark.parametrize("changes", [{}, {"n_highway": 0}, {"dim": 18, "projection_dim": 18}])
 def test_writes_what_it_reads(tmp_path, changes):
-    options_file, weight_file = make_files(tmp_path, **changes)
-    bilm = read_bilm(options_file, weight_file)
-    write_weights(tmp_path / "again.hdf5", bilm.options, bilm.state_dict())
-    again = dict(read_weights(tmp_path / "again.hdf5", bilm.options))
-    assert again.keys() == bilm.state_dict().keys()
-    for name, tensor in bilm.state_dict().items():
-        # The forget gate's bias is stored without TensorFlow's 1.
-        torch.testing.assert_close(again[name], tensor, atol=1e-6, rtol=0)
+    assert_written_as_read(read_bilm(*make_files(tmp_path, **changes)), tmp_path)
+
+
+def test_writes_what_it_reads_of_words(tmp_path):
+    files = make_word_files(tmp_path)
+    bilm = read_bilm(**files)
+    with h5py.File(files["weight_file"]) as file:
+        assert file["embedding"].shape == (len(VOCABULARY), 6)
+        np.testing.assert_array_equal(file["embedding"][...], bilm.token_encoder.embedding.detach())
+    assert_written_as_read(bilm, tmp_path, files["vocabulary_file"])
+
+
+LAST_CELL = "RNN_0/RNN/MultiRNNCell/Cell2/LSTMCell/B"
 
 
 @pytest.mark.parametrize(
@@ -36,16 +63,8 @@ def test_writes_what_it_reads(tmp_path, changes):
         ("char_embed", None, "dataset char_embed is missing, expected shape (261, 4)"),
         ("char_embed", np.zeros((262, 4)), "char_embed has shape (262, 4), expected (261, 4)"),
         ("CNN/W_cnn_1", np.zeros((1, 3, 4, 6)), "has shape (1, 3, 4, 6), expected (1, 2, 4, 6)"),
-        (
-            "RNN_1/RNN/MultiRNNCell/Cell0/LSTMCell/W_P_0",
-            None,
-            "Cell0/LSTMCell/W_P_0 is missing, expected shape (12, 6)",
-        ),
-        (
-            "RNN_0/RNN/MultiRNNCell/Cell2/LSTMCell/B",
-            np.zeros(48),
-            "Cell2/LSTMCell/B (48,) has no place in a biLM of these options",
-        ),
+        (LAST_CELL, np.zeros(48), f"{LAST_CELL} (48,) has no place"),
+        ("RNN_1/RNN/MultiRNNCell/Cell0/LSTMCell/W_P_0", None, "/W_P_0 is missing, expected shape (12, 6)"),
         ("CNN_proj/b_proj", np.full(6, np.nan), "CNN_proj/b_proj holds values that are not finite"),
     ],
 )
@@ -53,8 +72,8 @@ def test_wrong_weights(tmp_path, dataset, array, expected):
     options_file, weight_file = make_files(tmp_path)
     replace(weight_file, dataset, array)
     message = error_of(ElmoError, read_bilm, options_file, weight_file)
+    assert message.startswith(f"{weight_file}: ")
     assert expected in message
-    assert str(weight_file) in message
 
 
 @pytest.mark.parametrize(
@@ -72,16 +91,62 @@ def test_options_of_another_model(tmp_path, changes, expected):
     assert expected in error_of(ElmoError, bilm.load_weights, weight_file)
 
 
+def test_weights_of_the_other_kind(tmp_path):
+    words, characters = make_word_files(tmp_path / "w"), make_files(tmp_path / "c")
+    message = error_of(ElmoError, read_bilm, words["options_file"], characters[1])
+    assert message.startswith(f"{characters[1]}: found char_embed of a biLM that reads characters, but")
+    message = error_of(ElmoError, read_bilm, characters[0], words["weight_file"])
+    assert message.startswith(f"{words['weight_file']}: found embedding of a biLM that reads words, but")
+
+
 @pytest.mark.parametrize("content", ["text", "half"])
-def test_file_that_is_not_whole(tmp_path, content):
+def test_a_file_that_is_not_whole(tmp_path, content):
     options_file, weight_file = make_files(tmp_path)
     data = weight_file.read_bytes()
     weight_file.write_bytes(b"<html>404</html>" if content == "text" else data[: len(data) // 2])
     message = error_of(ElmoError, read_bilm, options_file, weight_file)
     assert f"{weight_file}: not a whole HDF5 file" in message
-
-
-def test_missing_file(tmp_path):
-    options = BiLmOptions.read(make_files(tmp_path)[0])
     with pytest.raises(FileNotFoundError, match=r"nowhere\.hdf5"):
-        BiLm(options=options).load_weights(tmp_path / "nowhere.hdf5")
+        read_bilm(options_file, tmp_path / "nowhere.hdf5")
+
+
+def test_the_initial_state(tmp_path):
+    file, options = tmp_path / "state.hdf5", BiLmOptions.read(OPTIONS)
+    hidden, cell = torch.ones(2, 2, 6), torch.full((2, 2, 12), 2.0)
+    write_initial_state(file, hidden, cell, attributes={"sentences": 3})
+    assert all(map(torch.equal, read_initial_state(file, options), (hidden, cell)))
+    with h5py.File(file) as state:
+        assert state.attrs["sentences"] == 3
+    replace(file, "memory", np.zeros((2, 12)))
+    message = error_of(ElmoError, read_initial_state, file, options)
+    assert f"{file}: dataset memory has shape (2, 12), expected (2, 2, 12)" in message
+
+
+# Arrays
+
+
+@pytest.fixture
+def path(tmp_path):
+    with h5py.File(tmp_path / "a.hdf5", "w") as file:
+        write_array(file, "matrix", np.full((2, 3), 0.1), "float16")
+        write_array(file, "vector", np.full(3, 0.1), "float16")
+    return tmp_path / "a.hdf5"
+
+
+def test_matrices_have_the_type_and_vectors_are_float32(path):
+    add_checksums(path)
+    with opened(path, "arrays") as file:
+        assert (file["matrix"].dtype, file["vector"].dtype) == (np.float16, np.float32)
+        matrix = read_array(file, "matrix", (2, 3))
+        assert matrix.dtype == np.float32
+        assert (matrix == np.float16(0.1)).all()
+        assert (read_array(file, "vector", (3,)) == np.float32(0.1)).all()
+
+
+def test_errors_name_the_file_and_the_dataset(path):
+    for dataset, found in (("matrix", "has shape (2, 3), expected (3, 2)"), ("no", "is missing")):
+        with opened(path, "arrays") as file:
+            message = error_of(ElmoError, read_array, file, dataset, (3, 2))
+        assert message.startswith(f"{path}: dataset {dataset} {found}")
+    with h5py.File(path, "w") as file, pytest.raises(ElmoError, match="matrix holds values up to 7e"):
+        write_array(file, "matrix", np.full((2, 2), 7e4), "float16")

@@ -1,12 +1,18 @@
-"""Tiny biLMs in the layout of ELMoForManyLangs, with random weights."""
+"""Tiny biLMs in the layout of ELMoForManyLangs, with random weights, and the original that reads them."""
 
 import copy
 import json
+import logging
 import math
+import sys
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import pytest
 import torch
 
 CONFIGURATION: dict[str, Any] = {
@@ -136,3 +142,18 @@ def _lstm_weights(sizes: dict[str, Any]) -> dict[str, torch.Tensor]:
 def _random(*shape: int) -> torch.Tensor:
     """Of about the same size after a product as before."""
     return torch.randn(shape) / max(1, math.prod(shape[1:])) ** 0.5
+
+
+@contextmanager
+def reference(folder: Path, batch_size: int = 8) -> Iterator[Any]:
+    """
+    Gives the `Embedder` of the package `elmoformanylangs` 0.0.4.post2, see `requirements.peers`.
+
+    It imports the package `overrides` for a mark without effect. Current releases of that refuse what is
+    marked, so another mark stands in.
+    """
+    logging.getLogger("elmoformanylangs").setLevel(logging.ERROR)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "overrides", SimpleNamespace(overrides=lambda method: method))
+        package = pytest.importorskip("elmoformanylangs")
+    yield package.Embedder(str(folder), batch_size=batch_size)

@@ -1,0 +1,316 @@
+"""
+`Elmo` of other biLMs, from their files to the archive of a task: of words, of ELMoForManyLangs, of NLPL's
+repository, and of short words.
+"""
+
+import gzip
+import json
+import shutil
+
+import numpy as np
+import pytest
+import torch
+from allennlp.commands.evaluate import evaluate_from_archive
+from allennlp.commands.train import train_model
+from allennlp.common import Params
+from allennlp.common.checks import ConfigurationError
+from allennlp.data import Batch
+from allennlp.models.archival import archive_model, load_archive
+
+from elmo_tasks.commands.export import read_trained, write_bilm
+from elmo_tasks.common.errors import ElmoError
+from elmo_tasks.common.files import bundled
+from elmo_tasks.elmo import BiLmOptions, Elmo, ElmoTokenEmbedder
+from elmo_tasks.elmo.files import DEFAULT_OPTIONS, read_frozen_bilm, read_options
+from elmo_tasks.elmo.model.encoders import WordEncoder
+from elmo_tasks.embedding import ElmoEmbedder
+from tests.conftest import SMALL_NER
+from tests.elmo import many_langs
+from tests.elmo.files import PLACED, SENTENCES, batch, make_files, make_word_files
+from tests.elmo.many_langs import make_folder, make_zip, reference
+from tests.elmo.numpy_reference import NumpyBiLm
+from tests.errors import error_of
+from tests.language_model.archives import TEXT, perplexity_of_files
+from tests.ner.archives import dev_batch, write_run
+
+
+@pytest.fixture
+def words(tmp_path):
+    return make_word_files(tmp_path / "words")
+
+
+@pytest.fixture(scope="module")
+def languages(tmp_path_factory):
+    return make_folder(tmp_path_factory.mktemp("many_langs") / "bilm")
+
+
+def archived(run, data, count=None):
+    """The model of an archive, and a batch of its data."""
+    archive = load_archive(run / "model.tar.gz")
+    instances = list(archive.dataset_reader.read(bundled(data)))[:count]
+    for instance in instances:
+        archive.dataset_reader.apply_token_indexers(instance)
+    inputs = Batch(instances)
+    inputs.index_instances(archive.model.vocab)
+    return archive.model.eval(), inputs.as_tensor_dict()
+
+
+# Words
+
+
+@pytest.mark.parametrize("stateful", [False, True])
+def test_words(words, stateful):
+    elmo, numpy_bilm = Elmo(layers="top", gamma=False, stateful=stateful, **words), NumpyBiLm(**words)
+    for sentence in PLACED:
+        if not stateful:
+            numpy_bilm.reset()
+        vectors = elmo(WordEncoder.padded_ids([sentence])).input[0].detach()
+        np.testing.assert_allclose(vectors, numpy_bilm(sentence)[-1], atol=1e-5)
+
+
+def test_files_that_do_not_belong_together(words, tmp_path):
+    def read(options_file, *others, **more):
+        return read_frozen_bilm(BiLmOptions.read(options_file), *others, **more)
+
+    characters = dict(zip(("options_file", "weight_file"), map(str, make_files(tmp_path / "c")), strict=True))
+    no_vocabulary = {name: path for name, path in words.items() if name != "vocabulary_file"}
+    for make in (read, Elmo):
+        for files, expected in (
+            (
+                words | {"weight_file": characters["weight_file"]},
+                "found char_embed of a biLM that",
+            ),
+            (
+                characters | {"weight_file": words["weight_file"]},
+                "found embedding of a biLM that",
+            ),
+            (words | characters, "expected none: the biLM reads characters"),
+            (no_vocabulary, "the biLM reads words, expected also its vocabulary_file"),
+        ):
+            assert expected in error_of(ElmoError, make, **files)
+
+
+def test_activations_of_words(words, tmp_path):
+    """They are found by the words, even by words that the biLM does not tell apart."""
+    elmo, kept = Elmo(**words), Elmo(activations=str(tmp_path / "kept"), **words)
+    encoded, encode = [], kept.bilm.encode
+    kept.bilm.encode = lambda ids, start: encoded.append(len(ids)) or encode(ids, start)
+    batches = [SENTENCES, [["nowhere", "on"], ["elsewhere", "on"]], SENTENCES[::-1], [[], []]]
+    for sentences in batches:
+        ids = WordEncoder.padded_ids(sentences)
+        torch.testing.assert_close(kept(ids).input, elmo(ids).input, atol=1e-5, rtol=0)
+    assert sum(encoded) == len(PLACED) + 2
+
+
+def test_a_task_with_words(words, tmp_path):
+    """NER learns on it, and its archive needs neither the files nor a vocabulary."""
+    folder = tmp_path / "training_configs"
+    shutil.copytree(bundled("training_configs"), folder)
+    (tmp_path / "fixtures").symlink_to(bundled("fixtures").resolve())
+    library = folder / "lib" / "elmo.libsonnet"
+    library.write_text(
+        library.read_text()
+        .replace("local weights = {", f"local weights = {json.dumps(words)} + {{")
+        .replace("../../pretrained/english/options.json", words["options_file"])
+    )
+    overrides = SMALL_NER | {"trainer.num_epochs": 1, "data_loader.batches_per_epoch": 2}
+    params = Params.from_file(str(folder / "ner_elmo.jsonnet"), json.dumps(overrides))
+    assert params["dataset_reader"]["token_indexers"]["elmo"]["type"] == "elmo_word_ids"
+    trained = train_model(params, str(tmp_path / "run")).eval()
+    shutil.rmtree(tmp_path / "words")
+    model, tensors = archived(tmp_path / "run", "fixtures/ner/dev.conll", 4)
+    for name, tensor in trained.state_dict().items():
+        assert torch.equal(model.state_dict()[name], tensor)
+    assert torch.equal(model(**tensors)["emissions"], trained(**tensors)["emissions"])
+    # The other indexer
+    tensors["tokens"]["elmo"] = {"character_ids": batch([["Yes"]])}
+    assert '"elmo": {"type": "elmo_word_ids"}' in error_of(ConfigurationError, model, **tensors)
+
+
+@pytest.mark.parametrize("trainable", [False, True])
+def test_random_weights_have_the_words_of_the_vocabulary(words, trainable):
+    elmo = Elmo(**words | {"weight_file": None}, trainable=trainable)
+    known = elmo.bilm.state_dict()["token_encoder.known"]
+    assert torch.equal(known, Elmo(**words).bilm.state_dict()["token_encoder.known"])
+
+
+# ELMoForManyLangs
+
+
+@pytest.mark.parametrize("use", [{}, {"trainable": True}, {"stateful": True}], ids=str)
+def test_many_langs(languages, use):
+    elmo = Elmo(weight_file=str(languages), weights="frozen", gamma=False, **use).eval()
+    bilm = read_frozen_bilm(elmo.bilm.options, languages)
+    ids = bilm.padded_ids(many_langs.SENTENCES)
+    mixed = elmo.mixes["input"](bilm.encode(ids) if not use.get("stateful") else bilm(ids)[0])
+    torch.testing.assert_close(elmo(ids).input, mixed, atol=1e-6, rtol=0)
+
+
+def test_carried_state_of_many_langs(languages):
+    elmo = Elmo(weight_file=str(languages), layers="top", gamma=False, stateful=True)
+    with reference(languages) as embedder:
+        for words in many_langs.SENTENCES * 2:
+            theirs = torch.from_numpy(embedder.sents2elmo([words], output_layer=2)[0])
+            ours = elmo(elmo.bilm.padded_ids([words])).input[0]
+            torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=0)
+
+
+def test_activations_of_many_langs(languages, tmp_path):
+    """They are found by all bits of a character: two that differ by 2^16 are two."""
+    elmo = Elmo(weight_file=str(languages))
+    kept = Elmo(weight_file=str(languages), activations=str(tmp_path / "kept"))
+    for sentences in ([["서울"], ["a"]], [[chr(ord("a") + (1 << 16))], ["a"]], many_langs.SENTENCES):
+        ids = elmo.bilm.padded_ids(sentences)
+        torch.testing.assert_close(kept(ids).input, elmo(ids).input, atol=1e-5, rtol=0)
+
+
+def test_the_embedder_of_many_langs(languages):
+    embedded = ElmoEmbedder(weight_file=languages).embed_batch(many_langs.SENTENCES)
+    with reference(languages) as embedder:
+        for output_layer in (-2, -1, 0, 2):
+            theirs = embedder.sents2elmo(many_langs.SENTENCES, output_layer=output_layer)
+            for layers, expected in zip(embedded, theirs, strict=True):
+                ours = {-2: layers, -1: layers.mean(axis=0)}.get(output_layer, layers[output_layer])
+                np.testing.assert_allclose(ours, expected, atol=1e-5)
+            embedder.model.encoder.reset_states()
+
+
+def test_a_state_dict_of_many_langs_is_enough(languages):
+    elmo = Elmo(weight_file=str(languages))
+    state = elmo.state_dict()
+    again = Elmo(**Elmo.block_for_archive(state, ""))
+    again.load_state_dict(state)
+    ids = elmo.bilm.padded_ids(many_langs.SENTENCES)
+    assert torch.equal(again(ids).input, elmo(ids).input)
+
+
+def test_what_many_langs_refuses(languages, tmp_path):
+    embedder = ElmoTokenEmbedder(weight_file=str(languages))
+    message = error_of(ElmoError, embedder, batch(PLACED))
+    assert "reads unicode_ids: found ids of type torch.int16" in message
+    options_file, _ = make_files(tmp_path / "c")
+    message = error_of(ElmoError, Elmo, options_file=str(options_file), weight_file=str(languages))
+    assert message.startswith(f"{languages}/config.json: found options of another biLM")
+    message = error_of(ElmoError, Elmo, weight_file=str(languages), vocabulary_file="words.txt")
+    assert f"found a vocabulary_file, words.txt, expected none: {languages} has the words" in message
+
+
+def test_korean_headlines(languages, tmp_path):
+    """A classifier of KLUE-TC learns on it, and its archive needs nothing of the folder."""
+    folder = shutil.copytree(languages, tmp_path / "bilm")
+    overrides = {
+        "dataset_reader.token_indexers.elmo.type": "elmo_unicode_ids",
+        "model.elmo.weight_file": str(folder),
+        "model.hidden_sizes": [8],
+        "trainer.num_epochs": 1,
+        "data_loader.batches_per_epoch": 2,
+    }
+    params = Params.from_file(str(bundled("training_configs/klue_tc_elmo.jsonnet")), json.dumps(overrides))
+    trained = train_model(params, str(tmp_path / "run")).eval()
+    shutil.rmtree(folder)
+    model, tensors = archived(tmp_path / "run", "fixtures/classification/klue_tc/dev.json")
+    probabilities = model(**tensors)["probabilities"]
+    assert torch.equal(probabilities, trained(**tensors)["probabilities"])
+    # Other characters have another result.
+    tensors["sentence1"]["elmo"]["unicode_ids"][:, 0, 1] += 1
+    assert not torch.equal(model(**tensors)["probabilities"], probabilities)
+
+
+# NLPL's repository
+
+
+def make_nlpl(folder, *, words=False):
+    """As simple_elmo reads it: a zip, or the folder that was in it."""
+    if words:
+        make_word_files(folder)
+        with gzip.open(folder / "vocab.txt.gz", "wb") as file:
+            file.write((folder / "vocabulary.txt").read_bytes())
+    else:
+        make_files(folder)
+    (folder / "weights.hdf5").rename(folder / "model.hdf5")
+    return folder, make_zip(folder, folder.with_suffix(".zip"))
+
+
+@pytest.mark.parametrize("of_words", [False, True])
+def test_nlpl(tmp_path, of_words):
+    """As from its files one by one."""
+    folder, path = make_nlpl(tmp_path / "bilm", words=of_words)
+    files = [folder / "vocabulary.txt"] if of_words else []
+    expected = read_frozen_bilm(read_options(folder / "options.json"), folder / "model.hdf5", *files)
+    for source in (path, folder, path.as_uri()):
+        bilm = read_frozen_bilm(read_options(DEFAULT_OPTIONS, source), source)
+        assert bilm.digest() == expected.digest()
+        assert bilm.knows(["cat", "dog"]).tolist() == [True, not of_words]
+        assert Elmo(weight_file=str(source)).bilm.digest() == expected.digest()
+        assert ElmoEmbedder(weight_file=source).bilm.digest() == expected.digest()
+
+
+def test_wrong_nlpl(tmp_path):
+    folder, _ = make_nlpl(tmp_path / "bilm")
+    (folder / "model.hdf5").unlink()
+    source = make_zip(folder, tmp_path / "wrong.zip")
+    message = error_of(ElmoError, Elmo, weight_file=str(source))
+    assert message == f"{source}: weights.hdf5 or model.hdf5 is missing"
+    (folder / "options.json").write_text("{}")
+    source = make_zip(folder, tmp_path / "wrong.zip")
+    message = error_of(ElmoError, Elmo, weight_file=str(source))
+    assert message.startswith(f"{source}!options.json: found neither char_cnn nor n_tokens_vocab")
+
+
+# Short words: a biLM that reads at most 20 characters of a word
+
+
+@pytest.fixture(scope="module")
+def short(tmp_path_factory):
+    """The run of the pre-training, and its biLM as `allennlp elmo export` writes it."""
+    folder = tmp_path_factory.mktemp("short")
+    overrides = {
+        "model.options.lstm.n_layers": 1,
+        "model.options.lstm.dim": 8,
+        "model.options.lstm.projection_dim": 4,
+        "model.options.char_cnn.filters": [[1, 4], [3, 4]],
+        "model.options.char_cnn.max_characters_per_token": 20,
+        "trainer.num_epochs": 1,
+        "data_loader.batches_per_epoch": 2,
+        "trainer.callbacks": [],
+    }
+    config = Params.from_file(str(bundled("training_configs/bilm.jsonnet")), json.dumps(overrides))
+    train_model(config, folder / "run")
+    (folder / "elmo").mkdir()
+    bilm, softmax, vocabulary = read_trained(str(folder / "run/model.tar.gz"))
+    write_bilm(folder / "elmo", bilm, softmax, vocabulary, dtype="float32")
+    return folder
+
+
+def test_perplexity_of_short_words_is_that_of_the_files(short, tmp_path):
+    text = f"{'a' * 18} {'a' * 19} {'a' * 70}\n{TEXT}"
+    (tmp_path / "text.txt").write_text(text, encoding="utf-8")
+    options = json.loads((short / "elmo/options.json").read_text())
+    assert options["char_cnn"]["max_characters_per_token"] == 20
+    metrics = evaluate_from_archive(short / "run/model.tar.gz", str(tmp_path / "text.txt"))
+    expected = perplexity_of_files(short / "elmo", text, passage=64)
+    assert metrics["perplexity"] == pytest.approx(expected, rel=1e-5)
+
+
+def test_vectors_of_short_words_are_those_of_the_files(short):
+    files = short / "elmo/options.json", short / "elmo/weights.hdf5"
+    sentence = ["b" * 17 + "c", "b" * 18, "b" * 18 + "c", "b" * 60, "한국어를공부하자"]
+    elmo = Elmo(options_file=str(files[0]), weight_file=str(files[1])).eval()
+    vectors = elmo(batch([sentence])).input
+    np.testing.assert_allclose(vectors[0].detach(), NumpyBiLm(*files)(sentence).mean(axis=0), atol=1e-6)
+    alone = [elmo.bilm.encode(batch([[word]]))[0, 0, 0] for word in sentence]
+    assert torch.equal(alone[1], alone[2])
+    assert torch.equal(alone[1], alone[3])
+    assert not torch.equal(alone[0], alone[1])
+
+
+@pytest.mark.parametrize("trainable", [False, True])
+def test_an_archive_of_a_task_with_short_words(short, tmp_path, trainable):
+    files = shutil.copytree(short / "elmo", tmp_path / "elmo")
+    model = write_run(tmp_path / "run", seed=1, bilm=files, trainable=trainable)
+    archive = archive_model(tmp_path / "run")
+    shutil.rmtree(files)
+    again = load_archive(archive).model.eval()
+    assert again.elmo.bilm.options.tokens.max_characters == 20
+    tensors = dev_batch(model, tmp_path / "run")
+    torch.testing.assert_close(again(**tensors)["loss"], model(**tensors)["loss"])

@@ -1,0 +1,258 @@
+"""
+The token layers, against references that look up words one by one; `many_langs_test.py` compares with the
+original of ELMoForManyLangs.
+"""
+
+import numpy as np
+import pytest
+import torch
+from allennlp.modules.elmo import _ElmoCharacterEncoder, batch_to_ids
+
+from elmo_tasks.common.errors import ElmoError
+from elmo_tasks.elmo.model import BiLm, BiLmOptions, CharacterOptions, encoders
+from elmo_tasks.elmo.model.characters import character_ids, unicode_ids, word_ids
+from elmo_tasks.elmo.model.encoders import (
+    CharacterEncoder,
+    Highway,
+    Lookup,
+    WordEncoder,
+    character_lookup,
+    sorted_ids,
+    word_lookup,
+)
+from elmo_tasks.elmo.model.weight_file import write_weights
+from tests.elmo.files import (
+    PLACED,
+    SENTENCES,
+    VARIANTS,
+    VOCABULARY,
+    changed,
+    frozen,
+    make_files,
+    make_word_files,
+    random_bilm,
+    read_bilm,
+    trained,
+)
+from tests.elmo.numpy_reference import NumpyBiLm
+from tests.errors import error_of
+
+WORDS = ["cat", "", "Łódź", "😀", "x" * 48, "y" * 60, "<S>", "</S>", "a"]
+
+
+@pytest.fixture
+def word_files(tmp_path):
+    return make_word_files(tmp_path / "words")
+
+
+@pytest.fixture(params=["characters", "words"])
+def encoder(request, word_files):
+    return (random_bilm() if request.param == "characters" else read_bilm(**word_files)).token_encoder
+
+
+# All kinds
+
+
+def test_where_there_are_words(encoder):
+    for sentences in ([*SENTENCES, ["a", ""]], [["a"]], [[], []]):
+        ids = encoder.padded_ids(sentences)
+        lengths = torch.tensor([len(words) for words in sentences])
+        assert ids.shape[:2] == (len(sentences), lengths.max())
+        assert torch.equal(encoder.present(ids), torch.arange(ids.size(1)) < lengths.unsqueeze(1))
+        for row, words in zip(ids, sentences, strict=True):
+            assert row[: len(words)].tolist() == encoder.ids(words).tolist()
+        assert not ids[~encoder.present(ids)].any()
+
+
+def test_a_word_has_one_vector_wherever_it_stands(encoder):
+    first, second = encoder.padded_ids([["cat", "on", "mat"], ["mat", "cat"]])
+    vectors = encoder(torch.cat([first, second[:2]]))
+    assert vectors.shape == (5, 6)
+    torch.testing.assert_close(vectors[[2, 0]], vectors[[3, 4]])
+    assert not torch.allclose(vectors[0], vectors[1], atol=1e-2)
+
+
+def test_ids_of_the_marks(encoder):
+    """They have 64 bits, are no part of a state dict, and move with the encoder."""
+    assert torch.equal(encoder.bos_eos_ids, encoder.padded_ids([["<S>", "</S>"]])[0].long())
+    assert encoder.bos_eos_ids.dtype == torch.int64
+    assert "bos_eos_ids" not in encoder.state_dict()
+    assert encoder.to("meta").bos_eos_ids.is_meta
+
+
+def test_ids_of_another_kind_are_refused(unicode_bilm, word_files):
+    """Ids of bytes and of Unicode characters have the same shape; those of AllenNLP have 64 bits."""
+    of_bytes, of_words = random_bilm(), read_bilm(**word_files)
+    of_bytes.encode(of_bytes.padded_ids([["Ann"]]).long())
+    sixteen_bits, words = of_bytes.padded_ids(PLACED), WordEncoder.padded_ids(PLACED)
+    for bilm, ids, found in (
+        (of_bytes, words, "the biLM reads character_ids: found ids of shape (4, 18)"),
+        (
+            of_bytes,
+            unicode_bilm.padded_ids(PLACED),
+            "the biLM reads character_ids: found ids of type",
+        ),
+        (of_words, sixteen_bits, "the biLM reads word_ids: found ids of shape (4, 18, 50)"),
+        (unicode_bilm, sixteen_bits, "the biLM reads unicode_ids: found ids of type torch.int16"),
+        (unicode_bilm, words, "the biLM reads unicode_ids: found ids of shape (4, 18)"),
+    ):
+        for each in (bilm, bilm.encode, frozen(bilm).encode, trained(bilm).encode):
+            assert error_of(ElmoError, each, ids).startswith(found)
+
+
+# Characters
+
+
+@pytest.mark.parametrize("changes", VARIANTS)
+def test_the_character_cnn_equals_the_step_by_step_reference(tmp_path, changes):
+    files = make_files(tmp_path, **changes)
+    encoder, reference = read_bilm(*files).double().token_encoder, NumpyBiLm(*files)
+    vectors = encoder(torch.tensor(character_ids(WORDS)))
+    expected = np.stack([reference.word_vector(word) for word in WORDS])
+    np.testing.assert_allclose(vectors.detach(), expected, atol=1e-7)
+
+
+def test_the_character_cnn_equals_allennlps(tmp_path):
+    files = make_files(tmp_path)
+    ours, theirs = read_bilm(*files).double().token_encoder, _ElmoCharacterEncoder(*map(str, files)).double()
+    expected = theirs(batch_to_ids([WORDS]))["token_embedding"][0, 1:-1]
+    torch.testing.assert_close(ours(torch.tensor(character_ids(WORDS))), expected, atol=1e-12, rtol=1e-12)
+
+
+def test_a_new_highway_carries_most_of_its_input():
+    torch.manual_seed(0)
+    highway = Highway(size=6)
+    inputs = torch.randn(5, 6)
+    carry = torch.sigmoid(highway.carry(inputs))
+    # bilm-tf's carry gate weighs the transformed input.
+    expected = carry * torch.relu(highway.transform(inputs)) + (1 - carry) * inputs
+    torch.testing.assert_close(highway(inputs), expected)
+    assert (highway.carry.bias == -2).all()
+
+
+def test_no_projection_where_the_sizes_agree():
+    options = CharacterOptions(filters=((1, 4), (2, 4)), dim=3, activation="relu", n_highway=0)
+    assert CharacterEncoder(options=options, projection_dim=8).projection is None
+    assert CharacterEncoder(options=options, projection_dim=6).projection is not None
+
+
+# Unicode characters
+
+MARKS = ["<bos>", "<eos>", "<bow>", "<eow>", "<pad>", "<oov>"]
+CHARACTERS = {entry: row for row, entry in enumerate([*"theca", "oov", *"so한국어", *MARKS])}
+DICTIONARY = {"cat": 3, "<oov>": 1, "<pad>": 0, "한국어": 4, "a" * 60: 5, "<bos>": 2}
+
+
+@pytest.fixture(scope="module")
+def unicode_bilm():
+    torch.manual_seed(3)
+    options = changed()
+    options["char_cnn"] |= {"encoding": "unicode", "n_characters": len(CHARACTERS), "n_words": 6}
+    options["char_cnn"]["word_dim"] = 3
+    bilm = BiLm(options=BiLmOptions.read(options))
+    encoder = bilm.token_encoder
+    encoder.characters.load_state_dict(character_lookup(CHARACTERS, number=len(CHARACTERS)))
+    encoder.words.lookup.load_state_dict(word_lookup(DICTIONARY, number=6, length=50))
+    return bilm
+
+
+def test_rows_of_characters_and_words(unicode_bilm):
+    encoder = unicode_bilm.token_encoder
+    ids = torch.tensor(unicode_ids(["cat!", "<bos>"]))
+    rows = [CHARACTERS[entry] for entry in ("<eow>", "c", "a", "t", "<oov>", "<bow>", "<pad>")]
+    assert encoder.characters(ids)[0, :7].tolist() == rows
+    assert encoder.characters(ids)[1, :3].tolist() == [CHARACTERS[e] for e in ("<eow>", "<bos>", "<bow>")]
+    words = ["cat", "한국어", "dog", "a" * 60, "<bos>", "<pad>"]
+    table = encoder.words.embedding[[3, 4, 1, 1, 2, 0]]
+    assert torch.equal(encoder.words(torch.tensor(unicode_ids(words))), table)
+
+
+@pytest.mark.parametrize("make", [frozen, trained])
+def test_the_engine_equals_the_unicode_model(unicode_bilm, make):
+    bilm, fast = unicode_bilm, make(unicode_bilm)
+    ids = bilm.padded_ids(SENTENCES)
+    torch.testing.assert_close(fast.encode(ids), bilm.encode(ids), atol=1e-5, rtol=0)
+    fast.eval()
+    state, reference_state = None, None
+    for sentences in (PLACED, SENTENCES[: len(PLACED)]):
+        ids = bilm.padded_ids(sentences)
+        layers, state = fast(ids, state)
+        expected, reference_state = bilm(ids, reference_state)
+        torch.testing.assert_close(layers, expected, atol=1e-5, rtol=0)
+        torch.testing.assert_close(state, reference_state, atol=1e-5, rtol=0)
+
+
+def test_gradients_of_the_unicode_model(unicode_bilm):
+    ids = unicode_bilm.padded_ids(SENTENCES)
+    fast = trained(unicode_bilm)
+    for each in (fast, unicode_bilm):
+        each.zero_grad()
+        each.encode(ids).square().sum().backward()
+    for (name, ours), expected in zip(fast.named_parameters(), unicode_bilm.parameters(), strict=True):
+        torch.testing.assert_close(ours.grad, expected.grad, atol=1e-3, rtol=1e-3, msg=name)
+
+
+def test_the_official_layout_has_no_place_for_dictionaries(unicode_bilm, tmp_path):
+    with pytest.raises(ElmoError, match="no place for dictionaries"):
+        write_weights(tmp_path / "w.hdf5", unicode_bilm.options, unicode_bilm.state_dict())
+
+
+# Words
+
+
+def test_rows_of_words(word_files):
+    encoder = read_bilm(**word_files).token_encoder
+    words = ["mat", "nowhere", "", "mat", *VOCABULARY, "elsewhere"]
+    rows = [VOCABULARY.index(word if word in VOCABULARY else "<UNK>") for word in words]
+    assert torch.equal(encoder(torch.from_numpy(word_ids(words))), encoder.embedding[rows])
+
+
+def test_gradients_reach_the_rows_that_were_read(word_files):
+    bilm = read_bilm(**word_files)
+    bilm.encode(WordEncoder.padded_ids([["the", "nowhere"]])).square().sum().backward()
+    read = {VOCABULARY.index(word) for word in ("<S>", "</S>", "the", "<UNK>")}
+    gradient = bilm.token_encoder.embedding.grad
+    assert {row for row in range(len(VOCABULARY)) if gradient[row].any()} == read
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (VOCABULARY[:-1], "the vocabulary has 12 words, expected 13"),
+        ([*VOCABULARY[:-1], "until "], None),
+        ([word.replace("<UNK>", "unk") for word in VOCABULARY], "the vocabulary has no <UNK>"),
+        ([*VOCABULARY[:-1], "cat"], "'cat' and 'cat' in the vocabulary have the same id"),
+    ],
+)
+def test_words_of_a_vocabulary(word_files, words, expected):
+    encoder = read_bilm(**word_files).token_encoder
+    if expected is None:
+        encoder.set_vocabulary(words)
+    else:
+        assert expected in error_of(ElmoError, encoder.set_vocabulary, words)
+
+
+# Lookups
+
+
+def test_ids_and_their_rows():
+    lookup = Lookup(number=3)
+    assert lookup(torch.tensor([[1, 300]])).tolist() == [[0, 0]]
+    known, rows = sorted_ids(torch.tensor([70, -5, 30]), ["c", "a", "d"], where="the list")
+    lookup.load_state_dict({"known": known, "rows": rows, "unknown": torch.tensor(1)})
+    ids = torch.tensor([[30, 70, -5], [-6, 31, 71]], dtype=torch.int32)
+    assert lookup(ids).tolist() == [[2, 0, 1], [1, 1, 1]]
+
+
+def test_entries_with_one_id_are_refused(monkeypatch, word_files):
+    with pytest.raises(ElmoError, match="'c' and 'd' in the list have the same id"):
+        sorted_ids(torch.tensor([7, -5, 7]), ["c", "a", "d"], where="the list")
+    monkeypatch.setattr(encoders, "row_keys", lambda ids: torch.zeros(len(ids), dtype=torch.long))
+    with pytest.raises(ElmoError, match="'cat' and '<oov>' in the dictionary have the same id"):
+        word_lookup(DICTIONARY, number=6, length=50)
+    monkeypatch.setattr(encoders, "word_ids", lambda words: np.array([len(word) for word in words]))
+    words = ["the", "cat", *("x" * length for length in range(6, 14)), "<S>", "</S>", "<UNK>"]
+    encoder = read_bilm(**word_files | {"vocabulary_file": None}).token_encoder
+    assert "'the' and 'cat' in the vocabulary have the same id" in error_of(
+        ElmoError, encoder.set_vocabulary, words
+    )
