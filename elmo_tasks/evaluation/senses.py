@@ -44,10 +44,10 @@ class SenseSentence(NamedTuple):
 
 class SenseProbe:
     """
-    Finds the sense of an occurrence: among the senses of its lemma, the one with the highest cosine, where a
-    sense is the mean of the vectors of its occurrences in the training data. Of equally near senses the most
-    frequent one is taken, also for an occurrence without a vector. A lemma that is not in the training data
-    has its first sense if `first_senses` has one, and else no answer, which is wrong.
+    A classifier of word senses. It answers with the nearest of the lemma's senses, by cosine; a sense is the
+    mean of the vectors of its occurrences in the training data. Of equally near senses the most frequent one
+    is taken, also for an occurrence without a vector. A lemma that is not in the training data has its first
+    sense if `first_senses` has one, and else no answer, which is wrong.
 
     # Parameters
 

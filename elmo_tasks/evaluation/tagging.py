@@ -154,7 +154,7 @@ def _bar(sentences: Sequence[TaggedSentence], work: str) -> Sequence[TaggedSente
 
 class LinearClassifier(NamedTuple):
     """
-    Finds the class with the highest score.
+    A linear classifier, which predicts the class with the highest score.
 
     *Shape:* `weight` `(classes, dim)`, `bias` `(classes,)`.
     """

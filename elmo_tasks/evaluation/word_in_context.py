@@ -37,7 +37,7 @@ class UsePair(NamedTuple):
 
 
 class Threshold(NamedTuple):
-    """The lowest cosine of the same sense."""
+    """The lowest cosine of two uses with the same sense."""
 
     cosine: float
     correct: int

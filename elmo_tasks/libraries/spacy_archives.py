@@ -91,7 +91,7 @@ class ArchivePipe(FilesPipe):
 
 class NerPipe(ArchivePipe):
     """
-    Sets the entities that a NER archive finds.
+    A component that sets the entities that a NER archive finds.
 
     # Parameters
 
@@ -143,8 +143,8 @@ def _blocked(doc: Doc) -> list[Span]:
 
 class CorefPipe(ArchivePipe):
     """
-    Sets the mentions of all clusters as one group of spans. A mention's label is the number of its cluster,
-    from "0", in the order of the clusters' first mentions.
+    A component that sets the mentions of all clusters as one group of spans. A mention's label is the number
+    of its cluster, from "0", in the order of the clusters' first mentions.
 
     # Parameters
 

@@ -26,8 +26,9 @@ _OPTIONS, _WEIGHTS, _VOCABULARY = "options.json", "weights.hdf5", "vocab.txt"
 
 class VectorsPipe(FilesPipe):
     """
-    Sets `doc.tensor`, one row per token, and hooks that compute `vector`, `has_vector` and `similarity` of
-    docs, spans and tokens from it: docs and spans have the mean of their words. White space has zeros.
+    A component that sets `doc.tensor`, one row per token, and hooks that compute `vector`, `has_vector` and
+    `similarity` of docs, spans and tokens from it: docs and spans have the mean of their words. White space
+    has zeros.
 
     The biLM reads each sentence of a doc separately; without sentence boundaries the doc is one sentence.
 

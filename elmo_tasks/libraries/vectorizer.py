@@ -27,7 +27,7 @@ _POOLING: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 
 class ElmoVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """
-    Turns sentences, strings or lists of tokens, into one vector each.
+    A transformer of sentences, strings or lists of tokens, into one vector each.
 
     There is nothing to fit. Pickles hold no weights: another process reads the files again. Within a process
     all vectorizers share the weights that were read last. Several threads may call `transform` at once.

@@ -18,8 +18,8 @@ from elmo_tasks.page.tabs import Field, Tab
 from elmo_tasks.page.templates import ASSETS, HERE, template
 from elmo_tasks.page.words import WordsInContext
 from elmo_tasks.serving.answers import Limits, ToExplain
+from elmo_tasks.serving.app import read_body
 from elmo_tasks.serving.models import Queue, ServedModel, in_time
-from elmo_tasks.serving.requests import read_body
 
 FORM = "application/x-www-form-urlencoded"
 MAX_ADDRESS = 4000
@@ -38,7 +38,7 @@ Ask = Callable[[Form], Awaitable[dict[str, Any]]]
 
 class Page:
     """
-    Adds the page to an app.
+    The page of a service, which adds itself to an app.
 
     # Parameters
 

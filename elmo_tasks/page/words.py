@@ -33,7 +33,8 @@ class Near(NamedTuple):
 
 class WordsInContext:
     """
-    Finds the neighbours of a word in its sentence, and its cosine to the same word in another sentence.
+    An explorer of words in context. It finds the neighbours of a word in its sentence, and its cosine to the
+    same word in another sentence.
 
     # Parameters
 

@@ -53,7 +53,7 @@ Answer: TypeAlias = str | Refusal
 
 
 class Answers:
-    """Answers batches of inputs with a predictor."""
+    """A predictor that answers batches of inputs, and refuses single ones."""
 
     def __init__(self, predictor: JsonLinesPredictor, limits: Limits) -> None:
         self._predictor = predictor

@@ -1,5 +1,7 @@
 """The app of a service: models, health, metrics, documents, and the token that it asks for."""
 
+import asyncio
+import json
 import secrets
 import time
 from base64 import b64decode
@@ -7,16 +9,19 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any
 
+from allennlp.common import JsonDict
 from fastapi import FastAPI, Request, Response
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from elmo_tasks import __version__
+from elmo_tasks.common import strict_json
+from elmo_tasks.data.json_lines import printable, shorten
 from elmo_tasks.serving.answers import Limits
 from elmo_tasks.serving.models import ServedModel
-from elmo_tasks.serving.requests import parse, read_body
 
 PREDICT = "/predict/"
 HEALTH = "/health"
@@ -27,6 +32,7 @@ _ERROR = {
         "application/json": {"schema": {"type": "object", "properties": {"error": {"type": "string"}}}}
     },
 }
+_EXPECTED = "expected a JSON object, or a list of objects"
 _STATUSES = (400, 401, 408, 413, 415, 422, 429, 500, 503)
 
 
@@ -101,6 +107,67 @@ def _endpoint(model: ServedModel, limits: Limits) -> Callable[[Request], Awaitab
         return Response(f"[{', '.join(lines)}]", media_type="application/json")
 
     return predict
+
+
+async def read_body(request: Request, limits: Limits) -> bytes:
+    """
+    Returns the body of a request. A body that is too large is read to its end, but not kept: clients listen
+    only after they have sent it.
+
+    # Raises
+    `HTTPException`: the body is compressed, too large, too slow, or incomplete.
+    """
+    encoding = request.headers.get("content-encoding", "identity")
+    if encoding.lower() != "identity":
+        raise HTTPException(415, f"found the content encoding {encoding}, expected none")
+    body = bytearray()
+    size = 0
+    try:
+        async with asyncio.timeout(limits.timeout):
+            async for part in request.stream():
+                size += len(part)
+                if size <= limits.max_bytes:
+                    body += part
+    except ClientDisconnect as error:
+        raise HTTPException(400, "found no end of the request: the client has gone") from error
+    except TimeoutError as error:
+        if size <= limits.max_bytes:
+            reason = f"found no end of the request within {limits.timeout:g} seconds"
+            raise HTTPException(408, reason) from error
+    if size > limits.max_bytes:
+        raise HTTPException(413, f"found more bytes than the {limits.max_bytes:,} expected at most")
+    return bytes(body)
+
+
+def parse(body: bytes, limits: Limits) -> JsonDict | list[JsonDict]:
+    """
+    Parses a body to one input or a list of inputs.
+
+    # Raises
+    `HTTPException`: the body is not JSON, neither an object nor a list of objects, or has too many inputs.
+    """
+    try:
+        text = body.decode("utf-8").removeprefix("\ufeff")
+        content = strict_json.loads(text)
+    except UnicodeDecodeError as error:
+        found = f"found the byte 0x{body[error.start]:02x} at offset {error.start}, expected UTF-8"
+        raise HTTPException(400, found) from error
+    except json.JSONDecodeError as error:
+        found = f"found no JSON ({error}): {shorten(printable(text.strip()))}; {_EXPECTED}"
+        raise HTTPException(400, found) from error
+    if not isinstance(content, list):
+        if not isinstance(content, dict):
+            raise HTTPException(422, f"found {shorten(text.strip())}; {_EXPECTED}")
+        return content
+    if len(content) > limits.max_queue:
+        raise HTTPException(413, f"found {len(content):,} inputs, expected at most {limits.max_queue:,}")
+    for number, one in enumerate(content, start=1):
+        if not isinstance(one, dict):
+            found = shorten(json.dumps(one))
+            raise HTTPException(
+                422, f"input {number} of {len(content)}: found {found}, expected a JSON object"
+            )
+    return content
 
 
 class Metrics:

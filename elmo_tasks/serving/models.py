@@ -29,7 +29,7 @@ _NAMED = re.compile(r"([\w.-]+)=(.+)", re.DOTALL)
 
 @dataclass(kw_only=True)
 class Queue:
-    """Counts the inputs that wait or are being answered."""
+    """The number of inputs that wait or are being answered, with its limit."""
 
     limits: Limits
     taken: int = field(default=0, init=False)
@@ -132,8 +132,8 @@ def request_schema(predictor: JsonLinesPredictor) -> dict[str, Any]:
 
 class Batcher:
     """
-    Joins inputs that arrive at about the same time into batches. While a thread computes a batch, inputs wait
-    for the next one, in order.
+    Batches of inputs that arrive at about the same time. While a thread computes a batch, inputs wait for the
+    next one, in order.
 
     # Parameters
 

@@ -25,9 +25,10 @@ logger = logging.getLogger(__name__)
 @TrainerCallback.register("elmo_repeatable")
 class RepeatableCallback(StrictParams, TrainerCallback):
     """
-    A run that was killed and resumed with `--recover` gives the same weights and validation metrics as an
-    uninterrupted one. When resumed within an epoch, AllenNLP counts the training metrics of that epoch only
-    over its later batches, and divides their loss by the number of all batches.
+    A callback for runs that repeat exactly. A run that was killed and resumed with `--recover` gives the same
+    weights and validation metrics as an uninterrupted one. If it is resumed within an epoch, AllenNLP counts
+    the training metrics of that epoch only over its later batches, and divides their loss by the number of
+    all batches.
 
     AllenNLP repeats the order of the data, but not dropout: its checkpoints lack the state of PyTorch's
     generator. This callback seeds it before each training batch, from the run's seed, the epoch, the batch
@@ -189,9 +190,9 @@ def _process() -> tuple[int, int]:
 @TrainerCallback.register("elmo_share_cores")
 class ShareCoresCallback(StrictParams, TrainerCallback):
     """
-    Gives each worker its share of the cores. By default each worker takes all cores, and workers that wait
-    for each other's threads are many times slower than one process. It does nothing in a run of one process,
-    on GPUs, or if `OMP_NUM_THREADS` is set.
+    A callback that gives each worker its share of the cores. By default each worker takes all cores, and
+    workers that wait for each other's threads are many times slower than one process. It does nothing in a
+    run of one process, on GPUs, or if `OMP_NUM_THREADS` is set.
     """
 
     def on_start(self, trainer: GradientDescentTrainer, is_primary: bool = True, **kwargs: Any) -> None:

@@ -30,8 +30,8 @@ _MAX_NAME = 250
 @TrainerCallback.register("elmo_mlflow")
 class MlflowCallback(StrictParams, TrainerCallback):
     """
-    Logs a run to MLflow: the keys of the config as parameters; all metrics of each epoch, with the epoch
-    (from 0) as the step; and, when the training has finished, the archive `model.tar.gz`.
+    A callback that logs a run to MLflow: the keys of the config as parameters; all metrics of each epoch,
+    with the epoch (from 0) as the step; and, when the training has finished, the archive `model.tar.gz`.
 
     It stands after the callbacks whose metrics it is to log. Metrics on test data (`evaluate_on_test`) come
     after the callbacks and are not logged. If the store cannot be reached during the training, the training

@@ -1,4 +1,4 @@
-"""Word vectors: the layers of a biLM and static tables behind one interface, training, files."""
+"""Word vectors: biLM layers and static tables with one interface, files of vectors, and their training."""
 
 from elmo_tasks.vectors.text_format import WordTable, write_table
 from elmo_tasks.vectors.training import DEFAULTS, ppmi_svd, skip_gram, train_table

@@ -22,7 +22,7 @@ POSITIONS = 4096
 
 class Encoder(ABC):
     """
-    The base of what turns sentences into vectors of their tokens, of several kinds at once: the rows.
+    The base of encoders, which turn sentences into several vectors of each token, the rows.
 
     # Parameters
 

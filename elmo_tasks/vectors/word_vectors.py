@@ -73,8 +73,8 @@ def sample_occurrences(
     Finds words in a text. Returns for each line with one of them their positions in it, and their indices in
     `words`.
 
-    Of more than `limit` occurrences of a word, so many are drawn, all with the same chance. If a word never
-    occurs as it is spelt, case is ignored.
+    If a word has more than `limit` occurrences, `limit` of them are drawn, all with the same chance. If it
+    never occurs as it is spelt, case is ignored.
     """
     draw = random.Random(seed)
     exact = {word: _Sample() for word in words}

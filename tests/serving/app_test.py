@@ -17,8 +17,8 @@ import elmo_tasks
 from benchmarks.serve_load import BAD, difference
 from elmo_tasks.common.files import bundled
 from elmo_tasks.serving.answers import Limits
+from elmo_tasks.serving.app import parse, read_body
 from elmo_tasks.serving.models import local_model
-from elmo_tasks.serving.requests import parse, read_body
 from tests.predictors.archives import predictor_of
 from tests.serving.clients import Doubling, ask, model_of, running
 

@@ -14,7 +14,6 @@ from allennlp.training.trainer import TrainerCheckpoint
 from torch import nn
 
 from elmo_tasks.training import SafeCheckpointer
-from elmo_tasks.training.checkpointer import _save
 
 
 class Trainer:
@@ -121,7 +120,8 @@ def test_many_checkpoints_of_an_epoch(tmp_path):
     for batches in range(5, 60, 5):
         state.trainer_state["batches_in_epoch_completed"] = batches
         checkpointer.save_checkpoint(trainer)
-    assert sorted(checkpointer._find_all_checkpoints()) == [(0, batches) for batches in range(10, 60, 5)]
+    names = {path.name for path in tmp_path.glob("model_state_*")}
+    assert names == {f"model_state_e0_b{batches}.th" for batches in range(10, 60, 5)}
 
 
 def test_without_validation_every_epoch_is_the_best(run):
@@ -201,13 +201,15 @@ def test_best_weights_are_those_of_the_moving_average(tmp_path, prefix):
 @pytest.mark.parametrize("size", range(0, 80_000, 5000))
 def test_a_full_disk(tmp_path, size):
     """A limit on the size of files stands for it, at many sizes."""
-    path = tmp_path / "weights.th"
-    weights = {str(number): torch.ones(5000) for number in range(4)}
+    trainer = Trainer()
+    state = trainer.get_checkpoint_state()
+    state.model_state.update({str(number): torch.ones(5000) for number in range(4)})
+    trainer.get_checkpoint_state = lambda: state
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
     try:
-        with pytest.raises(OSError, match=r"weights\.th") as caught:
-            _save(weights, path)
+        with pytest.raises(OSError, match=r"model_state_e0_b0\.th") as caught:
+            SafeCheckpointer(tmp_path).save_checkpoint(trainer)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert caught.value.errno == errno.EFBIG
