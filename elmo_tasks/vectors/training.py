@@ -6,6 +6,7 @@ singular value decomposition of counts.
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from inspect import signature
 from itertools import chain, islice
 from typing import TYPE_CHECKING
 
@@ -34,7 +35,7 @@ def train_table(method: str, sentences: TokenizedText, **settings: int | float) 
     method : one of `DEFAULTS`.
     settings : settings that differ from the method's defaults.
     """
-    return _TRAINERS[method](sentences, **{**DEFAULTS[method], **settings})
+    return _TRAINERS[method](sentences, **settings)
 
 
 def frequent_words(sentences: TokenizedText, min_count: int) -> dict[str, int]:
@@ -57,13 +58,13 @@ def frequent_words(sentences: TokenizedText, min_count: int) -> dict[str, int]:
 def skip_gram(
     sentences: TokenizedText,
     *,
-    dim: int,
-    window: int,
-    min_count: int,
-    negative: int,
-    subsample: float,
-    epochs: int,
-    seed: int,
+    dim: int = 100,
+    window: int = 5,
+    min_count: int = 2,
+    negative: int = 5,
+    subsample: float = 1e-3,
+    epochs: int = 20,
+    seed: int = 13,
 ) -> WordTable:
     """
     Trains word2vec's skip-gram with negative sampling (Mikolov et al. 2013, arXiv:1310.4546), by gensim. One
@@ -118,13 +119,13 @@ class _Pieces:
 def ppmi_svd(
     sentences: TokenizedText,
     *,
-    dim: int,
-    window: int,
-    min_count: int,
-    shift: float,
-    smoothing: float,
-    eigenvalues: float,
-    seed: int,
+    dim: int = 100,
+    window: int = 5,
+    min_count: int = 2,
+    shift: float = 1.0,
+    smoothing: float = 0.75,
+    eigenvalues: float = 0.5,
+    seed: int = 13,
 ) -> WordTable:
     """
     Trains vectors as rows of `U * S ** eigenvalues`, where `U S V` is the truncated singular value
@@ -216,9 +217,8 @@ def positive_information(counts: "sparse.csr_array", *, shift: float, smoothing:
 
 
 _TRAINERS: dict[str, Callable[..., WordTable]] = {"word2vec": skip_gram, "svd": ppmi_svd}
-_COMMON = {"dim": 100, "window": 5, "min_count": 2, "seed": 13}
 DEFAULTS: dict[str, dict[str, int | float]] = {
-    "word2vec": {**_COMMON, "negative": 5, "subsample": 1e-3, "epochs": 20},
-    "svd": {**_COMMON, "shift": 1.0, "smoothing": 0.75, "eigenvalues": 0.5},
+    method: {setting.name: setting.default for setting in list(signature(train).parameters.values())[1:]}
+    for method, train in _TRAINERS.items()
 }
-"""The settings of each method: see `skip_gram` and `ppmi_svd`."""
+"""The settings of each method, `word2vec` and `svd`: see `skip_gram` and `ppmi_svd`."""

@@ -218,7 +218,7 @@ def test_errors(files, parameters, sentences, message):
         vectorizer.transform(sentences)
 
 
-@pytest.mark.parametrize("parameter", ["pooling", "batch_size", "cuda_device", "layer"])
-def test_fit_checks_the_parameters(files, parameter):
-    with pytest.raises(ValueError, match=f"{parameter} is 0.5, expected"):
-        ElmoVectorizer(**files | {parameter: 0.5}).fit(TEXTS)
+def test_fit_checks_the_parameters(files):
+    for parameter in ("pooling", "batch_size", "cuda_device", "layer"):
+        with pytest.raises(ValueError, match=f"{parameter}.*0.5, expected"):
+            ElmoVectorizer(**files | {parameter: 0.5}).fit(TEXTS)

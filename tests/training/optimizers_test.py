@@ -53,8 +53,6 @@ def test_the_warm_up_follows_the_epochs_that_are_trained(epochs, steps):
     assert made.get_values() == [0.0]
 
 
-def test_errors():
+def test_the_number_of_batches_must_be_known():
     with pytest.raises(ConfigurationError, match="num_steps_per_epoch"):
         scheduler(None)
-    with pytest.raises(ConfigurationError, match="warmup is 1, expected a number of 0 or more"):
-        scheduler(10, **{"trainer.learning_rate_scheduler.warmup": 1})

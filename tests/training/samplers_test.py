@@ -133,10 +133,6 @@ def test_groups_stand_together_by_length(shuffle):
     assert list(grouped(batch_size=6).get_batch_indices([])) == []
 
 
-def test_errors():
+def test_a_group_that_is_no_field():
     with pytest.raises(ConfigurationError, match="group: found 'paragraf', expected one of the fields text"):
         list(grouped(batch_size=6, group="paragraf").get_batch_indices(grouped_instances()))
-    with pytest.raises(ConfigurationError, match="unknown key 'groups'"):
-        grouped(batch_size=6, groups="group")
-    with pytest.raises(ConfigurationError, match="unknown key 'batchsize'"):
-        BatchSampler.from_params(Params({"type": "elmo_bucket", "batchsize": 4}))
