@@ -58,28 +58,21 @@ def test_a_word_that_reads_as_the_padding_is_an_unknown_one(tmp_path, padding):
     assert vocabulary.get_vocab_size() == 4
 
 
-def test_files_and_their_sum_are_logged(folder, caplog):
+@pytest.mark.parametrize(
+    ("most", "expected"),
+    [(None, ["{0}/a: 2 lines", "{0}/b: 1 lines", "{0}: 2 files, 3 lines"]), (1, ["{0}/a: 1 lines"])],
+)
+def test_files_and_their_sum_are_logged(folder, caplog, most, expected):
+    """Also if `max_instances` ends the reading."""
     with caplog.at_level(logging.INFO):
-        assert len(list(Lines().read(folder))) == 3
-    assert [record.getMessage() for record in caplog.records if "lines" in record.getMessage()] == [
-        f"{folder}/a: 2 lines",
-        f"{folder}/b: 1 lines",
-        f"{folder}: 2 files, 3 lines",
-    ]
-
-
-def test_what_was_read_up_to_max_instances_is_logged(folder, caplog):
-    with caplog.at_level(logging.INFO):
-        assert len(list(Lines(max_instances=1).read(folder))) == 1
-    assert f"{folder}/a: 1 lines" in caplog.text
+        assert len(list(Lines(max_instances=most).read(folder))) == (most or 3)
+    messages = [record.getMessage() for record in caplog.records]
+    assert [each for each in messages if "lines" in each] == [each.format(folder) for each in expected]
 
 
 def test_words_keep_their_characters():
-    field = text_field(join_words(["Ana", "sang"]))
-    assert [(token.text, token.idx, token.idx_end) for token in field.tokens] == [
-        ("Ana", 0, 3),
-        ("sang", 4, 8),
-    ]
+    tokens = text_field(join_words(["Ana", "sang"])).tokens
+    assert [(token.text, token.idx, token.idx_end) for token in tokens] == [("Ana", 0, 3), ("sang", 4, 8)]
 
 
 def test_equal_texts_have_one_number():
@@ -89,7 +82,6 @@ def test_equal_texts_have_one_number():
 
 def test_each_word_has_its_values():
     check_words(["a", "b"], tags=["O", "O"], offsets=None)
-    with pytest.raises(ConfigurationError, match="found no words, expected at least one"):
-        check_words([])
-    with pytest.raises(ConfigurationError, match="found 1 tags, expected 2"):
-        check_words(["a", "b"], tags=["O"])
+    for words, tags, found in (([], [], "no words"), (["a", "b"], ["O"], "1 tags, expected 2")):
+        with pytest.raises(ConfigurationError, match=f"found {found}"):
+            check_words(words, tags=tags)

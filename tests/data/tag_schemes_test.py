@@ -92,12 +92,8 @@ def test_allowed_transitions_are_exactly_the_valid_sequences(scheme):
             assert passes == is_valid([tags[index] for index in sequence], scheme)
 
 
-def test_allowed_transitions_of_no_tags():
-    allowed = allowed_transitions([], Scheme.BIOUL)
-    assert [tuple(part.shape) for part in allowed] == [(0,), (0,), (0, 0)]
-
-
-def test_allowed_transitions_name_the_index_of_a_foreign_tag():
+def test_allowed_transitions_of_no_tags_and_of_a_foreign_tag():
+    assert [tuple(part.shape) for part in allowed_transitions([], Scheme.BIOUL)] == [(0,), (0,), (0, 0)]
     with pytest.raises(TagError) as error:
         allowed_transitions(["O", "U-A", "S-A"], Scheme.BIOUL)
     assert error.value.position == 2
@@ -115,11 +111,7 @@ def test_detects_every_sentence_with_an_entity(scheme):
     for length in range(1, 5):
         for spans in all_span_lists(length):
             tags = from_spans(spans, length, scheme)
-            detected = detect_scheme([["O"], tags])
-            if scheme in (Scheme.BIOES, Scheme.BIOUL, Scheme.IOB1):
-                assert detected == (scheme if spans else Scheme.IOB2)
-            else:
-                assert detected == Scheme.IOB2
+            assert detect_scheme([["O"], tags]) == (scheme if spans else Scheme.IOB2)
 
 
 def test_a_label_may_have_hyphens():
@@ -136,7 +128,7 @@ def test_a_tag_that_does_not_exist(scheme, bad):
         to_spans(["O", bad], scheme)
     assert error.value.position == 1
     assert repr(bad) in error.value.found
-    assert all(f"{prefix}-LABEL" in error.value.expected for prefix in scheme.prefixes)
+    assert all(f"{prefix}-" in error.value.expected for prefix in scheme.prefixes)
     with pytest.raises(TagError) as error:
         detect_scheme([["O"], ["O", bad]])
     assert (error.value.sentence, error.value.position) == (1, 1)
@@ -150,11 +142,9 @@ def test_a_tag_that_does_not_exist(scheme, bad):
         ("IOB2", "B-A I-B", 1, "I-B after B-A", "B-B"),
         ("IOB1", "O B-A", 1, "B-A after O", "I-A"),
         ("IOB1", "I-B B-A", 1, "B-A after I-B", "I-A"),
-        ("IOB1", "B-A", 0, "B-A at the start of the sentence", "I-A"),
         ("IOB1", "S-A", 0, "the tag 'S-A'", "O or one of B-LABEL, I-LABEL"),
         ("BIOES", "O B-A", 1, "the end of the sentence after B-A", "I-A or E-A (BIOES)"),
         ("BIOES", "B-A O", 1, "O after B-A", "I-A or E-A"),
-        ("BIOES", "B-A E-B", 1, "E-B after B-A", "I-A or E-A"),
         ("BIOES", "S-A E-A", 1, "E-A after S-A", "B-A, S-A or O"),
         ("BIOUL", "B-A I-A", 1, "the end of the sentence after I-A", "I-A or L-A (BIOUL)"),
         ("BIOUL", "L-A", 0, "L-A at the start of the sentence", "B-A, U-A or O"),
@@ -167,7 +157,6 @@ def test_a_tag_in_the_wrong_place(scheme, tags, position, found, expected):
     assert error.value.position == position
     assert error.value.found == found
     assert expected in error.value.expected
-    assert f"token {position}: found {found}" in str(error.value)
     assert str(pickle.loads(pickle.dumps(error.value))) == str(error.value)
 
 
@@ -183,13 +172,9 @@ def test_a_tag_in_the_wrong_place(scheme, tags, position, found, expected):
 def test_mixed_schemes_name_both_places(sentences, first, second):
     with pytest.raises(MixedSchemeError) as error:
         detect_scheme([tags.split() for tags in sentences])
-    for evidence, (scheme, sentence, position) in (
-        (error.value.first, first),
-        (error.value.second, second),
-    ):
-        assert evidence[:3] == (Scheme(scheme), sentence, position)
-        assert f"sentence {sentence}, token {position} ({evidence.words})" in str(error.value)
-        assert f"looks like {scheme}" in str(error.value)
+    for evidence, (scheme, *place) in ((error.value.first, first), (error.value.second, second)):
+        assert evidence[:3] == (Scheme(scheme), *place)
+        assert str(evidence) in str(error.value)
     assert str(pickle.loads(pickle.dumps(error.value))) == str(error.value)
 
 
@@ -213,16 +198,9 @@ def test_a_b_between_equal_labels_fits_both_iob_schemes():
     assert detect_scheme([]) is Scheme.IOB2
 
 
-@pytest.mark.parametrize(
-    ("spans", "message"),
-    [
-        ([Span(0, 2, "A"), Span(1, 3, "B")], "no overlap"),
-        ([Span(1, 1, "A")], "at least one of the tokens 0 to 2"),
-        ([Span(2, 4, "A")], "at least one of the tokens 0 to 2"),
-        ([Span(-1, 1, "A")], "at least one of the tokens 0 to 2"),
-        ([Span(0, 1, "")], "a label"),
-    ],
-)
-def test_impossible_spans(spans, message):
-    with pytest.raises(ValueError, match=message):
-        from_spans(spans, 3, Scheme.IOB2)
+@pytest.mark.parametrize("bad", [(0, 2, "A"), (1, 1, "A"), (3, 4, "A"), (-1, 1, "A"), (0, 1, "")])
+def test_impossible_spans(bad):
+    bad = Span(*bad)
+    with pytest.raises(ValueError, match="expected") as error:
+        from_spans([Span(1, 3, "B"), bad], 3, Scheme.IOB2)
+    assert str(bad) in str(error.value)

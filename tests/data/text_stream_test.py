@@ -39,7 +39,7 @@ def test_lines(tmp_path):
         found = [line and line.split() for line in file_sentences(files)]
         assert found == expected + [None] * (len(files) - 1)
     plain.write_bytes("여기\n".encode() + "문장".encode()[:-1])
-    with pytest.raises(InputError, match=r"a, line 2: found the byte 0x.*expected UTF-8"):
+    with pytest.raises(InputError, match=r"a, line 2: found the byte 0x"):
         list(file_sentences([plain]))
 
 
@@ -72,7 +72,7 @@ def test_pieces_end_between_words(tmp_path, between):
 def test_a_long_line_of_running_text_stays_as_it_is(tmp_path, monkeypatch):
     monkeypatch.setattr(text_stream, "MAX_PARAGRAPH", 16)
     (tmp_path / "text").write_text("한국어한국어한국\na b\n\nc\n")
-    assert list(text_stream.file_paragraphs([tmp_path / "text"])) == ["한국어한국어한국 a b", "c"]
+    assert list(file_paragraphs([tmp_path / "text"])) == ["한국어한국어한국 a b", "c"]
 
 
 def test_long_sentences_are_cut_and_counted():

@@ -6,7 +6,7 @@ from elmo_tasks.common.files import bundled
 from elmo_tasks.evaluation import analogies
 from elmo_tasks.evaluation.analogies import METHODS, Accuracy, Question, accuracies, read_questions, solve
 from elmo_tasks.vectors.word_vectors import WordVectors
-from tests.input_errors import input_error
+from tests.errors import input_error
 
 WORDS = [f"w{number}" for number in range(15)]
 

@@ -18,7 +18,7 @@ from elmo_tasks.evaluation.senses import (
 )
 from elmo_tasks.vectors import WordTable
 from elmo_tasks.vectors.encoder import StaticVectors
-from tests.input_errors import input_error
+from tests.errors import input_error
 from tests.vectors.examples import tiny_encoder
 
 XML = """\

@@ -7,7 +7,7 @@ from scipy.stats import spearmanr
 
 from elmo_tasks.evaluation.similarity import Pair, read_pairs, round_cosines, spearman
 from elmo_tasks.vectors.word_vectors import WordVectors
-from tests.input_errors import input_error
+from tests.errors import input_error
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from elmo_tasks.evaluation import tagging
 from elmo_tasks.evaluation.tagging import TaggedSentence, fit, most_frequent_tag, read_conllu, tagging_probe
 from elmo_tasks.vectors import WordTable
 from elmo_tasks.vectors.encoder import StaticVectors
-from tests.input_errors import input_error
+from tests.errors import input_error
 from tests.vectors.examples import tiny_encoder
 
 TEXT = """\

@@ -4,7 +4,7 @@ import torch
 
 from elmo_tasks.common.files import bundled
 from elmo_tasks.evaluation.word_in_context import Use, choose_threshold, read_use_pairs, use_cosines
-from tests.input_errors import input_error
+from tests.errors import input_error
 from tests.vectors.examples import tiny_encoder
 
 HEADER = "index\tword\tsentence1\tsentence2\tstart1\tstart2\tend1\tend2\tlabel\n"

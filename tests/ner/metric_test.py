@@ -107,24 +107,6 @@ def test_chunks_of_odd_sequences(tags, chunks):
     assert counts.correct_tags == counts.tokens == len(tags)
 
 
-@pytest.mark.parametrize(
-    ("predicted", "gold", "correct"),
-    [
-        ("I-A I-A O", "B-A I-A O", 1),  # other tags, the same chunk
-        ("B-A I-B", "B-A I-A", 0),
-        ("B-A B-A", "B-A I-A", 0),
-        ("B-A I-A", "B-A B-A", 0),
-        ("O B-A", "B-A I-A", 0),
-        ("B-A E-A", "B-A I-A", 1),
-        ("[-A O", "[-A I-A", 1),  # the I belongs to no chunk
-        ("B-A I-A I-A", "B-A I-A O", 0),
-        ("B-A I-A B-B", "B-A I-A B-A", 1),
-    ],
-)
-def test_matches_of_odd_sequences(predicted, gold, correct):
-    assert evaluate([predicted.split()], [gold.split()])._counts.correct.total() == correct
-
-
 def test_sentences_end_chunks():
     counts = evaluate([["B-A"], ["I-A"], [], ["I-A"]], [["I-A"], ["I-A"], [], ["B-A"]])._counts
     assert (counts.gold, counts.predicted, counts.correct) == ({"A": 3},) * 3

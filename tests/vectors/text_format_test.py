@@ -14,7 +14,7 @@ from elmo_tasks.data.input_files import InputError
 from elmo_tasks.vectors import WordTable, write_table
 from elmo_tasks.vectors.text_format import dimensions, read_table, take_vectors
 from tests.elmo.files import OPTIONS
-from tests.input_errors import input_error
+from tests.errors import input_error
 
 WORDS = ["<UNK>", "the", ".", "a\u00a0b", "mat", "\u0085"]
 GLOVE = (
