@@ -64,17 +64,8 @@ class ConllEval(CountingMetric["Counts"]):
         return metrics
 
     def report(self) -> str:
-        """Returns the output of the script, to the character, with its final line break."""
-        counts = self.total_counts()
-        report = (
-            f"processed {counts.tokens} tokens with {counts.gold.total()} phrases; "
-            f"found: {counts.predicted.total()} phrases; correct: {counts.correct.total()}.\n"
-        )
-        if counts.tokens:
-            report += f"accuracy: {counts.accuracy(scale=100.0):6.2f}%; {_line(counts)}\n"
-        for label in counts.labels():
-            report += f"{label:>17}: {_line(counts, label)}  {counts.predicted[label]}\n"
-        return report
+        """Returns the output of the script, see `Counts.report`."""
+        return self.total_counts().report()
 
 
 @dataclass(kw_only=True)
@@ -126,6 +117,22 @@ class Counts(LabelCounts):
             "f1": 2 * precision * recall / both if both else 0.0,
         }
 
+    def report(self) -> str:
+        """Returns the output of the script, to the character, with its final line break."""
+        report = (
+            f"processed {self.tokens} tokens with {self.gold.total()} phrases; "
+            f"found: {self.predicted.total()} phrases; correct: {self.correct.total()}.\n"
+        )
+        if self.tokens:
+            report += f"accuracy: {self.accuracy(scale=100.0):6.2f}%; {self._line()}\n"
+        for label in self.labels():
+            report += f"{label:>17}: {self._line(label)}  {self.predicted[label]}\n"
+        return report
+
+    def _line(self, label: str | None = None) -> str:
+        scores = self.scores(label, scale=100.0)
+        return "precision: {precision:6.2f}%; recall: {recall:6.2f}%; FB1: {f1:6.2f}".format(**scores)
+
 
 def _ends(previous: Tag, tag: Tag) -> bool:
     """Returns whether a chunk ends between two neighbours."""
@@ -142,10 +149,4 @@ def _starts(previous: Tag, tag: Tag) -> bool:
         (previous.prefix, tag.prefix) in _STARTS
         or (tag.prefix not in _NO_CHUNK and previous.label != tag.label)
         or tag.prefix in _ONE_TOKEN
-    )
-
-
-def _line(counts: Counts, label: str | None = None) -> str:
-    return "precision: {precision:6.2f}%; recall: {recall:6.2f}%; FB1: {f1:6.2f}".format(
-        **counts.scores(label, scale=100.0)
     )

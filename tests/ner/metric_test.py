@@ -23,6 +23,9 @@ PREDICTED = [
 ]
 
 
+TAGS = ["O", "B-A", "I-A", "B-B", "I-B"]
+
+
 def evaluate(predicted, gold):
     metric = ConllEval()
     metric(predicted, gold)
@@ -58,15 +61,14 @@ def test_the_published_output():
     https://www.clips.uantwerpen.be/conll2000/chunking/output.html; the counts were worked out from
     its percentages. Later versions of the script add the number of chunks found to each line.
     """
-    metric = ConllEval()
-    metric._counts = Counts(
+    counts = Counts(
         tokens=961,
         correct_tags=808,
         gold=Counter(ADJP=6, ADVP=8, NP=262, PP=90, SBAR=6, VP=87),
         predicted=Counter(ADJP=1, ADVP=11, NP=317, PP=107, SBAR=3, VP=100),
         correct=Counter(ADVP=5, NP=206, PP=89, SBAR=2, VP=69),
     )
-    assert metric.report() == (
+    assert counts.report() == (
         "processed 961 tokens with 459 phrases; found: 539 phrases; correct: 371.\n"
         "accuracy:  84.08%; precision:  68.83%; recall:  80.83%; FB1:  74.35\n"
         "             ADJP: precision:   0.00%; recall:   0.00%; FB1:   0.00  1\n"
@@ -101,14 +103,14 @@ def test_the_published_output():
 )
 def test_chunks_of_odd_sequences(tags, chunks):
     tags = tags.split()
-    counts = evaluate([tags], [tags])._counts
+    counts = evaluate([tags], [tags]).total_counts()
     assert counts.gold == counts.predicted == Counter(chunks)
     assert counts.correct == Counter(chunks)
     assert counts.correct_tags == counts.tokens == len(tags)
 
 
 def test_sentences_end_chunks():
-    counts = evaluate([["B-A"], ["I-A"], [], ["I-A"]], [["I-A"], ["I-A"], [], ["B-A"]])._counts
+    counts = evaluate([["B-A"], ["I-A"], [], ["I-A"]], [["I-A"], ["I-A"], [], ["B-A"]]).total_counts()
     assert (counts.gold, counts.predicted, counts.correct) == ({"A": 3},) * 3
 
 
@@ -120,8 +122,7 @@ def test_an_untyped_chunk_counts_in_the_totals_only():
 
 def test_nothing_to_count():
     metric = Metric.by_name("elmo_conlleval")()
-    nothing = {"precision": 0.0, "recall": 0.0, "f1": 0.0, "accuracy": 0.0}
-    assert metric.get_metric() == nothing
+    assert metric.get_metric() == {"precision": 0.0, "recall": 0.0, "f1": 0.0, "accuracy": 0.0}
     assert metric.report() == "processed 0 tokens with 0 phrases; found: 0 phrases; correct: 0.\n"
 
 
@@ -138,15 +139,15 @@ def test_calls_add_up_until_reset():
 @pytest.mark.parametrize(
     ("predicted", "gold", "message"),
     [
-        ([["O"]], [["O"], ["O"]], "found 1 predicted sentences, expected 2"),
-        ([["O"], ["O"]], [["O"], ["O", "O"]], "sentence 1: found 1 tags, expected 2"),
+        ([["O"]], [["O"], ["O"]], "found 1 .* expected 2"),
+        ([["O"], ["O"]], [["O"], ["O", "O"]], "sentence 1: found 1 .* expected 2"),
     ],
 )
 def test_unequal_lengths_count_nothing(predicted, gold, message):
     metric = ConllEval()
     with pytest.raises(ValueError, match=message):
         metric(predicted, gold)
-    assert metric._counts == Counts()
+    assert metric.total_counts() == Counts()
 
 
 # The script again, one token after the other and with its variables, as a second opinion.
@@ -164,10 +165,7 @@ class Reference:
 
     @staticmethod
     def split(tag):
-        for position, character in enumerate(tag):
-            if character == "-":
-                return tag[:position], tag[position + 1 :]
-        return tag, ""
+        return tuple(tag.split("-", 1)) if "-" in tag else (tag, "")
 
     @staticmethod
     def end_of_chunk(prev_tag, tag, prev_type, type_):
@@ -210,10 +208,7 @@ class Reference:
                 self.add(self.correct, self.last_gold_type)
             elif gold_ends != guess_ends or guess_type != gold_type:
                 self.in_correct = False
-        gold_starts, guess_starts = (
-            self.start_of_chunk(*gold_edge),
-            self.start_of_chunk(*guess_edge),
-        )
+        gold_starts, guess_starts = self.start_of_chunk(*gold_edge), self.start_of_chunk(*guess_edge)
         if gold_starts and guess_starts and guess_type == gold_type:
             self.in_correct = True
         if gold_starts:
@@ -253,10 +248,9 @@ def reference(predicted, gold):
 
 
 def test_equals_the_script_on_all_short_pairs():
-    tags = ["O", "B-A", "I-A", "B-B", "I-B"]
     for length in (1, 2, 3):
-        for gold, predicted in product(product(tags, repeat=length), repeat=2):
-            assert evaluate([predicted], [gold])._counts == reference([predicted], [gold])
+        for gold, predicted in product(product(TAGS, repeat=length), repeat=2):
+            assert evaluate([predicted], [gold]).total_counts() == reference([predicted], [gold])
 
 
 @pytest.mark.parametrize("prefixes", ["OBI", "OBIE", "OBIE[]", "OBIESLU", "OBIE[]SLU"])
@@ -274,7 +268,7 @@ def test_equals_the_script_on_random_sentences(prefixes):
             keep = generator.random()
             gold.append(truths)
             predicted.append([t if generator.random() < keep else random_tag() for t in truths])
-        assert evaluate(predicted, gold)._counts == reference(predicted, gold), (gold, predicted)
+        assert evaluate(predicted, gold).total_counts() == reference(predicted, gold), (gold, predicted)
 
 
 def peer(predicted, gold):
@@ -299,18 +293,11 @@ def peer(predicted, gold):
 
 def test_equals_allennlp_on_b_i_o():
     """All pairs of three tokens, valid or not: AllenNLP repairs them as the script does."""
-    tags = ["O", "B-A", "I-A", "B-B", "I-B"]
-    pairs = list(product(product(tags, repeat=3), repeat=2))
-    predicted, gold = zip(*pairs, strict=True)
+    predicted, gold = zip(*product(product(TAGS, repeat=3), repeat=2), strict=True)
     ours, theirs = evaluate(predicted, gold).get_metric(), peer(predicted, gold)
-    for label in ("A", "B", "overall"):
-        for name, peer_name in (
-            ("precision", "precision"),
-            ("recall", "recall"),
-            ("f1", "f1-measure"),
-        ):
-            key = name if label == "overall" else f"{name}-{label}"
-            assert ours[key] == pytest.approx(theirs[f"{peer_name}-{label}"])
+    for label, peer_label in (("", "-overall"), ("-A", "-A"), ("-B", "-B")):
+        for name, peer_name in (("precision", "precision"), ("recall", "recall"), ("f1", "f1-measure")):
+            assert ours[name + label] == pytest.approx(theirs[peer_name + peer_label])
 
 
 def test_differs_from_allennlp_on_types_that_begin_with_c():

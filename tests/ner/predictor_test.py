@@ -11,11 +11,8 @@ def predictor(trained_ner) -> NerPredictor:
     return Predictor.from_path(str(trained_ner / "model.tar.gz"))
 
 
-def test_is_the_models_default(predictor):
-    assert isinstance(predictor, NerPredictor)
-
-
 def test_places_of_entities(predictor):
+    assert isinstance(predictor, NerPredictor)
     text = "  Ana Silva flew to Lisbon,  said Reuters in Paris and London."
     result = predictor.predict(text)
     assert json.loads(json.dumps(result)) == result
@@ -29,13 +26,12 @@ def test_places_of_entities(predictor):
         assert 0 < entity["probability"] <= 1
 
 
-def test_offsets_of_tokens_are_those_of_their_text(predictor):
+def test_characters_of_tokens_are_those_of_their_text(predictor):
     words = ["Ana", "Silva", "flew", "to", "Lisbon"]
     result = predictor.predict_json({"tokens": words})
     assert result["tokens"] == words
     for entity in result["entities"]:
-        text = " ".join(words)[entity["char_start"] : entity["char_end"]]
-        assert text == entity["text"]
+        assert " ".join(words)[entity["char_start"] : entity["char_end"]] == entity["text"]
 
 
 def test_a_sentence_has_one_result_alone_and_in_a_batch(predictor):

@@ -15,6 +15,8 @@ ARGUMENTS = [
 def test_there_and_back():
     assert from_tags(TAGS) == ARGUMENTS
     assert to_tags(reversed(ARGUMENTS), 6) == TAGS
+    with pytest.raises(TagError):
+        from_tags(["I-X"])
 
 
 def test_description():
@@ -38,19 +40,14 @@ def test_continuations(tags, expected):
 @pytest.mark.parametrize(
     "arguments",
     [
-        [Argument("X", ((0, 1), (4, 5))), Argument("X", ((2, 3),))],  # C-X would be of the second
-        [Argument("C-X", ((0, 1),))],
-        [Argument("X", ((0, 2),)), Argument("Y", ((1, 3),))],
-        [Argument("X", ((2, 2),))],
-        [Argument("X", ((5, 7),))],
-        [Argument("", ((0, 1),))],
+        [("X", ((0, 1), (4, 5))), ("X", ((2, 3),))],  # C-X would continue the second
+        [("C-X", ((0, 1),))],
+        [("X", ((0, 2),)), ("Y", ((1, 3),))],
+        [("X", ((2, 2),))],
+        [("X", ((5, 7),))],
+        [("", ((0, 1),))],
     ],
 )
-def test_what_tags_cannot_tell(arguments):
+def test_arguments_that_tags_cannot_express(arguments):
     with pytest.raises(ValueError, match="expected"):
-        to_tags(arguments, 6)
-
-
-def test_no_iob2():
-    with pytest.raises(TagError):
-        from_tags(["I-X"])
+        to_tags([Argument(*argument) for argument in arguments], 6)

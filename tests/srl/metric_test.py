@@ -9,7 +9,6 @@ import pytest
 from allennlp.training.metrics import Metric
 
 from elmo_tasks.data.tag_schemes import Scheme, Span, from_spans, to_spans
-from elmo_tasks.metrics import base as workers
 from elmo_tasks.srl.metric import Counts, SrlEval
 
 SCRIPT = Path(allennlp_models.__file__).parent / "structured_prediction" / "tools" / "srl-eval.pl"
@@ -50,7 +49,7 @@ def evaluate(predicted, gold):
 def agrees(predicted, gold, folder):
     metric = SrlEval()
     metric(predicted, gold)
-    counts, metrics = metric._counts, metric.get_metric()
+    counts, metrics = metric.total_counts(), metric.get_metric()
     table, perfect = official(predicted, gold, folder)
     overall = table.pop("Overall")
     assert set(table) == set(counts.labels())
@@ -69,7 +68,7 @@ CASES = [
     ("B-A0 B-V B-A1 I-A1 O", "B-A0 B-V B-A1 I-A1 O"),
     ("B-A0 B-V B-A1 O O", "B-A0 B-V B-A1 I-A1 O"),
     ("B-A1 B-V B-C-A1 O O", "B-A1 B-V B-C-A1 O O"),
-    ("B-A1 B-V O O O", "B-A1 B-V B-C-A1 O O"),  # half of an argument is none of it
+    ("B-A1 B-V O O O", "B-A1 B-V B-C-A1 O O"),  # half of an argument is wrong
     ("B-A1 B-V B-A1 O O", "B-A1 B-V B-C-A1 O O"),
     ("B-A1 B-V B-C-A1 B-C-A1 O", "B-A1 B-V B-C-A1 O B-C-A1"),
     ("O B-V B-C-A1 O O", "O B-V B-A1 O O"),  # a continuation of nothing is an argument
@@ -77,7 +76,7 @@ CASES = [
     ("B-A1 B-A0 B-A1 B-C-A0 B-C-A1", "B-A1 B-A0 B-A1 B-C-A0 B-C-A1"),
     ("B-A1 B-R-A1 B-V O O", "B-A1 B-R-A1 B-V B-C-V O"),
     ("B-R-A1 B-V B-C-R-A1 O O", "B-R-A1 B-V B-C-R-A1 O O"),
-    ("B-V I-V O O O", "B-V O O O O"),  # perfect but for the predicate, which does not count
+    ("B-V I-V O O O", "B-V O O O O"),  # perfect except for the predicate, which does not count
     ("O O O O O", "O O O O O"),
 ]
 
@@ -152,40 +151,24 @@ def test_calls_add_up_until_reset():
     for predicted, gold in CASES:
         metric([predicted.split()], [gold.split()])
     assert metric.get_metric(reset=True) == together.get_metric()
-    assert metric._counts == Counts()
+    assert metric.total_counts() == Counts()
 
 
 @pytest.mark.parametrize(
     ("predicted", "gold", "message"),
     [
-        ([["O"]], [["O"], ["O"]], "found 1 predicted propositions, expected 2"),
-        ([["O"], ["O"]], [["O"], ["O", "O"]], "proposition 1: found 1 tags, expected 2"),
+        ([["O"]], [["O"], ["O"]], "found 1 .* expected 2"),
+        ([["O"], ["O"]], [["O"], ["O", "O"]], "proposition 1: found 1 .* expected 2"),
     ],
 )
 def test_unequal_lengths_count_nothing(predicted, gold, message):
     metric = SrlEval()
     with pytest.raises(ValueError, match=message):
         metric(predicted, gold)
-    assert metric._counts == Counts()
-
-
-def test_two_workers_equal_one(monkeypatch):
-    """Each has half of the cases, so that other labels; what gathers them is PyTorch's."""
-    halves = [evaluate(*zip(*CASES[rank::2], strict=True)) for rank in (0, 1)]
-    monkeypatch.setattr(workers, "is_distributed", lambda: True)
-    monkeypatch.setattr(workers.dist, "get_world_size", lambda: 2)
-
-    def gather(values, value):
-        values[:] = [value, halves[1]._counts]
-
-    monkeypatch.setattr(workers.dist, "all_gather_object", gather)
-    found = halves[0].get_metric(reset=True)
-    monkeypatch.undo()
-    assert found == evaluate(*zip(*CASES, strict=True)).get_metric()
-    assert set(halves[0].get_metric().values()) == {0.0}
+    assert metric.total_counts() == Counts()
 
 
 def test_counts_of_both_kinds():
-    counts = evaluate(["B-A1 B-V B-C-A1"], ["B-A1 B-V B-C-A1"])._counts
+    counts = evaluate(["B-A1 B-V B-C-A1"], ["B-A1 B-V B-C-A1"]).total_counts()
     assert counts.gold == counts.predicted == counts.correct == Counter(A1=1, V=1)
     assert (counts.propositions, counts.perfect) == (1, 1)

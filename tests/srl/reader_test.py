@@ -1,4 +1,6 @@
+import json
 import logging
+import re
 
 import pytest
 import torch
@@ -13,7 +15,201 @@ from elmo_tasks.common.files import bundled
 from elmo_tasks.data.input_files import InputError
 from elmo_tasks.data.tag_schemes import TagError
 from elmo_tasks.srl.reader import SrlProposition, SrlReader
-from tests.srl.files import CONLL, CONLL_2005, JSON_LINES, PROPOSITIONS, lines
+from elmo_tasks.srl.sentences import CONLL_2012, Columns, Proposition, SrlSentence, read_sentences
+
+# Three sentences in each format
+
+CONLL = """#begin document (d); part 000
+d 0 0 Omar NNP (TOP* - - - - (PERSON) (ARG0*) (ARG1*) -
+d 0 1 promised VBD * promise 01 2 - * (V*) * -
+d 0 2 to TO * - - - - * (ARG1* * -
+d 0 3 look VB * look 05 - - * * (V*) -
+d 0 4 it PRP * - - - - * * (ARG2*) (3)
+d 0 5 up RP *) - - - - * *) (C-V*) -
+
+d 0 0 Gulls NNS (TOP*) - - - - * -
+d 0 1 ! . *) - - - - * -
+
+d 0 0 A DT (TOP* - - - - * (ARG1*) -
+d 0 1 visit NN *) visit 01 - - * (V*) -
+#end document
+"""
+PROPOSITIONS = [
+    (1, ["B-ARG0", "B-V", "B-ARG1", "I-ARG1", "I-ARG1", "I-ARG1"]),
+    (3, ["B-ARG1", "O", "O", "B-V", "B-ARG2", "B-C-V"]),
+    (1, ["B-ARG1", "B-V"]),
+]
+CONLL_2005 = """Omar - (A0*) (A1*)
+promised promise (V*V) *
+to - (A1* *
+look look * (V*)
+it - * (A2*)
+up - *A1) (C-V*)
+
+Gulls -
+! -
+
+A - (A1*)
+visit visit (V*)
+"""
+COLUMNS_2005 = ["word", "predicate", "arguments"]
+_PROMISED = {
+    "index": 1,
+    "arguments": [{"label": "ARG1", "spans": [[2, 6]]}, {"label": "ARG0", "spans": [[0, 1]]}],
+}
+_LOOK = {
+    "index": 3,
+    "predicate": "look",
+    "arguments": [
+        {"label": "ARG1", "spans": [[0, 1]]},
+        {"label": "ARG2", "spans": [[4, 5]], "text": "it"},
+        {"label": "V", "spans": [[3, 4], [5, 6]]},
+    ],
+}
+JSON_LINES = [
+    {
+        "tokens": ["Omar", "promised", "to", "look", "it", "up"],
+        "pos": ["NNP", "VBD", "TO", "VB", "PRP", "RP"],
+        "predicates": [_PROMISED, _LOOK],
+    },
+    {"tokens": ["Gulls", "!"], "predicates": [], "pos": ["NNS", "."]},
+    {
+        "tokens": ["A", "visit"],
+        "predicates": [{"index": 1, "arguments": [{"label": "ARG1", "spans": [[0, 1]]}]}],
+        "pos": ["DT", "NN"],
+    },
+]
+
+
+def lines(objects):
+    return "".join(json.dumps(each) + "\n" for each in objects)
+
+
+def sentences_of(path, content, columns=CONLL_2012, delimiter=None) -> list[SrlSentence]:
+    path.write_text(content)
+    return list(read_sentences(path, Columns(columns, delimiter)))
+
+
+def propositions(sentences):
+    return [(each.predicate, each.tags) for sentence in sentences for each in sentence.propositions]
+
+
+@pytest.mark.parametrize("content", [CONLL, lines(JSON_LINES)])
+def test_words_and_parts_of_speech(tmp_path, content):
+    sentences = sentences_of(tmp_path / "a", content)
+    assert [sentence.words for sentence in sentences] == [each["tokens"] for each in JSON_LINES]
+    assert [len(sentence.propositions) for sentence in sentences] == [2, 0, 1]
+    assert sentences[2].propositions == [Proposition(1, ["B-ARG1", "B-V"], "NN")]
+
+
+@pytest.mark.parametrize(("escaped", "word"), [("/.", "."), ("/?", "?"), ("/", "/")])
+def test_ends_of_sentences_as_in_ontonotes(tmp_path, escaped, word):
+    sentences = sentences_of(tmp_path / "a", CONLL.replace("0 1 ! .", f"0 1 {escaped} ."))
+    assert sentences[1].words == ["Gulls", word]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        CONLL,
+        re.sub(r"(?m)(?<!^#begin) (?!document)", "\t", CONLL),
+        CONLL.replace("d 0 ", "d  0 \t").replace("\n", " \r\n"),
+        CONLL.rstrip("\n"),
+        CONLL.replace("#begin document (d); part 000\n", "\n\n").replace("#end document\n", ""),
+        # an empty column in a sentence without predicates
+        CONLL.replace("! . *) - - - - * -", "! . *) - - - - * * -").replace(
+            "NNS (TOP*) - - - - * -", "NNS (TOP*) - - - - * * -"
+        ),
+        CONLL.replace("it PRP * - -", "it PRP * it -"),  # a lemma of a word that is not a predicate
+        CONLL.replace("look 05", "look -"),  # the predicate is then where V starts
+        lines(JSON_LINES),
+        lines(JSON_LINES).replace("{", " { ", 1),
+    ],
+)
+def test_files_with_the_same_propositions(tmp_path, content):
+    assert propositions(sentences_of(tmp_path / "a", content)) == PROPOSITIONS
+
+
+def test_conll_2005(tmp_path):
+    found = propositions(sentences_of(tmp_path / "a", CONLL_2005, COLUMNS_2005))
+    assert found == [(index, [tag.replace("ARG", "A") for tag in tags]) for index, tags in PROPOSITIONS]
+
+
+def test_a_predicate_without_arguments(tmp_path):
+    """If the columns mark predicates, a marked word with an empty column is one."""
+    columns = ["word", "predicate", "frameset", "arguments"]
+    for frameset, found in (("01", [(1, ["O", "O"])]), ("-", [])):
+        content = f"It - - *\nrains rain {frameset} *\n"
+        assert propositions(sentences_of(tmp_path / "a", content, columns)) == found
+
+
+def test_other_columns(tmp_path):
+    columns = ["arguments", "predicate", "word", "_"]
+    (sentence,) = sentences_of(tmp_path / "a", "(A0*)|-|a b|x\n(V*)|see|c|y\n", columns, "|")
+    assert sentence == SrlSentence(["a b", "c"], [Proposition(1, ["B-A0", "B-V"], None)], 1)
+
+
+def test_a_predicate_of_json_is_tagged_if_it_is_in_no_span(tmp_path):
+    predicates = [
+        {"index": 1, "arguments": []},
+        {"index": 0, "arguments": [{"label": "R", "spans": [[0, 2]]}]},
+    ]
+    found = sentences_of(tmp_path / "a", lines([{"tokens": ["a", "b"], "predicates": predicates}]))
+    assert propositions(found) == [(1, ["O", "B-V"]), (0, ["B-R", "I-R"])]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("(V*) * -", "(V*) -", "line 3: found 13 columns in 'd 0 1 promised .* expected 14 as in line 2"),
+        (
+            "#begin document",
+            "#begin\n#begin",
+            "line 1: found 1 columns .* expected 12 or more: document, part",
+        ),
+        ("(ARG1* * -", "(ARG1 * -", r"line 4: found '\(ARG1' in column 12, expected \(LABEL\*, \*\)"),
+        ("* *) (C-V*) -", "* * (C-V*) -", r"line 4: .* column 12, expected its end, \*\), by .* line 7"),
+        ("* (ARG2*) (3)", "(A2*) (ARG2*) (3)", r"line 6: .*A2.*column 12, expected the end of ARG1, which"),
+        ("(ARG2*) (3)", "*) (3)", r"line 6: found '\*\)' in column 13, expected \* or \(LABEL\*"),
+        ("*) (C-V*) -", "*A0) (C-V*) -", r"line 7: found '\*A0\)' in column 12, expected the end of ARG1"),
+        ("promise 01 2 - * (V*)", "- - 2 - * *", r"line 2: found 2 columns of arguments .* 1 pred.*\(V\*\)"),
+    ],
+)
+def test_wrong_columns(tmp_path, old, new, message):
+    content = CONLL.replace(old, new, 1)
+    assert content != CONLL
+    with pytest.raises(InputError, match=f"{tmp_path}/a, {message}"):
+        sentences_of(tmp_path / "a", content)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ('{"tokens": ["a"]', "found no JSON"),
+        ('{"words": ["a"]}', '"tokens": a list of strings'),
+        ('{"tokens": ["a", 1]}', '"tokens": a list of strings'),
+        ('{"tokens": []}', "found 0 tokens"),
+        ('{"tokens": ["a"], "pos": []}', "found 1 tokens and 0 pos"),
+        ('{"tokens": ["a"], "predicates": 3}', 'found "predicates": 3'),
+        (3, "expected a predicate as"),
+        ({"index": 1, "arguments": []}, "found the index 1"),
+        ({"index": 0.0, "arguments": []}, "found the index 0.0"),
+        ({"index": 0}, "'arguments'"),
+        ({"index": 0, "arguments": [{"label": 0, "spans": [[0]]}]}, "expected a predicate as"),
+        (
+            {"index": 0, "arguments": [{"label": "X", "spans": [[0, 0]]}]},
+            "found the span [0, 0] of X, expected",
+        ),
+        ({"index": 0, "arguments": [{"label": "X", "spans": []}]}, "expected a predicate as"),
+    ],
+)
+def test_wrong_json(tmp_path, content, message):
+    """A line, or a predicate of the sentence "a"."""
+    line = content if isinstance(content, str) else json.dumps({"tokens": ["a"], "predicates": [content]})
+    with pytest.raises(InputError) as caught:
+        sentences_of(tmp_path / "a", lines(JSON_LINES[:1]) + "\n" + line + "\n")
+    assert str(caught.value).startswith(f"{tmp_path / 'a'}, line 3: ")
+    assert message in str(caught.value)
 
 
 def read(path, content, **options):
@@ -21,97 +217,72 @@ def read(path, content, **options):
     return list(SrlReader(**options).read(str(path)))
 
 
-def found(instances):
+def gold(instances):
     return [(each["predicate"].sequence_index, each["metadata"].metadata.gold_tags) for each in instances]
 
 
 def test_the_instances(tmp_path):
     instances = read(tmp_path / "a", CONLL)
-    assert found(instances) == PROPOSITIONS
+    assert gold(instances) == PROPOSITIONS
     for instance in instances:
         assert list(instance["tags"]) == instance["metadata"].metadata.gold_tags
     assert instances[2]["metadata"].metadata == SrlProposition(["A", "visit"], 1, ["B-ARG1", "B-V"])
     assert [token.text for token in instances[2]["tokens"]] == ["A", "visit"]
     sentences = [instance["sentence"].label for instance in instances]
     assert sentences[0] == sentences[1] != sentences[2]
+    texts = (["a", "b"], ["a\0b"], ["a b"], ['a", "b'])
+    numbers = {SrlReader().text_to_instance(words, 0)["sentence"].label for words in texts}
+    assert len(numbers) == len(texts)
 
 
 @pytest.mark.parametrize("content", [CONLL, lines(JSON_LINES)])
-def test_verbs_only(tmp_path, content, caplog):
+def test_verbs_only_and_sentences_without_predicates(tmp_path, content, caplog):
     with caplog.at_level(logging.INFO):
-        assert found(read(tmp_path / "a", content, verbs_only=True)) == PROPOSITIONS[:2]
-    assert "3 sentences, 2 of them without predicates (left out), 2 predicates and 1 that" in caplog.text
-
-
-@pytest.mark.parametrize("content", [CONLL, lines(JSON_LINES)])
-def test_sentences_without_predicates(tmp_path, content, caplog):
+        assert gold(read(tmp_path / "a", content, verbs_only=True)) == PROPOSITIONS[:2]
+    assert "3 sentences, 2 of them without predicates (left out), 2 predicates and 1 " in caplog.text
     with caplog.at_level(logging.INFO):
         instances = read(tmp_path / "a", content, keep_without_predicates=True)
-    assert found(instances) == [*PROPOSITIONS[:2], (-1, ["O", "O"]), PROPOSITIONS[2]]
+    assert gold(instances) == [*PROPOSITIONS[:2], (-1, ["O", "O"]), PROPOSITIONS[2]]
     assert instances[2]["metadata"].metadata.predicate is None
     assert "3 sentences, 1 of them without predicates (kept), 3 predicates" in caplog.text
 
 
-def test_a_folder_with_skeletons(tmp_path, caplog):
+def test_a_folder_with_skeletons(tmp_path):
     (tmp_path / "a.gold_conll").write_text(CONLL)
     (tmp_path / "a.gold_skel").write_text("d 0 0 [WORD]\n")
     (tmp_path / "deep").mkdir()
     (tmp_path / "deep" / "b.conll").write_text(CONLL)
-    with caplog.at_level(logging.INFO):
-        instances = list(SrlReader().read(str(tmp_path)))
-    assert found(instances) == PROPOSITIONS * 2
-    assert "1 skeleton files (*_skel) left out" in caplog.text
-    with pytest.raises(InputError, match=r"found only skeleton files, expected files with words"):
-        list(SrlReader().read(str(tmp_path / "*_skel")))
-
-
-def test_sentences_with_other_words_have_other_numbers():
-    reader = SrlReader()
-    texts = (["a", "b"], ["a\0b"], ["a b"], ['a", "b'])
-    assert len({reader.text_to_instance(words, 0)["sentence"].label for words in texts}) == len(texts)
+    assert gold(SrlReader().read(str(tmp_path))) == PROPOSITIONS * 2
 
 
 def test_instances_of_the_fixtures():
     instances = list(SrlReader().read(bundled("fixtures/srl/train.conll")))
     assert len(instances) == 123
-    labels = {tag[2:] for _, tags in found(instances) for tag in tags}
+    labels = {tag[2:] for _, tags in gold(instances) for tag in tags}
     assert {"ARG0", "V", "C-V", "C-ARG1", "R-ARG0", "ARGM-TMP"} <= labels
 
 
-def error_of(tmp_path, content, **options):
-    with pytest.raises(InputError) as error:
-        read(tmp_path / "some.txt", content, **options)
-    assert str(tmp_path / "some.txt") in str(error.value)
-    return str(error.value)
-
-
-def test_no_sentence_and_no_predicate(tmp_path):
-    assert "found no sentence, expected at least one" in error_of(tmp_path, "#begin document (d)\n\n")
-    error = error_of(tmp_path, lines(JSON_LINES[1:2]))
-    assert "found 1 sentences, 1 of them without predicates (left out), 0 predicates, expected" in error
-    assert "some.txt, line 1: found predicates without parts of speech" in error_of(
-        tmp_path, CONLL_2005, columns=["word", "predicate", "arguments"], verbs_only=True
-    )
-
-
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("content", "options", "message"),
     [
-        ({"columns": ["word", "predicate"]}, "columns: found .* expected a list of names with 'word', 'pred"),
-        ({"columns": "word"}, "columns is 'word', expected a list"),
-        ({"delimiter": ""}, "delimiter is '', expected a text that is not empty, or null"),
+        ("#begin document (d)\n\n", {}, "a: found no sentence"),
+        (lines(JSON_LINES[1:2]), {}, r"a: found 1 sentences, .* 0 predicates, expected a predicate"),
+        ("a\t-\n\t-\n", {"columns": COLUMNS_2005, "delimiter": "\t"}, "line 2: found an empty word"),
+        (CONLL_2005, {"columns": COLUMNS_2005, "verbs_only": True}, "a, line 1: .*without parts of speech"),
     ],
 )
-def test_impossible_options(options, message):
-    with pytest.raises(ConfigurationError, match=message):
-        SrlReader(**options)
+def test_files_that_cannot_be_read(tmp_path, content, options, message):
+    with pytest.raises(InputError, match=message):
+        read(tmp_path / "a", content, **options)
 
 
-def test_from_params_and_a_misspelt_key():
+def test_from_params_and_impossible_columns():
     reader = DatasetReader.from_params(Params({"type": "elmo_srl", "verbs_only": True}))
+    assert reader.verbs_only
     assert isinstance(reader.token_indexers["tokens"], SingleIdTokenIndexer)
-    with pytest.raises(ConfigurationError, match="unknown key 'verb_only'; did you mean 'verbs_only'"):
-        DatasetReader.from_params(Params({"type": "elmo_srl", "verb_only": True}))
+    for columns in (["word", "predicate"], "word"):
+        with pytest.raises(ConfigurationError, match=r"^columns"):
+            SrlReader(columns=columns)
 
 
 @pytest.mark.parametrize(
@@ -136,7 +307,7 @@ def test_a_worker_takes_all_predicates_of_a_sentence(tmp_path):
     for worker in (0, 1):
         reader = SrlReader()
         reader._set_worker_info(WorkerInfo(2, worker))
-        shares.append(found(reader.read(str(tmp_path / "a"))))
+        shares.append(gold(reader.read(str(tmp_path / "a"))))
     assert shares == [PROPOSITIONS[:2], PROPOSITIONS[2:]]
 
 
@@ -150,11 +321,11 @@ def test_a_batch_and_its_vocabulary(tmp_path, caplog):
     assert batch["sentence"].dtype == torch.long
     tags = vocab.get_token_to_index_vocabulary("labels")
     assert tags["O"] == 0
-    # I-ARG0 does not occur.
-    assert {tag[2:] for tag in tags if tag != "O"} == {"ARG0", "ARG1", "ARG2", "C-V", "V"}
-    assert len(tags) == 1 + 2 * 5
+    # Also I-ARG0, which does not occur
+    labels = ("ARG0", "ARG1", "ARG2", "C-V", "V")
+    assert set(tags) == {"O"} | {f"{prefix}-{label}" for prefix in "BI" for label in labels}
     assert batch["tags"][0].tolist() == [tags[tag] for tag in PROPOSITIONS[0][1]]
-    unknown = SrlReader().text_to_instance(["a", "b"], 0, ["B-V", "B-ARG9"])
-    unknown["tags"].index(vocab)
-    assert unknown["tags"]._indexed_labels == [tags["B-V"], 0]
-    assert "does not have B-ARG9" in caplog.text
+    unknown = SrlReader().text_to_instance(["a", "b"], 0, ["B-V", "B-ARG9"])["tags"]
+    unknown.index(vocab)
+    assert unknown.as_tensor({"num_tokens": 2}).tolist() == [tags["B-V"], 0]
+    assert "B-ARG9" in caplog.text
