@@ -39,7 +39,7 @@ def average_f1(proposed: Iterable[list[Cluster]], documents: Iterable[Instance])
 class DocumentLstm(CorefModel):
     """The biLSTM reads all sentences as one sequence; ELMo stays within a sentence."""
 
-    def _encode(
+    def encode(
         self, tokens: TextFieldTensors, lengths: torch.Tensor, rows: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
         longest = int(lengths[rows].max())
@@ -59,7 +59,7 @@ class DocumentLstm(CorefModel):
 class FirstWindow(CorefModel):
     """Training reads the first sentences of a document each time."""
 
-    def _window(self, lengths: torch.Tensor) -> torch.Tensor:
+    def window(self, lengths: torch.Tensor) -> torch.Tensor:
         rows = torch.arange(len(lengths), device=lengths.device)
         return rows[: self.max_training_sentences] if self.training else rows
 

@@ -123,10 +123,10 @@ class CorefModel(ElmoModel):
             raise ConfigurationError(f"found {len(genre)} documents in a batch, expected batch_size 1")
         # (sentences,)
         lengths = get_text_field_mask(tokens, num_wrapping_dims=1)[0].sum(dim=1)
-        rows = self._window(lengths)
+        rows = self.window(lengths)
         first = int(lengths[: rows[0]].sum())
         # (words of the window, input_dim), (words of the window, encoder dim)
-        words, context = self._encode(tokens, lengths, rows)
+        words, context = self.encode(tokens, lengths, rows)
         mentions = self.mentions(words, context, lengths[rows])
         spans = mentions.spans + first
         antecedents, scores = self.antecedents(mentions, speakers[0, spans[:, 0]], genre)
@@ -250,7 +250,7 @@ class CorefModel(ElmoModel):
         }
         return self.embed(tokens_of_rows)
 
-    def _window(self, lengths: torch.Tensor) -> torch.Tensor:
+    def window(self, lengths: torch.Tensor) -> torch.Tensor:
         """*Shape:* `(sentences,)` to the numbers of the sentences that are read this time, `(rows,)`."""
         rows = torch.arange(len(lengths), device=lengths.device)
         if not self.training:
@@ -259,7 +259,7 @@ class CorefModel(ElmoModel):
         first = int(torch.randint(spare + 1, ()))
         return rows[first : len(rows) - spare + first]
 
-    def _encode(
+    def encode(
         self, tokens: TextFieldTensors, lengths: torch.Tensor, rows: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """

@@ -4,8 +4,9 @@ import pytest
 from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.common.files import bundled
-from elmo_tasks.coref.documents import CorefDocument, read_documents
+from elmo_tasks.coref.documents import CorefDocument, mark_mentions, read_documents, replace_pronouns
 from elmo_tasks.data.input_files import InputError
+from elmo_tasks.data.tokenization import join_words, tokenizer
 
 
 def row(word, chains="-", speaker="-", between="\t"):
@@ -22,33 +23,35 @@ def conll(*sentences, id="nw/d", part=0, **options):
 
 
 ANA = conll("Ana/(1) lost/- her/(2|(1) keys/2) ./-", "She/(1) did/-")
+CLUSTERS = [[(0, 0), (2, 2), (5, 5)], [(2, 3)]]
+"""[Ana] lost [[her] keys] . [She] did"""
+JSON = {
+    "doc_key": "nw/d_0",
+    "sentences": [["Ana", "lost", "her", "keys", "."], ["She", "did"]],
+    "speakers": [["-"] * 5, ["-"] * 2],
+    "clusters": [[[5, 5], [0, 0], [2, 2]], [[2, 3]]],
+}
 
 
 def read(tmp_path, text):
-    (tmp_path / "some.conll").write_text(text, encoding="utf-8")
-    return list(read_documents(tmp_path / "some.conll"))
-
-
-def clusters(tmp_path, *sentences):
-    (document,) = read(tmp_path, conll(*sentences))
-    return document.clusters
+    (tmp_path / "a").write_text(text, encoding="utf-8")
+    return list(read_documents(tmp_path / "a"))
 
 
 def error(tmp_path, text):
     with pytest.raises(InputError) as caught:
         read(tmp_path, text)
-    message = str(caught.value)
-    assert message.startswith(str(tmp_path / "some.conll"))
-    return message.removeprefix(str(tmp_path / "some.conll"))
+    file, message = str(caught.value).split(", ", 1)
+    assert file == str(tmp_path / "a")
+    return message
 
 
 def test_a_document(tmp_path):
     (document,) = read(tmp_path, conll("Ana/(1) lost/- her/(2|(1) keys/2) ./-", "She/(1) did/-", speaker="B"))
     assert document.id == "nw/d_0"
-    assert document.sentences == [["Ana", "lost", "her", "keys", "."], ["She", "did"]]
+    assert document.sentences == JSON["sentences"]
     assert document.speakers == ["B"] * 7
-    # [Ana] lost [[her] keys] . [She] did
-    assert document.clusters == [[(0, 0), (2, 2), (5, 5)], [(2, 3)]]
+    assert document.clusters == CLUSTERS
     assert document.words.text == "Ana lost her keys . She did"
     assert len(document) == 7
 
@@ -73,7 +76,8 @@ def test_parts_are_documents_of_their_own(tmp_path):
     ],
 )
 def test_mentions(tmp_path, sentences, expected):
-    assert clusters(tmp_path, *sentences) == expected
+    (document,) = read(tmp_path, conll(*sentences))
+    assert document.clusters == expected
 
 
 def test_clusters_with_a_mention_in_common_are_joined(tmp_path):
@@ -83,30 +87,29 @@ def test_clusters_with_a_mention_in_common_are_joined(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "change",
+    "content",
     [
-        lambda text: text.replace("\n", "\r\n"),
-        lambda text: "\ufeff\n\n" + text + "\n \n",
-        lambda text: text.replace("\t", "   "),
-        lambda text: text.replace("\n\n", "\n\n\n"),
-        lambda text: text.replace("\n\n#end", "\n#end"),
-        lambda text: text.replace("\t*\t", "\t*\t*\t(ARG0*)\t"),  # columns of predicates
-        lambda text: text.replace("part 000", "part 0"),
-        lambda text: text.replace("\t.\t", "\t/.\t"),
+        ANA.replace("\n", "\r\n"),
+        "\ufeff\n\n" + ANA + "\n \n",
+        ANA.replace("\t", "   "),
+        ANA.replace("\n\n", "\n\n\n"),
+        ANA.replace("\n\n#end", "\n#end"),
+        ANA.replace("\t*\t", "\t*\t*\t(ARG0*)\t"),  # columns of predicates
+        ANA.replace("part 000", "part 0"),
+        ANA.replace("\t.\t", "\t/.\t"),
+        "\n" + json.dumps(JSON),
     ],
 )
-def test_what_makes_no_difference(tmp_path, change):
-    assert read(tmp_path, change(ANA)) == read(tmp_path, ANA)
+def test_files_with_the_same_document(tmp_path, content):
+    assert read(tmp_path, content) == read(tmp_path, ANA)
+    assert read(tmp_path, content + "\n\n" + content.removeprefix("\ufeff")) == read(tmp_path, ANA) * 2
 
 
-def test_words_between_tabs_may_hold_blanks_or_nothing(tmp_path):
-    """OntoGUM has an empty word; positions count it."""
+def test_words_with_white_space_and_empty_words(tmp_path):
+    """OntoGUM has an empty word between tabs; positions count it."""
     (document,) = read(tmp_path, ANA.replace("\tkeys\t", "\tcar\u00a0 keys\t").replace("\t.\t", "\t\t"))
     assert document.sentences[0] == ["Ana", "lost", "her", "car\u00a0 keys", ""]
-    assert document.clusters == [[(0, 0), (2, 2), (5, 5)], [(2, 3)]]
-
-
-def test_words_between_blanks_may_hold_other_white_space(tmp_path):
+    assert document.clusters == CLUSTERS
     (document,) = read(tmp_path, ANA.replace("keys", "car\u00a0keys").replace("\t", "   "))
     assert document.sentences[0] == ["Ana", "lost", "her", "car\u00a0keys", "."]
 
@@ -114,56 +117,40 @@ def test_words_between_blanks_may_hold_other_white_space(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        (conll("a/(1 b/(2", "c/2)"), "line 2: found the start of a mention, '(1'"),
+        (conll("a/- b/1) c/(1"), "line 3: found the end of a mention, '1)', expected '(1' before it"),
+        (conll("a/(1) b/(1)|1)"), "line 3: found the end of a mention, '1)'"),
+        (conll("a/1"), "line 2: found the chains '1', expected '-', or '(ID'"),
+        (conll("a/(1||(2)"), "line 2: found the chains ''"),
+        (conll("a/()"), "line 2: found the chains '()'"),
+        (ANA.replace("\t-\t*\t", "\t", 1), "line 2: found 10 columns in 'd\\t0\\t0\\tAna"),
+        (ANA.replace("#end document\n", ""), "line 10: found the end of the file, expected '#end document'"),
         (
-            conll("a/(1 b/(2", "c/2)"),
-            ", line 2: found the start of a mention, '(1', that is not closed, expected '1)' ",
-        ),
-        (conll("a/- b/1) c/(1"), ", line 3: found the end of a mention, '1)', expected '(1' before it"),
-        (conll("a/(1) b/(1)|1)"), ", line 3: found the end of a mention, '1)'"),
-        (
-            conll("a/1"),
-            ", line 2: found the chains '1', expected '-', or '(ID', 'ID)' or '(ID)', joined by '|'",
-        ),
-        (conll("a/(1||(2)"), ", line 2: found the chains ''"),
-        (conll("a/()"), ", line 2: found the chains '()'"),
-        (ANA.replace("\t-\t*\t", "\t", 1), ", line 2: found 10 columns in 'd\\t0\\t0\\tAna"),
-        (
-            ANA.replace("#end document\n", ""),
-            ", line 10: found the end of the file, expected '#end document'",
-        ),
-        (
-            ANA.replace("#begin document", "#begin"),
-            ", line 1: found '#begin (nw/d); part 000', expected '#begin doc",
+            ANA.replace("#begin doc", "#begin"),
+            "line 1: found '#beginument (nw/d); part 000', expected '#begin doc",
         ),
         (
             ANA.replace("#end document\n", "") + ANA,
-            ", line 11: found #begin document (nw/d); part 000, expected",
+            "line 11: found #begin document (nw/d); part 000, expected",
         ),
-        (ANA + "#end document", ", line 12: found '#end document', expected '#begin document (ID)"),
-        (conll(), ", line 2: found a document without tokens, expected one or more"),
+        (ANA + "#end document", "line 12: found '#end document', expected '#begin document (ID)"),
+        (conll(), "line 2: found a document without tokens"),
+        ("{'a'", "line 1: found no JSON"),
+        (json.dumps(JSON) + "\n[1]", "line 2: found '[1]', expected a JSON object with \"sentences\""),
+        ('{"tokens": []}', "line 1: found "),
     ],
 )
 def test_errors_name_file_and_line(tmp_path, text, message):
-    assert message in error(tmp_path, text)
+    assert error(tmp_path, text).startswith(message)
 
 
-JSON = {
-    "doc_key": "nw/d_0",
-    "sentences": [["Ana", "lost", "her", "keys", "."], ["She", "did"]],
-    "speakers": [["-"] * 5, ["-"] * 2],
-    "clusters": [[[5, 5], [0, 0], [2, 2]], [[2, 3]]],
-}
-
-
-def test_json_lines(tmp_path):
-    both = read(tmp_path, "\n" + "\n\n".join([json.dumps(JSON)] * 2))
-    assert both == read(tmp_path, ANA) * 2
+def test_json_lines_without_optional_keys(tmp_path):
     (bare,) = read(tmp_path, json.dumps({"sentences": JSON["sentences"]}))
     assert (bare.id, bare.speakers, bare.clusters) == ("", ["-"] * 7, None)
 
 
 def test_an_empty_speaker_is_unknown(tmp_path):
-    """So e2e-coref writes documents whose speakers it does not know."""
+    """e2e-coref writes unknown speakers as empty strings."""
     nobody = JSON | {"speakers": [[""] * 5, ["B", ""]]}
     (document,) = read(tmp_path, json.dumps(nobody))
     assert document.speakers == ["-"] * 5 + ["B", "-"]
@@ -172,43 +159,45 @@ def test_an_empty_speaker_is_unknown(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("key", "value", "found"),
     [
-        ({"clusters": [[[3, 2]]]}, "clusters: found [3, 2], a mention that ends before it starts"),
-        ({"clusters": [[[6, 7]]]}, "clusters: found [6, 7], expected tokens of the document, from 0 to 6"),
-        ({"clusters": [[[-1, 2]]]}, "clusters: found [-1, 2], expected"),
-        ({"clusters": [[[1]]]}, "clusters: found [1], expected [first token, last token]"),
-        ({"clusters": [[[0, True]]]}, "clusters: found [0, True], expected [first"),
-        ({"clusters": {"0": []}}, "clusters: found {'0': []}, expected lists of lists of spans"),
-        ({"sentences": ["Ana lost"]}, "sentences: found ['Ana lost'], expected a list of lists of strings"),
-        ({"sentences": [["Ana", 5]]}, "sentences: found [['Ana', 5]], expected"),
-        ({"sentences": [["Ana"], []]}, "sentences: found none, or one without words; expected words in each"),
-        ({"sentences": []}, "sentences: found none"),
-        ({"speakers": [["-"] * 5]}, "speakers: found 1 sentences, expected 2"),
-        ({"speakers": [["-"] * 5, ["-"]]}, "speakers: found 1 in sentence 1, expected 2"),
-        ({"speakers": "Ana"}, "speakers: found Ana, expected a list"),
-        ({"doc_key": 7}, "doc_key: found 7, expected a string"),
+        ("clusters", [[[3, 2]]], "[3, 2]"),
+        ("clusters", [[[6, 7]]], "[6, 7]"),
+        ("clusters", [[[-1, 2]]], "[-1, 2]"),
+        ("clusters", [[[1]]], "[1]"),
+        ("clusters", [[[0, True]]], "[0, True]"),
+        ("clusters", {"0": []}, "{'0': []}"),
+        ("sentences", ["Ana lost"], "['Ana lost']"),
+        ("sentences", [["Ana", 5]], "[['Ana', 5]]"),
+        ("sentences", [["Ana"], []], "none, or one without words"),
+        ("sentences", [], "none"),
+        ("speakers", [["-"] * 5], "1 sentences, expected 2"),
+        ("speakers", [["-"] * 5, ["-"]], "1 in sentence 1, expected 2"),
+        ("speakers", "Ana", "Ana"),
+        ("doc_key", 7, "7"),
     ],
 )
-def test_errors_of_json_lines(tmp_path, change, message):
-    text = "\n".join(map(json.dumps, [JSON, JSON | change]))
-    assert error(tmp_path, text).startswith(f", line 2: {message}")
+def test_wrong_values_of_json_lines(tmp_path, key, value, found):
+    document = JSON | {key: value}
+    message = error(tmp_path, "\n".join(map(json.dumps, [JSON, document])))
+    assert message.startswith(f"line 2: {key}: found {found}")
     with pytest.raises(ConfigurationError):
-        CorefDocument.of(**{name.replace("doc_key", "id"): value for name, value in (JSON | change).items()})
+        CorefDocument.of(**{name.replace("doc_key", "id"): each for name, each in document.items()})
 
 
 @pytest.mark.parametrize(
-    ("line", "message"),
+    ("clusters", "message"),
     [
-        ("{'a'", "found no JSON (Expecting property name"),
-        ("[1]", "found '[1]', expected a JSON object with \"sentences\""),
-        ('{"tokens": []}', 'expected a JSON object with "sentences"'),
+        ([True, True, False], 'line 5: found no "clusters", expected some, as in line 1'),
+        ([False, True], 'line 3: found "clusters", expected none, as in line 1'),
     ],
 )
-def test_what_is_no_document_in_json_lines(tmp_path, line, message):
-    found = error(tmp_path, json.dumps(JSON) + "\n" + line)
-    assert found.startswith(", line 2: ")
-    assert message in found
+def test_all_documents_of_a_file_have_clusters_or_none_has(tmp_path, clusters, message):
+    without = {name: value for name, value in JSON.items() if name != "clusters"}
+    text = "\n\n".join(json.dumps(JSON if has_clusters else without) for has_clusters in clusters)
+    assert error(tmp_path, text) == message
+    documents = read(tmp_path, "\n".join([json.dumps(without)] * 2))
+    assert [document.clusters for document in documents] == [None, None]
 
 
 def test_fixtures_are_as_their_card_says():
@@ -226,16 +215,83 @@ def test_fixtures_are_as_their_card_says():
         assert not any(document.joined for document in documents)
 
 
+FOUND = [["Ana", "lost", "her", "keys", "."], ["She", "found", "them", "."]]
+FOUND_CLUSTERS = [[(0, 0), (2, 2), (5, 5)], [(2, 3), (7, 7)]]
+
+
+def test_mentions_are_marked_within_each_other():
+    words = join_words([word for sentence in FOUND for word in sentence])
+    marked = "[0 Ana] lost [1 [0 her] keys] . [0 She] found [1 them] ."
+    assert mark_mentions(words, FOUND_CLUSTERS) == marked
+    assert mark_mentions(words, []) == words.text
+    # Two mentions that start at one word, and three that end at one
+    clusters = [[(0, 0), (0, 2)], [(1, 2)], [(2, 2)]]
+    assert mark_mentions(join_words(["a", "b", "c"]), clusters) == "[0 [0 a] [1 b [2 c]]]"
+
+
+def test_the_text_keeps_its_white_space():
+    words = tokenizer()("  Ana  lost\n her keys.")
+    clusters = [[(0, 0), (words.words.index("her"),) * 2]]
+    assert mark_mentions(words, clusters) == "  [0 Ana]  lost\n [0 her] keys."
+    document = CorefDocument.of([words.words], words=words)
+    assert replace_pronouns(document, clusters) == "  Ana  lost\n Ana's keys."
+
+
 @pytest.mark.parametrize(
-    ("clusters", "message"),
+    ("sentences", "clusters", "expected"),
     [
-        ([True, True, False], 'line 5: found no "clusters", expected some, as in line 1'),
-        ([False, True], 'line 3: found "clusters", expected none, as in line 1'),
+        (["Ana"], [], "Ana"),
+        (
+            ["Ana lost her keys .", "She found them ."],
+            FOUND_CLUSTERS,
+            "Ana lost Ana's keys . Ana found her keys .",
+        ),
+        # The first mention that is not a pronoun, wherever it stands
+        (["She sang , and Ana laughed ."], [[(0, 0), (4, 4)]], "Ana sang , and Ana laughed ."),
+        (["He sang .", "His song was long ."], [[(0, 0), (3, 3)]], "He sang . His song was long ."),
+        # Who and that stay, and replace nothing
+        (
+            ["The man who left sang .", "He left ."],
+            [[(0, 1), (2, 2), (6, 6)]],
+            "The man who left sang . The man left .",
+        ),
+        (["Who is he ?"], [[(0, 0), (2, 2)]], "Who is he ?"),
+        # A part of the mention itself
+        (
+            ["The boy who lost his hat ran , and he fell ."],
+            [[(0, 5), (4, 4), (9, 9)]],
+            "The boy who lost his hat ran , and the boy who lost his hat fell .",
+        ),
+        # Large and small letters
+        (
+            ["It rained , said the old man .", "He left ."],
+            [[(4, 6), (8, 8)]],
+            "It rained , said the old man . The old man left .",
+        ),
+        (
+            ["The Moonstone sank .", "We saw it ."],
+            [[(0, 1), (6, 6)]],
+            "The Moonstone sank . We saw the Moonstone .",
+        ),
+        # The name's own 's
+        (
+            ["Ana 's hat fell .", "She ran , hers in hand ."],
+            [[(0, 1), (5, 5), (8, 8)]],
+            "Ana 's hat fell . Ana ran , Ana's in hand .",
+        ),
+        # her
+        (
+            ["Ana came .", "We saw her again , with her ."],
+            [[(0, 0), (5, 5), (9, 9)]],
+            "Ana came . We saw Ana again , with Ana .",
+        ),
+        (
+            ["Ana came .", "We saw her", "again her old hat ."],
+            [[(0, 0), (5, 5), (7, 7)]],
+            "Ana came . We saw Ana again Ana's old hat .",
+        ),
     ],
 )
-def test_all_documents_of_a_file_have_clusters_or_none_has(tmp_path, clusters, message):
-    without = {name: value for name, value in JSON.items() if name != "clusters"}
-    text = "\n\n".join(json.dumps(JSON if has_clusters else without) for has_clusters in clusters)
-    assert error(tmp_path, text) == f", {message}"
-    (tmp_path / "none").write_text("\n".join([json.dumps(without)] * 2))
-    assert [document.clusters for document in read_documents(tmp_path / "none")] == [None, None]
+def test_pronouns_are_replaced(sentences, clusters, expected):
+    document = CorefDocument.of([sentence.split() for sentence in sentences])
+    assert replace_pronouns(document, clusters) == expected

@@ -1,9 +1,19 @@
+import itertools
+
 import pytest
 import torch
+from torch import nn
 
 from elmo_tasks.coref import mentions as module
-from elmo_tasks.coref.mentions import MentionFinder
-from tests.coref.reference import reference_mentions
+from elmo_tasks.coref.mentions import (
+    MentionFinder,
+    attended_spans,
+    best_without_crossing,
+    candidate_spans,
+    feature,
+    feed_forward,
+)
+from tests.coref.reference import crosses, reference_mentions
 
 WORD_DIM, CONTEXT_DIM = 5, 4
 
@@ -24,7 +34,7 @@ def document(lengths: list[int]) -> tuple[torch.Tensor, torch.Tensor, torch.Tens
 @pytest.mark.parametrize("options", [{}, {"max_width": 1}, {"max_width": 30, "spans_per_word": 2.0}])
 @pytest.mark.parametrize("lengths", [[9, 1, 7], [1], [5]])
 def test_spans_are_those_of_the_paper(options, lengths, monkeypatch):
-    """In few spans at once, so that there are borders."""
+    """With few spans at once, so that there are borders."""
     monkeypatch.setattr(module, "SPANS_AT_ONCE", 11)
     built = finder(**options)
     words, context, sentences = document(lengths)
@@ -46,3 +56,97 @@ def test_every_parameter_learns_from_vectors_and_scores():
     (found.vectors.sum() + found.scores.sum()).backward()
     assert all(parameter.grad is not None for parameter in built.parameters())
     assert all(parameter.grad.isfinite().all() for parameter in built.parameters())
+
+
+@pytest.mark.parametrize("lengths", [[4, 1, 7], [1], [0, 3, 0, 2], [12]])
+@pytest.mark.parametrize("width", [1, 3, 20])
+def test_candidates_are_all_spans_within_sentences(lengths, width):
+    expected, before = [], 0
+    for length in lengths:
+        tokens = range(before, before + length)
+        expected += [[i, j] for i in tokens for j in tokens if i <= j < i + width]
+        before += length
+    assert candidate_spans(torch.tensor(lengths), width).tolist() == expected
+
+
+def test_attention_is_a_softmax_over_the_tokens_of_a_span():
+    torch.manual_seed(0)
+    vectors = torch.randn(9, 5, dtype=torch.double, requires_grad=True)
+    # Far apart, so that only a softmax of each span by itself is finite
+    scores = (100 * torch.randn(9, dtype=torch.double)).requires_grad_()
+    spans = candidate_spans(torch.tensor([5, 4]), 4)
+    found = attended_spans(vectors, scores, spans, 4)
+    expected = torch.stack([scores[i : j + 1].softmax(0) @ vectors[i : j + 1] for i, j in spans.tolist()])
+    torch.testing.assert_close(found, expected)
+    weights = torch.randn_like(found)
+    gradients = (torch.autograd.grad((out * weights).sum(), (vectors, scores)) for out in (found, expected))
+    torch.testing.assert_close(*gradients)
+
+
+def test_attention_under_autocast():
+    vectors, scores = torch.randn(4, 5).bfloat16(), torch.randn(4)
+    spans = candidate_spans(torch.tensor([4]), 2)
+    found = attended_spans(vectors, scores, spans, 2)
+    assert found.dtype == torch.bfloat16
+    expected = attended_spans(vectors.float(), scores, spans, 2)
+    torch.testing.assert_close(found.float(), expected, atol=0.02, rtol=0)
+
+
+def greedy(spans, scores, most):
+    taken = []
+    for place in sorted(range(len(spans)), key=lambda place: -scores[place]):
+        if len(taken) < most and not any(crosses(spans[place], spans[t]) for t in taken):
+            taken.append(place)
+    return sorted(taken)
+
+
+@pytest.mark.parametrize("most", [0, 1, 4, 12, 1000])
+def test_best_without_crossing_equals_the_comparison_of_all_pairs(most):
+    generator = torch.Generator().manual_seed(most)
+    for lengths in ([9], [3, 6, 1], [2]):
+        spans = candidate_spans(torch.tensor(lengths), 5)
+        for _ in range(30):
+            scores = torch.randn(len(spans), generator=generator)
+            found = best_without_crossing(spans, scores, most).tolist()
+            assert found == greedy(spans.tolist(), scores.tolist(), most)
+            taken = [spans[place].tolist() for place in found]
+            assert not any(crosses(*pair) for pair in itertools.combinations(taken, 2))
+
+
+def test_equal_scores_are_taken_in_the_order_of_the_text():
+    spans = torch.tensor([[0, 1], [1, 2], [2, 3]])
+    assert best_without_crossing(spans, torch.zeros(3), 3).tolist() == [0, 2]
+
+
+@pytest.mark.parametrize("hidden_sizes", [[4], [6, 3], [5, 4, 3]])
+@pytest.mark.parametrize("shape", [(), (2,), (2, 3)])
+def test_a_feed_forward_network_has_relu_between_products(hidden_sizes, shape):
+    torch.manual_seed(1)
+    layers = feed_forward(7, hidden_sizes, dropout=0.0)
+    products = [layer for layer in layers.modules() if isinstance(layer, nn.Linear)]
+    assert [layer.out_features for layer in products] == [*hidden_sizes, 1]
+    inputs = torch.randn(*shape, 7)
+    expected = inputs
+    for number, layer in enumerate(products):
+        expected = (expected.clamp(min=0) if number else expected) @ layer.weight.T + layer.bias
+    assert expected.shape == (*shape, 1)
+    torch.testing.assert_close(layers(inputs), expected)
+    # `scoring_layers` are those after the first product.
+    assert torch.equal(layers[1](layers[0](inputs)), layers(inputs))
+
+
+def test_dropout_only_in_training():
+    torch.manual_seed(1)
+    layers, inputs = feed_forward(7, [50], dropout=0.5), torch.randn(7)
+    assert layers(inputs) != layers(inputs)
+    layers.eval()
+    assert layers(inputs) == layers(inputs)
+
+
+def test_vectors_of_a_feature():
+    """Glorot and Bengio 2010, equation 16."""
+    weight = feature(9, 20).weight
+    bound = (6 / (9 + 20)) ** 0.5
+    assert weight.shape == (9, 20)
+    assert weight.requires_grad
+    assert 0.9 * bound < weight.abs().max() <= bound

@@ -14,18 +14,8 @@ from elmo_tasks.modules.ensemble import EnsembleModel
 from tests.coref.reference import assert_scores, reference_mentions, reference_scores
 from tests.coref.tiny import Tiny
 
-ORDERS = [
-    {},
-    {"max_antecedents": 1},
-    {"inference_order": 2},
-    {"coarse_to_fine": True},
-    {"coarse_to_fine": True, "inference_order": 2, "max_antecedents": 3},
-]
-"""Lee et al. 2017 and 2018, and what is between them."""
-OF_2018 = ORDERS[-1]
-
-
-LONG = ["the", "ferry", "was", "late", "and", "the", "old", "captain", "said", "that", "it", "was", "fog"]
+OF_2018 = {"coarse_to_fine": True, "inference_order": 2, "max_antecedents": 3}
+"""The inference of Lee et al. 2018, in place of 2017."""
 
 
 @pytest.fixture(scope="module")
@@ -41,8 +31,8 @@ def test_scores_are_those_of_the_papers(options, monkeypatch):
         parameter.data.mul_(2.0)
     instance = tiny.instances[7]
     encoded = []
-    encode = tiny.model._encode
-    monkeypatch.setattr(tiny.model, "_encode", lambda *given: encoded.append(encode(*given)) or encoded[0])
+    encode = tiny.model.encode
+    monkeypatch.setattr(tiny.model, "encode", lambda *given: encoded.append(encode(*given)) or encoded[0])
     found = tiny.scores(instance)
     document = instance["metadata"].metadata
     batch = tiny.batch(instance)
@@ -111,12 +101,11 @@ def test_loss_is_the_marginal_likelihood_of_gold_antecedents(options):
     torch.testing.assert_close(tiny.model(**tiny.batch(instance))["loss"], loss)
 
 
-@pytest.mark.parametrize("options", ORDERS)
+@pytest.mark.parametrize("options", [{}, {"max_antecedents": 1}, OF_2018])
 def test_every_parameter_learns(options):
     tiny = Tiny(**options)
     tiny.model.train()(**tiny.batch(tiny.instances[6]))["loss"].backward()
-    without = {name for name, parameter in tiny.model.named_parameters() if parameter.grad is None}
-    assert not without
+    assert not [name for name, parameter in tiny.model.named_parameters() if parameter.grad is None]
     assert all(parameter.grad.isfinite().all() for parameter in tiny.model.parameters())
 
 
@@ -150,25 +139,20 @@ def test_learns_the_chains_of_a_document():
 @pytest.mark.parametrize("at_once", [1, 20, 10_000])
 def test_sentences_are_encoded_one_by_one(tiny, at_once, monkeypatch):
     monkeypatch.setattr(module, "WORDS_AT_ONCE", at_once)
-    document = CorefDocument.of(
-        [
-            ["a"],
-            LONG,
-            ["it", "rained"],
-            ["b"] * 5,
-        ]
-    )
-    lengths = torch.tensor([len(sentence) for sentence in document.sentences])
-    tokens = tiny.batch(tiny.instance(document))["tokens"]
-    words, context = tiny.model._encode(tokens, lengths, torch.arange(4))
-    alone = [CorefDocument.of([sentence]) for sentence in document.sentences]
-    parts = [
-        tiny.model._encode(
-            tiny.batch(tiny.instance(one))["tokens"], torch.tensor([len(one)]), torch.arange(1)
-        )
-        for one in alone
+    sentences = [
+        ["a"],
+        ["the", "ferry", "was", "late", "and", "the", "old", "captain", "said", "that", "it", "was", "fog"],
+        ["it", "rained"],
+        ["b"] * 5,
     ]
-    for found, expected in zip((words, context), zip(*parts, strict=True), strict=True):
+
+    def encode(*sentences):
+        lengths = torch.tensor(list(map(len, sentences)))
+        tokens = tiny.batch(tiny.instance(CorefDocument.of(list(sentences))))["tokens"]
+        return tiny.model.encode(tokens, lengths, torch.arange(len(sentences)))
+
+    alone = [encode(sentence) for sentence in sentences]
+    for found, expected in zip(encode(*sentences), zip(*alone, strict=True), strict=True):
         torch.testing.assert_close(found, torch.cat(expected))
 
 
@@ -221,7 +205,7 @@ def test_training_needs_gold_clusters(tiny):
     document = replace(instance["metadata"].metadata, clusters=None)
     scores = tiny.scores(instance)
     assert "loss" not in tiny.model.decode(scores, [document])
-    with pytest.raises(ConfigurationError, match=f"found the document '{document.id}' without \"clusters\""):
+    with pytest.raises(ConfigurationError, match=f"'{document.id}' without \"clusters\""):
         tiny.model.train().decode(scores, [document])
     tiny.model.eval()
 
@@ -230,9 +214,9 @@ def test_an_evaluation_needs_gold_clusters(tiny, tmp_path):
     (tmp_path / "a.jsonl").write_text('{"sentences": [["Ana", "ran", "."]]}\n' * 2)
     loader = MultiProcessDataLoader(tiny.reader, str(tmp_path / "a.jsonl"), batch_size=1)
     loader.index_with(tiny.vocab)
-    with pytest.raises(ConfigurationError, match='found no "clusters" in any document, expected them in'):
+    with pytest.raises(ConfigurationError, match='no "clusters"'):
         evaluate(tiny.model, loader)
-    # What was read before is no longer counted.
+    # The documents are no longer counted.
     assert tiny.model.get_metrics(reset=True)["average_f1"] == 0.0
 
 
@@ -250,20 +234,14 @@ def test_predictions_before_an_evaluation_count_for_nothing(tiny):
 
 @pytest.mark.parametrize(("others", "raises"), [({"with": 3}, False), ({}, True), (None, False)])
 def test_workers_have_gold_clusters_together(tiny, others, raises, monkeypatch):
-    """A worker that read none; that whose documents have none beside one that read none; all read none."""
-    monkeypatch.setattr(
-        module,
-        "gather_from_workers",
-        lambda own: [
-            own,
-            Counter({f"{name} gold clusters": count for name, count in (others or {}).items()}),
-        ],
-    )
+    """Another worker has documents with gold clusters, has no documents; all have none."""
+    counts = Counter({f"{name} gold clusters": count for name, count in (others or {}).items()})
+    monkeypatch.setattr(module, "gather_from_workers", lambda own: [own, counts])
     if others is not None:
         document = replace(tiny.instances[0]["metadata"].metadata, clusters=None)
         tiny.model.forward_on_instance(tiny.instance(document))
     if raises:
-        with pytest.raises(ConfigurationError, match='found no "clusters" in any document'):
+        with pytest.raises(ConfigurationError, match='no "clusters"'):
             tiny.model.get_metrics(reset=True)
     else:
         tiny.model.get_metrics(reset=True)
@@ -280,15 +258,20 @@ def test_shortest_documents(options, words):
 
 
 def test_one_document_a_batch(tiny):
-    with pytest.raises(ConfigurationError, match="found 2 documents in a batch, expected batch_size 1"):
+    with pytest.raises(ConfigurationError, match="found 2 documents"):
         tiny.model(**tiny.batch(*tiny.instances[:2]))
 
 
 @pytest.mark.parametrize(
-    ("placement", "added"),
-    [("none", (0, 0)), ("input", (64, 0)), ("output", (0, 64)), ("input+output", (64, 64))],
+    ("placement", "added", "in_heads"),
+    [
+        ("none", (0, 0), False),
+        ("input", (64, 0), True),
+        ("input", (64, 0), False),
+        ("output", (0, 64), True),
+        ("input+output", (64, 64), True),
+    ],
 )
-@pytest.mark.parametrize("in_heads", [True, False])
 def test_placement_by_one_word(placement, added, in_heads):
     tiny = Tiny("coref_elmo", **{"elmo.placement": placement, "elmo_in_heads": in_heads})
     assert tiny.model.encoder.forward_layers[0].input_size == 7 + 6 + added[0]
@@ -298,6 +281,72 @@ def test_placement_by_one_word(placement, added, in_heads):
     outputs["loss"].backward()
     learned = [parameter for parameter in tiny.model.parameters() if parameter.requires_grad]
     assert all(parameter.grad is not None for parameter in learned)
+
+
+def test_links_make_clusters():
+    spans = [(place, place) for place in range(7)]
+    assert module.clusters_from_links(spans, [-1, -1, 0, 1, 2, -1, 4]) == [
+        [(0, 0), (2, 2), (4, 4), (6, 6)],
+        [(1, 1), (3, 3)],
+    ]
+    assert module.clusters_from_links(spans, [-1] * 7) == []
+
+
+def scores_of(spans, *rows):
+    """Scores with the probabilities of each span: of no antecedent, and of others by their places."""
+    most = max(1, *(len(row) - 1 for row in rows))
+    antecedents = torch.full((len(rows), most), -1)
+    scores = torch.full((len(rows), 1 + most), -torch.inf)
+    for number, (none, *others) in enumerate(rows):
+        scores[number, 0] = torch.tensor(none).log()
+        for place, (antecedent, probability) in enumerate(others):
+            antecedents[number, place] = antecedent
+            scores[number, 1 + place] = torch.tensor(probability).log()
+    return {
+        "window": torch.tensor([0, 9]),
+        "spans": torch.tensor(spans),
+        "antecedents": antecedents,
+        "antecedent_scores": scores,
+    }
+
+
+def distributions(scores):
+    spans = [tuple(span) for span in scores["spans"].tolist()]
+    probabilities = scores["antecedent_scores"].softmax(1)
+    return {
+        span: {None: row[0].item()}
+        | {spans[j]: p.item() for j, p in zip(places, row[1:], strict=True) if j >= 0}
+        for span, places, row in zip(spans, scores["antecedents"].tolist(), probabilities, strict=True)
+    }
+
+
+def test_mean_of_members_that_kept_other_spans():
+    a, b, c, d = (0, 0), (1, 2), (1, 4), (6, 6)
+    one = scores_of([a, b, d], [1.0], [0.6, (0, 0.4)], [0.2, (1, 0.5), (0, 0.3)])
+    other = scores_of([b, c, d], [1.0], [0.5, (0, 0.5)], [0.3, (1, 0.7)])
+    mean = module.CorefModel.average([one, other])
+    expected = {
+        a: {None: 1.0},
+        b: {None: 0.8, a: 0.2},
+        c: {None: 0.75, b: 0.25},
+        d: {None: 0.25, a: 0.15, b: 0.25, c: 0.35},
+    }
+    found = distributions(mean)
+    assert found.keys() == expected.keys()
+    for span, probabilities in expected.items():
+        assert found[span] == pytest.approx(probabilities)
+    assert mean["window"].tolist() == [0, 9]
+
+
+def test_mean_of_members_that_are_sure_is_finite():
+    scores = {
+        "window": torch.tensor([0, 2]),
+        "spans": torch.tensor([[0, 0], [1, 1]]),
+        "antecedents": torch.tensor([[-1], [0]]),
+        "antecedent_scores": torch.tensor([[0.0, -torch.inf], [0.0, -200.0]]),
+    }
+    mean = module.CorefModel.average([scores, scores])["antecedent_scores"]
+    torch.testing.assert_close(mean, scores["antecedent_scores"])
 
 
 def test_an_ensemble_decodes_from_the_mean(tiny):

