@@ -272,8 +272,8 @@ def _options_in(buffer: torch.Tensor) -> dict[str, Any]:
 
 class LayerEncoder(Protocol):
     """
-    Encodes a batch with a biLM. `Elmo.forward` calls one of four: `SentenceEncoder`, `CarriedState`,
-    `Activations`, or, in an ensemble, the encoder that its members share.
+    The encoder of batches that `Elmo.forward` calls: `SentenceEncoder`, `CarriedState`, `Activations`, or, in
+    an ensemble, the encoder that its members share.
     """
 
     def encode(self, bilm: FrozenBiLm | TrainedBiLm, ids: torch.Tensor, start: LstmState) -> torch.Tensor:
@@ -287,7 +287,7 @@ class LayerEncoder(Protocol):
 
 
 class SentenceEncoder:
-    """Encodes each sentence from the same state, so that it has the same vectors in any batch."""
+    """Starts each sentence from the same state, so that it has the same vectors in any batch."""
 
     def encode(self, bilm: FrozenBiLm | TrainedBiLm, ids: torch.Tensor, start: LstmState) -> torch.Tensor:
         """See `LayerEncoder.encode`."""
@@ -295,7 +295,7 @@ class SentenceEncoder:
 
 
 class CarriedState:
-    """Encodes row i of a batch from the state in which row i of the batch before it ended."""
+    """Starts row i of a batch from the state in which row i of the batch before it ended."""
 
     def __init__(self) -> None:
         self.value: LstmState | None = None

@@ -12,13 +12,13 @@ from allennlp.common import file_utils
 from elmo_tasks.common import unpacking
 from elmo_tasks.data.input_files import InputError, input_files
 
-# What `unpack` says that it raises.
+# The errors that `unpack` documents.
 DAMAGED = (ValueError, OSError, EOFError, tarfile.TarError, zlib.error)
 CONTENT = b"one\ntwo\n" * 40
 
 
 def write_tar(path: Path, *members: tuple[str, bytes, str], mode: str = "w:gz") -> Path:
-    """Of (name, type, where a link leads)."""
+    """Writes a tar of members: name, type, and the target of a link."""
     with tarfile.open(path, mode) as archive:
         for name, kind, target in members:
             member = tarfile.TarInfo(name)
@@ -42,7 +42,7 @@ def below(folder: Path) -> set[str]:
 
 @pytest.fixture
 def folder(tmp_path):
-    """A folder to unpack to, deep in an empty one."""
+    """A folder to unpack to, deep in an empty folder."""
     path = tmp_path / "a/b/c/d/e"
     path.mkdir(parents=True)
     return path
@@ -145,7 +145,7 @@ def test_a_tar_that_ends_with_a_zip(tmp_path, folder):
 
 
 def test_a_data_archive_that_climbs(tmp_path, monkeypatch):
-    """The names alone, as text, stay inside."""
+    """Links lead outside, although no name does."""
     monkeypatch.setattr(file_utils, "CACHE_DIRECTORY", str(tmp_path / "1/2/3/4/cache"))
     archive = write_tar(
         tmp_path / "data.tar.gz", link("s", "."), link("t", "s/s/s/s/../../../.."), file("t/escaped")
@@ -171,7 +171,7 @@ def test_an_archive_that_changes_is_unpacked_anew(tmp_path, monkeypatch):
 
 
 def test_sparse_files_count_as_what_they_become(tmp_path, folder):
-    """GNU's header of a file of 1 TiB of which nothing is stored."""
+    """GNU's header of a file of 1 TiB without any stored content."""
     member = tarfile.TarInfo("x")
     header = bytearray(member.tobuf(tarfile.GNU_FORMAT))
     header[156:157] = tarfile.GNUTYPE_SPARSE

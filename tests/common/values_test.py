@@ -44,7 +44,7 @@ WORDS = Vocabulary()
 for namespace in ("tokens", "token_characters", "genres"):
     WORDS.add_tokens_to_namespace(["a", "b", "<S>", "</S>"], namespace)
 WORDS.add_tokens_to_namespace(["O", "B-PER", "I-PER"], "labels")
-"""Of all models: their labels are tags, and classes too."""
+"""The vocabulary of all models; its labels are tags, and classes too."""
 
 EMBEDDER = {"token_embedders": {"tokens": {"type": "embedding", "embedding_dim": 4}}}
 TASK = {"text_field_embedder": EMBEDDER, "dropout": 0.1}
@@ -113,7 +113,7 @@ EXTRAS: dict[Any, dict[str, Any]] = {
     LearningRateScheduler: {"optimizer": Adam([nn.Parameter()]), "num_epochs": 2, "num_steps_per_epoch": 3},
     Optimizer: {"model_parameters": [("weight", nn.Parameter())]},
 }
-"""What a class of that base gets from others than its block."""
+"""The arguments that a class of that base gets from elsewhere than its block."""
 CASES = [(base, name) for base, blocks in BLOCKS.items() for name in blocks]
 NAMES = [name or base.__name__ for base, name in CASES]
 
@@ -126,7 +126,7 @@ def constructor(base: Any, name: str) -> tuple[type, Any]:
 
 
 def parameters(base: Any, name: str) -> dict[str, Parameter]:
-    """Those that a block may have."""
+    """Returns the parameters that a block may have."""
     known = parameters_of(*constructor(base, name))
     return {key: each for key, each in known.items() if key not in {*EXTRAS.get(base, {}), "vocab"}}
 
@@ -140,7 +140,7 @@ def build(base: Any, name: str, **changes: Any) -> Any:
 
 
 def wrong_values(kind: Any) -> Iterator[Any]:
-    """Of another type than an annotation says, or out of its range."""
+    """Yields values of another type than an annotation says, or out of its range."""
     if get_origin(kind) is Union:
         first, *others = get_args(kind)
         for value in wrong_values(first):
@@ -186,7 +186,7 @@ def outside_of(limit: Any) -> list[Any]:
 
 
 OF_EXTRAS = {"fastapi", "prometheus_client", "pyarrow", "ray", "starlette", "uvicorn"}
-"""What may be missing; a config names nothing of what needs it."""
+"""Packages that may be missing; no config names a class that needs them."""
 
 
 def test_every_class_is_here():
@@ -231,7 +231,7 @@ ANYTHING = [
     *("", "x", "a b", "..", "é\ud800", [], ["x"], ["word", "tag"], [1], [0.5, 0.5], [None], [[]], [{}]),
     *({}, {"type": "x"}, {"type": None}, {"a": 1}, {"path": "x"}, {"a": "x"}, {"a": {"type": "x"}}),
 ]
-"""What may stand in a block."""
+"""Values that may stand in a block."""
 
 
 @pytest.mark.parametrize(("base", "name"), CASES, ids=NAMES)
@@ -286,7 +286,7 @@ def test_the_path_of_a_block_within_a_block(block, message, tmp_path, monkeypatc
 
 
 class Training(FromParams):
-    """As AllenNLP's own training takes callbacks and optimizers: made later, from a list."""
+    """Takes callbacks as AllenNLP's own training does: made later, from a list."""
 
     def __init__(self, callbacks: list[Lazy[TrainerCallback]]) -> None:
         self.callbacks = [each.construct(serialization_dir="run") for each in callbacks]
@@ -325,7 +325,7 @@ class Sized:
 
 
 def test_what_is_checked_is_freed_at_once():
-    """Not with the next collection of garbage: the first kind of the two is tried, and its error dropped."""
+    """Not with the next garbage collection, although the error of the first kind of the union was dropped."""
     gc.disable()
     try:
         for _ in range(5):

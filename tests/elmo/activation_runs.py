@@ -18,7 +18,7 @@ DISTINCT = 6
 
 
 class Run:
-    """As much of a run as concerns the layers; it ends with `close`, as a process does."""
+    """The part of a run that computes layers. It ends with `close`, as a process does."""
 
     def __init__(self, files, folder, *, initial_state=None, **block):
         self.elmo = Elmo(
@@ -45,7 +45,7 @@ class Run:
         return [self.layers(sentences) for sentences in BATCHES]
 
     def close(self):
-        """Returns how many sentences were encoded."""
+        """Returns the number of encoded sentences."""
         del self.elmo
         return sum(self.encoded)
 
@@ -61,7 +61,7 @@ def databases(folder):
 
 
 def records(folder):
-    """Key to value of the one database in a folder, which nobody has open."""
+    """Returns keys and values of the one database in a folder, which must not be open."""
     (path,) = databases(folder)
     with lmdb.open(str(path.parent), map_size=1 << 30) as database, database.begin() as transaction:
         return dict(transaction.cursor())

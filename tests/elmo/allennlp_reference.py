@@ -1,4 +1,4 @@
-"""AllenNLP's biLM to check ours against."""
+"""AllenNLP's biLM, the reference for ours."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ def allennlp_layers(bilm: _ElmoBiLm, sentences: list[list[str]]) -> list[torch.T
 def assert_gradients_equal_allennlps(
     ours: BiLm, layers: torch.Tensor, files: tuple[Path, Path], sentences: list[list[str]]
 ) -> None:
-    """Of all weights, for the `layers` that `ours`, in double precision, has made of `sentences`."""
+    """Compares the gradients of all weights for the `layers` of `sentences`, in double precision."""
     theirs = _ElmoBiLm(*map(str, files), requires_grad=True).double()
     torch.manual_seed(0)
     weights = torch.randn(layers.shape, dtype=torch.double)
@@ -32,7 +32,7 @@ def assert_gradients_equal_allennlps(
 
 
 def allennlp_gradients(theirs: _ElmoBiLm) -> dict[str, torch.Tensor]:
-    """By our names; AllenNLP's highway gate is what is let through, ours what is carried over."""
+    """Returns the gradients by our names. AllenNLP's highway gate weighs the input, ours the other part."""
     characters, found = theirs._token_embedder, {}
     found["embedding"] = characters._char_embedding_weights.grad
     for i, cnn in enumerate(characters._convolutions):

@@ -1,4 +1,4 @@
-"""Fixtures of the tests of what ELMo is, and of what runs it fast."""
+"""Fixtures of the tests of ELMo's model and engine."""
 
 import logging
 
@@ -27,7 +27,7 @@ def warnings(caplog):
 
 @pytest.fixture(params=[1, 2, 4], ids="threads{}".format)
 def threads(request):
-    """So many threads for each operation, and before and afterwards as many as there were."""
+    """Sets the number of threads of each operation for a test."""
     before = torch.get_num_threads()
     torch.set_num_threads(request.param)
     yield request.param

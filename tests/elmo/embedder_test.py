@@ -167,14 +167,6 @@ def test_random_weights(files):
     assert torch.isfinite(Elmo(weight_file=None, **files)(batch(SENTENCES)).input).all()
 
 
-def test_activations_change_no_vector(files, tmp_path):
-    elmo = Elmo(placement="input+output", layer_norm=True, **files)
-    kept = Elmo(placement="input+output", layer_norm=True, activations=str(tmp_path / "kept"), **files)
-    for _ in range(2):
-        for found, expected in zip(kept(batch(SENTENCES)), elmo(batch(SENTENCES)), strict=True):
-            torch.testing.assert_close(found, expected, atol=1e-5, rtol=0)
-
-
 def test_built_again_from_its_state_dict(files):
     elmo = Elmo(placement="output", **files)
     state = {f"elmo.{name}": tensor for name, tensor in elmo.state_dict().items()}
@@ -313,23 +305,6 @@ def test_a_stateful_one_goes_on_after_an_error(files):
 
 CARRIED = [PLACED, PLACED[:1], PLACED[1:3], PLACED * 2]
 """Batches of more and fewer rows."""
-
-
-def test_rows_continue_from_their_last_state():
-    """Each row is a text of its own."""
-    model = random_bilm()
-    carried = CarriedState()
-    texts: list[LstmState] = []
-    for sentences in CARRIED:
-        layers = carried.encode(frozen(model), batch(sentences), model.initial_state(1))
-        for row, words in enumerate(sentences):
-            before = texts[row] if row < len(texts) else model.initial_state(1)
-            with torch.no_grad():
-                expected, after = model(batch([words]), before)
-            texts[row : row + 1] = [after]
-            torch.testing.assert_close(layers[:, row, : len(words)], expected[:, 0], atol=1e-6, rtol=1e-6)
-    assert carried.value is not None
-    assert carried.value.hidden.size(2) == 2 * len(PLACED)
 
 
 def test_no_graph_is_carried():

@@ -31,7 +31,7 @@ OPTIONS: dict[str, Any] = {
 }
 
 VOCABULARY = ["</S>", "the", "cat", ".", "<UNK>", "mat", "on", "The", "<S>", "Łódź", "😀", "and", "until"]
-"""In no order that a sort or a count would give."""
+"""The words are neither sorted nor ordered by frequency."""
 
 SENTENCES = [
     ["The", "cat", "sat", "on", "the", "mat", "."],
@@ -45,24 +45,24 @@ SENTENCES = [
 ]
 
 PLACED = [words for words in SENTENCES if words]
-"""Those with words."""
+"""The sentences that are not empty."""
 
 VARIANTS: list[dict[str, Any]] = [
     {},
     {"activation": "tanh", "n_highway": 1, "use_skip_connections": False},
     {"n_layers": 1, "cell_clip": 0, "proj_clip": 0},
     {"n_layers": 3, "n_highway": 0, "max_characters_per_token": 6},
-    # No projections at all, as bilm-tf leaves them out where the sizes agree
+    # bilm-tf leaves projections out where the sizes agree.
     {"dim": 18, "projection_dim": 18},
 ]
-"""Changes of `OPTIONS`, so that each branch of the biLM is taken."""
+"""Changes of `OPTIONS` that take each branch of the biLM."""
 
 FILLING = {"dim": 64, "projection_dim": 32, "filters": [[1, 32], [2, 32], [5, 64]]}
 """Sizes that fill a processor's vectors, as the published ones do."""
 
 
 def changed(**changes: Any) -> dict[str, Any]:
-    """`OPTIONS` with keys of either section replaced; `None` removes one."""
+    """Returns `OPTIONS` with some keys of either section replaced; `None` removes a key."""
     options = copy.deepcopy(OPTIONS)
     for key, value in changes.items():
         section = options["lstm" if key in options["lstm"] else "char_cnn"]
@@ -74,12 +74,12 @@ def changed(**changes: Any) -> dict[str, Any]:
 
 
 def make_files(folder: Path, **changes: Any) -> tuple[Path, Path]:
-    """`options.json` and `weights.hdf5`, with weights so large that all bounds are reached."""
+    """Writes `options.json` and `weights.hdf5`, with weights so large that all bounds are reached."""
     return _make_files(folder, changed(**changes))
 
 
 def make_word_files(folder: Path) -> dict[str, str]:
-    """The files of a biLM that reads words, under their keys in a config."""
+    """Writes the files of a biLM that reads words, and returns them by their keys in a config."""
     options = {"lstm": OPTIONS["lstm"], "n_tokens_vocab": len(VOCABULARY)}
     options_file, weight_file = _make_files(folder, options)
     vocabulary_file = folder / "vocabulary.txt"
@@ -94,7 +94,7 @@ def make_word_files(folder: Path) -> dict[str, str]:
 def read_bilm(
     options_file: Path | str, weight_file: Path | str, vocabulary_file: Path | str | None = None
 ) -> BiLm:
-    """The model, the reference of what runs it fast."""
+    """Reads the model in plain PyTorch."""
     bilm = BiLm(options=BiLmOptions.read(options_file))
     bilm.load_weights(weight_file)
     if vocabulary_file is not None:
@@ -110,19 +110,19 @@ def read_frozen(
 
 
 def random_bilm(seed: int = 1, **changes: Any) -> BiLm:
-    """`OPTIONS` with keys replaced, and random weights."""
+    """Returns a biLM of `OPTIONS` with some keys replaced, and random weights."""
     torch.manual_seed(seed)
     return BiLm(options=BiLmOptions.read(changed(**changes)))
 
 
 def frozen(bilm: BiLm, precision: str = "float32") -> FrozenBiLm:
-    """With copies of its weights."""
+    """Returns a frozen biLM with copies of the weights."""
     weights = {name: weight.detach().clone() for name, weight in bilm.state_dict().items()}
     return FrozenBiLm(options=bilm.options, precision=precision, weights=weights)
 
 
 def trained(bilm: BiLm) -> TrainedBiLm:
-    """With copies of its weights, in training."""
+    """Returns a trainable biLM with copies of the weights, in training."""
     copied = TrainedBiLm(options=bilm.options)
     copied.load_state_dict(bilm.state_dict())
     return copied
@@ -142,7 +142,7 @@ def _make_files(folder: Path, options: dict[str, Any]) -> tuple[Path, Path]:
 
 
 def batch(sentences: list[list[str]]) -> torch.Tensor:
-    """Character ids `(sentences, longest, 50)`."""
+    """Returns character ids `(sentences, longest, 50)`."""
     ids = torch.zeros(len(sentences), max(map(len, sentences)), CHARACTERS_PER_WORD, dtype=torch.int16)
     for row, words in zip(ids, sentences, strict=True):
         row[: len(words)] = torch.from_numpy(character_ids(words).copy())

@@ -71,7 +71,7 @@ def configuration(**changes: Any) -> dict[str, Any]:
 def make_folder(
     folder: Path, *, words: list[str] = WORDS, characters: list[str] = CHARACTERS, **changes: Any
 ) -> Path:
-    """With bounds so small that they are reached."""
+    """Writes a biLM whose bounds are so small that they are reached."""
     config = configuration(**changes)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.json").write_text(json.dumps({"seed": 1, "config_path": "/elsewhere/sizes.json"}))
@@ -140,7 +140,7 @@ def _lstm_weights(sizes: dict[str, Any]) -> dict[str, torch.Tensor]:
 
 
 def _random(*shape: int) -> torch.Tensor:
-    """Of about the same size after a product as before."""
+    """Returns a matrix whose products have about the size of their inputs."""
     return torch.randn(shape) / max(1, math.prod(shape[1:])) ** 0.5
 
 

@@ -1,6 +1,6 @@
 """
-A slow, independent biLM to check ours against: NumPy in double precision, one sentence, one character
-window, one step at a time, straight from the official files and bilm-tf's definitions.
+A slow, independent reference for our biLM: NumPy in double precision, one sentence, one character window,
+one step at a time, straight from the official files and bilm-tf's definitions.
 """
 
 import json
@@ -12,8 +12,8 @@ import numpy as np
 
 class NumpyBiLm:
     """
-    Carries its state from sentence to sentence, as the original does, until `reset()`. It reads words where
-    there is a vocabulary, and characters where there is none.
+    A biLM that carries its state from sentence to sentence, as the original does, until `reset()`. It reads
+    words if there is a vocabulary, and characters otherwise.
     """
 
     def __init__(self, options_file: Path, weight_file: Path, vocabulary_file: Path | None = None) -> None:
@@ -41,7 +41,7 @@ class NumpyBiLm:
         }
 
     def __call__(self, words: list[str]) -> np.ndarray:
-        """All layers of a sentence, `(layers, words, 2 projection_dim)`."""
+        """Returns all layers of a sentence, `(layers, words, 2 projection_dim)`."""
         tokens = [self.word_vector(word) for word in ["<S>", *words, "</S>"]]
         layers = [[np.concatenate([token, token]) for token in tokens]]
         by_direction = [self._run(0, tokens), self._run(1, tokens[::-1])]
@@ -105,7 +105,7 @@ class NumpyBiLm:
 
 
 def official_ids(word: str, length: int = 50) -> list[int]:
-    """bilm-tf's ids, which are the rows of `char_embed`: without the shift by one."""
+    """Returns bilm-tf's ids, the rows of `char_embed`, without the shift by one."""
     if word == "<S>":
         inner = [256]
     elif word == "</S>":

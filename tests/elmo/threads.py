@@ -1,4 +1,4 @@
-"""Many callers of one biLM."""
+"""Calls in threads."""
 
 import threading
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def at_once(*calls: Callable[[], Any]) -> list[Any]:
-    """What each call returns; all begin together, each in a thread of its own."""
+    """Begins all calls together, each in a thread of its own, and returns their results."""
     barrier = threading.Barrier(len(calls))
 
     def run(call: Callable[[], Any]) -> Any:

@@ -73,10 +73,10 @@ def test_the_regularizer_finds_the_penalty(block, weights):
     torch.testing.assert_close(regularizer(copy.deepcopy(embedder)), embedder.elmo.penalty())
 
 
-def test_a_penalty_that_nobody_adds_is_an_error(block):
+def test_a_penalty_without_a_regularizer_is_an_error(block):
     embedder = built({**block, "mix_l2": 0.5})
     vectors = embedder.eval().train()(batch(SENTENCES))
-    # Not before something was learned: it might have been asked for the sizes alone
+    # There is no error before something was learned: a caller may only want the sizes.
     embedder.eval().train()
     vectors.square().sum().backward()
     with pytest.raises(ConfigurationError, match=r'"regularizer": .*"elmo_mix"'):
@@ -84,7 +84,7 @@ def test_a_penalty_that_nobody_adds_is_an_error(block):
 
 
 def test_a_copy_of_a_trained_one_can_be_evaluated(block):
-    """As `AveragedModel` makes one."""
+    """`AveragedModel` makes such copies."""
     embedder = built({**block, "mix_l2": 0.5}).train()
     embedder(batch(SENTENCES)).square().sum().backward()
     RegularizerApplicator([("", Regularizer.from_params(Params({"type": "elmo_mix"})))])(embedder)
@@ -100,7 +100,7 @@ def test_placement_is_not_a_key(block):
 
 
 def archive(folder, *embedders: ElmoTokenEmbedder, block) -> dict[str, torch.Tensor]:
-    """Of a model that has them as `text_field_embedder_<number>`, each with the token embedder `words`."""
+    """Writes the archive of a model whose text field embedders have the token embedder `words` each."""
     state = {}
     for number, embedder in enumerate(embedders):
         module = BasicTextFieldEmbedder({"words": embedder})

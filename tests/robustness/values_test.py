@@ -1,4 +1,4 @@
-"""Whatever stands in a config block: a value of the kind that is expected is taken, another is named."""
+"""Any values in a config block: those of the expected kind are taken, and others are named."""
 
 import math
 from types import NoneType, UnionType
@@ -19,11 +19,11 @@ ANYTHING = st.recursive(
     max_leaves=6,
 )
 PARAMETERS = [(key, each) for case in CASES for key, each in parameters(*case).items()]
-"""Those of every class of ours."""
+"""The parameters of every class of ours."""
 
 
 def right(kind: Any) -> st.SearchStrategy[Any]:
-    """Values of a kind; none for objects, which AllenNLP makes."""
+    """Returns values of a kind; none for objects, which AllenNLP makes."""
     if get_origin(kind) in (Union, UnionType):
         return st.one_of(*map(right, get_args(kind)))
     base, limit = get_args(kind) if get_origin(kind) is Annotated else (kind, None)

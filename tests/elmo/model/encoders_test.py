@@ -9,10 +9,9 @@ import torch
 from allennlp.modules.elmo import _ElmoCharacterEncoder, batch_to_ids
 
 from elmo_tasks.common.errors import ElmoError
-from elmo_tasks.elmo.model import BiLm, BiLmOptions, CharacterOptions, encoders
+from elmo_tasks.elmo.model import BiLm, BiLmOptions, encoders
 from elmo_tasks.elmo.model.characters import character_ids, unicode_ids, word_ids
 from elmo_tasks.elmo.model.encoders import (
-    CharacterEncoder,
     Highway,
     Lookup,
     WordEncoder,
@@ -128,12 +127,6 @@ def test_a_new_highway_carries_most_of_its_input():
     expected = carry * torch.relu(highway.transform(inputs)) + (1 - carry) * inputs
     torch.testing.assert_close(highway(inputs), expected)
     assert (highway.carry.bias == -2).all()
-
-
-def test_no_projection_where_the_sizes_agree():
-    options = CharacterOptions(filters=((1, 4), (2, 4)), dim=3, activation="relu", n_highway=0)
-    assert CharacterEncoder(options=options, projection_dim=8).projection is None
-    assert CharacterEncoder(options=options, projection_dim=6).projection is not None
 
 
 # Unicode characters

@@ -4,8 +4,8 @@ from allennlp.modules.lstm_cell_with_projection import LstmCellWithProjection
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence
 
-from elmo_tasks.elmo.model import BiLmOptions, LstmState
-from elmo_tasks.elmo.model.lstm import ProjectedLstm, StackedBiLstm, reversed_steps
+from elmo_tasks.elmo.model import BiLmOptions
+from elmo_tasks.elmo.model.lstm import ProjectedLstm
 from tests.elmo.files import changed
 
 LENGTHS = torch.tensor([6, 4, 1])
@@ -76,32 +76,3 @@ def test_a_sequence_without_steps_keeps_its_state():
     assert torch.equal(last_hidden[1], hidden[1])
     assert torch.equal(last_cell[1], cell[1])
     assert not torch.equal(last_hidden[2], hidden[2])
-
-
-def test_steps_from_the_last_to_the_first():
-    sequences = torch.arange(12).view(3, 4, 1)
-    found = reversed_steps(sequences, torch.tensor([4, 2, 0]))[..., 0]
-    assert found[0].tolist() == [3, 2, 1, 0]
-    assert found[1, :2].tolist() == [5, 4]
-
-
-@pytest.mark.parametrize("skip", [True, False])
-def test_directions_are_independent_and_the_second_layer_adds_its_input(skip):
-    torch.manual_seed(3)
-    options = BiLmOptions.read(changed(use_skip_connections=skip))
-    stack = StackedBiLstm(options=options)
-    inputs = torch.randn(3, 6, 6)
-    state = LstmState(torch.randn(2, 2, 3, 6), torch.randn(2, 2, 3, 12))
-    outputs, after = stack(inputs, LENGTHS, state)
-    for direction in range(2):
-        steps = reversed_steps(inputs, LENGTHS) if direction else inputs
-        for number, lstm in enumerate(stack.layers(direction)):
-            before = state.hidden[number, direction], state.cell[number, direction]
-            result, hidden, cell = lstm(steps, LENGTHS, *before)
-            steps = result + steps if number and skip else result
-            ours = outputs[number][..., 6 * direction : 6 * direction + 6]
-            for row, length in enumerate(LENGTHS):
-                theirs = steps[row, :length].flip(0) if direction else steps[row, :length]
-                assert torch.equal(ours[row, :length], theirs)
-            assert torch.equal(after.hidden[number, direction], hidden)
-            assert torch.equal(after.cell[number, direction], cell)
