@@ -7,7 +7,10 @@ number of 5,000 digits is, or where lists nest 10,000 levels deep.
 
 import json
 import re
+from pathlib import Path
 from typing import Any
+
+from elmo_tasks.common.errors import ElmoError, FilePath
 
 MAX_LEVELS = 100
 """The most levels of nested lists and objects."""
@@ -30,6 +33,25 @@ def _refuse(name: str) -> Any:
 
 
 _decode = json.JSONDecoder(parse_constant=_refuse).decode
+
+
+def read_object(path: FilePath, *, where: str | None = None) -> dict[str, Any]:
+    """
+    Reads a JSON file that holds an object. `where` names it in errors, by default `path`.
+
+    # Raises
+    `ElmoError`, with the file and the line: it is not JSON (see `loads`), not UTF-8, or not an object.
+    """
+    where = where or str(path)
+    try:
+        content = loads(Path(path).read_text(encoding="utf-8"))
+    except json.JSONDecodeError as error:
+        raise ElmoError(f"{where}, line {error.lineno}: not JSON: {error}") from error
+    except UnicodeDecodeError as error:
+        raise ElmoError(f"{where}: found the byte at {error.start} to be no UTF-8, expected JSON") from error
+    if not isinstance(content, dict):
+        raise ElmoError(f"{where}: found {type(content).__name__}, expected an object")
+    return content
 
 
 def loads(text: str) -> Any:

@@ -1,6 +1,5 @@
 """A folder or zip that holds all files of a biLM."""
 
-import json
 import lzma
 import shutil
 import zipfile
@@ -132,15 +131,9 @@ class BiLmFolder:
         Reads a file of JSON.
 
         # Raises
-        `ElmoError`: see `file`; or it is not an object of JSON.
+        `ElmoError`: see `file` and `strict_json.read_object`.
         """
-        try:
-            content = strict_json.loads(self.file(name).read_text(encoding="utf-8"))
-        except (json.JSONDecodeError, UnicodeDecodeError) as error:
-            raise ElmoError(f"{self.where(name)}: not JSON: {error}") from error
-        if not isinstance(content, dict):
-            raise ElmoError(f"{self.where(name)}: found {type(content).__name__}, expected an object")
-        return content
+        return strict_json.read_object(self.file(name), where=self.where(name))
 
 
 def _by_name(members: list[zipfile.ZipInfo]) -> dict[str, zipfile.ZipInfo]:

@@ -3,9 +3,7 @@ The sizes of a biLM, as its `options.json` states them in the official layout of
 too.
 """
 
-import json
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from elmo_tasks.common import strict_json
@@ -102,15 +100,7 @@ class BiLmOptions:
         """
         if isinstance(source, dict):
             return cls.from_json(source, where="the options given")
-        try:
-            content = strict_json.loads(Path(source).read_text(encoding="utf-8"))
-        except json.JSONDecodeError as error:
-            raise ElmoError(f"{source}, line {error.lineno}: not JSON: {error}") from error
-        except UnicodeDecodeError as error:
-            raise ElmoError(
-                f"{source}: found the byte at {error.start} to be no UTF-8, expected JSON"
-            ) from error
-        return cls.from_json(content, where=str(source))
+        return cls.from_json(strict_json.read_object(source), where=str(source))
 
     @classmethod
     def from_json(cls, content: dict[str, Any], *, where: str) -> "BiLmOptions":

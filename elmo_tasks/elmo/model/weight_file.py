@@ -58,8 +58,7 @@ def read_weights(source: FilePath, options: BiLmOptions) -> Iterator[tuple[str, 
         _refuse_other_kind(file, options)
         _refuse_surplus(file, {dataset for _, dataset, _ in _layout(options)})
         for name, dataset, shape in _layout(options):
-            hint = _shape_hint(file, dataset, shape)
-            yield name, _to_torch(dataset, read_array(file, dataset, shape, hint=hint))
+            yield name, _to_torch(dataset, read_array(file, dataset, shape))
 
 
 def read_softmax(source: FilePath, options: BiLmOptions) -> tuple[torch.Tensor, torch.Tensor] | None:
@@ -182,13 +181,6 @@ def _character_layout(
         yield f"{encoder}.projection.bias", "CNN_proj/b_proj", (projection_dim,)
 
 
-def _shape_hint(file: h5py.File, dataset: str, shape: tuple[int, ...]) -> str:
-    """Returns a hint for a table of characters that has a row for the id 0."""
-    stored_shape = getattr(file.get(dataset), "shape", shape)
-    with_zero_row = dataset == CHARACTER_TABLE and stored_shape == (NUM_CHARACTERS, *shape[1:])
-    return " (the row of id 0 is not part of the official file)" if with_zero_row else ""
-
-
 def _refuse_other_kind(file: h5py.File, options: BiLmOptions) -> None:
     kinds = {CHARACTER_TABLE: "characters", WORD_TABLE: "words"}
     wanted = CHARACTER_TABLE if isinstance(options.tokens, CharacterOptions) else WORD_TABLE
@@ -202,19 +194,12 @@ def _refuse_other_kind(file: h5py.File, options: BiLmOptions) -> None:
 
 def _refuse_surplus(file: h5py.File, expected: set[str]) -> None:
     """Refuses weights that the options have no place for: the two files do not belong together."""
-    surplus: list[str] = []
-    file.visititems(
-        lambda name, item: (
-            surplus.append(f"{name} {item.shape}")
-            if isinstance(item, h5py.Dataset) and _is_weight(name) and name not in expected
-            else None
-        )
-    )
-    if surplus:
-        raise ElmoError(
-            f"{file.filename}: dataset {surplus[0]} has no place in a biLM of these options; "
-            "do the options and the weights belong together?"
-        )
+    for name, dataset in _datasets(file).items():
+        if _is_weight(name) and name not in expected:
+            raise ElmoError(
+                f"{file.filename}: dataset {name} {dataset.shape} has no place in a biLM of these options; "
+                "do the options and the weights belong together?"
+            )
 
 
 def _is_weight(dataset: str) -> bool:
@@ -286,14 +271,9 @@ def opened(source: FilePath, content: str) -> Iterator[h5py.File]:
         raise ElmoError(f"{source}: not a whole HDF5 file of {content} ({error})") from error
 
 
-def read_array(file: h5py.File, dataset: str, shape: tuple[int, ...], *, hint: str = "") -> np.ndarray:
+def read_array(file: h5py.File, dataset: str, shape: tuple[int, ...]) -> np.ndarray:
     """
-    Reads a dataset as float32.
-
-    # Parameters
-
-    shape : the shape by the options.
-    hint : an addition to the error about another shape.
+    Reads a dataset as float32. `shape` is the shape by the options.
 
     # Raises
     `ElmoError`, with the file and the dataset: it is missing, of another shape, not of floating point, in
@@ -304,7 +284,7 @@ def read_array(file: h5py.File, dataset: str, shape: tuple[int, ...], *, hint: s
         raise ElmoError(f"{path}: dataset {dataset} is missing, expected shape {shape}")
     if stored.shape != shape:
         raise ElmoError(
-            f"{path}: dataset {dataset} has shape {stored.shape}, expected {shape} from the options{hint}"
+            f"{path}: dataset {dataset} has shape {stored.shape}, expected {shape} from the options"
         )
     _refuse_unreadable(stored, dataset, path)
     content = stored[...]
@@ -358,10 +338,15 @@ def write_array(file: h5py.File, dataset: str, array: np.ndarray, dtype: str) ->
 def add_checksums(path: FilePath) -> None:
     """Adds its checksum to each dataset of a file."""
     with h5py.File(path, "r+") as file:
-        datasets: list[str] = []
-        file.visititems(lambda name, item: datasets.append(name) if isinstance(item, h5py.Dataset) else None)
-        for name in datasets:
-            file[name].attrs[_CHECKSUM] = _checksum(name, file[name][...])
+        for name, dataset in _datasets(file).items():
+            dataset.attrs[_CHECKSUM] = _checksum(name, dataset[...])
+
+
+def _datasets(file: h5py.File) -> dict[str, h5py.Dataset]:
+    """Returns all datasets of a file by their names, at any depth."""
+    items: dict[str, h5py.Dataset] = {}
+    file.visititems(items.__setitem__)
+    return {name: item for name, item in items.items() if isinstance(item, h5py.Dataset)}
 
 
 def _checksum(dataset: str, array: np.ndarray) -> str:
