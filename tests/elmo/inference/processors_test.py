@@ -29,7 +29,7 @@ TESTS = [
     "inference/trained_bilm_test.py::test_values_and_gradients_are_those_of_the_model",
     "inference/trained_bilm_test.py::test_gradients_in_float32_are_near_the_models",
     "inference/trained_bilm_test.py::test_after_a_step_its_vectors_are_the_new_ones",
-    "../commands/bilm_arguments_test.py::test_bfloat16_where_there_is_none",
+    "../commands/arguments_test.py::TestBilm::test_bfloat16_where_there_is_none",
 ]
 FOLDER = Path(__file__).parents[1]
 
