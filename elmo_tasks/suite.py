@@ -1,4 +1,4 @@
-"""All of elmo_tasks that AllenNLP sees. To import it repairs AllenNLP and registers every component."""
+"""The part of elmo_tasks that AllenNLP sees. Its import repairs AllenNLP and registers every component."""
 
 from elmo_tasks import compat
 
@@ -18,16 +18,10 @@ from elmo_tasks import (  # noqa: E402
     sst,  # noqa: F401
     training,  # noqa: F401
 )
-from elmo_tasks.commands import packages  # noqa: E402
-from elmo_tasks.compat import archives, endings  # noqa: E402
 from elmo_tasks.elmo import (  # noqa: E402
     indexers,  # noqa: F401
     token_embedder,  # noqa: F401
 )
 from elmo_tasks.predictors import command  # noqa: E402
 
-# AllenNLP's own commands open archives, predict, end and import packages as ours do.
-archives.install()
-command.install()
-endings.install()
-packages.install()
+compat.commands.replace_predict(command.PredictManager, command.get_predictor)

@@ -1,9 +1,20 @@
+"""The part of elmo_tasks that AllenNLP sees, and the changes that AllenNLP gets from it."""
+
+import re
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import pytest
 from allennlp.data import DatasetReader, TokenIndexer
 from allennlp.models import Model
 from allennlp.modules import TokenEmbedder
 from allennlp.predictors import Predictor
 
 import elmo_tasks.suite  # noqa: F401
+from elmo_tasks import compat
+from tests.conftest import environment
 
 
 def test_every_task_and_elmo_are_registered():
@@ -13,3 +24,60 @@ def test_every_task_and_elmo_are_registered():
     assert {"elmo_ner", "elmo_sample"} <= set(DatasetReader.list_available())
     assert {"elmo_character_ids", "elmo_word_ids"} <= set(TokenIndexer.list_available())
     assert "elmo" in TokenEmbedder.list_available()
+
+
+STATE = """
+import sys
+import allennlp.commands, allennlp.modules.elmo, allennlp.nn.checkpoint
+from allennlp.common import Registrable
+
+def state():
+    \"\"\"Returns the names in AllenNLP's modules and classes, and what they stand for.\"\"\"
+    values = {}
+    for name in [name for name in sys.modules if name.split(".")[0] == "allennlp"]:
+        for key, value in vars(sys.modules[name]).items():
+            if key.startswith("__") or isinstance(value, dict | list | bool | int | type(sys)):
+                continue
+            values[name, key] = value
+            if isinstance(value, type) and value.__module__ == name:
+                values |= {(name, key, each): member for each, member in vars(value).items()}
+    return {key: value for key, value in values.items() if key[-1] not in IGNORED}
+
+IGNORED = ("_abc_impl", "_registry", "_reverse_registry", "__subclasshook__", "__module__", "__dict__")
+"""
+CHANGED = f"""
+{STATE}
+before = state()
+sys.modules["elmo_tasks.suite"] = sys  # else elmo_tasks imports it now
+from elmo_tasks import compat
+del sys.modules["elmo_tasks.suite"]
+compat.repair = compat.commands.replace_predict = lambda *args: None
+import elmo_tasks.suite
+after = state()
+print(*(".".join(key) for key in before if after.get(key) is not before[key]))
+"""
+
+
+def test_only_compat_changes_allennlp():
+    """Without it, the names in AllenNLP's modules and classes stand for what they did."""
+    command = [sys.executable, "-c", CHANGED]
+    clean = environment() | {"ELMO_TASKS_PLUGIN": "0"}
+    done = subprocess.run(command, env=clean, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
+
+
+def test_changes_may_be_made_twice():
+    from allennlp.commands.evaluate import evaluate_from_archive
+
+    compat.repair()
+    filters = list(warnings.filters)
+    compat.repair()
+    assert warnings.filters == filters
+    assert compat.commands.evaluate.evaluate_from_archive is evaluate_from_archive
+
+
+@pytest.mark.parametrize("change", compat.CHANGES, ids=lambda change: change.test)
+def test_a_test_shows_that_stock_fails(change):
+    file, *names = change.test.split("::")
+    text = (Path(__file__).parent / file).read_text()
+    assert all(re.search(rf"(?m)^ *(class|def) {name}\b", text) for name in names)

@@ -1,12 +1,175 @@
-"""What AllenNLP 2.10.1 needs in order to run on current PyTorch, and to be quiet and helpful; nothing else.
+"""
+Every change that is made to AllenNLP 2.10.1 at run time. `CHANGES` is the table of them; `elmo_tasks.suite`
+makes them when it is imported.
 
-`placeholders/` lets AllenNLP be imported without the packages that text does not need. `nltk_data/`
-stops a download at import. `repairs.py` mends, once elmo_tasks.suite is imported, what the installed
-versions break, and `commands.py` where AllenNLP's own commands lose what they were given. `quiet.py` is
-about progress bars; `hints.py` has errors name the nearest right name; `processes.py` ends processes whose
-parent was killed. `wrapping.py` is how a function of AllenNLP gets something of ours around it.
+- `repairs.py`: what breaks on current PyTorch, NumPy and Python, and bugs of training and reading;
+- `archives.py`: opening archives from others safely;
+- `commands.py`: bugs of `allennlp evaluate`, `predict`, `train` and `diff`;
+- `config_errors.py`: errors of configs and the command line name the nearest right name;
+- `endings.py`: a command that fails ends with one line and an exit code;
+- `quiet.py`: progress where the output is no terminal;
+- `placeholders/`, `nltk_data/`: imports without packages that text does not need, and without a download.
 """
 
-from elmo_tasks.compat.repairs import repair
+from collections.abc import Callable
+from typing import NamedTuple
 
-__all__ = ["repair"]
+from elmo_tasks.compat import archives, commands, config_errors, endings, quiet, repairs
+
+__all__ = ["CHANGES", "Change", "repair"]
+
+
+class Change(NamedTuple):
+    """A change to AllenNLP. A test shows that AllenNLP fails without it."""
+
+    apply: Callable[[], None] | None
+    """Makes the change; a second call changes nothing. `None` if it is made elsewhere."""
+    problem: str
+    changed: str
+    test: str
+    """The file below `tests/`, and the name of the test in it."""
+
+
+CHANGES = (
+    Change(
+        repairs.restore_reduce_on_plateau,
+        "PyTorch 2.7 dropped `verbose`, which AllenNLP passes on: a TypeError",
+        "the registered scheduler reduce_on_plateau, which now logs by itself",
+        "compat/repairs_test.py::TestReduceOnPlateau::test_stock_fails",
+    ),
+    Change(
+        repairs.allow_numpy_numbers_in_checkpoints,
+        "since PyTorch 2.6 `torch.load` refuses NumPy's float64 and bool, which a training state holds",
+        "the types that `torch.load` accepts: these two, which cannot run code",
+        "compat/repairs_test.py::TestCheckpoints::test_numpy_numbers_are_loaded",
+    ),
+    Change(
+        repairs.resume_moving_averages,
+        "a resumed average follows the checkpoint's copies of the parameters, and never reaches the model",
+        "MovingAverage.load_state_dict",
+        "compat/repairs_test.py::TestMovingAverage::test_stock_fails",
+    ),
+    Change(
+        repairs.start_loader_processes,
+        "since Python 3.11.5 a spawned worker of a data loader does not start: its lock is made for forks; "
+        "and a worker seeds `random` by chance, so that the order of its batches differs from run to run",
+        "MultiProcessDataLoader._start_instance_workers, _start_batch_workers, _instance_worker, "
+        "_batch_worker",
+        "compat/repairs_test.py::TestLoaderProcesses::test_stock_cannot_start_them",
+    ),
+    Change(
+        repairs.end_loader_processes,
+        "a forked worker takes SIGTERM for an error of the reader and waits for ever, and the run with it; "
+        "it also outlives a run that is killed, and a worker that has ended breaks the pipe to it",
+        "MultiProcessDataLoader._instance_worker, _batch_worker, _join_workers",
+        "compat/repairs_test.py::TestLoaderProcesses::test_stock_ignores_sigterm",
+    ),
+    Change(
+        repairs.silence_amp_renaming,
+        "AllenNLP enters `torch.cuda.amp.autocast`, a deprecated name, for each batch: a warning each time",
+        "Python's filter of warnings, for this one in AllenNLP",
+        "compat/repairs_test.py::test_only_the_renaming_of_amp_is_silenced",
+    ),
+    Change(
+        repairs.name_missing_devices,
+        "PyTorch refuses to make `torch.device(0)` without a GPU before AllenNLP can say that there is none",
+        "allennlp.common.util.int_to_device",
+        "compat/repairs_test.py::test_a_gpu_that_is_not_there_is_named",
+    ),
+    Change(
+        repairs.read_padding_as_word,
+        "a word spelt like the vocabulary's padding token gets the padding's id: a hole in the mask",
+        "SingleIdTokenIndexer.tokens_to_indices: it is an unknown word",
+        "compat/repairs_test.py::test_a_word_spelt_like_the_padding",
+    ),
+    Change(
+        repairs.find_predictor_of_loaded_model,
+        "a model of type from_archive has no predictor: AllenNLP asks the class `Model` for it",
+        "Predictor.from_archive",
+        "compat/repairs_test.py::test_the_predictor_of_a_model_from_an_archive",
+    ),
+    Change(
+        archives.install,
+        "an archive may write files outside its folder, and its config may run any Python code; damaged "
+        "archives end in tracebacks that do not name them",
+        "allennlp.models.archival.load_archive and extracted_archive, Registrable.resolve_class_name",
+        "compat/archives_test.py::TestUnpacking::test_stock_writes_outside",
+    ),
+    Change(
+        commands.let_evaluate_take_its_options,
+        "`allennlp evaluate` refuses --batch-size beside a batch sampler, ignores 0, overwrites its input, "
+        "computes everything before it finds that it cannot write, does not show metrics without a file, and "
+        "loses those of data with one name",
+        "allennlp.commands.evaluate.evaluate_from_archive and DataLoader",
+        "compat/commands_test.py::TestEvaluate::test_batches_of_another_size",
+    ),
+    Change(
+        commands.let_diff_read_all_tensors,
+        "`allennlp diff` measures floats only; the options of a biLM are bytes, and it holds more than "
+        "tensors",
+        "allennlp.commands.diff.read_state_dict",
+        "compat/commands_test.py::test_diff_of_models_with_elmo",
+    ),
+    Change(
+        commands.let_several_processes_recover_early,
+        "`train --recover` of a distributed run fails if the kill came before the vocabulary was written",
+        "allennlp.commands.train.train_model: the vocabulary is made anew",
+        "compat/commands_test.py::test_several_processes_recover_before_their_first_checkpoint",
+    ),
+    Change(
+        commands.import_named_packages,
+        "`--include-package elmo_tasks` imports every module, the drop-in and optional extras too",
+        "import_module_and_submodules, in allennlp.common.util, allennlp.common.plugins and "
+        "allennlp.commands",
+        "compat/commands_test.py::test_include_package_imports_what_is_named",
+    ),
+    Change(
+        None,  # suite.py calls commands.replace_predict, as its classes come from elmo_tasks.predictors
+        "`allennlp predict` loses the results before a bad line in a batch, and those that are not yet on "
+        "the disk",
+        "allennlp.commands.predict._PredictManager and _get_predictor",
+        "compat/commands_test.py::test_predict_keeps_what_stands_before_a_bad_line",
+    ),
+    Change(
+        config_errors.install,
+        "errors of configs, overrides and the command line are tracebacks, or name no right name; the "
+        "trainer drops keys that it does not know and takes impossible values",
+        "ArgumentParserWithDefaults._check_value, registrable._get_suggestion, Params.pop_choice, "
+        "from_params.create_kwargs, MetricTracker.combined_score, prepare_environment, evaluate_file, "
+        "evaluate_snippet, with_overrides",
+        "compat/config_errors_test.py::test_stock_says_less",
+    ),
+    Change(
+        endings.install,
+        "an error of the user ends a command in a traceback, and SIGTERM with exit code 1, after other "
+        "processes of the run have trained to the end",
+        "sys.excepthook, where the program is `allennlp`, and prepare_global_logging, which replaces it",
+        "compat/endings_test.py::test_training_logs_the_faults_of_the_program_alone",
+    ),
+    Change(
+        quiet.install,
+        "in a file, progress bars are thousands of lines, and nothing says how an epoch went",
+        "Tqdm.tqdm, and the default callbacks of the trainer: a line for each epoch",
+        "compat/quiet_test.py::test_stock_writes_bars_to_a_file",
+    ),
+    Change(
+        None,  # the .pth file of setup.py calls placeholders/_elmo_tasks_imports.install when Python starts
+        "importing AllenNLP needs torchvision and fairscale, takes seconds for packages that most commands "
+        "never use, and tries to download NLTK's data; `allennlp diff` comes without the plug-ins",
+        "the import statements of the modules in placeholders/_elmo_tasks_imports, Diff.requires_plugins",
+        "compat/imports_test.py::TestPlaceholders::test_no_other_module_sees_one",
+    ),
+    Change(
+        None,  # made only if the user imports elmo_tasks.drop_in
+        "AllenNLP's own ELMo is slow",
+        "allennlp.modules.elmo.Elmo, allennlp.commands.elmo",
+        "drop_in/elmo_test.py::test_equals_allennlps_over_a_text",
+    ),
+)
+
+
+def repair() -> None:
+    """Makes the changes; a second call changes nothing."""
+    for change in CHANGES:
+        if change.apply is not None:
+            change.apply()

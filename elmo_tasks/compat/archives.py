@@ -1,8 +1,8 @@
 """
-Opening archives of models that nobody vouches for: what is damaged is named, and only registered names are
-built.
+Opening archives of models safely, whoever made them: an error names the damaged archive, and only classes
+with registered names are built.
 
-`install` makes this AllenNLP's one loader, so that it holds for `allennlp evaluate` and `predict` too.
+`install` makes this AllenNLP's only loader, so that `allennlp evaluate` and `predict` use it, too.
 """
 
 import errno
@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
+from textwrap import shorten
 from typing import Any, NamedTuple
 
 import torch
@@ -30,14 +31,13 @@ from allennlp.models.archival import CONFIG_NAME, Archive
 
 from elmo_tasks.common import strict_json
 from elmo_tasks.common.unpacking import unpack
-from elmo_tasks.data.json_lines import shorten
 
 TRUST = "ELMO_TASKS_TRUST_ARCHIVES"
 """The environment variable that, set to 1, lets the config of an archive name any Python object."""
 _MAX_CONFIG = 1 << 24
 _WRONG_WEIGHTS = re.compile(r"Error(\(s\) in)? loading state.dict for ")
 _NO_MEMORY = re.compile(r"can't allocate memory|Cannot allocate memory")
-"""As PyTorch says it of the processor, and the operating system."""
+"""The words of PyTorch, for the memory of the processor, and of the operating system."""
 _MACHINE_ERRNOS = (
     errno.ENOSPC,
     errno.EDQUOT,
@@ -49,21 +49,21 @@ _MACHINE_ERRNOS = (
 )
 _DOTTED = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)+")
 _SAFE: dict[str, tuple[bool | None, ...]] = {"trust_remote_code": (False, None), "weights_only": (True,)}
-"""Arguments by which transformers runs code of others, and the values with which it does not."""
+"""Arguments with which transformers runs code from others, and the values for which it does not."""
 _load_archive = archival.load_archive
 _resolve_class_name = Registrable.resolve_class_name.__func__
 
 
 class ArchiveError(ConfigurationError, ValueError):
-    """What is there is no whole archive of a model, or none to open; the message names it."""
+    """An archive that is damaged or must not be opened; the message names it."""
 
 
 class _Opening(NamedTuple):
-    """The archive being opened, and those that name it in their configs."""
+    """The archive being opened, after the archives whose configs led to it."""
 
     archives: tuple[str, ...]
     trusted: frozenset[str]
-    """What the user says by overrides."""
+    """The names in the user's overrides."""
 
 
 _opening: ContextVar[_Opening | None] = ContextVar("the archive being opened", default=None)
@@ -80,10 +80,9 @@ def open_archive(
     those of AllenNLP's `load_archive`.
 
     # Raises
-    `ArchiveError`: what is there is no whole archive of a model; or its config is not plain JSON, or names
-    what no plug-in registers. `ConfigurationError`: there is no such GPU, the overrides are no Jsonnet, or
-    the weights a folder.
-    `OSError`: nothing is there, or the machine fails, as by a full disk.
+    `ArchiveError`: the archive is not whole; or its config is not plain JSON, or has a name that no plug-in
+    registers. `ConfigurationError`: there is no such GPU, the overrides are no Jsonnet, or the weights a
+    folder. `OSError`: nothing is there, or the machine fails, for example with a full disk.
     """
     outer = _opening.get() or _Opening((), frozenset())
     try:
@@ -92,7 +91,7 @@ def open_archive(
         if not outer.archives:
             raise
         raise ArchiveError(
-            f"{outer.archives[-1]}: found no {archive_file}, whose model that of the archive goes on from"
+            f"{outer.archives[-1]}: found no {archive_file}, the archive whose model its own starts from"
         ) from error
     check_for_gpu(cuda_device)
     override_block = parse_overrides(overrides) if isinstance(overrides, str) else overrides
@@ -114,10 +113,10 @@ def open_archive(
 @contextmanager
 def extracted_archive(resolved_archive_file: str | os.PathLike[str], cleanup: bool = True) -> Iterator[str]:
     """
-    AllenNLP's function of this name. The config is checked before anybody reads it.
+    Replaces AllenNLP's function of this name, and checks the config before anything reads it.
 
     # Raises
-    See `unpack` and `check_config`; then nothing is left behind.
+    See `unpack` and `check_config`; then no file remains.
     """
     folder = tempfile.mkdtemp()
     try:
@@ -134,9 +133,11 @@ def extracted_archive(resolved_archive_file: str | os.PathLike[str], cleanup: bo
 
 def check_config(folder: Path) -> None:
     """
+    Checks the config of an unpacked archive.
+
     # Raises
-    `ConfigurationError`: the config in `folder` is not plain JSON, as AllenNLP writes it; or, unless `TRUST`
-    is set, it names something to build by a Python path, or lets a model hub's code run.
+    `ConfigurationError`: it is not plain JSON, as AllenNLP writes it; or, unless `TRUST` is set, it names
+    something to build by a Python path, or lets a model hub's code run.
     """
     if not (folder / CONFIG_NAME).exists():
         return
@@ -148,8 +149,8 @@ def check_config(folder: Path) -> None:
         config = strict_json.loads(content.decode("utf-8"))
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
         raise ConfigurationError(
-            f"{CONFIG_NAME}: found no JSON ({error}), expected what AllenNLP writes; of a config in Jsonnet "
-            "that you trust, `jsonnet config.jsonnet -o config.json` makes JSON"
+            f"{CONFIG_NAME}: found no JSON ({error}), expected the JSON that AllenNLP writes; for a config "
+            "in Jsonnet that you trust, run `jsonnet config.jsonnet -o config.json`"
         ) from error
     if not isinstance(config, dict):
         raise ConfigurationError(f"{CONFIG_NAME}: found a {type(config).__name__}, expected an object")
@@ -161,17 +162,17 @@ def check_config(folder: Path) -> None:
 def _check_value(path: tuple[str, ...], value: Any) -> None:
     key = ".".join(path)
     if path[-1] in _SAFE and not any(value is safe for safe in _SAFE[path[-1]]):
-        raise ConfigurationError(f"{key}: found {value!r}, which runs code of others; {_switch()}")
-    # What is built when the archive is open already; `_resolve_registered` knows no archive then.
+        raise ConfigurationError(f"{key}: found {value!r}, which runs code from others; {_switch()}")
+    # These are built when the archive is open already; `_resolve_registered` knows no archive then.
     late = path[0] in ("evaluation", "data_loader", "validation_data_loader")
-    if isinstance(value, str) and path[0] != "trainer":  # of which nothing is built
+    if isinstance(value, str) and path[0] != "trainer":  # nothing in it is built
         names_type = (path[-1] == "type" and "." in value) or (late and _DOTTED.fullmatch(value))
         if names_type and not any(value in registry for registry in Registrable._registry.values()):
             raise _unregistered(key, value)
 
 
 def _values(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """What is in JSON, other than containers, but for those of `_SAFE`, with the keys that lead there."""
+    """Yields the values in JSON with the keys that lead to them; containers only for the keys of `_SAFE`."""
     if isinstance(value, dict | list) and not (path and path[-1] in _SAFE):
         items = value.items() if isinstance(value, dict) else enumerate(value)
         for key, part in items:
@@ -186,8 +187,8 @@ def _strings(value: Any) -> frozenset[str]:
 
 def _resolve_registered(cls: type[Registrable], name: str) -> Any:
     """
-    AllenNLP's `resolve_class_name`, which imports what a dotted name says; not for an archive being opened.
-    A config may name a class by a mere string, where `check_config` cannot tell it from others.
+    Replaces AllenNLP's `resolve_class_name`, which imports whatever a dotted name says, while an archive is
+    opened. A config may name a class by a mere string, which `check_config` cannot tell from other strings.
     """
     opening = _opening.get()
     if opening is not None and not _trusts_archives():
@@ -214,7 +215,7 @@ def _trusts_archives() -> bool:
 
 @contextmanager
 def _errors_of(archive: str | os.PathLike[str]) -> Iterator[None]:
-    """What goes wrong within is an `ArchiveError` that names the archive; failures of the machine stay."""
+    """Turns errors into an `ArchiveError` that names the archive, but for failures of the machine."""
     try:
         yield
     except (SigTermReceived, ArchiveError):
@@ -231,9 +232,10 @@ def _errors_of(archive: str | os.PathLike[str]) -> Iterator[None]:
 def _fault(error: Exception) -> str:
     first, _, rest = str(error).partition("\n")
     if isinstance(error, RuntimeError) and _WRONG_WEIGHTS.match(first):
-        # Of PyTorch, a line for each tensor; of AllenNLP, two lists of names, of which one may be empty
+        # PyTorch writes a line for each tensor; AllenNLP two lists of names, of which one may be empty.
         tensors = [line.strip() for line in rest.splitlines() if not line.endswith("[]")]
-        return f"found weights that do not fit the model of its config: {shorten('; '.join(tensors), 400)}"
+        problem = shorten("; ".join(tensors), 400, placeholder="...")
+        return f"found weights that do not fit the model of its config: {problem}"
     if isinstance(error, (MemoryError, torch.OutOfMemoryError)) or _NO_MEMORY.search(first):
         return "found too little memory to open it"
     if isinstance(error, pickle.UnpicklingError):
@@ -242,7 +244,7 @@ def _fault(error: Exception) -> str:
 
 
 def install() -> None:
-    """Puts this loader in the place of AllenNLP's, also in modules that have imported that one already."""
+    """Replaces AllenNLP's loader, also in modules that have imported it already."""
     archival.extracted_archive = extracted_archive
     Registrable.resolve_class_name = classmethod(_resolve_registered)
     for module in list(sys.modules.values()):

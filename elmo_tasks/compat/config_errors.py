@@ -1,4 +1,4 @@
-"""AllenNLP's errors about configs: what is no Jsonnet, and names of commands, classes and keys."""
+"""Errors about configs and the command line: wrong Jsonnet, and misspelt commands, classes and keys."""
 
 import argparse
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from allennlp.training.metric_tracker import MetricTracker
 from elmo_tasks.common.errors import did_you_mean, nearest_name
 from elmo_tasks.common.strict_params import block_errors
 from elmo_tasks.common.values import Name, PositiveFloat, PositiveInt, Range, check_value
-from elmo_tasks.compat.wrapping import wrap
+from elmo_tasks.compat.repairs import wrap
 
 _TRAINER: dict[str, Any] = {
     "cuda_device": Optional[int],
@@ -30,14 +30,14 @@ _TRAINER: dict[str, Any] = {
 }
 
 _SEED = Annotated[int, Range(0, 2**32 - 1)]
-"""What NumPy takes."""
+"""A seed that NumPy takes."""
 
 
 def install() -> None:
-    """Makes these errors clear, with the nearest right name; may be called twice."""
+    """Makes these errors clear, with the nearest right name; it may be called twice."""
     # argparse: commands, verbs, choices of options
     ArgumentParserWithDefaults._check_value = _check_value
-    # `Registrable.by_name`, which on its own names what is one letter away
+    # `Registrable.by_name`, which by itself suggests only names that differ in one letter
     registrable._get_suggestion = nearest_name
     wrap(Params, "pop_choice", _pop_choice)
     wrap(from_params, "create_kwargs", _create_kwargs)
@@ -59,7 +59,7 @@ def _evaluate_snippet(stock: Callable[..., str], path: str, text: str, **options
 
 
 def _json_object(what: str, evaluate: Callable[[], str]) -> str:
-    """The JSON of Jsonnet, which on its own raises a `RuntimeError`, or is of another type."""
+    """Returns the JSON of Jsonnet, which by itself raises a `RuntimeError`, or may be no object."""
     try:
         text = evaluate()
     except RuntimeError as error:
@@ -73,7 +73,7 @@ def _json_object(what: str, evaluate: Callable[[], str]) -> str:
 def _with_overrides(
     stock: Callable[..., Any], original: Any, overrides_dict: dict[str, Any], prefix: str = ""
 ) -> Any:
-    """AllenNLP's, which calls itself for the parts of a config; on its own it raises a `ValueError`."""
+    """Adds the nearest key to the error; AllenNLP calls the function for each part of a config."""
     try:
         return stock(original, overrides_dict, prefix)
     except (ValueError, KeyError) as error:
@@ -84,7 +84,7 @@ def _with_overrides(
 
 
 def _prepare_environment(stock: Callable[..., None], params: Params) -> None:
-    """AllenNLP's, which seeds; on its own it raises a `ValueError`."""
+    """Checks the seeds, for which AllenNLP raises a `ValueError`."""
     with block_errors():
         for key in ("random_seed", "numpy_seed", "pytorch_seed"):
             check_value(params.get(key, 0), Optional[_SEED], key)
@@ -102,7 +102,7 @@ def _check_value(self: argparse.ArgumentParser, action: argparse.Action, value: 
 def _pop_choice(
     stock: Callable[..., Any], self: Params, key: str, choices: list[Any], *args: Any, **options: Any
 ) -> Any:
-    """AllenNLP's; its own error lists all registered names, and hints at none."""
+    """Names the nearest registered name; AllenNLP lists all of them."""
     value = self.params.get(key)
     try:
         return stock(self, key, choices, *args, **options)
@@ -116,9 +116,9 @@ def _create_kwargs(
     stock: Callable[..., Any], constructor: Any, cls: type, params: Params, **extras: Any
 ) -> Any:
     """
-    AllenNLP's arguments of a class from its block; an error names the nearest key for each that the class
-    does not have. Our own classes are checked before (`StrictParams`). The trainer on its own drops what it
-    does not know, so that `num_epoch` would train 20 epochs, and takes numbers that cannot be.
+    Adds to an error the nearest key for each key that the class does not have. Our own classes are checked
+    before (`StrictParams`). AllenNLP's trainer drops unknown keys, so that `num_epoch` would train 20 epochs,
+    and takes impossible numbers.
     """
     right_keys = set(from_params.infer_params(cls, constructor)) - {"self"}
     hints = [
@@ -161,12 +161,12 @@ def _check_trainer(params: Params) -> None:
 
 
 def _combined_score(stock: Callable[..., float], self: MetricTracker, metrics: dict[str, float]) -> float:
-    """AllenNLP's, which on its own does not say what metrics there are."""
+    """Names the metrics that there are."""
     for _, name in self.tracked_metrics:
         if name not in metrics:
-            known = ", ".join(sorted(metrics))
+            names = ", ".join(sorted(metrics))
             raise ConfigurationError(
-                f"validation_metric: found {name!r}, expected one of {known}{did_you_mean(name, metrics)}"
+                f"validation_metric: found {name!r}, expected one of {names}{did_you_mean(name, metrics)}"
             )
     return stock(self, metrics)
 
@@ -180,6 +180,6 @@ def _check_train_model(params: Params) -> None:
         )
     if is_distributed():
         raise ConfigurationError(
-            "evaluate_on_test: found true in a run of several processes, of which the first alone would "
+            "evaluate_on_test: found true in a run of several processes, where only the first would "
             "evaluate; expected false, and `allennlp evaluate` after the run"
         )

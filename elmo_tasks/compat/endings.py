@@ -1,4 +1,4 @@
-"""How commands end when something is wrong: one line on stderr, and an exit code other than 0."""
+"""The end of a command that fails: one line on stderr, and an exit code other than 0."""
 
 import logging
 import multiprocessing
@@ -18,12 +18,12 @@ from allennlp.data.data_loaders.multiprocess_data_loader import WorkerError
 from torch.multiprocessing import ProcessExitedException, ProcessRaisedException
 
 from elmo_tasks.common.errors import ElmoError, did_you_mean_path
-from elmo_tasks.compat.wrapping import wrap
+from elmo_tasks.compat.repairs import wrap
 
 logger = logging.getLogger(__name__)
 
 EXPECTED = (ConfigurationError, ElmoError, OSError, KeyboardInterrupt, SigTermReceived)
-"""What is no fault of the program: the user's input or machine, or a signal."""
+"""Errors that are no fault of the program: the user's input or machine, or a signal."""
 _IN_A_TRACEBACK = re.compile(
     r"^ *(?:elmo_tasks\.[\w.]+|allennlp\.common\.checks\.Configuration|FileNotFound|Permission|OS)"
     r"Error: (.*)$",
@@ -32,13 +32,13 @@ _IN_A_TRACEBACK = re.compile(
 
 
 def print_error(error: BaseException) -> None:
-    """One line; what the user can do is in the notes of the error. The traceback is logged at debug level."""
+    """Prints one line, with the notes of the error, and logs the traceback at debug level."""
     logger.debug("the error in full", exc_info=error)
     print(
         "; ".join([_message(error) + _nearest_path(error), *getattr(error, "__notes__", [])]), file=sys.stderr
     )
     if isinstance(error, OSError):
-        # If it is stdout that fails, Python would try once more when it ends.
+        # If stdout itself fails, Python would flush it once more when it ends.
         try:
             sys.stdout.flush()
         except OSError:
@@ -60,7 +60,7 @@ def _message(error: BaseException) -> str:
 
 
 def _nearest_path(error: BaseException | None) -> str:
-    """Where the error, or one behind it, is of a file that is not there."""
+    """Suggests a path if the error, or a cause of it, is about a file that is missing."""
     while error is not None and not isinstance(error, FileNotFoundError):
         error = error.__cause__
     if error is None:
@@ -72,8 +72,8 @@ def _nearest_path(error: BaseException | None) -> str:
 
 def _cause(error: BaseException) -> BaseException:
     """
-    What the user can mend behind an error: a package that is not there, or what went wrong in a process of a
-    data loader, or of a distributed training, which hands on the text of the traceback alone.
+    Returns the cause that the user can mend: a package that is missing, or the error in a process of a data
+    loader or of a distributed training, which passes on only the text of the traceback.
     """
     if isinstance(error, WorkerError | ProcessRaisedException):
         if messages := _IN_A_TRACEBACK.findall(str(error)):
@@ -82,35 +82,35 @@ def _cause(error: BaseException) -> BaseException:
         return ConfigurationError(f"--include-package: found no package {error.name}")
     elif isinstance(error, ProcessExitedException) and error.signal_name:
         return ConfigurationError(
-            f"process {error.error_index} was ended by {error.signal_name}, as where there is too little "
-            "memory; `--recover` goes on from the last checkpoint"
+            f"process {error.error_index} was ended by {error.signal_name}, as happens if memory runs out; "
+            "`--recover` goes on from the last checkpoint"
         )
     return error
 
 
 def _included_packages() -> set[str]:
-    """The outermost packages that the command line names."""
+    """Returns the outermost packages that the command line names."""
     names = (name for option, name in pairwise(sys.argv) if option == "--include-package")
     return {name.partition(".")[0] for name in names}
 
 
 def _end(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
-    known = _cause(error)
-    if isinstance(known, SigTermReceived | KeyboardInterrupt):
-        # Python would wait until those of a distributed training have trained to the end.
+    cause = _cause(error)
+    if isinstance(cause, SigTermReceived | KeyboardInterrupt):
+        # Python would wait until the processes of a distributed training have trained to the end.
         for child in multiprocessing.active_children():
             child.terminate()
-    if isinstance(known, EXPECTED):
-        print_error(known)
+    if isinstance(cause, EXPECTED):
+        print_error(cause)
     else:
         sys.__excepthook__(kind, error, traceback)
-    if isinstance(known, SigTermReceived):
-        # Else Python would end with 1, as after an error.
-        raise SystemExit(exit_code(known))
+    if isinstance(cause, SigTermReceived):
+        # Otherwise Python would end with 1, as after an error.
+        raise SystemExit(exit_code(cause))
 
 
 def install() -> None:
-    """Ends all of AllenNLP's commands so, where this process is one."""
+    """Ends the command that this process runs so, if it is one of AllenNLP."""
     program = Path(sys.argv[0] if sys.argv else "")
     if "allennlp" in (program.parent.name, program.stem):
         sys.excepthook = _end
@@ -118,7 +118,7 @@ def install() -> None:
 
 
 def _keep_expected(prepare: Callable[..., None], *args: Any, **options: Any) -> None:
-    """`allennlp train` logs the traceback of whatever stops it; what is expected ends as above."""
+    """Ends expected errors as `_end` does; `allennlp train` by itself logs every traceback."""
     prepare(*args, **options)
     log = sys.excepthook
 

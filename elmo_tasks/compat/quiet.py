@@ -1,4 +1,4 @@
-"""What AllenNLP prints where stderr is no terminal: a few lines in place of bars, and one for each epoch."""
+"""AllenNLP's output where stderr is no terminal: a few lines instead of bars, and one line for each epoch."""
 
 import sys
 import time
@@ -13,7 +13,8 @@ from elmo_tasks.common.progress import duration
 
 
 def install() -> None:
-    """Takes over every progress bar and trainer of AllenNLP; it may be called twice."""
+    """Replaces the progress bars of AllenNLP, and adds `EpochLines` to its trainers; it may be called
+    twice."""
     common_tqdm.Tqdm.tqdm = staticmethod(_bar)
     callbacks = gradient_descent_trainer.DEFAULT_CALLBACKS
     if EpochLines not in callbacks:
@@ -21,7 +22,7 @@ def install() -> None:
 
 
 def _bar(*args: Any, **options: Any) -> Any:
-    """A bar of tqdm: `Tqdm.tqdm` as it was, or, in a file, lines that come now and then."""
+    """Returns AllenNLP's bar of tqdm, or, in a file, a bar that writes lines now and then."""
     if common_logging.FILE_FRIENDLY_LOGGING:
         own = {"file": common_tqdm.TqdmToLogsWriter(), "mininterval": 2.0}
     else:
@@ -31,7 +32,7 @@ def _bar(*args: Any, **options: Any) -> Any:
 
 class EpochLines(TrainerCallback):
     """
-    Says after each epoch, where stderr is no terminal, for example `epoch 3 of 40: training loss 22.07,
+    Prints after each epoch, where stderr is no terminal, for example `epoch 3 of 40: training loss 22.07,
     validation f1 0.6521 (best 0.6733, epoch 2), 12 s; 7 min left`. The time left is that of all epochs.
     """
 
@@ -51,7 +52,7 @@ class EpochLines(TrainerCallback):
         self._epoch_started = time.monotonic()
         if not (is_primary and progress.in_file()):
             return
-        # None in a run that goes on behind the last batch of an epoch
+        # There is none in a run that was resumed after the last batch of an epoch.
         training = [f"training loss {metrics['training_loss']:.4g}"] if "training_loss" in metrics else []
         names = [
             name for _, name in trainer._metric_tracker.tracked_metrics if f"validation_{name}" in metrics

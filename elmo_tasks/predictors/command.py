@@ -207,7 +207,7 @@ def predictor_of(archive: Archive, name: str | None, reader: str, arguments: dic
         raise ConfigurationError(f"--predictor-args: {error}") from error
 
 
-def _get_predictor(arguments: argparse.Namespace) -> Predictor:
+def get_predictor(arguments: argparse.Namespace) -> Predictor:
     predictor_args = predictor_arguments(arguments.predictor_args)
     if arguments.output_file is not None:
         sources = list(filter(None, (arguments.archive_file, arguments.weights_file)))
@@ -220,9 +220,3 @@ def _get_predictor(arguments: argparse.Namespace) -> Predictor:
         overrides=arguments.overrides,
     )
     return predictor_of(archive, arguments.predictor, arguments.dataset_reader_choice, predictor_args)
-
-
-def install() -> None:
-    """Puts these in the place of AllenNLP's own, for `allennlp predict`."""
-    predict._PredictManager = PredictManager
-    predict._get_predictor = _get_predictor

@@ -1,158 +1,133 @@
-"""Each repair of a command of AllenNLP, through the command's own function."""
+"""AllenNLP's commands, through their functions, and the commands without our repairs."""
 
 import json
 import shutil
-import tarfile
+import subprocess
+import sys
 from argparse import Namespace
+from pathlib import Path
 
 import pytest
-from allennlp.commands import train
-from allennlp.commands.build_vocab import build_vocab_from_args
-from allennlp.commands.count_instances import count_instances_from_args
-from allennlp.commands.diff import _diff
+from allennlp.commands import diff, evaluate, predict, train
 from allennlp.commands.evaluate import evaluate_from_archive
 from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
+from allennlp.data import DataLoader, Vocabulary
+from allennlp.predictors import Predictor
 
+import elmo_tasks
 from elmo_tasks.common.files import bundled
-from elmo_tasks.compat import commands
 from elmo_tasks.ner import NerModel
+from tests.conftest import environment
 from tests.elmo.files import make_files
 from tests.ner.archives import DEV, write_run
 
 NER = str(bundled("training_configs/ner.jsonnet").resolve())
+OUTPUTS = ["metrics_output_file", "predictions_output_file"]
 
 
-def test_repairs_may_be_applied_twice():
-    before = evaluate_from_archive
-    commands.repair()
-    assert commands.evaluate.evaluate_from_archive is before
+@pytest.fixture
+def archive(trained_ner):
+    return trained_ner / "model.tar.gz"
 
 
-def test_evaluate_takes_batches_of_another_size(trained_ner, monkeypatch):
-    sizes = []
-    forward = NerModel.forward
-    monkeypatch.setattr(
-        NerModel,
-        "forward",
-        lambda self, **batch: sizes.append(len(batch["metadata"])) or forward(self, **batch),
+class TestEvaluate:
+    def test_batches_of_another_size(self, archive, monkeypatch):
+        sizes = []
+        forward = NerModel.forward
+        monkeypatch.setattr(
+            NerModel,
+            "forward",
+            lambda self, **batch: sizes.append(len(batch["metadata"])) or forward(self, **batch),
+        )
+        expected = evaluate_from_archive(archive, DEV)
+        assert max(sizes) > 3
+        sizes.clear()
+        assert evaluate_from_archive(archive, DEV, batch_size=3)["f1"] == expected["f1"]
+        assert max(sizes) == 3
+        with pytest.raises(ValueError, match="--batch-size is 0, expected "):
+            evaluate_from_archive(archive, DEV, batch_size=0)
+        monkeypatch.setattr(evaluate, "DataLoader", DataLoader)
+        with pytest.raises(ValueError, match="mutually exclusive with batch_size"):
+            evaluate_from_archive.__wrapped__(archive, DEV, batch_size=3)
+
+    @pytest.mark.parametrize("output", OUTPUTS)
+    @pytest.mark.parametrize(
+        ("file", "message"),
+        [("nothing/out", "found no folder .*nothing"), ("", "found a folder, expected the name")],
     )
-    archive = trained_ner / "model.tar.gz"
-    expected = evaluate_from_archive(archive, DEV)
-    assert max(sizes) > 3
-    sizes.clear()
-    assert evaluate_from_archive(archive, DEV, batch_size=3)["f1"] == expected["f1"]
-    assert max(sizes) == 3
-    with pytest.raises(ValueError, match="--batch-size is 0, expected a whole number from 1"):
-        evaluate_from_archive(archive, DEV, batch_size=0)
+    def test_an_output_that_cannot_be_written(self, tmp_path, output, file, message):
+        """It is found before anything is read: there is no archive."""
+        with pytest.raises(ConfigurationError, match=message):
+            evaluate_from_archive("model.tar.gz", DEV, **{output: f"{tmp_path}/{file}"})
 
+    @pytest.mark.parametrize("output", OUTPUTS)
+    @pytest.mark.parametrize("source", ["model.tar.gz", "dev.conll"])
+    def test_an_output_that_is_read(self, tmp_path, output, source):
+        paths = {name: tmp_path / name for name in ("model.tar.gz", "dev.conll")}
+        for path in paths.values():
+            path.write_text("mine")
+        with pytest.raises(ConfigurationError, match=f"{source} is the input"):
+            evaluate_from_archive(*map(str, paths.values()), **{output: str(paths[source])})
+        assert paths[source].read_text() == "mine"
 
-@pytest.mark.parametrize("output", ["metrics_output_file", "predictions_output_file"])
-@pytest.mark.parametrize(
-    ("file", "message"),
-    [("nothing/out", "found no folder .*nothing, expected one"), ("", "found a folder, expected the name")],
-)
-def test_evaluate_computes_nothing_that_it_cannot_write(tmp_path, output, file, message):
-    with pytest.raises(ConfigurationError, match=message):
-        evaluate_from_archive("model.tar.gz", DEV, **{output: f"{tmp_path}/{file}"})
-
-
-@pytest.mark.parametrize("output", ["metrics_output_file", "predictions_output_file"])
-@pytest.mark.parametrize("kept", ["model.tar.gz", "dev.conll"])
-def test_evaluate_overwrites_nothing_that_it_reads(tmp_path, output, kept):
-    paths = {name: tmp_path / name for name in ("model.tar.gz", "dev.conll")}
-    for path in paths.values():
-        path.write_text("mine")
-    with pytest.raises(ConfigurationError, match=f"{kept} is the input, expected another file"):
-        evaluate_from_archive(*map(str, paths.values()), **{output: str(paths[kept])})
-    assert paths[kept].read_text() == "mine"
-
-
-@pytest.mark.parametrize(
-    ("outputs", "message"),
-    [
-        ({"metrics_output_file": "a"}, "--output-file: found 1 names, expected 2, one for each of the data"),
-        (
-            {"predictions_output_file": "a,b,c"},
-            "--predictions-output-file: found 3 names, expected 2, one for each of the data",
-        ),
-        (
-            {"metrics_output_file": "a,b", "predictions_output_file": "c,b"},
-            "found one output twice in a, b, c, b, expected different files",
-        ),
-        ({}, "found several data with the name dev, expected --output-file with one name for each"),
-    ],
-)
-def test_evaluate_of_several_data(outputs, message):
-    with pytest.raises(ConfigurationError) as caught:
-        evaluate_from_archive("model.tar.gz", "one/dev.conll,two/dev.conll", **outputs)
-    assert str(caught.value) == message
-
-
-def test_evaluate_of_data_of_which_some_have_no_gold_annotation(trained_ner, tmp_path, monkeypatch):
-    forward = NerModel.forward
-
-    def without_loss_for_one(self, **batch):
-        outputs = forward(self, **batch)
-        if len(batch["metadata"]) == 1:
-            del outputs["loss"]
-        return outputs
-
-    monkeypatch.setattr(NerModel, "forward", without_loss_for_one)
-    word = "Ana NNP B-NP B-PER\n"
-    (tmp_path / "dev.conll").write_text(f"{word}\n{word}\n{word}")
-    with pytest.raises(ConfigurationError, match="found some data with gold annotation and some without"):
-        evaluate_from_archive(trained_ner / "model.tar.gz", str(tmp_path / "dev.conll"), batch_size=2)
-
-
-def test_evaluate_of_data_that_look_like_a_number(trained_ner, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "2012").write_text("Ana NNP B-NP B-PER\n")
-    assert "f1" in evaluate_from_archive(trained_ner / "model.tar.gz", "2012")
-
-
-@pytest.mark.parametrize(("names", "written"), [("ALL", ["preds", "outputs"]), ("METRICS", ["outputs"])])
-def test_evaluate_names_its_files(trained_ner, tmp_path, names, written):
-    (tmp_path / "dev.conll").write_text("Ana NNP B-NP B-PER\n")
-    metrics = evaluate_from_archive(
-        trained_ner / "model.tar.gz", str(tmp_path / "dev.conll"), auto_names=names
+    @pytest.mark.parametrize(
+        ("outputs", "message"),
+        [
+            ({"metrics_output_file": "a"}, "^--output-file: found 1 names, expected 2"),
+            ({"predictions_output_file": "a,b,c"}, "^--predictions-output-file: found 3 names, expected 2"),
+            (dict(zip(OUTPUTS, ("a,b", "c,b"), strict=True)), "^found one output twice in a, b, c, b"),
+            ({}, "^found several data with the name dev"),
+        ],
     )
-    assert {path.suffix for path in tmp_path.iterdir()} == {".conll", *(f".{kind}" for kind in written)}
-    assert json.loads((tmp_path / "dev.outputs").read_text()) == metrics
+    def test_several_data(self, outputs, message):
+        with pytest.raises(ConfigurationError, match=message):
+            evaluate_from_archive("model.tar.gz", "one/dev.conll,two/dev.conll", **outputs)
+
+    def test_data_of_which_some_have_no_gold_annotation(self, archive, tmp_path, monkeypatch):
+        forward = NerModel.forward
+
+        def without_loss_for_one(self, **batch):
+            outputs = forward(self, **batch)
+            if len(batch["metadata"]) == 1:
+                del outputs["loss"]
+            return outputs
+
+        monkeypatch.setattr(NerModel, "forward", without_loss_for_one)
+        word = "Ana NNP B-NP B-PER\n"
+        (tmp_path / "dev.conll").write_text(f"{word}\n{word}\n{word}")
+        with pytest.raises(ConfigurationError, match="found some data with gold annotation and some without"):
+            evaluate_from_archive(archive, str(tmp_path / "dev.conll"), batch_size=2)
+
+    def test_data_that_look_like_a_number(self, archive, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "2012").write_text("Ana NNP B-NP B-PER\n")
+        assert "f1" in evaluate_from_archive(archive, "2012")
+
+    @pytest.mark.parametrize("output", [None, "metrics.json"])
+    def test_the_metrics_are_shown_once(self, archive, tmp_path, caplog, output):
+        file = output and str(tmp_path / output)
+        with caplog.at_level("INFO", "allennlp.common.util"):
+            metrics = evaluate_from_archive(archive, DEV, metrics_output_file=file)
+        (shown,) = (record.args[0] for record in caplog.records if record.msg == "Metrics: %s")
+        assert json.loads(shown) == metrics
+        assert [path.name for path in tmp_path.iterdir()] == ([output] if output else [])
 
 
-@pytest.mark.parametrize("output", [None, "metrics.json"])
-def test_evaluate_shows_the_metrics_once(trained_ner, tmp_path, caplog, output):
-    file = output and str(tmp_path / output)
-    with caplog.at_level("INFO", "allennlp.common.util"):
-        metrics = evaluate_from_archive(trained_ner / "model.tar.gz", DEV, metrics_output_file=file)
-    (shown,) = (record.args[0] for record in caplog.records if record.msg == "Metrics: %s")
-    assert json.loads(shown) == metrics
-    assert [path.name for path in tmp_path.iterdir()] == ([output] if output else [])
-
-
-def test_diff_of_models_with_elmo(tmp_path, capsys):
+def test_diff_of_models_with_elmo(tmp_path, capsys, monkeypatch):
     make_files(tmp_path / "bilm")
     for seed in range(2):
         write_run(tmp_path / f"run {seed}", seed=seed, bilm=tmp_path / "bilm")
     one, other = (str(tmp_path / f"run {seed}/best.th") for seed in range(2))
     options = {"strip_prefix_1": None, "strip_prefix_2": None, "scale": 1.0, "threshold": 1e-5}
-    _diff(Namespace(checkpoint1=one, checkpoint2=other, **options))
+    arguments = Namespace(checkpoint1=one, checkpoint2=other, **options)
+    diff._diff(arguments)
     changed = [line for line in capsys.readouterr().out.splitlines() if line.startswith("!")]
     assert any("transitions" in line for line in changed)
     assert not any("options" in line for line in changed)
-
-
-def test_overrides_count(tmp_path, capsys):
-    paths = {"train_data_path": DEV, "validation_data_path": DEV}
-    overrides = json.dumps(paths | {"dataset_reader.max_instances": 7})
-    count_instances_from_args(Namespace(param_path=NER, overrides=overrides))
-    assert "contains 7 instances" in capsys.readouterr().out
-    output = str(tmp_path / "vocabulary.tar.gz")
-    overrides = json.dumps(paths | {"vocabulary.min_count": {"tokens": 20}})
-    build_vocab_from_args(Namespace(param_path=NER, overrides=overrides, output_path=output, force=False))
-    with tarfile.open(output) as archive:
-        assert 1 < len(archive.extractfile("tokens.txt").read().split()) < 10
+    monkeypatch.setattr(diff, "read_state_dict", diff.read_state_dict.__wrapped__)
+    with pytest.raises((RuntimeError, AttributeError)):
+        diff._diff(arguments)
 
 
 @pytest.mark.parametrize("left", ["nothing", "cut off", "a checkpoint"])
@@ -170,10 +145,62 @@ def test_several_processes_recover_before_their_first_checkpoint(tmp_path, monke
     train.train_model(config.duplicate(), tmp_path)
     if left == "nothing":
         shutil.rmtree(tmp_path / "vocabulary")
+        with pytest.raises(FileNotFoundError):
+            train.train_model.__wrapped__(config.duplicate(), tmp_path, recover=True)
     else:
         (tmp_path / "vocabulary/tokens.txt").write_text("@@UNKNOWN@@\n")
     if left == "a checkpoint":
         (tmp_path / "training_state_e1_b0.th").touch()
     train.train_model(config.duplicate(), tmp_path, recover=True)
+    assert train.Vocabulary is Vocabulary
     assert words[0].count("\n") > 20
     assert words[1] == ("@@UNKNOWN@@\n" if left == "a checkpoint" else words[0])
+
+
+def test_predict_keeps_what_stands_before_a_bad_line(archive, tmp_path):
+    (tmp_path / "in.jsonl").write_text('{"sentence": "Ana is here."}\n{"sentence": "broken\n')
+    predictor, written = Predictor.from_path(str(archive)), {}
+    for manager in (predict._PredictManager, predict._PredictManager.__base__):
+        output = tmp_path / "out.jsonl"
+        with pytest.raises((ConfigurationError, ValueError)):
+            manager(predictor, str(tmp_path / "in.jsonl"), str(output), 10, False, False).run()
+        written[manager.__name__] = len(output.read_text().splitlines())
+    assert written == {"PredictManager": 1, "_PredictManager": 0}
+
+
+PROGRAM = """
+import sys
+import allennlp.commands
+from allennlp.modules import elmo
+# The first of these calls is AllenNLP's own, which imports elmo_tasks.
+for package in ["elmo_tasks", "elmo_tasks", "elmo_tasks.drop_in"]:
+    allennlp.commands.import_module_and_submodules(package)
+    print(elmo.Elmo.__module__)
+print(*(name for name in sys.modules if name.startswith("elmo_tasks")))
+# AllenNLP's function, which imports each module of a package
+import pkgutil
+import elmo_tasks
+from allennlp.common import util
+from elmo_tasks.compat import commands
+util.import_module_and_submodules = commands._import_module_and_submodules
+children = {f"elmo_tasks.{child.name}" for child in pkgutil.iter_modules(elmo_tasks.__path__)}
+util.import_module_and_submodules("elmo_tasks", exclude=children - {"elmo_tasks.drop_in_stateless"})
+print(elmo.Elmo.stateful)
+"""
+
+
+def test_include_package_imports_what_is_named():
+    """The suite registers everything, but not what changes AllenNLP or needs an extra."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], env=environment(), capture_output=True, text=True, check=True
+    )
+    *elmos, modules, stateful = done.stdout.splitlines()
+    assert elmos == ["allennlp.modules.elmo", "allennlp.modules.elmo", "elmo_tasks.drop_in.elmo"]
+    for optional in ("drop_in_stateless", "libraries", "page.app", "scale", "serving.app"):
+        assert f"elmo_tasks.{optional}" not in modules.split()
+    root = Path(elmo_tasks.__file__).parent
+    for file in root.rglob("*.py"):
+        if "\n@" in (text := file.read_text()) and ".register(" in text:
+            module = ".".join(file.relative_to(root.parent).with_suffix("").parts)
+            assert module.removesuffix(".__init__") in modules.split()
+    assert stateful == "False"

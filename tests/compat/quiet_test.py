@@ -1,14 +1,16 @@
-"""Progress in a terminal, and in a file."""
+"""AllenNLP's progress in a terminal, and in a file."""
 
 from types import SimpleNamespace
 
 import pytest
 from allennlp.common import logging as common_logging
+from allennlp.common import tqdm as common_tqdm
 from allennlp.common.tqdm import Tqdm
 from allennlp.training import gradient_descent_trainer
 
 from elmo_tasks.common import progress
 from elmo_tasks.compat import quiet
+from tests.compat.repairs_test import stock
 
 
 @pytest.fixture
@@ -24,6 +26,11 @@ def test_a_terminal_shows_bars(terminal, capsys):
 def test_a_file_has_none_of_a_short_work(capsys):
     assert sum(Tqdm.tqdm(range(3), desc="counting", mininterval=0)) == 3
     assert capsys.readouterr().err == ""
+
+
+def test_stock_writes_bars_to_a_file(capsys):
+    assert sum(stock(common_tqdm).Tqdm.tqdm(range(3), desc="counting", mininterval=0)) == 3
+    assert capsys.readouterr().err.count("counting: ") > 3
 
 
 def test_a_file_has_lines_of_a_long_one(capsys, monkeypatch):

@@ -1,4 +1,4 @@
-"""Each repair, with what happens without it where the installed versions still show it."""
+"""The repairs of `compat/repairs.py`, and AllenNLP without them where the installed versions still fail."""
 
 import copy
 import importlib.util
@@ -9,9 +9,8 @@ import pickle
 import random
 import signal
 import sys
-import tarfile
+import time
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
@@ -22,37 +21,57 @@ from allennlp.commands.train import train_model
 from allennlp.common import Params, util
 from allennlp.common.checks import ConfigurationError, check_for_gpu
 from allennlp.common.tqdm import Tqdm
-from allennlp.data import DatasetReader, Vocabulary
+from allennlp.data import DatasetReader, Token, Vocabulary
 from allennlp.data.data_loaders import MultiProcessDataLoader
 from allennlp.data.samplers import BucketBatchSampler
-from allennlp.models import archival
+from allennlp.data.token_indexers import SingleIdTokenIndexer
 from allennlp.models.archival import load_archive
 from allennlp.predictors import Predictor
 from allennlp.training import moving_average
-from allennlp.training.learning_rate_schedulers import (
-    LearningRateScheduler,
-    ReduceOnPlateauLearningRateScheduler,
-)
+from allennlp.training.learning_rate_schedulers import LearningRateScheduler
 
 from elmo_tasks import compat
+from elmo_tasks.common.processes import end_with_parent
+from elmo_tasks.compat.repairs import wrap
 from elmo_tasks.language_model import BiLmReader
 from elmo_tasks.ner import NerPredictor
 from tests.ner.archives import DEV
 
+FORK = torch.multiprocessing.get_context("fork")
+
 
 def stock(module: ModuleType) -> ModuleType:
-    """The module as AllenNLP has it, executed once more beside the repaired one."""
+    """Returns the module as AllenNLP has it, executed once more beside the repaired one."""
     spec = importlib.util.find_spec(module.__name__)
     again = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(again)
     return again
 
 
-def test_repairs_may_be_applied_twice():
-    compat.repair()
-    filters = list(warnings.filters)
-    compat.repair()
-    assert warnings.filters == filters
+class Stock:
+    def double(self, number, *, plus=0):
+        """Twice the number."""
+        return 2 * number + plus
+
+    @classmethod
+    def name(cls):
+        return cls.__name__
+
+
+class Derived(Stock):
+    pass
+
+
+def test_a_function_is_wrapped_once():
+    original = Stock.double
+    for _ in range(2):
+        wrap(Stock, "double", lambda double, self, number, **options: -double(self, number, **options))
+        wrap(Stock, "name", lambda name, cls: f"{name(cls)}!")
+    assert Stock().double(2, plus=1) == -5
+    assert Derived().double(3) == -6
+    assert Stock.double.__wrapped__ is original
+    assert Stock.double.__doc__ == "Twice the number."
+    assert Derived.name() == "Derived!"
 
 
 class TestReduceOnPlateau:
@@ -65,7 +84,6 @@ class TestReduceOnPlateau:
         scheduler = LearningRateScheduler.from_params(
             Params({"type": "reduce_on_plateau", **parameters}), optimizer=optimizer
         )
-        assert isinstance(scheduler, ReduceOnPlateauLearningRateScheduler)
         caplog.clear()
         caplog.set_level(logging.INFO)
         for metric in (0.3, 0.4):
@@ -84,11 +102,11 @@ class TestReduceOnPlateau:
         second.step(4.0)
         assert optimizer.param_groups[0]["lr"] == pytest.approx(0.1)
 
-    def test_the_stock_scheduler_fails(self, optimizer):
-        ours = LearningRateScheduler.by_name("reduce_on_plateau")
-        if ours is not ReduceOnPlateauLearningRateScheduler:
+    def test_stock_fails(self, optimizer):
+        constructor = LearningRateScheduler.by_name("reduce_on_plateau").__init__
+        if hasattr(constructor, "__wrapped__"):
             with pytest.raises(TypeError, match="verbose"):
-                ReduceOnPlateauLearningRateScheduler(optimizer)
+                constructor.__wrapped__(SimpleNamespace(), optimizer)
 
 
 class Harmful:
@@ -126,75 +144,6 @@ class TestCheckpoints:
             torch.load(tmp_path / "state.th")
 
 
-def write_archive(path: Path, *members: tarfile.TarInfo) -> Path:
-    with tarfile.open(path, "w:gz") as archive:
-        for member in members:
-            content = b"content" if member.isreg() else b""
-            member.size = len(content)
-            archive.addfile(member, io.BytesIO(content))
-    return path
-
-
-def link(name: str, target: str, kind: bytes) -> tarfile.TarInfo:
-    member = tarfile.TarInfo(name)
-    member.type = kind
-    member.linkname = target
-    return member
-
-
-class TestArchives:
-    @pytest.fixture(autouse=True)
-    def _temporary_folder(self, tmp_path, monkeypatch):
-        (tmp_path / "temporary").mkdir()
-        monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
-
-    @pytest.mark.parametrize(
-        "member",
-        [
-            tarfile.TarInfo("../../escaped"),
-            tarfile.TarInfo("vocabulary/../../../escaped"),
-            tarfile.TarInfo("/escaped-to-the-root"),
-            link("best.th", "../../secret", tarfile.SYMTYPE),
-            link("best.th", "../../secret", tarfile.LNKTYPE),
-            link("pipe", "", tarfile.FIFOTYPE),
-        ],
-        ids=lambda member: f"{member.name} {member.linkname}",
-    )
-    def test_one_that_reaches_out_is_refused(self, tmp_path, member):
-        path = write_archive(tmp_path / "model.tar.gz", tarfile.TarInfo("config.json"), member)
-        with pytest.raises(ValueError, match="not unpacked") as error:
-            load_archive(path)
-        assert str(path) in str(error.value)
-        assert repr(member.name) in str(error.value)
-        assert not (tmp_path / "escaped").exists()
-        assert not list((tmp_path / "temporary").iterdir())
-
-    @pytest.mark.filterwarnings("ignore:Python 3.14 will:DeprecationWarning")
-    def test_the_stock_function_writes_outside(self, tmp_path):
-        path = write_archive(tmp_path / "model.tar.gz", tarfile.TarInfo("../../escaped"))
-        if sys.version_info < (3, 14):
-            with stock(archival).extracted_archive(str(path)):
-                assert (tmp_path / "escaped").exists()
-
-    @pytest.mark.parametrize("cleanup", [True, False])
-    def test_an_ordinary_one_is_unpacked(self, tmp_path, cleanup):
-        folder = tarfile.TarInfo("vocabulary")
-        folder.type = tarfile.DIRTYPE
-        path = write_archive(
-            tmp_path / "model.tar.gz",
-            tarfile.TarInfo("weights.th"),
-            link("model_state_e1_b0.th", "weights.th", tarfile.LNKTYPE),
-            folder,
-            tarfile.TarInfo("vocabulary/tokens.txt"),
-        )
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            with archival.extracted_archive(str(path), cleanup=cleanup) as unpacked:
-                assert Path(unpacked, "vocabulary", "tokens.txt").read_text() == "content"
-                assert Path(unpacked, "model_state_e1_b0.th").read_text() == "content"
-        assert Path(unpacked).exists() != cleanup
-
-
 class TestMovingAverage:
     def resumed_value(self, module: ModuleType) -> float:
         """The average, with decay 1/2, of a parameter that is 0 before and 1 after resuming."""
@@ -217,24 +166,26 @@ class TestMovingAverage:
     def test_follows_the_model_after_resuming(self):
         assert self.resumed_value(moving_average) == 0.5
 
-    def test_the_stock_average_is_cut_off(self):
+    def test_stock_fails(self):
         assert self.resumed_value(stock(moving_average)) == 1.0
 
 
-class TestSpawnedReaders:
-    def start(self, start_workers: Callable) -> list[int]:
+class TestLoaderProcesses:
+    @pytest.fixture(autouse=True)
+    def _lock(self):
+        lock = Tqdm.get_lock()
+        yield
+        Tqdm.set_lock(lock)
+
+    def start(self, start_workers) -> list[int]:
         """Starts a worker that prints what it is given, the lock of the progress bars included."""
         loader = SimpleNamespace(num_workers=1, _instance_worker=print)
-        lock = Tqdm.get_lock()
-        try:
-            workers, _ = start_workers(loader, None, torch.multiprocessing.get_context("spawn"))
-            for worker in workers:
-                worker.join()
-            return [worker.exitcode for worker in workers]
-        finally:
-            Tqdm.set_lock(lock)
+        workers, _ = start_workers(loader, None, torch.multiprocessing.get_context("spawn"))
+        for worker in workers:
+            worker.join()
+        return [worker.exitcode for worker in workers]
 
-    def test_get_the_lock(self, capfd):
+    def test_spawned_ones_get_the_lock(self, capfd):
         assert self.start(MultiProcessDataLoader._start_instance_workers) == [0]
         assert "RLock" in capfd.readouterr().out
 
@@ -242,14 +193,9 @@ class TestSpawnedReaders:
         sys.version_info < (3, 11, 5) or torch.multiprocessing.get_start_method() != "fork",
         reason="the stock loader fails where Python checks, and forks by default",
     )
-    def test_the_stock_loader_cannot_start_them(self):
+    def test_stock_cannot_start_them(self):
         with pytest.raises(RuntimeError, match="fork context"):
             self.start(MultiProcessDataLoader._start_instance_workers.__wrapped__)
-
-
-@pytest.mark.parametrize("start", ["_start_instance_workers", "_start_batch_workers"])
-class TestProcessesOfADataLoader:
-    CONTEXT = torch.multiprocessing.get_context("fork")
 
     @pytest.fixture
     def loader(self, tmp_path):
@@ -259,37 +205,46 @@ class TestProcessesOfADataLoader:
             reader, str(tmp_path / "text"), batch_size=1, num_workers=1, max_instances_in_memory=1
         )
         loader.index_with(Vocabulary({"tokens": {"a": 1}}))
-        lock = Tqdm.get_lock()
-        yield loader
-        Tqdm.set_lock(lock)
+        return loader
 
-    def test_end_at_sigterm(self, loader, start):
-        """Also those that are forked from `allennlp`, whose handler raises an exception."""
-        queue, handler = self.CONTEXT.JoinableQueue(1), signal.getsignal(signal.SIGTERM)
+    def exit_code_after_sigterm(self, loader, kind: str, *, seconds: float) -> int | None:
+        """The exit code of a worker that is forked from `allennlp`, whose handler raises an exception."""
+        queue, handler = FORK.JoinableQueue(1), signal.getsignal(signal.SIGTERM)
         util.install_sigterm_handler()
         try:
-            (worker,), channels = getattr(loader, start)(queue, self.CONTEXT)
+            (worker,), channels = getattr(loader, f"_start_{kind}_workers")(queue, FORK)
         finally:
             signal.signal(signal.SIGTERM, handler)
         assert queue.get(timeout=60)
         worker.terminate()
-        worker.join(10)
+        worker.join(seconds)
         exit_code = worker.exitcode
         worker.kill()
-        assert exit_code == -signal.SIGTERM
+        worker.join()
         loader._join_workers([worker], queue, channels)
+        return exit_code
 
-    def test_end_with_a_run_that_is_killed(self, loader, start):
-        receiver, sender = self.CONTEXT.Pipe(duplex=False)
+    @pytest.mark.parametrize("kind", ["instance", "batch"])
+    def test_end_at_sigterm(self, loader, kind):
+        assert self.exit_code_after_sigterm(loader, kind, seconds=10) == -signal.SIGTERM
+
+    def test_stock_ignores_sigterm(self, loader, monkeypatch):
+        worker = MultiProcessDataLoader._instance_worker.__wrapped__
+        monkeypatch.setattr(MultiProcessDataLoader, "_instance_worker", worker)
+        assert self.exit_code_after_sigterm(loader, "instance", seconds=2) is None
+
+    @pytest.mark.parametrize("kind", ["instance", "batch"])
+    def test_end_with_a_run_that_is_killed(self, loader, kind):
+        receiver, sender = FORK.Pipe(duplex=False)
 
         def run():
-            queue = self.CONTEXT.JoinableQueue(1)
-            (worker,), _ = getattr(loader, start)(queue, self.CONTEXT)
+            queue = FORK.JoinableQueue(1)
+            (worker,), _ = getattr(loader, f"_start_{kind}_workers")(queue, FORK)
             queue.get(timeout=60)
             sender.send(worker.pid)
             os.kill(os.getpid(), signal.SIGKILL)
 
-        self.CONTEXT.Process(target=run).start()
+        FORK.Process(target=run).start()
         sender.close()
         assert receiver.poll(60)
         worker = receiver.recv()
@@ -298,6 +253,28 @@ class TestProcessesOfADataLoader:
         if not ended:
             os.kill(worker, signal.SIGKILL)
         assert ended
+
+
+def _wait(channel):
+    end_with_parent()
+    channel.send("ready")
+    time.sleep(60)
+
+
+def _start_and_be_killed(channel):
+    FORK.Process(target=_wait, args=(channel,)).start()
+    time.sleep(60)
+
+
+def test_a_process_ends_with_the_one_that_started_it():
+    receiver, sender = FORK.Pipe(duplex=False)
+    parent = FORK.Process(target=_start_and_be_killed, args=(sender,))
+    parent.start()
+    sender.close()
+    assert receiver.poll(30)
+    assert receiver.recv() == "ready"
+    os.kill(parent.pid, signal.SIGKILL)
+    assert receiver.poll(30)
 
 
 def test_processes_that_make_batches_draw_by_the_seed():
@@ -391,6 +368,15 @@ def test_a_gpu_that_is_not_there_is_named():
     with pytest.raises(ConfigurationError, match="specified a GPU but none is available"):
         check_for_gpu(0)
     assert util.int_to_device(-1) == torch.device("cpu")
+    with pytest.raises(RuntimeError):
+        util.int_to_device.__wrapped__(0)
+
+
+def test_a_word_spelt_like_the_padding():
+    vocabulary = Vocabulary(counter={"tokens": {"one": 1}})
+    arguments = (SingleIdTokenIndexer(), [Token("one"), Token("@@PADDING@@")], vocabulary)
+    assert SingleIdTokenIndexer.tokens_to_indices(*arguments) == {"tokens": [2, 1]}
+    assert SingleIdTokenIndexer.tokens_to_indices.__wrapped__(*arguments) == {"tokens": [2, 0]}
 
 
 def test_the_predictor_of_a_model_from_an_archive(trained_ner, tmp_path):
@@ -405,3 +391,5 @@ def test_the_predictor_of_a_model_from_an_archive(trained_ner, tmp_path):
     predictor = Predictor.from_path(str(tmp_path / "run/model.tar.gz"))
     assert isinstance(predictor, NerPredictor)
     assert predictor.predict("Ωmega flew .")["tokens"] == ["Ωmega", "flew", "."]
+    archive = load_archive(tmp_path / "run/model.tar.gz")
+    assert type(Predictor.from_archive.__func__.__wrapped__(Predictor, archive)) is Predictor

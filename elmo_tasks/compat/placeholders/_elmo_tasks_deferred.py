@@ -1,4 +1,5 @@
-"""What stands, in the modules that `_elmo_tasks_imports` names, for what is imported at its first use."""
+"""The stand-ins, in the modules of `_elmo_tasks_imports`, for packages that are imported when they are
+used."""
 
 import builtins
 import functools
@@ -12,9 +13,9 @@ from typing import Any
 
 class Deferred:
     """
-    A module, or something in one, by its dotted path. It is imported when it is called, indexed or asked for
-    its version; when the first instance of a class derived from it is made; and, where its package is there
-    already, when something is tested for being an instance of it.
+    A module, or a name in one, by its dotted path. It is imported when it is called, indexed or asked for its
+    version; when the first instance of a class derived from it is made; and, if its package is imported
+    already, when an object is tested for being an instance of it.
     """
 
     def __init__(self, path: str) -> None:
@@ -39,11 +40,11 @@ class Deferred:
         return self._target[key]
 
     def __instancecheck__(self, value: Any) -> bool:
-        # Of a class that nobody has imported there is no instance.
+        # A class that nobody has imported has no instances.
         return self._path.partition(".")[0] in sys.modules and isinstance(value, self._target)
 
     def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type]:
-        """In the place of the class, a base beside the first one; it gives way when an instance is made."""
+        """Returns a base class that the real one replaces when the first instance is made."""
 
         def start(instance: Any, *args: Any, **kwargs: Any) -> None:
             for derived in type(instance).__mro__:
@@ -60,8 +61,8 @@ class Deferred:
 
 def draft(name: str, load: Callable[..., Any]) -> ModuleType:
     """
-    What a deferred module sees of a postponed one that it imports: the names, by executing it here with the
-    imports of the other. The postponed module itself still waits.
+    Returns a stand-in that exports a postponed module's names without loading its dependencies: the module,
+    executed here with the imports of the deferred module that imports it.
     """
     module = ModuleType(name)
     vars(module)["__builtins__"] = {**vars(builtins), "__import__": load}
@@ -81,6 +82,6 @@ class _Postponed(ModuleType):
 
 
 def postpone(module: ModuleType, execute: Callable[[ModuleType], None]) -> None:
-    """Has a module executed when it is first asked for a name."""
+    """Executes a module when it is first asked for a name."""
     vars(module)["_execute"] = execute
     module.__class__ = _Postponed

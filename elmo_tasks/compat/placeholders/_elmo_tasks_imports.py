@@ -1,11 +1,13 @@
-"""What AllenNLP imports and does not need: two packages that are not installed, and some that take seconds.
+"""
+Imports of AllenNLP without packages that text does not need, and later for packages that take seconds.
 
 AllenNLP imports torchvision and fairscale wherever it is imported itself; and with it come spaCy,
 transformers, the clients of cached_path's stores, nltk, SciPy's statistics and scikit-learn. A `.pth` file
-calls `install` when Python starts, before anything of AllenNLP can be there. When one of `MODULES` or
-`DEFERRED` is executed later, its import statements find a placeholder for what is not installed, and a
-`Deferred` for what can wait. Neither is on `sys.path` or in `sys.modules`, so that
-`importlib.util.find_spec("torchvision")` says what is true, and what others import is what it was.
+calls `install` when Python starts, before any import of AllenNLP. When one of `MODULES` or `DEFERRED` is
+executed later, its import statements find a placeholder for a package that is not installed, and a `Deferred`
+for a package that can wait. Neither is on `sys.path` or in `sys.modules`, so that
+`importlib.util.find_spec("torchvision")` tells the truth, and the imports of other modules are what they
+were.
 """
 
 import builtins
@@ -20,7 +22,7 @@ MODULES = (
     "allennlp.nn.checkpoint.fairscale_checkpoint_wrapper",
     "allennlp.nn.parallel.fairscale_fsdp_accelerator",
 )
-"""Those of AllenNLP that import a package which text does not need."""
+"""The modules of AllenNLP that import a package which text does not need."""
 DEFERRED = {
     "allennlp": ("spacy", "transformers"),
     "allennlp.common.cached_transformers": ("transformers",),
@@ -64,9 +66,9 @@ DEFERRED = {
     "allennlp_models.vision.dataset_readers.flickr30k": ("transformers",),
 }
 """
-Those that use a package inside functions and annotations alone, or derive a class from one of its classes,
-and the package. `allennlp.common.util` looks for the package `checklist` before each module of AllenNLP that
-it imports: what is missing is looked for once.
+Modules, and the packages that they use only inside functions and annotations, or to derive a class from.
+`allennlp.common.util` looks for the package `checklist` before each module of AllenNLP that it imports; a
+missing package is looked for once.
 """
 POSTPONED = (
     "allennlp_models.rc.tools.narrativeqa",
@@ -75,19 +77,19 @@ POSTPONED = (
     "allennlp_models.structured_prediction.predictors.util",
     "allennlp_models.structured_prediction.tools.convert_openie_to_conll",
 )
-"""Tools that nothing else uses, and AllenNLP imports. They are executed when they are asked for a name."""
+"""Tools that AllenNLP imports and does not use. They are executed when they are asked for a name."""
 COMMAND = ("allennlp", "allennlp.commands", "allennlp_server")
 """
-What imports most of what an `allennlp` command needs, the last one this suite. There is no garbage in what
-they leave, and Python would look for it again and again, and once more at its end: a quarter of the start.
+The modules that import most of what an `allennlp` command needs, the last one this suite. They leave no
+garbage, and looking for it, again and again and once more at the end, would take a quarter of the start.
 """
 DIFF = "allennlp.commands.diff"
-"""A command that AllenNLP runs without its plug-ins, and that cannot read a model with ELMo as it is."""
+"""A command that AllenNLP runs without its plug-ins, and that cannot read a model with ELMo without them."""
 _HANDLED = frozenset((*MODULES, *DEFERRED, *POSTPONED, *COMMAND, DIFF))
 
 
 class Finder:
-    """Finds these modules as the later finders do, and has them executed with an import of their own."""
+    """Finds these modules as the later finders do, with a loader of our own."""
 
     @staticmethod
     def find_spec(name, path=None, target=None):  # type: ignore[no-untyped-def]
@@ -97,11 +99,23 @@ class Finder:
         specs = (finder.find_spec(name, path, target) for finder in later)
         spec = next(filter(None, specs), None)
         if spec is not None and spec.loader is not None:
-            load, execute = spec.loader.exec_module, _execute
-            if name in COMMAND and _in_command():
-                execute = _without_collection
-            spec.loader.exec_module = lambda module: execute(load, module)
+            spec.loader = _Loader(spec.loader)
         return spec
+
+
+class _Loader:
+    """Executes a module with imports of our own; otherwise it is the loader that was found."""
+
+    def __init__(self, loader):  # type: ignore[no-untyped-def]
+        self._loader = loader
+
+    def __getattr__(self, name):  # type: ignore[no-untyped-def]
+        return getattr(self._loader, name)
+
+    def exec_module(self, module):  # type: ignore[no-untyped-def]
+        module.__loader__ = module.__spec__.loader = self._loader
+        execute = _without_collection if module.__name__ in COMMAND and _in_command() else _execute
+        execute(self._loader.exec_module, module)
 
 
 def _execute(execute, module):  # type: ignore[no-untyped-def]
@@ -121,7 +135,7 @@ def _execute(execute, module):  # type: ignore[no-untyped-def]
 
 
 def _without_collection(execute, module):  # type: ignore[no-untyped-def]
-    """Of a program that has only begun; what a user of the library has must be collected."""
+    """Executes a module of a program that has just started; later, garbage must be collected."""
     gc.disable()
     try:
         _execute(execute, module)
@@ -131,7 +145,7 @@ def _without_collection(execute, module):  # type: ignore[no-untyped-def]
 
 
 def _in_command():  # type: ignore[no-untyped-def]
-    """Whether Python runs `allennlp`, or looks for the module of its option `-m`."""
+    """Returns whether Python runs `allennlp`, or looks for the module of its option `-m`."""
     folder, name = os.path.split(sys.argv[0] if sys.argv else "")
     return name in ("-m", "allennlp", "allennlp.exe") or os.path.basename(folder) == "allennlp"
 

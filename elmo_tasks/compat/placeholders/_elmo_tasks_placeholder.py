@@ -1,6 +1,6 @@
-"""What stands for a package that is not installed, in the modules of `_elmo_tasks_imports`.
-
-A placeholder can be imported; the first real use raises `NotInstalledError`.
+"""
+The stand-ins for packages that are not installed, in the modules of `_elmo_tasks_imports`. A placeholder can
+be imported; the first real use raises `NotInstalledError`.
 """
 
 from types import ModuleType
@@ -8,9 +8,9 @@ from typing import Any, NoReturn
 
 
 class NotInstalledError(ImportError):
-    """A package that has only a placeholder was used.
-
-    An ImportError, for code that takes a package as optional guards its use against just that.
+    """
+    A package that has only a placeholder was used. It is an ImportError, against which code guards its use of
+    optional packages.
     """
 
 
@@ -25,7 +25,7 @@ def _refuse(name: str) -> NoReturn:
 
 
 class _Placeholder(ModuleType):
-    """It refuses everything but the names that tools probe for."""
+    """A module that refuses everything but the names that tools probe for."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") and name.endswith("__"):
@@ -34,7 +34,7 @@ class _Placeholder(ModuleType):
 
 
 class _Unusable(type):
-    """A class to import, to derive from and to test instances against, and no more."""
+    """A class that can be imported, derived from and tested against, and no more."""
 
     __module_path__: str
 
@@ -48,7 +48,7 @@ class _Unusable(type):
 
 
 def _unusable(module: str, name: str) -> Any:
-    """Stands for a class or function that is imported by name."""
+    """Returns a stand-in for a class or function that is imported by name."""
     namespace = {"__module__": module, "__module_path__": f"{module}.{name}"}
     return _Unusable(name, (), namespace)
 
@@ -66,7 +66,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "fairscale.optim.grad_scaler": ("GradScaler",),
 }
 placeholders = {name: _Placeholder(name) for name in _NAMES}
-"""By their names, each with what AllenNLP imports from it; a package comes before its modules."""
+"""The placeholders by name, each with the names that AllenNLP imports; a package precedes its modules."""
 
 for module_name, placeholder in placeholders.items():
     for name in _NAMES[module_name]:

@@ -1,13 +1,13 @@
-"""Makes `elmo_tasks` known to AllenNLP wherever AllenNLP is started.
+"""
+Makes `elmo_tasks` known to AllenNLP wherever AllenNLP is started.
 
-AllenNLP imports three plug-ins by name if they can be found: allennlp_models, allennlp_semparse and
-allennlp_server. All others must be listed in a file `.allennlp_plugins` of the working directory,
-or in one of the home directory. The last of the three is a web demo whose project has been closed;
-this placeholder takes its slot, so that the `allennlp` command, `python -m allennlp`,
-`Predictor.from_path` and spawned workers all know the components of elmo_tasks, from any directory.
-Where the real allennlp_server is installed, it is found first, and `.allennlp_plugins` is needed. AllenNLP
-has no other way to be told of a plug-in by what is installed; `ELMO_TASKS_PLUGIN=0` in the environment leaves
-elmo_tasks out, for those who have it beside AllenNLP work of their own.
+AllenNLP imports three plug-ins by name if it finds them: allennlp_models, allennlp_semparse and
+allennlp_server. All others must be listed in a file `.allennlp_plugins` of the working directory or of the
+home directory. The third is a web demo whose project has been closed. This placeholder takes its place, so
+that the `allennlp` command, `python -m allennlp`, `Predictor.from_path` and spawned workers know the
+components of elmo_tasks from any directory. Where the real allennlp_server is installed, it is found first,
+and `.allennlp_plugins` is needed. `ELMO_TASKS_PLUGIN=0` in the environment leaves elmo_tasks out, for users
+who have it beside other work in AllenNLP.
 """
 
 import os

@@ -1,3 +1,5 @@
+"""How a command that fails ends."""
+
 import multiprocessing
 import signal
 import sys
@@ -16,9 +18,15 @@ from tests.forked import FORKED
 
 @pytest.fixture
 def training(monkeypatch):
-    """This process is `allennlp train`, with no hook yet."""
-    monkeypatch.setattr(sys, "argv", ["/somewhere/bin/allennlp", "train"])
+    """This process is `allennlp train`, with no hook yet, which then gets ours."""
+    monkeypatch.setattr(sys, "argv", ["/bin/allennlp", "train", "a", "--include-package", "nosuch.x"])
     monkeypatch.setattr(sys, "excepthook", sys.__excepthook__)
+    monkeypatch.setattr(common_logging, "prepare_global_logging", lambda: None)
+    endings.install()
+
+
+def end(error: BaseException) -> None:
+    sys.excepthook(type(error), error, None)
 
 
 @pytest.mark.parametrize(
@@ -40,100 +48,81 @@ def test_one_line(error, line, code, capsys):
 
 
 @pytest.mark.parametrize(
-    ("last", "line"),
-    [
-        (
-            "elmo_tasks.data.input_files.InputError: a.conll, line 2: found x",
-            "error: a.conll, line 2: found x",
-        ),
-        ("allennlp.common.checks.ConfigurationError: no such key", "error: no such key"),
-        ("ZeroDivisionError: a fault", "  ZeroDivisionError: a fault"),
-    ],
-)
-@pytest.mark.usefixtures("training")
-def test_what_a_worker_of_a_data_loader_says(capsys, last, line):
-    endings.install()
-    sys.excepthook(WorkerError, WorkerError("Error()", [f"{last}\n"]), None)
-    assert capsys.readouterr().err.rstrip().splitlines()[-1] == line
-
-
-@pytest.mark.parametrize(
     ("error", "line"),
     [
         (
-            ProcessRaisedException(
-                "\n-- Process 1\nTraceback\nelmo_tasks.common.values.ElmoError: x is 0", 1, 2
-            ),
+            WorkerError("Error()", ["elmo_tasks.data.input_files.InputError: a.conll, line 2: found x\n"]),
+            "error: a.conll, line 2: found x",
+        ),
+        (
+            WorkerError("Error()", ["allennlp.common.checks.ConfigurationError: no such key\n"]),
+            "error: no such key",
+        ),
+        (
+            ProcessRaisedException("\n-- Process 1\nelmo_tasks.common.values.ElmoError: x is 0", 1, 2),
             "error: x is 0",
         ),
         (
             ProcessRaisedException("\nFileNotFoundError: [Errno 2] No such file or directory: 'x'", 0, 2),
             "error: [Errno 2] No such file or directory: 'x'",
         ),
+        (ProcessExitedException("killed", 1, 2, -9, "SIGKILL"), "error: process 1 was ended by SIGKILL"),
         (
-            ProcessExitedException("killed", 1, 2, -9, "SIGKILL"),
-            "error: process 1 was ended by SIGKILL, as where there is too little memory; `--recover` goes on "
-            "from the last checkpoint",
+            ModuleNotFoundError("No module", name="nosuch"),
+            "error: --include-package: found no package",
         ),
     ],
-    ids=["ours", "a file", "a signal"],
+    ids=["a reader's", "a config's", "ours", "a file", "a signal", "a package"],
 )
 @pytest.mark.usefixtures("training")
-def test_what_a_process_of_a_distributed_training_says(capsys, error, line):
-    endings.install()
-    sys.excepthook(type(error), error, None)
-    assert capsys.readouterr().err == f"{line}\n"
+def test_the_error_of_another_process_or_package(capsys, error, line):
+    end(error)
+    (shown,) = capsys.readouterr().err.splitlines()
+    assert shown.startswith(line)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ZeroDivisionError("a fault"),
+        WorkerError("Error()", ["ZeroDivisionError: a fault\n"]),
+        ModuleNotFoundError("a fault", name="other"),
+    ],
+)
+@pytest.mark.usefixtures("training")
+def test_faults_of_the_program_keep_their_traceback(capsys, error):
+    end(error)
+    shown = capsys.readouterr().err.rstrip().splitlines()
+    assert not shown[0].startswith("error: ")
+    assert "a fault" in shown[-1]
 
 
 @pytest.mark.usefixtures("training")
 def test_a_signal_ends_the_processes_of_the_command(monkeypatch):
-    endings.install()
     process = FORKED.Process(target=time.sleep, args=(60,))
     process.start()
     assert process in multiprocessing.active_children()
     # Not those of other tests
     monkeypatch.setattr(multiprocessing, "active_children", lambda: [process])
     with pytest.raises(SystemExit) as ended:
-        sys.excepthook(SigTermReceived, SigTermReceived(), None)
+        end(SigTermReceived())
     assert ended.value.code == 143
     process.join(30)
     assert process.exitcode == -signal.SIGTERM
 
 
-def test_faults_of_the_program_keep_their_traceback(monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["/somewhere/bin/allennlp", "evaluate"])
-    monkeypatch.setattr(sys, "excepthook", sys.__excepthook__)
-    monkeypatch.setattr(common_logging, "prepare_global_logging", lambda: None)
-    endings.install()
-    for error in (ConfigurationError("wrong"), ZeroDivisionError("a fault")):
-        sys.excepthook(type(error), error, None)
-    first, *rest = capsys.readouterr().err.splitlines()
-    assert first == "error: wrong"
-    assert rest[-1] == "ZeroDivisionError: a fault"
-
-
-@pytest.mark.parametrize(("name", "ours"), [("nosuch", True), ("nosuch.inner", True), ("numpy", False)])
-def test_a_package_that_is_not_there(monkeypatch, capsys, name, ours):
-    monkeypatch.setattr(sys, "argv", ["/somewhere/bin/allennlp", "train", "a", "--include-package", name])
-    monkeypatch.setattr(sys, "excepthook", sys.__excepthook__)
-    monkeypatch.setattr(common_logging, "prepare_global_logging", lambda: None)
-    endings.install()
-    sys.excepthook(ModuleNotFoundError, ModuleNotFoundError("No module", name="nosuch"), None)
-    line = "error: --include-package: found no package nosuch\n"
-    assert (capsys.readouterr().err == line) is ours
-
-
-def test_training_logs_the_faults_of_the_program_alone(monkeypatch, capsys):
+def test_training_logs_the_faults_of_the_program_alone(training, monkeypatch, capsys):
     """`prepare_global_logging` of AllenNLP sets a hook that logs every traceback."""
     logged = []
-    monkeypatch.setattr(sys, "argv", ["/somewhere/bin/allennlp", "train"])
-    monkeypatch.setattr(sys, "excepthook", sys.__excepthook__)
     stock = lambda folder: setattr(sys, "excepthook", lambda kind, *rest: logged.append(kind))  # noqa: E731
     monkeypatch.setattr(common_logging, "prepare_global_logging", stock)
+    stock("folder")
+    end(ConfigurationError("wrong"))
+    assert logged.pop() is ConfigurationError
     endings.install()
     common_logging.prepare_global_logging("folder")
     for error in (ConfigurationError("wrong"), ZeroDivisionError("a fault")):
-        sys.excepthook(type(error), error, None)
+        end(error)
     assert capsys.readouterr().err == "error: wrong\n"
     assert logged == [ZeroDivisionError]
 

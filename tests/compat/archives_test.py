@@ -1,0 +1,183 @@
+"""Archives that are whole, and damaged ones; tests/robustness/archives_test.py has attacks."""
+
+import errno
+import io
+import json
+import sys
+import tarfile
+import warnings
+from pathlib import Path
+from unittest.mock import Mock
+
+import pytest
+import torch
+from allennlp.common.checks import ConfigurationError
+from allennlp.models import archival
+from allennlp.models.archival import archive_model, load_archive
+
+from elmo_tasks.compat import archives
+from elmo_tasks.compat.archives import open_archive
+from tests.compat.repairs_test import stock
+from tests.evaluation.archives import make_run
+
+NO_ARCHIVE = "not a whole archive of a model ("
+OTHER_WEIGHTS = "found weights that do not fit the model of its config: "
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory) -> Path:
+    """The folder of a run, with its archive."""
+    folder = make_run(tmp_path_factory.mktemp("run") / "run", None)
+    archive_model(folder)
+    return folder
+
+
+def test_the_folder_of_a_run_or_its_archive(run):
+    weights = torch.load(run / "best.th")
+    for place in (run, run / "model.tar.gz"):
+        opened = open_archive(str(place))
+        assert opened.config["model"]["type"] == "elmo_ner"
+        assert weights.keys() == opened.model.state_dict().keys()
+        assert all(torch.equal(weights[name], part) for name, part in opened.model.state_dict().items())
+
+
+def test_nothing_is_there(tmp_path):
+    with pytest.raises(OSError, match="nowhere"):
+        open_archive(str(tmp_path / "nowhere"))
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB"),
+        RuntimeError("[enforce fail at alloc_cpu.cpp:124] . DefaultCPUAllocator: can't allocate memory"),
+        OSError(errno.ENOMEM, "Cannot allocate memory"),
+    ],
+)
+def test_too_little_memory(run, error, monkeypatch):
+    monkeypatch.setattr(archives, "_load_archive", Mock(side_effect=error))
+    with pytest.raises(ConfigurationError, match=f"^{run}: found too little memory"):
+        open_archive(run)
+
+
+def with_other_sizes(content: bytes) -> bytes:
+    config = json.loads(content)
+    config["model"]["hidden_sizes"] = [5]
+    return json.dumps(config).encode()
+
+
+def with_another_name(content: bytes) -> bytes:
+    weights = torch.load(io.BytesIO(content))
+    weights["other"] = weights.pop("tag_projection.weight")
+    changed = io.BytesIO()
+    torch.save(weights, changed)
+    return changed.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("member", "change", "fault"),
+    [
+        ("config.json", with_other_sizes, f"{OTHER_WEIGHTS}size mismatch for "),
+        (
+            "weights.th",
+            with_another_name,
+            f"{OTHER_WEIGHTS}Missing keys: ['tag_projection.weight']; Unexpected keys: ['other']",
+        ),
+        ("weights.th", lambda content: b"no weights", NO_ARCHIVE),
+        (None, lambda content: content[:-200], NO_ARCHIVE),
+        (None, lambda content: content[: len(content) // 2], NO_ARCHIVE),
+        (None, lambda content: b"no archive", NO_ARCHIVE),
+        (None, lambda content: b"", NO_ARCHIVE),
+    ],
+)
+def test_content_that_is_no_model(run, tmp_path, member, change, fault):
+    """A member of the archive is changed, or the whole of it."""
+    archive = tmp_path / "spoilt.tar.gz"
+    if member is None:
+        archive.write_bytes(change((run / "model.tar.gz").read_bytes()))
+    else:
+        with tarfile.open(run / "model.tar.gz") as whole:
+            whole.extractall(tmp_path / "content", filter="data")
+        path = tmp_path / "content" / member
+        path.write_bytes(change(path.read_bytes()))
+        with tarfile.open(archive, "w:gz") as spoilt:
+            spoilt.add(tmp_path / "content", "")
+    with pytest.raises(ConfigurationError) as caught:
+        open_archive(str(archive))
+    assert str(caught.value).startswith(f"{archive}: {fault}")
+    assert "\n" not in str(caught.value)
+
+
+def test_weights_that_are_none(run, tmp_path):
+    (tmp_path / "weights.th").write_text("{}")
+    with pytest.raises(ConfigurationError, match=r"PyTorch did not write its weights, or the --weights-file"):
+        open_archive(str(run), weights_file=str(tmp_path / "weights.th"))
+    with pytest.raises(ConfigurationError, match="found a folder, expected a file of weights"):
+        open_archive(str(run), weights_file=str(tmp_path))
+
+
+def write_archive(path: Path, *members: tarfile.TarInfo) -> Path:
+    with tarfile.open(path, "w:gz") as archive:
+        for member in members:
+            content = b"content" if member.isreg() else b""
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    return path
+
+
+def member(name: str, kind: bytes = tarfile.REGTYPE, target: str = "") -> tarfile.TarInfo:
+    made = tarfile.TarInfo(name)
+    made.type, made.linkname = kind, target
+    return made
+
+
+class TestUnpacking:
+    @pytest.fixture(autouse=True)
+    def _temporary_folder(self, tmp_path, monkeypatch):
+        (tmp_path / "temporary").mkdir()
+        monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
+
+    @pytest.mark.parametrize(
+        "escaping",
+        [
+            member("../../escaped"),
+            member("vocabulary/../../../escaped"),
+            member("/escaped-to-the-root"),
+            member("best.th", tarfile.SYMTYPE, "../../secret"),
+            member("best.th", tarfile.LNKTYPE, "../../secret"),
+            member("pipe", tarfile.FIFOTYPE),
+        ],
+        ids=lambda each: f"{each.name} {each.linkname}",
+    )
+    def test_what_reaches_out_is_refused(self, tmp_path, escaping):
+        path = write_archive(tmp_path / "model.tar.gz", member("config.json"), escaping)
+        with pytest.raises(ValueError, match="not unpacked") as error:
+            load_archive(path)
+        assert str(path) in str(error.value)
+        assert repr(escaping.name) in str(error.value)
+        assert not (tmp_path / "escaped").exists()
+        assert not list((tmp_path / "temporary").iterdir())
+
+    @pytest.mark.skipif(sys.version_info >= (3, 14), reason="Python itself refuses it")
+    @pytest.mark.filterwarnings("ignore:Python 3.14 will:DeprecationWarning")
+    def test_stock_writes_outside(self, tmp_path):
+        path = write_archive(tmp_path / "model.tar.gz", member("../../escaped"))
+        with stock(archival).extracted_archive(str(path)):
+            assert (tmp_path / "escaped").exists()
+
+    @pytest.mark.parametrize("cleanup", [True, False])
+    def test_an_ordinary_one(self, tmp_path, cleanup):
+        path = write_archive(
+            tmp_path / "model.tar.gz",
+            member("weights.th"),
+            member("model_state_e1_b0.th", tarfile.LNKTYPE, "weights.th"),
+            member("vocabulary", tarfile.DIRTYPE),
+            member("vocabulary/tokens.txt"),
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            with archival.extracted_archive(str(path), cleanup=cleanup) as unpacked:
+                assert Path(unpacked, "vocabulary", "tokens.txt").read_text() == "content"
+                assert Path(unpacked, "model_state_e1_b0.th").read_text() == "content"
+        assert Path(unpacked).exists() != cleanup

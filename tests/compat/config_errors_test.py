@@ -1,0 +1,166 @@
+"""Errors of configs and the command line name what is wrong, and the nearest right name."""
+
+import argparse
+
+import pytest
+import torch
+from allennlp.commands import ArgumentParserWithDefaults
+from allennlp.commands.train import TrainModel
+from allennlp.common import Params, from_params, params, registrable
+from allennlp.common.checks import ConfigurationError
+from allennlp.common.util import prepare_environment
+from allennlp.data import DatasetReader, Vocabulary
+from allennlp.models import Model
+from allennlp.training import GradientDescentTrainer, Trainer
+from allennlp.training.metric_tracker import MetricTracker
+
+from elmo_tasks.compat import config_errors
+from tests.compat.repairs_test import stock
+
+
+@pytest.mark.parametrize(("value", "hint"), [("tran", "did you mean 'train'?\n"), ("xyz", "'predict')\n")])
+def test_commands(value, hint, capsys):
+    parser = ArgumentParserWithDefaults()
+    commands = parser.add_subparsers()
+    for name in ("train", "predict"):
+        commands.add_parser(name)
+    with pytest.raises(SystemExit):
+        parser.parse_args([value])
+    assert capsys.readouterr().err.endswith(hint)
+
+
+def test_choices_that_are_right_pass():
+    parser = ArgumentParserWithDefaults()
+    parser.add_argument("--layers", choices=["top", "all"])
+    assert parser.parse_args(["--layers", "top"]) == argparse.Namespace(layers="top")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "found no Jsonnet (STATIC ERROR: {path}:1:2: unexpected: end of file"),
+        ('{"a": error "no"}', "found no Jsonnet (RUNTIME ERROR: no; {path}:1:"),
+        ("[1, 2]", "found [ 1, 2 ], expected an object"),
+    ],
+)
+def test_configs_and_overrides_that_are_none(tmp_path, text, message):
+    path = tmp_path / "a.jsonnet"
+    path.write_text(text)
+    with pytest.raises(ConfigurationError) as caught:
+        Params.from_file(path)
+    assert str(caught.value).startswith(f"{path}: {message.replace('{path}', str(path))}")
+    path.write_text("{}")
+    with pytest.raises(ConfigurationError) as caught:
+        Params.from_file(path, text)
+    assert str(caught.value).startswith(f"the overrides {text!r}: found ")
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        ('{"modl.elmo.dropout": 1}', "unused keys: ['modl.elmo.dropout']; did you mean 'model'?"),
+        ('{"model.drop.x": 1}', "unused keys: ['model.drop.x']; did you mean 'dropout'?"),
+        ('{"model.dropout.x": 1}', "overrides for 'model.dropout.*' expected list or dict in original"),
+    ],
+)
+def test_overrides_of_what_is_not_there(tmp_path, overrides, message):
+    path = tmp_path / "a.jsonnet"
+    path.write_text('{"model": {"dropout": 0.5}}')
+    with pytest.raises(ConfigurationError) as caught:
+        Params.from_file(path, overrides)
+    assert message in str(caught.value)
+
+
+def test_registered_names():
+    with pytest.raises(ConfigurationError, match="did you mean 'elmo_ner'"):
+        Model.by_name("elmo_nerr")
+    with pytest.raises(ConfigurationError, match=r"^dataset_reader\.type: found 'elmo-nr'.*'elmo_ner'\?$"):
+        DatasetReader.from_params(Params({"type": "elmo-nr"}, history="dataset_reader."))
+    with pytest.raises(ConfigurationError, match="qqq not in acceptable choices for type"):
+        DatasetReader.from_params(Params({"type": "qqq"}))
+
+
+def test_keys_of_allennlps_own_blocks():
+    with pytest.raises(ConfigurationError, match="Extra parameters passed to Vocabulary") as caught:
+        Vocabulary.from_params(Params({"oov_tokn": "?", "qqq": 1}, history="vocabulary."), instances=[])
+    assert caught.value.__notes__ == [
+        "vocabulary.oov_tokn is no key of Vocabulary; did you mean 'oov_token'?"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("block", "message"),
+    [
+        ({"num_epoch": 3}, r"num_epoch is no key of GradientDescentTrainer; did you mean 'num_epochs'\?$"),
+        *(
+            ({"validation_metric": metrics}, r"validation_metric: found 'f1', expected '\+f1'.* or '-f1'$")
+            for metrics in ("f1", ["-loss", "f1"])
+        ),
+        ({"use_amp": True}, "use_amp: found true, which needs a GPU"),
+        ({"cuda_device": "cuda:0"}, "cuda_device is 'cuda:0', expected "),
+        ({"num_epochs": None}, "num_epochs is None, expected "),
+        ({"num_epochs": 0}, "num_epochs is 0, expected "),
+        ({"num_gradient_accumulation_steps": 0}, "num_gradient_accumulation_steps is 0, expected "),
+        ({"grad_norm": -1.0}, "grad_norm is -1.0, expected "),
+        ({"grad_clipping": 0.0}, "grad_clipping is 0.0, expected "),
+    ],
+)
+def test_the_trainer_takes_only_what_it_can_use(block, message, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(ConfigurationError, match=rf"^trainer\.{message}"):
+        Trainer.from_params(Params(block, history="trainer."), model=None, data_loader=None)
+
+
+def test_a_metric_that_the_model_does_not_have():
+    tracker = MetricTracker(["+f1", "-perplexity"])
+    names = r"expected one of f1, loss, perplexty; did you mean 'perplexty'\?$"
+    with pytest.raises(ConfigurationError, match=rf"^validation_metric: found 'perplexity', {names}"):
+        tracker.combined_score({"loss": 1.0, "f1": 0.5, "perplexty": 7.0})
+    assert tracker.combined_score({"f1": 0.5, "perplexity": 7.0}) == -6.5
+
+
+@pytest.mark.parametrize("seed", ["a", 1.5, -1, 2**32])
+def test_what_is_no_seed(seed):
+    with pytest.raises(ConfigurationError, match=r"^numpy_seed is .*, expected a whole number from 0 to 4,"):
+        prepare_environment(Params({"random_seed": None, "numpy_seed": seed}))
+
+
+@pytest.mark.parametrize(
+    "data", [{"test_data_path": "a"}, {}, {"test_data_path": None}, {"test_data_path": ""}]
+)
+def test_no_evaluation_on_no_test_data_or_by_one_of_several_processes(monkeypatch, data):
+    monkeypatch.setattr(config_errors, "is_distributed", lambda: True)
+    found = "true in a run of several" if data.get("test_data_path") else "true without a test_data_path"
+    with pytest.raises(ConfigurationError, match=f"^evaluate_on_test: found {found}"):
+        TrainModel.from_params(Params({"evaluate_on_test": True, **data}), serialization_dir="", local_rank=0)
+
+
+def test_stock_says_less(tmp_path, capsys):
+    """The same errors by AllenNLP's own functions: other types, and no hint."""
+    path = tmp_path / "a.jsonnet"
+    path.write_text("{")
+    original = stock(params)
+    with pytest.raises(RuntimeError):
+        original.Params.from_file(path)
+    with pytest.raises(ValueError, match="unused keys") as caught:
+        original.with_overrides({"model": {}}, {"modl.x": 1})
+    assert "did you mean" not in str(caught.value)
+    assert stock(registrable)._get_suggestion("elmo-ner", ["elmo_ner_", "elmo_srl"]) is None
+    with pytest.raises(ConfigurationError) as caught:
+        Params.pop_choice.__wrapped__(Params({"type": "elmo-nr"}), "type", ["elmo_ner"])
+    assert "did you mean" not in str(caught.value)
+    create = from_params.create_kwargs.__wrapped__
+    block = Params({"num_epoch": 3, "validation_metric": "f1"})
+    with pytest.raises(ConfigurationError) as caught:
+        create(GradientDescentTrainer.__init__, GradientDescentTrainer, block, model=None, data_loader=None)
+    assert not hasattr(caught.value, "__notes__")
+    with pytest.raises((ValueError, TypeError)):
+        prepare_environment.__wrapped__(Params({"numpy_seed": -1}))
+    with pytest.raises(ConfigurationError) as caught:
+        MetricTracker.combined_score.__wrapped__(MetricTracker("+f1"), {"f": 1.0})
+    assert "'f'" not in str(caught.value)
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--layers", choices=["top", "all"])
+    with pytest.raises(SystemExit):
+        parser.parse_args(["--layers", "tpo"])
+    assert "did you mean" not in capsys.readouterr().err

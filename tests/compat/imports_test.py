@@ -1,0 +1,319 @@
+"""Imports of AllenNLP: without packages that are not installed, later for slow ones, and with our plug-in."""
+
+import ast
+import importlib
+import json
+import os
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+from types import ModuleType
+
+import nltk
+import pytest
+import torch
+import transformers
+from allennlp.data.data_loaders import data_collator
+from allennlp.modules.transformer import ActivationLayer
+from allennlp.training.metrics import Auc, SpearmanCorrelation, auc
+from allennlp.training.optimizers import Optimizer
+from allennlp_models.structured_prediction.predictors import constituency_parser, util
+from nltk import Tree
+from spacy import symbols
+from torch import tensor
+from torch.nn import functional as F
+
+import elmo_tasks
+from elmo_tasks import compat  # noqa: F401  its folder is on the path
+
+deferred = pytest.importorskip("_elmo_tasks_deferred")
+imports = pytest.importorskip("_elmo_tasks_imports")
+
+PROJECT = Path(elmo_tasks.__file__).parents[1]
+PLACEHOLDERS = PROJECT / "elmo_tasks" / "compat" / "placeholders"
+SITE_PACKAGES = Path(torch.__file__).parents[1]
+ALLENNLP = Path(sysconfig.get_path("scripts"), "allennlp")
+
+IMPORTS = """
+# every import that AllenNLP makes
+import torchvision
+import torchvision.ops.boxes as box_ops
+from fairscale.nn import FullyShardedDataParallel
+from fairscale.nn.checkpoint import checkpoint_wrapper
+from fairscale.nn.misc import FlattenParamsWrapper
+from fairscale.nn.wrap import enable_wrap, wrap
+from fairscale.optim.grad_scaler import GradScaler
+
+def missing():
+    import no_such_module_at_all
+
+def later():
+    from torchvision.ops import boxes
+    return boxes
+"""
+USE = """
+import inspect
+from allennlp.data.image_loader import *
+from allennlp.data.image_loader import later, missing
+
+class Sharded(FullyShardedDataParallel, dict):
+    pass
+
+def refusal(use):
+    try:
+        use()
+    except ImportError as error:
+        return str(error)
+    raise AssertionError(f"not refused: {inspect.getsource(use)}")
+
+for use in (
+    lambda: torchvision.io.read_image("x.png"),
+    lambda: torchvision.set_image_backend("PIL"),
+    lambda: torchvision.models.detection,
+    lambda: box_ops.clip_boxes_to_image(1, 2),
+    lambda: torchvision.ops.roi_align,
+):
+    message = refusal(use)
+    assert "torchvision is not installed" in message and "pip install torchvision" in message
+    assert "text do not need it" in message
+
+for use in (
+    lambda: FullyShardedDataParallel(None),
+    lambda: Sharded(),
+    lambda: Sharded.consolidate_shard_weights([], []),
+    lambda: checkpoint_wrapper(None),
+    lambda: wrap(None),
+    lambda: enable_wrap(),
+    lambda: GradScaler(),
+):
+    message = refusal(use)
+    assert "fairscale is not installed" in message and "pip install fairscale" in message
+
+assert refusal(missing) == "No module named 'no_such_module_at_all'"
+assert later() is box_ops
+assert not isinstance(3, FlattenParamsWrapper)
+
+# what tools probe for
+assert not hasattr(torchvision, "__wrapped__") and not hasattr(GradScaler, "__wrapped__")
+inspect.getmodule(GradScaler)
+inspect.getmembers(GradScaler)
+inspect.getdoc(torchvision)
+"""
+NOT_INSTALLED = """
+import importlib.util
+for name in ("torchvision", "fairscale"):
+    assert name not in sys.modules and importlib.util.find_spec(name) is None, name
+"""
+TRUTH = """
+import allennlp.commands, elmo_tasks
+from multiprocessing import forkserver
+from transformers.utils import is_torchvision_available
+assert not is_torchvision_available()
+assert forkserver._forkserver._preload_modules == ["__main__"]
+"""
+HEAVY = (
+    *("cached_path", "conllu", "ftfy", "huggingface_hub", "nltk", "regex", "scipy.stats", "sklearn", "spacy"),
+    *("sympy", "tensorboardX", "torch.distributed.tensor", "transformers"),
+)
+PLUGINS = f"""
+import gc, json, sys
+frozen = gc.get_freeze_count()
+from allennlp.common.plugins import import_plugins
+import_plugins()
+assert gc.isenabled() and gc.get_freeze_count() == frozen
+found = [name for name in {HEAVY} if name in sys.modules]
+from allennlp.models import Model
+print(json.dumps([Model.by_name("srl_bert").__name__, *found]))
+"""
+# Runs in the command's process before anything else does.
+SITECUSTOMIZE = """
+import atexit, gc, os, socket, sys
+
+def report(line):
+    with open(os.environ["REPORT"], "a") as file:
+        print(line, file=file)
+
+def refuse(*args, **kwargs):
+    report(f"network: {args}")
+    raise OSError("no network")
+
+socket.getaddrinfo = socket.create_connection = socket.socket.connect = refuse
+atexit.register(lambda: report(f"imported: {'elmo_tasks' in sys.modules}"))
+atexit.register(lambda: report(f"collects: {gc.isenabled()}, frozen: {gc.get_freeze_count() > 100_000}"))
+"""
+
+
+def python(script: str, *folders: Path, **environment: str) -> subprocess.CompletedProcess:
+    """Runs a script as an interpreter would whose `.pth` files name the folder of placeholders and these."""
+    paths = list(map(str, (PLACEHOLDERS, *folders)))
+    start = f"import sys; sys.path += {paths}; import _elmo_tasks_imports; _elmo_tasks_imports.install()\n"
+    return subprocess.run(
+        [sys.executable, "-S", "-P", "-c", start + script],
+        env={**os.environ, "PYTHONPATH": "", **environment},
+        capture_output=True,
+        text=True,
+    )
+
+
+class TestPlaceholders:
+    @pytest.fixture
+    def folder(self, tmp_path) -> Path:
+        """The folder of a package in the place of AllenNLP."""
+        module = tmp_path / "allennlp" / "data" / "image_loader.py"
+        module.parent.mkdir(parents=True)
+        module.write_text(IMPORTS)
+        return tmp_path
+
+    def test_they_can_be_imported_and_refuse_to_be_used(self, folder):
+        done = python(USE + NOT_INSTALLED, folder)
+        assert done.returncode == 0, done.stderr
+
+    def test_a_real_package_comes_first(self, folder):
+        (folder / "torchvision").mkdir()
+        (folder / "torchvision" / "__init__.py").touch()
+        (folder / "torchvision" / "ops").mkdir()
+        (folder / "torchvision" / "ops" / "boxes.py").write_text("real = True")
+        done = python("from allennlp.data.image_loader import box_ops; assert box_ops.real", folder)
+        assert done.returncode == 0, done.stderr
+
+    def test_no_other_module_sees_one(self, folder):
+        (folder / "other.py").write_text("import torchvision")
+        done = python("import allennlp.data.image_loader, other", folder)
+        assert done.stderr.splitlines()[-1] == "ModuleNotFoundError: No module named 'torchvision'"
+
+    @pytest.mark.skipif(
+        any((SITE_PACKAGES / name).exists() for name in ("torchvision", "fairscale")),
+        reason="they are installed",
+    )
+    def test_elmo_tasks_changes_nothing_for_others(self):
+        """AllenNLP and all of ours are imported, and feature tests still say what is true."""
+        done = python(TRUTH + NOT_INSTALLED, SITE_PACKAGES, PROJECT)
+        assert done.returncode == 0, done.stderr
+
+
+class TestDeferred:
+    def test_the_plugins_come_without_what_takes_seconds(self):
+        done = subprocess.run([sys.executable, "-c", PLUGINS], capture_output=True, text=True, check=True)
+        assert json.loads(done.stdout) == ["SrlBert"]
+
+    def test_what_waits_is_what_the_module_imports(self):
+        for name, packages in imports.DEFERRED.items():
+            module = importlib.import_module(name)
+            for statement in ast.parse(Path(module.__file__).read_text()).body:
+                if isinstance(statement, ast.Import | ast.ImportFrom):
+                    names: dict = {}
+                    if any(f" {package}" in ast.unparse(statement) for package in packages):
+                        exec(ast.unparse(statement), names)
+                    for variable in names.keys() - {"__builtins__"}:
+                        assert vars(module)[variable]._target is names[variable], (name, variable)
+
+    def test_a_class_derived_from_what_waits(self):
+        for name, base in ("huggingface_adamw", "AdamW"), ("huggingface_adafactor", "Adafactor"):
+            for _ in range(2):
+                weight = torch.nn.Parameter(tensor([1.0]))
+                optimizer = Optimizer.by_name(name)(model_parameters=[("weight", weight)])
+                weight.grad = tensor([1.0])
+                optimizer.step()
+                assert 0.9 < weight.item() < 1.0
+            assert type(optimizer).__bases__ == (Optimizer, getattr(transformers, base))
+
+    def test_a_tool_that_one_of_them_imports(self):
+        assert constituency_parser.LINK_TO_LABEL.keys() == util.TAG_MAP.keys()
+        assert util.TAG_MAP["."] == {symbols.POS: symbols.PUNCT, "PunctType": "peri"}
+
+    def test_metrics_and_layers_are_what_they_were(self):
+        assert isinstance(auc.metrics, deferred.Deferred)
+        spearman, area = SpearmanCorrelation(), Auc()
+        spearman(tensor([1.0, 2.0, 3.0]), tensor([1.0, 3.0, 2.0]))
+        area(tensor([0.1, 0.9]), tensor([0, 1]))
+        assert spearman.get_metric() == pytest.approx(0.5)
+        assert area.get_metric() == 1.0
+        layer = ActivationLayer(2, 3, "gelu")
+        x = tensor([[1.0, -1.0]])
+        assert layer(x).equal(F.gelu(layer.dense(x)))
+
+    def test_an_argument_that_is_wrong_is_the_error_of_the_real_one(self):
+        with pytest.raises(TypeError, match="tokenizer"):
+            data_collator.DataCollatorForLanguageModeling()
+
+    def test_instances_and_repr(self):
+        tree = deferred.Deferred("nltk").Tree
+        assert isinstance(Tree("S", []), tree)
+        assert not isinstance("S", tree)
+        assert repr(tree) == "<nltk.Tree, imported at its first use>"
+        assert not hasattr(tree, "__wrapped__")
+        assert not isinstance("S", deferred.Deferred("no_such_package").Tree)
+        assert deferred.Deferred("nltk").__version__ == nltk.__version__
+
+    def test_what_is_missing_is_looked_for_once(self):
+        load, seen = imports._defer(()), []
+        finder = type("Finder", (), {"find_spec": staticmethod(lambda name, *_: seen.append(name))})
+        sys.meta_path.insert(0, finder)
+        try:
+            for _ in range(2):
+                with pytest.raises(ModuleNotFoundError, match="no_such_package"):
+                    load("no_such_package")
+        finally:
+            sys.meta_path.remove(finder)
+        assert seen == ["no_such_package"]
+
+    def test_a_tool_is_executed_when_it_is_used(self):
+        module = ModuleType("tool")
+        deferred.postpone(module, lambda tool: vars(tool).update(answer=42))
+        assert not hasattr(module, "__path__")
+        assert "answer" not in vars(module)
+        assert module.answer == 42
+        with pytest.raises(AttributeError):
+            module.question  # noqa: B018
+
+
+class TestPlugin:
+    def test_it_finds_the_plugin_and_neither_downloads_nor_prints(self, tmp_path):
+        (tmp_path / "sitecustomize.py").write_text(SITECUSTOMIZE)
+        report = tmp_path / "report"
+        done = subprocess.run(
+            [ALLENNLP, "--version"],
+            env={
+                **os.environ,
+                "PYTHONPATH": str(tmp_path),
+                "REPORT": str(report),
+                "ALLENNLP_LOG_LEVEL": "WARNING",
+            },
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+        )
+        assert (done.stdout, done.stderr) == ("allennlp 2.10.1\n", "")
+        assert report.read_text() == "collects: True, frozen: True\nimported: True\n"
+
+    def test_diff_comes_with_the_plugins(self, tmp_path):
+        """AllenNLP runs it without any; the options of a biLM, which are bytes, need a repair."""
+        file = tmp_path / "weights.th"
+        torch.save({"options": torch.zeros(2, dtype=torch.uint8)}, file)
+        done = subprocess.run([ALLENNLP, "diff", file, file], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        assert "options, shape = (2,)" in done.stdout
+
+    def test_what_needs_nltk_data_says_so(self):
+        """The folder that ends nltk's search holds no data, and does not pretend to."""
+        folder = Path(sys.prefix, "share", "nltk_data", "tokenizers", "punkt")
+        assert [path.name for path in folder.iterdir()] == ["README.txt"]
+        nltk.data.find("tokenizers/punkt", paths=[str(folder.parents[1])])
+        with pytest.raises(LookupError, match="punkt_tab"):
+            nltk.data.find("tokenizers/punkt_tab", paths=[str(folder.parents[1])])
+
+    def test_nothing_runs_when_python_starts(self):
+        script = "import sys; print({'torch', 'allennlp', 'elmo_tasks'} & set(sys.modules))"
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+        assert done.stdout == "set()\n"
+
+    @pytest.mark.parametrize(
+        ("switch", "error"), [("1", "RuntimeError: elmo_tasks cannot be imported"), ("0", "")]
+    )
+    def test_an_import_error_of_elmo_tasks_is_not_hidden(self, tmp_path, switch, error):
+        """Unless the user switches the plug-in off."""
+        (tmp_path / "elmo_tasks.py").write_text("import no_such_module_at_all")
+        done = python("import allennlp_server", tmp_path, ELMO_TASKS_PLUGIN=switch)
+        assert bool(done.returncode) == bool(error)
+        assert "".join(done.stderr.splitlines()[-1:]).startswith(error)
