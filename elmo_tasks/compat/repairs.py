@@ -66,7 +66,7 @@ class _LoggingPlateau(ReduceLROnPlateau):
         self.verbose = verbose
         super().__init__(*args, **options)
 
-    def step(self, metrics: Any, epoch: Any = None) -> None:
+    def step(self, metrics: Any, epoch: Any = None) -> None:  # type: ignore[override]
         before = [group["lr"] for group in self.optimizer.param_groups]
         super().step(metrics, epoch)
         after = [group["lr"] for group in self.optimizer.param_groups]

@@ -33,7 +33,7 @@ print(json.dumps({
 def project(tmp_path_factory) -> Path:
     project = tmp_path_factory.mktemp("a copy") / "elmo tasks"
     project.mkdir()
-    for name in ("setup.py", "pyproject.toml", "MANIFEST.in", "requirements.in", "LICENSE"):
+    for name in ("setup.py", "pyproject.toml", "MANIFEST.in", "requirements.in", "LICENSE", "README.md"):
         shutil.copy(ROOT / name, project)
     for name in ("elmo_tasks", "fixtures", "pretrained", "training_configs"):
         shutil.copytree(ROOT / name, project / name, ignore=shutil.ignore_patterns("__pycache__"))
