@@ -1,29 +1,40 @@
-"""`allennlp elmo`: the group, and how it ends."""
+"""`allennlp elmo`: the group, how verbs end, what they do not overwrite; and `doctor`."""
 
 import re
+from importlib import metadata
+from pathlib import Path
 
 import pytest
+import torch
+from allennlp.common import file_utils
 from allennlp.common.checks import ConfigurationError
 from allennlp.common.util import SigTermReceived
 
-from elmo_tasks.commands import VERBS
+from elmo_tasks.commands import VERBS, doctor
 from elmo_tasks.commands.embed import Embed
 
 
-def test_help_lists_the_verbs(elmo, capsys):
-    assert elmo("--help") == 0
-    shown = capsys.readouterr().out
-    for verb in VERBS:
-        assert re.search(rf"(?m)^ +{verb.name}\s+{re.escape(verb.help)}$", shown)
+class TestHelp:
+    def shown(self, elmo, capsys, *command: str) -> str:
+        assert elmo(*command, "--help") == 0
+        return capsys.readouterr().out
 
+    def test_lists_the_verbs(self, elmo, capsys):
+        shown = self.shown(elmo, capsys)
+        for verb in VERBS:
+            assert re.search(rf"(?m)^ +{verb.name}\s+{re.escape(verb.help)}$", shown)
 
-@pytest.mark.parametrize("verb", ["embed", "calibrate"])
-def test_help_of_a_verb_that_runs_a_bilm_shows_defaults(elmo, capsys, verb):
-    assert elmo(verb, "--help") == 0
-    shown = " ".join(capsys.readouterr().out.split())
-    assert "(default = cpu)" in shown
-    assert "(default: the biLM that comes with the project)" in shown
-    assert "(default = float32)" in shown
+    def test_lists_the_verbs_of_a_verb(self, elmo, capsys):
+        shown = self.shown(elmo, capsys, "probe")
+        assert all(f"    {kind} " in shown for kind in ("pos", "wsd", "wic"))
+        assert "--first-senses FILE" in self.shown(elmo, capsys, "probe", "wsd")
+
+    @pytest.mark.parametrize("verb", ["embed", "calibrate"])
+    def test_shows_defaults(self, elmo, capsys, verb):
+        shown = " ".join(self.shown(elmo, capsys, verb).split())
+        assert "(default = cpu)" in shown
+        assert "(default: the biLM that comes with the project)" in shown
+        assert "(default = float32)" in shown
 
 
 @pytest.mark.parametrize("arguments", [(), ("encode",), ("embed",), ("embed", "in", "out", "--layer", "3")])
@@ -44,7 +55,7 @@ def test_wrong_usage(elmo, capsys, arguments):
 )
 @pytest.mark.parametrize("note", [False, True])
 def test_what_stops_a_verb_is_one_line(elmo, capsys, monkeypatch, error, code, shown, note):
-    def stop(self, arguments):
+    def stop(*arguments):
         if note:
             error.add_note("do so")
         raise error
@@ -55,10 +66,7 @@ def test_what_stops_a_verb_is_one_line(elmo, capsys, monkeypatch, error, code, s
 
 
 def test_other_errors_are_not_hidden(elmo, monkeypatch):
-    def stop(self, arguments):
-        raise ZeroDivisionError
-
-    monkeypatch.setattr(Embed, "run", stop)
+    monkeypatch.setattr(Embed, "run", lambda *arguments: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         elmo("embed", "in", "out")
 
@@ -69,3 +77,104 @@ def test_the_installed_script_knows_the_group(script, tmp_path):
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()
     assert line == (f"error: {tmp_path / 'in.txt'}, line 2: found the byte 0xff at offset 9, expected UTF-8")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "ensemble {kept} {other} -o {kept}",
+        "ensemble {other} {kept} -o {kept}",
+        "explain {kept} {other} {kept}",
+        "explain {other} {kept} {kept}",
+        "explain {other} {page} {kept}",
+        "predict {kept} {other} {kept}",
+        "predict {other} {kept} {kept}",
+        "predict {other} {link} {kept}",
+        "squad-predictions {kept} {other} {kept}",
+        "squad-predictions {other} {kept} {kept}",
+        "confusion {kept} {other} {kept}",
+        "mix {other} {kept} -o {kept}",
+        "intrinsic --wordsim {kept} -o {kept}",
+        "intrinsic --wordsim {other} --vectors {other} --vectors {kept} -o {kept}",
+        "probe pos {kept} {other} -o {kept}",
+        "probe wic {other} {kept} -o {kept}",
+        "neighbors word --corpus {kept} -o {kept}",
+        "calibrate {other} {kept} --weight-file {kept}",
+        "embed {other} {kept} --initial-state {kept}",
+        "vectors elmo {other} {kept} --contexts {kept}",
+        "report {other} {kept} -o {kept}",
+        "export {other} {folder} --average-with {folder}",
+    ],
+)
+def test_what_is_read_is_not_overwritten(elmo, tmp_path, capsys, arguments):
+    files = {"kept": "a.csv", "other": "b.csv", "page": "a.csv.html"}
+    places = {name: tmp_path / file for name, file in files.items()}
+    for place in places.values():
+        place.write_text("mine")
+    places |= {"folder": tmp_path, "link": tmp_path / "link"}
+    places["link"].symlink_to(places["kept"])
+    assert elmo(*(word.format(**places) for word in arguments.split()), "--force") == 1
+    assert "is the input, expected another file for the output" in capsys.readouterr().err
+    assert {path.name for path in tmp_path.iterdir()} == {*files.values(), "link"}
+    assert {path.read_text() for path in tmp_path.iterdir()} == {"mine"}
+
+
+class TestDoctor:
+    def test_every_section_has_facts(self, elmo, tmp_path, monkeypatch, capsys):
+        (tmp_path / "folder").mkdir()
+        (tmp_path / "folder" / "file").write_bytes(b"0" * 2_500_000)
+        monkeypatch.setattr(file_utils, "CACHE_DIRECTORY", str(tmp_path))
+        monkeypatch.setenv("HF_HOME", str(tmp_path / "none"))
+        assert elmo("doctor") == 0
+        lines = capsys.readouterr().out.splitlines()
+        titles = [line for line in lines if not line.startswith("  ")]
+        assert titles == ["versions", "processor", "GPU", "spaCy models", "caches", "extras"]
+        facts = dict(line.strip().split(": ", 1) for line in lines if line not in titles)
+        assert facts["torch"] == metadata.version("torch")
+        assert Path(facts["configs, fixtures"].split(", ")[0], "ner_elmo.jsonnet").expanduser().exists()
+        assert facts["files of URLs"].endswith(", 1 files, 2.5 MB")
+        assert facts["Hugging Face"].endswith(", 0 files, 0.0 MB")
+
+    def test_what_is_required_and_not_there(self, monkeypatch):
+        requires = [
+            "pytest>=1",
+            "torch<1",
+            'nothing-of-that-name ; python_version < "3"',
+            'no-such-package>=2 ; extra == "bad"',
+            'pytest>=1 ; extra == "good"',
+        ]
+        monkeypatch.setattr(metadata, "requires", lambda name: requires)
+        facts = dict(doctor.versions())
+        assert facts["not as required"] == f"torch is {metadata.version('torch')}, expected <1"
+        extras = {"Provides-Extra": ["bad", "good"]}
+        monkeypatch.setattr(metadata, "metadata", lambda name: type("", (), {"get_all": extras.get}))
+        expected = {"bad": "no-such-package is not installed", "good": "can be used"}
+        assert dict(doctor.extras()) == expected
+
+    @pytest.mark.parametrize(
+        ("supported", "abilities", "said"),
+        [
+            (False, {}, "cannot be used: it needs AVX-512"),
+            (True, {"avx512_f": True}, "can be used; no faster than float32, not exact"),
+            (True, {"avx512_bf16": True}, "faster than float32, not exact"),
+            (True, {"amx_bf16": True}, "faster than float32, not exact"),
+        ],
+    )
+    def test_bfloat16(self, monkeypatch, supported, abilities, said):
+        monkeypatch.setattr(doctor, "onednn_has_bfloat16", lambda: supported)
+        monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: abilities)
+        facts = dict(doctor.processor())
+        assert facts["bfloat16"] == said
+        assert facts["AVX-512"] == ("yes" if "avx512_f" in abilities else "no")
+
+    @pytest.mark.parametrize(
+        ("onednn", "said"),
+        [
+            (True, "packed weights, by oneDNN; a lone row is padded to two"),
+            (False, "slower, and the last bit"),
+        ],
+    )
+    def test_float32(self, monkeypatch, onednn, said):
+        monkeypatch.setattr(doctor, "has_onednn", lambda: onednn)
+        monkeypatch.setattr(doctor, "onednn_rounds_single_rows_alike", lambda: False)
+        assert dict(doctor.processor())["float32"].startswith(said)

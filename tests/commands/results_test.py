@@ -1,12 +1,23 @@
-"""What all verbs with results have in common, shown by `mix`."""
+"""The files of results that verbs write, shown by `mix`, and `report`, which collects them."""
 
 import csv
 import os
+import re
+import shutil
 import subprocess
 import sys
+from html.parser import HTMLParser
+from pathlib import Path
 
+import matplotlib.image
+import numpy as np
 import pytest
 
+from elmo_tasks.commands import mix
+from elmo_tasks.commands.report import ReportEntry
+from elmo_tasks.commands.results import ResultsWriter
+from elmo_tasks.common.plot import bars
+from elmo_tasks.common.table import Table
 from tests.evaluation.archives import make_run
 
 
@@ -15,66 +26,267 @@ def run(tmp_path):
     return make_run(tmp_path / "run", {"input": [0.0, 1.0, 2.0]})
 
 
-def test_files_beside_each_other(elmo, run, tmp_path, capsys):
-    (tmp_path / "out").mkdir()
-    output = tmp_path / "out/results.csv"
-    assert elmo("mix", run, "-o", output) == 0
-    assert sorted(os.listdir(output.parent)) == [f"results.{kind}" for kind in ("csv", "md", "png", "svg")]
-    shown = capsys.readouterr().out
-    assert shown.startswith(output.with_suffix(".md").read_text())
-    assert shown.endswith(f"\n{output}: also results.svg, results.png, results.md\n")
-    assert output.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
-    picture = output.with_suffix(".svg").read_bytes()
-    assert b"<svg" in picture
-    assert elmo("mix", run, "-o", output, "--force") == 0
-    assert output.with_suffix(".svg").read_bytes() == picture
-    (row,) = csv.DictReader(output.open())
-    assert row["model"] == "elmo_ner"
+class TestMix:
+    def test_several_archives(self, elmo, tmp_path):
+        scores = {"input": [0.0, 1.0, -2.0], "output": [3.0, 0.0, 0.5]}
+        both = make_run(tmp_path / "both", scores, placement="input+output")
+        function = make_run(tmp_path / "function", {}, weights="function", gamma=False)
+        assert elmo("mix", both, function, "-o", tmp_path / "mix.csv") == 0
+        rows = list(csv.DictReader((tmp_path / "mix.csv").open()))
+        shares = [[row.pop(f"layer {layer}") for layer in range(3)] for row in rows]
+        assert [list(row.values()) for row in rows] == [
+            [str(both), "elmo_ner", "input", "trainable", "1.5"],
+            [str(both), "elmo_ner", "output", "trainable", "1.5"],
+            [str(function), "elmo_ner", "input", "function", "1.0"],
+        ]
+        for found, row in zip(shares, scores.values(), strict=False):
+            assert list(map(float, found)) == pytest.approx(np.exp(row) / np.exp(row).sum())
+        assert shares[2] == ["", "", ""]
+
+    @pytest.mark.parametrize(
+        ("names", "rows"),
+        [
+            (["one"], ["elmo_ner, input", "elmo_ner, output"]),
+            (["one", "two"], ["one: elmo_ner, input", "one: elmo_ner, output", "two: elmo_ner, input"]),
+        ],
+    )
+    def test_a_row_of_the_picture_names_its_run(self, elmo, tmp_path, names, rows, monkeypatch):
+        shown = []
+        draw = mix.heat_map
+        monkeypatch.setattr(
+            mix, "heat_map", lambda *args, rows, **more: shown.extend(rows) or draw(*args, rows=rows, **more)
+        )
+        placements = {"one": "input+output", "two": "input"}
+        runs = [make_run(tmp_path / name, {}, placement=placements[name]) for name in names]
+        assert elmo("mix", *runs) == 0
+        assert shown == rows
+
+    def test_errors(self, elmo, tmp_path, capsys):
+        make_run(tmp_path / "baseline", None)
+        (tmp_path / "broken.tar.gz").write_text("no archive")
+        for name, message in (
+            ("baseline", "baseline: found a model without ELMo, elmo_ner"),
+            ("broken.tar.gz", "broken.tar.gz: not a whole archive of a model"),
+            ("nowhere", "nowhere"),
+        ):
+            assert elmo("mix", tmp_path / name) == 1
+            assert message in capsys.readouterr().err
 
 
-def test_a_console_that_cannot_show_all(run, tmp_path):
-    run = run.rename(tmp_path / "Łódź")
-    command = [sys.executable, "-m", "allennlp", "elmo", "mix", run, "-o", tmp_path / "mix.csv"]
-    environment = os.environ | {"PYTHONIOENCODING": "ascii"}
-    shown = subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout
-    assert r"\N{LATIN CAPITAL LETTER L WITH STROKE}" in shown
-    assert "Łódź" in (tmp_path / "mix.csv").read_text(encoding="utf-8")
+class TestFiles:
+    def test_they_lie_beside_each_other(self, elmo, run, tmp_path, capsys):
+        output = tmp_path / "out/results.csv"
+        assert elmo("mix", run, "-o", output) == 0
+        assert sorted(os.listdir(output.parent)) == [
+            f"results.{kind}" for kind in ("csv", "md", "png", "svg")
+        ]
+        shown = capsys.readouterr().out
+        assert shown.startswith(output.with_suffix(".md").read_text())
+        assert shown.endswith(f"\n{output}: also results.svg, results.png, results.md\n")
+        assert output.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
+        picture = output.with_suffix(".svg").read_bytes()
+        assert b"<svg" in picture
+        assert elmo("mix", run, "-o", output, "--force") == 0
+        assert output.with_suffix(".svg").read_bytes() == picture
+        # The picture of another table does not stay.
+        (tmp_path / "text").write_text("We play chess .\nThey play .\n")
+        assert elmo("neighbors", "play", "--corpus", tmp_path / "text", "-o", output, "--force") == 0
+        assert sorted(os.listdir(output.parent)) == ["results.csv", "results.md"]
+
+    def test_a_console_that_lacks_characters(self, run, tmp_path):
+        run = run.rename(tmp_path / "Łódź")
+        command = [sys.executable, "-m", "allennlp", "elmo", "mix", run, "-o", tmp_path / "mix.csv"]
+        environment = os.environ | {"PYTHONIOENCODING": "ascii"}
+        shown = subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout
+        assert r"\N{LATIN CAPITAL LETTER L WITH STROKE}" in shown
+        assert "Łódź" in (tmp_path / "mix.csv").read_text(encoding="utf-8")
+
+    def test_none_without_an_output(self, elmo, run, tmp_path, monkeypatch, capsys):
+        (tmp_path / "empty").mkdir()
+        monkeypatch.chdir(tmp_path / "empty")
+        assert elmo("mix", run) == 0
+        assert capsys.readouterr().out.startswith("| archive | model |")
+        assert os.listdir() == []
+
+    @pytest.mark.parametrize("suffix", [".csv", ".md", ".png", ".svg"])
+    def test_none_is_overwritten_without_force(self, elmo, run, tmp_path, capsys, suffix):
+        there = tmp_path / f"results{suffix}"
+        there.write_text("old")
+        assert elmo("mix", run, "-o", tmp_path / "results.csv") == 1
+        assert capsys.readouterr().err == f"error: {there} exists; --force overwrites it\n"
+        assert there.read_text() == "old"
+        assert elmo("mix", run, "-o", tmp_path / "results.csv", "--force") == 0
+        assert there.read_bytes() != b"old"
+
+    def test_an_output_that_cannot_be_written_is_found_before_the_work(self, elmo, tmp_path, capsys):
+        """There is no such archive, either."""
+        (tmp_path / "file").touch()
+        for output, message in (
+            ("file/out.csv", "file/out.csv.partial: Not a directory"),
+            ("out.txt", "out.txt, expected a name that ends in .csv"),
+        ):
+            assert elmo("mix", "nowhere.tar.gz", "-o", tmp_path / output) == 1
+            assert message in capsys.readouterr().err
+        assert os.listdir(tmp_path) == ["file"]
 
 
-def test_only_shown(elmo, run, tmp_path, monkeypatch, capsys):
-    (tmp_path / "empty").mkdir()
-    monkeypatch.chdir(tmp_path / "empty")
-    assert elmo("mix", run) == 0
-    assert capsys.readouterr().out.startswith("| archive | model |")
-    assert os.listdir() == []
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "google-chrome"))), None)
+OPTIONS = [
+    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+]
+MEASURE = """<script>
+onload = () => {
+  for (const image of document.images) image.title = `${image.naturalHeight} ${image.naturalWidth}`;
+};
+</script>"""
+"""Tells the size of a picture, which a broken one lacks."""
 
 
-@pytest.mark.parametrize("suffix", [".csv", ".md", ".png", ".svg"])
-def test_nothing_is_overwritten_without_force(elmo, run, tmp_path, capsys, suffix):
-    there = tmp_path / f"results{suffix}"
-    there.write_text("old")
-    assert elmo("mix", run, "-o", tmp_path / "results.csv") == 1
-    assert capsys.readouterr().err == f"error: {there} exists; --force overwrites it\n"
-    assert there.read_text() == "old"
-    assert elmo("mix", run, "-o", tmp_path / "results.csv", "--force") == 0
-    assert there.read_bytes() != b"old"
+class Page(HTMLParser):
+    """The texts of headings and cells, in their order, and the attributes of each kind of element."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.texts: dict[str, list[str]] = {}
+        self.elements: dict[str, list[dict[str, str | None]]] = {}
+        self._tag = ""
+        self.feed(html)
+
+    def handle_starttag(self, tag, attrs):
+        self._tag = tag
+        self.texts.setdefault(tag, []).append("")
+        self.elements.setdefault(tag, []).append(dict(attrs))
+
+    def handle_data(self, data):
+        if self._tag and data.strip():
+            self.texts[self._tag][-1] += data
+
+    def handle_endtag(self, tag):
+        self._tag = ""
 
 
-def test_an_output_that_cannot_be_written_is_found_before_the_work(elmo, tmp_path, capsys):
-    """The archive is not there, but that is not what is wrong first."""
-    (tmp_path / "file").touch()
-    for output, message in (
-        ("file/out.csv", "file/out.csv.partial: Not a directory"),
-        ("out.txt", "out.txt, expected a name that ends in .csv"),
-    ):
-        assert elmo("mix", "nowhere.tar.gz", "-o", tmp_path / output) == 1
-        assert message in capsys.readouterr().err
-    assert os.listdir(tmp_path) == ["file"]
+def write(path, *names):
+    """Writes results as a verb does."""
+    table = Table(("test", "vectors", "score", "pairs"))
+    for number, name in enumerate(names):
+        table.add(name, "layer 0", number / 3, None)
+    work = path.parent / "work"
+    work.mkdir(parents=True)
+    ResultsWriter(work, path).write(table, bars(table, groups="test", bars="vectors", heights="score"))
+    work.rmdir()
 
 
-def test_the_picture_of_another_table_does_not_stay(elmo, run, tmp_path):
-    output = tmp_path / "results.csv"
-    assert elmo("mix", run, "-o", output) == 0
-    (tmp_path / "text").write_text("We play chess .\nThey play .\n")
-    assert elmo("neighbors", "play", "--corpus", tmp_path / "text", "-o", output, "--force") == 0
-    assert sorted(path.name for path in tmp_path.glob("results.*")) == ["results.csv", "results.md"]
+class TestReport:
+    @pytest.fixture
+    def report(self, elmo, tmp_path, monkeypatch, capsys):
+        """The page of three results, one without a picture; another CSV file is none."""
+        monkeypatch.chdir(tmp_path)
+        write(tmp_path / "runs/ner/layers.csv", "łódź", "<script>alert(1)</script>")
+        write(tmp_path / "runs/sst/layers.csv", "one", "two", "three")
+        write(tmp_path / "runs/sst/words.csv", "& more")
+        for kind in ("png", "svg"):
+            (tmp_path / f"runs/sst/words.{kind}").unlink()
+        (tmp_path / "runs/sst/layers.svg").unlink()  # as an older version wrote them
+        (tmp_path / "runs/train.csv").write_text("text\nno result\n")
+        assert elmo("report", "runs", "runs/sst", "-o", "report.html") == 0
+        assert capsys.readouterr().out.endswith("report.html: 3 results\n")
+        return tmp_path / "report.html"
+
+    def test_each_csv_is_a_table_under_its_title(self, report):
+        page = Page(report.read_text(encoding="utf-8"))
+        titles = [f"Similarity and analogies: {name}" for name in ("layers (ner)", "layers (sst)", "words")]
+        assert page.texts["h2"] == ["Summary", *titles]
+        assert page.texts["a"] == titles
+        assert page.texts["code"] == ["runs/ner/layers.csv", "runs/sst/layers.csv", "runs/sst/words.csv"]
+        columns = ["test", "vectors", "score", "pairs"]
+        assert page.texts["th"] == ["result", "rows", "best", *columns * 3]
+        assert page.texts["td"][1:3] == ["2", "score 0.3333: <script>alert(1)</script>, layer 0"]
+        assert page.texts["td"][9:17] == [
+            *("łódź", "layer 0", "0.0000", ""),
+            *("<script>alert(1)</script>", "layer 0", "0.3333", ""),
+        ]
+        assert page.texts["td"][-4:] == ["& more", "layer 0", "0.0000", ""]
+        assert page.elements["td"][10:12] == [{}, {"class": "number"}]
+
+    def test_neighbours_and_mixes(self, elmo, tmp_path, monkeypatch):
+        """The word of a neighbour is marked; an archive has the name of its run."""
+        monkeypatch.chdir(tmp_path)
+        for name, table in {
+            "near": Table(("query", "cosine"), [("They **play** <chess> ** .", 0.5)]),
+            "mix": Table(("archive", "gamma"), [("runs/ner/model.tar.gz", 1.0), ("runs/sst", 1.0)]),
+        }.items():
+            Path(f"{name}.csv").write_text(table.csv())
+            Path(f"{name}.md").write_text(table.markdown())
+        assert elmo("report", ".", "-o", "report.html") == 0
+        html = Path("report.html").read_text()
+        assert '<mark class="entity colour-0">play<span' in html
+        assert "&lt;chess&gt; ** ." in html
+        page = Page(html)
+        assert page.texts["h2"] == ["Summary", "Learned mixes: mix", "Nearest neighbours: near"]
+        assert page.texts["td"][6:10] == ["ner", "1.0000", "sst", "1.0000"]
+
+    def test_it_needs_nothing_else(self, report):
+        html = report.read_text(encoding="utf-8")
+        page = Page(html)
+        assert {"script", "link", "iframe"}.isdisjoint(page.elements)
+        elements = [element for kind in page.elements.values() for element in kind]
+        addresses = [element[key] for element in elements for key in ("src", "href") if key in element]
+        assert len(addresses) == 3 + 2
+        allowed = ("#result-", "data:image/svg+xml;base64,", "data:image/png;base64,")
+        assert all(address.startswith(allowed) for address in addresses)
+        assert not re.search(r"url\(|@import|https?:", html)
+
+    @pytest.mark.skipif(BROWSER is None, reason="no chromium or google-chrome")
+    def test_a_browser_shows_it(self, report, tmp_path):
+        plain = report.read_text(encoding="utf-8")
+        measured = tmp_path / "measured.html"
+        measured.write_text(plain.replace("</body>", f"{MEASURE}</body>"), encoding="utf-8")
+        profile = f"--user-data-dir={tmp_path / 'profile'}"
+        command = [BROWSER, *OPTIONS, profile, "--dump-dom", measured.as_uri()]
+        shown = subprocess.run(command, capture_output=True, check=True, timeout=120)
+        page, written = Page(shown.stdout.decode("utf-8")), Page(plain)
+        for tag in ("title", "h1", "h2", "code", "a", "th", "td"):
+            assert page.texts[tag] == written.texts[tag]
+        drawn, old = (image["title"] for image in page.elements["img"])
+        assert "0" not in drawn.split()
+        assert old == "{} {}".format(*matplotlib.image.imread(tmp_path / "runs/sst/layers.png").shape)
+
+    @pytest.mark.parametrize(
+        ("table", "best"),
+        [
+            ("test,vectors,score\na,layer 0,nan\nb,layer 0,nan\n", ""),
+            ("test,vectors,score\na,layer 0,0.5\nb,layer 0,nan\n", "score 0.5000: a, layer 0"),
+            (
+                "fraction,training instances,ELMo,f1,standard deviation\n"
+                "0.5,10,without,0.2,\n0.5,10,with,0.4,\n1.0,20,without,0.3,\n1.0,20,with,0.5,\n",
+                "f1 0.5000: fraction 1, with",
+            ),
+            ("variant,loss,runs\ninput,0.7,1\noutput,0.6,1\n", "loss 0.6000: output"),
+        ],
+    )
+    def test_the_best_of_a_table(self, elmo, tmp_path, table, best):
+        path = tmp_path / "table.csv"
+        path.write_text(table)
+        path.with_suffix(".md").touch()
+        assert ReportEntry.read(path).best() == best
+        assert elmo("report", path, "-o", tmp_path / "out.html") == 0
+
+    def test_a_file_of_results(self, elmo, report, capsys):
+        for places, count in ((["runs/ner/layers.csv", "runs"], 3), (["runs/ner/layers.csv"], 1)):
+            assert elmo("report", *places, "-o", "new.html", "--force") == 0
+            assert capsys.readouterr().out == f"new.html: {count} results\n"
+
+    def test_errors(self, elmo, report, capsys):
+        Path("empty").mkdir()
+        (report.parent / "runs/ner/layers.csv").write_text("a,b\n1\n")
+        nothing = "found no results, expected a CSV file with its Markdown beside it"
+        for places, output, message in (
+            (["runs"], report, f"{report} exists; --force overwrites it"),
+            (["runs", "empty"], "new.html", f"empty: {nothing}"),
+            (["runs", "nowhere"], "new.html", f"nowhere: {nothing}"),
+            (["runs"], "new.html", "runs/ner/layers.csv, line 2: found 1 cells, expected 2: a, b"),
+        ):
+            assert elmo("report", *places, "-o", output) == 1
+            assert capsys.readouterr().err == f"error: {message}\n"
+        assert not (report.parent / "new.html").exists()

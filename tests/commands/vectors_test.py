@@ -1,6 +1,8 @@
-"""`allennlp elmo vectors`."""
+"""`intrinsic`, `neighbors` and `probe`, which evaluate vectors, and `vectors`, which writes them."""
 
+import csv
 import gzip
+import math
 
 import pytest
 import torch
@@ -10,127 +12,272 @@ from allennlp.data.fields import TextField
 from allennlp.data.token_indexers import SingleIdTokenIndexer
 from allennlp.modules import TokenEmbedder
 
-from elmo_tasks.vectors.encoder import BiLmEncoder
-from elmo_tasks.vectors.text_format import take_vectors
-from tests.commands.texts import tiny
+from elmo_tasks.evaluation import tagging
+from elmo_tasks.evaluation.analogies import accuracies, read_questions
+from elmo_tasks.evaluation.similarity import read_pairs, spearman
+from elmo_tasks.evaluation.tagging import most_frequent_tag, read_conllu
+from elmo_tasks.vectors.encoder import BiLmEncoder, StaticVectors
+from elmo_tasks.vectors.text_format import read_table, take_vectors
+from elmo_tasks.vectors.word_vectors import alone, in_contexts
+from tests.commands.texts import FIXTURES, tiny
 from tests.elmo.files import read_frozen
 from tests.vectors.examples import sentences
 
+WORDSIM, ANALOGIES, CORPUS = (FIXTURES / name for name in ("wordsim.csv", "analogies.txt", "corpus.txt"))
+LAYERS = ["layer 0", "layer 1", "layer 2", "average"]
+
 
 @pytest.fixture
-def text(tmp_path):
-    path = tmp_path / "text.gz"
-    with gzip.open(path, "wt") as file:
-        file.write("".join(" ".join(words).capitalize() + "\n\n" for words in sentences()))
-    return path
+def rows(elmo, tmp_path):
+    """Runs a verb on a tiny biLM; returns the rows of its table."""
+
+    def run(*arguments) -> list[dict[str, str]]:
+        output = tmp_path / "out.csv"
+        assert elmo(*arguments, *tiny(tmp_path), "-o", output, "--force") == 0
+        return list(csv.DictReader(output.open()))
+
+    return run
 
 
-def table_of(path):
-    lines = (
-        (gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes())
-        .decode()
-        .splitlines()
+@pytest.fixture
+def encoder(tmp_path):
+    _, options_file, _, weight_file = tiny(tmp_path)
+    weights = torch.tensor([0.2, 0.3, 0.5])
+    return BiLmEncoder(
+        bilm=read_frozen(options_file, weight_file),
+        mixes={"mix 0.2,0.3,0.5": lambda layers: torch.tensordot(weights, layers, dims=1)},
     )
-    rows = [line.split(" ") for line in lines[1:]]
-    return lines[0], {word: [float(number) for number in numbers] for word, *numbers in rows}
 
 
-@pytest.mark.parametrize("method", ["word2vec", "svd"])
-def test_what_it_writes_is_read(elmo, text, tmp_path, method, capsys):
-    if method == "word2vec":
-        pytest.importorskip("gensim")
-    output = tmp_path / "out.txt.gz"
-    assert elmo("vectors", method, text, output, "--dim", 5, "--lowercase") == 0
-    assert f"{output}: 14 words, 5 dimensions" in capsys.readouterr().out
-    header, table = table_of(output)
-    assert header == "14 5"
-    assert len(table) == 14
-    # By AllenNLP's embedding
-    vocab = Vocabulary.from_instances(
-        [Instance({"x": TextField([Token("pump"), Token("new")], {"tokens": SingleIdTokenIndexer()})})]
-    )
-    embedding = TokenEmbedder.from_params(
-        Params({"type": "embedding", "embedding_dim": 5, "pretrained_file": str(output)}), vocab=vocab
-    )
-    assert torch.allclose(embedding.weight[vocab.get_token_index("pump")], torch.tensor(table["pump"]))
-    # As the start of a biLM
-    rows = torch.zeros(2, 5)
-    take_vectors(rows, ["cat", "new"], str(output))
-    assert torch.allclose(rows, torch.tensor([table["cat"], [0.0] * 5]))
-    # Equal bytes each time
-    before = output.read_bytes()
-    assert elmo("vectors", method, text, output, "--dim", 5, "--lowercase", "--force") == 0
-    assert output.read_bytes() == before
+class TestIntrinsic:
+    def test_words_alone_and_static_vectors(self, rows, encoder, tmp_path):
+        vectors = tmp_path / "vectors.txt.gz"
+        vectors.write_bytes(gzip.compress(b"boat 1 0\nship 1 1\ncup 0 1\nmug 0.5 1\nuncle 1 2\n"))
+        tests = ("--wordsim", WORDSIM, "--analogies", ANALOGIES)
+        found = rows("intrinsic", *tests, "--mix", "0.2,0.3,0.5", "--vectors", vectors)
+        pairs, questions = read_pairs(str(WORDSIM)), read_questions(str(ANALOGIES))
+        asked = [word for question in questions for word in question.words]
+        words = list(dict.fromkeys([*(word for pair in pairs for word in pair[:2]), *asked]))
+        static = alone(StaticVectors(name="static", table=read_table(str(vectors))), words)
+        names = [*LAYERS, "mix 0.2,0.3,0.5", "vectors.txt.gz"]
+        assert [row["vectors"] for row in found[:6]] == names
+        for row, by_row in zip(found, [*alone(encoder, words), *static], strict=False):
+            expected = spearman(by_row, words, pairs)
+            assert (row["test"], row["section"], row["measure"]) == ("wordsim", "", "spearman")
+            assert float(row["score"]) == pytest.approx(expected.value, abs=0.01)
+            assert (int(row["covered"]), int(row["total"])) == (expected.covered, 24)
+        assert found[5]["covered"] == "2"
+        for number, by_row in enumerate(alone(encoder, words)):
+            expected = accuracies(by_row, words, questions, asked)
+            mine = [row for row in found[6:] if row["vectors"] == names[number]]
+            assert [(row["section"], row["measure"]) for row in mine] == [each[:2] for each in expected]
+            for row, accuracy in zip(mine, expected, strict=True):
+                assert float(row["score"]) == pytest.approx(accuracy.correct / accuracy.covered, abs=0.05)
+        scores = [float(row["score"]) for row in found[6:] if row["vectors"] == "vectors.txt.gz"]
+        assert all(map(math.isnan, scores))
+
+    def test_contexts(self, rows, encoder):
+        options = ("--contexts", CORPUS, "--occurrences", 2, "--seed", 5)
+        found = rows("intrinsic", "--wordsim", WORDSIM, *options)
+        assert rows("intrinsic", "--wordsim", WORDSIM, *options) == found
+        pairs = read_pairs(str(WORDSIM))
+        words = list(dict.fromkeys(word for pair in pairs for word in pair[:2]))
+        lines = CORPUS.read_text().splitlines()
+        for row, by_row in zip(found, in_contexts(encoder, words, lines, limit=2, seed=5), strict=False):
+            expected = spearman(by_row, words, pairs)
+            assert float(row["score"]) == pytest.approx(expected.value, abs=0.01)
+            assert 0 < int(row["covered"]) == expected.covered < 24
+
+    def test_vocabulary(self, rows, tmp_path):
+        """More words make the questions harder; a question with a word outside of them is not covered."""
+        (tmp_path / "words").write_text("uncle\naunt\nbrother\nsister\nferry\n\n")
+        found = rows("intrinsic", "--analogies", ANALOGIES, "--vocabulary", tmp_path / "words")
+        covered = {(row["covered"], row["total"]) for row in found if row["section"] == "all"}
+        assert covered == {("1", "32")}
 
 
-def test_case_is_kept_unless_asked(elmo, text, tmp_path):
-    assert elmo("vectors", "svd", text, tmp_path / "out.txt", "--dim", 3) == 0
-    assert {"The", "We"} < set(table_of(tmp_path / "out.txt")[1])
+class TestNeighbors:
+    def test_by_layer_beside_static_vectors(self, rows, tmp_path):
+        vectors = tmp_path / "vectors.txt"
+        vectors.write_text("play 1 0\ngame 1 0.5\ntheatre 1 -0.1\nsoup 0 1\n")
+        arguments = ("--sentence", "They play chess .", "--line", 7, "--top", 2, "--vectors", vectors)
+        found = rows("neighbors", "play", "--corpus", CORPUS, *arguments)
+        assert [row["query"] for row in found[::8]] == [
+            "They **play** chess .",
+            "The author of the **play** sat in the last row with her hat on .",
+            "play",
+        ]
+        assert [row["vectors"] for row in found[:8:2]] == LAYERS
+        assert [row["rank"] for row in found[:4]] == ["1", "2", "1", "2"]
+        # The first two lines, and not the query itself
+        assert [row["line"] for row in found[:2]] == ["1", "2"]
+        assert [row["line"] for row in found[8:10]] == ["1", "2"]
+        assert float(found[0]["cosine"]) == pytest.approx(1, abs=1e-5)
+        lines = CORPUS.read_text().splitlines()
+        for row in found[:16]:
+            words = lines[int(row["line"]) - 1].split()
+            assert row["neighbor"].replace("**", "") == " ".join(words)
+        assert [(row["vectors"], row["neighbor"], row["line"]) for row in found[16:]] == [
+            ("vectors.txt", "theatre", ""),
+            ("vectors.txt", "game", ""),
+        ]
+        assert not (tmp_path / "out.png").exists()
+
+    def test_the_first_line_with_the_word(self, rows, tmp_path):
+        (tmp_path / "vectors.txt").write_text("soup 0 1\n")
+        arguments = ("--corpus", CORPUS, "--top", 1, "--vectors", tmp_path / "vectors.txt")
+        *layers, static = rows("neighbors", "bank", *arguments)
+        assert layers[0]["query"].startswith("We walked along the **bank** until")
+        assert layers[0]["neighbor"].startswith("The **bank** refused")
+        assert (static["neighbor"], static["rank"]) == ("(unknown)", "")
 
 
-@pytest.mark.parametrize("layer", ["average", "1"])
-@pytest.mark.parametrize("in_text", [False, True])
-def test_elmos_vectors_of_words(elmo, tmp_path, capsys, layer, in_text):
-    """Alone, or averaged over a text in which one of the words never stands; and as gensim reads them."""
-    words = tmp_path / "words.txt"
-    words.write_text("cat\nOslo\nabsent\ncat\n")
-    lines = ["the cat saw Oslo", "", "a cat , a dog"]
-    (tmp_path / "text.txt").write_text("\n".join(lines))
-    options = tiny(tmp_path)
-    output = tmp_path / "out.txt"
-    contexts = ("--contexts", tmp_path / "text.txt") if in_text else ()
-    assert elmo("vectors", "elmo", words, output, "--layer", layer, *contexts, *options) == 0
-    encoder = BiLmEncoder(bilm=read_frozen(options[1], options[3]), mixes={})
-    row = encoder.names.index("average" if layer == "average" else "layer 1")
-    if in_text:
-        one, _, two = (vectors[row] for vectors in encoder.encode(map(str.split, lines)))
-        expected = {"cat": (one[1] + two[1]) / 2, "Oslo": one[3]}
-    else:
-        expected = {word: next(encoder.encode([[word]]))[row, 0] for word in ("cat", "Oslo", "absent")}
-    said = f"{output}: {len(expected)} words, 12 dimensions" + ("; 1 without a vector" if in_text else "")
-    assert said in capsys.readouterr().out
-    table = pytest.importorskip("gensim.models").KeyedVectors.load_word2vec_format(str(output))
-    assert table.index_to_key == list(expected)
-    for word, vector in expected.items():
-        assert torch.allclose(torch.tensor(table[word]), vector, atol=1e-5)
+class TestProbe:
+    DATA = {"pos": "conllu", "wsd": "jsonl", "wic": "tsv"}  # noqa: RUF012
+    BASELINES = {  # noqa: RUF012
+        "pos": ("most frequent tag", 70),
+        "wsd": ("most frequent sense", 12),
+        "wic": ("more frequent answer", 10),
+    }
+
+    def data(self, kind: str) -> list[str]:
+        return [str(FIXTURES / f"{kind}_{split}.{self.DATA[kind]}") for split in ("train", "dev")]
+
+    @pytest.fixture(autouse=True)
+    def _short(self, monkeypatch):
+        monkeypatch.setattr(tagging, "MAX_ITERATIONS", 10)
+
+    @pytest.mark.parametrize("kind", DATA)
+    def test_accuracy_of_each_layer_and_a_baseline(self, rows, tmp_path, kind):
+        (tmp_path / "vectors.txt").write_text("the 1 0\nmoney 0 1\nriver 1 1\n")
+        command = ("probe", kind, *self.data(kind), "--vectors", tmp_path / "vectors.txt", "--mix", "1,0,0")
+        found = rows(*command)
+        assert rows(*command) == found
+        baseline, total = self.BASELINES[kind]
+        assert [row["vectors"] for row in found] == [*LAYERS, "mix 1,0,0", "vectors.txt", baseline]
+        for row in found:
+            assert int(row["total"]) == total
+            assert float(row["accuracy"]) == int(row["correct"]) / total
+        assert found[4]["correct"] == found[0]["correct"]
+
+    def test_pos_baseline_and_tags(self, elmo, rows, tmp_path, capsys):
+        train, dev = (read_conllu(path, column="upos") for path in self.data("pos"))
+        *_, last = rows("probe", "pos", *self.data("pos"))
+        assert int(last["correct"]) == most_frequent_tag(train, dev)
+        assert elmo("probe", "pos", *self.data("pos"), "--tags", "xpos", *tiny(tmp_path)) == 1
+        assert "pos_train.conllu, line 3: found a word without a tag" in capsys.readouterr().err
+
+    def test_first_senses(self, elmo, tmp_path, capsys):
+        for name, word in (("a", "art"), ("b", "bell")):
+            (tmp_path / f"{name}.data.xml").write_text(
+                f'<corpus><text><sentence><instance id="t" lemma="{word}" pos="NOUN">{word}</instance>'
+                "</sentence></text></corpus>\n"
+            )
+            (tmp_path / f"{name}.gold.key.txt").write_text(f"t {word}%1:06:00::\n")
+        (tmp_path / "index.sense").write_text("bell%1:06:00:: 02825009 1 4\n")
+        arguments = ("probe", "wsd", tmp_path / "a.data.xml", tmp_path / "b.data.xml", *tiny(tmp_path))
+        for more, accuracy in (((), "0.0000"), (("--first-senses", tmp_path / "index.sense"), "1.0000")):
+            assert elmo(*arguments, *more) == 0
+            shown = capsys.readouterr().out
+            assert "1 of 1 words of DEV have a lemma that TRAIN has not" in shown
+            assert shown.count(f"| {accuracy} |") == 5
+
+
+class TestVectors:
+    @pytest.fixture
+    def text(self, tmp_path):
+        path = tmp_path / "text.gz"
+        with gzip.open(path, "wt") as file:
+            file.write("".join(" ".join(words).capitalize() + "\n\n" for words in sentences()))
+        return path
+
+    @pytest.mark.parametrize("method", ["word2vec", "svd"])
+    def test_what_it_writes_is_read(self, elmo, text, tmp_path, method, capsys):
+        if method == "word2vec":
+            pytest.importorskip("gensim")
+        output = tmp_path / "out.txt.gz"
+        assert elmo("vectors", method, text, output, "--dim", 5, "--lowercase") == 0
+        assert f"{output}: 14 words, 5 dimensions" in capsys.readouterr().out
+        header, *lines = gzip.decompress(output.read_bytes()).decode().splitlines()
+        assert header == "14 5"
+        table = {word: torch.tensor(list(map(float, numbers))) for word, *numbers in map(str.split, lines)}
+        assert len(table) == 14
+        # By AllenNLP's embedding
+        field = TextField([Token("pump"), Token("new")], {"tokens": SingleIdTokenIndexer()})
+        vocab = Vocabulary.from_instances([Instance({"x": field})])
+        embedding = TokenEmbedder.from_params(
+            Params({"type": "embedding", "embedding_dim": 5, "pretrained_file": str(output)}), vocab=vocab
+        )
+        assert torch.allclose(embedding.weight[vocab.get_token_index("pump")], table["pump"])
+        # As the start of a biLM
+        start = torch.zeros(2, 5)
+        take_vectors(start, ["cat", "new"], str(output))
+        assert torch.allclose(start, torch.stack([table["cat"], torch.zeros(5)]))
+        # Equal bytes each time
+        before = output.read_bytes()
+        assert elmo("vectors", method, text, output, "--dim", 5, "--lowercase", "--force") == 0
+        assert output.read_bytes() == before
+
+    def test_case_is_kept_unless_asked(self, elmo, text, tmp_path):
+        assert elmo("vectors", "svd", text, tmp_path / "out.txt", "--dim", 3) == 0
+        assert {"The", "We"} < set((tmp_path / "out.txt").read_text().split())
+
+    @pytest.mark.parametrize("layer", ["average", "1"])
+    @pytest.mark.parametrize("in_text", [False, True])
+    def test_elmos_vectors_of_words(self, elmo, encoder, tmp_path, capsys, layer, in_text):
+        """Alone, or averaged over a text in which one of the words never stands; and as gensim reads them."""
+        words = tmp_path / "words.txt"
+        words.write_text("cat\nOslo\nabsent\ncat\n")
+        lines = ["the cat saw Oslo", "", "a cat , a dog"]
+        (tmp_path / "text.txt").write_text("\n".join(lines))
+        output = tmp_path / "out.txt"
+        contexts = ("--contexts", tmp_path / "text.txt") if in_text else ()
+        assert elmo("vectors", "elmo", words, output, "--layer", layer, *contexts, *tiny(tmp_path)) == 0
+        row = encoder.names.index("average" if layer == "average" else "layer 1")
+        if in_text:
+            one, _, two = (vectors[row] for vectors in encoder.encode(map(str.split, lines)))
+            expected = {"cat": (one[1] + two[1]) / 2, "Oslo": one[3]}
+        else:
+            expected = {word: next(encoder.encode([[word]]))[row, 0] for word in ("cat", "Oslo", "absent")}
+        said = f"{output}: {len(expected)} words, 12 dimensions" + ("; 1 without a vector" if in_text else "")
+        assert said in capsys.readouterr().out
+        table = pytest.importorskip("gensim.models").KeyedVectors.load_word2vec_format(str(output))
+        assert table.index_to_key == list(expected)
+        for word, vector in expected.items():
+            assert torch.allclose(torch.tensor(table[word]), vector, atol=1e-5)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("command", "message"),
     [
-        (["--layer", "3"], "found 'layer 3', expected one of layer 0, layer 1, layer 2, average"),
-        (["--layer", "top"], "found 'top', expected one of layer 0"),
-        (["--contexts", "{words}"], "found no vector of 1 words"),
-        (["--min-count", "2"], "none of them 2 times"),
+        ("intrinsic", "found no test, expected one or more of --wordsim, --simlex, --men, --rg, --analogies"),
+        ("intrinsic --simlex nowhere", "nowhere: found no file"),
+        ("intrinsic --analogies {wordsim}", "wordsim.csv, line 1: found"),
+        ("intrinsic --wordsim {wordsim} --contexts nowhere", "nowhere: found no file"),
+        ("neighbors xyzzy --corpus {corpus}", "corpus.txt: found no line with 'xyzzy', expected one"),
+        ("neighbors play --corpus {corpus} --line 51", "--line: found 51, expected 1 to 50"),
+        ("neighbors play --corpus {corpus} --line 9", "--line 9: found 'She lit the stove"),
+        ("neighbors play --corpus {corpus} --sentence Nothing", "--sentence: found 'Nothing', expected a"),
+        ("vectors elmo {text} {out} --layer 3", "found 'layer 3', expected one of layer 0, layer 1, layer 2"),
+        ("vectors elmo {text} {out} --layer top", "found 'top', expected one of layer 0"),
+        ("vectors elmo {text} {out} --contexts {corpus}", "found no vector of 1 words"),
+        ("vectors elmo {text} {out} --min-count 2", "none of them 2 times"),
+        ("vectors svd nowhere.txt {out}", "nowhere.txt: found no file"),
+        ("vectors svd {text} {text}", "exists; --force overwrites it"),
+        ("vectors svd {text} {out} --min-count 1000", "none of them 1000 times"),
     ],
 )
-def test_errors_of_elmos_vectors(elmo, tmp_path, capsys, arguments, message):
-    words, contexts = tmp_path / "words.txt", tmp_path / "contexts.txt"
-    words.write_text("cat\n")
-    contexts.write_text("a dog\n")
-    filled = [argument.format(words=contexts) for argument in arguments]
-    assert elmo("vectors", "elmo", words, tmp_path / "out.txt", *filled, *tiny(tmp_path)) == 1
+def test_errors(elmo, tmp_path, capsys, command, message):
+    (tmp_path / "text").write_text("xyzzy\n")
+    places = {"wordsim": WORDSIM, "corpus": CORPUS, "text": tmp_path / "text", "out": tmp_path / "out"}
+    bilm = () if "svd" in command else tiny(tmp_path)
+    assert elmo(*command.format(**places).split(), *bilm) == 1
     assert message in capsys.readouterr().err
-    assert not (tmp_path / "out.txt").exists()
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["svd", "nowhere.txt", "{out}"], "nowhere.txt: found no file"),
-        (["svd", "{text}", "{text}"], "exists; --force overwrites it"),
-        (["svd", "{text}", "{out}", "--min-count", "1000"], "none of them 1000 times"),
-    ],
+    "command", ["probe", "vectors", "vectors svd a b --shift 0", "vectors word2vec a b --subsample x"]
 )
-def test_errors(elmo, text, tmp_path, capsys, arguments, message):
-    filled = [argument.format(text=text, out=tmp_path / "out.txt") for argument in arguments]
-    assert elmo("vectors", *filled) == 1
-    assert message in capsys.readouterr().err
-    assert not list(tmp_path.glob("out*"))
-
-
-@pytest.mark.parametrize(
-    "arguments", [(), ("svd", "a", "b", "--shift", "0"), ("word2vec", "a", "b", "--subsample", "x")]
-)
-def test_wrong_usage(elmo, arguments):
-    assert elmo("vectors", *arguments) == 2
+def test_wrong_usage(elmo, command):
+    assert elmo(*command.split()) == 2
