@@ -1,17 +1,194 @@
-"""AllenNLP's own commands, each on a tiny model of every task."""
+"""AllenNLP's own commands: on a NER model with ELMo, and each on a tiny model of every task."""
 
 import json
 import os
+import subprocess
 import sys
+import tarfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import allennlp.commands
 import pytest
+import torch
+from allennlp.common import Params
+from allennlp.common.checks import ConfigurationError
+from allennlp.models.archival import load_archive
 
 from elmo_tasks.common.files import bundled
-from tests.conftest import TINY_ELMO
+from tests.conftest import SMALL_NER_ELMO, TINY_ELMO
+from tests.forked import Command
+from tests.language_model.runs import metrics_of
+
+DEV = bundled("fixtures/ner/dev.conll").resolve()
+TEST = bundled("fixtures/ner/test.conll").resolve()
+
+
+def test_train(trained_ner):
+    metrics = metrics_of(trained_ner)
+    assert metrics["training_f1"] > 0.1
+    assert metrics["training_reg_loss"] > 0
+    assert metrics["best_validation_f1"] == max(
+        json.loads(file.read_text())["validation_f1"] for file in trained_ner.glob("metrics_epoch_*.json")
+    )
+
+
+def test_evaluate_gives_the_metrics_of_training(allennlp, trained_ner, tmp_path):
+    allennlp("evaluate", trained_ner / "model.tar.gz", DEV, "--output-file", tmp_path / "metrics.json")
+    evaluated, trained = json.loads((tmp_path / "metrics.json").read_text()), metrics_of(trained_ner)
+    for name in ("precision", "recall", "f1", "accuracy", "f1-PER", "loss"):
+        assert evaluated[name] == pytest.approx(trained[f"best_validation_{name}"], abs=1e-6)
+
+
+def test_predict_json_lines(allennlp, trained_ner, tmp_path):
+    lines = [
+        {"sentence": "Ana Silva flew to Lisbon."},
+        {"sentence": "   "},
+        {"tokens": ["Dr.", "Zoë", "Kowalski", "of", "Łódź", "FC"]},
+        {"tokens": []},
+    ]
+    (tmp_path / "in.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    allennlp(
+        *("predict", trained_ner / "model.tar.gz", tmp_path / "in.jsonl", "--silent"),
+        *("--output-file", tmp_path / "out.jsonl", "--batch-size", 3),
+    )
+    results = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    assert [result["tokens"] for result in results] == [
+        ["Ana", "Silva", "flew", "to", "Lisbon", "."],
+        [],
+        lines[2]["tokens"],
+        [],
+    ]
+    assert results[1] == {"tokens": [], "tags": [], "entities": []}
+    assert all(len(result["tags"]) == len(result["tokens"]) for result in results)
+
+
+def test_predict_on_a_pattern_twice(allennlp, trained_ner, tmp_path):
+    """The second time there is an output, which might be an input."""
+    command = ("predict", trained_ner / "model.tar.gz", "--use-dataset-reader", "--silent")
+    pattern = TEST.with_name("te*.conll")
+    for _ in range(2):
+        allennlp(*command, pattern, "--output-file", tmp_path / "out.jsonl")
+    (tmp_path / "test.conll").write_bytes(TEST.read_bytes())
+    shown = allennlp(*command, tmp_path / "te*.conll", "--output-file", tmp_path / "test.conll", status=1)
+    assert "test.conll is the input, expected another file for the output" in shown
+    assert (tmp_path / "test.conll").read_bytes() == TEST.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"sentence": "broken', "line 3 (blank lines not counted): not JSON"),
+        ('{"text": "x"}', 'line 3 (blank lines not counted): found the fields: "text"; expected'),
+    ],
+)
+def test_predict_writes_what_stands_before_a_bad_line(allennlp, trained_ner, tmp_path, line, message):
+    good = '{"sentence": "Ana is here."}'
+    (tmp_path / "in.jsonl").write_text("\n".join([good, good, line, good]))
+    shown = allennlp(
+        *("predict", trained_ner / "model.tar.gz", tmp_path / "in.jsonl", "--silent"),
+        *("--output-file", tmp_path / "out.jsonl", "--batch-size", 10),
+        status=1,
+    )
+    assert message in shown
+    assert len((tmp_path / "out.jsonl").read_text().splitlines()) == 2
+
+
+def test_archive_needs_no_file_of_the_bilm(trained_ner, tmp_path):
+    """The weights and options that the model was trained with may be gone."""
+    with tarfile.open(trained_ner / "model.tar.gz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    config = json.loads((tmp_path / "config.json").read_text())
+    config["model"]["elmo"] |= {"options_file": "/gone/options.json", "weight_file": "/gone.hdf5"}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    before = load_archive(trained_ner / "model.tar.gz").model.state_dict()
+    after = load_archive(tmp_path).model.state_dict()
+    assert before.keys() == after.keys()
+    assert all(torch.equal(before[name], after[name]) for name in before)
+
+
+@pytest.mark.parametrize("key", ["options_file", "weight_file", "vocabulary_file", "initial_state"])
+def test_overrides_of_what_an_archive_holds_are_refused(trained_ner, key):
+    with pytest.raises(
+        ConfigurationError, match=f"model.elmo.{key}: found an override, 'other', expected none"
+    ):
+        load_archive(trained_ner / "model.tar.gz", overrides={f"model.elmo.{key}": "other"})
+
+
+def test_activations_for_an_archive(trained_ner, tmp_path):
+    folder = tmp_path / "activations"
+    archive = load_archive(trained_ner / "model.tar.gz", overrides={"model.elmo.activations": str(folder)})
+    assert archive.model.elmo.activations.path == str(folder)
+    assert folder.is_dir()
+
+
+@pytest.mark.parametrize("batches", [None, 2], ids=["each epoch", "within an epoch"])
+def test_recover_after_a_kill_gives_the_same_result(allennlp, ner_config, trained_ner, tmp_path, batches):
+    """SIGKILL in the middle of the second epoch; dropout, order and optimizer go on as they were."""
+    checkpointer = {"trainer.checkpointer.save_every_num_batches": batches} if batches else {}
+    overrides = json.dumps(SMALL_NER_ELMO | checkpointer)
+    arguments = ["train", ner_config, "-s", tmp_path / "run", "-o", overrides]
+    process = Command(arguments, tmp_path / "log")
+    reached = "model_state_e1_b2.th" if batches else "metrics_epoch_0.json"
+    deadline = time.monotonic() + 120
+    while not (tmp_path / "run" / reached).exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    time.sleep(0.05)
+    assert process.kill_after(0)
+    assert not (tmp_path / "run" / "metrics.json").exists()
+    allennlp(*arguments, "--recover")
+    expected, found = metrics_of(trained_ner), metrics_of(tmp_path / "run")
+    assert expected.keys() == found.keys()
+    for name, value in expected.items():
+        assert found[name] == pytest.approx(value, abs=1e-9), name
+
+
+def test_two_gloo_workers(script, allennlp, ner_config, tmp_path):
+    """Dev metrics of the trained model are those that one process computes, none left out."""
+    lines = DEV.read_text().split("\n\n")
+    # 33 sentences in batches of 16: one worker has a batch more than the other.
+    (tmp_path / "dev.conll").write_text("\n\n".join(lines[:36]) + "\n")
+    overrides = SMALL_NER_ELMO | {
+        "distributed": {"cuda_devices": [-1, -1]},
+        "validation_data_path": str(tmp_path / "dev.conll"),
+        "data_loader.batch_sampler.batch_size": 16,
+        "validation_data_loader.batch_sampler.batch_size": 16,
+        "trainer.num_epochs": 8,
+    }
+    folder = tmp_path / "run"
+    done = script("train", ner_config, "-s", folder, "-o", json.dumps(overrides))
+    assert done.returncode == 0, done.stderr
+    assert "finishing validation early" not in done.stderr
+    allennlp(
+        *("evaluate", folder / "model.tar.gz", tmp_path / "dev.conll"),
+        *("--output-file", tmp_path / "metrics.json"),
+    )
+    alone, together = json.loads((tmp_path / "metrics.json").read_text()), metrics_of(folder)
+    assert alone["f1"] > 0
+    for name in set(alone) - {"loss"}:
+        assert together[f"best_validation_{name}"] == pytest.approx(alone[name], abs=1e-9), name
+
+
+def test_python_m_allennlp_finds_the_tasks_anywhere(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "allennlp", "train", "nowhere.jsonnet", "-s", str(tmp_path / "run")],
+        cwd=tmp_path,
+        env=os.environ | {"ALLENNLP_LOG_LEVEL": "INFO"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert "nowhere.jsonnet" in done.stderr
+    assert "could not be loaded" not in done.stderr
+
+
+def test_config_of_the_archive_is_the_config_given(trained_ner, ner_config):
+    expected = Params.from_file(str(ner_config), json.dumps(SMALL_NER_ELMO)).as_dict()
+    assert json.loads((trained_ner / "config.json").read_text()) == expected
+
 
 SMALL_WORDS = {"model.text_field_embedder.token_embedders.tokens.embedding_dim": 8}
 SMALL_CHARACTERS = {"model.text_field_embedder.token_embedders.token_characters.num_filters": 4}
@@ -41,11 +218,11 @@ TASKS = {
     ),
     "classification": Task("agnews_elmo", {"model.hidden_sizes": [8]}, "probabilities"),
 }
-Command = Callable[..., None]
+Run = Callable[..., None]
 
 
 @pytest.fixture(scope="module")
-def command() -> Command:
+def command() -> Run:
     """Runs `allennlp ...` in this process, which has its plug-ins already."""
 
     def run(*arguments: Any) -> None:
@@ -76,7 +253,7 @@ def of_config(task: Task) -> list[Any]:
 
 
 @pytest.fixture(scope="module")
-def run(command: Command, of_config: list[Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def run(command: Run, of_config: list[Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a run."""
     folder = tmp_path_factory.mktemp("trained") / "run"
     command("train", *of_config, "-s", folder)
