@@ -1,5 +1,5 @@
 """
-AllenNLP's own ELMo on our engine: archives and configs with `elmo_token_embedder`, and code that calls
+AllenNLP's own ELMo on our engine. Archives and configs with `elmo_token_embedder`, and code that calls
 `allennlp.modules.elmo.Elmo`, run unchanged and faster.
 
     allennlp evaluate OLD_MODEL.tar.gz TEXT --include-package elmo_tasks.drop_in
@@ -8,8 +8,8 @@ or, in Python, `import elmo_tasks.drop_in`. The state is carried from batch to b
 `elmo_tasks.drop_in_stateless` instead, or `install(stateful=False)`, each sentence has the same vectors in
 any batch.
 
-`allennlp.commands.elmo`, which AllenNLP 1.0 dropped, is there again with its `ElmoEmbedder`, for flair,
-SeqVec, bio_embeddings and code like theirs. That one carries no state between calls.
+`allennlp.commands.elmo`, which AllenNLP 1.0 dropped, exists again with its `ElmoEmbedder`, for flair, SeqVec,
+bio_embeddings and similar code. It carries no state between calls.
 """
 
 import sys
@@ -25,12 +25,12 @@ from elmo_tasks.drop_in.elmo import Elmo
 __all__ = ["AllenNlpElmo", "Elmo", "install", "uninstall"]
 
 AllenNlpElmo = allennlp.modules.elmo.Elmo
-"""AllenNLP's own."""
+"""AllenNLP's own class."""
 
 
 def install(*, stateful: bool = True) -> None:
     """
-    Puts our `Elmo` into the place of AllenNLP's, for every model that is made from now on.
+    Replaces AllenNLP's `Elmo` by ours, for every model that is made from now on.
 
     # Parameters
 
@@ -38,13 +38,13 @@ def install(*, stateful: bool = True) -> None:
     """
     Elmo.stateful = stateful
     _put(Elmo)
-    # A model that was imported before, as `bcn`, names AllenNLP's class for its parameter `elmo`
+    # A model that is imported already, such as `bcn`, takes AllenNLP's class for its parameter `elmo`.
     AllenNlpElmo.from_params = Elmo.from_params
     sys.modules["allennlp.commands.elmo"] = allennlp.commands.elmo = embedder
 
 
 def uninstall() -> None:
-    """Puts AllenNLP's own back; one of ours that is made by hand carries its state again."""
+    """Restores AllenNLP's class; an `Elmo` of ours that is made by hand carries its state again."""
     Elmo.stateful = True
     if allennlp.modules.elmo.Elmo is Elmo:
         _put(AllenNlpElmo)

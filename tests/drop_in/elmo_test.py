@@ -1,8 +1,11 @@
 """Our `Elmo` in the place of AllenNLP's: the same results, state dicts and config blocks."""
 
 import copy
+import importlib
+import sys
 from typing import Any
 
+import allennlp.modules.elmo
 import pytest
 import torch
 from allennlp.common import FromParams, Params
@@ -129,12 +132,9 @@ def test_sizes_that_allennlp_has_no_names_for(tmp_path, changes):
         Elmo(options, weights, 1)
 
 
-def test_a_module_is_not_supported(files):
+def test_a_module_and_word_inputs_are_not_supported(files):
     with pytest.raises(ConfigurationError, match="module"):
         Elmo(None, None, 1, module=_ElmoBiLm(**files))
-
-
-def test_word_inputs_are_not_supported(files):
     with pytest.raises(ConfigurationError, match="word_inputs"):
         Elmo(**files, num_output_representations=1)(batch_to_ids(BATCHES[0]), torch.ones(2, 3))
 
@@ -158,3 +158,15 @@ def test_a_model_that_was_imported_before(files):
     assert type(ours.elmo) is Elmo
     assert type(theirs.elmo) is AllenNlpElmo
     ours.load_state_dict(theirs.state_dict())
+
+
+def test_importing_drop_in_stateless_is_a_switch(monkeypatch):
+    monkeypatch.setattr(Elmo, "stateful", True)
+    monkeypatch.delitem(sys.modules, "elmo_tasks.drop_in_stateless", raising=False)
+    try:
+        importlib.import_module("elmo_tasks.drop_in_stateless")
+        assert allennlp.modules.elmo.Elmo is Elmo
+        assert not Elmo.stateful
+    finally:
+        drop_in.uninstall()
+    assert allennlp.modules.elmo.Elmo is AllenNlpElmo
