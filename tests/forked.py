@@ -16,8 +16,8 @@ import pytest
 import torch
 
 import tests.conftest  # noqa: F401  packs archives loosely
+from elmo_tasks.commands import embed
 from elmo_tasks.compat import endings
-from elmo_tasks.embedding import hdf5 as hdf5_run
 from elmo_tasks.training import experiments
 
 FORKED = multiprocessing.get_context("forkserver")
@@ -128,7 +128,7 @@ def _run(
         (experiments, "_FORKED", multiprocessing.get_context("fork")),
         (torch.multiprocessing, "spawn", fork),
         (allennlp.commands, "import_plugins", lambda: None),
-        (hdf5_run, "WINDOW_LINES", 10),
+        (embed, "SHARD_BYTES", 100),
     ):
         patch.object(owner, name, value).start()
     if prepare is not None:

@@ -19,7 +19,8 @@ from elmo_tasks.commands.staging import copy_corpus, staged_file
 from elmo_tasks.common.progress import progress
 from elmo_tasks.elmo import FrozenBiLm, LstmState
 from elmo_tasks.elmo.model.weight_file import write_initial_state
-from elmo_tasks.embedding.corpus import Corpus, NumberedSentence, batches_by_length, padded_ids
+from elmo_tasks.embedding.batches import NumberedSentence, batches_by_length, padded_ids
+from elmo_tasks.embedding.corpus import Corpus
 
 BATCH_TOKENS = 2048
 """The largest number of positions in a batch; lanes that do not fit are run in another one."""

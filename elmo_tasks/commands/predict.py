@@ -1,17 +1,10 @@
-"""
-`allennlp elmo predict --engine ray`: from its arguments to a run.
+"""`allennlp elmo predict`: the lines of `allennlp predict`, in a run that can be resumed, here or on Ray."""
 
-`allennlp elmo predict`: `allennlp predict`, also on Ray.
-"""
-
-import argparse
 import os
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
 
-from allennlp.commands import predict
 from allennlp.common.checks import ConfigurationError
 from allennlp.common.file_utils import cached_path
 
@@ -20,90 +13,23 @@ from elmo_tasks.commands.base import (
     Verb,
     archive_argument,
     device_option,
-    flag,
     option,
     positional,
     positive,
     titled,
 )
-from elmo_tasks.commands.embed import RayArguments, engine_of, engine_option
-from elmo_tasks.commands.staging import check_output
-from elmo_tasks.jobs.pool import Engine
+from elmo_tasks.commands.engines import RayArguments, RunArguments, engine_of, run_folder
+from elmo_tasks.commands.staging import copy_piped, is_piped
+from elmo_tasks.data.input_files import input_files
+from elmo_tasks.jobs.engines import Here, run_job
+from elmo_tasks.jobs.places import input_sources, texts_among
 from elmo_tasks.jobs.predict import PredictJob
-from elmo_tasks.jobs.predict import predict as predict_shards
-from elmo_tasks.jobs.runs import RunRequest
+from elmo_tasks.jobs.runs import Settings
 from elmo_tasks.jobs.shards import Reading
-from elmo_tasks.jobs.storage import Folder, split_place
+from elmo_tasks.jobs.sinks import JsonLinesSink
 from elmo_tasks.predictors.command import predictor_arguments
 
 
-# ==== commands.predict_on_ray
-def predict_on_ray(arguments: "PredictArguments", engine: Engine, predictor_args: dict[str, Any]) -> None:
-    """
-    # Raises
-    `ConfigurationError`: a folder without an archive, or an output that must not be replaced. See `predict`,
-    too.
-    """
-    partial = Folder(f"{arguments.output}.partial")
-    if not _must_run(arguments, partial):
-        print(f"{arguments.output} is there, and no run to go on with; --force makes it anew")
-        return
-    path = Path(cached_path(arguments.archive))
-    if path.is_dir():
-        path /= "model.tar.gz"
-        if not path.exists():
-            raise ConfigurationError(f"{path}: found nothing, expected an archive, which every worker gets")
-    archive = path.read_bytes()
-    job = PredictJob(
-        archive=archive,
-        overrides=arguments.overrides,
-        predictor=arguments.predictor,
-        predictor_args=predictor_args,
-        batch_size=arguments.batch_size,
-        cuda=arguments.cuda_device >= 0,
-        folder=partial,
-        reading=Reading(os.getcwd(), objects=True, multiple=arguments.batch_size, checked=False),
-    )
-    request = RunRequest(
-        source=arguments.input,
-        settings={
-            "the archive": blake2b(archive, digest_size=16).hexdigest(),
-            "--batch-size": arguments.batch_size,
-            "--predictor": arguments.predictor,
-            "--predictor-args": arguments.predictor_args,
-            "--overrides": arguments.overrides,
-        },
-        engine=engine,
-        resume=arguments.resume,
-        force=arguments.force,
-        output=arguments.output,
-    )
-    run = predict_shards(job, request, arguments.output)
-    print(f"{arguments.output}: {run.total('sentences'):,} lines, of {len(run.shards):,} shards")
-
-
-def _must_run(arguments: "PredictArguments", partial: Folder) -> bool:
-    """
-    Whether there is something to do.
-
-    # Raises
-    `ConfigurationError`: the output is there, and nothing says that it may be replaced.
-    """
-    folder, name = split_place(arguments.output)
-    if "://" not in arguments.output:
-        check_output(Path(arguments.output), force=arguments.force or arguments.resume)
-    if name not in folder.names():
-        return True
-    if arguments.resume:
-        return partial.exists()
-    if not arguments.force:
-        raise ConfigurationError(f"{arguments.output} exists; --force overwrites it")
-    # So that --resume does not take what is to be replaced for what replaces it
-    partial.create()
-    return True
-
-
-# ==== commands.predict
 @dataclass(frozen=True, kw_only=True)
 class PredictArguments:
     """The arguments of `predict`."""
@@ -116,51 +42,80 @@ class PredictArguments:
     predictor: str | None = option("the name of a predictor, instead of the task's")
     predictor_args: str = option("its parameters, as JSON", default="")
     overrides: str = option("overrides of the archive's config, as JSON", default="")
-    resume: bool = flag("with --engine ray: go on with a run that was stopped", exclusive="again")
-    force: bool = flag("overwrite OUT, discard a run that was stopped", exclusive="again")
-    engine: str = engine_option()
+    run: RunArguments
     ray: RayArguments = titled("with --engine ray")
 
 
 class Predict(Verb[PredictArguments]):
-    """The verb `predict`; see `elmo_tasks.jobs.predict` for how it runs on Ray."""
+    """The verb `predict`; see `jobs` for how it is resumed."""
 
     name = "predict"
     help = "Predictions of an archive, to JSON Lines."
-    description = """Reads JSON Lines, and with --engine ray Parquet as well, a row an object; writes what
-        `allennlp predict` writes, line for line. With --engine ray, IN may be a folder, a pattern, s3:// or
-        gs://, and OUT appears when it is whole; until then the work is in OUT.partial, for --resume."""
+    description = """Reads JSON Lines or Parquet, a row an object: a file, folder, pattern or URL, or - for
+        stdin. Writes what `allennlp predict` writes, line for line. OUT appears when it is whole; until then
+        the work is in OUT.partial, for --resume. With --engine ray, IN and OUT may be at s3:// or gs://."""
     arguments = PredictArguments
 
     def run(self, arguments: PredictArguments) -> None:
-        engine = engine_of(arguments.engine, arguments.ray, resume=arguments.resume)
+        engine = engine_of(arguments.run, arguments.ray)
+        here = isinstance(engine, Here)
         predictor_args = predictor_arguments(arguments.predictor_args)
-        if engine is None:
-            output = Path(arguments.output)
-            check_output(output, force=arguments.force)
-            output.parent.mkdir(parents=True, exist_ok=True)
-            predict._predict(_of_allennlp(arguments))
-            with open(output, "rb") as results:
-                print(f"{output}: {sum(1 for _ in results):,} lines")
-            return
-        predict_on_ray(arguments, engine, predictor_args)
+        source, output = arguments.input, arguments.output
+        if here and "://" in output:
+            raise ConfigurationError(f"{output} is for --engine ray, expected the name of a file")
+        base, piped = os.getcwd(), here and is_piped(source)
+        if not piped:
+            files = list(map(str, input_files(source))) if here else input_sources(source)
+            sources = texts_among(files, source, [output, f"{output}.partial"])
+        with run_folder(output, arguments.run) as folder:
+            if folder is None:
+                return
+            if piped:
+                base, sources = str(folder.path), [copy_piped(source, folder.path).name]
+            archive = _archive(arguments.archive, packed=not here)
+            settings: Settings = {
+                "the archive": _digest(archive),
+                "--batch-size": arguments.batch_size,
+                "--predictor": arguments.predictor,
+                "--predictor-args": arguments.predictor_args,
+                "--overrides": arguments.overrides,
+            }
+            job = PredictJob(
+                archive=arguments.archive if here else archive.read_bytes(),
+                overrides=arguments.overrides,
+                predictor=arguments.predictor,
+                predictor_args=predictor_args,
+                batch_size=arguments.batch_size,
+                cuda_device=arguments.cuda_device,
+                reading=Reading(base, objects=True, multiple=arguments.batch_size, checked=False),
+                sink=JsonLinesSink(folder, output),
+            )
+            size = arguments.ray.shard_bytes
+            run = run_job(job, engine, name="predict", sources=sources, settings=settings, shard_bytes=size)
+        shards = "" if here else f", of {len(run.shards):,} shards"
+        print(f"{output}: {run.total('sentences'):,} lines{shards}")
 
 
-def _of_allennlp(arguments: PredictArguments) -> argparse.Namespace:
-    """The arguments of `allennlp predict`."""
-    return argparse.Namespace(
-        archive_file=arguments.archive,
-        input_file=arguments.input,
-        output_file=arguments.output,
-        weights_file=None,
-        silent=True,
-        use_dataset_reader=False,
-        dataset_reader_choice="validation",
-        multitask_head=None,
-        file_friendly_logging=False,
-        batch_size=arguments.batch_size,
-        cuda_device=arguments.cuda_device,
-        predictor=arguments.predictor,
-        predictor_args=arguments.predictor_args,
-        overrides=arguments.overrides,
-    )
+def _archive(name: str, *, packed: bool) -> Path:
+    """
+    Returns the path of an archive or, unless it must be `packed`, of the folder of a run.
+
+    # Raises
+    `ConfigurationError`: a folder without an archive.
+    """
+    path = Path(cached_path(name))
+    if packed and path.is_dir():
+        path /= "model.tar.gz"
+        if not path.exists():
+            raise ConfigurationError(f"{path}: found nothing, expected an archive, which every worker gets")
+    return path
+
+
+def _digest(archive: Path) -> str:
+    digest = blake2b(digest_size=16)
+    if archive.is_dir():
+        for path in sorted(archive.iterdir()):
+            digest.update(f"{path.name} {path.stat().st_size} {path.stat().st_mtime_ns}".encode())
+    else:
+        digest.update(archive.read_bytes())
+    return digest.hexdigest()

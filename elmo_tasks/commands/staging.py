@@ -1,8 +1,4 @@
-"""
-`OUT.partial`: the folder where a verb works until OUT is whole.
-
-The text that a verb reads, checked as a whole and copied to disk first.
-"""
+"""OUT.partial, the folder in which a verb works until OUT is complete, and there a copy of the text."""
 
 import errno
 import os
@@ -18,14 +14,17 @@ from filelock import lock_descriptor
 from elmo_tasks.common.files import put_in_place
 from elmo_tasks.data.input_files import InputError, input_files, read_lines, standard_input
 from elmo_tasks.embedding.corpus import Corpus, SourceLine, read_fasta, write_corpus
+from elmo_tasks.jobs.places import texts_among
+
+FORMATS = ("text", "fasta")
+_PARTIAL = ".partial"
 
 
-# ==== commands.staging
 def check_output(output: Path, *, force: bool) -> None:
     """
     # Raises
-    `ConfigurationError`: something is at `output` that must not, or cannot, be replaced; or it is `-`, which
-    elsewhere stands for standard output.
+    `ConfigurationError`: there is something at `output` that must not, or cannot, be replaced; or it is `-`,
+    which elsewhere stands for standard output.
     """
     if str(output) == "-":
         raise ConfigurationError("found - for the output, expected the name of a file")
@@ -35,21 +34,13 @@ def check_output(output: Path, *, force: bool) -> None:
         raise ConfigurationError(f"{output} exists; --force overwrites it")
 
 
-_PARTIAL = ".partial"
-
-
-def output_of(folder: Path) -> Path:
-    """The output whose staging folder this is."""
-    return folder.with_name(folder.name.removesuffix(_PARTIAL))
-
-
 @contextmanager
 def staging_folder(output: Path, *, keep: Collection[str] = ()) -> Iterator[Path]:
     """
-    The folder `OUT.partial` beside `output`, for this process alone. Folders above it are made.
+    Makes the folder `OUT.partial` beside `output`, for this process alone, and the folders above it.
 
-    It is removed in the end, unless it holds one of the files `keep`, which a later run needs. Without them,
-    what a process that was killed has left in it is removed at the start.
+    It is removed in the end, unless it holds one of the files `keep`, which a later run needs. Without these,
+    the files of a process that was killed are removed from it at the start.
 
     # Raises
     `OSError`: the folder cannot be made. `ConfigurationError`: `output` names no file, or another process
@@ -60,22 +51,22 @@ def staging_folder(output: Path, *, keep: Collection[str] = ()) -> Iterator[Path
     folder = output.with_name(f"{output.name}{_PARTIAL}")
     folder.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(folder, os.O_RDONLY)
+
+    def is_needed() -> bool:
+        return any((folder / name).exists() for name in keep)
+
     try:
         locked = _lock(descriptor, folder)
-        # The process that had it may have removed it meanwhile.
+        # The process that worked in it before may have removed it meanwhile.
         if not folder.exists() or not os.path.samestat(os.fstat(descriptor), folder.stat()):
             raise _in_use(folder)
-
-        def is_needed() -> bool:
-            return any((folder / name).exists() for name in keep)
-
         if locked and not is_needed():
             for path in folder.iterdir():
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
         try:
             yield folder
         finally:
-            if not is_needed():
+            if folder.exists() and not is_needed():
                 shutil.rmtree(folder)
     finally:
         os.close(descriptor)
@@ -84,8 +75,8 @@ def staging_folder(output: Path, *, keep: Collection[str] = ()) -> Iterator[Path
 @contextmanager
 def staged_file(output: Path, *, force: bool) -> Iterator[Path]:
     """
-    A path in the staging folder of `output`. The file that is written there becomes `output` in the end; if
-    an exception leaves the context, it is removed.
+    Yields a path in the staging folder of `output`. The file that is written there becomes `output` in the
+    end. If an exception leaves the context, it is removed.
 
     # Raises
     See `check_output` and `staging_folder`.
@@ -98,8 +89,8 @@ def staged_file(output: Path, *, force: bool) -> Iterator[Path]:
 
 def publish(folder: Path, target: Path, names: Iterable[str]) -> list[str]:
     """
-    Moves the files `names` of a staging folder to the folder `target`, one after the other, each when it is
-    on the disk. Returns the names of those that are there.
+    Moves the files `names` from a staging folder to the folder `target`, one after the other, each when it is
+    on the disk. Returns the names of the files that were there.
     """
     published = [name for name in names if (folder / name).exists()]
     for name in published:
@@ -108,7 +99,7 @@ def publish(folder: Path, target: Path, names: Iterable[str]) -> list[str]:
 
 
 def _lock(descriptor: int, folder: Path) -> bool:
-    """Whether the file system has locks; then the folder is locked."""
+    """Locks the folder. Returns false if the file system has no locks."""
     try:
         locked = lock_descriptor(descriptor, blocking=False)
     except OSError as error:
@@ -125,28 +116,24 @@ def _in_use(folder: Path) -> ConfigurationError:
     return ConfigurationError(f"{folder} is in use by another process")
 
 
-# ==== commands.corpus
-FORMATS = ("text", "fasta")
-
-
 def copy_corpus(
     source: str, folder: Path, *, format: str = "text", skip_empty: bool = False, limit: int | None = None
 ) -> Corpus:
     """
-    The text of `source`, copied to `folder`.
+    Copies the text of `source` to `folder`.
 
     # Parameters
 
-    source : what `input_files` takes, gzip or not, or `-` for standard input. What the verb itself writes is
-        left out.
+    source : a path or URL that `input_files` takes, or `-` for standard input. The files that the verb itself
+        writes are left out.
     folder : the verb's `staging_folder`, or any other.
     format : one of `FORMATS`: one tokenised sentence a line, or proteins.
     skip_empty : leave out lines of white space only.
     limit : how many lines to read at most; `None` for all.
 
     # Raises
-    `ConfigurationError`: the text is the file that the verb writes. `ElmoError`, with file and line: nothing
-    to read, a byte that is not UTF-8; and see `write_corpus` and `read_fasta`.
+    `ElmoError`, with file and line: nothing to read but the file that the verb writes, a byte that is not
+    UTF-8; and see `write_corpus` and `read_fasta`.
     """
     with closing(_lines(source, folder)) as lines:
         sentences = read_fasta(lines) if format == "fasta" else lines
@@ -157,13 +144,13 @@ def copy_corpus(
 
 def _lines(source: str, folder: Path) -> Generator[SourceLine, None, None]:
     if source != "-":
-        for file in _files_to_read(source, folder):
+        output = folder.with_name(folder.name.removesuffix(_PARTIAL))
+        # All files are listed before the first line is written to the folder.
+        for file in texts_among(list(map(str, input_files(source))), source, [str(folder), str(output)]):
             for number, line in read_lines(file):
                 yield SourceLine(file, number, line)
         return
-    name, copy = "standard input", folder / "stdin"
-    with open(copy, "wb") as target:
-        shutil.copyfileobj(standard_input(), target)
+    name, copy = "standard input", copy_piped(source, folder)
     try:
         for number, line in read_lines(copy):
             yield SourceLine(name, number, line)
@@ -173,16 +160,18 @@ def _lines(source: str, folder: Path) -> Generator[SourceLine, None, None]:
         copy.unlink()
 
 
-def _files_to_read(source: str, folder: Path) -> list[Path]:
-    output, work = output_of(folder).resolve(), folder.resolve()
-    # All of them, before the first one is written to the folder
-    files = [
-        file
-        for file in input_files(source)
-        if (place := file.resolve()) != output and work not in place.parents
-    ]
-    if not files:
-        raise ConfigurationError(
-            f"{source} is what this command writes, expected another file for the output"
-        )
-    return files
+def is_piped(source: str) -> bool:
+    """True if a source can be read only once."""
+    return source == "-" or Path(source).is_fifo()
+
+
+def copy_piped(source: str, folder: Path) -> Path:
+    """Copies standard input (`-`) or a pipe to a file in `folder`."""
+    copy = folder / "stdin"
+    with open(copy, "wb") as target:
+        if source == "-":
+            shutil.copyfileobj(standard_input(), target)
+        else:
+            with open(source, "rb") as pipe:
+                shutil.copyfileobj(pipe, target)
+    return copy

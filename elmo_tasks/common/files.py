@@ -6,16 +6,21 @@ It needs no AllenNLP.
 
 import os
 import zlib
+from bz2 import BZ2File
+from codecs import BOM_UTF8
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from gzip import GzipFile
+from io import BufferedReader
+from lzma import LZMAError, LZMAFile
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 from elmo_tasks.common.errors import ElmoError, FilePath
 
 _PACKAGE = Path(__file__).parents[1]
-_GZIP_MAGIC = b"\x1f\x8b"
+UNREADABLE = (OSError, EOFError, zlib.error, LZMAError)
+"""The errors of reading a file that is missing, damaged or cut off."""
 
 
 def bundled(name: str) -> Path:
@@ -27,24 +32,39 @@ def bundled(name: str) -> Path:
     return inside if inside.exists() else _PACKAGE.parent / name
 
 
+def unpacked(file: BufferedReader) -> BinaryIO:
+    """Returns the content of a gzip, bzip2 or xz file, known by its first bytes, or else the file itself."""
+    head = file.peek(10)[:10]
+    if head.startswith(b"\x1f\x8b"):
+        return cast(BinaryIO, GzipFile(fileobj=file))
+    if head.startswith(b"BZh") and head[4:] == b"1AY&SY":
+        return cast(BinaryIO, BZ2File(file))
+    return cast(BinaryIO, LZMAFile(file) if head.startswith(b"\xfd7zXZ\0") else file)
+
+
+def raw_lines(file: Iterable[bytes]) -> Iterator[bytes]:
+    """Yields the lines with their ends, without a byte order mark before the first."""
+    for number, line in enumerate(file):
+        yield line if number else line.removeprefix(BOM_UTF8)
+
+
 def read_lines(path: FilePath, *, longest: int | None = None) -> Iterator[tuple[int, str]]:
     """
     Yields the lines of a UTF-8 text with their numbers, from 1, without their ends (LF or CRLF).
 
     Only LF ends a line: what else Unicode calls a line break (U+0085, U+2028, a form feed) is text.
-    A byte order mark is dropped. A file that begins like gzip is unpacked, whatever its name.
+    A byte order mark is dropped, and a packed file is unpacked.
     A line of more than `longest` bytes comes in several pieces, all with its number. It is cut after a blank
     or tab, or between two characters where there is none: memory does not grow with the line.
 
     # Raises
     `ElmoError`, with the line: a byte that is not UTF-8 (its offset counts from 0 in the unpacked
-    text), a broken gzip file, or a file that cannot be opened.
+    text), a damaged file, or a file that cannot be opened.
     """
     number = offset = 0
     try:
-        with open(path, "rb") as raw:
-            packed = raw.peek(2).startswith(_GZIP_MAGIC)
-            file = GzipFile(fileobj=raw) if packed else raw
+        with open(path, "rb") as packed:
+            file = unpacked(packed)
             for number, line in _pieces(file, longest) if longest else enumerate(file, start=1):
                 content = line[:-1].removesuffix(b"\r") if line.endswith(b"\n") else line
                 try:
@@ -54,12 +74,12 @@ def read_lines(path: FilePath, *, longest: int | None = None) -> Iterator[tuple[
                     raise ElmoError.at(path, number, found=found, expected="UTF-8") from error
                 yield number, text if offset else text.removeprefix("\ufeff")
                 offset += len(line)
-    except (OSError, EOFError, zlib.error) as error:
+    except UNREADABLE as error:
         found = getattr(error, "strerror", None) or str(error)
         raise ElmoError.at(path, number + 1, found=found, expected="a readable file") from error
 
 
-def _pieces(file: BinaryIO | GzipFile, longest: int) -> Iterator[tuple[int, bytes]]:
+def _pieces(file: BinaryIO, longest: int) -> Iterator[tuple[int, bytes]]:
     """Yields the numbered lines, and lines of more than `longest` bytes in pieces."""
     number, remainder = 1, b""
     while line := remainder + file.readline(longest - len(remainder)):

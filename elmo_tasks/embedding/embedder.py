@@ -11,6 +11,7 @@ from tqdm import tqdm
 
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.files import check_sources_stay, put_in_place, read_lines
+from elmo_tasks.common.progress import progress as progress_bar
 from elmo_tasks.elmo.files import (
     DEFAULT_OPTIONS,
     DEFAULT_WEIGHTS,
@@ -21,16 +22,17 @@ from elmo_tasks.elmo.files import (
     read_options,
 )
 from elmo_tasks.elmo.model.encoders import checked_words
-from elmo_tasks.embedding.corpus import (
+from elmo_tasks.embedding.batches import (
+    BATCH_TOKENS,
+    LAYERS,
+    BatchEncoder,
     NumberedSentence,
-    SourceLine,
     batches_by_length,
     padded_ids,
     windows,
-    write_corpus,
 )
-from elmo_tasks.embedding.hdf5 import BATCH_TOKENS, Hdf5Run
-from elmo_tasks.embedding.vector_file import LAYERS, VECTORS
+from elmo_tasks.embedding.corpus import SourceLine, write_corpus
+from elmo_tasks.embedding.vector_file import VECTORS, VectorFile, lay_out
 
 BATCHES_AHEAD = 8
 """Batches that are read ahead."""
@@ -182,18 +184,21 @@ class ElmoEmbedder:
         with TemporaryDirectory(prefix=f"{output.name}.", dir=output.parent) as name:
             folder = Path(name)
             text = write_corpus(lines, folder)
-            run = Hdf5Run(
-                bilm=self.bilm,
-                text=text,
-                folder=folder,
-                layers=output_format,
-                start=self.bilm.initial_state(1),
-                batch_sentences=size,
-                with_index=not forget_sentences,
-                progress=self.progress,
+            encoder = BatchEncoder(
+                bilm=self.bilm, start=self.bilm.initial_state(1), layers=output_format, batch_sentences=size
             )
-            run.prepare()
-            run.encode()
+            layers = self.num_layers if output_format == "all" else None
+            lay_out(folder, text, layers=layers, dim=self.dim, with_index=not forget_sentences)
+            sentences = (NumberedSentence(number, line.split()) for number, line in enumerate(text, start=1))
+            with (
+                progress_bar(work="embed", total=len(text), unit="lines", disable=not self.progress) as bar,
+                VectorFile.open(folder) as file,
+            ):
+                for window in windows(sentences):
+                    for batch, vectors in encoder.batches(window):
+                        file.write(batch, vectors)
+                        bar.update(len(batch))
+                file.sync()
             put_in_place(folder / VECTORS, output)
 
     def _embed(self, window: list[NumberedSentence], batch_size: int) -> list[np.ndarray]:

@@ -1,17 +1,15 @@
 """
-Which layers of a biLM are asked for, and whether they can be right.
-
-The HDF5 file of `embed` and `embed_file`, in the layout of AllenNLP 0.9's `allennlp elmo`:
+The HDF5 file of `embed` and `embed_file`, in the layout of AllenNLP 0.9's `allennlp elmo`.
 
 | dataset | shape | |
 | --- | --- | --- |
 | `0`, `1`, ... | `(layers, tokens, dim)` or `(tokens, dim)` | float32; one a line, by its number or key |
 | `sentence_to_index` | `(1,)` | a JSON string: `{"the sentence": "0", ...}` |
 
-All datasets get their offsets in the file before the first vector is known. From then on HDF5 has no part in
-it: vectors are bytes written to their offsets, so that a kill leaves a file that a later run can go on with,
-and the disk cannot run full on the way. The former command's string had a variable length, which HDF5 holds
-in memory as a whole; here its length is fixed. `json.loads(file["sentence_to_index"][0])` reads both.
+`lay_out` gives all datasets their offsets in the file before the first vector is known. From then on
+`VectorFile` writes bytes to these offsets without HDF5, so that a later run can resume after a kill, and the
+disk cannot run full on the way. The string of the former command had a variable length, which HDF5 holds in
+memory as a whole; here its length is fixed. `json.loads(file["sentence_to_index"][0])` reads both.
 """
 
 import errno
@@ -20,47 +18,30 @@ import os
 import shutil
 import struct
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import cache, partial
 from pathlib import Path
+from threading import BoundedSemaphore
+from typing import BinaryIO
 
 import h5py
 import numpy as np
-import torch
 from h5py import h5d, h5f, h5p, h5s, h5t
 
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.progress import progress
-from elmo_tasks.embedding.corpus import Corpus, NumberedSentence
+from elmo_tasks.embedding.batches import NumberedSentence
+from elmo_tasks.embedding.corpus import Corpus
 
-# ==== embedding.layers
-LAYERS = ("all", "top", "average")
-NOT_FINITE = (
-    "found vectors that are not finite, expected finite ones; "
-    "the weights are damaged, or the options are of another biLM"
-)
-
-
-def chosen_layers(layers: torch.Tensor, which: str) -> torch.Tensor:
-    """*Shape:* `(layers, ...)` to the same, or to one layer: the last (`top`), or the mean (`average`)."""
-    if which == "top":
-        return layers[-1:]
-    return layers.mean(dim=0, keepdim=True) if which == "average" else layers
-
-
-def first_not_finite(layers: torch.Tensor) -> int | None:
-    """*Shape:* `(layers, sentences, longest, dim)`. The first sentence with a value that is not finite."""
-    if torch.isfinite(layers).all():
-        return None
-    return int((~torch.isfinite(layers)).any(dim=3).any(dim=2).any(dim=0).int().argmax())
-
-
-# ==== embedding.vector_file
 VECTORS = "vectors.hdf5"
 _OFFSETS = "places"
-"""Where each dataset's content starts in `VECTORS`: 8 bytes a line, and the offset of the index."""
+"""The offsets in `VECTORS`: 8 bytes for each line's dataset, and for the index."""
+WAITING_BATCHES = 4
+"""The batches that wait for the disk, at most."""
 
 _MAX_INDEX = 2**31 - 1
-"""Bytes of the longest string that numpy, and so h5py, reads."""
+"""The bytes of the longest string that numpy, and so h5py, reads."""
 _METADATA = 1024
 """More bytes than HDF5 needs for a dataset beside its content."""
 
@@ -69,10 +50,12 @@ def lay_out(
     folder: Path, text: Corpus, *, layers: int | None, dim: int, pooled: bool = False, with_index: bool
 ) -> None:
     """
-    Makes `VECTORS` in `folder`, whole but for its vectors.
+    Makes `VECTORS` in `folder`, complete except for the vectors.
 
-    `layers` is the first dimension of a dataset, or `None` for datasets without it; a `pooled` one has no
-    dimension of tokens.
+    # Parameters
+
+    layers : the first dimension of a dataset, or `None` for datasets without it.
+    pooled : datasets have no dimension of tokens.
 
     # Raises
     `ElmoError`: the disk is too small, the index too large, or a key of the text no name of a dataset.
@@ -101,37 +84,85 @@ def lay_out(
         os.fsync(file.fileno())
 
 
+@contextmanager
+def writer_thread(*, waiting: int) -> Iterator[Callable[[Callable[[], object]], None]]:
+    """
+    Runs calls one after another on a thread of its own, those that are given to the function of the context.
+
+    The context ends when all calls have ended, also if an exception leaves it. After a call that raised an
+    error no other is run. The error is raised by a later call of the function, or at the end.
+
+    # Parameters
+
+    waiting : the calls that may wait. The function returns when there is room.
+    """
+    room = BoundedSemaphore(waiting + 1)
+    errors: list[Exception] = []
+
+    def run(call: Callable[[], object]) -> None:
+        try:
+            if not errors:
+                call()
+        except Exception as error:
+            errors.append(error)
+        finally:
+            room.release()
+
+    def submit(call: Callable[[], object]) -> None:
+        room.acquire()
+        if errors:
+            room.release()
+            raise errors[0]
+        pool.submit(run, call)
+
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        yield submit
+    if errors:
+        raise errors[0]
+
+
 class VectorFile:
-    """Puts vectors at the offsets that `lay_out` found for them. A context manager."""
+    """Writes vectors to the offsets that `lay_out` found for them, on a thread of its own; see `open`."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, file: BinaryIO, submit: Callable[[Callable[[], object]], None]) -> None:
         self._offsets = _read_offsets(folder)
-        self._file = open(folder / VECTORS, "r+b")  # noqa: SIM115  closed by __exit__
+        self._file = file
+        self._submit = submit
 
-    def __enter__(self) -> "VectorFile":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._file.close()
+    @classmethod
+    @contextmanager
+    def open(cls, folder: Path) -> Iterator["VectorFile"]:
+        with open(folder / VECTORS, "r+b") as file, writer_thread(waiting=WAITING_BATCHES) as submit:
+            yield cls(folder, file, submit)
 
     def write(self, sentences: Sequence[NumberedSentence], vectors: np.ndarray) -> None:
         """
-        *Shape:* `vectors` `(layers, sentences, longest, dim)`, float32; padding is not written. Of a pooled
-        file `longest` is 1, whatever the sentences.
+        Writes the vectors of sentences with the numbers of their lines, from 1. Padding is not written.
+
+        *Shape:* `(layers, sentences, longest, dim)`, float32. In a pooled file `longest` is 1.
         """
+        self._submit(partial(self._write, sentences, vectors))
+
+    def sync(self, then: Callable[[], object] = lambda: None) -> None:
+        """Calls `then` when all vectors before are on the disk."""
+        self._submit(partial(self._sync, then))
+
+    def _write(self, sentences: Sequence[NumberedSentence], vectors: np.ndarray) -> None:
         for row, (line, words) in enumerate(sentences):
-            self._file.seek(int(self._offsets[line]))
+            self._file.seek(int(self._offsets[line - 1]))
             # There is one block for each layer, so that they need not be copied together.
             self._file.writelines(np.ascontiguousarray(layer[row, : len(words)]).data for layer in vectors)
 
-    def sync(self) -> None:
-        """Returns when all that was written is on the disk."""
+    def _sync(self, then: Callable[[], object]) -> None:
         self._file.flush()
         os.fsync(self._file.fileno())
+        then()
 
 
 def _index(text: Corpus) -> Iterator[bytes]:
-    """`sentence_to_index` in pieces. Of equal sentences JSON takes the last, as the former command did."""
+    """
+    Yields `sentence_to_index` in pieces. JSON takes the last of equal sentences, as the former command did.
+    """
     yield b"{"
     for line, sentence in enumerate(text):
         yield f'{", " if line else ""}{json.dumps(sentence)}: "{line}"'.encode()
@@ -141,7 +172,9 @@ def _index(text: Corpus) -> Iterator[bytes]:
 def _create_datasets(
     folder: Path, text: Corpus, shape: Callable[[int], tuple[int, ...]], index_size: int
 ) -> None:
-    """h5py's low-level interface: its high-level one takes several times as long for many datasets."""
+    """
+    By h5py's low-level interface, since its high-level one takes several times as long for many datasets.
+    """
     creation, link = _dataset_creation(), _link_creation()
     number = h5t.py_create(np.dtype(np.float32))
     space = cache(lambda tokens: h5s.create_simple(shape(tokens)))
@@ -158,7 +191,7 @@ def _create_datasets(
                     f"found the key {key!r}, expected one that no other sentence has, and that HDF5 takes "
                     f"for the name of a dataset ({error})"
                 ) from error
-            # Without content, there is no offset.
+            # A dataset without content has no offset.
             offsets.write(struct.pack("=Q", dataset.get_offset() or 0))
         index_offset = 0
         if index_size:
@@ -171,19 +204,17 @@ def _create_datasets(
 def _create_file(path: Path) -> h5f.FileID:
     access, creation = h5p.create(h5p.FILE_ACCESS), h5p.create(h5p.FILE_CREATE)
     access.set_libver_bounds(h5f.LIBVER_V18, h5f.LIBVER_LATEST)
-    # No times: equal vectors are equal files.
-    creation.set_obj_track_times(False)
+    creation.set_obj_track_times(False)  # equal vectors are equal files
     return h5f.create(os.fsencode(path), h5f.ACC_TRUNC, fcpl=creation, fapl=access)
 
 
 def _dataset_creation() -> h5p.PropDCID:
-    """Datasets that have their place in the file at once, and are written to it past HDF5."""
+    """Gives datasets their place in the file at once, so that they can be written without HDF5."""
     creation = h5p.create(h5p.DATASET_CREATE)
     creation.set_layout(h5d.CONTIGUOUS)
     creation.set_alloc_time(h5d.ALLOC_TIME_EARLY)
     creation.set_fill_time(h5d.FILL_TIME_NEVER)
-    # No times: equal vectors are equal files.
-    creation.set_obj_track_times(False)
+    creation.set_obj_track_times(False)  # equal vectors are equal files
     return creation
 
 
@@ -207,7 +238,7 @@ def _read_offsets(folder: Path) -> np.ndarray:
 
 
 def _reserve(descriptor: int, folder: Path) -> None:
-    """Takes the space of the whole file from the disk, where the file system can do so."""
+    """Reserves the space of the whole file, where the file system can do so."""
     size = os.fstat(descriptor).st_size
     try:
         os.posix_fallocate(descriptor, 0, size)

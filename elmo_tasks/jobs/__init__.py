@@ -1,0 +1,18 @@
+"""
+Runs over large inputs that can be stopped and resumed: `embed` and `predict`, in this process or on Ray.
+
+| module | subject |
+| --- | --- |
+| `places` | files and folders, on a disk or in a store |
+| `shards` | an input in shards, and the reader of their lines |
+| `runs` | the plan of a run and its notes, and what `--resume` and `--force` do |
+| `sinks` | outputs: an HDF5 file, JSON Lines; in `parquet`, a folder of Parquet files |
+| `engines` | where shards are done: in this process, or by workers on Ray |
+| `embed`, `predict` | the work on one shard |
+
+A run cuts its input into shards, writes them down in a plan, and has an engine do them one by one. Each shard
+that is done leaves a note. A run that is resumed compares its input with the plan and does the shards that
+have no note.
+
+Ray and pyarrow are imported where they are used: this process needs neither for files of lines on a disk.
+"""

@@ -1,4 +1,4 @@
-"""Predictions of an archive on Ray: the lines that `allennlp predict` writes, in their order."""
+"""The predictions of an archive, shard by shard: the lines that `allennlp predict` writes."""
 
 import json
 import tempfile
@@ -12,123 +12,105 @@ from allennlp.predictors import Predictor
 
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.compat.archives import open_archive
-from elmo_tasks.jobs.pool import Outcome, cluster, outcomes
-from elmo_tasks.jobs.runs import Run, RunRequest, open_run, write_note
-from elmo_tasks.jobs.shards import Content, Reading, Shard, ShardReader
-from elmo_tasks.jobs.storage import Folder, split_place
+from elmo_tasks.jobs.engines import Advance, Job
+from elmo_tasks.jobs.runs import Outcome
+from elmo_tasks.jobs.shards import Content, Shard, ShardReader
 from elmo_tasks.predictors.command import load_lines, predicted_lines, predictor_of
 
 
-@dataclass(frozen=True, kw_only=True)
-class PredictJob:
-    """What is asked for; the same for all workers."""
-
-    archive: bytes
-    """A `model.tar.gz`."""
-    overrides: str
-    predictor: str | None
-    predictor_args: dict[str, Any]
-    batch_size: int
-    cuda: bool
-    folder: Folder
-    """Where the parts are, until all of them are."""
-    reading: Reading
-
-
-def predict(job: PredictJob, request: RunRequest, output: str) -> Run:
+@dataclass(kw_only=True)
+class PredictJob(Job):
     """
-    Writes `output`. As of `allennlp predict`, an input with an error leaves the results before it.
+    The predictions that are asked for.
 
     # Parameters
 
-    request : its source is JSON Lines or Parquet.
-    output : a path, or behind `s3://` and the like.
-
-    # Raises
-    `ElmoError`: the first error, with the line; and see `open_run` and `PredictShard`. `OSError`.
+    archive : its name, as `open_archive` reads it; or the content of a `model.tar.gz`, for workers elsewhere.
     """
-    with cluster(request.engine, shared_bytes=len(job.archive)) as workers:
-        run = open_run(job.folder, request, reading=job.reading, workers=workers)
-        assert run is not None, "only a manifest says that a run is whole, and there is none"
-        results = outcomes(PredictShard, job, run.left(), workers=workers, gpus=int(job.cuda))
-        first_error: Outcome | None = None
-        for outcome in run.progress(results, "predict"):
-            if "error" in outcome and (first_error is None or outcome["number"] < first_error["number"]):
-                first_error = outcome
-            if first_error is not None and all(n in run.done for n in range(first_error["number"])):
-                break
-    last = len(run.shards) if first_error is None else first_error["number"] + 1
-    parts = [part_name(shard) for shard in run.shards[:last]]
-    _put_together(job.folder, parts, output)
-    if first_error is not None:
-        raise ElmoError(first_error["error"])
-    job.folder.remove_itself()
-    return run
 
+    archive: str | bytes
+    overrides: str = ""
+    predictor: str | None = None
+    predictor_args: dict[str, Any]
+    batch_size: int = 1
+    cuda_device: int = -1
 
-def part_name(shard: Shard) -> str:
-    return f"{shard.name}.jsonl"
+    @property
+    def nbytes(self) -> int:
+        return len(self.archive)
 
+    @property
+    def on_gpu(self) -> bool:
+        return self.cuda_device >= 0
 
-def _put_together(folder: Folder, parts: list[str], output: str) -> None:
-    there = folder.names()
-    target, name = split_place(output)
-    with target.writing(name) as file:
-        for part in parts:
-            # A worker that cannot even start leaves no part.
-            if part in there:
-                file.write(folder.read(part))
+    def worker(self) -> "PredictShard":
+        return PredictShard(self)
 
 
 class PredictShard:
     """
-    Does the shards of one worker.
+    Writes the predictions of shards. An input with an error leaves the results before it.
 
     # Raises
-    `ElmoError`: the archive carries a state from batch to batch, so that its results depend on all
-    lines before; and see `open_archive`.
+    `ElmoError`: the model carries a state from batch to batch, and shards are not done one after the other
+    from the first on; and see `open_archive`.
     """
 
     def __init__(self, job: PredictJob) -> None:
         self._job = job
         self._reader = ShardReader(job.reading)
         try:
-            self._predictor = _predictor(job)
+            self._predictor = open_predictor(job)
         except ConfigurationError as error:
             raise ElmoError(str(error)) from error
-        if any(getattr(module, "stateful", False) is True for module in self._predictor._model.modules()):
-            raise ElmoError(
-                "the model carries a state from batch to batch (stateful: true), so that a result depends on "
-                "all lines before it; --engine ray needs one that does not"
-            )
+        model = self._predictor._model
+        self._stateful = any(getattr(module, "stateful", False) is True for module in model.modules())
+        self._next = 0
+        if isinstance(job.archive, bytes):
+            self._check_order(None)
 
-    def __call__(self, shard: Shard) -> Outcome:
+    def __call__(self, shard: Shard, advance: Advance) -> Outcome:
+        self._check_order(shard.number)
         self._predictor.lines_read = shard.before
         inputs = load_lines(self._predictor, map(_as_line, self._reader.lines(shard)), shard.source)
         written = 0
-        with self._job.folder.writing(part_name(shard)) as file:
+        with self._job.sink.part(shard) as write:
             try:
                 for batch in lazy_groups_of(inputs, self._job.batch_size):
                     for result in predicted_lines(self._predictor, batch):
-                        file.write(result.encode("utf-8"))
+                        write(result.encode("utf-8"))
                         written += 1
+                        advance(1)
             except (ConfigurationError, ElmoError) as error:
-                return {"error": str(error)}
-        return write_note(self._job.folder, shard, {"sentences": written}, [])
+                return {"number": shard.number, "error": str(error)}
+        return self._job.sink.done({"number": shard.number, "sentences": written})
+
+    def _check_order(self, number: int | None) -> None:
+        """Refuses a stateful model on Ray (`None`), and in a run that is resumed."""
+        if self._stateful and number != self._next:
+            raise ElmoError(
+                "the model carries a state from batch to batch (stateful: true), so that a result depends on "
+                "all lines before it; neither --engine ray nor --resume is for such a model"
+            )
+        self._next += 1
 
 
-def _predictor(job: PredictJob) -> Predictor:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "model.tar.gz")
-        path.write_bytes(job.archive)
-        archive = open_archive(path, 0 if job.cuda else -1, job.overrides)
+def open_predictor(job: PredictJob) -> Predictor:
+    """Opens the archive, and makes its predictor."""
+    if isinstance(job.archive, str):
+        archive = open_archive(job.archive, job.cuda_device, job.overrides)
+    else:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "model.tar.gz")
+            path.write_bytes(job.archive)
+            archive = open_archive(path, 0 if job.on_gpu else -1, job.overrides)
     return predictor_of(archive, job.predictor, "validation", job.predictor_args)
 
 
 def _as_line(content: Content) -> bytes:
     """
-    A line, or the fields that a row of Parquet has, as one: each row has every column, and null in those that
-    are not for it. A column that the predictor does not read may hold anything, as times, or NaN.
+    Returns a line, or the fields of a row of Parquet as one. A row has every column, and null in those that
+    are not for it. A column that the predictor does not read may hold anything, such as times or NaN.
     """
     if isinstance(content, bytes):
         return content
@@ -138,7 +120,7 @@ def _as_line(content: Content) -> bytes:
 
 
 def _plain(value: Any) -> str | None:
-    """Bytes are text, as some programs write it; those that are not UTF-8 are null."""
+    """Decodes bytes, as which some programs write text; bytes that are not UTF-8 become null."""
     if not isinstance(value, bytes):
         return str(value)
     try:

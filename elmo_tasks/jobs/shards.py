@@ -1,53 +1,57 @@
 """
-An input in parts that are read by themselves: bytes of a text, rows of a Parquet file.
+An input in shards, each read by itself: bytes of a text, or rows of a Parquet file.
 
-A part follows from the input alone, and has a hash of what is in it: so a later run finds out whether the
-input is still the same.
+The shards depend on the input and their size alone. Each has a hash of its content, so that a run that is
+resumed finds out whether the input is still the same.
 """
 
-import codecs
 import json
+from codecs import BOM_UTF8
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from gzip import GzipFile
 from hashlib import blake2b
-from typing import Any, BinaryIO, NamedTuple, cast
-from zlib import error as ZlibError
-
-import pyarrow as pa
-from pyarrow import parquet as pq
+from io import BufferedReader
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from elmo_tasks.common.errors import ElmoError
-from elmo_tasks.jobs.storage import byte_size, open_source
+from elmo_tasks.common.files import UNREADABLE, unpacked
+from elmo_tasks.jobs.places import byte_size, open_source
+
+if TYPE_CHECKING:
+    from pyarrow import Table
 
 MIN_BYTES, MAX_BYTES = 1 << 14, 1 << 20
-"""Of a shard, unless the user says so: some 3,000 and 180,000 words of English."""
+"""The default size of a shard is between these: some 3,000 and 180,000 words of English."""
 SHARDS_OF_A_WORKER = 16
 MAX_LINE = 1 << 26
-"""Bytes."""
+"""The bytes of a line at most."""
 TEXT_COLUMNS = ("tokens", "text", "sentence")
-"""Of a Parquet file; the first that it has is read, if none is named."""
 
 Content = Any
-"""A line in bytes; or a value of a Parquet column, or a whole row, a dictionary."""
+"""A line in bytes; or a row of a Parquet file: the value in one column, or a dictionary of all columns."""
 
 
 class Shard(NamedTuple):
-    """The unit of work: what one worker reads and writes at once."""
+    """
+    The part of the input that a worker does at once.
+
+    # Parameters
+
+    start : the first byte in the unpacked text, or the row group.
+    skip : the rows of the row group before this shard.
+    line : the first line, or row, in its source, from 1.
+    before : the lines of all shards before this one, without blank ones where these do not count.
+    size : in bytes.
+    """
 
     number: int
     source: str
     start: int
-    """The first byte, in the unpacked text; or the row group."""
     skip: int
-    """Rows of the row group before this shard."""
     line: int
-    """The first line, or row, of its source, from 1."""
     lines: int
     before: int
-    """Lines of all shards before this one; where blank ones do not count, without them."""
     size: int
-    """Bytes."""
     digest: str
 
     @property
@@ -56,177 +60,188 @@ class Shard(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """How an input is read."""
+    """
+    How an input is read.
+
+    # Parameters
+
+    folder : the folder at which relative paths start.
+    column : the column of Parquet files that is read, by default the first of `TEXT_COLUMNS` that is there.
+    objects : the lines are JSON: blank ones do not count, and a row of Parquet is an object of all its
+        columns.
+    multiple : a shard has a multiple of so many lines that count, unless its source ends: batches are not
+        cut.
+    checked : a byte that is not UTF-8 is an error when the shards are made.
+    marked : a text may begin with a byte order mark, which is left out.
+    """
 
     folder: str
-    """Where relative paths start."""
     column: str | None = None
-    """Of Parquet files, instead of one of `TEXT_COLUMNS`."""
     objects: bool = False
-    """The lines are JSON: blank ones do not count, a row of Parquet is an object of all its columns."""
     multiple: int = 1
-    """A shard has a multiple of so many lines that count, unless its source ends: batches are not cut."""
     checked: bool = True
-    """A byte that is not UTF-8 is an error when the shards are made."""
+    marked: bool = True
 
 
-def shard_bytes(sources: Sequence[str], workers: int) -> int:
-    """A size that gives every worker several shards."""
+def default_shard_bytes(sources: Sequence[str], workers: int) -> int:
+    """Returns a size that gives every worker several shards."""
     total = sum(map(byte_size, sources))
     return min(max(total // (SHARDS_OF_A_WORKER * workers), MIN_BYTES), MAX_BYTES)
 
 
 def make_shards(sources: Sequence[str], size: int, reading: Reading) -> list[Shard]:
     """
-    The shards of all sources in their order, of `size` bytes and what is left of the last line.
+    Returns the shards of all sources in their order, each of `size` bytes and the rest of its last line.
 
     # Raises
-    `ElmoError`, with the source and where possible the line: see `Reading.checked`; a line of more than
-    `MAX_LINE` bytes; what cannot be read, or has no such column.
+    `ElmoError`, with the source and where possible the line: a byte that is not UTF-8, if it is checked; a
+    line of more than `MAX_LINE` bytes; a file that cannot be read, or has no such column.
     """
     shards: list[Shard] = []
     before = 0
     for source in sources:
-        with _open(source, reading) as file:
-            parts = _parquet_parts if isinstance(file, pq.ParquetFile) else _text_parts
-            for shard, counted in parts(file, source, size, reading):
+        with _errors_of(source), open_source(source, reading.folder) as file:
+            for shard, counted in _opened(file, source, reading).shards(size):
                 shards.append(shard._replace(number=len(shards), before=before))
                 before += counted
     return shards
 
 
 class ShardReader:
-    """Reads shards; the file stays open for the next one, so that a gzip file is unpacked once in order."""
+    """
+    Reads shards. A source stays open for the next shard, so that a packed file is unpacked once in order.
+    """
 
     def __init__(self, reading: Reading) -> None:
         self._reading = reading
-        self._open: tuple[str, Any] | None = None
-        self._group: tuple[int, pa.Table] | None = None
+        self._source: _Text | _Table | None = None
 
     def lines(self, shard: Shard) -> list[Content]:
         """
         # Raises
         `ElmoError`: the source cannot be read, or is not as it was when the shards were made.
         """
-        with _errors(shard.source):
-            file = self._file(shard.source)
-            if isinstance(file, pq.ParquetFile):
-                lines = _rows(self._table(file, shard).slice(shard.skip, shard.lines), self._reading)
-                digest = _digest(_packed(lines))
-            else:
-                file.seek(shard.start)
-                block = file.read(shard.size)
-                digest = _digest(block)
-                lines = block.removesuffix(b"\n").split(b"\n")
+        with _errors_of(shard.source):
+            if self._source is None or self._source.name != shard.source:
+                file = open_source(shard.source, self._reading.folder)
+                self._source = _opened(file, shard.source, self._reading)
+            lines, digest = self._source.lines(shard)
         if digest != shard.digest:
             found = "a text that has changed since the run began"
             raise ElmoError.at(shard.source, shard.line, found=found, expected="the same text")
-        if shard.line == 1 and isinstance(lines[0], bytes):
-            lines[0] = lines[0].removeprefix(codecs.BOM_UTF8)
         return lines
 
-    def _file(self, source: str) -> Any:
-        if self._open is None or self._open[0] != source:
-            self._open, self._group = (source, _opened(source, self._reading)), None
-        return self._open[1]
 
-    def _table(self, file: pq.ParquetFile, shard: Shard) -> pa.Table:
+def _opened(file: BufferedReader, name: str, reading: Reading) -> "_Text | _Table":
+    """Tells the kind of a file by its first bytes, whatever its name."""
+    if file.peek(4).startswith(b"PAR1"):
+        return _Table(file, name, reading)
+    return _Text(unpacked(file), name, reading)
+
+
+class _Text:
+    """A file of lines."""
+
+    def __init__(self, file: BinaryIO, name: str, reading: Reading) -> None:
+        self.name = name
+        self._file = file
+        self._reading = reading
+
+    def shards(self, size: int) -> Iterator[tuple[Shard, int]]:
+        """Yields the shards, without their numbers, and how many lines of each count."""
+        start, line = 0, 1
+        while block := self._file.read(size):
+            if not block.endswith(b"\n"):
+                block += self._rest_of_line(line)
+            lines = block.count(b"\n") + (not block.endswith(b"\n"))
+            counted = lines
+            if self._reading.objects:
+                counted = sum(map(_counts, self._split(block, line)))
+                while counted % self._reading.multiple and (next_line := self._rest_of_line(line)):
+                    block += next_line
+                    lines += 1
+                    counted += _counts(next_line)
+            if self._reading.checked:
+                self._check_utf8(block, start, line)
+            yield Shard(0, self.name, start, 0, line, lines, 0, len(block), _digest(block)), counted
+            start, line = start + len(block), line + lines
+
+    def lines(self, shard: Shard) -> tuple[list[Content], str]:
+        """Returns the lines and their hash."""
+        self._file.seek(shard.start)
+        block = self._file.read(shard.size)
+        return self._split(block, shard.line), _digest(block)
+
+    def _split(self, block: bytes, line: int) -> list[bytes]:
+        text = block.removeprefix(BOM_UTF8) if self._reading.marked and line == 1 else block
+        return text.removesuffix(b"\n").split(b"\n")
+
+    def _rest_of_line(self, line: int) -> bytes:
+        rest = self._file.readline(MAX_LINE)
+        if len(rest) == MAX_LINE:
+            found, expected = f"a line of more than {MAX_LINE:,} bytes, there or soon after", "shorter lines"
+            raise ElmoError.at(self.name, line, found=found, expected=expected)
+        return rest
+
+    def _check_utf8(self, block: bytes, start: int, line: int) -> None:
+        try:
+            block.decode("utf-8")
+        except UnicodeDecodeError as error:
+            found = f"the byte 0x{block[error.start]:02x} at offset {start + error.start}"
+            line += block.count(b"\n", 0, error.start)
+            raise ElmoError.at(self.name, line, found=found, expected="UTF-8") from error
+
+
+class _Table:
+    """A Parquet file. A shard is in one of its row groups."""
+
+    def __init__(self, file: BufferedReader, name: str, reading: Reading) -> None:
+        try:
+            from pyarrow.parquet import ParquetFile
+        except ModuleNotFoundError as error:
+            expected = "lines, or pyarrow for it: make install EXTRAS='ray'"
+            raise ElmoError.at(name, found="a Parquet file", expected=expected) from error
+        self.name = name
+        self._file = ParquetFile(file)
+        self._reading = reading
+        self._group: tuple[int, Table] | None = None
+
+    def shards(self, size: int) -> Iterator[tuple[Shard, int]]:
+        line = 1
+        for group in range(self._file.num_row_groups):
+            table = self._read_group(group)
+            shards = max(1, round(table.nbytes / size))
+            multiple = self._reading.multiple
+            rows = -(-max(table.num_rows, 1) // (shards * multiple)) * multiple
+            for skip in range(0, table.num_rows, rows):
+                content = self._rows(table.slice(skip, rows))
+                packed, lines = _packed(content), len(content)
+                yield Shard(0, self.name, group, skip, line, lines, 0, len(packed), _digest(packed)), lines
+                line += lines
+
+    def lines(self, shard: Shard) -> tuple[list[Content], str]:
         if self._group is None or self._group[0] != shard.start:
-            self._group = shard.start, _row_group(file, shard.start, shard.source, self._reading)
-        return self._group[1]
+            self._group = shard.start, self._read_group(shard.start)
+        rows = self._rows(self._group[1].slice(shard.skip, shard.lines))
+        return rows, _digest(_packed(rows))
 
+    def _read_group(self, number: int) -> "Table":
+        if self._reading.objects:
+            return self._file.read_row_group(number)
+        names = self._file.schema_arrow.names
+        wanted = [self._reading.column] if self._reading.column else TEXT_COLUMNS
+        column = next((name for name in wanted if name in names), None)
+        if column is None:
+            expected = f"one named {' or '.join(wanted)}"
+            raise ElmoError.at(self.name, found=f"the columns {', '.join(names)}", expected=expected)
+        return self._file.read_row_group(number, columns=[column])
 
-def _text_parts(file: BinaryIO, source: str, size: int, reading: Reading) -> Iterator[tuple[Shard, int]]:
-    """And how many of their lines count."""
-    start, line = 0, 1
-    while block := file.read(size):
-        if not block.endswith(b"\n"):
-            block += _to_line_end(file, source, line)
-        if reading.objects:
-            counted = sum(map(_counts, block.split(b"\n")))
-            while counted % reading.multiple and (next_line := _to_line_end(file, source, line)):
-                block += next_line
-                counted += _counts(next_line)
-        if reading.checked:
-            _check_utf8(block, source, start, line)
-        lines = block.count(b"\n") + (not block.endswith(b"\n"))
-        shard = Shard(
-            number=0,
-            source=source,
-            start=start,
-            skip=0,
-            line=line,
-            lines=lines,
-            before=0,
-            size=len(block),
-            digest=_digest(block),
-        )
-        yield shard, counted if reading.objects else lines
-        start, line = start + len(block), line + lines
-
-
-def _to_line_end(file: BinaryIO, source: str, line: int) -> bytes:
-    rest = file.readline(MAX_LINE)
-    if len(rest) == MAX_LINE:
-        found, expected = f"a line of more than {MAX_LINE:,} bytes, there or soon after", "shorter lines"
-        raise ElmoError.at(source, line, found=found, expected=expected)
-    return rest
+    def _rows(self, table: "Table") -> list[Content]:
+        return table.to_pylist() if self._reading.objects else table.column(0).to_pylist()
 
 
 def _counts(line: bytes) -> bool:
-    text = line.decode("utf-8", "surrogateescape")
-    return bool(text) and not text.isspace()
-
-
-def _check_utf8(block: bytes, source: str, start: int, line: int) -> None:
-    try:
-        block.decode("utf-8")
-    except UnicodeDecodeError as error:
-        found = f"the byte 0x{block[error.start]:02x} at offset {start + error.start}"
-        line += block.count(b"\n", 0, error.start)
-        raise ElmoError.at(source, line, found=found, expected="UTF-8") from error
-
-
-def _parquet_parts(
-    file: pq.ParquetFile, source: str, size: int, reading: Reading
-) -> Iterator[tuple[Shard, int]]:
-    line = 1
-    for group in range(file.num_row_groups):
-        table = _row_group(file, group, source, reading)
-        shards = max(1, round(table.nbytes / size))
-        rows = -(-max(table.num_rows, 1) // (shards * reading.multiple)) * reading.multiple
-        for skip in range(0, table.num_rows, rows):
-            content = _rows(table.slice(skip, rows), reading)
-            packed = _packed(content)
-            shard = Shard(
-                number=0,
-                source=source,
-                start=group,
-                skip=skip,
-                line=line,
-                lines=len(content),
-                before=0,
-                size=len(packed),
-                digest=_digest(packed),
-            )
-            yield shard, len(content)
-            line += len(content)
-
-
-def _row_group(file: pq.ParquetFile, number: int, source: str, reading: Reading) -> pa.Table:
-    if reading.objects:
-        return file.read_row_group(number)
-    names = file.schema_arrow.names
-    wanted = [reading.column] if reading.column else TEXT_COLUMNS
-    column = next((name for name in wanted if name in names), None)
-    if column is None:
-        expected = f"one named {' or '.join(wanted)}"
-        raise ElmoError.at(source, found=f"the columns {', '.join(names)}", expected=expected)
-    return file.read_row_group(number, columns=[column])
-
-
-def _rows(table: pa.Table, reading: Reading) -> list[Content]:
-    return table.to_pylist() if reading.objects else table.column(0).to_pylist()
+    return bool(line.decode("utf-8", "surrogateescape").strip())
 
 
 def _packed(rows: list[Content]) -> bytes:
@@ -237,26 +252,13 @@ def _digest(content: bytes) -> str:
     return blake2b(content, digest_size=16).hexdigest()
 
 
-def _opened(source: str, reading: Reading) -> Any:
-    """A `ParquetFile` or a text, unpacked; each known by how it begins, whatever its name."""
-    file = open_source(source, reading.folder)
-    head = file.read(4)
-    file.seek(0)
-    if head == b"PAR1":
-        return pq.ParquetFile(file)
-    return GzipFile(fileobj=file) if head.startswith(b"\x1f\x8b") else file
-
-
 @contextmanager
-def _open(source: str, reading: Reading) -> Iterator[Any]:
-    with _errors(source), _opened(source, reading) as file:
-        yield cast(Any, file)
-
-
-@contextmanager
-def _errors(source: str) -> Iterator[None]:
+def _errors_of(source: str) -> Iterator[None]:
+    """Turns the errors of reading a source into `ElmoError`."""
     try:
         yield
-    except (OSError, EOFError, ZlibError, pa.ArrowException, UnicodeDecodeError) as error:
+    except ElmoError:
+        raise
+    except (*UNREADABLE, ValueError, NotImplementedError) as error:  # the last two from pyarrow
         found = getattr(error, "strerror", None) or str(error)
         raise ElmoError.at(source, found=found, expected="a readable file") from error

@@ -1,11 +1,11 @@
-"""`allennlp predict` without losses: a bad line, or what stops it, leaves the results before it whole."""
+"""
+`allennlp predict` without losses: a bad line, or an error of the disk, leaves the results before it whole.
+"""
 
 import argparse
-import codecs
 import json
 import os
 import sys
-import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Any
@@ -13,67 +13,45 @@ from typing import Any
 from allennlp.commands import predict
 from allennlp.common import JsonDict
 from allennlp.common.checks import ConfigurationError, check_for_gpu
-from allennlp.common.file_utils import cached_path, open_compressed
+from allennlp.common.file_utils import cached_path
 from allennlp.data import DatasetReader, Instance
 from allennlp.models.archival import Archive
 from allennlp.predictors import Predictor
 
-from elmo_tasks.common.files import check_sources_stay
+from elmo_tasks.common.files import UNREADABLE, check_sources_stay, raw_lines, unpacked
 from elmo_tasks.common.progress import progress
 from elmo_tasks.data.input_files import input_files, standard_input
 from elmo_tasks.data.reader import TaskReader
 from elmo_tasks.predictors.json_lines import JsonLinesPredictor
 
-_UNREADABLE = (OSError, EOFError, zlib.error)
-"""What reading a file raises that is damaged or compressed in part."""
-
-
-class LineFile:
-    """A file of lines, written as they come; one that does not fit, as on a full disk, is taken back."""
-
-    def __init__(self, path: str) -> None:
-        self._file = open(path, "wb", buffering=0)  # noqa: SIM115
-
-    def write(self, line: str) -> None:
-        """
-        # Raises
-        `OSError`.
-        """
-        content = memoryview(line.encode("utf-8"))
-        whole = self._file.tell() if self._file.seekable() else None
-        try:
-            while content:
-                content = content[self._file.write(content) :]
-        except BaseException:
-            if whole is not None:
-                with suppress(OSError):
-                    self._file.truncate(whole)
-                    self._file.seek(whole)
-            raise
-
-    def close(self) -> None:
-        self._file.close()
-
 
 class PredictManager(predict._PredictManager):
     """
-    AllenNLP's, but that each line is read as bytes, so that one that is not UTF-8 is an error of that line;
-    and that results are in the output file as soon as they are there.
+    AllenNLP's loop over the lines of a file, with two changes. Lines are read as bytes, so that one that is
+    not UTF-8 is an error of that line. Results are in the output file as soon as they are computed.
 
     # Raises
     `ConfigurationError`: the output file is the input file, or a batch has no line.
     """
 
     def __init__(
-        self, predictor: Any, input_file: str, output_file: str | None, *others: Any, **more: Any
+        self,
+        predictor: Predictor,
+        input_file: str,
+        output_file: str | None,
+        batch_size: int,
+        print_to_console: bool,
+        has_dataset_reader: bool,
+        multitask_head: str | None = None,
     ) -> None:
-        super().__init__(predictor, input_file, None, *others, **more)
-        if self._batch_size < 1:
-            raise ConfigurationError(f"--batch-size is {self._batch_size}, expected a positive whole number")
+        super().__init__(
+            predictor, input_file, None, batch_size, print_to_console, has_dataset_reader, multitask_head
+        )
+        if batch_size < 1:
+            raise ConfigurationError(f"--batch-size is {batch_size}, expected a positive whole number")
         if output_file is not None:
-            check_sources_stay(
-                [output_file], _inputs(input_file, self._dataset_reader), error=ConfigurationError
-            )
+            sources = _inputs(input_file, self._dataset_reader)
+            check_sources_stay([output_file], sources, error=ConfigurationError)
         self._output_file: Any = None if output_file is None else LineFile(output_file)
         self._problem: Exception | None = None
 
@@ -91,7 +69,7 @@ class PredictManager(predict._PredictManager):
         return predicted_lines(self._predictor, batch_data)
 
     def _get_instance_data(self) -> Iterator[Instance]:
-        """The instances before a problem, which is raised when they are predicted."""
+        """Yields the instances before an error, which is raised when these are predicted."""
         try:
             yield from super()._get_instance_data()
         except (ConfigurationError, OSError) as error:
@@ -106,10 +84,10 @@ class PredictManager(predict._PredictManager):
 
 def _inputs(path: str, reader: DatasetReader | None) -> list[str]:
     """
-    What is read, as far as it is known: of readers that are not ours, what is a file.
+    Returns the files that are read, as far as they are known: a reader that is not ours may read others.
 
     # Raises
-    `FileNotFoundError`, `InputError`: nothing is there, so that there is to be no output.
+    `FileNotFoundError`, `InputError`: nothing is there. It is raised before an output file is made.
     """
     if reader is None:
         if path != "-":
@@ -121,16 +99,52 @@ def _inputs(path: str, reader: DatasetReader | None) -> list[str]:
 
 
 def _number_of_lines(path: str) -> int | None:
-    """Those that are not blank, of a whole file; of anything else, nobody knows before the end."""
-    with suppress(*_UNREADABLE):
+    """Returns the number of lines that are not blank, or `None` where only reading to the end would tell."""
+    with suppress(*UNREADABLE):
         return sum(bool(line.strip()) for line in open_lines(path)) if os.path.isfile(path) else None
     return None
 
 
+class LineFile:
+    """A file of lines, written as they come. A line that the disk has no space for is removed again."""
+
+    def __init__(self, path: str) -> None:
+        self._file = open(path, "wb", buffering=0)  # noqa: SIM115
+
+    def write(self, line: str) -> None:
+        """
+        # Raises
+        `OSError`.
+        """
+        content = memoryview(line.encode("utf-8"))
+        start = self._file.tell() if self._file.seekable() else None
+        try:
+            while content:
+                content = content[self._file.write(content) :]
+        except BaseException:
+            if start is not None:
+                with suppress(OSError):
+                    self._file.truncate(start)
+                    self._file.seek(start)
+            raise
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def open_lines(path: str) -> Iterator[bytes]:
+    """Yields the lines of a file, plain or packed, of a URL, or of standard input for `-`."""
+    if path == "-":
+        yield from raw_lines(standard_input())
+    else:
+        with open(cached_path(path), "rb") as file:
+            yield from raw_lines(unpacked(file))
+
+
 def load_lines(predictor: Predictor, lines: Iterable[bytes], name: str) -> Iterator[JsonDict]:
     """
-    The objects of the lines of a file of that name. What is wrong with a line is raised when one of our
-    predictors predicts it.
+    Yields the objects of the lines of the file `name`, blank lines left out. An error in a line is raised
+    when one of our predictors predicts that line.
     """
     ours = isinstance(predictor, JsonLinesPredictor)
     try:
@@ -139,41 +153,26 @@ def load_lines(predictor: Predictor, lines: Iterable[bytes], name: str) -> Itera
             text = line.decode("utf-8", "surrogateescape" if ours else "strict")
             if text.strip():
                 yield predictor.load_line(text)
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         if not isinstance(predictor, JsonLinesPredictor):
             raise
         yield predictor.unreadable_line(f"{name}: {error}")
 
 
 def predicted_lines(predictor: Predictor, batch: list[JsonDict]) -> Iterator[str]:
-    """The lines of a batch of inputs, in order; of one of our predictors those before a bad input, too."""
+    """Yields the lines of a batch of inputs, in order. Our predictors yield those before a bad input, too."""
     if isinstance(predictor, JsonLinesPredictor):
         results: Iterable[JsonDict] = predictor.predict_each(batch)
+    elif len(batch) == 1:
+        results = [predictor.predict_json(batch[0])]
     else:
-        results = (
-            [predictor.predict_json(batch[0])] if len(batch) == 1 else predictor.predict_batch_json(batch)
-        )
+        results = predictor.predict_batch_json(batch)
     return map(predictor.dump_line, results)
-
-
-def open_lines(path: str) -> Iterator[bytes]:
-    """The lines of a file, plain or compressed, of a URL, or of standard input for `-`."""
-    if path == "-":
-        yield from _without_mark(standard_input())
-    else:
-        with open_compressed(cached_path(path), "rb", encoding=None) as file:
-            yield from _without_mark(file)
-
-
-def _without_mark(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """A byte order mark may stand before the first line."""
-    for number, line in enumerate(lines):
-        yield line if number else line.removeprefix(codecs.BOM_UTF8)
 
 
 def predictor_arguments(text: str) -> dict[str, Any]:
     """
-    The value of `--predictor-args`.
+    Reads the value of `--predictor-args`.
 
     # Raises
     `ConfigurationError`: it is no JSON object.
@@ -189,12 +188,12 @@ def predictor_arguments(text: str) -> dict[str, Any]:
 
 def predictor_of(archive: Archive, name: str | None, reader: str, arguments: dict[str, Any]) -> Predictor:
     """
-    `Predictor.from_archive`.
+    Calls `Predictor.from_archive`.
 
     # Parameters
 
     reader : `train` or `validation`.
-    arguments : those of `--predictor-args`.
+    arguments : the value of `--predictor-args`.
 
     # Raises
     `ConfigurationError`: the predictor does not take these arguments.

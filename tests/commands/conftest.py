@@ -8,9 +8,8 @@ import allennlp.commands
 import pytest
 
 import elmo_tasks  # noqa: F401
-from elmo_tasks.commands import experiments
+from elmo_tasks.commands import embed, experiments
 from elmo_tasks.common import progress
-from elmo_tasks.embedding import hdf5 as hdf5_run
 from elmo_tasks.training.experiments import Run
 from tests.commands.texts import TEXT
 from tests.training.runs import finish
@@ -71,6 +70,6 @@ def output(tmp_path) -> Path:
 
 
 @pytest.fixture
-def small_windows(monkeypatch):
-    """Several windows, of several batches each with `--batch-tokens 4`."""
-    monkeypatch.setattr(hdf5_run, "WINDOW_LINES", 4)
+def small_shards(monkeypatch):
+    """Several shards, of several batches each with `--batch-tokens 4`."""
+    monkeypatch.setattr(embed, "SHARD_BYTES", 50)

@@ -2,13 +2,11 @@
 
 import errno
 import fcntl
-import json
 import os
 import time
 from pathlib import Path
 from unittest.mock import Mock
 
-import numpy as np
 import pytest
 import torch
 from allennlp.common.util import SigTermReceived
@@ -17,9 +15,9 @@ from elmo_tasks.commands import embed
 from elmo_tasks.elmo import FrozenBiLm
 from elmo_tasks.elmo.inference.packed_weights import onednn_has_bfloat16
 from elmo_tasks.elmo.model.weight_file import write_initial_state
-from elmo_tasks.embedding import hdf5 as hdf5_run
 from elmo_tasks.embedding import vector_file
-from elmo_tasks.embedding.hdf5 import CHECKPOINT
+from elmo_tasks.jobs.places import Folder
+from elmo_tasks.jobs.runs import FORMER, PLAN
 from tests.commands.embed_runs import fail_with, partial, stop_at_batch, vectors
 from tests.commands.texts import DIM, LINES, TEXT, shipped_bilm, tiny
 from tests.forked import Command
@@ -29,7 +27,7 @@ from tests.forked import Command
     "options", [[], ["--stateful"], ["--layers", "top"], ["--forget-sentences"]], ids=str
 )
 def test_a_resumed_run_gives_the_same_file(
-    elmo, source, tmp_path, capsys, monkeypatch, small_windows, options
+    elmo, source, tmp_path, capsys, monkeypatch, small_shards, options
 ):
     """Stopped at any batch."""
     options = [*options, "--batch-tokens", 4, *tiny(tmp_path)]
@@ -54,15 +52,16 @@ def test_a_resumed_run_gives_the_same_file(
         assert output.read_bytes() == (tmp_path / "expected").read_bytes()
         assert not partial(output).exists()
     assert number >= 7
-    assert set(kept) == {"0", "4", "8"}
+    assert len(set(kept)) >= 3
     assert kept == sorted(kept)
 
 
-def test_resuming_does_not_encode_again(elmo, source, output, monkeypatch, small_windows):
+def test_resuming_does_not_encode_again(elmo, source, output, monkeypatch, capsys, small_shards):
     with monkeypatch.context() as patch:
-        # In the last of three windows.
         stop_at_batch(patch, 7, KeyboardInterrupt())
         elmo("embed", source, output, "--stateful")
+    done = int(capsys.readouterr().err.split("interrupted; ")[1].split()[0])
+    assert done > 6
     words = []
     encode = FrozenBiLm._in_parts
     monkeypatch.setattr(
@@ -71,7 +70,7 @@ def test_resuming_does_not_encode_again(elmo, source, output, monkeypatch, small
         lambda self, ids, run: (words.append(ids.shape[1]), encode(self, ids, run))[1],
     )
     assert elmo("embed", source, output, "--stateful", "--resume") == 0
-    assert words == [len(line.split()) for line in LINES[8:]]
+    assert words == [len(line.split()) for line in LINES[done:] if line.split()]
 
 
 def test_sigterm(elmo, source, output, capsys, monkeypatch):
@@ -81,7 +80,7 @@ def test_sigterm(elmo, source, output, capsys, monkeypatch):
     assert partial(output).exists()
 
 
-def test_the_disk_fails_on_the_way(elmo, source, output, tmp_path, capsys, monkeypatch, small_windows):
+def test_the_disk_fails_on_the_way(elmo, source, output, tmp_path, capsys, monkeypatch, small_shards):
     """The disk's error comes from its thread; what was not written does not count as done."""
     elmo("embed", source, tmp_path / "expected")
     with monkeypatch.context() as patch:
@@ -94,8 +93,8 @@ def test_the_disk_fails_on_the_way(elmo, source, output, tmp_path, capsys, monke
 
 
 @pytest.fixture
-def stopped(elmo, source, output, monkeypatch, small_windows, capsys) -> Path:
-    """The folder of a run that was stopped in its second window."""
+def stopped(elmo, source, output, monkeypatch, small_shards, capsys) -> Path:
+    """The folder of a run that was stopped in its second shard."""
     with monkeypatch.context() as patch:
         stop_at_batch(patch, 1, KeyboardInterrupt())
         assert elmo("embed", source, output) == 130
@@ -140,13 +139,15 @@ def test_a_stopped_run_is_not_lost_by_accident(elmo, source, output, stopped, ca
     assert vectors(output)[0].shape == (7, DIM)
 
 
-def test_resume_with_a_broken_checkpoint(elmo, source, output, stopped, capsys):
-    content = (stopped / CHECKPOINT).read_bytes()
-    for broken in (b"", b"no zip", content[: len(content) // 2]):
-        (stopped / CHECKPOINT).write_bytes(broken)
-        assert elmo("embed", source, output, "--resume") == 1
-        assert f"{stopped / CHECKPOINT}: not a checkpoint" in capsys.readouterr().err
+def test_a_run_of_a_former_version(elmo, source, output, capsys):
+    """It is not removed without a word."""
+    partial(output).mkdir()
+    (partial(output) / FORMER).touch()
+    for option in ([], ["--resume"]):
+        assert elmo("embed", source, output, *option) == 1
+        assert "holds a run of a former version, which cannot be resumed; --force" in capsys.readouterr().err
     assert elmo("embed", source, output, "--force") == 0
+    assert not partial(output).exists()
 
 
 def test_resume_with_nothing_to_resume(elmo, source, output, capsys):
@@ -194,26 +195,27 @@ def test_a_run_that_was_to_overwrite_and_could_not_read(elmo, source, output, tm
     assert output.read_text() == "old"
 
 
-@pytest.mark.parametrize("at", ["replace", "unlink"])
+@pytest.mark.parametrize("at", ["replace", "remove"])
 def test_stopped_at_the_very_end(elmo, source, output, tmp_path, monkeypatch, at):
     elmo("embed", source, tmp_path / "expected")
-    replace, unlink = os.replace, Path.unlink
+    replace, remove = os.replace, Folder.remove
 
-    def stop(name, function):
-        def stopping(path, *arguments, **options):
-            if Path(path) == partial(output) / name and Path(path).exists():
-                raise KeyboardInterrupt
-            return function(path, *arguments, **options)
+    def stop_at_replace(path, target):
+        if Path(path).name == vector_file.VECTORS:
+            raise KeyboardInterrupt
+        replace(path, target)
 
-        return stopping
+    def stop_at_remove(folder, names):
+        if names == [PLAN]:
+            raise KeyboardInterrupt
+        remove(folder, names)
 
     with monkeypatch.context() as patch:
         if at == "replace":
-            patch.setattr(os, "replace", stop(vector_file.VECTORS, replace))
-            assert elmo("embed", source, output) == 130
+            patch.setattr(os, "replace", stop_at_replace)
         else:
-            patch.setattr(Path, "unlink", stop(CHECKPOINT, unlink))
-            assert elmo("embed", source, output) == 130
+            patch.setattr(Folder, "remove", stop_at_remove)
+        assert elmo("embed", source, output) == 130
     assert elmo("embed", source, output, "--resume") == 0
     assert output.read_bytes() == (tmp_path / "expected").read_bytes()
     assert not partial(output).exists()
@@ -232,19 +234,16 @@ def test_two_runs_at_once(elmo, source, output, capsys):
 
 
 def test_killed_and_resumed(elmo, source, output, tmp_path, monkeypatch):
-    """SIGKILL, of a process of its own, after its first window."""
-    monkeypatch.setattr(hdf5_run, "WINDOW_LINES", 10)  # as that process has it
+    """SIGKILL, of a process of its own, after its first shard."""
+    monkeypatch.setattr(embed, "SHARD_BYTES", 100)  # as that process has it
     source.write_text("".join(f"{i} is a number .\n" for i in range(1000)))
     arguments = ["embed", source, output, "--layers", "top"]
     process = Command(["elmo", *arguments], tmp_path / "log")
-    lines, deadline = 0, time.monotonic() + 120
-    while not lines and time.monotonic() < deadline:
+    deadline = time.monotonic() + 120
+    while not list(partial(output).glob("_part-*.json")) and time.monotonic() < deadline:
         time.sleep(0.01)
-        if (partial(output) / CHECKPOINT).exists():
-            with np.load(partial(output) / CHECKPOINT) as file:
-                lines = json.loads(str(file["header"]))["lines"]
     assert process.kill_after(0)
-    assert 0 < lines < 1000
+    assert list(partial(output).glob("_part-*.json"))
     assert not output.exists()
     assert elmo(*arguments, "--resume") == 0
     assert elmo("embed", source, tmp_path / "expected", "--layers", "top") == 0

@@ -1,6 +1,7 @@
 """`allennlp elmo embed`: what it writes, and what it refuses."""
 
 import errno
+import importlib.util
 import json
 import os
 import tracemalloc
@@ -11,9 +12,9 @@ import numpy as np
 import pytest
 import torch
 
+from elmo_tasks.commands import embed, engines
 from elmo_tasks.elmo import FrozenBiLm, LstmState
 from elmo_tasks.elmo.model.weight_file import write_initial_state
-from elmo_tasks.embedding import hdf5 as hdf5_run
 from tests.commands.embed_runs import fail_with, nothing_left, partial, stop_at_batch, vectors
 from tests.commands.texts import DIM, LINES, TEXT, encode, feed_stdin, shipped_bilm, tiny
 from tests.elmo.files import make_word_files
@@ -76,7 +77,7 @@ def test_forget_sentences(elmo, source, output):
         assert set(file) == {str(line) for line in range(len(LINES))}
 
 
-def test_stateful_carries_the_state_over_all_lines(elmo, source, output, small_windows):
+def test_stateful_carries_the_state_over_all_lines(elmo, source, output, small_shards):
     """As bilm-tf's `dump_bilm_embeddings`: one lane, in order."""
     assert elmo("embed", source, output, "--stateful") == 0
     bilm, state = shipped_bilm(), None
@@ -207,7 +208,7 @@ def test_the_disk_cannot_reserve_so_much(elmo, source, output, capsys, monkeypat
 def test_the_device_has_too_little_memory(elmo, source, output, capsys, monkeypatch):
     stop_at_batch(monkeypatch, 0, torch.OutOfMemoryError("..."))
     assert elmo("embed", source, output) == 1
-    assert "cpu has too little memory for 8 sentences of 18 tokens; 0 of 10" in capsys.readouterr().err
+    assert "line 8: cpu has too little memory for 8 sentences of 18 tokens; 0" in capsys.readouterr().err
 
 
 def peak_memory(elmo, source: Path, output: Path, lines: int) -> int:
@@ -221,7 +222,7 @@ def peak_memory(elmo, source: Path, output: Path, lines: int) -> int:
 
 
 def test_memory_does_not_grow_with_the_text(elmo, source, output, monkeypatch):
-    monkeypatch.setattr(hdf5_run, "WINDOW_LINES", 100)
+    monkeypatch.setattr(embed, "SHARD_BYTES", 2000)
     peak_memory(elmo, source, output, 200)
     few, many = (peak_memory(elmo, source, output, lines) for lines in (200, 4000))
     # 3,800 lines more would take 500 kB as strings alone, and 5 MB as vectors.
@@ -249,3 +250,22 @@ def test_wrong_proteins(elmo, source, output, capsys):
     assert elmo("embed", source, output, "--format", "fasta") == 1
     assert "found the key 'P1/2', expected one that no other sentence has" in capsys.readouterr().err
     assert nothing_left(output)
+
+
+@pytest.mark.parametrize(
+    "argument", [["--workers", 2], ["--skip-bad"], ["--dtype", "float16"], ["--ray-address", "auto"]]
+)
+def test_arguments_of_ray_without_it(elmo, source, output, argument, capsys):
+    assert elmo("embed", source, output, *argument) == 1
+    assert f"{argument[0]} belongs to --engine ray" in capsys.readouterr().err
+    assert not output.exists()
+
+
+def test_what_is_not_installed_is_named(elmo, source, output, capsys, monkeypatch):
+    monkeypatch.setattr(
+        engines, "find_spec", lambda name: None if name == "ray" else importlib.util.find_spec(name)
+    )
+    assert elmo("embed", source, output, "--engine", "ray") == 1
+    shown = capsys.readouterr().err
+    assert shown.startswith("error: --engine ray needs ray")
+    assert "make install EXTRAS='ray'" in shown

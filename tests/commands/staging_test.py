@@ -1,9 +1,19 @@
+"""OUT.partial, and the copy there of the text that a verb reads."""
+
+import gzip
+import sys
 from pathlib import Path
 
 import pytest
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.commands.staging import publish, staged_file, staging_folder
+from elmo_tasks.commands.staging import copy_corpus, publish, staged_file, staging_folder
+from elmo_tasks.common.errors import ElmoError
+from elmo_tasks.data.input_files import InputError
+from elmo_tasks.embedding.corpus import MAX_TOKENS
+from tests.commands.texts import LINES, TEXT, feed_stdin
+
+STRIPPED = [line.strip() for line in LINES]
 
 
 def test_a_file_appears_in_the_end(tmp_path):
@@ -97,3 +107,119 @@ def test_standard_output_is_no_file(tmp_path, monkeypatch):
     ):
         pass
     assert not list(tmp_path.iterdir())
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Where a verb works."""
+    folder = tmp_path / "out.partial"
+    folder.mkdir()
+    return folder
+
+
+def test_lines_by_their_number_and_in_their_order(source, folder):
+    text = copy_corpus(str(source), folder)
+    # What happens to the input is of no concern any more.
+    source.unlink()
+    assert len(text) == len(LINES)
+    assert list(text) == [text[line] for line in range(len(LINES))] == STRIPPED
+    assert text[-1] == STRIPPED[-1]
+    assert text.tokens == sum(len(line.split()) for line in LINES)
+    with pytest.raises(IndexError):
+        text[len(LINES)]
+
+
+def test_a_part_of_the_lines(source, folder):
+    text = copy_corpus(str(source), folder, limit=4)
+    assert list(text) == STRIPPED[:4]
+    text = copy_corpus(str(source), folder, skip_empty=True, limit=4)
+    assert list(text) == list(filter(None, STRIPPED))[:4]
+
+
+@pytest.mark.parametrize("content", [b"", b"\n \n"])
+def test_without_words(source, folder, content):
+    source.write_bytes(content)
+    text = copy_corpus(str(source), folder)
+    assert (list(text), text.tokens) == ([""] * content.count(b"\n"), 0)
+
+
+def test_inputs_of_the_same_text(source, tmp_path, monkeypatch):
+    (tmp_path / "in.gz").write_bytes(gzip.compress(TEXT.encode()))
+    (tmp_path / "gzip without its name").write_bytes(gzip.compress(TEXT.encode()))
+    (tmp_path / "crlf.txt").write_bytes(TEXT.replace("\n", "\r\n").encode())
+    (tmp_path / "bom.txt").write_bytes(b"\xef\xbb\xbf" + TEXT.encode())
+    (tmp_path / "no end.txt").write_bytes(TEXT.encode()[:-1])
+    for part, lines in (("a", LINES[:3]), ("b", LINES[3:])):
+        (tmp_path / "folder").mkdir(exist_ok=True)
+        (tmp_path / "folder" / part).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    text = copy_corpus(str(source), copy)
+    digest = text.digest
+
+    def check(name):
+        text = copy_corpus(name, copy)
+        assert (list(text), text.digest) == (STRIPPED, digest), name
+
+    for name in ("in.gz", "gzip without its name", "crlf.txt", "bom.txt", "no end.txt", "folder"):
+        check(str(tmp_path / name))
+    for content in (TEXT.encode(), gzip.compress(TEXT.encode())):
+        feed_stdin(monkeypatch, content)
+        check("-")
+
+
+def test_stdin_that_is_closed(folder, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(InputError, match="standard input: found nothing: it is closed"):
+        copy_corpus("-", folder)
+
+
+def test_digest_tells_texts_apart(source, folder):
+    digests = set()
+    for content in ("a b\n", "a b\n\n", "a\nb\n", "ab\n", "a c\n"):
+        source.write_text(content)
+        text = copy_corpus(str(source), folder)
+        digests.add(text.digest)
+    assert len(digests) == 5
+
+
+ERRORS = {
+    "not UTF-8": (b"fine\n\xc3\xa9t\xc3\xa9 \xe9t\xe9\n", ", line 2: found the byte 0xe9 at offset 11"),
+    "broken gzip": (gzip.compress(b"no end of a line")[:-4], ", line 1: found Compressed file ended"),
+    "unsplit": (b"fine\n" + b"w " * (MAX_TOKENS + 1), ", line 2: found 65,537 tokens, expected a sentence"),
+}
+
+
+@pytest.mark.parametrize(("content", "message"), ERRORS.values(), ids=ERRORS)
+def test_errors_name_the_input_and_the_line(source, tmp_path, monkeypatch, content, message):
+    source.write_bytes(content)
+    feed_stdin(monkeypatch, content)
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    for name, shown in ((str(source), str(source)), ("-", "standard input")):
+        with pytest.raises(ElmoError) as caught:
+            copy_corpus(name, copy)
+        assert str(caught.value).startswith(f"{shown}{message}")
+    assert not (copy / "stdin").exists()
+
+
+def test_the_longest_line(source, folder):
+    source.write_text("w " * MAX_TOKENS)
+    text = copy_corpus(str(source), folder)
+    assert text.tokens == MAX_TOKENS
+
+
+def test_what_the_verb_writes_is_no_part_of_the_text(tmp_path, folder):
+    texts = tmp_path / "texts"
+    texts.mkdir()
+    folder.rename(texts / "out.partial")
+    # More than a write buffer, so that it would be read while it is written
+    (texts / "a.txt").write_text("a b c\n" * 5000)
+    for name in (str(texts), f"{texts}/*"):
+        text = copy_corpus(name, texts / "out.partial")
+        assert len(text) == 5000
+    (texts / "out").write_text("what was there before\n")
+    text = copy_corpus(str(texts), texts / "out.partial")
+    assert len(text) == 5000
+    with pytest.raises(ElmoError, match="out is what this command writes, expected another output"):
+        copy_corpus(str(texts / "out"), texts / "out.partial")

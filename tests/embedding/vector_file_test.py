@@ -1,9 +1,10 @@
-"""The HDF5 file of `embed`, filled with random vectors."""
+"""The HDF5 file of `embed`, filled with random vectors; and the thread that writes it."""
 
 import errno
 import json
 import os
 import shutil
+import time
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,13 +15,14 @@ import pytest
 
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.embedding import vector_file
-from elmo_tasks.embedding.corpus import Corpus, NumberedSentence, SourceLine, write_corpus
-from elmo_tasks.embedding.vector_file import VECTORS, VectorFile, lay_out
+from elmo_tasks.embedding.batches import NumberedSentence
+from elmo_tasks.embedding.corpus import Corpus, SourceLine, write_corpus
+from elmo_tasks.embedding.vector_file import VECTORS, VectorFile, lay_out, writer_thread
 from tests.commands.embed_runs import fail_with
 from tests.commands.texts import LINES
 
 LAYERS, DIM = 3, 5
-SENTENCES = [NumberedSentence(line, text.split()) for line, text in enumerate(LINES)]
+SENTENCES = [NumberedSentence(line, text.split()) for line, text in enumerate(LINES, start=1)]
 
 
 @pytest.fixture
@@ -41,14 +43,14 @@ def write(folder: Path, text: Corpus, vectors: list[np.ndarray], *, one_layer: b
     """In three batches, those of the last lines first."""
     folder.mkdir()
     lay_out(folder, text, layers=None if one_layer else LAYERS, dim=DIM, with_index=True)
-    with VectorFile(folder) as file:
+    with VectorFile.open(folder) as file:
         for start, end in reversed(list(pairwise([0, 4, 8, len(SENTENCES)]))):
             batch = [sentence for sentence in SENTENCES[start:end] if sentence.words]
             longest = max(len(words) for _, words in batch)
-            # Of what stands behind the end of a sentence nothing may be seen.
+            # Padding must not be written.
             padded = np.full((LAYERS, len(batch), longest, DIM), np.nan, np.float32)
             for row, (line, words) in enumerate(batch):
-                padded[:, row, : len(words)] = vectors[line]
+                padded[:, row, : len(words)] = vectors[line - 1]
             file.write(batch, padded[-1:] if one_layer else padded)
         file.sync()
     return folder / VECTORS
@@ -120,3 +122,64 @@ def test_an_index_that_could_not_be_read(text, tmp_path, monkeypatch):
         lay_out(tmp_path, text, layers=LAYERS, dim=DIM, with_index=True)
     assert not (tmp_path / VECTORS).exists()
     lay_out(tmp_path, text, layers=LAYERS, dim=DIM, with_index=False)
+
+
+@pytest.mark.parametrize("keys", [["a", "a"], ["a", "a/b"], ["."]])
+def test_keys_that_are_no_names(tmp_path, keys):
+    text = write_corpus([SourceLine("in", n, "A cat", key) for n, key in enumerate(keys, 1)], tmp_path)
+    with pytest.raises(ElmoError, match=r"found the key '.*', expected one that no other sentence has"):
+        lay_out(tmp_path, text, layers=None, dim=DIM, with_index=False)
+
+
+def test_pooled_datasets(tmp_path):
+    """A line without tokens has zeros."""
+    text = write_corpus([SourceLine("in", 1, "A cat", "P/1"), SourceLine("in", 2, "", "empty")], tmp_path)
+    lay_out(tmp_path, text, layers=None, dim=DIM, pooled=True, with_index=False)
+    with VectorFile.open(tmp_path) as file:
+        file.write([NumberedSentence(1, ["A", "cat"])], np.full((1, 1, 1, DIM), 3, np.float32))
+    with h5py.File(tmp_path / VECTORS) as file:
+        assert np.array_equal(file["P/1"][...], np.full(DIM, 3))
+        assert np.array_equal(file["empty"][...], np.zeros(DIM))
+        assert set(file) == {"P", "empty"}
+
+
+def test_the_thread_runs_calls_in_their_order():
+    done = []
+    with writer_thread(waiting=2) as submit:
+        for number in range(10):
+            submit(lambda number=number: done.append(number))
+    assert done == list(range(10))
+
+
+def test_the_thread_runs_nothing_after_a_failure():
+    done = []
+
+    def fail() -> None:
+        raise ValueError("disk")
+
+    def fill(more: int) -> None:
+        with writer_thread(waiting=2) as submit:
+            submit(fail)
+            for _ in range(more):
+                time.sleep(0.01)
+                submit(lambda: done.append(1))
+
+    for more in (0, 10):
+        with pytest.raises(ValueError, match="disk"):
+            fill(more)
+    assert not done
+
+
+def test_the_thread_ends_what_waits_when_its_caller_fails():
+    done = []
+
+    def fill() -> None:
+        with writer_thread(waiting=20) as submit:
+            submit(lambda: time.sleep(0.1))
+            for _ in range(10):
+                submit(lambda: done.append(1))
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fill()
+    assert len(done) == 10

@@ -10,7 +10,14 @@ pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: make insta
 from pyarrow import parquet as pq
 
 from elmo_tasks.common.errors import ElmoError
-from elmo_tasks.jobs.shards import MAX_BYTES, MIN_BYTES, Reading, ShardReader, make_shards, shard_bytes
+from elmo_tasks.jobs.shards import (
+    MAX_BYTES,
+    MIN_BYTES,
+    Reading,
+    ShardReader,
+    default_shard_bytes,
+    make_shards,
+)
 
 
 def read(sources, size, reading, order=None):
@@ -106,4 +113,4 @@ def test_every_worker_has_several_shards(tmp_path):
     path = tmp_path / "text"
     for size, workers, expected in ((10, 1, MIN_BYTES), (1 << 22, 2, 1 << 17), (1 << 24, 1, MAX_BYTES)):
         path.write_bytes(b"x" * size)
-        assert shard_bytes([str(path)], workers) == expected
+        assert default_shard_bytes([str(path)], workers) == expected

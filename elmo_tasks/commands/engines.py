@@ -1,0 +1,92 @@
+"""The arguments of verbs that can be resumed and may run on Ray, and the folder in which their runs work."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict, dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from allennlp.common.checks import ConfigurationError
+from allennlp.common.util import SigTermReceived
+
+from elmo_tasks.commands.base import flag, option, positive
+from elmo_tasks.commands.staging import check_output, staging_folder
+from elmo_tasks.jobs.engines import Here, OnRay
+from elmo_tasks.jobs.places import Folder
+from elmo_tasks.jobs.runs import NEEDED, REPLACES, must_run
+
+ENGINES = ("local", "ray")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunArguments:
+    """How a run begins, and where."""
+
+    resume: bool = flag("continue a run that was stopped: the same IN and options", exclusive="again")
+    force: bool = flag("overwrite OUT, discard a run that was stopped", exclusive="again")
+    engine: str = option("local: this process; ray: workers", choices=ENGINES, default="local")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RayArguments:
+    """The workers on Ray."""
+
+    workers: int | None = option(
+        "processes of one thread each (default: one a processor)", type=positive, metavar="N"
+    )
+    ray_address: str | None = option("address of a cluster (default: a Ray for this run alone)", metavar="A")
+    shard_bytes: int | None = option(
+        "bytes of IN that a worker reads at a time and writes as one file (default: 16 KiB to 1 MiB, more "
+        "for a larger IN)",
+        type=positive,
+        metavar="N",
+    )
+
+
+def engine_of(run: RunArguments, ray: RayArguments) -> Here | OnRay:
+    """
+    Returns the engine that the arguments name.
+
+    # Raises
+    `ConfigurationError`: arguments of Ray without it; or Ray is not installed.
+    """
+    if run.engine == "local":
+        for argument, value in asdict(ray).items():
+            if value not in (None, False):
+                raise ConfigurationError(f"--{argument.replace('_', '-')} belongs to --engine ray")
+        return Here()
+    if missing := [package for package in ("ray", "pyarrow") if find_spec(package) is None]:
+        raise ConfigurationError(
+            f"--engine ray needs {' and '.join(missing)}, not installed here: make install EXTRAS='ray'"
+        )
+    return OnRay(ray.workers, ray.ray_address)
+
+
+@contextmanager
+def run_folder(output: str, arguments: RunArguments) -> Iterator[Folder | None]:
+    """
+    Yields the folder OUT.partial, or `None` if there is nothing to do. On a disk the folder is for this
+    process alone, and stays only if a later run can resume the run in it.
+
+    # Raises
+    `ConfigurationError`: no file can be written to OUT; and see `staging_folder`. `ElmoError`: see
+    `must_run`.
+    """
+    remote = "://" in output
+    staging = nullcontext(f"{output}.partial") if remote else staging_folder(Path(output), keep=NEEDED)
+    with staging as place:
+        if not remote:
+            check_output(Path(output), force=True)
+        folder = Folder(str(place))
+        if not must_run(folder, output, resume=arguments.resume, force=arguments.force):
+            print(f"{output} is there, and no run to go on with; --force makes it anew")
+            yield None
+            return
+        try:
+            yield folder
+        except SigTermReceived:
+            raise
+        except Exception:
+            # A run that ends in an error before it has a plan is not one to resume.
+            folder.remove([REPLACES])
+            raise

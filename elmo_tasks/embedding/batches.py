@@ -1,0 +1,165 @@
+"""Sentences in windows and batches, and the vectors of one batch after the other."""
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from elmo_tasks.common.batches import batches
+from elmo_tasks.common.errors import ElmoError
+from elmo_tasks.elmo.inference import FrozenBiLm
+from elmo_tasks.elmo.model import LstmState
+
+LAYERS = ("all", "top", "average")
+POOLS = ("none", "mean")
+BATCH_TOKENS = 2048
+WINDOW_SENTENCES, WINDOW_TOKENS = 4096, 1 << 14
+
+
+class NumberedSentence(NamedTuple):
+    number: int
+    """The number of the line, or of the lane, that the sentence comes from."""
+    words: list[str]
+
+
+def windows(
+    numbered: Iterable[NumberedSentence], *, sentences: int = WINDOW_SENTENCES, tokens: int = WINDOW_TOKENS
+) -> Iterator[list[NumberedSentence]]:
+    """Yields neighbouring sentences in their order. A window ends at so many sentences, or so many tokens."""
+    window: list[NumberedSentence] = []
+    total = 0
+    for sentence in numbered:
+        window.append(sentence)
+        total += len(sentence.words)
+        if len(window) == sentences or total >= tokens:
+            yield window
+            window, total = [], 0
+    if window:
+        yield window
+
+
+def batches_by_length(
+    numbered: Iterable[NumberedSentence], tokens: int, *, sentences: int = sys.maxsize
+) -> Iterator[list[NumberedSentence]]:
+    """
+    Yields batches of sentences of similar length, longest first. Sentences without words are left out.
+
+    A batch has at most `tokens` positions, padding included, or one sentence that is longer; and at most
+    `sentences` sentences.
+    """
+
+    def length(sentence: NumberedSentence) -> int:
+        return len(sentence.words)
+
+    by_length = sorted(filter(length, numbered), key=length, reverse=True)
+    for batch in batches(by_length, length, tokens):
+        for first in range(0, len(batch), sentences):
+            yield batch[first : first + sentences]
+
+
+def padded_ids(sentences: Sequence[NumberedSentence], bilm: FrozenBiLm) -> torch.Tensor:
+    """
+    Returns the input of `bilm`, on its device.
+
+    *Shape:* `(sentences, longest, *id)`.
+    """
+    return bilm.padded_ids([sentence.words for sentence in sentences])
+
+
+@dataclass(kw_only=True)
+class BatchEncoder:
+    """
+    Computes the vectors of windows of sentences, which it sorts by length into batches.
+
+    # Parameters
+
+    bilm : frozen.
+    start : the state in which a sentence starts, `(layers, 2, 1, ...)`; if `stateful`, the first one.
+    layers : one of `LAYERS`: each layer, the last one, or their mean.
+    pool : one of `POOLS`: a vector of each token, or the mean of the tokens.
+    stateful : the other sentences start in the state in which the one before them ended.
+    batch_tokens, batch_sentences : the bounds of a batch, see `batches_by_length`.
+    dtype : float32, or float16.
+    """
+
+    bilm: FrozenBiLm
+    start: LstmState
+    layers: str = "all"
+    pool: str = "none"
+    stateful: bool = False
+    batch_tokens: int = BATCH_TOKENS
+    batch_sentences: int = sys.maxsize
+    dtype: str = "float32"
+    state: LstmState | None = None
+    """The state after the last sentence, if `stateful`."""
+
+    @property
+    def num_layers(self) -> int:
+        """The layers of a vector."""
+        return self.bilm.num_layers if self.layers == "all" else 1
+
+    def batches(
+        self, window: Iterable[NumberedSentence]
+    ) -> Iterator[tuple[list[NumberedSentence], np.ndarray]]:
+        """
+        Yields the batches of a window with their vectors. Sentences without words are left out.
+
+        *Shape:* `(layers, sentences, longest, dim)`. With `pool`, `longest` is 1.
+
+        # Raises
+        `ElmoError`, with `line` and the sentence's number: the batch does not fit into the device's memory; a
+        vector is not finite, or has a value that `dtype` cannot hold.
+        """
+        if self.stateful:
+            each: Iterable[list[NumberedSentence]] = ([sentence] for sentence in window if sentence.words)
+        else:
+            each = batches_by_length(window, self.batch_tokens, sentences=self.batch_sentences)
+        for batch in each:
+            yield batch, self._vectors(batch)
+
+    @torch.no_grad()
+    def _vectors(self, batch: list[NumberedSentence]) -> np.ndarray:
+        ids = padded_ids(batch, self.bilm)
+        try:
+            if self.stateful:
+                layers, self.state = self.bilm(ids, self.state or self.start)
+            else:
+                layers = self.bilm.encode(ids, self.start)
+        except torch.OutOfMemoryError as error:
+            raise ElmoError(
+                f"line {batch[0].number}: {self.bilm.device} has too little memory for "
+                f"{len(batch)} sentences of {ids.size(1):,} tokens"
+            ) from error
+        _check_finite(
+            batch,
+            layers,
+            "found vectors that are not finite, expected finite ones; "
+            "the weights are damaged, or the options are of another biLM",
+        )
+        if self.layers == "top":
+            layers = layers[-1:]
+        elif self.layers == "average":
+            layers = layers.mean(dim=0, keepdim=True)
+        if self.pool == "mean":
+            # After the end of a sentence are zeros.
+            lengths = torch.tensor([len(sentence.words) for sentence in batch], device=layers.device)
+            layers = layers.sum(dim=2, keepdim=True) / lengths.view(1, -1, 1, 1)
+        if self.dtype == "float16":
+            layers = layers.half()
+            _check_finite(
+                batch,
+                layers,
+                "found a value above 65,504, which float16 cannot hold, expected --dtype float32",
+            )
+        return layers.cpu().numpy()
+
+
+def _check_finite(batch: list[NumberedSentence], layers: torch.Tensor, message: str) -> None:
+    """*Shape:* `(layers, sentences, longest, dim)`."""
+    finite = torch.isfinite(layers)
+    if not finite.all():
+        row = int((~finite).any(dim=3).any(dim=2).any(dim=0).int().argmax())
+        raise ElmoError(f"line {batch[row].number}: {message}")

@@ -1,0 +1,232 @@
+"""
+Where the shards of a run are done: in this process, or by workers on Ray.
+
+On Ray, a pool of actors of one thread each takes shard after shard. Ray Data runs it: the shards are the data
+set, and each is a block that an actor maps. Ray's retries are the recovery: a worker that is killed starts
+again and does its shard anew. A shard's files are renamed when they are complete, so that nothing is written
+twice and nothing is lost. Results go to the disk; only a few counts travel through Ray.
+"""
+
+import json
+import logging
+import time
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+
+from elmo_tasks.common.errors import ElmoError
+from elmo_tasks.common.processes import cpu_count, peak_memory
+from elmo_tasks.jobs.runs import Outcome, Run, Settings, open_run
+from elmo_tasks.jobs.shards import Reading, Shard, default_shard_bytes
+from elmo_tasks.jobs.sinks import Sink
+
+RETRIES = 4
+"""The retries of a shard on Ray. The run fails once RETRIES + 1 workers have died on one shard."""
+
+EXPECTED = (ElmoError, OSError)
+"""The errors that end a run and are no fault of the program."""
+
+Advance = Callable[[int], None]
+"""Is called with the number of lines that are done within a shard."""
+Work = Callable[[Shard, Advance], Outcome]
+
+
+@dataclass(kw_only=True)
+class Job(ABC):
+    """
+    What is to be done with each shard. Ray pickles it, and the workers of a node share its arrays and bytes.
+    """
+
+    reading: Reading
+    sink: Sink
+
+    @property
+    @abstractmethod
+    def nbytes(self) -> int:
+        """The bytes that are shared."""
+
+    @property
+    @abstractmethod
+    def on_gpu(self) -> bool:
+        """True if each worker needs a GPU."""
+
+    @abstractmethod
+    def worker(self) -> Work:
+        """Makes a worker, which does shards."""
+
+
+class Pool(NamedTuple):
+    """Workers that have started."""
+
+    workers: int
+    outcomes: Callable[[Sequence[Shard], Advance], Generator[Outcome, None, None]]
+    """
+    Yields the outcome of each shard, as they come. When it is closed before the last one, the workers end.
+    """
+
+
+def run_job(
+    job: Job,
+    engine: "Here | OnRay",
+    *,
+    name: str,
+    sources: Sequence[str],
+    settings: Settings,
+    shard_bytes: int | None = None,
+) -> Run:
+    """
+    Opens the run in the folder of the job's sink, see `open_run`, and does the shards that are left.
+
+    # Parameters
+
+    name : the name of the work, for the bar.
+    sources : the files of the input.
+    shard_bytes : the size of a shard, by default one that gives every worker several.
+
+    # Raises
+    `ElmoError`: the first error in the order of the input, and see `open_run`. `OSError`.
+    """
+    with engine.start(job) as pool:
+        size = shard_bytes or default_shard_bytes(sources, pool.workers)
+        run = open_run(job.sink.folder, sources, settings, reading=job.reading, shard_bytes=size)
+        if run.complete:
+            return run
+        error: Outcome | None = None
+        if left := run.left():
+            with run.telling_how_to_resume(), job.sink.open():
+                error = _first_error(run, pool.outcomes(left, run.advance), name)
+    if error is not None:
+        job.sink.end_at(run, error["number"])
+        raise ElmoError(error["error"])
+    job.sink.finish(run)
+    return run
+
+
+def _first_error(run: Run, outcomes: Generator[Outcome, None, None], name: str) -> Outcome | None:
+    """
+    Does the shards until all of them, or those before an error, are done. Returns the first error, if any.
+    """
+    first: Outcome | None = None
+    with closing(run.progress(outcomes, name)) as watched:
+        for outcome in watched:
+            if "error" in outcome and (first is None or outcome["number"] < first["number"]):
+                first = outcome
+            if first is not None and all(number in run.done for number in range(first["number"])):
+                break
+    return first
+
+
+class Here:
+    """This process."""
+
+    @contextmanager
+    def start(self, job: Job) -> Iterator[Pool]:
+        work = job.worker()
+
+        def outcomes(shards: Sequence[Shard], advance: Advance) -> Generator[Outcome, None, None]:
+            for shard in shards:
+                yield work(shard, advance)
+
+        yield Pool(1, outcomes)
+
+
+@dataclass(frozen=True)
+class OnRay:
+    """
+    Workers on Ray.
+
+    # Parameters
+
+    workers : their number, by default one for each processor.
+    address : of a cluster; by default a Ray of this process alone is started.
+    """
+
+    workers: int | None = None
+    address: str | None = None
+
+    @contextmanager
+    def start(self, job: Job) -> Iterator[Pool]:
+        """
+        # Raises
+        `ConnectionError`: there is no Ray at the address.
+        """
+        from elmo_tasks.common.ray_cluster import connected, ray
+
+        with connected(self.address, cpus=self.workers or cpu_count(), shared_bytes=job.nbytes):
+            workers = self.workers or int(ray.cluster_resources().get("CPU", 1))
+            yield Pool(workers, lambda shards, advance: _on_ray(job, shards, workers))
+
+
+def _on_ray(job: Job, shards: Sequence[Shard], workers: int) -> Generator[Outcome, None, None]:
+    """
+    # Raises
+    `ElmoError`: see `RETRIES`.
+    """
+    import ray.data
+
+    context = ray.data.DataContext.get_current()
+    context.enable_progress_bars = False
+    logging.getLogger("ray.data").setLevel(logging.ERROR)
+    plan = [{"shard": json.dumps(shard)} for shard in shards]
+    data = ray.data.from_items(plan, override_num_blocks=len(plan))
+    with warnings.catch_warnings():
+        # The one way to bound the retries. Ray 2.64 drops it, and requirements.in holds Ray back.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        work = data.map_batches(
+            _Worker,
+            # In a list the job stays a reference, which the worker takes from its own node.
+            fn_constructor_args=([ray.put(job)],),
+            batch_size=1,
+            compute=ray.data.ActorPoolStrategy(
+                size=min(workers, len(shards)), max_tasks_in_flight_per_actor=2
+            ),
+            num_cpus=1,
+            num_gpus=int(job.on_gpu),
+            ray_remote_args_fn=lambda: {"max_task_retries": RETRIES, "max_restarts": -1},
+        )
+    try:
+        for block in work.iter_batches(batch_size=None, prefetch_batches=0):
+            yield from map(json.loads, block["outcome"])
+    except ray.exceptions.RayActorError as error:
+        raise ElmoError(
+            f"{RETRIES + 1} workers died one after another at the same shard, the last so: {error}"
+        ) from error
+
+
+class _Worker:
+    """An actor."""
+
+    def __init__(self, references: list[Any]) -> None:
+        import ray
+
+        torch.set_num_threads(1)
+        self._work: Work | None = None
+        try:
+            self._work = ray.get(references[0]).worker()
+        except EXPECTED as error:
+            # Ray would replace an actor that cannot start by another one, and so on.
+            self._error = str(error)
+
+    def __call__(self, block: dict[str, Any]) -> dict[str, list[str]]:
+        return {"outcome": [json.dumps(self._outcome(Shard(*json.loads(line)))) for line in block["shard"]]}
+
+    def _outcome(self, shard: Shard) -> Outcome:
+        began, processor = time.monotonic(), time.process_time()
+        if self._work is None:
+            return {"number": shard.number, "error": self._error}
+        try:
+            outcome = self._work(shard, lambda lines: None)
+        except EXPECTED as error:
+            outcome = {"error": str(error)}
+        return outcome | {
+            "number": shard.number,
+            "ended": time.time(),
+            "seconds": time.monotonic() - began,
+            "processor_seconds": time.process_time() - processor,
+            "peak_memory": peak_memory(),
+        }

@@ -1,0 +1,205 @@
+"""Files and folders on a disk, or in a store at `s3://` or `gs://`, which pyarrow reads and writes."""
+
+import os
+import re
+import socket
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from fnmatch import fnmatchcase
+from io import BufferedReader, UnsupportedOperation
+from pathlib import Path
+from typing import BinaryIO
+from urllib.parse import quote
+
+from fsspec import AbstractFileSystem
+from fsspec.implementations.local import LocalFileSystem
+
+from elmo_tasks.common.errors import ElmoError
+
+_REMOTE = re.compile(r"(s3|gs|gcs|file)://")
+_UNQUOTED = "/:=@+,~!$&'()*;"
+"""The characters that a URI holds as they are, besides letters, digits and `_.-`."""
+
+
+def input_sources(path: str) -> list[str]:
+    """
+    Returns the files that `path` stands for, in a fixed order.
+
+    On a disk they are those of `input_files`. In a store they are an object, all objects below a folder, or
+    those that match a pattern with `*`, which also matches `/`. Workers read their parts of them where they
+    are.
+
+    # Raises
+    `ElmoError`: nothing is there.
+    """
+    if not _REMOTE.match(path):
+        from elmo_tasks.data.input_files import input_files  # with AllenNLP, which no worker needs
+
+        return list(map(str, input_files(path)))
+    (scheme, mark, _), query = path.partition("://"), path.partition("?")[2]
+    store, pattern = _store_of(path)
+    folder = pattern.partition("*")[0].rpartition("/")[0] if "*" in pattern else pattern
+    with _naming(path):
+        names = [
+            name
+            for name in store.find(folder)
+            if ("*" not in pattern or fnmatchcase(name, pattern))
+            and not any(part.startswith(".") for part in name.removeprefix(folder).split("/"))
+        ]
+    if not names:
+        raise ElmoError.at(path, found="no file", expected="a file, folder or pattern")
+    return [f"{scheme}{mark}{quote(name, safe=_UNQUOTED)}" + (f"?{query}" if query else "") for name in names]
+
+
+def texts_among(sources: list[str], path: str, outputs: Iterable[str]) -> list[str]:
+    """
+    Returns the `sources`, for which `path` stands, without the files that a command writes: those in the
+    places `outputs`, and those beside Parquet files whose names begin with `_`, such as `_metadata`.
+
+    # Raises
+    `ElmoError`: no other file is there.
+    """
+    tables = {os.path.dirname(source) for source in sources if source.endswith(".parquet")}
+    folders = list(map(_location, outputs))
+
+    def is_written(source: str) -> bool:
+        if os.path.basename(source).startswith("_") and os.path.dirname(source) in tables:
+            return True
+        place = _location(source)
+        return any(place == folder or place.startswith(f"{folder}/") for folder in folders)
+
+    texts = [source for source in sources if not is_written(source)]
+    if not texts:
+        raise ElmoError(f"{path} is what this command writes, expected another output")
+    return texts
+
+
+def open_source(source: str, folder: str) -> BufferedReader:
+    """
+    Opens one of `input_sources`. A relative path starts at `folder`.
+
+    # Raises
+    `OSError`.
+    """
+    if not _REMOTE.match(source):
+        return open(os.path.join(folder, source), "rb")
+    store, path = _store_of(source)
+    with _naming(source):
+        return BufferedReader(store.open(path, "rb"), 1 << 20)
+
+
+def byte_size(source: str) -> int:
+    """Returns the size of one of `input_sources`."""
+    store, path = _store_of(source)
+    return store.size(path) or 0
+
+
+def exists(place: str) -> bool:
+    store, path = _store_of(place)
+    with _naming(place):
+        return store.exists(path)
+
+
+class Folder:
+    """
+    A folder to write to. A file appears in it when it is complete. Until then its name begins with `_` and
+    holds the machine and the process that write it, so that two never write the same file.
+    """
+
+    def __init__(self, place: str) -> None:
+        self.place = place.rstrip("/") or "/"
+        self._store, self._path = _store_of(self.place)
+
+    @property
+    def path(self) -> Path:
+        """The path of a folder on a disk."""
+        return Path(self._path)
+
+    def create(self) -> None:
+        """
+        # Raises
+        `OSError`.
+        """
+        with _naming(self.place):
+            self._store.makedirs(self._path, exist_ok=True)
+
+    def names(self) -> set[str]:
+        """
+        Returns the names of the files in the folder, none where no folder is.
+
+        # Raises
+        `ElmoError`: it is a file.
+        """
+        with _naming(self.place):
+            if self._store.isfile(self._path):
+                raise ElmoError(f"{self.place} is a file, expected a folder, or nothing")
+            with suppress(FileNotFoundError):
+                return {os.path.basename(name) for name in self._store.ls(self._path, detail=False)}
+        return set()
+
+    def read(self, name: str) -> bytes:
+        return self._store.cat_file(f"{self._path}/{name}")
+
+    @contextmanager
+    def writing(self, name: str, *, to: str | None = None) -> Iterator[BinaryIO]:
+        """
+        Writes the file `name` of the folder or, with `to`, the file at that place. It appears at the end, and
+        not at all if an exception leaves the context.
+
+        # Raises
+        `OSError`.
+        """
+        partial = f"{self._path}/_{name}.{socket.gethostname()}.{os.getpid()}"
+        try:
+            with self._store.open(partial, "wb") as file:
+                yield file
+                file.flush()
+                with suppress(UnsupportedOperation):  # in a store
+                    os.fsync(file.fileno())
+            self._store.mv(partial, _store_of(to)[1] if to else f"{self._path}/{name}")
+        except BaseException:
+            with suppress(OSError):
+                self._store.rm_file(partial)
+            raise
+
+    def remove(self, names: Iterable[str]) -> None:
+        """Removes files. Another process may have removed them before."""
+        for name in names:
+            with suppress(FileNotFoundError):
+                self._store.rm_file(f"{self._path}/{name}")
+
+    def remove_itself(self) -> None:
+        self._store.rm(self._path, recursive=True)
+
+
+def _store_of(place: str) -> tuple[AbstractFileSystem, str]:
+    """Returns the file system of a path or URI, and its path there."""
+    if not _REMOTE.match(place):
+        return LocalFileSystem(), os.path.abspath(place)
+    try:
+        from fsspec.implementations.arrow import ArrowFSWrapper
+        from pyarrow.fs import FileSystem
+
+        store, path = FileSystem.from_uri(place)
+    except ModuleNotFoundError as error:
+        raise ElmoError(f"{place} needs pyarrow, not installed here: make install EXTRAS='ray'") from error
+    except ValueError as error:
+        raise ElmoError(f"{place}: {error}") from error
+    return ArrowFSWrapper(store, skip_instance_cache=True), path
+
+
+def _location(place: str) -> str:
+    """Returns the path without links, or the URI of an object in a store."""
+    store, path = _store_of(place)
+    return os.path.realpath(path) if "local" in store.protocol else f"{store.protocol}://{path}"
+
+
+@contextmanager
+def _naming(place: str) -> Iterator[None]:
+    """Adds the place to the errors of a store that do not name it."""
+    try:
+        yield
+    except OSError as error:
+        if place in str(error):
+            raise
+        raise OSError(f"{place}: {error}") from error

@@ -1,0 +1,79 @@
+"""Batches of sentences, and their vectors."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from elmo_tasks.common.errors import ElmoError
+from elmo_tasks.elmo import FrozenBiLm
+from elmo_tasks.embedding.batches import LAYERS, POOLS, BatchEncoder, NumberedSentence, batches_by_length
+from tests.commands.texts import encode, shipped_bilm
+
+
+@settings(max_examples=50, deadline=None)
+@given(lengths=st.lists(st.integers(0, 12), max_size=30), tokens=st.integers(1, 40))
+def test_batches_of_any_sentences(lengths, tokens):
+    """Each sentence with words once, the longest first; a larger batch would not fit, a smaller one would."""
+    sentences = [NumberedSentence(number, ["w"] * length) for number, length in enumerate(lengths)]
+    batches = list(batches_by_length(sentences, tokens))
+    together = [sentence for batch in batches for sentence in batch]
+    assert sorted(sentence.number for sentence in together) == [s.number for s in sentences if s.words]
+    of_batches = [[len(sentence.words) for sentence in batch] for batch in batches]
+    ordered = [length for batch in of_batches for length in batch]
+    assert ordered == sorted(ordered, reverse=True)
+    for number, batch in enumerate(of_batches):
+        assert len(batch) == 1 or len(batch) * batch[0] <= tokens
+        assert number + 1 == len(of_batches) or (len(batch) + 1) * batch[0] > tokens
+
+
+@pytest.mark.parametrize("layers", LAYERS)
+@pytest.mark.parametrize("pool", POOLS)
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_layers_and_pools(layers, pool, dtype):
+    bilm, texts = shipped_bilm(), ["A", "The cat sat on the mat .", "", "A dog"]
+    encoder = BatchEncoder(bilm=bilm, start=bilm.initial_state(1), layers=layers, pool=pool, dtype=dtype)
+    ((batch, vectors),) = encoder.batches(
+        [NumberedSentence(n, text.split()) for n, text in enumerate(texts, 1)]
+    )
+    assert [sentence.number for sentence in batch] == [2, 4, 1]
+    assert vectors.dtype == dtype
+    for row, (_, words) in enumerate(batch):
+        expected = encode(bilm, [words])[0].numpy()[:, 0]
+        if layers != "all":
+            expected = expected[-1:] if layers == "top" else expected.mean(axis=0, keepdims=True)
+        if pool == "mean":
+            expected = expected.mean(axis=1, keepdims=True)
+        vector = vectors[:, row, : expected.shape[1]]
+        assert np.allclose(vector, expected, rtol=0, atol=1e-6 if dtype == "float32" else 5e-3)
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype", "layers", "message"),
+    [
+        (torch.nan, "float32", "all", "found vectors that are not finite"),
+        (torch.nan, "float16", "top", "found vectors that are not finite"),
+        (1e5, "float16", "all", "found a value above 65,504, which float16 cannot hold, expected --dtype"),
+        (1e5, "float16", "top", None),
+        (1e5, "float32", "all", None),
+    ],
+)
+def test_vectors_that_cannot_be_written_name_their_line(monkeypatch, value, dtype, layers, message):
+    """The values of a layer below count where they say that the weights are damaged."""
+    stock = FrozenBiLm.encode
+
+    def damaged(self, ids, start):
+        vectors = stock(self, ids, start)
+        vectors[1, 0, 0, 0] = value
+        return vectors
+
+    monkeypatch.setattr(FrozenBiLm, "encode", damaged)
+    bilm = shipped_bilm()
+    encoder = BatchEncoder(bilm=bilm, start=bilm.initial_state(1), layers=layers, dtype=dtype)
+    batches = encoder.batches([NumberedSentence(1, ["a"]), NumberedSentence(2, ["b", "b"])])
+    if message is None:
+        assert len(list(batches)) == 1
+        return
+    with pytest.raises(ElmoError, match=f"^line 2: {message}"):
+        list(batches)

@@ -1,0 +1,135 @@
+import json
+import math
+from contextlib import AbstractContextManager
+from datetime import datetime
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+from allennlp.predictors import Predictor
+
+from elmo_tasks.commands.ensemble import open_members, write_ensemble
+from elmo_tasks.common.errors import ElmoError
+from elmo_tasks.common.files import bundled
+from elmo_tasks.modules.ensemble import EnsembleModel
+from elmo_tasks.predictors.command import PredictManager
+from tests.predictors.archives import SIZES, predictor_of
+from tests.sst.archives import write_archive
+
+pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: make install EXTRAS='ray'")
+from pyarrow import parquet as pq
+
+from elmo_tasks.jobs import predict
+from elmo_tasks.jobs.engines import Here, run_job
+from elmo_tasks.jobs.places import Folder
+from elmo_tasks.jobs.shards import Reading
+from elmo_tasks.jobs.sinks import JsonLinesSink
+
+
+def job_of(folder: Path, archive: str | bytes = "", **reading) -> predict.PredictJob:
+    """The job whose parts are in `folder`."""
+    return predict.PredictJob(
+        archive=archive,
+        predictor_args={},
+        batch_size=reading.get("multiple", 1),
+        reading=Reading(".", objects=True, checked=False, **reading),
+        sink=JsonLinesSink(Folder(str(folder / "parts")), str(folder / "out")),
+    )
+
+
+def predicted(job: predict.PredictJob, source: Path, size: int) -> str:
+    """Does the shards of `source` in this process, and returns the lines."""
+    run_job(job, Here(), name="predict", sources=[str(source)], settings={}, shard_bytes=size)
+    return (job.sink.folder.path.parent / "out").read_text()
+
+
+FIXTURES = {
+    **{name: f"fixtures/{name}/predict.jsonl" for name in ("ner", "srl", "coref", "squad", "snli", "sst")},
+    **{name: f"fixtures/classification/{name}/predict.jsonl" for name in ("agnews", "mrpc")},
+}
+
+
+@pytest.mark.parametrize("config", SIZES)
+def test_every_task(config, tmp_path, monkeypatch):
+    """A predictor reads shards as it reads the whole file."""
+    predictor = predictor_of(config)
+    monkeypatch.setattr(predict, "open_predictor", lambda job: predictor)
+    source = bundled(FIXTURES[config])
+    PredictManager(predictor, str(source), str(tmp_path / "expected"), 2, False, False).run()
+    job = job_of(tmp_path, multiple=2)
+    expected = (tmp_path / "expected").read_text()
+    assert predicted(job, source, 1) == expected
+    objects = [json.loads(line) for line in source.read_text().splitlines() if line.strip()]
+    columns = dict.fromkeys(name for one in objects for name in one)
+    other = {"when": datetime(2026, 1, 1), "share": math.nan, "picture": b"\xff"}
+    rows = [{**dict.fromkeys(columns), **one, **other} for one in objects]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "in.parquet")
+    assert predicted(job, tmp_path / "in.parquet", 100) == expected
+
+
+def test_bytes_are_text(tmp_path, monkeypatch):
+    predictor = predictor_of("sst")
+    monkeypatch.setattr(predict, "open_predictor", lambda job: predictor)
+    results = []
+    for kind in (pa.string(), pa.binary()):
+        column = pa.array(["A good film .", "Łódź"]).cast(kind)
+        pq.write_table(pa.table({"sentence": column}), tmp_path / f"{kind}.parquet")
+        results.append(predicted(job_of(tmp_path), tmp_path / f"{kind}.parquet", 100))
+    assert results[0] == results[1] != ""
+    pq.write_table(pa.table({"sentence": pa.array([b"good", b"\xff"])}), tmp_path / "bad.parquet")
+    with pytest.raises(ElmoError, match=r'line 2 \(blank lines not counted\): "sentence" is null'):
+        predicted(job_of(tmp_path), tmp_path / "bad.parquet", 100)
+    assert (tmp_path / "out").read_text().count("\n") == 1
+
+
+def test_a_model_that_carries_a_state(tmp_path):
+    """It is for one process, which reads all lines."""
+    path = write_archive(tmp_path / "run", **{"model.elmo.stateful": True})
+    with pytest.raises(ElmoError, match=r"carries a state from batch to batch .* neither --engine ray nor"):
+        predict.PredictShard(job_of(tmp_path, path.read_bytes()))
+    source = bundled("fixtures/sst/predict.jsonl")
+    expected = predicted(job_of(tmp_path, str(path)), source, 1)
+    PredictManager(
+        Predictor.from_path(str(path)), str(source), str(tmp_path / "expected"), 1, False, False
+    ).run()
+    assert expected == (tmp_path / "expected").read_text()
+    with stopped_at_shard(2), pytest.raises(KeyboardInterrupt):
+        predicted(job_of(tmp_path, str(path)), source, 1)
+    with pytest.raises(ElmoError, match="carries a state from batch to batch"):
+        predicted(job_of(tmp_path, str(path)), source, 1)
+
+
+def stopped_at_shard(number: int) -> AbstractContextManager:
+    work = predict.PredictShard.__call__
+
+    def stop(self, shard, advance):
+        if shard.number == number:
+            raise KeyboardInterrupt
+        return work(self, shard, advance)
+
+    return patch.object(predict.PredictShard, "__call__", stop)
+
+
+def test_an_ensemble_is_resumed(tmp_path, monkeypatch):
+    """Shards that are done are not done again, and the lines are those of `allennlp predict`."""
+    archives = open_members([str(write_archive(tmp_path / f"run{seed}", seed=seed)) for seed in range(2)])
+    model = EnsembleModel(vocab=archives[0].model.vocab, members=[archive.model for archive in archives])
+    path = tmp_path / "ensemble.tar.gz"
+    write_ensemble(path, model, [archive.config for archive in archives])
+    source = bundled("fixtures/sst/predict.jsonl")
+    PredictManager(
+        Predictor.from_path(str(path)), str(source), str(tmp_path / "expected"), 1, False, False
+    ).run()
+    with stopped_at_shard(2), pytest.raises(KeyboardInterrupt):
+        predicted(job_of(tmp_path, str(path)), source, 1)
+    assert not (tmp_path / "out").exists()
+    done = []
+    work = predict.PredictShard.__call__
+    monkeypatch.setattr(
+        predict.PredictShard,
+        "__call__",
+        lambda self, shard, advance: (done.append(shard.number), work(self, shard, advance))[1],
+    )
+    assert predicted(job_of(tmp_path, path.read_bytes()), source, 1) == (tmp_path / "expected").read_text()
+    assert done[0] == 2
+    assert not (tmp_path / "parts").exists()

@@ -1,0 +1,148 @@
+"""The plan of a run, its notes, and what `--resume` and `--force` do."""
+
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+
+from elmo_tasks.common.errors import ElmoError
+from elmo_tasks.jobs import runs
+from elmo_tasks.jobs.places import Folder
+from elmo_tasks.jobs.runs import FORMER, MANIFEST, PLAN, REPLACES, Run, must_run, open_run, write_note
+from elmo_tasks.jobs.shards import Reading
+
+SETTINGS = {"--layers": "all", "the biLM": "x"}
+
+
+def opened(
+    folder: Path, *, source: str = "text", size: int = 4, settings: dict = SETTINGS, **ways: bool
+) -> Run:
+    out = Folder(str(folder / "out"))
+    assert must_run(out, **{"resume": False, "force": False} | ways)
+    return open_run(out, [source], settings, reading=Reading(str(folder)), shard_bytes=size)
+
+
+@pytest.fixture
+def stopped(tmp_path) -> Path:
+    """The folder of a text, and of a run in `out` that has done two of its four shards."""
+    (tmp_path / "text").write_text("one\ntwo\nthree\nfour\n")
+    run = opened(tmp_path)
+    assert [shard.line for shard in run.left()] == [1, 2, 3, 4]
+    for number in (0, 2):
+        write_note(run.folder, {"number": number, "tokens": 5}, rejects=["x"], state=[1.5])
+    return tmp_path
+
+
+def test_a_run_is_resumed_where_shards_have_no_note(stopped):
+    (stopped / "out/_part-000001.parquet.machine.7").write_bytes(b"half")
+    # The size of a shard is that of the plan.
+    run = opened(stopped, resume=True, size=100)
+    assert [shard.number for shard in run.left()] == [1, 3]
+    run.done[1] = {"number": 1, "tokens": 2}
+    assert (run.total("tokens"), run.total("tokens", new=True)) == (12, 2)
+    assert not run.complete
+    (stopped / "out" / MANIFEST).touch()
+    assert opened(stopped, resume=True).complete
+    assert len(opened(stopped, force=True).left()) == 4
+    assert [path.name for path in (stopped / "out").iterdir()] == [PLAN]
+
+
+def test_what_cannot_be_resumed(stopped, monkeypatch):
+    def message(**changes) -> str:
+        with pytest.raises(ElmoError, match=r"out cannot be resumed, .*; --force starts anew") as caught:
+            opened(stopped, resume=True, **changes)
+        return str(caught.value).removeprefix(f"{stopped / 'out'} cannot be resumed, ").partition(";")[0]
+
+    assert message(settings={"--layers": "top"}) == "this differs: --layers (was all, is top), the biLM"
+    assert message(source=str(stopped / "text")).endswith(f"its name was text, is {stopped / 'text'}")
+    with monkeypatch.context() as newer:
+        newer.setattr(runs, "VERSION", runs.VERSION + 1)
+        assert message() == "this differs: the version of this command"
+    (stopped / "text").write_text("one\ntwo\nThree\nfour\n")
+    assert message() == "the text differs: text, after line 3"
+    for content in (b"", b"{"):
+        (stopped / "out" / PLAN).write_bytes(content)
+        with pytest.raises(ElmoError, match=rf"out/{PLAN}: found .*, expected JSON; --force starts anew"):
+            opened(stopped, resume=True)
+
+
+RULES = [
+    # files in the folder, is there an output, and then: without an option, with --resume, with --force
+    ([], False, True, True, True),
+    (["text"], False, True, True, True),
+    ([], True, "exists; --force overwrites it", False, True),
+    ([PLAN], False, "a run that was stopped; --resume goes on with it, --force", True, True),
+    ([PLAN], True, "a run that was stopped; --resume goes on with it, --force", True, True),
+    ([REPLACES], True, "a run that was stopped; --resume goes on with it, --force", True, True),
+    ([FORMER], False, "a run of a former version", "a run of a former version", True),
+    ([FORMER], True, "a run of a former version", "a run of a former version", True),
+]
+RULES_OF_FOLDERS = [
+    ([], True, True, True),
+    ([PLAN, "part-000000.parquet"], "stopped; --resume goes on with it, --force", True, True),
+    (["part-000000.parquet", "__plan.json.machine.7"], *2 * ["was stopped; --force starts anew"], True),
+    ([PLAN, MANIFEST, "part-000000.parquet"], "exists; --force overwrites it", True, True),
+    (["mine"], *3 * ["out holds mine, which this command did not write"]),
+]
+
+
+def check_rule(folder: Path, files: list[str], output: str | None, expected: list[bool | str]) -> None:
+    for ways, outcome in zip(({}, {"resume": True}, {"force": True}), expected, strict=True):
+        (folder / "out").mkdir(exist_ok=True)
+        for name in files:
+            (folder / "out" / name).touch()
+        ways = {"resume": False, "force": False} | ways
+        if isinstance(outcome, str):
+            with pytest.raises(ElmoError, match=outcome):
+                must_run(Folder(str(folder / "out")), output, **ways)
+            continue
+        assert must_run(Folder(str(folder / "out")), output, **ways) == outcome
+        if ways["force"]:
+            left = {path.name for path in (folder / "out").iterdir()}
+            assert left == ({REPLACES} if output and Path(output).exists() else set())
+
+
+@pytest.mark.parametrize(("files", "there", "plain", "resume", "force"), RULES)
+def test_must_run_to_a_file(tmp_path, files, there, plain, resume, force):
+    if there:
+        (tmp_path / "result").touch()
+    check_rule(tmp_path, files, str(tmp_path / "result"), [plain, resume, force])
+
+
+@pytest.mark.parametrize(("files", "plain", "resume", "force"), RULES_OF_FOLDERS)
+def test_must_run_to_a_folder(tmp_path, files, plain, resume, force):
+    check_rule(tmp_path, files, None, [plain, resume, force])
+
+
+def test_force_that_is_killed_leaves_no_plan(stopped):
+    """A plan and notes without their parts would be taken for shards that are done."""
+    (stopped / "out" / MANIFEST).touch()
+    delete = Folder.remove
+
+    def killed(folder: Folder, names: list[str]) -> None:
+        delete(folder, names[:2])
+        raise KeyboardInterrupt
+
+    with patch.object(Folder, "remove", killed), pytest.raises(KeyboardInterrupt):
+        opened(stopped, force=True)
+    with pytest.raises(ElmoError, match="holds a run that was stopped; --force starts anew"):
+        opened(stopped, resume=True)
+
+
+def test_a_stop_says_how_to_go_on(stopped, capsys, monkeypatch):
+    monkeypatch.setattr("elmo_tasks.common.progress.in_file", lambda: {"delay": 0, "mininterval": 0})
+    run = opened(stopped, resume=True)
+
+    def outcomes():
+        write_note(run.folder, {"number": 1})
+        yield {"number": 1}
+        run.advance(1)
+        raise OSError("gone")
+
+    with pytest.raises(OSError, match="gone") as raised, run.telling_how_to_resume():
+        list(run.progress(outcomes(), "embed"))
+    (note,) = raised.value.__notes__
+    assert note.startswith("3 of 4 lines are done, and the same command with --resume")
+    shown = capsys.readouterr().err
+    assert "embed:  75%" in shown
+    assert "embed: 100%" in shown
