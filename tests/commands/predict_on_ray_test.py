@@ -112,7 +112,8 @@ def test_an_error_names_its_line(local_ray, elmo, archive, lines, tmp_path, monk
 def test_a_folder_without_an_archive(elmo, tmp_path, capsys):
     """Its workers get the archive's bytes."""
     pytest.importorskip("ray", reason="Ray is not installed: make install EXTRAS='ray'")
-    assert elmo("predict", tmp_path, "in.jsonl", tmp_path / "out", "--engine", "ray") == 1
+    (tmp_path / "in.jsonl").touch()
+    assert elmo("predict", tmp_path, tmp_path / "in.jsonl", tmp_path / "out", "--engine", "ray") == 1
     assert (
         "model.tar.gz: found nothing, expected an archive, which every worker gets" in capsys.readouterr().err
     )
