@@ -52,3 +52,34 @@ def tensors(instances: list[Instance], vocab: Vocabulary) -> dict[str, Any]:
     batch = Batch(instances)
     batch.index_instances(vocab)
     return batch.as_tensor_dict()
+
+
+def check_gradients(model: Model, batch: dict[str, Any]) -> None:
+    """Checks that every parameter that is trained has a finite gradient."""
+    model.train()(**batch)["loss"].backward()
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad:
+            assert parameter.grad is not None, name
+            assert parameter.grad.isfinite().all(), name
+
+
+def check_alone(model: Model, instances: list[Instance]) -> dict[str, Any]:
+    """Checks that an instance has the same logits alone and in batches; returns the outputs of one batch."""
+    with torch.no_grad():
+        together = model(**tensors(instances, model.vocab))
+        for row, instance in enumerate(instances):
+            alone = model(**tensors([instance], model.vocab))["logits"][0]
+            pair = model(**tensors([instances[row - 1], instance], model.vocab))["logits"][1]
+            for logits in (alone, pair):
+                torch.testing.assert_close(logits, together["logits"][row], rtol=0, atol=1e-5)
+    return together
+
+
+def check_dropout(model: Model, batch: dict[str, Any], layers: Iterable[Any]) -> None:
+    """Checks that each layer of dropout, one by one, changes logits in training, and only then."""
+    expected = model.eval()(**batch)["logits"]
+    for layer in layers:
+        layer.p = 0.5
+        assert torch.equal(model.eval()(**batch)["logits"], expected)
+        assert not torch.allclose(model.train()(**batch)["logits"], expected)
+        layer.p = 0.0

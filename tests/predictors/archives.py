@@ -33,7 +33,11 @@ SIZES: dict[str, dict[str, Any]] = {
 
 def predictor_of(config: str, **changes: Any) -> Predictor:
     """Of the config `CONFIG_elmo`, with large weights, so that predictions differ."""
-    sizes = {"text_field_embedder.token_embedders.tokens.embedding_dim": 8, **SIZES[config], **changes}
+    sizes = {
+        "text_field_embedder.token_embedders.tokens.embedding_dim": 8,
+        **SIZES.get(config, {"hidden_sizes": [8]}),
+        **changes,
+    }
     overrides = {f"model.{name}": value for name, value in sizes.items()}
     if config != "mrpc":  # whose biLM reads words
         overrides |= TINY_ELMO

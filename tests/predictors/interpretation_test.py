@@ -1,4 +1,4 @@
-"""AllenNLP's interpreters and attackers on our predictors."""
+"""AllenNLP's interpreters and attackers, and explanations, on our predictors."""
 
 import copy
 
@@ -11,6 +11,7 @@ from allennlp.interpret.attackers import Hotflip, InputReduction
 from allennlp.interpret.saliency_interpreters import IntegratedGradient, SimpleGradient, SmoothGradient
 from allennlp.predictors import Predictor
 
+from elmo_tasks.predictors.interpretation import Explainer, can_explain
 from tests.predictors.archives import predictor_of
 
 SENTENCE = {"sentence": "Two boys in Paris watched the very long game of tennis ."}
@@ -28,7 +29,7 @@ INPUTS = {
     ),
     "coref": ({"sentences": [["Anna", "saw", "her", "dog", "."], ["She", "called", "it", "."]]}, None, [9]),
 }
-"""For each config an input, the field that is attacked, and how many words the texts have."""
+"""For each config an input, the field that is attacked, and the number of words of each text."""
 pytestmark = pytest.mark.filterwarnings("ignore:Using a non-full backward hook:FutureWarning")
 ATTACKED = [name for name, (_, field, _) in INPUTS.items() if field]
 
@@ -77,7 +78,7 @@ def test_gradients_are_those_of_the_loss_by_what_is_read(predictor, config, thro
 
 
 def test_a_word_counts_where_others_are_read(predictor, config, monkeypatch):
-    """Through ELMo, the gradient of the words alone is another one than that of what is read."""
+    """Through ELMo, each word has a gradient, and word vectors keep theirs."""
     instance = labelled(predictor, config)[0]
     size = predictor._model.text_field_embedder.get_output_dim()
     direct, _ = predictor.get_gradients([instance])
@@ -91,7 +92,7 @@ def test_a_word_counts_where_others_are_read(predictor, config, monkeypatch):
 
 
 def test_elmo_counts(predictor, config):
-    """The part of the gradient that stands at the place of ELMo's vectors is not zero."""
+    """The gradient by ELMo's part of the vectors is not zero."""
     instance = labelled(predictor, config)[0]
     gradients, _ = predictor.get_gradients([instance])
     start = predictor._model.text_field_embedder.get_output_dim()
@@ -137,16 +138,13 @@ def test_input_reduction(predictor, config):
     assert len(found["original"]) == lengths[-1]
     for words in found["final"]:
         assert 0 < len(words) <= lengths[-1]
-        # In their order
-        rest = iter(found["original"])
-        assert all(word in rest for word in words)
+        remaining = iter(found["original"])
+        assert all(word in remaining for word in words), "in their order"
 
 
 @pytest.mark.parametrize("config", ["squad"], scope="module")
 def test_a_passage_is_not_reduced(predictor, config):
-    with pytest.raises(
-        ConfigurationError, match="a passage of 5 tokens where it had 6, but the answer is a place in it"
-    ):
+    with pytest.raises(ConfigurationError, match="found a passage of 5 tokens where it had 6"):
         InputReduction(predictor).attack_from_json(
             INPUTS[config][0], input_field_to_attack="passage", grad_input_field="grad_input_2"
         )
@@ -167,3 +165,16 @@ def test_hotflip(predictor, config, through_elmo, monkeypatch):
         assert words != found["original"]
     # No reader keeps a word that was flipped
     assert predictor.predict_json(inputs) == before
+
+
+def test_explanations_have_shares_of_both_texts():
+    predictor = predictor_of("snli")
+    content = {"premise_tokens": ["A", "dog"], "hypothesis_tokens": ["It", "runs", "."]}
+    explained = Explainer(predictor, "simple-gradient")(content)
+    assert explained["result"] == predictor.predict_json(content)
+    ((premise, hypothesis),) = explained["explanations"]
+    assert (premise["tokens"], hypothesis["tokens"]) == (["A", "dog"], ["It", "runs", "."])
+    for text in (premise, hypothesis):
+        assert sum(text["shares"]) == pytest.approx(1)
+    assert can_explain(predictor)
+    assert not can_explain(predictor_of("srl"))

@@ -28,16 +28,13 @@ def predictor():
 def test_results_in_their_order(predictor):
     """The model runs once for those that need it."""
     inputs = [{"text": text} for text in ("a", "", "bcd", "")]
-    assert predictor.predict_batch_json(inputs) == [{"doubled": 2}, EMPTY, {"doubled": 6}, EMPTY]
-    assert predictor.batches == [2]
-    assert predictor.predict_json(inputs[2]) == {"doubled": 6}
-    assert predictor.batches == [2, 1]
-
-
-def test_nothing_to_predict(predictor):
     assert predictor.predict_batch_json([]) == []
     assert predictor.predict_json({"text": ""}) == EMPTY
     assert predictor.batches == []
+    assert predictor.predict_batch_json(iter(inputs)) == [{"doubled": 2}, EMPTY, {"doubled": 6}, EMPTY]
+    assert predictor.batches == [2]
+    assert predictor.predict_json(inputs[2]) == {"doubled": 6}
+    assert predictor.batches == [2, 1]
 
 
 @pytest.mark.parametrize(
@@ -63,18 +60,27 @@ def test_results_before_a_bad_line_come_out(predictor, line, message, before):
         predictor.predict_json(predictor.load_line("5"))
 
 
+class Breaking(Doubling):
+    """Breaks at texts of three letters, and has a token for each letter."""
+
+    error: type[Exception] = RuntimeError
+
+    def num_tokens(self, instance):
+        return instance["length"].metadata
+
+    def predict_batch_instance(self, instances):
+        if any(instance["length"].metadata == 3 for instance in instances):
+            raise self.error("three")
+        return super().predict_batch_instance(instances)
+
+    def predict_instance(self, instance):
+        return self.predict_batch_instance([instance])[0]
+
+
 @pytest.mark.parametrize("error", [IndexError, ValueError, RuntimeError, MemoryError])
 def test_results_before_a_line_that_breaks_the_model_come_out(error):
-    class Breaking(Doubling):
-        def predict_batch_instance(self, instances):
-            if any(instance["length"].metadata == 3 for instance in instances):
-                raise error("three")
-            return super().predict_batch_instance(instances)
-
-        def predict_instance(self, instance):
-            return self.predict_batch_instance([instance])[0]
-
     predictor = Breaking()
+    predictor.error = error
     results = predictor.predict_each(
         [predictor.load_line(f'{{"text": "{text}"}}') for text in ("a", "bcd", "e")]
     )
@@ -83,32 +89,15 @@ def test_results_before_a_line_that_breaks_the_model_come_out(error):
         next(results)
 
 
-def test_a_batch_may_be_a_generator(predictor):
-    inputs = [{"text": "a"}, {"text": "b"}]
-    assert predictor.predict_batch_json(iter(inputs)) == predictor.predict_batch_json(inputs) != []
-
-
-def test_an_object_is_of_no_line(predictor):
+def test_an_object_has_no_line(predictor):
     assert predictor.load_line('{"text": "a", "b": 1}\n') == {"text": "a", "b": 1}
     with pytest.raises(ConfigurationError) as caught:
         predictor.predict_json({})
     assert str(caught.value) == 'found the fields: none; expected "text": a string'
 
 
-class Reading(Doubling):
-    """Breaks at words of three letters, and has a token for each letter."""
-
-    def num_tokens(self, instance):
-        return instance["length"].metadata
-
-    def predict_batch_instance(self, instances):
-        if any(instance["length"].metadata == 3 for instance in instances):
-            raise RuntimeError("three")
-        return super().predict_batch_instance(instances)
-
-
-def test_answers_hold_what_is_wrong_with_an_input_or_the_model():
-    predictor = Reading()
+def test_answers_have_errors_of_inputs_and_of_the_model():
+    predictor = Breaking()
     answers = predictor.answers([{"text": text} for text in ("aa", "", 1, "abcdef", "abc", "a")], 5)
     assert [answers[place] for place in (0, 1, 5)] == [{"doubled": 4}, EMPTY, {"doubled": 2}]
     assert [(type(answer), str(answer)) for answer in answers[2:5]] == [
@@ -118,8 +107,8 @@ def test_answers_hold_what_is_wrong_with_an_input_or_the_model():
     ]
 
 
-def test_answers_of_batches_of_at_most_so_many_tokens():
-    predictor = Reading()
+def test_answers_come_from_batches_with_a_limit_of_tokens():
+    predictor = Breaking()
     texts = ["aa", "aa", "a", "aaaa", "a", "aaaaa"]
     answers = predictor.answers([{"text": text} for text in texts], 5)
     assert answers == [{"doubled": 2 * len(text)} for text in texts]

@@ -1,36 +1,89 @@
+"""The base classes of predictors that read text or words, and their checks of fields."""
+
 import pytest
 import spacy
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.predictors.text import TextPredictor
+from elmo_tasks.predictors.text import SentencePredictor, TextPredictor, require_text, require_tokens
 from tests.predictors.fake import Counting
 
-TEXT = "Don't ask."
 
-
-class Doubling(Counting, TextPredictor):
+class Texts(Counting, TextPredictor):
     """Twice the number of words."""
 
     def read(self, json_dict):
         return self._tokenize(json_dict["text"]).words
 
 
-def test_the_words_of_blank_english_by_default():
-    tokens = [token.text for token in spacy.blank("en")(TEXT)]
-    assert Doubling().predict_json({"text": TEXT}) == {"doubled": 2 * len(tokens)}
+class Sentences(Counting, SentencePredictor):
+    """Twice the number of words."""
+
+    def read(self, json_dict):
+        return self.words(json_dict).words
 
 
-def test_the_words_of_another_model(tmp_path):
+@pytest.fixture(scope="module")
+def predictor():
+    return Sentences()
+
+
+def test_the_tokenizer_is_that_of_blank_english_or_of_a_model(tmp_path):
+    text = "Don't ask."
+    assert Texts().predict_json({"text": text}) == {"doubled": 2 * len(spacy.blank("en")(text))}
     nlp = spacy.blank("en")
     # Every character is a word.
     nlp.tokenizer = spacy.tokenizer.Tokenizer(
         nlp.vocab, infix_finditer=spacy.util.compile_infix_regex(["."]).finditer
     )
     nlp.to_disk(tmp_path / "characters")
-    found = Doubling(spacy_model=str(tmp_path / "characters")).predict_json({"text": TEXT})
-    assert found == {"doubled": 2 * len(TEXT.replace(" ", ""))}
+    by_characters = Texts(spacy_model=str(tmp_path / "characters"))
+    assert by_characters.predict_json({"text": text}) == {"doubled": 2 * len(text.replace(" ", ""))}
+    with pytest.raises(ConfigurationError, match="the spaCy model 'xx_none' is not installed"):
+        Texts(spacy_model="xx_none")
 
 
-def test_a_model_that_is_not_installed():
-    with pytest.raises(ConfigurationError, match="the spaCy model 'xx_none' is not installed; install it"):
-        Doubling(spacy_model="xx_none")
+def test_words_know_their_place(predictor):
+    text = "  Ana  didn't\tfly. "
+    words = predictor.words({"sentence": text})
+    assert words.text == text
+    assert words.words == ["Ana", "did", "n't", "fly", "."]
+    assert [text[start:end] for start, end in words.offsets] == words.words
+
+
+def test_tokens_are_words_between_blanks(predictor):
+    tokens = ["Ana", "", "didn't fly", "."]
+    words = predictor.words({"tokens": tokens, "sentence": "another"})
+    assert (words.text, words.words) == ("Ana  didn't fly .", tokens)
+    assert [words.text[start:end] for start, end in words.offsets] == tokens
+
+
+def test_a_sentence_is_predicted_as_its_object(predictor):
+    assert predictor.predict("It rains.") == predictor.predict_json({"sentence": "It rains."})
+    assert predictor.predict("It rains.") == {"doubled": 6}
+
+
+@pytest.mark.parametrize("fields", [{"text": "a b"}, {"words": ["a", "b"]}, {"words": []}])
+def test_a_text_or_its_words(fields):
+    (value,) = fields.values()
+    assert require_text(fields, "text", "words") == value
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({}, "found the fields: none; expected "),
+        ({"a": 1, "id": 2}, 'found the fields: "a", "id"; expected '),
+        ({"text": 5}, '"text" is 5; expected '),
+        ({"text": b"a"}, '"text" is "b\'a\'"; expected '),
+        ({"words": "a"}, '"words" is "a"; expected '),
+        ({"words": ["a", 5]}, '"words" has 5 at position 1; expected strings'),
+    ],
+)
+def test_neither(fields, message):
+    with pytest.raises(ConfigurationError) as caught:
+        require_text(fields, "text", "words")
+    if message.endswith("expected "):
+        message += '"text": a string, or "words": a list of strings'
+    assert str(caught.value) == message
+    with pytest.raises(ConfigurationError, match='"tokens" is "a"; expected a list'):
+        require_tokens({"tokens": "a"}, "a list")

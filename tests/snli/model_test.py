@@ -12,7 +12,15 @@ from allennlp.training.optimizers import Optimizer
 from benchmarks.configs import read_config
 from benchmarks.peers import Snli
 from elmo_tasks.snli import SnliModel
-from tests.modules.models import build, indexed, tensors, tiny_elmo
+from tests.modules.models import (
+    build,
+    check_alone,
+    check_dropout,
+    check_gradients,
+    indexed,
+    tensors,
+    tiny_elmo,
+)
 from tests.modules.numpy_reference import array, bilstm, linear, relu, softmax
 
 PAIRS = [
@@ -23,21 +31,20 @@ PAIRS = [
 ]
 
 
-def settings(tmp_path, placement, **elmo):
+def settings(tmp_path, placement, **model):
     """The ELMo config with small layers and a tiny biLM, without dropout."""
-    of = tiny_elmo("snli_elmo.jsonnet", tmp_path, placement, **elmo)
-    of["model"] |= {"hidden_size": 5, "dropout": 0.0, "attention_dropout": 0.0}
-    of["model"]["text_field_embedder"]["token_embedders"]["tokens"]["embedding_dim"] = 7
-    return of
+    config = tiny_elmo("snli_elmo.jsonnet", tmp_path, placement)
+    config["model"] |= {"hidden_size": 5, "dropout": 0.0, "attention_dropout": 0.0, **model}
+    config["model"]["text_field_embedder"]["token_embedders"]["tokens"]["embedding_dim"] = 7
+    return config
 
 
-def build_pairs(of):
-    """The model, and the pairs."""
-    reader = DatasetReader.from_params(Params(of["dataset_reader"]))
-    made = indexed(
-        reader, (reader.text_to_instance(one.split(), other.split(), label) for one, other, label in PAIRS)
-    )
-    return build(of, made), made
+def build_pairs(config):
+    """The model, and the instances of the pairs."""
+    reader = DatasetReader.from_params(Params(config["dataset_reader"]))
+    pairs = ((premise.split(), hypothesis.split(), label) for premise, hypothesis, label in PAIRS)
+    instances = indexed(reader, (reader.text_to_instance(*pair) for pair in pairs))
+    return build(config, instances), instances
 
 
 def encode(model, indexed):
@@ -68,15 +75,13 @@ def reference(model, premise, hypothesis):
 
 @pytest.mark.parametrize("scaled_attention", [False, True])
 def test_equals_the_paper_by_hand(tmp_path, scaled_attention):
-    of = settings(tmp_path, "input+output")
-    of["model"]["scaled_attention"] = scaled_attention
-    model, made = build_pairs(of)
-    batch = tensors(made, model.vocab)
+    model, instances = build_pairs(settings(tmp_path, "input+output", scaled_attention=scaled_attention))
+    batch = tensors(instances, model.vocab)
     with torch.no_grad():
         outputs = model(**batch)
     readable = model.make_output_human_readable(outputs)
     losses = []
-    for row, instance in enumerate(made):
+    for row, instance in enumerate(instances):
         alone = tensors([instance], model.vocab)
         logits, to_hypothesis, to_premise = reference(model, alone["premise"], alone["hypothesis"])
         np.testing.assert_allclose(outputs["logits"][row], logits, atol=1e-5)
@@ -93,15 +98,11 @@ def test_equals_the_paper_by_hand(tmp_path, scaled_attention):
 
 @pytest.mark.parametrize("placement", ["none", "input+output"])
 def test_a_pair_has_one_result_alone_and_in_any_batch(tmp_path, placement):
-    model, made = build_pairs(settings(tmp_path, placement))
-    with torch.no_grad():
-        together = model(**tensors(made, model.vocab))
-        for row, instance in enumerate(made):
-            alone = model(**tensors([instance], model.vocab))
-            assert torch.allclose(alone["logits"][0], together["logits"][row], rtol=0, atol=1e-5)
-    # Nothing looks at padding, and padding looks at nothing.
+    model, instances = build_pairs(settings(tmp_path, placement))
+    together = check_alone(model, instances)
+    lengths = [[len(instance[side]) for side in ("premise", "hypothesis")] for instance in instances]
+    # Padding attends to nothing, and nothing attends to padding.
     for name in ("premise_to_hypothesis", "hypothesis_to_premise"):
-        lengths = [[len(side) for side in (instance["premise"], instance["hypothesis"])] for instance in made]
         for matrix, sides in zip(together[name], lengths, strict=True):
             rows, columns = sides if name.startswith("premise") else sides[::-1]
             assert torch.allclose(matrix.sum(dim=1)[:rows], torch.ones(rows))
@@ -114,22 +115,20 @@ def test_a_pair_has_one_result_alone_and_in_any_batch(tmp_path, placement):
     [("none", (0, 0)), ("input", (12, 0)), ("output", (0, 12)), ("input+output", (12, 12))],
 )
 def test_placement_by_one_word(tmp_path, placement, added):
-    model, made = build_pairs(settings(tmp_path, placement))
+    model, instances = build_pairs(settings(tmp_path, placement))
     assert isinstance(model, SnliModel)
     assert model.encoder.forward_layers[0].input_size == 7 + added[0]
     assert model.projection.in_features == 4 * (10 + added[1])
-    model.train()(**tensors(made, model.vocab))["loss"].backward()
-    learned = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    assert all(parameter.grad is not None for parameter in learned)
+    check_gradients(model, tensors(instances, model.vocab))
 
 
 def test_elmo_runs_once_a_batch(tmp_path, monkeypatch):
-    model, made = build_pairs(settings(tmp_path, "input+output"))
+    model, instances = build_pairs(settings(tmp_path, "input+output"))
     rows, bilm_encode = [], model.elmo.bilm.encode
     monkeypatch.setattr(
         model.elmo.bilm, "encode", lambda ids, start: rows.append(len(ids)) or bilm_encode(ids, start)
     )
-    model(**tensors(made, model.vocab))
+    model(**tensors(instances, model.vocab))
     assert rows == [2 * len(PAIRS)]
 
 
@@ -149,21 +148,15 @@ def test_penalty_of_the_matrices_and_the_mixes(tmp_path):
 
 
 def test_dropout_in_training_only(tmp_path):
-    of = settings(tmp_path, "input")
-    model, made = build_pairs(of)
-    batch = tensors(made, model.vocab)
-    expected = model(**batch)["logits"]
-    for name in ("lstm_dropout", "attention_dropout", "dropout"):
-        getattr(model, name).p = 0.5
-        assert torch.equal(model.eval()(**batch)["logits"], expected)
-        assert not torch.allclose(model.train()(**batch)["logits"], expected)
-        getattr(model, name).p = 0.0
+    model, instances = build_pairs(settings(tmp_path, "input"))
+    layers = (model.lstm_dropout, model.attention_dropout, model.dropout)
+    check_dropout(model, tensors(instances, model.vocab), layers)
 
 
 def test_learning_rate_is_halved_when_accuracy_does_not_rise(tmp_path):
-    scheduler_of = settings(tmp_path, "none")["trainer"]["learning_rate_scheduler"]
+    block = settings(tmp_path, "none")["trainer"]["learning_rate_scheduler"]
     optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.0004)
-    scheduler = LearningRateScheduler.from_params(Params(scheduler_of), optimizer=optimizer)
+    scheduler = LearningRateScheduler.from_params(Params(block), optimizer=optimizer)
     rates = []
     for accuracy in (0.5, 0.6, 0.6, 0.55, 0.7, 0.69):
         scheduler.step(accuracy)
@@ -172,7 +165,7 @@ def test_learning_rate_is_halved_when_accuracy_does_not_rise(tmp_path):
 
 
 def test_it_trains_as_esim():
-    """Without ELMo: from one seed the same weights, and by the same batches the same, after some updates."""
+    """Without ELMo: the same weights from one seed, and after the same updates."""
     ours = read_config(
         "snli", {"model.hidden_size": 5, "model.text_field_embedder.token_embedders.tokens.embedding_dim": 7}
     )
@@ -195,5 +188,5 @@ def test_it_trains_as_esim():
     (losses, weights), (losses_of_peer, weights_of_peer) = trained
     assert len(set(losses)) == 5
     assert losses == pytest.approx(losses_of_peer, rel=1e-5)
-    for found, expected in zip(weights, weights_of_peer, strict=True):
-        torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-5)
+    for ours, theirs in zip(weights, weights_of_peer, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-5)

@@ -1,5 +1,10 @@
+"""The official JSON, and the instances made of it."""
+
+import copy
+import gzip
 import json
 import logging
+import re
 from collections import Counter
 from itertools import chain
 
@@ -12,9 +17,127 @@ from allennlp.data.data_loaders import MultiProcessDataLoader
 from allennlp.data.dataset_readers.dataset_reader import WorkerInfo
 from allennlp.data.samplers import BatchSampler
 
-from elmo_tasks.squad.dataset import Answer
+from elmo_tasks.data.input_files import InputError
+from elmo_tasks.squad.dataset import Answer, read_datasets
 from elmo_tasks.squad.reader import NO_SPAN, SquadReader
 from tests.squad.archives import DEV, UNANSWERABLE
+
+BEES = "Ada kept 14 bees \u2013 and one cat."
+CONTENT = {
+    "version": "1.1",
+    "data": [
+        {
+            "title": "Bees",
+            "paragraphs": [
+                {
+                    "context": BEES,
+                    "qas": [
+                        {
+                            "id": "q1",
+                            "question": "How many bees?",
+                            "answers": [
+                                {"text": "14", "answer_start": 9},
+                                {"text": "14 bees", "answer_start": 9},
+                            ],
+                        },
+                        {"id": "q2", "question": "Who?", "answers": [{"text": "Ada", "answer_start": 0}]},
+                    ],
+                }
+            ],
+        }
+    ],
+}
+PARAGRAPH = ("data", 0, "paragraphs", 0)
+QUESTION = (*PARAGRAPH, "qas", 1)
+ANSWER = (*QUESTION, "answers", 0)
+WHERE = "article 1 (Bees), paragraph 1, question 2 (q2)"
+REMOVED = object()
+
+
+def changed(path, value):
+    content = copy.deepcopy(CONTENT)
+    place = content
+    for key in path[:-1]:
+        place = place[key]
+    if value is REMOVED:
+        del place[path[-1]]
+    else:
+        place[path[-1]] = value
+    return content
+
+
+def datasets(tmp_path, content, **options):
+    (tmp_path / "data.json").write_text(content if isinstance(content, str) else json.dumps(content))
+    return list(read_datasets(str(tmp_path), **options))
+
+
+def test_content_of_a_folder(tmp_path):
+    text = json.dumps(CONTENT, indent=1).replace("q1", "q3").replace("q2", "q4")
+    (tmp_path / "more").write_bytes(gzip.compress(text.encode()))
+    first, second = datasets(tmp_path, CONTENT)
+    assert (first.path, first.version, second.path) == (tmp_path / "data.json", "1.1", tmp_path / "more")
+    (paragraph,) = first.paragraphs
+    assert paragraph.passage == BEES
+    assert [question.id for question in paragraph.questions] == ["q1", "q2"]
+    assert paragraph.questions[0].answers == [Answer("14", 9), Answer("14 bees", 9)]
+
+
+@pytest.mark.parametrize(
+    ("question", "options", "answers"),
+    [
+        ({"id": "q2", "question": "Why?", "answers": [], "is_impossible": True}, {}, []),
+        ({"id": "q2", "question": "Who?"}, {"answers": False}, None),
+    ],
+)
+def test_questions_without_answers(tmp_path, question, options, answers):
+    (dataset,) = datasets(tmp_path, changed(QUESTION, question), **options)
+    assert dataset.paragraphs[0].questions[1].answers == answers
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        (("data",), REMOVED, "data.json: found no 'data', expected 'data': a list"),
+        (("data",), {}, "data.json: found 'data': {}, expected a list"),
+        (("data",), [], "data.json: found no question, expected at least one"),
+        (("data", 0), "x", 'data.json, article 1: found "x", expected an object'),
+        ((*PARAGRAPH, "context"), REMOVED, "paragraph 1: found no 'context'"),
+        ((*PARAGRAPH, "context"), " \n", "paragraph 1: found an empty 'context'"),
+        ((*QUESTION, "id"), 7, "question 2 (7): found 'id': 7, expected a string"),
+        ((*QUESTION, "id"), "q1", "found the id 'q1' of "),
+        ((*QUESTION, "question"), REMOVED, f"{WHERE}: found no 'question'"),
+        ((*QUESTION, "answers"), REMOVED, f"{WHERE}: found no 'answers'"),
+        ((*QUESTION, "answers"), [], f"{WHERE}: found 0 answers and 'is_impossible': false"),
+        ((*QUESTION, "is_impossible"), True, f"{WHERE}: found 1 answers and 'is_impossible': true"),
+        ((*ANSWER, "answer_start"), REMOVED, f"{WHERE}, answer 1: found no 'answer_start'"),
+        ((*ANSWER, "answer_start"), "0", "found 'answer_start': \"0\", expected a whole number"),
+        ((*ANSWER, "answer_start"), True, "found 'answer_start': true, expected a whole number"),
+        ((*ANSWER, "answer_start"), -3, 'found "" at answer_start -3, expected the answer "Ada"'),
+        (
+            (*ANSWER, "answer_start"),
+            5,
+            f'{WHERE}: found "ept" at answer_start 5, expected the answer "Ada", which is at 0',
+        ),
+        ((*ANSWER, "text"), "ada", 'expected the answer "ada", which is not in the passage'),
+    ],
+)
+def test_errors_name_the_place(tmp_path, path, value, message):
+    with pytest.raises(InputError, match=re.escape(str(tmp_path / "data.json"))) as error:
+        datasets(tmp_path, changed(path, value))
+    assert message in str(error.value)
+
+
+def test_errors_of_whole_files(tmp_path):
+    assert datasets(tmp_path, changed(("data", 0, "title"), REMOVED))
+    text = json.dumps(CONTENT, indent=1)
+    with pytest.raises(InputError, match=r"data.json, line 3: found no JSON"):
+        datasets(tmp_path, text.replace('"data": [', '"data" ['))
+    with pytest.raises(InputError, match=r"data.json: found \[1\], expected an object"):
+        datasets(tmp_path, "[1]")
+    (tmp_path / "copy.json").write_text(text)
+    with pytest.raises(InputError, match=r"data.json.*found the id 'q1' of .*copy.json, article 1"):
+        datasets(tmp_path, CONTENT)
+
 
 PASSAGE = "In 1998\u20132001 Zoë's team-mate won (about) US$300 at St. Ives; it's 5/6 of the pot."
 
@@ -23,20 +146,22 @@ def answer(text: str) -> Answer:
     return Answer(text, PASSAGE.index(text))
 
 
-def words_of(field) -> list[str]:
-    return [token.text for token in field]
+def instance_of(*texts: str):
+    return SquadReader().text_to_instance(PASSAGE, "How much?", [answer(text) for text in texts])
 
 
-def instance_of(*texts: str, **options):
-    return SquadReader(**options).text_to_instance(PASSAGE, "How much?", [answer(text) for text in texts])
+def span_of(instance) -> tuple[int, ...]:
+    return tuple(instance["span"].tensor.tolist())
 
 
 def test_words_are_split_where_answers_end():
     instance = SquadReader().text_to_instance(PASSAGE, "Who was it (in the end)?")
-    assert " ".join(words_of(instance["passage"])) == (
-        "In 1998 \u2013 2001 Zoë 's team - mate won ( about ) US $ 300 at St. Ives ; it 's 5 / 6 of the pot ."
-    )
-    assert " ".join(words_of(instance["question"])) == "Who was it ( in the end ) ?"
+    texts = {name: " ".join(token.text for token in instance[name]) for name in ("passage", "question")}
+    assert texts == {
+        "passage": "In 1998 \u2013 2001 Zoë 's team - mate won ( about ) US $ 300 at St. Ives ; "
+        "it 's 5 / 6 of the pot .",
+        "question": "Who was it ( in the end ) ?",
+    }
     assert all(PASSAGE[token.idx : token.idx_end] == token.text for token in instance["passage"])
     assert set(instance.fields) == {"passage", "question", "paragraph", "metadata"}
     assert instance["metadata"].metadata.answers is None
@@ -48,39 +173,35 @@ def test_words_are_split_where_answers_end():
 )
 def test_spans_of_answers(text):
     instance = instance_of(text)
-    first, last = instance["span"].tensor.tolist()
+    first, last = span_of(instance)
     offsets = instance["metadata"].metadata.passage.offsets
     assert PASSAGE[offsets[first][0] : offsets[last][1]] == text
     assert instance["metadata"].metadata.answers == [text]
 
 
-def test_white_space_around_an_answer():
-    assert instance_of(" won ")["span"].tensor.tolist() == [9, 9]
-
-
-def test_an_answer_within_a_token_is_for_evaluation_only():
-    """It is not moved to the token that it is in."""
+def test_answers_off_the_boundaries_serve_evaluation_only():
+    """Such an answer is not moved to the token around it; white space around an answer does not count."""
+    assert span_of(instance_of(" won ")) == (9, 9)
     instance = instance_of("99")
-    assert tuple(instance["span"].tensor.tolist()) == NO_SPAN
+    assert span_of(instance) == NO_SPAN
     assert instance["metadata"].metadata.answers == ["99"]
-    assert instance_of("99", "mate")["span"].tensor.tolist() == [8, 8]
+    assert span_of(instance_of("99", "mate")) == (8, 8)
 
 
 @pytest.mark.parametrize(
     ("training_answer", "expected"),
     [("first", {"won"}), ("most_frequent", {"mate"}), ("random", {"won", "mate"})],
 )
-def test_which_answer_is_trained_on(training_answer, expected):
+def test_training_answers(training_answer, expected):
     reader = SquadReader(training_answer=training_answer)
     answers = [answer(text) for text in ("99", "won", "mate", "mate")]
     chosen = Counter()
     for number in range(30):
-        spans = [
-            reader.text_to_instance(PASSAGE, f"Question {number}?", answers)["span"].tensor.tolist()
-            for _ in range(2)
-        ]
-        assert spans[0] == spans[1]
-        chosen[{8: "mate", 9: "won"}[spans[0][0]]] += 1
+        first, second = (
+            span_of(reader.text_to_instance(PASSAGE, f"Question {number}?", answers)) for _ in range(2)
+        )
+        assert first == second
+        chosen[{8: "mate", 9: "won"}[first[0]]] += 1
     assert set(chosen) == expected
 
 
@@ -88,83 +209,68 @@ def test_a_file(caplog):
     with caplog.at_level(logging.INFO):
         instances = list(SquadReader().read(DEV))
     assert len(instances) == 16
-    assert all(instance["span"].tensor.min() >= 0 for instance in instances)
+    assert all(min(span_of(instance)) >= 0 for instance in instances)
     assert instances[0]["metadata"].metadata.id == "dev-001"
     assert len(instances[0]["metadata"].metadata.answers) == 3
-    # The passage is tokenised, indexed and held in memory once.
+    # The passage is tokenised, indexed and kept in memory once.
     assert len({id(instance["passage"]) for instance in instances}) == 4
     assert [instance["paragraph"].label for instance in instances] == [
         instances[4 * paragraph]["paragraph"].label for paragraph in range(4) for _ in range(4)
     ]
+    assert [len(each["metadata"].metadata) for each in instances] == [len(i["passage"]) for i in instances]
     assert "4 paragraphs, 16 questions (0 unanswerable), 48 answers; left out: 0" in caplog.text
 
 
 def test_answers_off_the_boundaries_are_counted(tmp_path, caplog):
-    texts = [["99", "1998"], ["am"], ["won", "won"]]
     qas = [
         {
             "id": str(number),
             "question": "?",
-            "answers": [{"text": text, "answer_start": PASSAGE.index(text)} for text in answers],
+            "answers": [{"text": text, "answer_start": PASSAGE.index(text)} for text in texts],
         }
-        for number, answers in enumerate(texts)
+        for number, texts in enumerate([["99", "1998"], ["am"], ["won", "won"]])
     ]
     content = {"data": [{"paragraphs": [{"context": PASSAGE, "qas": qas}]}]}
     (tmp_path / "data.json").write_text(json.dumps(content))
     with caplog.at_level(logging.INFO):
-        found = [instance["span"].tensor.tolist()[0] for instance in SquadReader().read(tmp_path)]
-    assert found == [1, -1, 9]
+        assert [span_of(instance)[0] for instance in SquadReader().read(tmp_path)] == [1, -1, 9]
     assert "evaluation only: 2 answers (40.00%), all those of 1 questions" in caplog.text
 
 
-def test_unanswerable_questions_by_option(caplog):
+def test_unanswerable_questions_by_option(tmp_path, caplog):
     with caplog.at_level(logging.INFO):
         assert len(list(SquadReader().read(UNANSWERABLE))) == 8
     assert "left out: 6 unanswerable questions" in caplog.text
     instances = list(SquadReader(unanswerable=True).read(UNANSWERABLE))
-    assert len(instances) == 14
-    without = [instance for instance in instances if not instance["metadata"].metadata.answers]
-    assert len(without) == 6
-    assert all(tuple(instance["span"].tensor.tolist()) == NO_SPAN for instance in without)
-
-
-def test_nothing_is_left_to_read(tmp_path):
+    spans = [span_of(each) for each in instances if not each["metadata"].metadata.answers]
+    assert (len(instances), spans) == (14, [NO_SPAN] * 6)
     question = {"id": "a", "question": "Why?", "answers": [], "is_impossible": True}
     paragraphs = [{"context": "No answer.", "qas": [question]}]
     path = tmp_path / "data.json"
     path.write_text(json.dumps({"version": "v2.0", "data": [{"paragraphs": paragraphs}]}))
     assert len(list(SquadReader(unanswerable=True).read(path))) == 1
-    with pytest.raises(ConfigurationError, match=r"data.json: found no question with an answer, expected"):
-        list(SquadReader().read(path))
-    with pytest.raises(ConfigurationError, match=r"data.json: found no question with an answer"):
-        list(SquadReader().read([str(path)]))
+    for nothing_left in (path, [str(path)]):
+        with pytest.raises(ConfigurationError, match=r"data.json: found no question with an answer"):
+            list(SquadReader().read(nothing_left))
 
 
-def test_a_batch_of_the_config():
-    reader = SquadReader()
-    sampler = {
-        "type": "elmo_grouped_bucket",
-        "batch_size": 8,
-        "group": "paragraph",
-        "sorting_keys": ["passage"],
-    }
-    loader = MultiProcessDataLoader(reader, DEV, batch_sampler=BatchSampler.from_params(Params(sampler)))
-    loader.index_with(Vocabulary.from_instances(loader.iter_instances()))
-    for batch in loader:
-        assert batch["span"].shape == (8, 2)
-        assert batch["paragraph"].dtype == torch.long
-        assert len(batch["paragraph"].unique()) == 2
-
-
-@pytest.mark.parametrize("sampler", ["bucket", "elmo_bucket"])
-def test_batches_of_like_lengths_without_a_key(sampler):
-    assert [len(instance["metadata"].metadata) for instance in SquadReader().read(DEV)] == [
-        len(instance["passage"]) for instance in SquadReader().read(DEV)
-    ]
-    of_batches = BatchSampler.from_params(Params({"type": sampler, "batch_size": 4}))
+@pytest.mark.parametrize(
+    "sampler",
+    [
+        {"type": "elmo_grouped_bucket", "group": "paragraph", "sorting_keys": ["passage"]},
+        {"type": "bucket"},
+        {"type": "elmo_bucket"},
+    ],
+)
+def test_batches(sampler):
+    of_batches = BatchSampler.from_params(Params({"batch_size": 8, **sampler}))
     loader = MultiProcessDataLoader(SquadReader(), DEV, batch_sampler=of_batches)
     loader.index_with(Vocabulary.from_instances(loader.iter_instances()))
-    assert sum(len(batch["metadata"]) for batch in loader) == 16
+    batches = list(loader)
+    assert [batch["span"].shape for batch in batches] == [(8, 2)] * 2
+    assert batches[0]["paragraph"].dtype == torch.long
+    if "group" in sampler:
+        assert [len(batch["paragraph"].unique()) for batch in batches] == [2, 2]
 
 
 def test_workers_share_the_paragraphs():
@@ -178,11 +284,11 @@ def test_workers_share_the_paragraphs():
     assert len(list(SquadReader(max_instances=6).read(DEV))) == 6
 
 
-def test_what_is_wrong():
-    with pytest.raises(ConfigurationError, match="training_answer is 'last', expected one of first, most_"):
+def test_wrong_parameters_and_texts():
+    with pytest.raises(ConfigurationError, match="training_answer is 'last', expected one of first"):
         SquadReader(training_answer="last")
-    with pytest.raises(ConfigurationError, match="unknown key 'unanswered'; did you mean 'unanswerable'"):
+    with pytest.raises(ConfigurationError, match="'unanswered'; did you mean 'unanswerable'"):
         DatasetReader.from_params(Params({"type": "elmo_squad", "unanswered": True}))
     for passage, question, name in ((" ", "Why?", "passage"), ("A cat.", "\n", "question")):
-        with pytest.raises(ConfigurationError, match=f"found no words in the {name}, expected at least one"):
+        with pytest.raises(ConfigurationError, match=f"found no words in the {name}"):
             SquadReader().text_to_instance(passage, question)

@@ -12,7 +12,15 @@ from allennlp.models import Model
 from elmo_tasks.common.files import bundled
 from elmo_tasks.sst import SstModel
 from elmo_tasks.sst.model import Maxout
-from tests.modules.models import build, indexed, tensors, tiny_elmo
+from tests.modules.models import (
+    build,
+    check_alone,
+    check_dropout,
+    check_gradients,
+    indexed,
+    tensors,
+    tiny_elmo,
+)
 from tests.modules.numpy_reference import array, bilstm, linear, relu, softmax
 
 SENTENCES = [
@@ -26,18 +34,21 @@ SENTENCES = [
 
 def settings(tmp_path, placement, **model):
     """The ELMo config with small layers and a tiny biLM, without dropout."""
-    of = tiny_elmo("sst_elmo.jsonnet", tmp_path, placement)
-    of["model"] |= {"projection_size": 6, "hidden_size": 5, "classifier_sizes": [7, 4]}
-    of["model"] |= {"dropout": 0.0, "classifier_dropout": 0.0, **model}
-    of["model"]["text_field_embedder"]["token_embedders"]["tokens"]["embedding_dim"] = 3
-    return of
+    config = tiny_elmo("sst_elmo.jsonnet", tmp_path, placement)
+    config["model"] |= {"projection_size": 6, "hidden_size": 5, "classifier_sizes": [7, 4]}
+    config["model"] |= {"dropout": 0.0, "classifier_dropout": 0.0, **model}
+    config["model"]["text_field_embedder"]["token_embedders"]["tokens"]["embedding_dim"] = 3
+    return config
 
 
-def build_sentences(of):
-    """The model, and the sentences."""
-    reader = DatasetReader.from_params(Params(of["dataset_reader"]))
-    made = indexed(reader, (reader.text_to_instance(text.split(), label) for text, label in SENTENCES))
-    return build(of, made), made
+def instances_of(reader):
+    return indexed(reader, (reader.text_to_instance(text.split(), label) for text, label in SENTENCES))
+
+
+def build_sentences(config):
+    """The model, and the instances of the sentences."""
+    instances = instances_of(DatasetReader.from_params(Params(config["dataset_reader"])))
+    return build(config, instances), instances
 
 
 def reference(model, tokens):
@@ -65,14 +76,14 @@ def reference(model, tokens):
 @pytest.mark.parametrize("output_elmo", ["encoder", "integrator"])
 def test_equals_the_paper_by_hand(tmp_path, output_elmo, scaled_attention):
     changes = {"output_elmo": output_elmo, "scaled_attention": scaled_attention}
-    model, made = build_sentences(settings(tmp_path, "input+output", **changes))
-    batch = tensors(made, model.vocab)
+    model, instances = build_sentences(settings(tmp_path, "input+output", **changes))
+    batch = tensors(instances, model.vocab)
     with torch.no_grad():
         outputs = model(**batch)
     readable = model.make_output_human_readable(outputs)
     losses = []
     for row, (text, label) in enumerate(SENTENCES):
-        logits, weights = reference(model, tensors([made[row]], model.vocab)["tokens"])
+        logits, weights = reference(model, tensors([instances[row]], model.vocab)["tokens"])
         np.testing.assert_allclose(outputs["logits"][row], logits, atol=1e-5)
         probabilities = softmax(logits)
         losses.append(-np.log(probabilities[int(label)]))
@@ -89,17 +100,17 @@ def test_equals_the_paper_by_hand(tmp_path, output_elmo, scaled_attention):
 
 @pytest.mark.parametrize("placement", ["input", "output", "input+output"])
 def test_at_the_start_a_word_attends_to_others(placement):
-    """With the config and the biLM as they are: what the integrator reads differs from the encoding alone."""
+    """With the config and the biLM as they are: the context of a word differs from its encoding."""
     config = str(bundled("training_configs/sst_elmo.jsonnet"))
     params = Params.from_file(config, json.dumps({"model.elmo.placement": placement}))
     reader = DatasetReader.from_params(params["dataset_reader"])
-    made = indexed(reader, (reader.text_to_instance(text.split(), label) for text, label in SENTENCES))
+    instances = instances_of(reader)
     torch.manual_seed(13)
-    model = Model.from_params(params["model"], vocab=Vocabulary.from_instances(made)).eval()
+    model = Model.from_params(params["model"], vocab=Vocabulary.from_instances(instances)).eval()
     read = []
     model.integrator.register_forward_pre_hook(lambda module, inputs: read.append(inputs))
     with torch.no_grad():
-        model(**tensors(made, model.vocab))
+        model(**tensors(instances, model.vocab))
     ((vectors, mask),) = read
     mask &= mask.sum(dim=1, keepdim=True) > 1
     encoded, difference, _ = vectors[mask].chunk(3, dim=1)
@@ -111,14 +122,8 @@ def test_at_the_start_a_word_attends_to_others(placement):
 )
 @pytest.mark.parametrize("placement", ["none", "input+output"])
 def test_a_sentence_has_one_result_alone_and_in_any_batch(tmp_path, placement, changes):
-    model, made = build_sentences(settings(tmp_path, placement, **changes))
-    with torch.no_grad():
-        together = model(**tensors(made, model.vocab))
-        for row, instance in enumerate(made):
-            alone = model(**tensors([instance], model.vocab))
-            pair = model(**tensors([made[row - 1], instance], model.vocab))
-            for logits in (alone["logits"][0], pair["logits"][1]):
-                torch.testing.assert_close(logits, together["logits"][row], rtol=0, atol=1e-5)
+    model, instances = build_sentences(settings(tmp_path, placement, **changes))
+    together = check_alone(model, instances)
     lengths = together["mask"].sum(dim=1)
     assert all(row[length:].eq(0).all() for row, length in zip(together["attention"], lengths, strict=True))
 
@@ -129,25 +134,23 @@ def test_a_sentence_has_one_result_alone_and_in_any_batch(tmp_path, placement, c
     [("none", (0, 0)), ("input", (12, 0)), ("output", (0, 12)), ("input+output", (12, 12))],
 )
 def test_placement_by_one_word(tmp_path, placement, added, output_elmo):
-    model, made = build_sentences(settings(tmp_path, placement, output_elmo=output_elmo))
+    model, instances = build_sentences(settings(tmp_path, placement, output_elmo=output_elmo))
     assert isinstance(model, SstModel)
     at_encoder, at_integrator = (added[1], 0) if output_elmo == "encoder" else (0, added[1])
     assert model.projection[1].in_features == 3 + added[0]
     assert model.integrator.forward_layers[0].input_size == 3 * (10 + at_encoder)
     assert model.pooling.in_features == 10 + at_integrator
-    model.train()(**tensors(made, model.vocab))["loss"].backward()
-    learned = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    assert all(parameter.grad is not None for parameter in learned)
+    check_gradients(model, tensors(instances, model.vocab))
 
 
 def test_without_a_projection_the_encoder_reads_the_vectors(tmp_path):
-    model, made = build_sentences(settings(tmp_path, "input", projection_size=None))
+    model, instances = build_sentences(settings(tmp_path, "input", projection_size=None))
     assert model.encoder.forward_layers[0].input_size == 3 + 12
-    assert model(**tensors(made, model.vocab))["loss"].isfinite()
+    assert model(**tensors(instances, model.vocab))["loss"].isfinite()
 
 
 def test_maxout_with_batch_normalisation(tmp_path):
-    model, made = build_sentences(settings(tmp_path, "input", maxout=3))
+    model, instances = build_sentences(settings(tmp_path, "input", maxout=3))
     layers = [layer for layer in model.classifier if isinstance(layer, Maxout)]
     assert [layer.linear.out_features for layer in layers] == [3 * 7, 3 * 4]
     layer, inputs = layers[1], torch.randn(6, 7)
@@ -156,7 +159,7 @@ def test_maxout_with_batch_normalisation(tmp_path):
     expected = normalised * array(layer.norm.weight) + array(layer.norm.bias)
     np.testing.assert_allclose(layer.train()(inputs).detach(), expected, atol=1e-5)
     # A last batch of one sentence has no variance.
-    assert model.train()(**tensors(made[:1], model.vocab))["loss"].isfinite()
+    assert model.train()(**tensors(instances[:1], model.vocab))["loss"].isfinite()
     assert torch.equal(layer.train()(inputs[:1]), layer.eval()(inputs[:1]))
 
 
@@ -174,29 +177,15 @@ def test_maxout_is_trained(tmp_path):
 
 
 def test_dropout_in_training_only(tmp_path):
-    model, made = build_sentences(settings(tmp_path, "input"))
-    batch = tensors(made, model.vocab)
-    expected = model(**batch)["logits"]
-    for layer in (model.projection[0], model.encoder.dropout, model.classifier[0]):
-        layer.p = 0.5
-        assert torch.equal(model.eval()(**batch)["logits"], expected)
-        assert not torch.allclose(model.train()(**batch)["logits"], expected)
-        layer.p = 0.0
+    model, instances = build_sentences(settings(tmp_path, "input"))
+    layers = (model.projection[0], model.encoder.dropout, model.classifier[0])
+    check_dropout(model, tensors(instances, model.vocab), layers)
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"output_elmo": "input"}, "output_elmo is 'input', expected one of encoder, integrator"),
-        ({"hiden_size": 3}, "unknown key 'hiden_size'; did you mean 'hidden_size'"),
-    ],
-)
-def test_impossible_parameters(tmp_path, changes, message):
-    with pytest.raises(ConfigurationError, match=message):
-        build_sentences(settings(tmp_path, "input", **changes))
-
-
-def test_a_vocabulary_without_labels(tmp_path):
-    model = Params(settings(tmp_path, "none")["model"])
+def test_wrong_parameters_and_vocabulary(tmp_path):
+    with pytest.raises(ConfigurationError, match="output_elmo is 'input', expected one of encoder, integ"):
+        build_sentences(settings(tmp_path, "input", output_elmo="input"))
+    with pytest.raises(ConfigurationError, match="'hiden_size'; did you mean 'hidden_size'"):
+        build_sentences(settings(tmp_path, "input", hiden_size=3))
     with pytest.raises(ConfigurationError, match="found no labels in the vocabulary"):
-        Model.from_params(model, vocab=Vocabulary())
+        Model.from_params(Params(settings(tmp_path, "none")["model"]), vocab=Vocabulary())

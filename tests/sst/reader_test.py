@@ -1,5 +1,6 @@
 import gzip
 import logging
+import random
 from collections import Counter
 
 import pytest
@@ -12,7 +13,7 @@ from nltk import Tree
 
 from elmo_tasks.common.files import bundled
 from elmo_tasks.data.input_files import InputError
-from elmo_tasks.sst.reader import SstReader, SstSentence
+from elmo_tasks.sst.reader import Phrase, SstReader, SstSentence, TreeError, parse
 
 GOOD = "(3 (2 It) (4 (4 (2 is) (3 good)) (2 .)))"
 NEUTRAL = "(2 (3 (2 A) (4 gem)) (1 (1 flawed) (2 now)))"
@@ -39,7 +40,7 @@ def test_sentences(tmp_path):
 
 
 def test_phrases_of_so_many_tokens(tmp_path):
-    """The sentence is read whatever its length."""
+    """Sentences may be shorter."""
     assert texts(read(tmp_path / "a", min_phrase_tokens=2)) == [
         ("It is good .", "3"),
         ("is good .", "4"),
@@ -49,19 +50,6 @@ def test_phrases_of_so_many_tokens(tmp_path):
         ("flawed now", "1"),
         ("Awful", "0"),
     ]
-
-
-@pytest.mark.parametrize("fewest", [1, 4])
-def test_phrases_are_those_of_nltk(fewest):
-    path = bundled("fixtures/sst/train.txt")
-    expected = Counter()
-    for line in path.read_text().splitlines():
-        tree = Tree.fromstring(line)
-        expected[tree.label(), len(tree.leaves())] += len(tree.leaves()) < fewest
-        for phrase in tree.subtrees(lambda phrase: len(phrase.leaves()) >= fewest):
-            expected[phrase.label(), len(phrase.leaves())] += 1
-    found = SstReader(min_phrase_tokens=fewest).read(str(path))
-    assert Counter((instance["label"].label, len(instance["tokens"])) for instance in found) == +expected
 
 
 @pytest.mark.parametrize(
@@ -88,7 +76,7 @@ def test_what_is_read_and_left_out_is_counted(tmp_path, caplog):
 
 
 def test_a_word_counts_once_for_each_sentence(tmp_path):
-    """Also where the sentence itself is left out, but not its phrases."""
+    """The sentence itself may be left out, but not its phrases."""
     counts = {}
     for granularity in (5, 2):
         counter = counts[granularity] = {"tokens": Counter(), "labels": Counter()}
@@ -137,10 +125,6 @@ def test_workers_share_the_phrases(tmp_path):
         reader._set_worker_info(WorkerInfo(2, rank))
         shards.append(texts(reader.read(str(tmp_path / "a"))))
     assert shards == [everything[::2], everything[1::2]]
-
-
-def test_a_batch_by_two_processes(tmp_path):
-    (tmp_path / "a").write_text(TREES)
     loader = MultiProcessDataLoader(
         SstReader(), str(tmp_path / "a"), batch_size=2, num_workers=2, start_method="fork"
     )
@@ -153,26 +137,17 @@ def test_a_batch_by_two_processes(tmp_path):
     ("content", "message"),
     [
         (f"{GOOD}\n\n(3 (5 It))\n", "line 3: found the label '5' in column 5, expected a label from 0 to 4"),
-        (
-            f"{GOOD}\n(3 (2 It)",
-            "line 2: found the end of the line, with the bracket of column 1 open in column",
-        ),
-        (f"{GOOD} {BAD}", "line 1: found '(' in column 42, expected the end of the line"),
-        ("It is good", "line 1: found 'It' in column 1, expected ("),
-        (b"(2 M\xfcller)", "line 1: found the byte 0xfc at offset 4, expected UTF-8"),
+        (f"{GOOD}\n(3 (2 It)", "line 2: found the end of the line, with the bracket of column 1 open"),
+        (b"(2 M\xfcller)", "line 1: found the byte 0xfc at offset 4"),
         ("", "found 0 sentences and 0 phrases inside them, expected at least one"),
+        (NEUTRAL, "found 0 sentences and 0 phrases inside them; 1 neutral left out, expected at least one"),
     ],
 )
 def test_errors_name_the_place(tmp_path, content, message):
     with pytest.raises(InputError) as caught:
-        read(tmp_path / "some.txt", content)
+        read(tmp_path / "some.txt", content, granularity=2)
     assert f"{tmp_path}/some.txt" in str(caught.value)
     assert message in str(caught.value)
-
-
-def test_nothing_but_neutral(tmp_path):
-    with pytest.raises(InputError, match=r"found 0 sentences .*; 1 neutral left out, expected at least one"):
-        read(tmp_path / "a", NEUTRAL, granularity=2)
 
 
 @pytest.mark.parametrize(
@@ -194,13 +169,104 @@ def test_text_to_instance():
     assert reader.text_to_instance(["Fine"], "positive")["label"].label == "positive"
     with pytest.raises(ConfigurationError, match="found no words"):
         reader.text_to_instance([])
-    with pytest.raises(ConfigurationError, match="found the label '4', expected one of negative, neutral"):
+    with pytest.raises(ConfigurationError, match="found the label '4', expected one of negative"):
         reader.text_to_instance(["Fine"], "4")
 
 
-def test_a_model_of_other_classes(tmp_path):
-    coarse = read(tmp_path / "a", granularity=2)
-    vocab = Vocabulary.from_instances(coarse)
+def test_a_vocabulary_of_other_classes(tmp_path):
+    vocab = Vocabulary.from_instances(read(tmp_path / "a", granularity=2))
     (_, fine, _) = read(tmp_path / "a", granularity=3)
     with pytest.raises(ConfigurationError, match=r"found the label 'neutral', expected .*negative, positive"):
         fine.index_fields(vocab)
+
+
+def test_a_tree():
+    tree = parse("(3 (2 It) (4 (2 's) (3 good)))")
+    assert tree.words == ["It", "'s", "good"]
+    assert tree.phrases == [
+        *(Phrase(3, 0, 3), Phrase(2, 0, 1)),
+        *(Phrase(4, 1, 3), Phrase(2, 1, 2), Phrase(3, 2, 3)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "word"), [("(0 Bad)", "Bad"), (" ( 0\tBad ) ", "Bad"), ("(2 8\u00a01/2)", "8\u00a01/2")]
+)
+def test_blanks_and_tabs_separate(line, word):
+    """A no-break space is part of a word, as in the treebank."""
+    assert parse(line).words == [word]
+
+
+@pytest.mark.parametrize(
+    ("written", "word"),
+    [
+        ("-LRB-", "("),
+        ("-RRB-", ")"),
+        ("-LSB-", "["),
+        ("-RSB-", "]"),
+        ("-LCB-", "{"),
+        ("-RCB-", "}"),
+        ("actor\\/director", "actor/director"),
+        ("1\\/2\\/3", "1/2/3"),
+        ("\\*\\*", "**"),
+        ("c:\\temp", "c:\\temp"),
+        ("-LRB-s", "-LRB-s"),
+    ],
+)
+def test_escapes(written, word):
+    assert parse(f"(2 (2 a) (2 {written}))").words == ["a", word]
+
+
+def test_more_brackets_than_python_has_calls():
+    depth = 5000
+    tree = parse("(2 " * depth + "x" + ")" * depth)
+    assert tree.phrases == [Phrase(2, 0, 1)] * depth
+
+
+@pytest.mark.parametrize("file", ["train.txt", "dev.txt", "test.txt"])
+def test_equals_nltk(file):
+    lines = (bundled("fixtures/sst") / file).read_text().splitlines()
+    for line in lines:
+        tree, reference = parse(line), Tree.fromstring(line)
+        assert len(tree.words) == len(reference.leaves())
+        assert [(phrase.label, phrase.end - phrase.start) for phrase in tree.phrases] == [
+            (int(subtree.label()), len(subtree.leaves())) for subtree in reference.subtrees()
+        ]
+
+
+@pytest.mark.parametrize(
+    ("line", "column", "found", "expected"),
+    [
+        ("It 's good", 1, "'It'", "("),
+        (")", 1, "')'", "("),
+        ("(It 's)", 2, "the label 'It'", "a label from 0 to 4"),
+        ("(3 (7 It))", 5, "the label '7'", "a label from 0 to 4"),
+        ("(-1 It)", 2, "the label '-1'", "a label from 0 to 4"),
+        ("(2.5 It)", 2, "the label '2.5'", "a label from 0 to 4"),
+        ("(03 It)", 2, "the label '03'", "a label from 0 to 4"),
+        ("(3 ((2 It)))", 5, "'('", "a label from 0 to 4"),
+        ("()", 2, "')'", "a label from 0 to 4"),
+        ("(3 )", 4, "')'", "a word or ("),
+        ("(3 New York)", 8, "'York'", ")"),
+        ("(3 It (2 is))", 7, "'('", ")"),
+        ("(3 (2 It) is)", 11, "'is'", "( or )"),
+        ("(3 (2 It)))", 11, "')'", "the end of the line"),
+        ("(3 It) (3 It)", 8, "'('", "the end of the line"),
+        ("(3 (2 It) (4 (2 's)", 20, "the end of the line, with the bracket of column 11 open", "( or )"),
+        ("(3 It", 6, "the end of the line, with the bracket of column 1 open", ")"),
+        ("(", 2, "the end of the line, with the bracket of column 1 open", "a label from 0 to 4"),
+        ("", 1, "the end of the line", "("),
+    ],
+)
+def test_what_is_no_tree(line, column, found, expected):
+    with pytest.raises(TreeError) as caught:
+        parse(line)
+    assert (caught.value.column, caught.value.found, caught.value.expected) == (column, found, expected)
+
+
+def test_a_tree_without_any_one_bracket_is_none():
+    line = random.Random(0).choice((bundled("fixtures/sst") / "train.txt").read_text().splitlines())
+    for place, character in enumerate(line):
+        if character in "()":
+            with pytest.raises(TreeError):
+                parse(line[:place] + line[place + 1 :])
