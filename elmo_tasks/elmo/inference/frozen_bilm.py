@@ -116,11 +116,17 @@ class FrozenBiLm(nn.Module):
     def device(self) -> torch.device:
         return cast(torch.Tensor, self._place).device
 
-    @cached_property
+    @property
     def _blueprint(self) -> BiLm:
         """A biLM of the same sizes without weights: it has their names and shapes, and makes ids."""
-        with torch.device("meta"):
-            return BiLm(options=self.options)
+        # Not a `cached_property`, whose lock in Python 3.11 a child forked meanwhile would inherit; and
+        # not an attribute set as usual, which would be a submodule.
+        with SHARED:
+            if "_meta_bilm" not in self.__dict__:
+                with torch.device("meta"):
+                    self.__dict__["_meta_bilm"] = BiLm(options=self.options)
+            meta_bilm: BiLm = self.__dict__["_meta_bilm"]
+            return meta_bilm
 
     @cached_property
     def _names(self) -> list[str]:

@@ -1,9 +1,11 @@
+import fcntl
 import logging
 import os
 import random
 import resource
 import shutil
 import signal
+import sys
 import threading
 import time
 import traceback
@@ -14,8 +16,7 @@ import pytest
 import torch
 
 from elmo_tasks.elmo import Elmo
-from elmo_tasks.elmo.inference import activations as database
-from elmo_tasks.elmo.inference.activations import Activations, Database
+from elmo_tasks.elmo.inference.activations import Activations
 from tests.elmo.activation_runs import BATCHES, DISTINCT, Run, assert_same, databases, expected, fill
 from tests.elmo.files import SENTENCES, batch
 
@@ -160,20 +161,18 @@ def test_fork(files, folder, warnings):
     assert not warnings()
 
 
-def test_a_map_too_small_grows(files, folder, monkeypatch, warnings):
-    """Our own, and that of another process, when the file has outgrown it."""
-    monkeypatch.setattr(database, "_MIN_MAP", 1 << 16)
-    monkeypatch.setattr(database, "_MAX_MAP", 1 << 16)
+def test_forks_while_a_thread_writes(files, folder):
     run = Run(files, folder)
-    run.layers(NUMBERED[:2])
-    monkeypatch.setattr(database, "_MAX_MAP", 1 << 30)
-    Worker(files, folder, NUMBERED).finish()
-    many = [[f"{word}{number}" for word in "abcdefgh"] for number in range(200)]
-    assert_same([run.layers(many)], [Run(files, None).layers(many)])
-    run.layers(NUMBERED)
-    assert run.close() == 202
-    assert fill(files, folder) == DISTINCT
-    assert not warnings()
+    thread = threading.Thread(target=lambda: [run.layers([words]) for words in NUMBERED])
+    thread.start()
+    workers = [Worker(files, folder, NUMBERED[number::5]) for number in range(5)]
+    thread.join(60)
+    assert not thread.is_alive()
+    for worker in workers:
+        worker.finish()
+    run = Run(files, folder)
+    assert_same([run.layers(NUMBERED)], [Run(files, None).layers(NUMBERED)])
+    assert run.close() == 0
 
 
 def test_little_address_space(files, folder):
@@ -298,15 +297,35 @@ def test_files_that_disappear(files, folder):
     assert fill(files, folder) == 0
 
 
-def test_a_file_is_opened_once_in_a_process(files, folder):
-    runs = [Run(files, folder) for _ in range(3)]
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_file_is_opened_once_in_a_process(files, folder, tmp_path):
+    """By whatever path; and it is closed when nobody uses it."""
+
+    def open_files():
+        links = [os.readlink(link) for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]
+        return sum(link.startswith(str(folder)) for link in links)
+
+    runs = [Run(files, folder)]
+    runs[0].layers(SENTENCES)
+    opened = open_files()
+    (tmp_path / "link").symlink_to(folder)
+    runs += [Run(files, path) for path in (folder, tmp_path / "link")]
     for run in runs:
         run.layers(SENTENCES)
-    folder_of_file = databases(folder)[0].parent
-    opened = Database.opened(folder_of_file)
-    assert opened is not None
-    assert all(run.elmo.activations._store._database is opened for run in runs)
-    for run in runs:
-        run.close()
-    del opened
-    assert Database.opened(folder_of_file) is None
+    assert open_files() == opened > 0
+    assert sum(run.close() for run in runs) == len(SENTENCES) - 1
+    assert not open_files()
+
+
+def test_a_lock_for_one_writer(files, folder):
+    """A process waits for the lock of another one, and releases its own."""
+    folder.mkdir()
+    with open(folder / ".lock", "ab") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        worker = Worker(files, folder, NUMBERED[:1])
+        time.sleep(0.2)
+        assert not databases(folder)
+        fcntl.flock(lock, fcntl.LOCK_UN)
+        worker.finish()
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    assert databases(folder)
