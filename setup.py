@@ -1,4 +1,5 @@
-"""Metadata, and two build steps for which setuptools has no setting.
+"""
+Metadata, and two build steps for which setuptools has no setting.
 
 The wheel and the editable install both carry a `.pth` file that appends the folder
 `elmo_tasks/compat/placeholders` to `sys.path` and calls `_elmo_tasks_imports`, which stands there; and

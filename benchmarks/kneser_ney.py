@@ -105,7 +105,7 @@ class KneserNey:
 
     def _add_order(self, ngrams: np.ndarray, counted: np.ndarray, histories: int) -> None:
         """
-        *Shape:* ngrams `(n-grams,)`; counted `(any,)`: the place of an n-gram each time that it counts
+        *Shape:* ngrams `(n-grams,)`; counted `(any,)`: the place of an n-gram each time that it counts.
         """
         counts = np.bincount(counted, minlength=len(ngrams))
         if not self.orders:

@@ -34,7 +34,7 @@ class PageTables:
         self._results, self._commands = results, commands
 
     def has(self, name: str) -> bool:
-        """Whether a file is there."""
+        """Returns whether a file is there."""
         return self._path(name).exists()
 
     def command(self, name: str) -> str:
@@ -199,7 +199,7 @@ class PageTables:
 
     def curve(self, name: str, systems: Mapping[str, str]) -> str:
         """
-        Whether more epochs would help: the best score until a quarter, a half, three quarters and the end of
+        Shows whether more epochs would help: the best score until a quarter, a half, three quarters and the end of
         the epochs, as the mean over the seeds.
         """
         if missing := self._missing([name]):

@@ -90,7 +90,7 @@ def write_ensemble(path: Path, model: EnsembleModel, configs: list[Params]) -> N
 @Model.register("elmo_ensemble")
 class ArchivedEnsemble(EnsembleModel):
     """
-    An `EnsembleModel` that AllenNLP opens from an archive, of either form:
+    An `EnsembleModel` that AllenNLP opens from an archive. It has one of two forms.
 
     - the archive that `write_ensemble` writes, which holds the members;
     - a folder with a `config.json` whose members stay where they are: `"model": {"type": "elmo_ensemble",

@@ -1,4 +1,4 @@
-"""What `compare` and `ablate` share: they train variants of a config with ELMo, and show their scores."""
+"""Experiments of `compare` and `ablate`: variants of a config with ELMo, trained and scored."""
 
 import time
 from dataclasses import dataclass

@@ -51,8 +51,10 @@ class IntrinsicArguments:
 
 
 class Intrinsic(Verb[IntrinsicArguments]):
-    """The verb `intrinsic`; see `evaluation.similarity`, `evaluation.analogies` and
-    `vectors.word_vectors`."""
+    """
+    The verb `intrinsic`; see `evaluation.similarity`, `evaluation.analogies` and
+    `vectors.word_vectors`.
+    """
 
     name = "intrinsic"
     help = "Word similarity and analogies."

@@ -64,8 +64,10 @@ class Probe(Verb[Kind]):
 
     @abstractmethod
     def probe(self, arguments: Kind, folder: Path) -> Table:
-        """Returns the accuracy for each kind of vectors, and of the baseline; `folder` is a folder to work
-        in."""
+        """
+        Returns the accuracy for each kind of vectors, and of the baseline; `folder` is a folder to work
+        in.
+        """
 
 
 class TagProbe(Probe[TagProbeArguments]):

@@ -13,8 +13,10 @@ from elmo_tasks.common.progress import duration
 
 
 def install() -> None:
-    """Replaces the progress bars of AllenNLP, and adds `EpochLines` to its trainers; it may be called
-    twice."""
+    """
+    Replaces the progress bars of AllenNLP, and adds `EpochLines` to its trainers; it may be called
+    twice.
+    """
     common_tqdm.Tqdm.tqdm = staticmethod(_bar)
     callbacks = gradient_descent_trainer.DEFAULT_CALLBACKS
     if EpochLines not in callbacks:

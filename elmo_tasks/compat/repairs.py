@@ -1,5 +1,5 @@
 """
-What AllenNLP loses on current PyTorch, NumPy and Python, and bugs of its training and reading.
+Repairs of AllenNLP for current PyTorch, NumPy and Python, and of bugs in its training and reading.
 `compat.CHANGES` says what each function repairs; each may be called twice.
 """
 

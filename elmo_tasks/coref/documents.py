@@ -302,9 +302,7 @@ _GENITIVE = ("'s", "\u2019s")
 
 
 def mark_mentions(words: Words, clusters: Sequence[Cluster]) -> str:
-    """
-    Returns the text with its mentions and the numbers of their clusters: `[0 Ana] lost [1 [0 her] keys].`
-    """
+    """Returns the text with its mentions and cluster numbers, such as `[0 Ana] lost [1 [0 her] keys]`."""
     starts: dict[int, list[tuple[int, int]]] = defaultdict(list)
     ends: dict[int, str] = defaultdict(str)
     for number, cluster in enumerate(clusters):

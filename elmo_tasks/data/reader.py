@@ -128,6 +128,8 @@ def group_number(text: str) -> int:
 
 def check_words(words: Sequence[str], **values: Sequence[object] | None) -> None:
     """
+    Checks that there are words, and as many values as words.
+
     # Parameters
 
     values : lists with one value a word, by name; `None` is not checked.

@@ -147,8 +147,8 @@ class Syllables(StrictParams, Tokenizer):
 class RenewedPipeline:
     """
     A pipeline of spaCy that is made anew before it has read too much, since it keeps each new word forever.
-    (spaCy's `memory_zone` does not keep them, but it knows no word of the texts before, so that short texts
-    take five times as long, and a thread has to wait for the others.)
+    spaCy's `memory_zone` does not keep them, but it knows no word of the texts before, so that short texts
+    take five times as long, and a thread has to wait for the others.
 
     # Parameters
 

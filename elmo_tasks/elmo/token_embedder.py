@@ -150,7 +150,9 @@ def _prefix(state: dict[str, torch.Tensor], path: str) -> str:
 class ElmoMixRegularizer(StrictParams, Regularizer):
     """
     The penalty `mix_l2 * ||w||^2` of the paper, section 3.2, for each mix weight of an `ElmoTokenEmbedder`
-    with `mix_l2`; 0 for all other parameters. In the config of a model:
+    with `mix_l2`; 0 for all other parameters.
+
+    In the config of a model:
 
         "regularizer": {"regexes": [["elmo", {"type": "elmo_mix"}]]}
     """

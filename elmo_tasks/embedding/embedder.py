@@ -114,7 +114,7 @@ class ElmoEmbedder:
         """
         A batch as tensors on the biLM's device, computed at once, whatever `batch_size` is.
 
-        *Shape:* `(sentences, layers, longest, dim)`, zero behind the end of a sentence, and the mask
+        *Shape:* `(sentences, layers, longest, dim)`, zero after the end of a sentence, and the mask
         `(sentences, longest)`.
         """
         sentences = [_numbered(number, tokens) for number, tokens in enumerate(batch)]

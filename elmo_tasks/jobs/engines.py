@@ -38,9 +38,7 @@ Work = Callable[[Shard, Advance], Outcome]
 
 @dataclass(kw_only=True)
 class Job(ABC):
-    """
-    What is to be done with each shard. Ray pickles it, and the workers of a node share its arrays and bytes.
-    """
+    """The work on each shard. Ray pickles it, and the workers of a node share its arrays and bytes."""
 
     reading: Reading
     sink: Sink
@@ -122,7 +120,7 @@ def _first_error(run: Run, outcomes: Generator[Outcome, None, None], name: str) 
 
 
 class Here:
-    """This process."""
+    """The engine that works in this process."""
 
     @contextmanager
     def start(self, job: Job) -> Iterator[Pool]:

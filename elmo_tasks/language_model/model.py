@@ -68,7 +68,7 @@ class BiLmModel(StrictParams, Model):
 
     default_predictor = "elmo_bilm"
     softmax_is_new: bool
-    """Whether the biLM came with trained weights, and the softmax did not."""
+    """True if the biLM came with trained weights, and the softmax did not."""
 
     def __init__(
         self,

@@ -106,7 +106,7 @@ class InterpretablePredictor(JsonLinesPredictor):
 
     through_elmo = False
     """
-    Whether gradients go through ELMo, so that they include the effect of a word on the vectors of others.
+    True if gradients go through ELMo, so that they include the effect of a word on the vectors of others.
     Then they are by `[x; t]`, where `t` is the biLM's token vector of the word, before its context.
     """
 

@@ -66,7 +66,7 @@ def to_tags(arguments: Iterable[Argument], length: int) -> list[str]:
 
 def description(words: Sequence[str], tags: Sequence[str]) -> str:
     """
-    Returns the words with each labelled span in brackets: `[ARG0: Ana] [V: flew] [ARG4: to Lisbon] .`
+    Returns the words with each labelled span in brackets, such as `[ARG0: Ana] [V: flew]`.
 
     # Raises
     `TagError`: tags that are not IOB2.

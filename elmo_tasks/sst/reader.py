@@ -241,9 +241,9 @@ _NOTHING = "the end of the line"
 
 
 def parse(line: str) -> Tree:
-    """
+    r"""
     Returns the tree in a line. Blanks and tabs separate. The treebank's escapes of brackets, slashes and
-    asterisks in words (`-LRB-`, `\\/`, `\\*`) are decoded.
+    asterisks in words (`-LRB-`, `\/`, `\*`) are decoded.
 
     # Raises
     `TreeError`: the line is not exactly one tree.

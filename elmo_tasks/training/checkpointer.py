@@ -49,7 +49,7 @@ class SafeCheckpointer(StrictParams, Checkpointer):
 
     @property
     def _is_primary(self) -> bool:
-        """Whether this process writes: it is the first on its machine."""
+        """Returns whether this process writes, as the first on its machine."""
         return self._rank % int(os.environ.get("ALLENNLP_PROCS_PER_NODE", "1")) == 0
 
     def save_checkpoint(self, trainer: Trainer) -> None:
@@ -166,7 +166,7 @@ def _own_state(trainer: Trainer) -> dict[str, Any]:
 
 
 def _is_best(state: dict[str, Any]) -> bool:
-    """Whether the checkpoint ends the best epoch; without validation every epoch is the best."""
+    """Returns whether the checkpoint ends the best epoch; without validation every epoch is the best."""
     return bool(state["batches_in_epoch_completed"] == 0 and state["metric_tracker"]["is_best_so_far"])
 
 

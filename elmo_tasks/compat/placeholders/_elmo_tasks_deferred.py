@@ -1,5 +1,7 @@
-"""The stand-ins, in the modules of `_elmo_tasks_imports`, for packages that are imported when they are
-used."""
+"""
+The stand-ins, in the modules of `_elmo_tasks_imports`, for packages that are imported when they are
+used.
+"""
 
 import builtins
 import functools

@@ -105,7 +105,7 @@ class TrainedBiLm(BiLm):
         All LSTM layers; `dropout` is the probability with which an input of a layer is left out.
 
         *Shape:* of each direction `inputs` `(steps, projection_dim)`, packed in the order in which it reads,
-        to the outputs of each layer in each direction, the same, and the state behind the last steps.
+        to the outputs of each layer in each direction, the same, and the state after the last steps.
         """
         # In full precision also where the rest is in mixed: a sum over many steps is what a state is.
         with torch.autocast(inputs[0].device.type, enabled=False):
@@ -178,7 +178,7 @@ class TrainedBiLm(BiLm):
     ) -> tuple[list[torch.Tensor], LstmState]:
         """
         *Shape:* `words` `(steps, *id)`, the sequences end to end, and their `lengths` `(batch,)`. Returns all
-        layers, `(steps, 2 projection_dim)`, and the state behind the last step of each sequence.
+        layers, `(steps, 2 projection_dim)`, and the state after the last step of each sequence.
         """
         if not len(lengths):
             nothing = self.token_encoder.embedding.new_zeros(0, self.options.output_dim)

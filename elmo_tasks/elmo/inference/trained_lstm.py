@@ -113,14 +113,14 @@ class Weights(NamedTuple):
 
 class Steps(NamedTuple):
     """
-    What the backward pass needs of all steps of both directions, packed: the rows of a step stand behind
-    those of the step before.
+    The values of all steps that the backward pass needs, for both directions. They are packed: the rows of a
+    step follow the rows of the step before.
     """
 
     read: torch.Tensor
     """`(2, steps, 2 projection_dim)`: the input and the hidden before the step, in the dtype of products."""
     gates: torch.Tensor
-    """`(2, steps, 4 dim)`, behind their sigmoid or tanh, in the order i, f, candidate, o."""
+    """`(2, steps, 4 dim)`, after their sigmoid or tanh, in the order i, f, candidate, o."""
     cell: torch.Tensor
     """`(2, steps, dim)`"""
     squashed: torch.Tensor

@@ -1,5 +1,5 @@
 """
-What training multiplies with: matrix products of a chosen precision, and memory that is used again.
+Matrix products of training in a chosen precision, and buffers that are used again.
 
 A product takes its kernel from what the processor can do, never from a measurement, so that a training that
 is resumed on the same machine rounds as before.
@@ -127,7 +127,7 @@ def weight_gradient(grad_outputs: torch.Tensor, inputs: torch.Tensor) -> torch.T
 
 
 def trains_in_bfloat16() -> bool:
-    """Whether this processor multiplies in bfloat16, faster than in float32."""
+    """Returns whether this processor multiplies in bfloat16 faster than in float32."""
     if torch.bfloat16 not in _onednn_dtypes():
         return False
     fast = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
@@ -137,8 +137,8 @@ def trains_in_bfloat16() -> bool:
 @cache
 def _onednn_dtypes() -> frozenset[torch.dtype]:
     """
-    The dtypes of the products that oneDNN computes: in float32 it is twice as fast as `torch.mm`'s MKL on
-    AMD's processors with AVX-512, and not behind on Intel's; with AVX2 the two are alike.
+    Returns the dtypes of the products that oneDNN computes. In float32 it is twice as fast as the MKL of
+    `torch.mm` on AMD's processors with AVX-512, and as fast on Intel's; with AVX2 the two are alike.
     """
     if not has_onednn():
         return frozenset()

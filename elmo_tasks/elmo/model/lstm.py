@@ -40,7 +40,9 @@ def as_bytes(tensor: torch.Tensor) -> memoryview:
 
 class ProjectedLstm(nn.Module):
     """
-    One layer in one direction. With the gates i, f, o and the candidate g, all of `[x; h]`:
+    One layer in one direction.
+
+    With the gates i, f, o and the candidate g, all of `[x; h]`:
 
         c = clip(sigmoid(f) * c + sigmoid(i) * tanh(g), cell_clip)
         h = clip(P (sigmoid(o) * tanh(c)), proj_clip)

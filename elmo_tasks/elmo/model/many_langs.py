@@ -1,5 +1,5 @@
 """
-The files of ELMoForManyLangs (Che et al. 2018, arXiv:1807.03121; https://github.com/HIT-SCIR/ELMoForManyLangs):
+The files of ELMoForManyLangs (Che et al. 2018, arXiv:1807.03121; https://github.com/HIT-SCIR/ELMoForManyLangs).
 
 | file | content |
 | --- | --- |
