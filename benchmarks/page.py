@@ -199,7 +199,7 @@ class PageTables:
 
     def curve(self, name: str, systems: Mapping[str, str]) -> str:
         """
-        Shows whether more epochs would help: the best score until a quarter, a half, three quarters and the end of
+        Shows if more epochs help: the best score until a quarter, a half, three quarters and the end of
         the epochs, as the mean over the seeds.
         """
         if missing := self._missing([name]):
