@@ -280,7 +280,7 @@ def run_lstm(bilm: Any, batch: tuple[torch.Tensor, torch.Tensor]) -> None:
     # (tokens, projection), (batch,)
     words, lengths = batch
     kernels = bilm._prepared()
-    kernels._run(words, torch.arange(len(words)), lengths, bilm.initial_state(len(lengths)))
+    kernels._lstm(words, torch.arange(len(words)), lengths, bilm.initial_state(len(lengths)))
 
 
 def read_rate(numbers: int = 1 << 26, times: int = 5) -> float:

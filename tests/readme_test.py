@@ -135,6 +135,9 @@ def test_allennlp_commands_and_the_python_examples(folder, monkeypatch, capsys):
         elif words[0] == "allennlp":
             monkeypatch.setattr(sys, "argv", words)
             assert exit_code() == 0, words
+        elif words[1] != "-m":
+            monkeypatch.setattr(sys, "argv", words[1:])
+            runpy.run_path(str(PROJECT / words[1]), run_name="__main__")
         else:
             assert words[:2] == ["python", "-m"]
             monkeypatch.setattr(sys, "argv", words[2:])

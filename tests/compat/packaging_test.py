@@ -83,7 +83,7 @@ def test_the_wheel_carries_everything(wheel, project):
         pth == "elmo_tasks/compat/placeholders\nimport _elmo_tasks_imports; _elmo_tasks_imports.install()\n"
     )
     core = re.findall(r"(?m)^Requires-Dist: ([\w-]+)[^;\n]*$", metadata)
-    assert set(core) == {"filelock", "h5py", "lmdb", "numpy", "torch", "tqdm"}
+    assert set(core) == {"filelock", "fsspec", "h5py", "lmdb", "numpy", "torch", "tqdm"}
     assert 'Requires-Dist: allennlp==2.10.1; extra == "allennlp"' in metadata
     assert "pytest" not in metadata
     assert any(name.endswith("data/share/nltk_data/tokenizers/punkt/README.txt") for name in names)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from elmo_tasks.commands.arguments import BilmArguments
 from elmo_tasks.commands.embed import Embed, EmbedArguments, EmbedRayArguments
+from elmo_tasks.commands.engines import RunArguments
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.elmo.files import DEFAULT_WEIGHTS, read_frozen_bilm, read_options, read_softmax
 from elmo_tasks.elmo.inference import FrozenBiLm
@@ -148,6 +149,7 @@ def test_vectors_that_are_not_finite(tmp_path, monkeypatch):
         input=str(tmp_path / "text"),
         output=str(tmp_path / "out"),
         bilm=BilmArguments(**bilm),
+        run=RunArguments(),
         ray=EmbedRayArguments(),
     )
     with pytest.raises(ElmoError, match="line 2: found vectors that are not finite"):
