@@ -1,5 +1,6 @@
-"""AllenNLP's `Elmo`, computed by our engine."""
+"""AllenNLP's `Elmo`, computed by our engine; its state dict has AllenNLP's names."""
 
+from collections.abc import Iterator, MutableMapping
 from typing import Any, List, Optional  # noqa: UP035  AllenNLP's from_params reads List
 
 import torch
@@ -8,17 +9,19 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.modules.scalar_mix import ScalarMix
 from torch import nn
 
-from elmo_tasks.drop_in.names import from_allennlp, to_allennlp
 from elmo_tasks.elmo.embedder import CarriedState
 from elmo_tasks.elmo.files import read_bilm, read_options
-from elmo_tasks.elmo.model import CharacterOptions
+from elmo_tasks.elmo.model import BiLmOptions, CharacterOptions
+
+State = MutableMapping[str, torch.Tensor]
+"""A state dict, or a part of one."""
 
 
 class Elmo(nn.Module, FromParams):
     """
     `allennlp.modules.elmo.Elmo` with the same parameters, results and state dict, faster.
 
-    As there, row i of a batch goes on where row i of the batch before ended, unless `stateful` is switched
+    As there, row i of a batch continues where row i of the batch before ended, unless `stateful` is switched
     off; but a row without tokens keeps its state.
 
     # Parameters
@@ -28,11 +31,11 @@ class Elmo(nn.Module, FromParams):
     num_output_representations : number of mixes of the layers.
     requires_grad : fine-tune the biLM.
     dropout : probability, on each representation.
-    scalar_mix_parameters : of each layer, before the softmax; they are not trained.
-    do_layer_norm, keep_sentence_boundaries, vocab_to_cache, module : only as they are by default.
+    scalar_mix_parameters : the weight of each layer, before the softmax; the weights are not trained.
+    do_layer_norm, keep_sentence_boundaries, vocab_to_cache, module : only their defaults are supported.
 
     # Raises
-    `ConfigurationError`: a parameter that is not supported, and whatever reading the files raises.
+    `ConfigurationError`: a parameter that is not supported. `ElmoError`: see `read_options` and `read_bilm`.
     """
 
     stateful = True
@@ -70,20 +73,19 @@ class Elmo(nn.Module, FromParams):
         self._elmo_lstm = read_bilm(options, weight_file, trainable=requires_grad)
         self._carried = CarriedState()
         self._dropout = nn.Dropout(dropout)
-        self._mixes = []
-        for number in range(num_output_representations):
+        self._mixes = [f"scalar_mix_{number}" for number in range(num_output_representations)]
+        for name in self._mixes:
             mix = ScalarMix(
                 options.n_layers + 1,
                 initial_scalar_parameters=scalar_mix_parameters,
                 trainable=scalar_mix_parameters is None,
             )
-            self.add_module(f"scalar_mix_{number}", mix)
-            self._mixes.append(f"scalar_mix_{number}")
+            self.add_module(name, mix)
         self.register_state_dict_post_hook(_to_allennlp)
         self.register_load_state_dict_pre_hook(_from_allennlp)
 
     def get_output_dim(self) -> int:
-        """The size of each representation."""
+        """Returns the size of each representation."""
         return self._elmo_lstm.options.output_dim
 
     def forward(
@@ -109,10 +111,6 @@ class Elmo(nn.Module, FromParams):
 
 
 def _refuse(**parameters: Any) -> None:
-    """
-    # Raises
-    `ConfigurationError`: one of them has a value, which AllenNLP's own `Elmo` alone can do.
-    """
     for name, value in parameters.items():
         if value is not None and value is not False:
             raise ConfigurationError(
@@ -121,9 +119,61 @@ def _refuse(**parameters: Any) -> None:
             )
 
 
-def _to_allennlp(elmo: Elmo, state: dict[str, Any], prefix: str, *_: Any) -> None:
-    to_allennlp(state, f"{prefix}_elmo_lstm.", elmo._elmo_lstm.options)
+def _from_allennlp(elmo: Elmo, state: State, prefix: str, *_: Any) -> None:
+    """
+    Turns the weights of AllenNLP's `_ElmoBiLm` in a state dict into the weights of a `BiLm`. A weight for
+    which the state dict lacks a part is left for the module that loads it to report.
+    """
+    prefix += "_elmo_lstm."
+    for name, parts in _layout(elmo._elmo_lstm.options):
+        if not all(prefix + part in state for part in parts):
+            continue
+        weights = [state.pop(prefix + part) for part in parts]
+        if name.endswith(".highway"):
+            transform, carry = weights[0].chunk(2)
+            transform_name, carry_name = _gates(prefix + name)
+            # AllenNLP's gate is the share that is carried over; ours is the share that is transformed.
+            state[transform_name], state[carry_name] = transform, -carry
+        else:
+            state[prefix + name] = torch.cat(weights, dim=1) if len(weights) > 1 else weights[0]
 
 
-def _from_allennlp(elmo: Elmo, state: dict[str, Any], prefix: str, *_: Any) -> None:
-    from_allennlp(state, f"{prefix}_elmo_lstm.", elmo._elmo_lstm.options)
+def _to_allennlp(elmo: Elmo, state: State, prefix: str, *_: Any) -> None:
+    """The inverse of `_from_allennlp`."""
+    prefix += "_elmo_lstm."
+    for name, parts in _layout(elmo._elmo_lstm.options):
+        if name.endswith(".highway"):
+            transform, carry = (state.pop(gate) for gate in _gates(prefix + name))
+            state[prefix + parts[0]] = torch.cat([transform, -carry])
+        else:
+            for part, weight in zip(parts, state.pop(prefix + name).chunk(len(parts), dim=-1), strict=True):
+                state[prefix + part] = weight
+
+
+def _gates(name: str) -> tuple[str, str]:
+    """Returns the names of the two weights, or biases, of a highway layer."""
+    layer, kind, _ = name.rsplit(".", 2)
+    return f"{layer}.transform.{kind}", f"{layer}.carry.{kind}"
+
+
+def _layout(options: BiLmOptions) -> Iterator[tuple[str, list[str]]]:
+    """
+    Yields each parameter of a `BiLm`, and the parameters of `_ElmoBiLm` that it consists of, side by side.
+    The two gates of a highway layer, one parameter there, are `<layer>.<weight or bias>.highway`.
+    """
+    assert isinstance(options.tokens, CharacterOptions)
+    encoder, token_embedder = "token_encoder", "_token_embedder"
+    yield f"{encoder}.embedding", [f"{token_embedder}._char_embedding_weights"]
+    for kind in ("weight", "bias"):
+        for i in range(len(options.tokens.filters)):
+            yield f"{encoder}.convolutions.{i}.{kind}", [f"{token_embedder}.char_conv_{i}.{kind}"]
+        for i in range(options.tokens.n_highway):
+            yield f"{encoder}.highways.{i}.{kind}.highway", [f"{token_embedder}._highways._layers.{i}.{kind}"]
+        yield f"{encoder}.projection.{kind}", [f"{token_embedder}._projection.{kind}"]
+    for direction, stack in enumerate(("forward", "backward")):
+        for layer in range(options.n_layers):
+            cell = f"_elmo_lstm.{stack}_layer_{layer}"
+            name = f"lstm.directions.{direction}.{layer}"
+            yield f"{name}.weight", [f"{cell}.input_linearity.weight", f"{cell}.state_linearity.weight"]
+            yield f"{name}.bias", [f"{cell}.state_linearity.bias"]
+            yield f"{name}.projection", [f"{cell}.state_projection.weight"]
