@@ -1,0 +1,119 @@
+"""The predictors of SNLI, SST-5 and classification on tiny models: what they read, and what they return."""
+
+import json
+
+import pytest
+from allennlp.common.checks import ConfigurationError
+
+from tests.predictors.archives import predictor_of
+
+PREMISE, HYPOTHESIS = ["Two", "boys", "do", "n't", "sleep", "."], ["Nobody", "sleeps", "."]
+FILM = ["A", "warm", ",", "funny", "film", "."]
+HEADLINE = ["새", "앱", ",", "보안", "강화"]
+FIRST, SECOND = ["It", "'s", "here", "."], ["He", "said", '"', "no", '"', "."]
+FORMS = {
+    "snli": [
+        {"premise": "Two boys don't sleep.", "hypothesis": "Nobody sleeps."},
+        {"premise_tokens": PREMISE, "hypothesis_tokens": HYPOTHESIS},
+        {"premise_tokens": PREMISE, "hypothesis": "Nobody sleeps."},
+    ],
+    "sst": [{"sentence": "A warm, funny film."}, {"tokens": FILM}],
+    "klue_tc": [{"sentence": "새 앱, 보안 강화"}, {"tokens": HEADLINE}],
+    "mrpc": [
+        {"sentence1": "It's here.", "sentence2": 'He said "no".'},
+        {"sentence1_tokens": FIRST, "sentence2_tokens": SECOND},
+    ],
+}
+"""For each config one input in all its forms."""
+WORDS = {
+    "snli": {"premise_tokens": PREMISE, "hypothesis_tokens": HYPOTHESIS},
+    "sst": {"tokens": FILM},
+    "klue_tc": {"sentence1_tokens": HEADLINE},
+    "mrpc": {"sentence1_tokens": FIRST, "sentence2_tokens": SECOND},
+}
+"""Their words in the result."""
+UNALIGNED = {"premise_to_hypothesis": [], "hypothesis_to_premise": []}
+EMPTY = {
+    "snli": [
+        (
+            {"premise": "Two boys.", "hypothesis": " "},
+            {"premise_tokens": ["Two", "boys", "."], "hypothesis_tokens": [], **UNALIGNED},
+        ),
+        (
+            {"premise_tokens": [], "hypothesis": "They rest."},
+            {"premise_tokens": [], "hypothesis_tokens": ["They", "rest", "."], **UNALIGNED},
+        ),
+    ],
+    "sst": [(content, {"tokens": [], "attention": []}) for content in ({"sentence": " \n"}, {"tokens": []})],
+    "klue_tc": [({"sentence": " "}, {"sentence1_tokens": []})],
+    "mrpc": [
+        (
+            {"sentence1": "A b", "sentence2": ""},
+            {"sentence1_tokens": ["A", "b"], "sentence2_tokens": []},
+        )
+    ],
+}
+"""Inputs without words, and their results, but for the label and the probabilities."""
+
+
+@pytest.fixture(scope="module", params=FORMS)
+def config(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def predictor(config):
+    return predictor_of(config)
+
+
+def test_the_result_of_an_input_in_all_forms(config, predictor):
+    first, *others = FORMS[config]
+    result = predictor.predict(*first.values())
+    assert json.loads(json.dumps(result)) == result
+    assert {name: result[name] for name in WORDS[config]} == WORDS[config]
+    assert list(result["probabilities"]) == predictor._model.labels
+    assert sum(result["probabilities"].values()) == pytest.approx(1)
+    assert result["label"] == max(result["probabilities"], key=result["probabilities"].get)
+    assert all(predictor.predict_json(other) == result for other in others)
+    if config == "snli":
+        for name, rows, columns in (("premise_to_hypothesis", 6, 3), ("hypothesis_to_premise", 3, 6)):
+            assert [len(row) for row in result[name]] == [columns] * rows
+            assert [sum(row) for row in result[name]] == pytest.approx([1] * rows)
+    if config == "sst":
+        assert len(result["attention"]) == len(FILM)
+        assert sum(result["attention"]) == pytest.approx(1)
+
+
+def test_an_input_has_one_result_alone_and_in_a_batch(config, predictor):
+    first = FORMS[config][0]
+    longer = {name: text + 9 * " It rained for hours." for name, text in first.items()}
+    inputs = [first, longer, EMPTY[config][0][0], dict.fromkeys(first, "Dull.")]
+    for together, json_dict in zip(predictor.predict_batch_json(inputs), inputs, strict=True):
+        alone = predictor.predict_json(json_dict)
+        assert list(together) == list(predictor.predict_json(first))
+        assert together["label"] == alone["label"]
+        assert together["probabilities"] == pytest.approx(alone["probabilities"], abs=1e-5)
+
+
+def test_inputs_without_words_have_no_label(config, predictor):
+    for json_dict, result in EMPTY[config]:
+        assert predictor.predict_json(json_dict) == {"label": None, "probabilities": {}, **result}
+
+
+@pytest.mark.parametrize(
+    ("config", "inputs", "message"),
+    [
+        ("snli", {"premise": "A."}, 'found the fields: "premise"; expected "hypothesis": a string, or'),
+        ("snli", {"premise": 5, "hypothesis": "B."}, '"premise" is 5; expected "premise": a string'),
+        ("snli", {"premise_tokens": "A", "hypothesis": "B."}, '"premise_tokens" is "A"; expected'),
+        ("snli", {"premise_tokens": ["A", 1], "hypothesis": "B."}, '"premise_tokens" has 1 at position 1'),
+        ("sst", {}, 'found the fields: none; expected "sentence": a string, or "tokens"'),
+        ("klue_tc", {"sentence": 5}, '"sentence" is 5; expected'),
+        ("mrpc", {"sentence1": "a"}, 'found the fields: "sentence1"; expected "sentence2": a string'),
+    ],
+    scope="module",
+)
+def test_wrong_fields(predictor, config, inputs, message):
+    with pytest.raises(ConfigurationError) as caught:
+        predictor.predict_json(inputs)
+    assert message in str(caught.value)
