@@ -136,7 +136,7 @@ def test_a_url(tree, monkeypatch):
         (b"a\rb\n\r\r\nc\r", ["a\rb", "\r", "c\r"]),
         (f"a{NO_LINE_ENDS}b\nc".encode(), [f"a{NO_LINE_ENDS}b", "c"]),
         ("\ufeffa\n\ufeffb".encode(), ["a", "\ufeffb"]),
-        (gzip.compress("\ufeffä\r\nb".encode()), ["ä", "b"]),
+        (gzip.compress("\ufeffä\r\nb".encode(), mtime=0), ["ä", "b"]),
     ],
 )
 def test_numbered_lines(tmp_path, content, lines):
