@@ -149,7 +149,9 @@ def _to_parquet(arguments: EmbedArguments, engine: OnRay) -> None:
     output, ray = arguments.output, arguments.ray
     folder = Folder(output)
     sources = texts_among(input_sources(arguments.input), arguments.input, [output])
-    must_run(folder, resume=arguments.run.resume, force=arguments.run.force)
+    if not must_run(folder, resume=arguments.run.resume, force=arguments.run.force):
+        print(f"{output} is whole already")
+        return
     # Workers may have a GPU where this process has none.
     bilm = arguments.bilm.read(device="cpu")
     start = read_start(arguments.initial_state, bilm)

@@ -82,6 +82,7 @@ RULES_OF_FOLDERS = [
     ([PLAN, "part-000000.parquet"], "stopped; --resume goes on with it, --force", True, True),
     (["part-000000.parquet", "__plan.json.machine.7"], *2 * ["was stopped; --force starts anew"], True),
     ([PLAN, MANIFEST, "part-000000.parquet"], "exists; --force overwrites it", True, True),
+    ([MANIFEST, "part-000000.parquet"], "exists; --force overwrites it", False, True),
     (["mine"], *3 * ["out holds mine, which this command did not write"]),
 ]
 
