@@ -1,10 +1,9 @@
 """
-The convolution of the character CNN with gradients: of each filter the maximum over a word's windows.
+The character CNN with gradients. Each filter yields the maximum over a word's windows.
 
-Autograd would keep what all filters give for all windows, and go over it several times. Here some windows at
-a time are computed while they are in the processor's cache, and what is kept is which of them are highest.
-
-The character CNN with gradients.
+Autograd would keep the values of all filters at all windows, and go over them several times. Here some
+windows at a time are computed while they are in the processor's cache, and only the places
+of the maxima are kept.
 """
 
 from typing import Any, NamedTuple
@@ -32,7 +31,6 @@ from elmo_tasks.elmo.model.characters import shortened
 from elmo_tasks.elmo.model.encoders import CharacterEncoder
 
 
-# ==== elmo.inference.trained_filters
 class WordBlock(NamedTuple):
     """Some words of about the same length."""
 
@@ -123,7 +121,6 @@ class TrainedFilters(Function):
         return None, None, grad_embedding, grad_weight, grad_maxima.sum(dim=0)
 
 
-# ==== elmo.inference.trained_characters
 RECURRING_WORDS = 64
 """
 The number of words in a product is a multiple of it, so that few sizes recur: oneDNN compiles a kernel for

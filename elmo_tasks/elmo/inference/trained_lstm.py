@@ -1,11 +1,10 @@
 """
-One direction of an LSTM layer with gradients where it is plain: without bounds and projection, over sequences
-of one length. PyTorch's own kernels are the fastest there.
-
 One layer of the biLSTM with gradients, both directions at once.
 
-What autograd would record of every step is written out here: each step is a few computations over both
-directions, and the gradients of the weights are one product over all steps instead of a sum of small ones.
+It writes out what autograd would record of every step: each step is a few computations over both directions,
+and the gradients of the weights are one product over all steps instead of a sum of small ones. A layer
+without bounds and projection, over sequences of one length, runs on PyTorch's own LSTM,
+which is the fastest there.
 """
 
 from collections.abc import Iterator
@@ -23,7 +22,6 @@ from elmo_tasks.elmo.inference.training_products import (
     weight_gradient,
 )
 
-# ==== elmo.inference.plain_lstm
 Tensors = tuple[torch.Tensor, ...]
 
 
@@ -92,7 +90,6 @@ class OneDnnLstm(Function):
         return None, grad_inputs, grad_hidden, grad_cell, torch.cat(grad_halves, dim=1), grad_bias
 
 
-# ==== elmo.inference.trained_lstm
 class Clips(NamedTuple):
     """Bounds of the absolute value; 0 for none."""
 
