@@ -24,7 +24,7 @@ from benchmarks.configs import Settings, add_json_argument, read_config
 from benchmarks.results import OURS, PEER, Results, show
 from elmo_tasks.commands.base import positive
 from elmo_tasks.commands.compare import with_vectors
-from elmo_tasks.commands.ensemble import Ensemble, EnsembleArguments
+from elmo_tasks.commands.ensemble import Ensemble
 from elmo_tasks.commands.experiments import train_and_report
 from elmo_tasks.common.files import atomic_file
 from elmo_tasks.common.table import Table
@@ -405,7 +405,7 @@ class EnsembleOfRuns:
         metric = add_scores(results, members)
         archive = arguments.output / "model.tar.gz"
         archives = [member.folder / archive.name for member in members]
-        Ensemble().run(EnsembleArguments(archives=list(map(str, archives)), output=archive, force=True))
+        Ensemble(archives=list(map(str, archives)), output=archive, force=True).run()
         config = members[0].config
         score = evaluate_from_archive(str(archive), config["validation_data_path"])[metric]
         results.add(ENSEMBLE, 0, metric, 100 * score)

@@ -23,7 +23,7 @@ from elmo_tasks.commands.arguments import BilmArguments, ContextArguments, Vecto
 from elmo_tasks.commands.base import positive
 from elmo_tasks.commands.compare import NO_ELMO
 from elmo_tasks.commands.experiments import train_and_report
-from elmo_tasks.commands.intrinsic import SIMILARITY, Intrinsic, IntrinsicArguments
+from elmo_tasks.commands.intrinsic import SIMILARITY, Intrinsic
 from elmo_tasks.commands.results import ResultArguments
 from elmo_tasks.common.table import Table
 from elmo_tasks.training.experiments import Run, plan
@@ -80,14 +80,13 @@ def intrinsic(depth: int, bilm: Overrides, arguments: argparse.Namespace, result
     output: Path = arguments.output / f"depth-{depth}" / "intrinsic.csv"
     files = {key.rpartition(".")[2]: path for key, path in bilm.items()}
     tests = {option: str(arguments.data / "wordsim" / name) for option, name in WORDSIM.items()}
-    Intrinsic().run(
-        IntrinsicArguments(
-            **tests,
-            contexts=ContextArguments(),
-            vectors=VectorArguments(bilm=BilmArguments(**files)),
-            results=ResultArguments(output=output, force=True),
-        )
+    verb = Intrinsic(
+        **tests,
+        contexts=ContextArguments(),
+        vectors=VectorArguments(bilm=BilmArguments(**files)),
+        results=ResultArguments(output=output, force=True),
     )
+    verb.run()
     for test, section, measure, vectors, value, _, _ in Table.read(output).rows:
         system = f"depth {depth}, {vectors}"
         if section is None:

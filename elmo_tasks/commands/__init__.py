@@ -1,7 +1,6 @@
 """`allennlp elmo ...`: one file a verb."""
 
 import argparse
-from typing import Any
 
 from allennlp.commands import Subcommand
 
@@ -25,25 +24,25 @@ from elmo_tasks.commands.serve import Serve
 from elmo_tasks.commands.squad_predictions import SquadPredictions
 from elmo_tasks.commands.vectors import VECTORS
 
-VERBS: tuple[Verb[Any] | VerbGroup, ...] = (
-    Embed(),
-    Calibrate(),
-    Export(),
-    Ensemble(),
-    Confusion(),
-    Explain(),
-    Predict(),
-    Serve(),
-    Intrinsic(),
-    Neighbors(),
+VERBS: tuple[type[Verb] | VerbGroup, ...] = (
+    Embed,
+    Calibrate,
+    Export,
+    Ensemble,
+    Confusion,
+    Explain,
+    Predict,
+    Serve,
+    Intrinsic,
+    Neighbors,
     PROBE,
-    Mix(),
+    Mix,
     VECTORS,
-    Compare(),
-    Ablate(),
-    Report(),
-    SquadPredictions(),
-    Doctor(),
+    Compare,
+    Ablate,
+    Report,
+    SquadPredictions,
+    Doctor,
 )
 
 

@@ -3,13 +3,13 @@
 import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 from allennlp.common import Params
 from allennlp.data import DatasetReader
 
-from elmo_tasks.commands.base import Verb, number, option
-from elmo_tasks.commands.experiments import RunArguments, score_bars, train_and_report
+from elmo_tasks.commands.base import number, option
+from elmo_tasks.commands.experiments import RunVerb, score_bars, train_and_report
 from elmo_tasks.commands.results import ResultsWriter
 from elmo_tasks.commands.staging import staging_folder
 from elmo_tasks.common.plot import curves
@@ -34,22 +34,11 @@ TABLES = ("layers", "placement", "samples")
 
 
 fraction = number(float, "a number above 0, up to 1", lambda value: 0 < value <= 1)
+Fraction = Annotated[float, fraction]
 
 
 @dataclass(frozen=True, kw_only=True)
-class AblateArguments(RunArguments):
-    """The arguments of `ablate`."""
-
-    tables: list[str] = option(", ".join(TABLES), nargs="+", choices=TABLES, default=TABLES, metavar="TABLE")
-    fractions: list[float] = option(
-        "parts of the training data to train on, drawn at random; 1 is all of it",
-        nargs="+",
-        type=fraction,
-        default=[0.01, 0.1, 1.0],
-    )
-
-
-class Ablate(Verb[AblateArguments]):
+class Ablate(RunVerb):
     """The verb `ablate`; see `sample_table`, and `training.experiments`, which trains the runs."""
 
     name = "ablate"
@@ -60,24 +49,28 @@ class Ablate(Verb[AblateArguments]):
         baseline is CONFIG without ELMo. A setting of several tables is trained once. Each run has a folder
         of its own in OUT. After a kill, the same command goes on. A .csv, .md, .png and .svg for each table
         show the best scores on the validation data."""
-    arguments = AblateArguments
 
-    def run(self, arguments: AblateArguments) -> None:
-        output = arguments.output
-        config = arguments.elmo_config()
+    tables: list[str] = option(", ".join(TABLES), TABLES, nargs="+", choices=TABLES, metavar="TABLE")
+    fractions: list[Fraction] = option(
+        "parts of the training data to train on, drawn at random; 1 is all of it", [0.01, 0.1, 1.0], nargs="+"
+    )
+
+    def run(self) -> None:
+        output = self.output
+        config = self.elmo_config()
         own = own_setting(config)
         tables = {"layers": layer_rows(own), "placement": placement_rows(own)}
-        tables = {name: rows for name, rows in tables.items() if name in arguments.tables}
+        tables = {name: rows for name, rows in tables.items() if name in self.tables}
         samples: dict[float, int] = {}
-        if "samples" in arguments.tables:
+        if "samples" in self.tables:
             total = _count_instances(config)
-            samples = {part: sample_size(part, total) for part in sorted(set(arguments.fractions))}
+            samples = {part: sample_size(part, total) for part in sorted(set(self.fractions))}
         settings = [setting for rows in tables.values() for setting in rows.values()]
         settings += [kind._replace(fraction=part) for part in samples for kind in (own, NO_ELMO)]
         with staging_folder(output / "tables") as folder:
             runs = [
                 run
-                for seed in arguments.seeds
+                for seed in self.seeds
                 for run in plan(
                     config,
                     {str(setting): setting.overrides(config, seed) for setting in settings},
@@ -85,7 +78,7 @@ class Ablate(Verb[AblateArguments]):
                     folder=output,
                 )
             ]
-            train_and_report(runs, jobs=arguments.jobs, packages=arguments.include_package)
+            train_and_report(runs, jobs=self.jobs, packages=self.include_package)
             for name, rows in tables.items():
                 shown = [
                     run._replace(variant=row)

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.commands.base import Source, option, positive, seed
+from elmo_tasks.commands.base import Input, Positive, Seed, option
 from elmo_tasks.commands.staging import copy_corpus
 from elmo_tasks.elmo import FrozenBiLm, LstmState
 from elmo_tasks.elmo.files import (
@@ -34,20 +34,17 @@ _SHIPPED = "(default: the biLM that comes with the project)"
 class BilmArguments:
     """The biLM that runs, and where."""
 
-    options_file: str | None = option(f"path, URL or hf:// name of options.json {_SHIPPED}", type=Source)
-    weight_file: str | None = option(
+    options_file: Input | None = option(f"path, URL or hf:// name of options.json {_SHIPPED}")
+    weight_file: Input | None = option(
         "path, URL or hf:// name of the HDF5 weights; or, without options, of a folder or zip of "
-        f"ELMoForManyLangs or of NLPL's repository {_SHIPPED}",
-        type=Source,
+        f"ELMoForManyLangs or of NLPL's repository {_SHIPPED}"
     )
-    vocabulary_file: str | None = option(
-        "path, URL or hf:// name of the words of a biLM that reads words, one a line", type=Source
+    vocabulary_file: Input | None = option(
+        "path, URL or hf:// name of the words of a biLM that reads words, one a line"
     )
-    device: str = option("where the biLM runs, as PyTorch calls it: cpu, cuda:0", default="cpu")
+    device: str = option("where the biLM runs, as PyTorch calls it: cpu, cuda:0", "cpu")
     precision: str = option(
-        "number format in which the biLM multiplies; only float32 is exact",
-        choices=PRECISIONS,
-        default="float32",
+        "number format in which the biLM multiplies; only float32 is exact", "float32", choices=PRECISIONS
     )
 
     def read(self, *, device: str | None = None) -> FrozenBiLm:
@@ -82,20 +79,18 @@ def read_start(initial_state: str | None, bilm: FrozenBiLm) -> LstmState:
 class VectorArguments:
     """The vectors that are evaluated: of a biLM, and static ones beside them."""
 
-    mix: list[str] = option(
+    mix: list[Input] = option(
         "evaluate a weighted sum of the layers, too: numbers with commas, the token layer's first, or the "
         "archive of a model with this biLM, for the mixes that it has learned; may be repeated",
-        type=Source,
+        [],
         action="append",
-        default=[],
         metavar="WEIGHTS",
     )
-    vectors: list[str] = option(
+    vectors: list[Input] = option(
         "evaluate static word vectors, too: text as GloVe and word2vec write it, gzip or not; may be "
         "repeated",
-        type=Source,
+        [],
         action="append",
-        default=[],
         metavar="FILE",
     )
     bilm: BilmArguments
@@ -143,18 +138,15 @@ def _mixes(text: str, bilm: FrozenBiLm) -> dict[str, Mix]:
 class ContextArguments:
     """The text in which words are encoded."""
 
-    contexts: str | None = option(
+    contexts: Input | None = option(
         "text, one tokenised sentence a line, in which words are encoded; a word that the text has only in "
         "other case is found there, too (default: words are encoded alone)",
-        type=Source,
         metavar="TEXT",
     )
-    occurrences: int = option(
-        "the largest number of occurrences of a word in --contexts that are averaged",
-        type=positive,
-        default=20,
+    occurrences: Positive = option(
+        "the largest number of occurrences of a word in --contexts that are averaged", 20
     )
-    seed: int = option("by which occurrences are drawn", type=seed, default=13)
+    seed: Seed = option("by which occurrences are drawn", 13)
 
     def word_vectors(self, encoder: Encoder, words: Sequence[str], folder: Path) -> list[WordVectors]:
         """Encodes words alone, or in the text, of which `folder` holds a copy meanwhile."""

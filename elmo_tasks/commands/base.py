@@ -1,10 +1,10 @@
 """
 The base class of the verbs of `allennlp elmo`, and how a verb declares its arguments.
 
-The arguments of a verb are the fields of a frozen dataclass, each made by `positional`, `option` or `flag`. A
-field whose type is another such dataclass stands for a group of arguments that several verbs share.
-argparse's Namespace becomes the dataclass once, in `Verb`; the functions of a verb get the dataclass or its
-values.
+A verb is a frozen dataclass whose fields are its arguments. `positional`, `option` and `flag` make the
+fields, and their types say how an argument is read. A field whose type is another dataclass stands for a
+group of arguments that several verbs share. `Verb` turns argparse's Namespace into the object; no other
+function sees it.
 """
 
 import argparse
@@ -15,7 +15,19 @@ from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Generic, TypeAlias, TypeVar, Union, get_type_hints
+from types import NoneType, UnionType
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Literal,
+    TypeAlias,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from allennlp.commands import ArgumentParserWithDefaults
 from allennlp.common.checks import ConfigurationError, check_for_gpu
@@ -32,9 +44,9 @@ Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 _MAX_SEED = (1 << 32) - 1
 
 
-class Verb(ABC, Generic[Arguments]):
+class Verb(ABC):
     """
-    A verb of `allennlp elmo`.
+    A verb of `allennlp elmo`: a frozen dataclass of its arguments.
 
     An error in the user's input or machine (`EXPECTED`) ends it with one line on stderr and exit code 1; the
     traceback is logged at debug level. SIGINT ends it with 130, SIGTERM with 143.
@@ -45,32 +57,33 @@ class Verb(ABC, Generic[Arguments]):
     """A few words, for the list of verbs."""
     description: ClassVar[str]
     """A few sentences, for `--help` of the verb."""
-    arguments: type[Arguments]
-    """The dataclass of its arguments."""
 
     @abstractmethod
-    def run(self, arguments: Arguments) -> None:
+    def run(self) -> None:
         """Runs the verb."""
 
-    def outputs(self, output: Path) -> Iterable[Path]:
+    @classmethod
+    def outputs(cls, output: Path) -> Iterable[Path]:
         """Returns the files that it writes for its argument `output`; none of them may be a `Source`."""
         return [output]
 
-    def add_parser(self, parsers: Subparsers) -> None:
+    @classmethod
+    def add_parser(cls, parsers: Subparsers) -> None:
         """Adds the parser of the verb."""
-        parser = parsers.add_parser(self.name, description=self.description, help=self.help)
-        add_arguments(parser, self.arguments)
-        parser.set_defaults(func=self._start)
+        parser = parsers.add_parser(cls.name, description=cls.description, help=cls.help)
+        add_arguments(parser, cls)
+        parser.set_defaults(func=cls._start)
 
-    def _start(self, namespace: argparse.Namespace) -> None:
+    @classmethod
+    def _start(cls, namespace: argparse.Namespace) -> None:
         if isinstance(sys.stdout, io.TextIOWrapper):
             # Characters that the console lacks are written as `\N{...}`.
             sys.stdout.reconfigure(errors="namereplace")
         try:
             output = getattr(namespace, "output", None)
-            outputs = [] if output is None else self.outputs(Path(output))
+            outputs = [] if output is None else cls.outputs(Path(output))
             check_sources_stay(outputs, _sources(namespace), error=ConfigurationError)
-            self.run(read_arguments(self.arguments, namespace))
+            read_arguments(cls, namespace).run()
             sys.stdout.flush()
         except EXPECTED as error:
             print_error(error)
@@ -91,7 +104,7 @@ class VerbGroup:
     help: str
     description: str
     title: str
-    verbs: "tuple[Union[Verb[Any], VerbGroup], ...]"
+    verbs: "tuple[Union[type[Verb], VerbGroup], ...]"
 
     def add_parser(self, parsers: Subparsers) -> argparse.ArgumentParser:
         """Adds the parser of the group, with the parsers of its verbs."""
@@ -103,20 +116,17 @@ class VerbGroup:
         return parser
 
 
-def positional(
-    metavar: str, help: str, *, type: Callable[[str], Any] | None = None, nargs: str | None = None
-) -> Any:
+def positional(metavar: str, help: str, *, nargs: str | None = None) -> Any:
     """Returns the field of an argument that is given by its place."""
-    return field(metadata={"options": _without_none(metavar=metavar, help=help, type=type, nargs=nargs)})
+    return field(metadata={"options": _without_none(metavar=metavar, help=help, nargs=nargs)})
 
 
 def option(
     help: str,
-    *,
     default: Any = None,
+    *,
     short: str | None = None,
     metavar: str | None = None,
-    type: Callable[[str], Any] | None = None,
     choices: Collection[str] | None = None,
     nargs: str | None = None,
     action: str | type[argparse.Action] | None = None,
@@ -129,10 +139,11 @@ def option(
     # Parameters
 
     short : a name of one letter, such as `-o`.
+    choices : the values that it may have; a type `Literal` says the same.
     exclusive : a name for the arguments of which only one may be given.
     """
     options = _without_none(
-        help=help, default=default, metavar=metavar, type=type, choices=choices, nargs=nargs, action=action
+        help=help, default=default, metavar=metavar, choices=choices, nargs=nargs, action=action
     )
     names = ["--"] if short is None else [short, "--"]
     metadata = {"names": names, "exclusive": exclusive, "options": options | {"required": required}}
@@ -141,7 +152,7 @@ def option(
 
 def flag(help: str, *, exclusive: str | None = None) -> Any:
     """Returns the field of an argument that has no value."""
-    return option(help, default=False, action="store_true", exclusive=exclusive)
+    return option(help, False, action="store_true", exclusive=exclusive)
 
 
 def titled(title: str) -> Any:
@@ -155,24 +166,36 @@ def _without_none(**options: Any) -> dict[str, Any]:
 
 def add_arguments(container: argparse._ActionsContainer, kind: Any) -> None:
     """Adds an argument for each field of a dataclass, and of the dataclasses among its fields."""
-    types = get_type_hints(kind)
+    types = get_type_hints(kind, include_extras=True)
     exclusive: dict[str, argparse._ActionsContainer] = {}
     for each in fields(kind):
         if is_dataclass(types[each.name]):
             title = each.metadata.get("title")
             add_arguments(container.add_argument_group(title) if title else container, types[each.name])
-            continue
-        options = each.metadata.get("options")
-        if options is None:
-            continue
-        group = container
-        if (name := each.metadata.get("exclusive")) is not None:
-            group = exclusive[name] = exclusive.get(name) or container.add_mutually_exclusive_group()
-        # AllenNLP's parser itself adds defaults to the help.
-        if options.get("default") and not isinstance(group, ArgumentParserWithDefaults):
-            options = options | {"help": f"{options['help']} (default = %(default)s)"}
-        names = each.metadata.get("names", [each.name])
-        group.add_argument(*(n.replace("--", f"--{each.name.replace('_', '-')}") for n in names), **options)
+        elif each.metadata:
+            group, options = container, _reading(types[each.name]) | each.metadata["options"]
+            if (name := each.metadata.get("exclusive")) is not None:
+                group = exclusive[name] = exclusive.get(name) or container.add_mutually_exclusive_group()
+            # AllenNLP's parser itself adds defaults to the help.
+            if options.get("default") and not isinstance(group, ArgumentParserWithDefaults):
+                options["help"] += " (default = %(default)s)"
+            names = each.metadata.get("names", [each.name])
+            group.add_argument(
+                *(n.replace("--", f"--{each.name.replace('_', '-')}") for n in names), **options
+            )
+
+
+def _reading(kind: Any) -> dict[str, Any]:
+    """Returns the options of `add_argument` that follow from a type, or from the type of a list's items."""
+    kinds = get_args(kind) if get_origin(kind) in (Union, UnionType) else [kind]
+    kind = next(each for each in kinds if each is not NoneType)
+    if get_origin(kind) is list:
+        (kind,) = get_args(kind)
+    if get_origin(kind) is Literal:
+        return {"choices": get_args(kind)}
+    if get_origin(kind) is Annotated:
+        return {"type": kind.__metadata__[0]}
+    return {} if kind in (str, bool) else {"type": kind}
 
 
 def read_arguments(kind: type[Arguments], namespace: argparse.Namespace) -> Arguments:
@@ -188,7 +211,7 @@ def read_arguments(kind: type[Arguments], namespace: argparse.Namespace) -> Argu
 
 
 class Source(str):
-    """The type of an argument that names what is read: a file or folder, or a URL or pattern of some."""
+    """The value of an argument that names what is read: a file or folder, or a URL or pattern of some."""
 
     __slots__ = ()
 
@@ -196,22 +219,6 @@ class Source(str):
 def _sources(namespace: argparse.Namespace) -> list[Source]:
     values = (value if isinstance(value, list) else [value] for value in vars(namespace).values())
     return [each for some in values for each in some if isinstance(each, Source)]
-
-
-def text_argument(metavar: str) -> Any:
-    """Returns the field of the text that `copy_corpus` reads."""
-    return positional(metavar, "text, gzip or not: a file, folder, pattern or URL, or - for stdin")
-
-
-def archive_argument(nargs: str | None = None) -> Any:
-    """Returns the field of ARCHIVE, or of several, as `open_archive` reads them."""
-    help = "model.tar.gz, a path or URL; or the folder of a run"
-    return positional("ARCHIVE", help, type=Source, nargs=nargs)
-
-
-def device_option() -> Any:
-    """Returns the field of the device on which a model runs that AllenNLP loads."""
-    return option("number of the GPU to use, -1 for none", type=int, default=-1)
 
 
 def number(
@@ -242,6 +249,24 @@ def whole(text: str) -> int:
 positive = number(whole, "a positive whole number", lambda value: value > 0)
 seed = number(whole, f"a whole number from 0 to {_MAX_SEED}", lambda value: value <= _MAX_SEED)
 """A seed that NumPy takes, too."""
+Input = Annotated[str, Source]
+Positive = Annotated[int, positive]
+Seed = Annotated[int, seed]
+
+
+def text_argument(metavar: str) -> Any:
+    """Returns the field of the text that `copy_corpus` reads, a `str`."""
+    return positional(metavar, "text, gzip or not: a file, folder, pattern or URL, or - for stdin")
+
+
+def archive_argument(nargs: str | None = None) -> Any:
+    """Returns the field of ARCHIVE, an `Input`, or of several, as `open_archive` reads them."""
+    return positional("ARCHIVE", "model.tar.gz, a path or URL; or the folder of a run", nargs=nargs)
+
+
+def device_option() -> Any:
+    """Returns the field of the device, an `int`, on which a model runs that AllenNLP loads."""
+    return option("number of the GPU to use, -1 for none", -1)
 
 
 class Distinct(argparse.Action):

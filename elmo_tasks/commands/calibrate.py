@@ -14,7 +14,7 @@ import torch
 from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.commands.arguments import BilmArguments
-from elmo_tasks.commands.base import Verb, flag, option, positional, positive, text_argument
+from elmo_tasks.commands.base import Positive, Verb, flag, option, positional, text_argument
 from elmo_tasks.commands.staging import copy_corpus, staged_file
 from elmo_tasks.common.progress import progress
 from elmo_tasks.elmo import FrozenBiLm, LstmState
@@ -27,20 +27,7 @@ BATCH_TOKENS = 2048
 
 
 @dataclass(frozen=True, kw_only=True)
-class CalibrateArguments:
-    """The arguments of `calibrate`."""
-
-    input: str = text_argument("TEXT")
-    output: Path = positional("OUT", "HDF5 file to write", type=Path)
-    force: bool = flag("overwrite OUT")
-    bilm: BilmArguments
-    lanes: int = option(
-        "parts of the text that are run side by side, each from zeros", type=positive, default=32
-    )
-    max_sentences: int | None = option("the largest number of lines to read (default: all)", type=positive)
-
-
-class Calibrate(Verb[CalibrateArguments]):
+class Calibrate(Verb):
     """The verb `calibrate`; see `mean_start`."""
 
     name = "calibrate"
@@ -48,15 +35,21 @@ class Calibrate(Verb[CalibrateArguments]):
     description = """Runs the biLM over a text, one tokenised sentence a line, with its state carried from
         sentence to sentence, and writes the mean of the states that sentences start from. Empty lines are
         left out. `embed --initial-state OUT` and the key initial_state of a config's elmo block read it."""
-    arguments = CalibrateArguments
 
-    def run(self, arguments: CalibrateArguments) -> None:
+    input: str = text_argument("TEXT")
+    output: Path = positional("OUT", "HDF5 file to write")
+    force: bool = flag("overwrite OUT")
+    bilm: BilmArguments
+    lanes: Positive = option("parts of the text that are run side by side, each from zeros", 32)
+    max_sentences: Positive | None = option("the largest number of lines to read (default: all)")
+
+    def run(self) -> None:
         began = time.monotonic()
-        with staged_file(arguments.output, force=arguments.force) as path:
-            bilm = arguments.bilm.read()
-            limit = arguments.max_sentences
-            text = copy_corpus(arguments.input, path.parent, skip_empty=True, limit=limit)
-            mean, starts = mean_start(bilm, text, lanes=arguments.lanes)
+        with staged_file(self.output, force=self.force) as path:
+            bilm = self.bilm.read()
+            limit = self.max_sentences
+            text = copy_corpus(self.input, path.parent, skip_empty=True, limit=limit)
+            mean, starts = mean_start(bilm, text, lanes=self.lanes)
             attributes: dict[str, str | int] = {
                 "sentences": len(text),
                 "starts": starts,
@@ -65,7 +58,7 @@ class Calibrate(Verb[CalibrateArguments]):
             write_initial_state(path, *mean, attributes=attributes)
         seconds = time.monotonic() - began
         print(
-            f"{arguments.output}: the mean of {starts:,} starts; {len(text):,} sentences, "
+            f"{self.output}: the mean of {starts:,} starts; {len(text):,} sentences, "
             f"{text.tokens:,} tokens, {text.tokens / seconds:,.0f} tokens/s, {seconds:.1f} s"
         )
 

@@ -10,8 +10,8 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.common.params import with_overrides
 from allennlp.data import DatasetReader
 
-from elmo_tasks.commands.base import Verb, option
-from elmo_tasks.commands.experiments import RunArguments, score_bars, train_and_report
+from elmo_tasks.commands.base import option
+from elmo_tasks.commands.experiments import RunVerb, score_bars, train_and_report
 from elmo_tasks.commands.results import ResultsWriter
 from elmo_tasks.commands.staging import staging_folder
 from elmo_tasks.commands.vectors import METHODS, train_file
@@ -38,20 +38,7 @@ def _vectors_option(method: str) -> Any:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CompareArguments(RunArguments):
-    """The arguments of `compare`."""
-
-    variants: list[str] = option(
-        ", ".join(VARIANTS), nargs="+", choices=VARIANTS, default=VARIANTS, metavar="VARIANT"
-    )
-    word2vec: str | None = _vectors_option("word2vec")
-    svd: str | None = _vectors_option("svd")
-    mlflow: str | None = option(
-        "store or server to log the runs to, in one experiment with the name of CONFIG", metavar="URI"
-    )
-
-
-class Compare(Verb[CompareArguments]):
+class Compare(RunVerb):
     """The verb `compare`; see `MIXES`, `NO_ELMO` and `with_vectors`; `training.experiments` trains them."""
 
     name = "compare"
@@ -61,23 +48,31 @@ class Compare(Verb[CompareArguments]):
         without ELMo, word vectors that start as those of Word2Vec or of an SVD, trained on the text of the
         training data. Each run has a folder of its own in OUT. After a kill, the same command goes on.
         {RESULTS}, .md, .png and .svg show the best scores on the validation data."""
-    arguments = CompareArguments
 
-    def run(self, arguments: CompareArguments) -> None:
-        output = arguments.output
-        config = arguments.elmo_config()
+    variants: list[str] = option(
+        ", ".join(VARIANTS), VARIANTS, nargs="+", choices=VARIANTS, metavar="VARIANT"
+    )
+    word2vec: str | None = _vectors_option("word2vec")
+    svd: str | None = _vectors_option("svd")
+    mlflow: str | None = option(
+        "store or server to log the runs to, in one experiment with the name of CONFIG", metavar="URI"
+    )
+
+    def run(self) -> None:
+        output = self.output
+        config = self.elmo_config()
         with staging_folder(output / RESULTS) as folder:
             variants = {**MIXES, "no-elmo": NO_ELMO}
             for method in METHODS:
-                if method in arguments.variants:
-                    file = getattr(arguments, method) or train_vectors(config, method, output, folder)
+                if method in self.variants:
+                    file = getattr(self, method) or train_vectors(config, method, output, folder)
                     variants[method] = NO_ELMO | with_vectors(file)
-            chosen = {name: variants[name] for name in arguments.variants}
-            runs = plan(config, chosen, seeds=arguments.seeds, folder=output)
-            if arguments.mlflow is not None:
-                experiment = Path(arguments.config).name.partition(".")[0]
-                runs = [tracked(run, uri=arguments.mlflow, experiment=experiment) for run in runs]
-            train_and_report(runs, jobs=arguments.jobs, packages=arguments.include_package)
+            chosen = {name: variants[name] for name in self.variants}
+            runs = plan(config, chosen, seeds=self.seeds, folder=output)
+            if self.mlflow is not None:
+                experiment = Path(self.config).name.partition(".")[0]
+                runs = [tracked(run, uri=self.mlflow, experiment=experiment) for run in runs]
+            train_and_report(runs, jobs=self.jobs, packages=self.include_package)
             ResultsWriter(folder, output / RESULTS).write(summary(runs), score_bars(runs))
 
 

@@ -10,7 +10,8 @@ from allennlp.models import Model
 from allennlp.models.archival import Archive
 
 from elmo_tasks.commands.base import (
-    Source,
+    Input,
+    Positive,
     Verb,
     archive_argument,
     archive_on_device,
@@ -18,7 +19,6 @@ from elmo_tasks.commands.base import (
     flag,
     option,
     positional,
-    positive,
 )
 from elmo_tasks.commands.staging import staged_file
 from elmo_tasks.common.plot import heat_map, save
@@ -31,18 +31,7 @@ from elmo_tasks.training import ElmoBucketSampler
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConfusionArguments:
-    """The arguments of `confusion`."""
-
-    archive: str = archive_argument()
-    input: str = positional("FILE", "data, as the archive's dataset reader reads it", type=Source)
-    output: Path = positional("PNG", "picture to write; its suffix says in which format", type=Path)
-    force: bool = flag("overwrite PNG")
-    batch_size: int = option("instances at once", type=positive, default=64)
-    cuda_device: int = device_option()
-
-
-class Confusion(Verb[ConfusionArguments]):
+class Confusion(Verb):
     """The verb `confusion`; see `confusion_table` and `draw`."""
 
     name = "confusion"
@@ -51,18 +40,33 @@ class Confusion(Verb[ConfusionArguments]):
         `allennlp evaluate` does; or a biLM with `frequent_words` on text, with the words as its classes.
         Shows accuracy, macro F1, and a table with a row for each gold class: how many of its instances were
         taken for each class, and its precision, recall and F1. The picture has each row's shares."""
-    arguments = ConfusionArguments
 
-    def run(self, arguments: ConfusionArguments) -> None:
-        _check_format(arguments.output)
-        with staged_file(arguments.output, force=arguments.force) as path:
-            archive = archive_on_device(arguments.archive, arguments.cuda_device)
-            labels = _metric(arguments.archive, archive.model).labels
-            metrics = _evaluate(archive, arguments)
+    archive: Input = archive_argument()
+    input: Input = positional("FILE", "data, as the archive's dataset reader reads it")
+    output: Path = positional("PNG", "picture to write; its suffix says in which format")
+    force: bool = flag("overwrite PNG")
+    batch_size: Positive = option("instances at once", 64)
+    cuda_device: int = device_option()
+
+    def run(self) -> None:
+        _check_format(self.output)
+        with staged_file(self.output, force=self.force) as path:
+            archive = archive_on_device(self.archive, self.cuda_device)
+            labels = _metric(self.archive, archive.model).labels
+            metrics = self._evaluate(archive)
             print(f"accuracy {metrics['accuracy']:.4f}, macro F1 {metrics['macro_f1']:.4f}\n")
             print(confusion_table(labels, metrics).markdown(), end="")
             draw(labels, metrics, path)
-        print(f"\n{arguments.output}: the shares of {len(labels)} classes")
+        print(f"\n{self.output}: the shares of {len(labels)} classes")
+
+    def _evaluate(self, archive: Archive) -> dict[str, float]:
+        model, reader = archive.model.eval(), archive.validation_dataset_reader
+        if isinstance(reader, BiLmReader):
+            return text_metrics(model, reader, self.input, next(model.parameters()).device)
+        sampler = ElmoBucketSampler(batch_size=self.batch_size, shuffle=False)
+        loader = MultiProcessDataLoader(reader, self.input, batch_sampler=sampler)
+        loader.index_with(model.vocab)
+        return SimpleEvaluator(cuda_device=self.cuda_device)(model, loader)
 
 
 def confusion_table(labels: list[str], metrics: dict[str, float]) -> Table:
@@ -110,13 +114,3 @@ def _metric(name: str, model: Model) -> ClassificationMetric:
             "with frequent_words"
         )
     return metric
-
-
-def _evaluate(archive: Archive, arguments: ConfusionArguments) -> dict[str, float]:
-    model, reader = archive.model.eval(), archive.validation_dataset_reader
-    if isinstance(reader, BiLmReader):
-        return text_metrics(model, reader, arguments.input, next(model.parameters()).device)
-    sampler = ElmoBucketSampler(batch_size=arguments.batch_size, shuffle=False)
-    loader = MultiProcessDataLoader(reader, arguments.input, batch_sampler=sampler)
-    loader.index_with(model.vocab)
-    return SimpleEvaluator(cuda_device=arguments.cuda_device)(model, loader)

@@ -34,12 +34,8 @@ INSTRUCTIONS = {
 Facts = Iterator[tuple[str, str]]
 
 
-@dataclass(frozen=True)
-class DoctorArguments:
-    """No arguments."""
-
-
-class Doctor(Verb[DoctorArguments]):
+@dataclass(frozen=True, kw_only=True)
+class Doctor(Verb):
     """The verb `doctor`; each section is a function that yields facts."""
 
     name = "doctor"
@@ -47,9 +43,8 @@ class Doctor(Verb[DoctorArguments]):
     description = """Prints versions, what the processor's instructions mean for precision and speed, the GPU,
         spaCy's models, caches and their sizes, and which optional parts can be used: the first thing to paste
         into a question. It changes nothing, and asks no other machine."""
-    arguments = DoctorArguments
 
-    def run(self, arguments: DoctorArguments) -> None:
+    def run(self) -> None:
         for title, facts in SECTIONS.items():
             print(title)
             for name, fact in facts():

@@ -15,7 +15,7 @@ from allennlp.data import Vocabulary
 from allennlp.models import Model
 from allennlp.models.archival import CONFIG_NAME, Archive, archive_model, get_weights_path
 
-from elmo_tasks.commands.base import Verb, archive_argument, flag, option
+from elmo_tasks.commands.base import Input, Verb, archive_argument, flag, option
 from elmo_tasks.commands.staging import staged_file
 from elmo_tasks.common.errors import FilePath
 from elmo_tasks.common.progress import progress
@@ -45,15 +45,7 @@ COPIED_KEYS = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class EnsembleArguments:
-    """The arguments of `ensemble`."""
-
-    archives: list[str] = archive_argument(nargs="+")
-    output: Path = option("tar.gz file to write", short="-o", metavar="OUT", type=Path, required=True)
-    force: bool = flag("overwrite OUT")
-
-
-class Ensemble(Verb[EnsembleArguments]):
+class Ensemble(Verb):
     """The verb `ensemble`; see `write_ensemble`."""
 
     name = "ensemble"
@@ -61,16 +53,19 @@ class Ensemble(Verb[EnsembleArguments]):
     description = """Writes one archive that evaluate and predict take like any other, and that decodes from
         the averaged scores of several models of one task. It no longer needs their archives. Equal biLMs are
         stored, and run, once."""
-    arguments = EnsembleArguments
 
-    def run(self, arguments: EnsembleArguments) -> None:
-        with staged_file(arguments.output, force=arguments.force) as path:
-            archives = open_members(arguments.archives)
+    archives: list[Input] = archive_argument(nargs="+")
+    output: Path = option("tar.gz file to write", short="-o", metavar="OUT", required=True)
+    force: bool = flag("overwrite OUT")
+
+    def run(self) -> None:
+        with staged_file(self.output, force=self.force) as path:
+            archives = open_members(self.archives)
             members = [archive.model for archive in archives]
             model = EnsembleModel(vocab=members[0].vocab, members=members)
             write_ensemble(path, model, [archive.config for archive in archives])
         bilms = {module for module in model.modules() if isinstance(module, FrozenBiLm | TrainedBiLm)}
-        print(f"{arguments.output}: {len(archives)} members, distinct biLMs: {len(bilms)}")
+        print(f"{self.output}: {len(archives)} members, distinct biLMs: {len(bilms)}")
 
 
 def write_ensemble(path: Path, model: EnsembleModel, configs: list[Params]) -> None:

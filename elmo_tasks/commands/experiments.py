@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.commands.base import Distinct, option, positional, positive, seed
+from elmo_tasks.commands.base import Distinct, Positive, Seed, Verb, option, positional
 from elmo_tasks.common.plot import bars
 from elmo_tasks.common.table import Cell, Table
 from elmo_tasks.training.experiments import Run, score, summary, train, validation_metric
@@ -19,22 +19,16 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunArguments:
-    """The config whose variants are trained, and how."""
+class RunVerb(Verb):
+    """A verb that trains variants of a config."""
 
     config: str = positional("CONFIG", "config of a task with ELMo")
-    output: Path = positional("OUT", "folder of the runs and results", type=Path)
-    overrides: str = option(
-        "JSON that overrides keys of CONFIG, as for allennlp train", short="-o", default=""
+    output: Path = positional("OUT", "folder of the runs and results")
+    overrides: str = option("JSON that overrides keys of CONFIG, as for allennlp train", "", short="-o")
+    seeds: list[Seed] = option(
+        "random seeds; each setting is trained once with each", [13, 14, 15], nargs="+", action=Distinct
     )
-    seeds: list[int] = option(
-        "random seeds; each setting is trained once with each",
-        type=seed,
-        nargs="+",
-        action=Distinct,
-        default=[13, 14, 15],
-    )
-    jobs: int = option("runs at a time", type=positive, default=1)
+    jobs: Positive = option("runs at a time", 1)
     include_package: list[str]
     """AllenNLP adds it to every command."""
 

@@ -13,7 +13,7 @@ from allennlp.models.archival import Archive
 from allennlp.predictors import Predictor
 
 from elmo_tasks.commands.base import (
-    Source,
+    Input,
     Verb,
     archive_argument,
     archive_on_device,
@@ -33,21 +33,7 @@ TEMPLATE = Path(__file__).with_name("explain.html")
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExplainArguments:
-    """The arguments of `explain`."""
-
-    archive: str = archive_argument()
-    input: str = positional("IN", "JSON Lines, as `allennlp predict` reads them", type=Source)
-    output: Path = positional("OUT", "JSON Lines to write; the page is OUT.html", type=Path)
-    force: bool = flag("overwrite OUT")
-    method: str = option("the interpreter of AllenNLP", choices=METHODS, default=METHODS[0])
-    through_elmo: bool = flag(
-        "take the gradient at the words, through the biLM (default: at the vectors of ELMo)"
-    )
-    cuda_device: int = device_option()
-
-
-class Explain(Verb[ExplainArguments]):
+class Explain(Verb):
     """The verb `explain`; see `Explainer` and `render`."""
 
     name = "explain"
@@ -57,26 +43,34 @@ class Explain(Verb[ExplainArguments]):
         their shares in its gradient, by one of AllenNLP's interpreters; the part of ELMo counts. Beside OUT,
         a page of HTML shows the words in colours. An input that cannot be read ends the work; the results
         before it are written."""
-    arguments = ExplainArguments
 
-    def outputs(self, output: Path) -> list[Path]:
+    archive: Input = archive_argument()
+    input: Input = positional("IN", "JSON Lines, as `allennlp predict` reads them")
+    output: Path = positional("OUT", "JSON Lines to write; the page is OUT.html")
+    force: bool = flag("overwrite OUT")
+    method: str = option("the interpreter of AllenNLP", METHODS[0], choices=METHODS)
+    through_elmo: bool = flag(
+        "take the gradient at the words, through the biLM (default: at the vectors of ELMo)"
+    )
+    cuda_device: int = device_option()
+
+    @classmethod
+    def outputs(cls, output: Path) -> list[Path]:
         return [output, _page(output)]
 
-    def run(self, arguments: ExplainArguments) -> None:
-        output = arguments.output
+    def run(self) -> None:
+        output = self.output
         page = _page(output)
-        if arguments.input != "-":
-            cached_path(arguments.input)  # a clear error if nothing is there
+        if self.input != "-":
+            cached_path(self.input)  # a clear error if nothing is there
         with (
-            staged_file(page, force=arguments.force) as html,
-            staged_file(output, force=arguments.force) as path,
+            staged_file(page, force=self.force) as html,
+            staged_file(output, force=self.force) as path,
         ):
-            predictor = _predictor(
-                arguments.archive, archive_on_device(arguments.archive, arguments.cuda_device)
-            )
-            predictor.through_elmo = arguments.through_elmo
-            inputs = list(load_lines(predictor, open_lines(arguments.input), arguments.input))
-            explained, problem = _explain(Explainer(predictor, arguments.method), inputs)
+            predictor = _predictor(self.archive, archive_on_device(self.archive, self.cuda_device))
+            predictor.through_elmo = self.through_elmo
+            inputs = list(load_lines(predictor, open_lines(self.input), self.input))
+            explained, problem = _explain(Explainer(predictor, self.method), inputs)
             lines = (json.dumps(each, ensure_ascii=False) + "\n" for each in explained)
             path.write_text("".join(lines), encoding="utf-8")
             html.write_text(render(explained), encoding="utf-8")

@@ -10,7 +10,7 @@ import torch
 from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.commands.base import Source, Verb, archive_argument, flag, option, positional
+from elmo_tasks.commands.base import Input, Verb, archive_argument, flag, option, positional
 from elmo_tasks.commands.staging import check_output, publish, staging_folder
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.progress import progress
@@ -30,16 +30,21 @@ DTYPES = ("float32", "float16")
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExportArguments:
-    """The arguments of `export`."""
+class Export(Verb):
+    """The verb `export`; see `write_bilm`."""
 
-    archive: str = archive_argument()
-    output: Path = positional("DIR", "folder to write the files to", type=Path)
-    dtype: str = option("type of the stored matrices; float16 rounds them", choices=DTYPES, default="float32")
-    average_with: str | None = option(
+    name = "export"
+    help = "A trained biLM, in the official layout."
+    description = f"""Writes {OPTIONS} and {WEIGHTS}, which this project, AllenNLP and other tools read, and
+        {VOCABULARY}, the words of the softmax and of word input, of a trained biLM or of the biLM in a task's
+        model. An adaptive softmax has no place in that layout, and is left out."""
+
+    archive: Input = archive_argument()
+    output: Path = positional("DIR", "folder to write the files to")
+    dtype: str = option("type of the stored matrices; float16 rounds them", "float32", choices=DTYPES)
+    average_with: Input | None = option(
         "write the mean, number by number, of the weights and the weights in this folder, which is in the "
         "official layout and has the same sizes and words: the biLM that the training started from",
-        type=Source,
         metavar="DIR",
     )
     standardize: str | None = option(
@@ -50,36 +55,25 @@ class ExportArguments:
     no_softmax: bool = flag("leave the softmax out")
     force: bool = flag("overwrite the files in DIR")
 
-
-class Export(Verb[ExportArguments]):
-    """The verb `export`; see `write_bilm`."""
-
-    name = "export"
-    help = "A trained biLM, in the official layout."
-    description = f"""Writes {OPTIONS} and {WEIGHTS}, which this project, AllenNLP and other tools read, and
-        {VOCABULARY}, the words of the softmax and of word input, of a trained biLM or of the biLM in a task's
-        model. An adaptive softmax has no place in that layout, and is left out."""
-    arguments = ExportArguments
-
-    def run(self, arguments: ExportArguments) -> None:
-        output = arguments.output
-        _check_folder(output, force=arguments.force)
-        trained = read_trained(arguments.archive)
-        if arguments.no_softmax:
+    def run(self) -> None:
+        output = self.output
+        _check_folder(output, force=self.force)
+        trained = read_trained(self.archive)
+        if self.no_softmax:
             trained = trained._replace(softmax=None)
-        if arguments.average_with is not None:
-            average_with(trained, Path(arguments.average_with))
-        if arguments.standardize is not None:
-            lines = (line for path in input_files(arguments.standardize) for _, line in read_lines(path))
+        if self.average_with is not None:
+            average_with(trained, Path(self.average_with))
+        if self.standardize is not None:
+            lines = (line for path in input_files(self.standardize) for _, line in read_lines(path))
             bar = progress(lines, work="reading", unit="lines")
             standardize_tokens(trained.bilm, map(str.split, bar))
         with staging_folder(output.resolve()) as folder:
             try:
-                write_bilm(folder, *trained, dtype=arguments.dtype)
+                write_bilm(folder, *trained, dtype=self.dtype)
             except ElmoError as error:
-                raise ElmoError(f"{arguments.archive}: {error}") from error
+                raise ElmoError(f"{self.archive}: {error}") from error
             written = _move(folder, output)
-        print(f"{output}: {', '.join(written)}; {arguments.dtype}, {_softmax_in_words(trained.softmax)}")
+        print(f"{output}: {', '.join(written)}; {self.dtype}, {_softmax_in_words(trained.softmax)}")
         if VOCABULARY not in written and isinstance(trained.bilm.options.tokens, WordOptions):
             print(f"A task's archive does not hold the words: put the biLM's {VOCABULARY} beside these files")
 

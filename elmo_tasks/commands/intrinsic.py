@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.commands.arguments import ContextArguments, VectorArguments
-from elmo_tasks.commands.base import Source, Verb, option
+from elmo_tasks.commands.base import Input, Verb, option
 from elmo_tasks.commands.results import ResultArguments
 from elmo_tasks.common.plot import bars
 from elmo_tasks.common.table import Cell, Table
@@ -25,36 +25,12 @@ COLUMNS = ("test", "section", "measure", "vectors", "score", "covered", "total")
 
 
 def _pairs_option(test: str) -> Any:
-    return option(f"word pairs with scores, as in {SIMILARITY[test]}", type=Source, metavar="FILE")
+    return option(f"word pairs with scores, as in {SIMILARITY[test]}", metavar="FILE")
 
 
 @dataclass(frozen=True, kw_only=True)
-class IntrinsicArguments:
-    """The arguments of `intrinsic`."""
-
-    wordsim: str | None = _pairs_option("wordsim")
-    simlex: str | None = _pairs_option("simlex")
-    men: str | None = _pairs_option("men")
-    rg: str | None = _pairs_option("rg")
-    analogies: str | None = option(
-        "`: section` lines and four words a line, as Google's", type=Source, metavar="FILE"
-    )
-    vocabulary: str | None = option(
-        "the words among which answers to analogies are looked for, one a line (default: the words of the "
-        "questions)",
-        type=Source,
-        metavar="FILE",
-    )
-    contexts: ContextArguments
-    vectors: VectorArguments
-    results: ResultArguments
-
-
-class Intrinsic(Verb[IntrinsicArguments]):
-    """
-    The verb `intrinsic`; see `evaluation.similarity`, `evaluation.analogies` and
-    `vectors.word_vectors`.
-    """
+class Intrinsic(Verb):
+    """The verb `intrinsic`; see `evaluation.similarity` and `evaluation.analogies`."""
 
     name = "intrinsic"
     help = "Word similarity and analogies."
@@ -62,31 +38,42 @@ class Intrinsic(Verb[IntrinsicArguments]):
         of analogies that are solved, by 3CosAdd and 3CosMul, for each layer of a biLM, their average, given
         mixes and static vectors. A word is encoded alone, or averaged over its occurrences in a text. A pair
         or question with an unknown word is not covered, and does not count."""
-    arguments = IntrinsicArguments
 
-    def run(self, arguments: IntrinsicArguments) -> None:
-        with arguments.results.writer() as writer:
+    wordsim: Input | None = _pairs_option("wordsim")
+    simlex: Input | None = _pairs_option("simlex")
+    men: Input | None = _pairs_option("men")
+    rg: Input | None = _pairs_option("rg")
+    analogies: Input | None = option("`: section` lines and four words a line, as Google's", metavar="FILE")
+    vocabulary: Input | None = option(
+        "the words among which answers to analogies are looked for, one a line (default: the words of the "
+        "questions)",
+        metavar="FILE",
+    )
+    contexts: ContextArguments
+    vectors: VectorArguments
+    results: ResultArguments
+
+    def run(self) -> None:
+        with self.results.writer() as writer:
             pairs = {
-                test: read_pairs(path)
-                for test in SIMILARITY
-                if (path := getattr(arguments, test)) is not None
+                test: read_pairs(path) for test in SIMILARITY if (path := getattr(self, test)) is not None
             }
-            questions = read_questions(arguments.analogies) if arguments.analogies is not None else []
+            questions = read_questions(self.analogies) if self.analogies is not None else []
             if not pairs and not questions:
                 tests = ", ".join(f"--{option}" for option in (*SIMILARITY, "analogies"))
                 raise ConfigurationError(f"found no test, expected one or more of {tests}")
             asked = [word for question in questions for word in question.words]
-            vocabulary = _read_vocabulary(arguments.vocabulary) if arguments.vocabulary is not None else asked
+            vocabulary = _read_vocabulary(self.vocabulary) if self.vocabulary is not None else asked
             compared = [word for test in pairs.values() for pair in test for word in pair[:2]]
             words = list(dict.fromkeys([*compared, *asked, *(vocabulary if questions else [])]))
-            encoder, static = arguments.vectors.encoders()
+            encoder, static = self.vectors.encoders()
             by_vectors = [
                 [
                     *_similarity_rows(vectors, words, pairs),
                     *(_analogy_rows(vectors, words, questions, vocabulary) if questions else ()),
                 ]
                 for vectors in (
-                    *arguments.contexts.word_vectors(encoder, words, writer.folder),
+                    *self.contexts.word_vectors(encoder, words, writer.folder),
                     *(row for table in static for row in alone(table, words)),
                 )
             ]

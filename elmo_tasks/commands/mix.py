@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from elmo_tasks.commands.base import Verb, archive_argument, run_name
+from elmo_tasks.commands.base import Input, Verb, archive_argument, run_name
 from elmo_tasks.commands.results import ResultArguments
 from elmo_tasks.common.plot import heat_map
 from elmo_tasks.common.progress import progress
@@ -11,14 +11,7 @@ from elmo_tasks.evaluation.mixes import LearnedMix, read_mixes
 
 
 @dataclass(frozen=True, kw_only=True)
-class MixArguments:
-    """The arguments of `mix`."""
-
-    archives: list[str] = archive_argument(nargs="+")
-    results: ResultArguments
-
-
-class Mix(Verb[MixArguments]):
+class Mix(Verb):
     """The verb `mix`; see `evaluation.mixes`."""
 
     name = "mix"
@@ -26,11 +19,13 @@ class Mix(Verb[MixArguments]):
     description = """Shows the normalised weight of each layer, and gamma, for each placement of ELMo in
         archived models. Weights that are a function of the token have no fixed numbers, and are left
         empty."""
-    arguments = MixArguments
 
-    def run(self, arguments: MixArguments) -> None:
-        with arguments.results.writer() as writer:
-            archives = progress(arguments.archives, work="mix", unit="archives")
+    archives: list[Input] = archive_argument(nargs="+")
+    results: ResultArguments
+
+    def run(self) -> None:
+        with self.results.writer() as writer:
+            archives = progress(self.archives, work="mix", unit="archives")
             mixes = [(archive, mix) for archive in archives for mix in read_mixes(archive)]
             layers = range(max(mix.bilm.num_layers for _, mix in mixes))
             names = [f"layer {layer}" for layer in layers]

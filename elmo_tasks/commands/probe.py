@@ -3,12 +3,11 @@
 from abc import abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
 import torch
 
 from elmo_tasks.commands.arguments import VectorArguments
-from elmo_tasks.commands.base import Source, Verb, VerbGroup, option, positional
+from elmo_tasks.commands.base import Input, Verb, VerbGroup, option, positional
 from elmo_tasks.commands.results import ResultArguments
 from elmo_tasks.common.plot import bars
 from elmo_tasks.common.table import Table
@@ -22,68 +21,42 @@ _STATIC = "The static vector of a word in a sentence is the mean of the vectors 
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProbeArguments:
-    """The arguments of all probes."""
+class Probe(Verb):
+    """A verb that trains a probe on each kind of vectors."""
 
-    train: str = positional("TRAIN", "file, folder, pattern or URL, gzip or not", type=Source)
-    dev: str = positional("DEV", "the same", type=Source)
+    train: Input = positional("TRAIN", "file, folder, pattern or URL, gzip or not")
+    dev: Input = positional("DEV", "the same")
     vectors: VectorArguments
     results: ResultArguments
 
-
-@dataclass(frozen=True, kw_only=True)
-class TagProbeArguments(ProbeArguments):
-    """The arguments of `probe pos`."""
-
-    tags: str = option("column of the tags", choices=TAG_COLUMNS, default="upos")
-
-
-@dataclass(frozen=True, kw_only=True)
-class SenseProbeArguments(ProbeArguments):
-    """The arguments of `probe wsd`."""
-
-    first_senses: str | None = option(
-        "WordNet's index.sense, for lemmas that TRAIN does not have (default: these count as wrong); lemmas "
-        "in JSON Lines need their part of speech, as dog.NOUN",
-        type=Source,
-        metavar="FILE",
-    )
-
-
-Kind = TypeVar("Kind", bound=ProbeArguments)
-
-
-class Probe(Verb[Kind]):
-    """A verb that trains a probe on each kind of vectors."""
-
-    def run(self, arguments: Kind) -> None:
-        with arguments.results.writer() as writer:
-            table = self.probe(arguments, writer.folder)
+    def run(self) -> None:
+        with self.results.writer() as writer:
+            encoder, static = self.vectors.encoders()
+            table = self.probe([encoder, *static], writer.folder)
             shown = Table(("probe", "vectors", "accuracy"), [("", row[0], row[1]) for row in table.rows])
             writer.write(table, bars(shown, groups="probe", bars="vectors", heights="accuracy"))
 
     @abstractmethod
-    def probe(self, arguments: Kind, folder: Path) -> Table:
-        """
-        Returns the accuracy for each kind of vectors, and of the baseline; `folder` is a folder to work
-        in.
-        """
+    def probe(self, encoders: list[Encoder], folder: Path) -> Table:
+        """Returns the accuracy for each kind of vectors, and for a baseline; works in `folder`."""
 
 
-class TagProbe(Probe[TagProbeArguments]):
+@dataclass(frozen=True, kw_only=True)
+class TagProbe(Probe):
     """The verb `probe pos`; see `evaluation.tagging`."""
 
     name = "pos"
     help = "Parts of speech."
     description = """Tags by a linear classifier. TRAIN and DEV are CoNLL-U. The baseline gives each word its
         most frequent tag."""
-    arguments = TagProbeArguments
 
-    def probe(self, arguments: TagProbeArguments, folder: Path) -> Table:
-        train, dev = (read_conllu(path, column=arguments.tags) for path in (arguments.train, arguments.dev))
+    tags: str = option("column of the tags", "upos", choices=TAG_COLUMNS)
+
+    def probe(self, encoders: list[Encoder], folder: Path) -> Table:
+        train, dev = (read_conllu(path, column=self.tags) for path in (self.train, self.dev))
         total = sum(len(sentence.words) for sentence in dev)
         table = Table(COLUMNS)
-        for encoder in _encoders(arguments):
+        for encoder in encoders:
             for name, correct in tagging_probe(encoder, train, dev, folder).items():
                 table.add(name, correct / total, correct, total)
         correct = most_frequent_tag(train, dev)
@@ -91,7 +64,8 @@ class TagProbe(Probe[TagProbeArguments]):
         return table
 
 
-class SensesProbe(Probe[SenseProbeArguments]):
+@dataclass(frozen=True, kw_only=True)
+class SensesProbe(Probe):
     """The verb `probe wsd`; see `evaluation.senses`."""
 
     name = "wsd"
@@ -99,16 +73,21 @@ class SensesProbe(Probe[SenseProbeArguments]):
     description = f"""Gives a word the sense whose averaged vector is nearest. TRAIN and DEV are JSON Lines,
         or NAME.data.xml with NAME.gold.key.txt. {_STATIC} The baseline gives each lemma its most frequent
         sense."""
-    arguments = SenseProbeArguments
 
-    def probe(self, arguments: SenseProbeArguments, folder: Path) -> Table:
-        train, dev = read_senses(arguments.train), read_senses(arguments.dev)
-        first = read_first_senses(arguments.first_senses) if arguments.first_senses is not None else {}
+    first_senses: Input | None = option(
+        "WordNet's index.sense, for lemmas that TRAIN does not have (default: these count as wrong); lemmas "
+        "in JSON Lines need their part of speech, as dog.NOUN",
+        metavar="FILE",
+    )
+
+    def probe(self, encoders: list[Encoder], folder: Path) -> Table:
+        train, dev = read_senses(self.train), read_senses(self.dev)
+        first = read_first_senses(self.first_senses) if self.first_senses is not None else {}
         baseline = sense_baseline(train, dev, first)
         if baseline.unseen:
             print(f"{baseline.unseen:,} of {baseline.total:,} words of DEV have a lemma that TRAIN has not")
         table = Table(COLUMNS)
-        for encoder in _encoders(arguments):
+        for encoder in encoders:
             probe = SenseProbe(encoder=encoder, first_senses=first)
             probe.train(train)
             for name, correct in probe.correct(dev).items():
@@ -117,21 +96,21 @@ class SensesProbe(Probe[SenseProbeArguments]):
         return table
 
 
-class UseProbe(Probe[ProbeArguments]):
+@dataclass(frozen=True, kw_only=True)
+class UseProbe(Probe):
     """The verb `probe wic`; see `evaluation.word_in_context`."""
 
     name = "wic"
     help = "Word in Context: the same sense, or not."
     description = f"""Gives two uses of a word the same sense if their cosine reaches a threshold that is
         chosen on TRAIN. {_STATIC} The baseline gives the more frequent answer."""
-    arguments = ProbeArguments
 
-    def probe(self, arguments: ProbeArguments, folder: Path) -> Table:
-        train, dev = read_use_pairs(arguments.train), read_use_pairs(arguments.dev)
+    def probe(self, encoders: list[Encoder], folder: Path) -> Table:
+        train, dev = read_use_pairs(self.train), read_use_pairs(self.dev)
         # (pairs,) each
         gold, dev_gold = (torch.tensor([pair.same for pair in pairs]) for pairs in (train, dev))
         table = Table((*COLUMNS, "threshold", "accuracy on train"))
-        for encoder in _encoders(arguments):
+        for encoder in encoders:
             rows = zip(encoder.names, use_cosines(encoder, train), use_cosines(encoder, dev), strict=True)
             for name, cosines, dev_cosines in rows:
                 threshold = choose_threshold(cosines, gold)
@@ -145,11 +124,6 @@ class UseProbe(Probe[ProbeArguments]):
         return table
 
 
-def _encoders(arguments: ProbeArguments) -> list[Encoder]:
-    encoder, static = arguments.vectors.encoders()
-    return [encoder, *static]
-
-
 PROBE = VerbGroup(
     name="probe",
     help="Parts of speech and word senses, layer by layer.",
@@ -157,5 +131,5 @@ PROBE = VerbGroup(
         for each layer of a biLM, their average, given mixes and static vectors, beside a baseline that needs
         no vectors.""",
     title="Probes",
-    verbs=(TagProbe(), SensesProbe(), UseProbe()),
+    verbs=(TagProbe, SensesProbe, UseProbe),
 )

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from elmo_tasks.commands.base import Source, Verb, flag, option, positional, run_name
+from elmo_tasks.commands.base import Input, Verb, flag, option, positional, run_name
 from elmo_tasks.commands.staging import staged_file
 from elmo_tasks.common.table import Cell, Table, shown
 from elmo_tasks.data.input_files import InputError
@@ -80,17 +80,7 @@ class ReportEntry:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReportArguments:
-    """The arguments of `report`."""
-
-    places: list[str] = positional(
-        "PLACE", "a folder with results, at any depth, or a CSV file of them", type=Source, nargs="+"
-    )
-    output: Path = option("file to write", short="-o", metavar="HTML", type=Path, default=Path("report.html"))
-    force: bool = flag("overwrite HTML")
-
-
-class Report(Verb[ReportArguments]):
+class Report(Verb):
     """The verb `report`; see `find_results` and `render`."""
 
     name = "report"
@@ -98,14 +88,19 @@ class Report(Verb[ReportArguments]):
     description = """Puts the results of intrinsic, neighbors, probe, mix, compare and ablate into one HTML
         file, with a summary, and the table and picture of each. It needs no server, no script and no other
         file."""
-    arguments = ReportArguments
 
-    def run(self, arguments: ReportArguments) -> None:
-        with staged_file(arguments.output, force=arguments.force) as path:
-            paths = [path for name in arguments.places for path in find_results(Path(name))]
+    places: list[Input] = positional(
+        "PLACE", "a folder with results, at any depth, or a CSV file of them", nargs="+"
+    )
+    output: Path = option("file to write", Path("report.html"), short="-o", metavar="HTML")
+    force: bool = flag("overwrite HTML")
+
+    def run(self) -> None:
+        with staged_file(self.output, force=self.force) as path:
+            paths = [path for name in self.places for path in find_results(Path(name))]
             entries = [ReportEntry.read(csv) for csv in dict.fromkeys(paths)]
             path.write_text(render(entries), encoding="utf-8")
-        print(f"{arguments.output}: {len(entries)} results")
+        print(f"{self.output}: {len(entries)} results")
 
 
 def find_results(place: Path) -> list[Path]:

@@ -66,7 +66,6 @@ class ResultArguments:
         "(default: only show them)",
         short="-o",
         metavar="OUT.csv",
-        type=Path,
     )
     force: bool = flag("overwrite OUT.csv")
 

@@ -7,22 +7,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 from allennlp.common.checks import ConfigurationError, check_for_gpu
 from allennlp.common.util import install_sigterm_handler
 
 from elmo_tasks.commands.arguments import VectorArguments
-from elmo_tasks.commands.base import (
-    Verb,
-    device_option,
-    number,
-    option,
-    positional,
-    positive,
-    titled,
-    whole,
-)
+from elmo_tasks.commands.base import Positive, Verb, device_option, number, option, positional, titled, whole
 from elmo_tasks.serving.answers import Limits
 
 if TYPE_CHECKING:
@@ -34,13 +25,14 @@ _LOCAL = ("127.0.0.1", "::1", "localhost")
 _LAST_PORT = 65_535
 
 port = number(whole, f"0 to {_LAST_PORT}", lambda value: value <= _LAST_PORT)
+Port = Annotated[int, port]
 
 
 @dataclass(frozen=True, kw_only=True)
 class RayArguments:
     """The processes that answer on Ray."""
 
-    replicas: int | None = option("processes for each model", type=positive)
+    replicas: Positive | None = option("processes for each model")
     ray_address: str | None = option(
         "address of a cluster that runs (default: one is started here)", metavar="A"
     )
@@ -50,46 +42,34 @@ class RayArguments:
 class LimitArguments:
     """The arguments for `Limits`."""
 
-    max_bytes: int = option("size of a request (else 413)", type=positive, default=Limits.max_bytes)
-    max_tokens: int = option("length of an input (else 422)", type=positive, default=Limits.max_tokens)
-    max_queue: int = option("inputs of a model that wait (else 429)", type=positive, default=Limits.max_queue)
-    timeout: int = option(
-        "seconds for a request (else 408) and its answer (else 503)", type=positive, default=Limits.timeout
-    )
-    batch_size: int = option("inputs at once", type=positive, default=Limits.batch_size)
+    max_bytes: Positive = option("size of a request (else 413)", Limits.max_bytes)
+    max_tokens: Positive = option("length of an input (else 422)", Limits.max_tokens)
+    max_queue: Positive = option("inputs of a model that wait (else 429)", Limits.max_queue)
+    timeout: Positive = option("seconds for a request (else 408) and its answer (else 503)", Limits.timeout)
+    batch_size: Positive = option("inputs at once", Limits.batch_size)
 
 
 @dataclass(frozen=True, kw_only=True)
 class PageArguments:
     """The tab of ELMo itself."""
 
-    corpus: Path | None = option(
-        "to find neighbours in: a tokenised sentence a line", metavar="TEXT", type=Path
-    )
+    corpus: Path | None = option("to find neighbours in: a tokenised sentence a line", metavar="TEXT")
     vectors: VectorArguments
+
+    def words(self, limits: Limits) -> "WordsInContext":
+        from elmo_tasks.page.words import WordsInContext, read_corpus
+
+        encoder, static = self.vectors.encoders()
+        return WordsInContext(
+            encoder=encoder,
+            static=static,
+            corpus=read_corpus(self.corpus) if self.corpus else [],
+            max_tokens=limits.max_tokens,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
-class ServeArguments:
-    """The arguments of `serve`."""
-
-    archives: list[str] = positional(
-        "[NAME=]ARCHIVE",
-        "model.tar.gz, a path or URL, or the folder of a run; without NAME, it has the name of its task",
-        nargs="+",
-    )
-    host: str = option("the address to listen at", default="127.0.0.1")
-    port: int = option("0: any that is free", type=port, default=8000)
-    cuda_device: int = device_option()
-    token_file: Path | None = option(
-        "a file whose content clients send as a bearer token", metavar="FILE", type=Path
-    )
-    ray: RayArguments = titled("Ray (the extra ray)")
-    limits: LimitArguments = titled("limits")
-    page: PageArguments = titled("the tab ELMo of the page")
-
-
-class Serve(Verb[ServeArguments]):
+class Serve(Verb):
     """The verb `serve`."""
 
     name = "serve"
@@ -102,24 +82,36 @@ class Serve(Verb[ServeArguments]):
         "Each model runs in this process, under uvicorn alone; with --replicas or --ray-address, in "
         "processes of Ray Serve, behind the same app. On SIGTERM, the requests in flight are answered first."
     )
-    arguments = ServeArguments
 
-    def run(self, arguments: ServeArguments) -> None:
+    archives: list[str] = positional(
+        "[NAME=]ARCHIVE",
+        "model.tar.gz, a path or URL, or the folder of a run; without NAME, it has the name of its task",
+        nargs="+",
+    )
+    host: str = option("the address to listen at", "127.0.0.1")
+    port: Port = option("0: any that is free", 8000)
+    cuda_device: int = device_option()
+    token_file: Path | None = option("a file whose content clients send as a bearer token", metavar="FILE")
+    ray: RayArguments = titled("Ray (the extra ray)")
+    limits: LimitArguments = titled("limits")
+    page: PageArguments = titled("the tab ELMo of the page")
+
+    def run(self) -> None:
         with _extra("serve"):
             import uvicorn
 
             from elmo_tasks.page.app import Page
             from elmo_tasks.serving.app import create_app
-        token = _token(arguments.token_file)
-        limits = Limits(**asdict(arguments.limits))
+        token = _token(self.token_file)
+        limits = Limits(**asdict(self.limits))
         install_sigterm_handler()
-        family = socket.AF_INET6 if ":" in arguments.host else socket.AF_INET
+        family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
         with (
-            socket.create_server((arguments.host, arguments.port), family=family, backlog=1024) as listening,
-            _models(arguments, limits, _owner(listening)) as (models, tabs),
+            socket.create_server((self.host, self.port), family=family, backlog=1024) as listening,
+            self._models(limits, _owner(listening)) as (models, tabs),
         ):
             app = create_app(models, limits=limits, token=token)
-            Page(app, tabs=tabs, limits=limits, words=_words(arguments.page, limits))
+            Page(app, tabs=tabs, limits=limits, words=self.page.words(limits))
             config = uvicorn.Config(
                 app, access_log=False, log_level="warning", timeout_graceful_shutdown=limits.timeout
             )
@@ -130,57 +122,42 @@ class Serve(Verb[ServeArguments]):
             print(f"{address(host, port)}/docs says how programs ask", flush=True)
             uvicorn.Server(config).run(sockets=[listening])
 
+    @contextmanager
+    def _models(self, limits: Limits, owner: str) -> Iterator[tuple[dict[str, "ServedModel"], list["Tab"]]]:
+        """Runs the models; gives them by their names, and their tabs. For `owner`, see `replicated`."""
+        from elmo_tasks.page.tabs import Tab
+        from elmo_tasks.serving.models import local_model, open_archives
+
+        device, ray = self.cuda_device, self.ray
+        check_for_gpu(device)
+        local = ray.replicas is None and ray.ray_address is None
+        archives = open_archives(self.archives, device if local else -1)
+        tabs = [Tab.of(name, predictor) for name, (_, predictor) in archives.items()]
+        if local:
+            yield {name: local_model(predictor, limits) for name, (_, predictor) in archives.items()}, tabs
+            return
+        with _extra("ray"):
+            from elmo_tasks.serving.replicas import replicated
+        with replicated(
+            archives,
+            limits,
+            owner=owner,
+            replicas=ray.replicas or 1,
+            address=ray.ray_address,
+            device=device,
+        ) as models:
+            yield models, tabs
+
 
 def address(host: str, port: int) -> str:
     """Returns the URL of a socket's address, which may be one of IPv6."""
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-@contextmanager
-def _models(
-    arguments: ServeArguments, limits: Limits, owner: str
-) -> Iterator[tuple[dict[str, "ServedModel"], list["Tab"]]]:
-    """Runs the models; gives them by their names, and their tabs. For `owner`, see `replicated`."""
-    from elmo_tasks.page.tabs import Tab
-    from elmo_tasks.serving.models import local_model, open_archives
-
-    device, ray = arguments.cuda_device, arguments.ray
-    check_for_gpu(device)
-    local = ray.replicas is None and ray.ray_address is None
-    archives = open_archives(arguments.archives, device if local else -1)
-    tabs = [Tab.of(name, predictor) for name, (_, predictor) in archives.items()]
-    if local:
-        yield {name: local_model(predictor, limits) for name, (_, predictor) in archives.items()}, tabs
-        return
-    with _extra("ray"):
-        from elmo_tasks.serving.replicas import replicated
-    with replicated(
-        archives,
-        limits,
-        owner=owner,
-        replicas=ray.replicas or 1,
-        address=ray.ray_address,
-        device=device,
-    ) as models:
-        yield models, tabs
-
-
 def _owner(listening: socket.socket) -> str:
     """Returns a name that no other service has: two never listen at one place."""
     host, port = listening.getsockname()[:2]
     return f"{socket.gethostname()}-{host}-{port}"
-
-
-def _words(arguments: PageArguments, limits: Limits) -> "WordsInContext":
-    from elmo_tasks.page.words import WordsInContext, read_corpus
-
-    encoder, static = arguments.vectors.encoders()
-    return WordsInContext(
-        encoder=encoder,
-        static=static,
-        corpus=read_corpus(arguments.corpus) if arguments.corpus else [],
-        max_tokens=limits.max_tokens,
-    )
 
 
 @contextmanager

@@ -9,7 +9,8 @@ from allennlp.data import Instance
 from allennlp.models.archival import Archive
 
 from elmo_tasks.commands.base import (
-    Source,
+    Input,
+    Positive,
     Verb,
     archive_argument,
     archive_on_device,
@@ -17,7 +18,6 @@ from elmo_tasks.commands.base import (
     flag,
     option,
     positional,
-    positive,
 )
 from elmo_tasks.commands.staging import staged_file
 from elmo_tasks.common.progress import progress
@@ -28,18 +28,7 @@ from elmo_tasks.training import GroupedBucketSampler
 
 
 @dataclass(frozen=True, kw_only=True)
-class SquadPredictionsArguments:
-    """The arguments of `squad-predictions`."""
-
-    archive: str = archive_argument()
-    input: str = positional("DATA", "SQuAD's JSON: a file, folder, pattern or URL", type=Source)
-    output: Path = positional("OUT", "JSON file to write", type=Path)
-    force: bool = flag("overwrite OUT")
-    batch_size: int = option("questions at once", type=positive, default=45)
-    cuda_device: int = device_option()
-
-
-class SquadPredictions(Verb[SquadPredictionsArguments]):
+class SquadPredictions(Verb):
     """The verb `squad-predictions`; see `predictions`."""
 
     name = "squad-predictions"
@@ -47,26 +36,31 @@ class SquadPredictions(Verb[SquadPredictionsArguments]):
     description = """Writes one JSON object, {"id": "answer", ...}, as the official scripts evaluate-v1.1.py
         and evaluate-v2.0.py read it, and `python -m elmo_tasks.squad.score DATA OUT`. The answers in DATA are
         not read, and may be missing."""
-    arguments = SquadPredictionsArguments
 
-    def run(self, arguments: SquadPredictionsArguments) -> None:
-        with staged_file(arguments.output, force=arguments.force) as path:
-            archive = archive_on_device(arguments.archive, arguments.cuda_device)
+    archive: Input = archive_argument()
+    input: Input = positional("DATA", "SQuAD's JSON: a file, folder, pattern or URL")
+    output: Path = positional("OUT", "JSON file to write")
+    force: bool = flag("overwrite OUT")
+    batch_size: Positive = option("questions at once", 45)
+    cuda_device: int = device_option()
+
+    def run(self) -> None:
+        with staged_file(self.output, force=self.force) as path:
+            archive = archive_on_device(self.archive, self.cuda_device)
             reader = whole_reader(archive.validation_dataset_reader)
             if not isinstance(reader, SquadReader):
                 raise ConfigurationError(
-                    f"{arguments.archive}: found the dataset reader {type(reader).__name__}, "
-                    "expected elmo_squad"
+                    f"{self.archive}: found the dataset reader {type(reader).__name__}, expected elmo_squad"
                 )
             instances = [
                 reader.text_to_instance(paragraph.passage, question.text, id=question.id)
-                for dataset in read_datasets(arguments.input, answers=False)
+                for dataset in read_datasets(self.input, answers=False)
                 for paragraph in dataset.paragraphs
                 for question in paragraph.questions
             ]
-            answers = predictions(archive, instances, batch_size=arguments.batch_size)
+            answers = predictions(archive, instances, batch_size=self.batch_size)
             path.write_text(json.dumps(answers, ensure_ascii=False), encoding="utf-8")
-        print(f"{arguments.output}: {len(answers):,} answers")
+        print(f"{self.output}: {len(answers):,} answers")
 
 
 def predictions(archive: Archive, instances: list[Instance], *, batch_size: int) -> dict[str, str]:

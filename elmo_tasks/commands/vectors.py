@@ -7,20 +7,20 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any
 
 from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.commands.arguments import BilmArguments, ContextArguments
 from elmo_tasks.commands.base import (
+    Positive,
+    Seed,
     Verb,
     VerbGroup,
     flag,
     number,
     option,
     positional,
-    positive,
-    seed,
     text_argument,
 )
 from elmo_tasks.commands.staging import copy_corpus, staged_file
@@ -35,82 +35,64 @@ _WORD2VEC, _SVD = DEFAULTS["word2vec"], DEFAULTS["svd"]
 
 not_negative = number(float, "a number, 0 or more", lambda value: 0 <= value < math.inf)
 above_zero = number(float, "a number above 0", lambda value: 0 < value < math.inf)
+NotNegative = Annotated[float, not_negative]
+AboveZero = Annotated[float, above_zero]
+Layer = Annotated[str, lambda text: f"layer {text}" if text.isdecimal() else text]
 
 
 def _output_argument() -> Any:
-    return positional("OUT", "file to write; gzip if it ends in .gz", type=Path)
+    return positional("OUT", "file to write; gzip if it ends in .gz")
 
 
 @dataclass(frozen=True, kw_only=True)
-class StaticArguments:
-    """The arguments of both ways to train vectors."""
+class TrainVectors(Verb):
+    """A verb that trains vectors; its name is the name of the method."""
 
     input: str = text_argument("TEXT")
     output: Path = _output_argument()
     force: bool = flag("overwrite OUT")
-    dim: int = option("numbers of a vector", type=positive, default=_WORD2VEC["dim"])
-    window: int = option("words on each side, at most", type=positive, default=_WORD2VEC["window"])
-    min_count: int = option(
-        "words that occur less often are left out", type=positive, default=_WORD2VEC["min_count"]
-    )
+    dim: Positive = option("numbers of a vector", _WORD2VEC["dim"])
+    window: Positive = option("words on each side, at most", _WORD2VEC["window"])
+    min_count: Positive = option("words that occur less often are left out", _WORD2VEC["min_count"])
     lowercase: bool = flag("lower-case the text")
-    seed: int = option("random seed", type=seed, default=_WORD2VEC["seed"])
+    seed: Seed = option("random seed", _WORD2VEC["seed"])
 
-
-@dataclass(frozen=True, kw_only=True)
-class Word2VecArguments(StaticArguments):
-    """The arguments of `vectors word2vec`."""
-
-    negative: int = option("words drawn for each predicted one", type=positive, default=_WORD2VEC["negative"])
-    subsample: float = option(
-        "Mikolov's t for frequent words; 0: none", type=not_negative, default=_WORD2VEC["subsample"]
-    )
-    epochs: int = option("passes over the text", type=positive, default=_WORD2VEC["epochs"])
-
-
-@dataclass(frozen=True, kw_only=True)
-class SvdArguments(StaticArguments):
-    """The arguments of `vectors svd`."""
-
-    shift: float = option("k: log k is taken off the information", type=above_zero, default=_SVD["shift"])
-    smoothing: float = option("exponent of counts of contexts", type=above_zero, default=_SVD["smoothing"])
-    eigenvalues: float = option("exponent of singular values", type=not_negative, default=_SVD["eigenvalues"])
-
-
-Static = TypeVar("Static", bound=StaticArguments)
-
-
-class TrainVectors(Verb[Static]):
-    """A verb that trains vectors; its name is that of the method."""
-
-    def run(self, arguments: Static) -> None:
+    def run(self) -> None:
         train_file(
             self.name,
-            arguments.input,
-            arguments.output,
-            lowercase=arguments.lowercase,
-            force=arguments.force,
-            **{name: getattr(arguments, name) for name in DEFAULTS[self.name]},
+            self.input,
+            self.output,
+            lowercase=self.lowercase,
+            force=self.force,
+            **{name: getattr(self, name) for name in DEFAULTS[self.name]},
         )
 
 
-class Word2Vec(TrainVectors[Word2VecArguments]):
+@dataclass(frozen=True, kw_only=True)
+class Word2Vec(TrainVectors):
     """The verb `vectors word2vec`."""
 
     name = "word2vec"
     help = "skip-gram with negative sampling"
     description = "Word2Vec: skip-gram with negative sampling (Mikolov et al. 2013), by gensim."
-    arguments = Word2VecArguments
+
+    negative: Positive = option("words drawn for each predicted one", _WORD2VEC["negative"])
+    subsample: NotNegative = option("Mikolov's t for frequent words; 0: none", _WORD2VEC["subsample"])
+    epochs: Positive = option("passes over the text", _WORD2VEC["epochs"])
 
 
-class Svd(TrainVectors[SvdArguments]):
+@dataclass(frozen=True, kw_only=True)
+class Svd(TrainVectors):
     """The verb `vectors svd`."""
 
     name = "svd"
     help = "decomposed counts of words near each other"
     description = """Truncated singular value decomposition of the positive pointwise mutual information of
         words and their neighbours (Levy, Goldberg and Dagan 2015), by SciPy."""
-    arguments = SvdArguments
+
+    shift: AboveZero = option("k: log k is taken off the information", _SVD["shift"])
+    smoothing: AboveZero = option("exponent of counts of contexts", _SVD["smoothing"])
+    eigenvalues: NotNegative = option("exponent of singular values", _SVD["eigenvalues"])
 
 
 def train_file(
@@ -140,24 +122,7 @@ def train_file(
 
 
 @dataclass(frozen=True, kw_only=True)
-class ElmoVectorsArguments:
-    """The arguments of `vectors elmo`."""
-
-    input: str = text_argument("WORDS")
-    output: Path = _output_argument()
-    force: bool = flag("overwrite OUT")
-    layer: str = option(
-        "layer of the biLM: a number, 0 for the token layer, or average",
-        type=lambda text: f"layer {text}" if text.isdecimal() else text,
-        default="average",
-    )
-    min_count: int = option("words that occur less often in WORDS are left out", type=positive, default=1)
-    lowercase: bool = flag("lower-case WORDS")
-    contexts: ContextArguments
-    bilm: BilmArguments
-
-
-class ElmoVectors(Verb[ElmoVectorsArguments]):
+class ElmoVectors(Verb):
     """The verb `vectors elmo`."""
 
     name = "elmo"
@@ -165,9 +130,17 @@ class ElmoVectors(Verb[ElmoVectorsArguments]):
     description = """Writes the vectors that a biLM gives each word of a text: as a sentence of its own, or
         averaged over its occurrences in --contexts, which may be the same text. A word that never stands
         there is left out, and so is one that a biLM of words does not know."""
-    arguments = ElmoVectorsArguments
 
-    def run(self, arguments: ElmoVectorsArguments) -> None:
+    input: str = text_argument("WORDS")
+    output: Path = _output_argument()
+    force: bool = flag("overwrite OUT")
+    layer: Layer = option("layer of the biLM: a number, 0 for the token layer, or average", "average")
+    min_count: Positive = option("words that occur less often in WORDS are left out", 1)
+    lowercase: bool = flag("lower-case WORDS")
+    contexts: ContextArguments
+    bilm: BilmArguments
+
+    def run(self) -> None:
         """
         Writes the vectors, and prints how many they are.
 
@@ -175,12 +148,12 @@ class ElmoVectors(Verb[ElmoVectorsArguments]):
         `ConfigurationError`: the biLM has no such layer, no word is frequent enough or has a vector; and
         whatever reading and writing the files raises.
         """
-        with staged_file(arguments.output, force=arguments.force) as path:
-            text = copy_corpus(arguments.input, path.parent, skip_empty=True)
-            sentences = CorpusSentences(text, lowercase=arguments.lowercase)
-            words = list(frequent_words(sentences, arguments.min_count))
-            encoder = BiLmEncoder(bilm=arguments.bilm.read(), mixes={}, only=arguments.layer)
-            (vectors,) = arguments.contexts.word_vectors(encoder, words, path.parent)
+        with staged_file(self.output, force=self.force) as path:
+            text = copy_corpus(self.input, path.parent, skip_empty=True)
+            sentences = CorpusSentences(text, lowercase=self.lowercase)
+            words = list(frequent_words(sentences, self.min_count))
+            encoder = BiLmEncoder(bilm=self.bilm.read(), mixes={}, only=self.layer)
+            (vectors,) = self.contexts.word_vectors(encoder, words, path.parent)
             table = vectors.table(words)
             if not table.words:
                 raise ConfigurationError(
@@ -190,9 +163,7 @@ class ElmoVectors(Verb[ElmoVectorsArguments]):
             write_table(path, table)
         missing = len(words) - len(table.words)
         left_out = f"; {missing:,} without a vector" if missing else ""
-        print(
-            f"{arguments.output}: {len(table.words):,} words, {table.vectors.shape[1]} dimensions{left_out}"
-        )
+        print(f"{self.output}: {len(table.words):,} words, {table.vectors.shape[1]} dimensions{left_out}")
 
 
 class CorpusSentences:
@@ -215,5 +186,5 @@ VECTORS = VerbGroup(
         embedding, the key input_vectors of elmo_bilm, the option --vectors of other verbs and gensim read
         them.""",
     title="Methods",
-    verbs=(Word2Vec(), Svd(), ElmoVectors()),
+    verbs=(Word2Vec, Svd, ElmoVectors),
 )

@@ -4,6 +4,8 @@ import gzip
 import math
 from argparse import ArgumentParser, ArgumentTypeError
 from dataclasses import FrozenInstanceError, dataclass
+from pathlib import Path
+from typing import Literal
 
 import h5py
 import numpy as np
@@ -17,6 +19,9 @@ from elmo_tasks.commands.ablate import fraction
 from elmo_tasks.commands.arguments import BilmArguments, VectorArguments
 from elmo_tasks.commands.base import (
     Distinct,
+    Input,
+    Positive,
+    Source,
     archive_argument,
     flag,
     option,
@@ -41,27 +46,46 @@ WORDS = ["The", "cat", "sat"]
 
 @dataclass(frozen=True, kw_only=True)
 class Inner:
-    depth: int = option("how deep", type=positive, default=3)
+    depth: Positive = option("how deep", 3)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outer:
-    archives: list[str] = archive_argument(nargs="+")
+    archives: list[Input] = archive_argument(nargs="+")
     text: str = positional("TEXT", "a text")
-    max_lines: int | None = option("lines", short="-m", type=positive)
-    names: list[str] = option("names", nargs="+", action=Distinct, default=["a"])
+    max_lines: Positive | None = option("lines", short="-m")
+    names: list[str] = option("names", ["a"], nargs="+", action=Distinct)
+    kind: Literal["one", "two"] = option("one of two", "two")
+    folder: Path | None = option("a folder")
     fast: bool = flag("fast", exclusive="speed")
     slow: bool = flag("slow", exclusive="speed")
     inner: Inner = titled("inside")
 
 
 def test_a_dataclass_is_the_arguments_of_a_verb(capsys):
-    arguments = parsed(Outer, "one", "two", "text", "-m", 7, "--depth", 2, "--names", "b", "a", "b", "--slow")
+    arguments = parsed(
+        Outer,
+        "one",
+        "two",
+        "text",
+        "-m",
+        7,
+        "--depth",
+        2,
+        "--names",
+        "b",
+        "a",
+        "b",
+        "--folder",
+        "x",
+        "--slow",
+    )
     assert arguments == Outer(
         archives=["one", "two"],
         text="text",
         max_lines=7,
         names=["b", "a"],
+        folder=Path("x"),
         fast=False,
         slow=True,
         inner=Inner(depth=2),
@@ -69,9 +93,15 @@ def test_a_dataclass_is_the_arguments_of_a_verb(capsys):
     assert parsed(Outer, "one", "text") == Outer(archives=["one"], text="text", inner=Inner())
     with pytest.raises(FrozenInstanceError):
         arguments.text = "other"
-    with pytest.raises(SystemExit):
-        parsed(Outer, "one", "text", "--slow", "--fast")
-    assert "not allowed with argument --slow" in capsys.readouterr().err
+    assert isinstance(arguments.archives[0], Source)
+    for wrong, message in (
+        (("--slow", "--fast"), "not allowed with argument --slow"),
+        (("--kind", "three"), "invalid choice: 'three'"),
+        (("--depth", "0"), "argument --depth: found '0', expected a positive whole number"),
+    ):
+        with pytest.raises(SystemExit):
+            parsed(Outer, "one", "text", *wrong)
+        assert message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("kind", [ArgumentParser, ArgumentParserWithDefaults])
@@ -80,7 +110,7 @@ def test_help_says_each_default_once(kind):
     base.add_arguments(parser, Outer)
     shown = " ".join(parser.format_help().split())
     assert shown.count("how deep (default = 3)") == 1
-    assert shown.count("(default = ") == 2
+    assert shown.count("(default = ") == 3
     assert "inside:" in shown
     assert "ARCHIVE [ARCHIVE ...] TEXT" in shown
 

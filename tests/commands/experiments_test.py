@@ -12,8 +12,8 @@ from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.commands.ablate import sample_table
-from elmo_tasks.commands.compare import VARIANTS
-from elmo_tasks.commands.experiments import RunArguments, score_bars, train_and_report
+from elmo_tasks.commands.compare import VARIANTS, Compare
+from elmo_tasks.commands.experiments import score_bars, train_and_report
 from elmo_tasks.common.files import bundled
 from elmo_tasks.common.table import Table
 from elmo_tasks.training.experiments import NO_ELMO, Setting, plan, summary
@@ -24,8 +24,8 @@ SST, SST2 = CONFIGS / "sst_elmo.jsonnet", CONFIGS / "sst2_elmo.jsonnet"
 
 
 def read_config(path: Path, overrides: str = "") -> dict:
-    arguments = RunArguments(config=str(path), output=Path("out"), overrides=overrides, include_package=[])
-    return arguments.elmo_config()
+    verb = Compare(config=str(path), output=Path("out"), overrides=overrides, include_package=[])
+    return verb.elmo_config()
 
 
 def runs_of(folder: Path, *, seeds: list[int]):

@@ -9,7 +9,7 @@ from unittest.mock import patch
 import pytest
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.commands.serve import Serve, ServeArguments, address
+from elmo_tasks.commands.serve import Serve, address
 from tests.commands.texts import parsed
 from tests.elmo.files import make_files
 from tests.forked import Command
@@ -97,7 +97,7 @@ def test_an_extra_is_missing(run, monkeypatch, options, module, extra):
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(ConfigurationError, match=f"expected the extra {extra}: make install EXTRAS={extra}"):
-        Serve().run(parsed(ServeArguments, run, "--port", 0, *options))
+        parsed(Serve, run, "--port", 0, *options).run()
 
 
 @pytest.mark.parametrize("content", [b"", b"two words", "ä".encode(), b"\xff"])
@@ -108,17 +108,17 @@ def test_no_token(run, tmp_path, content):
     with pytest.raises(
         ConfigurationError, match="token: expected a token of letters, digits and signs of ASCII"
     ):
-        Serve().run(parsed(ServeArguments, run, "--token-file", path))
+        parsed(Serve, run, "--token-file", path).run()
 
 
 @pytest.mark.parametrize("port", ["-1", "65536", "x"])
 def test_no_port(run, port, capsys):
     with pytest.raises(SystemExit):
-        parsed(ServeArguments, run, "--port", port)
+        parsed(Serve, run, "--port", port)
     assert f"found '{port}', expected 0 to 65535" in capsys.readouterr().err
 
 
 def test_a_port_that_is_taken(run):
     pytest.importorskip("fastapi")
     with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(OSError, match="in use"):
-        Serve().run(parsed(ServeArguments, run, "--port", taken.getsockname()[1]))
+        parsed(Serve, run, "--port", taken.getsockname()[1]).run()
