@@ -47,7 +47,7 @@ class Ablate(RunVerb):
         with lambda 1 and .001 (layers); ELMo at the input, at the output, and at both (placement); and parts
         of the training data, with ELMo and without (samples). What is not varied is as in CONFIG; the
         baseline is CONFIG without ELMo. A setting of several tables is trained once. Each run has a folder
-        of its own in OUT. After a kill, the same command goes on. A .csv, .md, .png and .svg for each table
+        of its own in OUT. After a kill, the same command continues. A .csv, .md, .png and .svg for each table
         show the best scores on the validation data."""
 
     tables: list[str] = option(", ".join(TABLES), TABLES, nargs="+", choices=TABLES, metavar="TABLE")

@@ -45,8 +45,8 @@ class Compare(RunVerb):
     help = "Mixes, gamma and static vectors, side by side."
     description = f"""Trains a config with ELMo once for each variant and seed: the mix of ELMo's layers
         trainable, frozen at random, or a learned function of them, each with and without gamma; no ELMo; and,
-        without ELMo, word vectors that start as those of Word2Vec or of an SVD, trained on the text of the
-        training data. Each run has a folder of its own in OUT. After a kill, the same command goes on.
+        without ELMo, word vectors that start as vectors of Word2Vec or of an SVD, trained on the text of the
+        training data. Each run has a folder of its own in OUT. After a kill, the same command continues.
         {RESULTS}, .md, .png and .svg show the best scores on the validation data."""
 
     variants: list[str] = option(
@@ -117,7 +117,7 @@ def text_vectors(
 
 
 def with_vectors(file: str) -> dict[str, Any]:
-    """Returns the overrides with which word vectors start as those of a file, and have their size."""
+    """Returns the overrides with which word vectors start as the vectors of a file, and have their size."""
     return {f"{_TOKENS}.pretrained_file": file, f"{_TOKENS}.embedding_dim": dimensions(file)}
 
 

@@ -1,4 +1,4 @@
-"""Experiments of `compare` and `ablate`: variants of a config with ELMo, trained and scored."""
+"""The common part of `compare` and `ablate`, which train variants of a config and show their scores."""
 
 import time
 from dataclasses import dataclass

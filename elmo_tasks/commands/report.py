@@ -53,7 +53,7 @@ class ReportEntry:
         return name.capitalize() if kind is None else f"{kind}: {name}"
 
     def best(self) -> str:
-        """The best score, and the row that has it; empty where the table has no scores."""
+        """Returns the best score and its row; an empty text if the table has no scores."""
         columns = self.table.columns
         # The first column, such as the part of the data, was asked for and is no score.
         scores = (

@@ -99,7 +99,7 @@ CHANGES = (
         commands.let_evaluate_take_its_options,
         "`allennlp evaluate` refuses --batch-size beside a batch sampler, ignores 0, overwrites its input, "
         "computes everything before it finds that it cannot write, does not show metrics without a file, and "
-        "loses those of data with one name",
+        "loses metrics of data with equal names",
         "allennlp.commands.evaluate.evaluate_from_archive and DataLoader",
         "compat/commands_test.py::TestEvaluate::test_batches_of_another_size",
     ),

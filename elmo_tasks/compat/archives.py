@@ -77,7 +77,7 @@ def open_archive(
 ) -> Archive:
     """
     Opens the archive at the path or URL of a `model.tar.gz`, or in the folder of a run. The parameters are
-    those of AllenNLP's `load_archive`.
+    the same as of AllenNLP's `load_archive`.
 
     # Raises
     `ArchiveError`: the archive is not whole; or its config is not plain JSON, or has a name that no plug-in

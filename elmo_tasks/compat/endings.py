@@ -83,7 +83,7 @@ def _cause(error: BaseException) -> BaseException:
     elif isinstance(error, ProcessExitedException) and error.signal_name:
         return ConfigurationError(
             f"process {error.error_index} was ended by {error.signal_name}, as happens if memory runs out; "
-            "`--recover` goes on from the last checkpoint"
+            "`--recover` continues from the last checkpoint"
         )
     return error
 
@@ -110,7 +110,7 @@ def _end(kind: type[BaseException], error: BaseException, traceback: TracebackTy
 
 
 def install() -> None:
-    """Ends the command that this process runs so, if it is one of AllenNLP."""
+    """Makes a command of AllenNLP end so, if this process runs one."""
     program = Path(sys.argv[0] if sys.argv else "")
     if "allennlp" in (program.parent.name, program.stem):
         sys.excepthook = _end

@@ -16,5 +16,5 @@ if os.environ.get("ELMO_TASKS_PLUGIN") != "0":
     try:
         import elmo_tasks  # noqa: F401
     except ModuleNotFoundError as error:
-        # AllenNLP logs a ModuleNotFoundError of a plug-in and goes on without the plug-in.
+        # AllenNLP logs a ModuleNotFoundError of a plug-in, and continues without it.
         raise RuntimeError(f"elmo_tasks cannot be imported: {error}") from error
