@@ -89,34 +89,26 @@ def test_elmo_and_embed_start_from_it(elmo, source, output, tmp_path):
         assert torch.equal(started.start_hidden, torch.from_numpy(file["hidden"][...]))
 
 
-@pytest.mark.parametrize("text", [b"", b"\n\n", b"one sentence\n\n"])
-def test_too_few_sentences(elmo, source, output, capsys, text):
-    source.write_bytes(text)
-    assert elmo("calibrate", source, output) == 1
-    assert f"found {len(text.split()) // 2} sentences, expected 2 or more" in capsys.readouterr().err
-    assert [path.name for path in output.parent.iterdir()] == ["in.txt"]
-
-
-def test_output_exists(elmo, source, output, capsys):
-    output.write_text("old")
-    assert elmo("calibrate", source, output) == 1
-    assert f"{output} exists; --force overwrites it" in capsys.readouterr().err
-    assert elmo("calibrate", source, output, "--force") == 0
-    assert h5py.is_hdf5(output)
-
-
 def test_errors(elmo, source, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "there").touch()
     for arguments, message in (
         (("nowhere", "out"), "nowhere: found no file"),
         (("in.txt", "in.txt/out"), "in.txt/out.partial: Not a directory"),
+        (("in.txt", "there"), "there exists; --force overwrites it"),
         (("in.txt", "out", "--weight-file", "in.txt"), "belong together"),
         (("in.txt", "out", "--weight-file", "x"), "file x not found"),
         (("in.txt", "in.txt", "--force"), "in.txt is what this command writes"),
     ):
         assert elmo("calibrate", *arguments) == 1
         assert message in capsys.readouterr().err
-    source.write_bytes(b"fine\n\xff\n")
-    assert elmo("calibrate", "in.txt", "out") == 1
-    assert "in.txt, line 2: found the byte 0xff" in capsys.readouterr().err
-    assert os.listdir(tmp_path) == ["in.txt"]
+    for text, message in (
+        (b"fine\n\xff\n", "in.txt, line 2: found the byte 0xff"),
+        (b"", "found 0 sentences, expected 2 or more"),
+        (b"\n\n", "found 0 sentences, expected 2 or more"),
+        (b"one sentence\n\n", "found 1 sentences, expected 2 or more"),
+    ):
+        source.write_bytes(text)
+        assert elmo("calibrate", "in.txt", "out") == 1
+        assert message in capsys.readouterr().err
+    assert sorted(os.listdir(tmp_path)) == ["in.txt", "there"]

@@ -105,20 +105,15 @@ def test_no_token(run, tmp_path, content):
     pytest.importorskip("fastapi")
     path = tmp_path / "token"
     path.write_bytes(content)
-    with pytest.raises(
-        ConfigurationError, match="token: expected a token of letters, digits and signs of ASCII"
-    ):
+    with pytest.raises(ConfigurationError, match="token: expected a token of letters, digits and signs"):
         parsed(Serve, run, "--token-file", path).run()
 
 
-@pytest.mark.parametrize("port", ["-1", "65536", "x"])
-def test_no_port(run, port, capsys):
-    with pytest.raises(SystemExit):
-        parsed(Serve, run, "--port", port)
-    assert f"found '{port}', expected 0 to 65535" in capsys.readouterr().err
-
-
-def test_a_port_that_is_taken(run):
+def test_ports(run, capsys):
+    for port in ("-1", "65536", "x"):
+        with pytest.raises(SystemExit):
+            parsed(Serve, run, "--port", port)
+        assert f"found '{port}', expected 0 to 65535" in capsys.readouterr().err
     pytest.importorskip("fastapi")
     with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(OSError, match="in use"):
         parsed(Serve, run, "--port", taken.getsockname()[1]).run()

@@ -1,0 +1,254 @@
+"""`allennlp elmo confusion`, `squad-predictions` and `explain`: what an archived model says of data."""
+
+import io
+import json
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from allennlp.commands.evaluate import evaluate_from_archive
+from allennlp.models.archival import archive_model
+from allennlp.predictors import Predictor
+from sklearn.metrics import confusion_matrix
+
+from elmo_tasks.commands.explain import METHODS, render
+from elmo_tasks.common.files import bundled
+from elmo_tasks.squad.score import report
+from tests.language_model.archives import TEXT
+from tests.language_model.archives import write_run as write_language_model
+from tests.ner.archives import write_run as write_ner
+from tests.squad.archives import DEV as SQUAD
+from tests.squad.archives import UNANSWERABLE
+from tests.squad.archives import write_run as write_squad
+from tests.sst.archives import write_archive as write_sst
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory):
+    """A classifier."""
+    return write_sst(tmp_path_factory.mktemp("archive") / "run")
+
+
+class TestConfusion:
+    DATA = bundled("fixtures/sst/dev.txt")
+
+    def table(self, shown: str) -> list[list[str]]:
+        return [line.strip("| ").split(" | ") for line in shown.splitlines() if line.startswith("|")]
+
+    def test_table_and_picture(self, elmo, archive, tmp_path, capsys):
+        picture = tmp_path / "confusion.png"
+        assert elmo("confusion", archive, self.DATA, picture) == 0
+        assert picture.read_bytes().startswith(b"\x89PNG")
+        assert list(tmp_path.iterdir()) == [picture]
+        shown = capsys.readouterr().out
+        rows = self.table(shown)
+        assert rows[0] == ["gold", "as 0", "as 1", "as 2", "as 3", "as 4", "precision", "recall", "f1"]
+        predictor = Predictor.from_path(str(archive))
+        instances = list(predictor._dataset_reader.read(str(self.DATA)))
+        gold = [instance["label"].label for instance in instances]
+        # One sentence at a time
+        predicted = [predictor.predict_instance(instance)["label"] for instance in instances]
+        matrix = confusion_matrix(gold, predicted, labels=list("01234"))
+        assert [row[:6] for row in rows[2:]] == [
+            [label, *map(str, row)] for label, row in zip("01234", matrix.tolist(), strict=True)
+        ]
+        metrics = evaluate_from_archive(archive, str(self.DATA))
+        assert f"accuracy {metrics['accuracy']:.4f}, macro F1 {metrics['macro_f1']:.4f}" in shown
+        assert shown.endswith(f"\n{picture}: the shares of 5 classes\n")
+        # The matrix is among the metrics that `allennlp evaluate` writes, too.
+        assert metrics["confusion-4-0"] == matrix[4, 0]
+        assert json.loads(json.dumps(metrics)) == metrics
+
+    def test_an_ensemble(self, elmo, archive, tmp_path, capsys):
+        both = tmp_path / "both.tar.gz"
+        assert elmo("ensemble", archive, write_sst(tmp_path / "other", seed=1), "-o", both) == 0
+        capsys.readouterr()
+        assert elmo("confusion", both, self.DATA, tmp_path / "confusion.svg") == 0
+        metrics = evaluate_from_archive(both, str(self.DATA))
+        assert f"accuracy {metrics['accuracy']:.4f}" in capsys.readouterr().out
+
+    def test_the_words_of_a_bilm(self, elmo, tmp_path, capsys):
+        write_language_model(tmp_path / "run", frequent_words=3)
+        text = tmp_path / "text.txt"
+        text.write_text(TEXT, encoding="utf-8")
+        archive = archive_model(tmp_path / "run")
+        assert elmo("confusion", archive, text, tmp_path / "words.png") == 0
+        shown = capsys.readouterr().out
+        metrics = evaluate_from_archive(archive, str(text))
+        labels = ["</S>", "the", "cat", "other words"]
+        rows = self.table(shown)
+        assert rows[0] == ["gold", *(f"as {label}" for label in labels), "precision", "recall", "f1"]
+        assert [row[:5] for row in rows[2:]] == [
+            [gold, *(f"{metrics[f'confusion-{gold}-{label}']:.0f}" for label in labels)] for gold in labels
+        ]
+        assert f"macro F1 {metrics['macro_f1']:.4f}" in shown
+        write_language_model(tmp_path / "plain")
+        assert elmo("confusion", tmp_path / "plain", text, tmp_path / "plain.png") == 1
+        assert "expected a classifier, or a biLM with frequent_words" in capsys.readouterr().err
+
+    @pytest.mark.parametrize(
+        ("name", "message"),
+        [
+            *((name, f"{name}, expected a name that ends in one of ") for name in ("a.txt", "a.pgf", "a")),
+            ("there.png/a.png", "Not a directory"),
+            ("there.png", "there.png exists; --force overwrites it"),
+        ],
+    )
+    def test_a_picture_that_cannot_be_written(self, elmo, tmp_path, capsys, name, message):
+        """It is found before the work: there is no such archive."""
+        (tmp_path / "there.png").write_text("mine")
+        assert elmo("confusion", tmp_path / "none.tar.gz", self.DATA, tmp_path / name) == 1
+        assert message in capsys.readouterr().err
+        assert (tmp_path / "there.png").read_text() == "mine"
+
+    def test_other_models_and_data(self, elmo, archive, tmp_path, capsys):
+        write_ner(tmp_path / "ner", seed=0, bilm=bundled("fixtures/elmo"))
+        (tmp_path / "trees.txt").write_text("(3 (6 It))")
+        for model, data, message in (
+            (tmp_path / "ner", self.DATA, "found a model of the class NerModel, expected a classifier"),
+            (archive, tmp_path / "trees.txt", "trees.txt, line 1: found the label '6' in column 5"),
+        ):
+            assert elmo("confusion", model, data, tmp_path / "confusion.png") == 1
+            assert message in capsys.readouterr().err
+        assert not list(tmp_path.glob("confusion*"))
+
+
+class TestSquadPredictions:
+    @pytest.fixture
+    def run(self, tmp_path):
+        write_squad(tmp_path / "run")
+        return tmp_path / "run"
+
+    def test_the_official_format(self, elmo, run, tmp_path, capsys):
+        output = tmp_path / "out/predictions.json"
+        assert elmo("squad-predictions", run, SQUAD, output, "--batch-size", "6") == 0
+        assert capsys.readouterr().out == f"{output}: 16 answers\n"
+        predictions = json.loads(output.read_text())
+        assert list(predictions) == [f"dev-{number:03d}" for number in range(1, 17)]
+        passages = {
+            question["id"]: paragraph["context"]
+            for article in json.loads(Path(SQUAD).read_text(encoding="utf-8"))["data"]
+            for paragraph in article["paragraphs"]
+            for question in paragraph["qas"]
+        }
+        assert all(answer and answer in passages[id] for id, answer in predictions.items())
+        assert set(json.loads(report(SQUAD, str(output)))) == {"exact_match", "f1"}
+        assert elmo("squad-predictions", run, UNANSWERABLE, output, "--force") == 0
+        assert len(json.loads(output.read_text())) == 14
+
+    def test_an_ensemble(self, elmo, run, tmp_path):
+        write_squad(tmp_path / "second", seed=1)
+        ensemble = tmp_path / "ensemble.tar.gz"
+        assert elmo("ensemble", run, tmp_path / "second", "-o", ensemble) == 0
+        found = {}
+        for name, archive in (("one", run), ("other", tmp_path / "second"), ("both", ensemble)):
+            assert elmo("squad-predictions", archive, SQUAD, tmp_path / name) == 0
+            found[name] = json.loads((tmp_path / name).read_text())
+        assert len(found["both"]) == 16
+        assert found["one"] != found["other"]
+        metrics = evaluate_from_archive(ensemble, SQUAD)
+        expected = json.loads(report(SQUAD, str(tmp_path / "both")))
+        assert 100 * metrics["f1"] == pytest.approx(expected["f1"])
+        assert 100 * metrics["exact_match"] == pytest.approx(expected["exact_match"])
+
+    def test_what_cannot_be_done(self, elmo, run, tmp_path, capsys):
+        output = tmp_path / "predictions.json"
+        output.write_text("mine")
+        for data, force, message in (
+            (SQUAD, (), f"{output} exists; --force overwrites it"),
+            (tmp_path / "nothing", ("--force",), "nothing: found no file"),
+        ):
+            assert elmo("squad-predictions", run, data, output, *force) == 1
+            assert message in capsys.readouterr().err
+            assert output.read_text() == "mine"
+        assert not (tmp_path / "predictions.json.partial").exists()
+
+
+LINES = [{"sentence": "Paris <b>won</b> & lost ."}, {"tokens": []}, {"tokens": ["Norway", "won"]}]
+
+
+class Marked(HTMLParser):
+    """The words of a page in colours."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.words: list[str] = []
+        self.inside = False
+        self.feed(page)
+
+    def handle_starttag(self, tag, attributes):
+        self.inside = tag == "ruby"
+
+    def handle_endtag(self, tag):
+        self.inside = False
+
+    def handle_data(self, data):
+        if self.inside:
+            self.words.append(data)
+
+
+@pytest.mark.filterwarnings("ignore:Using a non-full backward hook:FutureWarning")
+class TestExplain:
+    @pytest.fixture
+    def source(self, tmp_path):
+        path = tmp_path / "in.jsonl"
+        path.write_text("".join(json.dumps(line) + "\n" for line in LINES))
+        return path
+
+    @pytest.mark.parametrize("method", METHODS)
+    def test_words_and_their_shares(self, elmo, archive, source, tmp_path, method, terminal, capsys):
+        output = tmp_path / "out" / "explained.jsonl"
+        assert elmo("explain", archive, source, output, "--method", method) == 0
+        printed = capsys.readouterr()
+        assert "3 inputs" in printed.out
+        assert "explain:   0%" in printed.err
+        explained = [json.loads(line) for line in output.read_text().splitlines()]
+        shown = []
+        for each, line in zip(explained, LINES, strict=True):
+            words = each["result"]["tokens"]
+            assert words == line.get("tokens", words)
+            assert len(each["explanations"]) == bool(words)
+            for ((text,),) in [each["explanations"]] if words else []:
+                assert text["tokens"] == words
+                assert sum(text["shares"]) == pytest.approx(1)
+                assert min(text["shares"]) >= 0
+                shown += words
+        page = (tmp_path / "out" / "explained.jsonl.html").read_text()
+        assert Marked(page).words == shown
+        assert "<b>won" not in page
+        assert "http" not in page
+
+    def test_every_entity_is_explained(self, elmo, source, tmp_path):
+        write_ner(tmp_path / "run", seed=0, bilm=bundled("fixtures/elmo"))
+        command = ("explain", tmp_path / "run", source, tmp_path / "explained.jsonl")
+        assert elmo(*command) == 0
+        before = (tmp_path / "explained.jsonl").read_text()
+        for each in map(json.loads, before.splitlines()):
+            entities = len(each["result"]["entities"])
+            assert len(each["explanations"]) == (max(1, entities) if each["result"]["tokens"] else 0)
+        assert elmo(*command) == 1
+        assert elmo(*command, "--force", "--through-elmo") == 0
+        assert (tmp_path / "explained.jsonl").read_text() != before
+
+    def test_results_before_a_bad_line_are_written(self, elmo, archive, source, tmp_path, capsys):
+        source.write_bytes(b'{"sentence": "a"}\n{"sentence": "\xff"}\n{"sentence": "b"}\n')
+        output = tmp_path / "out.jsonl"
+        assert elmo("explain", archive, source, output) == 1
+        assert "line 2 (blank lines not counted): found the byte 0xff" in capsys.readouterr().err
+        (explained,) = map(json.loads, output.read_text().splitlines())
+        assert explained["result"]["tokens"] == ["a"]
+        assert Marked((tmp_path / "out.jsonl.html").read_text()).words == ["a"]
+
+    def test_standard_input_and_a_missing_file(self, elmo, archive, tmp_path, monkeypatch, capsys):
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b'{"tokens": ["a"]}\n')))
+        assert elmo("explain", archive, "-", tmp_path / "out.jsonl") == 0
+        assert len((tmp_path / "out.jsonl").read_text().splitlines()) == 1
+        assert elmo("explain", archive, tmp_path / "nothing.jsonl", tmp_path / "other.jsonl") == 1
+        assert "nothing.jsonl not found" in capsys.readouterr().err
+        assert not list(tmp_path.glob("other.jsonl*"))
+
+    def test_a_word_without_a_gradient_has_no_colour(self):
+        result = {"sentence": "한국 <b>", "a": 2}
+        page = render([{"result": result, "explanations": [[{"tokens": ["a"], "shares": [0.0]}]]}])
+        assert "{&#34;sentence&#34;: &#34;한국 &lt;b&gt;&#34;, &#34;a&#34;: 2}" in page
+        assert '<ruby class="heat-0">a<rt>.00</rt></ruby>' in page
