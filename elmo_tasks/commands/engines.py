@@ -9,7 +9,7 @@ from pathlib import Path
 from allennlp.common.checks import ConfigurationError
 from allennlp.common.util import SigTermReceived
 
-from elmo_tasks.commands.base import flag, option, positive
+from elmo_tasks.commands.base import Positive, flag, option
 from elmo_tasks.commands.staging import check_output, staging_folder
 from elmo_tasks.jobs.engines import Here, OnRay
 from elmo_tasks.jobs.places import Folder
@@ -24,21 +24,18 @@ class RunArguments:
 
     resume: bool = flag("continue a run that was stopped: the same IN and options", exclusive="again")
     force: bool = flag("overwrite OUT, discard a run that was stopped", exclusive="again")
-    engine: str = option("local: this process; ray: workers", choices=ENGINES, default="local")
+    engine: str = option("local: this process; ray: workers", "local", choices=ENGINES)
 
 
 @dataclass(frozen=True, kw_only=True)
 class RayArguments:
     """The workers on Ray."""
 
-    workers: int | None = option(
-        "processes of one thread each (default: one a processor)", type=positive, metavar="N"
-    )
+    workers: Positive | None = option("processes of one thread each (default: one a processor)", metavar="N")
     ray_address: str | None = option("address of a cluster (default: a Ray for this run alone)", metavar="A")
-    shard_bytes: int | None = option(
+    shard_bytes: Positive | None = option(
         "bytes of IN that a worker reads at a time and writes as one file (default: 16 KiB to 1 MiB, more "
         "for a larger IN)",
-        type=positive,
         metavar="N",
     )
 

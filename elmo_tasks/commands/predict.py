@@ -9,13 +9,13 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.common.file_utils import cached_path
 
 from elmo_tasks.commands.base import (
-    Source,
+    Input,
+    Positive,
     Verb,
     archive_argument,
     device_option,
     option,
     positional,
-    positive,
     titled,
 )
 from elmo_tasks.commands.engines import RayArguments, RunArguments, engine_of, run_folder
@@ -31,22 +31,7 @@ from elmo_tasks.predictors.command import predictor_arguments
 
 
 @dataclass(frozen=True, kw_only=True)
-class PredictArguments:
-    """The arguments of `predict`."""
-
-    archive: str = archive_argument()
-    input: str = positional("IN", "what to predict, an object a line", type=Source)
-    output: str = positional("OUT", "JSON Lines to write")
-    batch_size: int = option("lines at once", type=positive, default=1)
-    cuda_device: int = device_option()
-    predictor: str | None = option("the name of a predictor, instead of the task's")
-    predictor_args: str = option("its parameters, as JSON", default="")
-    overrides: str = option("overrides of the archive's config, as JSON", default="")
-    run: RunArguments
-    ray: RayArguments = titled("with --engine ray")
-
-
-class Predict(Verb[PredictArguments]):
+class Predict(Verb):
     """The verb `predict`; see `jobs` for how it is resumed."""
 
     name = "predict"
@@ -54,43 +39,53 @@ class Predict(Verb[PredictArguments]):
     description = """Reads JSON Lines or Parquet, a row an object: a file, folder, pattern or URL, or - for
         stdin. Writes what `allennlp predict` writes, line for line. OUT appears when it is whole; until then
         the work is in OUT.partial, for --resume. With --engine ray, IN and OUT may be at s3:// or gs://."""
-    arguments = PredictArguments
 
-    def run(self, arguments: PredictArguments) -> None:
-        engine = engine_of(arguments.run, arguments.ray)
+    archive: Input = archive_argument()
+    input: Input = positional("IN", "what to predict, an object a line")
+    output: str = positional("OUT", "JSON Lines to write")
+    batch_size: Positive = option("lines at once", 1)
+    cuda_device: int = device_option()
+    predictor: str | None = option("the name of a predictor, instead of the task's")
+    predictor_args: str = option("its parameters, as JSON", "")
+    overrides: str = option("overrides of the archive's config, as JSON", "")
+    mode: RunArguments
+    ray: RayArguments = titled("with --engine ray")
+
+    def run(self) -> None:
+        engine = engine_of(self.mode, self.ray)
         here = isinstance(engine, Here)
-        predictor_args = predictor_arguments(arguments.predictor_args)
-        source, output = arguments.input, arguments.output
+        predictor_args = predictor_arguments(self.predictor_args)
+        source, output = self.input, self.output
         if here and "://" in output:
             raise ConfigurationError(f"{output} is for --engine ray, expected the name of a file")
         base, piped = os.getcwd(), here and is_piped(source)
         if not piped:
             files = list(map(str, input_files(source))) if here else input_sources(source)
             sources = texts_among(files, source, [output, f"{output}.partial"])
-        with run_folder(output, arguments.run) as folder:
+        with run_folder(output, self.mode) as folder:
             if folder is None:
                 return
             if piped:
                 base, sources = str(folder.path), [copy_piped(source, folder.path).name]
-            archive = _archive(arguments.archive, packed=not here)
+            archive = _archive(self.archive, packed=not here)
             settings: Settings = {
                 "the archive": _digest(archive),
-                "--batch-size": arguments.batch_size,
-                "--predictor": arguments.predictor,
-                "--predictor-args": arguments.predictor_args,
-                "--overrides": arguments.overrides,
+                "--batch-size": self.batch_size,
+                "--predictor": self.predictor,
+                "--predictor-args": self.predictor_args,
+                "--overrides": self.overrides,
             }
             job = PredictJob(
-                archive=arguments.archive if here else archive.read_bytes(),
-                overrides=arguments.overrides,
-                predictor=arguments.predictor,
+                archive=self.archive if here else archive.read_bytes(),
+                overrides=self.overrides,
+                predictor=self.predictor,
                 predictor_args=predictor_args,
-                batch_size=arguments.batch_size,
-                cuda_device=arguments.cuda_device,
-                reading=Reading(base, objects=True, multiple=arguments.batch_size, checked=False),
+                batch_size=self.batch_size,
+                cuda_device=self.cuda_device,
+                reading=Reading(base, objects=True, multiple=self.batch_size, checked=False),
                 sink=JsonLinesSink(folder, output),
             )
-            size = arguments.ray.shard_bytes
+            size = self.ray.shard_bytes
             run = run_job(job, engine, name="predict", sources=sources, settings=settings, shard_bytes=size)
         shards = "" if here else f", of {len(run.shards):,} shards"
         print(f"{output}: {run.total('sentences'):,} lines{shards}")

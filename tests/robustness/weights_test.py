@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmo_tasks.commands.arguments import BilmArguments
-from elmo_tasks.commands.embed import Embed, EmbedArguments, EmbedRayArguments
+from elmo_tasks.commands.embed import Embed, EmbedRayArguments
 from elmo_tasks.commands.engines import RunArguments
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.elmo.files import DEFAULT_WEIGHTS, read_frozen_bilm, read_options, read_softmax
@@ -145,15 +145,15 @@ def test_vectors_that_are_not_finite(tmp_path, monkeypatch):
     monkeypatch.setattr(FrozenBiLm, "encode", lambda *arguments: encode(*arguments) / 0)
     (tmp_path / "text").write_text("\none sentence\n")
     bilm = {"options_file": str(options_file), "weight_file": str(weight_file)}
-    arguments = EmbedArguments(
+    verb = Embed(
         input=str(tmp_path / "text"),
         output=str(tmp_path / "out"),
         bilm=BilmArguments(**bilm),
-        run=RunArguments(),
+        mode=RunArguments(),
         ray=EmbedRayArguments(),
     )
     with pytest.raises(ElmoError, match="line 2: found vectors that are not finite"):
-        Embed().run(arguments)
+        verb.run()
     assert not (tmp_path / "out").exists()
 
 
