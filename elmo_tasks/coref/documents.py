@@ -261,17 +261,12 @@ def _clusters(clusters: Any, tokens: int) -> list[Cluster]:
 
 
 def _span(span: Any, tokens: int) -> Mention:
-    whole = isinstance(span, (list, tuple)) and len(span) == 2 and all(type(end) is int for end in span)
-    if not whole:
-        raise ConfigurationError(f"clusters: found {str(span)[:80]}, expected [first token, last token]")
-    first, last = span
-    if first > last:
-        raise ConfigurationError(f"clusters: found {[first, last]}, a mention that ends before it starts")
-    if first < 0 or last >= tokens:
-        raise ConfigurationError(
-            f"clusters: found {[first, last]}, expected tokens of the document, from 0 to {tokens - 1}"
-        )
-    return first, last
+    if isinstance(span, (list, tuple)) and len(span) == 2 and all(type(end) is int for end in span):
+        first, last = span
+        if 0 <= first <= last < tokens:
+            return first, last
+    expected = f"[first token, last token], in order and from 0 to {tokens - 1}"
+    raise ConfigurationError(f"clusters: found {str(span)[:80]}, expected {expected}")
 
 
 def _check_words(name: str, sentences: Any) -> None:

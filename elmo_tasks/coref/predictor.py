@@ -16,7 +16,7 @@ from allennlp.nn.util import get_text_field_mask
 from allennlp.predictors import Predictor
 
 from elmo_tasks.coref.documents import CorefDocument, from_json
-from elmo_tasks.data.tokenization import RenewedPipeline, Words, join_words, sentence_rules
+from elmo_tasks.data.tokenization import RenewedPipeline, Words, join_words, language_rules
 from elmo_tasks.predictors.text import TextPredictor, require, require_tokens
 
 _EXPECTED = '"document": a string, "sentences": a list of lists of strings, or "tokens": a list of strings'
@@ -126,4 +126,4 @@ class CorefPredictor(TextPredictor):
 
     @cached_property
     def _rules(self) -> RenewedPipeline:
-        return RenewedPipeline(partial(sentence_rules, "en"))
+        return RenewedPipeline(partial(language_rules, "en", sentences=True))

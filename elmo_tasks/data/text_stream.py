@@ -15,7 +15,7 @@ from allennlp.data import Instance
 
 from elmo_tasks.data.input_files import read_lines
 from elmo_tasks.data.reader import text_fields
-from elmo_tasks.data.tokenization import RenewedPipeline, sentence_rules
+from elmo_tasks.data.tokenization import RenewedPipeline, language_rules
 
 logger = logging.getLogger(__name__)
 
@@ -81,7 +81,7 @@ class SentenceSplitter:
     """
 
     def __init__(self, language: str) -> None:
-        self._pipeline = RenewedPipeline(partial(sentence_rules, language))
+        self._pipeline = RenewedPipeline(partial(language_rules, language, sentences=True))
 
     def __call__(self, paragraphs: Iterable[str]) -> Iterator[WordsOrLine | None]:
         """Yields the sentences, and `None` after each paragraph."""

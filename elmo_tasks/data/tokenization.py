@@ -86,9 +86,9 @@ def _installed_model(name: str) -> "Language":
         ) from error
 
 
-def language_rules(language: str) -> "Language":
+def language_rules(language: str, *, sentences: bool = False) -> "Language":
     """
-    Returns spaCy's rules for a language, by its code.
+    Returns spaCy's rules for a language, by its code; with `sentences` also for the ends of sentences.
 
     # Raises
     `ConfigurationError`: spaCy has no such language, or needs another package for it.
@@ -96,20 +96,11 @@ def language_rules(language: str) -> "Language":
     import spacy
 
     try:
-        return spacy.blank(language)
+        rules = spacy.blank(language)
     except ImportError as error:
         raise ConfigurationError(f"language: found {language!r}, expected one of spaCy's: {error}") from error
-
-
-def sentence_rules(language: str) -> "Language":
-    """
-    Returns spaCy's rules for a language that also find the ends of sentences.
-
-    # Raises
-    `ConfigurationError`: see `language_rules`.
-    """
-    rules = language_rules(language)
-    rules.add_pipe("sentencizer")
+    if sentences:
+        rules.add_pipe("sentencizer")
     return rules
 
 

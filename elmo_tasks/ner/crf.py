@@ -20,19 +20,6 @@ IMPOSSIBLE = -1e4
 """Score of an impossible transition. Its `exp` is exactly 0, and no infinity reaches a gradient."""
 
 
-class Marginals(NamedTuple):
-    """
-    The forward-backward lattice, in log space.
-
-    *Shape:* `alpha` `(batch, tokens, tags)`: all sequences up to a tag, its emission included; `beta`
-    `(batch, tokens, tags)`: all sequences after it; `log_z` `(batch,)`: all sequences.
-    """
-
-    alpha: torch.Tensor
-    beta: torch.Tensor
-    log_z: torch.Tensor
-
-
 class Chain(NamedTuple):
     """
     The scores of all tag sequences of each sentence. A sequence scores the sum of its emissions and
@@ -80,8 +67,13 @@ class Chain(NamedTuple):
         return torch.cat(tags[::-1], dim=1) * self.mask
 
     @torch.no_grad()
-    def marginals(self) -> Marginals:
-        """Returns the marginals, in double precision."""
+    def marginals(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """
+        Returns the forward-backward lattice, in log space and double precision.
+
+        *Shape:* alpha `(batch, tokens, tags)`, all sequences up to a tag, with its emission; beta `(batch,
+        tokens, tags)`, all sequences after it; the partition `(batch,)`, all sequences.
+        """
         chain = self._replace(emissions=self.emissions.double())
         steps = chain._steps()
         alpha = [chain.start + chain.emissions[:, 0]]
@@ -93,7 +85,7 @@ class Chain(NamedTuple):
             # (batch, from, to) to (batch, from)
             beta.append((step + beta[-1].unsqueeze(1)).logsumexp(dim=2))
         log_z = (alpha[-1] + chain.end).logsumexp(dim=1)
-        return Marginals(torch.stack(alpha, dim=1), torch.stack(beta[::-1], dim=1), log_z)
+        return torch.stack(alpha, dim=1), torch.stack(beta[::-1], dim=1), log_z
 
     @torch.no_grad()
     def span_probabilities(

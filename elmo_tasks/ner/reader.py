@@ -194,8 +194,8 @@ def _instance(words: Words, spans: list[Span] | None) -> Instance:
     sentence = NerSentence(words.words, words.text, words.offsets)
     fields: dict[str, Field] = {"tokens": tokens, "metadata": MetadataField(sentence)}
     if spans is not None:
-        fields["tags"] = TagField(from_spans(spans, len(sentence), Scheme.BIOUL), tokens)
-        sentence.gold_tags = from_spans(spans, len(sentence), Scheme.IOB2)
+        fields["tags"] = TagField(from_spans(spans, len(words.words), Scheme.BIOUL), tokens)
+        sentence.gold_tags = from_spans(spans, len(words.words), Scheme.IOB2)
     return Instance(fields)
 
 

@@ -27,6 +27,9 @@ GATES = 5
 Input gate, forget gate, candidate, output gate and highway gate, each of the input and the hidden vector.
 """
 
+_Step = tuple[int, int, int]
+"""A packed step, the step read before it, and the number of sequences in both, which have the first rows."""
+
 
 class HighwayLstm(nn.Module):
     """
@@ -101,20 +104,11 @@ class _Weights(nn.Module):
         self.bias.data.chunk(GATES)[1].fill_(1.0)
 
 
-class _Step(NamedTuple):
-    """The numbers of a packed step and of the step before it, and the number of sequences that have both."""
-
-    now: int
-    before: int
-    shared: int
-
-
 def _course(batch_sizes: list[int], *, backward: bool) -> list[_Step]:
-    """Returns the steps in the order in which a layer reads them. Longer sequences have the first rows."""
+    """Returns the steps in the order in which a layer reads them."""
     order = range(len(batch_sizes))[:: -1 if backward else 1]
-    return [_Step(order[0], order[0], 0)] + [
-        _Step(now, before, min(batch_sizes[now], batch_sizes[before])) for before, now in pairwise(order)
-    ]
+    shared = [(now, before, min(batch_sizes[now], batch_sizes[before])) for before, now in pairwise(order)]
+    return [(order[0], order[0], 0), *shared]
 
 
 class _Values(NamedTuple):

@@ -81,7 +81,8 @@ class SrlReader(TaskReader):
     def _read(self, file_path: str) -> Iterator[Instance]:
         # A worker takes all predicates of its sentences.
         for sentence in self.shard_iterable(self._sentences(file_path)):
-            tokens = _text(sentence.words)
+            # One text for all predicates, so that it is in memory once
+            tokens = TextField([Token(word) for word in sentence.words])
             for proposition in sentence.propositions:
                 yield _instance(sentence.words, tokens, proposition.predicate, proposition.tags)
             if not sentence.propositions:
@@ -104,7 +105,7 @@ class SrlReader(TaskReader):
             raise ConfigurationError(
                 f"found the predicate {predicate}, expected one of {len(words)} words from 0"
             )
-        return _instance(words, _text(words), predicate, tags)
+        return _instance(words, TextField([Token(word) for word in words]), predicate, tags)
 
     def _sentences(self, file_path: str) -> Iterator[SrlSentence]:
         """Yields the sentences of all files that become instances."""
@@ -151,11 +152,6 @@ class _RoleField(TagField):
     """A `TagField` of IOB2."""
 
     prefixes = "BI"
-
-
-def _text(words: list[str]) -> TextField:
-    """Returns the text of a sentence: one for all of its predicates, so that it is in memory once."""
-    return TextField([Token(word) for word in words])
 
 
 def _instance(words: list[str], tokens: TextField, predicate: int | None, tags: list[str] | None) -> Instance:

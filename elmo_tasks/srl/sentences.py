@@ -122,8 +122,8 @@ class Columns(ColumnLayout):
 
     def argument_columns(self, row: _Row) -> range:
         """Returns the columns of arguments, as many as the row has cells for."""
-        columns_after = len(self.names) - self._first_of_arguments - 1
-        return range(self._first_of_arguments, len(row.cells) - columns_after)
+        first = self._first_of_arguments
+        return range(first, first + 1 + len(row.cells) - len(self.names))
 
     def rows(self, path: Path, lines: list[tuple[int, str]]) -> list[_Row]:
         """Returns the rows of a sentence, all with as many columns as the first."""
@@ -137,9 +137,8 @@ class Columns(ColumnLayout):
             else:
                 rows.append(_Row(number, cells))
                 continue
-            raise InputError.at(
-                path, number, found=f"{len(cells)} columns in {line[:80]!r}", expected=expected
-            )
+            found = f"{len(cells)} columns in {line[:80]!r}"
+            raise InputError.at(path, number, found=found, expected=expected)
         return rows
 
 
@@ -171,31 +170,30 @@ def _from_rows(path: Path, rows: list[_Row], columns: Columns) -> SrlSentence:
 
 def _spans(path: Path, rows: list[_Row], column: int) -> list[Span]:
     """Returns the labelled spans of one column."""
+
+    def error(row: _Row, expected: str) -> InputError:
+        found = f"{row.cells[column]!r} in column {column + 1}"
+        return InputError.at(path, row.line, found=found, expected=expected)
+
     spans: list[Span] = []
     opened: Span | None = None
     for number, row in enumerate(rows):
-        cell = row.cells[column]
-        found = f"{cell!r} in column {column + 1}"
-        match = _CELL.fullmatch(cell)
+        match = _CELL.fullmatch(row.cells[column])
         if match is None:
-            raise InputError.at(path, row.line, found=found, expected="(LABEL*, *), (LABEL*) or *")
+            raise error(row, "(LABEL*, *), (LABEL*) or *")
         label, closed, closes = match.groups()
         if label and opened:
-            line = rows[opened.start].line
-            expected = f"the end of {opened.label}, which starts in line {line}, before another argument"
-            raise InputError.at(path, row.line, found=found, expected=expected)
+            start = f"which starts in line {rows[opened.start].line}"
+            raise error(row, f"the end of {opened.label}, {start}, before another argument")
         opened = Span(number, number + 1, label) if label else opened
         if closes and (opened is None or closed not in ("", opened.label)):
-            expected = "* or (LABEL*" if opened is None else f"the end of {opened.label}"
-            raise InputError.at(path, row.line, found=found, expected=expected)
+            raise error(row, f"the end of {opened.label}" if opened else "* or (LABEL*")
         if closes and opened:
             spans.append(opened._replace(end=number + 1))
             opened = None
     if opened:
-        first = rows[opened.start]
-        expected = f"its end, *), by the end of the sentence in line {rows[-1].line}"
-        found = f"{first.cells[column]!r} in column {column + 1}"
-        raise InputError.at(path, first.line, found=found, expected=expected)
+        end = f"the end of the sentence in line {rows[-1].line}"
+        raise error(rows[opened.start], f"its end, *), by {end}")
     return spans
 
 
