@@ -16,10 +16,7 @@ logger = logging.getLogger(__name__)
 
 
 class Metadata:
-    """
-    Base class of the dataclasses in a `MetadataField`. (AllenNLP would walk through a dict or a list.) They
-    have a length, since its bucket sampler takes the length of each field.
-    """
+    """Base class of the dataclasses in a `MetadataField`. AllenNLP would walk through a dict or a list."""
 
     def to_json(self) -> dict[str, Any]:
         """Returns the fields by name, as `allennlp evaluate --predictions-output-file` writes them."""
