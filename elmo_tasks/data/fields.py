@@ -2,7 +2,8 @@
 
 import dataclasses
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 from allennlp.common.checks import ConfigurationError
@@ -17,6 +18,11 @@ logger = logging.getLogger(__name__)
 
 class Metadata:
     """Base class of the dataclasses in a `MetadataField`. AllenNLP would walk through a dict or a list."""
+
+    ids: Mapping[str, Any] = MappingProxyType({})
+    """
+    The keys by which a file names this record, such as `id`. A reader sets them; predictions repeat them.
+    """
 
     def to_json(self) -> dict[str, Any]:
         """Returns the fields by name, as `allennlp evaluate --predictions-output-file` writes them."""

@@ -2,7 +2,7 @@
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Optional, TypeVar
@@ -14,7 +14,7 @@ from allennlp.data.token_indexers import SingleIdTokenIndexer
 
 from elmo_tasks.common.strict_params import StrictParams
 from elmo_tasks.common.values import Name, NonNegativeInt
-from elmo_tasks.data.input_files import input_files
+from elmo_tasks.data.input_files import InputError, input_files
 from elmo_tasks.data.tokenization import Words
 
 Example = TypeVar("Example")
@@ -55,6 +55,14 @@ class TaskReader(ShardedReader):
     The others : see `ShardedReader`.
     """
 
+    every_record = False
+    """
+    True for a prediction: each record becomes an instance, also one that training leaves out, and has a line
+    in the output.
+    """
+    skip_bad = False
+    """Whether bad records are left out. Readers that allow it take it as a key."""
+
     def __init__(self, *, token_indexers: Optional[dict[str, TokenIndexer]] = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.token_indexers = token_indexers or {"tokens": SingleIdTokenIndexer()}
@@ -72,6 +80,30 @@ class TaskReader(ShardedReader):
 
     def sampled(self, instances: Sequence[Instance]) -> None:
         """Receives the instances that a sample has kept, in their order."""
+
+    def good(self, path: Path, records: Iterable[Callable[[], Example]]) -> Iterator[Example]:
+        """
+        Yields the examples of a file, each from the function that makes it of its record. With `skip_bad`, a
+        record whose function raises `InputError` is left out, and a warning has their number and the first
+        three.
+        """
+        errors: list[InputError] = []
+        try:
+            for record in records:
+                try:
+                    example = record()
+                except InputError as error:
+                    if not self.skip_bad:
+                        raise
+                    errors.append(error)
+                    continue
+                yield example
+        finally:
+            if errors:
+                first = "; ".join(map(str, errors[:3]))
+                logging.getLogger(type(self).__module__).warning(
+                    "%s: %d bad records left out (skip_bad), the first: %s", path, len(errors), first
+                )
 
     def read_files(
         self,

@@ -15,11 +15,13 @@ from allennlp.common import JsonDict
 from allennlp.common.checks import ConfigurationError, check_for_gpu
 from allennlp.common.file_utils import cached_path
 from allennlp.data import DatasetReader, Instance
+from allennlp.data.fields import MetadataField
 from allennlp.models.archival import Archive
 from allennlp.predictors import Predictor
 
 from elmo_tasks.common.files import UNREADABLE, check_sources_stay, raw_lines, unpacked
 from elmo_tasks.common.progress import progress
+from elmo_tasks.data.fields import Metadata
 from elmo_tasks.data.input_files import input_files, standard_input
 from elmo_tasks.data.reader import TaskReader
 from elmo_tasks.predictors.json_lines import JsonLinesPredictor
@@ -27,8 +29,9 @@ from elmo_tasks.predictors.json_lines import JsonLinesPredictor
 
 class PredictManager(predict._PredictManager):
     """
-    AllenNLP's loop over the lines of a file, with two changes. Lines are read as bytes, so that one that is
-    not UTF-8 is an error of that line. Results are in the output file as soon as they are computed.
+    AllenNLP's loop over the lines of a file, with three changes. Lines are read as bytes, so that one that
+    is not UTF-8 is an error of that line. Results are in the output file as soon as they are computed. With
+    a dataset reader, each record has a line in the output, with the ids that it has in the file.
 
     # Raises
     `ConfigurationError`: the output file is the input file, or a batch has no line.
@@ -54,6 +57,8 @@ class PredictManager(predict._PredictManager):
             check_sources_stay([output_file], sources, error=ConfigurationError)
         self._output_file: Any = None if output_file is None else LineFile(output_file)
         self._problem: Exception | None = None
+        if isinstance(predictor, JsonLinesPredictor) and isinstance(self._dataset_reader, TaskReader):
+            self._dataset_reader.every_record = True
 
     def run(self) -> None:
         try:
@@ -68,6 +73,13 @@ class PredictManager(predict._PredictManager):
     def _predict_json(self, batch_data: list[JsonDict]) -> Iterator[str]:
         return predicted_lines(self._predictor, batch_data)
 
+    def _predict_instances(self, batch_data: list[Instance]) -> Iterator[str]:
+        # A predictor of others may implement either.
+        one, several = self._predictor.predict_instance, self._predictor.predict_batch_instance
+        results = [one(batch_data[0])] if len(batch_data) == 1 else several(batch_data)
+        for instance, result in zip(batch_data, results, strict=True):
+            yield self._predictor.dump_line(_ids(instance) | result)
+
     def _get_instance_data(self) -> Iterator[Instance]:
         """Yields the instances before an error, which is raised when these are predicted."""
         try:
@@ -80,6 +92,13 @@ class PredictManager(predict._PredictManager):
         if self._output_file is None:
             return lines
         return progress(lines, work="predict", unit="lines", total=_number_of_lines(self._input_file))
+
+
+def _ids(instance: Instance) -> JsonDict:
+    """Returns the ids that the record of an instance has in its file."""
+    metadata = instance.fields.get("metadata")
+    content = metadata.metadata if isinstance(metadata, MetadataField) else None
+    return dict(content.ids) if isinstance(content, Metadata) else {}
 
 
 def _inputs(path: str, reader: DatasetReader | None) -> list[str]:
