@@ -28,7 +28,7 @@ from elmo_tasks.data.input_files import InputError, input_files, read_lines
 from elmo_tasks.data.text_stream import SentenceSplitter, file_sentences, passages, words_of
 from elmo_tasks.data.tokenization import tokenizer
 from elmo_tasks.elmo.model.characters import BEGIN_SENTENCE, END_SENTENCE, UNKNOWN
-from elmo_tasks.evaluation.tagging import read_conllu
+from elmo_tasks.evaluation.tagging import read_tagged
 from elmo_tasks.language_model.callbacks import FILE_NAME
 from elmo_tasks.srl.sentences import CONLL_2012, Columns, read_sentences
 from elmo_tasks.sst.reader import parse
@@ -79,7 +79,7 @@ def lines(path: Path) -> Iterator[Document]:
 def conllu(path: Path) -> Iterator[Document]:
     sentences = (
         part
-        for sentence in read_conllu(str(path), column="upos")
+        for sentence in read_tagged(str(path), column="upos")
         for part in ([None] if sentence.begins_document else []) + [sentence.words]
     )
     yield from passages(sentences, None)  # type: ignore[misc]

@@ -43,7 +43,7 @@ class Intrinsic(Verb):
     simlex: Input | None = _pairs_option("simlex")
     men: Input | None = _pairs_option("men")
     rg: Input | None = _pairs_option("rg")
-    analogies: Input | None = option("`: section` lines and four words a line, as Google's", metavar="FILE")
+    analogies: Input | None = option("questions as in Google's set, MSR's or BATS", metavar="FILE")
     vocabulary: Input | None = option(
         "the words among which answers to analogies are looked for, one a line (default: the words of the "
         "questions)",

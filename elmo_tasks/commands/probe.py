@@ -12,7 +12,7 @@ from elmo_tasks.commands.results import ResultArguments
 from elmo_tasks.common.plot import bars
 from elmo_tasks.common.table import Table
 from elmo_tasks.evaluation.senses import SenseProbe, read_first_senses, read_senses, sense_baseline
-from elmo_tasks.evaluation.tagging import TAG_COLUMNS, most_frequent_tag, read_conllu, tagging_probe
+from elmo_tasks.evaluation.tagging import TAG_COLUMNS, most_frequent_tag, read_tagged, tagging_probe
 from elmo_tasks.evaluation.word_in_context import choose_threshold, read_use_pairs, use_cosines
 from elmo_tasks.vectors.encoder import Encoder
 
@@ -47,13 +47,14 @@ class TagProbe(Probe):
 
     name = "pos"
     help = "Parts of speech."
-    description = """Tags by a linear classifier. TRAIN and DEV are CoNLL-U. The baseline gives each word its
+    description = """Tags by a linear classifier. TRAIN and DEV are CoNLL-U, or a word and its tag a
+        line. The baseline gives each word its
         most frequent tag."""
 
-    tags: str = option("column of the tags", "upos", choices=TAG_COLUMNS)
+    tags: str = option("column of the tags in CoNLL-U", "upos", choices=TAG_COLUMNS)
 
     def probe(self, encoders: list[Encoder], folder: Path) -> Table:
-        train, dev = (read_conllu(path, column=self.tags) for path in (self.train, self.dev))
+        train, dev = (read_tagged(path, column=self.tags) for path in (self.train, self.dev))
         total = sum(len(sentence.words) for sentence in dev)
         table = Table(COLUMNS)
         for encoder in encoders:
@@ -103,7 +104,8 @@ class UseProbe(Probe):
     name = "wic"
     help = "Word in Context: the same sense, or not."
     description = f"""Gives two uses of a word the same sense if their cosine reaches a threshold that is
-        chosen on TRAIN. {_STATIC} The baseline gives the more frequent answer."""
+        chosen on TRAIN. TRAIN and DEV are WiC's own files or SuperGLUE's. {_STATIC} The
+        baseline gives the more frequent answer."""
 
     def probe(self, encoders: list[Encoder], folder: Path) -> Table:
         train, dev = read_use_pairs(self.train), read_use_pairs(self.dev)

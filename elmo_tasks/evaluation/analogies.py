@@ -1,6 +1,8 @@
 """Word analogies, a is to b as c is to d, by the two methods of Levy and Goldberg (2014)."""
 
+import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import torch
@@ -14,13 +16,17 @@ COSINES_AT_ONCE = 1 << 22
 """Bounds the memory, whatever the number of questions and the size of the vocabulary."""
 _EPSILON = 0.001
 """The epsilon of 3CosMul, as in the paper, section 6."""
+_QUESTIONS, _ANSWERS = ".questions", ".answers"
+_SYNTACTIC = re.compile(r"gram|[ID]\d\d ")
+"""The beginnings of syntactic sections: Google's, and inflection and derivation in BATS."""
 
 
 class Question(NamedTuple):
     """Four words of a section of questions."""
 
     section: str
-    words: tuple[str, str, str, str]
+    words: tuple[str, ...]
+    """Four words, and after them further right answers in place of the fourth."""
 
 
 class Accuracy(NamedTuple):
@@ -30,34 +36,81 @@ class Accuracy(NamedTuple):
     method: str
     correct: int
     covered: int
-    """The number of questions whose four words are known and in the vocabulary."""
+    """The number of questions whose words are known and in the vocabulary, with at least one right answer."""
     total: int
 
 
 def read_questions(path: str) -> list[Question]:
     """
-    Reads the layout of Google's questions-words.txt: lines `: section`, and after each its questions, four
-    words a line.
+    Reads analogies.
+
+    They have one of these layouts:
+
+    - Google's questions-words.txt: lines `: section`, and after each its questions, four words a line;
+    - four words a line without sections, which are named after their file;
+    - MSR's: three words a line in `NAME.questions`, and beside it `NAME.answers`, with the section and the
+      fourth word;
+    - BATS: a section a file, a pair of words a line, the second one with its variants, `dog dogs/hounds`.
+      Every two pairs make a question, whose answer may be any variant.
 
     # Raises
-    `InputError`, with the file and the line: no question, a question before the first section, other than
-    four words, and the errors of reading.
+    `InputError`, with the file and the line: no question, other than four words, a lone pair, and the errors
+    of reading.
     """
-    questions = []
-    for file in input_files(path):
-        section = None
-        for line, text in read_lines(file):
-            words = text.split()
-            if text.startswith(":"):
-                section = text[1:].strip()
-            elif words:
-                if section is None or len(words) != 4:
-                    expected = "a line `: section` before it" if section is None else "four words"
-                    raise InputError.at(file, line, found=repr(text), expected=expected)
-                questions.append(Question(section, (words[0], words[1], words[2], words[3])))
+    files = input_files(path)
+    answers = {file.with_suffix(_ANSWERS) for file in files if file.suffix == _QUESTIONS}
+    questions = [question for file in files if file not in answers for question in _read_file(file)]
     if not questions:
-        raise InputError.at(path, found="no question", expected="lines of four words after `: section`")
+        raise InputError.at(path, found="no question", expected="lines of four words")
     return questions
+
+
+def _read_file(file: Path) -> list[Question]:
+    lines = [(line, words) for line, text in read_lines(file) if (words := text.split())]
+    if file.suffix == _QUESTIONS:
+        return _with_answers(file, lines)
+    if lines and len(lines[0][1]) == 2 and not lines[0][1][0].startswith(":"):
+        return _of_pairs(file, lines)
+    section, questions = file.name.removesuffix(".gz").removesuffix(".txt"), []
+    for line, words in lines:
+        if words[0].startswith(":"):
+            section = " ".join(words).removeprefix(":").strip()
+        elif len(words) != 4:
+            raise InputError.at(file, line, found=repr(" ".join(words)), expected="four words")
+        else:
+            questions.append(Question(section, tuple(words)))
+    return questions
+
+
+def _with_answers(file: Path, lines: list[tuple[int, list[str]]]) -> list[Question]:
+    answer_file = file.with_suffix(_ANSWERS)
+    answers = [(line, words) for line, text in read_lines(answer_file) if (words := text.split())]
+    if len(answers) != len(lines):
+        raise InputError.at(answer_file, found=f"{len(answers)} answers", expected=f"{len(lines)}")
+    questions = []
+    for (line, words), (answer_line, answer) in zip(lines, answers, strict=True):
+        if len(words) != 3:
+            raise InputError.at(file, line, found=repr(" ".join(words)), expected="three words")
+        if len(answer) != 2:
+            found = repr(" ".join(answer))
+            raise InputError.at(answer_file, answer_line, found=found, expected="a section and a word")
+        questions.append(Question(answer[0], (*words, answer[1])))
+    return questions
+
+
+def _of_pairs(file: Path, lines: list[tuple[int, list[str]]]) -> list[Question]:
+    for line, words in lines:
+        if len(words) != 2 or len(lines) < 2:
+            found = repr(" ".join(words))
+            raise InputError.at(file, line, found=found, expected="pairs of words, at least two")
+    pairs = [(word, [variant for variant in others.split("/") if variant]) for _, (word, others) in lines]
+    section = file.name.removesuffix(".gz").removesuffix(".txt")
+    return [
+        Question(section, (a, b[0], c, *d))
+        for number, (a, b) in enumerate(pairs)
+        for other, (c, d) in enumerate(pairs)
+        if number != other
+    ]
 
 
 def accuracies(
@@ -65,7 +118,7 @@ def accuracies(
 ) -> list[Accuracy]:
     """
     Returns the results of each method: for each section, then for the `semantic` and the `syntactic` ones
-    (those whose names begin with `gram`), and for `all`.
+    (in Google's and in BATS' names), and for `all`.
 
     # Parameters
 
@@ -86,9 +139,11 @@ def accuracies(
             candidates[row] = candidate_of.setdefault(key, len(candidate_rows))
             if candidates[row] == len(candidate_rows):
                 candidate_rows.append(row)
-    # (questions, 4)
-    ids = candidates[torch.tensor([[rows[word] for word in question.words] for question in questions])]
-    covered = (ids >= 0).all(dim=1)
+    longest = max(len(question.words) for question in questions)
+    ids = torch.full((len(questions), longest), -1)
+    for number, question in enumerate(questions):
+        ids[number, : len(question.words)] = candidates[[rows[word] for word in question.words]]
+    covered = (ids[:, :3] >= 0).all(dim=1) & (ids[:, 3:] >= 0).any(dim=1)
     solved = solve(vectors.vectors[candidate_rows], ids[covered])
     results = []
     for method in METHODS:
@@ -105,7 +160,8 @@ def solve(vectors: torch.Tensor, questions: torch.Tensor) -> dict[str, torch.Ten
     Returns which questions each method answers correctly. A question's own three words are no answers; of
     equally good answers the first row is taken.
 
-    *Shape:* `vectors` `(words, dim)`; `questions` `(questions, 4)`, rows of words; `(questions,)` per method.
+    *Shape:* `vectors` `(words, dim)`; `questions` `(questions, 4 or more)`, rows of words, from the fourth
+    on of right answers, -1 for none; `(questions,)` per method.
     """
     unit = F.normalize(vectors, dim=1)
     correct = {method: torch.zeros(len(questions), dtype=torch.bool) for method in METHODS}
@@ -116,8 +172,8 @@ def solve(vectors: torch.Tensor, questions: torch.Tensor) -> dict[str, torch.Ten
         a, b, c = (unit[block[:, column]] @ unit.T for column in range(3))
         scores = {"3CosAdd": b - a + c, "3CosMul": (1 + b) * (1 + c) / (1 + a + 2 * _EPSILON)}
         for method in METHODS:
-            answers = scores[method].scatter(1, block[:, :3], -torch.inf).argmax(dim=1)
-            correct[method][start : start + size] = answers == block[:, 3]
+            answers = scores[method].scatter(1, block[:, :3], -torch.inf).argmax(dim=1, keepdim=True)
+            correct[method][start : start + size] = (answers == block[:, 3:]).any(dim=1)
     return correct
 
 
@@ -127,7 +183,7 @@ def _groups(questions: Sequence[Question]) -> dict[str, list[int]]:
     kinds: dict[str, list[int]] = {}
     for number, question in enumerate(questions):
         sections.setdefault(question.section, []).append(number)
-        kind = "syntactic" if question.section.startswith("gram") else "semantic"
+        kind = "syntactic" if _SYNTACTIC.match(question.section) else "semantic"
         kinds.setdefault(kind, []).append(number)
     both = kinds if len(kinds) > 1 else {}
     return sections | both | {"all": list(range(len(questions)))}

@@ -206,6 +206,7 @@ def _read_jsonl(file: Path) -> Iterator[SenseSentence]:
             if type(place) is not int or not 0 <= place < len(words):
                 raise TypeError(f"index is {place!r}, of {len(words)} tokens")
             lemma, sense = content["lemma"], content["sense"]
+            sense = str(sense) if type(sense) is int else sense
             if not isinstance(lemma, str) or not isinstance(sense, str):
                 raise TypeError(f"lemma is {lemma!r}, sense is {sense!r}")
             yield SenseSentence(words, [Target(place, place + 1, lemma, (sense,))])

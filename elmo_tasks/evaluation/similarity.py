@@ -3,6 +3,7 @@
 import csv
 import logging
 import math
+import re
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,6 +18,10 @@ from elmo_tasks.vectors.word_vectors import WordVectors
 logger = logging.getLogger(__name__)
 
 _DELIMITERS = ("\t", ";", ",")
+_WORD_NAME = re.compile("(first|second)?(word|term|lemma|noun|verb)(1|2|a|b|one|two)?|w[12]")
+_SCORE_NAME = re.compile("score|sim|rating|mean|average|relatedness|human|gold")
+_NO_WORDS = {"", "id", "index", "idx", "no", "pos", "pos1", "pos2", "type"}
+_PARTS_OF_SPEECH = frozenset(["n", "v", "a", "r", "s", "nn", "vb", "jj", "rb", "noun", "verb", "adj", "adv"])
 
 
 class Pair(NamedTuple):
@@ -73,15 +78,17 @@ def round_cosines(cosines: torch.Tensor) -> torch.Tensor:
 
 def read_pairs(path: str) -> list[Pair]:
     """
-    Reads the layouts of WordSim-353 (csv, tab, txt), SimLex-999, MEN (natural form) and RG-65: two words, and
-    a score in the first column after them that holds a number.
+    Reads the layouts of WordSim-353 (csv, tab, txt), SimLex-999, MEN (natural form), RG-65, SCWS and similar
+    sets: two words, and a score in a column of numbers after them.
 
     Columns are separated by tabs, semicolons, commas or, in a file without these, blanks. A first line
-    without a number in that column is a header. Empty lines and lines that begin with `#` are left out.
+    without a number in the column of the scores is a header, whose names say which columns are the words and
+    the score. Without such names, columns of numbers before the words and of parts of speech are left out.
+    Empty lines and lines that begin with `#` are left out.
 
     # Raises
-    `InputError`, with the file and the line: no pair, a line without two words or without a score, and the
-    errors of reading.
+    `InputError`, with the file and the line: no pair, a line without two words or without a score, a number
+    in place of a word, another number of columns than the header has, and the errors of reading.
     """
     return [pair for file in input_files(path) for pair in _read_file(file)]
 
@@ -94,18 +101,52 @@ def _read_file(file: Path) -> list[Pair]:
         raise InputError.at(file, found="no pair of words", expected="lines of two words and a score")
     # The second line decides: a number in the first one may be the name of a column.
     number, cells = rows[min(1, len(rows) - 1)]
-    place = next((place for place in range(2, len(cells)) if _is_number(cells, place)), None)
-    if place is None:
+    header = rows.pop(0)[1] if _is_header(rows[0][1], cells) else None
+    columns = _columns(
+        header if header and len(header) == len(cells) else [], [row for _, row in rows], cells
+    )
+    if columns is None:
         raise InputError.at(file, number, found=repr(" ".join(cells)), expected="two words and a number")
-    if not _is_number(rows[0][1], place):
-        del rows[0]
+    first, second, score = columns
     pairs = []
     for number, cells in rows:
-        if not _is_number(cells, place):
-            expected = f"two words, and a number in column {place + 1}"
+        if header and delimiter and not len(_without_empty(cells)) <= len(header) <= len(cells):
+            raise InputError.at(file, number, found=f"{len(cells)} columns", expected=f"{len(header)}")
+        if not _is_number(cells, score) or _is_number(cells, first) or _is_number(cells, second):
+            expected = f"two words, and a number in column {score + 1}"
             raise InputError.at(file, number, found=repr(" ".join(cells)), expected=expected)
-        pairs.append(Pair(cells[0], cells[1], float(cells[place])))
+        pairs.append(Pair(cells[first], cells[second], float(cells[score])))
     return pairs
+
+
+def _is_header(cells: list[str], data: list[str]) -> bool:
+    """Tells whether the first line lacks a number that a line of data has."""
+    return any(_is_number(data, place) and not _is_number(cells, place) for place in range(2, len(data)))
+
+
+def _columns(header: list[str], rows: list[list[str]], data: list[str]) -> tuple[int, int, int] | None:
+    """Returns the columns of both words and of the score, if there are any. `data` is one of the rows."""
+    names = [re.sub(r"[\W_]", "", cell.lower()) for cell in header] or [None] * len(data)
+    words = [place for place, name in enumerate(names) if name and _WORD_NAME.fullmatch(name)]
+    if len(words) != 2:
+        # Identifiers and parts of speech may stand beside the words.
+        words = [p for p, name in enumerate(names) if not _is_number(data, p) and name not in _NO_WORDS]
+        others = [place for place in words if not _holds_parts_of_speech(rows, place)]
+        words = others if len(others) >= 2 else words
+    if len(words) < 2:
+        return None
+    scores = [place for place in range(words[1] + 1, len(data)) if _is_number(data, place)]
+    named = [place for place in scores if _SCORE_NAME.search(names[place] or "")]
+    return (words[0], words[1], (named or scores)[0]) if scores else None
+
+
+def _holds_parts_of_speech(rows: list[list[str]], place: int) -> bool:
+    return all(place < len(row) and row[place].lower() in _PARTS_OF_SPEECH for row in rows)
+
+
+def _without_empty(cells: list[str]) -> list[str]:
+    """Returns the cells without empty ones at the end, as trailing delimiters leave them."""
+    return cells[: max((place + 1 for place, cell in enumerate(cells) if cell), default=0)]
 
 
 def _cells(file: Path, number: int, line: str, delimiter: str | None) -> list[str]:

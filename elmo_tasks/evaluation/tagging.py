@@ -1,7 +1,7 @@
 """
 Part-of-speech tagging by a linear classifier on frozen vectors (Peters et al. 2018, section 5.3).
 
-Data are CoNLL-U (https://universaldependencies.org/format.html).
+Data are CoNLL-U (https://universaldependencies.org/format.html), or a word and its tag a line.
 """
 
 import logging
@@ -17,7 +17,7 @@ import torch
 from torch.nn import functional as F
 
 from elmo_tasks.common.progress import progress
-from elmo_tasks.data.columns import line_groups
+from elmo_tasks.data.columns import line_groups, split_cells
 from elmo_tasks.data.input_files import InputError, input_files, read_lines
 from elmo_tasks.vectors.encoder import Encoder
 
@@ -41,13 +41,14 @@ class TaggedSentence(NamedTuple):
     begins_document: bool = False
 
 
-def read_conllu(path: str, *, column: str) -> list[TaggedSentence]:
+def read_tagged(path: str, *, column: str) -> list[TaggedSentence]:
     """
-    Reads the syntactic words of each sentence, without multi-word tokens (`1-2`) and empty nodes (`1.1`).
+    Reads tagged sentences, with an empty line between them: CoNLL-U, of which it reads the syntactic words,
+    without multi-word tokens (`1-2`) and empty nodes (`1.1`); or two columns, a word and its tag.
 
     # Parameters
 
-    column : the column of the tags, one of `TAG_COLUMNS`.
+    column : the column of the tags in CoNLL-U, one of `TAG_COLUMNS`.
 
     # Raises
     `InputError`, with the file and the line: a file without sentences, another number of columns, a word
@@ -62,8 +63,11 @@ def _read_file(file: Path, column: str) -> Iterator[TaggedSentence]:
         begins_document = any(line.startswith("# newdoc") for _, line in lines)
         sentence = TaggedSentence([], [], begins_document)
         for number, line in lines:
-            if not line.startswith("#"):
-                _add_word(sentence, file, number, line.split("\t"), column)
+            cells = split_cells(line, "\t" if "\t" in line else None)
+            # In two columns, words may begin with "#"; a comment has other columns, or begins a sentence.
+            bare = cells[0] == "#" and "\t" not in line and not sentence.words
+            if not line.startswith("#") or (len(cells) == 2 and not bare):
+                _add_word(sentence, file, number, cells, column)
         if sentence.words:
             empty = False
             yield sentence
@@ -72,14 +76,14 @@ def _read_file(file: Path, column: str) -> Iterator[TaggedSentence]:
 
 
 def _add_word(sentence: TaggedSentence, file: Path, line: int, cells: list[str], column: str) -> None:
-    if len(cells) != _COLUMNS:
-        expected = f"{_COLUMNS}, separated by tabs"
+    if len(cells) not in (2, _COLUMNS):
+        expected = f"{_COLUMNS}, separated by tabs, or a word and its tag"
         raise InputError.at(file, line, found=f"{len(cells)} columns", expected=expected)
-    if cells[0].isdecimal():
-        tag = cells[TAG_COLUMNS[column]]
-        if tag in ("", "_"):
+    if len(cells) == 2 or cells[0].isdecimal():
+        word, tag = cells if len(cells) == 2 else (cells[1], cells[TAG_COLUMNS[column]])
+        if tag in ("", "_") or not word:
             raise InputError.at(file, line, found="a word without a tag", expected=f"a tag, {column}")
-        sentence.words.append(cells[1])
+        sentence.words.append(word)
         sentence.tags.append(tag)
 
 

@@ -3,21 +3,24 @@ Word in Context (Pilehvar and Camacho-Collados 2019, arXiv:1808.09121): does a w
 sentences? The answer is a threshold on the cosine of its two vectors.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch.nn import functional as F
 
 from elmo_tasks.common.progress import progress
 from elmo_tasks.data.input_files import InputError, input_files, read_lines
+from elmo_tasks.data.json_lines import read_json_lines
 from elmo_tasks.data.tokenization import Words, tokenizer
 from elmo_tasks.evaluation.similarity import round_cosines
 from elmo_tasks.vectors.encoder import Encoder
 
 _COLUMNS = ("sentence1", "sentence2", "start1", "start2", "end1", "end2", "label")
-_LABELS = {"0": False, "1": True}
+_LABELS = {"0": False, "1": True, "False": False, "True": True}
+_DATA, _GOLD = ".data.txt", ".gold.txt"
+_GOLD_LABELS = {"F": False, "T": True}
 
 
 class Use(NamedTuple):
@@ -85,24 +88,71 @@ def choose_threshold(cosines: torch.Tensor, same: torch.Tensor) -> Threshold:
 
 def read_use_pairs(path: str) -> list[UsePair]:
     """
-    Reads tab-separated columns with a header: two sentences, the first and the last character of the word in
-    each, as `[start, end)`, and whether its senses are the same, 0 or 1. Quotes are literal; further columns
-    and blank lines are ignored.
+    Reads pairs of uses.
+
+    They have one of these layouts:
+
+    - WiC's: `NAME.data.txt`, without a header: word, part of speech, `3-5` (the words' places from 0), and
+      two tokenised sentences, separated by tabs; beside it `NAME.gold.txt`, a line T or F for each pair;
+    - SuperGLUE's: JSON Lines with the names below, and true or false as `label`;
+    - tab-separated columns with a header: two sentences, the first and the last character of the word in
+      each, as `[start, end)`, and whether its senses are the same, 0 or 1. Quotes are literal; further
+      columns and blank lines are ignored.
 
     # Raises
     `InputError`, with the file and the line: a file without pairs, a missing column, characters without a
     token, another label, and the errors of reading.
     """
-    return [pair for file in input_files(path) for pair in _read_file(file)]
+    files = input_files(path)
+    gold = {_gold_of(file) for file in files if file.name.endswith(_DATA)}
+    return [pair for file in files if file not in gold for pair in _read_file(file)]
 
 
 def _read_file(file: Path) -> list[UsePair]:
-    tokenize = tokenizer()
+    lines = ((line, text) for line, text in read_lines(file) if text.strip())
+    if file.name.endswith(_DATA):
+        pairs = list(_read_data(file, lines))
+    else:
+        tokenize = tokenizer()
+        pairs = [_pair(file, line, row, tokenize) for line, row in _rows(file, lines)]
+    if not pairs:
+        raise InputError.at(file, found="no pair", expected="at least one")
+    return pairs
+
+
+def _gold_of(file: Path) -> Path:
+    return file.with_name(file.name.removesuffix(_DATA) + _GOLD)
+
+
+def _read_data(file: Path, lines: Iterable[tuple[int, str]]) -> Iterator[UsePair]:
+    gold_file = _gold_of(file)
+    gold = [(line, text.strip()) for line, text in read_lines(gold_file) if text.strip()]
+    rows = list(lines)
+    if len(gold) != len(rows):
+        raise InputError.at(gold_file, found=f"{len(gold)} answers", expected=f"{len(rows)}")
+    for (line, text), (gold_line, label) in zip(rows, gold, strict=True):
+        if label not in _GOLD_LABELS:
+            raise InputError.at(gold_file, gold_line, found=f"the label {label!r}", expected="T or F")
+        if len(cells := text.split("\t")) != 5:
+            raise InputError.at(file, line, found=f"{len(cells)} columns", expected="5")
+        uses = [
+            Use(words, int(place), int(place) + 1)
+            for place, sentence in zip(cells[2].split("-"), cells[3:], strict=False)
+            if place.isdecimal() and int(place) < len(words := sentence.split())
+        ]
+        if len(uses) != 2:
+            expected = "the places of two words, such as 3-5"
+            raise InputError.at(file, line, found=repr(cells[2]), expected=expected)
+        yield UsePair(*uses, _GOLD_LABELS[label])
+
+
+def _rows(file: Path, lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yields the values of each line by the names of their columns."""
     columns: list[str] | None = None
-    pairs = []
-    for line, text in read_lines(file):
-        if not text.strip():
-            continue
+    for line, text in lines:
+        if columns is None and text.startswith("{"):
+            yield from read_json_lines(file)
+            return
         cells = text.split("\t")
         if columns is None:
             columns = cells
@@ -112,19 +162,25 @@ def _read_file(file: Path) -> list[UsePair]:
             continue
         if len(cells) != len(columns):
             raise InputError.at(file, line, found=f"{len(cells)} columns", expected=f"{len(columns)}")
-        row = dict(zip(columns, cells, strict=True))
-        if row["label"] not in _LABELS:
-            raise InputError.at(file, line, found=f"the label {row['label']!r}", expected="0 or 1")
-        first, second = (
-            _use(tokenize(row[f"sentence{n}"]), row[f"start{n}"], row[f"end{n}"]) for n in (1, 2)
+        yield line, dict(zip(columns, cells, strict=True))
+
+
+def _pair(file: Path, line: int, row: Any, tokenize: Callable[[str], Words]) -> UsePair:
+    if not isinstance(row, dict) or (missing := [name for name in _COLUMNS if name not in row]):
+        found = f"no {missing[0]!r}" if isinstance(row, dict) else "no object"
+        raise InputError.at(file, line, found=found, expected=", ".join(_COLUMNS))
+    values = [str(row[name]) for name in _COLUMNS]
+    *_, label = values
+    if label not in _LABELS:
+        raise InputError.at(
+            file, line, found=f"the label {label!r}", expected="0 or 1, or in JSON true or false"
         )
-        if first is None or second is None:
-            found = f"no token at {', '.join(f'{name} {row[name]}' for name in _COLUMNS[2:6])}"
-            raise InputError.at(file, line, found=found, expected="the characters of a word")
-        pairs.append(UsePair(first, second, _LABELS[row["label"]]))
-    if not pairs:
-        raise InputError.at(file, found="no pair", expected="at least one")
-    return pairs
+    first, second = (_use(tokenize(values[n]), values[n + 2], values[n + 4]) for n in (0, 1))
+    if first is None or second is None:
+        places = zip(_COLUMNS[2:6], values[2:6], strict=True)
+        found = f"no token at {', '.join(f'{name} {value}' for name, value in places)}"
+        raise InputError.at(file, line, found=found, expected="the characters of a word")
+    return UsePair(first, second, _LABELS[label])
 
 
 def _use(sentence: Words, start: str, end: str) -> Use | None:

@@ -15,7 +15,7 @@ from allennlp.modules import TokenEmbedder
 from elmo_tasks.evaluation import tagging
 from elmo_tasks.evaluation.analogies import accuracies, read_questions
 from elmo_tasks.evaluation.similarity import read_pairs, spearman
-from elmo_tasks.evaluation.tagging import most_frequent_tag, read_conllu
+from elmo_tasks.evaluation.tagging import most_frequent_tag, read_tagged
 from elmo_tasks.vectors.encoder import BiLmEncoder, StaticVectors
 from elmo_tasks.vectors.text_format import read_table, take_vectors
 from elmo_tasks.vectors.word_vectors import alone, in_contexts
@@ -161,7 +161,7 @@ class TestProbe:
         assert found[4]["correct"] == found[0]["correct"]
 
     def test_pos_baseline_and_tags(self, elmo, rows, tmp_path, capsys):
-        train, dev = (read_conllu(path, column="upos") for path in self.data("pos"))
+        train, dev = (read_tagged(path, column="upos") for path in self.data("pos"))
         *_, last = rows("probe", "pos", *self.data("pos"))
         assert int(last["correct"]) == most_frequent_tag(train, dev)
         assert elmo("probe", "pos", *self.data("pos"), "--tags", "xpos", *tiny(tmp_path)) == 1

@@ -116,12 +116,39 @@ def test_questions_have_their_sections(tmp_path):
     assert len(read_questions(str(bundled("fixtures/evaluation/analogies.txt")))) == 32
 
 
+def test_layouts_without_sections(tmp_path):
+    """Four words a line; MSR's two files; BATS, whose second words have variants."""
+    files = {
+        "msr.txt": "good better rough rougher\n",
+        "rel.questions": "good better rough\ndog dogs cat\n",
+        "rel.answers": "JJ_JJR rougher\nNN_NNS cats\n",
+        "I01 [noun].txt": "dog\tdogs\nox\toxen/oxes\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    assert read_questions(str(tmp_path)) == [
+        Question("I01 [noun]", ("dog", "dogs", "ox", "oxen", "oxes")),
+        Question("I01 [noun]", ("ox", "oxen", "dog", "dogs")),
+        Question("msr", ("good", "better", "rough", "rougher")),
+        Question("JJ_JJR", ("good", "better", "rough", "rougher")),
+        Question("NN_NNS", ("dog", "dogs", "cat", "cats")),
+    ]
+
+
+def test_any_variant_is_right():
+    words = ["dog", "dogs", "ox", "oxen", "oxes", "other"]
+    vectors = torch.tensor([[1, 0, 0], [1, 1, 0], [0, 0, 1], [1, -1, 0], [0, 1, 1], [0, -1, 0]]).float()
+    asked = [Question("s", ("dog", "dogs", "ox", *answers)) for answers in (["oxen"], ["oxen", "oxes"])]
+    found = accuracies(WordVectors("x", vectors, torch.ones(6, dtype=torch.bool)), words, asked, words)
+    assert {(each.correct, each.covered) for each in found} == {(1, 2)}
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("", "q: found no question"),
         (": family\n", "q: found no question"),
-        ("boy girl son daughter\n", "line 1: found 'boy girl son daughter', expected a line `: section`"),
+        ("boy girl\n", "line 1: found 'boy girl', expected pairs of words, at least two"),
         (": family\nboy girl son\n", "line 2: found 'boy girl son', expected four words"),
     ],
 )

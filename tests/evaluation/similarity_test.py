@@ -20,6 +20,12 @@ from tests.errors import input_error
         "old new 1.500000\nCD stock 1.31\n",
         "old;new;1.5\nCD;stock;1.31\n",
         'old,new,1.5\n"CD", stock, 1.31\n',
+        ",word1,word2,similarity\n0,old,new,1.5\n1,CD,stock,1.31\n",
+        "0,old,new,1.5\n1,CD,stock,1.31\n",
+        "pair\tscore of\tleft\tright\tn\tmean\n1\t7\told\tnew\t9\t1.5\n2\t7\tCD\tstock\t8\t1.31\n",
+        "index\tterm_a\tterm_b\tpos\tscore\na1\told\tnew\tA\t1.5\na2\tCD\tstock\tN\t1.31\n",
+        "1\told\ta\tnew\ta\tan <b>old</b> one\t1.5\t1\n2\tCD\tn\tstock\tn\ta <b>CD</b>\t1.31\t2\n",
+        "old new a 1.5 ANTONYMS\nCD stock n 1.31 NONE\n",
     ],
 )
 def test_layouts(tmp_path, text):
@@ -40,6 +46,9 @@ def test_layouts(tmp_path, text):
         ("a b N 1\nc d N 1\ne f 1 x\n", "'e f 1 x', expected two words, and a number in column 4"),
         ("a,b,1\rc,d,2\r", "line 1: found no csv (new-line character"),
         ("a b c\nd e f\n", "line 2: found 'd e f'"),
+        ("word1\tword2\tPOS\tSim\tn\na\tb\tN\t1\t2\nc\td\tN\t3\n", "line 3: found 4 columns, expected 5"),
+        ("seven,eight,5\na,b,1\n7,eight,5\n", "line 3: found '7 eight 5', expected two words, and a number"),
+        ("0,car,3\n1,auto,4\n", "line 2: found '1 auto 4', expected two words"),
     ],
 )
 def test_errors(tmp_path, text, message):

@@ -5,7 +5,7 @@ from torch.nn import functional as F
 
 from elmo_tasks.common.files import bundled
 from elmo_tasks.evaluation import tagging
-from elmo_tasks.evaluation.tagging import TaggedSentence, fit, most_frequent_tag, read_conllu, tagging_probe
+from elmo_tasks.evaluation.tagging import TaggedSentence, fit, most_frequent_tag, read_tagged, tagging_probe
 from elmo_tasks.vectors import WordTable
 from elmo_tasks.vectors.encoder import StaticVectors
 from tests.errors import input_error
@@ -42,10 +42,21 @@ DEV = [TaggedSentence(["they", "play", "long", "dramas", "here"], ["PRON", "VERB
 )
 def test_words_and_tags(tmp_path, column, tags):
     (tmp_path / "a.conllu").write_text(TEXT)
-    sentences = read_conllu(str(tmp_path), column=column)
+    sentences = read_tagged(str(tmp_path), column=column)
     assert [sentence.words for sentence in sentences] == [["I", "do", "n't", "."], ["Yes"]]
     assert [sentence.tags for sentence in sentences] == tags
     assert [sentence.begins_document for sentence in sentences] == [True, False]
+
+
+@pytest.mark.parametrize("mark", ["\t", " "])
+def test_two_columns(tmp_path, mark):
+    """A word may begin with `#`; a comment begins a sentence."""
+    text = "# newdoc id = a\nI_PRON\n#_SYM\n\n#ff_X\nyou_PRON\n"
+    (tmp_path / "a.txt").write_text(text.replace("_", mark))
+    assert read_tagged(str(tmp_path), column="upos") == [
+        TaggedSentence(["I", "#"], ["PRON", "SYM"], begins_document=True),
+        TaggedSentence(["#ff", "you"], ["X", "PRON"]),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -58,7 +69,7 @@ def test_words_and_tags(tmp_path, column, tags):
 )
 def test_errors(tmp_path, text, message):
     path = tmp_path / "a.conllu"
-    assert message in input_error(lambda path: read_conllu(path, column="upos"), path, text)
+    assert message in input_error(lambda path: read_tagged(path, column="upos"), path, text)
 
 
 def test_most_frequent_tag():
@@ -78,7 +89,7 @@ def test_a_classifier_of_one_hot_words_finds_their_most_frequent_tags(tmp_path):
 def test_every_layer_learns_its_training_data(tmp_path, monkeypatch):
     monkeypatch.setattr(tagging, "MAX_ITERATIONS", 20)
     encoder = tiny_encoder(tmp_path / "bilm")
-    train = read_conllu(str(bundled("fixtures/evaluation/pos_train.conllu")), column="upos")[:10]
+    train = read_tagged(str(bundled("fixtures/evaluation/pos_train.conllu")), column="upos")[:10]
     once, again = (tagging_probe(encoder, train, train, tmp_path) for _ in range(2))
     assert list(once) == encoder.names
     assert all(correct > 0.6 * sum(len(sentence.words) for sentence in train) for correct in once.values())

@@ -1,3 +1,5 @@
+import json
+
 import numpy as np
 import pytest
 import torch
@@ -20,6 +22,24 @@ def test_a_pair_of_uses_has_tokens_and_a_place(tmp_path):
     assert pair.same is True
 
 
+def test_published_layouts(tmp_path):
+    """WiC's two files and SuperGLUE's JSON Lines."""
+    use = {"word": "play", "idx": 0, "start1": 3, "start2": 2, "end1": 7, "end2": 6}
+    line = json.dumps({**use, "sentence1": "We play.", "sentence2": "A play here.", "label": True})
+    files = {
+        "dev.data.txt": "play\tN\t1-0\tWe play .\tPlay it , now\nbank\tN\t0-1\tBanks lend\tA bank\n",
+        "dev.gold.txt": "T\nF\n",
+        "val.jsonl": line,
+    }
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    assert read_use_pairs(str(tmp_path)) == [
+        (Use(["We", "play", "."], 1, 2), Use(["Play", "it", ",", "now"], 0, 1), True),
+        (Use(["Banks", "lend"], 0, 1), Use(["A", "bank"], 1, 2), False),
+        (Use(["We", "play", "."], 1, 2), Use(["A", "play", "here", "."], 1, 2), True),
+    ]
+
+
 def test_words_of_the_fixtures_have_their_places():
     pairs = read_use_pairs(str(bundled("fixtures/evaluation/wic_train.tsv")))
     assert len(pairs) == 20
@@ -36,6 +56,7 @@ def test_words_of_the_fixtures_have_their_places():
         ("word\tsentence1\n", "line 1: found no column sentence2"),
         (HEADER + "0\ta\n", "line 2: found 2 columns, expected 9"),
         (HEADER + "0\ta\ta b\ta c\t0\t0\t1\t1\tT\n", "line 2: found the label 'T', expected 0 or 1"),
+        ('{"label": true}', "line 1: found no 'sentence1'"),
         (
             HEADER + "0\ta\ta b\ta c\t0\t9\t1\t10\t1\n",
             "found no token at start1 0, start2 9",
@@ -76,3 +97,17 @@ def test_threshold_against_all_thresholds(seed):
     # The lowest of the best, which differ in their answers
     best = min(threshold for threshold, count in zip(possible, counts, strict=True) if count == found.correct)
     assert torch.equal(cosines >= found.cosine, cosines >= best)
+
+
+@pytest.mark.parametrize(
+    ("data", "gold", "message"),
+    [
+        ("play\tN\t1-0\tWe play\tPlay\n", "T\nF\n", "a.gold.txt: found 2 answers, expected 1"),
+        ("play\tN\t1-0\tWe play\tPlay\n", "1\n", "a.gold.txt, line 1: found the label '1', expected T or F"),
+        ("play\tN\t1-1\tWe play\tPlay\n", "T\n", "a.data.txt, line 1: found '1-1', expected the places"),
+        ("play\tN\t1-0\tWe play\n", "T\n", "a.data.txt, line 1: found 4 columns, expected 5"),
+    ],
+)
+def test_errors_of_two_files(tmp_path, data, gold, message):
+    (tmp_path / "a.gold.txt").write_text(gold)
+    assert message in input_error(read_use_pairs, tmp_path / "a.data.txt", data)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from elmo_tasks.common.files import bundled
 from elmo_tasks.data.input_files import InputError
 from elmo_tasks.evaluation.senses import read_senses
-from elmo_tasks.evaluation.tagging import read_conllu
+from elmo_tasks.evaluation.tagging import read_tagged
 from elmo_tasks.squad.dataset import read_datasets
 from tests.common.files_test import UNREADABLE
 from tests.robustness.attempt import FUZZ, attempt
@@ -67,7 +67,7 @@ LAYOUTS = {
     ),
     "language_model/dev.txt": reading(type="elmo_bilm", streams=2, bptt_steps=5),
     "evaluation/wsd_dev.jsonl": lambda path: list(read_senses(path)),
-    "evaluation/pos_dev.conllu": lambda path: list(read_conllu(path, column="upos")),
+    "evaluation/pos_dev.conllu": lambda path: list(read_tagged(path, column="upos")),
 }
 PIECES = st.sampled_from(
     [
