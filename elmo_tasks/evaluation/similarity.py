@@ -126,8 +126,8 @@ def _is_header(cells: list[str], data: list[str]) -> bool:
 
 def _columns(header: list[str], rows: list[list[str]], data: list[str]) -> tuple[int, int, int] | None:
     """Returns the columns of both words and of the score, if there are any. `data` is one of the rows."""
-    names = [re.sub(r"[\W_]", "", cell.lower()) for cell in header] or [None] * len(data)
-    words = [place for place, name in enumerate(names) if name and _WORD_NAME.fullmatch(name)]
+    names = [re.sub(r"[\W_]", "", cell.lower()) for cell in header] or ["?"] * len(data)
+    words = [place for place, name in enumerate(names) if _WORD_NAME.fullmatch(name)]
     if len(words) != 2:
         # Identifiers and parts of speech may stand beside the words.
         words = [p for p, name in enumerate(names) if not _is_number(data, p) and name not in _NO_WORDS]
@@ -136,7 +136,7 @@ def _columns(header: list[str], rows: list[list[str]], data: list[str]) -> tuple
     if len(words) < 2:
         return None
     scores = [place for place in range(words[1] + 1, len(data)) if _is_number(data, place)]
-    named = [place for place in scores if _SCORE_NAME.search(names[place] or "")]
+    named = [place for place in scores if _SCORE_NAME.search(names[place])]
     return (words[0], words[1], (named or scores)[0]) if scores else None
 
 

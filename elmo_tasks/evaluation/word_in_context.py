@@ -143,7 +143,7 @@ def _read_data(file: Path, lines: Iterable[tuple[int, str]]) -> Iterator[UsePair
         if len(uses) != 2:
             expected = "the places of two words, such as 3-5"
             raise InputError.at(file, line, found=repr(cells[2]), expected=expected)
-        yield UsePair(*uses, _GOLD_LABELS[label])
+        yield UsePair(uses[0], uses[1], _GOLD_LABELS[label])
 
 
 def _rows(file: Path, lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, dict[str, Any]]]:
