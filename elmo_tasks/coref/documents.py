@@ -1,25 +1,34 @@
 """
-Documents with coreference chains: two formats that they are read from, and texts that show clusters to
+Documents with coreference chains: the formats that they are read from, and texts that show clusters to
 people.
 
 CoNLL-2012 (https://conll.cemantix.org/2012/data.html) has one token a line in columns, an empty line between
 sentences, and `#begin document (ID); part 000` and `#end document` around each part of a document. Columns
 are separated by tabs, or by runs of blanks in a line without tabs. Three are read: the word (4th), the
-speaker (10th) and the chains (last). The chains are `-`, or marks joined by `|`: `(12` where a mention of
-chain 12 starts, `12)` where it ends, `(12)` for one token. Of two open mentions of a chain, the one that
-started last ends first. `/.` and `/?`, which end some sentences of OntoNotes, are read as `.` and `?`.
+speaker (10th) and the chains (last). The chains are `-`, `_` or empty, or marks, joined by `|` or by nothing:
+`(12` where a mention of chain 12 starts, `12)` where it ends, `(12)` for one token. Of two open mentions of a
+chain, the one that started last ends first. `/.` and `/?`, which end some sentences of OntoNotes, are read as
+`.` and `?`. GUM and OntoGUM have three columns: number, word and chains; files for the CoNLL scorer five:
+document, part, number, word and chains. Other lines that begin with `#` are comments.
 
-JSON Lines, in the layout of e2e-coref, have one object a line: `{"doc_key": "...", "sentences": [["..."]],
-"speakers": [["..."]], "clusters": [[[first, last]]]}`; only `sentences` is required. All documents of a file
-have `clusters`, or none has.
+JSON Lines have one object a line, of one of three layouts:
 
-In both, an unknown speaker is `-`, as in OntoNotes, or empty, as in the output of e2e-coref's own programs.
+- e2e-coref: `{"doc_key": "...", "sentences": [["..."]], "speakers": [["..."]], "clusters": [[[first,
+  last]]]}`. Only `sentences` is required.
+- The same, made for BERT, with `subtoken_map`, the number of each piece's word. Words are put together again,
+  without `[CLS]` and `[SEP]`; `sentence_map`, the number of each piece's sentence, makes the sentences.
+- PreCo: `{"id": "...", "sentences": [["..."]], "mention_clusters": [[[sentence, first, end]]]}`, where `end`
+  is the token after the last.
+
+All documents of a file have clusters, or none has. An unknown speaker is `-`, as in OntoNotes, `_`, as in
+LitBank, or empty, as in the output of e2e-coref's own programs.
 """
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import accumulate, chain
 from pathlib import Path
 from typing import Any
@@ -28,8 +37,9 @@ from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.data.columns import BLANKS, split_cells, unescape
 from elmo_tasks.data.fields import Metadata
+from elmo_tasks.data.formats.conll2012 import END, begun_document, ends_document
 from elmo_tasks.data.input_files import InputError, read_lines
-from elmo_tasks.data.json_lines import read_json_lines, shorten_json
+from elmo_tasks.data.json_lines import parse_json, shorten_json
 from elmo_tasks.data.tokenization import Words, join_words
 
 Mention = tuple[int, int]
@@ -39,11 +49,15 @@ Cluster = list[Mention]
 NO_SPEAKER = "-"
 
 _COLUMNS = 12
-_WORD, _SPEAKER, _CHAINS = 3, 9, -1
-_NO_CHAIN = "-"
-_BEGIN = re.compile(r"#begin document \((.*)\); *part *(\d+)\s*")
-_END = "#end document"
+_SPEAKER = 9
+_WORD_OF_FEW = {3: 1, 5: 3}
+"""The column of the word in files with fewer columns, by their number."""
+_WORD = 3
+_NOTHING = ("-", "_", "")
 _MARK = re.compile(r"(\(?)([^()|]+)(\)?)")
+_SPECIAL = ("[CLS]", "[SEP]")
+_CONTINUED = "##"
+_IDS = ("doc_key", "id")
 
 
 @dataclass
@@ -62,6 +76,8 @@ class CorefDocument(Metadata):
     """All tokens, with their places in the text."""
     joined: int = 0
     """The number of annotated clusters that were joined to others."""
+    line = 0
+    """The document's first line in its file."""
 
     def __len__(self) -> int:
         return len(self.words.words)
@@ -115,81 +131,176 @@ class CorefDocument(Metadata):
         )
 
 
-def read_documents(path: Path) -> Iterator[CorefDocument]:
+def read_documents(
+    path: Path, good: Callable[[Iterable[Callable[[], CorefDocument]]], Iterator[CorefDocument]] | None = None
+) -> Iterator[CorefDocument]:
     """
     Yields the documents of a file. It is JSON Lines if the first line that is not blank starts with `{`.
+
+    # Parameters
+
+    good : makes the documents of functions that read one each; by default it calls them.
 
     # Raises
     `InputError` with file and line: a line that does not follow the format, a mention that is not closed or
     not opened, clusters in some documents only, and all errors of `CorefDocument.of`.
     """
+    first: CorefDocument | None = None
+    for document in (record() for record in _records(path)) if good is None else good(_records(path)):
+        first = first or document
+        if (document.clusters is None) != (first.clusters is None):
+            without = document.clusters is None
+            found, expected = ('no "clusters"', "some") if without else ('"clusters"', "none")
+            expected += f", as in line {first.line}"
+            raise InputError.at(path, document.line, found=found, expected=expected)
+        yield document
+
+
+def _records(path: Path) -> Iterator[Callable[[], CorefDocument]]:
+    """Yields a function for each document of a file, which reads it."""
     lines = read_lines(path)
     for number, line in lines:
         if line.strip(BLANKS):
-            read = _read_json if line.lstrip(BLANKS).startswith("{") else _read_conll
-            yield from read(path, chain([(number, line)], lines))
+            all_lines = chain([(number, line)], lines)
+            if line.lstrip(BLANKS).startswith("{"):
+                yield from (partial(_read_json, path, *each) for each in all_lines if each[1].strip())
+            else:
+                yield from _conll_records(path, all_lines)
 
 
-def _read_json(path: Path, lines: Iterable[tuple[int, str]]) -> Iterator[CorefDocument]:
-    first: tuple[int, bool] | None = None
-    for number, content in read_json_lines(path, lines):
-        if not isinstance(content, dict) or "sentences" not in content:
-            expected = 'a JSON object with "sentences"'
-            raise InputError.at(path, number, found=repr(shorten_json(content)), expected=expected)
-        try:
-            document = from_json(content)
-        except ConfigurationError as error:
-            raise InputError(f"{path}, line {number}: {error.message}") from error
-        has_clusters = document.clusters is not None
-        first = first or (number, has_clusters)
-        if has_clusters != first[1]:
-            found, expected = ('"clusters"', "none") if has_clusters else ('no "clusters"', "some")
-            raise InputError.at(path, number, found=found, expected=f"{expected}, as in line {first[0]}")
-        yield document
+def _read_json(path: Path, number: int, line: str) -> CorefDocument:
+    content = parse_json(line, path, number)
+    if not isinstance(content, dict) or "sentences" not in content:
+        expected = 'a JSON object with "sentences"'
+        raise InputError.at(path, number, found=repr(shorten_json(content)), expected=expected)
+    try:
+        document = from_json(content)
+    except ConfigurationError as error:
+        raise InputError(f"{path}, line {number}: {error.message}") from error
+    document.line = number
+    return document
 
 
 def from_json(content: dict[str, Any]) -> CorefDocument:
     """
-    Returns the document of an object in the layout of e2e-coref, which has `sentences`.
+    Returns the document of an object, which has `sentences`, in the layout of e2e-coref, of its successors
+    for BERT, or of PreCo.
 
     # Raises
-    `ConfigurationError`: see `CorefDocument.of`.
+    `ConfigurationError`: see `CorefDocument.of`; pieces of words without `subtoken_map`.
     """
-    return CorefDocument.of(
+    _check_words("sentences", content["sentences"])
+    ids = {name: content[name] for name in _IDS if name in content}
+    if "subtoken_map" in content:
+        content = content | _of_pieces(content)
+    elif any(_SPECIAL[0] in sentence for sentence in content["sentences"]):
+        raise ConfigurationError(
+            f'sentences: found {_SPECIAL[0]!r}, a piece for BERT, expected words, or "subtoken_map", the '
+            "number of each piece's word"
+        )
+    clusters = content.get("clusters")
+    if "clusters" not in content and "mention_clusters" in content:
+        clusters = _of_sentences(content["mention_clusters"], content["sentences"])
+    document = CorefDocument.of(
         content["sentences"],
-        id=content.get("doc_key", ""),
+        id=content["doc_key"] if "doc_key" in content else str(content.get("id", "")),
         speakers=content.get("speakers"),
-        clusters=content.get("clusters"),
+        clusters=clusters,
     )
+    document.ids = ids
+    return document
 
 
-def _read_conll(path: Path, lines: Iterable[tuple[int, str]]) -> Iterator[CorefDocument]:
+def _of_pieces(content: dict[str, Any]) -> dict[str, Any]:
+    """Returns the sentences, speakers and clusters of words whose pieces are the tokens of `content`."""
+    segments = content["sentences"]
+    pieces = list(chain.from_iterable(segments))
+
+    def numbers(name: str, values: Any) -> list[int]:
+        if isinstance(values, list) and all(isinstance(part, list) for part in values):
+            values = list(chain.from_iterable(values))
+        if not isinstance(values, list) or any(type(value) is not int for value in values):
+            raise ConfigurationError(f"{name}: found {str(values)[:80]}, expected a list of whole numbers")
+        if len(values) != len(pieces):
+            raise ConfigurationError(f"{name}: found {len(values)} numbers, expected {len(pieces)}")
+        return values
+
+    word_of = numbers("subtoken_map", content["subtoken_map"])
+    segment_of = [[number] * len(segment) for number, segment in enumerate(segments)]
+    sentence_of = numbers("sentence_map", content.get("sentence_map", segment_of))
+    speaker_of = list(chain.from_iterable(content.get("speakers") or [[NO_SPEAKER] * len(pieces)]))
+    if len(speaker_of) != len(pieces):
+        raise ConfigurationError(f"speakers: found {len(speaker_of)}, expected {len(pieces)}")
+    words: dict[int, str] = {}
+    sentences: dict[int, list[tuple[int, str]]] = defaultdict(list)
+    for place, piece in enumerate(pieces):
+        number = word_of[place]
+        if piece in _SPECIAL:
+            continue
+        if number in words and number != next(reversed(words)):
+            raise ConfigurationError(f"subtoken_map: found {number} again, expected numbers that do not fall")
+        if number not in words:
+            sentences[sentence_of[place]].append((number, speaker_of[place]))
+        words[number] = words[number] + piece.removeprefix(_CONTINUED) if number in words else piece
+    place_of = {number: place for place, number in enumerate(words)}
+
+    def of_words(span: Any) -> list[int]:
+        numbers_of_ends = [word_of[end] for end in _span(span, len(pieces))]
+        if not all(number in place_of for number in numbers_of_ends):
+            raise ConfigurationError(f"clusters: found {span}, expected pieces of words")
+        return [place_of[number] for number in numbers_of_ends]
+
+    clusters = content.get("clusters")
+    return {
+        "sentences": [[words[number] for number, _ in sentence] for sentence in sentences.values()],
+        "speakers": [[speaker for _, speaker in sentence] for sentence in sentences.values()],
+        "clusters": clusters and [list(map(of_words, cluster)) for cluster in _lists("clusters", clusters)],
+    }
+
+
+def _of_sentences(clusters: Any, sentences: list[list[str]]) -> list[list[Mention]]:
+    """Returns the clusters of PreCo, whose mentions are [sentence, first token, token after the last]."""
+    starts = [0, *accumulate(map(len, sentences))]
+
+    def mention(span: Any) -> Mention:
+        if isinstance(span, list) and len(span) == 3 and all(type(number) is int for number in span):
+            sentence, first, end = span
+            if 0 <= sentence < len(sentences) and 0 <= first < end <= len(sentences[sentence]):
+                return starts[sentence] + first, starts[sentence] + end - 1
+        expected = "[sentence, first token, token after the last] in it"
+        raise ConfigurationError(f"mention_clusters: found {str(span)[:80]}, expected {expected}")
+
+    return [list(map(mention, cluster)) for cluster in _lists("mention_clusters", clusters)]
+
+
+def _conll_records(path: Path, lines: Iterable[tuple[int, str]]) -> Iterator[Callable[[], CorefDocument]]:
     part: _Part | None = None
     number = 0
     for number, line in lines:
-        begin = _BEGIN.fullmatch(line)
-        if begin is not None and part is None:
-            part = _Part(path, f"{begin[1]}_{int(begin[2])}")
-        elif begin is not None:
-            raise InputError.at(path, number, found=line, expected=f"{_END!r} before it")
+        id = begun_document(line)
+        if id is not None and part is None:
+            part = _Part(path, id or path.stem, number)
+        elif id is not None:
+            raise InputError.at(path, number, found=line, expected=f"{END!r} before it")
         elif part is None and line.strip(BLANKS):
             expected = "'#begin document (ID); part 000'"
             raise InputError.at(path, number, found=repr(line[:80]), expected=expected)
-        elif part is not None and line.startswith(_END):
-            yield part.document(number)
+        elif part is not None and ends_document(line):
+            yield part.document
             part = None
         elif part is not None:
-            part.add(number, line)
+            part.lines.append((number, line))
     if part is not None:
-        raise InputError.at(path, number, found="the end of the file", expected=repr(_END))
+        raise InputError.at(path, number, found="the end of the file", expected=repr(END))
 
 
 class _Part:
     """The lines between `#begin document` and `#end document`."""
 
-    def __init__(self, path: Path, id: str) -> None:
-        self._path = path
-        self._id = id
+    def __init__(self, path: Path, id: str, first: int) -> None:
+        self.lines: list[tuple[int, str]] = []
+        self._path, self._id, self._first = path, id, first
+        self._columns = 0
         self._sentences: list[list[str]] = [[]]
         self._speakers: list[list[str]] = [[]]
         self._tokens = 0
@@ -197,7 +308,7 @@ class _Part:
         # The open mentions of each chain: token and line of their start
         self._open: dict[str, list[tuple[int, int]]] = defaultdict(list)
 
-    def add(self, number: int, line: str) -> None:
+    def _add(self, number: int, line: str) -> None:
         """Adds the line of a token, or the empty line after a sentence."""
         row = [cell.strip(BLANKS) for cell in split_cells(line, "\t" if "\t" in line else None)]
         if not any(row):
@@ -205,54 +316,70 @@ class _Part:
                 self._sentences.append([])
                 self._speakers.append([])
             return
-        if len(row) < _COLUMNS:
+        columns = self._columns = self._columns or len(row)
+        few = columns in _WORD_OF_FEW
+        if len(row) != columns if few else len(row) < _COLUMNS:
             found = f"{len(row)} columns in {line[:80]!r}"
-            raise InputError.at(self._path, number, found=found, expected=f"at least {_COLUMNS}")
-        self._sentences[-1].append(unescape(row[_WORD]))
-        self._speakers[-1].append(row[_SPEAKER])
-        if row[_CHAINS] != _NO_CHAIN:
-            for mark in row[_CHAINS].split("|"):
-                self._mark(number, mark)
+            expected = f"{columns} as before" if few else f"at least {_COLUMNS}, or 3: number, word, chains"
+            raise InputError.at(self._path, number, found=found, expected=expected)
+        self._sentences[-1].append(unescape(row[_WORD_OF_FEW.get(columns, _WORD)]))
+        speaker = NO_SPEAKER if few else row[_SPEAKER]
+        self._speakers[-1].append(NO_SPEAKER if speaker in _NOTHING else speaker)
+        if row[-1] not in _NOTHING:
+            for marks in row[-1].split("|"):
+                self._mark(number, marks)
         self._tokens += 1
 
-    def _mark(self, number: int, mark: str) -> None:
-        parts = _MARK.fullmatch(mark)
-        if parts is None or not (parts[1] or parts[3]):
+    def _mark(self, number: int, marks: str) -> None:
+        parts: list[tuple[str, str, str]] = _MARK.findall(marks)
+        if "".join(map("".join, parts)) != marks or not all(opens or closes for opens, _, closes in parts):
+            parts = []
+        if not parts:
             expected = "'-', or '(ID', 'ID)' or '(ID)', joined by '|'"
-            raise InputError.at(self._path, number, found=f"the chains {mark!r}", expected=expected)
-        opens, name, closes = parts.groups()
-        if opens:
-            self._open[name].append((self._tokens, number))
-        if closes:
-            if not self._open[name]:
-                found = f"the end of a mention, {mark!r}"
-                raise InputError.at(self._path, number, found=found, expected=f"'({name}' before it")
-            first, _ = self._open[name].pop()
-            self._clusters[name].append((first, self._tokens))
+            raise InputError.at(self._path, number, found=f"the chains {marks!r}", expected=expected)
+        for opens, name, closes in parts:
+            if opens:
+                self._open[name].append((self._tokens, number))
+            if closes:
+                if not self._open[name]:
+                    found = f"the end of a mention, '{name})'"
+                    raise InputError.at(self._path, number, found=found, expected=f"'({name}' before it")
+                first, _ = self._open[name].pop()
+                self._clusters[name].append((first, self._tokens))
 
-    def document(self, number: int) -> CorefDocument:
-        """Returns the document of all lines; `number` is the line of its end."""
+    def document(self) -> CorefDocument:
+        """Returns the document of the lines."""
+        for number, line in self.lines:
+            if not line.startswith("#"):
+                self._add(number, line)
         unclosed = [(line, name) for name, starts in self._open.items() for _, line in starts]
-        for line, name in sorted(unclosed):
+        for start, name in sorted(unclosed):
             found = f"the start of a mention, '({name}', that is not closed"
-            raise InputError.at(self._path, line, found=found, expected=f"'{name})' after it")
+            raise InputError.at(self._path, start, found=found, expected=f"'{name})' after it")
         if not self._tokens:
-            raise InputError.at(self._path, number, found="a document without tokens", expected="one or more")
+            end = self._first + len(self.lines) + 1
+            raise InputError.at(self._path, end, found="a document without tokens", expected="one or more")
         whole = slice(None if self._sentences[-1] else -1)
-        return CorefDocument.of(
+        document = CorefDocument.of(
             self._sentences[whole],
             id=self._id,
             speakers=self._speakers[whole],
             clusters=list(self._clusters.values()),
         )
+        document.ids, document.line = {"doc_key": self._id}, self._first
+        return document
+
+
+def _lists(name: str, clusters: Any) -> list[list[Any]]:
+    if not isinstance(clusters, list) or not all(isinstance(cluster, list) for cluster in clusters):
+        raise ConfigurationError(f"{name}: found {str(clusters)[:80]}, expected lists of lists of spans")
+    return clusters
 
 
 def _clusters(clusters: Any, tokens: int) -> list[Cluster]:
     """Checks clusters, joins those with a mention in common, and sorts them in the order of the text."""
-    if not isinstance(clusters, list) or not all(isinstance(cluster, list) for cluster in clusters):
-        raise ConfigurationError(f"clusters: found {str(clusters)[:80]}, expected lists of lists of spans")
     cluster_of: dict[Mention, set[Mention]] = {}
-    for cluster in clusters:
+    for cluster in _lists("clusters", clusters):
         mentions = {_span(span, tokens) for span in cluster}
         mentions = mentions.union(*(cluster_of.get(mention, ()) for mention in mentions))
         cluster_of |= dict.fromkeys(mentions, mentions)

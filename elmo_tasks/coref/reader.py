@@ -1,9 +1,11 @@
-"""Documents with coreference chains: CoNLL-2012 columns, or JSON Lines in the layout of e2e-coref."""
+"""Documents with coreference chains: CoNLL-2012 columns, or JSON Lines of e2e-coref, BERT or PreCo."""
 
+import logging
 import re
 from bisect import bisect
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -20,9 +22,12 @@ from elmo_tasks.data.columns import gold_files
 from elmo_tasks.data.input_files import InputError
 from elmo_tasks.data.reader import TaskReader
 
+logger = logging.getLogger(__name__)
+
 GENRES = "genres"
 """The vocabulary's namespace of genres; all genres that it does not have share the id of unknown ones."""
 UNKNOWN_SPEAKER = 0
+_LONG_SENTENCE = 300
 _OVER_ENDS = "mentions over the end of a sentence, which the model does not propose"
 
 
@@ -41,6 +46,8 @@ class CorefReader(TaskReader):
         missed in the metric, and have no effect in training.
     genre_pattern : a regular expression with one group, the genre, that is searched for in a document's id;
         by default OntoNotes' ids, such as `nw/wsj/00/wsj_0001` or `nw`. Without a match the genre is unknown.
+    skip_bad : whether to leave out documents that do not follow the format, such as one whose mention is not
+        closed. A warning has their number and the first three.
     The others : see `TaskReader`.
 
     # Raises
@@ -53,11 +60,13 @@ class CorefReader(TaskReader):
         *,
         singletons: bool = True,
         genre_pattern: Name = "^([a-z]{2})(?:/|$)",
+        skip_bad: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.singletons = singletons
         self.genre_pattern = _pattern(genre_pattern)
+        self.skip_bad = skip_bad
 
     def _read(self, file_path: str) -> Iterator[Instance]:
         paths = gold_files(file_path)
@@ -78,7 +87,9 @@ class CorefReader(TaskReader):
         return Instance(fields)
 
     def _file(self, path: Path, counts: Counter[str]) -> Iterator[CorefDocument]:
-        for document in read_documents(path):
+        unsplit = 0
+        for document in read_documents(path, partial(self.good, path)):
+            unsplit += len(document.sentences) == 1 and len(document) > _LONG_SENTENCE
             clusters = document.clusters or []
             singletons = sum(len(cluster) == 1 for cluster in clusters)
             if singletons and not self.singletons:
@@ -87,6 +98,12 @@ class CorefReader(TaskReader):
             yield document
         if not counts:
             raise InputError.at(path, found="no document", expected="at least one")
+        if unsplit:
+            logger.warning(
+                "%s: %d documents are one sentence of over %d tokens each; expected an empty line after each "
+                "sentence",
+                *(path, unsplit, _LONG_SENTENCE),
+            )
 
     def _counts(self, document: CorefDocument, singletons: int) -> dict[str, int]:
         """Returns the log's counts of a document that has so many singletons in its file."""

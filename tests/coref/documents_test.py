@@ -1,4 +1,5 @@
 import json
+import re
 
 import pytest
 from allennlp.common.checks import ConfigurationError
@@ -147,6 +148,106 @@ def test_errors_name_file_and_line(tmp_path, text, message):
 def test_json_lines_without_optional_keys(tmp_path):
     (bare,) = read(tmp_path, json.dumps({"sentences": JSON["sentences"]}))
     assert (bare.id, bare.speakers, bare.clusters) == ("", ["-"] * 7, None)
+
+
+LITBANK_ROWS = [
+    ("Ana", "(1)"),
+    ("lost", ""),
+    ("her", "(2|(1)"),
+    ("keys", "2)"),
+    (".", ""),
+    ("", ""),
+    ("She", "(1)"),
+    ("did", ""),
+]
+GUM = """# begin document GUM_x
+0\tAna\t(person-1)
+1\tlost\t_
+2\ther\t(object-2(person-1)
+3\tkeys\tobject-2)
+4\t.\t_
+# a comment
+5\tShe\t(person-1)
+6\tdid\t_
+# end document
+
+"""
+LITBANK = "\n".join(
+    [
+        "#begin document (nw/d); part 0",
+        *(
+            f"d\t0\t0\t{word}\t_\t_\t_\t_\t_\t_\t_\t_\t{chains}" if word else ""
+            for word, chains in LITBANK_ROWS
+        ),
+        "#end document",
+    ]
+)
+BERT = {
+    "doc_key": "nw/d_0",
+    "sentences": [
+        ["[CLS]", "An", "##a", "lost", "her", "key", "##s", "[SEP]"],
+        ["[CLS]", ".", "She", "did", "[SEP]"],
+    ],
+    "speakers": [["[SPL]", *["-"] * 6, "[SPL]"], ["[SPL]", *["-"] * 3, "[SPL]"]],
+    "sentence_map": [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1],
+    "subtoken_map": [0, 0, 0, 1, 2, 3, 3, 3, 4, 4, 5, 6, 6],
+    "clusters": [[[1, 2], [4, 4], [10, 10]], [[4, 6]]],
+}
+PRECO = {
+    "id": "nw/d_0",
+    "sentences": JSON["sentences"],
+    "mention_clusters": [[[0, 0, 1], [0, 2, 3], [1, 0, 1]], [[0, 2, 4]]],
+}
+
+
+@pytest.mark.parametrize(
+    ("content", "id", "sentences"),
+    [
+        (LITBANK, "nw/d_0", [5, 2]),
+        (GUM, "GUM_x", [7]),
+        (GUM.replace(" GUM_x", " ").replace("person-", ""), "a", [7]),  # OntoGUM
+        (
+            re.sub(r"(?m)^(\d)", r"d\t0\t\1", GUM).replace("# begin document GUM_x", "#begin document (x);"),
+            "x",
+            [7],
+        ),
+        (ANA.replace("; part 000", ""), "nw/d", [5, 2]),
+        (json.dumps(BERT), "nw/d_0", [5, 2]),
+        (json.dumps(PRECO), "nw/d_0", [5, 2]),
+    ],
+)
+def test_documents_as_they_are_published(tmp_path, content, id, sentences):
+    (document,) = read(tmp_path, content)
+    assert document.words.words == ["Ana", "lost", "her", "keys", ".", "She", "did"]
+    assert document.clusters == CLUSTERS
+    assert (document.id, list(map(len, document.sentences))) == (id, sentences)
+    assert document.speakers == ["-"] * 7
+    assert set(document.ids.values()) == {id}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"subtoken_map": [0] * 12}, "subtoken_map: found 12 numbers, expected 13"),
+        ({"subtoken_map": [0, 0, 0, 1, 0, 3, 3, 3, 4, 4, 5, 6, 6]}, "subtoken_map: found 0 again"),
+        ({"subtoken_map": "0"}, "subtoken_map: found 0, expected a list of whole numbers"),
+        ({"clusters": [[[12, 13]]]}, "clusters: found [12, 13]"),
+        ({"speakers": [["-"]]}, "speakers: found 1, expected 13"),
+    ],
+)
+def test_wrong_pieces(tmp_path, change, message):
+    assert error(tmp_path, json.dumps(BERT | change)).startswith(f"line 1: {message}")
+
+
+def test_pieces_without_their_words(tmp_path):
+    pieces = {name: value for name, value in BERT.items() if name != "subtoken_map"}
+    assert error(tmp_path, json.dumps(pieces)).startswith("line 1: sentences: found '[CLS]'")
+
+
+@pytest.mark.parametrize("mention", [[2, 0, 1], [0, 1, 1], [0, 4, 6], [0, 1], "a"])
+def test_wrong_mentions_of_preco(tmp_path, mention):
+    message = error(tmp_path, json.dumps(PRECO | {"mention_clusters": [[mention]]}))
+    assert message.startswith(f"line 1: mention_clusters: found {mention}")
 
 
 def test_an_empty_speaker_is_unknown(tmp_path):

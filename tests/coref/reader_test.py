@@ -143,3 +143,19 @@ def test_loader_processes_share_the_documents(folder):
         reader._set_worker_info(WorkerInfo(3, process))
         found.append(ids(reader.read(str(folder))))
     assert found == [["a_0", "c"], ["b_0"], ["b_1"]]
+
+
+def test_bad_documents_are_left_out(tmp_path, caplog):
+    (tmp_path / "a").write_text(conll("a/(1", id="x") + ANA + conll("a/1)", id="y"))
+    with pytest.raises(InputError, match="line 2"):
+        list(CorefReader().read(str(tmp_path / "a")))
+    assert ids(CorefReader(skip_bad=True).read(str(tmp_path / "a"))) == ["nw/d_0"]
+    assert "2 bad records" in caplog.text
+    assert f"{tmp_path}/a, line 2" in caplog.text
+
+
+def test_a_document_that_is_one_long_sentence(tmp_path, caplog):
+    for tokens, warnings in ((300, 0), (301, 1)):
+        (tmp_path / "a").write_text(conll("a/- " * tokens))
+        list(CorefReader().read(str(tmp_path / "a")))
+        assert caplog.text.count("1 documents are one sentence") == warnings
