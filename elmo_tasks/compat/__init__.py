@@ -89,6 +89,13 @@ CHANGES = (
         "compat/repairs_test.py::test_the_predictor_of_a_model_from_an_archive",
     ),
     Change(
+        repairs.read_vectors_of_all_kinds,
+        "no word of vectors with tabs is found, binary ones end in a UnicodeDecodeError, and errors name "
+        "neither file nor line",
+        "EmbeddingsTextFile: read by `vectors.text_format`, also for `vocabulary.pretrained_files`",
+        "compat/repairs_test.py::TestVectors::test_stock_fails",
+    ),
+    Change(
         archives.install,
         "an archive may write files outside its folder, and its config may run any Python code; damaged "
         "archives end in tracebacks that do not name them",

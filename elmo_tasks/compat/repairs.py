@@ -5,6 +5,7 @@ Repairs of AllenNLP for current PyTorch, NumPy and Python, and of bugs in its tr
 
 import functools
 import inspect
+import itertools
 import logging
 import random
 import signal
@@ -20,6 +21,7 @@ from allennlp.data.data_loaders import MultiProcessDataLoader, multiprocess_data
 from allennlp.data.token_indexers import SingleIdTokenIndexer
 from allennlp.data.vocabulary import Vocabulary
 from allennlp.models.archival import Archive
+from allennlp.modules.token_embedders.embedding import EmbeddingsTextFile
 from allennlp.predictors import Predictor
 from allennlp.training.learning_rate_schedulers import ReduceOnPlateauLearningRateScheduler
 from allennlp.training.moving_average import MovingAverage
@@ -199,3 +201,20 @@ def _predictor_of_archive(
     **options: Any,
 ) -> Predictor:
     return stock(cls, archive, predictor_name or archive.model.default_predictor, *args, **options)
+
+
+def read_vectors_of_all_kinds() -> None:
+    wrap(EmbeddingsTextFile, "__init__", _open_vectors)
+    EmbeddingsTextFile.close = lambda self: None
+
+
+def _open_vectors(
+    stock: Callable[..., None], self: EmbeddingsTextFile, file_uri: str, *args: Any, **options: Any
+) -> None:
+    from elmo_tasks.vectors.text_format import vector_file_lines  # imports what `repair` comes before
+
+    self.uri = file_uri
+    lines = vector_file_lines(file_uri)
+    first = next(lines, "")
+    self.num_tokens = self._get_num_tokens_from_first_line(first)
+    self._iterator = lines if self.num_tokens else itertools.chain([first], lines)

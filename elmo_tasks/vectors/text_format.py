@@ -1,20 +1,23 @@
 """
-Word vectors as text, as word2vec, GloVe, fastText and `allennlp elmo vectors` write them.
+Word vectors in files, as word2vec, GloVe, fastText and `allennlp elmo vectors` write them.
 
-A line is a word and its numbers, separated by blanks. A first line with the numbers of words and of
-dimensions, as in word2vec's files, is optional.
+In a text, a line is a word and its numbers, separated by blanks or tabs. A first line with the numbers of
+words and of dimensions, as in word2vec's files, is optional. In word2vec's binary files it is followed by
+each word, a blank, and its numbers as float32.
 """
 
+import codecs
 import gzip
 import logging
 from array import array
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
 import torch
 
+from elmo_tasks.common.files import UNREADABLE, unpacked
 from elmo_tasks.data.input_files import InputError, input_files, read_lines
 
 logger = logging.getLogger(__name__)
@@ -47,7 +50,7 @@ def read_table(path: str) -> WordTable:
 
     # Parameters
 
-    path : path or URL, plain or gzip.
+    path : path or URL, plain or packed, or a file in an archive, `ARCHIVE.zip!FILE`.
 
     # Raises
     `InputError`, with the file and the line: lines with different counts of numbers, a number that is not
@@ -87,7 +90,7 @@ def take_vectors(table: torch.Tensor, words: Sequence[str], path: str) -> None:
 
     # Parameters
 
-    path : path or URL, plain or gzip.
+    path : path or URL, plain or packed, or a file in an archive, `ARCHIVE.zip!FILE`.
 
     # Raises
     `InputError`, with the file and the line: other than `dim` numbers, a number that is not finite, a file
@@ -160,15 +163,38 @@ class _Line(NamedTuple):
         return InputError.at(self.file, self.number, found=found, expected=expected)
 
 
+def vector_file_lines(path: str) -> Iterator[str]:
+    """
+    Yields the lines of one file as text, with blanks between their cells. The numbers of a binary file become
+    text only if they are asked for, see `BinaryLine`.
+
+    # Raises
+    `InputError`: there are several files, as in an archive, and the errors of reading.
+    """
+    files = input_files(path)
+    if len(files) > 1:
+        names = ", ".join(file.name for file in files[:5])
+        raise InputError.at(path, found=f"{len(files)} files ({names})", expected="one, as ARCHIVE!FILE")
+    return (text for _, text in _texts(files[0]))
+
+
+class BinaryLine(str):
+    """A word and a blank. `rstrip` adds the numbers, as AllenNLP calls it for the words that it needs."""
+
+    numbers: np.ndarray
+
+    def rstrip(self, chars: str | None = None) -> str:
+        """Returns the whole line."""
+        return self + " ".join(map(repr, self.numbers.tolist()))
+
+
 def _lines(path: str) -> Iterator[_Line]:
     """Yields the lines that are not blank. A file with fewer lines than its first line says is an error."""
     for file in input_files(path):
         size = None
         count = -1
-        for number, text in read_lines(file):
-            if not (text := text.rstrip()):
-                continue
-            word, *cells = text.split(" ")
+        for number, text in _texts(file):
+            word, *cells = text.rstrip().split(" ")  # of a binary line, all its numbers
             line = _Line(file, number, word, cells)
             size = size or line.size()
             count += 1
@@ -176,6 +202,53 @@ def _lines(path: str) -> Iterator[_Line]:
         if size is not None and size.words > count:
             found = f"{count:,} lines after the first one"
             raise InputError.at(file, found=found, expected=f"{size.words:,}, as it says")
+
+
+def _texts(file: Path) -> Iterator[tuple[int, str]]:
+    """Yields the numbered lines that are not blank; in a binary file, a word is a line."""
+    with open(file, "rb") as packed:
+        try:
+            content = unpacked(packed)
+            words, dim = _binary_size(content)
+            if dim:
+                yield 1, f"{words} {dim}"
+                yield from enumerate(_binary_lines(file, content, words, dim), start=2)
+                return
+        except UNREADABLE as error:
+            raise InputError.at(file, found=str(error), expected="a readable file") from error
+    for number, text in read_lines(file):
+        if text := text.replace("\t", " ").rstrip():
+            yield number, text
+
+
+def _binary_size(file: BinaryIO) -> tuple[int, int]:
+    """Reads the first line of a binary file; returns its numbers of words and dimensions, 0 if it is text."""
+    cells = file.readline(64).split()
+    if len(cells) != 2 or not all(cell.isdigit() for cell in cells) or not int(cells[1]):
+        return 0, 0
+    sample = file.read(4096)
+    file.seek(0)
+    file.readline()
+    try:
+        is_text = "\0" not in codecs.getincrementaldecoder("utf-8")().decode(sample)
+    except UnicodeDecodeError:
+        is_text = False
+    return (0, 0) if is_text else (int(cells[0]), int(cells[1]))
+
+
+def _binary_lines(file: Path, content: BinaryIO, words: int, dim: int) -> Iterator[BinaryLine]:
+    buffer, start, size = b"", 0, 4 * dim
+    for number in range(words):
+        while (end := buffer.find(b" ", start)) < 0 or end + 1 + size > len(buffer):
+            more = content.read(1 << 20)
+            if not more:
+                found = f"{number:,} words in the binary file"
+                raise InputError.at(file, found=found, expected=f"{words:,}, as its first line says")
+            buffer, start = buffer[start:] + more, 0
+        line = BinaryLine(buffer[start:end].lstrip(b"\n").decode("utf-8", "replace") + " ")
+        line.numbers = np.frombuffer(buffer, "<f4", dim, end + 1)
+        start = end + 1 + size
+        yield line
 
 
 def _is_number(text: str) -> bool:

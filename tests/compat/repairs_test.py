@@ -1,6 +1,7 @@
 """The repairs of `compat/repairs.py`, and AllenNLP without them where the installed versions still fail."""
 
 import copy
+import gzip
 import importlib.util
 import io
 import logging
@@ -11,6 +12,7 @@ import signal
 import sys
 import time
 import warnings
+import zipfile
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
@@ -26,6 +28,7 @@ from allennlp.data.data_loaders import MultiProcessDataLoader
 from allennlp.data.samplers import BucketBatchSampler
 from allennlp.data.token_indexers import SingleIdTokenIndexer
 from allennlp.models.archival import load_archive
+from allennlp.modules.token_embedders import embedding
 from allennlp.predictors import Predictor
 from allennlp.training import moving_average
 from allennlp.training.learning_rate_schedulers import LearningRateScheduler
@@ -33,8 +36,10 @@ from allennlp.training.learning_rate_schedulers import LearningRateScheduler
 from elmo_tasks import compat
 from elmo_tasks.common.processes import end_with_parent
 from elmo_tasks.compat.repairs import wrap
+from elmo_tasks.data.input_files import InputError
 from elmo_tasks.language_model import BiLmReader
 from elmo_tasks.ner import NerPredictor
+from elmo_tasks.vectors.text_format import read_table
 from tests.ner.archives import DEV
 
 FORK = torch.multiprocessing.get_context("fork")
@@ -393,3 +398,57 @@ def test_the_predictor_of_a_model_from_an_archive(trained_ner, tmp_path):
     assert predictor.predict("Ωmega flew .")["tokens"] == ["Ωmega", "flew", "."]
     archive = load_archive(tmp_path / "run/model.tar.gz")
     assert type(Predictor.from_archive.__func__.__wrapped__(Predictor, archive)) is Predictor
+
+
+class TestVectors:
+    VECTORS = (("the", [1, 0.25]), ("cat", [-2, 1 / 3]))
+    NUMBERS = numpy.float32([vector for _, vector in VECTORS])
+    TABS = "".join(f"{word}\t{one}\t{two}\n" for word, (one, two) in VECTORS).encode()
+    TAB_AND_BLANKS = "".join(f"{word}\t{one} {two}\n" for word, (one, two) in VECTORS).encode()
+    BINARY = b"2 2\n" + b"".join(
+        word.encode() + b" " + numpy.float32(vector).tobytes() + b"\n" for word, vector in VECTORS
+    )
+    VOCABULARY = Vocabulary(counter={"tokens": {"cat": 3, "the": 1}})
+
+    def test_stock_fails(self, tmp_path):
+        (tmp_path / "tabs.txt").write_bytes(self.TABS)
+        (tmp_path / "binary.txt").write_bytes(self.BINARY)
+        file = object.__new__(embedding.EmbeddingsTextFile)
+        embedding.EmbeddingsTextFile.__init__.__wrapped__(file, str(tmp_path / "tabs.txt"))
+        assert not next(file).startswith("the ")
+        with pytest.raises(UnicodeDecodeError):
+            embedding.EmbeddingsTextFile.__init__.__wrapped__(file, str(tmp_path / "binary.txt"))
+
+    @pytest.mark.parametrize("content", [TABS, TAB_AND_BLANKS, BINARY, BINARY.replace(b"\ncat", b"cat")])
+    @pytest.mark.parametrize("place", ["v.bin", "v.txt.gz", "v.zip", "v.zip!in/v"])
+    def test_vectors_of_all_kinds(self, tmp_path, content, place):
+        if "zip" in place:
+            with zipfile.ZipFile(tmp_path / "v.zip", "w") as archive:
+                archive.writestr("in/v", content)
+        else:
+            (tmp_path / place).write_bytes(gzip.compress(content) if place.endswith("gz") else content)
+        path = place.replace("v.", f"{tmp_path}/v.")
+        table = embedding._read_pretrained_embeddings_file(path, 2, self.VOCABULARY)
+        rows = [self.VOCABULARY.get_token_index(word) for word, _ in self.VECTORS]
+        assert table[rows].tolist() == self.NUMBERS.tolist()
+        words, numbers = read_table(path)
+        assert words == ["the", "cat"]
+        assert numbers.tolist() == self.NUMBERS.tolist()
+        options = {"pretrained_files": {"tokens": path}, "min_pretrained_embeddings": {"tokens": -1}}
+        vocabulary = Vocabulary(counter={"tokens": {}}, **options)
+        assert list(vocabulary.get_token_to_index_vocabulary())[2:] == ["the", "cat"]
+
+    @pytest.mark.parametrize(
+        ("content", "message"),
+        [
+            (BINARY[:-5], "v: found 1 words in the binary file, expected 2"),
+            (b"the 1 2\ncaf\xe9 1 2\n", "v, line 2: found the byte 0xe9"),
+            (None, "found 2 files"),
+        ],
+    )
+    def test_errors_name_the_file(self, tmp_path, content, message):
+        (tmp_path / "v").write_bytes(content or b"a 1 2\n")
+        (tmp_path / "w").write_bytes(b"a 1 2\n")
+        path = str(tmp_path / ("v" if content else "?"))
+        with pytest.raises(InputError, match=message):
+            embedding._read_pretrained_embeddings_file(path, 2, self.VOCABULARY)
