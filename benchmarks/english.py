@@ -23,7 +23,7 @@ from elmo_tasks.common.files import atomic_file
 from elmo_tasks.common.plot import save
 from elmo_tasks.common.table import Table
 from elmo_tasks.coref.documents import read_documents
-from elmo_tasks.data.columns import line_groups
+from elmo_tasks.data.formats.columns import line_groups
 from elmo_tasks.data.input_files import InputError, input_files, read_lines
 from elmo_tasks.data.text_stream import SentenceSplitter, file_sentences, passages, words_of
 from elmo_tasks.data.tokenization import tokenizer

@@ -14,7 +14,7 @@ from benchmarks.configs import Settings, add_dev_tags, bilstm, feedforward, with
 from benchmarks.coref import AVERAGE_F1, average_f1
 from elmo_tasks.compat.archives import open_archive
 from elmo_tasks.coref.reader import CorefReader
-from elmo_tasks.data.columns import line_groups
+from elmo_tasks.data.formats.columns import line_groups
 from elmo_tasks.data.input_files import read_lines
 from elmo_tasks.data.tokenization import tokenizer
 from elmo_tasks.sst import SstReader

@@ -11,14 +11,12 @@ the like.
 Empty lines are skipped.
 """
 
-import csv
 import json
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, Optional, Union
+from typing import Annotated, Any, Optional, Union
 
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader, Instance, Token, Tokenizer
@@ -26,26 +24,16 @@ from allennlp.data.fields import Field, MetadataField, TextField
 
 from elmo_tasks.common.values import Name, Names, OneOf
 from elmo_tasks.data.fields import Metadata, check_label, labelled_instance
-from elmo_tasks.data.input_files import InputError, read_lines
-from elmo_tasks.data.json_lines import parse_json, read_json_lines, shorten_json
+from elmo_tasks.data.formats.delimited import read_delimited
+from elmo_tasks.data.formats.json_records import read_json_records
+from elmo_tasks.data.input_files import InputError, Record, read_lines
+from elmo_tasks.data.json_lines import shorten_json
 from elmo_tasks.data.reader import TaskReader
 from elmo_tasks.data.tokenization import SpacyRules
 
 Text = Union[str, list[str]]
 """Plain text, or its words."""
 Columns = Sequence[str] | None
-
-_BETWEEN = re.compile(r"\s*[\[,]\s*")
-"""The separator before each object of a JSON list."""
-_MAX_FIELD = (1 << 31) - 1
-"""Characters of a csv field; Python's default, 131,072, is less than a long document."""
-
-
-class Record(NamedTuple):
-    """The values of a record by column, and the line at which it starts."""
-
-    line: int
-    values: dict[str, Any]
 
 
 def read_records(path: Path, format: str, columns: Columns) -> Iterator[Record]:
@@ -65,60 +53,15 @@ def read_records(path: Path, format: str, columns: Columns) -> Iterator[Record]:
 
 
 def _csv(path: Path, columns: Columns) -> Iterator[Record]:
-    return _named(path, _csv_rows(path), columns)
+    return read_delimited(path, columns=columns, delimiter=",")
 
 
 def _tsv(path: Path, columns: Columns) -> Iterator[Record]:
-    rows = ((number, line.split("\t")) for number, line in read_lines(path) if line)
-    return _named(path, rows, columns)
-
-
-def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
-    csv.field_size_limit(_MAX_FIELD)
-    rows = csv.reader((f"{line}\n" for _, line in read_lines(path)), strict=True)
-    while True:
-        first = rows.line_num + 1
-        try:
-            row = next(rows)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            raise InputError.at(path, first, found=f"no csv ({error})", expected="csv") from error
-        if row:
-            yield first, row
-
-
-def _named(path: Path, rows: Iterator[tuple[int, list[str]]], columns: Columns) -> Iterator[Record]:
-    if columns is None:
-        line, columns = next(rows, (1, []))
-        for name in columns:
-            if columns.count(name) > 1:
-                raise InputError.at(path, line, found=f"the column {name!r} twice", expected="a header")
-    for line, row in rows:
-        if len(row) != len(columns):
-            expected = f"{len(columns)}: {', '.join(columns)}"
-            raise InputError.at(path, line, found=f"{len(row)} columns", expected=expected)
-        yield Record(line, dict(zip(columns, row, strict=True)))
+    return read_delimited(path, columns=columns, delimiter="\t")
 
 
 def _json(path: Path, _: Columns) -> Iterator[Record]:
-    text = "\n".join(line for _, line in read_lines(path))
-    whole = parse_json(text, path, 1, expected="JSON")
-    if not isinstance(whole, list):
-        raise InputError.at(path, found=f"a {type(whole).__name__}", expected="a list of JSON objects")
-    # Parses each object once more, since the parser of the list does not tell where it starts.
-    line, place, decoder = 1, 0, json.JSONDecoder()
-    for _ in whole:
-        start = _BETWEEN.match(text, place).end()  # type: ignore[union-attr]
-        line += text.count("\n", place, start)
-        value, place = decoder.raw_decode(text, start)
-        yield Record(line, _object(path, line, value))
-        line += text.count("\n", start, place)
-
-
-def _jsonl(path: Path, _: Columns) -> Iterator[Record]:
-    for number, value in read_json_lines(path, expected="JSON"):
-        yield Record(number, _object(path, number, value))
+    return read_json_records(path)
 
 
 def _text(path: Path, _: Columns) -> Iterator[Record]:
@@ -131,17 +74,11 @@ def _document(path: Path, _: Columns) -> Iterator[Record]:
         yield Record(1, {"text": "\n".join(lines)})
 
 
-def _object(path: Path, line: int, value: object) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise InputError.at(path, line, found=shorten_json(value), expected="a JSON object")
-    return value
-
-
 FORMATS: dict[str, Callable[[Path, Columns], Iterator[Record]]] = {
     "csv": _csv,
     "tsv": _tsv,
     "json": _json,
-    "jsonl": _jsonl,
+    "jsonl": _json,
     "text": _text,
     "document": _document,
 }

@@ -7,11 +7,11 @@ It needs no AllenNLP.
 import os
 import zlib
 from bz2 import BZ2File
-from codecs import BOM_UTF8
+from codecs import BOM_UTF8, lookup
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from gzip import GzipFile
-from io import BufferedReader
+from io import BufferedReader, TextIOWrapper
 from lzma import LZMAError, LZMAFile
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -48,23 +48,31 @@ def raw_lines(file: Iterable[bytes]) -> Iterator[bytes]:
         yield line if number else line.removeprefix(BOM_UTF8)
 
 
-def read_lines(path: FilePath, *, longest: int | None = None) -> Iterator[tuple[int, str]]:
+def read_lines(
+    path: FilePath, *, longest: int | None = None, encoding: str = "utf-8"
+) -> Iterator[tuple[int, str]]:
     """
-    Yields the lines of a UTF-8 text with their numbers, from 1, without their ends (LF or CRLF).
+    Yields the lines of a text with their numbers, from 1, without their ends (LF or CRLF).
 
     Only LF ends a line: what else Unicode calls a line break (U+0085, U+2028, a form feed) is text.
     A byte order mark is dropped, and a packed file is unpacked.
     A line of more than `longest` bytes comes in several pieces, all with its number. It is cut after a blank
-    or tab, or between two characters where there is none: memory does not grow with the line.
+    or tab, or between two characters where there is none: memory does not grow with the line. Only UTF-8 has
+    pieces.
 
     # Raises
-    `ElmoError`, with the line: a byte that is not UTF-8 (its offset counts from 0 in the unpacked
-    text), a damaged file, or a file that cannot be opened.
+    `ElmoError`, with the line: a byte that is not of the encoding (its offset counts from 0 in the unpacked
+    text), a damaged file, or a file that cannot be opened. `LookupError`: Python has no such encoding.
     """
     number = offset = 0
+    is_utf8 = lookup(encoding).name == "utf-8"
     try:
         with open(path, "rb") as packed:
             file = unpacked(packed)
+            if not is_utf8:
+                for number, text in enumerate(TextIOWrapper(file, encoding=encoding, newline="\n"), start=1):
+                    yield number, text.removesuffix("\n").removesuffix("\r")
+                return
             for number, line in _pieces(file, longest) if longest else enumerate(file, start=1):
                 content = line[:-1].removesuffix(b"\r") if line.endswith(b"\n") else line
                 try:
@@ -74,6 +82,8 @@ def read_lines(path: FilePath, *, longest: int | None = None) -> Iterator[tuple[
                     raise ElmoError.at(path, number, found=found, expected="UTF-8") from error
                 yield number, text if offset else text.removeprefix("\ufeff")
                 offset += len(line)
+    except UnicodeError as error:
+        raise ElmoError.at(path, number + 1, found=str(error), expected=encoding) from error
     except UNREADABLE as error:
         found = getattr(error, "strerror", None) or str(error)
         raise ElmoError.at(path, number + 1, found=found, expected="a readable file") from error

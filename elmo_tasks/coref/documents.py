@@ -35,9 +35,9 @@ from typing import Any
 
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.data.columns import BLANKS, split_cells, unescape
 from elmo_tasks.data.fields import Metadata
-from elmo_tasks.data.formats.conll2012 import END, begun_document, ends_document
+from elmo_tasks.data.formats.columns import BLANKS, split_cells
+from elmo_tasks.data.formats.conll2012 import END, begun_document, ends_document, unescape
 from elmo_tasks.data.input_files import InputError, read_lines
 from elmo_tasks.data.json_lines import parse_json, shorten_json
 from elmo_tasks.data.tokenization import Words, join_words

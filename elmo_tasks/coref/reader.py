@@ -18,7 +18,7 @@ from allennlp.data.vocabulary import DEFAULT_OOV_TOKEN
 
 from elmo_tasks.common.values import Name
 from elmo_tasks.coref.documents import NO_SPEAKER, CorefDocument, read_documents
-from elmo_tasks.data.columns import gold_files
+from elmo_tasks.data.formats.conll2012 import gold_files
 from elmo_tasks.data.input_files import InputError
 from elmo_tasks.data.reader import TaskReader
 

@@ -1,16 +1,19 @@
 """
 The files that a path of a config stands for, and their lines: the same for all readers.
 
-Nothing is skipped silently: a missing or broken file, and a byte that is not UTF-8, are errors that name the
-place.
+Nothing is skipped silently: a missing or broken file, and a byte that is not of the encoding, are errors that
+name the place.
 """
 
+import codecs
 import glob
 import os
+import re
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 from allennlp.common.checks import ConfigurationError
 from allennlp.common.file_utils import cached_path
@@ -19,6 +22,12 @@ from elmo_tasks.common import files as common_files
 from elmo_tasks.common.errors import ElmoError, did_you_mean_path
 from elmo_tasks.common.unpacking import is_archive, unpacked
 
+_MEMBER = re.compile(r"\((.+)\)#(.+)")
+"""A member of an archive, as AllenNLP writes it."""
+_ENCODINGS = ["cp1252", "cp1251", "gb18030", "big5", "shift_jis", "euc_jp", "euc_kr"]
+_SAMPLE = 1 << 16
+"""The bytes of a file that show its encoding."""
+
 
 class InputError(ConfigurationError, ElmoError):
     """An error in an input. Its message says where, what was found, and what was expected."""
@@ -26,6 +35,13 @@ class InputError(ConfigurationError, ElmoError):
     def __init__(self, message: str) -> None:
         ElmoError.__init__(self, message)
         self.message = message
+
+
+class Record(NamedTuple):
+    """The values of a record by name, and the line at which it starts; in Parquet its row, from 1."""
+
+    line: int
+    values: dict[str, Any]
 
 
 def input_files(path: str | os.PathLike[str] | list[str]) -> list[Path]:
@@ -37,7 +53,8 @@ def input_files(path: str | os.PathLike[str] | list[str]) -> list[Path]:
     - A pattern with `*`, `?`, `[...]` or `**`: the files and folders that match it.
     - A URL (`https://`, `s3://`, `gs://`, `hf://`, `file://`): the file, fetched once and kept in AllenNLP's
       cache; an archive counts as a folder.
-    - `archive.zip!member`, also in a `.tar.gz` or at a URL: a file or folder in an archive.
+    - `archive.zip!member` or `(archive.zip)#member`, also in a `.tar.gz` or at a URL: a file or folder in an
+      archive.
     - A list of these, which is not empty: the files of each, in the order of the list.
 
     # Raises
@@ -49,6 +66,8 @@ def input_files(path: str | os.PathLike[str] | list[str]) -> list[Path]:
             raise InputError("found an empty list of paths, expected at least one")
         return [file for each in path for file in input_files(each)]
     text = os.path.expanduser(os.fspath(path))
+    if not os.path.exists(text) and (member := _MEMBER.fullmatch(text)):
+        text = os.path.expanduser("!".join(member.groups()))
     if os.path.exists(text):
         places = [_content(text)]
     elif "://" in text or ("!" in text and os.path.isfile(text.partition("!")[0])):
@@ -79,17 +98,43 @@ def standard_input() -> BinaryIO:
     return sys.stdin.buffer
 
 
-def read_lines(path: str | os.PathLike[str], *, longest: int | None = None) -> Iterator[tuple[int, str]]:
+def read_lines(
+    path: str | os.PathLike[str], *, longest: int | None = None, encoding: str = "utf-8"
+) -> Iterator[tuple[int, str]]:
     """
     Yields the numbered lines of a text, see `common.files.read_lines`.
 
     # Raises
-    `InputError`, with the line, in place of `ElmoError`.
+    `InputError`, with the line, in place of `ElmoError`. If the text is not of the encoding, it names one
+    that fits.
     """
     try:
-        yield from common_files.read_lines(path, longest=longest)
+        yield from common_files.read_lines(path, longest=longest, encoding=encoding)
     except ElmoError as error:
-        raise InputError(str(error)) from error
+        message = str(error)
+        if isinstance(error.__cause__, UnicodeError) and (fitting := likely_encoding(path)):
+            message += f"; it looks like {fitting}: the reader's key `encoding` takes it"
+        raise InputError(message) from error
+
+
+def likely_encoding(path: str | os.PathLike[str]) -> str | None:
+    """
+    Returns the likely encoding of a text, by its first 64 KiB; `None` if none of the usual ones fits.
+
+    # Raises
+    `OSError` and the other errors of `common.files.UNREADABLE`.
+    """
+    from charset_normalizer import from_bytes  # for errors only
+
+    with open(path, "rb") as packed:
+        begin = common_files.unpacked(packed).read(_SAMPLE)
+    if begin.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16"
+    with suppress(UnicodeDecodeError):
+        codecs.getincrementaldecoder("utf-8")().decode(begin)
+        return "utf-8"
+    best = from_bytes(begin, cp_isolation=_ENCODINGS).best()
+    return best.encoding if best else None
 
 
 def _below(path: str) -> list[Path]:

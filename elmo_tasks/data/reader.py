@@ -1,5 +1,6 @@
 """The base classes of the tasks' dataset readers, and helpers for their fields."""
 
+import codecs
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -52,7 +53,11 @@ class TaskReader(ShardedReader):
     # Parameters
 
     token_indexers : as in any AllenNLP reader, for every text; by default one id a word, named `tokens`.
+    encoding : of the files, by its name in Python, such as `cp1252`, `gb18030` or `utf-16`.
     The others : see `ShardedReader`.
+
+    # Raises
+    `ConfigurationError`: Python has no such encoding.
     """
 
     every_record = False
@@ -63,9 +68,20 @@ class TaskReader(ShardedReader):
     skip_bad = False
     """Whether bad records are left out. Readers that allow it take it as a key."""
 
-    def __init__(self, *, token_indexers: Optional[dict[str, TokenIndexer]] = None, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *,
+        token_indexers: Optional[dict[str, TokenIndexer]] = None,
+        encoding: Name = "utf-8",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.token_indexers = token_indexers or {"tokens": SingleIdTokenIndexer()}
+        try:
+            codecs.lookup(encoding)
+        except LookupError as error:
+            raise ConfigurationError(f"encoding: found {encoding!r}, expected one of Python's") from error
+        self.encoding = encoding
 
     @property
     def _token_indexers(self) -> dict[str, TokenIndexer]:

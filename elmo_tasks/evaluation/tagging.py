@@ -17,7 +17,7 @@ import torch
 from torch.nn import functional as F
 
 from elmo_tasks.common.progress import progress
-from elmo_tasks.data.columns import line_groups, split_cells
+from elmo_tasks.data.formats.columns import line_groups, split_cells
 from elmo_tasks.data.input_files import InputError, input_files, read_lines
 from elmo_tasks.vectors.encoder import Encoder
 

@@ -12,8 +12,8 @@ from allennlp.data import DatasetReader, Instance
 from allennlp.data.fields import Field, MetadataField
 
 from elmo_tasks.common.values import Name
-from elmo_tasks.data.columns import ColumnLayout, line_groups
 from elmo_tasks.data.fields import Metadata, TagField
+from elmo_tasks.data.formats.columns import ColumnLayout, line_groups
 from elmo_tasks.data.input_files import InputError, read_lines
 from elmo_tasks.data.reader import TaskReader, check_words, text_field
 from elmo_tasks.data.tag_schemes import (

@@ -13,8 +13,8 @@ from allennlp.data import DatasetReader, Instance, Token
 from allennlp.data.fields import Field, IndexField, LabelField, MetadataField, TextField
 
 from elmo_tasks.common.values import Name
-from elmo_tasks.data.columns import gold_files
 from elmo_tasks.data.fields import Metadata, TagField
+from elmo_tasks.data.formats.conll2012 import gold_files
 from elmo_tasks.data.input_files import InputError
 from elmo_tasks.data.reader import TaskReader, check_words, group_number
 from elmo_tasks.data.tag_schemes import Scheme, to_spans

@@ -21,7 +21,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from elmo_tasks.data.columns import BLANKS, ColumnLayout, line_groups, unescape
+from elmo_tasks.data.formats.columns import BLANKS, ColumnLayout, line_groups
+from elmo_tasks.data.formats.conll2012 import unescape
 from elmo_tasks.data.input_files import InputError, read_lines
 from elmo_tasks.data.json_lines import read_json_lines, shorten_json
 from elmo_tasks.data.tag_schemes import Scheme, Span, from_spans

@@ -75,8 +75,9 @@ def test_an_archive_member(tree):
     with zipfile.ZipFile(tree / "data.zip", "w") as archive:
         archive.writestr("train/x.txt", "one\n")
         archive.writestr("train/y.txt", "two\n")
-    (file,) = input_files(f"{tree}/data.zip!train/x.txt")
-    assert file.read_text() == "one\n"
+    for member in (f"{tree}/data.zip!train/x.txt", f"({tree}/data.zip)#train/x.txt"):
+        (file,) = input_files(member)
+        assert file.read_text() == "one\n"
     assert [f.name for f in input_files(f"{tree}/data.zip!train")] == ["x.txt", "y.txt"]
     with pytest.raises(InputError, match=r"data\.zip!dev.*'dev'"):
         input_files(f"{tree}/data.zip!dev")
@@ -152,6 +153,23 @@ def test_not_utf8_names_line_and_offset(tmp_path, pack):
         list(read_lines(tmp_path / "latin.txt"))
     place = f"found the byte 0xe4 at offset {len(content) - 3}"
     assert str(error.value).startswith(f"{tmp_path}/latin.txt, line 2: {place}")
+
+
+@pytest.mark.parametrize(
+    ("text", "encoding"),
+    [
+        ("El señor López vive en La Coruña, España.\n", "cp1252"),
+        ("据新华社报道国家主席在北京会见了来访的法国总统。\n", "gb18030"),
+        ("Ann O\r\n", "utf-16"),
+    ],
+)
+def test_other_encodings(tmp_path, text, encoding):
+    (tmp_path / "a").write_bytes((text * 3).encode(encoding))
+    with pytest.raises(InputError, match=f"a, line 1: found .* looks like {encoding}.*`encoding`"):
+        list(read_lines(tmp_path / "a"))
+    assert list(read_lines(tmp_path / "a", encoding=encoding)) == [(i, text.rstrip()) for i in (1, 2, 3)]
+    with pytest.raises(InputError, match=r"a, line 1: found .* expected ascii"):
+        list(read_lines(tmp_path / "a", encoding="ascii"))
 
 
 def test_unreadable_files(tmp_path):

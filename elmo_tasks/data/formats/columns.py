@@ -1,0 +1,155 @@
+"""Files in columns: one token a line, an empty line between sentences."""
+
+import logging
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from allennlp.common.checks import ConfigurationError
+
+from elmo_tasks.data.input_files import InputError, read_lines
+
+logger = logging.getLogger(__name__)
+
+BLANKS = " \t"
+LONG = 1000
+"""Tokens of a sentence, above which the empty lines between sentences are likely missing."""
+_BLANKS = re.compile(f"[{BLANKS}]+")
+_COMMENT = re.compile(r"#+(?:[ \t]|$)")
+_KEY = re.compile(r"#+ +(?:\d+$|(?:sent_)?id\b|text\b|newdoc\b|newpar\b|global\b|\S+ *= )")
+"""Comments that could be rows by their number of columns, such as `# id 12 domain`."""
+
+Lines = list[tuple[int, str]]
+"""Numbered lines."""
+
+
+class ColumnLayout:
+    """
+    The names of a file's columns, and what separates them.
+
+    # Parameters
+
+    names : names of the columns in order.
+    delimiter : text between two columns; `None` for any run of blanks and tabs.
+    needed : names that must occur exactly once.
+    comments : the begin of lines that are no rows; with `auto`, lines that begin with `#` before the first
+        word of a sentence, and do not look like a row: they have another number of columns or of tabs, or a
+        key such as `# id`. `None`: there are no comments.
+
+    # Raises
+    `ConfigurationError`: a needed name does not occur exactly once.
+    """
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        delimiter: str | None,
+        *,
+        needed: Sequence[str],
+        comments: str | None = "auto",
+    ) -> None:
+        if any(list(names).count(name) != 1 for name in needed):
+            *others, last = map(repr, needed)
+            raise ConfigurationError(
+                f"columns: found {names!r}, expected a list of names with {', '.join(others)} and {last} "
+                "once each"
+            )
+        self.names = list(names)
+        self.delimiter = delimiter
+        self.comments = comments
+
+    def split(self, line: str) -> list[str]:
+        """Returns the cells of a line."""
+        return split_cells(line, self.delimiter)
+
+    def fits(self, cells: list[str]) -> bool:
+        """Tells whether a row may have so many cells."""
+        return len(cells) == len(self.names)
+
+    def sentences(
+        self, path: Path, *, separators: tuple[str, ...] = (), encoding: str = "utf-8"
+    ) -> Iterator[Lines]:
+        """
+        Yields the lines of each sentence of a file, without comments; warns of the first sentence of more
+        than `LONG` tokens.
+
+        # Parameters
+
+        separators : see `line_groups`.
+
+        # Raises
+        `InputError`: see `read_lines`.
+        """
+        warned = False
+        for group in line_groups(read_lines(path, encoding=encoding), separators=separators):
+            if self.comments:
+                group = self._rows(group)
+            if len(group) > LONG and not warned:
+                warned = True
+                found, expected = f"a sentence of {len(group):,} tokens", "an empty line after each sentence"
+                logger.warning("%s", InputError.at(path, group[0][0], found=found, expected=expected))
+            if group:
+                yield group
+
+    def row(self, path: Path, number: int, line: str) -> list[str]:
+        """
+        Returns the cells of a line; empty cells at its end, which are too many, are left out.
+
+        # Raises
+        `InputError`: another number of cells.
+        """
+        cells, names = self.split(line), self.names
+        if len(cells) != len(names):
+            if len(cells) < len(names) or any(cells[len(names) :]):
+                found, expected = (
+                    f"{len(cells)} columns in {line[:80]!r}",
+                    f"{len(names)}: {', '.join(names)}",
+                )
+                raise InputError.at(path, number, found=found, expected=expected)
+            del cells[len(names) :]
+        return cells
+
+    def _rows(self, group: Lines) -> Lines:
+        if self.comments not in (None, "auto"):
+            return [each for each in group if not each[1].startswith(self.comments)]
+        first = 0
+        while first < len(group) and group[first][1].startswith("#") and self._is_comment(group, first):
+            first += 1
+        return group[first:] if first else group
+
+    def _is_comment(self, group: Lines, index: int) -> bool:
+        line = group[index][1]
+        if not _COMMENT.match(line):
+            return False
+        row = next((other for _, other in group[index + 1 :] if not _COMMENT.match(other)), line)
+        cells = self.split(line)
+        return (
+            not self.fits(cells)
+            or line.count("\t") != row.count("\t")
+            or " " in cells[0]
+            or _KEY.match(line) is not None
+        )
+
+
+def split_cells(line: str, delimiter: str | None) -> list[str]:
+    """Splits a line at a delimiter; with `None` at runs of blanks and tabs, but not at other white space."""
+    return line.split(delimiter) if delimiter else _BLANKS.split(line.strip(BLANKS))
+
+
+def line_groups(lines: Iterable[tuple[int, str]], *, separators: tuple[str, ...] = ()) -> Iterator[Lines]:
+    """
+    Groups numbered lines into sentences, between lines that are empty or hold only blanks and tabs.
+
+    # Parameters
+
+    separators : a line that begins with one of them separates like an empty one.
+    """
+    group: Lines = []
+    for number, line in lines:
+        if line.strip(BLANKS) and not line.startswith(separators):
+            group.append((number, line))
+        elif group:
+            yield group
+            group = []
+    if group:
+        yield group

@@ -1,0 +1,48 @@
+"""CoNLL-U: ten columns between tabs, and comments (https://universaldependencies.org/format.html)."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from elmo_tasks.data.formats.columns import line_groups
+from elmo_tasks.data.input_files import InputError, read_lines
+
+FORM, UPOS, XPOS, MISC = 1, 3, 4, 9
+"""The columns of the word, its tags, and what else is said of it, as `key=value` between `|`."""
+_COLUMNS = 10
+
+
+class ConlluSentence(NamedTuple):
+    """The cells of each word with their line, and the comments before them."""
+
+    rows: list[tuple[int, list[str]]]
+    comments: list[str]
+
+
+def read_conllu(path: Path, *, encoding: str = "utf-8") -> Iterator[ConlluSentence]:
+    """
+    Yields the syntactic words of each sentence of a file, without multi-word tokens (`1-2`) and empty nodes
+    (`1.1`). Sentences without words are left out.
+
+    # Raises
+    `InputError`, with the file and the line: another number of columns, a file without sentences, and the
+    errors of reading.
+    """
+    empty = True
+    for group in line_groups(read_lines(path, encoding=encoding)):
+        rows, comments = [], []
+        for number, line in group:
+            if line.startswith("#"):
+                comments.append(line)
+                continue
+            cells = line.split("\t")
+            if len(cells) != _COLUMNS:
+                expected = f"{_COLUMNS}, separated by tabs"
+                raise InputError.at(path, number, found=f"{len(cells)} columns", expected=expected)
+            if cells[0].isdecimal():
+                rows.append((number, cells))
+        if rows:
+            empty = False
+            yield ConlluSentence(rows, comments)
+    if empty:
+        raise InputError.at(path, found="no sentence", expected="at least one")

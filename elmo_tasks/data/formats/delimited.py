@@ -1,0 +1,172 @@
+"""
+Records with named columns between delimiters: csv, tsv and their like.
+
+With quotes, `"` stands around a cell with delimiters or line breaks, and `""` is a quote in it (RFC 4180).
+"""
+
+import csv
+import logging
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from elmo_tasks.data.input_files import InputError, Record, read_lines
+
+logger = logging.getLogger(__name__)
+
+DELIMITERS = ("\t", ",", ";", "|")
+"""The delimiters that `auto` finds."""
+_MAX_FIELD = (1 << 31) - 1
+"""Characters of a csv field; Python's default, 131,072, is less than a long document."""
+_SAMPLE = 100
+"""Lines that show the delimiter."""
+_DOUBLED = re.compile(r'"(?:[^"]|"")*""(?:[^"]|"")*"')
+"""A whole cell with a doubled quote in it."""
+
+Rows = Iterator[tuple[int, list[str]]]
+"""The cells of each row that is not empty, and the line at which it starts."""
+
+
+class Dialect(NamedTuple):
+    """The delimiter, and whether quotes have a meaning."""
+
+    delimiter: str
+    quotes: bool
+
+
+def read_delimited(
+    path: Path,
+    *,
+    columns: Sequence[str] | None = None,
+    delimiter: str = "auto",
+    quotes: bool | Literal["auto"] = "auto",
+    encoding: str = "utf-8",
+) -> Iterator[Record]:
+    """
+    Yields the records of a file. Empty rows, and empty cells at the end of a row, are left out. Columns
+    without a name have no values in a record; text in those at the end is counted, and the log warns of it.
+
+    # Parameters
+
+    columns : names of the columns; `None`: the first row has them.
+    delimiter, quotes : see `find_dialect`.
+
+    # Raises
+    `InputError`, with file and line: a row has another number of columns, a quote is not closed, or the
+    header has a column twice; and see `read_lines`.
+    """
+    lines = list(read_lines(path, encoding=encoding))
+    dialect = find_dialect(lines, columns=columns, delimiter=delimiter, quotes=quotes)
+    rows = (_quoted_rows if dialect.quotes else _plain_rows)(path, lines, dialect.delimiter)
+    if columns is None:
+        header, columns = next(rows, (1, []))
+        for name in columns:
+            if name and columns.count(name) > 1:
+                raise InputError.at(path, header, found=f"the column {name!r} twice", expected="a header")
+    named = max((number for number, name in enumerate(columns, start=1) if name), default=0)
+    places = [(place, name) for place, name in enumerate(columns) if name]
+    unnamed: list[int] = []
+    for line, row in rows:
+        if not named <= len(row) or any(row[len(columns) :]):
+            expected = f"{len(columns)}: {', '.join(columns)}"
+            raise InputError.at(path, line, found=f"{len(row)} columns", expected=expected)
+        if any(row[named:]):
+            unnamed.append(line)
+        yield Record(line, {name: row[place] for place, name in places})
+    if unnamed:
+        logger.warning(
+            "%s, line %d: found text after the last column with a name, which is not read (such rows: %d)",
+            path,
+            unnamed[0],
+            len(unnamed),
+        )
+
+
+def find_dialect(
+    lines: Sequence[tuple[int, str]],
+    *,
+    columns: Sequence[str] | None = None,
+    delimiter: str = "auto",
+    quotes: bool | Literal["auto"] = "auto",
+) -> Dialect:
+    """
+    Returns the dialect of a file.
+
+    # Parameters
+
+    lines : the numbered lines of the file.
+    columns : names of the columns, where the file has no header.
+    delimiter : `auto` takes the one of `DELIMITERS` that splits most rows into as many cells as the first.
+    quotes : with `auto`, quotes have a meaning between commas; elsewhere if all rows have as many cells by
+        them, and they are needed: for a delimiter, a line break or a doubled quote in a cell, or around each
+        cell of the first row.
+    """
+    texts = [line for _, line in lines if line]
+    if delimiter == "auto":
+        delimiter = _find_delimiter(texts[:_SAMPLE], len(columns) if columns else None)
+    if quotes == "auto":
+        quotes = delimiter == "," or (len(delimiter) == 1 and _needs_quotes(texts, delimiter))
+    return Dialect(delimiter, quotes)
+
+
+def _find_delimiter(texts: list[str], width: int | None) -> str:
+    def agreement(delimiter: str) -> tuple[bool, float]:
+        sizes = [len(row) for row in csv.reader(texts, delimiter=delimiter) if row]
+        size, count = Counter(sizes).most_common(1)[0]
+        return size == width or (width is None and sizes[0] > 1), count / len(sizes) if size > 1 else 0
+
+    csv.field_size_limit(_MAX_FIELD)
+    # The first of equals
+    return max(DELIMITERS, key=agreement) if texts else ","
+
+
+def _needs_quotes(texts: list[str], delimiter: str) -> bool:
+    if not any(text.startswith('"') or f'{delimiter}"' in text for text in texts):
+        return False
+    csv.field_size_limit(_MAX_FIELD)
+    try:
+        rows = list(csv.reader((f"{text}\n" for text in texts), delimiter=delimiter, strict=True))
+    except csv.Error:
+        return False
+    if len({len(row) for row in rows}) != 1:
+        return False
+    return (
+        all(re.fullmatch('".*"', cell) for cell in texts[0].split(delimiter))
+        or any(delimiter in cell or "\n" in cell for row in rows for cell in row)
+        or any(_DOUBLED.fullmatch(cell) for text in texts if '""' in text for cell in text.split(delimiter))
+    )
+
+
+def _quoted_rows(path: Path, lines: Sequence[tuple[int, str]], delimiter: str) -> Rows:
+    csv.field_size_limit(_MAX_FIELD)
+    rows = csv.reader((f"{line}\n" for _, line in lines), delimiter=delimiter, strict=True)
+    while True:
+        first = rows.line_num + 1
+        try:
+            row = next(rows)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            raise InputError.at(path, first, found=f"no csv ({error})", expected="csv") from error
+        if row:
+            yield first, row
+
+
+def _plain_rows(path: Path, lines: Sequence[tuple[int, str]], delimiter: str) -> Rows:
+    doubled: list[int] = []
+    for number, line in lines:
+        if line:
+            cells = line.split(delimiter)
+            if '""' in line and any(map(_DOUBLED.fullmatch, cells)):
+                doubled.append(number)
+            yield number, cells
+    if doubled:
+        logger.warning(
+            "%s, line %d: found a doubled quote in quotes, which is read as it stands; the key `quotes` with "
+            "true reads it as one quote (such rows: %d)",
+            path,
+            doubled[0],
+            len(doubled),
+        )

@@ -1,0 +1,124 @@
+import json
+import logging
+import sys
+
+import pytest
+
+from elmo_tasks.data.formats.delimited import read_delimited
+from elmo_tasks.data.formats.json_records import read_json_records
+from elmo_tasks.data.formats.parquet import class_names, read_parquet
+from elmo_tasks.data.formats.records import read_records, record_format
+from elmo_tasks.data.input_files import InputError
+from tests.errors import error_of
+
+
+def records(path, content, read=read_records, **options):
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return [(record.line, list(record.values.values())) for record in read(path, **options)]
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "expected"),
+    [
+        ("a,b\nx,1\n", {}, [(2, ["x", "1"])]),
+        ("a;b\nx, y;1\n", {}, [(2, ["x, y", "1"])]),
+        ("a|b\nx|1\n", {}, [(2, ["x", "1"])]),
+        ('a\tb\n"He said ""no"" twice"\t1\n', {}, [(2, ['He said "no" twice', "1"])]),
+        ('a\tb\n"x\ny"\t1\n"z"\t2\n', {}, [(2, ["x\ny", "1"]), (4, ["z", "2"])]),
+        ('"a"\t"b"\n"x"\t"1"\n', {}, [(2, ["x", "1"])]),
+        # Quotes that are text, as in MRPC
+        (
+            'a\tb\n"No," he said .\t1\nHe said , " yes "\t0\n',
+            {},
+            [(2, ['"No," he said .', "1"]), (3, ['He said , " yes "', "0"])],
+        ),
+        ('a\tb\n"x"\t1\ny\t2\n', {}, [(2, ['"x"', "1"]), (3, ["y", "2"])]),
+        ('a\tb\n"x"\t1\n', {"quotes": True}, [(2, ["x", "1"])]),
+        ('a,b\n"x",1\n', {"quotes": False}, [(2, ['"x"', "1"])]),
+        ("v1,v2,,,\nham,hi,,,\nspam,go\n", {}, [(2, ["ham", "hi"]), (3, ["spam", "go"])]),
+        (",a,b\n0,x,1\n", {}, [(2, ["x", "1"])]),
+        ("a\tb\nx\t1\t\t\n\ny\t2\n", {}, [(2, ["x", "1"]), (4, ["y", "2"])]),
+        (
+            '"3","title, a","x;y"\n"1","b","z"\n',
+            {"columns": ["c", "t", "d"]},
+            [(1, ["3", "title, a", "x;y"]), (2, ["1", "b", "z"])],
+        ),
+        ("text\nx, y\nz\n", {"delimiter": "\t"}, [(2, ["x, y"]), (3, ["z"])]),
+    ],
+)
+def test_delimited(tmp_path, content, options, expected):
+    assert records(tmp_path / "a", content, read_delimited, **options) == expected
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "line"),
+    [
+        ('a\tb\n"x ""y"" z"\t1\n', {"quotes": False}, 2),
+        ("a,b,,\nx,1,,\ny,2,more,\n", {}, 3),
+    ],
+)
+def test_odd_cells_are_reported(tmp_path, caplog, content, options, line):
+    with caplog.at_level(logging.WARNING):
+        records(tmp_path / "a", content, **options)
+    (message,) = (record.getMessage() for record in caplog.records)
+    assert message.startswith(f"{tmp_path}/a, line {line}: ")
+    assert "rows: 1)" in message
+
+
+@pytest.mark.parametrize(
+    ("content", "lines"),
+    [
+        ('{"a": "x", "b": 1}\n\n{"a": "y", "b": 2}\n', (1, 3)),
+        ('{"a": "x", "data": [{}]}\n{"a": "y", "data": [{}]}\n', (1, 2)),
+        ('[{"a": "x", "b": 1},\n {"a": "y", "b": 2}]', (1, 2)),
+        ('\n[\n  {"a": "x",\n "b": 1\n}, {"a": "y", "b": 2}\n]', (3, 5)),
+        ('{"version": {"data": []}, "data": [{"a": "x", "b": 1}, {"a": "y", "b": 2}]}', (1, 1)),
+        ('{"version": "}",\n"data" : [\n{"a": "x", "b": 1},\n{"a": "y", "b": 2}]}', (3, 4)),
+    ],
+)
+def test_json(tmp_path, content, lines):
+    read = records(tmp_path / "a", content)
+    assert [line for line, _ in read] == list(lines)
+    assert [values[0] for _, values in read] == ["x", "y"]
+
+
+@pytest.mark.parametrize(
+    ("content", "line"),
+    [
+        ('{"a": 1}\n{"a": }\n', 2),
+        ('{"a": }\n{"a": 1}\n', 1),
+        ('[{"a": 1},\n 2]', 2),
+        ('{"a": 1}\n[]\n', 2),
+        ('{\n"a": 1}\n', None),
+    ],
+)
+def test_errors_of_json(tmp_path, content, line):
+    message = error_of(InputError, records, tmp_path / "a", content, read_json_records)
+    assert message.startswith(f"{tmp_path}/a: found" if line is None else f"{tmp_path}/a, line {line}: found")
+
+
+def test_parquet(tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    classes = {"_type": "ClassLabel", "names": ["O", "B-PER"]}
+    features = {
+        "tags": {"feature": classes, "_type": "Sequence"},
+        "label": classes,
+        "old": [classes],
+        "x": {},
+    }
+    table = pyarrow.table({"tags": [[0, 1], [1]], "label": [0, 1]})
+    schema = table.schema.with_metadata({"huggingface": json.dumps({"info": {"features": features}})})
+    parquet.write_table(table.cast(schema), tmp_path / "a")
+    assert record_format(tmp_path / "a") == "parquet"
+    rows = [(1, {"tags": [0, 1], "label": 0}), (2, {"tags": [1], "label": 1})]
+    assert list(read_records(tmp_path / "a")) == rows
+    assert class_names(tmp_path / "a") == dict.fromkeys(("tags", "label", "old"), classes["names"])
+    (tmp_path / "b").write_bytes((tmp_path / "a").read_bytes()[:-9])
+    assert error_of(InputError, lambda: list(read_parquet(tmp_path / "b"))).startswith(f"{tmp_path}/b: found")
+
+
+def test_parquet_without_pyarrow(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    assert "pip install pyarrow" in error_of(InputError, records, tmp_path / "a", b"PAR1")
