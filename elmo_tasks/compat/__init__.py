@@ -4,7 +4,7 @@ makes them when it is imported.
 
 - `repairs.py`: what breaks on current PyTorch, NumPy and Python, and bugs of training and reading;
 - `archives.py`: opening archives from others safely;
-- `commands.py`: bugs of `allennlp evaluate`, `predict`, `train` and `diff`;
+- `commands.py`: bugs of `allennlp evaluate`, `predict` and `diff`; `training.py`: bugs of `allennlp train`;
 - `config_errors.py`: errors of configs and the command line name the nearest right name;
 - `endings.py`: a command that fails ends with one line and an exit code;
 - `quiet.py`: progress where the output is no terminal;
@@ -14,7 +14,7 @@ makes them when it is imported.
 from collections.abc import Callable
 from typing import NamedTuple
 
-from elmo_tasks.compat import archives, commands, config_errors, endings, quiet, repairs
+from elmo_tasks.compat import archives, commands, config_errors, endings, quiet, repairs, training
 
 __all__ = ["CHANGES", "Change", "repair"]
 
@@ -105,8 +105,8 @@ CHANGES = (
     Change(
         commands.let_evaluate_take_its_options,
         "`allennlp evaluate` refuses --batch-size beside a batch sampler, ignores 0, overwrites its input, "
-        "computes everything before it finds that it cannot write, does not show metrics without a file, and "
-        "loses metrics of data with equal names",
+        "computes everything before it finds that it cannot write, does not show metrics without a file, "
+        "loses metrics of data with equal names, and ends in a KeyError with a wrong --batch-weight-key",
         "allennlp.commands.evaluate.evaluate_from_archive and DataLoader",
         "compat/commands_test.py::TestEvaluate::test_batches_of_another_size",
     ),
@@ -118,10 +118,29 @@ CHANGES = (
         "compat/commands_test.py::test_diff_of_models_with_elmo",
     ),
     Change(
-        commands.let_several_processes_recover_early,
+        training.let_several_processes_recover_early,
         "`train --recover` of a distributed run fails if the kill came before the vocabulary was written",
         "allennlp.commands.train.train_model: the vocabulary is made anew",
-        "compat/commands_test.py::test_several_processes_recover_before_their_first_checkpoint",
+        "compat/training_test.py::test_several_processes_recover_before_their_first_checkpoint",
+    ),
+    Change(
+        training.check_data_first,
+        "a wrong path of data for validation or test is found after an epoch, or after the whole training",
+        "TrainModel.from_partial_objects: their first record is read before anything else",
+        "compat/training_test.py::test_wrong_data_are_found_before_training",
+    ),
+    Change(
+        training.recover_with_more_epochs,
+        "`train --recover` ends in a KeyError where a key is new, names no key in its last line, and refuses "
+        "to train a finished run for more epochs",
+        "allennlp.training.util.create_serialization_dir, Scheduler.load_state_dict",
+        "compat/training_test.py::TestRecover::test_it_names_the_keys_that_differ",
+    ),
+    Change(
+        training.name_missing_groups,
+        "gradual unfreezing without parameter groups is an AssertionError",
+        "SlantedTriangular.__init__",
+        "compat/training_test.py::test_a_config_that_needs_what_is_not_there",
     ),
     Change(
         commands.import_named_packages,

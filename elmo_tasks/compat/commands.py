@@ -5,23 +5,20 @@ Bugs of AllenNLP's own commands. `compat.CHANGES` says what each function repair
 import inspect
 import json
 import os
-import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, Optional
 
 import allennlp.commands
 import torch
-from allennlp.commands import diff, evaluate, predict, train
+from allennlp.commands import diff, evaluate, predict
 from allennlp.common import Params, plugins, util
 from allennlp.common.checks import ConfigurationError
 from allennlp.common.util import dump_metrics
-from allennlp.data import DataLoader, Vocabulary
-from allennlp.training.util import make_vocab_from_params
+from allennlp.data import DataLoader
 
 from elmo_tasks.common.files import check_sources_stay
 from elmo_tasks.common.values import PositiveInt, check_value
@@ -56,7 +53,7 @@ def _evaluate_from_archive(
     call = inspect.signature(stock).bind(*args, **options)
     call.apply_defaults()
     _check_and_complete(call.arguments)
-    with _naming_missing_gold():
+    with _naming_what_is_missing(call.arguments["batch_weight_key"]):
         metrics = stock(*call.args, **call.kwargs)
     if call.arguments["metrics_output_file"] is None:
         dump_metrics(None, metrics, log=True)
@@ -115,8 +112,8 @@ def _check_writable(files: list[str]) -> None:
 
 
 @contextmanager
-def _naming_missing_gold() -> Iterator[None]:
-    """AllenNLP blames the model if only some of the data have gold annotation."""
+def _naming_what_is_missing(weight: str | None) -> Iterator[None]:
+    """AllenNLP blames the model if only some of the data have gold annotation, or it has no such output."""
     try:
         yield
     except RuntimeError as error:
@@ -124,6 +121,13 @@ def _naming_missing_gold() -> Iterator[None]:
             raise
         raise ConfigurationError(
             "found some data with gold annotation and some without, expected it in all that are scored"
+        ) from error
+    except KeyError as error:
+        if not weight or error.args != (weight,):
+            raise
+        raise ConfigurationError(
+            f"--batch-weight-key: found {weight!r}, which the model does not return; expected an output "
+            "that is one number a batch"
         ) from error
 
 
@@ -137,31 +141,6 @@ def _read_state_dict(
     state = stock(*args, **options)
     tensors = {name: value for name, value in state.items() if isinstance(value, torch.Tensor)}
     return {name: value if value.is_floating_point() else value.double() for name, value in tensors.items()}
-
-
-def let_several_processes_recover_early() -> None:
-    wrap(train, "train_model", _train_model)
-
-
-def _train_model(
-    stock: Callable[..., Any],
-    params: Params,
-    serialization_dir: str | os.PathLike[str],
-    *args: Any,
-    **options: Any,
-) -> Any:
-    def read_or_make(vocabulary: str) -> Vocabulary:
-        """Reads the vocabulary of a checkpoint; without a checkpoint it is missing, or may be cut off."""
-        if any(Path(serialization_dir).glob("training_state_*.th")):
-            return Vocabulary.from_files(vocabulary)
-        shutil.rmtree(vocabulary, ignore_errors=True)
-        return make_vocab_from_params(params.duplicate(), serialization_dir)
-
-    train.Vocabulary = SimpleNamespace(from_files=read_or_make)
-    try:
-        return stock(params, serialization_dir, *args, **options)
-    finally:
-        train.Vocabulary = Vocabulary
 
 
 def import_named_packages() -> None:

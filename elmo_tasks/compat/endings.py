@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
+from traceback import walk_tb
 from types import TracebackType
 from typing import Any
 
@@ -80,12 +81,22 @@ def _cause(error: BaseException) -> BaseException:
             return ConfigurationError(messages[-1])
     elif isinstance(error, ModuleNotFoundError) and error.name in _included_packages():
         return ConfigurationError(f"--include-package: found no package {error.name}")
+    elif isinstance(error, ModuleNotFoundError) and _raised_in_allennlp(error):
+        return ConfigurationError(
+            f"found no package {error.name}, which a part of AllenNLP that the config names needs; "
+            f"expected it installed (pip install {error.name})"
+        )
     elif isinstance(error, ProcessExitedException) and error.signal_name:
         return ConfigurationError(
             f"process {error.error_index} was ended by {error.signal_name}, as happens if memory runs out; "
             "`--recover` continues from the last checkpoint"
         )
     return error
+
+
+def _raised_in_allennlp(error: BaseException) -> bool:
+    *_, (frame, _) = [(None, 0), *walk_tb(error.__traceback__)]
+    return frame is not None and frame.f_globals["__name__"].startswith("allennlp.")
 
 
 def _included_packages() -> set[str]:

@@ -26,6 +26,20 @@ def whole_reader(reader: DatasetReader) -> DatasetReader:
     return getattr(reader, "whole", reader)
 
 
+def check_readable(reader: DatasetReader, path: Any) -> None:
+    """
+    Reads the first instance of the data at `path`, so that a wrong path is found before a training.
+
+    # Raises
+    `InputError`: there is none. All errors of the reader.
+    """
+    reader = whole_reader(reader)
+    if isinstance(reader, ShardedReader):
+        reader.check(path)
+    elif next(iter(reader.read(path)), None) is None:
+        raise InputError.at(str(path), found="no instance", expected="at least one")
+
+
 class ShardedReader(StrictParams, DatasetReader):
     """
     Base class of readers that distribute their instances to the workers themselves.
@@ -44,6 +58,15 @@ class ShardedReader(StrictParams, DatasetReader):
             manual_multiprocess_sharding=True,
             serialization_dir=serialization_dir,
         )
+
+    def check(self, path: Any) -> None:
+        """
+        Reads the first instance.
+
+        # Raises
+        All errors of reading it, which tell of a text without instances, too.
+        """
+        next(iter(self.read(path)), None)
 
 
 class TaskReader(ShardedReader):

@@ -22,6 +22,7 @@ from elmo_tasks.common.files import atomic_file
 from elmo_tasks.common.progress import duration
 from elmo_tasks.common.strict_params import StrictParams
 from elmo_tasks.common.values import Name, NonNegativeFloat, NonNegativeInt, NotEmpty
+from elmo_tasks.data.reader import check_readable
 from elmo_tasks.language_model.bptt_batch import tokens_trained
 from elmo_tasks.language_model.metric import DIRECTIONS
 from elmo_tasks.language_model.model import BiLmModel
@@ -154,7 +155,7 @@ class TextPerplexities(StrictParams, TrainerCallback):
     reader : reads each text; in order, so that perplexities can be compared.
 
     # Raises
-    `ConfigurationError`, when the run starts: another model than `elmo_bilm`.
+    `ConfigurationError`, when the run starts: another model than `elmo_bilm`, or a text that cannot be read.
     """
 
     def __init__(
@@ -175,6 +176,8 @@ class TextPerplexities(StrictParams, TrainerCallback):
         self._started = time.monotonic()
         if not is_primary:
             return
+        for text in self._texts.values():
+            check_readable(self._reader, text)
         rows = []
         if self._path.exists():
             with open(self._path, encoding="utf-8", newline="") as file:

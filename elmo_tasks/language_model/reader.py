@@ -181,6 +181,21 @@ class BiLmReader(ShardedReader):
         block = next(blocks(streams, streams=len(sentences), bptt_steps=None, process=0, input=self.input))
         return Instance({"block": block})
 
+    def check(self, path: DatasetReaderInput) -> None:
+        """
+        Reads the whole text, without splitting it, so that a byte that is not UTF-8 is found wherever it is.
+
+        # Raises
+        `InputError`: see the class.
+        """
+        if self.source is not None:
+            sentences = self._source_sentences(path)
+        else:
+            lines = file_sentences if self._split is None else file_paragraphs
+            sentences = lines(input_files(path))
+        if not sum(sentence is not None for sentence in sentences):
+            raise _no_sentence(path)
+
     def words(self, text: str) -> list[str]:
         """Splits a text into words, as the reader splits its files: at blanks, or as running text."""
         sentences = self._split([text]) if self._split else [text]
@@ -241,7 +256,7 @@ class BiLmReader(ShardedReader):
             if number % shares == share:
                 yield item
         if number < 0:
-            raise InputError.at(str(path), found="no sentence", expected="at least one")
+            raise _no_sentence(path)
 
     def _share(self) -> tuple[int, int, int]:
         """Returns the index of the loader process, the index of the share, and the number of shares."""
@@ -295,6 +310,10 @@ class BiLmReader(ShardedReader):
             }
             logger.info("%s: %d of %d words are subsampled", path, len(self._probabilities[key]), len(counts))
         return self._probabilities[key]
+
+
+def _no_sentence(path: DatasetReaderInput) -> InputError:
+    return InputError.at(str(path), found="no sentence", expected="at least one")
 
 
 class _Reads:

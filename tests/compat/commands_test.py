@@ -1,18 +1,16 @@
 """AllenNLP's commands, through their functions, and the commands without our repairs."""
 
 import json
-import shutil
 import subprocess
 import sys
 from argparse import Namespace
 from pathlib import Path
 
 import pytest
-from allennlp.commands import diff, evaluate, predict, train
+from allennlp.commands import diff, evaluate, predict
 from allennlp.commands.evaluate import evaluate_from_archive
-from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
-from allennlp.data import DataLoader, Vocabulary
+from allennlp.data import DataLoader
 from allennlp.predictors import Predictor
 
 import elmo_tasks
@@ -99,6 +97,10 @@ class TestEvaluate:
         with pytest.raises(ConfigurationError, match="found some data with gold annotation and some without"):
             evaluate_from_archive(archive, str(tmp_path / "dev.conll"), batch_size=2)
 
+    def test_a_weight_that_the_model_does_not_return(self, archive):
+        with pytest.raises(ConfigurationError, match="--batch-weight-key: found 'nokey', "):
+            evaluate_from_archive(archive, DEV, batch_weight_key="nokey")
+
     def test_data_that_look_like_a_number(self, archive, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
         (tmp_path / "2012").write_text("Ana NNP B-NP B-PER\n")
@@ -128,33 +130,6 @@ def test_diff_of_models_with_elmo(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(diff, "read_state_dict", diff.read_state_dict.__wrapped__)
     with pytest.raises((RuntimeError, AttributeError)):
         diff._diff(arguments)
-
-
-@pytest.mark.parametrize("left", ["nothing", "cut off", "a checkpoint"])
-def test_several_processes_recover_before_their_first_checkpoint(tmp_path, monkeypatch, left):
-    """The processes find the vocabulary of the data, or that of their checkpoint."""
-    words = []
-
-    def spawn(worker, *, args, nprocs):
-        words.append((tmp_path / "vocabulary/tokens.txt").read_text())
-
-    monkeypatch.setattr(train.mp, "spawn", spawn)
-    monkeypatch.setattr(train, "archive_model", lambda *args, **more: None)
-    overrides = json.dumps({"train_data_path": DEV, "distributed": {"cuda_devices": [-1, -1]}})
-    config = Params.from_file(NER, overrides)
-    train.train_model(config.duplicate(), tmp_path)
-    if left == "nothing":
-        shutil.rmtree(tmp_path / "vocabulary")
-        with pytest.raises(FileNotFoundError):
-            train.train_model.__wrapped__(config.duplicate(), tmp_path, recover=True)
-    else:
-        (tmp_path / "vocabulary/tokens.txt").write_text("@@UNKNOWN@@\n")
-    if left == "a checkpoint":
-        (tmp_path / "training_state_e1_b0.th").touch()
-    train.train_model(config.duplicate(), tmp_path, recover=True)
-    assert train.Vocabulary is Vocabulary
-    assert words[0].count("\n") > 20
-    assert words[1] == ("@@UNKNOWN@@\n" if left == "a checkpoint" else words[0])
 
 
 def test_predict_keeps_what_stands_before_a_bad_line(archive, tmp_path):

@@ -81,6 +81,19 @@ def test_the_error_of_another_process_or_package(capsys, error, line):
     assert shown.startswith(line)
 
 
+@pytest.mark.parametrize(("module", "is_extra"), [("allennlp.training.x", True), ("my_plugin", False)])
+@pytest.mark.usefixtures("training")
+def test_an_extra_of_allennlp_that_is_not_there(capsys, module, is_extra):
+    """A fault in the user's own module keeps its traceback."""
+    try:
+        exec("import nosuch_extra", {"__name__": module})
+    except ModuleNotFoundError as error:
+        sys.excepthook(type(error), error, error.__traceback__)
+    shown = capsys.readouterr().err
+    assert shown.startswith("error: found no package nosuch_extra") == is_extra
+    assert ("Traceback" in shown) != is_extra
+
+
 @pytest.mark.parametrize(
     "error",
     [
