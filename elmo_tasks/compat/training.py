@@ -30,7 +30,7 @@ from elmo_tasks.compat.repairs import wrap
 from elmo_tasks.data.reader import check_readable
 
 _MAY_GROW = {"trainer.num_epochs": 20, "trainer.patience": None}
-"""Keys that may grow when a run goes on, and their values where they are missing; null is endless patience."""
+"""Keys that may grow when a run goes on, and what they are where they are missing."""
 _LENGTH_OF_RUN = ("num_epochs", "total_steps", "warmup_steps")
 """Attributes of a scheduler that follow from the number of epochs."""
 
@@ -157,6 +157,6 @@ def _check_groups(stock: Callable[..., None], self: Any, optimizer: Any, *args: 
     if asked and (rest["params"] or len(groups) < 2):
         raise ConfigurationError(
             f"trainer.learning_rate_scheduler: found {asked[0]}, {len(groups)} parameter_groups in the "
-            f"optimizer and {len(rest['params'])} parameters outside of them; expected two groups or more, of all"
+            f"optimizer and {len(rest['params'])} parameters outside of them; expected two groups or more"
         )
     stock(self, optimizer, *args, **options)
