@@ -188,11 +188,11 @@ class BiLmReader(ShardedReader):
         # Raises
         `InputError`: see the class.
         """
+        sentences: Iterator[WordsOrLine | None]
         if self.source is not None:
             sentences = self._source_sentences(path)
         else:
-            lines = file_sentences if self._split is None else file_paragraphs
-            sentences = lines(input_files(path))
+            sentences = (file_sentences if self._split is None else file_paragraphs)(input_files(path))
         if not sum(sentence is not None for sentence in sentences):
             raise _no_sentence(path)
 
