@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Annotated, Any, Optional, Union
 
 from allennlp.common.checks import ConfigurationError
-from allennlp.data import DatasetReader, Instance, Token, Tokenizer
+from allennlp.data import DatasetReader, Instance, Token
 from allennlp.data.fields import Field, MetadataField, TextField
 
 from elmo_tasks.common.values import Name, Names, OneOf
@@ -29,7 +29,6 @@ from elmo_tasks.data.formats.json_records import read_json_records
 from elmo_tasks.data.input_files import InputError, Record, read_lines
 from elmo_tasks.data.json_lines import shorten_json
 from elmo_tasks.data.reader import TaskReader
-from elmo_tasks.data.tokenization import SpacyRules
 
 Text = Union[str, list[str]]
 """Plain text, or its words."""
@@ -115,7 +114,6 @@ class ClassificationReader(TaskReader):
     classes : the names of the classes, in their order.
     label_names : the class of each label in the files, where numbers are text; null: the labels are the names
         of the classes.
-    tokenizer : any of AllenNLP's, or `elmo_spacy` or `elmo_syllables`; by default spaCy's rules for English.
     The others : see `TaskReader`.
 
     # Raises
@@ -135,7 +133,6 @@ class ClassificationReader(TaskReader):
         sentence2: Optional[Union[Name, Names]] = None,
         columns: Optional[Names] = None,
         label_names: Optional[dict[str, Name]] = None,
-        tokenizer: Optional[Tokenizer] = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -159,7 +156,6 @@ class ClassificationReader(TaskReader):
         self.label = label
         self.classes = classes
         self.label_names = label_names or {name: name for name in classes}
-        self.tokenizer = tokenizer or SpacyRules()
 
     @property
     def pairs(self) -> bool:
@@ -188,10 +184,6 @@ class ClassificationReader(TaskReader):
         if not all(sentences):
             raise ConfigurationError("found a sentence without words, expected at least one word")
         return self._instance(sentences, label)
-
-    def tokens(self, text: Text) -> list[Token]:
-        """Returns the tokens of a text, or of its words."""
-        return self.tokenizer.tokenize(text) if isinstance(text, str) else [Token(word) for word in text]
 
     def _instance(self, sentences: list[list[Token]], label: str | None) -> Instance:
         words = [[token.text or "" for token in tokens] for tokens in sentences]

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any, Optional, TypeVar
 
 from allennlp.common.checks import ConfigurationError
-from allennlp.data import DatasetReader, Field, Instance, Token, TokenIndexer
+from allennlp.data import DatasetReader, Field, Instance, Token, TokenIndexer, Tokenizer
 from allennlp.data.fields import ListField, TextField
 from allennlp.data.token_indexers import SingleIdTokenIndexer
 
 from elmo_tasks.common.strict_params import StrictParams
 from elmo_tasks.common.values import Name, NonNegativeInt
 from elmo_tasks.data.input_files import InputError, input_files
-from elmo_tasks.data.tokenization import Words
+from elmo_tasks.data.tokenization import TokenizerChoice, Words, cached_tokenizer, split_words
 
 Example = TypeVar("Example")
 
@@ -77,6 +77,8 @@ class TaskReader(ShardedReader):
 
     token_indexers : as in any AllenNLP reader, for every text; by default one id a word, named `tokens`.
     encoding : of the files, by its name in Python, such as `cp1252`, `gb18030` or `utf-16`.
+    tokenizer : splits text into words, in files and in predictions of the archive, see `chosen_tokenizer`;
+        by default spaCy's rules for English.
     The others : see `ShardedReader`.
 
     # Raises
@@ -96,6 +98,7 @@ class TaskReader(ShardedReader):
         *,
         token_indexers: Optional[dict[str, TokenIndexer]] = None,
         encoding: Name = "utf-8",
+        tokenizer: Optional[TokenizerChoice] = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -105,6 +108,7 @@ class TaskReader(ShardedReader):
         except LookupError as error:
             raise ConfigurationError(f"encoding: found {encoding!r}, expected one of Python's") from error
         self.encoding = encoding
+        self.tokenizer = cached_tokenizer(tokenizer) if isinstance(tokenizer, str) else tokenizer
 
     @property
     def _token_indexers(self) -> dict[str, TokenIndexer]:
@@ -116,6 +120,21 @@ class TaskReader(ShardedReader):
         for field in instance.fields.values():
             for text in text_fields(field):
                 text.token_indexers = self.token_indexers
+
+    def tokens(self, text: str | list[str]) -> list[Token]:
+        """Returns the tokens of a text, or of its words."""
+        if not isinstance(text, str):
+            return [Token(word) for word in text]
+        return self.text_tokenizer.tokenize(text)
+
+    def split(self, text: str) -> Words:
+        """Returns the words of a text, with their places."""
+        return split_words(self.text_tokenizer, text)
+
+    @property
+    def text_tokenizer(self) -> Tokenizer:
+        """The tokenizer of the config, or the default."""
+        return self.tokenizer or cached_tokenizer(None)
 
     def sampled(self, instances: Sequence[Instance]) -> None:
         """Receives the instances that a sample has kept, in their order."""

@@ -5,10 +5,11 @@ The tokenizer of a reader's config is part of its archive, so that prediction sp
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Optional, Union
 
+from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import Token, Tokenizer
 
@@ -32,6 +33,9 @@ _RUN = re.compile(rf"\s*(?:[^\W_]{{20,}}|\S){{1,{MAX_RUN}}}\s*|\s+")
 _SYLLABLE = "[\uac00-\ud7a3]|[\u1100-\u115f]+[\u1160-\u11a7]+[\u11a8-\u11ff]*"
 """A Hangul syllable: one character, or the letters that compose it."""
 _SYLLABLES = re.compile(rf"{_SYLLABLE}|(?:(?!{_SYLLABLE})\w)+|[^\w\s]")
+_PLAIN = {"characters": re.compile(r"\S"), "whitespace": re.compile(r"\S+")}
+_LANGUAGE = re.compile("[a-z]{2,3}")
+_IDEOGRAPHS = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]+")
 
 
 class Words(NamedTuple):
@@ -51,27 +55,80 @@ def join_words(words: list[str]) -> Words:
     return Words(" ".join(words), words, offsets)
 
 
-def tokenizer(spacy_model: str | None = None) -> Callable[[str], Words]:
+TokenizerChoice = Union[str, Tokenizer]
+"""The key `tokenizer` of readers and predictors, see `chosen_tokenizer`."""
+
+
+def tokenizer(choice: TokenizerChoice | None = None) -> Callable[[str], Words]:
     """
-    Returns the tokenizer of an installed spaCy model, or of blank English, which needs none. White space is
-    no word.
+    Returns a function that splits a text into words; white space is no word.
+
+    # Parameters
+
+    choice : see `chosen_tokenizer`; by default spaCy's rules for English, which need no model.
+    """
+    return partial(split_words, chosen_tokenizer(choice))
+
+
+def chosen_tokenizer(choice: TokenizerChoice | None) -> Tokenizer:
+    """
+    Returns the tokenizer that a name stands for:
+
+    - `characters`: each character that is not white space is a word. `whitespace`: words between blanks.
+    - The registered name of a tokenizer without parameters, such as `elmo_syllables`.
+    - A language by spaCy's code, such as `de`: its rules. `xx`: the rules that all languages share.
+    - Any other name: an installed spaCy model, such as `en_core_web_sm`.
 
     # Raises
-    `ConfigurationError` if the model is not installed; nothing is downloaded.
+    `ConfigurationError`: there is no such language, or the model is not installed; nothing is downloaded.
     """
-    make = partial(_installed_model, spacy_model) if spacy_model else partial(language_rules, "en")
-    pipeline = RenewedPipeline(make)
+    if choice is None:
+        return SpacyRules()
+    if not isinstance(choice, str):
+        return choice
+    if choice in _PLAIN:
+        return _Matches(_PLAIN[choice])
+    if choice in Tokenizer.list_available():
+        return Tokenizer.from_params(Params({"type": choice}))
+    return SpacyRules(language=choice) if _LANGUAGE.fullmatch(choice) else SpacyRules(model=choice)
 
-    def tokenize(text: str) -> Words:
-        tokens = pipeline.tokens(text)
-        offsets = [(token.idx, token.idx + len(token)) for token in tokens]
-        return Words(text, [token.text for token in tokens], offsets)
 
-    return tokenize
+cached_tokenizer = lru_cache(maxsize=None)(chosen_tokenizer)
+"""Like `chosen_tokenizer`, but makes one for each choice."""
 
 
-cached_tokenizer = lru_cache(maxsize=None)(tokenizer)
-"""Like `tokenizer`, but makes one for each model."""
+def split_words(tokenizer: Tokenizer, text: str) -> Words:
+    """
+    Returns the words of a text and their places; white space is no word.
+
+    # Raises
+    `ConfigurationError`: the tokenizer makes words that are not in the text.
+    """
+    words: list[str] = []
+    offsets: list[tuple[int, int]] = []
+    end = 0
+    for token in tokenizer.tokenize(text):
+        word = token.text or ""
+        # Most of AllenNLP's own tokenizers do not tell the places.
+        start = text.find(word, end) if token.idx is None else token.idx
+        if start < 0:
+            raise ConfigurationError(
+                f"found a tokenizer that makes {word!r} of {text[end : end + 40]!r}, expected words of the text"
+            )
+        end = start + len(word)
+        if word.strip():
+            words.append(word)
+            offsets.append((start, end))
+    return Words(text, words, offsets)
+
+
+def is_split_into_characters(words: Iterable[str]) -> bool:
+    """
+    Returns whether the words of a vocabulary are single characters, as texts in Chinese or Japanese often
+    are: of the words in these scripts, 19 of 20 or more have one character.
+    """
+    lengths = [len(word) for word in words if _IDEOGRAPHS.fullmatch(word)]
+    return 0 < len(lengths) <= 1.05 * lengths.count(1)
 
 
 def _installed_model(name: str) -> "Language":
@@ -81,8 +138,8 @@ def _installed_model(name: str) -> "Language":
         return spacy.load(name)
     except OSError as error:
         raise ConfigurationError(
-            f"the spaCy model {name!r} is not installed; install it with `python -m spacy download {name}`, "
-            "or leave spacy_model out"
+            f"tokenizer: the spaCy model {name!r} is not installed; install it with `python -m spacy download "
+            f"{name}`, or choose characters, whitespace, or a language such as en"
         ) from error
 
 
@@ -107,32 +164,43 @@ def language_rules(language: str, *, sentences: bool = False) -> "Language":
 @Tokenizer.register("elmo_spacy")
 class SpacyRules(StrictParams, Tokenizer):
     """
-    A tokenizer with spaCy's rules for a language: no trained model is needed. White space is no token.
+    A tokenizer with spaCy's rules for a language, for which no trained model is needed, or with those of an
+    installed model. White space is no token.
 
     # Parameters
 
     language : spaCy's code; `xx` for the rules that all languages share, as Korean's own rules need MeCab.
+    model : the name of an installed model, in place of the language.
 
     # Raises
-    `ConfigurationError`: see `language_rules`.
+    `ConfigurationError`: see `language_rules`; or the model is not installed.
     """
 
-    def __init__(self, *, language: Name = "en") -> None:
-        self._pipeline = RenewedPipeline(partial(language_rules, language))
+    def __init__(self, *, language: Name = "en", model: Optional[Name] = None) -> None:
+        self._pipeline = RenewedPipeline(
+            partial(_installed_model, model) if model else partial(language_rules, language)
+        )
 
     def tokenize(self, text: str) -> list[Token]:
-        return [Token(token.text) for token in self._pipeline.tokens(text)]
+        return [Token(token.text, idx=token.idx) for token in self._pipeline.tokens(text)]
+
+
+class _Matches(Tokenizer):
+    """A tokenizer whose words are the matches of a pattern."""
+
+    def __init__(self, pattern: re.Pattern[str]) -> None:
+        self._pattern = pattern
+
+    def tokenize(self, text: str) -> list[Token]:
+        return [Token(match.group(), idx=match.start()) for match in self._pattern.finditer(text)]
 
 
 @Tokenizer.register("elmo_syllables")
-class Syllables(StrictParams, Tokenizer):
+class Syllables(StrictParams, _Matches):
     """A tokenizer into Hangul syllables, runs of other letters and digits, and other single characters."""
 
     def __init__(self) -> None:
-        super().__init__()
-
-    def tokenize(self, text: str) -> list[Token]:
-        return [Token(token) for token in _SYLLABLES.findall(text)]
+        super().__init__(_SYLLABLES)
 
 
 class RenewedPipeline:

@@ -99,7 +99,7 @@ class Tab:
         tokenize = None
         if "predicates" in predictor.optional_fields:
             fields.append(_PREDICATES)
-            tokenize = tokenizer(getattr(predictor, "_spacy_model", None))
+            tokenize = getattr(predictor, "_tokenize", None) or tokenizer()
         return cls(
             name=name,
             task=task,

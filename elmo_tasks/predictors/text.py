@@ -1,17 +1,21 @@
 """Predictors of plain text, which they split into words, and checks of the fields that predictors read."""
 
 import json
+import logging
+from itertools import chain
 from typing import Any, Optional
 
 from allennlp.common import JsonDict
 from allennlp.common.checks import ConfigurationError
-from allennlp.data import DatasetReader
+from allennlp.data import DatasetReader, Vocabulary
 from allennlp.models import Model
 
+from elmo_tasks.data import tokenization
 from elmo_tasks.data.json_lines import shorten
-from elmo_tasks.data.tokenization import Words, join_words, tokenizer
+from elmo_tasks.data.tokenization import TokenizerChoice, Words, is_split_into_characters, join_words
 from elmo_tasks.predictors.interpretation import InterpretablePredictor
 
+logger = logging.getLogger(__name__)
 
 class TextPredictor(InterpretablePredictor):
     """
@@ -19,8 +23,10 @@ class TextPredictor(InterpretablePredictor):
 
     # Parameters
 
-    spacy_model : name of an installed spaCy model whose tokenizer splits plain text; the tokenizer of blank
-        English by default.
+    tokenizer : splits plain text, see `chosen_tokenizer`. By default it is the reader's, or, if the words of
+        the archive's vocabulary are single Chinese or Japanese characters, `characters`, or else spaCy's rules
+        for English.
+    spacy_model : an installed spaCy model, as `tokenizer`.
     """
 
     def __init__(
@@ -29,10 +35,22 @@ class TextPredictor(InterpretablePredictor):
         dataset_reader: DatasetReader,
         frozen: bool = True,
         spacy_model: Optional[str] = None,
+        tokenizer: Optional[TokenizerChoice] = None,
     ) -> None:
         super().__init__(model, dataset_reader, frozen)
         self._spacy_model = spacy_model
-        self._tokenize = tokenizer(spacy_model)
+        choice = tokenizer or spacy_model or getattr(self._dataset_reader, "tokenizer", None)
+        self._tokenize = tokenization.tokenizer(choice or self._choice())
+
+    def _choice(self) -> str | None:
+        """Returns the tokenizer with which the archive's data was split, as far as its words tell."""
+        vocab = getattr(self._model, "vocab", None) or Vocabulary()
+        indexers = getattr(self._dataset_reader, "_token_indexers", {}).values()
+        words = [vocab.get_token_to_index_vocabulary(each.namespace) for each in indexers if each.namespace]
+        if not is_split_into_characters(chain.from_iterable(words)):
+            return None
+        logger.info("the model's words are single characters: text is split into characters")
+        return "characters"
 
 
 class SentencePredictor(TextPredictor):

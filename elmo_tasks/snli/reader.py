@@ -2,22 +2,20 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple, Optional, Union
+from typing import ClassVar, NamedTuple, Optional, Union
 
 from allennlp.common.checks import ConfigurationError
-from allennlp.data import DatasetReader, Instance, Token
+from allennlp.data import DatasetReader, Instance, Token, Tokenizer
 from allennlp.data.fields import Field, MetadataField, TextField
 
-from elmo_tasks.common.values import Name
 from elmo_tasks.data.fields import Metadata, check_label, labelled_instance
 from elmo_tasks.data.input_files import InputError, read_lines
 from elmo_tasks.data.json_lines import parse_json, shorten
 from elmo_tasks.data.reader import TaskReader
-from elmo_tasks.data.tokenization import cached_tokenizer
 
 LABELS = ("entailment", "neutral", "contradiction")
 _UNDECIDED = "-"
@@ -57,20 +55,14 @@ class SnliReader(TaskReader):
 
     # Parameters
 
-    spacy_model : name of an installed spaCy model whose tokenizer splits sentences; that of blank English by
-        default.
-    The others : see `TaskReader`.
+    See `TaskReader`.
 
     # Raises
-    `ConfigurationError`: the spaCy model is not installed. When reading, `InputError` with file and line:
-    there is no file, no labelled pair in a file, a byte that is not UTF-8, a blank line between pairs, no
+    When reading, `InputError` with file and line: there is no file, no labelled pair in a file, a byte that is not UTF-8, a blank line between pairs, no
     JSON object, a field that is missing or no string, another label, or a sentence without words.
     """
 
-    def __init__(self, *, spacy_model: Optional[Name] = None, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.spacy_model = spacy_model
-        cached_tokenizer(spacy_model)
+    renamed_keys: ClassVar[dict[str, str]] = {"spacy_model": "tokenizer"}
 
     def _read(self, file_path: str) -> Iterator[Instance]:
         for pair in self.shard_iterable(self.read_files(file_path, _file_pairs, _describe)):
@@ -99,20 +91,17 @@ class SnliReader(TaskReader):
         fields["metadata"] = MetadataField(SnliPair(**words))
         return labelled_instance(fields, label, LABELS)
 
-    def tokens(self, sentence: str | list[str]) -> list[Token]:
-        """Returns the tokens of a sentence, which is text, or a list of words."""
-        if isinstance(sentence, str):
-            tokenize = _cached_tokens if len(sentence) <= _MAX_CACHED else _tokens
-            return tokenize(sentence, self.spacy_model)
-        return [Token(word) for word in sentence]
+    def tokens(self, text: str | list[str]) -> list[Token]:
+        """See `TaskReader.tokens`; a premise has several hypotheses, so that the list is not to be changed."""
+        tokenizer = self.text_tokenizer
+        if isinstance(text, str) and len(text) <= _MAX_CACHED and isinstance(tokenizer, Hashable):
+            return _cached_tokens(tokenizer, text)
+        return super().tokens(text)
 
 
-def _tokens(text: str, spacy_model: str | None) -> list[Token]:
-    return [Token(word) for word in cached_tokenizer(spacy_model)(text).words]
-
-
-_cached_tokens = lru_cache(maxsize=1 << 12)(_tokens)
-"""Returns the same list for the same text, since a premise has several hypotheses; not to be changed."""
+@lru_cache(maxsize=1 << 12)
+def _cached_tokens(tokenizer: Tokenizer, text: str) -> list[Token]:
+    return tokenizer.tokenize(text)
 
 
 def _file_pairs(path: Path, counts: Counter[str]) -> Iterator[_FilePair]:

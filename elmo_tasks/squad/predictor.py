@@ -18,7 +18,7 @@ from elmo_tasks.data.tokenization import Words, join_words
 from elmo_tasks.predictors.interpretation import InterpretablePredictor, labelled, words_of
 from elmo_tasks.predictors.text import require
 from elmo_tasks.squad.model import N_BEST, PLACE
-from elmo_tasks.squad.reader import NO_SPAN, SquadQuestion, split_words
+from elmo_tasks.squad.reader import NO_SPAN, SquadQuestion
 
 _EXPECTED = '"passage" and "question": strings'
 _ATTENTION = ("passage_tokens", "question_tokens", "question_attention", "self_attention")
@@ -75,7 +75,7 @@ class SquadPredictor(StrictParams, InterpretablePredictor):
     def empty_result(self, content: JsonDict) -> JsonDict | None:
         if content["passage"].strip() and content["question"].strip():
             return None
-        passage, question = split_words(content["passage"]), split_words(content["question"])
+        passage, question = (self._dataset_reader.split(content[name]) for name in ("passage", "question"))
         return self._shown(
             {
                 "id": content["id"],

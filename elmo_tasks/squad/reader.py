@@ -16,8 +16,9 @@ from allennlp.data.fields import Field, LabelField, MetadataField, TensorField
 from elmo_tasks.common.values import OneOf
 from elmo_tasks.data.fields import Metadata
 from elmo_tasks.data.input_files import InputError
+from elmo_tasks.data.json_lines import shorten
 from elmo_tasks.data.reader import TaskReader, group_number, text_field
-from elmo_tasks.data.tokenization import Words, cached_tokenizer
+from elmo_tasks.data.tokenization import SpacyRules, Words
 from elmo_tasks.squad.dataset import Answer, Paragraph, Question, read_datasets
 
 logger = logging.getLogger(__name__)
@@ -32,6 +33,12 @@ _JOINERS = r"/:;\"\u201c-\u201e()\[\]{}\u00b0\u00d7"
 """Other characters that join words and at which spaCy does not split."""
 _SPLIT = _DASHES + _CURRENCIES + _JOINERS
 _PIECES = re.compile(f"[{_SPLIT}]|[^{_SPLIT}]+")
+
+
+_USUAL = 0.05
+"""The share of answers off the token boundaries above which there is a warning."""
+_SHOWN = 3
+_TOKENIZERS = "characters, whitespace, elmo_syllables, or a language or model of spaCy"
 
 
 @dataclass
@@ -52,8 +59,8 @@ class SquadQuestion(Metadata):
 @DatasetReader.register("elmo_squad")
 class SquadReader(TaskReader):
     """
-    Reads the official JSON of SQuAD 1.1 and 2.0; see `dataset` for the format. Words are those of spaCy's
-    blank English, split at hyphens, dashes and currency signs.
+    Reads the official JSON of SQuAD 1.1 and 2.0; see `dataset` for the format. Words of spaCy are split at
+    hyphens, dashes and currency signs.
 
     Instances have `passage`, `question`, `paragraph` (a number that the questions of a passage share),
     `metadata` (a `SquadQuestion`) and, in labelled data, `span`: the first and the last token of the answer
@@ -88,16 +95,20 @@ class SquadReader(TaskReader):
     def _read(self, file_path: str) -> Iterator[Instance]:
         """Yields all questions of the paragraphs of this worker."""
         counts: Counter[str] = Counter()
+        misfits: list[str] = []
         try:
             for paragraph in self.shard_iterable(self._paragraphs(file_path)):
                 counts["paragraphs"] += 1
                 for question in paragraph.questions:
                     if self._keeps(question):
-                        yield self._instance(paragraph, question, counts)
+                        yield self._instance(paragraph, question, counts, misfits)
                     else:
                         counts["left out"] += 1
         finally:  # also if max_instances ends the reading
-            _log(file_path, counts)
+            _log(file_path, counts, misfits)
+        if misfits and counts["not on boundaries"] == counts["answers"]:
+            found = f"no answer of {counts['answers']} on token boundaries ({'; '.join(misfits)})"
+            raise InputError.at(file_path, found=found, expected=f"a tokenizer that splits there: {_TOKENIZERS}")
 
     def _paragraphs(self, file_path: str) -> Iterator[Paragraph]:
         """Yields the paragraphs of all workers, so that each worker notices if there is nothing to read."""
@@ -129,7 +140,7 @@ class SquadReader(TaskReader):
         `ConfigurationError`: the passage or the question has no words.
         """
         passage_text = self._passage_text(passage)
-        question_words = split_words(question)
+        question_words = self.split(question)
         for name, text in (("passage", passage_text.words), ("question", question_words)):
             if not text.words:
                 raise ConfigurationError(f"found no words in the {name}, expected at least one")
@@ -147,11 +158,17 @@ class SquadReader(TaskReader):
             fields["span"] = TensorField(torch.tensor(chosen), padding_value=-1)
         return Instance(fields)
 
-    def _instance(self, paragraph: Paragraph, question: Question, counts: Counter[str]) -> Instance:
+    def _instance(
+        self, paragraph: Paragraph, question: Question, counts: Counter[str], misfits: list[str]
+    ) -> Instance:
         """Returns the instance of a question of a file, and adds it to the counts."""
         instance = self.text_to_instance(paragraph.passage, question.text, question.answers, id=question.id)
         answers = question.answers or []
-        spans = [self._passage_text(paragraph.passage).span(answer) for answer in answers]
+        passage = self._passage_text(paragraph.passage)
+        spans = [passage.span(answer) for answer in answers]
+        for answer, span in zip(answers, spans, strict=True):
+            if span is None and len(misfits) < _SHOWN:
+                misfits.append(passage.misfit(answer))
         counts["questions"] += 1
         counts["unanswerable"] += not answers
         counts["answers"] += len(answers)
@@ -162,8 +179,13 @@ class SquadReader(TaskReader):
     def _passage_text(self, text: str) -> "_Passage":
         """Returns a passage, split once for all questions of its paragraph, which come in a row."""
         if self._last_passage is None or self._last_passage.words.text != text:
-            self._last_passage = _Passage(text)
+            self._last_passage = _Passage(self.split(text))
         return self._last_passage
+
+    def split(self, text: str) -> Words:
+        """Returns the words of a text; those of spaCy are split at hyphens, dashes, currency signs and more."""
+        words = super().split(text)
+        return _in_pieces(words) if isinstance(self.text_tokenizer, SpacyRules) else words
 
     def _choose(self, spans: list[tuple[int, int]], question: str) -> tuple[int, int]:
         """Returns the answer to train on."""
@@ -175,10 +197,10 @@ class SquadReader(TaskReader):
 class _Passage:
     """A tokenised passage. Its questions share its `TextField`, which is indexed once."""
 
-    def __init__(self, text: str) -> None:
-        self.words = split_words(text)
+    def __init__(self, words: Words) -> None:
+        self.words = words
         self.field = text_field(self.words)
-        self.number = group_number(text)
+        self.number = group_number(words.text)
         self._first = {start: token for token, (start, _) in enumerate(self.words.offsets)}
         self._last = {end: token for token, (_, end) in enumerate(self.words.offsets)}
 
@@ -189,19 +211,24 @@ class _Passage:
         first, last = self._first.get(start), self._last.get(answer.start + len(text))
         return None if first is None or last is None else (first, last)
 
+    def misfit(self, answer: Answer) -> str:
+        """Returns an answer beside the tokens in which it lies."""
+        end = answer.start + len(answer.text)
+        places = zip(self.words.words, self.words.offsets, strict=True)
+        tokens = " ".join(word for word, (start, stop) in places if start < end and stop > answer.start)
+        return f"{shorten(answer.text)!r} in the tokens {shorten(tokens)!r}"
 
-def split_words(text: str) -> Words:
-    """Splits a text into the tokens of spaCy's blank English, and these into pieces."""
-    tokens = cached_tokenizer()(text)
+
+def _in_pieces(tokens: Words) -> Words:
     words, offsets = [], []
     for word, (start, _) in zip(tokens.words, tokens.offsets, strict=True):
         for piece in _PIECES.finditer(word):
             words.append(piece.group())
             offsets.append((start + piece.start(), start + piece.end()))
-    return Words(text, words, offsets)
+    return Words(tokens.text, words, offsets)
 
 
-def _log(file_path: str, counts: Counter[str]) -> None:
+def _log(file_path: str, counts: Counter[str], misfits: list[str]) -> None:
     logger.info(
         "%s: %d paragraphs, %d questions (%d unanswerable), %d answers; left out: %d unanswerable questions; "
         "not on token boundaries, and for evaluation only: %d answers (%.2f%%), all those of %d questions",
@@ -211,3 +238,13 @@ def _log(file_path: str, counts: Counter[str]) -> None:
         100 * counts["not on boundaries"] / max(1, counts["answers"]),
         counts["no span"],
     )
+    if counts["not on boundaries"] > _USUAL * counts["answers"]:
+        logger.warning(
+            "%s: %d of %d answers are not on token boundaries, and no use in training: %s. The reader's key "
+            "tokenizer takes %s",
+            file_path,
+            counts["not on boundaries"],
+            counts["answers"],
+            "; ".join(misfits),
+            _TOKENIZERS,
+        )

@@ -6,7 +6,8 @@ import pytest
 import spacy
 from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
-from allennlp.data import Tokenizer
+from allennlp.data import DatasetReader, Tokenizer
+from allennlp.data.tokenizers import CharacterTokenizer
 
 from elmo_tasks.data import tokenization as module
 from elmo_tasks.data.text_stream import SentenceSplitter
@@ -24,6 +25,31 @@ from elmo_tasks.data.tokenization import SpacyRules, Syllables, join_words, toke
 def test_words_and_their_places(text, words):
     tokenized = tokenizer()(text)
     assert tokenized.words == [text[start:end] for start, end in tokenized.offsets] == words.split()
+
+
+@pytest.mark.parametrize(
+    ("choice", "words"),
+    [
+        (None, "z. B. 3,5 % 東京都 、 it 's"),
+        ("en", "z. B. 3,5 % 東京都 、 it 's"),
+        ("de", "z.B. 3,5 % 東京都 、 it's"),
+        ("characters", "z . B . 3 , 5 % 東 京 都 、 i t ' s"),
+        ("whitespace", "z.B. 3,5% 東京都、 it's"),
+        ("elmo_syllables", "z . B . 3 , 5 % 東京都 、 it ' s"),
+        ("just_spaces", "z.B. 3,5% 東京都、 it's"),
+        ({"type": "elmo_spacy", "language": "de"}, "z.B. 3,5 % 東京都 、 it's"),
+        ({"type": "character"}, "z . B . 3 , 5 % 東 京 都 、 i t ' s"),
+    ],
+)
+def test_choices(choice, words):
+    text = " z.B. 3,5%  東京都、 it's"
+    found = DatasetReader.from_params(Params({"type": "elmo_snli", "tokenizer": choice})).split(text)
+    assert found.words == [text[start:end] for start, end in found.offsets] == words.split()
+
+
+def test_a_tokenizer_of_other_words():
+    with pytest.raises(ConfigurationError, match="makes 't' of 'ns', expected words of the text"):
+        tokenizer(CharacterTokenizer(lowercase_characters=True))("It rains")
 
 
 def test_joined():

@@ -4,7 +4,7 @@ from collections.abc import Sized
 from typing import Any
 
 from allennlp.common import JsonDict
-from allennlp.data import Instance
+from allennlp.data import DatasetReader, Instance, Vocabulary
 from allennlp.data.fields import MetadataField
 from torch import nn
 
@@ -14,8 +14,12 @@ class Counting:
 
     batches: list[int]
 
-    def __init__(self, **options: Any) -> None:
-        super().__init__(nn.Linear(1, 1), None, **options)
+    def __init__(
+        self, *, reader: DatasetReader | None = None, vocab: Vocabulary | None = None, **options: Any
+    ) -> None:
+        model = nn.Linear(1, 1)
+        model.vocab = vocab
+        super().__init__(model, reader, **options)
         self.batches = []
 
     def to_instance(self, content: Sized) -> Instance:

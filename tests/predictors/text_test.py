@@ -3,8 +3,10 @@
 import pytest
 import spacy
 from allennlp.common.checks import ConfigurationError
+from allennlp.data import Vocabulary
 
 from elmo_tasks.predictors.text import SentencePredictor, TextPredictor, require_text, require_tokens
+from elmo_tasks.sst.reader import SstReader
 from tests.predictors.fake import Counting
 
 
@@ -40,6 +42,22 @@ def test_the_tokenizer_is_that_of_blank_english_or_of_a_model(tmp_path):
     assert by_characters.predict_json({"text": text}) == {"doubled": 2 * len(text.replace(" ", ""))}
     with pytest.raises(ConfigurationError, match="the spaCy model 'xx_none' is not installed"):
         Texts(spacy_model="xx_none")
+
+
+@pytest.mark.parametrize(
+    ("words", "of_the_reader", "of_the_predictor", "tokens"),
+    [
+        (["他", "们", "在", "NBA"], {}, {}, 7),
+        (["他", "们", "在"], {}, {"tokenizer": "whitespace"}, 2),
+        (["他", "们", "在"], {"tokenizer": "whitespace"}, {}, 2),
+        (["他们", "在", "北京", "NBA"], {}, {}, 3),
+        (["they", "are"], {"tokenizer": "characters"}, {}, 7),
+    ],
+)
+def test_text_is_split_as_the_data_of_the_archive(words, of_the_reader, of_the_predictor, tokens):
+    vocab = Vocabulary(tokens_to_add={"tokens": words})
+    of = Sentences(reader=SstReader(**of_the_reader), vocab=vocab, **of_the_predictor)
+    assert of.predict("他们在北京 a。") == {"doubled": 2 * tokens}
 
 
 def test_words_know_their_place(predictor):

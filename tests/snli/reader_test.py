@@ -121,10 +121,11 @@ def test_text_to_instance_and_parameters():
         reader.text_to_instance([], "A")
     with pytest.raises(ConfigurationError, match="found the label '-', expected one of"):
         reader.text_to_instance("A", "B", "-")
-    with pytest.raises(ConfigurationError, match="unknown key 'tokenizer'"):
-        DatasetReader.from_params(Params({"type": "elmo_snli", "tokenizer": "spacy"}))
+    with pytest.raises(ConfigurationError, match="unknown key 'tokeniser'"):
+        DatasetReader.from_params(Params({"type": "elmo_snli", "tokeniser": "spacy"}))
+    # The former name of the key
     with pytest.raises(ConfigurationError, match="the spaCy model 'en_no_such' is not installed"):
-        SnliReader(spacy_model="en_no_such")
+        DatasetReader.from_params(Params({"type": "elmo_snli", "spacy_model": "en_no_such"}))
 
 
 def test_workers_share_the_pairs(tmp_path, monkeypatch):

@@ -237,6 +237,45 @@ def test_answers_off_the_boundaries_are_counted(tmp_path, caplog):
     assert "evaluation only: 2 answers (40.00%), all those of 1 questions" in caplog.text
 
 
+def squad(passage, answers):
+    """Of one question with each of the answers, which are in the passage once."""
+    questions = [
+        {"id": text, "question": "?", "answers": [{"text": text, "answer_start": passage.index(text)}]}
+        for text in answers
+    ]
+    return {"data": [{"paragraphs": [{"context": passage, "qas": questions}]}]}
+
+
+CHINESE = "他們在一九九二年去了東京。", ["一九九二年", "東京", "他們"]
+KOREAN = "그는 1992년에 도쿄로 갔다.", ["1992년", "도쿄", "그는"]
+
+
+@pytest.mark.parametrize(
+    ("text", "tokenizer", "misfits"),
+    [
+        (CHINESE, "en", 3),
+        (CHINESE, None, 3),
+        (CHINESE, "whitespace", 3),
+        (CHINESE, "characters", 0),
+        (KOREAN, "whitespace", 2),
+        (KOREAN, "elmo_syllables", 0),
+        ((BEES, ["14", "bees", "14 bees \u2013 and"]), None, 0),
+        ((BEES, ["14", "ee"]), None, 1),
+    ],
+)
+def test_answers_on_the_boundaries_of_a_tokenizer(tmp_path, caplog, text, tokenizer, misfits):
+    (tmp_path / "a.json").write_text(json.dumps(squad(*text)))
+    reader = DatasetReader.from_params(Params({"type": "elmo_squad", "tokenizer": tokenizer}))
+    if misfits == len(text[1]):
+        with pytest.raises(InputError, match=f"a.json: found no answer of {misfits} on token boundaries"):
+            list(reader.read(str(tmp_path / "a.json")))
+    else:
+        instances = list(reader.read(str(tmp_path / "a.json")))
+        assert [span_of(each) for each in instances].count(NO_SPAN) == misfits
+    warned = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert [f"{misfits} of {len(text[1])} answers" in message for message in warned] == [True] * bool(misfits)
+
+
 def test_unanswerable_questions_by_option(tmp_path, caplog):
     with caplog.at_level(logging.INFO):
         assert len(list(SquadReader().read(UNANSWERABLE))) == 8
