@@ -72,7 +72,7 @@ def tokenizer(choice: TokenizerChoice | None = None) -> Callable[[str], Words]:
 
 def chosen_tokenizer(choice: TokenizerChoice | None) -> Tokenizer:
     """
-    Returns the tokenizer that a name stands for:
+    Returns the tokenizer that a name stands for.
 
     - `characters`: each character that is not white space is a word. `whitespace`: words between blanks.
     - The registered name of a tokenizer without parameters, such as `elmo_syllables`.
@@ -113,7 +113,8 @@ def split_words(tokenizer: Tokenizer, text: str) -> Words:
         start = text.find(word, end) if token.idx is None else token.idx
         if start < 0:
             raise ConfigurationError(
-                f"found a tokenizer that makes {word!r} of {text[end : end + 40]!r}, expected words of the text"
+                f"found a tokenizer that makes {word!r} of {text[end : end + 40]!r}, "
+                "expected words of the text"
             )
         end = start + len(word)
         if word.strip():
@@ -138,8 +139,8 @@ def _installed_model(name: str) -> "Language":
         return spacy.load(name)
     except OSError as error:
         raise ConfigurationError(
-            f"tokenizer: the spaCy model {name!r} is not installed; install it with `python -m spacy download "
-            f"{name}`, or choose characters, whitespace, or a language such as en"
+            f"tokenizer: the spaCy model {name!r} is not installed; install it with `python -m spacy "
+            f"download {name}`, or choose characters, whitespace, or a language such as en"
         ) from error
 
 

@@ -23,9 +23,9 @@ class TextPredictor(InterpretablePredictor):
 
     # Parameters
 
-    tokenizer : splits plain text, see `chosen_tokenizer`. By default it is the reader's, or, if the words of
-        the archive's vocabulary are single Chinese or Japanese characters, `characters`, or else spaCy's rules
-        for English.
+    tokenizer : splits plain text, see `chosen_tokenizer`. By default it is the reader's; or `characters`, if
+        the words of the archive's vocabulary are single Chinese or Japanese characters; or else spaCy's
+        rules for English.
     spacy_model : an installed spaCy model, as `tokenizer`.
     """
 

@@ -58,8 +58,9 @@ class SnliReader(TaskReader):
     See `TaskReader`.
 
     # Raises
-    When reading, `InputError` with file and line: there is no file, no labelled pair in a file, a byte that is not UTF-8, a blank line between pairs, no
-    JSON object, a field that is missing or no string, another label, or a sentence without words.
+    When reading, `InputError` with file and line: there is no file, no labelled pair in a file, a byte that is
+    not of the encoding, a blank line between pairs, no JSON object, a field that is missing or no string,
+    another label, or a sentence without words.
     """
 
     renamed_keys: ClassVar[dict[str, str]] = {"spacy_model": "tokenizer"}
@@ -92,7 +93,7 @@ class SnliReader(TaskReader):
         return labelled_instance(fields, label, LABELS)
 
     def tokens(self, text: str | list[str]) -> list[Token]:
-        """See `TaskReader.tokens`; a premise has several hypotheses, so that the list is not to be changed."""
+        """See `TaskReader.tokens`. A premise has several hypotheses: the list is not to be changed."""
         tokenizer = self.text_tokenizer
         if isinstance(text, str) and len(text) <= _MAX_CACHED and isinstance(tokenizer, Hashable):
             return _cached_tokens(tokenizer, text)

@@ -108,7 +108,8 @@ class SquadReader(TaskReader):
             _log(file_path, counts, misfits)
         if misfits and counts["not on boundaries"] == counts["answers"]:
             found = f"no answer of {counts['answers']} on token boundaries ({'; '.join(misfits)})"
-            raise InputError.at(file_path, found=found, expected=f"a tokenizer that splits there: {_TOKENIZERS}")
+            expected = f"a tokenizer that splits there: {_TOKENIZERS}"
+            raise InputError.at(file_path, found=found, expected=expected)
 
     def _paragraphs(self, file_path: str) -> Iterator[Paragraph]:
         """Yields the paragraphs of all workers, so that each worker notices if there is nothing to read."""
@@ -183,7 +184,7 @@ class SquadReader(TaskReader):
         return self._last_passage
 
     def split(self, text: str) -> Words:
-        """Returns the words of a text; those of spaCy are split at hyphens, dashes, currency signs and more."""
+        """See `TaskReader.split`; spaCy's words are also split at hyphens, dashes, currency signs and more."""
         words = super().split(text)
         return _in_pieces(words) if isinstance(self.text_tokenizer, SpacyRules) else words
 
