@@ -58,8 +58,8 @@ class SnliReader(TaskReader):
     See `TaskReader`.
 
     # Raises
-    When reading, `InputError` with file and line: there is no file, no labelled pair in a file, a byte that is
-    not of the encoding, a blank line between pairs, no JSON object, a field that is missing or no string,
+    When reading, `InputError` with file and line: there is no file, no labelled pair in a file, a byte that
+    is not of the encoding, a blank line between pairs, no JSON object, a field that is missing or no string,
     another label, or a sentence without words.
     """
 

@@ -184,7 +184,7 @@ class SquadReader(TaskReader):
         return self._last_passage
 
     def split(self, text: str) -> Words:
-        """See `TaskReader.split`; spaCy's words are also split at hyphens, dashes, currency signs and more."""
+        """See `TaskReader.split`; spaCy's words are also split at hyphens, currency signs and more."""
         words = super().split(text)
         return _in_pieces(words) if isinstance(self.text_tokenizer, SpacyRules) else words
 
