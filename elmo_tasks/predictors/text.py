@@ -17,6 +17,7 @@ from elmo_tasks.predictors.interpretation import InterpretablePredictor
 
 logger = logging.getLogger(__name__)
 
+
 class TextPredictor(InterpretablePredictor):
     """
     Base class of predictors that have a tokenizer.
