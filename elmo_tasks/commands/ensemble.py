@@ -77,8 +77,9 @@ def write_ensemble(path: Path, model: EnsembleModel, configs: list[Params]) -> N
     (folder / CONFIG_NAME).write_text(json.dumps(config, indent=2), encoding="utf-8")
     Meta.new().to_file(folder / META_NAME)
     model.vocab.save_to_files(str(folder / "vocabulary"))
-    # PyTorch writes a tensor that has several names once.
-    torch.save(model.state_dict(), folder / WEIGHTS)
+    # PyTorch writes a tensor that has several names once. Only a file of Python tells of a full disk.
+    with open(folder / WEIGHTS, "wb") as file:
+        torch.save(model.state_dict(), file)
     archive_model(folder, weights=WEIGHTS, archive_path=path)
 
 

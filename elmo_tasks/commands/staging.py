@@ -4,17 +4,17 @@ import errno
 import os
 import shutil
 from collections.abc import Collection, Generator, Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 
 from allennlp.common.checks import ConfigurationError
 from filelock import lock_descriptor
 
-from elmo_tasks.common.files import put_in_place
+from elmo_tasks.common.files import naming_when_full, put_in_place
 from elmo_tasks.data.input_files import InputError, input_files, read_lines, standard_input
 from elmo_tasks.embedding.corpus import Corpus, SourceLine, read_fasta, write_corpus
-from elmo_tasks.jobs.places import texts_among
+from elmo_tasks.jobs.places import MARK, texts_among
 
 FORMATS = ("text", "fasta")
 _PARTIAL = ".partial"
@@ -40,17 +40,21 @@ def staging_folder(output: Path, *, keep: Collection[str] = ()) -> Iterator[Path
     Makes the folder `OUT.partial` beside `output`, for this process alone, and the folders above it.
 
     It is removed in the end, unless it holds one of the files `keep`, which a later run needs. Without these,
-    the files of a process that was killed are removed from it at the start.
+    the files of a process that was killed are removed from it at the start. A folder is known as such by
+    `MARK` or a file of `keep`.
 
     # Raises
-    `OSError`: the folder cannot be made. `ConfigurationError`: `output` names no file, or another process
-    works in the folder.
+    `OSError`: the folder cannot be made, or the disk is full. `ConfigurationError`: `output` names no file; something else has the
+    name of the folder; or another process works in it.
     """
     if not output.name:
         raise ConfigurationError(f"found the output {str(output)!r}, expected the name of a file or folder")
     folder = output.with_name(f"{output.name}{_PARTIAL}")
-    folder.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(folder, os.O_RDONLY)
+    with suppress(FileExistsError):
+        folder.mkdir(parents=True)
+    if folder.is_symlink() or not folder.is_dir():
+        raise _not_ours(folder, "a link" if folder.is_symlink() else "a file")
+    descriptor = os.open(folder, os.O_RDONLY | os.O_NOFOLLOW)
 
     def is_needed() -> bool:
         return any((folder / name).exists() for name in keep)
@@ -60,16 +64,37 @@ def staging_folder(output: Path, *, keep: Collection[str] = ()) -> Iterator[Path
         # The process that worked in it before may have removed it meanwhile.
         if not folder.exists() or not os.path.samestat(os.fstat(descriptor), folder.stat()):
             raise _in_use(folder)
+        names = set(os.listdir(folder))
+        if names and names.isdisjoint((MARK, *keep)):
+            raise _not_ours(folder, min(names))
         if locked and not is_needed():
-            for path in folder.iterdir():
-                shutil.rmtree(path) if path.is_dir() else path.unlink()
+            _remove_files(folder)
+        with naming_when_full(output):
+            (folder / MARK).touch()
         try:
-            yield folder
+            with naming_when_full(output):
+                yield folder
         finally:
             if folder.exists() and not is_needed():
-                shutil.rmtree(folder)
+                _remove_files(folder)
+                (folder / MARK).unlink(missing_ok=True)
+                folder.rmdir()
     finally:
         os.close(descriptor)
+
+
+def _remove_files(folder: Path) -> None:
+    """Removes all but the mark, which goes last: a process may be killed meanwhile."""
+    for path in folder.iterdir():
+        if path.name != MARK:
+            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+
+
+def _not_ours(folder: Path, found: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"{folder}: found {found}, which this command did not write; expected nothing of this name, where it "
+        "works until the output is whole"
+    )
 
 
 @contextmanager

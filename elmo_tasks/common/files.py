@@ -4,6 +4,7 @@ Files: those that come with the project, lines of text, and writing that leaves 
 It needs no AllenNLP.
 """
 
+import errno
 import os
 import zlib
 from bz2 import BZ2File
@@ -21,6 +22,7 @@ from elmo_tasks.common.errors import ElmoError, FilePath
 _PACKAGE = Path(__file__).parents[1]
 UNREADABLE = (OSError, EOFError, zlib.error, LZMAError)
 """The errors of reading a file that is missing, damaged or cut off."""
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def bundled(name: str) -> Path:
@@ -125,6 +127,29 @@ def atomic_file(path: Path, *, partial: str | None = None) -> Iterator[BinaryIO]
     except BaseException:
         unfinished.unlink(missing_ok=True)
         raise
+
+
+@contextmanager
+def naming_when_full(path: FilePath) -> Iterator[None]:
+    """
+    Names the file that is written in the error of a full disk. A library that writes through Python raises an
+    error of its own, after that one.
+
+    # Raises
+    `OSError`: the disk is full.
+    """
+    try:
+        yield
+    except Exception as error:
+        cause: BaseException | None = error
+        while cause is not None and not (isinstance(cause, OSError) and cause.errno in _FULL):
+            cause = cause.__cause__ or cause.__context__
+        if cause is None:
+            raise
+        full = OSError(cause.errno, cause.strerror, str(path))
+        for note in getattr(error, "__notes__", ()):
+            full.add_note(note)
+        raise full from error
 
 
 def put_in_place(unfinished: Path, path: Path) -> None:

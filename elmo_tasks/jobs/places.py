@@ -17,6 +17,8 @@ from fsspec.implementations.local import LocalFileSystem
 from elmo_tasks.common.errors import ElmoError
 
 _REMOTE = re.compile(r"(s3|gs|gcs|file)://")
+MARK = "_elmo_tasks"
+"""The empty file that marks a folder OUT.partial as that of a command."""
 _UNQUOTED = "/:=@+,~!$&'()*;"
 """The characters that a URI holds as they are, besides letters, digits and `_.-`."""
 

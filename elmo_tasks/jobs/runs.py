@@ -17,7 +17,7 @@ from typing import Any
 
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.progress import progress
-from elmo_tasks.jobs.places import Folder, exists
+from elmo_tasks.jobs.places import MARK, Folder, exists
 from elmo_tasks.jobs.shards import Reading, Shard, make_shards
 
 PLAN = "_plan.json"
@@ -35,7 +35,12 @@ NEEDED = (PLAN, REPLACES, FORMER)
 VERSION = 2
 """The version of these files, and of how an input is put into shards, windows and batches."""
 _NOTE = re.compile(r"_part-(\d{6,})\.json")
-_OURS = re.compile(r"__?(part|plan|manifest|rejected)[-.].*|part-\d{6,}\.parquet")
+_IN_FOLDER = re.compile(r"__?(part|plan|manifest|rejected)[-.].*|part-\d{6,}\.parquet")
+_IN_PARTIAL = re.compile(
+    r"__?(part|plan|replaces|result)([-.].*)?|part-\d{6,}\.jsonl|stdin|text|starts|keys|places"
+    rf"|vectors\.hdf5|{re.escape(FORMER)}"
+)
+"""The names of a run's files in OUT, if it is a folder of parts, and in OUT.partial."""
 
 Settings = dict[str, str | int | None]
 """The settings that a run must share with the one it resumes. The key of an argument is its name, `--...`."""
@@ -54,11 +59,12 @@ def must_run(folder: Folder, output: str | None = None, *, resume: bool, force: 
     output : the file to write, if it is not the folder itself.
 
     # Raises
-    `ElmoError`: there is an output, or a run that was stopped, and no option says what to do with it; or a
-    folder that is the output holds other files.
+    `ElmoError`: there is an output, or a run that was stopped, and no option says what to do with it; or the
+    folder holds other files.
     """
-    names = folder.names()
-    if output is None and (others := sorted(name for name in names if not _OURS.fullmatch(name))):
+    names = folder.names() - {MARK}
+    ours = _IN_FOLDER if output is None else _IN_PARTIAL
+    if others := sorted(name for name in names if not ours.fullmatch(name)):
         raise ElmoError(
             f"{folder.place} holds {others[0]}, which this command did not write; "
             "expected an empty folder, or none"

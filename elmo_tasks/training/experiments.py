@@ -10,7 +10,6 @@ import itertools
 import json
 import multiprocessing
 import os
-import shutil
 import statistics
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -171,10 +170,12 @@ def check_config(run: Run) -> None:
 
 
 def _start(run: Run, jobs: int, packages: Sequence[str]) -> ForkServerProcess:
-    # A run that was killed before it wrote its config cannot be resumed.
+    # A run that was killed before it wrote its config cannot be resumed. Files of others are left alone, and
+    # AllenNLP refuses their folder.
     recover = _read_json(run.folder / CONFIG_NAME) is not None
     if not recover:
-        shutil.rmtree(run.folder, ignore_errors=True)
+        for name in (CONFIG_NAME, "out.log"):
+            (run.folder / name).unlink(missing_ok=True)
     run.folder.parent.mkdir(parents=True, exist_ok=True)
     threads = max(1, torch.get_num_threads() // jobs)
     _FORKED.set_forkserver_preload([__name__])

@@ -87,7 +87,7 @@ def test_the_disk_fails_on_the_way(elmo, source, output, tmp_path, capsys, monke
         patch.setattr(vector_file.VectorFile, "write", fail_with(errno.ENOSPC))
         assert elmo("embed", source, output) == 1
     shown = capsys.readouterr().err
-    assert "error: [Errno 28] No space left on device; 0 of 10 lines are done, and the same" in shown
+    assert f"error: {output}: No space left on device; 0 of 10 lines are done, and the same" in shown
     assert elmo("embed", source, output, "--resume") == 0
     assert output.read_bytes() == (tmp_path / "expected").read_bytes()
 

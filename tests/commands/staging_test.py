@@ -11,6 +11,7 @@ from elmo_tasks.commands.staging import copy_corpus, publish, staged_file, stagi
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.data.input_files import InputError
 from elmo_tasks.embedding.corpus import MAX_TOKENS
+from elmo_tasks.jobs.places import MARK
 from tests.commands.texts import LINES, TEXT, feed_stdin
 
 STRIPPED = [line.strip() for line in LINES]
@@ -67,12 +68,14 @@ def test_what_a_killed_process_left_is_removed(tmp_path):
     left = tmp_path / "out.partial"
     (left / "vocabulary").mkdir(parents=True)
     (left / "vocab.txt").write_text("of another model")
+    (left / MARK).touch()
     with staging_folder(tmp_path / "out", keep=["checkpoint"]) as folder:
-        assert not list(folder.iterdir())
+        assert {path.name for path in folder.iterdir()} == {MARK}
         (folder / "checkpoint").touch()
     (left / "vectors").touch()
+    (left / MARK).unlink()
     with staging_folder(tmp_path / "out", keep=["checkpoint"]) as folder:
-        assert {path.name for path in folder.iterdir()} == {"checkpoint", "vectors"}
+        assert {path.name for path in folder.iterdir()} == {"checkpoint", "vectors", MARK}
 
 
 def test_folders_above_are_made(tmp_path):

@@ -26,6 +26,8 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import blake2b
+from io import FileIO
+from typing import Any
 
 import h5py
 import numpy as np
@@ -98,9 +100,9 @@ def write_weights(
         they are stored in.
 
     # Raises
-    `ElmoError`, with the dataset: values that are not finite, or too large for `dtype`.
+    `ElmoError`, with the dataset: values that are not finite, or too large for `dtype`. `OSError`.
     """
-    with h5py.File(path, "w") as file:
+    with _written(path, "w") as file:
         for name, dataset, shape in _layout(options):
             write_array(file, dataset, _to_tensorflow(dataset, weights[name]).reshape(shape), dtype)
         if softmax is not None:
@@ -130,8 +132,13 @@ def read_initial_state(source: FilePath, options: BiLmOptions) -> tuple[torch.Te
 def write_initial_state(
     path: FilePath, hidden: torch.Tensor, cell: torch.Tensor, *, attributes: dict[str, str | int]
 ) -> None:
-    """Writes what `read_initial_state` reads, as float32, and `attributes` that say its origin."""
-    with h5py.File(path, "w") as file:
+    """
+    Writes what `read_initial_state` reads, as float32, and `attributes` that say its origin.
+
+    # Raises
+    `OSError`.
+    """
+    with _written(path, "w") as file:
         for name, part in (("hidden", hidden), ("memory", cell)):
             file.create_dataset(name, data=part.detach().cpu().float().numpy())
         file.attrs.update(attributes)
@@ -271,6 +278,36 @@ def opened(source: FilePath, content: str) -> Iterator[h5py.File]:
         raise ElmoError(f"{source}: not a whole HDF5 file of {content} ({error})") from error
 
 
+class _Writing(FileIO):
+    """A file that HDF5 writes. HDF5 ends the process after a failed write, so that it must not learn of one."""
+
+    error: OSError | None = None
+
+    def write(self, content: Any) -> int:
+        rest = memoryview(content).cast("B")
+        try:
+            while rest:
+                rest = rest[super().write(rest) :]
+        except OSError as error:
+            self.error = self.error or error
+        return memoryview(content).nbytes
+
+
+@contextmanager
+def _written(path: FilePath, mode: str) -> Iterator[h5py.File]:
+    """
+    # Raises
+    `OSError`: the file cannot be written, for example on a full disk.
+    """
+    with _Writing(path, "w+" if mode == "w" else mode) as target:
+        try:
+            with h5py.File(target, mode) as file:
+                yield file
+        finally:
+            if target.error is not None:
+                raise target.error
+
+
 def read_array(file: h5py.File, dataset: str, shape: tuple[int, ...]) -> np.ndarray:
     """
     Reads a dataset as float32. `shape` is the shape by the options.
@@ -336,8 +373,13 @@ def write_array(file: h5py.File, dataset: str, array: np.ndarray, dtype: str) ->
 
 
 def add_checksums(path: FilePath) -> None:
-    """Adds its checksum to each dataset of a file."""
-    with h5py.File(path, "r+") as file:
+    """
+    Adds its checksum to each dataset of a file.
+
+    # Raises
+    `OSError`.
+    """
+    with _written(path, "r+") as file:
         for name, dataset in _datasets(file).items():
             dataset.attrs[_CHECKSUM] = _checksum(name, dataset[...])
 

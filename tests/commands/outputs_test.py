@@ -1,0 +1,128 @@
+"""The places that verbs write to: files of others stay there, and a full disk is one line."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from allennlp.models.archival import archive_model
+
+from elmo_tasks.common.files import bundled
+from elmo_tasks.jobs.places import MARK
+from tests.language_model.archives import write_run as write_language_model
+from tests.ner.archives import write_run
+
+TEXT, WORDS, INPUTS = (
+    str(bundled(f"fixtures/{name}").resolve())
+    for name in ("elmo/sentences.txt", "evaluation/corpus.txt", "ner/predict.jsonl")
+)
+BILM = bundled("fixtures/elmo").resolve()
+FILES = f"--options-file {BILM}/options.json --weight-file {BILM}/weights.hdf5"
+VERBS = {
+    "embed": f"embed {TEXT} OUT {FILES}",
+    "calibrate": f"calibrate {TEXT} OUT {FILES}",
+    "predict": f"predict NER {INPUTS} OUT",
+    "explain": f"explain NER {INPUTS} OUT",
+    "export": "export BILM OUT",
+    "ensemble": "ensemble NER NER --output OUT",
+    "mix": "mix NER --output OUT.csv",
+    "word2vec": f"vectors word2vec {WORDS} OUT --min-count 1",
+    "elmo": f"vectors elmo {WORDS} OUT {FILES}",
+}
+by_verb = pytest.mark.parametrize("verb", VERBS)
+
+
+@pytest.fixture(scope="module")
+def archives(tmp_path_factory) -> dict[str, str]:
+    folder = tmp_path_factory.mktemp("runs")
+    write_run(folder / "ner", seed=1, bilm=BILM)
+    write_language_model(folder / "bilm")
+    return {"NER": str(archive_model(folder / "ner")), "BILM": str(archive_model(folder / "bilm"))}
+
+
+@pytest.fixture
+def run(elmo, archives, capsys):
+    """Runs a verb of the table; returns its exit code and the lines on stderr."""
+
+    def run(verb: str, output: Path, *options: str) -> tuple[int, list[str]]:
+        command = VERBS[verb].replace("OUT", str(output))
+        code = elmo(*(archives.get(each, each) for each in command.split()), *options)
+        return code, [line for line in capsys.readouterr().err.splitlines() if "Warning" not in line]
+
+    return run
+
+
+def files_below(folder: Path) -> dict[str, bytes | None]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None
+        for path in folder.rglob("*")
+    }
+
+
+def own_folder(place: Path) -> None:
+    place.mkdir()
+    (place / "thesis.txt").write_text("x")
+
+
+def link_to_a_folder(place: Path) -> None:
+    own_folder(place.with_name("elsewhere"))
+    (place.with_name("elsewhere") / MARK).touch()
+    place.symlink_to("elsewhere")
+
+
+def own_file(place: Path) -> None:
+    place.write_text("x")
+
+
+@pytest.mark.parametrize("make", [own_folder, link_to_a_folder, own_file])
+@by_verb
+def test_files_of_others_stay(tmp_path, run, verb, make):
+    output = tmp_path / "own"
+    partial = tmp_path / ("own.csv.partial" if verb == "mix" else "own.partial")
+    make(partial)
+    before = files_below(tmp_path)
+    for options in ([], ["--force"]):
+        code, lines = run(verb, output, *options)
+        assert code == 1
+        assert any(line.startswith(f"error: {partial}: found ") for line in lines)
+        assert files_below(tmp_path) == before
+
+
+def test_a_file_of_others_among_those_of_a_run(tmp_path, run):
+    assert run("embed", tmp_path / "out")[0] == 0
+    partial = tmp_path / "out.partial"
+    partial.mkdir()
+    for name in (MARK, "_plan.json", "thesis.txt"):
+        (partial / name).write_text("{}")
+    for option in ("--force", "--resume"):
+        code, lines = run("embed", tmp_path / "out", option)
+        assert code == 1
+        assert "holds thesis.txt, which this command did not write" in lines[-1]
+        assert (partial / "thesis.txt").exists()
+
+
+@pytest.fixture(params=["40k", "400k"])
+def small_disk(request, tmp_path):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={request.param}", "tmpfs", disk]
+    try:
+        subprocess.run(mount, check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip(f"only root can mount a disk: {error}")
+    yield disk
+    subprocess.run(["umount", "--lazy", disk], check=True)  # a traceback may hold files open
+
+
+@by_verb
+def test_a_full_disk(small_disk, run, verb):
+    code, lines = run(verb, small_disk / "out")
+    left = files_below(small_disk)
+    if code == 0:
+        assert left
+        assert b"" not in left.values()
+        assert not any("partial" in name for name in left)
+    else:
+        (line,) = (line for line in lines if line.startswith("error"))
+        assert str(small_disk / "out") in line
+        assert "No space left on device" in line or "GB of disk" in line
+        assert not left
