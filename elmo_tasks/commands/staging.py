@@ -44,8 +44,8 @@ def staging_folder(output: Path, *, keep: Collection[str] = ()) -> Iterator[Path
     `MARK` or a file of `keep`.
 
     # Raises
-    `OSError`: the folder cannot be made, or the disk is full. `ConfigurationError`: `output` names no file; something else has the
-    name of the folder; or another process works in it.
+    `OSError`: the folder cannot be made, or the disk is full. `ConfigurationError`: `output` names no file;
+    something else has the name of the folder; or another process works in it.
     """
     if not output.name:
         raise ConfigurationError(f"found the output {str(output)!r}, expected the name of a file or folder")

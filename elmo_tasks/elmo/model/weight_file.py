@@ -279,7 +279,7 @@ def opened(source: FilePath, content: str) -> Iterator[h5py.File]:
 
 
 class _Writing(FileIO):
-    """A file that HDF5 writes. HDF5 ends the process after a failed write, so that it must not learn of one."""
+    """A file that HDF5 writes. HDF5 must not learn of a failed write, after which it ends the process."""
 
     error: OSError | None = None
 
