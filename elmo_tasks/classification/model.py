@@ -46,6 +46,7 @@ class ClassificationModel(Classifier):
     """
 
     default_predictor = "elmo_classifier"
+    metadata_class = ClassifierText
 
     def __init__(
         self,

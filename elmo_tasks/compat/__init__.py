@@ -6,6 +6,7 @@ makes them when it is imported.
 - `archives.py`: opening archives from others safely;
 - `commands.py`: bugs of `allennlp evaluate`, `predict` and `diff`; `training.py`: bugs of `allennlp train`;
 - `config_errors.py`: errors of configs and the command line name the nearest right name;
+- `fields.py`: readers with models of others;
 - `endings.py`: a command that fails ends with one line and an exit code;
 - `quiet.py`: progress where the output is no terminal;
 - `placeholders/`, `nltk_data/`: imports without packages that text does not need, and without a download.
@@ -14,7 +15,7 @@ makes them when it is imported.
 from collections.abc import Callable
 from typing import NamedTuple
 
-from elmo_tasks.compat import archives, commands, config_errors, endings, quiet, repairs, training
+from elmo_tasks.compat import archives, commands, config_errors, endings, fields, quiet, repairs, training
 
 __all__ = ["CHANGES", "Change", "repair"]
 
@@ -164,6 +165,14 @@ CHANGES = (
         "from_params.create_kwargs, MetricTracker.combined_score, prepare_environment, evaluate_file, "
         "evaluate_snippet, with_overrides",
         "compat/config_errors_test.py::test_stock_says_less",
+    ),
+    Change(
+        fields.install,
+        "a reader whose fields a model does not take, as one of ours with a model of allennlp-models, ends "
+        "the training in a traceback after it has begun",
+        "Model.__call__ and Predictor.__init__, which give models and predictors the fields of our readers "
+        "by their own names, and TrainModel.run, which first checks them",
+        "compat/fields_test.py::test_stock_fails",
     ),
     Change(
         endings.install,

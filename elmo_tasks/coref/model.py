@@ -59,6 +59,7 @@ class CorefModel(ElmoModel):
     """
 
     default_predictor = "elmo_coref"
+    metadata_class = CorefDocument
     fixed_namespaces = (GENRES,)
 
     def __init__(

@@ -17,7 +17,34 @@ logger = logging.getLogger(__name__)
 
 
 class Metadata:
-    """Base class of the dataclasses in a `MetadataField`. AllenNLP would walk through a dict or a list."""
+    """
+    Base class of the dataclasses in a `MetadataField`. AllenNLP would walk through a dict or a list.
+
+    Models of allennlp-models find the values by their own names, as in a dict. `compat.fields` gives them the
+    tensors by their own names, too.
+    """
+
+    own_fields: ClassVar[frozenset[str]] = frozenset()
+    """The fields of an instance that serve our models alone."""
+
+    @classmethod
+    def allennlp_fields(cls, batch: dict[str, Any]) -> dict[str, Any]:
+        """Returns the fields of a batch that allennlp-models has under another name or in another form."""
+        return {}
+
+    def __getitem__(self, name: str) -> Any:
+        try:
+            return getattr(self, name)
+        except AttributeError:
+            raise KeyError(f"{name!r} is not in the metadata, a {type(self).__name__}") from None
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Returns a value by its name, as a dict does; the default in place of none."""
+        try:
+            value = self[name]
+        except KeyError:
+            return default
+        return default if value is None else value
 
     ids: Mapping[str, Any] = MappingProxyType({})
     """

@@ -10,6 +10,7 @@ from typing import Any, Optional, TypeVar
 
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader, Field, Instance, Token, TokenIndexer, Tokenizer
+from allennlp.data.dataset_readers import InterleavingDatasetReader, ShardedDatasetReader
 from allennlp.data.fields import ListField, TextField
 from allennlp.data.token_indexers import SingleIdTokenIndexer
 
@@ -22,8 +23,15 @@ Example = TypeVar("Example")
 
 
 def whole_reader(reader: DatasetReader) -> DatasetReader:
-    """Returns the reader itself, or the reader of all data if it draws a sample (`elmo_sample`)."""
-    return getattr(reader, "whole", reader)
+    """
+    Returns the reader that makes the instances: the reader itself, or the one in `elmo_sample`, in `sharded`
+    or, of equal ones, the first in `interleaving`.
+    """
+    if isinstance(reader, InterleavingDatasetReader):
+        return whole_reader(next(iter(reader._readers.values())))
+    if isinstance(reader, ShardedDatasetReader):
+        return whole_reader(reader.reader)
+    return whole_reader(reader.whole) if hasattr(reader, "whole") else reader
 
 
 def check_readable(reader: DatasetReader, path: Any) -> None:
@@ -33,9 +41,9 @@ def check_readable(reader: DatasetReader, path: Any) -> None:
     # Raises
     `InputError`: there is none. All errors of the reader.
     """
-    reader = whole_reader(reader)
-    if isinstance(reader, ShardedReader):
-        reader.check(path)
+    whole = whole_reader(reader)
+    if isinstance(whole, ShardedReader) and not isinstance(reader, InterleavingDatasetReader):
+        whole.check(path)
     elif next(iter(reader.read(path)), None) is None:
         raise InputError.at(str(path), found="no instance", expected="at least one")
 
@@ -115,6 +123,10 @@ class TaskReader(ShardedReader):
         """The indexers whose ids identify a word, for `allennlp.interpret`."""
         indexers = self.token_indexers.items()
         return {name: indexer for name, indexer in indexers if isinstance(indexer, SingleIdTokenIndexer)}
+
+    def allennlp_instance(self, *inputs: Any, **named_inputs: Any) -> Instance:
+        """Returns an instance for the inputs of AllenNLP's predictors, by default as `text_to_instance`."""
+        return self.text_to_instance(*inputs, **named_inputs)
 
     def apply_token_indexers(self, instance: Instance) -> None:
         for field in instance.fields.values():

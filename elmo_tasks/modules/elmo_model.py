@@ -55,6 +55,8 @@ class ElmoModel(StrictParams, Model):
 
     fixed_namespaces: ClassVar[Sequence[str]] = ("labels",)
     """Namespaces of the vocabulary that cannot grow: the model has a score or a vector for each entry."""
+    metadata_class: ClassVar[type | None] = None
+    """The class of the metadata that the model needs; `None` for any."""
     _initializer: Optional[InitializerApplicator] = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -111,19 +113,34 @@ class ElmoModel(StrictParams, Model):
 
     def split_fields(self, fields: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """
-        Returns the fields of a batch that `scores` reads, and the fields that `decode` reads.
+        Returns the fields of a batch that `scores` reads, and the fields that `decode` reads. Unknown
+        metadata is left out, such as the name of the data that AllenNLP's `interleaving` adds.
 
         # Raises
-        `ConfigurationError`: neither has a parameter for a field.
+        `ConfigurationError`: neither has a parameter for a field, a field is missing, or the metadata are
+        not a `metadata_class`.
         """
-        inputs, gold = (
-            {name: fields[name] for name in inspect.signature(method).parameters if name in fields}
-            for method in (self.scores, self.decode)
-        )
-        if unknown := fields.keys() - inputs.keys() - gold.keys():
+        signatures = [inspect.signature(method).parameters for method in (self.scores, self.decode)]
+        inputs, gold = ({name: fields[name] for name in names if name in fields} for names in signatures)
+        unknown = [
+            name for name in fields.keys() - inputs.keys() - gold.keys() if not isinstance(fields[name], list)
+        ]
+        missing = [
+            name
+            for names in signatures
+            for name, each in names.items()
+            if each.default is each.empty and each.kind is each.POSITIONAL_OR_KEYWORD
+            if name not in fields and name != "scores"
+        ]
+        kind, first = self.metadata_class, next(iter(fields.get("metadata") or ()), None)
+        if unknown or missing or (kind and not isinstance(first, kind)):
+            found = f"the field {min(unknown)!r}" if unknown else f"no field {(missing or [''])[0]!r}"
+            if kind and not unknown and not missing:
+                found = f"{type(first).__name__} as the field 'metadata'"
             raise ConfigurationError(
-                f"{type(self).__name__}: found the field {min(unknown)!r} in a batch, expected the fields "
-                "of its reader"
+                f"{type(self).__name__}: found {found} in a batch with "
+                f"{', '.join(sorted(fields))}; expected the fields of its reader"
+                + (f", whose metadata are {kind.__name__}" if kind else "")
             )
         return inputs, gold
 

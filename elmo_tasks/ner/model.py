@@ -35,6 +35,7 @@ class NerModel(ElmoModel):
     """
 
     default_predictor = "elmo_ner"
+    metadata_class = NerSentence
 
     def __init__(self, *, hidden_sizes: Sizes, dropout: Probability, **kwargs: Any) -> None:
         super().__init__(**kwargs)

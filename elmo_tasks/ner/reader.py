@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, Optional
 
 from allennlp.common.checks import ConfigurationError
-from allennlp.data import DatasetReader, Instance
+from allennlp.data import DatasetReader, Instance, Token
 from allennlp.data.fields import Field, MetadataField
 
 from elmo_tasks.common.values import Name
@@ -93,6 +93,10 @@ class NerReader(TaskReader):
     def _read(self, file_path: str) -> Iterator[Instance]:
         for words, spans in self.shard_iterable(self.read_files(file_path, self._file, _describe)):
             yield _instance(join_words(words), spans)
+
+    def allennlp_instance(self, tokens: list[Token]) -> Instance:  # type: ignore[override]
+        """See `TaskReader`."""
+        return self.text_to_instance([token.text for token in tokens])
 
     def text_to_instance(
         self,

@@ -36,6 +36,7 @@ class SnliModel(Classifier):
     """
 
     default_predictor = "elmo_snli"
+    metadata_class = SnliPair
 
     def __init__(
         self,

@@ -31,6 +31,10 @@ class SnliPair(Metadata):
     premise: list[str]
     hypothesis: list[str]
 
+    def __getitem__(self, name: str) -> Any:
+        """Returns the words of a sentence by AllenNLP's name, `premise_tokens`, too."""
+        return super().__getitem__(name.removesuffix("_tokens"))
+
     def __len__(self) -> int:
         """Returns the tokens of the longer sentence, by which samplers sort."""
         return max(len(self.premise), len(self.hypothesis))

@@ -55,6 +55,7 @@ class SquadModel(ElmoModel):
     """
 
     default_predictor = "elmo_squad"
+    metadata_class = SquadQuestion
 
     def __init__(
         self,

@@ -51,6 +51,28 @@ class SquadQuestion(Metadata):
     answers: list[str] | None = None
     """All gold answers; empty if the question has no answer, `None` for prediction."""
 
+    own_fields = frozenset({"paragraph", "span"})
+
+    @classmethod
+    def allennlp_fields(cls, batch: dict[str, Any]) -> dict[str, Any]:
+        """Returns `span_start` and `span_end`, which no loss counts without a span. *Shape:* `(batch, 1)`."""
+        if "span" not in batch:
+            return {}
+        # (batch, 2)
+        span = batch["span"].masked_fill(batch["span"] < 0, -100)
+        return {"span_start": span[:, :1], "span_end": span[:, 1:]}
+
+    def __getitem__(self, name: str) -> Any:
+        """Returns a value by AllenNLP's name, too."""
+        names = {
+            "original_passage": self.passage.text,
+            "token_offsets": self.passage.offsets,
+            "passage_tokens": self.passage.words,
+            "question_tokens": self.question.words,
+            "answer_texts": self.answers,
+        }
+        return names[name] if name in names else super().__getitem__(name)
+
     def __len__(self) -> int:
         """Returns the tokens of the passage, by which samplers sort."""
         return len(self.passage.words)
@@ -125,6 +147,10 @@ class SquadReader(TaskReader):
 
     def _keeps(self, question: Question) -> bool:
         return bool(question.answers) or self.unanswerable
+
+    def allennlp_instance(self, question: str, passage: str) -> Instance:  # type: ignore[override]
+        """See `TaskReader`."""
+        return self.text_to_instance(passage, question)
 
     def text_to_instance(
         self,

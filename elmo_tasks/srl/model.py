@@ -50,6 +50,7 @@ class SrlModel(ElmoModel):
     """
 
     default_predictor = "elmo_srl"
+    metadata_class = SrlProposition
 
     def __init__(
         self,

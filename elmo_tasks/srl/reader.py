@@ -8,9 +8,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Optional
 
+import torch
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader, Instance, Token
 from allennlp.data.fields import Field, IndexField, LabelField, MetadataField, TextField
+from allennlp.nn.util import get_text_field_mask
 
 from elmo_tasks.common.values import Name
 from elmo_tasks.data.fields import Metadata, TagField
@@ -32,6 +34,25 @@ class SrlProposition(Metadata):
     """The predicate's index among the words; `None` for a sentence without predicates."""
     gold_tags: list[str] | None = None
     """The tags in IOB2, if the sentence is labelled."""
+
+    own_fields = frozenset({"predicate", "sentence"})
+
+    @classmethod
+    def allennlp_fields(cls, batch: dict[str, Any]) -> dict[str, Any]:
+        """Returns `verb_indicator`, 1 at the predicate. *Shape:* `(batch, tokens)`."""
+        mask = get_text_field_mask(batch["tokens"])
+        positions = torch.arange(mask.size(1), device=mask.device)
+        return {"verb_indicator": (positions == batch["predicate"]).long()}
+
+    @property
+    def verb_index(self) -> int | None:
+        """The predicate, by AllenNLP's name."""
+        return self.predicate
+
+    @property
+    def verb(self) -> str | None:
+        """The word of the predicate, by AllenNLP's name."""
+        return None if self.predicate is None else self.words[self.predicate]
 
     def __len__(self) -> int:
         return len(self.words)
@@ -87,6 +108,12 @@ class SrlReader(TaskReader):
                 yield _instance(sentence.words, tokens, proposition.predicate, proposition.tags)
             if not sentence.propositions:
                 yield _instance(sentence.words, tokens, None, ["O"] * len(sentence.words))
+
+    def allennlp_instance(self, tokens: list[Token], verb_label: list[int]) -> Instance:  # type: ignore[override]
+        """See `TaskReader`."""
+        return self.text_to_instance(
+            [token.text for token in tokens], verb_label.index(1) if 1 in verb_label else None
+        )
 
     def text_to_instance(
         self, words: list[str], predicate: Optional[int] = None, tags: Optional[list[str]] = None

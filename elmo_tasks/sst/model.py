@@ -47,6 +47,7 @@ class SstModel(Classifier):
     """
 
     default_predictor = "elmo_sst"
+    metadata_class = SstSentence
 
     def __init__(
         self,

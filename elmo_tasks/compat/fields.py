@@ -1,0 +1,116 @@
+"""Readers with models of others: fields by the model's names, and an error where a pair does not fit."""
+
+import inspect
+from collections.abc import Callable
+from contextlib import closing
+from typing import Any
+
+from allennlp.commands.train import TrainModel
+from allennlp.common.checks import ConfigurationError
+from allennlp.data import Batch, DataLoader, DatasetReader, Instance
+from allennlp.models import Model
+from allennlp.predictors import Predictor
+from torch import nn
+
+from elmo_tasks.compat.repairs import wrap
+
+
+def install() -> None:
+    """Makes the changes; it may be called twice."""
+    Model.__call__ = _call
+    wrap(TrainModel, "run", _run)
+    wrap(Predictor, "__init__", _init_predictor)
+
+
+def _call(self: Model, *args: Any, **fields: Any) -> Any:
+    return nn.Module.__call__(self, *args, **_fields_for(self, fields))
+
+
+def _fields_for(model: Model, fields: dict[str, Any]) -> dict[str, Any]:
+    """Returns the fields of a batch; those of our readers by the names that the model has for them."""
+    metadata = (fields.get("metadata") or [None])[0]
+    if not hasattr(metadata, "allennlp_fields"):
+        return fields
+    parameters = inspect.signature(model.forward).parameters
+    others = {} if _takes_all(model) else metadata.allennlp_fields(fields)
+    return {name: value for name, value in others.items() if name in parameters} | {
+        name: value
+        for name, value in fields.items()
+        if name in parameters or _takes_all(model) or name not in metadata.own_fields
+    }
+
+
+def _takes_all(model: Model) -> bool:
+    return any(each.kind is each.VAR_KEYWORD for each in inspect.signature(model.forward).parameters.values())
+
+
+def _init_predictor(
+    stock: Callable[..., None],
+    self: Predictor,
+    model: Model,
+    dataset_reader: DatasetReader,
+    *args: Any,
+    **options: Any,
+) -> None:
+    own = hasattr(self, "load_line") and hasattr(self, "to_instance")
+    if not own and hasattr(dataset_reader, "allennlp_instance"):
+        dataset_reader = _ReaderForPredictor(dataset_reader)
+    stock(self, model, dataset_reader, *args, **options)
+
+
+class _ReaderForPredictor(DatasetReader):
+    """One of our readers, which AllenNLP's predictors call with the inputs for their own."""
+
+    def __init__(self, whole: Any) -> None:
+        super().__init__()
+        self.whole = whole
+        self.read = whole.read  # type: ignore[method-assign]
+        self.text_to_instance = whole.allennlp_instance  # type: ignore[method-assign]
+        self.apply_token_indexers = whole.apply_token_indexers  # type: ignore[method-assign]
+
+
+def _run(stock: Callable[..., Any], self: TrainModel) -> Any:
+    """Trains, if the instances have the fields that the model needs."""
+    loader = getattr(self.trainer, "data_loader", None)
+    if loader is not None and (instance := _first(loader)) is not None:
+        check_fields(self.model, instance)
+    return stock(self)
+
+
+def _first(loader: DataLoader) -> Instance | None:
+    """Returns the first instance that the loader has read, or reads it anew, in this process."""
+    reader = getattr(loader, "reader", None)
+    if reader is None or getattr(loader, "_instances", None):
+        return next(iter(loader.iter_instances()), None)
+    with closing(iter(reader.read(loader.data_path))) as instances:  # type: ignore[attr-defined]
+        return next(instances, None)
+
+
+def check_fields(model: Model, instance: Instance) -> None:
+    """
+    Checks that a model takes the fields of an instance.
+
+    # Raises
+    `ConfigurationError`, with the field: it is missing, or the model does not take it.
+    """
+    batch = Batch([instance])
+    batch.index_instances(model.vocab)
+    fields = _fields_for(model, batch.as_tensor_dict())
+    if hasattr(model, "split_fields"):
+        model.split_fields(fields)
+        return
+    parameters = inspect.signature(model.forward).parameters
+    needed = [
+        name
+        for name, each in parameters.items()
+        if each.default is each.empty and each.kind not in (each.VAR_KEYWORD, each.VAR_POSITIONAL)
+    ]
+    missing = [name for name in needed if name not in fields]
+    unknown = [name for name in fields if name not in parameters and not _takes_all(model)]
+    if missing or unknown:
+        found = f"no field {missing[0]!r}" if missing else f"the field {unknown[0]!r}"
+        raise ConfigurationError(
+            f"model: found {found} in the instances of dataset_reader, which have "
+            f"{', '.join(sorted(instance.fields))}; expected the fields of {type(model).__name__}: "
+            f"{', '.join(parameters)}"
+        )

@@ -1,0 +1,154 @@
+"""Readers with models of others: each pair works, or ends in one line before the first epoch."""
+
+import json
+import math
+import shutil
+
+import pytest
+from allennlp.commands.train import TrainModel, train_model
+from allennlp.common import Params
+from allennlp.common.checks import ConfigurationError
+from allennlp.common.util import import_module_and_submodules
+from allennlp.data.data_loaders import SimpleDataLoader
+from allennlp.models import load_archive
+from allennlp.predictors import Predictor
+from allennlp.training.util import evaluate
+
+from elmo_tasks.common.files import bundled
+
+EMBEDDER = {"token_embedders": {"tokens": {"type": "embedding", "embedding_dim": 8}}}
+LSTM = {"type": "lstm", "input_size": 8, "hidden_size": 4, "bidirectional": True}
+ENCODER = LSTM | {"input_size": 8}
+HIGHWAY = {"type": "alternating_lstm", "input_size": 10, "hidden_size": 8, "num_layers": 2}
+FEEDFORWARD = {"input_dim": 8, "num_layers": 1, "hidden_dims": 8, "activations": "relu", "dropout": 0.0}
+MODELS = {
+    "crf_tagger": {"encoder": ENCODER, "label_encoding": "BIOUL"},
+    "srl": {"encoder": HIGHWAY, "binary_feature_dim": 2},
+    "bidaf": {
+        "num_highway_layers": 1,
+        "phrase_layer": ENCODER,
+        "matrix_attention": {
+            "type": "linear",
+            "combination": "x,y,x*y",
+            "tensor_1_dim": 8,
+            "tensor_2_dim": 8,
+        },
+        "modeling_layer": LSTM | {"input_size": 32},
+        "span_end_encoder": LSTM | {"input_size": 56},
+        "dropout": 0.0,
+    },
+    "decomposable_attention": {
+        "attend_feedforward": FEEDFORWARD,
+        "matrix_attention": {"type": "dot_product"},
+        "compare_feedforward": FEEDFORWARD | {"input_dim": 16},
+        "aggregate_feedforward": FEEDFORWARD | {"input_dim": 16, "hidden_dims": 3},
+    },
+    "elmo_ner": {"hidden_sizes": [4], "dropout": 0.0},
+    "elmo_snli": {"hidden_size": 4, "dropout": 0.0, "attention_dropout": 0.0},
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _registered():
+    import_module_and_submodules("allennlp_models")
+
+
+def run(tmp_path, reader, model, train, dev):
+    config = {
+        "dataset_reader": reader,
+        "train_data_path": train,
+        "validation_data_path": dev,
+        "model": {"type": model, "text_field_embedder": EMBEDDER, **MODELS[model]},
+        "data_loader": {"batch_size": 8, "batches_per_epoch": 2},
+        "validation_data_loader": {"batch_size": 8},
+        "trainer": {"optimizer": "adam", "num_epochs": 1},
+    }
+    return train_model(Params(json.loads(json.dumps(config))), str(tmp_path / "run"))
+
+
+def fixture(task, part):
+    (path,) = bundled(f"fixtures/{task}").resolve().glob(f"{part}.[cjt]*[nlt]")
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("task", "model", "outputs"),
+    [
+        ("ner", "crf_tagger", {"tags", "words"}),
+        ("srl", "srl", {"tags", "words", "verb"}),
+        ("squad", "bidaf", {"best_span_str"}),
+        ("snli", "decomposable_attention", {"premise_tokens"}),
+    ],
+)
+def test_our_readers_with_models_of_allennlp(tmp_path, task, model, outputs):
+    dev = fixture(task, "dev")
+    run(tmp_path, {"type": f"elmo_{task}"}, model, fixture(task, "train"), dev)
+    metrics = json.loads((tmp_path / "run/metrics.json").read_text())
+    assert all(math.isfinite(value) for name, value in metrics.items() if name.endswith("loss"))
+    archive = load_archive(tmp_path / "run/model.tar.gz")
+    instances = list(archive.validation_dataset_reader.read(dev))[:3]
+    loader = SimpleDataLoader(instances, batch_size=2)
+    loader.index_with(archive.model.vocab)
+    assert math.isfinite(evaluate(archive.model, loader)["loss"])
+    assert outputs <= archive.model.forward_on_instances(instances)[0].keys()
+    if task in ("squad", "snli"):
+        predictor = Predictor.from_archive(archive)
+        inputs = {
+            "squad": {"question": "Who?", "passage": "Ann came."},
+            "snli": {"premise": "A b", "hypothesis": "c"},
+        }
+        result = predictor.predict_json(inputs[task])
+        assert result[{"squad": "passage_tokens", "snli": "premise_tokens"}[task]] in (
+            ["Ann", "came", "."],
+            ["A", "b"],
+        )
+
+
+@pytest.mark.parametrize(
+    ("reader", "model", "task", "message"),
+    [
+        ("conll2003", "elmo_ner", "ner", "dict as the field 'metadata'.*NerSentence"),
+        ("elmo_ner", "srl", "ner", "no field 'verb_indicator'"),
+        ("elmo_ner", "bidaf", "ner", "no field 'question'"),
+        ("elmo_srl", "elmo_ner", "srl", "the field 'predicate'"),
+        ("snli", "elmo_snli", "snli", "dict as the field 'metadata'.*SnliPair"),
+    ],
+)
+def test_misfits_before_the_first_epoch(tmp_path, reader, model, task, message):
+    block = {"type": reader} | ({"tokenizer": "whitespace"} if reader == "snli" else {})
+    with pytest.raises(ConfigurationError, match=message):
+        run(tmp_path, block, model, fixture(task, "train"), fixture(task, "dev"))
+    assert not list((tmp_path / "run").glob("*epoch*"))
+
+
+@pytest.mark.parametrize("outer", ["sharded", "interleaving"])
+def test_readers_around_ours(tmp_path, outer):
+    """Sentences of several folders train a model, and its archive predicts JSON Lines."""
+    for part in ("train", "dev"):
+        (tmp_path / part).mkdir()
+        shutil.copy(fixture("snli", part), tmp_path / part)
+    ours = {"type": "elmo_snli"}
+    if outer == "sharded":
+        reader = {"type": outer, "base_reader": ours}
+        paths = [str(tmp_path / part) for part in ("train", "dev")]
+    else:
+        reader = {"type": outer, "readers": {"a": ours, "b": ours}}
+        paths = [json.dumps(dict.fromkeys("ab", str(tmp_path / part))) for part in ("train", "dev")]
+    run(tmp_path, reader, "elmo_snli", *paths)
+    predictor = Predictor.from_path(str(tmp_path / "run/model.tar.gz"))
+    assert predictor.predict("A cat sleeps.", "It sleeps.")["label"] in (
+        "entailment",
+        "neutral",
+        "contradiction",
+    )
+    archive = load_archive(tmp_path / "run/model.tar.gz")
+    loader = SimpleDataLoader(list(archive.validation_dataset_reader.read(paths[1])), batch_size=8)
+    loader.index_with(archive.model.vocab)
+    assert math.isfinite(evaluate(archive.model, loader)["loss"])
+
+
+def test_stock_fails(tmp_path):
+    """It notices in the first batch."""
+    with pytest.raises(ConfigurationError, match="no field 'verb_indicator'"):
+        run(tmp_path, {"type": "elmo_ner"}, "srl", fixture("ner", "train"), fixture("ner", "dev"))
+    assert hasattr(TrainModel.run, "__wrapped__")
