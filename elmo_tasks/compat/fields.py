@@ -64,9 +64,9 @@ class _ReaderForPredictor(DatasetReader):
     def __init__(self, whole: Any) -> None:
         super().__init__()
         self.whole = whole
-        self.read = whole.read  # type: ignore[method-assign]
-        self.text_to_instance = whole.allennlp_instance  # type: ignore[method-assign]
-        self.apply_token_indexers = whole.apply_token_indexers  # type: ignore[method-assign]
+        self.read = whole.read
+        self.text_to_instance = whole.allennlp_instance
+        self.apply_token_indexers = whole.apply_token_indexers
 
 
 def _run(stock: Callable[..., Any], self: TrainModel) -> Any:
@@ -82,7 +82,7 @@ def _first(loader: DataLoader) -> Instance | None:
     reader = getattr(loader, "reader", None)
     if reader is None or getattr(loader, "_instances", None):
         return next(iter(loader.iter_instances()), None)
-    with closing(iter(reader.read(loader.data_path))) as instances:  # type: ignore[attr-defined]
+    with closing(iter(reader.read(loader.data_path))) as instances:
         return next(instances, None)
 
 

@@ -94,7 +94,7 @@ class NerReader(TaskReader):
         for words, spans in self.shard_iterable(self.read_files(file_path, self._file, _describe)):
             yield _instance(join_words(words), spans)
 
-    def allennlp_instance(self, tokens: list[Token]) -> Instance:  # type: ignore[override]
+    def allennlp_instance(self, tokens: list[Token]) -> Instance:
         """See `TaskReader`."""
         return self.text_to_instance([token.text for token in tokens])
 

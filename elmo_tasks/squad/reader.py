@@ -148,7 +148,7 @@ class SquadReader(TaskReader):
     def _keeps(self, question: Question) -> bool:
         return bool(question.answers) or self.unanswerable
 
-    def allennlp_instance(self, question: str, passage: str) -> Instance:  # type: ignore[override]
+    def allennlp_instance(self, question: str, passage: str) -> Instance:
         """See `TaskReader`."""
         return self.text_to_instance(passage, question)
 

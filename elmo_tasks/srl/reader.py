@@ -109,7 +109,7 @@ class SrlReader(TaskReader):
             if not sentence.propositions:
                 yield _instance(sentence.words, tokens, None, ["O"] * len(sentence.words))
 
-    def allennlp_instance(self, tokens: list[Token], verb_label: list[int]) -> Instance:  # type: ignore[override]
+    def allennlp_instance(self, tokens: list[Token], verb_label: list[int]) -> Instance:
         """See `TaskReader`."""
         return self.text_to_instance(
             [token.text for token in tokens], verb_label.index(1) if 1 in verb_label else None
