@@ -1,6 +1,7 @@
 """The classifier of sentences and pairs: a biLSTM, pooling, and a linear layer over the classes."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Annotated, Any, Optional
 
 import torch
@@ -16,10 +17,20 @@ from elmo_tasks.common.values import OneOf, Probability, Size
 from elmo_tasks.modules.bilstm import BiLstm
 from elmo_tasks.modules.elmo_model import Classifier, Outputs, Scores, stack_texts
 
+
+def max_of_tokens(vectors: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    return masked_max(vectors, mask.unsqueeze(2), dim=1)
+
+
+def mean_of_tokens(vectors: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    return masked_mean(vectors, mask.unsqueeze(2), dim=1)
+
+
+# Functions with names, which can be pickled with the model
 POOLING: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
-    "max": lambda vectors, mask: masked_max(vectors, mask.unsqueeze(2), dim=1),
-    "mean": lambda vectors, mask: masked_mean(vectors, mask.unsqueeze(2), dim=1),
-    "last": lambda vectors, mask: get_final_encoder_states(vectors, mask, bidirectional=True),
+    "max": max_of_tokens,
+    "mean": mean_of_tokens,
+    "last": partial(get_final_encoder_states, bidirectional=True),
 }
 """*Shape:* `(batch, tokens, dim)`, `(batch, tokens)` to `(batch, dim)`."""
 

@@ -84,6 +84,12 @@ CHANGES = (
         "compat/repairs_test.py::test_a_word_spelt_like_the_padding",
     ),
     Change(
+        repairs.pickle_characters_encoder,
+        "a model that reads characters without dropout cannot be pickled: its encoder has a lambda",
+        "TokenCharactersEncoder.__init__: a function with a name",
+        "predictors/tasks_test.py::test_a_pickled_predictor_and_model",
+    ),
+    Change(
         repairs.find_predictor_of_loaded_model,
         "a model of type from_archive has no predictor: AllenNLP asks the class `Model` for it",
         "Predictor.from_archive",

@@ -21,6 +21,7 @@ from allennlp.data.data_loaders import MultiProcessDataLoader, multiprocess_data
 from allennlp.data.token_indexers import SingleIdTokenIndexer
 from allennlp.data.vocabulary import Vocabulary
 from allennlp.models.archival import Archive
+from allennlp.modules.token_embedders import TokenCharactersEncoder
 from allennlp.modules.token_embedders.embedding import EmbeddingsTextFile
 from allennlp.predictors import Predictor
 from allennlp.training.learning_rate_schedulers import ReduceOnPlateauLearningRateScheduler
@@ -186,6 +187,22 @@ def _ids_without_padding(
             unknown = ids_of_tokens[vocabulary._oov_token]
             indices["tokens"] = [unknown if id == padding else id for id in indices["tokens"]]
     return indices
+
+
+def pickle_characters_encoder() -> None:
+    wrap(TokenCharactersEncoder, "__init__", _make_characters_encoder)
+
+
+def _make_characters_encoder(
+    stock: Callable[..., None], self: TokenCharactersEncoder, *args: Any, **options: Any
+) -> None:
+    stock(self, *args, **options)
+    if not isinstance(self._dropout, torch.nn.Module):
+        self._dropout = _same
+
+
+def _same(vectors: torch.Tensor) -> torch.Tensor:
+    return vectors
 
 
 def find_predictor_of_loaded_model() -> None:

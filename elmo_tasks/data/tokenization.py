@@ -7,7 +7,7 @@ The tokenizer of a reader's config is part of its archive, so that prediction sp
 import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, NamedTuple, Optional, Union
+from typing import TYPE_CHECKING, Any, NamedTuple, Optional, Union
 
 from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
@@ -238,6 +238,10 @@ class RenewedPipeline:
         language = self(sum(map(len, words)))
         # spaCy has no empty words.
         return language(Doc(language.vocab, words=[word or "_" for word in words]))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickles how to make the pipeline, since spaCy's functions cannot be pickled."""
+        return RenewedPipeline, (self._make,)
 
     def _renew(self) -> "Language":
         import spacy

@@ -1,20 +1,17 @@
 """
 A linear-chain CRF (Lafferty et al. 2001) whose impossible transitions take no part in training or decoding.
 
-pytorch-crf holds the parameters. The recursions along a sentence are here, for all sentences of a batch at
-once: they share one tensor of step scores, in which a step after the end of a sentence is the identity. So
-the likelihood takes fewer kernels than pytorch-crf's, decoding does without a loop over sentences, and there
-are marginals, which pytorch-crf does not have.
+The recursions along a sentence run for all sentences of a batch at once: they share one tensor of step
+scores, in which a step after the end of a sentence is the identity. So the likelihood takes fewer kernels
+than pytorch-crf's, decoding does without a loop over sentences, and there are marginals.
 """
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
-from torch.nn.utils import parametrize
-from torchcrf import CRF
 
 IMPOSSIBLE = -1e4
 """Score of an impossible transition. Its `exp` is exactly 0, and no infinity reaches a gradient."""
@@ -164,13 +161,7 @@ class ConstrainedCrf(nn.Module):
 
     def __init__(self, *, start: torch.Tensor, end: torch.Tensor, transitions: torch.Tensor) -> None:
         super().__init__()
-        self.crf = CRF(len(start), batch_first=True)
-        for name, allowed in (
-            ("start_transitions", start),
-            ("end_transitions", end),
-            ("transitions", transitions),
-        ):
-            parametrize.register_parametrization(self.crf, name, _Possible(allowed))
+        self.crf = _Transitions(start_transitions=start, end_transitions=end, transitions=transitions)
 
     def forward(self, emissions: torch.Tensor, mask: torch.Tensor) -> Chain:
         """Returns the scores of a batch. *Shape:* `(batch, tokens, tags)`, `(batch, tokens)`."""
@@ -178,14 +169,27 @@ class ConstrainedCrf(nn.Module):
         return Chain(emissions, mask, crf.start_transitions, crf.end_transitions, crf.transitions)
 
 
+class _Transitions(nn.Module):
+    """Tensors of scores, by names in the state dict that a `torchcrf.CRF` with parametrizations has."""
+
+    def __init__(self, **allowed: torch.Tensor) -> None:
+        super().__init__()
+        self.parametrizations = nn.ModuleDict({name: _Possible(each) for name, each in allowed.items()})
+
+    def __getattr__(self, name: str) -> Any:
+        tensors = super().__getattr__("parametrizations")
+        return tensors[name]() if name in tensors else super().__getattr__(name)
+
+
 class _Possible(nn.Module):
-    """A parametrization that keeps the impossible scores constant."""
+    """Scores of which the impossible ones are constant."""
 
     allowed: torch.Tensor
 
     def __init__(self, allowed: torch.Tensor) -> None:
         super().__init__()
         self.register_buffer("allowed", allowed, persistent=False)
+        self.original = nn.Parameter(torch.empty(allowed.shape).uniform_(-0.1, 0.1))
 
-    def forward(self, scores: torch.Tensor) -> torch.Tensor:
-        return scores.masked_fill(~self.allowed, IMPOSSIBLE)
+    def forward(self) -> torch.Tensor:
+        return self.original.masked_fill(~self.allowed, IMPOSSIBLE)

@@ -1,8 +1,12 @@
 """The predictors of SNLI, SST-5 and classification on tiny models: what they read, and what they return."""
 
+import io
 import json
+import multiprocessing
+import pickle
 
 import pytest
+import torch
 from allennlp.common.checks import ConfigurationError
 
 from tests.predictors.archives import predictor_of
@@ -117,3 +121,35 @@ def test_wrong_fields(predictor, config, inputs, message):
     with pytest.raises(ConfigurationError) as caught:
         predictor.predict_json(inputs)
     assert message in str(caught.value)
+
+
+SENTENCE = {"sentence": "The small dog sleeps in Leeds."}
+ONE_OF_EACH = {
+    "ner": SENTENCE,
+    "srl": {"tokens": ["Ana", "sleeps", "."], "predicates": [1]},
+    "coref": {"document": "Ana met Leo. She smiled."},
+    "squad": {"passage": "Ana met Leo in Leeds.", "question": "Who met Leo?"},
+    "snli": FORMS["snli"][0],
+    "sst": SENTENCE,
+    "agnews": SENTENCE,
+}
+
+
+def predictions(pickled: bytes) -> str:
+    return repr([pickle.loads(each).predict_json(ONE_OF_EACH[task]) for task, each in pickle.loads(pickled)])
+
+
+def test_a_pickled_predictor_and_model():
+    """Both predict as before, also in a spawned process."""
+    predictors = {task: predictor_of(task) for task in ONE_OF_EACH}
+    expected = [predictor.predict_json(ONE_OF_EACH[task]) for task, predictor in predictors.items()]
+    pickled = pickle.dumps([(task, pickle.dumps(predictor)) for task, predictor in predictors.items()])
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        assert pool.apply(predictions, (pickled,)) == repr(expected)
+    for predictor, (task, content), outputs in zip(
+        predictors.values(), ONE_OF_EACH.items(), expected, strict=True
+    ):
+        torch.save(predictor._model, file := io.BytesIO())
+        file.seek(0)
+        predictor._model = torch.load(file, weights_only=False)
+        assert repr(predictor.predict_json(content)) == repr(outputs), task
