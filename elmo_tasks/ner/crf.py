@@ -177,7 +177,7 @@ class _Transitions(nn.Module):
         self.parametrizations = nn.ModuleDict({name: _Possible(each) for name, each in allowed.items()})
 
     def __getattr__(self, name: str) -> Any:
-        tensors = super().__getattr__("parametrizations")
+        tensors: Any = super().__getattr__("parametrizations")
         return tensors[name]() if name in tensors else super().__getattr__(name)
 
 
