@@ -55,6 +55,31 @@ assert archived.Elmo is Elmo"""
     assert done.returncode == 0, done.stderr
 
 
+SPINS = """
+import os
+print(os.environ.get("GOMP_SPINCOUNT"))
+"""
+
+
+@pytest.mark.parametrize(
+    "first, settings, spins",
+    [
+        ("import elmo_tasks", {}, "1000"),
+        ("import allennlp", {}, "1000"),
+        ("import json", {}, "None"),
+        ("import torch, elmo_tasks", {}, "None"),
+        ("import elmo_tasks", {"GOMP_SPINCOUNT": "7"}, "7"),
+        ("import elmo_tasks", {"OMP_WAIT_POLICY": "active"}, "None"),
+    ],
+)
+def test_threads_wait_briefly_unless_the_user_says_otherwise(first, settings, spins, monkeypatch):
+    for name in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
+    assert run(first + SPINS).stdout.split() == [spins]
+
+
 TRAINED = """
 import torch
 from elmo_tasks import Elmo

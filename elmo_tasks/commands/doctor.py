@@ -22,6 +22,10 @@ from elmo_tasks.elmo.inference.packed_weights import (
 
 OURS = "elmo_tasks"
 PACKAGES = ("torch", "allennlp", "allennlp-models", "numpy", "spacy", "transformers", "h5py", "jsonnet")
+WAITING = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
+"""The variables of the environment that say how long a thread of OpenMP looks for work before it sleeps."""
+WAITING = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
+"""The variables that say how long a thread of OpenMP looks for work before it sleeps."""
 INSTRUCTIONS = {
     "AVX2": "avx2",
     "AVX-512": "avx512_f",
@@ -67,6 +71,8 @@ def processor() -> Facts:
     yield "name", f"{abilities.get('cpu_name') or platform.processor()}, {cpu_count()} cores"
     yield "memory", _size(memory)
     yield "threads", f"{torch.get_num_threads()} a process, by OMP_NUM_THREADS or the number of cores"
+    waiting = (f"{name}={os.environ[name]}" for name in WAITING if name in os.environ)
+    yield "waiting threads", ", ".join(waiting) or "OpenMP's default"
     for name, key in INSTRUCTIONS.items():
         yield name, "yes" if abilities.get(key) else "no"
     yield "float32", _float32()

@@ -8,6 +8,8 @@ executed later, its import statements find a placeholder for a package that is n
 for a package that can wait. Neither is on `sys.path` or in `sys.modules`, so that
 `importlib.util.find_spec("torchvision")` tells the truth, and the imports of other modules are what they
 were.
+
+The finder also sees the first import of AllenNLP or of elmo_tasks, and tells OpenMP to wait briefly.
 """
 
 import builtins
@@ -85,6 +87,11 @@ garbage, and looking for it, again and again and once more at the end, would tak
 """
 DIFF = "allennlp.commands.diff"
 """A command that AllenNLP runs without its plug-ins, and that cannot read a model with ELMo without them."""
+SPINS = "1000"
+"""
+How often a thread of OpenMP looks for work before it sleeps; libgomp's default is 300,000, some milliseconds.
+Where other programs want the processor, such threads keep it from those that compute.
+"""
 _HANDLED = frozenset((*MODULES, *DEFERRED, *POSTPONED, *COMMAND, DIFF))
 
 
@@ -93,6 +100,8 @@ class Finder:
 
     @staticmethod
     def find_spec(name, path=None, target=None):  # type: ignore[no-untyped-def]
+        if name in ("allennlp", "elmo_tasks"):
+            _wait_briefly()
         if name not in _HANDLED:
             return None
         later = sys.meta_path[sys.meta_path.index(Finder) + 1 :]
@@ -101,6 +110,12 @@ class Finder:
         if spec is not None and spec.loader is not None:
             spec.loader = _Loader(spec.loader)
         return spec
+
+
+def _wait_briefly():  # type: ignore[no-untyped-def]
+    """Sets `GOMP_SPINCOUNT`, which libgomp reads when PyTorch loads it, where the user has set no policy."""
+    if not {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"} & os.environ.keys() and "torch" not in sys.modules:
+        os.environ["GOMP_SPINCOUNT"] = SPINS
 
 
 class _Loader:
