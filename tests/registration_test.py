@@ -62,7 +62,7 @@ print(os.environ.get("GOMP_SPINCOUNT"))
 
 
 @pytest.mark.parametrize(
-    "first, settings, spins",
+    ("first", "settings", "spins"),
     [
         ("import elmo_tasks", {}, "1000"),
         ("import allennlp", {}, "1000"),
