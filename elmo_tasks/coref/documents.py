@@ -132,7 +132,10 @@ class CorefDocument(Metadata):
 
 
 def read_documents(
-    path: Path, good: Callable[[Iterable[Callable[[], CorefDocument]]], Iterator[CorefDocument]] | None = None
+    path: Path,
+    *,
+    encoding: str = "utf-8",
+    good: Callable[[Iterable[Callable[[], CorefDocument]]], Iterator[CorefDocument]] | None = None,
 ) -> Iterator[CorefDocument]:
     """
     Yields the documents of a file. It is JSON Lines if the first line that is not blank starts with `{`.
@@ -146,7 +149,8 @@ def read_documents(
     not opened, clusters in some documents only, and all errors of `CorefDocument.of`.
     """
     first: CorefDocument | None = None
-    for document in (record() for record in _records(path)) if good is None else good(_records(path)):
+    records = _records(path, encoding)
+    for document in (record() for record in records) if good is None else good(records):
         first = first or document
         if (document.clusters is None) != (first.clusters is None):
             without = document.clusters is None
@@ -156,9 +160,9 @@ def read_documents(
         yield document
 
 
-def _records(path: Path) -> Iterator[Callable[[], CorefDocument]]:
+def _records(path: Path, encoding: str) -> Iterator[Callable[[], CorefDocument]]:
     """Yields a function for each document of a file, which reads it."""
-    lines = read_lines(path)
+    lines = read_lines(path, encoding=encoding)
     for number, line in lines:
         if line.strip(BLANKS):
             all_lines = chain([(number, line)], lines)

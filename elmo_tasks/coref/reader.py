@@ -52,7 +52,7 @@ class CorefReader(TaskReader):
 
     # Raises
     `ConfigurationError`: not a regular expression, or not one group. When reading, `InputError` with file and
-    line: no file, no document in a file, not UTF-8, and lines that do not follow the format.
+    line: no file, no document in a file, another encoding, and lines that do not follow the format.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class CorefReader(TaskReader):
 
     def _file(self, path: Path, counts: Counter[str]) -> Iterator[CorefDocument]:
         unsplit = 0
-        for document in read_documents(path, partial(self.good, path)):
+        for document in read_documents(path, encoding=self.encoding, good=partial(self.good, path)):
             unsplit += len(document.sentences) == 1 and len(document) > _LONG_SENTENCE
             clusters = document.clusters or []
             singletons = sum(len(cluster) == 1 for cluster in clusters)

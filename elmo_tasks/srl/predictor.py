@@ -11,18 +11,11 @@ from allennlp.predictors import Predictor
 from elmo_tasks.data.json_lines import shorten
 from elmo_tasks.data.tokenization import RenewedPipeline
 from elmo_tasks.predictors.text import SentencePredictor, require
+from elmo_tasks.srl.reader import SentenceInstance
 
 _VERBS = ("VERB", "AUX")
 _HELPING = ("aux", "auxpass")
 _ENGLISH = "en_"
-
-
-class _Sentence(Instance):
-    """A sentence with the instances of its predicates, which the model reads instead."""
-
-    def __init__(self, words: list[str], propositions: list[Instance]) -> None:
-        super().__init__({})
-        self.words, self.propositions = words, propositions
 
 
 @Predictor.register("elmo_srl")
@@ -34,8 +27,9 @@ class SrlPredictor(SentencePredictor):
 
     Out: `tokens` and `predicates`. A predicate has its `index`, its word (`predicate`), `arguments`, `tags`
     (IOB2) and a `description`, the sentence with labelled brackets. An argument has `label`, `text` and
-    `spans` (half-open; several if it is in parts); the argument labelled V is the predicate itself. An
-    instance of a dataset reader gives a sentence with this one predicate, or with none.
+    `spans` (half-open; several if it is in parts); the argument labelled V is the predicate itself. With a
+    dataset reader, a sentence without predicates has a `reason`; where the file does not mark them, verbs are
+    found as above. A single instance of a predicate gives a sentence with this one predicate.
 
     # Parameters
 
@@ -50,22 +44,33 @@ class SrlPredictor(SentencePredictor):
 
     def predict_batch_instance(self, instances: list[Instance]) -> list[JsonDict]:
         """Predicts all predicates of all sentences in one batch."""
-        sentences = [
-            each if isinstance(each, _Sentence) else _Sentence(each["metadata"].metadata.words, [each])
-            for each in instances
-        ]
-        propositions = [proposition for sentence in sentences for proposition in sentence.propositions]
+        sentences = list(map(self._sentence, instances))
+        propositions = [each for sentence in sentences for each in self.parts(sentence)]
         outputs = iter(super().predict_batch_instance(propositions) if propositions else [])
         return [
             {
                 "tokens": sentence.words,
-                "predicates": [one for _ in sentence.propositions for one in next(outputs)["predicates"]],
+                "predicates": [one for _ in self.parts(sentence) for one in next(outputs)["predicates"]],
+                **({"reason": sentence.reason} if sentence.reason else {}),
             }
             for sentence in sentences
         ]
 
     def parts(self, instance: Instance) -> list[Instance]:
-        return instance.propositions if isinstance(instance, _Sentence) else [instance]
+        return (instance.propositions or []) if isinstance(instance, SentenceInstance) else [instance]
+
+    def _sentence(self, instance: Instance) -> SentenceInstance:
+        if not isinstance(instance, SentenceInstance):
+            return SentenceInstance(instance["metadata"].metadata.words, [instance])
+        if instance.propositions is not None:
+            return instance
+        try:
+            predicates = self._verbs(instance.words)
+        except ConfigurationError as error:
+            return SentenceInstance(instance.words, [], error.message)
+        found = self.to_instance((instance.words, predicates))
+        found.reason = "" if predicates else "no verb is found in the sentence"
+        return found
 
     def read(self, json_dict: JsonDict) -> tuple[list[str], list[int]]:
         """Returns the words of a sentence, and the places of its predicates."""
@@ -77,9 +82,11 @@ class SrlPredictor(SentencePredictor):
                 raise ConfigurationError(f'"predicates" has {shorten(repr(index))}; expected {expected}')
         return words, self._verbs(words) if indices is None else indices
 
-    def to_instance(self, content: tuple[list[str], list[int]]) -> Instance:
+    def to_instance(self, content: tuple[list[str], list[int]]) -> SentenceInstance:
         words, indices = content
-        return _Sentence(words, [self._dataset_reader.text_to_instance(words, index) for index in indices])
+        return SentenceInstance(
+            words, [self._dataset_reader.text_to_instance(words, index) for index in indices]
+        )
 
     def least_tokens(self, content: tuple[list[str], list[int]]) -> int:
         """Returns the number of tokens in all instances: the sentence once for each predicate."""

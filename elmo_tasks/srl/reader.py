@@ -1,11 +1,13 @@
-"""Predicates with their arguments, from columns (CoNLL 2012, CoNLL 2005) or JSON Lines."""
+"""Predicates with their arguments, from columns (CoNLL-2012, CoNLL-2005), JSON Lines, or lines of tags."""
 
 import json
+import logging
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Optional
 
 import torch
@@ -20,7 +22,17 @@ from elmo_tasks.data.formats.conll2012 import gold_files
 from elmo_tasks.data.input_files import InputError
 from elmo_tasks.data.reader import TaskReader, check_words, group_number
 from elmo_tasks.data.tag_schemes import Scheme, to_spans
-from elmo_tasks.srl.sentences import CONLL_2012, Columns, Proposition, SrlSentence, read_sentences
+from elmo_tasks.srl.sentences import (
+    Columns,
+    Format,
+    Nested,
+    Proposition,
+    SrlSentence,
+    read_sentences,
+    word_files,
+)
+
+logger = logging.getLogger(__name__)
 
 _NO_PREDICATE = -1
 
@@ -58,6 +70,30 @@ class SrlProposition(Metadata):
         return len(self.words)
 
 
+class SentenceInstance(Instance):
+    """
+    A sentence with the instances of its predicates, which the model reads instead.
+
+    # Parameters
+
+    propositions : `None` if its predicates are to be found.
+    reason : the reason why it has no prediction.
+    ids : see `Metadata`.
+    """
+
+    def __init__(
+        self,
+        words: list[str],
+        propositions: list[Instance] | None,
+        reason: str = "",
+        ids: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
+        metadata = SrlProposition(words, None)
+        metadata.ids = ids
+        super().__init__({"metadata": MetadataField(metadata)})
+        self.words, self.propositions, self.reason = words, propositions, reason
+
+
 @DatasetReader.register("elmo_srl")
 class SrlReader(TaskReader):
     """
@@ -69,45 +105,66 @@ class SrlReader(TaskReader):
 
     # Parameters
 
-    columns : names of the columns in order, by default the columns of CoNLL 2012. For the words and the props
-        of CoNLL 2005 side by side: `["word", "predicate", "arguments"]`. See `Columns`.
+    format : `auto` finds the format of each file from its first sentence; `conll2012`, `conll2005`, `words`,
+        `json_lines` and `he2017` say it.
+    columns : names of the columns in order, for files in other columns than those of CoNLL-2012 and
+        CoNLL-2005. See `Columns`.
     delimiter : text between two columns; by default any run of blanks and tabs.
     verbs_only : leave out predicates whose part of speech does not begin with V.
     keep_without_predicates : also make an instance of a sentence without predicates, for prediction; it takes
         no part in loss and metric.
+    strict : whether to refuse arguments inside of others, such as `(ARG0(ARG1*))`. Otherwise the outer one is
+        kept; the inner ones are counted, and a warning names the first one of a file.
+    skip_bad : whether to leave out sentences that do not follow the format. A warning has their number and
+        the first three.
     The others : see `TaskReader`.
 
     # Raises
     `ConfigurationError`: impossible columns or delimiter. When reading, `InputError` with file, line and
-    column: no file, no sentence in a file, no instance at all, not UTF-8, a wrong number of columns, an empty
-    word, brackets that do not match, nested arguments, other numbers of predicates and of their columns, with
-    `verbs_only` no part of speech, no JSON object, a field that is missing or of another type, and spans that
-    are outside the sentence, overlap or are out of order.
+    column: no file, no sentence in a file, no instance at all, another encoding, a wrong number of columns,
+    an empty word, brackets that do not match, other numbers of predicates and of their columns, with
+    `verbs_only` no part of speech, no JSON object, a field that is missing, misspelt or of another type, and
+    spans that are outside the sentence, overlap or are out of order.
     """
 
     def __init__(
         self,
         *,
-        columns: Sequence[Name] = CONLL_2012,
+        format: Format = "auto",
+        columns: Optional[Sequence[Name]] = None,
         delimiter: Optional[Name] = None,
         verbs_only: bool = False,
         keep_without_predicates: bool = False,
+        strict: bool = False,
+        skip_bad: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.columns = Columns(columns, delimiter)
+        if columns is not None and format != "auto":
+            raise ConfigurationError("found columns and format, expected one of them")
+        self.format = format
+        self.columns = None if columns is None else Columns(columns, delimiter)
+        self.delimiter = delimiter
         self.verbs_only = verbs_only
         self.keep_without_predicates = keep_without_predicates
+        self.strict = strict
+        self.skip_bad = skip_bad
 
     def _read(self, file_path: str) -> Iterator[Instance]:
         # A worker takes all predicates of its sentences.
         for sentence in self.shard_iterable(self._sentences(file_path)):
             # One text for all predicates, so that it is in memory once
-            tokens = TextField([Token(word) for word in sentence.words])
+            words, tokens = sentence.words, TextField([Token(word) for word in sentence.words])
+            if self.every_record:
+                # Without tags, since some sentences of a batch may have none
+                instances = [_instance(words, tokens, each.predicate, None) for each in sentence.propositions]
+                reason = "" if instances else "no predicate is marked in the sentence"
+                yield SentenceInstance(words, instances if sentence.marked else None, reason, sentence.ids)
+                continue
             for proposition in sentence.propositions:
-                yield _instance(sentence.words, tokens, proposition.predicate, proposition.tags)
+                yield _instance(words, tokens, proposition.predicate, proposition.tags)
             if not sentence.propositions:
-                yield _instance(sentence.words, tokens, None, ["O"] * len(sentence.words))
+                yield _instance(words, tokens, None, ["O"] * len(words))
 
     def allennlp_instance(self, tokens: list[Token], verb_label: list[int]) -> Instance:
         """See `TaskReader`."""
@@ -138,12 +195,25 @@ class SrlReader(TaskReader):
         """Yields the sentences of all files that become instances."""
         total: Counter[str] = Counter()
         read = partial(self._file, total=total)
-        yield from self.read_files(file_path, read, self._describe, gold_files(file_path))
-        if not total["instances"] and not self.keep_without_predicates:
+        yield from self.read_files(file_path, read, self._describe, word_files(gold_files(file_path)))
+        if not total["instances"] and not self._keep:
             raise InputError.at(file_path, found=self._describe(total), expected="a predicate")
 
+    @property
+    def _keep(self) -> bool:
+        return self.keep_without_predicates or self.every_record
+
     def _file(self, path: Path, counts: Counter[str], *, total: Counter[str]) -> Iterator[SrlSentence]:
-        for sentence in read_sentences(path, self.columns):
+        first_nested: Nested | None = None
+        sentences = read_sentences(
+            path,
+            self.columns,
+            format=self.format,
+            delimiter=self.delimiter,
+            encoding=self.encoding,
+            good=lambda records: self.good(path, (partial(self._checked, path, each) for each in records)),
+        )
+        for sentence in sentences:
             counts["sentences"] += 1
             counts["predicates"] += len(sentence.propositions)
             if self.verbs_only:
@@ -152,20 +222,40 @@ class SrlReader(TaskReader):
                 ]
             counts["instances"] += len(sentence.propositions)
             counts["without"] += not sentence.propositions
-            if sentence.propositions or self.keep_without_predicates:
+            counts["nested"] += len(sentence.nested)
+            first_nested = first_nested or next(iter(sentence.nested), None)
+            if sentence.propositions or self._keep:
                 yield sentence
         if not counts["sentences"]:
             raise InputError.at(path, found="no sentence", expected="at least one")
+        if first_nested is not None:
+            logger.warning(
+                "%s (such arguments in this file, of which the outer ones are kept: %d)",
+                _nested_error(path, first_nested),
+                counts["nested"],
+            )
         total.update(counts)
 
+    def _checked(self, path: Path, record: Callable[[], SrlSentence]) -> SrlSentence:
+        sentence = record()
+        if self.strict and sentence.nested:
+            raise _nested_error(path, sentence.nested[0])
+        return sentence
+
     def _describe(self, counts: Counter[str]) -> str:
-        kept_or_not = "kept" if self.keep_without_predicates else "left out"
+        kept_or_not = "kept" if self._keep else "left out"
         dropped = counts["predicates"] - counts["instances"]
         return (
             f"{counts['sentences']} sentences, {counts['without']} of them without predicates "
             f"({kept_or_not}), {counts['instances']} predicates"
             + (f" and {dropped} that are no verbs" if self.verbs_only else "")
+            + (f"; {counts['nested']} arguments inside of others left out" if counts["nested"] else "")
         )
+
+
+def _nested_error(path: Path, nested: Nested) -> InputError:
+    found, expected = f"{nested.label} inside of {nested.outer}", "arguments beside one another"
+    return InputError.at(path, nested.line, found=found, expected=expected)
 
 
 def _is_verb(path: Path, line: int, proposition: Proposition) -> bool:

@@ -1,32 +1,45 @@
 """
-Sentences with their predicates and arguments, from files of two formats.
+Sentences with their predicates and arguments, from files of several formats.
 
-Columns have one word a line and an empty line between sentences: the columns of CoNLL 2012 (OntoNotes,
-https://conll.cemantix.org/2012/data.html), where lines that begin with `#begin document` and `#end document`
-are not words, or others by name. Each predicate has a column of arguments, in the order of the predicates:
-`(LABEL*` where an argument starts, `*)` where it ends, `(LABEL*)` for a single word, and `*` elsewhere. `/.`
-and `/?`, which end some sentences of OntoNotes, are read as `.` and `?`.
+Columns have one word a line and an empty line between sentences. Each predicate has a column of arguments, in
+the order of the predicates: `(LABEL*` where an argument starts, `*)` where it ends, `(LABEL*)` for a single
+word, and `*` elsewhere. Of arguments inside of others, such as `(ARG0(ARG1*))`, the outer one is kept.
 
-JSON Lines have one sentence a line: `{"tokens": ["Ana", "flew", "to", "Lisbon"], "predicates": [{"index": 1,
+- `conll2012`: OntoNotes (https://conll.cemantix.org/2012/data.html). Lines that begin with `#begin document`
+  and `#end document` are not words. `/.` and `/?`, which end some sentences, are read as `.` and `?`.
+- `conll2005`: the words and the props of CoNLL-2005 (https://www.cs.upc.edu/~srlconll/) side by side: word,
+  predicate, arguments. They may be two files, such as `train.words` and `train.props`, also in two folders
+  `words` and `props`.
+- `words`: a word a line, without predicates.
+
+`json_lines`: one sentence a line: `{"tokens": ["Ana", "flew", "to", "Lisbon"], "predicates": [{"index": 1,
 "arguments": [{"label": "ARG0", "spans": [[0, 1]]}, {"label": "ARG4", "spans": [[2, 4]]}]}]}`. Spans are
 half-open; an argument in parts has several. The predicate's own span has the label V; the word at `index`
 gets it if it is in no span. `pos`, the parts of speech, is optional. Other keys are ignored, so that the
-predictor's output can be read.
+predictor's output can be read. Without `arguments`, or as a number, a predicate is for prediction.
+
+`he2017`: a proposition a line, as in the code of He et al. 2017: the index of the predicate, the words,
+`|||`, and tags in IOB2, which may be missing: `1 Ana flew . ||| B-A0 B-V O`.
 """
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import chain
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from functools import partial
+from itertools import chain, zip_longest
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from elmo_tasks.data.formats.columns import BLANKS, ColumnLayout, line_groups
-from elmo_tasks.data.formats.conll2012 import unescape
+from elmo_tasks.data.formats.columns import BLANKS, ColumnLayout, Lines, split_cells
+from elmo_tasks.data.formats.conll2012 import begun_document, unescape
 from elmo_tasks.data.input_files import InputError, read_lines
-from elmo_tasks.data.json_lines import read_json_lines, shorten_json
-from elmo_tasks.data.tag_schemes import Scheme, Span, from_spans
+from elmo_tasks.data.json_lines import parse_json, shorten_json
+from elmo_tasks.data.tag_schemes import Scheme, Span, TagError, from_spans, to_spans
 from elmo_tasks.srl.arguments import PREDICATE, Argument, to_tags
+
+Format = Literal["auto", "conll2012", "conll2005", "words", "json_lines", "he2017"]
 
 WORD, LEMMA, FRAMESET, POS, ARGUMENTS = "word", "predicate", "frameset", "pos", "arguments"
 _BEFORE_ARGUMENTS = (
@@ -43,10 +56,13 @@ _BEFORE_ARGUMENTS = (
     "entity",
 )
 CONLL_2012 = (*_BEFORE_ARGUMENTS, ARGUMENTS, "coreference")
+CONLL_2005 = (WORD, LEMMA, ARGUMENTS)
 _DOCUMENT = ("#begin document", "#end document")
 _JSON_OBJECT = re.compile(r'[ \t]*\{[ \t]*"')
 _NONE = "-"
-_CELL = re.compile(r"(?:\(([^()*]+))?\*(?:([^()*]*)(\)))?")
+_CELL = re.compile(r"((?:\([^()*]+)*)\*((?:[^()*]*\))*)")
+_PROPOSITION = re.compile(r"[ \t]*(\d+)[ \t](.*?)[ \t]\|\|\|(.*)")
+_IDS = ("id", "doc_key", "doc_id", "sent_id", "sentence_id")
 
 
 @dataclass
@@ -54,9 +70,18 @@ class Proposition:
     """A predicate, by its index among the words, and the IOB2 tags of its arguments and itself."""
 
     predicate: int
-    tags: list[str]
-    pos: str | None
+    tags: list[str] | None
+    """`None`: the arguments are not known."""
+    pos: str | None = None
     """The predicate's part of speech, if the file has it."""
+
+
+class Nested(NamedTuple):
+    """An argument that is left out, since it lies inside of another: its line, and the labels of both."""
+
+    line: int
+    label: str
+    outer: str
 
 
 @dataclass
@@ -68,26 +93,136 @@ class SrlSentence:
     words: list[str]
     propositions: list[Proposition]
     line: int
+    marked: bool = True
+    """Whether the file says which words are predicates."""
+    ids: dict[str, Any] = field(default_factory=dict, compare=False)
+    """The keys by which the file names the sentence."""
+    nested: list[Nested] = field(default_factory=list, compare=False)
 
 
-def read_sentences(path: Path, columns: "Columns") -> Iterator[SrlSentence]:
+def word_files(paths: Iterable[Path]) -> list[Path]:
+    """Returns the files without the props of CoNLL-2005, but with their words, in whose place they may be."""
+    return list(dict.fromkeys(_counterpart(path, "props", "words") or path for path in paths))
+
+
+def read_sentences(
+    path: Path,
+    columns: "Columns | None" = None,
+    *,
+    format: Format = "auto",
+    delimiter: str | None = None,
+    encoding: str = "utf-8",
+    good: Callable[[Iterable[Callable[[], SrlSentence]]], Iterator[SrlSentence]] | None = None,
+) -> Iterator[SrlSentence]:
     """
-    Yields the sentences of a file. It is JSON Lines if the first line that is not blank starts with `{` and
-    `"`.
+    Yields the sentences of a file.
+
+    # Parameters
+
+    columns : the columns of a file in columns; by default those of the format.
+    format : by default it is found from the first sentence: JSON Lines start with `{` and `"`.
+    good : makes the sentences of functions that read one each; by default it calls them.
 
     # Raises
     `InputError` with file and line, see `SrlReader`.
     """
-    lines = read_lines(path)
+    records = _records(path, columns, format, delimiter, encoding)
+    labelled: tuple[int, bool] | None = None
+    for sentence in (record() for record in records) if good is None else good(records):
+        for proposition in sentence.propositions:
+            has_tags = proposition.tags is not None
+            labelled = labelled or (sentence.line, has_tags)
+            if labelled[1] != has_tags:
+                found, expected = ("arguments", "none") if has_tags else ("no arguments", "some")
+                expected += f", as in line {labelled[0]}"
+                raise InputError.at(path, sentence.line, found=f"a predicate with {found}", expected=expected)
+        yield sentence
+
+
+def _records(
+    path: Path, columns: "Columns | None", format: Format, delimiter: str | None, encoding: str
+) -> Iterator[Callable[[], SrlSentence]]:
+    """Yields a function for each sentence of a file, which reads it."""
+    lines: Iterator[tuple[int, str]] = read_lines(path, encoding=encoding)
+    props = _counterpart(path, "words", "props")
+    if props is not None and columns is None and format in ("auto", "conll2005"):
+        lines, path, format = _side_by_side(path, props, encoding), props, "conll2005"
+    elif format == "auto":
+        again: Lines = []
+        rows: list[str] = []
+        for number, line in lines:
+            again.append((number, line))
+            if line.strip(BLANKS) and not line.startswith("#"):
+                rows.append(line)
+            if rows and (_is_record(line) or not line.strip(BLANKS)):
+                break
+        format = _format(rows, delimiter)
+        lines = chain(again, lines)
+    if format in ("json_lines", "he2017"):
+        read = _from_json if format == "json_lines" else _from_proposition
+        yield from (partial(read, path, *each) for each in lines if each[1].strip(BLANKS))
+        return
+    if columns is None:
+        names = {"conll2012": CONLL_2012, "conll2005": CONLL_2005, "words": (WORD,)}[format]
+        columns = Columns(names, delimiter)
+    document: list[str] = []
+    sentences: Counter[str] = Counter()
+    for group in columns.sentences(path, _watched(lines, document), separators=_DOCUMENT):
+        name = "".join(document)
+        ids: dict[str, Any] = ({"doc_key": name} if name else {}) | {"sentence": sentences[name]}
+        sentences[name] += 1
+        yield partial(_from_rows, path, group, columns, ids)
+
+
+def _watched(lines: Iterable[tuple[int, str]], document: list[str]) -> Iterator[tuple[int, str]]:
+    """Yields the lines, and keeps the id of the document that the last one lies in."""
     for number, line in lines:
-        if line.strip(BLANKS):
-            all_lines = chain([(number, line)], lines)
-            if _JSON_OBJECT.match(line):
-                for json_number, content in read_json_lines(path, all_lines, expected="an object"):
-                    yield _from_json(path, json_number, content)
-            else:
-                for group in line_groups(all_lines, separators=_DOCUMENT):
-                    yield _from_rows(path, columns.rows(path, group), columns)
+        # A line that begins a document still ends the sentence before it.
+        yield number, line
+        if line[:1] == "#" and line.startswith(_DOCUMENT):
+            document[:] = filter(None, [begun_document(line)])
+
+
+def _is_record(line: str) -> bool:
+    """Tells whether a line is a whole sentence."""
+    return bool(_JSON_OBJECT.match(line) or _PROPOSITION.match(line))
+
+
+def _format(rows: list[str], delimiter: str | None) -> Format:
+    """Returns the format of a file by its first sentence."""
+    if rows and _is_record(rows[0]):
+        return "json_lines" if _JSON_OBJECT.match(rows[0]) else "he2017"
+    cells = [split_cells(row, delimiter) for row in rows]
+    sizes = set(map(len, cells))
+    if sizes == {1}:
+        return "words"
+    predicates = sum(row[1] != _NONE for row in cells if len(row) > 1)
+    is_2005 = sizes == {2 + predicates} and all(_CELL.fullmatch(cell) for row in cells for cell in row[2:])
+    return "conll2005" if is_2005 else "conll2012"
+
+
+def _counterpart(path: Path, name: str, other: str) -> Path | None:
+    """Returns the file of CoNLL-2005 that belongs to another: `train.props.gz` to `train.words.gz`."""
+    pattern = rf"(?<![a-zA-Z]){name}(?![a-zA-Z])"
+    if not re.search(pattern, path.name):
+        return None
+    folder = path.parent.with_name(other) if path.parent.name == name else path.parent
+    counterpart = folder / re.sub(pattern, other, path.name)
+    return counterpart if counterpart.is_file() else None
+
+
+def _side_by_side(words: Path, props: Path, encoding: str) -> Iterator[tuple[int, str]]:
+    nothing = (0, "")
+    pairs = zip_longest(
+        read_lines(words, encoding=encoding), read_lines(props, encoding=encoding), fillvalue=nothing
+    )
+    for number, ((word_line, word), (line, cells)) in enumerate(pairs, start=1):
+        word, cells = word.strip(BLANKS), cells.strip(BLANKS)
+        if bool(word) != bool(cells):
+            expected = f"a line for {word!r}" if word else "none, as"
+            expected += f" in line {word_line or number} of {words}"
+            raise InputError.at(props, line or number, found=repr(cells[:80]), expected=expected)
+        yield number, f"{word}\t{cells}" if word else ""
 
 
 class _Row(NamedTuple):
@@ -103,9 +238,9 @@ class Columns(ColumnLayout):
 
     # Parameters
 
-    names : names of the columns in order: `word`, `predicate` (`-` for a word that is none) and `arguments`
-        (any number of columns) once each. With `frameset`, a word with `-` there is no predicate either;
-        `pos` is the part of speech. All others are ignored.
+    names : names of the columns in order: `word` alone; or `word`, `predicate` (`-` for a word that is none)
+        and `arguments` (any number of columns) once each. With `frameset`, a word with `-` there is no
+        predicate either; `pos` is the part of speech. All others are ignored.
     delimiter : text between two columns; `None` for any run of blanks and tabs.
 
     # Raises
@@ -113,8 +248,19 @@ class Columns(ColumnLayout):
     """
 
     def __init__(self, names: Sequence[str], delimiter: str | None) -> None:
-        super().__init__(names, delimiter, needed=(WORD, LEMMA, ARGUMENTS))
-        self._first_of_arguments = self.names.index(ARGUMENTS)
+        super().__init__(names, delimiter, needed=(WORD,) if list(names) == [WORD] else CONLL_2005)
+        self._first_of_arguments = self.names.index(ARGUMENTS) if ARGUMENTS in names else len(names)
+
+    def fits(self, cells: list[str]) -> bool:
+        arguments = (cells[column] for column in self.argument_columns(_Row(0, cells)))
+        return self._has_size(len(cells)) and all(map(_CELL.fullmatch, arguments))
+
+    def _has_size(self, size: int) -> bool:
+        return size == self._least or (size > self._least and ARGUMENTS in self.names)
+
+    @property
+    def _least(self) -> int:
+        return len(self.names) - (ARGUMENTS in self.names)
 
     def cell(self, name: str, row: _Row) -> str:
         """Returns a row's cell in a column by name, other than the arguments."""
@@ -124,15 +270,16 @@ class Columns(ColumnLayout):
     def argument_columns(self, row: _Row) -> range:
         """Returns the columns of arguments, as many as the row has cells for."""
         first = self._first_of_arguments
-        return range(first, first + 1 + len(row.cells) - len(self.names))
+        return range(first, first + len(row.cells) - self._least)
 
     def rows(self, path: Path, lines: list[tuple[int, str]]) -> list[_Row]:
         """Returns the rows of a sentence, all with as many columns as the first."""
         rows: list[_Row] = []
         for number, line in lines:
             cells = self.split(line)
-            if not rows and len(cells) < len(self.names) - 1:
-                expected = f"{len(self.names) - 1} or more: {', '.join(self.names)}"
+            if not rows and not self._has_size(len(cells)):
+                more = " or more" if ARGUMENTS in self.names else ""
+                expected = f"{self._least}{more}: {', '.join(self.names)}"
             elif rows and len(cells) != len(rows[0].cells):
                 expected = f"{len(rows[0].cells)} as in line {rows[0].line}"
             else:
@@ -143,59 +290,72 @@ class Columns(ColumnLayout):
         return rows
 
 
-def _from_rows(path: Path, rows: list[_Row], columns: Columns) -> SrlSentence:
+def _from_rows(path: Path, lines: Lines, columns: Columns, ids: dict[str, Any]) -> SrlSentence:
+    rows = columns.rows(path, lines)
     words = [unescape(columns.cell(WORD, row)) for row in rows]
     for word, row in zip(words, rows, strict=True):
         if not word:
             raise InputError.at(path, row.line, found="an empty word", expected="a word")
-    spans_by_column = [_spans(path, rows, column) for column in columns.argument_columns(rows[0])]
+    if columns.names == [WORD]:
+        return SrlSentence(words, [], rows[0].line, marked=False, ids=ids)
+    spans_and_nested = [_spans(path, rows, column) for column in columns.argument_columns(rows[0])]
     marks = [name for name in (LEMMA, FRAMESET) if name in columns.names]
     marked = [
         number for number, row in enumerate(rows) if all(columns.cell(mark, row) != _NONE for mark in marks)
     ]
-    if spans_by_column == [[]] and not (marked and FRAMESET in marks):
+    if spans_and_nested == [([], [])] and not (marked and FRAMESET in marks):
         # Some files give a sentence without predicates an empty column. A lemma may stand beside any word.
-        spans_by_column = []
-    propositions = [
-        Proposition(
-            predicate,
-            from_spans(spans, len(words), Scheme.IOB2),
-            columns.cell(POS, rows[predicate]) if POS in columns.names else None,
-        )
-        for predicate, spans in zip(
-            _predicates(path, rows, spans_by_column, marked), spans_by_column, strict=True
-        )
+        spans_and_nested = []
+    tags_by_predicate: list[list[str] | None] = [
+        from_spans(spans, len(words), Scheme.IOB2) for spans, _ in spans_and_nested
     ]
-    return SrlSentence(words, propositions, rows[0].line)
+    if columns.names == list(CONLL_2005) and not columns.argument_columns(rows[0]) and marked:
+        tags_by_predicate = [None] * len(marked)
+    else:
+        marked = _predicates(path, rows, [spans + nested for spans, nested in spans_and_nested], marked)
+    propositions = [
+        Proposition(predicate, tags, columns.cell(POS, rows[predicate]) if POS in columns.names else None)
+        for predicate, tags in zip(marked, tags_by_predicate, strict=True)
+    ]
+    nested = [
+        Nested(
+            rows[inner.start].line,
+            inner.label,
+            next(outer.label for outer in spans if outer.start <= inner.start < outer.end),
+        )
+        for spans, inner_spans in spans_and_nested
+        for inner in inner_spans
+    ]
+    return SrlSentence(words, propositions, rows[0].line, ids=ids, nested=nested)
 
 
-def _spans(path: Path, rows: list[_Row], column: int) -> list[Span]:
-    """Returns the labelled spans of one column."""
+def _spans(path: Path, rows: list[_Row], column: int) -> tuple[list[Span], list[Span]]:
+    """Returns the labelled spans of one column, and those that lie inside of them."""
 
     def error(row: _Row, expected: str) -> InputError:
         found = f"{row.cells[column]!r} in column {column + 1}"
         return InputError.at(path, row.line, found=found, expected=expected)
 
     spans: list[Span] = []
-    opened: Span | None = None
+    nested: list[Span] = []
+    opened: list[Span] = []
     for number, row in enumerate(rows):
-        match = _CELL.fullmatch(row.cells[column])
-        if match is None:
+        cell = row.cells[column]
+        if cell == "*":
+            continue
+        if _CELL.fullmatch(cell) is None:
             raise error(row, "(LABEL*, *), (LABEL*) or *")
-        label, closed, closes = match.groups()
-        if label and opened:
-            start = f"which starts in line {rows[opened.start].line}"
-            raise error(row, f"the end of {opened.label}, {start}, before another argument")
-        opened = Span(number, number + 1, label) if label else opened
-        if closes and (opened is None or closed not in ("", opened.label)):
-            raise error(row, f"the end of {opened.label}" if opened else "* or (LABEL*")
-        if closes and opened:
-            spans.append(opened._replace(end=number + 1))
-            opened = None
+        starts, ends = cell.split("*")
+        opened += [Span(number, number + 1, label) for label in starts.split("(")[1:]]
+        for label in ends.split(")")[:-1]:
+            if not opened or label not in ("", opened[-1].label):
+                raise error(row, f"the end of {opened[-1].label}" if opened else "* or (LABEL*")
+            span = opened.pop()._replace(end=number + 1)
+            (nested if opened else spans).append(span)
     if opened:
         end = f"the end of the sentence in line {rows[-1].line}"
-        raise error(rows[opened.start], f"its end, *), by {end}")
-    return spans
+        raise error(rows[opened[0].start], f"its end, *), by {end}")
+    return spans, nested
 
 
 def _predicates(
@@ -214,7 +374,9 @@ def _predicates(
     raise InputError.at(path, rows[0].line, found=found, expected="one for each predicate, or a (V*) in each")
 
 
-def _from_json(path: Path, line: int, content: Any) -> SrlSentence:
+def _from_json(path: Path, line: int, text: str) -> SrlSentence:
+    content = parse_json(text, path, line, expected="an object")
+
     def strings(name: str) -> list[str]:
         values = content.get(name) if isinstance(content, dict) else None
         if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
@@ -227,38 +389,101 @@ def _from_json(path: Path, line: int, content: Any) -> SrlSentence:
     if not words or (pos is not None and len(pos) != len(words)):
         found = f"{len(words)} tokens" + ("" if pos is None else f" and {len(pos)} pos")
         raise InputError.at(path, line, found=found, expected="one or more tokens, and as many pos if any")
+    ids = {name: content[name] for name in _IDS if name in content}
+    sentence = SrlSentence(words, [], line, marked="predicates" in content, ids=ids)
+    try:
+        _check_keys(content, "predicates")
+    except KeyError as error:
+        raise InputError.at(path, line, found=error.args[0], expected='"predicates"') from error
     predicates = content.get("predicates", [])
     if not isinstance(predicates, list):
         found = f'"predicates": {shorten_json(predicates)}'
         raise InputError.at(path, line, found=found, expected='"predicates": a list of objects')
-    propositions = []
     for predicate in predicates:
         try:
-            propositions.append(_proposition(predicate, words, pos))
+            sentence.propositions.append(_proposition(predicate, sentence, pos))
         except (KeyError, TypeError, ValueError) as error:
             found = f"{shorten_json(predicate)} ({error})"
             expected = 'a predicate as {"index": 1, "arguments": [{"label": "ARG0", "spans": [[0, 1]]}]}'
             raise InputError.at(path, line, found=found, expected=expected) from error
-    return SrlSentence(words, propositions, line)
+    return sentence
 
 
-def _proposition(content: Any, words: list[str], pos: list[str] | None) -> Proposition:
+def _check_keys(content: dict[str, Any], name: str) -> None:
     """
+    # Raises
+    `KeyError`: the object does not have the key `name`, but one that is almost the same.
+    """
+    near = get_close_matches(name, [key.lower() for key in content], n=1, cutoff=0.85)
+    if near and name not in content:
+        raise KeyError(f"the key {near[0]!r}")
+
+
+def _proposition(content: Any, sentence: SrlSentence, pos: list[str] | None) -> Proposition:
+    """
+    Returns the proposition of a predicate; its arguments inside of others are noted in the sentence.
+
     # Raises
     `KeyError`, `TypeError`, `ValueError`: the content is not a predicate of these words.
     """
+    words = sentence.words
+    if type(content) is int:
+        content = {"index": content}
     index = content["index"]
+    if type(index) is not int or index not in range(len(words)):
+        raise ValueError(f"found the index {index!r}, expected one of the tokens 0 to {len(words) - 1}")
+    pos_of_predicate = pos[index] if pos else None
+    if "arguments" not in content:
+        _check_keys(content, "arguments")
+        return Proposition(index, None, pos_of_predicate)
     arguments = [
         Argument(each["label"], tuple((start, end) for start, end in each["spans"]))
         for each in content["arguments"]
     ]
-    spans = [(label, *span) for label, parts in arguments for span in parts]
-    for label, start, end in spans:
+    spans = [Span(*span, label) for label, parts in arguments for span in parts]
+    for start, end, label in spans:
         if start >= end:
             expected = f"the end after the last token, as [{start}, {max(start, end) + 1}]"
             raise ValueError(f"found the span {[start, end]} of {label}, expected {expected}")
-    if type(index) is not int or index not in range(len(words)):
-        raise ValueError(f"found the index {index!r}, expected one of the tokens 0 to {len(words) - 1}")
-    if not any(start <= index < end for _, start, end in spans):
+    arguments = _outer(arguments, spans, sentence)
+    if not any(start <= index < end for start, end, _ in spans):
         arguments.append(Argument(PREDICATE, ((index, index + 1),)))
-    return Proposition(index, to_tags(arguments, len(words)), pos[index] if pos else None)
+    return Proposition(index, to_tags(arguments, len(words)), pos_of_predicate)
+
+
+def _outer(arguments: list[Argument], spans: list[Span], sentence: SrlSentence) -> list[Argument]:
+    """Returns the arguments without spans that lie inside of others, which are noted in the sentence."""
+    inner: set[Span] = set()
+    for place, (start, end, label) in enumerate(spans):
+        for other_place, other in enumerate(spans):
+            same = (other.start, other.end) == (start, end)
+            inside = other.start <= start and end <= other.end
+            if inside and (other_place < place if same else True) and other != (start, end, label):
+                inner.add(spans[place])
+                sentence.nested.append(Nested(sentence.line, label, other.label))
+                break
+    if not inner:
+        return arguments
+    kept = [
+        Argument(label, tuple(part for part in parts if Span(*part, label) not in inner))
+        for label, parts in arguments
+    ]
+    return [argument for argument in kept if argument.spans]
+
+
+def _from_proposition(path: Path, line: int, text: str) -> SrlSentence:
+    match = _PROPOSITION.fullmatch(text)
+    if match is None:
+        expected = "the index of a predicate, words, |||, and tags if any"
+        raise InputError.at(path, line, found=repr(text[:80]), expected=expected)
+    index, words, tags = int(match[1]), match[2].split(), match[3].split()
+    if index >= len(words) or (tags and len(tags) != len(words)):
+        found = f"{len(words)} words, {len(tags)} tags and the index {index}"
+        raise InputError.at(
+            path, line, found=found, expected="an index of a word from 0, and a tag for each word"
+        )
+    try:
+        to_spans(tags, Scheme.IOB2)
+    except TagError as error:
+        raise InputError.at(path, line, found=error.found, expected=error.expected) from error
+    return SrlSentence(words, [Proposition(index, tags or None)], line)

@@ -7,7 +7,9 @@ from allennlp.predictors import Predictor
 
 from elmo_tasks.common.files import bundled
 from elmo_tasks.coref import CorefPredictor
+from elmo_tasks.coref.reader import CorefReader
 from elmo_tasks.data import tokenization
+from elmo_tasks.predictors.command import PredictManager
 from tests.coref.tiny import Tiny
 
 TEXT = "Ana Silva lost her keys.  She asked the ferryman.\n\nA heading\n\nHe had   seen them, she said."
@@ -113,3 +115,20 @@ def test_memory_does_not_grow_with_the_words(predictor, monkeypatch):
         assert another.read({"tokens": [*words, "."]}).sentences == [[*words, "."]]
     assert len(made) > 2
     assert max(len(language.vocab.strings) for language in made) < 4_000
+
+
+def test_lines_repeat_the_ids_of_a_file(predictor, tmp_path):
+    reader = CorefReader(token_indexers=predictor._dataset_reader.token_indexers)
+    documents = [
+        {"doc_key": "nw/1", "sentences": [["a"]]},
+        {"id": 2, "sentences": [["b"]]},
+        {"sentences": [["c"]]},
+    ]
+    (tmp_path / "a").write_text("".join(json.dumps(each) + "\n" for each in documents))
+    PredictManager(
+        CorefPredictor(predictor._model, reader), str(tmp_path / "a"), str(tmp_path / "out"), 2, False, True
+    ).run()
+    results = [json.loads(line) for line in (tmp_path / "out").read_text().splitlines()]
+    ids = [{name: result[name] for name in ("doc_key", "id") if name in result} for result in results]
+    assert ids == [{"doc_key": "nw/1"}, {"id": 2}, {}]
+    assert [result["tokens"] for result in results] == [["a"], ["b"], ["c"]]

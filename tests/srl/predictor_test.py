@@ -1,4 +1,5 @@
 import json
+from pathlib import Path
 
 import pytest
 import spacy
@@ -9,6 +10,7 @@ from allennlp.predictors import Predictor
 
 from elmo_tasks.common.files import bundled
 from elmo_tasks.data import tokenization
+from elmo_tasks.predictors.command import PredictManager
 from elmo_tasks.srl import SrlPredictor, SrlReader
 from elmo_tasks.srl import predictor as module
 from elmo_tasks.srl.arguments import from_tags
@@ -166,3 +168,43 @@ def test_wrong_fields(predictor, inputs, message):
     with pytest.raises(ConfigurationError) as caught:
         predictor.predict_json(inputs)
     assert message in str(caught.value)
+
+
+def reader_of(predictor):
+    return SrlReader(token_indexers=predictor._dataset_reader.token_indexers)
+
+
+def lines_of(predictor, path, batch_size):
+    PredictManager(predictor, str(path), f"{path}.out", batch_size, False, True).run()
+    return [json.loads(line) for line in Path(f"{path}.out").read_text().splitlines()]
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 9])
+def test_each_sentence_of_a_file_has_a_line(predictor, tmp_path, tagger, batch_size):
+    """With a dataset reader: all predicates of a sentence in one line, or the reason why there is none."""
+    arguments = [{"label": "V", "spans": [[1, 2]]}]
+    predicates = [{"index": index, "arguments": arguments} for index in (1, 0)]
+    sentences = [
+        {"id": "a", "tokens": ["She", "sold", "it"], "predicates": predicates},
+        {"id": "b", "tokens": ["Gulls"], "predicates": []},
+        {"id": "c", "tokens": ["Anna", "sold", "it"]},
+        {"id": "d", "tokens": ["Gulls", "!"]},
+    ]
+    (tmp_path / "a").write_text("".join(json.dumps(each) + "\n" for each in sentences))
+    finder = SrlPredictor(predictor._model, reader_of(predictor), spacy_model=tagger)
+    results = lines_of(finder, tmp_path / "a", batch_size)
+    assert [result["id"] for result in results] == list("abcd")
+    assert [result["tokens"] for result in results] == [each["tokens"] for each in sentences]
+    indices = [[each["index"] for each in result["predicates"]] for result in results]
+    assert indices == [[1, 0], [], [1], []]
+    assert ["reason" in result for result in results] == [not each for each in indices]
+    alone = predictor.predict_json({"tokens": ["She", "sold", "it"], "predicates": [1, 0]})
+    assert results[0]["predicates"] == alone["predicates"]
+
+
+def test_without_a_model_that_finds_verbs_the_reason_says_so(predictor, tmp_path, monkeypatch):
+    monkeypatch.setattr("spacy.util.get_installed_models", list)
+    (tmp_path / "a").write_text("Anna\nsold\nit\n")
+    (result,) = lines_of(SrlPredictor(predictor._model, reader_of(predictor)), tmp_path / "a", 1)
+    assert result["predicates"] == []
+    assert "spaCy" in result["reason"]

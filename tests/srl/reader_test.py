@@ -1,3 +1,4 @@
+import gzip
 import json
 import logging
 import re
@@ -87,7 +88,7 @@ def lines(objects):
 
 def sentences_of(path, content, columns=CONLL_2012, delimiter=None) -> list[SrlSentence]:
     path.write_text(content)
-    return list(read_sentences(path, Columns(columns, delimiter)))
+    return list(read_sentences(path, columns and Columns(columns, delimiter)))
 
 
 def propositions(sentences):
@@ -135,6 +136,119 @@ def test_conll_2005(tmp_path):
     assert found == [(index, [tag.replace("ARG", "A") for tag in tags]) for index, tags in PROPOSITIONS]
 
 
+HE_2017 = """1 Omar promised to look it up ||| B-A0 B-V B-A1 I-A1 I-A1 I-A1
+3 Omar promised to look it up ||| B-A1 O O B-V B-A2 B-C-V
+1 A visit |||   B-A1 B-V
+"""
+WORDS, PROPS = (re.sub(pattern, "", CONLL_2005) for pattern in (r"(?m) .*$", r"(?m)^\S+ "))
+
+
+@pytest.mark.parametrize(
+    ("content", "sentences"), [(CONLL_2005, 3), (HE_2017, 3), ("# a comment\n" + CONLL_2005, 3)]
+)
+def test_formats_are_found(tmp_path, content, sentences):
+    read = sentences_of(tmp_path / "a", content, None)
+    assert len(read) == sentences
+    assert propositions(read) == [
+        (index, [tag.replace("ARG", "A") for tag in tags]) for index, tags in PROPOSITIONS
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "props", "path"),
+    [
+        ("a.words", "a.props", ""),
+        ("a.words", "a.props", "a.props"),
+        ("words/train.02.words.gz", "props/train.02.props.gz", "words"),
+        ("words.txt", "props.txt", "words.txt"),
+    ],
+)
+def test_words_and_props_in_two_files(tmp_path, words, props, path):
+    for name, content in ((words, WORDS), (props, PROPS)):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        opened = gzip.open if name.endswith(".gz") else open
+        with opened(tmp_path / name, "wt") as file:
+            file.write(content)
+    found = gold(SrlReader().read(str(tmp_path / path)))
+    assert found == [(index, [tag.replace("ARG", "A") for tag in tags]) for index, tags in PROPOSITIONS]
+
+
+def test_words_and_props_out_of_step(tmp_path):
+    (tmp_path / "a.words").write_text(WORDS)
+    (tmp_path / "a.props").write_text(PROPS.replace("\n\n", "\n", 1))
+    with pytest.raises(
+        InputError, match=r"a\.props, line 7: found '-', expected none, as in line 7 of .*a\.words"
+    ):
+        list(SrlReader().read(str(tmp_path / "a.words")))
+
+
+NESTED = "Omar - (A0(A1*)\nand - *\nAna - *)\nfly fly (V*)\n"
+NESTED_JSON = {
+    "tokens": ["Omar", "and", "Ana", "fly"],
+    "predicates": [
+        {"index": 3, "arguments": [{"label": "A1", "spans": [[0, 1]]}, {"label": "A0", "spans": [[0, 3]]}]}
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    "content", [NESTED, NESTED.replace("(A0(A1*)", "(A0(A1(A2*))"), lines([NESTED_JSON])]
+)
+def test_the_outer_of_nested_arguments_is_kept(tmp_path, content, caplog):
+    assert gold(read(tmp_path / "a", content)) == [(3, ["B-A0", "I-A0", "I-A0", "B-V"])]
+    assert re.search(r"a, line 1: found A[12] inside of A0, .*: [12]\)", caplog.text)
+    with pytest.raises(InputError, match=r"a, line 1: found A[12] inside of A0"):
+        read(tmp_path / "a", content, strict=True)
+
+
+def test_the_predicate_inside_of_an_argument(tmp_path):
+    content = "It - (A0*\nis be (V*)\nso - *)\n"
+    assert gold(read(tmp_path / "a", content)) == [(1, ["B-A0", "I-A0", "I-A0"])]
+
+
+def test_bad_sentences_are_left_out(tmp_path, caplog):
+    for number, content in enumerate(
+        (CONLL.replace("(ARG1*) -", "(ARG1 -", 1), lines(JSON_LINES[:1]) + "{\n")
+    ):
+        assert gold(read(tmp_path / "a", content, skip_bad=True)) == PROPOSITIONS[2 * (1 - number) :][:2]
+        assert caplog.text.count("1 bad records") == number + 1
+
+
+@pytest.mark.parametrize(
+    ("content", "predicates", "options"),
+    [
+        ("Ana\nflew\n\nGulls\n", [None, None], {}),
+        (lines([{"tokens": ["Ana", "flew"]}, {"tokens": ["Gulls"], "predicates": []}]), [None, []], {}),
+        (lines([{"tokens": ["Ana", "flew"], "predicates": [1]}]), [[1]], {}),
+        (lines([{"tokens": ["Ana", "flew"], "predicates": [{"index": 1}]}]), [[1]], {}),
+        ("1 Ana flew |||\n", [[1]], {}),
+        ("Ana -\nflew fly\n\nGulls -\n", [[1], []], {"format": "conll2005"}),
+    ],
+)
+def test_sentences_without_labels(tmp_path, content, predicates, options):
+    """In a prediction, each sentence is a record; `None` are predicates that the predictor finds."""
+    reader = SrlReader(**options)
+    reader.every_record = True
+    (tmp_path / "a").write_text(content)
+    instances = list(reader.read(str(tmp_path / "a")))
+    found = [instance.propositions for instance in instances]
+    assert [each and [one["predicate"].sequence_index for one in each] for each in found] == predicates
+    assert [bool(instance.reason) for instance in instances] == [not each for each in predicates]
+    assert not any("tags" in one.fields for each in found for one in each or [])
+
+
+@pytest.mark.parametrize(
+    ("content", "ids"),
+    [
+        (CONLL, [{"doc_key": "d_0", "sentence": number} for number in range(3)]),
+        (CONLL_2005, [{"sentence": number} for number in range(3)]),
+        (lines([{"id": 7, "sent_id": "x", "tokens": ["a"]}]), [{"id": 7, "sent_id": "x"}]),
+    ],
+)
+def test_ids_of_sentences(tmp_path, content, ids):
+    assert [sentence.ids for sentence in sentences_of(tmp_path / "a", content, None)] == ids
+
+
 def test_a_predicate_without_arguments(tmp_path):
     """If the columns mark predicates, a marked word with an empty column is one."""
     columns = ["word", "predicate", "frameset", "arguments"]
@@ -169,7 +283,7 @@ def test_a_predicate_of_json_is_tagged_if_it_is_in_no_span(tmp_path):
         ),
         ("(ARG1* * -", "(ARG1 * -", r"line 4: found '\(ARG1' in column 12, expected \(LABEL\*, \*\)"),
         ("* *) (C-V*) -", "* * (C-V*) -", r"line 4: .* column 12, expected its end, \*\), by .* line 7"),
-        ("* (ARG2*) (3)", "(A2*) (ARG2*) (3)", r"line 6: .*A2.*column 12, expected the end of ARG1, which"),
+        ("* (ARG2*) (3)", "(A2* (ARG2*) (3)", r"line 4: .*ARG1.*column 12, expected its end"),
         ("(ARG2*) (3)", "*) (3)", r"line 6: found '\*\)' in column 13, expected \* or \(LABEL\*"),
         ("*) (C-V*) -", "*A0) (C-V*) -", r"line 7: found '\*A0\)' in column 12, expected the end of ARG1"),
         ("promise 01 2 - * (V*)", "- - 2 - * *", r"line 2: found 2 columns of arguments .* 1 pred.*\(V\*\)"),
@@ -194,7 +308,9 @@ def test_wrong_columns(tmp_path, old, new, message):
         (3, "expected a predicate as"),
         ({"index": 1, "arguments": []}, "found the index 1"),
         ({"index": 0.0, "arguments": []}, "found the index 0.0"),
-        ({"index": 0}, "'arguments'"),
+        ({"index": 0}, "no arguments, expected some, as in line 1"),
+        ({"index": 0, "argument": []}, "'argument'"),
+        ('{"tokens": ["a"], "predicate": [{"index": 0, "arguments": []}]}', "found the key 'predicate'"),
         ({"index": 0, "arguments": [{"label": 0, "spans": [[0]]}]}, "expected a predicate as"),
         (
             {"index": 0, "arguments": [{"label": "X", "spans": [[0, 0]]}]},

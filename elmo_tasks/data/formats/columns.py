@@ -67,7 +67,12 @@ class ColumnLayout:
         return len(cells) == len(self.names)
 
     def sentences(
-        self, path: Path, *, separators: tuple[str, ...] = (), encoding: str = "utf-8"
+        self,
+        path: Path,
+        lines: Iterable[tuple[int, str]] | None = None,
+        *,
+        separators: tuple[str, ...] = (),
+        encoding: str = "utf-8",
     ) -> Iterator[Lines]:
         """
         Yields the lines of each sentence of a file, without comments; warns of the first sentence of more
@@ -75,13 +80,15 @@ class ColumnLayout:
 
         # Parameters
 
+        lines : the numbered lines of the file; by default all of them.
         separators : see `line_groups`.
 
         # Raises
         `InputError`: see `read_lines`.
         """
         warned = False
-        for group in line_groups(read_lines(path, encoding=encoding), separators=separators):
+        lines = read_lines(path, encoding=encoding) if lines is None else lines
+        for group in line_groups(lines, separators=separators):
             if self.comments:
                 group = self._rows(group)
             if len(group) > LONG and not warned:
