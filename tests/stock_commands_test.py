@@ -52,7 +52,7 @@ def test_predict_json_lines(allennlp, trained_ner, tmp_path):
     (tmp_path / "in.jsonl").write_text("\n".join(map(json.dumps, lines)))
     allennlp(
         *("predict", trained_ner / "model.tar.gz", tmp_path / "in.jsonl", "--silent"),
-        *("--output-file", tmp_path / "out.jsonl", "--batch-size", 3),
+        *("--output-file", tmp_path / "out.jsonl", "--batch-size", 3, "--device", "cpu"),
     )
     results = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
     assert [result["tokens"] for result in results] == [

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.commands.base import Input, Positive, Seed, option
+from elmo_tasks.commands.base import DeviceName, Input, Positive, Seed, device_option, option
 from elmo_tasks.commands.staging import copy_corpus
 from elmo_tasks.elmo import FrozenBiLm, LstmState
 from elmo_tasks.elmo.files import (
@@ -42,7 +42,7 @@ class BilmArguments:
     vocabulary_file: Input | None = option(
         "path, URL or hf:// name of the words of a biLM that reads words, one a line"
     )
-    device: str = option("where the biLM runs, as PyTorch calls it: cpu, cuda:0", "cpu")
+    device: DeviceName = device_option("cpu")
     precision: str = option(
         "number format in which the biLM multiplies; only float32 is exact", "float32", choices=PRECISIONS
     )

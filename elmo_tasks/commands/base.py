@@ -34,6 +34,7 @@ from allennlp.common.checks import ConfigurationError, check_for_gpu
 from allennlp.common.util import int_to_device
 from allennlp.models.archival import Archive
 
+from elmo_tasks.common.devices import device_name, read_gpu
 from elmo_tasks.common.files import check_sources_stay
 from elmo_tasks.compat.archives import open_archive
 from elmo_tasks.compat.endings import EXPECTED, exit_code, print_error
@@ -68,11 +69,12 @@ class Verb(ABC):
         return [output]
 
     @classmethod
-    def add_parser(cls, parsers: Subparsers) -> None:
+    def add_parser(cls, parsers: Subparsers) -> argparse.ArgumentParser:
         """Adds the parser of the verb."""
         parser = parsers.add_parser(cls.name, description=cls.description, help=cls.help)
         add_arguments(parser, cls)
         parser.set_defaults(func=cls._start)
+        return parser
 
     @classmethod
     def _start(cls, namespace: argparse.Namespace) -> None:
@@ -126,6 +128,7 @@ def option(
     default: Any = None,
     *,
     short: str | None = None,
+    also: str | None = None,
     metavar: str | None = None,
     choices: Collection[str] | None = None,
     nargs: str | None = None,
@@ -139,13 +142,14 @@ def option(
     # Parameters
 
     short : a name of one letter, such as `-o`.
+    also : another name, such as `--cuda-device`.
     choices : the values that it may have; a type `Literal` says the same.
     exclusive : a name for the arguments of which only one may be given.
     """
     options = _without_none(
         help=help, default=default, metavar=metavar, choices=choices, nargs=nargs, action=action
     )
-    names = ["--"] if short is None else [short, "--"]
+    names = [name for name in (short, "--", also) if name is not None]
     metadata = {"names": names, "exclusive": exclusive, "options": options | {"required": required}}
     return field(default_factory=lambda: default, metadata=metadata)
 
@@ -181,7 +185,7 @@ def add_arguments(container: argparse._ActionsContainer, kind: Any) -> None:
                 options["help"] += " (default = %(default)s)"
             names = each.metadata.get("names", [each.name])
             group.add_argument(
-                *(n.replace("--", f"--{each.name.replace('_', '-')}") for n in names), **options
+                *(f"--{each.name.replace('_', '-')}" if name == "--" else name for name in names), **options
             )
 
 
@@ -249,6 +253,10 @@ def whole(text: str) -> int:
 positive = number(whole, "a positive whole number", lambda value: value > 0)
 seed = number(whole, f"a whole number from 0 to {_MAX_SEED}", lambda value: value <= _MAX_SEED)
 """A seed that NumPy takes, too."""
+
+
+DeviceName = Annotated[str, device_name]
+Gpu = Annotated[int, read_gpu]
 Input = Annotated[str, Source]
 Positive = Annotated[int, positive]
 Seed = Annotated[int, seed]
@@ -264,9 +272,9 @@ def archive_argument(nargs: str | None = None) -> Any:
     return positional("ARCHIVE", "model.tar.gz, a path or URL; or the folder of a run", nargs=nargs)
 
 
-def device_option() -> Any:
-    """Returns the field of the device, an `int`, on which a model runs that AllenNLP loads."""
-    return option("number of the GPU to use, -1 for none", -1)
+def device_option(default: Any) -> Any:
+    """Returns the field of the device on which a model, `Gpu`, or a biLM, `DeviceName`, runs."""
+    return option("where it runs: cpu, cuda, cuda:1, or the number of a GPU", default, also="--cuda-device")
 
 
 class Distinct(argparse.Action):

@@ -10,6 +10,7 @@ from allennlp.models import Model
 from allennlp.models.archival import Archive
 
 from elmo_tasks.commands.base import (
+    Gpu,
     Input,
     Positive,
     Verb,
@@ -46,12 +47,12 @@ class Confusion(Verb):
     output: Path = positional("PNG", "picture to write; its suffix says in which format")
     force: bool = flag("overwrite PNG")
     batch_size: Positive = option("instances at once", 64)
-    cuda_device: int = device_option()
+    device: Gpu = device_option(-1)
 
     def run(self) -> None:
         _check_format(self.output)
         with staged_file(self.output, force=self.force) as path:
-            archive = archive_on_device(self.archive, self.cuda_device)
+            archive = archive_on_device(self.archive, self.device)
             labels = _metric(self.archive, archive.model).labels
             metrics = self._evaluate(archive)
             print(f"accuracy {metrics['accuracy']:.4f}, macro F1 {metrics['macro_f1']:.4f}\n")
@@ -66,7 +67,7 @@ class Confusion(Verb):
         sampler = ElmoBucketSampler(batch_size=self.batch_size, shuffle=False)
         loader = MultiProcessDataLoader(reader, self.input, batch_sampler=sampler)
         loader.index_with(model.vocab)
-        return SimpleEvaluator(cuda_device=self.cuda_device)(model, loader)
+        return SimpleEvaluator(cuda_device=self.device)(model, loader)
 
 
 def confusion_table(labels: list[str], metrics: dict[str, float]) -> Table:

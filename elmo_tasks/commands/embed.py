@@ -1,17 +1,29 @@
 """`allennlp elmo embed`: the vectors of a text, to HDF5 in this process, or to Parquet on Ray."""
 
+import argparse
 import os
 import time
 from dataclasses import dataclass
+from typing import Annotated, Any
 
 from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.commands.arguments import BilmArguments, read_start
-from elmo_tasks.commands.base import Input, Positive, Verb, flag, option, positional, text_argument, titled
+from elmo_tasks.commands.base import (
+    Input,
+    Positive,
+    Subparsers,
+    Verb,
+    flag,
+    option,
+    positional,
+    text_argument,
+    titled,
+)
 from elmo_tasks.commands.engines import RayArguments, RunArguments, engine_of, run_folder
 from elmo_tasks.commands.staging import FORMATS, copy_corpus
 from elmo_tasks.elmo import FrozenBiLm, LstmState
-from elmo_tasks.embedding.batches import BATCH_TOKENS, LAYERS, POOLS
+from elmo_tasks.embedding.batches import BATCH_TOKENS, LAYERS, POOLS, check_layers
 from elmo_tasks.embedding.corpus import TEXT
 from elmo_tasks.embedding.vector_file import lay_out
 from elmo_tasks.jobs.embed import EmbedJob
@@ -25,6 +37,33 @@ SHARD_BYTES = 1 << 17
 """The bytes of text between two notes of a run to HDF5."""
 DTYPES = ("float32", "float16")
 """The types of vectors in Parquet."""
+OF_ALLENNLP = {
+    "--all": "--layers all",
+    "--top": "--layers top",
+    "--average": "--layers average",
+    "--batch-size": "--batch-tokens",
+    "--use-sentence-keys": "the dataset sentence_to_index of OUT",
+    "--vocab-path": "not needed: each word is encoded once",
+}
+"""The options that `allennlp elmo` had in AllenNLP 0.9 and `embed` has not, and what serves for them."""
+
+
+class _OptionOfAllenNlp(argparse.Action):
+    """Ends with a hint."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option: Any = None
+    ) -> None:
+        parser.error(f"{option} is an option of AllenNLP 0.9; here it is {OF_ALLENNLP[option]}")
+
+
+def layer_choice(text: str) -> str:
+    """Reads the layers that are written."""
+    if text in LAYERS or text.isdecimal():
+        return text
+    raise argparse.ArgumentTypeError(
+        f"found {text!r}, expected {', '.join(LAYERS)}, or the number of a layer"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,17 +90,21 @@ class Embed(Verb):
 
     input: str = text_argument("IN")
     output: str = positional("OUT", "HDF5 file, or folder of Parquet files, to write")
-    layers: str = option(
-        "all: (layers, tokens, dim), the token layer first; top, average: (tokens, dim)",
+    layers: Annotated[str, layer_choice] = option(
+        "all: (layers, tokens, dim), the token layer first; top, average, sum, or the number of a layer: "
+        "(tokens, dim)",
         "all",
-        choices=LAYERS,
     )
     pool: str = option(
-        "mean: of the tokens, or residues; (layers, dim), with --layers top or average (dim,)",
+        "mean: of the tokens, or residues; (layers, dim), of one layer (dim,)",
         "none",
         choices=POOLS,
     )
     format: str = option("format of IN: a sentence a line, or proteins", "text", choices=FORMATS)
+    tokenize: str | None = option(
+        "split raw text by spaCy's rules for a language: en, de; by default tokens stand between blanks",
+        metavar="LANGUAGE",
+    )
     bilm: BilmArguments
     batch_tokens: Positive = option("positions of a batch at most, padding included", BATCH_TOKENS)
     initial_state: Input | None = option(
@@ -74,6 +117,19 @@ class Embed(Verb):
     forget_sentences: bool = flag("leave out sentence_to_index")
     mode: RunArguments
     ray: EmbedRayArguments = titled("with --engine ray")
+
+    @classmethod
+    def add_parser(cls, parsers: Subparsers) -> argparse.ArgumentParser:
+        parser = super().add_parser(parsers)
+        for name in OF_ALLENNLP:
+            parser.add_argument(
+                name,
+                action=_OptionOfAllenNlp,
+                nargs=1 if name in ("--batch-size", "--vocab-path") else 0,
+                default=argparse.SUPPRESS,
+                help=argparse.SUPPRESS,
+            )
+        return parser
 
     def run(self) -> None:
         engine = engine_of(self.mode, self.ray)
@@ -89,7 +145,8 @@ class Embed(Verb):
             if folder is None:
                 return
             bilm = self.bilm.read()
-            text = copy_corpus(self.input, folder.path, format=self.format)
+            check_layers(self.layers, bilm.num_layers, asked="--layers")
+            text = copy_corpus(self.input, folder.path, format=self.format, tokenize=self.tokenize)
             if PLAN not in folder.names():
                 lay_out(
                     folder.path,
@@ -131,7 +188,13 @@ class Embed(Verb):
     def _to_parquet(self, engine: OnRay) -> None:
         from elmo_tasks.jobs.parquet import ParquetSink
 
-        defaults = {"stateful": False, "forget_sentences": False, "pool": "none", "format": "text"}
+        defaults = {
+            "stateful": False,
+            "forget_sentences": False,
+            "pool": "none",
+            "format": "text",
+            "tokenize": None,
+        }
         for name, default in defaults.items():
             if getattr(self, name) != default:
                 raise ConfigurationError(f"--{name.replace('_', '-')} is not for --engine ray")
@@ -144,6 +207,7 @@ class Embed(Verb):
             return
         # Workers may have a GPU where this process has none.
         bilm = self.bilm.read(device="cpu")
+        check_layers(self.layers, bilm.num_layers, asked="--layers")
         start = read_start(self.initial_state, bilm)
         dtype = ray.dtype or "float32"
         settings = {

@@ -13,6 +13,7 @@ from allennlp.models.archival import Archive
 from allennlp.predictors import Predictor
 
 from elmo_tasks.commands.base import (
+    Gpu,
     Input,
     Verb,
     archive_argument,
@@ -52,7 +53,7 @@ class Explain(Verb):
     through_elmo: bool = flag(
         "take the gradient at the words, through the biLM (default: at the vectors of ELMo)"
     )
-    cuda_device: int = device_option()
+    device: Gpu = device_option(-1)
 
     @classmethod
     def outputs(cls, output: Path) -> list[Path]:
@@ -67,7 +68,7 @@ class Explain(Verb):
             staged_file(page, force=self.force) as html,
             staged_file(output, force=self.force) as path,
         ):
-            predictor = _predictor(self.archive, archive_on_device(self.archive, self.cuda_device))
+            predictor = _predictor(self.archive, archive_on_device(self.archive, self.device))
             predictor.through_elmo = self.through_elmo
             inputs = list(load_lines(predictor, open_lines(self.input), self.input))
             explained, problem = _explain(Explainer(predictor, self.method), inputs)

@@ -9,6 +9,7 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.common.file_utils import cached_path
 
 from elmo_tasks.commands.base import (
+    Gpu,
     Input,
     Positive,
     Verb,
@@ -44,7 +45,7 @@ class Predict(Verb):
     input: Input = positional("IN", "what to predict, an object a line")
     output: str = positional("OUT", "JSON Lines to write")
     batch_size: Positive = option("lines at once", 1)
-    cuda_device: int = device_option()
+    device: Gpu = device_option(-1)
     predictor: str | None = option("the name of a predictor, instead of the task's")
     predictor_args: str = option("its parameters, as JSON", "")
     overrides: str = option("overrides of the archive's config, as JSON", "")
@@ -81,7 +82,7 @@ class Predict(Verb):
                 predictor=self.predictor,
                 predictor_args=predictor_args,
                 batch_size=self.batch_size,
-                cuda_device=self.cuda_device,
+                cuda_device=self.device,
                 reading=Reading(base, objects=True, multiple=self.batch_size, checked=False),
                 sink=JsonLinesSink(folder, output),
             )

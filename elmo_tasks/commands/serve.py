@@ -13,7 +13,16 @@ from allennlp.common.checks import ConfigurationError, check_for_gpu
 from allennlp.common.util import install_sigterm_handler
 
 from elmo_tasks.commands.arguments import VectorArguments
-from elmo_tasks.commands.base import Positive, Verb, device_option, number, option, positional, titled, whole
+from elmo_tasks.commands.base import (
+    Positive,
+    Verb,
+    number,
+    option,
+    positional,
+    titled,
+    whole,
+)
+from elmo_tasks.common.devices import gpu_number
 from elmo_tasks.serving.answers import Limits
 
 if TYPE_CHECKING:
@@ -90,7 +99,6 @@ class Serve(Verb):
     )
     host: str = option("the address to listen at", "127.0.0.1")
     port: Port = option("0: any that is free", 8000)
-    cuda_device: int = device_option()
     token_file: Path | None = option("a file whose content clients send as a bearer token", metavar="FILE")
     ray: RayArguments = titled("Ray (the extra ray)")
     limits: LimitArguments = titled("limits")
@@ -128,7 +136,7 @@ class Serve(Verb):
         from elmo_tasks.page.tabs import Tab
         from elmo_tasks.serving.models import local_model, open_archives
 
-        device, ray = self.cuda_device, self.ray
+        device, ray = gpu_number(self.page.vectors.bilm.device), self.ray
         check_for_gpu(device)
         local = ray.replicas is None and ray.ray_address is None
         archives = open_archives(self.archives, device if local else -1)

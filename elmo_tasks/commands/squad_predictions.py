@@ -9,6 +9,7 @@ from allennlp.data import Instance
 from allennlp.models.archival import Archive
 
 from elmo_tasks.commands.base import (
+    Gpu,
     Input,
     Positive,
     Verb,
@@ -42,11 +43,11 @@ class SquadPredictions(Verb):
     output: Path = positional("OUT", "JSON file to write")
     force: bool = flag("overwrite OUT")
     batch_size: Positive = option("questions at once", 45)
-    cuda_device: int = device_option()
+    device: Gpu = device_option(-1)
 
     def run(self) -> None:
         with staged_file(self.output, force=self.force) as path:
-            archive = archive_on_device(self.archive, self.cuda_device)
+            archive = archive_on_device(self.archive, self.device)
             reader = whole_reader(archive.validation_dataset_reader)
             if not isinstance(reader, SquadReader):
                 raise ConfigurationError(

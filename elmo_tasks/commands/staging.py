@@ -2,9 +2,12 @@
 
 import errno
 import os
+import re
 import shutil
+import sys
 from collections.abc import Collection, Generator, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -13,11 +16,13 @@ from filelock import lock_descriptor
 
 from elmo_tasks.common.files import naming_when_full, put_in_place
 from elmo_tasks.data.input_files import InputError, input_files, read_lines, standard_input
+from elmo_tasks.data.tokenization import RenewedPipeline, language_rules
 from elmo_tasks.embedding.corpus import Corpus, SourceLine, read_fasta, write_corpus
 from elmo_tasks.jobs.places import MARK, texts_among
 
 FORMATS = ("text", "fasta")
 _PARTIAL = ".partial"
+_WORD_AND_PUNCTUATION = re.compile(r"\w*[^\W\d_]{2}[.,;:!?]+[\"')]*")
 
 
 def check_output(output: Path, *, force: bool) -> None:
@@ -142,7 +147,13 @@ def _in_use(folder: Path) -> ConfigurationError:
 
 
 def copy_corpus(
-    source: str, folder: Path, *, format: str = "text", skip_empty: bool = False, limit: int | None = None
+    source: str,
+    folder: Path,
+    *,
+    format: str = "text",
+    tokenize: str | None = None,
+    skip_empty: bool = False,
+    limit: int | None = None,
 ) -> Corpus:
     """
     Copies the text of `source` to `folder`.
@@ -153,18 +164,56 @@ def copy_corpus(
         writes are left out.
     folder : the verb's `staging_folder`, or any other.
     format : one of `FORMATS`: one tokenised sentence a line, or proteins.
+    tokenize : the language by whose rules spaCy splits the lines first. Without it, the first line that looks
+        like raw text is warned of.
     skip_empty : leave out lines of white space only.
     limit : how many lines to read at most; `None` for all.
 
     # Raises
     `ElmoError`, with file and line: nothing to read but the file that the verb writes, a byte that is not
-    UTF-8; and see `write_corpus` and `read_fasta`.
+    UTF-8; and see `write_corpus` and `read_fasta`. `ConfigurationError`: see `language_rules`; `tokenize` for
+    proteins.
     """
+    if format == "fasta" and tokenize is not None:
+        raise ConfigurationError(f"found --tokenize {tokenize} with --format fasta, expected one of the two")
     with closing(_lines(source, folder)) as lines:
-        sentences = read_fasta(lines) if format == "fasta" else lines
+        sentences: Iterable[SourceLine]
+        if format == "fasta":
+            sentences = read_fasta(lines)
+        elif tokenize is not None:
+            sentences = _tokenized(lines, tokenize)
+        else:
+            sentences = _warning_of_raw_text(lines)
         if skip_empty:
             sentences = (sentence for sentence in sentences if sentence.text.strip())
         return write_corpus(islice(sentences, limit), folder)
+
+
+def _tokenized(lines: Iterable[SourceLine], language: str) -> Iterator[SourceLine]:
+    pipeline = RenewedPipeline(partial(language_rules, language))
+    for line in lines:
+        yield line._replace(text=" ".join(token.text for token in pipeline.tokens(line.text)))
+
+
+def _warning_of_raw_text(lines: Iterable[SourceLine]) -> Iterator[SourceLine]:
+    warned = False
+    for line in lines:
+        if not warned and (word := _raw_word(line.text)) is not None:
+            warned = True
+            print(
+                f"warning: {line.where}, line {line.number}: found {word!r}, which is read as one token; "
+                "expected blanks between tokens, as `embed --tokenize LANGUAGE` puts them",
+                file=sys.stderr,
+            )
+        yield line
+
+
+def _raw_word(line: str) -> str | None:
+    """Returns a word with punctuation at its end, of a line of several words without punctuation alone."""
+    words = line.split()
+    if len(words) < 3 or any(not any(map(str.isalnum, word)) for word in words):
+        return None
+    return next(filter(_WORD_AND_PUNCTUATION.fullmatch, words), None)
 
 
 def _lines(source: str, folder: Path) -> Generator[SourceLine, None, None]:

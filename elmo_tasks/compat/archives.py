@@ -30,6 +30,8 @@ from allennlp.models import archival
 from allennlp.models.archival import CONFIG_NAME, Archive
 
 from elmo_tasks.common import strict_json
+from elmo_tasks.common.devices import Device, gpu_number
+from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.unpacking import unpack
 
 TRUST = "ELMO_TASKS_TRUST_ARCHIVES"
@@ -71,13 +73,13 @@ _opening: ContextVar[_Opening | None] = ContextVar("the archive being opened", d
 
 def open_archive(
     archive_file: str | os.PathLike[str],
-    cuda_device: int = -1,
+    cuda_device: Device = -1,
     overrides: str | dict[str, Any] = "",
     weights_file: str | None = None,
 ) -> Archive:
     """
     Opens the archive at the path or URL of a `model.tar.gz`, or in the folder of a run. The parameters are
-    the same as of AllenNLP's `load_archive`.
+    the same as of AllenNLP's `load_archive`; `cuda_device` may have a name, such as `cpu` and `cuda:0`.
 
     # Raises
     `ArchiveError`: the archive is not whole; or its config is not plain JSON, or has a name that no plug-in
@@ -93,7 +95,7 @@ def open_archive(
         raise ArchiveError(
             f"{outer.archives[-1]}: found no {archive_file}, the archive whose model its own starts from"
         ) from error
-    check_for_gpu(cuda_device)
+    cuda_device = _gpu_number(cuda_device)
     override_block = parse_overrides(overrides) if isinstance(overrides, str) else overrides
     if weights_file is not None and not os.path.isfile(cached_path(weights_file)):
         raise ConfigurationError(f"{weights_file}: found a folder, expected a file of weights")
@@ -108,6 +110,15 @@ def open_archive(
             return _load_archive(archive_file, cuda_device, overrides, weights_file)
         finally:
             _opening.reset(token)
+
+
+def _gpu_number(device: Device) -> int:
+    try:
+        number = gpu_number(device)
+    except ElmoError as error:
+        raise ConfigurationError(str(error)) from error
+    check_for_gpu(number)
+    return number
 
 
 @contextmanager

@@ -1,12 +1,15 @@
 """Errors about configs and the command line: wrong Jsonnet, and misspelt commands, classes and keys."""
 
 import argparse
+import os
 from collections.abc import Callable
 from textwrap import shorten
 from typing import Annotated, Any, Optional, Union
 
 import torch
 from allennlp.commands import ArgumentParserWithDefaults, find_learning_rate
+from allennlp.commands.evaluate import Evaluate
+from allennlp.commands.predict import Predict
 from allennlp.commands.train import TrainModel
 from allennlp.common import Params, from_params, registrable, util
 from allennlp.common import params as params_module
@@ -15,13 +18,13 @@ from allennlp.common.util import is_distributed
 from allennlp.training import GradientDescentTrainer
 from allennlp.training.metric_tracker import MetricTracker
 
+from elmo_tasks.common.devices import gpu_number, read_gpu
 from elmo_tasks.common.errors import did_you_mean, nearest_name
 from elmo_tasks.common.strict_params import block_errors
 from elmo_tasks.common.values import Name, PositiveFloat, PositiveInt, Range, check_value
 from elmo_tasks.compat.repairs import wrap
 
 _TRAINER: dict[str, Any] = {
-    "cuda_device": Optional[int],
     "num_epochs": PositiveInt,
     "validation_metric": Union[Name, list[Name]],
     "num_gradient_accumulation_steps": Optional[PositiveInt],
@@ -37,6 +40,8 @@ def install() -> None:
     """Makes these errors clear, with the nearest right name; it may be called twice."""
     # argparse: commands, verbs, choices of options
     ArgumentParserWithDefaults._check_value = _check_value
+    for command in (Evaluate, Predict):
+        wrap(command, "add_subparser", _add_subparser)
     # `Registrable.by_name`, which by itself suggests only names that differ in one letter
     registrable._get_suggestion = nearest_name
     wrap(Params, "pop_choice", _pop_choice)
@@ -96,7 +101,17 @@ def _check_value(self: argparse.ArgumentParser, action: argparse.Action, value: 
         super(ArgumentParserWithDefaults, self)._check_value(action, value)
     except argparse.ArgumentError as error:
         error.message += did_you_mean(value, action.choices or ())
+        if "embed" in (action.choices or ()) and os.path.exists(value):
+            error.message += "; `allennlp elmo IN OUT` of AllenNLP 0.9 is `allennlp elmo embed IN OUT`"
         raise
+
+
+def _add_subparser(stock: Callable[..., argparse.ArgumentParser], *args: Any) -> argparse.ArgumentParser:
+    """Lets a command of AllenNLP's take a device by all the names that ours take."""
+    parser = stock(*args)
+    action = parser._option_string_actions["--device"] = parser._option_string_actions["--cuda-device"]
+    action.option_strings, action.type = ["--device", "--cuda-device"], read_gpu
+    return parser
 
 
 def _pop_choice(
@@ -145,6 +160,8 @@ def _check_trainer(params: Params) -> None:
         for key, kind in _TRAINER.items():
             if key in params:
                 check_value(params[key], kind, f"{params.history}{key}")
+        if (device := params.get("cuda_device")) is not None:
+            params["cuda_device"] = gpu_number(device, asked=f"{params.history}cuda_device")
     metrics = params.get("validation_metric", "-loss")
     for metric in [metrics] if isinstance(metrics, str) else metrics:
         if not metric.startswith(("+", "-")):

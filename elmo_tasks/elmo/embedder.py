@@ -226,17 +226,26 @@ class Elmo(nn.Module):
         Encodes a batch, and mixes the layers for each place.
 
         *Shape:* `ids` `(batch, tokens, 50)`, of `bilm.padded_ids` or the `elmo_character_ids` indexer, or of
-        `elmo_unicode_ids` if the biLM has a dictionary of characters, or `(batch, tokens)`, of
-        `elmo_word_ids` if it reads words. Vectors after the end of a sentence are zero.
+        `elmo_unicode_ids` if the biLM has a dictionary of characters; there may be more dimensions between
+        the two first, as in `(batch, entities, tokens, 50)`. Or `(batch, tokens)`, of `elmo_word_ids`, if it
+        reads words. Vectors after the end of a sentence are zero.
+
+        # Raises
+        `ElmoError`: other ids.
         """
         if self.bilm is None:
             return ElmoRepresentations(None, None)
+        if not isinstance(ids, torch.Tensor):
+            raise ElmoError(
+                f"found a {type(ids).__name__}, expected a tensor of ids: bilm.padded_ids(sentences)"
+            )
+        outer = ids.shape[:-2] if self.bilm.options.reads_characters and ids.dim() > 3 else ids.shape[:1]
         encode = self.encoder.encode
         if torch.compiler.is_compiling():
             # `torch.compile` cannot trace the caches and kernels.
             encode = torch.compiler.disable(encode)
-        layers = encode(self.bilm, ids, self.start)
-        mixed = {place: self.dropout(mix(layers)) for place, mix in self.mixes.items()}
+        layers = encode(self.bilm, ids.flatten(0, len(outer) - 1), self.start)
+        mixed = {place: self.dropout(mix(layers)).unflatten(0, outer) for place, mix in self.mixes.items()}
         return ElmoRepresentations(mixed.get("input"), mixed.get("output"))
 
 

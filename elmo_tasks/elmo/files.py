@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from elmo_tasks.common.devices import Device, chosen_device
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.files import bundled, read_lines
 from elmo_tasks.elmo.inference import FrozenBiLm, TrainedBiLm
@@ -84,20 +85,23 @@ def check_together(options: Source | None, weight_file: Source | None, *, names:
 
 def read_options(source: Source | dict[str, Any], weight_file: Source | None = None) -> BiLmOptions:
     """
-    Reads an `options.json`, or takes the options themselves. With the default options and a `weight_file`
-    that is a folder or a zip, the options in there are read.
+    Reads an `options.json`, one in a folder or a zip, or takes the options themselves. With the default
+    options and a `weight_file` that is a folder or a zip, the options in there are read.
 
     # Raises
     `ElmoError`: see `BiLmOptions.read` and `many_langs.read_options`.
     """
+    if isinstance(source, dict):
+        return BiLmOptions.read(source)
+    sources = [source]
     if source == DEFAULT_OPTIONS and weight_file is not None and weight_file != DEFAULT_WEIGHTS:
-        with local_file(weight_file) as path, opened_folder(path) as folder:
+        sources = [weight_file, source]
+    for each in sources:
+        with local_file(each) as path, opened_folder(path) as folder:
             if folder is not None:
                 if many_langs.is_many_langs(folder):
                     return many_langs.read_options(folder)
                 return BiLmOptions.from_json(folder.json(OPTIONS), where=folder.where(OPTIONS))
-    if isinstance(source, dict):
-        return BiLmOptions.read(source)
     with local_file(source) as path:
         return BiLmOptions.read(path)
 
@@ -161,6 +165,8 @@ def read_frozen_bilm(
     `ElmoError`: see `FrozenBiLm.read` and `many_langs.read_weights`; a biLM that reads words without a
     vocabulary, or one that reads characters with a vocabulary.
     """
+    if torch.get_default_device().type == "meta":
+        raise ElmoError("found torch.device('meta'), which has no weights; expected another device, or none")
     with local_file(weight_file) as path, opened_folder(path) as folder:
         if folder is not None and many_langs.is_many_langs(folder):
             if vocabulary_file is not None:
@@ -203,7 +209,7 @@ def read_initial_state(source: Source, options: BiLmOptions) -> tuple[torch.Tens
         return hdf5.read_initial_state(path, options)
 
 
-def prepare_on(bilm: FrozenBiLm, device: str | torch.device, *, asked: str) -> FrozenBiLm:
+def prepare_on(bilm: FrozenBiLm, device: Device, *, asked: str) -> FrozenBiLm:
     """
     Moves a biLM to a device, packs its weights, and returns it.
 
@@ -214,14 +220,6 @@ def prepare_on(bilm: FrozenBiLm, device: str | torch.device, *, asked: str) -> F
     # Raises
     `ElmoError`: there is no such device; the processor has no products of the biLM's precision.
     """
-    try:
-        chosen = torch.device(device)
-        if chosen.type == "meta":
-            raise RuntimeError("it computes nothing")
-        bilm.to(chosen)
-    # PyTorch raises any of these for a device that is not there.
-    except (RuntimeError, AssertionError, ImportError) as error:
-        reason = str(error).partition("\n")[0]
-        raise ElmoError(f"{asked} {device} cannot be used: {reason}") from error
+    bilm.to(chosen_device(device, asked=asked))
     bilm.prepare()
     return bilm

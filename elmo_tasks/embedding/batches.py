@@ -13,10 +13,28 @@ from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.elmo.inference import FrozenBiLm
 from elmo_tasks.elmo.model import LstmState
 
-LAYERS = ("all", "top", "average")
+LAYERS = ("all", "top", "average", "sum")
 POOLS = ("none", "mean")
 BATCH_TOKENS = 2048
 WINDOW_SENTENCES, WINDOW_TOKENS = 4096, 1 << 14
+
+
+def check_layers(layers: str, num_layers: int, *, asked: str) -> None:
+    """
+    Checks that `layers` is one of `LAYERS` or the number of a layer.
+
+    # Parameters
+
+    asked : the option that names the layers, for the error.
+
+    # Raises
+    `ElmoError`: it is neither.
+    """
+    if layers not in LAYERS and not (layers.isdecimal() and int(layers) < num_layers):
+        raise ElmoError(
+            f"{asked} is {layers!r}, expected one of {', '.join(LAYERS)}, or a number from 0, the token "
+            f"layer, to {num_layers - 1}"
+        )
 
 
 class NumberedSentence(NamedTuple):
@@ -78,7 +96,7 @@ class BatchEncoder:
 
     bilm : frozen.
     start : the state in which a sentence starts, `(layers, 2, 1, ...)`; if `stateful`, the first one.
-    layers : one of `LAYERS`: each layer, the last one, or their mean.
+    layers : one of `LAYERS`, each layer, the last one, their mean or their sum; or the number of a layer.
     pool : one of `POOLS`: a vector of each token, or the mean of the tokens.
     stateful : the other sentences start in the state in which the one before them ended.
     batch_tokens, batch_sentences : the bounds of a batch, see `batches_by_length`.
@@ -143,6 +161,10 @@ class BatchEncoder:
             layers = layers[-1:]
         elif self.layers == "average":
             layers = layers.mean(dim=0, keepdim=True)
+        elif self.layers == "sum":
+            layers = layers.sum(dim=0, keepdim=True)
+        elif self.layers != "all":
+            layers = layers[[int(self.layers)]]
         if self.pool == "mean":
             # After the end of a sentence are zeros.
             lengths = torch.tensor([len(sentence.words) for sentence in batch], device=layers.device)

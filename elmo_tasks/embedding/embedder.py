@@ -1,6 +1,7 @@
 """`ElmoEmbedder`: lists of tokens to arrays, with the calls of AllenNLP 0.9."""
 
 from collections.abc import Iterable, Iterator, Sized
+from numbers import Integral
 from os import PathLike
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -9,6 +10,7 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
+from elmo_tasks.common.devices import Device
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.files import check_sources_stay, put_in_place, read_lines
 from elmo_tasks.common.progress import progress as progress_bar
@@ -24,10 +26,10 @@ from elmo_tasks.elmo.files import (
 from elmo_tasks.elmo.model.encoders import checked_words
 from elmo_tasks.embedding.batches import (
     BATCH_TOKENS,
-    LAYERS,
     BatchEncoder,
     NumberedSentence,
     batches_by_length,
+    check_layers,
     padded_ids,
     windows,
 )
@@ -51,7 +53,7 @@ class ElmoEmbedder:
     options_file, weight_file : path, URL or `hf://` name of the official `options.json` and HDF5 weights; by
         default those of the biLM that comes with the project. Give both, or neither, or a folder or zip of
         ELMoForManyLangs or of NLPL's repository as `weight_file`.
-    cuda_device : the number of a GPU, or -1 for the CPU.
+    cuda_device : `cpu`, `cuda`, `cuda:1`, a `torch.device`, or the number of a GPU, -1 for the CPU.
     vocabulary_file : of a biLM that reads words: one word a line, in the order of its table.
     precision : of the biLM's products; `float32` is exact, `bfloat16` is faster and is not.
     batch_size : sentences that are computed together at most, where a call does not say it.
@@ -65,7 +67,7 @@ class ElmoEmbedder:
         self,
         options_file: Source | None = None,
         weight_file: Source | None = None,
-        cuda_device: int = -1,
+        cuda_device: Device = -1,
         *,
         vocabulary_file: Source | None = None,
         precision: str = "float32",
@@ -82,8 +84,7 @@ class ElmoEmbedder:
             precision=precision,
         )
         self.cuda_device = cuda_device
-        device = f"cuda:{cuda_device}" if cuda_device >= 0 else "cpu"
-        self.bilm = prepare_on(bilm, device, asked="cuda_device")
+        self.bilm = prepare_on(bilm, cuda_device, asked="cuda_device")
 
     @property
     def num_layers(self) -> int:
@@ -145,7 +146,7 @@ class ElmoEmbedder:
         self,
         input_file: Iterable[str] | Source,
         output_file_path: Source,
-        output_format: str = "all",
+        output_format: str | int = "all",
         batch_size: int | None = None,
         forget_sentences: bool = False,
         use_sentence_keys: bool = False,
@@ -158,7 +159,8 @@ class ElmoEmbedder:
 
         input_file : an open text file or other lines, or the path of one, gzip or not; one sentence a line,
             its tokens between white space.
-        output_format : `all` for `(layers, tokens, dim)`; `top` or `average` (of layers) for `(tokens, dim)`.
+        output_format : `all` for `(layers, tokens, dim)`; `top`, `average` or `sum` (of the layers), or the
+            number of a layer, 0 for the token layer, for `(tokens, dim)`.
         batch_size : as in `embed_sentences`.
         forget_sentences : leave out `sentence_to_index`.
         use_sentence_keys : name the datasets by the sentences, and not by their numbers, from 0.
@@ -168,8 +170,8 @@ class ElmoEmbedder:
         `output_format`; two equal sentences as keys, or one with a NUL; the output is the input, or a folder.
         `OSError`: from the disk.
         """
-        if output_format not in LAYERS:
-            raise ElmoError(f"output_format is {output_format!r}, expected one of {', '.join(LAYERS)}")
+        output_format = str(output_format)
+        check_layers(output_format, self.num_layers, asked="output_format")
         size = self.batch_size if batch_size is None else _positive("batch_size", batch_size)
         output = Path(output_file_path)
         if output.is_dir():
@@ -185,7 +187,10 @@ class ElmoEmbedder:
             folder = Path(name)
             text = write_corpus(lines, folder)
             encoder = BatchEncoder(
-                bilm=self.bilm, start=self.bilm.initial_state(1), layers=output_format, batch_sentences=size
+                bilm=self.bilm,
+                start=self.bilm.initial_state(1),
+                layers=output_format,
+                batch_sentences=size,
             )
             layers = self.num_layers if output_format == "all" else None
             lay_out(folder, text, layers=layers, dim=self.dim, with_index=not forget_sentences)
@@ -229,6 +234,6 @@ def _numbered(number: int, tokens: Iterable[str]) -> NumberedSentence:
 
 
 def _positive(name: str, value: int) -> int:
-    if value < 1:
-        raise ElmoError(f"{name} is {value}, expected a positive whole number")
+    if not isinstance(value, Integral) or value < 1:
+        raise ElmoError(f"{name} is {value!r}, expected a positive whole number")
     return value

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
+from elmo_tasks.common.devices import Device
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.embedding import ElmoEmbedder
 
@@ -38,7 +39,7 @@ class BiLmFiles(NamedTuple):
     weight_file: str | None = None
     vocabulary_file: str | None = None
     precision: str = "float32"
-    cuda_device: int = -1
+    cuda_device: Device = -1
 
     def embedder(self) -> ElmoEmbedder:
         """

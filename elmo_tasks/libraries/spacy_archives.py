@@ -17,6 +17,7 @@ from spacy.language import Language
 from spacy.tokens import Doc, Span
 from spacy.util import minibatch
 
+from elmo_tasks.common.devices import Device
 from elmo_tasks.common.values import PositiveInt, check_value
 from elmo_tasks.libraries.spacy_pipe import FilesPipe, sentences
 
@@ -32,10 +33,10 @@ class ArchivePipe(FilesPipe):
     name : name of the component in its pipeline.
     archive : `model.tar.gz`, a path or URL; or the folder of a run.
     predictor : registered name of the predictor that the archive must have.
-    cuda_device : number of the GPU, -1 for the CPU.
+    cuda_device : `cpu`, `cuda`, `cuda:1`, or the number of a GPU, -1 for the CPU.
     """
 
-    def __init__(self, *, name: str, archive: str, predictor: str, cuda_device: int) -> None:
+    def __init__(self, *, name: str, archive: str, predictor: str, cuda_device: Device) -> None:
         super().__init__(name=name, sources={_ARCHIVE: archive})
         self._predictor_name = predictor
         self._cuda_device = cuda_device
@@ -102,7 +103,7 @@ class NerPipe(ArchivePipe):
     """
 
     def __init__(
-        self, *, name: str, archive: str, cuda_device: int, batch_size: int, overwrite_ents: bool
+        self, *, name: str, archive: str, cuda_device: Device, batch_size: int, overwrite_ents: bool
     ) -> None:
         check_value(batch_size, PositiveInt, "batch_size")
         super().__init__(name=name, archive=archive, predictor="elmo_ner", cuda_device=cuda_device)
@@ -152,7 +153,7 @@ class CorefPipe(ArchivePipe):
     The others : see `ArchivePipe`.
     """
 
-    def __init__(self, *, name: str, archive: str, cuda_device: int, spans_key: str) -> None:
+    def __init__(self, *, name: str, archive: str, cuda_device: Device, spans_key: str) -> None:
         super().__init__(name=name, archive=archive, predictor="elmo_coref", cuda_device=cuda_device)
         self._spans_key = spans_key
 
@@ -183,7 +184,12 @@ class CorefPipe(ArchivePipe):
     default_config={"cuda_device": -1, "batch_size": 32, "overwrite_ents": False},
 )
 def make_ner(
-    nlp: Language, name: str, archive: str, cuda_device: int, batch_size: int, overwrite_ents: bool
+    nlp: Language,
+    name: str,
+    archive: str,
+    cuda_device: Device,
+    batch_size: int,
+    overwrite_ents: bool,
 ) -> NerPipe:
     """Returns the component `elmo_ner`; for the keys of its config see `NerPipe`."""
     return NerPipe(
@@ -198,6 +204,6 @@ def make_ner(
 @Language.factory(
     "elmo_coref", assigns=["doc.spans"], default_config={"cuda_device": -1, "spans_key": "coref"}
 )
-def make_coref(nlp: Language, name: str, archive: str, cuda_device: int, spans_key: str) -> CorefPipe:
+def make_coref(nlp: Language, name: str, archive: str, cuda_device: Device, spans_key: str) -> CorefPipe:
     """Returns the component `elmo_coref`; for the keys of its config see `CorefPipe`."""
     return CorefPipe(name=name, archive=archive, cuda_device=cuda_device, spans_key=spans_key)

@@ -16,6 +16,7 @@ import numpy as np
 from spacy.language import Language
 from spacy.tokens import Doc, Span, Token
 
+from elmo_tasks.common.devices import Device
 from elmo_tasks.elmo.files import DEFAULT_OPTIONS, DEFAULT_WEIGHTS, local_file
 from elmo_tasks.embedding import ElmoEmbedder
 from elmo_tasks.libraries.shared import AVERAGE, BiLmFiles, check_layer, chosen_layer
@@ -166,7 +167,7 @@ def make_vectors(
     weight_file: str | None,
     vocabulary_file: str | None,
     precision: str,
-    cuda_device: int,
+    cuda_device: Device,
     layer: int | str,
     batch_size: int,
     keep_layers: bool,

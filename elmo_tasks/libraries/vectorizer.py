@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags
 
+from elmo_tasks.common.devices import Device
 from elmo_tasks.common.values import OneOf, PositiveInt, check_block, constructor_parameters
 from elmo_tasks.embedding import ElmoEmbedder
 from elmo_tasks.libraries.shared import AVERAGE, BiLmFiles, check_layer, chosen_layer
@@ -50,7 +51,7 @@ class ElmoVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         weight_file: str | None = None,
         vocabulary_file: str | None = None,
         precision: str = "float32",
-        cuda_device: int = -1,
+        cuda_device: Device = -1,
         layer: int | str = AVERAGE,
         pooling: Annotated[str, OneOf(_POOLING)] = "mean",
         batch_size: PositiveInt = 64,

@@ -59,14 +59,16 @@ def test_batch_tokens_bound_a_batch(elmo, source, output, tmp_path, monkeypatch)
 
 def test_all_layers_the_top_one_and_their_average(elmo, source, tmp_path):
     found = {}
-    for layers in ("all", "top", "average"):
+    for layers in ("all", "top", "average", "sum", "1"):
         assert elmo("embed", source, tmp_path / layers, "--layers", layers) == 0
         found[layers] = vectors(tmp_path / layers)
     for line, words in enumerate(map(str.split, LINES)):
-        every, top, average = (found[layers][line] for layers in ("all", "top", "average"))
+        every, top, average, total, second = (vectors_of[line] for vectors_of in found.values())
         assert every.shape == (3, len(words), DIM)
         assert top.shape == average.shape == (len(words), DIM)
         assert np.array_equal(top, every[-1])
+        assert np.array_equal(second, every[1])
+        assert np.allclose(total, every.sum(axis=0), rtol=0, atol=1e-5)
         if words:
             assert np.allclose(average, np.average(every, axis=0), rtol=0, atol=1e-6)
 
@@ -162,6 +164,15 @@ def test_a_bad_line_is_found_before_anything_is_encoded(elmo, source, output, ca
         (["in.txt", "in.txt/out"], "in.txt/out.partial: Not a directory"),
         (["in.txt", "."], "found the output '.', expected the name of a file or folder"),
         (["in.txt", "out", "--options-file", "no", "--weight-file", "no"], "file no not found"),
+        (
+            ["in.txt", "out", "--layers", "3"],
+            "--layers is '3', expected one of all, top, average",
+        ),
+        (["in.txt", "out", "--tokenize", "zzz"], "found 'zzz', expected one of spaCy's"),
+        (
+            ["in.txt", "out", "--tokenize", "en", "--format", "fasta"],
+            "expected one of the two",
+        ),
         (["in.txt", "out", "--initial-state", "in.txt"], "in.txt: not a whole HDF5 file of an LSTM state"),
     ],
 )
@@ -183,12 +194,44 @@ def test_errors(elmo, source, tmp_path, capsys, monkeypatch, arguments, message)
         ["--stateful", "--initial-state", "x"],
         ["--resume", "--force"],
         ["--batch-tokens", "0"],
-        ["--layers", "3"],
+        ["--layers", "three"],
     ],
 )
 def test_wrong_usage(elmo, source, output, arguments):
     assert elmo("embed", source, output, *arguments) == 2
     assert nothing_left(output)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        (["embed", "IN", "OUT", "--all"], "--all is an option of AllenNLP 0.9; here it is --layers all"),
+        (["embed", "IN", "OUT", "--batch-size", "64"], "here it is --batch-tokens"),
+        (["IN", "OUT", "--average"], "of AllenNLP 0.9 is `allennlp elmo embed IN OUT`"),
+    ],
+)
+def test_hints_for_the_command_of_allennlp(elmo, source, output, capsys, arguments, hint):
+    paths = {"IN": source, "OUT": output}
+    assert elmo(*(paths.get(argument, argument) for argument in arguments)) == 2
+    assert hint in capsys.readouterr().err
+
+
+def test_raw_text_is_warned_of_once_and_can_be_split(elmo, source, output, capsys):
+    source.write_text("Mr. Smith left Inc. early .\nShe lives in London.\nHe doesn't, either.\n")
+    assert elmo("embed", source, output) == 0
+    (warning,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("warning")]
+    assert f"{source}, line 2: found 'London.'" in warning
+    assert elmo("embed", source, output, "--tokenize", "en", "--force") == 0
+    assert "warning" not in capsys.readouterr().err
+    assert [found.shape[1] for found in vectors(output)] == [6, 5, 6]
+    with h5py.File(output) as file:
+        assert "He does n't , either ." in json.loads(file["sentence_to_index"][0])
+
+
+@pytest.mark.parametrize("option", ["--device", "--cuda-device"])
+@pytest.mark.parametrize("device", ["cpu", "-1"])
+def test_devices(elmo, source, output, option, device):
+    assert elmo("embed", source, output, f"{option}={device}") == 0
 
 
 def test_force_overwrites(elmo, source, output):

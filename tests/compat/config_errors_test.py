@@ -97,7 +97,7 @@ def test_keys_of_allennlps_own_blocks():
             for metrics in ("f1", ["-loss", "f1"])
         ),
         ({"use_amp": True}, "use_amp: found true, which needs a GPU"),
-        ({"cuda_device": "cuda:0"}, "cuda_device is 'cuda:0', expected "),
+        ({"cuda_device": "gpu"}, "cuda_device is 'gpu', expected "),
         ({"num_epochs": None}, "num_epochs is None, expected "),
         ({"num_epochs": 0}, "num_epochs is 0, expected "),
         ({"num_gradient_accumulation_steps": 0}, "num_gradient_accumulation_steps is 0, expected "),

@@ -7,6 +7,7 @@ import random
 import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import h5py
 import numpy as np
@@ -462,3 +463,42 @@ def test_training_under_autocast(filling, worker):
         loss = train()
     assert torch.isfinite(loss)
     assert all(torch.isfinite(weight.grad).all() for weight in elmo.parameters())
+
+
+@pytest.mark.parametrize("stateful", [False, True])
+def test_lists_of_sentences(files, stateful):
+    """Ids of four dimensions: batch, entities, tokens, 50."""
+    elmo = Elmo(**files, stateful=stateful, placement="input+output")
+    ids = elmo.bilm.padded_ids([["The", "cat"], [], ["Yes"], ["on", "the", "mat"]])
+    expected = elmo(ids)
+    elmo.reset_state()
+    found = elmo(ids.view(2, 2, 3, 50))
+    for place in ("input", "output"):
+        assert torch.equal(getattr(found, place), getattr(expected, place).view(2, 2, 3, elmo.dim))
+
+
+@pytest.mark.parametrize("trainable", [False, True])
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda ids: [["The", "cat"]], r"found a list, expected a tensor of ids: bilm\.padded_ids"),
+        (lambda ids: ids.numpy(), "found a ndarray, expected a tensor of ids"),
+        (lambda ids: ids + 300, r"found an id of \d+, expected 0 to 261"),
+        (lambda ids: ids - 1, "found an id of -1, expected 0 to 261"),
+        (lambda ids: ids[0], r"found ids of shape \(2, 50\), expected \('batch', 'tokens', 50\)"),
+        (lambda ids: ids[0, 0], r"found ids of shape \(50,\)"),
+        (lambda ids: ids.float(), r"found ids of type torch\.float32"),
+    ],
+)
+def test_what_are_no_ids(files, trainable, change, message):
+    elmo = Elmo(**files, trainable=trainable)
+    with pytest.raises(ElmoError, match=message) as caught:
+        elmo(change(elmo.bilm.padded_ids([["The", "cat"], ["Yes"]])))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_folder_that_is_named_twice(files):
+    folder = str(Path(files["options_file"]).parent)
+    one, other = Elmo(folder, folder), Elmo(**files)
+    ids = one.bilm.padded_ids([["The", "cat"]])
+    assert torch.equal(one(ids).input, other(ids).input)

@@ -104,6 +104,7 @@ def test_a_bilm_that_reads_words(tmp_path):
     [
         ({"options_file": DEFAULT_OPTIONS}, "options_file and weight_file belong together"),
         ({"batch_size": 0}, "batch_size is 0, expected a positive"),
+        ({"batch_size": "8"}, "batch_size is '8', expected a positive"),
         ({"precision": "int7"}, "precision is 'int7'"),
         ({"vocabulary_file": DEFAULT_OPTIONS}, "expected none: the biLM reads characters"),
         ({"options_file": DEFAULT_WEIGHTS, "weight_file": DEFAULT_WEIGHTS}, DEFAULT_WEIGHTS),
@@ -114,10 +115,21 @@ def test_wrong_arguments(arguments, message):
         ElmoEmbedder(**arguments)
 
 
+@pytest.mark.parametrize("device", ["cpu", "-1", -1, None, torch.device("cpu")])
+def test_the_processor_by_all_its_names(device):
+    assert ElmoEmbedder(cuda_device=device).bilm.device.type == "cpu"
+
+
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-def test_a_device_that_is_not_there():
-    with pytest.raises(ElmoError, match=r"cuda_device cuda:0 cannot be used"):
-        ElmoEmbedder(cuda_device=0)
+@pytest.mark.parametrize("device", ["cuda", "cuda:0", torch.device("cuda"), 0, "0"])
+def test_a_device_that_is_not_there(device):
+    with pytest.raises(ElmoError, match=f"cuda_device {device} cannot be used"):
+        ElmoEmbedder(cuda_device=device)
+
+
+def test_the_device_meta():
+    with torch.device("meta"), pytest.raises(ElmoError, match=r"found torch.device\('meta'\), which has no"):
+        ElmoEmbedder()
 
 
 def test_a_file_that_is_not_there(tmp_path):
@@ -152,7 +164,7 @@ def read(path: Path) -> dict[str, np.ndarray]:
         return {name: dataset[...] for name, dataset in file.items() if name != "sentence_to_index"}
 
 
-@pytest.mark.parametrize("output_format", ["all", "top", "average"])
+@pytest.mark.parametrize("output_format", ["all", "top", "average", "sum", 1])
 def test_embed_file(embedder, expected, tmp_path, output_format):
     source, output = tmp_path / "in.txt", tmp_path / "out.hdf5"
     source.write_text(TEXT, encoding="utf-8")
@@ -161,7 +173,8 @@ def test_embed_file(embedder, expected, tmp_path, output_format):
         embedder.embed_file(file, str(output), output_format, batch_size=2)
     vectors = read(output)
     for number, layers in enumerate(expected):
-        of_format = {"all": layers, "top": layers[-1], "average": layers.mean(axis=0)}[output_format]
+        one = {"top": layers[-1], "average": layers.mean(axis=0), "sum": layers.sum(axis=0), 1: layers[1]}
+        of_format = one.get(output_format, layers)
         assert np.allclose(vectors[str(number)], of_format, rtol=0, atol=1e-6)
     with h5py.File(output) as file:
         index = json.loads(file["sentence_to_index"][0])
@@ -181,7 +194,7 @@ def test_names_in_a_file(embedder, tmp_path):
         embedder.embed_file(["A\0 cat\n"], output, use_sentence_keys=True)
     with pytest.raises(ElmoError, match=r"line 2: found '\\udcff', which is no character, expected UTF-8"):
         embedder.embed_file(["A cat\n", "A \udcff\n"], output)
-    with pytest.raises(ElmoError, match="output_format is 'middle', expected one of all, top, average"):
+    with pytest.raises(ElmoError, match="output_format is 'middle', expected one of all, top, average, sum"):
         embedder.embed_file([], output, "middle")
     (tmp_path / "in.txt").write_bytes(b"fine\n\xff\n")
     with pytest.raises(ElmoError, match=r"in\.txt, line 2: found the byte 0xff"):

@@ -199,7 +199,7 @@ def test_threads(vectorizer):
         ({"layer": "top"}, TEXTS, "layer: found 'top'"),
         ({"batch_size": 0}, TEXTS, "batch_size is 0"),
         ({"batch_size": 2.5}, TEXTS, "batch_size is 2.5, expected a whole number"),
-        ({"cuda_device": None}, TEXTS, "cuda_device is None, expected a whole number"),
+        ({"cuda_device": []}, TEXTS, r"cuda_device is \[\], expected a text, or a whole number"),
         ({"tokenizer": "split"}, TEXTS, "tokenizer is 'split', expected a function, or null"),
         ({"weight_file": None}, TEXTS, "belong together"),
         ({}, "a string", "found 'a string', expected sentences"),

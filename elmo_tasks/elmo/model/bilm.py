@@ -59,7 +59,7 @@ class BiLm(nn.Module):
         marked = with_bos_eos(ids, lengths, self.token_encoder.bos_eos_ids)
         steps = (lengths + 2) * (lengths > 0)
         vectors = self.token_encoder(marked.flatten(0, 1)).unflatten(0, marked.shape[:2])
-        outputs, state = self.lstm(vectors, steps, state or self.initial_state(len(ids)))
+        outputs, state = self.lstm(vectors, steps, state or self.initial_state(ids.size(0)))
         # (layers, batch, tokens + 2, 2 projection_dim)
         layers = torch.stack([vectors.repeat(1, 1, 2), *outputs])
         return layers[:, :, 1:-1] * present.unsqueeze(2), state
@@ -72,7 +72,7 @@ class BiLm(nn.Module):
         `None` for zeros.
         """
         start = start or self.initial_state(1)
-        return self(ids, LstmState(*(part.expand(-1, -1, len(ids), -1) for part in start)))[0]
+        return self(ids, LstmState(*(part.expand(-1, -1, ids.size(0), -1) for part in start)))[0]
 
     @property
     def reads(self) -> str:

@@ -62,6 +62,8 @@ class TokenEncoder(nn.Module):
     """Other types that the ids may have. Ids of bytes and of Unicode characters differ in nothing else."""
     marks: ClassVar[tuple[str, str]] = BEGIN_SENTENCE, END_SENTENCE
     """The borders of a sentence."""
+    num_ids: ClassVar[int | None] = None
+    """The number of ids from 0 on, if they are bounded."""
     embedding: nn.Parameter
     bos_eos_ids: torch.Tensor
     """
@@ -103,9 +105,9 @@ class TokenEncoder(nn.Module):
         Checks the ids of a batch.
 
         # Raises
-        `ElmoError`: they are of another kind, or have padding before a word.
+        `ElmoError`: they are of another kind, out of range, or have padding before a word.
         """
-        if ids.shape[2:] != self.bos_eos_ids.shape[1:]:
+        if ids.dim() < 2 or ids.shape[2:] != self.bos_eos_ids.shape[1:]:
             expected = ("batch", "tokens", *self.bos_eos_ids.shape[1:])
             raise ElmoError(
                 f"the biLM reads {self.reads}: found ids of shape {tuple(ids.shape)}, expected {expected}"
@@ -115,6 +117,15 @@ class TokenEncoder(nn.Module):
             raise ElmoError(
                 f"the biLM reads {self.reads}: found ids of type {ids.dtype}, expected {expected_types}"
             )
+        if torch.compiler.is_exporting():
+            return
+        if self.num_ids is not None and ids.numel():
+            for outermost in map(int, ids.aminmax()):
+                if not 0 <= outermost < self.num_ids:
+                    raise ElmoError(
+                        f"the biLM reads {self.reads}: found an id of {outermost}, expected 0 to "
+                        f"{self.num_ids - 1}"
+                    )
         present = self.present(ids)
         if (present[:, 1:] > present[:, :-1]).any():
             raise ElmoError(
@@ -148,6 +159,7 @@ class CharacterEncoder(TokenEncoder):
     dtype = torch.int16
     # AllenNLP's `batch_to_ids`
     also_dtypes: ClassVar[tuple[torch.dtype, ...]] = (torch.int64,)
+    num_ids: ClassVar[int | None] = NUM_CHARACTERS
     characters: nn.Module
     """Maps the ids of characters to their rows in the table."""
     words: nn.Module | None
@@ -216,6 +228,7 @@ class UnicodeEncoder(CharacterEncoder):
     reads = "unicode_ids"
     dtype = torch.int32
     also_dtypes = ()
+    num_ids = None
     marks = BEGIN_TEXT, END_TEXT
 
     def __init__(self, *, options: CharacterOptions, projection_dim: int) -> None:

@@ -71,13 +71,29 @@ class ProjectedLstm(nn.Module):
         projection_dim)`, `cell` `(batch, dim)`. Returns the outputs, of the inputs' shape, and the state
         after the last step of each sequence.
         """
+        # (steps, batch, 1)
+        running = (torch.arange(inputs.size(1), device=lengths.device).unsqueeze(1) < lengths).unsqueeze(2)
+        steps = inputs.transpose(0, 1)
+
+        def run_step(
+            state: tuple[torch.Tensor, torch.Tensor], step: tuple[torch.Tensor, torch.Tensor]
+        ) -> tuple[tuple[torch.Tensor, torch.Tensor], torch.Tensor]:
+            after = self.step(step[0], *state)
+            hidden, cell = (torch.where(step[1], new, old) for new, old in zip(after, state, strict=True))
+            return (hidden, cell), hidden.clone()
+
+        if torch.compiler.is_exporting():
+            # A loop of Python would be unrolled to the length of the example.
+            from torch._higher_order_ops.scan import scan
+
+            (hidden, cell), outputs = scan(
+                run_step, (hidden.contiguous(), cell.contiguous()), (steps, running)
+            )
+            return outputs.transpose(0, 1), hidden, cell
         outputs = []
-        for step, rows in enumerate(inputs.unbind(1)):
-            new_hidden, new_cell = self.step(rows, hidden, cell)
-            # (batch, 1)
-            running = (step < lengths).unsqueeze(1)
-            hidden, cell = torch.where(running, new_hidden, hidden), torch.where(running, new_cell, cell)
-            outputs.append(hidden)
+        for step in zip(steps, running, strict=True):
+            (hidden, cell), output = run_step((hidden, cell), step)
+            outputs.append(output)
         return torch.stack(outputs, dim=1), hidden, cell
 
     def step(

@@ -220,7 +220,7 @@ def _to_torch(dataset: str, array: np.ndarray) -> torch.Tensor:
     if dataset == WORD_TABLE:
         return tensor
     if dataset == CHARACTER_TABLE:
-        return torch.cat([torch.zeros(1, tensor.size(1)), tensor])
+        return torch.cat([tensor.new_zeros(1, tensor.size(1)), tensor])
     if dataset.startswith("CNN/W_cnn"):
         return tensor.squeeze(0).permute(2, 1, 0).contiguous()
     if dataset.endswith(("/W_0", "/B")):
