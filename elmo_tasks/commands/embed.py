@@ -102,7 +102,8 @@ class Embed(Verb):
     )
     format: str = option("format of IN: a sentence a line, or proteins", "text", choices=FORMATS)
     tokenize: str | None = option(
-        "split raw text by spaCy's rules for a language: en, de; by default tokens stand between blanks",
+        "split raw text by spaCy's rules for a language, such as en; into characters; or by a model of "
+        "spaCy (default: tokens stand between blanks)",
         metavar="LANGUAGE",
     )
     bilm: BilmArguments

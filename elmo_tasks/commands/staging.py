@@ -7,7 +7,6 @@ import shutil
 import sys
 from collections.abc import Collection, Generator, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
-from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from filelock import lock_descriptor
 
 from elmo_tasks.common.files import naming_when_full, put_in_place
 from elmo_tasks.data.input_files import InputError, input_files, read_lines, standard_input
-from elmo_tasks.data.tokenization import RenewedPipeline, language_rules
+from elmo_tasks.data.tokenization import tokenizer
 from elmo_tasks.embedding.corpus import Corpus, SourceLine, read_fasta, write_corpus
 from elmo_tasks.jobs.places import MARK, texts_among
 
@@ -164,15 +163,15 @@ def copy_corpus(
         writes are left out.
     folder : the verb's `staging_folder`, or any other.
     format : one of `FORMATS`: one tokenised sentence a line, or proteins.
-    tokenize : the language by whose rules spaCy splits the lines first. Without it, the first line that looks
-        like raw text is warned of.
+    tokenize : splits the lines first, see `chosen_tokenizer`. Without it, the first line that looks like raw
+        text is warned of.
     skip_empty : leave out lines of white space only.
     limit : how many lines to read at most; `None` for all.
 
     # Raises
     `ElmoError`, with file and line: nothing to read but the file that the verb writes, a byte that is not
-    UTF-8; and see `write_corpus` and `read_fasta`. `ConfigurationError`: see `language_rules`; `tokenize` for
-    proteins.
+    UTF-8; and see `write_corpus` and `read_fasta`. `ConfigurationError`: see `chosen_tokenizer`; or
+    `tokenize` for proteins.
     """
     if format == "fasta" and tokenize is not None:
         raise ConfigurationError(f"found --tokenize {tokenize} with --format fasta, expected one of the two")
@@ -189,10 +188,10 @@ def copy_corpus(
         return write_corpus(islice(sentences, limit), folder)
 
 
-def _tokenized(lines: Iterable[SourceLine], language: str) -> Iterator[SourceLine]:
-    pipeline = RenewedPipeline(partial(language_rules, language))
+def _tokenized(lines: Iterable[SourceLine], choice: str) -> Iterator[SourceLine]:
+    split = tokenizer(choice)
     for line in lines:
-        yield line._replace(text=" ".join(token.text for token in pipeline.tokens(line.text)))
+        yield line._replace(text=" ".join(split(line.text).words))
 
 
 def _warning_of_raw_text(lines: Iterable[SourceLine]) -> Iterator[SourceLine]:
