@@ -54,6 +54,10 @@ class LimitArguments:
     max_bytes: Positive = option("size of a request (else 413)", Limits.max_bytes)
     max_tokens: Positive = option("length of an input (else 422)", Limits.max_tokens)
     max_queue: Positive = option("inputs of a model that wait (else 429)", Limits.max_queue)
+    max_connections: Positive = option("open connections (else 503)", Limits.max_connections)
+    max_connections_of_client: Positive = option(
+        "open connections of an address, such as that of a proxy (else 503)", Limits.max_connections_of_client
+    )
     timeout: Positive = option("seconds for a request (else 408) and its answer (else 503)", Limits.timeout)
     batch_size: Positive = option("inputs at once", Limits.batch_size)
 
@@ -106,10 +110,9 @@ class Serve(Verb):
 
     def run(self) -> None:
         with _extra("serve"):
-            import uvicorn
-
             from elmo_tasks.page.app import Page
             from elmo_tasks.serving.app import create_app
+            from elmo_tasks.serving.server import make_server
         token = _token(self.token_file)
         limits = Limits(**asdict(self.limits))
         install_sigterm_handler()
@@ -120,15 +123,12 @@ class Serve(Verb):
         ):
             app = create_app(models, limits=limits, token=token)
             Page(app, tabs=tabs, limits=limits, words=self.page.words(limits))
-            config = uvicorn.Config(
-                app, access_log=False, log_level="warning", timeout_graceful_shutdown=limits.timeout
-            )
             host, port = listening.getsockname()[:2]
             if token is None and host not in _LOCAL:
                 print("warning: all who reach this address can ask; see --token-file", file=sys.stderr)
             print(f"{address(host, port)}/ is the page: {', '.join(models)}", flush=True)
             print(f"{address(host, port)}/docs says how programs ask", flush=True)
-            uvicorn.Server(config).run(sockets=[listening])
+            make_server(app, limits).run(sockets=[listening])
 
     @contextmanager
     def _models(self, limits: Limits, owner: str) -> Iterator[tuple[dict[str, "ServedModel"], list["Tab"]]]:

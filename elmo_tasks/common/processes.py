@@ -31,6 +31,16 @@ def peak_memory() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
+def max_descriptors() -> int:
+    """Returns the number of files and connections that this process may have open."""
+    try:
+        import resource
+    except ModuleNotFoundError:  # Windows
+        return sys.maxsize
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return sys.maxsize if limit == resource.RLIM_INFINITY else limit
+
+
 def end_with_parent() -> None:
     """Sends this process SIGTERM as soon as its parent process has ended, even by SIGKILL."""
     Thread(target=_wait_for_parent, daemon=True).start()

@@ -102,26 +102,39 @@ class Page:
             content_type = request.headers.get("content-type", FORM)
             if content_type.partition(";")[0].strip().lower() != FORM:
                 return render({}, 415, error=f"found the content type {content_type}, expected {FORM}")
-            try:
-                fields = parse_qs((await read_body(request, self._limits)).decode("ascii"))
-            except HTTPException as error:
-                return render({}, error.status_code, error=error.detail)
-            except ValueError as error:
-                return render({}, 400, error=f"found no form ({error}), expected one in URL encoding")
-            form = {field: texts[0] for field, texts in fields.items()}
+            form = _form(await read_body(request, self._limits))
             link = _link(path, form)
             return await show(form) if link is None else RedirectResponse(link, 303)
 
         async def get_or_post(request: Request) -> Response:
-            if request.method == "POST":
-                return await post(request)
-            return await show({name: text for name, text in request.query_params.items() if text})
+            try:
+                if request.method == "POST":
+                    return await post(request)
+                form = _form(request.scope["query_string"])
+            except HTTPException as error:
+                return render({}, error.status_code, error=error.detail)
+            return await show(form)
 
         app.api_route(path, methods=[*_READ, "POST"], include_in_schema=False)(get_or_post)
 
     def _render(self, name: str, path: str, values: dict[str, Any], status: int = 200) -> Response:
         html = template(name).render(path=path, links=self._links, limits=self._limits, **values)
         return HTMLResponse(html, status, HEADERS)
+
+
+def _form(content: bytes) -> Form:
+    """
+    Parses a form in URL encoding. Of several values of a field the first counts.
+
+    # Raises
+    `HTTPException`: it is not ASCII, or stands for bytes that are not UTF-8.
+    """
+    try:
+        fields = parse_qs(content.decode("ascii"), errors="strict")
+    except ValueError as error:
+        found = f"found no form ({error}), expected one in URL encoding, of UTF-8"
+        raise HTTPException(400, found) from error
+    return {field: texts[0] for field, texts in fields.items()}
 
 
 def _link(path: str, form: Form) -> str | None:

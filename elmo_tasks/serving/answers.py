@@ -25,7 +25,9 @@ class Limits:
     max_bytes : the size of a request.
     max_tokens : the tokens of an input, and of a batch.
     max_queue : the inputs of a model that are read, wait or are predicted.
-    timeout : seconds for reading a request, and for answering it.
+    max_connections, max_connections_of_client : the open connections, of all clients and of an address; at
+        most half of the files that the process may open.
+    timeout : seconds for the headers of a request, for its body, and for the answer.
     batch_size : the inputs of a batch.
     batch_wait : seconds for which an incomplete batch waits for more inputs.
     """
@@ -33,6 +35,8 @@ class Limits:
     max_bytes: int = 1 << 20
     max_tokens: int = 10_000
     max_queue: int = 256
+    max_connections: int = 1024
+    max_connections_of_client: int = 256
     timeout: int = 60
     batch_size: int = 32
     batch_wait: float = 0.005

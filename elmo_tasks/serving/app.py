@@ -52,6 +52,7 @@ def create_app(models: Mapping[str, ServedModel], *, limits: Limits, token: str 
         description="Archives of the tasks, each at /predict/NAME.",
         version=__version__,
         redoc_url=None,
+        redirect_slashes=False,  # to whatever host the request names
     )
     app.state.models = models
     metrics = Metrics(models)

@@ -135,6 +135,12 @@ def test_bodies_without_a_form(ask):
     response = ask("POST", "/show/names", content="sentence=é".encode())
     assert response.status_code == 400
     assert "expected one in URL encoding" in response.text
+    for response in (
+        ask("POST", "/show/names", content="sentence=%ff"),
+        ask("GET", "/show/names?sentence=Ana%ff"),
+    ):
+        assert response.status_code == 400
+        assert "\ufffd" not in response.text
     for body in ({"json": {"sentence": "x"}}, {"files": {"sentence": b"x"}}):
         response = ask("POST", "/show/names", **body)
         assert response.status_code == 415

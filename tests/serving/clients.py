@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import httpx
-import uvicorn
 from allennlp.common import JsonDict
 from fastapi import FastAPI
 
@@ -17,6 +16,7 @@ from elmo_tasks.predictors.text import require
 from elmo_tasks.serving.answers import Answer, Limits
 from elmo_tasks.serving.app import create_app
 from elmo_tasks.serving.models import ServedModel
+from elmo_tasks.serving.server import make_server
 from tests.predictors.fake import Counting
 
 
@@ -66,7 +66,7 @@ def running(
     """The address of a server in a thread of this process; `extend` adds to the app."""
     app = create_app(models, limits=limits, **options)
     extend(app)
-    server = uvicorn.Server(uvicorn.Config(app, log_level="error"))
+    server = make_server(app, limits)
     with socket.create_server(("127.0.0.1", 0)) as listening:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
         thread.start()
