@@ -16,7 +16,9 @@ from elmo_tasks.common.processes import max_descriptors
 from elmo_tasks.serving.answers import Limits
 
 logger = logging.getLogger("uvicorn.error")
-_FULL = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+_REFUSAL = (
+    b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+)
 
 
 def make_server(app: ASGIApp, limits: Limits, *, log_level: str = "warning") -> uvicorn.Server:
@@ -54,7 +56,7 @@ class BoundedProtocol(H11Protocol):
         most = min(self._limits.max_connections, max_descriptors() // 2)
         if len(self.connections) > most or of_client > self._limits.max_connections_of_client:
             self._log(f"found {len(self.connections):,} connections, {of_client:,} of this client")
-            transport.write(_FULL)
+            transport.write(_REFUSAL)
             transport.close()
         self._watch()
 
