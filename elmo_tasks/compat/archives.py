@@ -26,7 +26,7 @@ from allennlp.common.file_utils import cached_path
 from allennlp.common.params import parse_overrides
 from allennlp.common.registrable import Registrable
 from allennlp.common.util import SigTermReceived
-from allennlp.models import archival
+from allennlp.models import Model, archival
 from allennlp.models.archival import CONFIG_NAME, Archive
 
 from elmo_tasks.common import strict_json
@@ -82,8 +82,8 @@ def open_archive(
     the same as of AllenNLP's `load_archive`; `cuda_device` may have a name, such as `cpu` and `cuda:0`.
 
     # Raises
-    `ArchiveError`: the archive is not whole; or its config is not plain JSON, or has a name that no plug-in
-    registers. `ConfigurationError`: there is no such GPU, the overrides are no Jsonnet, or the weights a
+    `ArchiveError`: the archive is not whole; its config is not plain JSON, or has a name that no plug-in
+    registers; or a weight is not finite. `ConfigurationError`: there is no such GPU, the overrides are no Jsonnet, or the weights a
     folder. `OSError`: nothing is there, or the machine fails, for example with a full disk.
     """
     outer = _opening.get() or _Opening((), frozenset())
@@ -107,7 +107,9 @@ def open_archive(
         try:
             if os.path.isdir(path):
                 check_config(Path(path))
-            return _load_archive(archive_file, cuda_device, overrides, weights_file)
+            archive = _load_archive(archive_file, cuda_device, overrides, weights_file)
+            _check_numbers(archive.model)
+            return archive
         finally:
             _opening.reset(token)
 
@@ -140,6 +142,22 @@ def extracted_archive(resolved_archive_file: str | os.PathLike[str], cleanup: bo
     finally:
         if cleanup:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _check_numbers(model: Model) -> None:
+    """
+    # Raises
+    `ConfigurationError`: a weight is not finite. A buffer, such as a mask, may be infinite.
+    """
+    buffers = {name for name, _ in model.named_buffers()}
+    for name, weight in model.state_dict().items():
+        if isinstance(weight, torch.Tensor) and weight.is_floating_point():
+            wrong = weight.isnan() if name in buffers else ~weight.isfinite()
+            if wrong.any():
+                place = tuple(wrong.nonzero()[0].tolist())
+                raise ConfigurationError(
+                    f"found {weight[place].item()} in the weight {name} at {place}, expected finite numbers"
+                )
 
 
 def check_config(folder: Path) -> None:

@@ -48,14 +48,19 @@ class BoundedProtocol(H11Protocol):
         self._state: object = None
         """The request that is awaited or answered when the timer ends."""
 
+    @property
+    def host(self) -> str | None:
+        """The client's address."""
+        return self.client[0] if self.client else None
+
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        host = self.client and self.client[0]
-        of_client = sum(bool(other.client) and other.client[0] == host for other in self.connections)
+        hosts = [other.host for other in self.connections if isinstance(other, BoundedProtocol)]
+        of_client = hosts.count(self.host)
         # The rest of the descriptors is for files, and for connections that are refused.
         most = min(self._limits.max_connections, max_descriptors() // 2)
-        if len(self.connections) > most or of_client > self._limits.max_connections_of_client:
-            self._log(f"found {len(self.connections):,} connections, {of_client:,} of this client")
+        if len(hosts) > most or of_client > self._limits.max_connections_of_client:
+            self._log(f"found {len(hosts):,} connections, {of_client:,} of this client")
             transport.write(_REFUSAL)
             transport.close()
         self._watch()
@@ -89,4 +94,4 @@ class BoundedProtocol(H11Protocol):
         self.transport.abort()
 
     def _log(self, reason: str) -> None:
-        logger.warning("closed a connection of %s: %s", self.client and self.client[0], reason)
+        logger.warning("closed a connection of %s: %s", self.host, reason)

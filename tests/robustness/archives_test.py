@@ -266,3 +266,17 @@ def test_other_models_are_opened_too(run, config, tmp_path):
     archive = changed(run, tmp_path / "x", config=json.dumps(config))
     with pytest.raises(ConfigurationError, match=r"x\.tar\.gz: dataset_reader\.type"):
         Model.from_params(Params({"type": "from_archive", "archive_file": str(archive)}))
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+@pytest.mark.parametrize("place", ["first", "middle", "last"])
+def test_weights_that_are_no_numbers(run, tmp_path, value, place):
+    weights = torch.load(run / "best.th")
+    names = [name for name, weight in weights.items() if weight.is_floating_point()]
+    name = names[{"first": 0, "middle": len(names) // 2, "last": -1}[place]]
+    weights[name].view(-1)[-1] = value
+    torch.save(weights, tmp_path / "weights")
+    archive = changed(run, tmp_path / "x", weights=(tmp_path / "weights").read_bytes())
+    message = error_of(archive)
+    assert name in message
+    assert "expected finite numbers" in message
