@@ -83,8 +83,9 @@ def open_archive(
 
     # Raises
     `ArchiveError`: the archive is not whole; its config is not plain JSON, or has a name that no plug-in
-    registers; or a weight is not finite. `ConfigurationError`: there is no such GPU, the overrides are no Jsonnet, or the weights a
-    folder. `OSError`: nothing is there, or the machine fails, for example with a full disk.
+    registers; or a weight is not finite. `ConfigurationError`: there is no such GPU, the overrides are no
+    Jsonnet, or the weights a folder. `OSError`: nothing is there, or the machine fails, for example with a
+    full disk.
     """
     outer = _opening.get() or _Opening((), frozenset())
     try:
