@@ -8,11 +8,13 @@ from typing import Any, ClassVar
 
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import Field, Instance, Vocabulary
-from allennlp.data.fields import LabelField, SequenceLabelField
+from allennlp.data.fields import LabelField, MetadataField, SequenceLabelField
 
 from elmo_tasks.data.tag_schemes import split_tag
 from elmo_tasks.data.tokenization import Words
 
+ID_KEYS = ("id", "pairID", "uid", "guid", "idx", "index")
+"""The fields of a record that tell which it is."""
 logger = logging.getLogger(__name__)
 
 
@@ -56,6 +58,25 @@ class Metadata:
         names = [field.name for field in dataclasses.fields(self)]  # type: ignore[arg-type]
         values = {name: getattr(self, name) for name in names}
         return {name: v._asdict() if isinstance(v, Words) else v for name, v in values.items()}
+
+
+@dataclasses.dataclass
+class NoPrediction(Metadata):
+    """The metadata of an instance for a record that has no prediction, and why."""
+
+    reason: str
+
+
+def no_prediction(reason: str, ids: Mapping[str, Any]) -> Instance:
+    """Returns the instance of a record that has a line among the predictions, but no prediction."""
+    metadata = NoPrediction(reason)
+    metadata.ids = ids
+    return Instance({"metadata": MetadataField(metadata)})
+
+
+def ids_of(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the values by which a record is named, see `Metadata.ids`."""
+    return {key: values[key] for key in ID_KEYS if key in values}
 
 
 class ClosedLabelField(LabelField):

@@ -21,7 +21,7 @@ from allennlp.predictors import Predictor
 
 from elmo_tasks.common.files import UNREADABLE, check_sources_stay, raw_lines, unpacked
 from elmo_tasks.common.progress import progress
-from elmo_tasks.data.fields import Metadata
+from elmo_tasks.data.fields import Metadata, NoPrediction
 from elmo_tasks.data.input_files import input_files, standard_input
 from elmo_tasks.data.reader import TaskReader
 from elmo_tasks.predictors.json_lines import JsonLinesPredictor
@@ -74,11 +74,15 @@ class PredictManager(predict._PredictManager):
         return predicted_lines(self._predictor, batch_data)
 
     def _predict_instances(self, batch_data: list[Instance]) -> Iterator[str]:
+        whole = [each for each in batch_data if not isinstance(_metadata(each), NoPrediction)]
         # A predictor of others may implement either.
         one, several = self._predictor.predict_instance, self._predictor.predict_batch_instance
-        results = [one(batch_data[0])] if len(batch_data) == 1 else several(batch_data)
-        for instance, result in zip(batch_data, results, strict=True):
-            yield self._predictor.dump_line(_ids(instance) | result)
+        results = iter([one(whole[0])] if len(whole) == 1 else several(whole) if whole else [])
+        for metadata in map(_metadata, batch_data):
+            none = isinstance(metadata, NoPrediction)
+            result = {"no_prediction": metadata.reason} if none else next(results)
+            ids = dict(metadata.ids) if isinstance(metadata, Metadata) else {}
+            yield self._predictor.dump_line(ids | result)
 
     def _get_instance_data(self) -> Iterator[Instance]:
         """Yields the instances before an error, which is raised when these are predicted."""
@@ -94,11 +98,9 @@ class PredictManager(predict._PredictManager):
         return progress(lines, work="predict", unit="lines", total=_number_of_lines(self._input_file))
 
 
-def _ids(instance: Instance) -> JsonDict:
-    """Returns the ids that the record of an instance has in its file."""
+def _metadata(instance: Instance) -> Any:
     metadata = instance.fields.get("metadata")
-    content = metadata.metadata if isinstance(metadata, MetadataField) else None
-    return dict(content.ids) if isinstance(content, Metadata) else {}
+    return metadata.metadata if isinstance(metadata, MetadataField) else None
 
 
 def _inputs(path: str, reader: DatasetReader | None) -> list[str]:

@@ -1,25 +1,27 @@
-"""Reads pairs of sentences, and whether the first entails the second: SNLI, MultiNLI and the like."""
+"""Reads pairs of sentences, and whether the first entails the second: SNLI, MultiNLI, ANLI and the like."""
 
-import json
-from collections import Counter
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Optional, Union
+from typing import Any, ClassVar, Optional, Union
 
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader, Instance, Token, Tokenizer
 from allennlp.data.fields import Field, MetadataField, TextField
 
+from elmo_tasks.common.values import Name, Names
 from elmo_tasks.data.fields import Metadata, check_label, labelled_instance
-from elmo_tasks.data.input_files import InputError, read_lines
-from elmo_tasks.data.json_lines import parse_json, shorten
-from elmo_tasks.data.reader import TaskReader
+from elmo_tasks.data.labelled_texts import LabelledTextReader
 
 LABELS = ("entailment", "neutral", "contradiction")
-_UNDECIDED = "-"
-"""The label of pairs on which the annotators had no majority."""
+_LETTERS = {label[0]: label for label in LABELS}
+"""The labels of ANLI."""
+_COLUMNS = {
+    "premise": ("sentence1", "premise", "context"),
+    "hypothesis": ("sentence2", "hypothesis"),
+    "label": ("gold_label", "label"),
+}
+"""The names that published sets give to a column."""
 _MAX_CACHED = 500
 """Maximum number of characters of a sentence whose words are cached."""
 
@@ -40,38 +42,57 @@ class SnliPair(Metadata):
         return max(len(self.premise), len(self.hypothesis))
 
 
-class _FilePair(NamedTuple):
-    premise: str
-    hypothesis: str
-    label: str
-
-
 @DatasetReader.register("elmo_snli")
-class SnliReader(TaskReader):
+class SnliReader(LabelledTextReader):
     """
-    Reads one JSON object a line with `gold_label`, `sentence1` (the premise) and `sentence2` (the
-    hypothesis); other fields are ignored. Pairs with the label `-`, on which the annotators did not agree,
-    are left out, and counted in the log.
+    Reads a premise, a hypothesis and a label from JSON Lines, tsv, csv, JSON or Parquet. Pairs with the label
+    `-`, or -1, on which the annotators did not agree, are left out, and counted in the log.
 
-    Format: https://nlp.stanford.edu/projects/snli/ and https://cims.nyu.edu/~sbowman/multinli/. Instances
-    have `premise`, `hypothesis`, `metadata` (an `SnliPair`) and, if labelled, `label`. The vocabulary has the
-    labels in the order of `LABELS`.
+    Formats: https://nlp.stanford.edu/projects/snli/, https://cims.nyu.edu/~sbowman/multinli/ and
+    https://github.com/facebookresearch/anli. Instances have `premise`, `hypothesis`, `metadata` (an
+    `SnliPair`) and, if labelled, `label`. The vocabulary has the labels in the order of `classes`.
 
     # Parameters
 
-    See `TaskReader`.
+    classes : by default entailment, neutral and contradiction, in the files also `e`, `n` and `c`.
+    premise, hypothesis, label : the columns; by default those of SNLI (`sentence1`, `sentence2`,
+        `gold_label`), or else `premise` or `context`, `hypothesis`, `label`.
+    The others : see `LabelledTextReader`.
 
     # Raises
-    When reading, `InputError` with file and line: there is no file, no labelled pair in a file, a byte that
-    is not of the encoding, a blank line between pairs, no JSON object, a field that is missing or no string,
-    another label, or a sentence without words.
+    See `LabelledTextReader`.
     """
 
     renamed_keys: ClassVar[dict[str, str]] = {"spacy_model": "tokenizer"}
+    undecided: ClassVar[Sequence[str]] = ("-", "-1")
+    pairs = True
 
-    def _read(self, file_path: str) -> Iterator[Instance]:
-        for pair in self.shard_iterable(self.read_files(file_path, _file_pairs, _describe)):
-            yield self.text_to_instance(*pair)
+    def __init__(
+        self,
+        *,
+        classes: Optional[list[Name]] = None,
+        label_names: Optional[dict[str, Name]] = None,
+        premise: Optional[Union[Name, Names]] = None,
+        hypothesis: Optional[Union[Name, Names]] = None,
+        label: Optional[Name] = None,
+        **kwargs: Any,
+    ) -> None:
+        classes = list(LABELS) if classes is None else classes
+        if label_names is None and tuple(classes) == LABELS:
+            label_names = {label: label for label in LABELS} | _LETTERS
+        super().__init__(classes=classes, label_names=label_names, **kwargs)
+        self._columns = {"premise": premise, "hypothesis": hypothesis, "label": label}
+
+    def text_columns(self, values: Mapping[str, Any]) -> list[list[str]]:
+        columns = (self._column(name, values) for name in ("premise", "hypothesis"))
+        return [[names] if isinstance(names, str) else names for names in columns]
+
+    def label_column(self, values: Mapping[str, Any]) -> str | None:
+        return self._column("label", values)
+
+    def _column(self, name: str, values: Mapping[str, Any]) -> Any:
+        known = _COLUMNS[name]
+        return self._columns[name] or next((each for each in known if each in values), known[0])
 
     def text_to_instance(
         self,
@@ -84,17 +105,22 @@ class SnliReader(TaskReader):
         words.
 
         # Raises
-        `ConfigurationError`: a sentence without words, or a label that is not in `LABELS`.
+        `ConfigurationError`: a sentence without words, or a label that is not in `classes`.
         """
-        check_label(label, LABELS)
-        sides = {"premise": self.tokens(premise), "hypothesis": self.tokens(hypothesis)}
-        for name, tokens in sides.items():
+        check_label(label, self.classes)
+        texts = [self.tokens(premise), self.tokens(hypothesis)]
+        for name, tokens in zip(("premise", "hypothesis"), texts, strict=True):
             if not tokens:
                 raise ConfigurationError(f"found a {name} without words, expected at least one word")
-        fields: dict[str, Field] = {name: TextField(tokens) for name, tokens in sides.items()}
-        words = {name: [token.text for token in tokens] for name, tokens in sides.items()}
-        fields["metadata"] = MetadataField(SnliPair(**words))
-        return labelled_instance(fields, label, LABELS)
+        return self.instance(texts, label)
+
+    def instance(self, texts: list[list[Token]], label: str | None) -> Instance:
+        words = [[token.text or "" for token in tokens] for tokens in texts]
+        fields: dict[str, Field] = {
+            name: TextField(tokens) for name, tokens in zip(("premise", "hypothesis"), texts, strict=True)
+        }
+        fields["metadata"] = MetadataField(SnliPair(*words))
+        return labelled_instance(fields, label, self.classes)
 
     def tokens(self, text: str | list[str]) -> list[Token]:
         """See `TaskReader.tokens`. A premise has several hypotheses: the list is not to be changed."""
@@ -107,52 +133,3 @@ class SnliReader(TaskReader):
 @lru_cache(maxsize=1 << 12)
 def _cached_tokens(tokenizer: Tokenizer, text: str) -> list[Token]:
     return tokenizer.tokenize(text)
-
-
-def _file_pairs(path: Path, counts: Counter[str]) -> Iterator[_FilePair]:
-    blank = None
-    for number, line in read_lines(path):
-        if not line.strip():
-            blank = blank or number
-            continue
-        if blank:  # blank lines may stand at the end only
-            raise InputError.at(path, blank, found="a blank line", expected="a JSON object")
-        pair = _parse(path, number, line)
-        counts[pair.label] += 1
-        if pair.label != _UNDECIDED:
-            yield pair
-    if not any(counts[label] for label in LABELS):
-        found = f"no labelled pair, {_describe_undecided(counts)}"
-        raise InputError.at(path, found=found, expected="at least one")
-
-
-def _describe(counts: Counter[str]) -> str:
-    labelled = ", ".join(f"{label} {counts[label]}" for label in LABELS)
-    return f"{labelled}; left out: {_describe_undecided(counts)}"
-
-
-def _describe_undecided(counts: Counter[str]) -> str:
-    return f'{counts[_UNDECIDED]} with the label "{_UNDECIDED}"'
-
-
-def _parse(path: Path, number: int, line: str) -> _FilePair:
-    def error(found: str, expected: str) -> InputError:
-        return InputError.at(path, number, found=found, expected=expected)
-
-    def sentence(name: str) -> str:
-        text = content.get(name)
-        if not isinstance(text, str):
-            found = f"{name} {json.dumps(text)}" if name in content else f"no {name}"
-            raise error(found, f"{name} with a sentence")
-        if not text.strip():
-            raise error(f"an empty {name}", "a sentence")
-        return text
-
-    content = parse_json(line, path, number)
-    if not isinstance(content, dict):
-        raise error(shorten(line.strip()), "a JSON object")
-    label = content.get("gold_label")
-    if label not in (*LABELS, _UNDECIDED):
-        found = f"the label {json.dumps(label)}" if "gold_label" in content else "no gold_label"
-        raise error(found, f"{', '.join(LABELS)} or {_UNDECIDED}")
-    return _FilePair(sentence("sentence1"), sentence("sentence2"), label)

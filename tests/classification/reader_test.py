@@ -1,18 +1,20 @@
-import csv
 import gzip
+import io
 import json
 import logging
 
+import pyarrow
 import pytest
 from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader, Vocabulary
 from allennlp.data.dataset_readers.dataset_reader import WorkerInfo
 from allennlp.data.tokenizers import WhitespaceTokenizer
+from pyarrow import parquet
 
 from elmo_tasks.classification import ClassificationReader
-from elmo_tasks.classification.reader import read_records
 from elmo_tasks.common.files import bundled
+from elmo_tasks.data.fields import NoPrediction
 from elmo_tasks.data.input_files import InputError
 from elmo_tasks.data.tokenization import Syllables
 from elmo_tasks.language_model import BiLmReader
@@ -51,6 +53,10 @@ def read(path, content, of):
 
 def as_tsv(rows):
     return "\n".join(map("\t".join, rows)) + "\n"
+
+
+def as_csv(rows, delimiter=","):
+    return "".join(delimiter.join('"' + cell.replace('"', '""') + '"' for cell in row) + "\n" for row in rows)
 
 
 TSV = as_tsv([COLUMNS, *ROWS])
@@ -132,7 +138,7 @@ def test_errors_name_line_and_column(tmp_path, content, parameters, expected):
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"format": "xml"}, "format is 'xml', expected one of csv, tsv, json, jsonl, text"),
+        ({"format": "xml"}, "format is 'xml', expected one of auto, delimited, csv, tsv, json, jsonl"),
         ({"format": "json", "columns": ["text"]}, "found columns, but json"),
         ({"format": "csv", "columns": ["text", "text"]}, "columns: found text, text"),
         ({"classes": ["one"]}, "classes: found ['one']"),
@@ -228,97 +234,132 @@ def test_petitions_as_documents_and_as_json_lines(tmp_path):
     assert forward[0][0][:6] == ["놀", "이", "터", "의", "낡", "은"]
 
 
-def records_of(path, content, format, columns=None):
-    path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    return list(read_records(path, format, columns))
+def table(rows):
+    """The bytes of a Parquet file, whose labels are numbers with names."""
+    features = {"text": {"_type": "Value"}, "class": {"_type": "ClassLabel", "names": ["good", "bad"]}}
+    schema = {"huggingface": json.dumps({"info": {"features": features}})}
+    sink = io.BytesIO()
+    parquet.write_table(pyarrow.Table.from_pylist(rows).replace_schema_metadata(schema), sink)
+    return sink.getvalue()
 
 
-def as_csv(rows):
-    return "".join(",".join('"' + cell.replace('"', '""') + '"' for cell in row) + "\n" for row in rows)
+BY_LABEL = {"label": "label"}
+LISTED = [{"text": record["text"], "class": [record["class"]]} for record in RECORDS]
+NUMBERED = [{"text": record["text"], "class": ["good", "bad"].index(record["class"])} for record in RECORDS]
 
 
+@pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize(
-    ("content", "format", "columns", "lines"),
+    ("format", "content", "parameters"),
     [
-        (as_csv([COLUMNS, *ROWS]), "csv", None, [2, 3, 4]),
-        (as_csv(ROWS), "csv", COLUMNS, [1, 2, 3]),
-        ("\ufeff" + as_csv([COLUMNS, *ROWS]).replace("\n", "\r\n"), "csv", None, [2, 3, 4]),
-        (as_tsv([COLUMNS, *ROWS]), "tsv", None, [2, 3, 4]),
-        ("\ufeff" + as_tsv([COLUMNS, *ROWS]).replace("\n", "\r\n"), "tsv", None, [2, 3, 4]),
-        ("\n" + as_tsv(ROWS).replace("\n", "\n\n"), "tsv", COLUMNS, [2, 4, 6]),
-        (json.dumps(RECORDS), "json", None, [1, 1, 1]),
-        (json.dumps(RECORDS, indent=4, ensure_ascii=False), "json", None, [2, 7, 12]),
-        ("\n".join(map(json.dumps, RECORDS)) + "\n\n", "jsonl", None, [1, 2, 3]),
+        ("csv", as_csv([COLUMNS, *ROWS]), {}),
+        ("csv", as_csv(ROWS), {"columns": COLUMNS}),
+        ("csv", "\ufeff" + as_csv([COLUMNS, *ROWS]).replace("\n", "\r\n"), {}),
+        ("delimited", as_csv([COLUMNS, *ROWS], ";"), {}),
+        ("delimited", as_csv([[*COLUMNS, "", ""], *([*row, "", ""] for row in ROWS)]), {}),
+        ("tsv", TSV, {}),
+        ("tsv", "\n" + as_tsv(ROWS).replace("\n", "\n\n"), {"columns": COLUMNS}),
+        ("json", json.dumps(RECORDS), {}),
+        ("json", json.dumps({"data": RECORDS}, indent=1), {}),
+        ("jsonl", "\n".join(map(json.dumps, RECORDS)) + "\n\n", {}),
+        ("jsonl", "".join(f"{json.dumps(record)}\n" for record in LISTED), {}),
+        ("parquet", table(NUMBERED), {}),
+        ("parquet", table(LISTED), {}),
+        ("label_text", "".join(f"{row[2]} {row[1]}\n" for row in ROWS), BY_LABEL),
+        ("label_text", "".join(f"{row[2]}:more\t{row[1]}\n" for row in ROWS), BY_LABEL),
+        ("fasttext", "".join(f"__label__{row[2]} {row[1]}\n" for row in ROWS), BY_LABEL),
     ],
 )
-def test_records_of_all_formats(tmp_path, content, format, columns, lines):
-    for name, packed in (("a", content.encode()), ("a.gz", gzip.compress(content.encode()))):
-        records = records_of(tmp_path / name, packed, format, columns)
-        assert [record.values for record in records] == RECORDS
-        assert [record.line for record in records] == lines
+def test_formats_are_found(tmp_path, format, content, parameters, packed):
+    content = content if isinstance(content, bytes) else content.encode()
+    if packed and format == "parquet":
+        return
+    for named in ("auto", format):
+        of = reader(format=named, **parameters)
+        instances = read(tmp_path / "a", gzip.compress(content) if packed else content, of)
+        assert words(instances) == WORDS
+        assert labels(instances) == ["bad", "good", "good"]
 
 
-def test_csv_agrees_with_python_on_odd_fields(tmp_path):
-    rows = [["x, \n\n y", "good"], ['"', "bad"], ["a\tb \u2028 c", "good"], ["long " * 50_000, "bad"]]
-    with open(tmp_path / "odd", "w", newline="") as file:
-        csv.writer(file, lineterminator="\n").writerows(rows)
-    records = list(read_records(tmp_path / "odd", "csv", ["text", "class"]))
-    assert [list(record.values.values()) for record in records] == rows
-    assert [record.line for record in records] == [1, 4, 5, 6]
+def test_a_folder_or_a_file_for_each_class(tmp_path, caplog):
+    for label, texts in (("good", ["x y\n\nz", "u"]), ("bad", ["v w"]), ("unsup", ["none"])):
+        (tmp_path / "folders" / label).mkdir(parents=True)
+        for number, text in enumerate(texts):
+            (tmp_path / "folders" / label / f"{number}.txt").write_text(text)
+    for named in ("auto", "class_folders"):
+        instances = list(reader(format=named, label="label").read(str(tmp_path / "folders")))
+        assert words(instances) == [["v", "w"], ["x", "y", "z"], ["u"]]
+        assert labels(instances) == ["bad", "good", "good"]
+        assert "1 files left out, in no folder of a class, such as " in caplog.text
+        assert "unsup/0.txt" in caplog.text
+    (tmp_path / "files").mkdir()
+    (tmp_path / "files" / "rt.bad").write_text("v w\n\n")
+    (tmp_path / "files" / "good.txt").write_text("x y\nz\n")
+    for named in ("auto", "class_files"):
+        instances = list(reader(format=named, label="label").read(str(tmp_path / "files")))
+        assert words(instances) == [["x", "y"], ["z"], ["v", "w"]]
+        assert labels(instances) == ["good", "good", "bad"]
+
+
+def test_bad_records_are_left_out_and_counted(tmp_path, caplog):
+    content = "text\tclass\nx\tgood\n\tgood\ny\t-\nz\tbad\n \tbad\nu\tugly\n"
+    with pytest.raises(InputError, match="line 3: found no words in the column 'text'"):
+        read(tmp_path / "a", content, reader())
+    assert words(read(tmp_path / "a", content, reader(skip_bad=True))) == [["x"], ["z"]]
+    (message,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert "4 bad records left out" in message
+    assert [f"line {number}" in message for number in (3, 4, 6, 7)] == [True] * 3 + [False]
+
+
+def test_every_record_has_an_instance_for_prediction(tmp_path):
+    of = reader(format="auto")
+    of.every_record = True
+    content = '{"id": 7, "text": "x"}\n{"text": " ", "guid": "b"}\n{"text": "y", "class": "-"}\n'
+    first, second, third = read(tmp_path / "a", content, of)
+    assert words([first, third]) == [["x"], ["y"]]
+    assert [each["metadata"].metadata.ids for each in (first, second, third)] == [
+        {"id": 7},
+        {"guid": "b"},
+        {},
+    ]
+    assert isinstance(second["metadata"].metadata, NoPrediction)
+    assert "line 2: found no words in the column 'text'" in second["metadata"].metadata.reason
+    assert "label" not in third.fields
 
 
 def test_values_of_json_are_of_any_type(tmp_path):
-    values = [{"a": 1, "b": None}, {}, {"c": {"[": [",", "]"]}}]
-    assert [
-        record.values for record in records_of(tmp_path / "a", json.dumps(values, indent=1), "json")
-    ] == values
+    content = json.dumps([{"text": "x", "class": "bad", "b": None}, {"c": {"[": [",", "]"]}}], indent=1)
+    with pytest.raises(InputError, match=r"a, line 7: found the columns 'c', expected also 'text'"):
+        read(tmp_path / "a", content, reader(format="auto"))
 
 
-def test_text_has_one_column(tmp_path):
-    assert records_of(tmp_path / "a", ' One "line",\n\n \nAnother\tone\n', "text") == [
-        (1, {"text": ' One "line",'}),
-        (4, {"text": "Another\tone"}),
-    ]
-
-
-def test_a_document_is_a_file(tmp_path):
-    assert records_of(tmp_path / "a", "\ufeff One.\r\n\nTwo.\n", "document") == [
-        (1, {"text": " One.\n\nTwo."})
-    ]
+def test_texts_without_columns(tmp_path):
+    of = reader(format="text", label=None, tokenizer="characters")
+    assert words(read(tmp_path / "a", ' One "l",\n\n \nA\tb\n', of)) == [list('One"l",'), ["A", "b"]]
+    of = reader(format="document", label=None)
+    assert words(read(tmp_path / "b", "\ufeff One.\r\n\nTwo.\n", of)) == [["One.", "Two."]]
 
 
 @pytest.mark.parametrize(
     ("format", "content"),
-    [("csv", "a,b\n"), ("tsv", ""), ("json", "[]"), ("jsonl", "\n"), ("document", " \n\n")],
+    [("csv", "a,b\n"), ("tsv", ""), ("json", "[]"), ("jsonl", "\n"), ("document", " \n\n"), ("auto", "\n")],
 )
 def test_no_record(tmp_path, format, content):
-    assert records_of(tmp_path / "a", content, format) == []
+    with pytest.raises(InputError, match="a: found no record, expected at least one"):
+        read(tmp_path / "a", content, reader(format=format))
 
 
 @pytest.mark.parametrize(
     ("format", "content", "expected"),
     [
-        ("tsv", "text\tclass\nx\n", ", line 2: found 1 columns, expected 2: text, class"),
-        ("csv", "text\nx\n\nx,y\n", ", line 4: found 2 columns, expected 1: text"),
-        ("tsv", "text\ttext\n", ", line 1: found the column 'text' twice, expected a header"),
-        (
-            "csv",
-            'text,class\nx,good\n"open,good\nx,bad\n',
-            ", line 3: found no csv (unexpected end of data), expected csv",
-        ),
-        ("csv", 'a\nx"y"\n"x"y\n', ", line 3: found no csv (',' expected after '\"'), expected csv"),
-        ("jsonl", '\n{"text": x}\n', ", line 2: found no JSON (Expecting value, column 10), expected JSON"),
-        ("jsonl", "[1]\n", ", line 1: found 1, expected a JSON object"),
-        ("json", '[{},\n{"a": }]', ", line 2: found no JSON (Expecting value, column 7), expected JSON"),
-        ("json", '[{},\n{}, "x"\n]', ', line 2: found "x", expected a JSON object'),
-        (
-            "tsv",
-            b"text\tclass\nx\xff\tgood\n",
-            ", line 2: found the byte 0xff at offset 12, expected UTF-8; ",
-        ),
+        ("label_text", "good x\ngood\n", ", line 2: found 'good', expected a label and a text"),
+        ("fasttext", "__label__good __label__bad x\n", ', line 1: found the label \'["good", "bad"]\' in'),
+        ("fasttext", "x y\n", ", line 1: found the label '[]' in the column 'label'"),
+        ("json", '{"more": {"data": []}}', ", line 1: found the columns 'more', expected also 'text'"),
+        ("tsv", b"text\tclass\nx\xff\tgood\n", ", line 2: found the byte 0xff at offset 12, expected UTF-8"),
     ],
 )
 def test_errors_of_formats_name_the_line(tmp_path, format, content, expected):
     with pytest.raises(InputError) as caught:
-        records_of(tmp_path / "data", content, format)
+        read(tmp_path / "data", content, reader(format=format, **({} if format == "tsv" else BY_LABEL)))
     assert str(caught.value).startswith(f"{tmp_path / 'data'}{expected}")

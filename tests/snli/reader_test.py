@@ -52,7 +52,10 @@ def test_the_instances(tmp_path, caplog):
     assert labels(instances) == ["neutral", "contradiction"]
     assert instances[1]["metadata"].metadata == SnliPair(*WORDS[1])
     assert [len(instance["metadata"]) for instance in instances] == [4, 5]
-    assert 'a: entailment 0, neutral 1, contradiction 1; left out: 1 with the label "-"' in caplog.text
+    assert (
+        "2 instances (entailment 0, neutral 1, contradiction 1); left out: 1 with the label '-'"
+        in caplog.text
+    )
     loader = MultiProcessDataLoader(SnliReader(), str(tmp_path / "a"), batch_size=2)
     vocab = Vocabulary.from_instances(loader.iter_instances())
     loader.index_with(vocab)
@@ -85,21 +88,23 @@ def test_a_folder_a_pattern_and_blank_lines_at_the_end(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (lines(SNLI[0]) + "\n\n" + lines(SNLI[2]), "line 2: found a blank line"),
         (lines(SNLI[0]) + "{'gold_label': 1}\n", "line 2: found no JSON"),
         (lines(SNLI[0]) + '["neutral"]\n', 'line 2: found ["neutral"], expected a JSON object'),
         *(
-            (lines(SNLI[0] | {"gold_label": label}), f"line 1: found the label {json.dumps(label)}, expected")
-            for label in ("Neutral", "", None, ["neutral"], "hidden")
+            (lines(SNLI[0] | {"gold_label": label}), f"line 1: found the label {found!r} in the column")
+            for label, found in (("Neutral", "Neutral"), ("", ""), (None, "null"), (0, "0"), ("x", "x"))
         ),
-        (lines({"sentence1": "a", "sentence2": "b"}), "line 1: found no gold_label, expected entailment"),
-        (lines({"gold_label": "neutral", "sentence2": "b"}), "line 1: found no sentence1"),
-        (lines(SNLI[0] | {"sentence2": ["a"]}), 'line 1: found sentence2 ["a"]'),
-        (lines(SNLI[0] | {"sentence2": None}), "line 1: found sentence2 null"),
-        (lines(SNLI[0], SNLI[0] | {"sentence1": " \t"}), "line 2: found an empty sentence1"),
-        (lines(SNLI[0] | {"sentence2": ""}), "line 1: found an empty sentence2"),
-        (lines(SNLI[1]), 'found no labelled pair, 1 with the label "-"'),
-        ("", 'found no labelled pair, 0 with the label "-"'),
+        (lines({"sentence1": "a", "sentence2": "b"}), "expected also 'gold_label'"),
+        (lines({"gold_label": "neutral", "sentence2": "b"}), "expected also 'sentence1'"),
+        (
+            lines(SNLI[0] | {"sentence2": ["a"]}),
+            "line 1: found [\"a\"] in the column 'sentence2', expected text",
+        ),
+        (lines(SNLI[0] | {"sentence2": None}), "line 1: found null in the column 'sentence2'"),
+        (lines(SNLI[0], SNLI[0] | {"sentence1": " \t"}), "line 2: found no words in the column 'sentence1'"),
+        (lines(SNLI[0] | {"sentence2": ""}), "line 1: found no words in the column 'sentence2'"),
+        (lines(SNLI[1]), "found no record; left out: 1 with the label '-'"),
+        ("", "found no record"),
         (b"\n\xff", "line 2: found the byte 0xff at offset 1"),
     ],
 )
@@ -108,6 +113,62 @@ def test_errors_with_file_and_line(tmp_path, content, message):
         read(tmp_path / "some.jsonl", content)
     assert str(tmp_path / "some.jsonl") in str(error.value)
     assert message in str(error.value)
+
+
+HEADERLESS = ["premise", "hypothesis", "label"]
+
+
+@pytest.mark.parametrize(
+    ("content", "parameters", "label", "ids"),
+    [
+        ('{"premise": P, "hypothesis": H, "label": "neutral", "id": 3}', {}, "neutral", {"id": 3}),
+        ('{"uid": "u", "context": P, "hypothesis": H, "label": "n"}', {}, "neutral", {"uid": "u"}),
+        (
+            '[{"guid": "g",\n"premise": P, "hypothesis": H, "gold_label": "neutral"}]',
+            {},
+            "neutral",
+            {"guid": "g"},
+        ),
+        (
+            '{"premise": P, "hypothesis": H, "label": 1}\n{"premise": "a", "hypothesis": "b", "label": -1}',
+            {"label_names": {"0": "entailment", "1": "neutral", "2": "contradiction"}},
+            "neutral",
+            {},
+        ),
+        (
+            '{"premise": P, "hypothesis": H, "label": "not_entailment"}',
+            {"classes": ["entailment", "not_entailment"]},
+            "not_entailment",
+            {},
+        ),
+        ("index\tsentence1\tsentence2\tlabel\n0\tP\tH\tneutral", {"quotes": True}, "neutral", {"index": "0"}),
+        (
+            "P,H,1\n",
+            {"columns": HEADERLESS, "classes": ["yes", "no"], "label_names": {"0": "no", "1": "yes"}},
+            "yes",
+            {},
+        ),
+        ("h,p,l\nH,P,neutral\n", {"premise": "p", "hypothesis": "h", "label": "l"}, "neutral", {}),
+    ],
+)
+def test_other_sets(tmp_path, content, parameters, label, ids):
+    content = content.replace("P", '"Two cats sleep."').replace("H", '"They are black."')
+    (instance,) = read(tmp_path / "a", content, **parameters)
+    assert words([instance]) == WORDS[:1]
+    assert labels([instance]) == [label]
+    assert instance["metadata"].metadata.ids == ids
+    labels_of_vocab = Vocabulary.from_instances([instance]).get_token_to_index_vocabulary("labels")
+    assert list(labels_of_vocab) == parameters.get("classes", list(LABELS))
+
+
+def test_every_pair_has_an_instance_for_prediction(tmp_path):
+    reader = SnliReader()
+    reader.every_record = True
+    unlabelled = {"pairID": "p", "sentence1": "A.", "sentence2": "B."}
+    (tmp_path / "a").write_text(lines(*SNLI, unlabelled, {"sentence1": "", "sentence2": "B."}))
+    instances = list(reader.read(str(tmp_path / "a")))
+    assert [dict(each["metadata"].metadata.ids) for each in instances] == [{}, {}, {}, {"pairID": "p"}, {}]
+    assert [len(each.fields) for each in instances] == [3, 3, 3, 3, 1]
 
 
 def test_text_to_instance_and_parameters():

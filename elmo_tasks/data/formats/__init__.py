@@ -14,7 +14,8 @@ are found by `data.input_files.input_files`, and lines of any encoding, packed o
 | `delimited` | `read_delimited`: records | csv, tsv |
 | `json_records` | `read_json_records`: records | JSON Lines, a JSON list, `{"data": [...]}` |
 | `parquet` | `read_parquet`: records; `class_names`: names of numbered classes | Parquet |
-| `records` | `read_records`: records of whichever of the last three the file is | |
+| `texts` | records of texts and their classes | TREC, fastText, a folder for each class |
+| `records` | `read_records`: records of Parquet, JSON or delimited, whichever the file is | |
 
 A record is a `data.input_files.Record`: values by name, and the line for errors.
 """

@@ -36,7 +36,7 @@ def read_json_records(path: Path, *, encoding: str = "utf-8") -> Iterator[Record
 def _is_object(line: str) -> bool:
     try:
         return isinstance(json.loads(line), dict)
-    except ValueError:
+    except (ValueError, RecursionError):
         # A damaged line of JSON Lines, too, unless it could be the begin of a longer value
         return re.fullmatch(r'\s*\{\s*"(?:[^"\\]|\\.)*"\s*:.*\}\s*', line) is not None
 
@@ -51,7 +51,7 @@ def _data(text: str) -> int | None:
             value, place = _decode(text, start)
             if key == _DATA and isinstance(value, list) and all(isinstance(each, dict) for each in value):
                 return start
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
 
 

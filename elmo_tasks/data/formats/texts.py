@@ -1,0 +1,93 @@
+"""
+Records of texts, a line or a file each, with their classes: the lines of TREC and of fastText, and a folder
+or a file for each class.
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+
+from elmo_tasks.data.input_files import InputError, Record, read_lines
+
+FASTTEXT = "__label__"
+"""The begin of a label in a line of fastText."""
+_SAMPLE = 20
+"""Lines that show the format."""
+
+
+def read_text(path: Path, *, encoding: str = "utf-8") -> Iterator[Record]:
+    """Yields a record with `text` for each line that is not blank."""
+    return (Record(number, {"text": line}) for number, line in _lines(path, encoding))
+
+
+def read_document(path: Path, *, encoding: str = "utf-8") -> Iterator[Record]:
+    """Yields one record with `text`, the whole file; none if it is blank."""
+    text = "\n".join(line for _, line in read_lines(path, encoding=encoding))
+    if text.strip():
+        yield Record(1, {"text": text})
+
+
+def read_label_text(path: Path, names: Collection[str], *, encoding: str = "utf-8") -> Iterator[Record]:
+    """
+    Yields a record with `label` and `text` for each line that is not blank: its first word, and the rest. Of
+    a label such as `DESC:manner`, the part before the colon is taken if it is one of `names` and the whole is
+    not.
+
+    # Raises
+    `InputError`: a line of one word, and see `read_lines`.
+    """
+    for number, line in _lines(path, encoding):
+        label, *text = line.split(maxsplit=1)
+        if not text:
+            raise InputError.at(path, number, found=repr(label), expected="a label and a text")
+        yield Record(number, {"label": _known(label, names), "text": text[0]})
+
+
+def read_fasttext(path: Path, *, encoding: str = "utf-8") -> Iterator[Record]:
+    """Yields a record with `text` and `label`, the list of its labels, for each line that is not blank."""
+    for number, line in _lines(path, encoding):
+        words = line.split()
+        labels = [word.removeprefix(FASTTEXT) for word in words if word.startswith(FASTTEXT)]
+        text = " ".join(word for word in words if not word.startswith(FASTTEXT))
+        yield Record(number, {"label": labels, "text": text})
+
+
+def line_format(path: Path, names: Collection[str], *, encoding: str = "utf-8") -> str | None:
+    """
+    Returns `fasttext` or `label_text` if the first lines of a file are of that format, or `None`.
+
+    # Parameters
+
+    names : the labels, by which `label_text` is known.
+    """
+    lines = [line for _, line in islice(_lines(path, encoding), _SAMPLE)]
+    if lines and all(line.startswith(FASTTEXT) for line in lines):
+        return "fasttext"
+    words = [line.split(maxsplit=1) for line in lines]
+    if lines and all(len(each) == 2 and _known(each[0], names) in names for each in words):
+        return "label_text"
+    return None
+
+
+def path_format(files: Sequence[Path], names: Collection[str]) -> str | None:
+    """
+    Returns `class_folders` if two or more folders of the files have the names of classes, `class_files` if
+    two or more of the files have, or `None`.
+    """
+    if len({file.parent.name for file in files} & set(names)) > 1:
+        return "class_folders"
+    return "class_files" if len({class_of_file(file, names) for file in files} - {None}) > 1 else None
+
+
+def class_of_file(path: Path, names: Collection[str]) -> str | None:
+    """Returns the class in the name of a file, such as `pos.txt` or `reviews.pos`."""
+    return next((name for name in (path.name, path.stem, path.suffix[1:]) if name in names), None)
+
+
+def _known(label: str, names: Collection[str]) -> str:
+    before = label.partition(":")[0]
+    return before if label not in names and before in names else label
+
+
+def _lines(path: Path, encoding: str) -> Iterator[tuple[int, str]]:
+    return ((number, line) for number, line in read_lines(path, encoding=encoding) if line.strip())

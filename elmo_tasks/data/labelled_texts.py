@@ -1,0 +1,268 @@
+"""The base class of the readers of texts, and of pairs of texts, with a class each."""
+
+import json
+import logging
+from abc import abstractmethod
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, NamedTuple, Optional, cast
+
+from allennlp.common.checks import ConfigurationError
+from allennlp.data import Instance, Token
+
+from elmo_tasks.common.values import Name, Names, OneOf
+from elmo_tasks.data.fields import ids_of, no_prediction
+from elmo_tasks.data.formats import texts
+from elmo_tasks.data.formats.delimited import read_delimited
+from elmo_tasks.data.formats.json_records import read_json_records
+from elmo_tasks.data.formats.parquet import class_names, read_parquet
+from elmo_tasks.data.formats.records import is_parquet, record_format
+from elmo_tasks.data.input_files import InputError, Record, input_files
+from elmo_tasks.data.json_lines import shorten_json
+from elmo_tasks.data.reader import TaskReader
+
+logger = logging.getLogger(__name__)
+
+_DELIMITERS = {"csv": ",", "tsv": "\t"}
+_DELIMITED = ("auto", "delimited", *_DELIMITERS)
+FORMATS = (
+    *_DELIMITED,
+    *("json", "jsonl", "parquet"),
+    *("text", "document", "label_text", "fasttext", "class_folders", "class_files"),
+)
+
+
+class _Example(NamedTuple):
+    """A record, and why it has no prediction, if it has none."""
+
+    record: Record
+    path: Path
+    texts: list[str]
+    label: str | None = None
+    problem: str | None = None
+
+
+class _NoWordsError(InputError):
+    """The error of a text without words."""
+
+
+class LabelledTextReader(TaskReader):
+    """
+    Base class of the readers of texts, and of pairs of texts, with a class each.
+
+    # Parameters
+
+    classes : the names of the classes, in their order.
+    label_names : the class of each label in the files, where numbers are text; null: the labels are the names
+        of the classes, or in Parquet also numbers whose names the file has.
+    format : `auto` tells from the file, its name and the labels. `csv`, `tsv` or another `delimited` file;
+        `json` or `jsonl`: a list of objects, `{"data": [...]}` or an object a line; `parquet`. Of texts with
+        the columns `text` and `label` also: `text`, a text a line; `document`, a text a file; `label_text`, a
+        label, a blank and a text a line; `fasttext`; `class_folders`, a folder with a text a file for each
+        class; `class_files`, a file with a text a line for each class.
+    columns : names of the columns of a delimited file without a header; null: its first line has them.
+    delimiter : between the columns; by default that of `csv` or `tsv`, or else found from the file.
+    quotes : whether quotes stand around cells, and a doubled quote in them for one; `auto` finds it.
+    skip_bad : whether to leave out, and count, records with an error: no words, or an unknown label.
+    The others : see `TaskReader`.
+
+    # Raises
+    `ConfigurationError`: `columns` for a format that has its own; fewer than two classes, or one twice; label
+    names of other classes. When reading, `InputError` with file, line and column: there is no file, nothing
+    in a file, a format error, no such column, text that is no string or has no words, or an unknown label.
+    """
+
+    undecided: ClassVar[Sequence[str]] = ()
+    """The labels of records without a class, which are left out, and counted."""
+
+    def __init__(
+        self,
+        *,
+        classes: list[Name],
+        label_names: Optional[dict[str, Name]] = None,
+        format: Annotated[str, OneOf(FORMATS)] = "auto",
+        columns: Optional[Names] = None,
+        delimiter: Name = "auto",
+        quotes: Annotated[Any, OneOf(("auto", True, False))] = "auto",
+        skip_bad: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        if columns is not None and format not in _DELIMITED:
+            raise ConfigurationError(f"found columns, but {format} names them itself")
+        if columns is not None and len(set(columns)) < len(columns):
+            raise ConfigurationError(f"columns: found {', '.join(columns)}, expected each name once")
+        if isinstance(classes, str) or len(set(classes)) < max(2, len(classes)):
+            raise ConfigurationError(f"classes: found {classes!r}, expected two names or more, each once")
+        if label_names is not None and set(label_names.values()) != set(classes):
+            named = ", ".join(dict.fromkeys(label_names.values()))
+            raise ConfigurationError(f"label_names: found names of {named}, expected of {', '.join(classes)}")
+        self.classes = classes
+        self.label_names: Mapping[str, str] = label_names or {name: name for name in classes}
+        self.format, self.columns, self.quotes, self.skip_bad = format, columns, quotes, skip_bad
+        self.delimiter = _DELIMITERS.get(format, delimiter) if delimiter == "auto" else delimiter
+
+    @property
+    @abstractmethod
+    def pairs(self) -> bool:
+        """True if instances have two texts."""
+
+    @abstractmethod
+    def text_columns(self, values: Mapping[str, Any]) -> list[list[str]]:
+        """Returns the columns of each text of a record, which are joined by blanks."""
+
+    @abstractmethod
+    def label_column(self, values: Mapping[str, Any]) -> str | None:
+        """Returns the column of a record's label, or `None` if the data have no labels."""
+
+    @abstractmethod
+    def instance(self, texts: list[list[Token]], label: str | None) -> Instance:
+        """Returns the instance of the tokens of a text, or of a pair."""
+
+    def _read(self, file_path: str) -> Iterator[Instance]:
+        files = input_files(file_path)
+        format = self.format
+        if format == "auto" and not self.pairs and self.columns is None:
+            format = texts.path_format(files, self.label_names) or format
+        read = partial(self._file, format=format)
+        if format == "class_folders":  # one log for all files
+            read, files = partial(self._folders, files=files), [cast(Path, file_path)]
+        for example in self.shard_iterable(self.read_files(file_path, read, self._describe, files)):
+            yield self._instance(example)
+
+    def _instance(self, example: _Example) -> Instance:
+        ids = ids_of(example.record.values)
+        if example.problem is not None:
+            return no_prediction(example.problem, ids)
+        tokens = [self.tokens(text) for text in example.texts]
+        if not all(tokens):  # only of a tokenizer that drops characters
+            raise InputError.at(
+                example.path, example.record.line, found="no words", expected="at least one word"
+            )
+        instance = self.instance(tokens, example.label)
+        instance["metadata"].metadata.ids = ids
+        return instance
+
+    def _folders(self, path: Path, counts: Counter[str], *, files: list[Path]) -> Iterator[_Example]:
+        of_classes = [file for file in files if file.parent.name in self.label_names]
+        if len(of_classes) < len(files):
+            other = next(file for file in files if file.parent.name not in self.label_names)
+            number = len(files) - len(of_classes)
+            logger.warning("%s: %d files left out, in no folder of a class, such as %s", path, number, other)
+        for file in of_classes:
+            label = file.parent.name
+            records = (
+                Record(line, values | {"label": label})
+                for line, values in texts.read_document(file, encoding=self.encoding)
+            )
+            yield from self._examples(file, records, counts)
+        self._check(path, counts)
+
+    def _file(self, path: Path, counts: Counter[str], *, format: str) -> Iterator[_Example]:
+        yield from self._examples(path, self._records(path, format), counts)
+        self._check(path, counts)
+
+    def _check(self, path: Path, counts: Counter[str]) -> None:
+        if not counts["instances"]:
+            found = "no record" + self._undecided(counts)
+            raise InputError.at(path, found=found, expected="at least one")
+
+    def _records(self, path: Path, format: str) -> Iterator[Record]:
+        format = self._format_of(path) if format == "auto" else format
+        if format == "parquet":
+            return read_parquet(path)
+        if format in ("json", "jsonl"):
+            return read_json_records(path, encoding=self.encoding)
+        if format in _DELIMITED:
+            return read_delimited(
+                path,
+                columns=self.columns,
+                delimiter=self.delimiter,
+                quotes=self.quotes,
+                encoding=self.encoding,
+            )
+        if format == "label_text":
+            return texts.read_label_text(path, self.label_names, encoding=self.encoding)
+        if format == "class_files":
+            label = texts.class_of_file(path, self.label_names) or path.name
+            lines = texts.read_text(path, encoding=self.encoding)
+            return (Record(line, values | {"label": label}) for line, values in lines)
+        read = {"text": texts.read_text, "document": texts.read_document, "fasttext": texts.read_fasttext}
+        return read[format](path, encoding=self.encoding)
+
+    def _format_of(self, path: Path) -> str:
+        found = None
+        if self.columns is None and not self.pairs and self.delimiter == "auto" and not is_parquet(path):
+            found = texts.line_format(path, self.label_names, encoding=self.encoding)
+        return found or record_format(path, encoding=self.encoding)
+
+    def _examples(self, path: Path, records: Iterator[Record], counts: Counter[str]) -> Iterator[_Example]:
+        names = class_names(path) if is_parquet(path) else {}
+        made = (partial(self._example, path, record, names) for record in records)
+        for example in self.good(path, made):
+            if example.label in self.undecided and not self.every_record:
+                counts["undecided"] += 1
+                continue
+            counts["instances"] += 1
+            counts[f"of {example.label}"] += 1
+            yield example
+
+    def _example(self, path: Path, record: Record, names: Mapping[str, Sequence[str]]) -> _Example:
+        try:
+            columns = self.text_columns(record.values)
+            words = [_text(path, record, column) for column in columns]
+            label = None if self.every_record else self._label(path, record, names)
+            return _Example(record, path, words, label)
+        except InputError as error:
+            # Without words, there is no prediction; other errors end it.
+            if self.every_record and (self.skip_bad or isinstance(error, _NoWordsError)):
+                return _Example(record, path, [], problem=str(error))
+            raise
+
+    def _label(self, path: Path, record: Record, names: Mapping[str, Sequence[str]]) -> str | None:
+        column = self.label_column(record.values)
+        if column is None:
+            return None
+        value = _value(path, record, column)
+        if isinstance(value, list) and len(value) == 1:
+            value = value[0]
+        label = value if isinstance(value, str) else json.dumps(value, default=str)
+        if label not in self.label_names and type(value) is int and 0 <= value < len(names.get(column, ())):
+            label = names[column][value]
+        if label in self.label_names:
+            return self.label_names[label]
+        if label not in self.undecided:
+            found, expected = f"the label {label!r} in the column {column!r}", ", ".join(self.label_names)
+            raise InputError.at(path, record.line, found=found, expected=f"one of {expected}")
+        return label
+
+    def _describe(self, counts: Counter[str]) -> str:
+        by_class = ", ".join(f"{name} {counts[f'of {name}']}" for name in self.classes)
+        labels = "no labels" if counts["of None"] else by_class
+        return f"{counts['instances']} instances ({labels}){self._undecided(counts)}"
+
+    def _undecided(self, counts: Counter[str]) -> str:
+        number = counts["undecided"]
+        return f"; left out: {number} with the label {self.undecided[0]!r}" if number else ""
+
+
+def _text(path: Path, record: Record, columns: list[str]) -> str:
+    values = [_value(path, record, name) for name in columns]
+    for name, value in zip(columns, values, strict=True):
+        if not isinstance(value, str):
+            found = f"{shorten_json(value)} in the column {name!r}"
+            raise InputError.at(path, record.line, found=found, expected="text")
+    text = " ".join(filter(None, values))
+    if not text.strip():
+        found = f"no words in the column {' and '.join(map(repr, columns))}"
+        raise _NoWordsError.at(path, record.line, found=found, expected="at least one word")
+    return text
+
+
+def _value(path: Path, record: Record, column: str) -> Any:
+    if column not in record.values:
+        known = ", ".join(map(repr, record.values))
+        raise InputError.at(path, record.line, found=f"the columns {known}", expected=f"also {column!r}")
+    return record.values[column]
