@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from allennlp.common.checks import ConfigurationError
 from allennlp.data import Batch, Instance, Token, Vocabulary
 from allennlp.data.fields import TextField
 from allennlp.data.token_indexers import ELMoTokenCharactersIndexer
@@ -163,6 +164,7 @@ class Speed:
 
     def __init__(self, size: str, arguments: argparse.Namespace, results: Results) -> None:
         self.size, self.arguments, self.results = size, arguments, results
+        self.where = ""
 
     def compare(
         self,
@@ -170,7 +172,7 @@ class Speed:
         theirs: Theirs,
         ours: dict[str, Ours],
         batches: list[Sentences],
-        device: str = "cpu",
+        device: str,
     ) -> list[Sentences]:
         """Each precision in each of `cases` (cold, warm); the batches that were read."""
         arguments = self.arguments
@@ -189,7 +191,7 @@ class Speed:
         tokens = count_tokens(batches[:read])
         print(f"{sum(map(len, batches[:read])):,} sentences, {tokens:,} tokens")
         for (precision, warm), times in our_times.items():
-            case = cases[warm] + ("" if precision == "float32" else f", {precision}")
+            case = self.where + cases[warm] + ("" if precision == "float32" else f", {precision}")
             at_least = TARGETS.get(case, {}).get(self.size)
             add_rates(self.results, f"{self.size}: {case}", tokens, times, their_times, at_least)
             self.results.add(OURS, 0, f"{DIFFERENCE}{self.size}: {case}", differences[precision, warm])
@@ -210,49 +212,49 @@ class Speed:
             rates.append(possible() / 1e9)
             times.append(seconds(run, batches))
             reached.append(work / times[-1] / 1e9)
-        at_least = TARGETS[case].get(self.size)
+        case = self.where + case
+        at_least = TARGETS.get(case, {}).get(self.size)
         self.results.add_in_turn(f"{self.size}: {case}", reached, rates, seconds=times, at_least=at_least)
 
-    def lstm_share(self, ours: Ours, batches: list[Sentences]) -> None:
+    def lstm_share(self, ours: Ours, batches: list[Sentences], device: str) -> None:
         """Returns the share of the rate at which the recurrent product alone runs."""
         bilm, options = ours.bilm, ours.bilm.options
         dim, projection = options.dim, options.projection_dim
         inputs = []
         for batch in batches:
             lengths = torch.tensor([len(words) for words in batch])
-            inputs.append((torch.randn(int(lengths.sum()), projection), lengths))
+            inputs.append((torch.randn(int(lengths.sum()), projection, device=device), lengths.to(device)))
         operations = count_tokens(batches) * 2 * weights_of_lstm(options, inputs=2)
         self.part(
-            LSTM, operations, partial(run_lstm, bilm), inputs, partial(gemm_rate, BATCH, projection, 4 * dim)
+            LSTM,
+            operations,
+            partial(run_lstm, bilm),
+            inputs,
+            partial(gemm_rate, BATCH, projection, 4 * dim, device),
         )
 
-    def read_share(self, ours: Ours, singles: list[Sentences]) -> None:
+    def read_share(self, ours: Ours, singles: list[Sentences], device: str) -> None:
         """
         Returns the share of the memory's read bandwidth: each step of a single sentence reads the recurrent
         weights and the projections of all layers in both directions.
         """
         bytes_read = count_tokens(singles) * 4 * weights_of_lstm(ours.bilm.options, inputs=1)
-        ids = [ours.ids(batch) for batch in singles]
-        self.part(READ, bytes_read, ours.layers, ids, read_rate)
+        ids = [ours.ids(batch).to(device) for batch in singles]
+        self.part(READ, bytes_read, ours.layers, ids, partial(read_rate, device))
 
-    def all_on_cpu(self, files: Files, sentences: Sentences) -> None:
+    def measure(self, files: Files, sentences: Sentences, device: str) -> None:
+        """All cases of one size on a device; memory and start on a processor alone."""
         arguments = self.arguments
-        theirs = Theirs(files)
-        ours = {precision: Ours(files, precision) for precision in ("float32", *arguments.precision)}
-        batches = self.compare((COLD, WARM), theirs, ours, in_batches(sentences, BATCH))
-        self.lstm_share(ours["float32"], batches)
+        theirs = Theirs(files, device)
+        ours = {precision: Ours(files, precision, device) for precision in ("float32", *arguments.precision)}
+        self.where = "" if device == "cpu" else "GPU, "
+        batches = self.compare((COLD, WARM), theirs, ours, in_batches(sentences, BATCH), device)
+        self.lstm_share(ours["float32"], batches, device)
         singles = in_batches(sentences[: arguments.singles], 1)
-        singles = self.compare((COLD_SINGLE, WARM_SINGLE), theirs, ours, singles)
-        self.read_share(ours["float32"], singles)
-        self.memory_and_start(files, sum(map(len, batches)))
-
-    def on_gpu(self, files: Files, sentences: Sentences) -> None:
-        theirs = Theirs(files, "cuda")
-        ours = {"float32": Ours(files, "float32", "cuda")}
-        if torch.cuda.is_bf16_supported():
-            ours["bfloat16"] = Ours(files, "bfloat16", "cuda")
-        batches = in_batches(sentences, BATCH)
-        self.compare((f"GPU, {COLD}", f"GPU, {WARM}"), theirs, ours, batches, "cuda")
+        singles = self.compare((COLD_SINGLE, WARM_SINGLE), theirs, ours, singles, device)
+        self.read_share(ours["float32"], singles, device)
+        if device == "cpu":
+            self.memory_and_start(files, sum(map(len, batches)))
 
     def memory_and_start(self, files: Files, number: int) -> None:
         """In a process of each side that loads the model, encodes one sentence, and then the same batches."""
@@ -280,22 +282,23 @@ def run_lstm(bilm: Any, batch: tuple[torch.Tensor, torch.Tensor]) -> None:
     # (tokens, projection), (batch,)
     words, lengths = batch
     kernels = bilm._prepared()
-    kernels._lstm(words, torch.arange(len(words)), lengths, bilm.initial_state(len(lengths)))
+    index = torch.arange(len(words), device=words.device)
+    kernels._lstm(words, index, lengths, bilm.initial_state(len(lengths)))
 
 
-def read_rate(numbers: int = 1 << 26, times: int = 5) -> float:
+def read_rate(device: str, numbers: int = 1 << 26, times: int = 5) -> float:
     """Bytes a second of a sum over more than a cache holds: the best of all times."""
-    tensor = torch.ones(numbers)
+    tensor = torch.ones(numbers, device=device)
     fastest = min(seconds(lambda _: tensor.sum(), range(1)) for _ in range(times))
     return numbers * 4 / fastest
 
 
-def gemm_rate(rows: int, inner: int, columns: int, repeats: int = 10, times: int = 20) -> float:
+def gemm_rate(rows: int, inner: int, columns: int, device: str, repeats: int = 10, times: int = 20) -> float:
     """Operations a second of a product in fp32: the best of PyTorch's BLAS and oneDNN, and of all repeats."""
-    inputs, weight = torch.randn(rows, inner), torch.randn(columns, inner)
-    transposed, output = weight.t(), torch.empty(rows, columns)
+    inputs, weight = torch.randn(rows, inner, device=device), torch.randn(columns, inner, device=device)
+    transposed, output = weight.t(), torch.empty(rows, columns, device=device)
     products: list[Callable[[Any], Any]] = [lambda _: torch.mm(inputs, transposed, out=output)]
-    if torch.backends.mkldnn.is_available():
+    if device == "cpu" and torch.backends.mkldnn.is_available():
         mkldnn = torch.ops.mkldnn
         packed = mkldnn._reorder_linear_weight(weight, rows)
         products.append(lambda _: mkldnn._linear_pointwise(inputs, packed, None, "none", [], ""))
@@ -366,7 +369,9 @@ class ElmoSpeed:
         parser.add_argument(
             "--budget", type=float, default=160, help="seconds that AllenNLP may take for a case, all rounds"
         )
-        parser.add_argument("--cuda", action="store_true", help="the original size on a GPU as well")
+        parser.add_argument(
+            "--cuda", action="store_true", help="on a GPU, without indexing, memory and start"
+        )
         add_results_argument(parser)
 
     @staticmethod
@@ -375,13 +380,15 @@ class ElmoSpeed:
         torch.set_num_threads(arguments.threads)
         sentences = read_text(arguments.text, arguments.n)
         results = Results("elmo-speed", arguments.csv)
-        # First, while ours has seen no word yet
-        indexing(sentences, arguments.rounds, results)
+        if arguments.cuda and not torch.cuda.is_available():
+            raise ConfigurationError("--cuda: found no GPU, expected one")
+        if not arguments.cuda:
+            # First, while ours has seen no word yet
+            indexing(sentences, arguments.rounds, results)
         with tempfile.TemporaryDirectory() as name:
             for size in arguments.sizes:
-                Speed(size, arguments, results).all_on_cpu(bilm_files(Path(name), size), sentences)
-            if arguments.cuda and torch.cuda.is_available():
-                Speed("original", arguments, results).on_gpu(bilm_files(Path(name), "original"), sentences)
+                speed = Speed(size, arguments, results)
+                speed.measure(bilm_files(Path(name), size), sentences, "cuda" if arguments.cuda else "cpu")
         differences = results.means(of=DIFFERENCE)
         show(results.ratios(), differences)
         exact = [
@@ -394,5 +401,3 @@ class ElmoSpeed:
         verdict = "reached" if largest <= MAX_DIFFERENCE else "not reached"
         print(f"\nLargest difference in fp32 {largest:.1e}, at most {MAX_DIFFERENCE:g}: {verdict}.")
         print(size_of_text(sentences))
-        if arguments.cuda and not torch.cuda.is_available():
-            print("There is no GPU here; its rows are left out.")

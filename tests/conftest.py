@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 # Before PyTorch is loaded: threads that have nothing to do sleep. Else those of an operation that waits for a
 # busy core keep another one busy, and tests with several threads take ten times as long beside others.
@@ -46,7 +47,11 @@ def environment() -> dict[str, str]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest file first, and those at the end that are long, so that no process waits for one."""
+    """Skips tests of a GPU where there is none; the longest file first, so that no process waits for it."""
+    if not torch.cuda.is_available():
+        for item in items:
+            if item.get_closest_marker("cuda"):
+                item.add_marker(pytest.mark.skip(reason="needs a GPU"))
     first = ("readme_test.py", "stock_commands_test.py", "training_configs_test.py")
     items.sort(key=lambda item: item.path.name not in first)
 

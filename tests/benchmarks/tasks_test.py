@@ -5,6 +5,8 @@ import gzip
 import json
 import logging
 import re
+import subprocess
+import sys
 
 import pytest
 from allennlp.commands.train import train_model
@@ -15,6 +17,7 @@ from benchmarks.results import COLUMNS
 from elmo_tasks.commands import experiments
 from elmo_tasks.common.files import bundled
 from elmo_tasks.common.table import Table
+from tests.conftest import environment
 
 WORDS = "model.text_field_embedder.token_embedders.tokens.embedding_dim"
 SMALL = {
@@ -155,6 +158,18 @@ def test_the_encoder(tmp_path, capsys):
         names = metrics(tmp_path / "rows.csv", system)
         assert names.count("tiny: batches of 64, cold, tokens/s") == 2
         assert names.count("tiny: peak memory, GB") == 1
+
+
+def test_everything_that_needs_a_gpu_as_a_dry_run(tmp_path):
+    script = bundled("benchmarks/gpu.sh")
+    command = ["bash", str(script), str(tmp_path / "out"), "--dry"]
+    done = subprocess.run(
+        command, env=environment() | {"PYTHON": sys.executable}, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = Table.read(tmp_path / "out/elmo_speed_cuda.csv").column("metric")
+    assert "tiny: single sentences, cold, tokens/s" in rows
+    assert Table.read(tmp_path / "out/ner_time_cuda.csv").column("metric")
 
 
 def test_coreference_without_clusters_of_one_mention(tmp_path):

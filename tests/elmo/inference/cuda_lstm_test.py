@@ -17,8 +17,6 @@ from tests.elmo.inference.layers import (
     random_stack,
 )
 
-needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-
 # What a GPU runs, without the recording
 
 
@@ -52,7 +50,7 @@ def test_the_state_that_is_given_stays_as_it_is():
 # On a GPU
 
 
-@needs_gpu
+@pytest.mark.cuda
 @pytest.mark.parametrize("sentences", [SENTENCES, PLACED[:1], PLACED[3:]])
 def test_a_gpu_gives_the_same(sentences):
     bilm = frozen(random_bilm(**FILLING))
@@ -68,7 +66,7 @@ def test_a_gpu_gives_the_same(sentences):
         torch.testing.assert_close(found.cpu(), layers, atol=1e-4, rtol=1e-4)
 
 
-@needs_gpu
+@pytest.mark.cuda
 def test_from_the_gpu_and_back():
     bilm = frozen(random_bilm(**FILLING))
     expected, state = bilm.encode(batch(SENTENCES)), bilm.state_dict()
@@ -79,14 +77,14 @@ def test_from_the_gpu_and_back():
     assert torch.equal(bilm.cpu().encode(batch(SENTENCES)), expected)
 
 
-@needs_gpu
+@pytest.mark.cuda
 def test_bfloat16_on_a_gpu_is_near():
     model = random_bilm(**FILLING)
     found = frozen(model, "bfloat16").cuda().encode(batch(SENTENCES).cuda()).cpu()
     assert 0 < (found - model.encode(batch(SENTENCES))).abs().max() < 0.1
 
 
-@needs_gpu
+@pytest.mark.cuda
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_autocast_does_not_reach_it(dtype):
     bilm = frozen(random_bilm(**FILLING)).cuda()
@@ -99,7 +97,7 @@ def test_autocast_does_not_reach_it(dtype):
         assert torch.equal(bilm.encode(ids), first)
 
 
-@needs_gpu
+@pytest.mark.cuda
 def test_more_shapes_than_are_recorded():
     """Recordings are dropped, and the vectors stay right."""
     bilm = frozen(random_bilm(**FILLING))
@@ -112,7 +110,7 @@ def test_more_shapes_than_are_recorded():
             torch.testing.assert_close(found.cpu(), bilm.encode(batch(sentences)), atol=1e-4, rtol=1e-4)
 
 
-@needs_gpu
+@pytest.mark.cuda
 def test_eight_callers_of_one_on_a_gpu():
     bilm = frozen(random_bilm(**FILLING)).cuda()
     batches = [batch([words] * (1 + number)).cuda() for number, words in enumerate(PLACED * 2)]
@@ -124,7 +122,7 @@ def test_eight_callers_of_one_on_a_gpu():
                 torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-5)
 
 
-@needs_gpu
+@pytest.mark.cuda
 @pytest.mark.parametrize("autocast", [True, False])
 def test_training_on_a_gpu(autocast):
     model = random_bilm(**FILLING)
@@ -142,7 +140,7 @@ def test_training_on_a_gpu(autocast):
             assert (ours.grad.cpu() - theirs.grad).norm() < 1e-3 * theirs.grad.norm() + 1e-5
 
 
-@needs_gpu
+@pytest.mark.cuda
 def test_a_stateful_elmo_on_a_gpu(files):
     elmo = Elmo(stateful=True, **files)
     on_gpu = Elmo(stateful=True, **files).cuda()
@@ -166,7 +164,7 @@ def test_without_cuda_the_function_is_called():
     assert not len(graph)
 
 
-@needs_gpu
+@pytest.mark.cuda
 def test_played_again_for_other_values_and_recorded_for_other_kinds():
     calls = []
 
@@ -193,7 +191,7 @@ def test_played_again_for_other_values_and_recorded_for_other_kinds():
             torch.testing.assert_close(ours, theirs)
 
 
-@needs_gpu
+@pytest.mark.cuda
 def test_the_recording_used_longest_ago_is_dropped():
     calls = []
 
@@ -209,7 +207,7 @@ def test_the_recording_used_longest_ago_is_dropped():
     assert len(graph) == 2
 
 
-@needs_gpu
+@pytest.mark.cuda
 def test_a_recording_that_fails(caplog):
     def reads_a_value(inputs):
         return (inputs * inputs.sum().item(),)
