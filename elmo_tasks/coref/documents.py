@@ -195,6 +195,8 @@ def from_json(content: dict[str, Any]) -> CorefDocument:
     """
     _check_words("sentences", content["sentences"])
     ids = {name: content[name] for name in _IDS if name in content}
+    if content.get("speakers") is not None:
+        _check_words("speakers", content["speakers"])
     if "subtoken_map" in content:
         content = content | _of_pieces(content)
     elif any(_SPECIAL[0] in sentence for sentence in content["sentences"]):

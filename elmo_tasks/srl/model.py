@@ -3,6 +3,7 @@
 from typing import Any
 
 import torch
+from allennlp.common.checks import ConfigurationError
 from allennlp.data import TextFieldTensors
 from allennlp.models import Model
 from allennlp.modules.token_embedders import Embedding
@@ -75,6 +76,8 @@ class SrlModel(ElmoModel):
         self.tag_projection = nn.Linear(self.encoder.output_dim + self.elmo_output_dim, len(self.tags))
         self.viterbi = Iob2Viterbi(self.tags)
         self.metric = SrlEval()
+        self._unlabelled = False
+        """Whether the last batch had no tags."""
 
     def scores(self, tokens: TextFieldTensors, predicate: torch.Tensor, sentence: torch.Tensor) -> Scores:
         """
@@ -113,6 +116,7 @@ class SrlModel(ElmoModel):
             for row, length in zip(ids, mask.sum(dim=1).tolist(), strict=True)
         ]
         outputs = {**scores, "best": best, "metadata": metadata}
+        self._unlabelled = tags is None
         if tags is not None:
             outputs["loss"] = sequence_cross_entropy_with_logits(
                 logits, tags, mask, label_smoothing=self.label_smoothing or None
@@ -140,7 +144,12 @@ class SrlModel(ElmoModel):
     def get_metrics(self, reset: bool = False) -> dict[str, float]:
         """
         Returns precision, recall and F1 without the predicates; at the end of an epoch all of `SrlEval`.
+
+        # Raises
+        `ConfigurationError`: at the end of an evaluation, if its predicates have no arguments to be scored.
         """
+        if reset and self._unlabelled and not self.training:
+            raise ConfigurationError('found predicates without "arguments", expected those that are scored')
         metrics = self.metric.get_metric(reset)
         return metrics if reset else {name: metrics[name] for name in ("precision", "recall", "f1")}
 

@@ -233,6 +233,8 @@ def test_documents_as_they_are_published(tmp_path, content, id, sentences):
         ({"subtoken_map": "0"}, "subtoken_map: found 0, expected a list of whole numbers"),
         ({"clusters": [[[12, 13]]]}, "clusters: found [12, 13]"),
         ({"speakers": [["-"]]}, "speakers: found 1, expected 13"),
+        ({"speakers": 5}, "speakers: found 5, expected a list of lists of strings"),
+        ({"sentence_map": "x"}, "sentence_map: found x, expected a list of whole numbers"),
     ],
 )
 def test_wrong_pieces(tmp_path, change, message):

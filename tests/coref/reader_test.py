@@ -159,3 +159,14 @@ def test_a_document_that_is_one_long_sentence(tmp_path, caplog):
         (tmp_path / "a").write_text(conll("a/- " * tokens))
         list(CorefReader().read(str(tmp_path / "a")))
         assert caplog.text.count("1 documents are one sentence") == warnings
+
+
+@pytest.mark.parametrize(
+    "content", [conll("Zoë/(1) it/(1)"), json.dumps({"sentences": [["Zoë"]]}, ensure_ascii=False)]
+)
+def test_other_encodings(tmp_path, content):
+    (tmp_path / "a").write_text(content, encoding="cp1252")
+    (instance,) = CorefReader(encoding="cp1252").read(str(tmp_path / "a"))
+    assert instance["metadata"].metadata.words.words[0] == "Zoë"
+    with pytest.raises(InputError, match="encoding"):
+        list(CorefReader().read(str(tmp_path / "a")))

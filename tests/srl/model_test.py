@@ -1,7 +1,8 @@
 import pytest
 import torch
 from allennlp.common import Params
-from allennlp.data import DatasetReader, Vocabulary
+from allennlp.common.checks import ConfigurationError
+from allennlp.data import DatasetReader, Instance, Vocabulary
 from allennlp.models import Model
 
 from elmo_tasks.common.files import bundled
@@ -92,6 +93,16 @@ def test_loss_and_metric_without_the_sentences_that_have_no_predicate(tmp_path):
     assert outputs["loss"].item() == pytest.approx(outputs_of(model, kept)["loss"].item(), rel=1e-5)
     assert metrics == model.get_metrics(reset=True)
     assert [not tags for tags in outputs["best"]] == without
+
+
+def test_predicates_without_arguments_have_no_scores(tmp_path):
+    model, instances = build(config(tmp_path))
+    unlabelled = [Instance({**each.fields}) for each in instances[:2]]
+    for instance in unlabelled:
+        del instance.fields["tags"]
+    outputs_of(model.eval(), unlabelled)
+    with pytest.raises(ConfigurationError, match="without"):
+        model.get_metrics(reset=True)
 
 
 def test_the_loss_by_hand(tmp_path):

@@ -363,6 +363,15 @@ def test_verbs_only_and_sentences_without_predicates(tmp_path, content, caplog):
     assert "3 sentences, 1 of them without predicates (kept), 3 predicates" in caplog.text
 
 
+@pytest.mark.parametrize("content", [CONLL, CONLL_2005, lines(JSON_LINES), HE_2017])
+def test_other_encodings(tmp_path, content):
+    (tmp_path / "a").write_text(content.replace("Omar", "Zoë"), encoding="utf-16")
+    instance, *_ = SrlReader(encoding="utf-16").read(str(tmp_path / "a"))
+    assert instance["metadata"].metadata.words[0] == "Zoë"
+    with pytest.raises(InputError, match="encoding"):
+        list(SrlReader().read(str(tmp_path / "a")))
+
+
 def test_a_folder_with_skeletons(tmp_path):
     (tmp_path / "a.gold_conll").write_text(CONLL)
     (tmp_path / "a.gold_skel").write_text("d 0 0 [WORD]\n")
