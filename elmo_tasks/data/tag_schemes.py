@@ -10,10 +10,14 @@ has the label `creative-work`.
 | IOB2 | B I | B / B I I | Tjong Kim Sang, Veenstra 1999 |
 | BIOES | B I E S | S / B I E | Uchimoto et al. 2000 |
 | BIOUL | B I L U | U / B I L | Ratinov, Roth 2009 |
+
+`spelled` reads other spellings: BMES with `M-` for `I-`, types without a prefix, and prefixes without a type.
+`from_brackets` reads the brackets of CoNLL-2012.
 """
 
+import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from enum import Enum
 from functools import lru_cache
 from itertools import pairwise
@@ -99,6 +103,13 @@ class MixedSchemeError(ValueError):
         return f"mixed tag schemes: {self.first}, but {self.second}"
 
 
+class Spelling(NamedTuple):
+    """Another spelling of tags: its name, if it is a scheme, and the tag of this module for each."""
+
+    scheme: str | None
+    tags: dict[str, str]
+
+
 class Transitions(NamedTuple):
     """
     The tags that may open a sentence (`start`), close it (`end`), and follow one another.
@@ -111,6 +122,10 @@ class Transitions(NamedTuple):
     transitions: torch.Tensor
 
 
+UNNAMED = "ENTITY"
+"""The label of tags that are a prefix alone."""
+_TYPE = re.compile(r"(?![A-Z]-)[^\W\d_]\S*[^\W_]")
+_BRACKETS = re.compile(r"(?:\(([^\s()*]+))?\*?(\))?")
 _OUTSIDE = Tag("O", "")
 _ALL_PREFIXES = tuple("BIESLU")
 _OPENING = ("B", "S", "U")
@@ -130,12 +145,12 @@ def detect_scheme(sentences: Iterable[Sequence[str]], *, strict: bool = True) ->
     Returns the scheme of tagged sentences. Only `to_spans` checks whether all tags obey it.
 
     An `E-` or `S-` tag means BIOES, `L-` or `U-` BIOUL. Otherwise an `I-` tag that opens an entity means
-    IOB1. All else is IOB2. Without `strict`, the scheme is also IOB1 if most entities open as only IOB1
-    allows, and a few as only IOB2 allows, see `as_iob1`.
+    IOB1. All else is IOB2. Without `strict`, IOB1 and IOB2 may be mixed: the scheme is that in which more
+    entities open, see `mended`.
 
     # Raises
-    `TagError`: a tag of no scheme. `MixedSchemeError`: tags of both BIOES and BIOUL, or entities that open as
-    only IOB1 allows and others as only IOB2 allows.
+    `TagError`: a tag of no scheme. `MixedSchemeError`: tags of both BIOES and BIOUL, or, if `strict`,
+    entities that open as only IOB1 allows and others as only IOB2 allows.
     """
     first: dict[Scheme, Evidence] = {}
     counts: Counter[Scheme] = Counter()
@@ -149,8 +164,9 @@ def detect_scheme(sentences: Iterable[Sequence[str]], *, strict: bool = True) ->
                 if scheme not in first:
                     first[scheme] = Evidence(scheme, number, position, _after(tag, previous, position))
             previous = tag
-    if not strict and counts[Scheme.IOB2] < counts[Scheme.IOB1]:
-        first.pop(Scheme.IOB2, None)
+    if not strict:
+        rarer = Scheme.IOB2 if counts[Scheme.IOB2] < counts[Scheme.IOB1] else Scheme.IOB1
+        first.pop(rarer, None)
     for pair in ((Scheme.BIOES, Scheme.BIOUL), (Scheme.IOB1, Scheme.IOB2)):
         evidence = sorted((first[each] for each in pair if each in first), key=lambda e: e[1:3])
         if len(evidence) == 2:
@@ -171,20 +187,77 @@ def _only_scheme(previous: Tag, tag: Tag) -> Scheme | None:
     return Scheme.IOB1 if tag.prefix == "I" else Scheme.IOB2
 
 
-def as_iob1(tags: Sequence[str]) -> tuple[list[str], list[int]]:
+def mended(tags: Sequence[str], scheme: Scheme) -> tuple[list[str], list[int]]:
     """
-    Returns the tags of one sentence with `I-` for each `B-` that IOB1 does not allow, since it does not
-    separate two entities of one label, and the positions of these tags. Nothing else is checked.
+    Returns the tags of one sentence in IOB1 or IOB2, with the positions of those that the scheme does not
+    allow, and that are changed: a `B-` that does not separate two entities of one label in IOB1 becomes `I-`,
+    an `I-` that opens an entity in IOB2 becomes `B-`. The entities are the same in both. Nothing else is
+    checked.
     """
-    positions = [
-        position
-        for position, (before, tag) in enumerate(pairwise(map(split_tag, ["O", *tags])))
-        if tag.prefix == "B" and tag.label not in ("", before.label)
-    ]
-    iob1 = list(tags)
-    for position in positions:
-        iob1[position] = str(Tag("I", split_tag(tags[position]).label))
-    return iob1, positions
+    wrong, right = ("B", "I") if scheme is Scheme.IOB1 else ("I", "B")
+    result = list(tags)
+    positions = []
+    for position, (before, tag) in enumerate(pairwise(map(split_tag, ["O", *tags]))):
+        if tag.prefix == wrong and tag.label not in ("", before.label):
+            result[position] = str(Tag(right, tag.label))
+            positions.append(position)
+    return result, positions
+
+
+def spelled(tags: Collection[str], scheme: str = "auto") -> Spelling:
+    """
+    Returns the spelling of a file's tags; one without tags if they are those of this module, or if no single
+    spelling explains all of them.
+
+    - A prefix alone, if all tags are such: `B` is `B-ENTITY`.
+    - BMES, which has no `L-` or `U-`: `M-PER` is `I-PER`.
+    - IO, types without a prefix beside `O`, if no tag has one: `PER` is `I-PER` of IOB1.
+
+    # Parameters
+
+    tags : the different tags of the file.
+    scheme : `BMES` and `IO` allow this spelling alone, `auto` any, and others only prefixes alone.
+    """
+    tagged = [tag for tag in tags if tag != "O"]
+    if all(tag in (*_ALL_PREFIXES, "M") for tag in tagged):
+        return Spelling(None, {tag: f"{'I' if tag == 'M' else tag}-{UNNAMED}" for tag in tagged})
+    middle = [tag for tag in tagged if tag.startswith("M-")]
+    if scheme in ("auto", "BMES") and middle and not any(tag.startswith(("L-", "U-")) for tag in tagged):
+        return Spelling("BMES", {tag: f"I{tag[1:]}" for tag in middle})
+    if scheme == "IO" or (scheme == "auto" and "O" in tags and not any(map(_is_tag, tagged))):
+        return Spelling("IO", {tag: f"I-{tag}" for tag in tagged if _TYPE.fullmatch(tag)})
+    return Spelling(None, {})
+
+
+def has_brackets(tags: Collection[str]) -> bool:
+    """Tells whether the tags of a file are the brackets of CoNLL-2012."""
+    return any(tag[:1] in ("(", "*") for tag in tags)
+
+
+def from_brackets(cells: Sequence[str], sentence: int = 0) -> list[str]:
+    """
+    Returns the tags in IOB2 of one sentence with brackets: `(PER*`, `*`, `*)` or `(PER)`. `-` is `*`.
+
+    # Raises
+    `TagError`: a cell that is no bracket, or a bracket in the wrong place.
+    """
+    tags, label = [], ""
+    for position, cell in enumerate(cells):
+        match = _BRACKETS.fullmatch("*" if cell == "-" else cell)
+        if match is None or not cell or (match[1] and label) or (match[2] and not (match[1] or label)):
+            expected = f"*, or the end of {label}, *)" if label else "(LABEL*, (LABEL) or *"
+            raise TagError(position, f"the tag {cell!r}", expected, sentence)
+        tags.append(f"B-{match[1]}" if match[1] else f"I-{label}" if label else "O")
+        label = "" if match[2] else match[1] or label
+    if label:
+        found = f"the end of the sentence after {cells[-1]!r}"
+        raise TagError(len(cells) - 1, found, f"the end of {label}, *)", sentence)
+    return tags
+
+
+def _is_tag(text: str) -> bool:
+    tag = split_tag(text)
+    return text == "O" or (tag.prefix in _ALL_PREFIXES and tag.label != "")
 
 
 def to_spans(tags: Sequence[str], scheme: Scheme, sentence: int = 0) -> list[Span]:

@@ -1,40 +1,62 @@
-"""Sentences with entity tags in columns: CoNLL 2003, W-NUT and similar files."""
+"""Sentences with entities, from files of many formats: CoNLL 2003, JSON Lines, Parquet and others."""
 
 import logging
+from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Optional
+from typing import Any, Literal, Optional
 
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader, Instance, Token
 from allennlp.data.fields import Field, MetadataField
 
-from elmo_tasks.common.values import Name
+from elmo_tasks.common.values import Name, Names
 from elmo_tasks.data.fields import Metadata, TagField
-from elmo_tasks.data.formats.columns import ColumnLayout, line_groups
-from elmo_tasks.data.input_files import InputError, read_lines
+from elmo_tasks.data.formats.columns import ColumnLayout
+from elmo_tasks.data.formats.conll2012 import gold_files
+from elmo_tasks.data.input_files import InputError
 from elmo_tasks.data.reader import TaskReader, check_words, text_field
 from elmo_tasks.data.tag_schemes import (
     MixedSchemeError,
     Scheme,
     Span,
+    Spelling,
     TagError,
-    as_iob1,
     detect_scheme,
+    from_brackets,
     from_spans,
+    has_brackets,
+    mended,
+    spelled,
     to_spans,
 )
 from elmo_tasks.data.tokenization import Words, join_words
+from elmo_tasks.ner.sentences import (
+    TAG,
+    WORD,
+    CharacterSpan,
+    FileSentence,
+    NerFormat,
+    Settings,
+    found_format,
+    read_sentences,
+    without_companions,
+)
 
 logger = logging.getLogger(__name__)
 
-_WORD, _TAG = "word", "tag"
-_SEPARATORS = ("-DOCSTART-",)
-_SCHEME, _ENTITY = "scheme ", "entity "
-"""Prefixes of tag schemes, and of types of entities, among the counts of a file."""
-_MISPLACED = "B- tags read as I-"
+_Example = tuple[FileSentence, list[Span] | None]
+_SCHEME, _ENTITY, _ODD = "scheme ", "entity ", "odd "
+"""Prefixes of tag schemes, of types of entities, and of what is odd, among the counts of a file."""
+_SPELLINGS = {"BMES": Scheme.BIOES, "IO": Scheme.IOB1}
+_UNTAGGED = "sentences without tags"
+_REJECTED = "records that annotators have rejected left out"
+_CUT = "spans that begin or end within a token"
+_OVERLAPS = "spans that overlap another left out"
 
 
 @dataclass
@@ -54,45 +76,65 @@ class NerSentence(Metadata):
 @DatasetReader.register("elmo_ner")
 class NerReader(TaskReader):
     """
-    Reads one token a line, its columns separated by blanks, with an empty line between sentences. Lines that
-    begin with `-DOCSTART-` separate documents and are not tokens.
+    Reads sentences with entities, in any format of `ner.sentences`. In columns a line is a token, an empty
+    line ends a sentence, and lines that begin with `-DOCSTART-` separate documents.
 
-    Format: https://www.clips.uantwerpen.be/conll2003/ner/. Instances have `tokens`, `metadata` (a
+    Columns: https://www.clips.uantwerpen.be/conll2003/ner/. Instances have `tokens`, `metadata` (a
     `NerSentence`) and, if the sentence is tagged, `tags` (BIOUL).
 
     # Parameters
 
+    format : of the files, see `ner.sentences`; `auto` finds the format of each file.
     columns : names of the columns in order: `word` and `tag` once each; all others are ignored.
     delimiter : text between two columns; by default any run of blanks and tabs.
-    tag_scheme : IOB1, IOB2, BIOES, BIOUL, or `auto`, which detects the scheme of each file.
-    strict : whether to refuse a `B-` that IOB1 does not allow, such as two after `O` in copies of CoNLL 2003.
-        Otherwise it opens an entity, as in all schemes; such tags are counted, and a warning names the first
-        one of a file.
+    comments : the begin of lines that are comments, see `ColumnLayout`; null: there are none.
+    tag_scheme : IOB1, IOB2, BIOES, BIOUL, BMES, IO (types without a prefix), or `auto`, which detects the
+        scheme of each file.
+    tag_names : the name of each tag, for files of JSON or Parquet with numbers in place of tags. Parquet may
+        name them itself.
+    strict : whether to refuse what is mended otherwise: a `B-` that IOB1 does not allow, such as two after
+        `O` in copies of CoNLL 2003; an `I-` that opens an entity in IOB2, as in CoNLL 2002; a span that cuts
+        a token, which becomes the whole token; and a span that overlaps a longer one, which is left out. They
+        are counted, and a warning names the first of a file.
+    skip_bad : whether to leave out sentences with an error; they are counted, and a warning has the first.
     The others : see `TaskReader`.
 
     # Raises
     `ConfigurationError`: impossible columns, delimiter or scheme. When reading, `InputError` with file and
-    line: no file, no sentence in a file, not UTF-8, a wrong number of columns, an empty word, a tag that does
-    not exist, and a tag that the scheme does not have, or not in this place.
+    line: no file, no sentence in a file, another encoding, a wrong number of columns, an empty word, a tag
+    that does not exist, and a tag that the scheme does not have, or not in this place.
     """
 
     def __init__(
         self,
         *,
-        columns: Sequence[Name] = (_WORD, "pos", "chunk", _TAG),
+        format: NerFormat = "auto",
+        columns: Sequence[Name] = (WORD, "pos", "chunk", TAG),
         delimiter: Optional[Name] = None,
-        tag_scheme: Literal["auto", "IOB1", "IOB2", "BIOES", "BIOUL"] = "auto",
+        comments: Optional[Name] = "auto",
+        tag_scheme: Literal["auto", "IOB1", "IOB2", "BIOES", "BIOUL", "BMES", "IO"] = "auto",
+        tag_names: Optional[Names] = None,
         strict: bool = False,
+        skip_bad: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.columns = ColumnLayout(columns, delimiter, needed=(_WORD, _TAG))
+        self.format = format
+        self.columns = ColumnLayout(columns, delimiter, needed=(WORD, TAG), comments=comments)
+        self.tag_names = tag_names
         self.strict = strict
-        self.scheme = None if tag_scheme == "auto" else Scheme(tag_scheme)
+        self.skip_bad = skip_bad
+        self.tag_scheme = tag_scheme
+
+    @property
+    def settings(self) -> Settings:
+        """The settings for `read_sentences`."""
+        return Settings(self.columns, self.split, self.tag_names, self.encoding)
 
     def _read(self, file_path: str) -> Iterator[Instance]:
-        for words, spans in self.shard_iterable(self.read_files(file_path, self._file, _describe)):
-            yield _instance(join_words(words), spans)
+        paths = without_companions(gold_files(file_path))
+        for sentence, spans in self.shard_iterable(self.read_files(file_path, self._file, _describe, paths)):
+            yield _instance(sentence.content, spans, sentence.ids)
 
     def allennlp_instance(self, tokens: list[Token]) -> Instance:
         """See `TaskReader`."""
@@ -122,80 +164,181 @@ class NerReader(TaskReader):
         check_words(words, tags=tags, offsets=content.offsets)
         if tags is None:
             return _instance(content, None)
-        scheme = self.scheme or detect_scheme([tags], strict=self.strict)
-        if scheme is Scheme.IOB1 and not self.strict:
-            tags, _ = as_iob1(tags)
-        return _instance(content, to_spans(tags, scheme))
+        spelling = spelled(set(tags), self.tag_scheme)
+        tags = [spelling.tags.get(tag, tag) for tag in tags]
+        return _instance(content, self._spans(tags, self._scheme([tags]))[0])
 
-    def _file(self, path: Path, counts: Counter[str]) -> Iterator[tuple[list[str], list[Span]]]:
-        """Yields the words and entities of each sentence, after the whole file is read for its scheme."""
-        groups = line_groups(read_lines(path), separators=_SEPARATORS)
-        sentences = [self._sentence(path, lines) for lines in groups]
+    def _file(self, path: Path, counts: Counter[str]) -> Iterator[_Example]:
+        """Yields the sentences with their entities, after the whole file is read for its scheme."""
+        settings = self.settings
+        format = found_format(path, settings) if self.format == "auto" else self.format
+        made = list(self.good(path, read_sentences(path, format, settings)))
+        sentences = [sentence for sentence in made if sentence is not None]
         if not sentences:
             raise InputError.at(path, found="no sentence", expected="at least one")
+        counts[_ODD + _REJECTED] = len(made) - len(sentences)
+        _check_all_or_none_tagged(path, sentences)
+        odd = _Oddities(path, counts, strict=self.strict)
+        examples: list[_Example]
+        if sentences[0].tags is not None:
+            examples = self._with_tags(path, sentences, odd)
+        elif sentences[0].tagged:
+            examples = list(self.good(path, (partial(_with_spans, each, odd) for each in sentences)))
+        else:
+            examples = [(sentence, None) for sentence in sentences]
+            counts[_ODD + _UNTAGGED] = len(sentences)
+        odd.warn()
+        counts["sentences"] = len(examples)
+        counts["tokens"] = sum(len(sentence.words) for sentence, _ in examples)
+        counts.update(_ENTITY + span.label for _, row in examples for span in row or ())
+        yield from examples
+
+    def _with_tags(self, path: Path, sentences: list[FileSentence], odd: "_Oddities") -> list[_Example]:
+        tags = {tag for sentence in sentences for tag in sentence.tags or ()}
+        brackets, spelling = has_brackets(tags), spelled(tags, self.tag_scheme)
+        if brackets or spelling.tags or self.skip_bad:
+            normal = (partial(_normal, path, each, brackets, spelling) for each in sentences)
+            sentences = list(self.good(path, normal))
         try:
-            scheme = self.scheme or detect_scheme((each.tags for each in sentences), strict=self.strict)
-            if scheme is Scheme.IOB1 and not self.strict:
-                sentences = _repair_iob1(path, sentences, counts)
-            spans = [to_spans(each.tags, scheme, number) for number, each in enumerate(sentences)]
+            scheme = Scheme.IOB2 if brackets else self._scheme([each.tags or [] for each in sentences])
         except TagError as error:
-            line = sentences[error.sentence].lines[error.position]
-            raise InputError.at(path, line, found=error.found, expected=error.expected) from error
+            raise _at(path, sentences[error.sentence], error) from error
         except MixedSchemeError as error:
             first, second = error.first, error.second
-            first_line, line = (sentences[each.sentence].lines[each.position] for each in (first, second))
+            first_line, line = (sentences[each.sentence].line(each.position) for each in (first, second))
             found = f"{second.words}, which only {second.scheme.value} has"
             expected = f"{first.scheme.value}, since line {first_line} has {first.words}"
             raise InputError.at(path, line, found=found, expected=expected) from error
-        counts[_SCHEME + scheme.value] = 1
-        counts["sentences"] = len(sentences)
-        counts["tokens"] = sum(len(sentence.words) for sentence in sentences)
-        counts.update(_ENTITY + span.label for row in spans for span in row)
-        yield from zip((sentence.words for sentence in sentences), spans, strict=True)
+        odd.counts[_SCHEME + (spelling.scheme or scheme.value)] = 1
+        return list(
+            self.good(path, (partial(self._with_entities, path, each, scheme, odd) for each in sentences))
+        )
 
-    def _sentence(self, path: Path, lines: list[tuple[int, str]]) -> "_FileSentence":
-        words, tags = zip(*(self._word_and_tag(path, number, line) for number, line in lines), strict=True)
-        return _FileSentence(list(words), list(tags), [number for number, _ in lines])
-
-    def _word_and_tag(self, path: Path, number: int, line: str) -> tuple[str, str]:
-        names, cells = self.columns.names, self.columns.split(line)
-        if len(cells) != len(names):
-            found, expected = f"{len(cells)} columns in {line[:80]!r}", f"{len(names)}: {', '.join(names)}"
-            raise InputError.at(path, number, found=found, expected=expected)
-        word, tag = (cells[names.index(name)] for name in (_WORD, _TAG))
-        if not word:
-            raise InputError.at(path, number, found="an empty word", expected="a word")
-        return word, tag
-
-
-class _FileSentence(NamedTuple):
-    """A sentence of a file: words, their tags as in the file, and the line of each word."""
-
-    words: list[str]
-    tags: list[str]
-    lines: list[int]
-
-
-def _repair_iob1(path: Path, sentences: list[_FileSentence], counts: Counter[str]) -> list[_FileSentence]:
-    """Returns the sentences in IOB1; counts the tags that IOB1 does not allow, and warns of them."""
-    repaired, errors = [], []
-    for sentence in sentences:
-        tags, positions = as_iob1(sentence.tags)
-        repaired.append(sentence._replace(tags=tags))
+    def _with_entities(
+        self, path: Path, sentence: FileSentence, scheme: Scheme, odd: "_Oddities"
+    ) -> _Example:
+        tags = sentence.tags or []
+        try:
+            spans, positions = self._spans(tags, scheme)
+        except TagError as error:
+            raise _at(path, sentence, error) from error
+        wrong, right = ("B", "I") if scheme is Scheme.IOB1 else ("I", "B")
         for position in positions:
-            line, found = sentence.lines[position], sentence.tags[position]
-            expected = f"{tags[position]} in IOB1, as which it is read"
-            errors.append(InputError.at(path, line, found=found, expected=expected))
-    if errors:
-        logger.warning("%s (such tags in this file: %d)", errors[0], len(errors))
-        counts[_MISPLACED] = len(errors)
-    return repaired
+            expected = f"{right}{tags[position][1:]} in {scheme.value}, as which it is read"
+            odd.add(f"{wrong}- tags read as {right}-", sentence.line(position), tags[position], expected)
+        return sentence, spans
+
+    def _scheme(self, sentences: list[list[str]]) -> Scheme:
+        if self.tag_scheme == "auto":
+            return detect_scheme(sentences, strict=self.strict)
+        return _SPELLINGS.get(self.tag_scheme) or Scheme(self.tag_scheme)
+
+    def _spans(self, tags: list[str], scheme: Scheme) -> tuple[list[Span], list[int]]:
+        """
+        Returns the entities of a sentence, and the positions of the tags that are mended.
+
+        # Raises
+        `TagError`: see `to_spans`.
+        """
+        try:
+            return to_spans(tags, scheme), []
+        except TagError:
+            if self.strict or scheme not in (Scheme.IOB1, Scheme.IOB2):
+                raise
+        tags, positions = mended(tags, scheme)
+        return to_spans(tags, scheme), positions
 
 
-def _instance(words: Words, spans: list[Span] | None) -> Instance:
+class _Oddities:
+    """What is odd in a file and read nevertheless: its counts, and the first of each kind for a warning."""
+
+    def __init__(self, path: Path, counts: Counter[str], *, strict: bool) -> None:
+        self.path, self.counts, self.strict = path, counts, strict
+        self._first: dict[str, InputError] = {}
+
+    def add(self, kind: str, line: int, found: str, expected: str) -> None:
+        """
+        # Raises
+        `InputError`, if strict.
+        """
+        error = InputError.at(self.path, line, found=found, expected=expected)
+        if self.strict:
+            raise error
+        self._first.setdefault(kind, error)
+        self.counts[_ODD + kind] += 1
+
+    def warn(self) -> None:
+        for kind, error in self._first.items():
+            logger.warning("%s (%s in this file: %d)", error, kind, self.counts[_ODD + kind])
+
+
+def _check_all_or_none_tagged(path: Path, sentences: list[FileSentence]) -> None:
+    first = sentences[0]
+    for other in sentences:
+        if other.tagged != first.tagged:
+            found, expected = ("tags", "none") if other.tagged else ("no tags", "some")
+            expected += f", as in line {first.line()}"
+            raise InputError.at(path, other.line(), found=found, expected=expected)
+
+
+def _normal(path: Path, sentence: FileSentence, brackets: bool, spelling: Spelling) -> FileSentence:
+    """Returns the sentence with tags as this project spells them, all of which exist in some scheme."""
+    tags = sentence.tags or []
+    try:
+        tags = from_brackets(tags) if brackets else [spelling.tags.get(tag, tag) for tag in tags]
+        with suppress(MixedSchemeError):
+            detect_scheme([tags])
+    except TagError as error:
+        raise _at(path, sentence, error) from error
+    return replace(sentence, tags=tags)
+
+
+def _at(path: Path, sentence: FileSentence, error: TagError) -> InputError:
+    return InputError.at(path, sentence.line(error.position), found=error.found, expected=error.expected)
+
+
+def _with_spans(sentence: FileSentence, odd: _Oddities) -> _Example:
+    """Returns a sentence and those of its spans that do not overlap a longer one."""
+    spans = sentence.spans
+    if spans is None:
+        spans = [_tokens_of(sentence, span, odd) for span in sentence.characters or ()]
+    taken: list[Span] = []
+    for span in sorted(set(spans), key=lambda span: (span.start - span.end, span)):
+        if other := next((each for each in taken if span.start < each.end and each.start < span.end), None):
+            expected = f"no overlap with {_shown(sentence, other)}"
+            odd.add(_OVERLAPS, sentence.line(span.start), _shown(sentence, span), expected)
+        else:
+            taken.append(span)
+    return sentence, sorted(taken)
+
+
+def _shown(sentence: FileSentence, span: Span) -> str:
+    return f"{' '.join(sentence.words[span.start : span.end])!r} ({span.label})"
+
+
+def _tokens_of(sentence: FileSentence, span: CharacterSpan, odd: _Oddities) -> Span:
+    """Returns the tokens of a span of characters; white space at its ends does not count."""
+    text, words, offsets = sentence.content
+    characters = text[span.start : span.end]
+    start = span.end - len(characters.lstrip())
+    end = span.start + len(characters.rstrip())
+    first = bisect_right([token_end for _, token_end in offsets], start)
+    last = bisect_left([token_start for token_start, _ in offsets], end) - 1
+    if first > last:
+        found = f"{characters!r} ({span.label}) between two tokens"
+        raise InputError.at(odd.path, sentence.line(), found=found, expected="a span with a token")
+    if (offsets[first][0], offsets[last][1]) != (start, end):
+        expected = f"whole tokens, {' '.join(words[first : last + 1])!r}, as which it is read"
+        odd.add(_CUT, sentence.line(first), f"{characters!r} ({span.label})", expected)
+    return Span(first, last + 1, span.label)
+
+
+def _instance(words: Words, spans: list[Span] | None, ids: Mapping[str, Any] | None = None) -> Instance:
     """Returns the instance of words and, for training and evaluation, their entities."""
     tokens = text_field(words)
     sentence = NerSentence(words.words, words.text, words.offsets)
+    if ids:
+        sentence.ids = ids
     fields: dict[str, Field] = {"tokens": tokens, "metadata": MetadataField(sentence)}
     if spans is not None:
         fields["tags"] = TagField(from_spans(spans, len(words.words), Scheme.BIOUL), tokens)
@@ -204,9 +347,9 @@ def _instance(words: Words, spans: list[Span] | None) -> Instance:
 
 
 def _describe(counts: Counter[str]) -> str:
-    schemes, entities = (
+    schemes, entities, odd = (
         Counter({name.removeprefix(kind): counts[name] for name in sorted(counts) if name.startswith(kind)})
-        for kind in (_SCHEME, _ENTITY)
+        for kind in (_SCHEME, _ENTITY, _ODD)
     )
     # Several files may differ in their schemes.
     scheme = f"{next(iter(schemes))}, " if schemes.total() == 1 else ""
@@ -214,5 +357,5 @@ def _describe(counts: Counter[str]) -> str:
     return (
         f"{scheme}{counts['sentences']} sentences, {counts['tokens']} tokens, {entities.total()} entities"
         + (f" ({types})" if types else "")
-        + (f"; {counts[_MISPLACED]} {_MISPLACED}" if counts[_MISPLACED] else "")
+        + "".join(f"; {count} {kind}" for kind, count in odd.items() if count)
     )

@@ -1,0 +1,427 @@
+r"""
+Sentences with entities, in the formats of files that have them.
+
+| format | a file | |
+| --- | --- | --- |
+| `columns` | `EU NNP B-NP B-ORG` | CoNLL-2003, W-NUT and the like; words alone are read without tags |
+| `conll2012` | `nw/wsj 0 0 EU NNP ... (ORG) -` | OntoNotes; the entities are in column 11 |
+| `conllu` | ten columns, `name=B-ORG` in the last | NorNE |
+| `json`, `parquet` | `{"tokens": ["EU"], "ner_tags": ["B-ORG"]}` | names, or numbers of classes |
+| | `{"text": "EU", "label": [[0, 2, "ORG"]]}` | doccano; `spans`: Prodigy |
+| `csv` | `Sentence: 1,EU,NNP,B-org` | GMB |
+| `wikiner` | `EU\|NNP\|I-ORG rejects\|VBZ\|O` | WikiNER, a sentence a line |
+| `atis` | `seq.in`, and `seq.out` beside it | ATIS, SNIPS |
+| `spacy` | `.spacy` | spaCy's `DocBin` |
+"""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+
+from elmo_tasks.data.formats import conllu
+from elmo_tasks.data.formats.columns import BLANKS, ColumnLayout, Lines, line_groups, split_cells
+from elmo_tasks.data.formats.conll2012 import unescape
+from elmo_tasks.data.formats.delimited import read_delimited
+from elmo_tasks.data.formats.json_records import read_json_records
+from elmo_tasks.data.formats.parquet import class_names, read_parquet
+from elmo_tasks.data.formats.records import is_parquet, record_format
+from elmo_tasks.data.input_files import InputError, Record, read_lines
+from elmo_tasks.data.json_lines import shorten, shorten_json
+from elmo_tasks.data.tag_schemes import Span
+from elmo_tasks.data.tokenization import Words, join_words
+
+if TYPE_CHECKING:
+    from spacy.tokens import Span as SpacySpan
+
+WORD, TAG = "word", "tag"
+NerFormat = Literal[
+    "auto", "columns", "conll2012", "conllu", "json", "parquet", "csv", "wikiner", "atis", "spacy"
+]
+FORMATS = get_args(NerFormat)[1:]
+SEPARATORS = ("-DOCSTART-",)
+_DOCUMENT = ("#begin document", "# begin document", "#end document", "# end document")
+_OF_2012, _WORD_2012, _ENTITY_2012 = 12, 3, 10
+_OF_CONLLU = 10
+_NAME = re.compile(r"(?:^|\|)name=([^|]*)")
+_WIKINER = re.compile(r"\S+\|[^|\s]+\|(?:O|[A-Z]-\S+)")
+_CSV = (
+    ("sentence #", "sentence_id", "sentence"),
+    ("word", "words", "token"),
+    ("tag", "tags", "labels", "label"),
+)
+"""The columns of a csv, in small letters."""
+_TOKENS, _TAGS = ("tokens", "words"), ("ner_tags", "tags", "ner", "labels", "label")
+_TEXT, _SPANS = ("text", "sentence"), ("label", "labels", "spans", "entities")
+_IDS = ("id", "doc_id", "sent_id")
+_ACCEPTED = "accept"
+_IN, _OUT, _INTENTS = "seq.in", "seq.out", "label"
+
+
+class CharacterSpan(NamedTuple):
+    """The characters `start` to `end - 1` of a text, and their label."""
+
+    start: int
+    end: int
+    label: str
+
+
+@dataclass
+class FileSentence:
+    """
+    A sentence of a file: its words; their tags as in the file, or its entities, or neither; and the line of
+    each word, or of all.
+    """
+
+    content: Words
+    lines: Sequence[int]
+    tags: list[str] | None = None
+    spans: list[Span] | None = None
+    characters: list[CharacterSpan] | None = None
+    """Entities of a text that the reader has split into words."""
+    ids: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def words(self) -> list[str]:
+        return self.content.words
+
+    def line(self, position: int = 0) -> int:
+        """Returns the line of a word."""
+        return self.lines[position] if len(self.lines) > 1 else self.lines[0]
+
+    @property
+    def tagged(self) -> bool:
+        return not self.tags is self.spans is self.characters is None
+
+
+@dataclass
+class Settings:
+    """The settings of a reader that formats need; `split` splits a text into words."""
+
+    layout: ColumnLayout
+    split: Callable[[str], Words]
+    tag_names: Sequence[str] | None
+    encoding: str
+
+
+Make = Callable[[], FileSentence | None]
+"""Makes a sentence of a file; `None` for a record that annotators have rejected."""
+
+
+def read_sentences(path: Path, format: str, settings: Settings) -> Iterator[Make]:
+    """
+    Yields a function for each sentence of a file, which makes it, or raises `InputError` if it is bad.
+
+    # Parameters
+
+    format : one of `FORMATS`.
+
+    # Raises
+    `InputError`: the file is not of the format.
+    """
+    return _READERS[format](path, settings)
+
+
+def found_format(path: Path, settings: Settings) -> str:
+    """
+    Returns the format of a file, by its name or its first lines; `columns` if it looks like no other.
+
+    # Raises
+    `InputError`: see `read_lines`.
+    """
+    if is_parquet(path):
+        return "parquet"
+    if path.suffix == ".spacy":
+        return "spacy"
+    if path.name.endswith(_IN):
+        return "atis"
+    first = ""
+    for _, line in read_lines(path, encoding=settings.encoding):
+        if line.startswith(_DOCUMENT):
+            first = line
+        elif line.strip(BLANKS) and not line.startswith(("#", *SEPARATORS)):
+            break
+    else:
+        return "columns"
+    cells = split_cells(line, None)
+    if first and len(cells) >= _OF_2012 and cells[2].isdecimal():
+        return "conll2012"
+    if line.count("\t") == _OF_CONLLU - 1 and cells[0][0] == "1" and len(settings.layout.names) < _OF_CONLLU:
+        return "conllu"
+    if all(map(_WIKINER.fullmatch, cells)) and len(settings.layout.names) > 1:
+        return "wikiner"
+    if record_format(path, encoding=settings.encoding) == "json":
+        return "json"
+    header = re.split("[,;\t]", line.lower().replace('"', ""))
+    return "csv" if all(any(name in header for name in names) for names in _CSV) else "columns"
+
+
+def without_companions(files: list[Path]) -> list[Path]:
+    """Returns the files without those that another is read with: tags and intents of ATIS."""
+    companions = {
+        file.with_name(file.name.removesuffix(_IN) + name)
+        for file in files
+        if file.name.endswith(_IN)
+        for name in (_OUT, _INTENTS)
+    }
+    return [file for file in files if file not in companions]
+
+
+def _columns(path: Path, settings: Settings) -> Iterator[Make]:
+    layout, encoding = settings.layout, settings.encoding
+    if _is_words_alone(path, settings):
+        layout = ColumnLayout([WORD], None, needed=[WORD], comments=layout.comments)
+    word = layout.names.index(WORD)
+    tag = layout.names.index(TAG) if TAG in layout.names else None
+    for lines in layout.sentences(path, separators=SEPARATORS, encoding=encoding):
+        yield partial(_rows, path, layout, lines, word, tag)
+
+
+def _is_words_alone(path: Path, settings: Settings) -> bool:
+    """Tells whether all lines hold a word and nothing else, where more columns are expected."""
+    if len(settings.layout.names) == 1:
+        return False
+    lines = (line.strip(BLANKS) for _, line in read_lines(path, encoding=settings.encoding))
+    rows = (line for line in lines if line and not line.startswith(("# ", *SEPARATORS)))
+    return all(len(settings.layout.split(line)) == len(split_cells(line, None)) == 1 for line in rows)
+
+
+def _rows(path: Path, layout: ColumnLayout, lines: Lines, word: int, tag: int | None) -> FileSentence:
+    rows = [layout.row(path, number, line) for number, line in lines]
+    words = [cells[word] for cells in rows]
+    tags = None if tag is None else [cells[tag] for cells in rows]
+    return _sentence(path, words, [number for number, _ in lines], tags)
+
+
+def _sentence(path: Path, words: list[str], lines: Sequence[int], tags: list[str] | None) -> FileSentence:
+    sentence = FileSentence(join_words(words), lines, tags)
+    if not all(words):
+        raise InputError.at(path, sentence.line(words.index("")), found="an empty word", expected="a word")
+    return sentence
+
+
+def _conll2012(path: Path, settings: Settings) -> Iterator[Make]:
+    def make(lines: Lines) -> FileSentence:
+        rows = []
+        for number, line in lines:
+            rows.append(split_cells(line, None))
+            if len(rows[-1]) < _OF_2012:
+                found = f"{len(rows[-1])} columns in {shorten(line)!r}"
+                raise InputError.at(path, number, found=found, expected=f"{_OF_2012} or more, of CoNLL-2012")
+        words = [unescape(cells[_WORD_2012]) for cells in rows]
+        numbers = [number for number, _ in lines]
+        return _sentence(path, words, numbers, [cells[_ENTITY_2012] for cells in rows])
+
+    for lines in line_groups(read_lines(path, encoding=settings.encoding), separators=_DOCUMENT):
+        yield partial(make, lines)
+
+
+def _conllu(path: Path, settings: Settings) -> Iterator[Make]:
+    def make(sentence: conllu.ConlluSentence) -> FileSentence:
+        names = [_NAME.search(cells[conllu.MISC]) for _, cells in sentence.rows]
+        tags = [name[1] if name else "O" for name in names] if tagged else None
+        words = [cells[conllu.FORM] for _, cells in sentence.rows]
+        return _sentence(path, words, [number for number, _ in sentence.rows], tags)
+
+    sentences = list(conllu.read_conllu(path, encoding=settings.encoding))
+    tagged = any(_NAME.search(cells[conllu.MISC]) for each in sentences for _, cells in each.rows)
+    for sentence in sentences:
+        yield partial(make, sentence)
+
+
+def _csv(path: Path, settings: Settings) -> Iterator[Make]:
+    """A row a token; the number of the sentence is in each row, or in the first of each sentence."""
+    sentence, number = "", 0
+    numbered = []
+    for record in read_delimited(path, encoding=settings.encoding):
+        values = {name.lower(): value for name, value in record.values.items()}
+        start, word, tag = (next(values[name] for name in names if name in values) for names in _CSV)
+        if start and start != sentence:
+            sentence, number = start, number + 1
+        numbered.append((number, record.line, word, tag))
+    for _, rows in groupby(numbered, key=lambda row: row[0]):
+        _, lines, words, tags = map(list, zip(*rows, strict=True))
+        yield partial(_sentence, path, words, lines, tags)
+
+
+def _wikiner(path: Path, settings: Settings) -> Iterator[Make]:
+    def make(number: int, line: str) -> FileSentence:
+        parts = [cell.rsplit("|", 2) for cell in split_cells(line, None)]
+        for cell in parts:
+            if len(cell) != 3:
+                found = f"{len(cell)} parts in {'|'.join(cell)!r}"
+                raise InputError.at(path, number, found=found, expected="word|pos|tag")
+        return _sentence(path, [word for word, *_ in parts], [number], [tag for *_, tag in parts])
+
+    for number, line in read_lines(path, encoding=settings.encoding):
+        if line.strip(BLANKS):
+            yield partial(make, number, line)
+
+
+def _atis(path: Path, settings: Settings) -> Iterator[Make]:
+    def make(number: int, text: str, tags: list[str] | None) -> FileSentence:
+        words = text.split()
+        if tags is not None and len(tags) != len(words):
+            expected = f"{len(words)}, as in {path}"
+            raise InputError.at(beside, number, found=f"{len(tags)} tags", expected=expected)
+        return _sentence(path, words, [number], tags)
+
+    beside = path.with_name(path.name.removesuffix(_IN) + _OUT)
+    texts = [line for _, line in read_lines(path, encoding=settings.encoding)]
+    tagged = beside.exists()
+    tags = [line.split() for _, line in read_lines(beside, encoding=settings.encoding)] if tagged else []
+    if tagged and len(texts) != len(tags):
+        raise InputError.at(beside, found=f"{len(tags)} lines", expected=f"{len(texts)}, as in {path}")
+    for number, text in enumerate(texts, start=1):
+        if text.strip():
+            yield partial(make, number, text, tags[number - 1] if tagged else None)
+
+
+def _json(path: Path, settings: Settings) -> Iterator[Make]:
+    return _records(path, read_json_records(path, encoding=settings.encoding), {}, settings)
+
+
+def _parquet(path: Path, settings: Settings) -> Iterator[Make]:
+    return _records(path, read_parquet(path), class_names(path), settings)
+
+
+def _records(
+    path: Path, records: Iterator[Record], classes: dict[str, list[str]], settings: Settings
+) -> Iterator[Make]:
+    return (partial(_record, path, record, classes, settings) for record in records)
+
+
+def _record(
+    path: Path, record: Record, classes: dict[str, list[str]], settings: Settings
+) -> FileSentence | None:
+    values = record.values
+    if values.get("answer", _ACCEPTED) != _ACCEPTED:
+        return None
+    name = next((name for name in _TOKENS if name in values), "")
+    text = next((name for name in _TEXT if isinstance(values.get(name), str)), "")
+    if name and _is_list_of(values[name], str):
+        sentence = _with_tokens(path, record, name, classes, settings)
+    elif text:
+        sentence = _with_text(path, record, text, name, settings)
+    else:
+        names = ", ".join(f'"{each}"' for each in values) or "none"
+        raise InputError.at(path, record.line, found=f"the fields {names}", expected='"tokens" or "text"')
+    sentence.ids = {name: values[name] for name in _IDS if name in values}
+    return sentence
+
+
+def _with_tokens(
+    path: Path, record: Record, name: str, classes: dict[str, list[str]], settings: Settings
+) -> FileSentence:
+    values = record.values
+    words, tags = values[name], None
+    tag = next((each for each in _TAGS if isinstance(values.get(each), list)), None)
+    if not words:
+        raise _wrong(path, record, name, "tokens")
+    if tag is not None:
+        tags, names = values[tag], settings.tag_names or classes.get(tag)
+        if len(tags) != len(words):
+            raise _wrong(path, record, tag, f"{len(words)} tags, one a token")
+        if not _is_list_of(tags, str):
+            if names is None:
+                expected = "names of tags, or the key `tag_names` with the name of each number"
+                raise _wrong(path, record, tag, expected)
+            if not all(type(each) is int and 0 <= each < len(names) for each in tags):
+                raise _wrong(path, record, tag, f"numbers from 0 to {len(names) - 1}: {len(names)} have names")
+            tags = [names[each] for each in tags]
+    return _sentence(path, words, [record.line], tags)
+
+
+def _with_text(path: Path, record: Record, text: str, tokens: str, settings: Settings) -> FileSentence:
+    values = record.values
+    if tokens and _is_list_of(values[tokens], dict):
+        try:
+            offsets = [(each["start"], each["end"]) for each in values[tokens]]
+            content = Words(values[text], [values[text][start:end] for start, end in offsets], offsets)
+        except (KeyError, TypeError) as error:
+            raise _wrong(path, record, tokens, 'tokens with "start" and "end"') from error
+    else:
+        content = settings.split(values[text])
+    if not content.words:
+        raise _wrong(path, record, text, "a text with words")
+    name = next((name for name in _SPANS if _is_list_of(values.get(name), (list, dict))), None)
+    if name is None:
+        return FileSentence(content, [record.line])
+    try:
+        characters = [_character_span(each) for each in values[name]]
+    except (KeyError, TypeError, ValueError) as error:
+        expected = '[start, end, "LABEL"], or {"start": 0, "end": 4, "label": "LABEL"}'
+        raise _wrong(path, record, name, expected) from error
+    for start, end, _ in characters:
+        if not 0 <= start < end <= len(content.text) or not content.text[start:end].strip():
+            raise _wrong(path, record, name, f"characters of the text, from 0 to {len(content.text)}")
+    return FileSentence(content, [record.line], characters=characters)
+
+
+def _wrong(path: Path, record: Record, name: str, expected: str) -> InputError:
+    found = f'"{name}": {shorten_json(record.values[name])}'
+    return InputError.at(path, record.line, found=found, expected=expected)
+
+
+def _character_span(value: Any) -> CharacterSpan:
+    """
+    # Raises
+    `KeyError`, `TypeError`, `ValueError`: the value is no span.
+    """
+    if isinstance(value, dict):
+        names = ("start", "end") if "start" in value else ("start_offset", "end_offset")
+        value = [value[name] for name in (*names, "label")]
+    start, end, label = value
+    if type(start) is not int or type(end) is not int or not isinstance(label, str) or not label:
+        raise ValueError
+    return CharacterSpan(start, end, label)
+
+
+def _is_list_of(value: Any, kind: type | tuple[type, ...]) -> bool:
+    return isinstance(value, list) and all(isinstance(each, kind) for each in value)
+
+
+def _spacy(path: Path, settings: Settings) -> Iterator[Make]:
+    """Each sentence of each document, or the whole document if its sentences are not marked."""
+    import spacy
+    from spacy.tokens import DocBin
+
+    def make(number: int, part: "SpacySpan") -> FileSentence:
+        tokens = [token for token in part if not token.is_space]
+        if not tokens:
+            raise InputError.at(path, number, found="no words", expected="at least one")
+        places = {token.i: place for place, token in enumerate(tokens)}
+        starts = [token.idx - part.start_char for token in tokens]
+        words = [token.text for token in tokens]
+        offsets = [(start, start + len(word)) for start, word in zip(starts, words, strict=True)]
+        spans = None
+        if part.doc.has_annotation("ENT_IOB"):
+            inside = [[places[token.i] for token in each if token.i in places] for each in part.ents]
+            entities = zip(inside, part.ents, strict=True)
+            spans = [Span(within[0], within[-1] + 1, each.label_) for within, each in entities if within]
+        return FileSentence(Words(part.text, words, offsets), [number], spans=spans)
+
+    try:
+        docs = list(DocBin().from_disk(path).get_docs(spacy.blank("xx").vocab))
+    except Exception as error:  # zlib, msgpack and spaCy raise their own classes
+        found = f"{type(error).__name__}: {error}"
+        raise InputError.at(path, found=found, expected="a DocBin of spaCy") from error
+    for number, doc in enumerate(docs, start=1):
+        for part in doc.sents if doc.has_annotation("SENT_START") else [doc[:]]:
+            yield partial(make, number, part)
+
+
+_READERS: dict[str, Callable[[Path, Settings], Iterator[Make]]] = {
+    "columns": _columns,
+    "conll2012": _conll2012,
+    "conllu": _conllu,
+    "json": _json,
+    "parquet": _parquet,
+    "csv": _csv,
+    "wikiner": _wikiner,
+    "atis": _atis,
+    "spacy": _spacy,
+}
