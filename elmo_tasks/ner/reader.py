@@ -210,18 +210,15 @@ class NerReader(TaskReader):
             expected = f"{first.scheme.value}, since line {first_line} has {first.words}"
             raise InputError.at(path, line, found=found, expected=expected) from error
         odd.counts[_SCHEME + (spelling.scheme or scheme.value)] = 1
-        return list(
-            self.good(path, (partial(self._with_entities, path, each, scheme, odd) for each in sentences))
-        )
+        make = (partial(self._with_entities, each, scheme, odd) for each in sentences)
+        return list(self.good(path, make))
 
-    def _with_entities(
-        self, path: Path, sentence: FileSentence, scheme: Scheme, odd: "_Oddities"
-    ) -> _Example:
+    def _with_entities(self, sentence: FileSentence, scheme: Scheme, odd: "_Oddities") -> _Example:
         tags = sentence.tags or []
         try:
             spans, positions = self._spans(tags, scheme)
         except TagError as error:
-            raise _at(path, sentence, error) from error
+            raise _at(odd.path, sentence, error) from error
         wrong, right = ("B", "I") if scheme is Scheme.IOB1 else ("I", "B")
         for position in positions:
             expected = f"{right}{tags[position][1:]} in {scheme.value}, as which it is read"

@@ -330,7 +330,9 @@ def _with_tokens(
                 expected = "names of tags, or the key `tag_names` with the name of each number"
                 raise _wrong(path, record, tag, expected)
             if not all(type(each) is int and 0 <= each < len(names) for each in tags):
-                raise _wrong(path, record, tag, f"numbers from 0 to {len(names) - 1}: {len(names)} have names")
+                raise _wrong(
+                    path, record, tag, f"numbers from 0 to {len(names) - 1}: {len(names)} have names"
+                )
             tags = [names[each] for each in tags]
     return _sentence(path, words, [record.line], tags)
 
@@ -398,7 +400,7 @@ def _spacy(path: Path, settings: Settings) -> Iterator[Make]:
         words = [token.text for token in tokens]
         offsets = [(start, start + len(word)) for start, word in zip(starts, words, strict=True)]
         spans = None
-        if part.doc.has_annotation("ENT_IOB"):
+        if tagged:
             inside = [[places[token.i] for token in each if token.i in places] for each in part.ents]
             entities = zip(inside, part.ents, strict=True)
             spans = [Span(within[0], within[-1] + 1, each.label_) for within, each in entities if within]
@@ -409,6 +411,7 @@ def _spacy(path: Path, settings: Settings) -> Iterator[Make]:
     except Exception as error:  # zlib, msgpack and spaCy raise their own classes
         found = f"{type(error).__name__}: {error}"
         raise InputError.at(path, found=found, expected="a DocBin of spaCy") from error
+    tagged = any(doc.has_annotation("ENT_IOB") for doc in docs)
     for number, doc in enumerate(docs, start=1):
         for part in doc.sents if doc.has_annotation("SENT_START") else [doc[:]]:
             yield partial(make, number, part)

@@ -9,10 +9,12 @@ from elmo_tasks.data.tag_schemes import (
     Span,
     TagError,
     allowed_transitions,
-    as_iob1,
     convert,
     detect_scheme,
+    from_brackets,
     from_spans,
+    mended,
+    spelled,
     split_tag,
     to_spans,
 )
@@ -178,18 +180,65 @@ def test_mixed_schemes_name_both_places(sentences, first, second):
     assert str(pickle.loads(pickle.dumps(error.value))) == str(error.value)
 
 
-def test_a_few_entities_opened_as_in_iob2_are_overlooked_if_not_strict():
+def test_iob1_and_iob2_may_be_mixed_if_not_strict():
     tags = ["I-A", "O", "I-A", "O", "B-A"]
     assert detect_scheme([tags], strict=False) is Scheme.IOB1
-    for sentences in ([tags], [tags, ["B-A"]]):
-        with pytest.raises(MixedSchemeError):
-            detect_scheme(sentences, strict=len(sentences) == 1)
+    assert detect_scheme([tags, ["B-A"]], strict=False) is Scheme.IOB2
+    with pytest.raises(MixedSchemeError):
+        detect_scheme([tags], strict=True)
 
 
-def test_tags_as_iob1_has_them():
+def test_mended_tags_have_the_entities():
     tags = ["B-A", "B-A", "B-B", "O", "B-A", "I-A", "B-", "X"]
-    assert as_iob1(tags) == (["I-A", "B-A", "I-B", "O", "I-A", "I-A", "B-", "X"], [0, 2, 4])
-    assert as_iob1([]) == ([], [])
+    assert mended(tags, Scheme.IOB1) == (["I-A", "B-A", "I-B", "O", "I-A", "I-A", "B-", "X"], [0, 2, 4])
+    for length in range(5):
+        for tags in product(all_tags(Scheme.IOB2), repeat=length):
+            spans, again = (to_spans(mended(tags, each)[0], each) for each in (Scheme.IOB1, Scheme.IOB2))
+            assert spans == again
+    assert mended(["I-A", "I-A", "I-B", "B-B", "O"], Scheme.IOB2) == (
+        ["B-A", "I-A", "B-B", "B-B", "O"],
+        [0, 2],
+    )
+
+
+@pytest.mark.parametrize(
+    ("tags", "scheme", "name", "by_tag"),
+    [
+        ("O B I M", "auto", None, {"B": "B-ENTITY", "I": "I-ENTITY", "M": "I-ENTITY"}),
+        ("O B", "IOB2", None, {"B": "B-ENTITY"}),
+        ("O B-A M-A E-A", "auto", "BMES", {"M-A": "I-A"}),
+        ("O M-A U-A", "auto", None, {}),
+        ("O PER per-x", "auto", "IO", {"PER": "I-PER", "per-x": "I-per-x"}),
+        ("O PER", "IOB2", None, {}),
+        ("NN VB", "auto", None, {}),
+        ("PER", "IO", "IO", {"PER": "I-PER"}),
+        ("O PER B-A", "auto", None, {}),
+        ("O X-A 12 B-", "auto", "IO", {}),
+        ("O B-A", "auto", None, {}),
+    ],
+)
+def test_spellings(tags, scheme, name, by_tag):
+    assert spelled(tags.split(), scheme) == (name, by_tag)
+
+
+@pytest.mark.parametrize(
+    ("cells", "tags"),
+    [
+        ("(A* * *) - (B)", "B-A I-A I-A O B-B"),
+        ("* (A) (A*)", "O B-A B-A"),
+        ("* *)", 1),
+        ("(A* (B)", 1),
+        ("(A* *", 1),
+        ("x", 0),
+    ],
+)
+def test_brackets(cells, tags):
+    if isinstance(tags, str):
+        assert from_brackets(cells.split()) == tags.split()
+    else:
+        with pytest.raises(TagError) as error:
+            from_brackets(cells.split())
+        assert error.value.position == tags
 
 
 def test_a_b_between_equal_labels_fits_both_iob_schemes():

@@ -1,0 +1,267 @@
+"""The formats of files with entities, each by a few lines."""
+
+import json
+import logging
+from itertools import chain
+
+import pytest
+import spacy
+from allennlp.common import Params
+from allennlp.common.checks import ConfigurationError
+from spacy.tokens import DocBin
+
+from elmo_tasks.data.input_files import InputError
+from elmo_tasks.data.tag_schemes import Scheme, to_spans
+from elmo_tasks.ner.reader import NerReader
+from tests.errors import error_of
+
+ANN = ("Ann Lee:PER", "Rome:LOC")
+TWO = {"columns": ["word", "tag"]}
+CONLL_2012 = """#begin document (nw/x); part 000
+nw/x 0 0 Ann NNP * - - - - (PERSON* *
+nw/x 0 1 Lee NNP * - - - - *) *
+nw/x 0 2 saw VBD * see 01 1 - * (V*)
+nw/x 0 3 Rome NNP * - - - - (GPE) *
+nw/x 0 4 /. . * - - - - * *
+
+#end document
+"""
+CONLLU = """# text = Ann Lee saw Rome
+1\tAnn\tAnn\tPROPN\t_\t_\t3\tnsubj\t_\tname=B-PER
+2\tLee\tLee\tPROPN\t_\t_\t1\tflat\t_\tSpaceAfter=No|name=I-PER
+3-4\tsaw-it\t_\t_\t_\t_\t_\t_\t_\t_
+3\tsaw\tsee\tVERB\t_\t_\t0\troot\t_\tname=O
+4\tRome\tRome\tPROPN\t_\t_\t3\tobj\t_\tname=B-LOC
+"""
+GMB = '''Sentence #,Word,POS,Tag
+Sentence: 1,Ann,NNP,B-PER
+,Lee,NNP,I-PER
+,"""",``,O
+Sentence: 2,Rome,NNP,B-LOC
+'''
+TEXTS = [
+    ("# id x O\nAnn NNP B-NP B-PER\nLee NNP I-NP I-PER\n# NN B-NP O\n", {}, "Ann Lee #", ANN[:1]),
+    ("Ann\tB-PER\nLee\tE-PER\nRome\tS-LOC\n", TWO, "Ann Lee Rome", ANN),
+    ("A\tB-X\nB\tM-X\nC\tE-X\nRome\tS-LOC\n", TWO, "A B C Rome", ["A B C:X", "Rome:LOC"]),
+    ("A x-y\nB x-y\nin O\nRome LOC\n", TWO, "A B in Rome", ["A B:x-y", "Rome:LOC"]),
+    ("A B\nB I\nin O\nC B\n", TWO, "A B in C", ["A B:ENTITY", "C:ENTITY"]),
+    ("Ann (PER*\nLee *)\nin *\nRome (LOC)\n", TWO, "Ann Lee in Rome", ANN),
+    ("Ann\nLee\n\n#\nRome\n", {}, "Ann Lee|# Rome", None),
+    (CONLL_2012, {}, "Ann Lee saw Rome .", ["Ann Lee:PERSON", "Rome:GPE"]),
+    (CONLLU, {}, "Ann Lee saw Rome", ANN),
+    (CONLLU.replace("name=", "x="), {}, "Ann Lee saw Rome", None),
+    (GMB, {}, 'Ann Lee "|Rome', ANN),
+    ("sentence_id,words,labels\n0,Ann,B-PER\n0,Lee,I-PER\n1,Rome,B-LOC\n", {}, "Ann Lee|Rome", ANN),
+    ("\nAnn|NNP|I-PER Lee|NNP|I-PER ||SYM|O Rome|NNP|I-LOC\n", {}, "Ann Lee | Rome", ANN),
+]
+TAGGED = (
+    {"tokens": ["Ann", "Lee"], "ner_tags": ["B-PER", "I-PER"]},
+    {"tokens": ["Rome"], "ner_tags": ["B-LOC"]},
+)
+PRODIGY = {
+    "text": "Ann Lee",
+    "tokens": [
+        {"text": "Ann", "start": 0, "end": 3, "id": 0},
+        {"text": "Lee", "start": 4, "end": 7, "id": 1},
+    ],
+    "spans": [{"start": 0, "end": 7, "label": "PER", "token_start": 0, "token_end": 1}],
+    "answer": "accept",
+}
+SAW = "Ann Lee saw Rome."
+RECORDS = [
+    (TAGGED, {}, "Ann Lee|Rome", ANN),
+    ([{"words": ["Ann"], "tags": [1]}], {"tag_names": ["O", "B-PER"]}, "Ann", ["Ann:PER"]),
+    ([{"tokens": ["Ann"]}], {}, "Ann", None),
+    ([{"text": SAW, "label": [[12, 16, "LOC"], [0, 8, "PER"]]}], {}, "Ann Lee saw Rome .", ANN),
+    (
+        [{"text": "Ann", "entities": [{"start_offset": 0, "end_offset": 3, "label": "X"}]}],
+        {},
+        "Ann",
+        ["Ann:X"],
+    ),
+    ([{"text": "no one", "label": []}], {}, "no one", []),
+    ([{"text": "안나는 로마"}], {"tokenizer": "characters"}, "안 나 는 로 마", None),
+    ([PRODIGY, {"text": "Bob", "spans": [], "answer": "reject"}], {}, "Ann Lee", ANN[:1]),
+]
+
+
+def lines(*values):
+    return "".join(f"{json.dumps(value, ensure_ascii=False)}\n" for value in values)
+
+
+def entities(instance):
+    """The entities of an instance, such as `Ann Lee:PER`; None if it is not tagged."""
+    if "tags" not in instance.fields:
+        return None
+    words = [token.text for token in instance["tokens"]]
+    spans = to_spans(list(instance["tags"]), Scheme.BIOUL)
+    return [f"{' '.join(words[span.start : span.end])}:{span.label}" for span in spans]
+
+
+def read(path, content, **parameters):
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return list(NerReader(**parameters).read(str(path)))
+
+
+@pytest.mark.parametrize(
+    ("content", "parameters", "words", "expected"),
+    [
+        *TEXTS,
+        *((lines(*records), *others) for records, *others in RECORDS),
+        (json.dumps(TAGGED), *RECORDS[0][1:]),
+    ],
+)
+def test_shapes(tmp_path, caplog, content, parameters, words, expected):
+    with caplog.at_level(logging.INFO):
+        instances = read(tmp_path / "a", content, **parameters)
+    assert "|".join(" ".join(each["metadata"].metadata.words) for each in instances) == words
+    found = [entities(each) for each in instances]
+    if expected is None:
+        assert not any(found)
+        assert f"{len(found)} sentences without tags" in caplog.text
+    else:
+        assert list(chain(*found)) == list(expected)
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+@pytest.mark.parametrize("tags", [[1, 2], ["B-PER", "I-PER"]])
+def test_parquet(tmp_path, tags):
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    table = pyarrow.table({"id": ["x"], "tokens": [["Ann", "Lee"]], "ner_tags": [tags]})
+    names = {"feature": {"names": ["O", "B-PER", "I-PER"], "_type": "ClassLabel"}, "_type": "Sequence"}
+    metadata = {"huggingface": json.dumps({"info": {"features": {"ner_tags": names}}})}
+    parquet.write_table(table.replace_schema_metadata(metadata), tmp_path / "a.parquet")
+    (instance,) = NerReader().read(str(tmp_path / "a.parquet"))
+    assert entities(instance) == ["Ann Lee:PER"]
+    assert instance["metadata"].metadata.ids == {"id": "x"}
+
+
+@pytest.mark.parametrize("marked", [True, False])
+def test_spacy(tmp_path, marked):
+    language = spacy.blank("en")
+    doc = language("Ann Lee\n\nruns. Rome burns.")
+    doc.set_ents([doc.char_span(0, 7, "PER"), doc.char_span(15, 19, "LOC")])
+    for token in doc if marked else ():
+        token.is_sent_start = token.text in ("Ann", "Rome")
+    DocBin(docs=[doc, language("No one")]).to_disk(tmp_path / "a.spacy")
+    instances = list(NerReader().read(str(tmp_path / "a.spacy")))
+    words = [each["metadata"].metadata.words for each in instances]
+    first = [["Ann", "Lee", "runs", "."], ["Rome", "burns", "."]]
+    assert words == [*(first if marked else [list(chain(*first))]), ["No", "one"]]
+    assert [each for instance in instances for each in entities(instance)] == list(ANN)
+    sentence = instances[1 if marked else 0]["metadata"].metadata
+    assert [sentence.text[start:end] for start, end in sentence.offsets] == sentence.words
+    (tmp_path / "b.spacy").write_bytes(b"x")
+    message = error_of(InputError, list, NerReader().read(str(tmp_path / "b.spacy")))
+    assert message.startswith(f"{tmp_path}/b.spacy: ")
+
+
+def test_the_two_files_of_atis(tmp_path):
+    (tmp_path / "seq.in").write_text("Ann Lee\nto Rome\n")
+    (tmp_path / "label").write_text("x\ny\n")
+    assert [entities(each) for each in NerReader().read(str(tmp_path / "seq.in"))] == [None, None]
+    (tmp_path / "seq.out").write_text("B-PER I-PER\nO B-to.city_name\n")
+    for path in (tmp_path, tmp_path / "seq.in"):
+        instances = list(NerReader().read(str(path)))
+        assert [entities(each) for each in instances] == [["Ann Lee:PER"], ["Rome:to.city_name"]]
+    (tmp_path / "seq.out").write_text("B-PER I-PER\nO\n")
+    message = error_of(InputError, list, NerReader().read(str(tmp_path)))
+    assert message.startswith(f"{tmp_path}/seq.out, line 2: found 1 tags, expected 2")
+
+
+@pytest.mark.parametrize(
+    ("content", "line", "message", "count", "expected"),
+    [
+        (
+            "x B-A\ny O\nz I-A\n\nx B-A\ny I-B\n",
+            3,
+            "found I-A, expected B-A in IOB2",
+            2,
+            ["x:A", "z:A", "x:A", "y:B"],
+        ),
+        (
+            lines({"text": "Ann Lees", "label": [[0, 7, "PER"]]}),
+            1,
+            "found 'Ann Lee' (PER), expected whole tokens, 'Ann Lees'",
+            1,
+            ["Ann Lees:PER"],
+        ),
+        (
+            lines({"text": "New York", "label": [[4, 8, "B"], [0, 8, "A"], [0, 8, "A"]]}),
+            1,
+            "found 'York' (B), expected no overlap with 'New York' (A)",
+            1,
+            ["New York:A"],
+        ),
+    ],
+)
+def test_oddities_are_read_counted_and_reported(tmp_path, caplog, content, line, message, count, expected):
+    instances = read(tmp_path / "a", content, **TWO)
+    assert [each for instance in instances for each in entities(instance)] == expected
+    (warning,) = (record.getMessage() for record in caplog.records if record.levelname == "WARNING")
+    assert warning.startswith(f"{tmp_path}/a, line {line}: {message}")
+    assert f"in this file: {count})" in warning
+    strict = error_of(InputError, read, tmp_path / "a", content, strict=True, **TWO)
+    assert strict.startswith(f"{tmp_path}/a, line {line}: found")
+
+
+@pytest.mark.parametrize(
+    ("content", "parameters", "line"),
+    [
+        ("x O\n\ny\tO z\n\nz B-A\n", TWO, 3),
+        ("x O\n\ny X-A\n\nz B-A\n", TWO, 3),
+        ("x O\n\ny B-A\n\nz S-A\n", TWO, 3),
+        ("x *\n\ny *)\n\nz (A)\n", TWO, 3),
+        ("x|y|O\na|b\nz|y|B-A\n", {}, 2),
+        (lines({"tokens": ["x"], "tags": ["O"]}, {"tokens": []}, {"tokens": ["z"], "tags": ["B-A"]}), {}, 2),
+        (
+            lines({"tokens": ["x"], "tags": [0]}, {"tokens": ["y"], "tags": [2]}),
+            {"tag_names": ["O", "B-A"]},
+            2,
+        ),
+        (lines({"tokens": ["x"], "tags": ["O"]}, {"tokens": ["y"], "tags": []}), {}, 2),
+        (lines({"text": "x", "label": []}, {"text": " ", "label": []}), {}, 2),
+        (lines({"text": "x", "label": []}, {"text": "y", "label": [[0, 2, "A"]]}), {}, 2),
+        (lines({"text": "x", "label": []}, {"text": "y", "label": [[0, 1, 7]]}), {}, 2),
+        (lines({"text": "x", "label": []}, {"x": "y"}), {}, 2),
+    ],
+)
+def test_bad_sentences(tmp_path, caplog, content, parameters, line):
+    message = error_of(InputError, read, tmp_path / "a", content, **parameters)
+    assert message.startswith(f"{tmp_path}/a, line {line}: found")
+    instances = read(tmp_path / "a", content, skip_bad=True, **parameters)
+    words = [word for each in instances for word in each["metadata"].metadata.words]
+    assert words == (["x", "z"] if "z" in content else ["x"])
+    assert f"{tmp_path}/a: 1 bad records left out" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (
+            lines({"tokens": ["x"], "tags": ["O"]}, {"tokens": ["x"]}),
+            ", line 2: found no tags, expected some, as in line 1",
+        ),
+        (
+            lines({"tokens": ["x"], "tags": [1]}),
+            ', line 1: found "tags": [1], expected names of tags, or the key `tag_names`',
+        ),
+        ("x\n\ny O\n", ", line 1: found 1 columns"),
+        ("Müller B-PER\n".encode("latin-1"), ", line 1: found the byte 0xfc"),
+    ],
+)
+def test_files_that_cannot_be_read(tmp_path, content, message):
+    assert error_of(InputError, read, tmp_path / "a", content).startswith(f"{tmp_path}/a{message}")
+
+
+def test_the_format_can_be_given(tmp_path):
+    content = "x|NNP|B-X\n"
+    (instance,) = read(tmp_path / "a", content)
+    assert entities(instance) == ["x:X"]
+    columns = {"format": "columns", "columns": ["word", "_", "tag"], "delimiter": "|"}
+    (instance,) = read(tmp_path / "a", content, **columns)
+    assert entities(instance) == ["x:X"]
+    with pytest.raises(ConfigurationError, match="format"):
+        NerReader.from_params(Params({"format": "xml"}))
