@@ -105,7 +105,7 @@ class FullSoftmax(StrictParams, Softmax):
         for start in range(0, len(self.weight), classes_at_once):
             weight, bias = (part[start : start + classes_at_once] for part in (self.weight, self.bias))
             # (rows, classes)
-            logits = torch.addmm(bias, vectors, weight.t())
+            logits = product(vectors, weight, bias)
             total = torch.logaddexp(total, logits.logsumexp(dim=1))
             place = (targets - start).clamp(0, len(weight) - 1)
             here = place + start == targets
@@ -259,6 +259,8 @@ class SoftmaxLoss(torch.autograd.Function):
             )
         ]
         grad_vectors, grad_weight, grad_bias, grad_true_logits = gradients
+        # (dim, candidates), as the product writes it: a sum of transposed views would take longer
+        grad_weight_t = None if grad_weight is None else vectors.new_zeros(weight.shape[::-1])
         losses = vectors.new_empty(len(vectors), 1)
         rounded, rounded_weight = (part.to(products.dtype(part)) for part in (vectors, weight))
         for start in range(0, len(vectors), ROWS_AT_ONCE):
@@ -281,12 +283,14 @@ class SoftmaxLoss(torch.autograd.Function):
             scaled = logits.to(rounded.dtype)
             if grad_vectors is not None:
                 torch.div(product(scaled, rounded_weight.t()), total, out=grad_vectors[rows])
-            if grad_weight is not None:
-                grad_weight += weight_gradient(scaled, (vectors[rows] / total).to(scaled.dtype))
+            if grad_weight_t is not None:
+                grad_weight_t += weight_gradient((vectors[rows] / total).to(scaled.dtype), scaled)
             if grad_bias is not None:
                 grad_bias += torch.mv(logits.t(), 1 / total.squeeze(1))
             if grad_true_logits is not None:
                 torch.div(sum_of_others, -total, out=grad_true_logits[rows])
+        if grad_weight is not None and grad_weight_t is not None:
+            grad_weight.copy_(grad_weight_t.t())
         ctx.save_for_backward(*gradients)
         return losses.sum()
 
