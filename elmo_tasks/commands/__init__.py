@@ -14,6 +14,7 @@ from elmo_tasks.commands.embed import Embed
 from elmo_tasks.commands.ensemble import Ensemble
 from elmo_tasks.commands.explain import Explain
 from elmo_tasks.commands.export import Export
+from elmo_tasks.commands.inspect import Inspect
 from elmo_tasks.commands.intrinsic import Intrinsic
 from elmo_tasks.commands.mix import Mix
 from elmo_tasks.commands.neighbors import Neighbors
@@ -33,6 +34,7 @@ VERBS: tuple[type[Verb] | VerbGroup, ...] = (
     Explain,
     Predict,
     Serve,
+    Inspect,
     Intrinsic,
     Neighbors,
     PROBE,

@@ -19,7 +19,7 @@ from allennlp.data.vocabulary import DEFAULT_OOV_TOKEN
 from elmo_tasks.common.values import Name
 from elmo_tasks.coref.documents import NO_SPEAKER, CorefDocument, read_documents
 from elmo_tasks.data.formats.conll2012 import gold_files
-from elmo_tasks.data.input_files import InputError
+from elmo_tasks.data.input_files import InputError, read_lines
 from elmo_tasks.data.reader import TaskReader
 
 logger = logging.getLogger(__name__)
@@ -72,6 +72,16 @@ class CorefReader(TaskReader):
         paths = gold_files(file_path)
         for document in self.shard_iterable(self.read_files(file_path, self._file, _describe, paths)):
             yield self.text_to_instance(document)
+
+    def format_of(self, path: Path) -> str:
+        """See `TaskReader`."""
+        first = next((line for _, line in read_lines(path, encoding=self.encoding) if line.strip()), "")
+        return "json_lines" if first.lstrip().startswith("{") else "conll2012"
+
+    def labels_of(self, instance: Instance) -> Iterator[str]:
+        """Yields `cluster` and `mention` for each of a document."""
+        for cluster in instance["metadata"].metadata.clusters or ():
+            yield from ("cluster", *["mention"] * len(cluster))
 
     def text_to_instance(self, document: CorefDocument) -> Instance:
         """Returns the instance of one document; without gold clusters for prediction."""

@@ -2,20 +2,24 @@
 
 import codecs
 import logging
+import os
+import shlex
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Optional, TypeVar
+from typing import Any, ClassVar, NamedTuple, Optional, TypeVar
 
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader, Field, Instance, Token, TokenIndexer, Tokenizer
 from allennlp.data.dataset_readers import InterleavingDatasetReader, ShardedDatasetReader
+from allennlp.data.dataset_readers.dataset_reader import DatasetReaderInput
 from allennlp.data.fields import ListField, TextField
 from allennlp.data.token_indexers import SingleIdTokenIndexer
 
 from elmo_tasks.common.strict_params import StrictParams
 from elmo_tasks.common.values import Name, NonNegativeInt
+from elmo_tasks.data.fields import ClosedLabelField, TagField
 from elmo_tasks.data.input_files import InputError, input_files
 from elmo_tasks.data.tokenization import TokenizerChoice, Words, cached_tokenizer, split_words
 
@@ -46,6 +50,15 @@ def check_readable(reader: DatasetReader, path: Any) -> None:
         whole.check(path)
     elif next(iter(reader.read(path)), None) is None:
         raise InputError.at(str(path), found="no instance", expected="at least one")
+
+
+class FileSample(NamedTuple):
+    """The begin of data of an unknown format."""
+
+    files: list[Path]
+    encoding: str
+    lines: list[str]
+    """Lines of the first file that are not blank; none if it is not a text."""
 
 
 class ShardedReader(StrictParams, DatasetReader):
@@ -98,6 +111,10 @@ class TaskReader(ShardedReader):
     True for a prediction: each record becomes an instance, also one that training leaves out, and has a line
     in the output.
     """
+    record_field: ClassVar[str | None] = None
+    """The text that instances of one record share; `None` if each record is an instance."""
+    whole_files: ClassVar[Mapping[str, Any]] = {}
+    """Keys with which no record is left out, for `allennlp elmo inspect`."""
     skip_bad = False
     """Whether bad records are left out. Readers that allow it take it as a key."""
 
@@ -147,6 +164,32 @@ class TaskReader(ShardedReader):
     def text_tokenizer(self) -> Tokenizer:
         """The tokenizer of the config, or the default."""
         return self.tokenizer or cached_tokenizer(None)
+
+    def read(self, file_path: DatasetReaderInput) -> Iterator[Instance]:
+        """Reads instances, see `DatasetReader`; an error about data that exist says how to look at them."""
+        try:
+            yield from super().read(file_path)
+        except InputError as error:
+            if isinstance(file_path, str | os.PathLike) and os.path.exists(file_path):
+                error.add_note(f"try `allennlp elmo inspect {shlex.quote(str(file_path))}`")
+            raise
+
+    @classmethod
+    def candidates(cls, sample: FileSample) -> Iterator[dict[str, Any]]:
+        """Yields the keys, beside `type`, with which the reader may read a file, the likeliest first."""
+        yield {}
+
+    def format_of(self, path: Path) -> str:
+        """Returns the name of a file's format."""
+        return "text"
+
+    def labels_of(self, instance: Instance) -> Iterator[str]:
+        """Yields the class of an instance, or the types of its spans."""
+        for field in instance.fields.values():
+            if isinstance(field, TagField):
+                yield from (tag[2:] for tag in field.labels if tag.startswith(("B-", "U-")))
+            elif isinstance(field, ClosedLabelField):
+                yield str(field.label)
 
     def sampled(self, instances: Sequence[Instance]) -> None:
         """Receives the instances that a sample has kept, in their order."""

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, Optional
 
 import torch
@@ -17,7 +18,7 @@ from elmo_tasks.common.values import OneOf
 from elmo_tasks.data.fields import Metadata
 from elmo_tasks.data.input_files import InputError
 from elmo_tasks.data.json_lines import shorten
-from elmo_tasks.data.reader import TaskReader, group_number, text_field
+from elmo_tasks.data.reader import FileSample, TaskReader, group_number, text_field
 from elmo_tasks.data.tokenization import SpacyRules, Words
 from elmo_tasks.squad.dataset import Answer, Paragraph, Question, read_datasets
 
@@ -39,6 +40,9 @@ _USUAL = 0.05
 """The share of answers off the token boundaries above which there is a warning."""
 _SHOWN = 3
 _TOKENIZERS = "characters, whitespace, elmo_syllables, or a language or model of spaCy"
+
+
+_IMPOSSIBLE = re.compile(r'"is_impossible"\s*:\s*true')
 
 
 @dataclass
@@ -147,6 +151,21 @@ class SquadReader(TaskReader):
 
     def _keeps(self, question: Question) -> bool:
         return bool(question.answers) or self.unanswerable
+
+    @classmethod
+    def candidates(cls, sample: FileSample) -> Iterator[dict[str, Any]]:
+        """See `TaskReader`; SQuAD 2.0 has questions without an answer."""
+        yield {"unanswerable": True} if any(_IMPOSSIBLE.search(line) for line in sample.lines) else {}
+
+    def format_of(self, path: Path) -> str:
+        """See `TaskReader`."""
+        return "json"
+
+    def labels_of(self, instance: Instance) -> Iterator[str]:
+        """Yields whether a question has an answer."""
+        answers = instance["metadata"].metadata.answers
+        if answers is not None:
+            yield "answer" if answers else "no answer"
 
     def allennlp_instance(self, question: str, passage: str) -> Instance:
         """See `TaskReader`."""

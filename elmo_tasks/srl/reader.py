@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Optional
+from typing import Any, ClassVar, Optional
 
 import torch
 from allennlp.common.checks import ConfigurationError
@@ -28,6 +28,7 @@ from elmo_tasks.srl.sentences import (
     Nested,
     Proposition,
     SrlSentence,
+    format_of,
     read_sentences,
     word_files,
 )
@@ -165,6 +166,13 @@ class SrlReader(TaskReader):
                 yield _instance(words, tokens, proposition.predicate, proposition.tags)
             if not sentence.propositions:
                 yield _instance(words, tokens, None, ["O"] * len(words))
+
+    record_field = "tokens"
+    whole_files: ClassVar[dict[str, Any]] = {"keep_without_predicates": True}
+
+    def format_of(self, path: Path) -> str:
+        """See `TaskReader`."""
+        return format_of(path, encoding=self.encoding) if self.format == "auto" else self.format
 
     def allennlp_instance(self, tokens: list[Token], verb_label: list[int]) -> Instance:
         """See `TaskReader`."""

@@ -139,6 +139,31 @@ def read_sentences(
         yield sentence
 
 
+def format_of(path: Path, *, delimiter: str | None = None, encoding: str = "utf-8") -> Format:
+    """
+    Returns the format of a file, by its first sentence.
+
+    # Raises
+    `InputError`: see `read_lines`.
+    """
+    if _counterpart(path, "words", "props") is not None:
+        return "conll2005"
+    return _format([line for _, line in _first_sentence(read_lines(path, encoding=encoding))[1]], delimiter)
+
+
+def _first_sentence(lines: Iterable[tuple[int, str]]) -> tuple[Lines, Lines]:
+    """Takes the lines up to the end of the first sentence; returns all of them, and its rows."""
+    taken: Lines = []
+    rows: Lines = []
+    for number, line in lines:
+        taken.append((number, line))
+        if line.strip(BLANKS) and not line.startswith("#"):
+            rows.append((number, line))
+        if rows and (_is_record(line) or not line.strip(BLANKS)):
+            break
+    return taken, rows
+
+
 def _records(
     path: Path, columns: "Columns | None", format: Format, delimiter: str | None, encoding: str
 ) -> Iterator[Callable[[], SrlSentence]]:
@@ -148,15 +173,8 @@ def _records(
     if props is not None and columns is None and format in ("auto", "conll2005"):
         lines, path, format = _side_by_side(path, props, encoding), props, "conll2005"
     elif format == "auto":
-        again: Lines = []
-        rows: list[str] = []
-        for number, line in lines:
-            again.append((number, line))
-            if line.strip(BLANKS) and not line.startswith("#"):
-                rows.append(line)
-            if rows and (_is_record(line) or not line.strip(BLANKS)):
-                break
-        format = _format(rows, delimiter)
+        again, rows = _first_sentence(lines)
+        format = _format([line for _, line in rows], delimiter)
         lines = chain(again, lines)
     if format in ("json_lines", "he2017"):
         read = _from_json if format == "json_lines" else _from_proposition

@@ -112,6 +112,10 @@ class SstReader(TaskReader):
         for text, inside in zip(texts, _inside_others(text.place for text in texts), strict=True):
             text.counted = not inside
 
+    def format_of(self, path: Path) -> str:
+        """See `TaskReader`."""
+        return "trees"
+
     def text_to_instance(self, words: list[str], label: Optional[str] = None) -> Instance:
         """
         Returns the instance of one sentence; without `label` for prediction.

@@ -1,0 +1,90 @@
+"""`allennlp elmo inspect`: what a file is, as the readers of the tasks read it."""
+
+import json
+import shlex
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from allennlp.common.checks import ConfigurationError
+
+from elmo_tasks.commands.base import Source, Verb, flag, option, positional
+from elmo_tasks.data.inspection import Inspection, inspect, sample_of
+
+CONFIGS = {
+    "coref": "coref_elmo",
+    "srl": "srl_elmo",
+    "sst": "sst_elmo",
+    "squad": "squad_elmo",
+    "snli": "snli_elmo",
+    "ner": "ner_elmo",
+    "classifier": "sst2_elmo",
+}
+"""The tasks, and a config of each; those that read fewer files come first."""
+TASKS = {name: name for name in CONFIGS} | {"classification": "classifier"}
+_SHOWN = 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inspect(Verb):
+    """The verb `inspect`; see `data.inspection`."""
+
+    name = "inspect"
+    help = "The format of a data file, and its reader block."
+    description = """Reads data with the readers of the tasks, and tells which of them fit: the format, the
+        encoding, how many sentences, tokens, and labels of each class there are, odd places with file and
+        line, and the dataset_reader block to paste into a config. It writes nothing."""
+
+    path: Source = positional("PATH", "file, folder, pattern, archive or URL, as in train_data_path")
+    task: str | None = option("the task (default: all that fit)", choices=TASKS)
+    json: bool = flag("print one JSON object")
+
+    def run(self) -> None:
+        sample = sample_of(self.path)
+        tasks = list(CONFIGS) if self.task is None else [TASKS[self.task]]
+        fits: list[Inspection] = []
+        problems: dict[str, str] = {}
+        for task in tasks:
+            found, problem = inspect(task, self.path, sample)
+            fits += found
+            if not found:
+                problems[task] = problem
+        if not fits:
+            reasons = "; ".join(f"{task}: {problem}" for task, problem in problems.items())
+            raise ConfigurationError(f"{self.path}: found no format of {', '.join(tasks)} ({reasons})")
+        # A stable sort: labels say more than the order of the tasks.
+        fits.sort(key=lambda each: not each.labels)
+        print(
+            json.dumps(_object(fits), ensure_ascii=False, indent=2) if self.json else _text(self.path, fits)
+        )
+
+
+def _object(fits: list[Inspection]) -> dict[str, Any]:
+    first, *others = fits
+    also = [{"task": each.task, "dataset_reader": each.dataset_reader} for each in others]
+    return {**asdict(first), "also": also}
+
+
+def _text(path: str, fits: list[Inspection]) -> str:
+    first, *others = fits
+    labels = list(first.labels.items())
+    shown = ", ".join(f"{label} {count:,}" for label, count in labels[:_SHOWN])
+    more = f" and {len(labels) - _SHOWN} more" if len(labels) > _SHOWN else ""
+    keys = {f"dataset_reader.{key}": value for key, value in first.dataset_reader.items() if key != "type"}
+    overrides = json.dumps({**keys, "train_data_path": path}, ensure_ascii=False)
+    config = f"training_configs/{CONFIGS[first.task]}.jsonnet"
+    command = f"allennlp train {config} -s runs/{first.task} --overrides {shlex.quote(overrides)}"
+    return "\n".join(
+        [
+            f"{path}: {first.task}, format {first.format}, {first.encoding}",
+            f"  {first.records:,} records, {first.tokens:,} tokens",
+            f"  labels: {shown}{more}" if labels else "  no labels",
+            f"  longest: record {first.longest_record:,} with {first.longest:,} tokens",
+            *(f"  {note}" for note in first.notes),
+            *(f"  odd: {warning}" for warning in first.warnings),
+            "",
+            f"dataset_reader: {json.dumps(first.dataset_reader, ensure_ascii=False, indent=2)}",
+            *(f"also possible: {json.dumps(each.dataset_reader, ensure_ascii=False)}" for each in others),
+            "",
+            command,
+        ]
+    )

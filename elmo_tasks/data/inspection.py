@@ -1,0 +1,138 @@
+"""The formats, counts and oddities of data, as the tasks' readers find them."""
+
+import logging
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from allennlp.common import Params
+from allennlp.common.checks import ConfigurationError
+from allennlp.data import DatasetReader, Instance
+
+from elmo_tasks.common.files import UNREADABLE
+from elmo_tasks.data.input_files import InputError, input_files, likely_encoding, read_lines
+from elmo_tasks.data.reader import FileSample, TaskReader, text_fields
+
+SAMPLE = 1000
+"""The number of lines by which a reader tells what keys it needs."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inspection:
+    """Data as a reader reads them."""
+
+    task: str
+    format: str
+    encoding: str
+    records: int
+    """The number of sentences, pairs, documents or questions."""
+    tokens: int
+    longest: int
+    """The tokens of the longest record."""
+    longest_record: int
+    """Its place among the records, from 1."""
+    labels: dict[str, int]
+    """The number of records of each class, or of spans of each type, the most frequent first."""
+    notes: list[str]
+    """The reader's own description of each file."""
+    warnings: list[str]
+    """The places that are odd, and read nevertheless."""
+    dataset_reader: dict[str, Any]
+
+
+def inspect(task: str, path: str, sample: FileSample) -> tuple[list[Inspection], str]:
+    """
+    Reads data as a task does, once with each of its `TaskReader.candidates`.
+
+    Returns the readings that succeed, those with most labels first, and why the first one fails.
+    """
+    cls = DatasetReader.by_name(f"elmo_{task}")
+    assert issubclass(cls, TaskReader)
+    found: list[Inspection] = []
+    problem = ""
+    for keys in cls.candidates(sample):
+        block = {"type": f"elmo_{task}", **keys}
+        if sample.encoding != "utf-8":
+            block["encoding"] = sample.encoding
+        try:
+            found.append(_read(task, path, block, sample))
+        except (ConfigurationError, ValueError, OSError) as error:
+            problem = problem or str(error)
+    return sorted(found, key=lambda each: -sum(each.labels.values())), problem
+
+
+def sample_of(path: str) -> FileSample:
+    """
+    Returns the begin of data.
+
+    # Raises
+    `InputError`: there is no file.
+    """
+    files = input_files(path)
+    encoding, lines = "utf-8", []
+    with suppress(InputError, *UNREADABLE):
+        encoding = likely_encoding(files[0]) or "utf-8"
+        numbered = (line for _, line in read_lines(files[0], encoding=encoding) if line.strip())
+        lines = list(islice(numbered, SAMPLE))
+    return FileSample(files, encoding, lines)
+
+
+def _read(task: str, path: str, block: dict[str, Any], sample: FileSample) -> Inspection:
+    cls = DatasetReader.by_name(block["type"])
+    assert issubclass(cls, TaskReader)
+    reader: TaskReader = DatasetReader.from_params(Params({**block, **cls.whole_files}))  # type: ignore[assignment]
+    labels: Counter[str] = Counter()
+    sizes: list[int] = []
+    texts: list[Any] = []
+    with _logged() as (notes, warnings):
+        for instance in reader.read(path):
+            before, texts = texts, _texts(instance)
+            shared = reader.record_field
+            if not (sizes and shared and any(instance[shared] is text for text in before)):
+                sizes.append(0)
+            sizes[-1] += sum(len(text) for text in texts if not any(text is other for other in before))
+            labels.update(reader.labels_of(instance))
+    longest = max(sizes, default=0)
+    return Inspection(
+        task=task,
+        format=reader.format_of(sample.files[0]),
+        encoding=sample.encoding,
+        records=len(sizes),
+        tokens=sum(sizes),
+        longest=longest,
+        longest_record=sizes.index(longest) + 1 if sizes else 0,
+        labels=dict(labels.most_common()),
+        notes=notes,
+        warnings=warnings,
+        dataset_reader=block,
+    )
+
+
+def _texts(instance: Instance) -> list[Any]:
+    return [text for field in instance.fields.values() for text in text_fields(field)]
+
+
+@contextmanager
+def _logged() -> Iterator[tuple[list[str], list[str]]]:
+    """Collects what readers log at INFO, and at WARNING, in place of showing it."""
+    notes: list[str] = []
+    warnings: list[str] = []
+
+    class Collector(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            (warnings if record.levelno >= logging.WARNING else notes).append(record.getMessage())
+
+    logger = logging.getLogger("elmo_tasks")
+    before = logger.level, logger.propagate
+    collector = Collector()
+    logger.addHandler(collector)
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
+    try:
+        yield notes, warnings
+    finally:
+        logger.removeHandler(collector)
+        logger.level, logger.propagate = before

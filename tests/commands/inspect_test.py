@@ -1,0 +1,69 @@
+"""`allennlp elmo inspect` finds the shape of data without a hint."""
+
+import json
+from typing import Any
+
+import pytest
+from allennlp.common import Params
+from allennlp.common.checks import ConfigurationError
+from allennlp.data import DatasetReader
+
+from elmo_tasks.commands.inspect import Inspect
+from elmo_tasks.common.files import bundled
+from tests.errors import error_of
+
+FIXTURES = bundled("fixtures").resolve()
+
+
+def inspected(capsys: pytest.CaptureFixture[str], path: Any, task: str | None = None) -> dict[str, Any]:
+    """Returns the object that `--json` prints."""
+    Inspect(path=str(path), task=task, json=True).run()
+    return json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize(
+    ("path", "task", "format", "records", "tokens", "labels", "also"),
+    [
+        ("ner/train.conll", "ner", "text", 200, 3128, {"LOC": 119, "PER": 84, "MISC": 63, "ORG": 60}, []),
+        ("srl/dev.conll", "srl", "conll2012", 24, 222, {}, ["coref"]),
+        ("coref/train.conll", "coref", "conll2012", 12, 798, {"mention": 200, "cluster": 69}, ["srl"]),
+        ("squad/train.json", "squad", "json", 49, 1118, {"answer": 49}, []),
+        ("squad/unanswerable.json", "squad", "json", 14, 250, {"answer": 8, "no answer": 6}, []),
+        ("sst/train.txt", "sst", "trees", 120, 1173, {"3": 26, "1": 25, "2": 23}, []),
+        ("snli/train.jsonl", "snli", "text", 108, 2055, dict.fromkeys(("entailment", "neutral"), 36), []),
+    ],
+)
+def test_fixtures_without_a_hint(capsys, path, task, format, records, tokens, labels, also):
+    found = inspected(capsys, FIXTURES / path)
+    assert (found["task"], found["format"], found["encoding"]) == (task, format, "utf-8")
+    assert found["warnings"] == []
+    assert (found["records"], found["tokens"]) == (records, tokens)
+    assert labels.items() <= found["labels"].items()
+    assert [each["task"] for each in found["also"]] == also
+    reader = DatasetReader.from_params(Params(found["dataset_reader"]))
+    assert len(list(reader.read(str(FIXTURES / path)))) >= records - 5
+
+
+def test_text_for_people(capsys):
+    Inspect(path=str(FIXTURES / "squad/unanswerable.json"), task=None, json=False).run()
+    shown = capsys.readouterr().out
+    assert '"unanswerable": true' in shown
+    assert "allennlp train training_configs/squad_elmo.jsonnet" in shown
+    assert '"dataset_reader.unanswerable": true' in shown
+
+
+def test_no_format_fits(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("A plain text .\n")
+    message = error_of(ConfigurationError, Inspect(path=str(path), task="sst", json=False).run)
+    assert message.startswith(f"{path}: found no format of sst (sst: {path}, line 1")
+    assert "found no file" in error_of(ConfigurationError, Inspect(path="nowhere", task=None, json=False).run)
+
+
+def test_a_misfit_says_how_to_look(allennlp, tmp_path):
+    path = tmp_path / "a b.txt"
+    path.write_text("A plain text .\n")
+    overrides = json.dumps({"train_data_path": str(path)})
+    config = bundled("training_configs/sst.jsonnet").resolve()
+    shown = allennlp("train", config, "-s", tmp_path / "run", "-o", overrides, status=1)
+    assert shown.rstrip().endswith(f"try `allennlp elmo inspect '{path}'`")
