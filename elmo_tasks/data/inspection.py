@@ -83,7 +83,7 @@ def sample_of(path: str) -> FileSample:
 def _read(task: str, path: str, block: dict[str, Any], sample: FileSample) -> Inspection:
     cls = DatasetReader.by_name(block["type"])
     assert issubclass(cls, TaskReader)
-    reader: TaskReader = DatasetReader.from_params(Params({**block, **cls.whole_files}))  # type: ignore[assignment]
+    reader: TaskReader = DatasetReader.from_params(Params({**block, **cls.whole_files}))
     labels: Counter[str] = Counter()
     sizes: list[int] = []
     texts: list[Any] = []
