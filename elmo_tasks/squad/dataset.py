@@ -1,20 +1,33 @@
 """
-Reads and checks the official JSON of SQuAD.
+Reads and checks files of questions.
 
-Format: https://rajpurkar.github.io/SQuAD-explorer/, versions 1.1 and 2.0. `data` is a list of articles with a
-`title` and `paragraphs`; a paragraph has a `context` and `qas`; a question has `id`, `question` and `answers`
-with `text` and `answer_start`, a character of the context, and in 2.0 `is_impossible`.
+- The official JSON of SQuAD 1.1 and 2.0, https://rajpurkar.github.io/SQuAD-explorer/: `data` is a list of
+  articles with a `title` and `paragraphs`; a paragraph has a `context` and `qas`; a question has `id`,
+  `question` and `answers` with `text` and `answer_start`, a character of the context, and in 2.0
+  `is_impossible`.
+- A question a record, as JSON Lines, a list, `{"data": [...]}` or Parquet: `context`, `question`, `id`, and
+  `answers` as above or as `{"text": [...], "answer_start": [...]}`, whose lists are empty if there is none.
+- MRQA, https://github.com/mrqa/MRQA-Shared-Task-2019: JSON Lines with a header, a `context` and `qas` a line;
+  a question has `qid`, `question` and `detected_answers` with `char_spans`, whose ends are inclusive.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import groupby, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from elmo_tasks.data.input_files import InputError, input_files
+from elmo_tasks.data.formats.json_records import read_json_records
+from elmo_tasks.data.formats.parquet import read_parquet
+from elmo_tasks.data.formats.records import is_parquet
+from elmo_tasks.data.input_files import InputError, input_files, read_lines
 from elmo_tasks.data.json_lines import read_json, shorten_json
 
 _KINDS = {str: "a string", int: "a whole number", list: "a list"}
+_NAMES = ("title", "id", "qid")
+"""The fields by which errors name an article or a question."""
+_NEAR = 30
+"""The most characters between the stated place of an answer and its own."""
 
 
 @dataclass
@@ -27,11 +40,15 @@ class Answer:
 
 @dataclass
 class Question:
-    """A question. `answers` is empty if the passage has no answer, and `None` if answers are unknown."""
+    """
+    A question. `answers` is empty if the passage has no answer, and `None` if answers are unknown. `problem`
+    says what is wrong with a bad question.
+    """
 
-    id: str
+    id: str | None
     text: str
     answers: list[Answer] | None
+    problem: str | None = None
 
 
 @dataclass
@@ -44,64 +61,198 @@ class Paragraph:
 
 @dataclass
 class Dataset:
-    """The content of a file."""
+    """The content of a file, the errors of bad questions and answers, and the answers that were mended."""
 
     path: Path
     version: str
     paragraphs: list[Paragraph]
+    errors: list[str] = field(default_factory=list)
+    mended: list[str] = field(default_factory=list)
 
 
-def read_datasets(path: str, *, answers: bool = True) -> Iterator[Dataset]:
+def read_datasets(
+    path: str,
+    *,
+    answers: bool = True,
+    ids: bool = True,
+    bad: Literal["raise", "leave out", "keep"] = "raise",
+    encoding: str = "utf-8",
+) -> Iterator[Dataset]:
     """
-    Reads the files of `input_files(path)`. Without `answers`, it ignores the answers.
+    Reads the files of `input_files(path)`. An answer that is not at its stated place, but once within 30
+    characters of it, is mended.
+
+    # Parameters
+
+    answers : whether to read the answers.
+    ids : whether each question needs an id. A whole number counts as its digits.
+    bad : whether a bad question, or bad answer among others, is an error, is left out, or, with its
+        `problem`, is kept.
 
     # Raises
-    `InputError`, with the file, article, paragraph and question: there is no file; it is not UTF-8, or broken
-    JSON; a field is missing, or of another type; a text is empty; a file has no question; an id occurs twice;
-    an answer is not at its place; a question has no answer and is not marked as impossible, or it has both.
+    `InputError`, with the file and the line or the article, paragraph and question: there is no file; it is
+    not of the encoding, or broken JSON; a field is missing, or of another type; a text is empty; a file has
+    no question; an id occurs twice; an answer is not at its place; a question has no answer and is not marked
+    as impossible, or it has both.
     """
     places_by_id: dict[str, str] = {}
     for file in input_files(path):
-        content = _Node(read_json(file), str(file))
-        paragraphs = [
-            _paragraph(paragraph, answers, places_by_id)
-            for article in content.children("data", "article", name="title")
-            for paragraph in article.children("paragraphs", "paragraph")
-        ]
-        if not any(paragraph.questions for paragraph in paragraphs):
-            raise InputError.at(file, found="no question", expected="at least one")
-        yield Dataset(file, str(content.optional("version", "")), paragraphs)
+        version, records = _records(file, encoding)
+        read = _File(Dataset(file, version, []), places_by_id, answers=answers, ids=ids, bad=bad)
+        dataset = read(records)
+        if not any(paragraph.questions for paragraph in dataset.paragraphs):
+            found = "no question" + (f" that is not bad ({dataset.errors[0]})" if dataset.errors else "")
+            raise InputError.at(file, found=found, expected="at least one")
+        yield dataset
 
 
-def _paragraph(node: "_Node", answers: bool, places_by_id: dict[str, str]) -> Paragraph:
-    passage = node.text("context")
-    questions = []
-    for question in node.children("qas", "question", name="id"):
-        id = question.text("id")
-        if id in places_by_id:
-            raise question.error(f"the id {id!r} of {places_by_id[id]}", "an id of its own")
-        places_by_id[id] = question.place
-        text = question.text("question")
-        questions.append(Question(id, text, _answers(question, passage) if answers else None))
-    return Paragraph(passage, questions)
+def _records(file: Path, encoding: str) -> tuple[str, Iterable["_Node"]]:
+    """Returns the version of a file, and its articles, paragraphs or questions."""
+    if is_parquet(file):
+        return "", (_Node(values, f"{file}, row {row}") for row, values in read_parquet(file))
+    lines = (line.strip() for _, line in read_lines(file, encoding=encoding))
+    first = list(islice(filter(None, lines), 2))
+    if len(first) == 2 and all(line.startswith("{") and line.endswith("}") for line in first):
+        records = read_json_records(file, encoding=encoding)
+        return "", (_Node(values, f"{file}, line {line}") for line, values in records)
+    content = read_json(file, encoding=encoding)
+    if isinstance(content, dict) and "data" not in content and ("context" in content or "header" in content):
+        content = [content]  # one line
+    if isinstance(content, list):
+        return "", _nodes(content, str(file), "record")
+    whole = _Node(content, str(file))
+    data = whole.get("data", list)
+    flat = isinstance(next(iter(data), None), dict) and "paragraphs" not in data[0] and "context" in data[0]
+    return str(whole.optional("version", "")), _nodes(data, str(file), "record" if flat else "article")
 
 
-def _answers(question: "_Node", passage: str) -> list[Answer]:
-    answers = [
-        Answer(answer.text("text"), answer.get("answer_start", int))
-        for answer in question.children("answers", "answer")
-    ]
-    impossible = question.optional("is_impossible", False)
-    if bool(answers) is bool(impossible):
-        found = f"{len(answers)} answers and 'is_impossible': {_shorten(impossible)}"
-        raise question.error(found, "an answer, or 'is_impossible': true")
-    for answer in answers:
-        at_start = passage[answer.start : answer.start + len(answer.text)] if answer.start >= 0 else ""
-        if at_start != answer.text:
-            place = passage.find(answer.text)
-            hint = f", which is at {place}" if place >= 0 else ", which is not in the passage"
-            found = f"{_shorten(at_start)} at answer_start {answer.start}"
-            raise question.error(found, f"the answer {_shorten(answer.text)}{hint}")
+class _File:
+    """Reads the records of a file into a dataset."""
+
+    def __init__(
+        self, dataset: Dataset, places_by_id: dict[str, str], *, answers: bool, ids: bool, bad: str
+    ) -> None:
+        self._dataset, self._places_by_id = dataset, places_by_id
+        self._answered, self._ids, self._bad = answers, ids, bad
+
+    def __call__(self, records: Iterable["_Node"]) -> Dataset:
+        paragraphs = (paragraph for record in records for paragraph in self._paragraphs(record))
+        # Questions about the same passage come in a row.
+        for passage, group in groupby(paragraphs, key=lambda paragraph: paragraph.passage):
+            questions = [question for paragraph in group for question in paragraph.questions]
+            if questions or passage:
+                self._dataset.paragraphs.append(Paragraph(passage, questions))
+        return self._dataset
+
+    def _paragraphs(self, node: "_Node") -> Iterator[Paragraph]:
+        if "header" in node and "context" not in node:
+            return
+        if "qas" not in node and "context" not in node:
+            for paragraph in node.children("paragraphs", "paragraph"):
+                yield from self._paragraphs(paragraph)
+            return
+        try:
+            passage = node.text("context")
+        except InputError as error:
+            self._left_out(error)
+            passage = ""
+        questions = node.children("qas", "question") if "qas" in node else [node]
+        yield Paragraph(
+            passage, [each for question in questions for each in self._question(question, passage)]
+        )
+
+    def _question(self, node: "_Node", passage: str) -> Iterator[Question]:
+        """Yields a question, or none if it is bad."""
+        id = node.optional("id", node.optional("qid"))
+        id = str(id) if type(id) is int else id
+        try:
+            if not passage:
+                raise node.error("no passage", "a 'context' with words")
+            if id is not None or self._ids:
+                id = self._own_id(node, id)
+            text = node.text("question")
+            yield Question(id, text, self._answers(node, passage) if self._answered else None)
+        except InputError as error:
+            self._left_out(error, repeated=not passage)
+            if self._bad == "keep":
+                yield Question(id if isinstance(id, str) else None, "", None, str(error))
+
+    def _own_id(self, node: "_Node", id: Any) -> str:
+        if not isinstance(id, str) or not id.strip():
+            node.text("id")
+        if id in self._places_by_id:
+            raise node.error(f"the id {id!r} of {self._places_by_id[id]}", "an id of its own")
+        self._places_by_id[id] = node.place
+        return id
+
+    def _left_out(self, error: InputError, *, repeated: bool = False) -> None:
+        if self._bad == "raise":
+            raise error
+        if not repeated:
+            self._dataset.errors.append(str(error))
+
+    def _answers(self, question: "_Node", passage: str) -> list[Answer]:
+        if "detected_answers" in question:
+            return _detected(question, passage)
+        answers, errors = [], []
+        for node in _answer_nodes(question):
+            try:
+                answers.append(self._answer(node, question, passage))
+            except InputError as error:
+                errors.append(error)
+        if errors and (self._bad == "raise" or not answers):
+            raise errors[0]
+        self._dataset.errors.extend(map(str, errors))
+        impossible = question.optional(
+            "is_impossible", isinstance(question.optional("answers"), dict) and not answers
+        )
+        if bool(answers) is bool(impossible):
+            found = f"{len(answers)} answers and 'is_impossible': {_shorten(impossible)}"
+            raise question.error(found, "an answer, or 'is_impossible': true")
+        return answers
+
+    def _answer(self, node: "_Node", question: "_Node", passage: str) -> Answer:
+        text, start = node.get("text", str), node.get("answer_start", int)
+        at_start = passage[start : start + len(text)] if start >= 0 else ""
+        if at_start == text:
+            return Answer(text, start)
+        begin = max(0, start - _NEAR)
+        near = passage[begin : max(0, start + len(text) + _NEAR)]
+        expected = f"the answer {_shorten(text)}"
+        if text and (place := near.find(text)) >= 0 and near.find(text, place + 1) < 0:
+            found = f"{_shorten(at_start)} at answer_start {start}"
+            self._dataset.mended.append(f"{question.place}: found {found}, and {expected} at {begin + place}")
+            return Answer(text, begin + place)
+        place = passage.find(text)
+        hint = f", which is at {place}" if place >= 0 else ", which is not in the passage"
+        raise question.error(f"{_shorten(at_start)} at answer_start {start}", expected + hint)
+
+
+def _answer_nodes(question: "_Node") -> Iterator["_Node"]:
+    """Yields the answers of a question, each with `text` and `answer_start`."""
+    if not isinstance(question.optional("answers"), dict):
+        yield from question.children("answers", "answer")
+        return
+    both = _Node(question.optional("answers"), f"{question.place}, answers")
+    texts, starts = both.get("text", list), both.get("answer_start", list)
+    if len(texts) != len(starts):
+        raise both.error(f"{len(texts)} of 'text' and {len(starts)} of 'answer_start'", "as many")
+    pairs = [{"text": text, "answer_start": start} for text, start in zip(texts, starts, strict=True)]
+    yield from _nodes(pairs, question.place, "answer")
+
+
+def _detected(question: "_Node", passage: str) -> list[Answer]:
+    answers = []
+    for node in question.children("detected_answers", "answer"):
+        for span in node.get("char_spans", list):
+            if not isinstance(span, list) or list(map(type, span)) != [int, int]:
+                raise node.error(f"the span {_shorten(span)}", "the first and the last character")
+            first, last = span
+            if not 0 <= first <= last < len(passage):
+                raise node.error(f"the span {_shorten(span)}", f"one within {len(passage)} characters")
+            answers.append(Answer(passage[first : last + 1], first))
+    if not answers:
+        raise question.error("no answer among 'detected_answers'", "at least one")
     return answers
 
 
@@ -117,8 +268,11 @@ class _Node:
     def error(self, found: str, expected: str) -> InputError:
         return InputError.at(self.place, found=found, expected=expected)
 
-    def optional(self, key: str, default: object) -> object:
+    def optional(self, key: str, default: Any = None) -> Any:
         return self._content.get(key, default)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._content
 
     def get(self, key: str, kind: type) -> Any:
         if key not in self._content:
@@ -134,10 +288,14 @@ class _Node:
             raise self.error(f"an empty {key!r}", "a text")
         return value
 
-    def children(self, key: str, kind: str, *, name: str | None = None) -> Iterator["_Node"]:
-        for number, content in enumerate(self.get(key, list), start=1):
-            named = content.get(name) if name is not None and isinstance(content, dict) else None
-            yield _Node(content, f"{self.place}, {kind} {number}" + (f" ({named})" if named else ""))
+    def children(self, key: str, kind: str) -> Iterator["_Node"]:
+        return _nodes(self.get(key, list), self.place, kind)
+
+
+def _nodes(contents: list[Any], place: str, kind: str) -> Iterator[_Node]:
+    for number, content in enumerate(contents, start=1):
+        named = [content[key] for key in _NAMES if key in content] if isinstance(content, dict) else []
+        yield _Node(content, f"{place}, {kind} {number}" + (f" ({named[0]})" if named else ""))
 
 
 def _shorten(value: object) -> str:

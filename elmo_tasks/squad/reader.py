@@ -15,7 +15,7 @@ from allennlp.data import DatasetReader, Instance
 from allennlp.data.fields import Field, LabelField, MetadataField, TensorField
 
 from elmo_tasks.common.values import OneOf
-from elmo_tasks.data.fields import Metadata
+from elmo_tasks.data.fields import Metadata, no_prediction
 from elmo_tasks.data.input_files import InputError
 from elmo_tasks.data.json_lines import shorten
 from elmo_tasks.data.reader import FileSample, TaskReader, group_number, text_field
@@ -85,8 +85,8 @@ class SquadQuestion(Metadata):
 @DatasetReader.register("elmo_squad")
 class SquadReader(TaskReader):
     """
-    Reads the official JSON of SQuAD 1.1 and 2.0; see `dataset` for the format. Words of spaCy are split at
-    hyphens, dashes and currency signs.
+    Reads SQuAD's JSON, a question a record, and MRQA; see `dataset` for the formats. Words of spaCy are split
+    at hyphens, dashes and currency signs.
 
     Instances have `passage`, `question`, `paragraph` (a number that the questions of a passage share),
     `metadata` (a `SquadQuestion`) and, in labelled data, `span`: the first and the last token of the answer
@@ -99,6 +99,8 @@ class SquadReader(TaskReader):
         `random` one, drawn by the question's text, so the same in each run.
     unanswerable : whether to keep the questions of SQuAD 2.0 that have no answer, for which the model needs
         `no_answer`. If not, the log has their number.
+    skip_bad : whether to leave out bad questions, and bad answers among others, and to warn of their number
+        with the first three.
     The others : see `TaskReader`.
 
     # Raises
@@ -111,11 +113,13 @@ class SquadReader(TaskReader):
         *,
         training_answer: Annotated[str, OneOf(TRAINING_ANSWERS)] = "first",
         unanswerable: bool = False,
+        skip_bad: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.training_answer = training_answer
         self.unanswerable = unanswerable
+        self.skip_bad = skip_bad
         self._last_passage: _Passage | None = None
 
     def _read(self, file_path: str) -> Iterator[Instance]:
@@ -126,7 +130,10 @@ class SquadReader(TaskReader):
             for paragraph in self.shard_iterable(self._paragraphs(file_path)):
                 counts["paragraphs"] += 1
                 for question in paragraph.questions:
-                    if self._keeps(question):
+                    if question.problem is not None:
+                        ids = {} if question.id is None else {"id": question.id}
+                        yield no_prediction(question.problem, ids)
+                    elif self._keeps(question):
                         yield self._instance(paragraph, question, counts, misfits)
                     else:
                         counts["left out"] += 1
@@ -140,7 +147,12 @@ class SquadReader(TaskReader):
     def _paragraphs(self, file_path: str) -> Iterator[Paragraph]:
         """Yields the paragraphs of all workers, so that each worker notices if there is nothing to read."""
         empty = True
-        for dataset in read_datasets(file_path):
+        bad: Any = "keep" if self.every_record else "leave out" if self.skip_bad else "raise"
+        answers = not self.every_record
+        for dataset in read_datasets(file_path, answers=answers, ids=False, bad=bad, encoding=self.encoding):
+            if not self.every_record:
+                _warn(dataset.path, "bad questions or answers left out (skip_bad)", dataset.errors)
+            _warn(dataset.path, "answers mended that were near their stated place", dataset.mended)
             for paragraph in dataset.paragraphs:
                 empty = empty and not any(map(self._keeps, paragraph.questions))
                 yield paragraph
@@ -150,7 +162,7 @@ class SquadReader(TaskReader):
             )
 
     def _keeps(self, question: Question) -> bool:
-        return bool(question.answers) or self.unanswerable
+        return bool(question.answers) or self.unanswerable or self.every_record
 
     @classmethod
     def candidates(cls, sample: FileSample) -> Iterator[dict[str, Any]]:
@@ -272,6 +284,11 @@ def _in_pieces(tokens: Words) -> Words:
             words.append(piece.group())
             offsets.append((start + piece.start(), start + piece.end()))
     return Words(tokens.text, words, offsets)
+
+
+def _warn(path: Path, kind: str, messages: list[str]) -> None:
+    if messages:
+        logger.warning("%s: %d %s, the first: %s", path, len(messages), kind, "; ".join(messages[:_SHOWN]))
 
 
 def _log(file_path: str, counts: Counter[str], misfits: list[str]) -> None:

@@ -2,12 +2,14 @@
 
 import copy
 import gzip
+import io
 import json
 import logging
 import re
 from collections import Counter
 from itertools import chain
 
+import pyarrow
 import pytest
 import torch
 from allennlp.common import Params
@@ -16,9 +18,10 @@ from allennlp.data import DatasetReader, Vocabulary
 from allennlp.data.data_loaders import MultiProcessDataLoader
 from allennlp.data.dataset_readers.dataset_reader import WorkerInfo
 from allennlp.data.samplers import BatchSampler
+from pyarrow import parquet
 
 from elmo_tasks.data.input_files import InputError
-from elmo_tasks.squad.dataset import Answer, read_datasets
+from elmo_tasks.squad.dataset import Answer, Question, read_datasets
 from elmo_tasks.squad.reader import NO_SPAN, SquadReader
 from tests.squad.archives import DEV, UNANSWERABLE
 
@@ -103,7 +106,8 @@ def test_questions_without_answers(tmp_path, question, options, answers):
         (("data", 0), "x", 'data.json, article 1: found "x", expected an object'),
         ((*PARAGRAPH, "context"), REMOVED, "paragraph 1: found no 'context'"),
         ((*PARAGRAPH, "context"), " \n", "paragraph 1: found an empty 'context'"),
-        ((*QUESTION, "id"), 7, "question 2 (7): found 'id': 7, expected a string"),
+        ((*QUESTION, "id"), [7], "question 2 ([7]): found 'id': [7], expected a string"),
+        ((*QUESTION, "id"), REMOVED, "question 2: found no 'id', expected 'id': a string"),
         ((*QUESTION, "id"), "q1", "found the id 'q1' of "),
         ((*QUESTION, "question"), REMOVED, f"{WHERE}: found no 'question'"),
         ((*QUESTION, "answers"), REMOVED, f"{WHERE}: found no 'answers'"),
@@ -112,11 +116,15 @@ def test_questions_without_answers(tmp_path, question, options, answers):
         ((*ANSWER, "answer_start"), REMOVED, f"{WHERE}, answer 1: found no 'answer_start'"),
         ((*ANSWER, "answer_start"), "0", "found 'answer_start': \"0\", expected a whole number"),
         ((*ANSWER, "answer_start"), True, "found 'answer_start': true, expected a whole number"),
-        ((*ANSWER, "answer_start"), -3, 'found "" at answer_start -3, expected the answer "Ada"'),
         (
             (*ANSWER, "answer_start"),
-            5,
-            f'{WHERE}: found "ept" at answer_start 5, expected the answer "Ada", which is at 0',
+            -40,
+            'found "" at answer_start -40, expected the answer "Ada", which is at 0',
+        ),
+        (
+            (*QUESTION, "answers"),
+            [{"text": "n", "answer_start": 21}],
+            f'{WHERE}: found "d" at answer_start 21, expected the answer "n", which is at 20',
         ),
         ((*ANSWER, "text"), "ada", 'expected the answer "ada", which is not in the passage'),
     ],
@@ -132,7 +140,7 @@ def test_errors_of_whole_files(tmp_path):
     text = json.dumps(CONTENT, indent=1)
     with pytest.raises(InputError, match=r"data.json, line 3: found no JSON"):
         datasets(tmp_path, text.replace('"data": [', '"data" ['))
-    with pytest.raises(InputError, match=r"data.json: found \[1\], expected an object"):
+    with pytest.raises(InputError, match=r"data.json, record 1: found 1, expected an object"):
         datasets(tmp_path, "[1]")
     (tmp_path / "copy.json").write_text(text)
     with pytest.raises(InputError, match=r"data.json.*found the id 'q1' of .*copy.json, article 1"):
@@ -235,6 +243,123 @@ def test_answers_off_the_boundaries_are_counted(tmp_path, caplog):
     with caplog.at_level(logging.INFO):
         assert [span_of(instance)[0] for instance in SquadReader().read(tmp_path)] == [1, -1, 9]
     assert "evaluation only: 2 answers (40.00%), all those of 1 questions" in caplog.text
+
+
+def flat(**changes):
+    """A record of each question of CONTENT."""
+    return [
+        {
+            "id": question["id"],
+            "context": BEES,
+            "question": question["question"],
+            "answers": {
+                key: [answer[key] for answer in question["answers"]] for key in ("text", "answer_start")
+            },
+            **changes,
+        }
+        for question in CONTENT["data"][0]["paragraphs"][0]["qas"]
+    ]
+
+
+def lines(records):
+    return "".join(f"{json.dumps(record)}\n" for record in records)
+
+
+def table(records):
+    sink = io.BytesIO()
+    parquet.write_table(pyarrow.Table.from_pylist(records), sink)
+    return sink.getvalue()
+
+
+MRQA = [
+    {"header": {"dataset": "Bees", "split": "dev"}},
+    {
+        "context": BEES,
+        "qas": [
+            {
+                "qid": question["id"],
+                "question": question["question"],
+                "answers": ["Unlisted"],
+                "detected_answers": [
+                    {
+                        "text": answer["text"],
+                        "char_spans": [
+                            [answer["answer_start"], answer["answer_start"] + len(answer["text"]) - 1]
+                        ],
+                    }
+                    for answer in question["answers"]
+                ],
+            }
+            for question in CONTENT["data"][0]["paragraphs"][0]["qas"]
+        ],
+    },
+]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        json.dumps(CONTENT),
+        lines(flat()),
+        json.dumps(flat(), indent=1),
+        json.dumps({"data": flat()}),
+        table(flat()),
+        lines(MRQA),
+        lines(
+            [
+                {**record, "answers": CONTENT["data"][0]["paragraphs"][0]["qas"][number]["answers"]}
+                for number, record in enumerate(flat())
+            ]
+        ),
+    ],
+)
+def test_shapes(tmp_path, content):
+    (tmp_path / "a").write_bytes(content if isinstance(content, bytes) else content.encode())
+    (dataset,) = read_datasets(str(tmp_path / "a"))
+    (paragraph,) = dataset.paragraphs
+    assert paragraph.passage == BEES
+    assert paragraph.questions == [
+        Question("q1", "How many bees?", [Answer("14", 9), Answer("14 bees", 9)]),
+        Question("q2", "Who?", [Answer("Ada", 0)]),
+    ]
+    (tmp_path / "none").write_text(lines(flat(answers={"text": [], "answer_start": []}, id=None)))
+    instances = list(SquadReader(unanswerable=True).read(str(tmp_path / "none")))
+    assert [each["metadata"].metadata.answers for each in instances] == [[], []]
+
+
+def test_whole_numbers_as_ids_and_answers_near_their_place(tmp_path, caplog):
+    content = changed((*QUESTION, "id"), 7)
+    content["data"][0]["paragraphs"][0]["qas"][0]["answers"][0]["answer_start"] = 11
+    (tmp_path / "a").write_text(json.dumps(content))
+    first, second = SquadReader().read(str(tmp_path / "a"))
+    assert second["metadata"].metadata.id == "7"
+    assert span_of(first) == (2, 2)
+    assert "1 answers mended that were near their stated place" in caplog.text
+
+
+def test_bad_questions_are_left_out_and_counted(tmp_path, caplog):
+    content = copy.deepcopy(CONTENT)
+    (paragraph,) = content["data"][0]["paragraphs"]
+    paragraph["qas"] += [
+        {"id": "q3", "question": "", "answers": [{"text": "Ada", "answer_start": 0}]},
+        {"id": "q4", "question": "?", "answers": [{"text": "Eve", "answer_start": 0}]},
+        {"id": "q1", "question": "?", "answers": [{"text": "Ada", "answer_start": 0}]},
+        {"question": "?", "answers": [{"text": "Eve", "answer_start": 0}, {"text": "14", "answer_start": 9}]},
+        {"id": "q5", "question": "?"},
+    ]
+    content["data"].append({"paragraphs": [{"context": " ", "qas": [{"id": "q6", "question": "?"}]}]})
+    (tmp_path / "a").write_text(json.dumps(content))
+    instances = list(SquadReader(skip_bad=True).read(str(tmp_path / "a")))
+    assert [each["metadata"].metadata.id for each in instances] == ["q1", "q2", None]
+    assert [span_of(each) for each in instances] == [(2, 2), (0, 0), (2, 2)]
+    assert "6 bad questions or answers left out" in caplog.text
+    reader = SquadReader()
+    reader.every_record = True
+    instances = list(reader.read(str(tmp_path / "a")))
+    problems = [getattr(each["metadata"].metadata, "reason", None) for each in instances]
+    assert list(map(bool, problems)) == [False, False, True, False, True, False, False, True]
+    assert [each["metadata"].metadata.ids.get("id") for each in instances][7:] == ["q6"]
+    assert "span" not in instances[0].fields
 
 
 def squad(passage, answers):
