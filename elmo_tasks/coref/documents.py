@@ -35,7 +35,7 @@ from typing import Any
 
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.data.fields import Metadata
+from elmo_tasks.data.fields import Metadata, ids_of
 from elmo_tasks.data.formats.columns import BLANKS, split_cells
 from elmo_tasks.data.formats.conll2012 import END, begun_document, ends_document, unescape
 from elmo_tasks.data.input_files import InputError, read_lines
@@ -57,7 +57,6 @@ _NOTHING = ("-", "_", "")
 _MARK = re.compile(r"(\(?)([^()|]+)(\)?)")
 _SPECIAL = ("[CLS]", "[SEP]")
 _CONTINUED = "##"
-_IDS = ("doc_key", "id")
 
 
 @dataclass
@@ -194,7 +193,6 @@ def from_json(content: dict[str, Any]) -> CorefDocument:
     `ConfigurationError`: see `CorefDocument.of`; pieces of words without `subtoken_map`.
     """
     _check_words("sentences", content["sentences"])
-    ids = {name: content[name] for name in _IDS if name in content}
     if content.get("speakers") is not None:
         _check_words("speakers", content["speakers"])
     if "subtoken_map" in content:
@@ -213,7 +211,7 @@ def from_json(content: dict[str, Any]) -> CorefDocument:
         speakers=content.get("speakers"),
         clusters=clusters,
     )
-    document.ids = ids
+    document.ids = ids_of(content)
     return document
 
 

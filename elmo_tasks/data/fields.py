@@ -13,7 +13,7 @@ from allennlp.data.fields import LabelField, MetadataField, SequenceLabelField
 from elmo_tasks.data.tag_schemes import split_tag
 from elmo_tasks.data.tokenization import Words
 
-ID_KEYS = ("id", "pairID", "uid", "guid", "idx", "index")
+ID_KEYS = ("id", "pairID", "uid", "guid", "idx", "index", "doc_key", "doc_id", "sent_id", "sentence_id")
 """The fields of a record that tell which it is."""
 logger = logging.getLogger(__name__)
 

@@ -28,7 +28,7 @@ class SrlPredictor(SentencePredictor):
     Out: `tokens` and `predicates`. A predicate has its `index`, its word (`predicate`), `arguments`, `tags`
     (IOB2) and a `description`, the sentence with labelled brackets. An argument has `label`, `text` and
     `spans` (half-open; several if it is in parts); the argument labelled V is the predicate itself. With a
-    dataset reader, a sentence without predicates has a `reason`; where the file does not mark them, verbs are
+    dataset reader, a sentence without predicates says why it has `no_prediction`; where the file does not mark them, verbs are
     found as above. A single instance of a predicate gives a sentence with this one predicate.
 
     # Parameters
@@ -51,7 +51,7 @@ class SrlPredictor(SentencePredictor):
             {
                 "tokens": sentence.words,
                 "predicates": [one for _ in self.parts(sentence) for one in next(outputs)["predicates"]],
-                **({"reason": sentence.reason} if sentence.reason else {}),
+                **({"no_prediction": sentence.reason} if sentence.reason else {}),
             }
             for sentence in sentences
         ]

@@ -32,6 +32,7 @@ from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from elmo_tasks.data.fields import ids_of
 from elmo_tasks.data.formats.columns import BLANKS, ColumnLayout, Lines, split_cells
 from elmo_tasks.data.formats.conll2012 import begun_document, unescape
 from elmo_tasks.data.input_files import InputError, read_lines
@@ -62,7 +63,6 @@ _JSON_OBJECT = re.compile(r'[ \t]*\{[ \t]*"')
 _NONE = "-"
 _CELL = re.compile(r"((?:\([^()*]+)*)\*((?:[^()*]*\))*)")
 _PROPOSITION = re.compile(r"[ \t]*(\d+)[ \t](.*?)[ \t]\|\|\|(.*)")
-_IDS = ("id", "doc_key", "doc_id", "sent_id", "sentence_id")
 
 
 @dataclass
@@ -407,8 +407,7 @@ def _from_json(path: Path, line: int, text: str) -> SrlSentence:
     if not words or (pos is not None and len(pos) != len(words)):
         found = f"{len(words)} tokens" + ("" if pos is None else f" and {len(pos)} pos")
         raise InputError.at(path, line, found=found, expected="one or more tokens, and as many pos if any")
-    ids = {name: content[name] for name in _IDS if name in content}
-    sentence = SrlSentence(words, [], line, marked="predicates" in content, ids=ids)
+    sentence = SrlSentence(words, [], line, marked="predicates" in content, ids=ids_of(content))
     try:
         _check_keys(content, "predicates")
     except KeyError as error:

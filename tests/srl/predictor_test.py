@@ -197,7 +197,7 @@ def test_each_sentence_of_a_file_has_a_line(predictor, tmp_path, tagger, batch_s
     assert [result["tokens"] for result in results] == [each["tokens"] for each in sentences]
     indices = [[each["index"] for each in result["predicates"]] for result in results]
     assert indices == [[1, 0], [], [1], []]
-    assert ["reason" in result for result in results] == [not each for each in indices]
+    assert ["no_prediction" in result for result in results] == [not each for each in indices]
     alone = predictor.predict_json({"tokens": ["She", "sold", "it"], "predicates": [1, 0]})
     assert results[0]["predicates"] == alone["predicates"]
 
@@ -207,4 +207,4 @@ def test_without_a_model_that_finds_verbs_the_reason_says_so(predictor, tmp_path
     (tmp_path / "a").write_text("Anna\nsold\nit\n")
     (result,) = lines_of(SrlPredictor(predictor._model, reader_of(predictor)), tmp_path / "a", 1)
     assert result["predicates"] == []
-    assert "spaCy" in result["reason"]
+    assert "spaCy" in result["no_prediction"]
