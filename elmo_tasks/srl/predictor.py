@@ -28,8 +28,8 @@ class SrlPredictor(SentencePredictor):
     Out: `tokens` and `predicates`. A predicate has its `index`, its word (`predicate`), `arguments`, `tags`
     (IOB2) and a `description`, the sentence with labelled brackets. An argument has `label`, `text` and
     `spans` (half-open; several if it is in parts); the argument labelled V is the predicate itself. With a
-    dataset reader, a sentence without predicates says why it has `no_prediction`; where the file does not mark them, verbs are
-    found as above. A single instance of a predicate gives a sentence with this one predicate.
+    dataset reader, a sentence without predicates has the reason as `no_prediction`; where the file does not
+    mark them, verbs are found as above. An instance of one predicate gives a sentence with this one.
 
     # Parameters
 
