@@ -13,7 +13,7 @@ Reads and checks files of questions.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import groupby, islice
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
@@ -136,12 +136,19 @@ class _File:
         self._answered, self._ids, self._bad = answers, ids, bad
 
     def __call__(self, records: Iterable["_Node"]) -> Dataset:
-        paragraphs = (paragraph for record in records for paragraph in self._paragraphs(record))
-        # Questions about the same passage come in a row.
-        for passage, group in groupby(paragraphs, key=lambda paragraph: paragraph.passage):
-            questions = [question for paragraph in group for question in paragraph.questions]
-            if questions or passage:
-                self._dataset.paragraphs.append(Paragraph(passage, questions))
+        paragraphs = self._dataset.paragraphs
+        for record in records:
+            for paragraph in self._paragraphs(record):
+                # Records of questions about the same passage come in a row.
+                if (
+                    "context" in record
+                    and "qas" not in record
+                    and paragraphs
+                    and paragraphs[-1].passage == paragraph.passage
+                ):
+                    paragraphs[-1].questions.extend(paragraph.questions)
+                elif paragraph.questions or paragraph.passage:
+                    paragraphs.append(paragraph)
         return self._dataset
 
     def _paragraphs(self, node: "_Node") -> Iterator[Paragraph]:
