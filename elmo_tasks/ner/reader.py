@@ -196,6 +196,8 @@ class NerReader(TaskReader):
     def _with_tags(self, path: Path, sentences: list[FileSentence], odd: "_Oddities") -> list[_Example]:
         tags = {tag for sentence in sentences for tag in sentence.tags or ()}
         brackets, spelling = has_brackets(tags), spelled(tags, self.tag_scheme)
+        if brackets and tags <= {"*", "-"}:
+            logger.warning("%s: found no entity, expected brackets such as (PERSON*", path)
         if brackets or spelling.tags or self.skip_bad:
             normal = (partial(_normal, path, each, brackets, spelling) for each in sentences)
             sentences = list(self.good(path, normal))
