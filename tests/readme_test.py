@@ -86,7 +86,7 @@ def folder(tmp_path, monkeypatch):
     for name in ("training_configs", "fixtures", "pretrained"):
         shutil.copytree(bundled(name), tmp_path / name)
     ner, elmo = bundled("fixtures/ner"), bundled("fixtures/elmo")
-    for name in ("conll2003", "wnut17", "elmo"):
+    for name in ("conll2003", "wnut17", "elmo", "seqvec"):
         (tmp_path / "data" / name).mkdir(parents=True)
     for split in ("train", "dev"):
         text = (ner / f"{split}.conll").read_text()
@@ -94,7 +94,8 @@ def folder(tmp_path, monkeypatch):
         two_columns = re.sub(r"(?m)^(\S+) .* (\S+)$", r"\1\t\2", text)
         (tmp_path / f"data/wnut17/{split}.conll").write_text(two_columns)
     for name in ("options.json", "weights.hdf5"):
-        shutil.copy(elmo / name, tmp_path / "data/elmo" / name)
+        for place in ("elmo", "seqvec"):
+            shutil.copy(elmo / name, tmp_path / "data" / place / name)
     sentences = {"A warm and funny film.": "good", "I hated every minute.": "bad"}
     (tmp_path / "data/mine").mkdir()
     for split in ("train", "dev"):

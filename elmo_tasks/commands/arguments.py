@@ -71,7 +71,7 @@ def read_start(initial_state: str | None, bilm: FrozenBiLm) -> LstmState:
     zeros = bilm.initial_state(1)
     if initial_state is None:
         return zeros
-    parts = read_initial_state(initial_state, bilm.options)
+    parts = read_initial_state(initial_state, bilm.options, bilm)
     return LstmState(*(part.unsqueeze(2).to(zero) for part, zero in zip(parts, zeros, strict=True)))
 
 

@@ -4,6 +4,7 @@ import argparse
 import os
 import time
 from dataclasses import dataclass
+from itertools import islice
 from typing import Annotated, Any
 
 from allennlp.common.checks import ConfigurationError
@@ -22,6 +23,8 @@ from elmo_tasks.commands.base import (
 )
 from elmo_tasks.commands.engines import RayArguments, RunArguments, engine_of, run_folder
 from elmo_tasks.commands.staging import FORMATS, copy_corpus
+from elmo_tasks.common.mistaken_texts import CHECKED
+from elmo_tasks.data.input_files import read_sentences
 from elmo_tasks.elmo import FrozenBiLm, LstmState
 from elmo_tasks.embedding.batches import BATCH_TOKENS, LAYERS, POOLS, check_layers
 from elmo_tasks.embedding.corpus import TEXT
@@ -35,6 +38,8 @@ from elmo_tasks.jobs.sinks import Hdf5Sink
 
 SHARD_BYTES = 1 << 17
 """The bytes of text between two notes of a run to HDF5."""
+SEQVEC = "https://rostlab.org/~deepppi/seqvec.zip"
+"""SeqVec's options and weights, in the folder `uniref50_v2`."""
 DTYPES = ("float32", "float16")
 """The types of vectors in Parquet."""
 OF_ALLENNLP = {
@@ -145,6 +150,11 @@ class Embed(Verb):
         with run_folder(output, self.mode) as folder:
             if folder is None:
                 return
+            if self.format == "fasta" and self.bilm.weight_file is None:
+                raise ConfigurationError(
+                    "--format fasta: found no --weight-file, and the biLM that comes with the project reads "
+                    f"English; expected --options-file and --weight-file of one of proteins, as in {SEQVEC}"
+                )
             bilm = self.bilm.read()
             check_layers(self.layers, bilm.num_layers, asked="--layers")
             text = copy_corpus(self.input, folder.path, format=self.format, tokenize=self.tokenize)
@@ -203,6 +213,10 @@ class Embed(Verb):
         output, ray = self.output, self.ray
         folder = Folder(output)
         sources = texts_among(input_sources(self.input), self.input, [output])
+        for source in sources:
+            if os.path.isfile(source) and not (source.endswith(".parquet") or ray.skip_bad):
+                for _ in islice(read_sentences(source), CHECKED):
+                    pass
         if not must_run(folder, resume=self.mode.resume, force=self.mode.force):
             print(f"{output} is whole already")
             return

@@ -5,7 +5,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Collection, Generator, Iterable, Iterator
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from itertools import islice
 from pathlib import Path
@@ -14,7 +14,7 @@ from allennlp.common.checks import ConfigurationError
 from filelock import lock_descriptor
 
 from elmo_tasks.common.files import naming_when_full, put_in_place
-from elmo_tasks.data.input_files import InputError, input_files, read_lines, standard_input
+from elmo_tasks.data.input_files import InputError, input_files, read_lines, read_sentences, standard_input
 from elmo_tasks.data.tokenization import tokenizer
 from elmo_tasks.embedding.corpus import Corpus, SourceLine, read_fasta, write_corpus
 from elmo_tasks.jobs.places import MARK, texts_among
@@ -170,12 +170,13 @@ def copy_corpus(
 
     # Raises
     `ElmoError`, with file and line: nothing to read but the file that the verb writes, a byte that is not
-    UTF-8; and see `write_corpus` and `read_fasta`. `ConfigurationError`: see `chosen_tokenizer`; or
+    UTF-8; and see `read_sentences`, `write_corpus` and `read_fasta`. `ConfigurationError`: see `chosen_tokenizer`; or
     `tokenize` for proteins.
     """
     if format == "fasta" and tokenize is not None:
         raise ConfigurationError(f"found --tokenize {tokenize} with --format fasta, expected one of the two")
-    with closing(_lines(source, folder)) as lines:
+    read = read_lines if format == "fasta" else read_sentences
+    with closing(_lines(source, folder, read)) as lines:
         sentences: Iterable[SourceLine]
         if format == "fasta":
             sentences = read_fasta(lines)
@@ -215,17 +216,19 @@ def _raw_word(line: str) -> str | None:
     return next(filter(_WORD_AND_PUNCTUATION.fullmatch, words), None)
 
 
-def _lines(source: str, folder: Path) -> Generator[SourceLine, None, None]:
+def _lines(
+    source: str, folder: Path, read: Callable[[str | Path], Iterator[tuple[int, str]]]
+) -> Generator[SourceLine, None, None]:
     if source != "-":
         output = folder.with_name(folder.name.removesuffix(_PARTIAL))
         # All files are listed before the first line is written to the folder.
         for file in texts_among(list(map(str, input_files(source))), source, [str(folder), str(output)]):
-            for number, line in read_lines(file):
+            for number, line in read(file):
                 yield SourceLine(file, number, line)
         return
     name, copy = "standard input", copy_piped(source, folder)
     try:
-        for number, line in read_lines(copy):
+        for number, line in read(copy):
             yield SourceLine(name, number, line)
     except InputError as error:
         raise InputError(error.message.replace(str(copy), name)) from error

@@ -20,6 +20,7 @@ from allennlp.common.file_utils import cached_path
 
 from elmo_tasks.common import files as common_files
 from elmo_tasks.common.errors import ElmoError, did_you_mean_path
+from elmo_tasks.common.mistaken_texts import checked_sentences
 from elmo_tasks.common.unpacking import is_archive, unpacked
 
 _MEMBER = re.compile(r"\((.+)\)#(.+)")
@@ -115,6 +116,21 @@ def read_lines(
         if isinstance(error.__cause__, UnicodeError) and (fitting := likely_encoding(path)):
             message += f"; it looks like {fitting}: the reader's key `encoding` takes it"
         raise InputError(message) from error
+
+
+def read_sentences(path: str | os.PathLike[str], *, longest: int | None = None) -> Iterator[tuple[int, str]]:
+    """
+    Yields the lines of a text of one tokenised sentence a line, as `read_lines` does.
+
+    # Raises
+    `InputError`, with the line: it is something else, see `checked_sentences`.
+    """
+    try:
+        yield from checked_sentences(path, read_lines(path, longest=longest))
+    except InputError:
+        raise
+    except ElmoError as error:
+        raise InputError(str(error)) from error
 
 
 def likely_encoding(path: str | os.PathLike[str]) -> str | None:

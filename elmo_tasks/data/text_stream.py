@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from allennlp.data import Instance
 
-from elmo_tasks.data.input_files import read_lines
+from elmo_tasks.data.input_files import read_sentences
 from elmo_tasks.data.reader import text_fields
 from elmo_tasks.data.tokenization import RenewedPipeline, language_rules
 
@@ -40,7 +40,7 @@ def file_sentences(files: Iterable[Path]) -> Iterator[WordsOrLine | None]:
     """Yields the lines, one sentence each, and `None` for an empty line and for the end of a file."""
     for file in files:
         empty = True
-        for _, line in read_lines(file, longest=MAX_LINE):
+        for _, line in read_sentences(file, longest=MAX_LINE):
             if not line or line.isspace():
                 yield None
             else:
@@ -56,7 +56,7 @@ def file_paragraphs(files: Iterable[Path]) -> Iterator[str]:
     for file in files:
         paragraph: list[str] = []
         characters = last = 0
-        for number, line in read_lines(file, longest=MAX_PARAGRAPH):
+        for number, line in read_sentences(file, longest=MAX_PARAGRAPH):
             is_end = not line or line.isspace()
             if not is_end and paragraph and number == last:
                 # A piece of a long line

@@ -158,8 +158,9 @@ class Elmo(nn.Module):
         # With the options and the initial state, the state dict is all that an archive needs.
         as_bytes = json.dumps(options.to_json()).encode()
         self.register_buffer("options", torch.tensor(list(as_bytes), dtype=torch.uint8))
+        read_weights = weight_file not in (None, FROM_STATE_DICT)
         hidden, cell = (
-            read_initial_state(initial_state, options)
+            read_initial_state(initial_state, options, self.bilm if read_weights else None)
             if initial_state is not None
             else (torch.zeros(options.n_layers, 2, size) for size in (options.projection_dim, options.dim))
         )

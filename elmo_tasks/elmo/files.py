@@ -12,9 +12,10 @@ import torch
 from elmo_tasks.common.devices import Device, chosen_device
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.files import bundled, read_lines
-from elmo_tasks.elmo.inference import FrozenBiLm, TrainedBiLm
+from elmo_tasks.elmo.inference import PRECISIONS, FrozenBiLm, TrainedBiLm
 from elmo_tasks.elmo.model import BiLmOptions, many_langs
 from elmo_tasks.elmo.model import weight_file as hdf5
+from elmo_tasks.elmo.model.bilm import digest
 from elmo_tasks.elmo.model.bilm_folder import opened_folder
 from elmo_tasks.elmo.model.characters import vocabulary
 from elmo_tasks.elmo.model.encoders import WordEncoder
@@ -203,10 +204,28 @@ def read_softmax(weight_file: Source, options: BiLmOptions) -> tuple[torch.Tenso
         return hdf5.read_softmax(path, options)
 
 
-def read_initial_state(source: Source, options: BiLmOptions) -> tuple[torch.Tensor, torch.Tensor]:
-    """Reads the state that each sentence starts from, see `weight_file.read_initial_state`."""
+def read_initial_state(
+    source: Source, options: BiLmOptions, bilm: FrozenBiLm | TrainedBiLm | None = None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """
+    Reads the state that each sentence starts from, see `weight_file.read_initial_state`.
+
+    # Raises
+    `ElmoError`: the file says that it is the state of other weights than those of `bilm`.
+    """
     with local_file(source) as path:
-        return hdf5.read_initial_state(path, options)
+        state = hdf5.read_initial_state(path, options)
+        origin = None if bilm is None else hdf5.read_origin(path)
+        if bilm is not None and origin not in (None, bilm.digest()):
+            # Written with another precision of the products
+            weights = bilm.weights() if isinstance(bilm, FrozenBiLm) else bilm.state_dict()
+            if origin not in (digest(options, weights.items(), precision) for precision in PRECISIONS):
+                raise ElmoError.at(
+                    path,
+                    found=f"the state of other weights ({origin})",
+                    expected="one that `allennlp elmo calibrate` wrote with these",
+                )
+        return state
 
 
 def prepare_on(bilm: FrozenBiLm, device: Device, *, asked: str) -> FrozenBiLm:

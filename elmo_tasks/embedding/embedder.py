@@ -13,6 +13,7 @@ from tqdm import tqdm
 from elmo_tasks.common.devices import Device
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.files import check_sources_stay, put_in_place, read_lines
+from elmo_tasks.common.mistaken_texts import checked_sentences
 from elmo_tasks.common.progress import progress as progress_bar
 from elmo_tasks.elmo.files import (
     DEFAULT_OPTIONS,
@@ -218,7 +219,8 @@ class ElmoEmbedder:
 
 def _source_lines(source: Iterable[str] | Source) -> Iterator[SourceLine]:
     if isinstance(source, str | PathLike):
-        return (SourceLine(source, number, line) for number, line in read_lines(source))
+        lines = checked_sentences(source, read_lines(source))
+        return (SourceLine(source, number, line) for number, line in lines)
     return _open_lines(source, str(getattr(source, "name", "input_file")))
 
 

@@ -4,6 +4,7 @@ import errno
 import importlib.util
 import json
 import os
+import shutil
 import tracemalloc
 from pathlib import Path
 
@@ -13,12 +14,16 @@ import pytest
 import torch
 
 from elmo_tasks.commands import embed, engines
-from elmo_tasks.elmo import FrozenBiLm, LstmState
+from elmo_tasks.common.errors import ElmoError
+from elmo_tasks.elmo import Elmo, FrozenBiLm, LstmState
+from elmo_tasks.elmo.files import DEFAULT_OPTIONS, DEFAULT_WEIGHTS
 from elmo_tasks.elmo.model.weight_file import write_initial_state
 from tests.commands.embed_runs import fail_with, nothing_left, partial, stop_at_batch, vectors
 from tests.commands.texts import DIM, LINES, TEXT, encode, feed_stdin, shipped_bilm, tiny
 from tests.elmo.files import make_word_files
 from tests.elmo.numpy_reference import NumpyBiLm
+
+SHIPPED = ("--options-file", DEFAULT_OPTIONS, "--weight-file", DEFAULT_WEIGHTS)
 
 
 def test_vectors_are_those_of_the_bilm(elmo, source, output, terminal, capsys):
@@ -272,11 +277,47 @@ def test_memory_does_not_grow_with_the_text(elmo, source, output, monkeypatch):
     assert many - few < 300_000
 
 
+@pytest.mark.parametrize(
+    ("content", "arguments", "message"),
+    [
+        ("1\tA\ta\tDET\tDT\t_\t2\tdet\t_\t_\n", [], "line 1: found the ten columns of CoNLL-U, expected "),
+        (">P1\nMKTAY\n", [], "line 1: found a header of FASTA, expected "),
+        ("The cat .\rIt sat .\r", [], "line 1: found lines that end with CR alone, expected "),
+        (">P1\nMKTAY\n", ["--format", "fasta"], "--format fasta: found no --weight-file, and the biLM that "),
+    ],
+    ids=["CoNLL-U", "FASTA", "CR", "English"],
+)
+def test_what_is_no_text_for_the_bilm(elmo, source, output, content, arguments, message, capsys):
+    source.write_bytes(content.encode())
+    assert elmo("embed", source, output, *arguments) == 1
+    assert message in capsys.readouterr().err.splitlines()[-1]
+    assert nothing_left(output)
+
+
+def test_the_initial_state_of_other_weights(elmo, source, output, tmp_path, capsys):
+    """The state is refused, and so it is in a config; another precision has the same weights."""
+    start = tmp_path / "start.hdf5"
+    assert elmo("calibrate", source, start) == 0
+    assert elmo("embed", source, output, "--initial-state", start, "--precision", "bfloat16") == 0
+    options, weights = tmp_path / "options.json", tmp_path / "weights.hdf5"
+    shutil.copy(DEFAULT_OPTIONS, options)
+    shutil.copy(DEFAULT_WEIGHTS, weights)
+    with h5py.File(weights, "a") as file:
+        bias = file["CNN_proj/b_proj"][...]
+        del file["CNN_proj/b_proj"]
+        file["CNN_proj/b_proj"] = bias + 0.5
+    other = ["--options-file", options, "--weight-file", weights]
+    assert elmo("embed", source, output, "--force", "--initial-state", start, *other) == 1
+    assert f"{start}: found the state of other weights (" in capsys.readouterr().err
+    with pytest.raises(ElmoError, match="found the state of other weights"):
+        Elmo(options_file=str(options), weight_file=str(weights), placement="input", initial_state=str(start))
+
+
 @pytest.mark.parametrize("pool", ["none", "mean"])
 def test_proteins(elmo, tmp_path, output, pool):
     source = tmp_path / "proteins.fasta"
     source.write_text(">sp|P1|A first\nMKTAY\niak\n>P2/3-7\nGSDKL*\n")
-    assert elmo("embed", source, output, "--format", "fasta", "--pool", pool) == 0
+    assert elmo("embed", source, output, "--format", "fasta", "--pool", pool, *SHIPPED) == 0
     with h5py.File(output) as file:
         assert "sentence_to_index" not in file
         for name, residues in (("sp|P1|A", "MKTAYIAK"), ("P2/3-7", "GSDKL")):
@@ -287,10 +328,10 @@ def test_proteins(elmo, tmp_path, output, pool):
 
 def test_wrong_proteins(elmo, source, output, capsys):
     source.write_text(">P1\nMK-T\n")
-    assert elmo("embed", source, output, "--format", "fasta") == 1
+    assert elmo("embed", source, output, "--format", "fasta", *SHIPPED) == 1
     assert capsys.readouterr().err.endswith(f"{source}, line 2: found '-', expected letters, one a residue\n")
     source.write_text(">P1\nMK\n>P1/2\nMK\n")
-    assert elmo("embed", source, output, "--format", "fasta") == 1
+    assert elmo("embed", source, output, "--format", "fasta", *SHIPPED) == 1
     assert "found the key 'P1/2', expected one that no other sentence has" in capsys.readouterr().err
     assert nothing_left(output)
 

@@ -129,6 +129,13 @@ def read_initial_state(source: FilePath, options: BiLmOptions) -> tuple[torch.Te
     return hidden, cell
 
 
+def read_origin(source: FilePath) -> str | None:
+    """Returns the digest of the biLM whose state a file holds; `None` if it does not say."""
+    with opened(source, "an LSTM state") as file:
+        digest = file.attrs.get("digest")
+    return digest if isinstance(digest, str) else None
+
+
 def write_initial_state(
     path: FilePath, hidden: torch.Tensor, cell: torch.Tensor, *, attributes: dict[str, str | int]
 ) -> None:

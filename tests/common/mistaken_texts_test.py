@@ -1,0 +1,65 @@
+"""Other formats in the place of a text of one tokenised sentence a line."""
+
+import logging
+
+import pytest
+
+from elmo_tasks.common.errors import ElmoError
+from elmo_tasks.common.mistaken_texts import checked_sentences
+
+CONLLU = "1\tA\ta\tDET\tDT\t_\t2\tdet\t_\t_"
+
+
+def checked(*lines: str) -> list[str]:
+    return [line for _, line in checked_sentences("a.txt", iter(enumerate(lines, start=1)))]
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (
+            ["# sent_id = 1", CONLLU],
+            "a.txt, line 2: found the ten columns of CoNLL-U, expected one ",
+        ),
+        (["1-2\tdu" + 8 * "\t_"], "a.txt, line 1: found the ten columns of CoNLL-U"),
+        ([">sp|P1|A a protein", "MKTAY"], "a.txt, line 1: found a header of FASTA"),
+        (["The cat .\rIt sat .\r"], "a.txt, line 1: found lines that end with CR alone"),
+    ],
+    ids=["CoNLL-U", "a range of CoNLL-U", "FASTA", "CR"],
+)
+def test_what_is_refused(lines, message):
+    with pytest.raises(ElmoError) as caught:
+        checked(*lines)
+    assert str(caught.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("line", "border"),
+    [
+        ("<S> The cat . </S>", "<S>"),
+        ("<bos> The cat . <eos>", "<bos>"),
+        ("The cat . </s>", "</s>"),
+        ("[CLS] The cat . [SEP]", "[CLS]"),
+    ],
+)
+def test_borders_that_are_typed_out_are_warned_of_once(caplog, line, border):
+    path = f"{border}.txt"
+    with caplog.at_level(logging.WARNING):
+        for _ in range(2):
+            assert len(list(checked_sentences(path, iter([(1, line), (2, line)])))) == 2
+    (record,) = caplog.records
+    assert record.getMessage().startswith(f"{path}: found {border}, ")
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["1\t2\t3", "The\tcat\tsat", "> MKTAY", "OK", ">>> x = 1", "print ( x )"],
+        ["", "a\rb", "a < s > b", "<sep> a", "s> a </ s>"],
+        [*["x"] * 200, CONLLU],
+    ],
+    ids=["tabs and signs", "a lone CR", "far below"],
+)
+def test_what_is_a_text(lines, caplog):
+    assert checked(*lines) == lines
+    assert not caplog.records
