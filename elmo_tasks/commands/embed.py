@@ -150,14 +150,14 @@ class Embed(Verb):
         with run_folder(output, self.mode) as folder:
             if folder is None:
                 return
+            bilm = self.bilm.read()
+            check_layers(self.layers, bilm.num_layers, asked="--layers")
+            text = copy_corpus(self.input, folder.path, format=self.format, tokenize=self.tokenize)
             if self.format == "fasta" and self.bilm.weight_file is None:
                 raise ConfigurationError(
                     "--format fasta: found no --weight-file, and the biLM that comes with the project reads "
                     f"English; expected --options-file and --weight-file of one of proteins, as in {SEQVEC}"
                 )
-            bilm = self.bilm.read()
-            check_layers(self.layers, bilm.num_layers, asked="--layers")
-            text = copy_corpus(self.input, folder.path, format=self.format, tokenize=self.tokenize)
             if PLAN not in folder.names():
                 lay_out(
                     folder.path,

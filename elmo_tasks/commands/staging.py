@@ -170,8 +170,8 @@ def copy_corpus(
 
     # Raises
     `ElmoError`, with file and line: nothing to read but the file that the verb writes, a byte that is not
-    UTF-8; and see `read_sentences`, `write_corpus` and `read_fasta`. `ConfigurationError`: see `chosen_tokenizer`; or
-    `tokenize` for proteins.
+    UTF-8; and see `read_sentences`, `write_corpus` and `read_fasta`. `ConfigurationError`: see
+    `chosen_tokenizer`; or `tokenize` for proteins.
     """
     if format == "fasta" and tokenize is not None:
         raise ConfigurationError(f"found --tokenize {tokenize} with --format fasta, expected one of the two")
