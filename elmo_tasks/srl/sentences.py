@@ -146,7 +146,7 @@ def format_of(path: Path, *, delimiter: str | None = None, encoding: str = "utf-
     # Raises
     `InputError`: see `read_lines`.
     """
-    if _counterpart(path, "words", "props") is not None:
+    if _counterpart(path, "words", "props") or _counterpart(path, "props", "words"):
         return "conll2005"
     return _format([line for _, line in _first_sentence(read_lines(path, encoding=encoding))[1]], delimiter)
 
