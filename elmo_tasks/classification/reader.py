@@ -3,7 +3,7 @@ Reads labelled sentences and pairs of sentences from files with named columns an
 MRPC, KLUE, TREC, IMDB.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Optional, Union
 
@@ -13,7 +13,9 @@ from allennlp.data.fields import Field, MetadataField, TextField
 
 from elmo_tasks.common.values import Name, Names
 from elmo_tasks.data.fields import Metadata, check_label, labelled_instance
+from elmo_tasks.data.guesses import classification_keys
 from elmo_tasks.data.labelled_texts import LabelledTextReader
+from elmo_tasks.data.reader import FileSample
 
 Text = Union[str, list[str]]
 """Plain text, or its words."""
@@ -71,6 +73,11 @@ class ClassificationReader(LabelledTextReader):
     @property
     def pairs(self) -> bool:
         return len(self.texts) == 2
+
+    @classmethod
+    def candidates(cls, sample: FileSample) -> Iterator[dict[str, Any]]:
+        """See `TaskReader`."""
+        return classification_keys(sample)
 
     def text_columns(self, values: Mapping[str, Any]) -> list[list[str]]:
         return self.texts

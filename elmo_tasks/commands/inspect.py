@@ -9,6 +9,7 @@ from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.commands.base import Source, Verb, flag, option, positional
 from elmo_tasks.data.inspection import Inspection, inspect, sample_of
+from elmo_tasks.data.json_lines import shorten
 
 CONFIGS = {
     "coref": "coref_elmo",
@@ -20,6 +21,11 @@ CONFIGS = {
     "classifier": "sst2_elmo",
 }
 """The tasks, and a config of each; those that read fewer files come first."""
+OVERRIDES: dict[str, dict[str, Any]] = {
+    "classifier": {f"dataset_reader.{key}": None for key in ("label_names", "columns", "sentence2")}
+    | {"dataset_reader.format": "auto"}
+}
+"""The keys that those configs have, and other data do not."""
 TASKS = {name: name for name in CONFIGS} | {"classification": "classifier"}
 _SHOWN = 20
 
@@ -49,7 +55,7 @@ class Inspect(Verb):
             if not found:
                 problems[task] = problem
         if not fits:
-            reasons = "; ".join(f"{task}: {problem}" for task, problem in problems.items())
+            reasons = "; ".join(f"{task}: {shorten(problem, 200)}" for task, problem in problems.items())
             raise ConfigurationError(f"{self.path}: found no format of {', '.join(tasks)} ({reasons})")
         # A stable sort: labels say more than the order of the tasks.
         fits.sort(key=lambda each: not each.labels)
@@ -70,7 +76,8 @@ def _text(path: str, fits: list[Inspection]) -> str:
     shown = ", ".join(f"{label} {count:,}" for label, count in labels[:_SHOWN])
     more = f" and {len(labels) - _SHOWN} more" if len(labels) > _SHOWN else ""
     keys = {f"dataset_reader.{key}": value for key, value in first.dataset_reader.items() if key != "type"}
-    overrides = json.dumps({**keys, "train_data_path": path}, ensure_ascii=False)
+    paths = {"train_data_path": path, "validation_data_path": "DEV"}
+    overrides = json.dumps(OVERRIDES.get(first.task, {}) | keys | paths, ensure_ascii=False)
     config = f"training_configs/{CONFIGS[first.task]}.jsonnet"
     command = f"allennlp train {config} -s runs/{first.task} --overrides {shlex.quote(overrides)}"
     return "\n".join(

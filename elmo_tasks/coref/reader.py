@@ -4,7 +4,7 @@ import logging
 import re
 from bisect import bisect
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
@@ -73,9 +73,9 @@ class CorefReader(TaskReader):
         for document in self.shard_iterable(self.read_files(file_path, self._file, _describe, paths)):
             yield self.text_to_instance(document)
 
-    def format_of(self, path: Path) -> str:
+    def format_of(self, files: Sequence[Path]) -> str:
         """See `TaskReader`."""
-        first = next((line for _, line in read_lines(path, encoding=self.encoding) if line.strip()), "")
+        first = next((line for _, line in read_lines(files[0], encoding=self.encoding) if line.strip()), "")
         return "json_lines" if first.lstrip().startswith("{") else "conll2012"
 
     def labels_of(self, instance: Instance) -> Iterator[str]:

@@ -98,7 +98,7 @@ def _read(task: str, path: str, block: dict[str, Any], sample: FileSample) -> In
     longest = max(sizes, default=0)
     return Inspection(
         task=task,
-        format=reader.format_of(sample.files[0]),
+        format=reader.format_of(sample.files),
         encoding=sample.encoding,
         records=len(sizes),
         tokens=sum(sizes),

@@ -15,11 +15,11 @@ from allennlp.data import Instance, Token
 from elmo_tasks.common.values import Name, Names, OneOf
 from elmo_tasks.data.fields import ids_of, no_prediction
 from elmo_tasks.data.formats import texts
-from elmo_tasks.data.formats.delimited import read_delimited
+from elmo_tasks.data.formats.delimited import find_dialect, read_delimited
 from elmo_tasks.data.formats.json_records import read_json_records
 from elmo_tasks.data.formats.parquet import class_names, read_parquet
 from elmo_tasks.data.formats.records import is_parquet, record_format
-from elmo_tasks.data.input_files import InputError, Record, input_files
+from elmo_tasks.data.input_files import InputError, Record, input_files, read_lines
 from elmo_tasks.data.json_lines import shorten_json
 from elmo_tasks.data.reader import TaskReader
 
@@ -120,6 +120,23 @@ class LabelledTextReader(TaskReader):
     @abstractmethod
     def instance(self, texts: list[list[Token]], label: str | None) -> Instance:
         """Returns the instance of the tokens of a text, or of a pair."""
+
+    def format_of(self, files: Sequence[Path]) -> str:
+        """Returns the name of the format; of a delimited file, its delimiter and whether it has a header."""
+        path = files[0]
+        format = self.format
+        if format == "auto" and not self.pairs and self.columns is None:
+            format = texts.path_format(files, self.label_names) or format
+        format = self._format_of(path) if format == "auto" else format
+        if format != "delimited":
+            return format
+        lines = list(read_lines(path, encoding=self.encoding))
+        delimiter = find_dialect(
+            lines, columns=self.columns, delimiter=self.delimiter, quotes=self.quotes
+        ).delimiter
+        names = {mark: name for name, mark in _DELIMITERS.items()}
+        header = "" if self.columns is None else " without a header"
+        return names.get(delimiter, f"delimited by {delimiter}") + header
 
     def _read(self, file_path: str) -> Iterator[Instance]:
         files = input_files(file_path)

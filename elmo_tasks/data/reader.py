@@ -179,9 +179,9 @@ class TaskReader(ShardedReader):
         """Yields the keys, beside `type`, with which the reader may read a file, the likeliest first."""
         yield {}
 
-    def format_of(self, path: Path) -> str:
-        """Returns the name of a file's format."""
-        return "text"
+    def format_of(self, files: Sequence[Path]) -> str:
+        """Returns the name of the files' format."""
+        raise NotImplementedError
 
     def labels_of(self, instance: Instance) -> Iterator[str]:
         """Yields the class of an instance, or the types of its spans."""

@@ -19,7 +19,7 @@ from elmo_tasks.data.fields import Metadata, TagField
 from elmo_tasks.data.formats.columns import ColumnLayout
 from elmo_tasks.data.formats.conll2012 import gold_files
 from elmo_tasks.data.input_files import InputError
-from elmo_tasks.data.reader import TaskReader, check_words, text_field
+from elmo_tasks.data.reader import FileSample, TaskReader, check_words, text_field
 from elmo_tasks.data.tag_schemes import (
     MixedSchemeError,
     Scheme,
@@ -42,6 +42,7 @@ from elmo_tasks.ner.sentences import (
     FileSentence,
     NerFormat,
     Settings,
+    column_keys,
     found_format,
     read_sentences,
     without_companions,
@@ -135,6 +136,19 @@ class NerReader(TaskReader):
         paths = without_companions(gold_files(file_path))
         for sentence, spans in self.shard_iterable(self.read_files(file_path, self._file, _describe, paths)):
             yield _instance(sentence.content, spans, sentence.ids)
+
+    @classmethod
+    def candidates(cls, sample: FileSample) -> Iterator[dict[str, Any]]:
+        """See `TaskReader`; in columns, tags are where `O` is, and words in the first other text."""
+        if cls(encoding=sample.encoding).format_of(sample.files) == "columns":
+            yield from column_keys(sample.lines)
+        else:
+            yield {}
+
+    def format_of(self, files: Sequence[Path]) -> str:
+        """See `TaskReader`."""
+        paths = without_companions(gold_files(list(map(str, files))))
+        return found_format(paths[0], self.settings) if self.format == "auto" else self.format
 
     def allennlp_instance(self, tokens: list[Token]) -> Instance:
         """See `TaskReader`."""

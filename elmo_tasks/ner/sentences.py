@@ -56,6 +56,7 @@ _CSV = (
 """The columns of a csv, in small letters."""
 _TOKENS, _TAGS = ("tokens", "words"), ("ner_tags", "tags", "ner", "labels", "label")
 _TEXT, _SPANS = ("text", "sentence"), ("label", "labels", "spans", "entities")
+_CHUNKS = {"B-NP", "I-NP", "B-VP", "I-VP"}
 _IDS = ("id", "doc_id", "sent_id")
 _ACCEPTED = "accept"
 _IN, _OUT, _INTENTS = "seq.in", "seq.out", "label"
@@ -157,6 +158,33 @@ def found_format(path: Path, settings: Settings) -> str:
         return "json"
     header = re.split("[,;\t]", line.lower().replace('"', ""))
     return "csv" if all(any(name in header for name in names) for names in _CSV) else "columns"
+
+
+def column_keys(lines: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """
+    Yields the keys of a reader for lines in columns, one for each column that may be the tags: those with
+    `O`, the last first. The words are in the first other column that is not of numbers.
+    """
+    delimiter = "\t" if any("\t" in line for line in lines) else None
+    rows = [split_cells(line, delimiter) for line in lines if not line.startswith(("# ", *SEPARATORS))]
+    width = max((len(row) for row in rows), default=0)
+    columns = [{row[place] for row in rows if len(row) == width} for place in range(width)]
+    tags = [
+        place for place in range(width) if place and "O" in columns[place] and not columns[place] & _CHUNKS
+    ]
+    words = [place for place in range(width) if place not in tags and not _are_numbers(columns[place])]
+    for tag in reversed(tags if words else []):
+        names = [{words[0]: WORD, tag: TAG}.get(place, f"column{place + 1}") for place in range(width)]
+        if len(names) == 4 and (words[0], tag) == (0, 3):
+            yield {}
+        else:
+            yield {"columns": names} | ({"delimiter": delimiter} if delimiter else {})
+    if not tags or not words:
+        yield {}
+
+
+def _are_numbers(values: set[str]) -> bool:
+    return all(re.fullmatch(r"[\d._-]*", value) for value in values)
 
 
 def without_companions(files: list[Path]) -> list[Path]:

@@ -1,6 +1,6 @@
 """Reads pairs of sentences, and whether the first entails the second: SNLI, MultiNLI, ANLI and the like."""
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar, Optional, Union
@@ -11,7 +11,9 @@ from allennlp.data.fields import Field, MetadataField, TextField
 
 from elmo_tasks.common.values import Name, Names
 from elmo_tasks.data.fields import Metadata, check_label, labelled_instance
+from elmo_tasks.data.guesses import read_table
 from elmo_tasks.data.labelled_texts import LabelledTextReader
+from elmo_tasks.data.reader import FileSample
 
 LABELS = ("entailment", "neutral", "contradiction")
 _LETTERS = {label[0]: label for label in LABELS}
@@ -82,6 +84,19 @@ class SnliReader(LabelledTextReader):
             label_names = {label: label for label in LABELS} | _LETTERS
         super().__init__(classes=classes, label_names=label_names, **kwargs)
         self._columns = {"premise": premise, "hypothesis": hypothesis, "label": label}
+
+    @classmethod
+    def candidates(cls, sample: FileSample) -> Iterator[dict[str, Any]]:
+        """See `TaskReader`; the labels may be numbers, or others than SNLI's."""
+        table = read_table(sample)
+        label = next((name for name in _COLUMNS["label"] if table and name in table.columns), None)
+        classes = {*table.classes(label)} - {*cls.undecided} if table and label else set()
+        if not classes or classes <= {*LABELS, *_LETTERS}:
+            yield {}
+        elif classes == {"0", "1", "2"}:
+            yield {"label_names": {str(number): name for number, name in enumerate(LABELS)}}
+        elif table and ("premise" in table.columns or any("entail" in name for name in classes)):
+            yield {"classes": sorted(classes)}
 
     def text_columns(self, values: Mapping[str, Any]) -> list[list[str]]:
         columns = (self._column(name, values) for name in ("premise", "hypothesis"))

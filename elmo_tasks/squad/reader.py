@@ -4,7 +4,7 @@ import logging
 import random
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Optional
@@ -169,7 +169,7 @@ class SquadReader(TaskReader):
         """See `TaskReader`; SQuAD 2.0 has questions without an answer."""
         yield {"unanswerable": True} if any(_IMPOSSIBLE.search(line) for line in sample.lines) else {}
 
-    def format_of(self, path: Path) -> str:
+    def format_of(self, files: Sequence[Path]) -> str:
         """See `TaskReader`."""
         return "json"
 

@@ -170,9 +170,9 @@ class SrlReader(TaskReader):
     record_field = "tokens"
     whole_files: ClassVar[dict[str, Any]] = {"keep_without_predicates": True}
 
-    def format_of(self, path: Path) -> str:
+    def format_of(self, files: Sequence[Path]) -> str:
         """See `TaskReader`."""
-        return format_of(path, encoding=self.encoding) if self.format == "auto" else self.format
+        return format_of(files[0], encoding=self.encoding) if self.format == "auto" else self.format
 
     def allennlp_instance(self, tokens: list[Token], verb_label: list[int]) -> Instance:
         """See `TaskReader`."""

@@ -112,7 +112,7 @@ class SstReader(TaskReader):
         for text, inside in zip(texts, _inside_others(text.place for text in texts), strict=True):
             text.counted = not inside
 
-    def format_of(self, path: Path) -> str:
+    def format_of(self, files: Sequence[Path]) -> str:
         """See `TaskReader`."""
         return "trees"
 

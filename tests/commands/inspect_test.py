@@ -24,13 +24,25 @@ def inspected(capsys: pytest.CaptureFixture[str], path: Any, task: str | None = 
 @pytest.mark.parametrize(
     ("path", "task", "format", "records", "tokens", "labels", "also"),
     [
-        ("ner/train.conll", "ner", "text", 200, 3128, {"LOC": 119, "PER": 84, "MISC": 63, "ORG": 60}, []),
+        ("ner/train.conll", "ner", "columns", 200, 3128, {"LOC": 119, "PER": 84, "MISC": 63, "ORG": 60}, []),
         ("srl/dev.conll", "srl", "conll2012", 24, 222, {}, ["coref"]),
         ("coref/train.conll", "coref", "conll2012", 12, 798, {"mention": 200, "cluster": 69}, ["srl"]),
         ("squad/train.json", "squad", "json", 49, 1118, {"answer": 49}, []),
         ("squad/unanswerable.json", "squad", "json", 14, 250, {"answer": 8, "no answer": 6}, []),
         ("sst/train.txt", "sst", "trees", 120, 1173, {"3": 26, "1": 25, "2": 23}, []),
-        ("snli/train.jsonl", "snli", "text", 108, 2055, dict.fromkeys(("entailment", "neutral"), 36), []),
+        (
+            "snli/train.jsonl",
+            "snli",
+            "json",
+            108,
+            2055,
+            dict.fromkeys(("entailment", "neutral"), 36),
+            ["classifier"],
+        ),
+        ("classification/agnews/train.csv", "classifier", "csv without a header", 80, 1432, {"1": 20}, []),
+        ("classification/mrpc/train.txt", "classifier", "tsv", 60, 1436, {"0": 30, "1": 30}, []),
+        ("classification/sst2/train.tsv", "classifier", "tsv", 80, 833, {"0": 40, "1": 40}, []),
+        ("classification/klue_tc/train.json", "classifier", "json", 84, 465, {"경제": 12}, []),
     ],
 )
 def test_fixtures_without_a_hint(capsys, path, task, format, records, tokens, labels, also):

@@ -1,0 +1,180 @@
+"""The columns of texts and of labels, and the classes, of data that nothing is known of."""
+
+import csv
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from elmo_tasks.data.formats.delimited import find_dialect, read_delimited
+from elmo_tasks.data.formats.json_records import read_json_records
+from elmo_tasks.data.formats.parquet import class_names, read_parquet
+from elmo_tasks.data.formats.records import is_parquet, record_format
+from elmo_tasks.data.formats.texts import FASTTEXT
+from elmo_tasks.data.input_files import InputError, Record, read_lines
+from elmo_tasks.data.reader import FileSample
+
+LABELS = (
+    *("label", "gold_label", "labels", "class", "category", "target", "sentiment", "polarity", "topic"),
+    *("intent", "quality", "rating", "stars", "v1"),
+)
+"""The names of columns of labels in published sets, in small letters."""
+TEXTS = ("text", "sentence", "review", "tweet", "comment", "content", "body", "question", "title", "v2")
+MAX_CLASSES = 200
+_SHORT = 10
+"""The characters that texts have on average, at least."""
+_PARTS = {"train", "training", "dev", "valid", "validation", "test", "trial"}
+_RECORDS = {".csv", ".tsv", ".json", ".jsonl", ".parquet"}
+
+
+class Table(NamedTuple):
+    """Records of all files; `header` if they name their columns."""
+
+    rows: list[Mapping[str, Any]]
+    header: bool
+    class_names: Mapping[str, Sequence[str]]
+
+    @property
+    def columns(self) -> list[str]:
+        return list(self.rows[0]) if self.rows else []
+
+    def classes(self, column: str) -> list[str]:
+        """Returns the different values of a column, as a reader calls them, in order."""
+        if column in self.class_names:
+            return list(self.class_names[column])
+        values = {as_label(row.get(column)) for row in self.rows}
+        numbers = all(re.fullmatch(r"-?\d+", value) for value in values)
+        return sorted(values, key=int if numbers else str)
+
+
+def as_label(value: Any) -> str:
+    """Returns the label of a value: of a list of one, its only item."""
+    value = value[0] if isinstance(value, list) and len(value) == 1 else value
+    return value if isinstance(value, str) else json.dumps(value, default=str)
+
+
+def read_table(sample: FileSample) -> Table | None:
+    """Returns the records of data, or `None` if they are none."""
+    try:
+        format = record_format(sample.files[0], encoding=sample.encoding)
+        if format == "delimited" and _has_sentences(sample):
+            return None
+        columns = _unnamed(sample) if format == "delimited" else None
+        rows = [
+            record.values
+            for file in sample.files
+            for record in _records(file, format, columns, sample.encoding)
+        ]
+        names = class_names(sample.files[0]) if is_parquet(sample.files[0]) else {}
+    except (InputError, csv.Error):
+        return None
+    return Table(rows, columns is None, names) if rows and len(rows[0]) > 1 else None
+
+
+def _records(path: Path, format: str, columns: list[str] | None, encoding: str) -> Iterator[Record]:
+    if format == "parquet":
+        return read_parquet(path)
+    if format == "json":
+        return read_json_records(path, encoding=encoding)
+    return read_delimited(path, columns=columns, encoding=encoding)
+
+
+def _has_sentences(sample: FileSample) -> bool:
+    """Tells whether empty lines separate the lines, as in files with a token a line."""
+    lines = [line for _, line in read_lines(sample.files[0], encoding=sample.encoding)]
+    return not any('"' in line for line in lines) and any(not line.strip() for line in lines[:-1])
+
+
+def _unnamed(sample: FileSample) -> list[str] | None:
+    """Returns names for the columns of a file whose first row is no header."""
+    lines = list(read_lines(sample.files[0], encoding=sample.encoding))
+    delimiter, quotes = find_dialect(lines)
+    quoting = csv.QUOTE_MINIMAL if quotes else csv.QUOTE_NONE
+    rows = csv.reader((f"{line}\n" for _, line in lines if line), delimiter=delimiter, quoting=quoting)
+    first = next(rows, [])
+    has_values = any(re.fullmatch(r"-?[\d.]+", cell) or cell.count(" ") > 4 for cell in first)
+    if not has_values and len(set(first)) == len(first):
+        return None
+    return [f"column{number}" for number in range(1, len(first) + 1)]
+
+
+def classification_keys(sample: FileSample) -> Iterator[dict[str, Any]]:
+    """Yields the keys of a classifier's reader for data."""
+    if len(sample.files) > 1 and sample.files[0].suffix not in _RECORDS:
+        for names in ({file.parent.name for file in sample.files}, _names_of_files(sample.files)):
+            parts = {part for name in names for part in re.split(r"[\W_]", name)}
+            if len(names) > 1 and not parts & _PARTS:
+                yield {"classes": sorted(names)}
+                return
+    if sample.lines and all(line.startswith(FASTTEXT) for line in sample.lines):
+        labels = {word for line in _all_lines(sample) for word in line.split() if word.startswith(FASTTEXT)}
+        yield {"classes": sorted(label.removeprefix(FASTTEXT) for label in labels)}
+    elif (table := read_table(sample)) is not None and (keys := _table_keys(table)):
+        yield keys
+    elif len(labels := _first_words(sample)) > 1:
+        yield {"format": "label_text", "classes": sorted(labels)}
+
+
+def _names_of_files(files: Sequence[Path]) -> set[str]:
+    stems = {file.stem for file in files}
+    return stems if len(stems) == len(files) else {file.suffix[1:] for file in files}
+
+
+def _all_lines(sample: FileSample) -> Iterator[str]:
+    for file in sample.files:
+        yield from (line for _, line in read_lines(file, encoding=sample.encoding) if line.strip())
+
+
+def _first_words(sample: FileSample) -> set[str]:
+    """Returns the first words of the lines, before a colon, if they are few, and so may be labels."""
+    words = [line.split(maxsplit=1) for line in _all_lines(sample)]
+    labels = {each[0].partition(":")[0] for each in words}
+    few = 4 * len(labels) <= len(words) and len(labels) <= MAX_CLASSES
+    return labels if few and all(len(each) == 2 for each in words) else set()
+
+
+def _table_keys(table: Table) -> dict[str, Any]:
+    label = _label_column(table)
+    if label is None:
+        return {}
+    texts = [name for name in table.columns if name != label and _is_text(table, name)]
+    pair = next((each for each in _pairs(texts)), None)
+    if not texts:
+        return {}
+    chosen = list(pair) if pair else [_main_text(table, texts)]
+    keys: dict[str, Any] = {f"sentence{number}": name for number, name in enumerate(chosen, start=1)}
+    keys |= {"label": label, "classes": table.classes(label)}
+    return keys if table.header else {"columns": table.columns, **keys}
+
+
+def _label_column(table: Table) -> str | None:
+    def fits(name: str) -> bool:
+        return 2 <= len(table.classes(name)) <= min(MAX_CLASSES, max(2, len(table.rows) - 1))
+
+    named = [name for each in LABELS for name in table.columns if name.lower() == each and fits(name)]
+    if named:
+        return named[0]
+    few = [name for name in table.columns if fits(name) and 3 * len(table.classes(name)) <= len(table.rows)]
+    return min(few, key=lambda name: len(table.classes(name)), default=None)
+
+
+def _is_text(table: Table, name: str) -> bool:
+    values = [row.get(name) for row in table.rows[:100]]
+    texts = [value for value in values if isinstance(value, str) and not re.fullmatch(r"[-\d.]*", value)]
+    return 2 * len(texts) > len(values) and sum(map(len, texts)) >= _SHORT * len(texts)
+
+
+def _pairs(names: list[str]) -> Iterator[tuple[str, str]]:
+    """Yields pairs of columns such as `sentence1` and `sentence2`."""
+    if {"premise", "hypothesis"} <= set(names):
+        yield "premise", "hypothesis"
+    for name in names:
+        if "1" in name and (other := name.replace("1", "2")) in names:
+            yield name, other
+
+
+def _main_text(table: Table, names: list[str]) -> str:
+    named = [name for each in TEXTS for name in names if name.lower() == each]
+    sizes = {name: sum(len(str(row.get(name) or "")) for row in table.rows[:100]) for name in names}
+    return named[0] if named else max(names, key=lambda name: sizes[name])
