@@ -31,7 +31,7 @@ _RECORDS = {".csv", ".tsv", ".json", ".jsonl", ".parquet"}
 class Table(NamedTuple):
     """Records of all files; `header` if they name their columns."""
 
-    rows: list[Mapping[str, Any]]
+    rows: Sequence[Mapping[str, Any]]
     header: bool
     class_names: Mapping[str, Sequence[str]]
 
@@ -90,8 +90,8 @@ def _unnamed(sample: FileSample) -> list[str] | None:
     """Returns names for the columns of a file whose first row is no header."""
     lines = list(read_lines(sample.files[0], encoding=sample.encoding))
     delimiter, quotes = find_dialect(lines)
-    quoting = csv.QUOTE_MINIMAL if quotes else csv.QUOTE_NONE
-    rows = csv.reader((f"{line}\n" for _, line in lines if line), delimiter=delimiter, quoting=quoting)
+    texts = (f"{line}\n" for _, line in lines if line)
+    rows = csv.reader(texts, delimiter=delimiter, quoting=csv.QUOTE_MINIMAL if quotes else csv.QUOTE_NONE)
     first = next(rows, [])
     has_values = any(re.fullmatch(r"-?[\d.]+", cell) or cell.count(" ") > 4 for cell in first)
     if not has_values and len(set(first)) == len(first):
@@ -112,7 +112,7 @@ def classification_keys(sample: FileSample) -> Iterator[dict[str, Any]]:
         yield {"classes": sorted(label.removeprefix(FASTTEXT) for label in labels)}
     elif (table := read_table(sample)) is not None and (keys := _table_keys(table)):
         yield keys
-    elif len(labels := _first_words(sample)) > 1:
+    elif sample.lines and not _has_sentences(sample) and len(labels := _first_words(sample)) > 1:
         yield {"format": "label_text", "classes": sorted(labels)}
 
 
@@ -130,7 +130,11 @@ def _first_words(sample: FileSample) -> set[str]:
     """Returns the first words of the lines, before a colon, if they are few, and so may be labels."""
     words = [line.split(maxsplit=1) for line in _all_lines(sample)]
     labels = {each[0].partition(":")[0] for each in words}
-    few = 4 * len(labels) <= len(words) and len(labels) <= MAX_CLASSES
+    few = (
+        all(re.fullmatch(r"[\w.+-]+", label) for label in labels)
+        and 4 * len(labels) <= len(words)
+        and len(labels) <= MAX_CLASSES
+    )
     return labels if few and all(len(each) == 2 for each in words) else set()
 
 

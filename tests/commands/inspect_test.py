@@ -25,8 +25,8 @@ def inspected(capsys: pytest.CaptureFixture[str], path: Any, task: str | None = 
     ("path", "task", "format", "records", "tokens", "labels", "also"),
     [
         ("ner/train.conll", "ner", "columns", 200, 3128, {"LOC": 119, "PER": 84, "MISC": 63, "ORG": 60}, []),
-        ("srl/dev.conll", "srl", "conll2012", 24, 222, {}, ["coref"]),
-        ("coref/train.conll", "coref", "conll2012", 12, 798, {"mention": 200, "cluster": 69}, ["srl"]),
+        ("srl/dev.conll", "srl", "conll2012", 24, 222, {}, ["coref", "ner"]),
+        ("coref/train.conll", "coref", "conll2012", 12, 798, {"mention": 200, "cluster": 69}, ["srl", "ner"]),
         ("squad/train.json", "squad", "json", 49, 1118, {"answer": 49}, []),
         ("squad/unanswerable.json", "squad", "json", 14, 250, {"answer": 8, "no answer": 6}, []),
         ("sst/train.txt", "sst", "trees", 120, 1173, {"3": 26, "1": 25, "2": 23}, []),
