@@ -158,7 +158,8 @@ class SrlReader(TaskReader):
             words, tokens = sentence.words, TextField([Token(word) for word in sentence.words])
             if self.every_record:
                 # Without tags, since some sentences of a batch may have none
-                instances = [_instance(words, tokens, each.predicate, None) for each in sentence.propositions]
+                predicates = [each.predicate for each in sentence.propositions] + sentence.without_arguments
+                instances = [_instance(words, tokens, predicate, None) for predicate in predicates]
                 reason = "" if instances else "no predicate is marked in the sentence"
                 yield SentenceInstance(words, instances if sentence.marked else None, reason, sentence.ids)
                 continue

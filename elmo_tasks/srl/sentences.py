@@ -98,6 +98,8 @@ class SrlSentence:
     ids: dict[str, Any] = field(default_factory=dict, compare=False)
     """The keys by which the file names the sentence."""
     nested: list[Nested] = field(default_factory=list, compare=False)
+    without_arguments: list[int] = field(default_factory=list, compare=False)
+    """Predicates of a sentence that has no columns of arguments; they are for prediction alone."""
 
 
 def word_files(paths: Iterable[Path]) -> list[Path]:
@@ -314,8 +316,9 @@ def _from_rows(path: Path, lines: Lines, columns: Columns, ids: dict[str, Any]) 
     for word, row in zip(words, rows, strict=True):
         if not word:
             raise InputError.at(path, row.line, found="an empty word", expected="a word")
-    if columns.names == [WORD]:
-        return SrlSentence(words, [], rows[0].line, marked=False, ids=ids)
+    sentence = SrlSentence(words, [], rows[0].line, marked=columns.names != [WORD], ids=ids)
+    if not sentence.marked:
+        return sentence
     spans_and_nested = [_spans(path, rows, column) for column in columns.argument_columns(rows[0])]
     marks = [name for name in (LEMMA, FRAMESET) if name in columns.names]
     marked = [
@@ -324,17 +327,19 @@ def _from_rows(path: Path, lines: Lines, columns: Columns, ids: dict[str, Any]) 
     if spans_and_nested == [([], [])] and not (marked and FRAMESET in marks):
         # Some files give a sentence without predicates an empty column. A lemma may stand beside any word.
         spans_and_nested = []
-    tags_by_predicate: list[list[str] | None] = [
-        from_spans(spans, len(words), Scheme.IOB2) for spans, _ in spans_and_nested
-    ]
-    if columns.names == list(CONLL_2005) and not columns.argument_columns(rows[0]) and marked:
-        tags_by_predicate = [None] * len(marked)
-    else:
-        marked = _predicates(path, rows, [spans + nested for spans, nested in spans_and_nested], marked)
+    spans_by_column = [spans + nested for spans, nested in spans_and_nested]
     propositions = [
-        Proposition(predicate, tags, columns.cell(POS, rows[predicate]) if POS in columns.names else None)
-        for predicate, tags in zip(marked, tags_by_predicate, strict=True)
+        Proposition(
+            predicate,
+            from_spans(spans, len(words), Scheme.IOB2),
+            columns.cell(POS, rows[predicate]) if POS in columns.names else None,
+        )
+        for predicate, (spans, _) in zip(
+            _predicates(path, rows, spans_by_column, marked), spans_and_nested, strict=True
+        )
     ]
+    if not columns.argument_columns(rows[0]) and (FRAMESET in marks or columns.names == list(CONLL_2005)):
+        sentence.without_arguments = marked
     nested = [
         Nested(
             rows[inner.start].line,
@@ -344,7 +349,8 @@ def _from_rows(path: Path, lines: Lines, columns: Columns, ids: dict[str, Any]) 
         for spans, inner_spans in spans_and_nested
         for inner in inner_spans
     ]
-    return SrlSentence(words, propositions, rows[0].line, ids=ids, nested=nested)
+    sentence.propositions, sentence.nested = propositions, nested
+    return sentence
 
 
 def _spans(path: Path, rows: list[_Row], column: int) -> tuple[list[Span], list[Span]]:

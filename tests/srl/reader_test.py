@@ -223,6 +223,7 @@ def test_bad_sentences_are_left_out(tmp_path, caplog):
         (lines([{"tokens": ["Ana", "flew"], "predicates": [{"index": 1}]}]), [[1]], {}),
         ("1 Ana flew |||\n", [[1]], {}),
         ("Ana -\nflew fly\n\nGulls -\n", [[1], []], {"format": "conll2005"}),
+        (re.sub(r"(?m)^(d( \S+){10}).* (\S+)$", r"\1 \3", CONLL), [[1, 3], [], [1]], {}),
     ],
 )
 def test_sentences_without_labels(tmp_path, content, predicates, options):
