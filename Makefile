@@ -105,7 +105,7 @@ lock: | $(VENV)
 	@$(UV) --version >/dev/null 2>&1 || $(PIP) uv
 	sed '/^# \[ray\]/,$$d' requirements.in | $(COMPILE) - -o requirements.lock
 	constraints="-c requirements.lock"; \
-	for extra in ray serve; do \
+	for extra in ray serve onnx; do \
 		lock=requirements.$$extra.lock; \
 		sed -n "/^# \[$$extra\]/,/^$$/p" requirements.in | $(COMPILE) - $$constraints -o $$lock || exit 1; \
 		grep -vxFf requirements.lock $$lock >$$lock.new && mv $$lock.new $$lock; \

@@ -112,7 +112,7 @@ setup(
     python_requires=">=3.11",
     install_requires=NEEDS["core"],
     extras_require={
-        **{extra: NEEDS[extra] for extra in ("allennlp", "ray", "serve")},
+        **{extra: NEEDS[extra] for extra in ("allennlp", "ray", "serve", "onnx")},
         "mlflow": ["mlflow"],
     },
     # With them `nlp.add_pipe("elmo")` needs no import.

@@ -45,7 +45,10 @@ def evaluate(tmp_path, source):
     return Params.from_file(str(tmp_path / "probe.jsonnet")).as_dict()
 
 
-@pytest.mark.parametrize("config", CONFIGS, ids=lambda path: path.stem)
+# Nothing is trained in bilm_official; finetune_test runs it.
+@pytest.mark.parametrize(
+    "config", [path for path in CONFIGS if path.stem != "bilm_official"], ids=lambda path: path.stem
+)
 def test_builds_and_takes_a_step(config, tmp_path, monkeypatch):
     # From a folder that has nothing to do with the project
     monkeypatch.chdir(tmp_path)

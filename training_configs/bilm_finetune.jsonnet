@@ -13,6 +13,8 @@ training.seeds(13) + {
   options_file:: paths.pretrained('english/options.json'),
   weight_file:: paths.pretrained('english/weights.hdf5'),
   words_file:: paths.pretrained('english/vocab.txt'),
+  // The softmax, if it is in a file of its own.
+  softmax_file:: null,
   softmax_epochs:: if $.words_file == null then 1 else 0,
 
   dataset_reader: { type: 'elmo_bilm', source: { type: 'elmo_ner' }, streams: 16, shuffle_buffer: 1024 },
@@ -27,6 +29,7 @@ training.seeds(13) + {
     type: 'elmo_bilm',
     options_file: $.options_file,
     weight_file: $.weight_file,
+    softmax_file: $.softmax_file,
     softmax: { type: 'full' },
     dropout: 0.1,
   },

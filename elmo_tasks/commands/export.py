@@ -1,7 +1,7 @@
 """`allennlp elmo export`: a trained biLM in the official layout."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -17,8 +17,10 @@ from elmo_tasks.common.progress import progress
 from elmo_tasks.compat.archives import open_archive
 from elmo_tasks.data.input_files import input_files, read_lines
 from elmo_tasks.elmo import BiLm, BiLmOptions, FrozenBiLm, WordOptions
-from elmo_tasks.elmo.files import local_file, read_softmax, read_words
+from elmo_tasks.elmo.files import local_file, read_frozen_bilm, read_options, read_softmax, read_words
+from elmo_tasks.elmo.model.bilm_folder import opened_folder
 from elmo_tasks.elmo.model.weight_file import add_checksums, read_weights, write_weights
+from elmo_tasks.elmo.onnx_file import write_onnx
 from elmo_tasks.elmo.standardization import standardize_tokens
 from elmo_tasks.language_model import BiLmModel
 from elmo_tasks.language_model.model import class_names
@@ -26,6 +28,8 @@ from elmo_tasks.language_model.softmax import FullSoftmax, Softmax
 from elmo_tasks.modules.elmo_model import ElmoModel
 
 FILES = OPTIONS, WEIGHTS, VOCABULARY = "options.json", "weights.hdf5", "vocab.txt"
+ONNX = "bilm.onnx"
+FORMATS = ("official", "onnx")
 DTYPES = ("float32", "float16")
 
 
@@ -37,10 +41,12 @@ class Export(Verb):
     help = "A trained biLM, in the official layout."
     description = f"""Writes {OPTIONS} and {WEIGHTS}, which this project, AllenNLP and other tools read, and
         {VOCABULARY}, the words of the softmax and of word input, of a trained biLM or of the biLM in a task's
-        model. An adaptive softmax has no place in that layout, and is left out."""
+        model. An adaptive softmax has no place in that layout, and is left out. With --format onnx it writes
+        {ONNX}, from characters to all layers; ARCHIVE may also be a folder or zip of the official layout."""
 
     archive: Input = archive_argument()
     output: Path = positional("DIR", "folder to write the files to")
+    format: str = option("format of the files: the official layout, or ONNX", "official", choices=FORMATS)
     dtype: str = option("type of the stored matrices; float16 rounds them", "float32", choices=DTYPES)
     average_with: Input | None = option(
         "write the mean, number by number, of the weights and the weights in this folder, which is in the "
@@ -57,7 +63,10 @@ class Export(Verb):
 
     def run(self) -> None:
         output = self.output
-        _check_folder(output, force=self.force)
+        _check_folder(output, (ONNX,) if self.format == "onnx" else FILES, force=self.force)
+        if self.format == "onnx":
+            self._write_onnx()
+            return
         trained = read_trained(self.archive)
         if self.no_softmax:
             trained = trained._replace(softmax=None)
@@ -76,6 +85,22 @@ class Export(Verb):
         print(f"{output}: {', '.join(written)}; {self.dtype}, {_softmax_in_words(trained.softmax)}")
         if VOCABULARY not in written and isinstance(trained.bilm.options.tokens, WordOptions):
             print(f"A task's archive does not hold the words: put the biLM's {VOCABULARY} beside these files")
+
+    def _write_onnx(self) -> None:
+        for name, default in {"dtype": "float32", "average_with": None, "standardize": None}.items():
+            if getattr(self, name) != default:
+                raise ConfigurationError(f"--{name.replace('_', '-')} is not for --format onnx")
+        bilm: BiLm | FrozenBiLm
+        with opened_folder(self.archive) as folder:
+            if folder is not None and folder.has(OPTIONS):
+                bilm = read_frozen_bilm(read_options(self.archive), self.archive)
+            else:
+                bilm = read_trained(self.archive).bilm
+        with staging_folder(self.output.resolve()) as staging:
+            write_onnx(bilm, staging / ONNX)
+            self.output.mkdir(exist_ok=True)
+            publish(staging, self.output, [ONNX])
+        print(f"{self.output}: {ONNX}; from characters to {bilm.options.n_layers + 1} layers")
 
 
 class Trained(NamedTuple):
@@ -179,10 +204,10 @@ def _write_words(path: Path, words: Sequence[str]) -> None:
         raise ConfigurationError("the vocabulary has a word with a line break, expected one line a word")
 
 
-def _check_folder(output: Path, *, force: bool) -> None:
+def _check_folder(output: Path, names: Iterable[str], *, force: bool) -> None:
     if output.exists() and not output.is_dir():
         raise ConfigurationError(f"{output} is not a folder")
-    for name in FILES:
+    for name in names:
         check_output(output / name, force=force)
 
 

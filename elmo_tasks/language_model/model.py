@@ -51,8 +51,10 @@ class BiLmModel(StrictParams, Model):
     options_file : in place of `options`: path, URL or `hf://` name of an official `options.json`.
     weight_file : path, URL or `hf://` name of official HDF5 weights to start from, with `options_file`. If
         they hold a softmax, or the vectors of words, `vocab` must have the same words in the same order
-        (`elmo_words`). If they hold no softmax, a new one is made, with a warning. An archive needs neither
-        file.
+        (`elmo_words`). If they hold no softmax, a new one is made, with a warning. An archive needs none of
+        these files.
+    softmax_file : path, URL or `hf://` name of HDF5 with the softmax of `weight_file`, `softmax/W` and
+        `softmax/b`, which bilm-tf's authors published apart from the other weights.
     input_vectors : path or URL of a text file with the initial vectors of a new biLM that reads words,
         `projection_dim` numbers a word (see `take_vectors`). An archive does not need it.
     frequent_words : the number of most frequent words among which evaluations count confusions, in both
@@ -79,6 +81,7 @@ class BiLmModel(StrictParams, Model):
         dropout: Probability = 0.0,
         options_file: Optional[Name] = None,
         weight_file: Optional[Name] = None,
+        softmax_file: Optional[Name] = None,
         input_vectors: Optional[Name] = None,
         frequent_words: NonNegativeInt = 0,
         precision: Name = "float32",
@@ -86,6 +89,8 @@ class BiLmModel(StrictParams, Model):
         super().__init__(vocab)
         if weight_file is not None and options_file is None:
             raise ConfigurationError(f"found weight_file, {weight_file}, expected also its options_file")
+        if softmax_file is not None and weight_file is None:
+            raise ConfigurationError(f"found softmax_file, {softmax_file}, expected also its weight_file")
         words = class_names(vocab)
         sizes = _sizes(options, options_file, num_words=len(words))
         self.bilm = TrainedBiLm(options=sizes, precision=precision)
@@ -97,7 +102,7 @@ class BiLmModel(StrictParams, Model):
         self.softmax = softmax.construct(num_classes=self.num_classes, dim=self.bilm.options.projection_dim)
         self.softmax_is_new = False
         if weight_file is not None:
-            self._start_from(weight_file)
+            self._start_from(weight_file, softmax_file)
         if input_vectors is not None:
             if not isinstance(self.bilm.token_encoder, WordEncoder):
                 raise ConfigurationError(
@@ -162,10 +167,13 @@ class BiLmModel(StrictParams, Model):
                 "was trained with, in their order"
             )
 
-    def _start_from(self, weight_file: str) -> None:
+    def _start_from(self, weight_file: str, softmax_file: str | None) -> None:
         with local_file(weight_file) as path:
             self.bilm.load_weights(path)
-        softmax = read_softmax(weight_file, self.bilm.options)
+        softmax = read_softmax(softmax_file or weight_file, self.bilm.options)
+        if softmax is None and softmax_file is not None:
+            raise ConfigurationError(f"{softmax_file}: found no softmax, expected softmax/W and softmax/b")
+        weight_file = softmax_file or weight_file
         self.softmax_is_new = softmax is None
         if softmax is None:
             logger.warning(
@@ -206,6 +214,7 @@ class BiLmModel(StrictParams, Model):
         block.pop("input_vectors", None)
         if block.pop("options_file", None) is not None:
             block.pop("weight_file", None)
+            block.pop("softmax_file", None)
             state = archived_state(serialization_dir, weights_file)
             block["options"] = json.loads(state["_extra_state"][_OPTIONS])
         return super()._load(config, serialization_dir, weights_file, cuda_device)

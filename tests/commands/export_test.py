@@ -261,3 +261,25 @@ def test_the_mean_of_two_without_words(export, tmp_path):
     assert export("run", "first", *NO_SOFTMAX) == 0
     assert export("run", "out", *NO_SOFTMAX, "--average-with", tmp_path / "first") == 0
     torch.testing.assert_close(layers(read(tmp_path / "out")), layers(read(tmp_path / "first")))
+
+
+@pytest.mark.parametrize("source", ["run", "official"])
+def test_onnx(export, tmp_path, capsys, source):
+    pytest.importorskip("onnxscript", reason="ONNX is not installed: make install EXTRAS='onnx'")
+    runtime = pytest.importorskip("onnxruntime")
+    trained = write_run(tmp_path / "run").bilm
+    export("run", "official")
+    assert export(source, "out", "--format", "onnx") == 0
+    assert "bilm.onnx; from characters to 3 layers" in capsys.readouterr().out
+    ids = trained.padded_ids(FULL).long()
+    (found,) = runtime.InferenceSession(tmp_path / "out/bilm.onnx").run(None, {"ids": ids.numpy()})
+    torch.testing.assert_close(torch.from_numpy(found), trained.encode(ids), atol=1e-5, rtol=0)
+    assert [file.name for file in (tmp_path / "out").iterdir()] == ["bilm.onnx"]
+    assert export(source, "out", "--format", "onnx") == 1
+    assert "bilm.onnx exists; --force overwrites it" in capsys.readouterr().err
+
+
+def test_options_that_are_not_for_onnx(export, tmp_path, capsys):
+    write_run(tmp_path / "run")
+    assert export("run", "out", "--format", "onnx", "--dtype", "float16") == 1
+    assert "--dtype is not for --format onnx" in capsys.readouterr().err

@@ -1,7 +1,9 @@
 """Training that starts from weights or from an archive."""
 
+import json
 import shutil
 
+import h5py
 import pytest
 import torch
 from allennlp.commands.evaluate import evaluate_from_archive
@@ -13,9 +15,10 @@ from allennlp.models import Model
 from allennlp.models.archival import archive_model, load_archive
 
 from elmo_tasks.commands.export import write_bilm
+from elmo_tasks.common.files import bundled
 from elmo_tasks.language_model.model import class_names
 from tests.elmo.files import VOCABULARY, make_files, read_bilm
-from tests.language_model.archives import READER, TEXT, write_run, write_words
+from tests.language_model.archives import READER, TEXT, perplexity_of_files, write_run, write_words
 
 FULL, ADAPTIVE = {"type": "full"}, {"type": "adaptive", "cutoffs": [4], "div_value": 2.0}
 
@@ -116,6 +119,52 @@ def test_weights_without_a_softmax(tmp_path, caplog):
     model = start(tmp_path, write_words(tmp_path / "words"), ADAPTIVE)
     weights = read_bilm(tmp_path / "options.json", tmp_path / "weights.hdf5").state_dict()
     assert all(torch.equal(weights[name], found) for name, found in model.bilm.state_dict().items())
+
+
+def test_a_softmax_in_a_file_of_its_own(tmp_path, text):
+    """As bilm-tf's authors published it: nothing is trained, and the archive gives the perplexity."""
+    out = exported(tmp_path)
+    expected = perplexity_of_files(out, TEXT, passage=2)
+    with h5py.File(out / "weights.hdf5", "r+") as weights, h5py.File(out / "softmax.hdf5", "w") as softmax:
+        weights.move("softmax", "apart")
+        weights.copy("apart", softmax, "softmax")
+        del weights["apart"]
+    config = Params.from_file(
+        str(bundled("training_configs/bilm_official.jsonnet")),
+        json.dumps(
+            {
+                "model.options_file": str(out / "options.json"),
+                "model.weight_file": str(out / "weights.hdf5"),
+                "model.softmax_file": str(out / "softmax.hdf5"),
+                "vocabulary.words_file": str(out / "vocab.txt"),
+                "dataset_reader": READER,
+                "validation_dataset_reader": READER,
+            }
+        ),
+    )
+    train_model(config, str(tmp_path / "official"))
+    shutil.rmtree(out)
+    assert evaluated(tmp_path / "official/model.tar.gz", text) == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        (
+            {"softmax_file": "weights.hdf5"},
+            r"weights\.hdf5: found no softmax, expected softmax/W",
+        ),
+        ({"softmax_file": "options.json"}, r"options\.json: not a whole HDF5 file"),
+        ({"softmax_file": "x", "weight_file": None}, "found softmax_file, x, expected also its weight_file"),
+    ],
+)
+def test_what_is_no_softmax_file(tmp_path, monkeypatch, files, message):
+    monkeypatch.chdir(tmp_path)
+    make_files(tmp_path)
+    vocab = Vocabulary.from_params(Params({"type": "elmo_words", "words_file": write_words(tmp_path / "w")}))
+    block = {"options_file": "options.json", "weight_file": "weights.hdf5", "softmax": dict(FULL), **files}
+    with pytest.raises(ConfigurationError, match=message):
+        Model.from_params(Params({"type": "elmo_bilm", **block}), vocab=vocab)
 
 
 @pytest.mark.parametrize("input", ["characters", "words"])
