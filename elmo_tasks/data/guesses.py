@@ -132,7 +132,7 @@ def _first_words(sample: FileSample) -> set[str]:
     labels = {each[0].partition(":")[0] for each in words}
     few = (
         all(re.fullmatch(r"[\w.+-]+", label) for label in labels)
-        and 4 * len(labels) <= len(words)
+        and 2 * len(labels) <= len(words)
         and len(labels) <= MAX_CLASSES
     )
     return labels if few and all(len(each) == 2 for each in words) else set()
@@ -159,7 +159,8 @@ def _label_column(table: Table) -> str | None:
     named = [name for each in LABELS for name in table.columns if name.lower() == each and fits(name)]
     if named:
         return named[0]
-    few = [name for name in table.columns if fits(name) and 3 * len(table.classes(name)) <= len(table.rows)]
+    most = max(2, len(table.rows) // 3)
+    few = [name for name in table.columns if fits(name) and len(table.classes(name)) <= most]
     return min(few, key=lambda name: len(table.classes(name)), default=None)
 
 

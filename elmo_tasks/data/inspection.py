@@ -58,7 +58,7 @@ def inspect(task: str, path: str, sample: FileSample) -> tuple[list[Inspection],
         if sample.encoding != "utf-8":
             block["encoding"] = sample.encoding
         try:
-            found.append(_read(task, path, block, sample))
+            found.append(read_with(task, path, block, sample))
         except (ConfigurationError, ValueError, OSError) as error:
             problem = problem or str(error)
     return sorted(found, key=lambda each: -sum(each.labels.values())), problem
@@ -80,7 +80,13 @@ def sample_of(path: str) -> FileSample:
     return FileSample(files, encoding, lines)
 
 
-def _read(task: str, path: str, block: dict[str, Any], sample: FileSample) -> Inspection:
+def read_with(task: str, path: str, block: dict[str, Any], sample: FileSample) -> Inspection:
+    """
+    Reads data with the reader of a block.
+
+    # Raises
+    All errors of the reader.
+    """
     cls = DatasetReader.by_name(block["type"])
     assert issubclass(cls, TaskReader)
     reader: TaskReader = DatasetReader.from_params(Params({**block, **cls.whole_files}))

@@ -15,6 +15,7 @@ Sentences with entities, in the formats of files that have them.
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -57,6 +58,7 @@ _CSV = (
 _TOKENS, _TAGS = ("tokens", "words"), ("ner_tags", "tags", "ner", "labels", "label")
 _TEXT, _SPANS = ("text", "sentence"), ("label", "labels", "spans", "entities")
 _CHUNKS = {"B-NP", "I-NP", "B-VP", "I-VP"}
+_TAG = re.compile(r"[BIESULM]-\S+")
 _IDS = ("id", "doc_id", "sent_id")
 _ACCEPTED = "accept"
 _IN, _OUT, _INTENTS = "seq.in", "seq.out", "label"
@@ -163,15 +165,15 @@ def found_format(path: Path, settings: Settings) -> str:
 def column_keys(lines: Sequence[str]) -> Iterator[dict[str, Any]]:
     """
     Yields the keys of a reader for lines in columns, one for each column that may be the tags: those with
-    `O`, the last first. The words are in the first other column that is not of numbers.
+    `O`, or with nothing but tags, the last first. The words are in the first other column that is not of
+    numbers.
     """
     delimiter = "\t" if any("\t" in line for line in lines) else None
-    rows = [split_cells(line, delimiter) for line in lines if not line.startswith(("# ", *SEPARATORS))]
-    width = max((len(row) for row in rows), default=0)
+    comments = ("# ", "#\t", "## ", *SEPARATORS)
+    rows = [split_cells(line, delimiter) for line in lines if not line.startswith(comments)]
+    width = Counter(map(len, rows)).most_common(1)[0][0] if rows else 0
     columns = [{row[place] for row in rows if len(row) == width} for place in range(width)]
-    tags = [
-        place for place in range(width) if place and "O" in columns[place] and not columns[place] & _CHUNKS
-    ]
+    tags = [place for place, values in enumerate(columns) if place and _may_be_tags(values)]
     words = [place for place in range(width) if place not in tags and not _are_numbers(columns[place])]
     for tag in reversed(tags if words else []):
         names = [{words[0]: WORD, tag: TAG}.get(place, f"column{place + 1}") for place in range(width)]
@@ -181,6 +183,10 @@ def column_keys(lines: Sequence[str]) -> Iterator[dict[str, Any]]:
             yield {"columns": names} | ({"delimiter": delimiter} if delimiter else {})
     if not tags or not words:
         yield {}
+
+
+def _may_be_tags(values: set[str]) -> bool:
+    return not values & _CHUNKS and ("O" in values or all(map(_TAG.fullmatch, values)))
 
 
 def _are_numbers(values: set[str]) -> bool:

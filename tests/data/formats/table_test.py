@@ -9,6 +9,7 @@ from allennlp.common import Params
 from allennlp.data import DatasetReader
 
 from elmo_tasks.common.files import bundled
+from elmo_tasks.data.inspection import inspect, read_with, sample_of
 
 ROW = re.compile(r"^\| `(elmo_\w+)` \| (.*?) \| (?:`(\{.*\})`)? ?\| [^|]*\|$", re.MULTILINE)
 ROWS = ROW.findall((bundled("docs") / "data.md").read_text(encoding="utf-8"))
@@ -19,17 +20,36 @@ def test_each_row_is_read():
     assert len(ROWS) == len(re.findall(r"(?m)^\| `elmo_", text)) > 10
 
 
+def write(path, file):
+    """Writes a file as it looks in the table."""
+    lines = [line.strip("`") for line in file.split("<br>")]
+    content = "".join(f"{line}\n" for line in lines).replace("⇥", "\t").replace("⏎", "").replace("\\|", "|")
+    path.write_text(content, encoding="utf-8")
+    return str(path)
+
+
 @pytest.mark.parametrize(("reader", "file", "keys"), ROWS)
 def test_a_file_with_its_keys(tmp_path, caplog, reader, file, keys):
     """Each record is labelled."""
-    lines = [line.strip("`") for line in file.split("<br>")]
-    content = "".join(f"{line}\n" for line in lines).replace("⇥", "\t").replace("⏎", "").replace("\\|", "|")
-    (tmp_path / "a").write_text(content, encoding="utf-8")
+    path = write(tmp_path / "a", file)
     parameters = Params({"type": reader} | json.loads(keys or "{}"))
     with caplog.at_level(logging.ERROR):
-        instances = list(DatasetReader.from_params(parameters).read(str(tmp_path / "a")))
-    labels = {"tags", "label", "labels", "span_start", "answers"}
+        instances = list(DatasetReader.from_params(parameters).read(path))
+    labels = {"tags", "label", "labels", "span", "answers"}
     assert instances
     for instance in instances:
         fields = set(instance.fields)
         assert labels & fields or instance["metadata"].metadata.get("clusters"), fields
+
+
+@pytest.mark.parametrize(("reader", "file", "keys"), ROWS)
+def test_inspect_finds_the_keys(tmp_path, reader, file, keys):
+    """One of its readings has the tokens and labels that the keys of the table give."""
+    task, path = reader.removeprefix("elmo_"), write(tmp_path / "a", file)
+    sample = sample_of(path)
+    expected = read_with(task, path, {"type": reader} | json.loads(keys or "{}"), sample)
+    found, problem = inspect(task, path, sample)
+    if "tag_names" in keys:
+        assert "tag_names" in problem
+        return
+    assert (expected.tokens, expected.labels) in [(each.tokens, each.labels) for each in found], problem
