@@ -35,7 +35,7 @@ _SYLLABLE = "[\uac00-\ud7a3]|[\u1100-\u115f]+[\u1160-\u11a7]+[\u11a8-\u11ff]*"
 _SYLLABLES = re.compile(rf"{_SYLLABLE}|(?:(?!{_SYLLABLE})\w)+|[^\w\s]")
 _PLAIN = {"characters": re.compile(r"\S"), "whitespace": re.compile(r"\S+")}
 _LANGUAGE = re.compile("[a-z]{2,3}")
-_IDEOGRAPHS = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]+")
+_EAST_ASIAN = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3]+")
 
 
 class Words(NamedTuple):
@@ -125,10 +125,10 @@ def split_words(tokenizer: Tokenizer, text: str) -> Words:
 
 def is_split_into_characters(words: Iterable[str]) -> bool:
     """
-    Returns whether the words of a vocabulary are single characters, as texts in Chinese or Japanese often
-    are: of the words in these scripts, 19 of 20 or more have one character.
+    Returns whether the words of a vocabulary are single characters, as those of Chinese, Japanese and Korean
+    data often are: of the words in these scripts, 19 of 20 or more have one character.
     """
-    lengths = [len(word) for word in words if _IDEOGRAPHS.fullmatch(word)]
+    lengths = [len(word) for word in words if _EAST_ASIAN.fullmatch(word)]
     return 0 < len(lengths) <= 1.05 * lengths.count(1)
 
 

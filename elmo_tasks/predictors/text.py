@@ -25,8 +25,8 @@ class TextPredictor(InterpretablePredictor):
     # Parameters
 
     tokenizer : splits plain text, see `chosen_tokenizer`. By default it is the reader's; or `characters`, if
-        the words of the archive's vocabulary are single Chinese or Japanese characters; or else spaCy's
-        rules for English.
+        the words of the archive's vocabulary are single Chinese, Japanese or Korean characters; or else
+        spaCy's rules for English.
     spacy_model : an installed spaCy model, as `tokenizer`.
     """
 

@@ -1,8 +1,11 @@
+import json
+
 import pytest
 from allennlp.commands import predict
 from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.predictors.command import LineFile, PredictManager
+from tests.predictors.archives import predictor_of
 
 
 def test_it_stands_in_for_that_of_allennlp():
@@ -43,3 +46,44 @@ def test_batches_of_no_line(tmp_path, size):
     with pytest.raises(ConfigurationError, match=f"--batch-size is {size}, expected a positive whole number"):
         PredictManager(None, "in", str(tmp_path / "out"), size, False, False)
     assert (tmp_path / "out").read_text() == "old"
+
+
+PAIR = {"sentence1": "Two cats sleep.", "sentence2": "They dream."}
+PASSAGE = {"context": "Ada kept 14 bees and one cat."}
+RECORDS = {
+    "snli": [
+        PAIR | {"gold_label": "neutral", "pairID": "a"},
+        PAIR | {"gold_label": "-", "pairID": "b"},
+        PAIR | {"pairID": "c"},
+        PAIR | {"sentence1": " ", "pairID": "d"},
+    ],
+    "mrpc": [
+        {"#1 String": "x y", "#2 String": "z", "Quality": "1", "idx": 0},
+        {"#1 String": "x y", "#2 String": "z", "idx": 1},
+        {"#1 String": "", "#2 String": "z", "idx": 2},
+    ],
+    "squad": [
+        PASSAGE | {"id": "a", "question": "Who?", "answers": {"text": ["Ada"], "answer_start": [0]}},
+        PASSAGE | {"id": "b", "question": "Why?", "answers": {"text": [], "answer_start": []}},
+        PASSAGE | {"id": "c", "question": "Where?"},
+        PASSAGE | {"id": "d", "question": " "},
+    ],
+}
+
+
+@pytest.mark.parametrize("batch_size", [1, 3])
+@pytest.mark.parametrize("task", RECORDS)
+def test_each_record_of_a_dataset_has_a_line(tmp_path, task, batch_size):
+    """Without a label or an answer, too; the last of each has no words, and says so."""
+    predictor = predictor_of(task)
+    if task == "mrpc":
+        predictor._dataset_reader.format = "jsonl"
+    (tmp_path / "in").write_text("".join(f"{json.dumps(record)}\n" for record in RECORDS[task]))
+    files = [str(tmp_path / name) for name in ("in", "out")]
+    PredictManager(predictor, *files, batch_size, False, True).run()
+    *predicted, last = map(json.loads, (tmp_path / "out").read_text().splitlines())
+    key = {"snli": "pairID", "mrpc": "idx", "squad": "id"}[task]
+    assert [line[key] for line in [*predicted, last]] == [record[key] for record in RECORDS[task]]
+    assert all(line["answer" if task == "squad" else "label"] for line in predicted)
+    assert set(last) == {key, "no_prediction"}
+    assert f"in, line {len(RECORDS[task])}" in last["no_prediction"]
