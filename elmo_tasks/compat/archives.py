@@ -33,6 +33,7 @@ from elmo_tasks.common import strict_json
 from elmo_tasks.common.devices import Device, gpu_number
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.unpacking import unpack
+from elmo_tasks.compat.slim_archives import complete
 
 TRUST = "ELMO_TASKS_TRUST_ARCHIVES"
 """The environment variable that, set to 1, lets the config of an archive name any Python object."""
@@ -136,6 +137,7 @@ def extracted_archive(resolved_archive_file: str | os.PathLike[str], cleanup: bo
     try:
         unpack(Path(resolved_archive_file), Path(folder))
         check_config(Path(folder))
+        complete(Path(folder))
         yield folder
     except BaseException:
         cleanup = True

@@ -1,0 +1,111 @@
+"""The archives that come with the project: trained from several seeds, and the best one made small."""
+
+import argparse
+import csv
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from allennlp.common import Params
+
+from elmo_tasks import __version__
+from elmo_tasks.commands.experiments import train_and_report
+from elmo_tasks.commands.staging import staged_file
+from elmo_tasks.common.files import atomic_file, bundled
+from elmo_tasks.compat.archives import extracted_archive
+from elmo_tasks.compat.slim_archives import slim
+from elmo_tasks.data.formats.columns import line_groups
+from elmo_tasks.data.input_files import read_lines
+from elmo_tasks.srl.sentences import read_sentences
+from elmo_tasks.training.experiments import plan, score, validation_metric
+
+Rows = Iterator[list[tuple[str, str]]]
+"""Sentences of words and tags."""
+
+
+class Recipe(NamedTuple):
+    """The data of an archive: files below DATA, for training and for the choice of the best seed."""
+
+    train: tuple[str, ...]
+    dev: tuple[str, ...]
+    read: str = ""
+    """The kind of files, if they are made into others first."""
+
+
+ZOO = {
+    "ner": Recipe(
+        ("ner/uner_ewt/train.txt", "ner_open/btc_train.conll", "ner_open/wikigold_train.conll"),
+        ("ner/uner_ewt/dev.txt", "ner_open/btc_dev.conll", "ner_open/wikigold_dev.conll"),
+        "entities",
+    ),
+    "predicates": Recipe(("srl_ewt/train.gold_conll",), ("srl_ewt/dev.gold_conll",), "predicates"),
+    "srl": Recipe(("srl_ewt/train.gold_conll",), ("srl_ewt/dev.gold_conll",)),
+    "coref": Recipe(("coref_ontogum/train", "coref_litbank/train"), ("coref_ontogum/dev",)),
+    "snli": Recipe(("snli/train.jsonl",), ("snli/dev.jsonl",)),
+    "squad": Recipe(("squad/train.json",), ("squad/dev.json",)),
+    "sst": Recipe(("sst5/train.txt",), ("sst5/dev.txt",)),
+    "topics": Recipe(("ag_news/train.csv",), ("ag_news/dev.csv",)),
+}
+
+
+def entities(path: Path) -> Rows:
+    """Yields the sentences of a file in columns, without entities of type MISC."""
+    for lines in line_groups(read_lines(path), separators=("-DOCSTART-",)):
+        cells = [line.split() for _, line in lines]
+        yield [(row[0], "O" if row[-1].endswith("-MISC") else row[-1]) for row in cells]
+
+
+def predicates(path: Path) -> Rows:
+    """Yields the sentences of a file of semantic roles; the predicates have the tag `B-V`."""
+    for sentence in read_sentences(path):
+        positions = {proposition.predicate for proposition in sentence.propositions}
+        yield [(word, "B-V" if place in positions else "O") for place, word in enumerate(sentence.words)]
+
+
+class Zoo:
+    """
+    Trains the archive NAME by `training_configs/models/NAME.jsonnet` and writes `OUT/NAME.tar.gz`: the best of
+    the seeds on the dev set, without the biLM. The runs are below OUT; a killed command goes on there.
+    """
+
+    @staticmethod
+    def add_arguments(parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("name", choices=ZOO)
+        parser.add_argument("data", type=Path, help="folder of the corpora")
+        parser.add_argument("output", type=Path)
+        parser.add_argument("--seeds", type=int, nargs="+", default=[13, 14, 15])
+
+    @staticmethod
+    def run(arguments: argparse.Namespace) -> None:
+        name, output = arguments.name, arguments.output
+        recipe, folder = ZOO[name], output / name
+        train, dev = (
+            _files(recipe, [arguments.data / file for file in files], folder / f"{part}.conll")
+            for part, files in (("train", recipe.train), ("dev", recipe.dev))
+        )
+        config = Params.from_file(str(bundled(f"training_configs/models/{name}.jsonnet"))).as_dict(quiet=True)
+        config |= {"train_data_path": train, "validation_data_path": dev}
+        config["model"]["elmo"]["activations"] = str(folder / "activations")
+        runs = plan(config, {"model": {}}, seeds=arguments.seeds, folder=folder)
+        train_and_report(runs, jobs=1, packages=[])
+        best = max(runs, key=lambda run: score(run) or 0.0)
+        for run in runs:
+            print(f"seed {run.seed}: {validation_metric(config)} {100 * (score(run) or 0.0):.2f}")
+        with (
+            extracted_archive(best.folder / "model.tar.gz") as unpacked,
+            staged_file(output / f"{name}.tar.gz", force=True) as path,
+        ):
+            slim(unpacked, path, dtype="float16", version=__version__)
+
+
+def _files(recipe: Recipe, paths: list[Path], made: Path) -> str | list[str]:
+    """Returns the paths for a config, those of files that are made first if the recipe says so."""
+    if not recipe.read:
+        return str(paths[0]) if len(paths) == 1 else [str(path) for path in paths]
+    read = {"entities": entities, "predicates": predicates}[recipe.read]
+    made.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_file(made) as file:
+        for path in paths:
+            for rows in read(path):
+                file.write("".join(f"{word}\t{tag}\n" for word, tag in rows).encode() + b"\n")
+    return str(made)

@@ -1,0 +1,93 @@
+"""
+Archives without a biLM: they hold the digest of the biLM that comes with the project, which is put in its place
+when they are opened.
+"""
+
+import json
+import tarfile
+from os import PathLike
+from pathlib import Path
+from typing import Literal
+
+import torch
+from allennlp.common.checks import ConfigurationError
+
+from elmo_tasks.elmo.archived import ARCHIVED_WEIGHTS
+from elmo_tasks.elmo.files import DEFAULT_OPTIONS, DEFAULT_WEIGHTS, read_bilm
+from elmo_tasks.elmo.inference import FrozenBiLm
+
+NOTE = "bilm.json"
+"""The file of a slim archive that names its biLM: the digest, the version, the prefixes in the state dict."""
+DType = Literal["float32", "float16"]
+
+
+def slim(folder: str | PathLike[str], output: Path, *, dtype: DType, version: str) -> None:
+    """
+    Writes the content of an archive without its biLM.
+
+    # Parameters
+
+    folder : the unpacked archive.
+    dtype : the type of the stored weights. A weight that float16 cannot hold stays as it is.
+    version : noted, so that an error can name it.
+
+    # Raises
+    `ConfigurationError`: the model has no biLM, or another one than comes with the project.
+    """
+    folder = Path(folder)
+    state = torch.load(folder / ARCHIVED_WEIGHTS, map_location="cpu", weights_only=True)
+    bilm = _bundled_bilm()
+    ending = f"bilm.{next(iter(bilm.state_dict()))}"
+    prefixes = [name.removesuffix(ending) for name in state if name.endswith(f".{ending}")]
+    if not prefixes:
+        raise ConfigurationError("found no biLM in the archive, expected the one that comes with the project")
+    for name, weight in _named(bilm, prefixes).items():
+        if name not in state or not torch.equal(state.pop(name), weight):
+            raise ConfigurationError(
+                f"found another weight {name} than in the biLM that comes with the project, expected this biLM, "
+                "frozen"
+            )
+    if dtype == "float16":
+        state = {name: _rounded(weight) for name, weight in state.items()}
+    torch.save(state, folder / ARCHIVED_WEIGHTS)
+    note = {"digest": bilm.digest(), "version": version, "prefixes": prefixes}
+    (folder / NOTE).write_text(json.dumps(note), encoding="utf-8")
+    with tarfile.open(output, "w:gz") as tar:
+        for path in sorted(folder.iterdir()):
+            tar.add(path, path.name)
+
+
+def complete(folder: Path) -> None:
+    """
+    Puts the biLM that comes with the project into an unpacked slim archive; other archives stay as they are.
+
+    # Raises
+    `ConfigurationError`: this version of the project has another biLM.
+    """
+    if not (folder / NOTE).exists():
+        return
+    note = json.loads((folder / NOTE).read_text(encoding="utf-8"))
+    bilm = _bundled_bilm()
+    if note["digest"] != bilm.digest():
+        raise ConfigurationError(
+            f"found the digest {bilm.digest()} of the biLM of this version, expected {note['digest']}: the "
+            f"archive needs the biLM of elmo_tasks {note['version']}"
+        )
+    state = torch.load(folder / ARCHIVED_WEIGHTS, map_location="cpu", weights_only=True)
+    torch.save(state | _named(bilm, note["prefixes"]), folder / ARCHIVED_WEIGHTS)
+    (folder / NOTE).unlink()
+
+
+def _bundled_bilm() -> FrozenBiLm:
+    bilm = read_bilm(DEFAULT_OPTIONS, DEFAULT_WEIGHTS)
+    assert isinstance(bilm, FrozenBiLm)
+    return bilm
+
+
+def _named(bilm: FrozenBiLm, prefixes: list[str]) -> dict[str, torch.Tensor]:
+    return {f"{prefix}bilm.{name}": weight for prefix in prefixes for name, weight in bilm.state_dict().items()}
+
+
+def _rounded(weight: torch.Tensor) -> torch.Tensor:
+    half = weight.half()
+    return half if weight.dtype == torch.float32 and half.isfinite().all() else weight
