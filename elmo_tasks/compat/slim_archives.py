@@ -13,7 +13,7 @@ import torch
 from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.elmo.archived import ARCHIVED_WEIGHTS
-from elmo_tasks.elmo.files import DEFAULT_OPTIONS, DEFAULT_WEIGHTS, read_bilm
+from elmo_tasks.elmo.files import DEFAULT_OPTIONS, DEFAULT_WEIGHTS, read_frozen_bilm, read_options
 from elmo_tasks.elmo.inference import FrozenBiLm
 
 NOTE = "bilm.json"
@@ -79,9 +79,7 @@ def complete(folder: Path) -> None:
 
 
 def _bundled_bilm() -> FrozenBiLm:
-    bilm = read_bilm(DEFAULT_OPTIONS, DEFAULT_WEIGHTS)
-    assert isinstance(bilm, FrozenBiLm)
-    return bilm
+    return read_frozen_bilm(read_options(DEFAULT_OPTIONS), DEFAULT_WEIGHTS)
 
 
 def _named(bilm: FrozenBiLm, prefixes: list[str]) -> dict[str, torch.Tensor]:

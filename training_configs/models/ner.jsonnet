@@ -8,6 +8,7 @@ base {
     columns: ['word', 'tag'],
     token_indexers: { token_characters: indexers.token_characters, elmo: indexers.elmo },
   },
+  vocabulary: {},
   model+: {
     text_field_embedder: { token_embedders: { token_characters: embedders.token_characters } },
     hidden_sizes: [128, 128],

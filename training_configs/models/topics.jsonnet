@@ -3,5 +3,6 @@ local base = import '../agnews_elmo.jsonnet';
 
 base {
   dataset_reader+: { token_indexers: { elmo: base.dataset_reader.token_indexers.elmo } },
+  vocabulary: {},
   model+: { text_field_embedder: { token_embedders: {} } },
 }
