@@ -1,7 +1,6 @@
 """The archives that come with the project: trained from several seeds, and the best one made small."""
 
 import argparse
-import csv
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -64,8 +63,8 @@ def predicates(path: Path) -> Rows:
 
 class Zoo:
     """
-    Trains the archive NAME by `training_configs/models/NAME.jsonnet` and writes `OUT/NAME.tar.gz`: the best of
-    the seeds on the dev set, without the biLM. The runs are below OUT; a killed command goes on there.
+    Trains the archive NAME by `training_configs/models/NAME.jsonnet` and writes `OUT/NAME.tar.gz`: the seed
+    that is best on the dev set, without the biLM. The runs are below OUT; a killed command goes on there.
     """
 
     @staticmethod

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from elmo_tasks.elmo import Elmo
     from elmo_tasks.embedding import ElmoEmbedder
     from elmo_tasks.libraries.vectorizer import ElmoVectorizer
+    from elmo_tasks.predictors.trained import load
 
 __version__ = "0.2.0"
 __all__ = [
@@ -40,6 +41,7 @@ __all__ = [
     "coref",
     "elmo",
     "language_model",
+    "load",
     "modules",
     "ner",
     "snli",
@@ -48,13 +50,18 @@ __all__ = [
     "sst",
     "training",
 ]
-_CLASSES = {"Elmo": "elmo", "ElmoEmbedder": "embedding", "ElmoVectorizer": "libraries.vectorizer"}
+_NAMES = {
+    "Elmo": "elmo",
+    "ElmoEmbedder": "embedding",
+    "ElmoVectorizer": "libraries.vectorizer",
+    "load": "predictors.trained",
+}
 """The modules of the names that are no packages."""
 
 
 def __getattr__(name: str) -> Any:
-    if name in _CLASSES:
-        return getattr(import_module(f"elmo_tasks.{_CLASSES[name]}"), name)
+    if name in _NAMES:
+        return getattr(import_module(f"elmo_tasks.{_NAMES[name]}"), name)
     if name in __all__:
         return import_module(f"elmo_tasks.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

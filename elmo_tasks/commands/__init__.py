@@ -17,6 +17,7 @@ from elmo_tasks.commands.export import Export
 from elmo_tasks.commands.inspect import Inspect
 from elmo_tasks.commands.intrinsic import Intrinsic
 from elmo_tasks.commands.mix import Mix
+from elmo_tasks.commands.models import Models, Slim
 from elmo_tasks.commands.neighbors import Neighbors
 from elmo_tasks.commands.predict import Predict
 from elmo_tasks.commands.probe import PROBE
@@ -39,6 +40,8 @@ VERBS: tuple[type[Verb] | VerbGroup, ...] = (
     Neighbors,
     PROBE,
     Mix,
+    Models,
+    Slim,
     VECTORS,
     Compare,
     Ablate,

@@ -33,7 +33,7 @@ from elmo_tasks.common import strict_json
 from elmo_tasks.common.devices import Device, gpu_number
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.unpacking import unpack
-from elmo_tasks.compat.slim_archives import complete
+from elmo_tasks.compat.slim_archives import archive_path, complete
 
 TRUST = "ELMO_TASKS_TRUST_ARCHIVES"
 """The environment variable that, set to 1, lets the config of an archive name any Python object."""
@@ -79,8 +79,9 @@ def open_archive(
     weights_file: str | None = None,
 ) -> Archive:
     """
-    Opens the archive at the path or URL of a `model.tar.gz`, or in the folder of a run. The parameters are
-    the same as of AllenNLP's `load_archive`; `cuda_device` may have a name, such as `cpu` and `cuda:0`.
+    Opens the archive at the path or URL of a `model.tar.gz`, in the folder of a run, or by its name if it
+    comes with the project, such as `elmo:ner`. The parameters are the same as of AllenNLP's `load_archive`;
+    `cuda_device` may have a name, such as `cpu` and `cuda:0`.
 
     # Raises
     `ArchiveError`: the archive is not whole; its config is not plain JSON, or has a name that no plug-in
@@ -89,6 +90,7 @@ def open_archive(
     full disk.
     """
     outer = _opening.get() or _Opening((), frozenset())
+    archive_file = archive_path(archive_file)
     try:
         path = cached_path(archive_file)
     except FileNotFoundError as error:

@@ -1,23 +1,27 @@
 """
-Archives without a biLM: they hold the digest of the biLM that comes with the project, which is put in its place
-when they are opened.
+Archives without a biLM: they hold the digest of the biLM that comes with the project, which is put into them
+when they are opened. The archives that come with the project are of this kind.
 """
 
 import json
 import tarfile
-from os import PathLike
+from importlib.util import find_spec
+from os import PathLike, fspath
 from pathlib import Path
 from typing import Literal
 
 import torch
 from allennlp.common.checks import ConfigurationError
 
+from elmo_tasks.common.files import bundled
 from elmo_tasks.elmo.archived import ARCHIVED_WEIGHTS
 from elmo_tasks.elmo.files import DEFAULT_OPTIONS, DEFAULT_WEIGHTS, read_frozen_bilm, read_options
 from elmo_tasks.elmo.inference import FrozenBiLm
 
 NOTE = "bilm.json"
 """The file of a slim archive that names its biLM: the digest, the version, the prefixes in the state dict."""
+TRAINED = "elmo:"
+"""Names of archives that come with the project begin so: `elmo:ner`."""
 DType = Literal["float32", "float16"]
 
 
@@ -44,8 +48,7 @@ def slim(folder: str | PathLike[str], output: Path, *, dtype: DType, version: st
     for name, weight in _named(bilm, prefixes).items():
         if name not in state or not torch.equal(state.pop(name), weight):
             raise ConfigurationError(
-                f"found another weight {name} than in the biLM that comes with the project, expected this biLM, "
-                "frozen"
+                f"found another weight {name} than the biLM of the project has, expected this biLM"
             )
     if dtype == "float16":
         state = {name: _rounded(weight) for name, weight in state.items()}
@@ -83,9 +86,40 @@ def _bundled_bilm() -> FrozenBiLm:
 
 
 def _named(bilm: FrozenBiLm, prefixes: list[str]) -> dict[str, torch.Tensor]:
-    return {f"{prefix}bilm.{name}": weight for prefix in prefixes for name, weight in bilm.state_dict().items()}
+    return {
+        f"{prefix}bilm.{name}": weight for prefix in prefixes for name, weight in bilm.state_dict().items()
+    }
 
 
 def _rounded(weight: torch.Tensor) -> torch.Tensor:
     half = weight.half()
     return half if weight.dtype == torch.float32 and half.isfinite().all() else weight
+
+
+def trained_archives() -> dict[str, Path]:
+    """
+    Returns the archives that come with the project, by name: from the checkout or the package
+    `elmo_tasks_models`.
+    """
+    folders = [bundled("models")]
+    if (spec := find_spec("elmo_tasks_models")) is not None:
+        folders += map(Path, spec.submodule_search_locations or ())
+    paths = (path for folder in folders for path in sorted(folder.glob("*.tar.gz")))
+    return {path.name.removesuffix(".tar.gz"): path for path in paths}
+
+
+def archive_path(archive: str | PathLike[str]) -> str | PathLike[str]:
+    """
+    Returns the path of an archive that comes with the project for its name; other paths and URLs stay.
+
+    # Raises
+    `ConfigurationError`: there is none of this name.
+    """
+    text = fspath(archive)
+    if not text.startswith(TRAINED):
+        return archive
+    archives, name = trained_archives(), text.removeprefix(TRAINED)
+    if name not in archives:
+        expected = ", ".join(TRAINED + each for each in archives) or "the package elmo_tasks[models]"
+        raise ConfigurationError(f"found no archive {text}, expected {expected}")
+    return archives[name]
