@@ -127,6 +127,11 @@ def _gpu_number(device: Device) -> int:
     return number
 
 
+def is_opening() -> bool:
+    """Returns whether an archive is being opened."""
+    return _opening.get() is not None
+
+
 @contextmanager
 def extracted_archive(resolved_archive_file: str | os.PathLike[str], cleanup: bool = True) -> Iterator[str]:
     """

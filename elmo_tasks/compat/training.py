@@ -9,6 +9,8 @@ import os
 import random
 import shutil
 from collections.abc import Callable
+from contextvars import ContextVar
+from itertools import count
 from pathlib import Path
 from textwrap import shorten
 from types import SimpleNamespace
@@ -16,16 +18,20 @@ from typing import Any
 
 from allennlp.commands import train
 from allennlp.commands.train import TrainModel
-from allennlp.common import Params
+from allennlp.common import Params, from_params
 from allennlp.common.checks import ConfigurationError
 from allennlp.common.util import is_distributed
 from allennlp.data import DatasetReader, Vocabulary
+from allennlp.models.archival import Archive
+from allennlp.modules.token_embedders import Embedding
 from allennlp.training import util as training_util
 from allennlp.training.learning_rate_schedulers import SlantedTriangular
 from allennlp.training.scheduler import Scheduler
 from allennlp.training.util import make_vocab_from_params
 from torch import cuda
+from torch.nn import Module
 
+from elmo_tasks.compat.archives import is_opening
 from elmo_tasks.compat.repairs import wrap
 from elmo_tasks.data.reader import check_readable
 
@@ -145,6 +151,44 @@ def _check_devices(distributed: Params | None) -> None:
                 f"distributed.cuda_devices: found the GPU {device} on a machine with {number}, expected "
                 "numbers below that, or -1 for each process on the CPU"
             )
+
+
+def check_vocabulary_of_pretrained() -> None:
+    wrap(from_params, "pop_and_construct_arg", _construct_arg)
+    wrap(Archive, "extract_module", _extract_module)
+
+
+_vocabulary: ContextVar[Vocabulary | None] = ContextVar("of the model that is being made", default=None)
+
+
+def _construct_arg(stock: Callable[..., Any], *args: Any, **extras: Any) -> Any:
+    token = _vocabulary.set(extras.get("vocab", _vocabulary.get()))
+    try:
+        return stock(*args, **extras)
+    finally:
+        _vocabulary.reset(token)
+
+
+def _extract_module(
+    stock: Callable[..., Module], self: Archive, path: str, *args: Any, **options: Any
+) -> Module:
+    """Checks modules of an archive; when an archive is opened, the weights that it has are read later."""
+    module, vocabulary = stock(self, path, *args, **options), _vocabulary.get()
+    if vocabulary is not None and not is_opening():
+        namespaces = {part._vocab_namespace for part in module.modules() if isinstance(part, Embedding)}
+        for namespace in sorted(filter(None, namespaces)):
+            words, theirs = (
+                each.get_index_to_token_vocabulary(namespace) for each in (vocabulary, self.model.vocab)
+            )
+            if words != theirs:
+                index = next(index for index in count() if words.get(index) != theirs.get(index))
+                raise ConfigurationError(
+                    f"_pretrained: {path} has vectors of {len(theirs):,} {namespace}, and number {index} is "
+                    f"{theirs.get(index)!r}; the vocabulary has {len(words):,}, and number {index} is "
+                    f"{words.get(index)!r}; expected the same, by "
+                    '"vocabulary": {"type": "from_files", "directory": the archive_file}'
+                )
+    return module
 
 
 def name_missing_groups() -> None:

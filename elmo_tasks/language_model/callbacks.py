@@ -23,9 +23,11 @@ from elmo_tasks.common.progress import duration
 from elmo_tasks.common.strict_params import StrictParams
 from elmo_tasks.common.values import Name, NonNegativeFloat, NonNegativeInt, NotEmpty
 from elmo_tasks.data.reader import check_readable
-from elmo_tasks.language_model.bptt_batch import tokens_trained
+from elmo_tasks.elmo.model.characters import BEGIN_SENTENCE
+from elmo_tasks.language_model.bptt_batch import NAMESPACE, tokens_trained
 from elmo_tasks.language_model.metric import DIRECTIONS
 from elmo_tasks.language_model.model import BiLmModel
+from elmo_tasks.language_model.reader import BiLmReader
 
 logger = logging.getLogger(__name__)
 
@@ -41,6 +43,9 @@ class ProgressCallback(StrictParams, TrainerCallback):
     The tokens of a second are steps of one direction, summed over all workers, in this epoch's training. The
     time left includes evaluations, and ignores early stopping. It is known where the data loader has a
     length, and otherwise after the first epoch.
+
+    At the start it says how much of the text the run will read, where the data loader has
+    `batches_per_epoch` and the words were counted.
 
     The speed of each epoch is also the metric `training_tokens_per_second`, for later callbacks and for
     `metrics.json`. The clock starts at the first batch that is trained, and stops between epochs, so that a
@@ -69,6 +74,8 @@ class ProgressCallback(StrictParams, TrainerCallback):
     def on_start(self, trainer: GradientDescentTrainer, is_primary: bool = True, **kwargs: Any) -> None:
         super().on_start(trainer, is_primary, **kwargs)
         _check_bilm(trainer.model, "elmo_progress")
+        if is_primary:
+            _log_share_of_text(trainer)
         try:
             batches = len(trainer.data_loader)
         except TypeError:  # a lazy data loader
@@ -120,6 +127,29 @@ class ProgressCallback(StrictParams, TrainerCallback):
         time_left = duration(batches_left * seconds / self._batches)
         share = min(1.0, batch_number / self._batches_per_epoch)
         return f"{position}, {share:.0%}: {speed}, {time_left} left"
+
+
+def _log_share_of_text(trainer: GradientDescentTrainer) -> None:
+    """Warns of a run that reads only a part of its text."""
+    reader = getattr(trainer.data_loader, "reader", None)
+    batches = getattr(trainer.data_loader, "batches_per_epoch", None)
+    counts = (trainer.model.vocab._retained_counter or {}).get(NAMESPACE) if batches else None
+    if not counts or not isinstance(reader, BiLmReader) or reader.bptt_steps is None:
+        return
+    tokens_of_block = trainer._world_size * reader.streams * reader.bptt_steps
+    blocks = trainer._num_epochs * batches
+    # Begins of sentences are no steps.
+    share = blocks * tokens_of_block / (sum(counts.values()) - counts[BEGIN_SENTENCE])
+    logger.log(
+        logging.INFO if share >= 1 else logging.WARNING,
+        "The run reads %s tokens at most, %.3g%% of the text: %d epochs of %d blocks (epoch_blocks, "
+        "data_loader.batches_per_epoch), where %d blocks are all of it.",
+        f"{blocks * tokens_of_block:,}",
+        100 * share,
+        trainer._num_epochs,
+        batches,
+        math.ceil(blocks / share),
+    )
 
 
 def _report(line: str) -> None:

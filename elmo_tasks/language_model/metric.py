@@ -16,7 +16,8 @@ MAX_LOSS = 700
 
 class Perplexity(CountingMetric[torch.Tensor]):
     """
-    The perplexity and the accuracy of each direction and of both directions together.
+    The perplexity and the accuracy of each direction and of both directions together, and the share of
+    targets that are words outside the vocabulary.
 
     The accuracy is the share of targets that got the highest probability of all words. Both are exact over
     all targets, whatever the batches and the workers; the end of a sentence (its begin, in the backward
@@ -25,22 +26,23 @@ class Perplexity(CountingMetric[torch.Tensor]):
     """
 
     def no_counts(self) -> torch.Tensor:
-        """*Shape:* `(3, 2)`: losses, correct targets and all targets, forward and backward."""
-        return torch.zeros(3, 2, dtype=torch.float64)
+        """*Shape:* `(4, 2)`: losses, correct, all and unknown targets, forward and backward."""
+        return torch.zeros(4, 2, dtype=torch.float64)
 
-    def __call__(self, log_probabilities: torch.Tensor, correct: torch.Tensor) -> None:
+    def __call__(self, log_probabilities: torch.Tensor, correct: torch.Tensor, unknown: torch.Tensor) -> None:
         """*Shape:* each `(2, targets)`, forward and backward."""
         losses = -log_probabilities.detach().double().sum(dim=1)
         targets = torch.full_like(losses, log_probabilities.size(1))
-        self._counts += torch.stack([losses, correct.sum(dim=1).double(), targets]).cpu()
+        self._counts += torch.stack([losses, correct.sum(dim=1), targets, unknown.sum(dim=1)]).cpu()
 
     def get_metric(self, reset: bool = False) -> dict[str, float]:
         """Returns the metrics; none where nothing was counted."""
-        losses, correct, (targets, _) = self.total_counts(reset=reset).tolist()
+        losses, correct, (targets, _), unknown = self.total_counts(reset=reset).tolist()
         if not targets:
             return {}
         both = 2 * targets
         metrics = {"perplexity": perplexity(sum(losses) / both), "accuracy": sum(correct) / both}
+        metrics["unknown_words"] = sum(unknown) / both
         for name, loss, number in zip(DIRECTIONS, losses, correct, strict=True):
             metrics[f"perplexity_{name}"] = perplexity(loss / targets)
             metrics[f"accuracy_{name}"] = number / targets

@@ -30,6 +30,8 @@ from elmo_tasks.vectors.text_format import take_vectors
 logger = logging.getLogger(__name__)
 
 _OPTIONS = "options"
+MANY_UNKNOWN = 0.2
+"""The share of unknown words from which on a perplexity says little."""
 TRAINING_TARGETS = 32
 """Targets of a block and direction that training metrics count, since all words are scored for each."""
 
@@ -99,6 +101,12 @@ class BiLmModel(StrictParams, Model):
                 self._check_same_words("the vectors of words", weight_file)
             self.bilm.token_encoder.set_vocabulary(words)
         self.num_classes = len(words)
+        self._unknown_class = words.index(UNKNOWN)
+        self._warned_of_unknown = False
+        if (counts := (vocab._retained_counter or {}).get(NAMESPACE)) is not None:
+            known = vocab.get_token_to_index_vocabulary(NAMESPACE)
+            unknown = sum(count for word, count in counts.items() if word not in known)
+            self._warn_of_unknown(unknown / max(1, sum(counts.values())))
         self.softmax = softmax.construct(num_classes=self.num_classes, dim=self.bilm.options.projection_dim)
         self.softmax_is_new = False
         if weight_file is not None:
@@ -141,18 +149,32 @@ class BiLmModel(StrictParams, Model):
         if self.metric is not None:
             self.metric(predicted, targets)
         scores = scores.view(2, -1)
-        self.perplexity(scores, (predicted == targets).view(2, -1))
+        targets = targets.view(2, -1)
+        self.perplexity(scores, predicted.view(2, -1) == targets, targets == self._unknown_class)
         return {"loss": -scores.mean(), "log_probabilities": scores[:, indices].unsqueeze(0)}
 
     def get_metrics(self, reset: bool = False) -> dict[str, float]:
         """
-        Returns perplexity and accuracy: in evaluation those of all targets, and `FrequentWords` if asked for;
-        in training those of some targets of each block, with dropout.
+        Returns perplexity, accuracy and the share of unknown words: in evaluation those of all targets, and
+        `FrequentWords` if asked for; in training those of some targets of each block, with dropout.
         """
-        if self.training:
-            return self.training_perplexity.get_metric(reset)
-        words = self.metric.get_metric(reset) if self.metric is not None else {}
-        return self.perplexity.get_metric(reset) | words
+        metrics = (self.training_perplexity if self.training else self.perplexity).get_metric(reset)
+        if reset:
+            self._warn_of_unknown(metrics.get("unknown_words", 0.0))
+        words = self.metric.get_metric(reset) if self.metric is not None and not self.training else {}
+        return metrics | words
+
+    def _warn_of_unknown(self, share: float) -> None:
+        """Warns once of a vocabulary that does not fit the text."""
+        if share > MANY_UNKNOWN and not self._warned_of_unknown:
+            self._warned_of_unknown = True
+            logger.warning(
+                "%.0f%% of the words are not among the %s of the vocabulary, and count as one word: the "
+                "perplexity says little; expected a larger vocabulary (max_vocab_size, min_count), or that "
+                "of this text",
+                100 * share,
+                f"{self.num_classes:,}",
+            )
 
     def extend_embedder_vocab(self, embedding_sources_mapping: Optional[dict[str, str]] = None) -> None:
         """
@@ -261,7 +283,9 @@ class BiLmModel(StrictParams, Model):
         counted = targets.view(2, -1)[:, ::stride]
         vectors = outputs.view(2, -1, outputs.size(1))[:, ::stride].flatten(0, 1)
         scores, predicted = self.softmax.exact(vectors, counted.flatten())
-        self.training_perplexity(scores.view_as(counted), predicted.view_as(counted) == counted)
+        self.training_perplexity(
+            scores.view_as(counted), predicted.view_as(counted) == counted, counted == self._unknown_class
+        )
 
     def get_extra_state(self) -> dict[str, Any]:
         """

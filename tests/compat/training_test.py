@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ from allennlp.data import Vocabulary
 from allennlp.training import GradientDescentTrainer
 
 from elmo_tasks.common.files import bundled
+from elmo_tasks.compat.archives import open_archive
 from tests.ner.archives import DEV
 
 NER = str(bundled("training_configs/ner.jsonnet").resolve())
@@ -64,18 +66,35 @@ def test_a_config_that_needs_what_is_not_there(tmp_path, overrides, message):
     assert str(caught.value).startswith(message)
 
 
+@pytest.fixture(scope="module")
+def runs(allennlp, tmp_path_factory):
+    """The folder of a finished run of two epochs, and of one of four."""
+    folder = tmp_path_factory.mktemp("runs")
+    for epochs in (2, 4):
+        overrides = json.dumps({"trainer.num_epochs": epochs, "trainer.patience": None})
+        allennlp("train", NER, "-s", folder / str(epochs), "-o", overrides)
+    return folder
+
+
+def test_a_pretrained_module_of_another_vocabulary(runs, tmp_path):
+    def train_on(**overrides):
+        config = config_of(
+            "ner", **{"trainer.num_epochs": 1, "train_data_path": str(tmp_path / "few"), **overrides}
+        )
+        pretrained = {"archive_file": str(runs / "2/model.tar.gz"), "module_path": "text_field_embedder"}
+        config["model"]["text_field_embedder"] = {"_pretrained": pretrained}
+        train.train_model(config, tmp_path / "run", force=True)
+
+    (tmp_path / "few").write_text(Path(DEV).read_text()[:300])
+    with pytest.raises(ConfigurationError, match="_pretrained: text_field_embedder has vectors of "):
+        train_on()
+    train_on(vocabulary={"type": "from_files", "directory": str(runs / "2/model.tar.gz")})
+    given, taken = (open_archive(path / "model.tar.gz").model for path in (runs / "2", tmp_path / "run"))
+    assert torch.equal(*(model.text_field_embedder.token_embedder_tokens.weight for model in (given, taken)))
+
+
 class TestRecover:
     """`--recover` with another config."""
-
-    @pytest.fixture(scope="class")
-    @classmethod
-    def runs(cls, allennlp, tmp_path_factory):
-        """A finished run of two epochs, and one of four."""
-        folder = tmp_path_factory.mktemp("runs")
-        for epochs in (2, 4):
-            overrides = json.dumps({"trainer.num_epochs": epochs, "trainer.patience": None})
-            allennlp("train", NER, "-s", folder / str(epochs), "-o", overrides)
-        return folder
 
     @pytest.mark.parametrize(
         ("more", "message"),

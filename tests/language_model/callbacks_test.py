@@ -10,7 +10,8 @@ import torch
 from allennlp.commands.train import train_model
 from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
-from allennlp.data import DatasetReader
+from allennlp.data import DatasetReader, Vocabulary
+from allennlp.data.data_loaders import MultiProcessDataLoader
 from allennlp.training import TrainerCallback
 
 from elmo_tasks.common.files import bundled
@@ -128,6 +129,43 @@ def test_speed_and_time_left(clock, caplog):
         f"epoch 2 of 3, 40%: 25 tokens/s, {8 * 22 / 6:.0f} s left",
         f"epoch 2 of 3, 80%: 25 tokens/s, {6 * 26 / 8:.0f} s left",
     ]
+
+
+@pytest.mark.parametrize(
+    ("blocks", "level", "line"),
+    [
+        (1, logging.WARNING, "The run reads 18 tokens at most, 50% of the text: 3 epochs of 1 blocks"),
+        (3, logging.INFO, "The run reads 54 tokens at most, 150% of the text: 3 epochs of 3 blocks"),
+    ],
+)
+def test_the_share_of_the_text(tmp_path, caplog, blocks, level, line):
+    (tmp_path / "text").write_text(TEXT)
+    reader = DatasetReader.from_params(Params(dict(READER)))
+    vocab = Vocabulary.from_instances(reader.read(str(tmp_path / "text")))
+    trainer = SimpleNamespace(
+        model=Mock(spec=BiLmModel, vocab=vocab),
+        data_loader=MultiProcessDataLoader(
+            reader, "text", batch_size=1, max_instances_in_memory=1, batches_per_epoch=blocks
+        ),
+        _num_gradient_accumulation_steps=1,
+        _num_epochs=3,
+        _world_size=1,
+    )
+    ProgressCallback("folder").on_start(trainer)
+    (record,) = (record for record in caplog.records if record.name == callbacks.__name__)
+    assert record.levelno == level
+    assert record.getMessage().startswith(line)
+    assert record.getMessage().endswith("6 blocks are all of it.")
+
+
+@pytest.mark.parametrize(("content", "found"), [(None, "no file"), ("\n \n", "no sentence")])
+def test_texts_that_cannot_be_read_are_found_at_the_start(tmp_path, model, content, found):
+    if content is not None:
+        (tmp_path / "text").write_text(content)
+    block = {"type": "elmo_text_perplexities", "texts": {"a": str(tmp_path / "text")}, "reader": dict(READER)}
+    callback = TrainerCallback.from_params(Params(block), serialization_dir=str(tmp_path))
+    with pytest.raises(ConfigurationError, match=f"text: found {found}"):
+        callback.on_start(SimpleNamespace(model=model))
 
 
 def test_unknown_length(clock, caplog):

@@ -300,6 +300,25 @@ def test_which_words_are_taken_for_which(text):
     assert metrics["accuracy"] == pytest.approx(both)
 
 
+@pytest.mark.parametrize("words", [[], ["the", "cat"], None], ids=["none", "two", "all"])
+def test_a_vocabulary_that_lacks_words_is_warned_of_before_training(text, caplog, words):
+    reader = reader_of()
+    counted = Vocabulary.from_instances(reader.read(text))
+    counts = counted._retained_counter["tokens"]
+    known = list(counts) if words is None else words
+    vocab = Vocabulary({"tokens": {word: counts[word] for word in known}})
+    vocab._retained_counter = {"tokens": counts}
+    model = build(text, vocab=vocab)
+    warnings = [record.getMessage() for record in caplog.records if "among the" in record.getMessage()]
+    share = 1 - sum(counts[word] for word in known) / sum(counts.values())
+    assert [line.split("%")[0] for line in warnings] == ([f"{100 * share:.0f}"] if words is not None else [])
+    # Begins and ends of sentences are targets, too.
+    found = scores(model.eval(), reader, text)[1]["unknown_words"]
+    sentences = [line.split() for line in TEXT.splitlines() if line]
+    targets = [word for sentence in sentences for word in [*sentence, "</S>", *sentence, "<S>"]]
+    assert found == pytest.approx(sum(word not in known for word in targets) / len(targets))
+
+
 def targets(number: int) -> tuple[torch.Tensor, torch.Tensor]:
     generator = torch.Generator().manual_seed(number)
     return (
@@ -312,9 +331,11 @@ def targets(number: int) -> tuple[torch.Tensor, torch.Tensor]:
 def test_perplexity_is_that_of_all_targets_whatever_the_batches(sizes):
     scores, correct = targets(100)
     metric = Perplexity()
-    for part, right in zip(scores.split(sizes, dim=1), correct.split(sizes, dim=1), strict=True):
-        metric(part, right)
+    unknown = ~correct
+    for parts in zip(*(part.split(sizes, dim=1) for part in (scores, correct, unknown)), strict=True):
+        metric(*parts)
     metrics = metric.get_metric()
+    assert metrics["unknown_words"] == pytest.approx(unknown.double().mean().item())
     assert metrics["perplexity"] == pytest.approx(math.exp(-scores.double().mean()))
     assert metrics["accuracy"] == pytest.approx(correct.double().mean().item())
     for direction, row, right in zip(DIRECTIONS, scores.double(), correct, strict=True):
@@ -326,7 +347,7 @@ def test_perplexity_is_that_of_all_targets_whatever_the_batches(sizes):
 
 def test_a_perplexity_beyond_all_numbers():
     metric = Perplexity()
-    metric(torch.tensor([[-800.0], [0.0]]), torch.tensor([[False], [True]]))
+    metric(torch.tensor([[-800.0], [0.0]]), torch.tensor([[False], [True]]), torch.zeros(2, 1, dtype=bool))
     metrics = metric.get_metric()
     assert metrics["perplexity_forward"] == math.inf
     assert metrics["perplexity_backward"] == 1
