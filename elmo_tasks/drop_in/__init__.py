@@ -20,12 +20,9 @@ import allennlp.modules.elmo
 from allennlp.modules.token_embedders import elmo_token_embedder
 
 from elmo_tasks.drop_in import embedder
-from elmo_tasks.drop_in.elmo import Elmo
+from elmo_tasks.drop_in.elmo import AllenNlpElmo, Elmo
 
 __all__ = ["AllenNlpElmo", "Elmo", "install", "uninstall"]
-
-AllenNlpElmo = allennlp.modules.elmo.Elmo
-"""AllenNLP's own class."""
 
 
 def install(*, stateful: bool = True) -> None:

@@ -1,20 +1,47 @@
 """The module `allennlp.commands.elmo` of AllenNLP 0.9, for code that imports it."""
 
-from types import SimpleNamespace
+import numpy as np
 
 from elmo_tasks import embedding
+from elmo_tasks.drop_in.bilm import ElmoBiLm, allennlps_states
 from elmo_tasks.elmo import FrozenBiLm
 from elmo_tasks.elmo.files import DEFAULT_OPTIONS as DEFAULT_OPTIONS_FILE
 from elmo_tasks.elmo.files import DEFAULT_WEIGHTS as DEFAULT_WEIGHT_FILE
 
-__all__ = ["DEFAULT_OPTIONS_FILE", "DEFAULT_WEIGHT_FILE", "ElmoEmbedder"]
+__all__ = [
+    "DEFAULT_BATCH_SIZE",
+    "DEFAULT_OPTIONS_FILE",
+    "DEFAULT_WEIGHT_FILE",
+    "ElmoEmbedder",
+    "empty_embedding",
+]
+
+DEFAULT_BATCH_SIZE = 64
+
+
+def empty_embedding() -> np.ndarray:
+    """Returns the vectors of a sentence without tokens, of the published sizes. *Shape:* `(3, 0, 1024)`."""
+    return np.zeros((3, 0, 1024), dtype=np.float32)
 
 
 class ElmoEmbedder(embedding.ElmoEmbedder):
     """Our embedder, with the attribute that other packages use. No state is carried between calls."""
 
+    _elmo_bilm: ElmoBiLm | None = None
+
     @property
-    def elmo_bilm(self) -> FrozenBiLm:
-        """The biLM; loading a flair model moves it and its state to a device."""
-        self.bilm._elmo_lstm = SimpleNamespace(_states=())  # type: ignore[assignment]
-        return self.bilm
+    def elmo_bilm(self) -> ElmoBiLm:
+        """AllenNLP's biLM. From the first use on, the embedder's vectors are those of its weights."""
+        if self._elmo_bilm is None:
+            self._elmo_bilm = ElmoBiLm.of(self.bilm)
+            # As after a call: flair moves the state when it loads a model.
+            self._elmo_bilm._elmo_lstm._states = allennlps_states(self._bilm.initial_state(1))
+        return self._elmo_bilm
+
+    @property
+    def bilm(self) -> FrozenBiLm:
+        return self._bilm if self._elmo_bilm is None else self._elmo_bilm.frozen()
+
+    @bilm.setter
+    def bilm(self, bilm: FrozenBiLm) -> None:
+        self._bilm = bilm

@@ -20,6 +20,7 @@ from elmo_tasks.elmo.files import (
     read_bilm,
     read_initial_state,
     read_options,
+    trained_copy,
 )
 from elmo_tasks.elmo.inference import FrozenBiLm, TrainedBiLm
 from elmo_tasks.elmo.inference.activations import Activations
@@ -110,12 +111,10 @@ class Elmo(nn.Module):
         super().__init__()
         if stateful and initial_state is not None:
             raise ElmoError("initial_state is where a sentence starts with stateful: false")
-        if activations is not None and trainable:
-            raise ElmoError("activations are of a frozen biLM: not with trainable: true")
+        if trainable:
+            _check_trainable(activations, precision)
         if activations is not None and stateful:
             raise ElmoError("activations are of sentences on their own: not with stateful: true")
-        if precision != "float32" and trainable:
-            raise ElmoError(f"precision: {precision} is for a frozen biLM: not with trainable: true")
         self.placement = placement
         self.mix_l2 = mix_l2
         self.trainable = trainable
@@ -222,6 +221,19 @@ class Elmo(nn.Module):
         """Lets the next batch start a new text, if `stateful`."""
         self.carried.value = None
 
+    def requires_grad_(self, requires_grad: bool = True) -> "Elmo":
+        """
+        Freezes or unfreezes all weights, those of the biLM, too, which becomes a trainable one.
+
+        # Raises
+        `ElmoError`: the biLM has a `precision` or `activations` that only a frozen one has.
+        """
+        if requires_grad and isinstance(self.bilm, FrozenBiLm):
+            _check_trainable(self.activations, self.bilm.precision)
+            self.bilm = trained_copy(self.bilm).train(self.training)
+            self.trainable = True
+        return super().requires_grad_(requires_grad)
+
     def forward(self, ids: torch.Tensor) -> ElmoRepresentations:
         """
         Encodes a batch, and mixes the layers for each place.
@@ -248,6 +260,13 @@ class Elmo(nn.Module):
         layers = encode(self.bilm, ids.flatten(0, len(outer) - 1), self.start)
         mixed = {place: self.dropout(mix(layers)).unflatten(0, outer) for place, mix in self.mixes.items()}
         return ElmoRepresentations(mixed.get("input"), mixed.get("output"))
+
+
+def _check_trainable(activations: object, precision: str) -> None:
+    if activations is not None:
+        raise ElmoError("activations are of a frozen biLM: not with trainable: true")
+    if precision != "float32":
+        raise ElmoError(f"precision: {precision} is for a frozen biLM: not with trainable: true")
 
 
 def _check_options(
@@ -304,18 +323,18 @@ class SentenceEncoder:
         return bilm.encode(ids, start)
 
 
-class CarriedState:
-    """Starts row i of a batch from the state in which row i of the batch before it ended."""
+class OneAtATime:
+    """A block of code in which no second thread may be, since a state is carried from call to call."""
 
     def __init__(self) -> None:
-        self.value: LstmState | None = None
-        """The final state of each row; `None` before the first batch."""
         self._lock = Lock()
 
-    def encode(self, bilm: FrozenBiLm | TrainedBiLm, ids: torch.Tensor, start: LstmState) -> torch.Tensor:
+    def __reduce__(self) -> tuple[Any, ...]:
+        return OneAtATime, ()
+
+    def __enter__(self) -> None:
         """
-        See `LayerEncoder.encode`. A row without a state begins at `start`; a row that is missing from the
-        batch keeps its state.
+        Enters the block.
 
         # Raises
         `ElmoError`: another call is under way.
@@ -325,7 +344,28 @@ class CarriedState:
                 "found two calls at once of an Elmo with stateful: true, which carries its state from call "
                 "to call; expected one after the other"
             )
-        try:
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
+class CarriedState:
+    """Starts row i of a batch from the state in which row i of the batch before it ended."""
+
+    def __init__(self) -> None:
+        self.value: LstmState | None = None
+        """The final state of each row; `None` before the first batch."""
+        self._one_at_a_time = OneAtATime()
+
+    def encode(self, bilm: FrozenBiLm | TrainedBiLm, ids: torch.Tensor, start: LstmState) -> torch.Tensor:
+        """
+        See `LayerEncoder.encode`. A row without a state begins at `start`; a row that is missing from the
+        batch keeps its state.
+
+        # Raises
+        `ElmoError`: another call is under way.
+        """
+        with self._one_at_a_time:
             before = LstmState(*(part.expand(-1, -1, len(ids), -1) for part in start))
             if self.value is not None:
                 carried = (part.to(like) for part, like in zip(self.value, start, strict=True))
@@ -334,16 +374,7 @@ class CarriedState:
             layers, after = bilm(ids, before)
             after = LstmState(*(part.detach() for part in after))
             self.value = _overlaid(after, self.value or after)
-        finally:
-            self._lock.release()
         return layers
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"value": self.value}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__()  # type: ignore[misc]
-        self.value = state["value"]
 
 
 def _overlaid(first: LstmState, second: LstmState) -> LstmState:

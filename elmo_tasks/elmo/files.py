@@ -135,11 +135,7 @@ def read_bilm(
     """
     if weight_file is not None:
         frozen = read_frozen_bilm(options, weight_file, vocabulary_file, precision=precision)
-        if not trainable:
-            return frozen
-        trained = TrainedBiLm(options=options)
-        trained.load_state_dict(frozen.weights())
-        return trained
+        return trained_copy(frozen) if trainable else frozen
     if vocabulary_file is not None:
         _check_vocabulary(options, weight_file, vocabulary_file)
     trained = TrainedBiLm(options=options)
@@ -148,6 +144,13 @@ def read_bilm(
     if trainable:
         return trained
     return FrozenBiLm(options=options, precision=precision, weights=trained.state_dict())
+
+
+def trained_copy(bilm: FrozenBiLm) -> TrainedBiLm:
+    """Returns a trainable biLM with a copy of the weights, on the same device."""
+    trained = TrainedBiLm(options=bilm.options)
+    trained.load_state_dict(bilm.weights())
+    return trained.to(bilm.device)
 
 
 def read_frozen_bilm(

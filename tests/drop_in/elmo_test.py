@@ -10,11 +10,12 @@ import pytest
 import torch
 from allennlp.common import FromParams, Params
 from allennlp.common.checks import ConfigurationError
-from allennlp.modules.elmo import _ElmoBiLm, batch_to_ids
+from allennlp.modules.elmo import batch_to_ids
 
 from elmo_tasks import drop_in
+from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.drop_in import AllenNlpElmo, Elmo
-from tests.elmo.files import SENTENCES, make_files
+from tests.elmo.files import SENTENCES, make_files, make_word_files
 
 drop_in.uninstall()
 
@@ -59,45 +60,6 @@ def test_equals_allennlps_over_a_text(files, block, training):
         )
 
 
-def test_gradients_are_allennlps(files):
-    theirs, ours = both(files, requires_grad=True)
-    for _ in range(2):
-        gradients = []
-        for elmo in (theirs, ours):
-            elmo.zero_grad()
-            elmo(batch_to_ids(BATCHES[0]))["elmo_representations"][0].square().sum().backward()
-            gradients.append(elmo.scalar_mix_0.gamma.grad)
-        torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-5)
-    words = theirs._elmo_lstm._elmo_lstm.forward_layer_0.input_linearity.weight.grad
-    both_inputs = ours._elmo_lstm.lstm.directions[0][0].weight.grad
-    torch.testing.assert_close(both_inputs[:, : words.size(1)], words, rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.parametrize("block", BLOCKS)
-def test_state_dict_is_allennlps(files, block):
-    theirs, ours = both(files, **block)
-    state = ours.state_dict()
-    assert set(state) == set(theirs.state_dict())
-    for name, weight in theirs.state_dict().items():
-        assert torch.equal(state[name], weight), name
-    assert not theirs.load_state_dict(state).missing_keys
-
-
-def test_a_weight_that_is_missing_is_named(files):
-    theirs, ours = both(files)
-    state = theirs.state_dict()
-    del state["_elmo_lstm._elmo_lstm.forward_layer_1.state_linearity.weight"]
-    with pytest.raises(RuntimeError, match=r"lstm\.directions\.0\.1\.weight"):
-        ours.load_state_dict(state)
-
-
-def test_more_dimensions(files):
-    theirs, ours = both(files)
-    ids = batch_to_ids(BATCHES[0]).expand(3, -1, -1, -1).contiguous()
-    expected = theirs(ids)["elmo_representations"][0]
-    torch.testing.assert_close(ours(ids)["elmo_representations"][0], expected, atol=1e-5, rtol=0)
-
-
 def test_a_batch_without_tokens(files):
     theirs, ours = both(files)
     ids = torch.zeros(1, 0, 50, dtype=torch.long)
@@ -118,25 +80,34 @@ def test_stateless(files, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "block", [{"do_layer_norm": True}, {"vocab_to_cache": ["a"]}, {"keep_sentence_boundaries": True}]
+    ("changes", "message"),
+    [
+        ({"dim": 6}, r"options\.json: found the projection_dim 6, with LSTMs of 6"),
+        (
+            {"projection_dim": 18},
+            r"options\.json: found the projection_dim 18, with LSTMs of 12 and 18 filters",
+        ),
+        ({"use_skip_connections": False}, r"options\.json: found use_skip_connections: false"),
+    ],
 )
-def test_what_is_not_supported_is_named(files, block):
-    with pytest.raises(ConfigurationError, match=next(iter(block))):
-        Elmo(**files, num_output_representations=1, **block)
-
-
-@pytest.mark.parametrize("changes", [{"dim": 6}, {"projection_dim": 16, "dim": 16}])
-def test_sizes_that_allennlp_has_no_names_for(tmp_path, changes):
+def test_bilms_that_allennlp_cannot_hold(tmp_path, changes, message):
     options, weights = make_files(tmp_path, **changes)
-    with pytest.raises(ConfigurationError, match=r"options\.json: found the projection_dim \d+, with"):
+    with pytest.raises(ConfigurationError, match=message):
         Elmo(options, weights, 1)
 
 
-def test_a_module_and_word_inputs_are_not_supported(files):
-    with pytest.raises(ConfigurationError, match="module"):
-        Elmo(None, None, 1, module=_ElmoBiLm(**files))
-    with pytest.raises(ConfigurationError, match="word_inputs"):
-        Elmo(**files, num_output_representations=1)(batch_to_ids(BATCHES[0]), torch.ones(2, 3))
+def test_a_bilm_that_reads_words(tmp_path):
+    files = make_word_files(tmp_path)
+    with pytest.raises(ConfigurationError, match="found a biLM that reads words"):
+        Elmo(files["options_file"], files["weight_file"], 1)
+
+
+def test_two_calls_at_once_are_refused(files, monkeypatch):
+    elmo = both(files)[1]
+    run = elmo._elmo_lstm._run
+    monkeypatch.setattr(elmo._elmo_lstm, "_run", lambda ids: [elmo(ids), run(ids)][1])
+    with pytest.raises(ElmoError, match="two calls at once"):
+        elmo(batch_to_ids(BATCHES[0]))
 
 
 class Peer(torch.nn.Module, FromParams):

@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from allennlp.modules.elmo import _ElmoBiLm, batch_to_ids
+from allennlp.nn.util import remove_sentence_boundaries
 
 from elmo_tasks import ElmoEmbedder, drop_in
 from tests.elmo.files import FILLING, SENTENCES, make_files
@@ -86,6 +88,31 @@ def test_as_bio_embeddings_calls_it(installed, files, monkeypatch):
         reduced = embedder.embed_sentence(list(protein)).sum(0).mean(0)
         assert reduced.shape == (embedder.dim,)
         assert reduced.dtype == np.float32
+
+
+def test_the_names_of_allennlp_0_9(installed, files):
+    from allennlp.commands.elmo import DEFAULT_BATCH_SIZE, empty_embedding
+    from allennlp.commands.elmo import ElmoEmbedder as Old
+
+    assert DEFAULT_BATCH_SIZE == 64
+    assert empty_embedding().shape == (3, 0, 1024)
+    embedder, stock = Old(**files), _ElmoBiLm(**files)
+    before = embedder.embed_sentence(["The", "cat"])
+    ids = batch_to_ids([["The", "cat"], ["a"]])
+    outputs, expected = embedder.elmo_bilm(ids), stock(ids)
+    torch.testing.assert_close(outputs, expected, atol=1e-5, rtol=0)
+    layers, mask = embedder.batch_to_embeddings([["The", "cat"], ["a"]])
+    for number, layer in enumerate(expected["activations"]):
+        vectors, tokens = remove_sentence_boundaries(layer, expected["mask"])
+        torch.testing.assert_close(layers[:, number], vectors, atol=1e-5, rtol=0)
+        assert torch.equal(mask, tokens)
+    # The embedder's vectors are those of this biLM, and carry no state.
+    np.testing.assert_array_equal(embedder.embed_sentence(["The", "cat"]), before)
+    embedder.elmo_bilm._token_embedder._projection.bias.data.add_(1)
+    assert np.abs(embedder.embed_sentence(["The", "cat"]) - before).max() > 0.1
+    np.testing.assert_array_equal(
+        pickle.loads(pickle.dumps(embedder)).embed_sentence(["a"]), embedder.embed_sentence(["a"])
+    )
 
 
 @pytest.mark.parametrize("mode", ["all", "top", "average"])

@@ -104,6 +104,34 @@ def test_the_first_batch_of_stateful_is_stateless_and_the_second_is_not(files):
     torch.testing.assert_close(stateful(batch(PLACED)).input, expected)
 
 
+def test_frozen_and_unfrozen_at_any_time(files):
+    elmo = Elmo(**files).eval()
+    frozen_vectors, state = elmo(batch(PLACED)).input, elmo.state_dict()
+    assert elmo.requires_grad_(False).bilm.requires_grad_(False) is elmo.bilm
+    with pytest.raises(ElmoError, match=r"found requires_grad_\(True\) of a frozen biLM"):
+        elmo.bilm.requires_grad_(True)
+    names = list(state)
+    assert elmo.requires_grad_(True) is elmo
+    vectors = elmo(batch(PLACED)).input
+    torch.testing.assert_close(vectors, frozen_vectors)
+    vectors.sum().backward()
+    assert all(weight.grad is not None for weight in elmo.bilm.parameters())
+    assert not elmo.bilm.training
+    assert list(elmo.state_dict()) == names
+    Elmo(**files).load_state_dict(elmo.state_dict())
+    elmo.bilm.requires_grad_(False)
+    torch.testing.assert_close(elmo(batch(PLACED)).input, frozen_vectors, atol=0, rtol=0)
+    with pytest.raises(ElmoError, match="precision: bfloat16 is for a frozen biLM"):
+        Elmo(precision="bfloat16", **files).requires_grad_(True)
+
+
+def test_a_hook_on_a_frozen_bilm_runs(files):
+    elmo = Elmo(**files)
+    expected = elmo(batch(PLACED)).input
+    elmo.bilm.register_forward_hook(lambda _, __, outputs: (2 * outputs[0], outputs[1]))
+    torch.testing.assert_close(elmo(batch(PLACED)).input, 2 * expected)
+
+
 def test_stateful_lanes_of_batches_that_shrink_and_grow(files):
     """A lane that is missing from a batch keeps its state, and a new lane starts from zeros."""
     elmo = Elmo(stateful=True, layers="top", gamma=False, **files)

@@ -82,6 +82,20 @@ def steps_with_bos_eos(
     return extended[inside], ((positions > 0) & (positions < ends))[inside]
 
 
+def read_steps(
+    ids: torch.Tensor, lengths: torch.Tensor, bos_eos_ids: torch.Tensor, marked: bool
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """
+    Returns the steps of `steps_with_bos_eos`, the length of each sequence, and a mask of the steps whose
+    vectors are wanted: the tokens, or, with `marked`, where the ids have both marks already, all steps.
+    """
+    if marked:
+        inside = torch.arange(ids.size(1), device=ids.device) < lengths.unsqueeze(1)
+        return ids[inside], lengths, inside[inside]
+    steps, is_token = steps_with_bos_eos(ids, lengths, bos_eos_ids)
+    return steps, lengths + 2, is_token
+
+
 def state_after_bos(run: Callable[..., Any], bos_eos_ids: torch.Tensor, start: LstmState) -> LstmState:
     """
     Computes the state after the first step of every sentence: `<S>` forward and `</S>` backward.

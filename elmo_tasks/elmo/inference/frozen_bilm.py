@@ -20,7 +20,7 @@ from elmo_tasks.common.batches import batch_sizes
 from elmo_tasks.common.errors import ElmoError, FilePath
 from elmo_tasks.common.processes import SHARED
 from elmo_tasks.elmo.inference.character_cnn import FrozenCharacters, FrozenWords
-from elmo_tasks.elmo.inference.cpu_lstm import CpuLstm, FrozenLstmLayer, state_after_bos, steps_with_bos_eos
+from elmo_tasks.elmo.inference.cpu_lstm import CpuLstm, FrozenLstmLayer, read_steps, state_after_bos
 from elmo_tasks.elmo.inference.cuda_lstm import CudaLstm
 from elmo_tasks.elmo.inference.packed_weights import PRECISIONS, check_precision, pack
 from elmo_tasks.elmo.model.bilm import BiLm, digest, zero_state
@@ -184,23 +184,28 @@ class FrozenBiLm(nn.Module):
         if self._kernels is not None:
             self._kernels.token_layer.forget_words()
 
-    def forward(self, ids: torch.Tensor, state: LstmState | None = None) -> tuple[torch.Tensor, LstmState]:
-        """See `BiLm.forward`."""
+    def forward(
+        self, ids: torch.Tensor, state: LstmState | None = None, marked: bool = False
+    ) -> tuple[torch.Tensor, LstmState]:
+        """See `BiLm.forward`. With `marked` the ids have the two marks already, which have vectors, too."""
         # Tensors that are made in inference mode could not be written into below.
         with torch.inference_mode(False):
             after = LstmState(*(part.detach().clone() for part in state or self.initial_state(len(ids))))
 
         def run(kernels: "Kernels", part: "_Part") -> list[torch.Tensor]:
-            steps, is_token = steps_with_bos_eos(part.ids, part.lengths, kernels.bos_eos_ids)
             before = LstmState(after.hidden[:, :, part.rows], after.cell[:, :, part.rows])
-            vectors, index, outputs, final_state = kernels.run(steps, part.lengths + 2, before)
+            steps, lengths, wanted = read_steps(part.ids, part.lengths, kernels.bos_eos_ids, marked)
+            vectors, index, outputs, final_state = kernels.run(steps, lengths, before)
             after.hidden[:, :, part.rows], after.cell[:, :, part.rows] = final_state
-            return [vectors[index[is_token]].repeat(1, 2), *(output[is_token] for output in outputs)]
+            return [vectors[index[wanted]].repeat(1, 2), *(output[wanted] for output in outputs)]
 
         return self._in_parts(ids, run), after
 
     def encode(self, ids: torch.Tensor, start: LstmState | None = None) -> torch.Tensor:
         """See `BiLm.encode`."""
+        if self._forward_hooks or self._forward_pre_hooks:
+            start = start or self.initial_state(1)
+            return self(ids, LstmState(*(part.expand(-1, -1, len(ids), -1) for part in start)))[0]
 
         def run(kernels: "Kernels", part: "_Part") -> list[torch.Tensor]:
             # The step over BOS is the same for all sentences, and the step over EOS is not needed.
@@ -272,6 +277,20 @@ class FrozenBiLm(nn.Module):
                         sentences[layer * batch + row] = sentence
             padded = pad_sequence(sentences, batch_first=True)[:-1]
             return padded.view(self.num_layers, batch, tokens, self.options.output_dim)
+
+    def requires_grad_(self, requires_grad: bool = True) -> "FrozenBiLm":
+        """
+        Refuses to be trained.
+
+        # Raises
+        `ElmoError`: it has no parameters.
+        """
+        if requires_grad:
+            raise ElmoError(
+                "found requires_grad_(True) of a frozen biLM, which has no parameters: expected that of the "
+                "Elmo around it, or trainable: true"
+            )
+        return self
 
     # The module's hooks: its state dict is that of a `BiLm`
 

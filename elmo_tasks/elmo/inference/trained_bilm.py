@@ -4,19 +4,19 @@ The biLM with weights that are trained: fast with gradients, and in evaluation a
 
 from functools import partial
 from itertools import chain
-from typing import Any
 
 import torch
 from torch.nn import functional as F
 
 from elmo_tasks.common.batches import unique_rows
-from elmo_tasks.common.processes import SHARED
+from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.elmo.inference.character_cnn import CharacterCnn, vectors_of_distinct
-from elmo_tasks.elmo.inference.cpu_lstm import PackedSteps, state_after_bos, steps_with_bos_eos
+from elmo_tasks.elmo.inference.cpu_lstm import PackedSteps, read_steps, state_after_bos
 from elmo_tasks.elmo.inference.frozen_bilm import FrozenBiLm
 from elmo_tasks.elmo.inference.trained_characters import TrainedCharacterCnn
 from elmo_tasks.elmo.inference.trained_lstm import Clips, trained_layer
 from elmo_tasks.elmo.inference.training_products import Products
+from elmo_tasks.elmo.inference.watched_weights import WatchedWeights, structure
 from elmo_tasks.elmo.model.bilm import BiLm
 from elmo_tasks.elmo.model.encoders import WordEncoder
 from elmo_tasks.elmo.model.lstm import LstmState
@@ -24,17 +24,15 @@ from elmo_tasks.elmo.model.options import BiLmOptions
 
 Pair = tuple[torch.Tensor, torch.Tensor]
 """A tensor of each direction, forward and backward."""
-_Versions = list[tuple[int, int]]
-"""See `_versions`."""
 
 
 class TrainedBiLm(BiLm):
     """
     `BiLm`, with the same results.
 
-    In evaluation without gradients a `FrozenBiLm` is made of the weights, and used until they change. PyTorch
-    does not count what is written through `weight.data`: who does that in evaluation says so by
-    `weights_changed()`.
+    Without gradients, in evaluation or if no parameter wants one, a `FrozenBiLm` is made of the weights, and
+    used until they change, in whatever way (`WatchedWeights`). With modules of others or hooks inside, the
+    plain `BiLm` runs.
 
     # Parameters
 
@@ -46,33 +44,38 @@ class TrainedBiLm(BiLm):
     def __init__(self, *, options: BiLmOptions, precision: str = "float32") -> None:
         super().__init__(options=options)
         self.products, self._exact_products = Products(precision), Products()
-        # Not a submodule: its weights are those of this one.
-        self._frozen: tuple[FrozenBiLm, _Versions] | None = None
-        self.register_load_state_dict_post_hook(_after_loading)
+        self._watched = WatchedWeights()
+        self._structure = structure(self)
 
     def weights_changed(self) -> None:
         """Forgets what was made of the weights."""
-        self._frozen = None
+        self._watched.forget()
 
-    def forward(self, ids: torch.Tensor, state: LstmState | None = None) -> tuple[torch.Tensor, LstmState]:
-        """See `BiLm.forward`."""
-        if (frozen := self._for_evaluation()) is not None:
-            return frozen(ids, state)
+    def forward(
+        self, ids: torch.Tensor, state: LstmState | None = None, marked: bool = False
+    ) -> tuple[torch.Tensor, LstmState]:
+        """See `FrozenBiLm.forward`."""
+        if structure(self) != self._structure:
+            return super().forward(ids, state)
+        if (frozen := self._without_gradients()) is not None:
+            return frozen(ids, state, marked)
         self.token_encoder.check(ids)
         state = state or self.initial_state(len(ids))
         present = self.token_encoder.present(ids)
         rows, lengths = _rows_with_tokens(present)
-        marked, is_token = steps_with_bos_eos(ids[rows], lengths, self.token_encoder.bos_eos_ids)
+        steps, lengths, wanted = read_steps(ids[rows], lengths, self.token_encoder.bos_eos_ids, marked)
         before = LstmState(state.hidden[:, :, rows], state.cell[:, :, rows])
-        outputs, after = self._run(marked, lengths + 2, before)
-        layers = _scattered([output[is_token] for output in outputs], present, self._no_layers(ids))
+        outputs, after = self._run(steps, lengths, before)
+        layers = _scattered([output[wanted] for output in outputs], present, self._no_layers(ids))
         return layers, LstmState(
             *(part.index_copy(2, rows, new) for part, new in zip(state, after, strict=True))
         )
 
     def encode(self, ids: torch.Tensor, start: LstmState | None = None) -> torch.Tensor:
         """See `BiLm.encode`."""
-        if (frozen := self._for_evaluation()) is not None:
+        if structure(self) != self._structure:
+            return super().encode(ids, start)
+        if (frozen := self._without_gradients()) is not None:
             return frozen.encode(ids, start)
         self.token_encoder.check(ids)
         present = self.token_encoder.present(ids)
@@ -88,6 +91,7 @@ class TrainedBiLm(BiLm):
         *Shape:* `(words, *id)` to the vectors of the distinct words, `(distinct words, projection_dim)`, and
         for each word its row among them, `(words,)`.
         """
+        self.check_structure()
         encoder = self.token_encoder
         if isinstance(encoder, WordEncoder):
             return vectors_of_distinct(words, encoder)
@@ -138,37 +142,33 @@ class TrainedBiLm(BiLm):
             hidden, cell = (torch.stack(parts)[:, :, in_order] for parts in zip(*ended, strict=True))
             return layers, LstmState(hidden, cell)
 
-    def train(self, mode: bool = True) -> "TrainedBiLm":
-        """PyTorch's hook for the change between training and evaluation."""
-        self.weights_changed()
-        super().train(mode)
-        return self
+    def check_structure(self) -> None:
+        """
+        Checks that nothing is placed inside, since `token_vectors` and `run_layers` would pass it by.
 
-    def _apply(self, *args: Any, **kwargs: Any) -> "TrainedBiLm":
-        """PyTorch's hook for moving a module."""
-        self.weights_changed()
-        super()._apply(*args, **kwargs)
-        return self
+        # Raises
+        `ElmoError`: a module of another class, with other weights, or with hooks.
+        """
+        found = structure(self)
+        for name, expected in self._structure.items() if found != self._structure else ():
+            if found.get(name) != expected:
+                raise ElmoError(
+                    f"bilm.{name}: found another module, other weights or hooks, expected the biLM as it "
+                    "was made: its training would pass them by"
+                )
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_frozen": None}
-
-    def _for_evaluation(self) -> FrozenBiLm | None:
-        """The frozen biLM, in evaluation without gradients; otherwise `None`."""
-        wants_graph = torch.is_grad_enabled() and any(weight.requires_grad for weight in self.parameters())
-        if wants_graph:
+    def _without_gradients(self) -> FrozenBiLm | None:
+        """The frozen biLM, where no graph is wanted; otherwise `None`."""
+        trained = any(weight.requires_grad for weight in self.parameters())
+        if trained and torch.is_grad_enabled():
             self.weights_changed()
-        if self.training or wants_graph:
+        if trained and (self.training or torch.is_grad_enabled()):
             return None
-        with SHARED:
-            # Once, since another thread may empty it
-            cached, versions = self._frozen, _versions(self)
-            if cached is None or cached[1] != versions:
-                weights = {name: weight.detach() for name, weight in self.state_dict().items()}
-                frozen = FrozenBiLm(options=self.options, weights=weights).to(self.token_encoder.embedding)
-                frozen.prepare()
-                self._frozen = cached = frozen, versions
-            return cached[0]
+        return self._watched.frozen(chain(self.parameters(), self.buffers()), self._made_frozen)
+
+    def _made_frozen(self) -> FrozenBiLm:
+        weights = {name: weight.detach() for name, weight in self.state_dict().items()}
+        return FrozenBiLm(options=self.options, weights=weights).to(self.token_encoder.embedding)
 
     def _products(self) -> Products:
         return self.products if self.training else self._exact_products
@@ -192,17 +192,6 @@ class TrainedBiLm(BiLm):
     def _no_layers(self, ids: torch.Tensor) -> torch.Tensor:
         shape = self.num_layers, *ids.shape[:2], self.options.output_dim
         return self.token_encoder.embedding.new_zeros(shape)
-
-
-def _versions(bilm: BiLm) -> _Versions:
-    """Where each tensor is, and how often it was changed; of those of inference mode nobody counts it."""
-    tensors = chain(bilm.parameters(), bilm.buffers())
-    return [(tensor.data_ptr(), 0 if tensor.is_inference() else tensor._version) for tensor in tensors]
-
-
-def _after_loading(bilm: TrainedBiLm, incompatible_keys: object) -> None:
-    """PyTorch's hook for a state dict; no lambda, which could not be pickled."""
-    bilm.weights_changed()
 
 
 def _rows_with_tokens(present: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

@@ -1,10 +1,13 @@
 import copy
+import multiprocessing
 import pickle
 import threading
 
 import numpy as np
 import pytest
 import torch
+from torch.nn.utils import prune
+from torch.nn.utils.parametrizations import weight_norm
 from torch.optim.swa_utils import AveragedModel
 
 from elmo_tasks.common.errors import ElmoError
@@ -163,9 +166,10 @@ def test_without_gradients_it_is_a_frozen_one(fast_paths):
 def test_no_parameter_wants_a_gradient(fast_paths):
     bilm = trained(random_bilm()).requires_grad_(False)
     bilm.train().encode(batch(PLACED))
-    assert not fast_paths
     bilm.eval().encode(batch(PLACED))
-    assert len(fast_paths) == 1
+    assert len(fast_paths) == 2
+    assert bilm.requires_grad_(True).encode(batch(PLACED)).requires_grad
+    assert len(fast_paths) == 2
 
 
 def test_after_a_step_its_vectors_are_the_new_ones(fast_paths):
@@ -206,12 +210,12 @@ EVENTS = {
     "load_state_dict": lambda bilm: bilm.load_state_dict(
         {name: weight / 2 for name, weight in bilm.state_dict().items()}
     ),
-    "eval": lambda bilm: halve(bilm).eval(),
+    "of nothing": lambda bilm: halve(bilm),
     "train": lambda bilm: halve(bilm).train().eval(),
-    "move": lambda bilm: halve(bilm).to("cpu"),
+    "NumPy": lambda bilm: [weight.detach().numpy().__itruediv__(2) for weight in bilm.parameters()],
+    "another process": lambda bilm: in_another_process(halve, bilm.share_memory()),
     "double and float": lambda bilm: halve(bilm).double().float(),
     "weights_changed": lambda bilm: halve(bilm).weights_changed(),
-    "of a module around it": lambda bilm: torch.nn.ModuleList([halve(bilm)]).eval(),
     "load_state_dict of a module around it": lambda bilm: torch.nn.ModuleList([bilm]).load_state_dict(
         {f"0.{name}": weight / 2 for name, weight in bilm.state_dict().items()}
     ),
@@ -228,6 +232,13 @@ def halve(bilm):
     return bilm
 
 
+def in_another_process(function, argument):
+    process = multiprocessing.get_context("fork").Process(target=function, args=(argument,))
+    process.start()
+    process.join()
+    assert process.exitcode == 0
+
+
 @pytest.mark.parametrize("event", EVENTS.values(), ids=EVENTS)
 def test_changed_weights(event):
     bilm = trained(random_bilm(**FILLING)).eval().requires_grad_(False)
@@ -236,6 +247,72 @@ def test_changed_weights(event):
     event(bilm)
     assert torch.equal(bilm.encode(batch(SENTENCES)), expected)
     assert not torch.allclose(before, expected, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    "write", [lambda bias: bias[3].mul_(2), lambda bias: bias.copy_(bias.flip(0)), torch.neg_]
+)
+@pytest.mark.parametrize("name", ["lstm.directions.1.0.bias", "token_encoder.convolutions.0.bias"])
+def test_a_few_changed_values(name, write):
+    bilm = trained(random_bilm(**FILLING)).eval().requires_grad_(False)
+    torch.nn.init.normal_(bilm.get_parameter(name))
+    before = bilm.encode(batch(SENTENCES))
+    write(bilm.get_parameter(name).data)
+    assert torch.equal(bilm.encode(batch(SENTENCES)), copy.deepcopy(bilm).encode(batch(SENTENCES)))
+    assert not torch.equal(bilm.encode(batch(SENTENCES)), before)
+
+
+class Doubled(torch.nn.Module):
+    def __init__(self, base):
+        super().__init__()
+        self.base = base
+
+    def forward(self, inputs):
+        return self.base(inputs) * 2
+
+
+PLACED_INSIDE = {
+    "adapter": lambda bilm: setattr(bilm.token_encoder, "projection", Doubled(bilm.token_encoder.projection)),
+    "hook": lambda bilm: bilm.token_encoder.register_forward_hook(lambda _, __, vectors: vectors * 2),
+    "hook of a layer": lambda bilm: bilm.lstm.directions[0][1].register_forward_pre_hook(
+        lambda _, inputs: (inputs[0] * 2, *inputs[1:])
+    ),
+    "hook of all": lambda bilm: bilm.register_forward_hook(
+        lambda _, __, outputs: (outputs[0] * 2, outputs[1])
+    ),
+    "weight_norm": lambda bilm: weight_norm(
+        bilm.token_encoder.projection
+    ).parametrizations.weight.original0.data.mul_(2),
+    "pruned": lambda bilm: prune.l1_unstructured(bilm.lstm.directions[0][0], "weight", 0.5),
+    "a method": lambda bilm: vars(bilm.token_encoder).update(forward=Doubled(bilm.token_encoder.forward)),
+}
+
+
+@pytest.mark.parametrize("place", PLACED_INSIDE.values(), ids=PLACED_INSIDE)
+@pytest.mark.parametrize("requires_grad", [False, True])
+def test_modules_that_are_placed_inside_run(place, requires_grad):
+    model = random_bilm(**FILLING)
+    bilm = trained(model).eval().requires_grad_(requires_grad)
+    for run in (lambda each: each.encode(batch(PLACED)), lambda each: each(batch(PLACED))[0]):
+        before = run(bilm).detach()
+    place(bilm)
+    place(model)
+    for run in (lambda each: each.encode(batch(PLACED)), lambda each: each(batch(PLACED))[0]):
+        torch.testing.assert_close(run(bilm).detach(), run(model).detach(), atol=1e-6, rtol=0)
+        assert not torch.allclose(run(bilm), before, atol=1e-3)
+    with pytest.raises(ElmoError, match=r"bilm.*: found another module, other weights or hooks"):
+        bilm.token_vectors(batch(PLACED)[0])
+
+
+def test_a_quantized_one():
+    model = random_bilm(**FILLING).eval()
+    quantized = [
+        torch.ao.quantization.quantize_dynamic(each, {torch.nn.Linear}, dtype=torch.qint8)
+        for each in (trained(model).eval(), model)
+    ]
+    with torch.no_grad():
+        found, expected = (each.encode(batch(PLACED)) for each in quantized)
+    torch.testing.assert_close(found, expected, atol=1e-6, rtol=0)
 
 
 def test_a_mean_of_weights_that_is_always_in_evaluation():

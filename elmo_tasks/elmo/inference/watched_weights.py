@@ -1,0 +1,87 @@
+"""
+Weights that anyone may write to: a frozen biLM of what they are now, and a description of their modules.
+
+PyTorch counts what is written into a parameter, but not what is written through `parameter.data`, by NumPy,
+or by another process into the same memory. So the weights themselves are compared, by checksums.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import torch
+from torch import nn
+
+from elmo_tasks.common.processes import SHARED
+from elmo_tasks.elmo.inference.frozen_bilm import FrozenBiLm
+
+WIDTH = 509
+"""
+Each checksum is the sum of all words of 64 bits whose places differ by a multiple of this. It is a prime, so
+that it divides no size of a layer, and rows that change places are noticed.
+"""
+_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+
+
+class WatchedWeights:
+    """Keeps the frozen biLM of some weights as long as these stay as they are. Threads may share it."""
+
+    def __init__(self) -> None:
+        self._made: tuple[FrozenBiLm, list[Any], torch.Tensor] | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy makes a frozen biLM of its own weights."""
+        return WatchedWeights, ()
+
+    def forget(self) -> None:
+        """Gives the memory of the frozen biLM back."""
+        self._made = None
+
+    def frozen(self, weights: Iterable[torch.Tensor], make: Callable[[], FrozenBiLm]) -> FrozenBiLm:
+        """
+        Returns the frozen biLM, made anew if a value of `weights` is another one than before. The weights are
+        read once, at the speed of the memory.
+        """
+        tensors = [weight.detach() for weight in weights]
+        kinds = [(tensor.device, tensor.dtype, tensor.shape) for tensor in tensors]
+        sums = torch.cat([part for tensor in tensors for part in checksums(tensor)])
+        with SHARED:
+            # Once, since another thread may empty it
+            made = self._made
+            if made is None or made[1] != kinds or not torch.equal(made[2], sums):
+                frozen = make()
+                frozen.prepare()
+                self._made = made = frozen, kinds, sums
+            return made[0]
+
+
+def checksums(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
+    """
+    Yields sums of the bits of a tensor, on its device, that change with each of its values and with their
+    order.
+
+    *Shape:* any, to `(sums,)`, int64.
+    """
+    values = tensor.contiguous().view(-1)
+    if values.data_ptr() % 8:
+        values = values.clone()
+    octets = values.view(torch.uint8)
+    rows = len(octets) // (8 * WIDTH)
+    if rows:
+        yield octets[: 8 * WIDTH * rows].view(torch.int64).view(rows, WIDTH).sum(dim=0)
+    yield octets[8 * WIDTH * rows :].long()
+
+
+def structure(module: nn.Module) -> dict[str, Any]:
+    """
+    Describes all modules within a module by their names: the class, the weights, and whether it has hooks or
+    a `forward` of its own. Adapters, parametrizations, pruned and quantized weights make a difference.
+    """
+    return {
+        name: (
+            type(part),
+            {name: None if weight is None else weight.shape for name, weight in part._parameters.items()},
+            set(part._buffers),
+            any(getattr(part, hooks) for hooks in _HOOKS) or "forward" in vars(part),
+        )
+        for name, part in module.named_modules()
+    }

@@ -1,0 +1,779 @@
+"""
+What people write with AllenNLP's `Elmo`: each use gives the same with the stock class and with ours.
+
+A use is a function of `make(**block)`, which makes an `Elmo`. It returns names, values or tensors.
+"""
+
+import copy
+import io
+import multiprocessing
+import pickle
+import re
+from collections.abc import Callable
+from tempfile import NamedTemporaryFile
+from typing import Any
+
+import pytest
+import torch
+from allennlp.common import Params
+from allennlp.data import Vocabulary
+from allennlp.modules import TextFieldEmbedder
+from allennlp.modules.elmo import _ElmoBiLm, _ElmoCharacterEncoder, batch_to_ids
+from allennlp.modules.elmo_lstm import ElmoLstm
+from allennlp.modules.token_embedders import ElmoTokenEmbedder
+from allennlp.nn import InitializerApplicator
+from allennlp.nn.initializers import Initializer, PretrainedModelInitializer
+from allennlp.nn.util import remove_sentence_boundaries
+from allennlp.training.moving_average import ExponentialMovingAverage
+from allennlp.training.optimizers import AdamOptimizer, make_parameter_groups
+from torch import nn
+from torch.func import functional_call
+from torch.nn.utils import parameters_to_vector, parametrizations, prune, vector_to_parameters
+from torch.optim.swa_utils import AveragedModel
+
+from elmo_tasks import drop_in
+from elmo_tasks.drop_in import AllenNlpElmo, Elmo
+from tests.elmo.files import SENTENCES, make_files
+
+drop_in.uninstall()
+
+FILLED = [words for words in SENTENCES if words]
+IDS, OTHER_IDS = batch_to_ids(FILLED), batch_to_ids(FILLED[1:3])
+
+USES: dict[str, Callable[["Maker"], Any]] = {}
+
+
+def use(function: Callable[["Maker"], Any]) -> Callable[["Maker"], Any]:
+    USES[function.__name__] = function
+    return function
+
+
+def vectors(elmo: Any, ids: torch.Tensor = IDS) -> torch.Tensor:
+    return elmo(ids)["elmo_representations"][0]
+
+
+def written(write: Callable[[Any], Any], **block: Any) -> Callable[["Maker"], Any]:
+    """Writes to the weights of an ELMo that has computed vectors already."""
+
+    def run(make: "Maker") -> Any:
+        elmo = make(**block).eval()
+        with torch.no_grad():
+            vectors(elmo)
+            write(elmo)
+            return vectors(elmo)
+
+    return run
+
+
+def shapes(named: Any) -> list[tuple[str, tuple[int, ...], bool]]:
+    return [(name, tuple(weight.shape), weight.requires_grad) for name, weight in named]
+
+
+def step(elmo: Any, optimizer: Any, ids: torch.Tensor = IDS) -> None:
+    optimizer.zero_grad()
+    vectors(elmo, ids).square().sum().backward()
+    optimizer.step()
+
+
+def gradients(elmo: Any) -> dict[str, Any]:
+    vectors(elmo).square().sum().backward()
+    return {name: weight.grad for name, weight in elmo.named_parameters()}
+
+
+def lstm(elmo: Any) -> Any:
+    return elmo._elmo_lstm._elmo_lstm
+
+
+def encoder(elmo: Any) -> Any:
+    return elmo._elmo_lstm._token_embedder
+
+
+# Names
+
+for trained in (False, True):
+    for what, of in {
+        "parameters": lambda elmo: shapes(elmo.named_parameters()),
+        "state_dict": lambda elmo: elmo.state_dict(),
+        "modules": lambda elmo: [name for name, _ in elmo.named_modules()],
+        "children_and_buffers": lambda elmo: [
+            [name for name, _ in named] for named in (elmo.named_children(), elmo.named_buffers())
+        ],
+        "sizes": lambda elmo: (sum(map(torch.numel, elmo.parameters())), elmo._elmo_lstm.num_layers),
+        "output_dims": lambda elmo: [
+            each.get_output_dim() for each in (elmo, elmo._elmo_lstm, encoder(elmo))
+        ],
+        "cells": lambda elmo: [
+            (layer.input_size, layer.hidden_size, layer.cell_size, layer.go_forward)
+            for layer in (*lstm(elmo).forward_layers, *lstm(elmo).backward_layers)
+        ],
+        "mixes": lambda elmo: [
+            [*mix.scalar_parameters, mix.gamma, elmo.scalar_mix_0 is mix] for mix in elmo._scalar_mixes
+        ],
+    }.items():
+        USES[f"{what}_{'trained' if trained else 'frozen'}"] = lambda make, of=of, trained=trained: of(
+            make(requires_grad=trained)
+        )
+
+
+# Configs
+
+
+@use
+def no_grad(make):
+    elmo = make(requires_grad=True)
+    for name, weight in elmo.named_parameters():
+        weight.requires_grad_(not re.search(r"_elmo_lstm\._token_embedder.*", name))
+    step(elmo, torch.optim.SGD(elmo.parameters(), lr=0.01))
+    return elmo.state_dict()
+
+
+@use
+def parameter_groups(make):
+    groups = make_parameter_groups(
+        list(make(requires_grad=True).named_parameters()),
+        [
+            (["_elmo_lstm._elmo_lstm.forward_layer_0.*"], {"lr": 0.1}),
+            (["_token_embedder.*"], {"weight_decay": 0.5}),
+        ],
+    )
+    return [{**group, "params": len(group["params"])} for group in groups]
+
+
+@use
+def optimizer_with_groups(make):
+    elmo = make(requires_grad=True)
+    groups = [([r"_highways.*bias", "gamma"], {"lr": 0.01}), ([r"backward_layer_\d"], {"lr": 0.001})]
+    optimizer = AdamOptimizer(list(elmo.named_parameters()), parameter_groups=groups, lr=1e-4, eps=0.1)
+    for ids in (IDS, OTHER_IDS):
+        step(elmo, optimizer, ids)
+    return elmo.state_dict()
+
+
+@use
+def initializer(make):
+    elmo = make()
+    vectors(elmo)
+    torch.manual_seed(3)
+    initialize = Initializer.from_params(Params({"type": "uniform", "a": -0.5, "b": 0.5}))
+    InitializerApplicator([(r"_elmo_lstm\..*bias", initialize)], ["char_conv"])(elmo)
+    return vectors(elmo), elmo.state_dict()
+
+
+@use
+def pretrained_initializer(make):
+    source, elmo = make(), make()
+    vectors(elmo)
+    with torch.no_grad():
+        for weight in source.parameters():
+            weight.mul_(0.5)
+    with NamedTemporaryFile() as file:
+        torch.save(source.state_dict(), file.name)
+        pretrained = PretrainedModelInitializer(file.name)
+    InitializerApplicator([(r".*_elmo_lstm.*", pretrained)])(elmo)
+    return vectors(elmo), elmo.state_dict()
+
+
+@use
+def token_embedder(make):
+    elmo = make.patched(ElmoTokenEmbedder, projection_dim=3, dropout=0.0)
+    nn.init.constant_(elmo._projection.weight, 0.1)
+    nn.init.zeros_(elmo._projection.bias)
+    return elmo.get_output_dim(), elmo(IDS), shapes(elmo.named_parameters())
+
+
+@use
+def token_embedder_with_more_dimensions(make):
+    return make.patched(ElmoTokenEmbedder, dropout=0.0)(IDS.unsqueeze(0))
+
+
+@use
+def token_embedder_with_cached_words(make):
+    elmo = make.patched(ElmoTokenEmbedder, vocab_to_cache=["<pad>", "the", "cat"], dropout=0.0)
+    return elmo(batch_to_ids([["the", "cat"]]), torch.tensor([[1, 2]]))
+
+
+@use
+def config_block(make):
+    block = {"type": "elmo_token_embedder", "dropout": 0.0, "requires_grad": True, **make.files}
+    params = Params({"token_embedders": {"elmo": copy.deepcopy(block)}})
+    embedder = make.patched(lambda **_: TextFieldEmbedder.from_params(params, vocab=Vocabulary()))
+    return embedder({"elmo": {"elmo_tokens": IDS}}), shapes(embedder.named_parameters())
+
+
+# Frozen and unfrozen
+
+
+@use
+def a_frozen_one_has_no_gradients(make):
+    return gradients(make())
+
+
+@use
+def a_trained_one_has(make):
+    return gradients(make(requires_grad=True))
+
+
+@use
+def unfrozen_later(make):
+    elmo = make()
+    vectors(elmo)
+    for weight in elmo.parameters():
+        weight.requires_grad = True
+    return gradients(elmo)
+
+
+@use
+def unfrozen_at_once(make):
+    return gradients(make().requires_grad_(True))
+
+
+@use
+def unfrozen_in_parts(make):
+    elmo = make()
+    lstm(elmo).forward_layer_1.requires_grad_(True)
+    return gradients(elmo)
+
+
+@use
+def the_character_embedding_alone(make):
+    elmo = make()
+    encoder(elmo)._char_embedding_weights.requires_grad = True
+    return gradients(elmo)
+
+
+@use
+def frozen_after_training(make):
+    elmo = make(requires_grad=True)
+    step(elmo, torch.optim.SGD(elmo.parameters(), lr=0.001))
+    elmo._elmo_lstm.requires_grad_(False)
+    return vectors(elmo), gradients(elmo)["scalar_mix_0.gamma"], vectors(elmo)
+
+
+@use
+def trained_on_and_off(make):
+    elmo, found = make(requires_grad=True), []
+    optimizer = torch.optim.Adam(elmo.parameters(), lr=1e-3, eps=0.1)
+    for ids in (IDS, OTHER_IDS, IDS):
+        step(elmo.train(), optimizer, ids)
+        with torch.no_grad():
+            found.append(vectors(elmo.eval(), ids))
+    return found
+
+
+@use
+def clipped(make):
+    elmo = make(requires_grad=True)
+    gradients(elmo)
+    return nn.utils.clip_grad_norm_(elmo.parameters(), 1.0)
+
+
+@use
+def recovered(make):
+    elmo, other = make(requires_grad=True), make(requires_grad=True)
+    optimizers = [torch.optim.Adam(each.parameters(), lr=1e-3, eps=0.1) for each in (elmo, other)]
+    step(elmo, optimizers[0])
+    other.load_state_dict(elmo.state_dict())
+    optimizers[1].load_state_dict(optimizers[0].state_dict())
+    step(other, optimizers[1])
+    return other.state_dict()
+
+
+@use
+def recovered_from_stock(make):
+    stock, elmo = make.stock(requires_grad=True), make(requires_grad=True)
+    optimizers = [torch.optim.Adam(each.parameters(), lr=1e-3, eps=0.1) for each in (stock, elmo)]
+    step(stock, optimizers[0])
+    elmo.load_state_dict(stock.state_dict())
+    optimizers[1].load_state_dict(optimizers[0].state_dict())
+    step(elmo, optimizers[1])
+    return elmo.state_dict()
+
+
+@use
+def recovered_by_stock(make):
+    elmo, stock = make(requires_grad=True), make.stock(requires_grad=True)
+    optimizers = [torch.optim.Adam(each.parameters(), lr=1e-3, eps=0.1) for each in (elmo, stock)]
+    step(elmo, optimizers[0])
+    stock.load_state_dict(elmo.state_dict())
+    optimizers[1].load_state_dict(optimizers[0].state_dict())
+    step(stock, optimizers[1])
+    return stock.state_dict()
+
+
+@use
+def gradient_of_the_mix(make):
+    elmo = make()
+    return torch.autograd.grad(vectors(elmo).sum(), elmo.scalar_mix_0.gamma)
+
+
+@use
+def dropout(make):
+    elmo = make(dropout=0.5)
+    torch.manual_seed(7)
+    return vectors(elmo.train()), vectors(elmo.eval())
+
+
+@use
+def functional(make):
+    elmo = make()
+    halved = {name: weight.detach() / 2 for name, weight in elmo.named_parameters()}
+    outputs = functional_call(elmo, halved, (IDS,))
+    lstm(elmo).reset_states()
+    return outputs["elmo_representations"], vectors(elmo)
+
+
+# The state
+
+
+@use
+def a_text_in_batches(make):
+    elmo = make().eval()
+    return [elmo(ids) for ids in (IDS, OTHER_IDS, IDS, IDS[:1])]
+
+
+@use
+def not_stateful(make):
+    elmo = make()
+    lstm(elmo).stateful = False
+    return vectors(elmo), vectors(elmo), vectors(elmo, OTHER_IDS)
+
+
+@use
+def reset_states(make):
+    elmo = make()
+    first, second = vectors(elmo), vectors(elmo)
+    lstm(elmo).reset_states()
+    return first, second, vectors(elmo)
+
+
+@use
+def reset_states_of_some_rows(make):
+    elmo = make()
+    vectors(elmo)
+    lstm(elmo).reset_states(torch.tensor([True] + [False] * (len(IDS) - 1)))
+    return vectors(elmo)
+
+
+@use
+def states(make):
+    elmo = make()
+    before = lstm(elmo)._states
+    vectors(elmo)
+    after = lstm(elmo)._states
+    vectors(elmo, OTHER_IDS)
+    return before, after, lstm(elmo)._states
+
+
+@use
+def states_put_back(make):
+    elmo = make()
+    vectors(elmo)
+    kept = tuple(state.clone() for state in lstm(elmo)._states)
+    vectors(elmo, OTHER_IDS)
+    lstm(elmo)._states = kept
+    return vectors(elmo)
+
+
+@use
+def states_while_training(make):
+    elmo = make(requires_grad=True)
+    vectors(elmo)
+    return gradients(elmo), lstm(elmo)._states
+
+
+@use
+def a_row_without_tokens(make):
+    elmo = make().eval()
+    ids = batch_to_ids(SENTENCES)
+    return elmo(ids), elmo._elmo_lstm(ids), elmo(IDS)
+
+
+# The parts
+
+
+@use
+def activations(make):
+    outputs = make()._elmo_lstm(IDS)
+    return sorted(outputs), outputs["activations"], outputs["mask"]
+
+
+@use
+def layers_without_marks(make):
+    outputs = make()._elmo_lstm(IDS)
+    return [remove_sentence_boundaries(layer, outputs["mask"]) for layer in outputs["activations"]]
+
+
+@use
+def activations_with_gradients(make):
+    elmo = make(requires_grad=True)
+    torch.stack(elmo._elmo_lstm(IDS)["activations"]).cos().sum().backward()
+    return {name: weight.grad for name, weight in elmo._elmo_lstm.named_parameters()}
+
+
+@use
+def token_vectors(make):
+    return encoder(make())(IDS)
+
+
+@use
+def lstm_alone(make):
+    elmo = make()
+    tokens = encoder(elmo)(IDS)
+    return lstm(elmo)(tokens["token_embedding"], tokens["mask"])
+
+
+@use
+def mask(make):
+    return make()(IDS)["mask"]
+
+
+@use
+def more_dimensions(make):
+    return make()(IDS.expand(2, 3, -1, -1, -1).contiguous())
+
+
+@use
+def padding_at_the_end(make):
+    return make()(torch.nn.functional.pad(IDS, (0, 0, 0, 3)))
+
+
+@use
+def two_representations(make):
+    return make(num_output_representations=2)(IDS)
+
+
+@use
+def given_mix(make):
+    elmo = make(scalar_mix_parameters=[-9e10, 1.0, -9e10])
+    return vectors(elmo), shapes(elmo.named_parameters())
+
+
+@use
+def layer_norm(make):
+    return make(do_layer_norm=True)(IDS)
+
+
+@use
+def sentence_boundaries(make):
+    return make(keep_sentence_boundaries=True)(IDS)
+
+
+@use
+def cached_words(make):
+    elmo = make(vocab_to_cache=["<pad>", "the", "cat"])
+    ids = batch_to_ids([["the", "cat"], ["cat"]])
+    return vectors(elmo, ids), elmo(ids, torch.tensor([[1, 2], [2, 0]])), shapes(elmo.named_parameters())
+
+
+@use
+def words_cached_later(make):
+    elmo = make()
+    elmo._elmo_lstm.create_cached_cnn_embeddings(["<pad>", "the"])
+    return vectors(elmo), elmo._elmo_lstm(batch_to_ids([["the"]]), torch.tensor([[1]]))
+
+
+@use
+def word_inputs_without_a_cache(make):
+    return make()(IDS, torch.ones(IDS.shape[:2], dtype=torch.long))
+
+
+@use
+def a_module_instead(make):
+    files = (make.files["options_file"], make.files["weight_file"])
+    elmo = make.cls(None, None, 1, module=_ElmoBiLm(*files), dropout=0.0)
+    return elmo(IDS), [name for name, _ in elmo.named_parameters()]
+
+
+@use
+def as_jiant_calls_it(make):
+    """A mix for each task; all frozen but the mixes."""
+    elmo = make(num_output_representations=2)
+    for name, weight in elmo.named_parameters():
+        weight.requires_grad = "scalar_mix" in name
+    elmo(IDS)["elmo_representations"][1].square().sum().backward()
+    return {name: weight.grad for name, weight in elmo.named_parameters()}
+
+
+# Copies
+
+
+@use
+def deep_copy(make):
+    elmo = make()
+    vectors(elmo)
+    copied = copy.deepcopy(elmo)
+    for weight in copied.parameters():
+        weight.data.mul_(0.5)
+    return vectors(copied), vectors(elmo)
+
+
+@use
+def pickled(make):
+    return vectors(pickle.loads(pickle.dumps(make())))
+
+
+@use
+def saved(make):
+    elmo, file = make(), io.BytesIO()
+    vectors(elmo)
+    torch.save(elmo, file)
+    file.seek(0)
+    return vectors(torch.load(file, weights_only=False))
+
+
+@use
+def loaded_in_part(make):
+    elmo = make()
+    state = {name: weight / 2 for name, weight in elmo.state_dict().items() if "forward_layer" in name}
+    missing, unexpected = elmo.load_state_dict({**state, "other": torch.ones(1)}, strict=False)
+    return missing, unexpected, vectors(elmo)
+
+
+@use
+def a_weight_is_missing(make):
+    elmo = make()
+    state = elmo.state_dict()
+    del state["_elmo_lstm._elmo_lstm.forward_layer_1.state_linearity.weight"]
+    with pytest.raises(RuntimeError) as caught:
+        elmo.load_state_dict(state)
+    return str(caught.value).partition("\n")[2]
+
+
+@use
+def double(make):
+    elmo = make().double()
+    first = vectors(elmo)
+    lstm(elmo).reset_states()
+    return first, vectors(elmo.float())
+
+
+@use
+def inference_mode(make):
+    elmo = make(requires_grad=True).eval()
+    with torch.inference_mode():
+        return vectors(elmo).clone(), vectors(elmo).clone()
+
+
+# Weights that are written to
+
+
+def halve(elmo: Any) -> None:
+    for weight in elmo._elmo_lstm.parameters():
+        weight.data.mul_(0.5)
+
+
+def in_another_process(elmo: Any) -> None:
+    elmo.share_memory()
+    process = multiprocessing.get_context("fork").Process(target=halve, args=(elmo,))
+    process.start()
+    process.join()
+    assert process.exitcode == 0
+
+
+def averaged(elmo: Any) -> None:
+    """As `average_parameters()` of torch_ema does it."""
+    weights = list(elmo.parameters())
+    stored = [weight.clone() for weight in weights]
+    for weight in weights:
+        weight.data.copy_(weight * 0.9)
+    vectors(elmo)
+    for weight, before in zip(weights, stored, strict=True):
+        weight.data.copy_(before)
+
+
+def swapped_twice(elmo: Any) -> None:
+    weight = lstm(elmo).forward_layer_0.input_linearity.weight
+    for _ in range(2):
+        weight.data = weight.data * 0.5
+
+
+def numpy_memory(elmo: Any) -> None:
+    encoder(elmo)._char_embedding_weights.detach().numpy()[100:] *= 0.5
+
+
+def exchanged_rows(elmo: Any) -> None:
+    projection = encoder(elmo)._projection.weight.data
+    projection.copy_(projection.flip(0))
+
+
+for trained in (False, True):
+    for name, write in {
+        "halved": halve,
+        "in_another_process": in_another_process,
+        "averaged_and_put_back": averaged,
+        "swapped_twice": swapped_twice,
+        "by_numpy": numpy_memory,
+        "in_another_order": exchanged_rows,
+        "one_value": lambda elmo: lstm(elmo).backward_layer_1.state_projection.weight.data[0, 0].add_(0.1),
+        "one_bias": lambda elmo: lstm(elmo).forward_layer_0.state_linearity.bias.data[3].add_(0.1),
+        "counted": lambda elmo: [weight.mul_(0.5) for weight in elmo.parameters()],
+        "from_a_vector": lambda elmo: vector_to_parameters(
+            parameters_to_vector(elmo.parameters()) * 0.5, elmo.parameters()
+        ),
+        "negative": lambda elmo: [weight.data.neg_() for weight in elmo._elmo_lstm.parameters()],
+        "loaded": lambda elmo: elmo.load_state_dict({n: w / 2 for n, w in elmo.state_dict().items()}),
+    }.items():
+        USES[f"written_{name}_{'trained' if trained else 'frozen'}"] = written(write, requires_grad=trained)
+
+
+@use
+def moving_average(make):
+    elmo = make(requires_grad=True).eval()
+    average = ExponentialMovingAverage(list(elmo.named_parameters()), decay=0.5)
+    found = []
+    for _ in range(2):
+        step(elmo, torch.optim.SGD(elmo.parameters(), lr=0.01))
+        average.apply()
+        average.assign_average_value()
+        with torch.no_grad():
+            found.append(vectors(elmo))
+        average.restore()
+        with torch.no_grad():
+            found.append(vectors(elmo))
+    return found
+
+
+@use
+def averaged_model(make):
+    elmo = make()
+    average = AveragedModel(elmo).eval()
+    average.update_parameters(elmo)
+    first = vectors(average)
+    halve(elmo)
+    average.update_parameters(elmo)
+    return first, vectors(average), [name for name, _ in average.named_parameters()]
+
+
+# Modules placed inside
+
+
+class Lora(nn.Module):
+    def __init__(self, base: nn.Linear) -> None:
+        super().__init__()
+        self.base = base
+        self.down = nn.Parameter(torch.full((2, base.in_features), 0.1))
+        self.up = nn.Parameter(torch.full((base.out_features, 2), 0.1))
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        return self.base(inputs) + inputs @ self.down.t() @ self.up.t()
+
+
+def forward_of_its_own(elmo: Any) -> None:
+    projection = encoder(elmo)._projection
+    forward = projection.forward
+    projection.forward = lambda inputs: 2 * forward(inputs)
+
+
+for name, place in {
+    "lora": lambda elmo: setattr(encoder(elmo), "_projection", Lora(encoder(elmo)._projection)),
+    "weight_norm": lambda elmo: [
+        parametrizations.weight_norm(encoder(elmo)._projection),
+        encoder(elmo)._projection.parametrizations.weight.original0.data.mul_(2),
+    ],
+    "pruned": lambda elmo: prune.l1_unstructured(encoder(elmo)._projection, "weight", 0.5),
+    "pruned_for_good": lambda elmo: prune.remove(
+        prune.l1_unstructured(lstm(elmo).forward_layer_0.input_linearity, "weight", 0.5), "weight"
+    ),
+    "another_forward": forward_of_its_own,
+    "hook_on_a_layer": lambda elmo: lstm(elmo).backward_layer_0.register_forward_hook(
+        lambda _, __, outputs: (outputs[0] * 2, outputs[1])
+    ),
+    "hook_on_the_tokens": lambda elmo: encoder(elmo).register_forward_hook(
+        lambda _, __, outputs: {**outputs, "token_embedding": outputs["token_embedding"] * 2}
+    ),
+    "hook_on_the_inputs": lambda elmo: encoder(elmo)._projection.register_forward_pre_hook(
+        lambda _, inputs: (inputs[0] * 2,)
+    ),
+    "hook_on_the_bilm": lambda elmo: elmo._elmo_lstm.register_forward_hook(
+        lambda _, __, outputs: {**outputs, "activations": [layer * 2 for layer in outputs["activations"]]}
+    ),
+    "another_convolution": lambda elmo: setattr(
+        encoder(elmo), "char_conv_0", nn.Sequential(encoder(elmo).char_conv_0, nn.Tanh())
+    ),
+}.items():
+    USES[f"placed_{name}"] = written(place)
+
+
+@use
+def quantized(make):
+    elmo = torch.ao.quantization.quantize_dynamic(make().eval(), {nn.Linear}, dtype=torch.qint8)
+    return vectors(elmo)
+
+
+@use
+def lora_is_trained(make):
+    elmo = make()
+    encoder(elmo)._projection = Lora(encoder(elmo)._projection)
+    return gradients(elmo)
+
+
+class Maker:
+    """Makes ELMos of one class with the same files, and with mixes that differ."""
+
+    def __init__(self, cls: type, files: dict[str, str]) -> None:
+        self.cls, self.files = cls, files
+
+    def __call__(self, **block: Any) -> Any:
+        elmo = self.cls(**self.files, **{"num_output_representations": 1, "dropout": 0.0} | block)
+        with torch.no_grad():
+            for mix in elmo._scalar_mixes:
+                for number, weight in enumerate(mix.scalar_parameters):
+                    weight.add_(0.3 * number)
+        return elmo
+
+    def stock(self, **block: Any) -> Any:
+        return Maker(AllenNlpElmo, self.files)(**block)
+
+    def patched(self, cls: Callable[..., Any], **block: Any) -> Any:
+        """Makes an object that makes an `Elmo` itself."""
+        if self.cls is Elmo:
+            drop_in.install()
+        try:
+            return cls(**self.files, **block)
+        finally:
+            drop_in.uninstall()
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory) -> dict[str, str]:
+    options, weights = make_files(tmp_path_factory.mktemp("elmo"))
+    return {"options_file": str(options), "weight_file": str(weights)}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("run", USES.values(), ids=USES)
+def test_the_same_as_stock(files, run):
+    assert len(USES) >= 60
+    found, expected = run(Maker(Elmo, files)), run(Maker(AllenNlpElmo, files))
+    assert_same(found, expected)
+
+
+def assert_same(found: Any, expected: Any) -> None:
+    if isinstance(expected, torch.Tensor):
+        assert found.dtype == expected.dtype
+        assert found.requires_grad == expected.requires_grad
+        torch.testing.assert_close(found, expected, atol=2e-5, rtol=1e-4, check_dtype=False)
+    elif isinstance(expected, dict):
+        assert list(found) == list(expected)
+        for name in expected:
+            assert_same(found[name], expected[name])
+    elif isinstance(expected, list | tuple):
+        assert len(found) == len(expected)
+        for pair in zip(found, expected, strict=True):
+            assert_same(*pair)
+    else:
+        assert found == expected
+
+
+def test_the_engine_runs(files, monkeypatch):
+    """Not AllenNLP's own code, but for what the engine cannot."""
+    for part in (_ElmoCharacterEncoder, ElmoLstm):
+        monkeypatch.setattr(part, "forward", None)
+    for block in ({}, {"requires_grad": True}, {"do_layer_norm": True}):
+        elmo = Maker(Elmo, files)(**block)
+        packed = [elmo._elmo_lstm.frozen() for _ in range(2)]
+        assert packed[0] is packed[1]
+        vectors(elmo)
+        vectors(elmo.eval())
+        # Frozen later
+        assert not vectors(elmo.requires_grad_(False)).requires_grad
