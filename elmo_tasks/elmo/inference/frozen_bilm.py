@@ -23,7 +23,7 @@ from elmo_tasks.elmo.inference.character_cnn import FrozenCharacters, FrozenWord
 from elmo_tasks.elmo.inference.cpu_lstm import CpuLstm, FrozenLstmLayer, read_steps, state_after_bos
 from elmo_tasks.elmo.inference.cuda_lstm import CudaLstm
 from elmo_tasks.elmo.inference.packed_weights import PRECISIONS, check_precision, pack
-from elmo_tasks.elmo.model.bilm import BiLm, digest, zero_state
+from elmo_tasks.elmo.model.bilm import BiLm, digest, has_hooks, zero_state
 from elmo_tasks.elmo.model.characters import word_ids
 from elmo_tasks.elmo.model.encoders import CharacterEncoder, WordEncoder, vocabulary_rows
 from elmo_tasks.elmo.model.lstm import LstmState
@@ -203,7 +203,7 @@ class FrozenBiLm(nn.Module):
 
     def encode(self, ids: torch.Tensor, start: LstmState | None = None) -> torch.Tensor:
         """See `BiLm.encode`."""
-        if self._forward_hooks or self._forward_pre_hooks:
+        if has_hooks(self):
             start = start or self.initial_state(1)
             return self(ids, LstmState(*(part.expand(-1, -1, len(ids), -1) for part in start)))[0]
 

@@ -16,8 +16,8 @@ from elmo_tasks.elmo.inference.frozen_bilm import FrozenBiLm
 from elmo_tasks.elmo.inference.trained_characters import TrainedCharacterCnn
 from elmo_tasks.elmo.inference.trained_lstm import Clips, trained_layer
 from elmo_tasks.elmo.inference.training_products import Products
-from elmo_tasks.elmo.inference.watched_weights import WatchedWeights, structure
-from elmo_tasks.elmo.model.bilm import BiLm
+from elmo_tasks.elmo.inference.watched_weights import WatchedWeights
+from elmo_tasks.elmo.model.bilm import BiLm, structure
 from elmo_tasks.elmo.model.encoders import WordEncoder
 from elmo_tasks.elmo.model.lstm import LstmState
 from elmo_tasks.elmo.model.options import BiLmOptions

@@ -1,5 +1,5 @@
 """
-Weights that anyone may write to: a frozen biLM of what they are now, and a description of their modules.
+A frozen biLM of weights that anyone may write to, as they are now.
 
 PyTorch counts what is written into a parameter, but not what is written through `parameter.data`, by NumPy,
 or by another process into the same memory. So the weights themselves are compared, by checksums.
@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
-from torch import nn
 
 from elmo_tasks.common.processes import SHARED
 from elmo_tasks.elmo.inference.frozen_bilm import FrozenBiLm
@@ -19,7 +18,6 @@ WIDTH = 509
 Each checksum is the sum of all words of 64 bits whose places differ by a multiple of this. It is a prime, so
 that it divides no size of a layer, and rows that change places are noticed.
 """
-_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 
 class WatchedWeights:
@@ -69,19 +67,3 @@ def checksums(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
     if rows:
         yield octets[: 8 * WIDTH * rows].view(torch.int64).view(rows, WIDTH).sum(dim=0)
     yield octets[8 * WIDTH * rows :].long()
-
-
-def structure(module: nn.Module) -> dict[str, Any]:
-    """
-    Describes all modules within a module by their names: the class, the weights, and whether it has hooks or
-    a `forward` of its own. Adapters, parametrizations, pruned and quantized weights make a difference.
-    """
-    return {
-        name: (
-            type(part),
-            {name: None if weight is None else weight.shape for name, weight in part._parameters.items()},
-            set(part._buffers),
-            any(getattr(part, hooks) for hooks in _HOOKS) or "forward" in vars(part),
-        )
-        for name, part in module.named_modules()
-    }

@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Iterable
+from typing import Any
 
 import torch
 from torch import nn
@@ -12,6 +13,9 @@ from elmo_tasks.elmo.model.encoders import CharacterEncoder, UnicodeEncoder, Wor
 from elmo_tasks.elmo.model.lstm import LstmState, StackedBiLstm, as_bytes
 from elmo_tasks.elmo.model.options import BiLmOptions, CharacterOptions
 from elmo_tasks.elmo.model.weight_file import read_weights
+
+_OBSERVER = "allennlp.confidence_checks.normalization_bias_verification"
+"""Its hooks only look on. AllenNLP's trainer gives one to each module for the first batches."""
 
 
 class BiLm(nn.Module):
@@ -133,6 +137,31 @@ def zero_state(options: BiLmOptions, batch: int, *, like: torch.Tensor) -> LstmS
     """Returns a state of zeros, on the device and of the type of `like`."""
     shape = (options.n_layers, 2, batch)
     return LstmState(like.new_zeros(*shape, options.projection_dim), like.new_zeros(*shape, options.dim))
+
+
+def structure(module: nn.Module) -> dict[str, Any]:
+    """
+    Describes all modules within a module by their names: the class, the weights, and whether it has hooks or
+    a `forward` of its own. Adapters, parametrizations, pruned and quantized weights make a difference.
+    """
+    return {
+        name: (
+            type(part),
+            {name: None if weight is None else weight.shape for name, weight in part._parameters.items()},
+            set(part._buffers),
+            has_hooks(part) or "forward" in vars(part),
+        )
+        for name, part in module.named_modules()
+    }
+
+
+def has_hooks(module: nn.Module) -> bool:
+    """Returns whether a module has hooks of its calls that may change what it computes."""
+    return any(
+        getattr(hook, "__module__", None) != _OBSERVER
+        for kind in ("forward", "forward_pre", "backward", "backward_pre")
+        for hook in getattr(module, f"_{kind}_hooks").values()
+    )
 
 
 def digest(

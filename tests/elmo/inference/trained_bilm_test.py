@@ -6,6 +6,7 @@ import threading
 import numpy as np
 import pytest
 import torch
+from allennlp.confidence_checks.normalization_bias_verification import NormalizationBiasVerification
 from torch.nn.utils import prune
 from torch.nn.utils.parametrizations import weight_norm
 from torch.optim.swa_utils import AveragedModel
@@ -302,6 +303,14 @@ def test_modules_that_are_placed_inside_run(place, requires_grad):
         assert not torch.allclose(run(bilm), before, atol=1e-3)
     with pytest.raises(ElmoError, match=r"bilm.*: found another module, other weights or hooks"):
         bilm.token_vectors(batch(PLACED)[0])
+
+
+def test_the_engine_runs_under_allennlps_checks(fast_paths):
+    bilm = trained(random_bilm()).eval().requires_grad_(False)
+    NormalizationBiasVerification(bilm).register_hooks()
+    bilm.encode(batch(PLACED))
+    assert len(fast_paths) == 1
+    bilm.check_structure()
 
 
 def test_a_quantized_one():
