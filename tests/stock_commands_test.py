@@ -171,6 +171,23 @@ def test_two_gloo_workers(script, allennlp, ner_config, tmp_path):
         assert together[f"best_validation_{name}"] == pytest.approx(alone[name], abs=1e-9), name
 
 
+@pytest.mark.parametrize(
+    ("settings", "info"),
+    [({}, False), ({"ALLENNLP_LOG_LEVEL": "INFO"}, True), ({"ELMO_TASKS_PLUGIN": "0"}, True)],
+)
+def test_a_command_logs_warnings_unless_the_user_wants_more(settings, info, tmp_path):
+    quiet = {name: value for name, value in os.environ.items() if name != "ALLENNLP_LOG_LEVEL"}
+    done = subprocess.run(
+        [sys.executable, "-m", "allennlp", "train", "nowhere.jsonnet", "-s", "run"],
+        cwd=tmp_path,
+        env=quiet | settings,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (" - INFO - " in done.stderr) == info
+
+
 def test_python_m_allennlp_finds_the_tasks_anywhere(tmp_path):
     done = subprocess.run(
         [sys.executable, "-m", "allennlp", "train", "nowhere.jsonnet", "-s", str(tmp_path / "run")],

@@ -9,7 +9,8 @@ for a package that can wait. Neither is on `sys.path` or in `sys.modules`, so th
 `importlib.util.find_spec("torchvision")` tells the truth, and the imports of other modules are what they
 were.
 
-The finder also sees the first import of AllenNLP or of elmo_tasks, and tells OpenMP to wait briefly.
+The finder also sees the first import of AllenNLP or of elmo_tasks, and tells OpenMP to wait briefly, and a
+command of AllenNLP to log warnings alone.
 """
 
 import builtins
@@ -102,6 +103,8 @@ class Finder:
     def find_spec(name, path=None, target=None):  # type: ignore[no-untyped-def]
         if name in ("allennlp", "elmo_tasks"):
             _wait_briefly()
+            if name == "allennlp" and _in_command() and os.environ.get("ELMO_TASKS_PLUGIN") != "0":
+                os.environ.setdefault("ALLENNLP_LOG_LEVEL", "WARNING")
         if name not in _HANDLED:
             return None
         later = sys.meta_path[sys.meta_path.index(Finder) + 1 :]
