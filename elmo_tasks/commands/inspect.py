@@ -18,16 +18,18 @@ CONFIGS = {
     "squad": "squad_elmo",
     "snli": "snli_elmo",
     "ner": "ner_elmo",
-    "classifier": "sst2_elmo",
+    "classification": "sst2_elmo",
 }
 """The tasks, and a config of each; those that read fewer files come first."""
 OVERRIDES: dict[str, dict[str, Any]] = {
-    "classifier": {f"dataset_reader.{key}": None for key in ("label_names", "columns", "sentence2")}
+    "classification": {f"dataset_reader.{key}": None for key in ("label_names", "columns", "sentence2")}
     | {"dataset_reader.format": "auto"}
 }
 """The keys that those configs have, and other data do not."""
-TASKS = {name: name for name in CONFIGS} | {"classification": "classifier"}
+TASKS = {name: name for name in CONFIGS} | {"classifier": "classification"}
 _SHOWN = 20
+_NOTES = 3
+"""Files that are described; the last description is of all files."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +57,10 @@ class Inspect(Verb):
             if not found:
                 problems[task] = problem
         if not fits:
-            reasons = "; ".join(f"{task}: {shorten(problem, 200)}" for task, problem in problems.items())
+            reasons = "; ".join(
+                f"{task}: {problem if self.task else shorten(problem, 120)}"
+                for task, problem in problems.items()
+            )
             raise ConfigurationError(f"{self.path}: found no format of {', '.join(tasks)} ({reasons})")
         # A stable sort: labels say more than the order of the tasks.
         fits.sort(key=lambda each: not each.labels)
@@ -84,9 +89,9 @@ def _text(path: str, fits: list[Inspection]) -> str:
         [
             f"{path}: {first.task}, format {first.format}, {first.encoding}",
             f"  {first.records:,} records, {first.tokens:,} tokens",
-            f"  labels: {shown}{more}" if labels else "  no labels",
+            f"  labels: {shown}{more}" if labels else "  no labels: it serves predictions",
             f"  longest: record {first.longest_record:,} with {first.longest:,} tokens",
-            *(f"  {note}" for note in first.notes),
+            *(f"  {note}" for note in first.notes[-_NOTES:]),
             *(f"  odd: {warning}" for warning in first.warnings),
             "",
             f"dataset_reader: {json.dumps(first.dataset_reader, ensure_ascii=False, indent=2)}",

@@ -102,7 +102,8 @@ def _unnamed(sample: FileSample) -> list[str] | None:
 def classification_keys(sample: FileSample) -> Iterator[dict[str, Any]]:
     """Yields the keys of a classifier's reader for data."""
     if len(sample.files) > 1 and sample.files[0].suffix not in _RECORDS:
-        for names in ({file.parent.name for file in sample.files}, _names_of_files(sample.files)):
+        names_of_files = set() if _has_sentences(sample) else _names_of_files(sample.files)
+        for names in ({file.parent.name for file in sample.files}, names_of_files):
             parts = {part for name in names for part in re.split(r"[\W_]", name)}
             if len(names) > 1 and not parts & _PARTS:
                 yield {"classes": sorted(names)}

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader, Instance
 
@@ -16,6 +15,8 @@ from elmo_tasks.common.files import UNREADABLE
 from elmo_tasks.data.input_files import InputError, input_files, likely_encoding, read_lines
 from elmo_tasks.data.reader import FileSample, TaskReader, text_fields
 
+_READERS = {"classification": "classifier"}
+"""The readers that have another name than their task."""
 SAMPLE = 1000
 """The number of lines by which a reader tells what keys it needs."""
 
@@ -49,19 +50,23 @@ def inspect(task: str, path: str, sample: FileSample) -> tuple[list[Inspection],
 
     Returns the readings that succeed, those with most labels first, and why the first one fails.
     """
-    cls = DatasetReader.by_name(f"elmo_{task}")
+    name = f"elmo_{_READERS.get(task, task)}"
+    cls = DatasetReader.by_name(name)
     assert issubclass(cls, TaskReader)
     found: list[Inspection] = []
-    problem = ""
+    problems: list[str] = []
     for keys in cls.candidates(sample):
-        block = {"type": f"elmo_{task}", **keys}
+        block = {"type": name, **keys}
         if sample.encoding != "utf-8":
             block["encoding"] = sample.encoding
         try:
             found.append(read_with(task, path, block, sample))
         except (ConfigurationError, ValueError, OSError) as error:
-            problem = problem or str(error)
-    return sorted(found, key=lambda each: -sum(each.labels.values())), problem
+            problems.append(str(error))
+    found.sort(key=lambda each: -sum(each.labels.values()))
+    return [each for each in found if each.labels or not found[0].labels], (
+        problems or ["no column of labels"]
+    )[0]
 
 
 def sample_of(path: str) -> FileSample:
@@ -89,7 +94,8 @@ def read_with(task: str, path: str, block: dict[str, Any], sample: FileSample) -
     """
     cls = DatasetReader.by_name(block["type"])
     assert issubclass(cls, TaskReader)
-    reader: TaskReader = DatasetReader.from_params(Params({**block, **cls.whole_files}))
+    keys = {name: value for name, value in block.items() if name != "type"}
+    reader = cls(**keys, **cls.whole_files)
     labels: Counter[str] = Counter()
     sizes: list[int] = []
     texts: list[Any] = []

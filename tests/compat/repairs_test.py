@@ -420,7 +420,7 @@ class TestVectors:
             embedding.EmbeddingsTextFile.__init__.__wrapped__(file, str(tmp_path / "binary.txt"))
 
     @pytest.mark.parametrize("content", [TABS, TAB_AND_BLANKS, BINARY, BINARY.replace(b"\ncat", b"cat")])
-    @pytest.mark.parametrize("place", ["v.bin", "v.txt.gz", "v.zip", "v.zip!in/v"])
+    @pytest.mark.parametrize("place", ["v.bin", "v.txt.gz", "v.zip", "v.zip!in/v", "(v.zip)#in/v"])
     def test_vectors_of_all_kinds(self, tmp_path, content, place):
         if "zip" in place:
             with zipfile.ZipFile(tmp_path / "v.zip", "w") as archive:
