@@ -252,7 +252,8 @@ class LabelledTextReader(TaskReader):
             return self.label_names[label]
         if label not in self.undecided:
             found, expected = f"the label {label!r} in the column {column!r}", ", ".join(self.label_names)
-            raise InputError.at(path, record.line, found=found, expected=f"one of {expected}")
+            expected = f"one of {expected}; the keys classes and label_names name others"
+            raise InputError.at(path, record.line, found=found, expected=expected)
         return label
 
     def _describe(self, counts: Counter[str]) -> str:

@@ -154,7 +154,11 @@ class _File:
     def _paragraphs(self, node: "_Node") -> Iterator[Paragraph]:
         if "header" in node and "context" not in node:
             return
-        if "qas" not in node and "context" not in node:
+        if "paragraphs" not in node and not {"context", "qas"} & node.keys():
+            raise node.error(
+                f"the fields {_shorten(sorted(node.keys()))}", "'paragraphs', or 'context' and a question"
+            )
+        if "paragraphs" in node:
             for paragraph in node.children("paragraphs", "paragraph"):
                 yield from self._paragraphs(paragraph)
             return
@@ -280,6 +284,9 @@ class _Node:
 
     def __contains__(self, key: str) -> bool:
         return key in self._content
+
+    def keys(self) -> set[str]:
+        return set(self._content)
 
     def get(self, key: str, kind: type) -> Any:
         if key not in self._content:

@@ -11,7 +11,7 @@ Treebank.
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, Optional, cast
@@ -24,6 +24,7 @@ from elmo_tasks.common.values import OneOf, PositiveInt
 from elmo_tasks.data.fields import Metadata, check_label, labelled_instance
 from elmo_tasks.data.input_files import InputError, read_lines
 from elmo_tasks.data.reader import TaskReader, check_words
+from elmo_tasks.data.tokenization import Words
 
 NUM_LABELS = 5
 _LABELS = {str(label): label for label in range(NUM_LABELS)}
@@ -62,7 +63,7 @@ class _Example(NamedTuple):
     """A sentence or phrase that becomes an instance."""
 
     tokens: list[Token]
-    label: str
+    label: str | None
     place: _Place
 
 
@@ -143,7 +144,9 @@ class SstReader(TaskReader):
         """
         examples = [
             example
-            for number, tree in enumerate(_trees(path))
+            for number, tree in enumerate(
+                _trees(path, self.encoding, self.split if self.every_record else None)
+            )
             for example in self._of_tree(path, number, tree, counts)
         ]
         if not examples:
@@ -163,17 +166,20 @@ class SstReader(TaskReader):
         for index, phrase in enumerate(tree.phrases):
             if index > 0 and not self._is_long(phrase.end - phrase.start):
                 continue
-            label = self._class_of[phrase.label]
-            if label is None:
+            # A line of predictions needs no label.
+            label = None if self.every_record else self._class_of[phrase.label]
+            if label is None and not self.every_record:
                 counts[_LEFT_OUT] += 1
-            else:
-                counts[_PHRASES if index else _SENTENCES] += 1
+                continue
+            counts[_PHRASES if index else _SENTENCES] += 1
+            if label is not None:
                 counts[label] += 1
-                place = _Place(path, number, phrase.start, phrase.end)
-                yield _Example(tokens[phrase.start : phrase.end], label, place)
+            place = _Place(path, number, phrase.start, phrase.end)
+            yield _Example(tokens[phrase.start : phrase.end], label, place)
 
     def _is_long(self, length: int) -> bool:
-        return self.min_phrase_tokens is not None and length >= self.min_phrase_tokens
+        shortest = None if self.every_record else self.min_phrase_tokens
+        return shortest is not None and length >= shortest
 
 
 class _Text(TextField):
@@ -201,9 +207,14 @@ def _inside_others(places: Iterable[_Place | None]) -> Iterator[bool]:
         end_of_outer = max(end_of_outer, place.end)
 
 
-def _trees(path: Path) -> Iterator["Tree"]:
-    for number, line in read_lines(path):
+def _trees(path: Path, encoding: str, split: Callable[[str], Words] | None) -> Iterator["Tree"]:
+    """Yields the trees of a file; with `split`, a line without brackets is a sentence of unknown label."""
+    for number, line in read_lines(path, encoding=encoding):
         if not line.strip(" \t"):
+            continue
+        if split is not None and not line.lstrip().startswith("("):
+            words = split(line).words
+            yield Tree(words, [Phrase(0, 0, len(words))])
             continue
         try:
             yield parse(line)

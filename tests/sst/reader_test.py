@@ -270,3 +270,14 @@ def test_a_tree_without_any_one_bracket_is_none():
         if character in "()":
             with pytest.raises(TreeError):
                 parse(line[:place] + line[place + 1 :])
+
+
+def test_every_sentence_has_an_instance_for_prediction(tmp_path):
+    """A neutral one, too, and one without a tree."""
+    reader = SstReader(granularity=2, min_phrase_tokens=1)
+    reader.every_record = True
+    (tmp_path / "a").write_text("(2 (2 It) (2 runs))\nIt's fine.\n\n(4 (3 So) (2 so))\n")
+    instances = list(reader.read(str(tmp_path / "a")))
+    words = [[token.text for token in instance["tokens"]] for instance in instances]
+    assert words == [["It", "runs"], ["It", "'s", "fine", "."], ["So", "so"]]
+    assert not any("label" in instance.fields for instance in instances)
