@@ -35,6 +35,7 @@ _SYLLABLE = "[\uac00-\ud7a3]|[\u1100-\u115f]+[\u1160-\u11a7]+[\u11a8-\u11ff]*"
 _SYLLABLES = re.compile(rf"{_SYLLABLE}|(?:(?!{_SYLLABLE})\w)+|[^\w\s]")
 _PLAIN = {"characters": re.compile(r"\S"), "whitespace": re.compile(r"\S+")}
 _LANGUAGE = re.compile("[a-z]{2,3}")
+_HANGUL = re.compile("[\uac00-\ud7a3]")
 _EAST_ASIAN = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3]+")
 
 
@@ -130,6 +131,18 @@ def is_split_into_characters(words: Iterable[str]) -> bool:
     """
     lengths = [len(word) for word in words if _EAST_ASIAN.fullmatch(word)]
     return 0 < len(lengths) <= 1.05 * lengths.count(1)
+
+
+def tokenizer_of_script(text: str) -> str | None:
+    """
+    Returns the tokenizer that suits a text mostly in Chinese or Japanese characters, or in Hangul; `None` for
+    other texts.
+    """
+    letters = sum(map(str.isalpha, text))
+    hangul = len(_HANGUL.findall(text))
+    if 2 * hangul > letters:
+        return "elmo_syllables"
+    return "characters" if 2 * sum(map(len, _EAST_ASIAN.findall(text))) > letters else None
 
 
 def _installed_model(name: str) -> "Language":

@@ -16,10 +16,11 @@ from allennlp.data.fields import Field, LabelField, MetadataField, TensorField
 
 from elmo_tasks.common.values import OneOf
 from elmo_tasks.data.fields import Metadata, no_prediction
+from elmo_tasks.data.formats.records import is_parquet
 from elmo_tasks.data.input_files import InputError
 from elmo_tasks.data.json_lines import shorten
 from elmo_tasks.data.reader import FileSample, TaskReader, group_number, text_field
-from elmo_tasks.data.tokenization import SpacyRules, Words
+from elmo_tasks.data.tokenization import SpacyRules, Words, tokenizer_of_script
 from elmo_tasks.squad.dataset import Answer, Paragraph, Question, read_datasets
 
 logger = logging.getLogger(__name__)
@@ -42,6 +43,8 @@ _SHOWN = 3
 _TOKENIZERS = "characters, whitespace, elmo_syllables, or a language or model of spaCy"
 
 
+_ESCAPED = re.compile(r"\\u([0-9a-fA-F]{4})")
+_KEY = re.compile(r'"\w+"\s*:')
 _IMPOSSIBLE = re.compile(r'"is_impossible"\s*:\s*true')
 
 
@@ -166,12 +169,16 @@ class SquadReader(TaskReader):
 
     @classmethod
     def candidates(cls, sample: FileSample) -> Iterator[dict[str, Any]]:
-        """See `TaskReader`; SQuAD 2.0 has questions without an answer."""
-        yield {"unanswerable": True} if any(_IMPOSSIBLE.search(line) for line in sample.lines) else {}
+        """See `TaskReader`; SQuAD 2.0 has questions without an answer, and not all languages have blanks."""
+        text = _ESCAPED.sub(lambda match: chr(int(match[1], 16)), "".join(sample.lines))
+        tokenizer = tokenizer_of_script(_KEY.sub("", text))
+        yield ({"unanswerable": True} if _IMPOSSIBLE.search(text) else {}) | (
+            {"tokenizer": tokenizer} if tokenizer else {}
+        )
 
     def format_of(self, files: Sequence[Path]) -> str:
         """See `TaskReader`."""
-        return "json"
+        return "parquet" if is_parquet(files[0]) else "json"
 
     def labels_of(self, instance: Instance) -> Iterator[str]:
         """Yields whether a question has an answer."""
