@@ -100,20 +100,21 @@ def standard_input() -> BinaryIO:
 
 
 def read_lines(
-    path: str | os.PathLike[str], *, longest: int | None = None, encoding: str = "utf-8"
+    path: str | os.PathLike[str], *, longest: int | None = None, encoding: str | None = None
 ) -> Iterator[tuple[int, str]]:
     """
     Yields the numbered lines of a text, see `common.files.read_lines`.
 
     # Raises
-    `InputError`, with the line, in place of `ElmoError`. If the text is not of the encoding, it names one
-    that fits.
+    `InputError`, with the line, in place of `ElmoError`. If the text is not of the encoding that a reader
+    gives, it names one that fits; the default is UTF-8.
     """
     try:
-        yield from common_files.read_lines(path, longest=longest, encoding=encoding)
+        yield from common_files.read_lines(path, longest=longest, encoding=encoding or "utf-8")
     except ElmoError as error:
         message = str(error)
-        if isinstance(error.__cause__, UnicodeError) and (fitting := likely_encoding(path)):
+        is_of_another = encoding is not None and isinstance(error.__cause__, UnicodeError)
+        if is_of_another and (fitting := likely_encoding(path)):
             message += f"; it looks like {fitting}: the reader's key `encoding` takes it"
         raise InputError(message) from error
 
