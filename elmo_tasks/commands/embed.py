@@ -213,13 +213,13 @@ class Embed(Verb):
         output, ray = self.output, self.ray
         folder = Folder(output)
         sources = texts_among(input_sources(self.input), self.input, [output])
+        if not must_run(folder, resume=self.mode.resume, force=self.mode.force):
+            print(f"{output} is whole already")
+            return
         for source in sources:
             if os.path.isfile(source) and not (source.endswith(".parquet") or ray.skip_bad):
                 for _ in islice(read_sentences(source), CHECKED):
                     pass
-        if not must_run(folder, resume=self.mode.resume, force=self.mode.force):
-            print(f"{output} is whole already")
-            return
         # Workers may have a GPU where this process has none.
         bilm = self.bilm.read(device="cpu")
         check_layers(self.layers, bilm.num_layers, asked="--layers")

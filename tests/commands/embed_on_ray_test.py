@@ -141,6 +141,12 @@ def test_bad_lines(local_ray, elmo, tmp_path, monkeypatch, capsys):
     assert "out holds mine, which this command did not write" in capsys.readouterr().err
 
 
+def test_what_is_no_text_for_the_bilm(elmo, source, capsys):
+    source.write_text(">P1\nMKTAY\n")
+    assert elmo("embed", source, "out", "--engine", "ray") == 1
+    assert f"{source}, line 1: found a header of FASTA" in capsys.readouterr().err
+
+
 def test_arguments_of_hdf5(elmo, source, capsys):
     for argument in (["--stateful"], ["--forget-sentences"], ["--pool", "mean"], ["--format", "fasta"]):
         assert elmo("embed", source, "out", "--engine", "ray", *argument) == 1

@@ -56,6 +56,15 @@ def test_recover_after_a_kill_gives_the_same_result(run, tmp_path, checkpointer)
     assert_same(run, tmp_path / "run")
 
 
+def test_a_finished_run_goes_on_with_more_epochs(run, tmp_path):
+    """As if it had never ended, where no schedule depends on the number of epochs."""
+    overrides = run.overrides | {"trainer.learning_rate_scheduler": None}
+    train(tmp_path / "whole", overrides)
+    train(tmp_path / "run", overrides | {"trainer.num_epochs": 2})
+    train(tmp_path / "run", overrides, recover=True)
+    assert_same(SimpleNamespace(folder=tmp_path / "whole"), tmp_path / "run")
+
+
 def fill_disk(write):
     """Lets the disk be full after half of the `write`-th file."""
     save, writes = torch.save, count(1)
