@@ -18,6 +18,7 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.models.archival import load_archive
 
 from elmo_tasks.common.files import bundled
+from elmo_tasks.data.input_files import input_files
 from tests.conftest import SMALL_NER_ELMO, TINY_ELMO
 from tests.forked import Command
 from tests.language_model.runs import metrics_of
@@ -200,6 +201,16 @@ def test_python_m_allennlp_finds_the_tasks_anywhere(tmp_path):
     assert done.returncode != 0
     assert "nowhere.jsonnet" in done.stderr
     assert "could not be loaded" not in done.stderr
+
+
+def test_names_of_the_project_are_found_anywhere_after_the_users_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    name = "training_configs/ner_elmo.jsonnet"
+    assert Params.from_file(name)["model"]["type"] == "elmo_ner"
+    assert [path.name for path in input_files("fixtures/ner/dev.conll")] == ["dev.conll"]
+    (tmp_path / "training_configs").mkdir()
+    (tmp_path / name).write_text('{"mine": 1}')
+    assert Params.from_file(name)["mine"] == 1
 
 
 def test_config_of_the_archive_is_the_config_given(trained_ner, ner_config):

@@ -20,6 +20,7 @@ from typing import BinaryIO, cast
 from elmo_tasks.common.errors import ElmoError, FilePath
 
 _PACKAGE = Path(__file__).parents[1]
+_BUNDLED = ("fixtures", "pretrained", "training_configs")
 UNREADABLE = (OSError, EOFError, zlib.error, LZMAError)
 """The errors of reading a file that is missing, damaged or cut off."""
 _FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -32,6 +33,14 @@ def bundled(name: str) -> Path:
     """
     inside = _PACKAGE / name
     return inside if inside.exists() else _PACKAGE.parent / name
+
+
+def local_or_bundled(path: FilePath) -> str:
+    """Returns the path, `~` expanded, or the file of this name that comes with the project if nothing is there."""
+    text = os.path.expanduser(os.fspath(path))
+    if text.partition("/")[0] in _BUNDLED and not os.path.exists(text) and (inside := bundled(text)).exists():
+        return str(inside)
+    return text
 
 
 def unpacked(file: BufferedReader) -> BinaryIO:

@@ -176,7 +176,7 @@ CHANGES = (
         "trainer drops keys that it does not know and takes impossible values",
         "ArgumentParserWithDefaults._check_value, registrable._get_suggestion, Params.pop_choice, "
         "from_params.create_kwargs, MetricTracker.combined_score, prepare_environment, evaluate_file, "
-        "evaluate_snippet, with_overrides",
+        "evaluate_snippet, with_overrides; cached_path of configs, which finds those of the project by name",
         "compat/config_errors_test.py::test_stock_says_less",
     ),
     Change(

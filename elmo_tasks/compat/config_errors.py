@@ -20,6 +20,7 @@ from allennlp.training.metric_tracker import MetricTracker
 
 from elmo_tasks.common.devices import gpu_number, read_gpu
 from elmo_tasks.common.errors import did_you_mean, nearest_name
+from elmo_tasks.common.files import local_or_bundled
 from elmo_tasks.common.strict_params import block_errors
 from elmo_tasks.common.values import Name, PositiveFloat, PositiveInt, Range, check_value
 from elmo_tasks.compat.repairs import wrap
@@ -50,9 +51,15 @@ def install() -> None:
     for module in (util, find_learning_rate):
         wrap(module, "prepare_environment", _prepare_environment)
     # Configs and overrides
+    wrap(params_module, "cached_path", _cached_path)
     wrap(params_module, "evaluate_file", _evaluate_file)
     wrap(params_module, "evaluate_snippet", _evaluate_snippet)
     wrap(params_module, "with_overrides", _with_overrides)
+
+
+def _cached_path(stock: Callable[..., str], path: str | os.PathLike[str], *args: Any, **options: Any) -> str:
+    """Finds a config that comes with the project by its name; a file of the user comes first."""
+    return stock(local_or_bundled(path), *args, **options)
 
 
 def _evaluate_file(stock: Callable[..., str], path: str, **options: Any) -> str:

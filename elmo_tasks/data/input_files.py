@@ -49,7 +49,8 @@ def input_files(path: str | os.PathLike[str] | list[str]) -> list[Path]:
     """
     Returns the files that `path` stands for, in a fixed order.
 
-    - A file: that file; an archive counts as a folder.
+    - A file: that file; an archive counts as a folder. Where there is none, `fixtures/...` is that of the
+      project.
     - A folder: all files below it, at any depth, except hidden files and folders (a leading dot).
     - A pattern with `*`, `?`, `[...]` or `**`: the files and folders that match it.
     - A URL (`https://`, `s3://`, `gs://`, `hf://`, `file://`): the file, fetched once and kept in AllenNLP's
@@ -66,7 +67,7 @@ def input_files(path: str | os.PathLike[str] | list[str]) -> list[Path]:
         if not path:
             raise InputError("found an empty list of paths, expected at least one")
         return [file for each in path for file in input_files(each)]
-    text = os.path.expanduser(os.fspath(path))
+    text = common_files.local_or_bundled(path)
     if not os.path.exists(text) and (member := _MEMBER.fullmatch(text)):
         text = os.path.expanduser("!".join(member.groups()))
     if os.path.exists(text):

@@ -19,7 +19,13 @@ from allennlp.data.fields import MetadataField
 from allennlp.models.archival import Archive
 from allennlp.predictors import Predictor
 
-from elmo_tasks.common.files import UNREADABLE, check_sources_stay, raw_lines, unpacked
+from elmo_tasks.common.files import (
+    UNREADABLE,
+    check_sources_stay,
+    local_or_bundled,
+    raw_lines,
+    unpacked,
+)
 from elmo_tasks.common.progress import progress
 from elmo_tasks.data.fields import Metadata, NoPrediction
 from elmo_tasks.data.input_files import input_files, standard_input
@@ -112,7 +118,7 @@ def _inputs(path: str, reader: DatasetReader | None) -> list[str]:
     """
     if reader is None:
         if path != "-":
-            cached_path(path)
+            cached_path(local_or_bundled(path))
         return [path]
     if isinstance(reader, TaskReader):
         return list(map(str, input_files(path)))
@@ -158,7 +164,7 @@ def open_lines(path: str) -> Iterator[bytes]:
     if path == "-":
         yield from raw_lines(standard_input())
     else:
-        with open(cached_path(path), "rb") as file:
+        with open(cached_path(local_or_bundled(path)), "rb") as file:
             yield from raw_lines(unpacked(file))
 
 
