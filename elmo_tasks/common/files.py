@@ -36,7 +36,7 @@ def bundled(name: str) -> Path:
 
 
 def local_or_bundled(path: FilePath) -> str:
-    """Returns the path, `~` expanded, or the file of this name that comes with the project if nothing is there."""
+    """Returns the path, `~` expanded; or, if nothing is there, the file of the project with this name."""
     text = os.path.expanduser(os.fspath(path))
     if text.partition("/")[0] in _BUNDLED and not os.path.exists(text) and (inside := bundled(text)).exists():
         return str(inside)
