@@ -166,7 +166,7 @@ def test_not_utf8_names_line_and_offset(tmp_path, pack):
 def test_other_encodings(tmp_path, text, encoding):
     (tmp_path / "a").write_bytes((text * 3).encode(encoding))
     with pytest.raises(InputError, match=f"a, line 1: found .* looks like {encoding}.*`encoding`"):
-        list(read_lines(tmp_path / "a"))
+        list(read_lines(tmp_path / "a", encoding="utf-8"))
     assert list(read_lines(tmp_path / "a", encoding=encoding)) == [(i, text.rstrip()) for i in (1, 2, 3)]
     with pytest.raises(InputError, match=r"a, line 1: found .* expected ascii"):
         list(read_lines(tmp_path / "a", encoding="ascii"))
