@@ -7,7 +7,7 @@ The vectors of a text in a folder of Parquet files: a row a sentence, a file a s
 | `line` | int64 | its line there, from 1; in Parquet, its row |
 | `tokens` | list of strings | |
 | `layers` | list of float32 or float16 | the vectors, row-major |
-| `shape` | 3 of int32 | their shape: (layers, tokens, dim); one layer with `--layers top` and `average` |
+| `shape` | 3 of int32 | their shape: (layers, tokens, dim); one layer unless `--layers all` |
 """
 
 import json
