@@ -84,7 +84,7 @@ audit: install
 # Our wheel, and those of AllenNLP with requirements that can be met: `pip install --find-links dist elmo_tasks`.
 dist: install
 	rm -rf build dist
-	$(VENV) -m pip wheel --disable-pip-version-check --quiet --no-deps --no-build-isolation --wheel-dir dist .
+	$(VENV) -m pip wheel --disable-pip-version-check --quiet --no-deps --no-build-isolation --wheel-dir dist . ./models
 	$(VENV) wheelhouse.py dist
 	rm -rf build
 

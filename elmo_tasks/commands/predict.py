@@ -21,6 +21,7 @@ from elmo_tasks.commands.base import (
 )
 from elmo_tasks.commands.engines import RayArguments, RunArguments, engine_of, run_folder
 from elmo_tasks.commands.staging import copy_piped, is_piped
+from elmo_tasks.compat.slim_archives import archive_path
 from elmo_tasks.data.input_files import input_files
 from elmo_tasks.jobs.engines import Here, run_job
 from elmo_tasks.jobs.places import input_sources, texts_among
@@ -99,7 +100,7 @@ def _archive(name: str, *, packed: bool) -> Path:
     # Raises
     `ConfigurationError`: a folder without an archive.
     """
-    path = Path(cached_path(name))
+    path = Path(cached_path(archive_path(name)))
     if packed and path.is_dir():
         path /= "model.tar.gz"
         if not path.exists():

@@ -101,7 +101,7 @@ def trained_archives() -> dict[str, Path]:
     Returns the archives that come with the project, by name: from the checkout or the package
     `elmo_tasks_models`.
     """
-    folders = [bundled("models")]
+    folders = [bundled("models/elmo_tasks_models")]
     if (spec := find_spec("elmo_tasks_models")) is not None:
         folders += map(Path, spec.submodule_search_locations or ())
     paths = (path for folder in folders for path in sorted(folder.glob("*.tar.gz")))

@@ -1,7 +1,7 @@
 """
 spaCy components that run archived models: `elmo_ner` sets `doc.ents`, `elmo_coref` sets `doc.spans["coref"]`.
 
-    nlp.add_pipe("elmo_ner", config={"archive": "runs/ner/model.tar.gz"})
+    nlp.add_pipe("elmo_ner")  # or config={"archive": "runs/ner/model.tar.gz"}
 
 AllenNLP is imported only when the archive is opened.
 """
@@ -31,7 +31,7 @@ class ArchivePipe(FilesPipe):
     # Parameters
 
     name : name of the component in its pipeline.
-    archive : `model.tar.gz`, a path or URL; or the folder of a run.
+    archive : `model.tar.gz`, a path or URL; the folder of a run; or a name such as `elmo:ner`.
     predictor : registered name of the predictor that the archive must have.
     cuda_device : `cpu`, `cuda`, `cuda:1`, or the number of a GPU, -1 for the CPU.
     """
@@ -55,9 +55,10 @@ class ArchivePipe(FilesPipe):
         from allennlp.predictors import Predictor
 
         from elmo_tasks.compat.archives import ArchiveError, open_archive
+        from elmo_tasks.compat.slim_archives import archive_path
 
         source = cast(str, sources[_ARCHIVE])
-        path = Path(cached_path(source))
+        path = Path(cached_path(archive_path(source)))
         if path.is_dir() and not Path(get_weights_path(path)).exists():
             raise ArchiveError(
                 f"{source}: found a folder without weights, expected {_ARCHIVE} or the folder of a run; of "
@@ -79,7 +80,9 @@ class ArchivePipe(FilesPipe):
         from allennlp.common.file_utils import cached_path
         from allennlp.models.archival import CONFIG_NAME, archive_model
 
-        path = Path(cached_path(source))
+        from elmo_tasks.compat.slim_archives import archive_path
+
+        path = Path(cached_path(archive_path(source)))
         if path.is_file():
             yield path
             return
@@ -181,7 +184,7 @@ class CorefPipe(ArchivePipe):
 @Language.factory(
     "elmo_ner",
     assigns=["doc.ents", "token.ent_iob", "token.ent_type"],
-    default_config={"cuda_device": -1, "batch_size": 32, "overwrite_ents": False},
+    default_config={"archive": "elmo:ner", "cuda_device": -1, "batch_size": 32, "overwrite_ents": False},
 )
 def make_ner(
     nlp: Language,

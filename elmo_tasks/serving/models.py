@@ -19,6 +19,7 @@ from starlette.exceptions import HTTPException
 from typing_extensions import TypedDict  # pydantic requires this one before Python 3.12
 
 from elmo_tasks.compat.archives import open_archive
+from elmo_tasks.compat.slim_archives import TRAINED
 from elmo_tasks.predictors.json_lines import JsonLinesPredictor
 from elmo_tasks.serving.answers import Answer, Answers, Limits, Refusal
 
@@ -204,8 +205,8 @@ class OpenedArchive(NamedTuple):
 
 def open_archives(archives: Sequence[str], device: int = -1) -> dict[str, OpenedArchive]:
     """
-    Opens each `NAME=ARCHIVE` under its name, and each `ARCHIVE` under the name of its task. An existing path
-    is never taken for `NAME=ARCHIVE`.
+    Opens each `NAME=ARCHIVE` under its name, `elmo:NAME` under that name, and each other `ARCHIVE` under the
+    name of its task. An existing path is never taken for `NAME=ARCHIVE`.
 
     # Raises
     `ConfigurationError`: two archives have the same name; and see `open_predictor`.
@@ -215,7 +216,8 @@ def open_archives(archives: Sequence[str], device: int = -1) -> dict[str, Opened
         match = None if os.path.exists(each) else _NAMED.fullmatch(each)
         name, archive = match.groups() if match else (None, each)
         predictor = open_predictor(archive, device)
-        name = name or predictor.task()
+        trained = archive.removeprefix(TRAINED) if archive.startswith(TRAINED) else None
+        name = name or trained or predictor.task()
         if name in opened:
             raise ConfigurationError(
                 f"found two archives of the name {name}, {opened[name].archive} and {archive}; "

@@ -8,14 +8,18 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.data import Instance
 from allennlp.predictors import Predictor
 
+from elmo_tasks.compat.slim_archives import trained_archives
 from elmo_tasks.data.json_lines import shorten
 from elmo_tasks.data.tokenization import RenewedPipeline
 from elmo_tasks.predictors.text import SentencePredictor, require
+from elmo_tasks.predictors.trained import load
 from elmo_tasks.srl.reader import SentenceInstance
 
 _VERBS = ("VERB", "AUX")
 _HELPING = ("aux", "auxpass")
 _ENGLISH = "en_"
+PREDICATES = "predicates"
+"""The archive of the project that finds the words that have roles."""
 
 
 @Predictor.register("elmo_srl")
@@ -23,7 +27,7 @@ class SrlPredictor(SentencePredictor):
     """
     In: `{"sentence": "..."}` or `{"tokens": [...]}`, and optionally `"predicates"`, the places of tokens,
     from 0. By default the predicates are the verbs that a spaCy model finds, without auxiliaries of other
-    verbs.
+    verbs; where no English model is installed, the words that `elmo:predicates` finds.
 
     Out: `tokens` and `predicates`. A predicate has its `index`, its word (`predicate`), `arguments`, `tags`
     (IOB2) and a `description`, the sentence with labelled brackets. An argument has `label`, `text` and
@@ -96,6 +100,9 @@ class SrlPredictor(SentencePredictor):
     def _verbs(self, words: list[str]) -> list[int]:
         if not words:
             return []
+        if not self._spacy_model and not _english_models() and PREDICATES in trained_archives():
+            found = self._finder.predict_json({"tokens": words})["entities"]
+            return [word["token_start"] for word in found]
         tagged = self._tagger.analyze(words)
         if not any(token.pos_ for token in tagged):
             name = self._tagger(0).meta["name"]
@@ -106,14 +113,23 @@ class SrlPredictor(SentencePredictor):
         return [token.i for token in tagged if token.pos_ in _VERBS and token.dep_ not in _HELPING]
 
     @cached_property
+    def _finder(self) -> Predictor:
+        return load(PREDICATES).predictor
+
+    @cached_property
     def _tagger(self) -> RenewedPipeline:
         import spacy  # takes a third of a second
-        from spacy.util import get_installed_models
 
-        installed = [name for name in sorted(get_installed_models()) if name.startswith(_ENGLISH)]
+        installed = _english_models()
         if not self._spacy_model and not installed:
             raise ConfigurationError(
-                'found no "predicates", and no spaCy model that finds verbs; expected "predicates": the '
-                "places of tokens, from 0, or an installed model: `python -m spacy download en_core_web_sm`"
+                'found no "predicates", and no model that finds them; expected "predicates": the places of '
+                "tokens, from 0, or elmo_tasks[models], or `python -m spacy download en_core_web_sm`"
             )
         return RenewedPipeline(partial(spacy.load, self._spacy_model or installed[0]))
+
+
+def _english_models() -> list[str]:
+    from spacy.util import get_installed_models
+
+    return [name for name in sorted(get_installed_models()) if name.startswith(_ENGLISH)]

@@ -187,7 +187,7 @@ def test_errors(ner, tmp_path):
     with pytest.raises(OSError, match="nowhere"):
         nlp("text")
     with pytest.raises(ValueError, match="archive"):
-        spacy.blank("en").add_pipe("elmo_ner")
+        spacy.blank("en").add_pipe("elmo_coref")
     with pytest.raises(ValueError, match="batch_size is 0"):
         pipeline("elmo_ner", ner, batch_size=0)
     nlp = pipeline("elmo_ner", ner)

@@ -144,6 +144,7 @@ def test_memory_does_not_grow_with_the_words(predictor, tagger, monkeypatch):
 
 def test_no_model_that_finds_verbs(predictor, tmp_path, monkeypatch):
     monkeypatch.setattr(spacy.util, "get_installed_models", lambda: ["de_core_news_sm"])
+    monkeypatch.setattr("elmo_tasks.srl.predictor.trained_archives", dict)
     with pytest.raises(ConfigurationError) as error:
         another(predictor).predict(SENTENCE)
     assert '"predicates"' in str(error.value)
@@ -204,7 +205,14 @@ def test_each_sentence_of_a_file_has_a_line(predictor, tmp_path, tagger, batch_s
 
 def test_without_a_model_that_finds_verbs_the_reason_says_so(predictor, tmp_path, monkeypatch):
     monkeypatch.setattr("spacy.util.get_installed_models", list)
+    monkeypatch.setattr("elmo_tasks.srl.predictor.trained_archives", dict)
     (tmp_path / "a").write_text("Anna\nsold\nit\n")
     (result,) = lines_of(SrlPredictor(predictor._model, reader_of(predictor)), tmp_path / "a", 1)
     assert result["predicates"] == []
-    assert "spaCy" in result["no_prediction"]
+    assert "spacy" in result["no_prediction"]
+
+
+def test_without_a_spacy_model_the_trained_archive_finds_predicates(predictor, monkeypatch):
+    monkeypatch.setattr("spacy.util.get_installed_models", list)
+    found = another(predictor).predict("Ana Silva sold her car .")
+    assert [one["predicate"] for one in found["predicates"]] == ["sold"]

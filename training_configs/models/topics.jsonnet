@@ -5,4 +5,5 @@ base {
   dataset_reader+: { token_indexers: { elmo: base.dataset_reader.token_indexers.elmo } },
   vocabulary: {},
   model+: { text_field_embedder: { token_embedders: {} } },
+  trainer+: { num_epochs: 15 },
 }

@@ -1,0 +1,1 @@
+"""Archives of trained models, which `elmo_tasks.load` opens by their names."""
