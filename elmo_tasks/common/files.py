@@ -59,6 +59,25 @@ def raw_lines(file: Iterable[bytes]) -> Iterator[bytes]:
         yield line if number else line.removeprefix(BOM_UTF8)
 
 
+def read_text(path: FilePath, *, most: int, where: str | None = None) -> str:
+    """
+    Reads a whole file of UTF-8. `where` names it in errors, by default `path`.
+
+    # Raises
+    `ElmoError`: it has more than `most` bytes, or is not UTF-8. `OSError`.
+    """
+    with open(path, "rb") as file:
+        content = file.read(most + 1)
+    where = where or str(path)
+    if len(content) > most:
+        raise ElmoError.at(where, None, found=f"more than {most:,} bytes", expected="a smaller file")
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        found = f"the byte 0x{content[error.start]:02x} at offset {error.start}"
+        raise ElmoError.at(where, None, found=found, expected="UTF-8") from error
+
+
 def read_lines(
     path: FilePath, *, longest: int | None = None, encoding: str = "utf-8"
 ) -> Iterator[tuple[int, str]]:

@@ -7,11 +7,13 @@ number of 5,000 digits is, or where lists nest 10,000 levels deep.
 
 import json
 import re
-from pathlib import Path
 from typing import Any
 
 from elmo_tasks.common.errors import ElmoError, FilePath
+from elmo_tasks.common.files import read_text
 
+MAX_BYTES = 1 << 20
+"""The size of a file that `read_object` reads."""
 MAX_LEVELS = 100
 """The most levels of nested lists and objects."""
 _MAX_DIGITS = 4300
@@ -40,15 +42,14 @@ def read_object(path: FilePath, *, where: str | None = None) -> dict[str, Any]:
     Reads a JSON file that holds an object. `where` names it in errors, by default `path`.
 
     # Raises
-    `ElmoError`, with the file and the line: it is not JSON (see `loads`), not UTF-8, or not an object.
+    `ElmoError`, with the file and the line: it has more than `MAX_BYTES`, is not JSON (see `loads`), not UTF-8,
+    or not an object.
     """
     where = where or str(path)
     try:
-        content = loads(Path(path).read_text(encoding="utf-8"))
+        content = loads(read_text(path, most=MAX_BYTES, where=where))
     except json.JSONDecodeError as error:
         raise ElmoError(f"{where}, line {error.lineno}: not JSON: {error}") from error
-    except UnicodeDecodeError as error:
-        raise ElmoError(f"{where}: found the byte at {error.start} to be no UTF-8, expected JSON") from error
     if not isinstance(content, dict):
         raise ElmoError(f"{where}: found {type(content).__name__}, expected an object")
     return content

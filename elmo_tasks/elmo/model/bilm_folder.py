@@ -12,9 +12,12 @@ from typing import Any
 
 from elmo_tasks.common import strict_json
 from elmo_tasks.common.errors import ElmoError, FilePath
+from elmo_tasks.common.files import read_text
 
 MAX_BYTES = 1 << 34
 """The largest file of a zip; the files of the largest published biLM take a thirtieth of it."""
+MAX_TEXT = 1 << 26
+"""The largest file of text; the largest dictionaries of ELMoForManyLangs have some MB."""
 _ZIP_MAGIC = b"PK\3\4"
 _UNPACKING_ERRORS = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, RuntimeError)
 """Damage, or a `RuntimeError` for encryption and unknown ways of packing."""
@@ -35,7 +38,7 @@ def opened_folder(path: FilePath) -> Iterator["BiLmFolder | None"]:
         with TemporaryDirectory() as scratch:
             try:
                 folder = BiLmFolder(path, Path(scratch))
-            except zipfile.BadZipFile as error:
+            except Exception as error:  # zipfile raises errors of many kinds for a damaged file
                 raise ElmoError(f"{path}: not a whole zip ({error})") from error
             try:
                 yield folder
@@ -98,21 +101,21 @@ class BiLmFolder:
             return self.file(name)
         raise ElmoError(f"{self._path}: {' or '.join(names)} is missing")
 
-    def file(self, name: str) -> Path:
+    def file(self, name: str, *, most: int = MAX_BYTES) -> Path:
         """
         Returns a file, which is unpacked if need be.
 
         # Raises
-        `ElmoError`: it is missing, larger than `MAX_BYTES`, or damaged.
+        `ElmoError`: it is missing, or damaged; or, in a zip, larger than `most` bytes.
         """
         if not self.has(name):
             raise ElmoError(f"{self._path}: {name} is missing")
         if self._scratch is None:
             return Path(self._path, name)
         member, target = self._members[name], self._unpacked[name]
-        if member.file_size > MAX_BYTES:
+        if member.file_size > most:
             raise ElmoError(
-                f"{self.where(name)}: found {member.file_size:,} bytes, expected at most {MAX_BYTES:,}"
+                f"{self.where(name)}: found {member.file_size:,} bytes, expected at most {most:,}"
             )
         if not target.exists():
             try:
@@ -126,6 +129,15 @@ class BiLmFolder:
                 raise ElmoError(f"{self.where(name)}: cannot be unpacked ({error})") from error
         return target
 
+    def text(self, name: str) -> str:
+        """
+        Reads a file of UTF-8.
+
+        # Raises
+        `ElmoError`: it has more than `MAX_TEXT` bytes; see `file` and `read_text`.
+        """
+        return read_text(self.file(name, most=MAX_TEXT), most=MAX_TEXT, where=self.where(name))
+
     def json(self, name: str) -> dict[str, Any]:
         """
         Reads a file of JSON.
@@ -133,7 +145,7 @@ class BiLmFolder:
         # Raises
         `ElmoError`: see `file` and `strict_json.read_object`.
         """
-        return strict_json.read_object(self.file(name), where=self.where(name))
+        return strict_json.read_object(self.file(name, most=strict_json.MAX_BYTES), where=self.where(name))
 
 
 def _by_name(members: list[zipfile.ZipInfo]) -> dict[str, zipfile.ZipInfo]:

@@ -12,6 +12,7 @@ Without characters the biLM reads words. Words of more than 48 characters are lo
 cuts them if its `token_embedder` is called `cnn`.
 """
 
+import pickle
 import re
 from collections.abc import Iterable, Iterator
 from typing import Any, cast
@@ -182,8 +183,13 @@ class _State:
             state = torch.load(folder.file(name), map_location="cpu", weights_only=True)
         except (OSError, ElmoError):
             raise
+        except pickle.UnpicklingError as error:  # whose text advises to run whatever the file says
+            name = re.search(r"GLOBAL (\S+)", str(error))
+            found = f"it names {name[1]}" if name else "it is no pickle of tensors"
+            raise ElmoError(f"{self.where}: not a state dict of PyTorch alone ({found})") from error
         except Exception as error:  # PyTorch raises errors of many kinds for a damaged file
-            raise ElmoError(f"{self.where}: not a state dict of PyTorch alone ({error})") from error
+            first = str(error).partition("\n")[0]
+            raise ElmoError(f"{self.where}: not a state dict of PyTorch alone ({first})") from error
         if not isinstance(state, dict) or not all(isinstance(part, torch.Tensor) for part in state.values()):
             raise ElmoError(f"{self.where}: found {type(state).__name__}, expected a state dict of tensors")
         self._weights = dict(state)
@@ -196,6 +202,8 @@ class _State:
         weight = self._weights.pop(name, None)
         if weight is None:
             raise ElmoError(f"{self.where}: {name} is missing, expected shape {shape}")
+        if not _is_plain(weight):
+            raise ElmoError(f"{self.where}: {name} is no plain tensor of floating point, with all its numbers")
         if weight.dim() != len(shape) or any(
             expected is not None and size != expected
             for size, expected in zip(weight.shape, shape, strict=True)
@@ -211,6 +219,16 @@ class _State:
             raise ElmoError(
                 f"{self.where}: {name} {tuple(weight.shape)} has no place in a biLM of this configuration"
             )
+
+
+def _is_plain(weight: torch.Tensor) -> bool:
+    """Tells whether a tensor has the numbers of its shape: it is not sparse, expanded, quantized..."""
+    return (
+        weight.layout is torch.strided
+        and not (weight.is_meta or weight.is_nested or weight.is_quantized)
+        and weight.is_floating_point()
+        and weight.numel() * weight.element_size() <= weight.untyped_storage().nbytes()
+    )
 
 
 def _sizes(folder: BiLmFolder) -> tuple[dict[str, Any], str]:
@@ -262,10 +280,7 @@ def _dictionary(
     expected : the entries that it must have.
     """
     where = folder.where(name)
-    try:
-        lines = folder.file(name).read_bytes().decode("utf-8").split("\n")
-    except UnicodeDecodeError as error:
-        raise ElmoError(f"{where}: found the byte at {error.start} to be no UTF-8, expected text") from error
+    lines = folder.text(name).split("\n")
     rows: dict[str, int] = {}
     for number, line in enumerate(lines, start=1):
         parts = line.strip().split("\t")

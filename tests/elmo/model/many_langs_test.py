@@ -1,6 +1,9 @@
 """The weights of ELMoForManyLangs, against its own package."""
 
+import contextlib
 import json
+import tracemalloc
+import zipfile
 
 import pytest
 import torch
@@ -169,6 +172,21 @@ def test_another_encoder_is_no_bilm(tmp_path):
     assert "FOLDER/config.json: config_path is None, expected a path" in error_of(folder)
 
 
+PLAIN = "projection.weight is no plain tensor"
+FORMS = [
+    torch.Tensor.to_sparse,
+    torch.Tensor.to_sparse_csr,
+    lambda weight: weight.to("meta"),
+    lambda weight: torch.quantize_per_tensor(weight, 0.1, 0, torch.qint8),
+    lambda weight: torch.nested.nested_tensor([weight, weight]),
+    lambda weight: torch.nested.nested_tensor([weight, weight], layout=torch.jagged),
+    lambda weight: weight[:1, :1].clone().expand(weight.shape),
+    lambda weight: weight[:1].clone().expand(1 << 40, -1),
+    lambda weight: weight.to(torch.complex64),
+    lambda weight: weight.int(),
+]
+
+
 class Unsafe:
     def __reduce__(self):
         return print, ("unsafe",)
@@ -182,7 +200,11 @@ class Unsafe:
         (lambda state: state | {"projection.bias": torch.ones(7)}, "has shape (7,), expected (6,)"),
         (lambda state: state | {"projection.bias": torch.full([6], torch.nan)}, "values that are not finite"),
         (lambda state: [1], "found list, expected a state dict of tensors"),
-        (lambda state: Unsafe(), "not a state dict of PyTorch alone"),
+        (lambda state: Unsafe(), "not a state dict of PyTorch alone (it names print)"),
+        *(
+            (lambda state, form=form: state | {"projection.weight": form(state["projection.weight"])}, PLAIN)
+            for form in FORMS
+        ),
     ],
 )
 def test_wrong_weights(tmp_path, capsys, changed, expected):
@@ -192,6 +214,8 @@ def test_wrong_weights(tmp_path, capsys, changed, expected):
     assert message.startswith("FOLDER/token_embedder.pkl: ")
     assert expected in message
     assert "unsafe" not in capsys.readouterr().out
+    assert "\n" not in message
+    assert "weights_only" not in message
 
 
 @pytest.mark.parametrize("below", ["", "ko/"])
@@ -199,3 +223,60 @@ def test_zip(tmp_path, below):
     folder = make_folder(tmp_path / "bilm")
     path = make_zip(folder, tmp_path / "bilm.zip", below)
     assert read(path).digest() == read(folder).digest()
+
+
+def zip_of(path, **members: bytes):
+    """A biLM whose zip has other members."""
+    make_zip(make_folder(path.parent / "bilm"), path)
+    with zipfile.ZipFile(path) as archive:
+        contents = {name: archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in (contents | members).items():
+            archive.writestr(name, content)
+    return path
+
+
+def patched(path, find: bytes, replace: bytes):
+    """A zip with other bytes in its directory, which is at its end."""
+    content = path.read_bytes()
+    start = content.index(b"PK\1\2")
+    path.write_bytes(content[:start] + content[start:].replace(find, replace))
+    return path
+
+
+DAMAGE = {
+    "version": lambda path: patched(path, b"PK\1\2\x14\3\x14", b"PK\1\2\x14\3\xff"),
+    "name": lambda path: patched(path, "é".encode(), b"\xff\xff"),
+    "encrypted": lambda path: patched(path, b"PK\1\2\x14\3\x14\0\0", b"PK\1\2\x14\3\x14\0\1"),
+    "blanks": lambda path: zip_of(path, **{"config.json": b" " * (20 << 20)}),
+    "blank lines": lambda path: zip_of(path, **{"word.dic": b"\n" * (65 << 20)}),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
+def test_damaged_zips(tmp_path, damage):
+    path = damage(zip_of(tmp_path / "bilm.zip", **{"é": b""}))
+    tracemalloc.start()
+    message = error_of(path)
+    assert tracemalloc.get_traced_memory()[1] < 1 << 24
+    tracemalloc.stop()
+    assert message.startswith("FOLDER")
+    assert "\n" not in message
+
+
+def test_a_member_without_a_name(tmp_path):
+    path = zip_of(tmp_path / "bilm.zip", x=b"")
+    content = path.read_bytes()
+    # The name, which is one byte, becomes part of the extra field.
+    start = content.rindex(b"PK\1\2")
+    entry = bytearray(content[start:])
+    entry[28], entry[30] = 0, 1
+    path.write_bytes(content[:start] + entry)
+    with contextlib.suppress(ElmoError):
+        read(path)
+
+
+def test_a_folder_of_blanks(tmp_path):
+    folder = make_folder(tmp_path)
+    (folder / "config.json").write_bytes(b" " * (20 << 20))
+    assert "FOLDER/config.json: found more than 1,048,576 bytes" in error_of(folder)
