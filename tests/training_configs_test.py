@@ -89,6 +89,11 @@ def test_misspelt_placement_fails_when_the_config_is_evaluated(tmp_path, functio
         evaluate(tmp_path, f"{{ x: elmo.{function}('inptu') }}")
 
 
+def test_there_is_no_penalty_without_a_mix(tmp_path):
+    with pytest.raises(ConfigurationError, match="found a mix_l2 with placement none"):
+        evaluate(tmp_path, "{ x: elmo.plug('none', mix_l2=0.1) }")
+
+
 def test_configs_are_short():
     """What runs share stands in lib/."""
     for config in CONFIGS:

@@ -13,6 +13,7 @@ from pathlib import Path
 from allennlp.common.checks import ConfigurationError
 from filelock import lock_descriptor
 
+from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.files import naming_when_full, put_in_place
 from elmo_tasks.data.input_files import InputError, input_files, read_lines, read_sentences, standard_input
 from elmo_tasks.data.tokenization import tokenizer
@@ -170,8 +171,8 @@ def copy_corpus(
 
     # Raises
     `ElmoError`, with file and line: nothing to read but the file that the verb writes, a byte that is not
-    UTF-8; and see `read_sentences`, `write_corpus` and `read_fasta`. `ConfigurationError`: see
-    `chosen_tokenizer`; or `tokenize` for proteins.
+    UTF-8, no protein in FASTA; and see `read_sentences`, `write_corpus` and `read_fasta`.
+    `ConfigurationError`: see `chosen_tokenizer`; or `tokenize` for proteins.
     """
     if format == "fasta" and tokenize is not None:
         raise ConfigurationError(f"found --tokenize {tokenize} with --format fasta, expected one of the two")
@@ -186,7 +187,10 @@ def copy_corpus(
             sentences = _warning_of_raw_text(lines)
         if skip_empty:
             sentences = (sentence for sentence in sentences if sentence.text.strip())
-        return write_corpus(islice(sentences, limit), folder)
+        corpus = write_corpus(islice(sentences, limit), folder)
+    if format == "fasta" and not len(corpus):
+        raise ElmoError.at(source, None, found="no protein", expected="a header, as '>P12345', and residues")
+    return corpus
 
 
 def _tokenized(lines: Iterable[SourceLine], choice: str) -> Iterator[SourceLine]:

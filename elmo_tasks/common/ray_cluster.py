@@ -2,7 +2,9 @@
 
 import logging
 import os
+import signal
 import socket
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -46,6 +48,7 @@ def connected(address: str | None, *, cpus: int, shared_bytes: int = 0, logs: bo
     }
     if address:
         _check_address(address)
+    before = signal.getsignal(signal.SIGTERM)
     try:
         ray.init(
             address=address or "local",
@@ -55,6 +58,8 @@ def connected(address: str | None, *, cpus: int, shared_bytes: int = 0, logs: bo
         )
     except (ConnectionError, ValueError) as error:
         raise ConnectionError(f"{f'--ray-address {address}' if address else 'Ray'}: {error}") from error
+    if callable(before) and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, before)  # Ray's own would end the process with 15
     try:
         yield
     finally:

@@ -42,8 +42,8 @@ def read_object(path: FilePath, *, where: str | None = None) -> dict[str, Any]:
     Reads a JSON file that holds an object. `where` names it in errors, by default `path`.
 
     # Raises
-    `ElmoError`, with the file and the line: it has more than `MAX_BYTES`, is not JSON (see `loads`), not UTF-8,
-    or not an object.
+    `ElmoError`, with the file and the line: it has more than `MAX_BYTES`, is not UTF-8, not JSON (see
+    `loads`), or not an object.
     """
     where = where or str(path)
     try:

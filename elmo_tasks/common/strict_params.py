@@ -55,11 +55,17 @@ class StrictParams(FromParams):
         # These arguments come from elsewhere, not from the block.
         for name in ("vocab", *extras):
             parameters.pop(name, None)
+        former = [old for old in cls.renamed_keys if old in params]
         with _errors_in(params.history, cls.__name__, parameters):
             cls.prepare_block(params, **extras)
-            with block_errors():
-                check_block(params.params, parameters, owner=cls.__name__)
-            return construct(params)
+            try:
+                with block_errors():
+                    check_block(params.params, parameters, owner=cls.__name__)
+                return construct(params)
+            except ConfigurationError as error:
+                for old in former:  # by the names of the config
+                    error.message = re.sub(rf"\b{cls.renamed_keys[old]}\b", old, error.message)
+                raise
 
     @classmethod
     def prepare_block(cls, params: Params, **extras: Any) -> None:

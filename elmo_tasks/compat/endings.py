@@ -30,6 +30,8 @@ _IN_A_TRACEBACK = re.compile(
     r"Error: (.*)$",
     re.MULTILINE,
 )
+_NO_URL = re.compile(r"unable to parse .* as a URL or as a local path|bad \w+ path ")
+"""The words of `cached_path`, from any command, for what it cannot fetch."""
 
 
 def print_error(error: BaseException) -> None:
@@ -73,8 +75,8 @@ def _nearest_path(error: BaseException | None) -> str:
 
 def _cause(error: BaseException) -> BaseException:
     """
-    Returns the cause that the user can mend: a package that is missing, or the error in a process of a data
-    loader or of a distributed training, which passes on only the text of the traceback.
+    Returns the cause that the user can mend: a package that is missing, a URL that is none, or the error in a
+    process of a data loader or of a distributed training, which passes on only the text of the traceback.
     """
     if isinstance(error, WorkerError | ProcessRaisedException):
         if messages := _IN_A_TRACEBACK.findall(str(error)):
@@ -86,6 +88,8 @@ def _cause(error: BaseException) -> BaseException:
             f"found no package {error.name}, which a part of AllenNLP that the config names needs; "
             f"expected it installed (pip install {error.name})"
         )
+    elif isinstance(error, ValueError) and _NO_URL.match(str(error)):
+        return ConfigurationError(f"{error}, expected a path, or a URL that can be fetched")
     elif isinstance(error, ProcessExitedException) and error.signal_name:
         return ConfigurationError(
             f"process {error.error_index} was ended by {error.signal_name}, as happens if memory runs out; "

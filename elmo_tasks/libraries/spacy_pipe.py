@@ -116,12 +116,16 @@ class FilesPipe(Pipe):
         Reads the files of the folder `path` instead of the files that the config names.
 
         # Raises
-        `FileNotFoundError`: a file is missing.
+        `FileNotFoundError`: a file is missing. `ValueError`: it is neither a file nor a folder of files, but,
+        for example, a pipe.
         """
         saved = {name: source and str(Path(path, name)) for name, source in self._sources.items()}
         for file in filter(None, saved.values()):
             if not Path(file).exists():
                 raise FileNotFoundError(f"{self.name}: found no {file}, which the pipeline was saved with")
+            for each in (Path(file), *Path(file).rglob("*")):
+                if not (each.is_file() or each.is_dir()):
+                    raise ValueError(f"{self.name}: found {each}, expected files and folders alone")
         self._content, self._sources = self.read(saved), saved
         return self
 
@@ -137,12 +141,12 @@ class FilesPipe(Pipe):
         Reads the result of `to_bytes`. The files are in a temporary folder while the component exists.
 
         # Raises
-        `ValueError`: `data` has a file that this component does not use.
+        `ValueError`: `data` is no result of `to_bytes`, or has a file that this component does not use.
         """
         folder = TemporaryDirectory()
-        for name, content in srsly.msgpack_loads(data).items():
+        for name, content in self._files_of(data).items():
             parts = Path(name).parts
-            if parts[0] not in self._sources or ".." in parts:
+            if not parts or parts[0] not in self._sources or ".." in parts:
                 raise ValueError(f"{self.name}: found {name!r}, expected files of {', '.join(self._sources)}")
             file = Path(folder.name, name)
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -150,6 +154,17 @@ class FilesPipe(Pipe):
         self.from_disk(folder.name)
         self._unpacked = folder
         return self
+
+    def _files_of(self, data: bytes) -> dict[str, bytes]:
+        try:
+            files = srsly.msgpack_loads(data)
+        except Exception as error:  # msgpack raises errors of many kinds
+            raise ValueError(f"{self.name}: found {error!r:.100}, expected the bytes of to_bytes") from error
+        if not isinstance(files, dict) or not all(
+            isinstance(name, str) and isinstance(content, bytes) for name, content in files.items()
+        ):
+            raise ValueError(f"{self.name}: found {files!r:.100}, expected the bytes of to_bytes")
+        return files
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickles the component with its files, for instance for the processes of `n_process`."""

@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any
 
 from allennlp.common import JsonDict
-from allennlp.common.util import install_sigterm_handler
 from ray import serve
 
 from elmo_tasks.common.ray_cluster import connected
@@ -61,8 +60,6 @@ def replicated(
     `ConfigurationError`: there is no Ray at the address.
     """
     with connected(address, cpus=replicas * len(archives), logs=True):
-        # Ray has replaced the earlier handler.
-        install_sigterm_handler()
         logging.getLogger("ray.serve").setLevel(logging.ERROR)
         serve.start(proxy_location="Disabled", logging_config=_LOGGING)
         gpus = int(device >= 0)

@@ -330,6 +330,9 @@ def test_wrong_proteins(elmo, source, output, capsys):
     source.write_text(">P1\nMK-T\n")
     assert elmo("embed", source, output, "--format", "fasta", *SHIPPED) == 1
     assert capsys.readouterr().err.endswith(f"{source}, line 2: found '-', expected letters, one a residue\n")
+    source.write_text("\n\n")
+    assert elmo("embed", source, output, "--format", "fasta", *SHIPPED) == 1
+    assert f"error: {source}: found no protein, expected a header, as" in capsys.readouterr().err
     source.write_text(">P1\nMK\n>P1/2\nMK\n")
     assert elmo("embed", source, output, "--format", "fasta", *SHIPPED) == 1
     assert "found the key 'P1/2', expected one that no other sentence has" in capsys.readouterr().err

@@ -1,5 +1,7 @@
 """A Ray that others have started, as on a cluster."""
 
+import signal
+
 import h5py
 import numpy as np
 import pytest
@@ -18,6 +20,21 @@ def test_no_ray_at_the_address():
         connected("127.0.0.1:1", cpus=1),
     ):
         pass
+
+
+def test_a_signal_ends_the_process_as_before(monkeypatch):
+    def init(**options):
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray, "init", init)
+    monkeypatch.setattr(ray, "shutdown", lambda: None)
+    before = signal.signal(signal.SIGTERM, handler := lambda *_: None)
+    try:
+        with connected(None, cpus=1):
+            assert signal.getsignal(signal.SIGTERM) is handler
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def test_vectors_by_its_address_are_those_of_the_plain_command(cluster_address, tmp_path):

@@ -13,6 +13,7 @@ from allennlp.data.data_loaders.multiprocess_data_loader import WorkerError
 from torch.multiprocessing import ProcessExitedException, ProcessRaisedException
 
 from elmo_tasks.compat import endings
+from elmo_tasks.compat.archives import open_archive
 from tests.forked import FORKED
 
 
@@ -79,6 +80,16 @@ def test_the_error_of_another_process_or_package(capsys, error, line):
     end(error)
     (shown,) = capsys.readouterr().err.splitlines()
     assert shown.startswith(line)
+
+
+@pytest.mark.parametrize("url", ["nosuchscheme://x", "s3://"])
+@pytest.mark.usefixtures("training")
+def test_a_url_that_is_none(capsys, url):
+    with pytest.raises(ValueError) as caught:  # noqa: PT011
+        open_archive(url)
+    end(caught.value)
+    (shown,) = capsys.readouterr().err.splitlines()
+    assert shown.startswith("error: ")
 
 
 @pytest.mark.parametrize(("module", "is_extra"), [("allennlp.training.x", True), ("my_plugin", False)])

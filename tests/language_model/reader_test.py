@@ -434,6 +434,8 @@ def test_text_to_instance():
     [
         ({"input": "bytes"}, "input is 'bytes', .* characters, words"),
         ({"streams": 0}, "streams is 0"),
+        ({"lanes": 0}, "lanes is 0"),
+        ({"lanes": 2, "unroll": 0}, "unroll is 0, .*, or null"),
         ({"bptt_steps": 0}, "bptt_steps is 0, .*, or null"),
         ({"passage": -1}, "passage is -1"),
         ({"shuffle_buffer": -1}, "shuffle_buffer is -1"),

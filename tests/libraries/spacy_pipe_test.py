@@ -1,3 +1,4 @@
+import os
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -129,3 +130,25 @@ def test_a_folder_is_not_saved_within_itself(tmp_path):
 def test_bytes_with_other_files_are_refused(marks, name):
     with pytest.raises(ValueError, match="expected files of mark"):
         marks.from_bytes(srsly.msgpack_dumps({name: b"x"}))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        *(b"", b"\xc1", b"\x81", "text", None, 7),
+        *map(srsly.msgpack_dumps, ([], None, 3, {1: b"x"}, {"mark": "x"}, {"mark": None}, {"": b""})),
+        *map(srsly.msgpack_dumps, ({"mark/../x": b""}, {"/mark": b""}, {"other": b""}, {"mark": {"a": b""}})),
+    ],
+)
+def test_bytes_of_something_else(marks, data):
+    with pytest.raises(ValueError, match=r"marks: found .*expected"):
+        marks.from_bytes(data)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="Windows has no such pipes")
+@pytest.mark.parametrize("place", ["mark", "mark/model"])
+def test_a_pipe_is_not_waited_for(marks, tmp_path, place):
+    (tmp_path / "saved" / place).parent.mkdir(parents=True)
+    os.mkfifo(tmp_path / "saved" / place)
+    with pytest.raises(ValueError, match=rf"marks: found .*{place}, expected files and folders alone"):
+        marks.from_disk(tmp_path / "saved")

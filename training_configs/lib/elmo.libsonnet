@@ -21,11 +21,13 @@ local checked(placement) =
 
 {
   // The `elmo` block of a model.
-  block(placement, dropout=0.0, mix_l2=null):: weights {
-    placement: checked(placement),
-    dropout: dropout,
-    mix_l2: mix_l2,
-  },
+  block(placement, dropout=0.0, mix_l2=null)::
+    assert placement != 'none' || mix_l2 == null : 'found a mix_l2 with placement none, which has no mix; expected null';
+    weights {
+      placement: checked(placement),
+      dropout: dropout,
+      mix_l2: mix_l2,
+    },
   // The token indexers that the placement needs.
   indexers(placement):: if checked(placement) == 'none' then {} else {
     elmo: {

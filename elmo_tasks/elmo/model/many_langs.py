@@ -203,7 +203,7 @@ class _State:
         if weight is None:
             raise ElmoError(f"{self.where}: {name} is missing, expected shape {shape}")
         if not _is_plain(weight):
-            raise ElmoError(f"{self.where}: {name} is no plain tensor of floating point, with all its numbers")
+            raise ElmoError(f"{self.where}: {name} is no plain tensor of floating point, with all numbers")
         if weight.dim() != len(shape) or any(
             expected is not None and size != expected
             for size, expected in zip(weight.shape, shape, strict=True)

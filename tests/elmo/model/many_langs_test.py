@@ -255,7 +255,7 @@ DAMAGE = {
 
 @pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
 def test_damaged_zips(tmp_path, damage):
-    path = damage(zip_of(tmp_path / "bilm.zip", **{"é": b""}))
+    path = damage(zip_of(tmp_path / "bilm.zip", é=b""))
     tracemalloc.start()
     message = error_of(path)
     assert tracemalloc.get_traced_memory()[1] < 1 << 24
