@@ -184,8 +184,8 @@ class _State:
         except (OSError, ElmoError):
             raise
         except pickle.UnpicklingError as error:  # whose text advises to run whatever the file says
-            name = re.search(r"GLOBAL (\S+)", str(error))
-            found = f"it names {name[1]}" if name else "it is no pickle of tensors"
+            other = re.search(r"GLOBAL (\S+)", str(error))
+            found = f"it names {other[1]}" if other else "it is no pickle of tensors"
             raise ElmoError(f"{self.where}: not a state dict of PyTorch alone ({found})") from error
         except Exception as error:  # PyTorch raises errors of many kinds for a damaged file
             first = str(error).partition("\n")[0]
