@@ -133,14 +133,17 @@ class ElmoModel(StrictParams, Model):
             if name not in fields and name != "scores"
         ]
         kind, first = self.metadata_class, next(iter(fields.get("metadata") or ()), None)
-        if unknown or missing or (kind and not isinstance(first, kind)):
-            found = f"the field {min(unknown)!r}" if unknown else f"no field {(missing or [''])[0]!r}"
-            if kind and not unknown and not missing:
-                found = f"{type(first).__name__} as the field 'metadata'"
+        problem = ""
+        if unknown:
+            problem = f"the field {min(unknown)!r}"
+        elif missing:
+            problem = f"no field {missing[0]!r}"
+        elif kind and not isinstance(first, kind):
+            problem = f"{type(first).__name__} as the field 'metadata'"
+        if problem:
             raise ConfigurationError(
-                f"{type(self).__name__}: found {found} in a batch with "
-                f"{', '.join(sorted(fields))}; expected the fields of its reader"
-                + (f", whose metadata are {kind.__name__}" if kind else "")
+                f"{type(self).__name__}: found {problem} in a batch with {', '.join(sorted(fields))}; "
+                "expected the fields of its reader" + (f", whose metadata are {kind.__name__}" if kind else "")
             )
         return inputs, gold
 
