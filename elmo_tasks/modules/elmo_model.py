@@ -141,9 +141,10 @@ class ElmoModel(StrictParams, Model):
         elif kind and not isinstance(first, kind):
             problem = f"{type(first).__name__} as the field 'metadata'"
         if problem:
+            metadata = f", whose metadata are {kind.__name__}" if kind else ""
             raise ConfigurationError(
                 f"{type(self).__name__}: found {problem} in a batch with {', '.join(sorted(fields))}; "
-                "expected the fields of its reader" + (f", whose metadata are {kind.__name__}" if kind else "")
+                f"expected the fields of its reader{metadata}"
             )
         return inputs, gold
 
