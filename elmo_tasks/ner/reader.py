@@ -130,7 +130,7 @@ class NerReader(TaskReader):
     @property
     def settings(self) -> Settings:
         """The settings for `read_sentences`."""
-        return Settings(self.columns, self.split, self.tag_names, self.encoding)
+        return Settings(self.columns, self.split, self.tag_names, self.encoding, self.every_record)
 
     def _read(self, file_path: str) -> Iterator[Instance]:
         paths = without_companions(gold_files(file_path))

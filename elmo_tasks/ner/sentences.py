@@ -16,13 +16,14 @@ Sentences with entities, in the formats of files that have them.
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
+from elmo_tasks.data.fields import ids_of
 from elmo_tasks.data.formats import conllu
 from elmo_tasks.data.formats.columns import BLANKS, ColumnLayout, Lines, line_groups, split_cells
 from elmo_tasks.data.formats.conll2012 import unescape
@@ -59,7 +60,6 @@ _TOKENS, _TAGS = ("tokens", "words"), ("ner_tags", "tags", "ner", "labels", "lab
 _TEXT, _SPANS = ("text", "sentence"), ("label", "labels", "spans", "entities")
 _CHUNKS = {"B-NP", "I-NP", "B-VP", "I-VP"}
 _TAG = re.compile(r"[BIESULM]-\S+")
-_IDS = ("id", "doc_id", "sent_id")
 _ACCEPTED = "accept"
 _IN, _OUT, _INTENTS = "seq.in", "seq.out", "label"
 
@@ -72,24 +72,27 @@ class CharacterSpan(NamedTuple):
     label: str
 
 
-@dataclass
+@dataclass(slots=True)
 class FileSentence:
     """
-    A sentence of a file: its words; their tags as in the file, or its entities, or neither; and the line of
-    each word, or of all.
+    A sentence of a file: its words; the line of each word, or of all; and their tags as in the file, or its
+    entities, or neither.
     """
 
-    content: Words
+    words: list[str]
     lines: Sequence[int]
     tags: list[str] | None = None
     spans: list[Span] | None = None
     characters: list[CharacterSpan] | None = None
     """Entities of a text that the reader has split into words."""
-    ids: dict[str, Any] = field(default_factory=dict)
+    text: Words | None = None
+    """The text of the words, if the file has it."""
+    ids: Mapping[str, Any] | None = None
 
     @property
-    def words(self) -> list[str]:
-        return self.content.words
+    def content(self) -> Words:
+        """The words with their text."""
+        return self.text or join_words(self.words)
 
     def line(self, position: int = 0) -> int:
         """Returns the line of a word."""
@@ -108,10 +111,11 @@ class Settings:
     split: Callable[[str], Words]
     tag_names: Sequence[str] | None
     encoding: str
+    every_record: bool = False
 
 
 Make = Callable[[], FileSentence | None]
-"""Makes a sentence of a file; `None` for a record that annotators have rejected."""
+"""Makes a sentence of a file; `None` for a record that annotators have rejected, unless each is wanted."""
 
 
 def read_sentences(path: Path, format: str, settings: Settings) -> Iterator[Make]:
@@ -231,7 +235,7 @@ def _rows(path: Path, layout: ColumnLayout, lines: Lines, word: int, tag: int | 
 
 
 def _sentence(path: Path, words: list[str], lines: Sequence[int], tags: list[str] | None) -> FileSentence:
-    sentence = FileSentence(join_words(words), lines, tags)
+    sentence = FileSentence(words, lines, tags)
     if not all(words):
         raise InputError.at(path, sentence.line(words.index("")), found="an empty word", expected="a word")
     return sentence
@@ -332,7 +336,7 @@ def _record(
     path: Path, record: Record, classes: dict[str, list[str]], settings: Settings
 ) -> FileSentence | None:
     values = record.values
-    if values.get("answer", _ACCEPTED) != _ACCEPTED:
+    if values.get("answer", _ACCEPTED) != _ACCEPTED and not settings.every_record:
         return None
     name = next((name for name in _TOKENS if name in values), "")
     text = next((name for name in _TEXT if isinstance(values.get(name), str)), "")
@@ -343,7 +347,7 @@ def _record(
     else:
         names = ", ".join(f'"{each}"' for each in values) or "none"
         raise InputError.at(path, record.line, found=f"the fields {names}", expected='"tokens" or "text"')
-    sentence.ids = {name: values[name] for name in _IDS if name in values}
+    sentence.ids = ids_of(values)
     return sentence
 
 
@@ -385,7 +389,7 @@ def _with_text(path: Path, record: Record, text: str, tokens: str, settings: Set
         raise _wrong(path, record, text, "a text with words")
     name = next((name for name in _SPANS if _is_list_of(values.get(name), (list, dict))), None)
     if name is None:
-        return FileSentence(content, [record.line])
+        return FileSentence(content.words, [record.line], text=content)
     try:
         characters = [_character_span(each) for each in values[name]]
     except (KeyError, TypeError, ValueError) as error:
@@ -394,7 +398,7 @@ def _with_text(path: Path, record: Record, text: str, tokens: str, settings: Set
     for start, end, _ in characters:
         if not 0 <= start < end <= len(content.text) or not content.text[start:end].strip():
             raise _wrong(path, record, name, f"characters of the text, from 0 to {len(content.text)}")
-    return FileSentence(content, [record.line], characters=characters)
+    return FileSentence(content.words, [record.line], characters=characters, text=content)
 
 
 def _wrong(path: Path, record: Record, name: str, expected: str) -> InputError:
@@ -438,7 +442,7 @@ def _spacy(path: Path, settings: Settings) -> Iterator[Make]:
             inside = [[places[token.i] for token in each if token.i in places] for each in part.ents]
             entities = zip(inside, part.ents, strict=True)
             spans = [Span(within[0], within[-1] + 1, each.label_) for within, each in entities if within]
-        return FileSentence(Words(part.text, words, offsets), [number], spans=spans)
+        return FileSentence(words, [number], spans=spans, text=Words(part.text, words, offsets))
 
     try:
         docs = list(DocBin().from_disk(path).get_docs(spacy.blank("xx").vocab))

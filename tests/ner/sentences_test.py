@@ -256,6 +256,15 @@ def test_files_that_cannot_be_read(tmp_path, content, message):
     assert error_of(InputError, read, tmp_path / "a", content).startswith(f"{tmp_path}/a{message}")
 
 
+def test_a_prediction_has_an_instance_for_each_record(tmp_path):
+    (tmp_path / "a").write_text(lines(PRODIGY | {"id": 7}, PRODIGY | {"id": 8, "answer": "reject"}))
+    for every_record, ids in ((False, [7]), (True, [7, 8])):
+        reader = NerReader()
+        reader.every_record = every_record
+        instances = reader.read(str(tmp_path / "a"))
+        assert [each["metadata"].metadata.ids["id"] for each in instances] == ids
+
+
 def test_the_format_can_be_given(tmp_path):
     content = "x|NNP|B-X\n"
     (instance,) = read(tmp_path / "a", content)
