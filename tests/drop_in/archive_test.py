@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+import torch
 from allennlp.commands.train import train_model
 from allennlp.common import Params
 from allennlp.common.util import import_module_and_submodules
@@ -24,31 +25,36 @@ def _as_it_was():
     drop_in.uninstall()
 
 
-@pytest.fixture(scope="module")
-def archive(tmp_path_factory):
-    """The path of it."""
-    import_module_and_submodules("allennlp_models.tagging")
-    elmo = {
+def config(epochs: int = 1, **elmo) -> dict:
+    """A small `crf_tagger`, as it is written with AllenNLP alone."""
+    block = {
         "type": "elmo_token_embedder",
         "options_file": str(bundled("fixtures/elmo/options.json").resolve()),
         "weight_file": str(bundled("fixtures/elmo/weights.hdf5").resolve()),
         "projection_dim": 10,
+        **elmo,
     }
-    config = {
+    return {
         "dataset_reader": {"type": "conll2003", "token_indexers": {"elmo": {"type": "elmo_characters"}}},
         "train_data_path": str(bundled("fixtures/ner/train.conll").resolve()),
         "model": {
             "type": "crf_tagger",
-            "text_field_embedder": {"token_embedders": {"elmo": elmo}},
+            "text_field_embedder": {"token_embedders": {"elmo": block}},
             "encoder": {"type": "lstm", "input_size": 10, "hidden_size": 8, "bidirectional": True},
             "label_encoding": "BIO",
         },
         "data_loader": {"batch_size": 8, "shuffle": True, "batches_per_epoch": 5},
         "validation_data_loader": {"batch_size": 8},
-        "trainer": {"optimizer": "adam", "num_epochs": 1},
+        "trainer": {"optimizer": {"type": "sgd", "lr": 0.1, "momentum": 0.9}, "num_epochs": epochs},
     }
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory):
+    """The path of it."""
+    import_module_and_submodules("allennlp_models.tagging")
     folder = tmp_path_factory.mktemp("stock") / "run"
-    train_model(Params(config), str(folder))
+    train_model(Params(config()), str(folder))
     return folder / "model.tar.gz"
 
 
@@ -87,3 +93,21 @@ def test_without_a_state_a_sentence_is_the_same_in_any_batch(archive, tmp_path):
     lone = [np.array(batch["logits"][0]) for batch in evaluated(archive, tmp_path / "one", size=1)]
     for logits, expected in zip(lone, by_eight, strict=True):
         np.testing.assert_allclose(logits, expected[: len(logits)], atol=1e-5)
+
+
+def test_a_run_of_stock_goes_on(archive, tmp_path):
+    """With `requires_grad` and `no_grad`; the optimizer's state finds its parameters."""
+    states = []
+    for install in (drop_in.uninstall, drop_in.install):
+        drop_in.uninstall()
+        folder = tmp_path / install.__name__
+        for epochs in (1, 2):
+            block = config(epochs, requires_grad=True, dropout=0.0)
+            block["trainer"]["no_grad"] = [r".*_elmo_lstm\._token_embedder.*"]
+            block["data_loader"]["shuffle"] = False
+            if epochs == 2:
+                install()
+            train_model(Params(block), str(folder), recover=epochs == 2)
+        states.append([torch.load(path) for path in sorted(folder.glob("model_state_*"))])
+    assert list(states[0][-1]) == list(states[1][-1])
+    torch.testing.assert_close(states[1], states[0], atol=1e-4, rtol=1e-3)
