@@ -57,6 +57,8 @@ def commands() -> list[list[str]]:
 
 def in_one_epoch(words: list[str]) -> list[str]:
     """A command that trains, cut short by one more override."""
+    if {"classify", "tag"} & set(words[2:3]):
+        return [*words, "--epochs", "1"]
     if not {"train", "compare", "ablate"} & set(words[1:3]) or "bilm_official" in words[2]:
         return words
     words = list(words)

@@ -19,6 +19,7 @@ from elmo_tasks.commands.intrinsic import Intrinsic
 from elmo_tasks.commands.mix import Mix
 from elmo_tasks.commands.models import Models, Slim
 from elmo_tasks.commands.neighbors import Neighbors
+from elmo_tasks.commands.own_data import Classify, Tag
 from elmo_tasks.commands.predict import Predict
 from elmo_tasks.commands.probe import PROBE
 from elmo_tasks.commands.report import Report
@@ -41,6 +42,8 @@ VERBS: tuple[type[Verb] | VerbGroup, ...] = (
     PROBE,
     Mix,
     Models,
+    Classify,
+    Tag,
     Slim,
     VECTORS,
     Compare,

@@ -65,7 +65,9 @@ class Inspect(Verb):
         # A stable sort: labels say more than the order of the tasks.
         fits.sort(key=lambda each: not each.labels)
         print(
-            json.dumps(_object(fits), ensure_ascii=False, indent=2) if self.json else _text(self.path, fits)
+            json.dumps(_object(fits), ensure_ascii=False, indent=2)
+            if self.json
+            else "\n".join([*description(self.path, fits[0]), *_blocks(self.path, fits)])
         )
 
 
@@ -75,28 +77,32 @@ def _object(fits: list[Inspection]) -> dict[str, Any]:
     return {**asdict(first), "also": also}
 
 
-def _text(path: str, fits: list[Inspection]) -> str:
-    first, *others = fits
-    labels = list(first.labels.items())
+def description(path: str, found: Inspection) -> list[str]:
+    """Returns lines that tell what the data are."""
+    labels = list(found.labels.items())
     shown = ", ".join(f"{label} {count:,}" for label, count in labels[:_SHOWN])
     more = f" and {len(labels) - _SHOWN} more" if len(labels) > _SHOWN else ""
+    return [
+        f"{path}: {found.task}, format {found.format}, {found.encoding}",
+        f"  {found.records:,} records, {found.tokens:,} tokens",
+        f"  labels: {shown}{more}" if labels else "  no labels: it serves predictions",
+        f"  longest: record {found.longest_record:,} with {found.longest:,} tokens",
+        *(f"  {note}" for note in found.notes[-_NOTES:]),
+        *(f"  odd: {warning}" for warning in found.warnings),
+    ]
+
+
+def _blocks(path: str, fits: list[Inspection]) -> list[str]:
+    """Returns lines with the blocks of the config, and the command that trains by the first."""
+    first, *others = fits
     keys = {f"dataset_reader.{key}": value for key, value in first.dataset_reader.items() if key != "type"}
     paths = {"train_data_path": path, "validation_data_path": "DEV"}
     overrides = json.dumps(OVERRIDES.get(first.task, {}) | keys | paths, ensure_ascii=False)
     config = f"training_configs/{CONFIGS[first.task]}.jsonnet"
-    command = f"allennlp train {config} -s runs/{first.task} --overrides {shlex.quote(overrides)}"
-    return "\n".join(
-        [
-            f"{path}: {first.task}, format {first.format}, {first.encoding}",
-            f"  {first.records:,} records, {first.tokens:,} tokens",
-            f"  labels: {shown}{more}" if labels else "  no labels: it serves predictions",
-            f"  longest: record {first.longest_record:,} with {first.longest:,} tokens",
-            *(f"  {note}" for note in first.notes[-_NOTES:]),
-            *(f"  odd: {warning}" for warning in first.warnings),
-            "",
-            f"dataset_reader: {json.dumps(first.dataset_reader, ensure_ascii=False, indent=2)}",
-            *(f"also possible: {json.dumps(each.dataset_reader, ensure_ascii=False)}" for each in others),
-            "",
-            command,
-        ]
-    )
+    return [
+        "",
+        f"dataset_reader: {json.dumps(first.dataset_reader, ensure_ascii=False, indent=2)}",
+        *(f"also possible: {json.dumps(each.dataset_reader, ensure_ascii=False)}" for each in others),
+        "",
+        f"allennlp train {config} -s runs/{first.task} --overrides {shlex.quote(overrides)}",
+    ]

@@ -27,6 +27,7 @@ class SampleReader(StrictParams, DatasetReader):
     reader : reads the whole data.
     fraction : the part to draw, above 0, up to 1.
     seed : seed of the draw.
+    rest : read the instances that are not drawn, in place of those that are.
     max_instances : the number of drawn instances to read, the first ones; null for all.
 
     # Raises
@@ -39,6 +40,7 @@ class SampleReader(StrictParams, DatasetReader):
         reader: DatasetReader,
         fraction: Share,
         seed: int,
+        rest: bool = False,
         max_instances: Optional[NonNegativeInt] = None,
     ) -> None:
         super().__init__(
@@ -49,12 +51,18 @@ class SampleReader(StrictParams, DatasetReader):
         self.whole = reader
         self.fraction = fraction
         self.seed = seed
+        self.rest = rest
 
     def _read(self, file_path: DatasetReaderInput) -> Iterator[Instance]:
         instances = list(self.whole.read(file_path))
         order = list(range(len(instances)))
         random.Random(self.seed).shuffle(order)
-        drawn = [instances[index] for index in sorted(order[: sample_size(self.fraction, len(instances))])]
+        size = sample_size(self.fraction, len(instances))
+        if self.rest and size == len(instances):
+            raise ConfigurationError(
+                f"fraction {self.fraction:g} of {size} instances leaves none as the rest"
+            )
+        drawn = [instances[index] for index in sorted(order[size:] if self.rest else order[:size])]
         if isinstance(self.whole, TaskReader):
             self.whole.sampled(drawn)
         yield from drawn

@@ -1,0 +1,51 @@
+"""`allennlp elmo classify` and `tag`: from a file to a trained model, without a config."""
+
+import json
+
+import pytest
+
+from elmo_tasks.common.files import bundled
+from elmo_tasks.training.experiments import METRICS
+
+CSV = "review,stars\n" + "".join(
+    f'"A {word} film, seen {number} times.",{star}\n'
+    for number, (word, star) in enumerate([("warm", "good"), ("dull", "bad")] * 10)
+)
+
+
+def test_classify_holds_out_a_part_and_shows_how_to_predict(tmp_path, allennlp):
+    (tmp_path / "mine.csv").write_text(CSV)
+    arguments = ("elmo", "classify", tmp_path / "mine.csv", "-o", tmp_path / "run", "--epochs", 1)
+    shown = allennlp(*arguments)
+    assert "labels: good 10, bad 10" in shown or "labels: bad 10, good 10" in shown
+    assert "| accuracy |" in shown
+    assert "| confusion" not in shown
+    config = json.loads((tmp_path / "run/config.json").read_text())
+    train, dev = (config[f"{name}dataset_reader"] for name in ("", "validation_"))
+    assert (train["fraction"], dev["fraction"], dev["rest"]) == (0.9, 0.9, True)
+    assert (tmp_path / "run" / METRICS).exists()
+    (tmp_path / "in.jsonl").write_text('{"sentence": "A warm film."}\n')
+    words = shown.strip().splitlines()[-1].split()[1:]
+    names = {"TEXTS.jsonl": tmp_path / "in.jsonl", "PREDICTIONS.jsonl": tmp_path / "out.jsonl"}
+    allennlp(*(names.get(word, word) for word in words))
+    assert json.loads((tmp_path / "out.jsonl").read_text())["label"] in ("good", "bad")
+    assert "already exists" in allennlp(*arguments, status=1)
+
+
+def test_tag_with_dev_data(tmp_path, allennlp):
+    train, dev = (bundled(f"fixtures/ner/{name}.conll").resolve() for name in ("train", "dev"))
+    shown = allennlp("elmo", "tag", train, dev, "-o", tmp_path / "run", "--epochs", 1)
+    assert "| f1 |" in shown
+    assert "held out:" not in shown
+    config = json.loads((tmp_path / "run/config.json").read_text())
+    assert config["dataset_reader"]["type"] == "elmo_ner"
+    assert config["validation_data_path"] == str(dev)
+
+
+@pytest.mark.parametrize("verb", ["classify", "tag"])
+def test_data_that_do_not_fit(verb, tmp_path, allennlp):
+    (tmp_path / "a.txt").write_text("words without labels\n")
+    shown = allennlp("elmo", verb, tmp_path / "a.txt", "-o", tmp_path / "run", status=1)
+    assert "a.txt" in shown
+    assert "elmo inspect" in shown
+    assert not (tmp_path / "run").exists()
