@@ -201,6 +201,8 @@ class NerReader(TaskReader):
         else:
             examples = [(sentence, None) for sentence in sentences]
             counts[_ODD + _UNTAGGED] = len(sentences)
+            if not self.every_record:
+                logger.warning("%s: found no tags, expected some: such files are for predictions alone", path)
         odd.warn()
         counts["sentences"] = len(examples)
         counts["tokens"] = sum(len(sentence.words) for sentence, _ in examples)
