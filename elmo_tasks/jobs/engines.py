@@ -169,7 +169,8 @@ def _on_ray(job: Job, shards: Sequence[Shard], workers: int) -> Generator[Outcom
 
     context = ray.data.DataContext.get_current()
     context.enable_progress_bars = False
-    logging.getLogger("ray.data").setLevel(logging.ERROR)
+    # Ray would log an error that is raised here, and SIGTERM as a fault of its own.
+    logging.getLogger("ray.data").setLevel(logging.CRITICAL)
     plan = [{"shard": json.dumps(shard)} for shard in shards]
     data = ray.data.from_items(plan, override_num_blocks=len(plan))
     with warnings.catch_warnings():

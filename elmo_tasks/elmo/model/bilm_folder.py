@@ -101,18 +101,19 @@ class BiLmFolder:
             return self.file(name)
         raise ElmoError(f"{self._path}: {' or '.join(names)} is missing")
 
-    def file(self, name: str, *, most: int = MAX_BYTES) -> Path:
+    def file(self, name: str, *, most: int | None = None) -> Path:
         """
         Returns a file, which is unpacked if need be.
 
         # Raises
-        `ElmoError`: it is missing, or damaged; or, in a zip, larger than `most` bytes.
+        `ElmoError`: it is missing, or damaged; or, in a zip, larger than `most` (`MAX_BYTES`).
         """
         if not self.has(name):
             raise ElmoError(f"{self._path}: {name} is missing")
         if self._scratch is None:
             return Path(self._path, name)
         member, target = self._members[name], self._unpacked[name]
+        most = MAX_BYTES if most is None else most
         if member.file_size > most:
             raise ElmoError(
                 f"{self.where(name)}: found {member.file_size:,} bytes, expected at most {most:,}"
