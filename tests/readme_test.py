@@ -102,7 +102,7 @@ def folder(tmp_path, monkeypatch):
     (tmp_path / "data/mine").mkdir()
     for split in ("train", "dev"):
         lines = [f'"{sentence}",{label}\n' for sentence, label in sentences.items()]
-        (tmp_path / f"data/mine/{split}.csv").write_text("text,label\n" + "".join(lines))
+        (tmp_path / f"data/mine/{split}.csv").write_text("text,label\n" + "".join(lines * 10))
     (tmp_path / "data/mine/new.jsonl").write_text('{"sentence": "I loved it."}\n')
     make_folder(tmp_path / "data/ko")
     shutil.copytree(elmo, tmp_path / "nlpl")

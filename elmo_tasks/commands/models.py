@@ -20,7 +20,7 @@ class Models(Verb):
     """The verb `models`."""
 
     name = "models"
-    help = "The trained models that come with the project."
+    help = "The models that come trained."
     description = """Lists the archives that come with the project, with their scores. `elmo:NAME` is the path
         of an archive for each command, and `elmo_tasks.load("NAME")` opens it in Python."""
 
@@ -38,7 +38,7 @@ class Slim(Verb):
     """The verb `slim`; see `compat.slim_archives.slim`."""
 
     name = "slim"
-    help = "An archive without the biLM that comes with the project."
+    help = "An archive without its biLM."
     description = """Writes the archive of a model without its biLM, which must be the one that comes with the
         project, frozen. When the archive is opened, this biLM is put into it. A version of the project with
         another biLM refuses the archive."""

@@ -249,7 +249,7 @@ def test_the_disk_cannot_reserve_so_much(elmo, source, output, capsys, monkeypat
     monkeypatch.setattr(os, "posix_fallocate", fail_with(errno.ENOSPC))
     monkeypatch.setattr(FrozenBiLm, "encode", None)
     assert elmo("embed", source, output) == 1
-    assert "GB of disk" in capsys.readouterr().err
+    assert "No space left on device" in capsys.readouterr().err
     assert nothing_left(output)
 
 
