@@ -18,11 +18,11 @@ CONFIGS = {
     "squad": "squad_elmo",
     "snli": "snli_elmo",
     "ner": "ner_elmo",
-    "classification": "sst2_elmo",
+    "classification": "agnews_elmo",
 }
 """The tasks, and a config of each; those that read fewer files come first."""
 OVERRIDES: dict[str, dict[str, Any]] = {
-    "classification": {f"dataset_reader.{key}": None for key in ("label_names", "columns", "sentence2")}
+    "classification": {f"dataset_reader.{key}": None for key in ("label_names", "columns")}
     | {"dataset_reader.format": "auto"}
 }
 """The keys that those configs have, and other data do not."""
@@ -97,7 +97,8 @@ def _blocks(path: str, fits: list[Inspection]) -> list[str]:
     first, *others = fits
     keys = {f"dataset_reader.{key}": value for key, value in first.dataset_reader.items() if key != "type"}
     paths = {"train_data_path": path, "validation_data_path": "DEV"}
-    overrides = json.dumps(OVERRIDES.get(first.task, {}) | keys | paths, ensure_ascii=False)
+    pairs = {"model.pairs": True} if "sentence2" in first.dataset_reader else {}
+    overrides = json.dumps(OVERRIDES.get(first.task, {}) | keys | pairs | paths, ensure_ascii=False)
     config = f"training_configs/{CONFIGS[first.task]}.jsonnet"
     return [
         "",

@@ -113,7 +113,7 @@ class Classify(TrainOnOwnData):
     description = """Trains a classifier with ELMo. Columns, classes and format of the data are found, as
         `allennlp elmo inspect` finds them. Shows the scores, and three predictions."""
     task = "classification"
-    config = "sst2_elmo"
+    config = "agnews_elmo"
 
     def shown(self, result: dict[str, Any]) -> str:
         texts = (" ".join(result[key]) for key in ("sentence1_tokens", "sentence2_tokens") if key in result)
