@@ -38,11 +38,6 @@ ZOO = {
         "entities",
     ),
     "predicates": Recipe(("srl_ewt/train.gold_conll",), ("srl_ewt/dev.gold_conll",), "predicates"),
-    "srl": Recipe(("srl_ewt/train.gold_conll",), ("srl_ewt/dev.gold_conll",)),
-    "coref": Recipe(("coref_ontogum/train", "coref_litbank/train"), ("coref_ontogum/dev",)),
-    "snli": Recipe(("snli/train.jsonl",), ("snli/dev.jsonl",)),
-    "squad": Recipe(("squad/train.json",), ("squad/dev.json",)),
-    "sst": Recipe(("sst5/train.txt",), ("sst5/dev.txt",)),
     "topics": Recipe(("ag_news/train.csv",), ("ag_news/dev.csv",)),
 }
 

@@ -68,7 +68,7 @@ def test_the_demo_trains_missing_models(tmp_path, monkeypatch, capsys):
     assert len(demo.MODELS) == 7
     monkeypatch.setattr(demo, "MODELS", {"snli": demo.MODELS["snli"]})
     (tmp_path / "snli").mkdir()
-    (tmp_path / "snli/half").touch()  # of a run that was killed
+    (tmp_path / "snli/out.log").touch()  # of a run that was killed
     small = TINY_ELMO | {"trainer.num_epochs": 1, "data_loader.batches_per_epoch": 1}
     archives = demo.train_missing(tmp_path, **small)
     progress = re.sub(r"\d+ s", "… s", capsys.readouterr().out)

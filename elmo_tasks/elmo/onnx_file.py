@@ -3,6 +3,7 @@
 import logging
 import warnings
 from importlib.util import find_spec
+from typing import Any
 
 import torch
 from torch import nn
@@ -38,7 +39,7 @@ def write_onnx(bilm: FrozenBiLm | BiLm, path: FilePath) -> None:
             program = torch.onnx.export(
                 model,
                 (model.example(),),
-                dynamic_shapes=SHAPES,
+                dynamic_shapes=dynamic_shapes(),
                 input_names=["ids"],
                 output_names=["layers"],
                 dynamo=True,
@@ -53,7 +54,7 @@ def write_onnx(bilm: FrozenBiLm | BiLm, path: FilePath) -> None:
 class Layers(nn.Module):
     """
     The layers of a biLM for sentences on their own, which `torch.export.export` takes with the example and
-    the `SHAPES`. The weights are a copy, without gradients.
+    the `dynamic_shapes()`. The weights are a copy, without gradients.
     """
 
     def __init__(self, bilm: FrozenBiLm | BiLm) -> None:
@@ -71,5 +72,6 @@ class Layers(nn.Module):
         return self.bilm.padded_ids([["An", "example"], ["Yes"]]).long()
 
 
-SHAPES = ({0: torch.export.Dim("batch"), 1: torch.export.Dim("tokens")},)
-"""The dimensions of the ids that may vary."""
+def dynamic_shapes() -> tuple[dict[int, Any], ...]:
+    """Returns the dimensions of the ids that may vary, as `torch.export` takes them."""
+    return ({0: torch.export.Dim("batch"), 1: torch.export.Dim("tokens")},)  # the first one imports sympy

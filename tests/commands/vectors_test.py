@@ -252,7 +252,7 @@ class TestVectors:
     [
         ("intrinsic", "found no test, expected one or more of --wordsim, --simlex, --men, --rg, --analogies"),
         ("intrinsic --simlex nowhere", "nowhere: found no file"),
-        ("intrinsic --analogies {wordsim}", "wordsim.csv, line 1: found"),
+        ("intrinsic --analogies {wordsim}", "wordsim.csv, line 2: found"),
         ("intrinsic --wordsim {wordsim} --contexts nowhere", "nowhere: found no file"),
         ("neighbors xyzzy --corpus {corpus}", "corpus.txt: found no line with 'xyzzy', expected one"),
         ("neighbors play --corpus {corpus} --line 51", "--line: found 51, expected 1 to 50"),

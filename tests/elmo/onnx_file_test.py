@@ -5,7 +5,7 @@ import torch
 
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.elmo import onnx_file
-from elmo_tasks.elmo.onnx_file import SHAPES, Layers, write_onnx
+from elmo_tasks.elmo.onnx_file import Layers, dynamic_shapes, write_onnx
 from tests.elmo.files import SENTENCES, VARIANTS, frozen, make_word_files, random_bilm, read_frozen
 
 BATCHES = [SENTENCES, [["Yes"]], [["the", "mat", "."]] * 5]
@@ -14,7 +14,7 @@ BATCHES = [SENTENCES, [["Yes"]], [["the", "mat", "."]] * 5]
 def test_torch_export():
     bilm = random_bilm()
     model = Layers(bilm)
-    graph = torch.export.export(model, (model.example(),), dynamic_shapes=SHAPES).module()
+    graph = torch.export.export(model, (model.example(),), dynamic_shapes=dynamic_shapes()).module()
     for sentences in BATCHES:
         ids = bilm.padded_ids(sentences).long()
         torch.testing.assert_close(graph(ids), frozen(bilm).encode(ids), atol=1e-5, rtol=0)
