@@ -64,8 +64,8 @@ print(os.environ.get("GOMP_SPINCOUNT"))
 @pytest.mark.parametrize(
     ("first", "settings", "spins"),
     [
-        ("import elmo_tasks", {}, "1000"),
-        ("import allennlp", {}, "1000"),
+        ("import elmo_tasks", {}, "5000"),
+        ("import allennlp", {}, "5000"),
         ("import json", {}, "None"),
         ("import torch, elmo_tasks", {}, "None"),
         ("import elmo_tasks", {"GOMP_SPINCOUNT": "7"}, "7"),

@@ -88,9 +88,9 @@ garbage, and looking for it, again and again and once more at the end, would tak
 """
 DIFF = "allennlp.commands.diff"
 """A command that AllenNLP runs without its plug-ins, and that cannot read a model with ELMo without them."""
-SPINS = "1000"
+SPINS = "5000"
 """
-How often a thread of OpenMP looks for work before it sleeps; libgomp's default is 300,000, some milliseconds.
+How often a thread of OpenMP looks for work before it sleeps; libgomp's default is 300,000, some milliseconds, and 1,000 slow down a quiet machine.
 Where other programs want the processor, such threads keep it from those that compute.
 """
 _HANDLED = frozenset((*MODULES, *DEFERRED, *POSTPONED, *COMMAND, DIFF))
