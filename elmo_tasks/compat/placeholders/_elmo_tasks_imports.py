@@ -90,7 +90,8 @@ DIFF = "allennlp.commands.diff"
 """A command that AllenNLP runs without its plug-ins, and that cannot read a model with ELMo without them."""
 SPINS = "5000"
 """
-How often a thread of OpenMP looks for work before it sleeps; libgomp's default is 300,000, some milliseconds, and 1,000 slow down a quiet machine.
+How often a thread of OpenMP looks for work before it sleeps; libgomp's default is 300,000, some milliseconds.
+With 1,000, ELMo is slower on a quiet machine.
 Where other programs want the processor, such threads keep it from those that compute.
 """
 _HANDLED = frozenset((*MODULES, *DEFERRED, *POSTPONED, *COMMAND, DIFF))
