@@ -189,7 +189,7 @@ FORMS = [
 
 class Unsafe:
     def __reduce__(self):
-        return print, ("unsafe",)
+        return exec, ("unsafe",)
 
 
 @pytest.mark.parametrize(
@@ -200,7 +200,7 @@ class Unsafe:
         (lambda state: state | {"projection.bias": torch.ones(7)}, "has shape (7,), expected (6,)"),
         (lambda state: state | {"projection.bias": torch.full([6], torch.nan)}, "values that are not finite"),
         (lambda state: [1], "found list, expected a state dict of tensors"),
-        (lambda state: Unsafe(), "not a state dict of PyTorch alone (it names print)"),
+        (lambda state: Unsafe(), "not a state dict of PyTorch alone (it names exec)"),
         *(
             (lambda state, form=form: state | {"projection.weight": form(state["projection.weight"])}, PLAIN)
             for form in FORMS
