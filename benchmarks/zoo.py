@@ -1,7 +1,7 @@
 """The archives that come with the project: trained from several seeds, and the best one made small."""
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,26 +22,6 @@ Rows = Iterator[list[tuple[str, str]]]
 """Sentences of words and tags."""
 
 
-class Recipe(NamedTuple):
-    """The data of an archive: files below DATA, for training and for the choice of the best seed."""
-
-    train: tuple[str, ...]
-    dev: tuple[str, ...]
-    read: str = ""
-    """The kind of files, if they are made into others first."""
-
-
-ZOO = {
-    "ner": Recipe(
-        ("ner/uner_ewt/train.txt", "ner_open/btc_train.conll", "ner_open/wikigold_train.conll"),
-        ("ner/uner_ewt/dev.txt", "ner_open/btc_dev.conll", "ner_open/wikigold_dev.conll"),
-        "entities",
-    ),
-    "predicates": Recipe(("srl_ewt/train.gold_conll",), ("srl_ewt/dev.gold_conll",), "predicates"),
-    "topics": Recipe(("ag_news/train.csv",), ("ag_news/dev.csv",)),
-}
-
-
 def entities(path: Path) -> Rows:
     """Yields the sentences of a file in columns, without entities of type MISC."""
     for lines in line_groups(read_lines(path), separators=("-DOCSTART-",)):
@@ -54,6 +34,26 @@ def predicates(path: Path) -> Rows:
     for sentence in read_sentences(path):
         positions = {proposition.predicate for proposition in sentence.propositions}
         yield [(word, "B-V" if place in positions else "O") for place, word in enumerate(sentence.words)]
+
+
+class Recipe(NamedTuple):
+    """The data of an archive: files below DATA, for training and for the choice of the best seed."""
+
+    train: tuple[str, ...]
+    dev: tuple[str, ...]
+    read: Callable[[Path], Rows] | None = None
+    """Reads a file, if one file in columns is made of them first."""
+
+
+ZOO = {
+    "ner": Recipe(
+        ("ner/uner_ewt/train.txt", "ner_open/btc_train.conll", "ner_open/wikigold_train.conll"),
+        ("ner/uner_ewt/dev.txt", "ner_open/btc_dev.conll", "ner_open/wikigold_dev.conll"),
+        entities,
+    ),
+    "predicates": Recipe(("srl_ewt/train.gold_conll",), ("srl_ewt/dev.gold_conll",), predicates),
+    "topics": Recipe(("ag_news/train.csv",), ("ag_news/dev.csv",)),
+}
 
 
 class Zoo:
@@ -94,12 +94,11 @@ class Zoo:
 
 def _files(recipe: Recipe, paths: list[Path], made: Path) -> str | list[str]:
     """Returns the paths for a config, those of files that are made first if the recipe says so."""
-    if not recipe.read:
+    if recipe.read is None:
         return str(paths[0]) if len(paths) == 1 else [str(path) for path in paths]
-    read = {"entities": entities, "predicates": predicates}[recipe.read]
     made.parent.mkdir(parents=True, exist_ok=True)
     with atomic_file(made) as file:
         for path in paths:
-            for rows in read(path):
+            for rows in recipe.read(path):
                 file.write("".join(f"{word}\t{tag}\n" for word, tag in rows).encode() + b"\n")
     return str(made)

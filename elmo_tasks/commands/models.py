@@ -9,7 +9,7 @@ from elmo_tasks.commands.base import Input, Verb, archive_argument, flag, option
 from elmo_tasks.commands.staging import staged_file
 from elmo_tasks.common.table import Table
 from elmo_tasks.compat.archives import ArchiveError, extracted_archive
-from elmo_tasks.compat.slim_archives import DType, archive_path, slim, trained_archives
+from elmo_tasks.compat.slim_archives import DType, local_archive, slim, trained_archives
 
 CARDS = "models.json"
 """The file beside the archives with the task, the data and the score of each."""
@@ -51,7 +51,7 @@ class Slim(Verb):
     force: bool = flag("overwrite OUT")
 
     def run(self) -> None:
-        path = Path(archive_path(self.archive))
+        path = local_archive(self.archive)
         if path.is_dir():
             path /= "model.tar.gz"
         if not path.is_file():

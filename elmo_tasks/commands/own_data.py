@@ -3,18 +3,18 @@
 import json
 from copy import deepcopy
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar
 
 from allennlp.commands.train import train_model
 from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
-from allennlp.data import DatasetReader
 from allennlp.models.archival import CONFIG_NAME
 from allennlp.predictors import Predictor
 
 from elmo_tasks.commands.base import Positive, Source, Verb, flag, option, positional
-from elmo_tasks.commands.inspect import description
+from elmo_tasks.commands.inspect import CONFIGS, description
 from elmo_tasks.common.files import bundled
 from elmo_tasks.common.table import Table
 from elmo_tasks.compat.archives import open_archive
@@ -33,8 +33,7 @@ class TrainOnOwnData(Verb):
     """Base class of verbs that make a config for data, and train by it."""
 
     task: ClassVar[str]
-    config: ClassVar[str]
-    """The config whose model and trainer are taken."""
+    """One of `CONFIGS`, whose model and trainer are taken."""
 
     train: Source = positional("TRAIN", "labelled data: file, folder, pattern, archive or URL")
     dev: Source | None = positional(
@@ -46,12 +45,13 @@ class TrainOnOwnData(Verb):
     force: bool = flag("overwrite RUN")
 
     def run(self) -> None:
-        found = self._inspected()
-        print("\n".join(description(self.train, found)), flush=True)
-        config = self._config(found.dataset_reader)
+        inspection = self._inspection()
+        print("\n".join(description(self.train, inspection)), flush=True)
+        config = self._config(inspection.dataset_reader)
+        metric = validation_metric(config)  # the training takes the config apart
         if self.dev is None:
             print(f"  {1 - TRAINED_SHARE:.0%} of the records, drawn by chance, are held out: no DEV is given")
-        train_model(Params(deepcopy(config)), self.output, recover=self.recover, force=self.force)
+        train_model(Params(config), self.output, recover=self.recover, force=self.force)
         metrics = json.loads((self.output / METRICS).read_text(encoding="utf-8"))
         table = Table(("metric on the held-out data", "value"))
         for name, value in metrics.items():
@@ -59,44 +59,43 @@ class TrainOnOwnData(Verb):
             if name and not name.startswith("confusion"):
                 table.add(name, round(value, 4))
         print(f"\n{table.markdown()}")
-        self._show_examples(config)
         archive = self.output / "model.tar.gz"
+        self._show_examples(archive)
         print(
-            f"\nThe config is {self.output / CONFIG_NAME}; the epoch of the best {validation_metric(config)} "
+            f"\nThe config is {self.output / CONFIG_NAME}; the epoch of the best {metric} "
             f'is kept. To predict, write {{"sentence": "..."}} a line, and run\n\n'
             f"allennlp predict {archive} TEXTS.jsonl --output-file PREDICTIONS.jsonl --silent"
         )
 
-    def _inspected(self) -> Inspection:
-        found, problem = inspect(self.task, self.train, sample_of(self.train))
-        if not found or not found[0].labels:
+    def _inspection(self) -> Inspection:
+        readings, problem = inspect(self.task, self.train, sample_of(self.train))
+        if not readings or not readings[0].labels:
             raise ConfigurationError(f"{self.train}: {problem}; try `allennlp elmo inspect {self.train}`")
-        return found[0]
+        return readings[0]
 
     def _config(self, reader: dict[str, Any]) -> dict[str, Any]:
         """Returns the config of the task for these data."""
-        config = Params.from_file(str(bundled(f"training_configs/{self.config}.jsonnet"))).as_dict(quiet=True)
+        config = Params.from_file(str(bundled(f"training_configs/{CONFIGS[self.task]}.jsonnet"))).as_dict(
+            quiet=True
+        )
         reader = {**reader, "token_indexers": config["dataset_reader"]["token_indexers"]}
         config |= {"train_data_path": self.train, "validation_data_path": self.dev or self.train}
         config["dataset_reader"] = reader
         if self.dev is None:
-            part = {"type": "elmo_sample", "reader": reader, "fraction": TRAINED_SHARE, "seed": SEED}
-            rest = deepcopy(part) | {"rest": True}
-            config |= {"dataset_reader": part, "validation_dataset_reader": rest}
+            trained = {"type": "elmo_sample", "reader": reader, "fraction": TRAINED_SHARE, "seed": SEED}
+            held_out = {**trained, "reader": deepcopy(reader), "rest": True}
+            config |= {"dataset_reader": trained, "validation_dataset_reader": held_out}
         if self.task == "classification":
             config["model"]["pairs"] = "sentence2" in reader
         if self.epochs is not None:
             config["trainer"]["num_epochs"] = self.epochs
         return config
 
-    def _show_examples(self, config: dict[str, Any]) -> None:
-        predictor = Predictor.from_archive(open_archive(self.output / "model.tar.gz"))
-        reader = config.get("validation_dataset_reader", config["dataset_reader"])
-        instances = iter(
-            DatasetReader.from_params(Params(deepcopy(reader))).read(config["validation_data_path"])
-        )
+    def _show_examples(self, path: Path) -> None:
+        archive = open_archive(path)
+        predictor = Predictor.from_archive(archive)
         print("\nPredictions:")
-        for instance, _ in zip(instances, range(_EXAMPLES), strict=False):
+        for instance in islice(archive.validation_dataset_reader.read(self.dev or self.train), _EXAMPLES):
             print(f"  {self.shown(predictor.predict_instance(instance))}")
 
     def shown(self, result: dict[str, Any]) -> str:
@@ -113,7 +112,6 @@ class Classify(TrainOnOwnData):
     description = """Trains a classifier with ELMo. Columns, classes and format of the data are found, as
         `allennlp elmo inspect` finds them. Shows the scores, and three predictions."""
     task = "classification"
-    config = "agnews_elmo"
 
     def shown(self, result: dict[str, Any]) -> str:
         texts = (" ".join(result[key]) for key in ("sentence1_tokens", "sentence2_tokens") if key in result)
@@ -129,7 +127,6 @@ class Tag(TrainOnOwnData):
     description = """Trains a biLSTM-CRF with ELMo. Columns, tag scheme and format of the data are found, as
         `allennlp elmo inspect` finds them. Shows the scores, and three predictions."""
     task = "ner"
-    config = "ner_elmo"
 
     def shown(self, result: dict[str, Any]) -> str:
         entities = ", ".join(f"{entity['text']} ({entity['type']})" for entity in result["entities"])

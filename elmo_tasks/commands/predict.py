@@ -6,7 +6,6 @@ from hashlib import blake2b
 from pathlib import Path
 
 from allennlp.common.checks import ConfigurationError
-from allennlp.common.file_utils import cached_path
 
 from elmo_tasks.commands.base import (
     Gpu,
@@ -21,7 +20,7 @@ from elmo_tasks.commands.base import (
 )
 from elmo_tasks.commands.engines import RayArguments, RunArguments, engine_of, run_folder
 from elmo_tasks.commands.staging import copy_piped, is_piped
-from elmo_tasks.compat.slim_archives import archive_path
+from elmo_tasks.compat.slim_archives import local_archive
 from elmo_tasks.data.input_files import input_files
 from elmo_tasks.jobs.engines import Here, run_job
 from elmo_tasks.jobs.places import input_sources, texts_among
@@ -100,7 +99,7 @@ def _archive(name: str, *, packed: bool) -> Path:
     # Raises
     `ConfigurationError`: a folder without an archive.
     """
-    path = Path(cached_path(archive_path(name)))
+    path = local_archive(name)
     if packed and path.is_dir():
         path /= "model.tar.gz"
         if not path.exists():

@@ -1,7 +1,7 @@
 """Readers with models of others: fields by the model's names, and an error where a pair does not fit."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from typing import Any
 
@@ -32,16 +32,16 @@ def _fields_for(model: Model, fields: dict[str, Any]) -> dict[str, Any]:
     if not hasattr(metadata, "allennlp_fields"):
         return fields
     parameters = inspect.signature(model.forward).parameters
-    others = {} if _takes_all(model) else metadata.allennlp_fields(fields)
+    if _take_all(parameters):
+        return fields
+    others = metadata.allennlp_fields(fields)
     return {name: value for name, value in others.items() if name in parameters} | {
-        name: value
-        for name, value in fields.items()
-        if name in parameters or _takes_all(model) or name not in metadata.own_fields
+        name: value for name, value in fields.items() if name in parameters or name not in metadata.own_fields
     }
 
 
-def _takes_all(model: Model) -> bool:
-    return any(each.kind is each.VAR_KEYWORD for each in inspect.signature(model.forward).parameters.values())
+def _take_all(parameters: Mapping[str, inspect.Parameter]) -> bool:
+    return any(each.kind is each.VAR_KEYWORD for each in parameters.values())
 
 
 def _init_predictor(
@@ -106,7 +106,7 @@ def check_fields(model: Model, instance: Instance) -> None:
         if each.default is each.empty and each.kind not in (each.VAR_KEYWORD, each.VAR_POSITIONAL)
     ]
     missing = [name for name in needed if name not in fields]
-    unknown = [name for name in fields if name not in parameters and not _takes_all(model)]
+    unknown = [] if _take_all(parameters) else [name for name in fields if name not in parameters]
     if missing or unknown:
         found = f"no field {missing[0]!r}" if missing else f"the field {unknown[0]!r}"
         raise ConfigurationError(

@@ -12,6 +12,7 @@ from typing import Literal
 
 import torch
 from allennlp.common.checks import ConfigurationError
+from allennlp.common.file_utils import cached_path
 
 from elmo_tasks.common.files import bundled
 from elmo_tasks.elmo.archived import ARCHIVED_WEIGHTS
@@ -123,3 +124,13 @@ def archive_path(archive: str | PathLike[str]) -> str | PathLike[str]:
         expected = ", ".join(TRAINED + each for each in archives) or "the package elmo_tasks[models]"
         raise ConfigurationError(f"found no archive {text}, expected {expected}")
     return archives[name]
+
+
+def local_archive(archive: str | PathLike[str]) -> Path:
+    """
+    Returns the local path of an archive or of the folder of a run, by its path, URL or name.
+
+    # Raises
+    See `archive_path`. `FileNotFoundError`: nothing is there.
+    """
+    return Path(cached_path(archive_path(archive)))

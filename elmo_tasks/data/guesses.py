@@ -7,12 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from elmo_tasks.data.formats.delimited import find_dialect, read_delimited
-from elmo_tasks.data.formats.json_records import read_json_records
-from elmo_tasks.data.formats.parquet import class_names, read_parquet
-from elmo_tasks.data.formats.records import is_parquet, record_format
+from elmo_tasks.data.formats.delimited import find_dialect
+from elmo_tasks.data.formats.parquet import class_names
+from elmo_tasks.data.formats.records import read_records, record_format
 from elmo_tasks.data.formats.texts import FASTTEXT
-from elmo_tasks.data.input_files import InputError, Record, read_lines
+from elmo_tasks.data.input_files import InputError, read_lines
 from elmo_tasks.data.reader import FileSample
 
 LABELS = (
@@ -48,9 +47,14 @@ class Table(NamedTuple):
         return sorted(values, key=int if numbers else str)
 
 
+def only_item(value: Any) -> Any:
+    """Returns the item of a list of one, and any other value as it is."""
+    return value[0] if isinstance(value, list) and len(value) == 1 else value
+
+
 def as_label(value: Any) -> str:
     """Returns the label of a value: of a list of one, its only item."""
-    value = value[0] if isinstance(value, list) and len(value) == 1 else value
+    value = only_item(value)
     return value if isinstance(value, str) else json.dumps(value, default=str)
 
 
@@ -64,20 +68,12 @@ def read_table(sample: FileSample) -> Table | None:
         rows = [
             record.values
             for file in sample.files
-            for record in _records(file, format, columns, sample.encoding)
+            for record in read_records(file, columns=columns, encoding=sample.encoding)
         ]
-        names = class_names(sample.files[0]) if is_parquet(sample.files[0]) else {}
+        names = class_names(sample.files[0]) if format == "parquet" else {}
     except (InputError, csv.Error):
         return None
     return Table(rows, columns is None, names) if rows and len(rows[0]) > 1 else None
-
-
-def _records(path: Path, format: str, columns: list[str] | None, encoding: str) -> Iterator[Record]:
-    if format == "parquet":
-        return read_parquet(path)
-    if format == "json":
-        return read_json_records(path, encoding=encoding)
-    return read_delimited(path, columns=columns, encoding=encoding)
 
 
 def _has_sentences(sample: FileSample) -> bool:

@@ -1,6 +1,5 @@
 """The base class of the readers of texts, and of pairs of texts, with a class each."""
 
-import json
 import logging
 from abc import abstractmethod
 from collections import Counter
@@ -19,6 +18,7 @@ from elmo_tasks.data.formats.delimited import find_dialect, read_delimited
 from elmo_tasks.data.formats.json_records import read_json_records
 from elmo_tasks.data.formats.parquet import class_names, read_parquet
 from elmo_tasks.data.formats.records import is_parquet, record_format
+from elmo_tasks.data.guesses import as_label, only_item
 from elmo_tasks.data.input_files import InputError, Record, input_files, read_lines
 from elmo_tasks.data.json_lines import shorten_json
 from elmo_tasks.data.reader import TaskReader
@@ -123,10 +123,7 @@ class LabelledTextReader(TaskReader):
 
     def format_of(self, files: Sequence[Path]) -> str:
         """Returns the name of the format; of a delimited file, its delimiter and whether it has a header."""
-        path = files[0]
-        format = self.format
-        if format == "auto" and not self.pairs and self.columns is None:
-            format = texts.path_format(files, self.label_names) or format
+        path, format = files[0], self._format_of_all(files)
         format = self._format_of(path) if format == "auto" else format
         if format != "delimited":
             return format
@@ -140,9 +137,7 @@ class LabelledTextReader(TaskReader):
 
     def _read(self, file_path: str) -> Iterator[Instance]:
         files = input_files(file_path)
-        format = self.format
-        if format == "auto" and not self.pairs and self.columns is None:
-            format = texts.path_format(files, self.label_names) or format
+        format = self._format_of_all(files)
         read = partial(self._file, format=format)
         if format == "class_folders":  # one log for all files
             read, files = partial(self._folders, files=files), [cast(Path, file_path)]
@@ -209,6 +204,12 @@ class LabelledTextReader(TaskReader):
         read = {"text": texts.read_text, "document": texts.read_document, "fasttext": texts.read_fasttext}
         return read[format](path, encoding=self.encoding)
 
+    def _format_of_all(self, files: Sequence[Path]) -> str:
+        """Returns the format that the names of the files tell, or else that of the config, maybe `auto`."""
+        if self.format != "auto" or self.pairs or self.columns is not None:
+            return self.format
+        return texts.path_format(files, self.label_names) or self.format
+
     def _format_of(self, path: Path) -> str:
         found = None
         if self.columns is None and not self.pairs and self.delimiter == "auto" and not is_parquet(path):
@@ -242,10 +243,8 @@ class LabelledTextReader(TaskReader):
         column = self.label_column(record.values)
         if column is None:
             return None
-        value = _value(path, record, column)
-        if isinstance(value, list) and len(value) == 1:
-            value = value[0]
-        label = value if isinstance(value, str) else json.dumps(value, default=str)
+        value = only_item(_value(path, record, column))
+        label = as_label(value)
         if label not in self.label_names and type(value) is int and 0 <= value < len(names.get(column, ())):
             label = names[column][value]
         if label in self.label_names:

@@ -50,15 +50,14 @@ class ArchivePipe(FilesPipe):
         that of an ensemble that only refers to its members; and see `open_archive`.
         """
         from allennlp.common.checks import ConfigurationError
-        from allennlp.common.file_utils import cached_path
         from allennlp.models.archival import get_weights_path
         from allennlp.predictors import Predictor
 
         from elmo_tasks.compat.archives import ArchiveError, open_archive
-        from elmo_tasks.compat.slim_archives import archive_path
+        from elmo_tasks.compat.slim_archives import local_archive
 
         source = cast(str, sources[_ARCHIVE])
-        path = Path(cached_path(archive_path(source)))
+        path = local_archive(source)
         if path.is_dir() and not Path(get_weights_path(path)).exists():
             raise ArchiveError(
                 f"{source}: found a folder without weights, expected {_ARCHIVE} or the folder of a run; of "
@@ -77,12 +76,11 @@ class ArchivePipe(FilesPipe):
     def local(self, source: str) -> Iterator[Path]:
         """Yields the archive. For the folder of a run, it is made with the weights in use."""
         import torch
-        from allennlp.common.file_utils import cached_path
         from allennlp.models.archival import CONFIG_NAME, archive_model
 
-        from elmo_tasks.compat.slim_archives import archive_path
+        from elmo_tasks.compat.slim_archives import local_archive
 
-        path = Path(cached_path(archive_path(source)))
+        path = local_archive(source)
         if path.is_file():
             yield path
             return

@@ -265,7 +265,7 @@ class NerReader(TaskReader):
 
 
 class _Oddities:
-    """What is odd in a file and read nevertheless: its counts, and the first of each kind for a warning."""
+    """The odd places of a file that are read all the same: counts, and the first of each kind."""
 
     def __init__(self, path: Path, counts: Counter[str], *, strict: bool) -> None:
         self.path, self.counts, self.strict = path, counts, strict

@@ -100,9 +100,9 @@ class SrlPredictor(SentencePredictor):
     def _verbs(self, words: list[str]) -> list[int]:
         if not words:
             return []
-        if not self._spacy_model and not _english_models() and PREDICATES in trained_archives():
-            found = self._finder.predict_json({"tokens": words})["entities"]
-            return [word["token_start"] for word in found]
+        if self._finder is not None:
+            entities = self._finder.predict_json({"tokens": words})["entities"]
+            return [entity["token_start"] for entity in entities]
         tagged = self._tagger.analyze(words)
         if not any(token.pos_ for token in tagged):
             name = self._tagger(0).meta["name"]
@@ -113,23 +113,26 @@ class SrlPredictor(SentencePredictor):
         return [token.i for token in tagged if token.pos_ in _VERBS and token.dep_ not in _HELPING]
 
     @cached_property
-    def _finder(self) -> Predictor:
-        return load(PREDICATES).predictor
+    def _english_model(self) -> str | None:
+        """The spaCy model that is asked for, or the first English one that is installed."""
+        from spacy.util import get_installed_models
+
+        installed = (name for name in sorted(get_installed_models()) if name.startswith(_ENGLISH))
+        return self._spacy_model or next(installed, None)
+
+    @cached_property
+    def _finder(self) -> Predictor | None:
+        """The predictor of `elmo:predicates`, where no spaCy model takes its place."""
+        has_model = self._english_model is not None or PREDICATES not in trained_archives()
+        return None if has_model else load(PREDICATES).predictor
 
     @cached_property
     def _tagger(self) -> RenewedPipeline:
         import spacy  # takes a third of a second
 
-        installed = _english_models()
-        if not self._spacy_model and not installed:
+        if self._english_model is None:
             raise ConfigurationError(
                 'found no "predicates", and no model that finds them; expected "predicates": the places of '
                 "tokens, from 0, or elmo_tasks[models], or `python -m spacy download en_core_web_sm`"
             )
-        return RenewedPipeline(partial(spacy.load, self._spacy_model or installed[0]))
-
-
-def _english_models() -> list[str]:
-    from spacy.util import get_installed_models
-
-    return [name for name in sorted(get_installed_models()) if name.startswith(_ENGLISH)]
+        return RenewedPipeline(partial(spacy.load, self._english_model))

@@ -122,7 +122,7 @@ def folder(tmp_path):
 
 def test_lines_by_their_number_and_in_their_order(source, folder):
     text = copy_corpus(str(source), folder)
-    # What happens to the input is of no concern any more.
+    # The input may go now.
     source.unlink()
     assert len(text) == len(LINES)
     assert list(text) == [text[line] for line in range(len(LINES))] == STRIPPED

@@ -39,7 +39,7 @@ def test_a_signal_ends_the_process_as_before(monkeypatch):
 
 def test_vectors_by_its_address_are_those_of_the_plain_command(cluster_address, tmp_path):
     """To the last bit; and it runs on."""
-    # Of sizes that the processor multiplies with in one way, as all that are published
+    # The processor multiplies with these sizes in one way, as with all published ones.
     options, weights = make_files(tmp_path / "bilm", projection_dim=16, dim=32)
     text = tmp_path / "in.txt"
     text.write_text("".join(f"line {n} of" + " words" * (n % 5) + "\n" for n in range(60)))

@@ -267,37 +267,30 @@ def clipped(make):
     return nn.utils.clip_grad_norm_(elmo.parameters(), 1.0)
 
 
+def recovery(make_first, make_second):
+    """Returns the weights after a step of one model, and one more of another that goes on from there."""
+    first, second = make_first(requires_grad=True), make_second(requires_grad=True)
+    optimizers = [torch.optim.Adam(each.parameters(), lr=1e-3, eps=0.1) for each in (first, second)]
+    step(first, optimizers[0])
+    second.load_state_dict(first.state_dict())
+    optimizers[1].load_state_dict(optimizers[0].state_dict())
+    step(second, optimizers[1])
+    return second.state_dict()
+
+
 @use
 def recovered(make):
-    elmo, other = make(requires_grad=True), make(requires_grad=True)
-    optimizers = [torch.optim.Adam(each.parameters(), lr=1e-3, eps=0.1) for each in (elmo, other)]
-    step(elmo, optimizers[0])
-    other.load_state_dict(elmo.state_dict())
-    optimizers[1].load_state_dict(optimizers[0].state_dict())
-    step(other, optimizers[1])
-    return other.state_dict()
+    return recovery(make, make)
 
 
 @use
 def recovered_from_stock(make):
-    stock, elmo = make.stock(requires_grad=True), make(requires_grad=True)
-    optimizers = [torch.optim.Adam(each.parameters(), lr=1e-3, eps=0.1) for each in (stock, elmo)]
-    step(stock, optimizers[0])
-    elmo.load_state_dict(stock.state_dict())
-    optimizers[1].load_state_dict(optimizers[0].state_dict())
-    step(elmo, optimizers[1])
-    return elmo.state_dict()
+    return recovery(make.stock, make)
 
 
 @use
 def recovered_by_stock(make):
-    elmo, stock = make(requires_grad=True), make.stock(requires_grad=True)
-    optimizers = [torch.optim.Adam(each.parameters(), lr=1e-3, eps=0.1) for each in (elmo, stock)]
-    step(elmo, optimizers[0])
-    stock.load_state_dict(elmo.state_dict())
-    optimizers[1].load_state_dict(optimizers[0].state_dict())
-    step(stock, optimizers[1])
-    return stock.state_dict()
+    return recovery(make, make.stock)
 
 
 @use

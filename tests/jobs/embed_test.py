@@ -24,7 +24,7 @@ from tests.elmo.files import make_files
 
 @pytest.fixture
 def bilm(tmp_path) -> FrozenBiLm:
-    # Of sizes that the processor multiplies with in one way, as all that are published
+    # The processor multiplies with these sizes in one way, as with all published ones.
     options, weights = make_files(tmp_path / "bilm", projection_dim=16, dim=32)
     return read_frozen_bilm(read_options(options), weights)
 

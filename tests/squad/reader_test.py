@@ -363,7 +363,7 @@ def test_bad_questions_are_left_out_and_counted(tmp_path, caplog):
 
 
 def squad(passage, answers):
-    """Of one question with each of the answers, which are in the passage once."""
+    """Returns data with a question for each of the answers, which are in the passage once."""
     questions = [
         {"id": text, "question": "?", "answers": [{"text": text, "answer_start": passage.index(text)}]}
         for text in answers
