@@ -19,7 +19,7 @@ from allennlp.common.checks import ConfigurationError
 from elmo_tasks.common.errors import ElmoError
 
 TASKS = {
-    "paper": ("paper", "all of docs/results.md, experiment by experiment, and the page"),
+    "paper": ("paper", "all of docs/results, experiment by experiment, and the pages"),
     "ner": ("peers:Ner", "NER beside crf_tagger: F1, time of an epoch"),
     "srl": ("peers:Srl", "semantic roles beside srl: F1, time of an epoch"),
     "coref": ("peers:Coref", "coreference beside coref: F1, time of an epoch, memory"),

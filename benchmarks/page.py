@@ -1,4 +1,4 @@
-"""docs/results.md, made of `results.template.md` and the CSV files of docs/results/."""
+"""The pages of results in docs/, made of the templates in `results_pages` and the CSV files of docs/results/."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -32,14 +32,29 @@ class PageTables:
 
     def __init__(self, *, results: Path, commands: Mapping[str, str]) -> None:
         self._results, self._commands = results, commands
+        self._whole_commands: dict[str, str] = {}
 
     def has(self, name: str) -> bool:
         """Returns whether a file is there."""
         return self._path(name).exists()
 
     def command(self, name: str) -> str:
-        """That of an experiment, in which DATA and so on are folders; its own part of one like another."""
-        return f"`{re.sub(r'[$](?=[A-Z])', '', self._commands[name]).strip()}`"
+        """
+        Returns a link to the command of an experiment, in which DATA and so on are folders, or the part of its
+        own of one like another.
+        """
+        command = re.sub(r"[$](?=[A-Z])", "", self._commands[name]).strip()
+        if "python -m" not in command:
+            return f"`{command}`"
+        self._whole_commands[name] = command
+        return f"[command](#{name})"
+
+    def commands(self) -> str:
+        """Returns the commands that `command` has linked, as a section."""
+        shown_commands = (
+            f"### {name}\n\n```text\n{text}\n```\n" for name, text in self._whole_commands.items()
+        )
+        return "\n".join(["\n## Commands\n", *shown_commands]) if self._whole_commands else ""
 
     def number(self, name: str) -> Cell:
         """One of numbers.csv."""
@@ -117,6 +132,37 @@ class PageTables:
             )
             table.add(title, str(score), score.runs, *beside, *of_paper)
         return markdown(table) + self._earlier({file: file for file in names} if first else {"": name})
+
+    def summary(self, tasks: Mapping[str, tuple[str, str, str, str]]) -> str:
+        """
+        Returns a row a task: its baseline, ELMo beside it, and the published part of the error that is gone.
+
+        # Parameters
+
+        tasks : for each title, the data, the file, the metric, and what published.csv calls its error reduction.
+        """
+        table = Table(
+            (
+                "task",
+                "data",
+                "score",
+                "without ELMo",
+                "with ELMo",
+                "seeds",
+                "error reduction",
+                "p",
+                "published reduction",
+            )
+        )
+        for title, (data, name, metric, published) in tasks.items():
+            of_systems = read_scores(self._path(name), metric)
+            without, with_elmo = of_systems["ours"], of_systems["elmo"]
+            seeds = " and ".join(dict.fromkeys(str(score.runs) for score in (without, with_elmo)))
+            cells: list[Cell] = [with_elmo.gain(without), with_elmo.shown_p(without)]
+            table.add(
+                title, data, metric, str(without), str(with_elmo), seeds, *cells, self.published(published)
+            )
+        return markdown(table)
 
     def grid(
         self,
@@ -281,12 +327,12 @@ class PageTables:
         """A link to a table that is too large for the page."""
         if not self.has(name):
             return self._missing([name])
-        return f"[{text}]({self._results.name}/{self._path(name).name})"
+        return f"[{text}]({self._path(name).name})"
 
     def figure(self, name: str, title: str) -> str:
         """An SVG file; nothing where it is not there yet."""
         path = self._results / f"{name}.svg"
-        return f"![{title}]({self._results.name}/{path.name})" if path.exists() else ""
+        return f"![{title}]({path.name})" if path.exists() else ""
 
     def _rows(self, name: str) -> Results:
         """Those of a file, which has one task."""
@@ -354,8 +400,9 @@ def _cell(cell: Cell) -> str:
 
 
 PROJECT = Path(__file__).parent.parent
-RESULTS, PAGE = PROJECT / "docs/results", PROJECT / "docs/results.md"
-TEMPLATE = Path(__file__).with_name("results.template.md")
+DOCS, RESULTS = PROJECT / "docs", PROJECT / "docs/results"
+TEMPLATES = Path(__file__).with_name("results_pages")
+"""A template a page, at the page's path within docs/."""
 _NO_PROSE = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|`[^`]*`|\[[^\]]*\]\([^)]*\)", re.DOTALL)
 _NUMBER = re.compile(r"(?<![\w.,-])[\d.,]*\d%?")
 
@@ -372,9 +419,14 @@ def typed_numbers(template: str) -> list[tuple[int, str]]:
     ]
 
 
-def rendered(results: Path, commands: Mapping[str, str], template: Path = TEMPLATE) -> str:
+def templates() -> dict[Path, Path]:
+    """Returns the template of each page of docs/."""
+    return {DOCS / path.relative_to(TEMPLATES): path for path in sorted(TEMPLATES.rglob("*.md"))}
+
+
+def rendered(results: Path, commands: Mapping[str, str], template: Path) -> str:
     """
-    The page.
+    Returns the page of a template.
 
     # Raises
     `InputError`: a number is typed by hand; what a table needs is in no file, or not as it should be.
@@ -388,19 +440,20 @@ def rendered(results: Path, commands: Mapping[str, str], template: Path = TEMPLA
         keep_trailing_newline=True,
     )
     tables = PageTables(results=results, commands=commands)
-    calls: dict[str, Any] = {name: getattr(tables, name) for name in dir(tables) if not name.startswith("_")}
+    calls: dict[str, Any] = {"FINETUNED": "the same, the biLM fine-tuned on the task's text"}
+    calls |= {name: getattr(tables, name) for name in dir(tables) if not name.startswith("_")}
     try:
         text = environment.get_template(template.name).render(calls)
     except KeyError as error:
         raise InputError.at(
             template, found=f"{error}, which no file has", expected="a name of a file"
         ) from error
-    return re.sub(r"\n{3,}", "\n\n", text)
+    return re.sub(r"\n{3,}", "\n\n", text + tables.commands())
 
 
-def write_page(results: Path, commands: Mapping[str, str]) -> None:
-    """Writes docs/results.md."""
-    text = rendered(results, commands)
-    with atomic_file(PAGE) as file:
-        file.write(text.encode())
-    print(PAGE)
+def write_pages(results: Path, commands: Mapping[str, str]) -> None:
+    """Writes docs/results.md, and the pages of docs/results/."""
+    for page, template in templates().items():
+        with atomic_file(page) as file:
+            file.write(rendered(results, commands, template).encode())
+        print(page)

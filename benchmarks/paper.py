@@ -1,10 +1,10 @@
 """
-The tables and figures of docs/results.md, by the experiments of benchmarks/paper.toml, one after the other.
+The tables and figures of docs/results, by the experiments of benchmarks/paper.toml, one after the other.
 Some small tables there have rows that were kept by hand.
 
 Each experiment has a folder below OUT, a process of its own, and a log beside its folder. The same command
 resumes after a kill, and skips finished experiments; an experiment that fails does not end the others. The
-results go to `--results`, and `--page` makes docs/results.md of it (benchmarks/page.py).
+results go to `--results`, and `--page` makes the pages of it (benchmarks/page.py).
 """
 
 import argparse
@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 from allennlp.common.checks import ConfigurationError
 from filelock import lock_descriptor
 
-from benchmarks.page import PROJECT, RESULTS, write_page
+from benchmarks.page import PROJECT, RESULTS, write_pages
 from elmo_tasks.common.files import atomic_file
 from elmo_tasks.common.table import Table
 from elmo_tasks.data.input_files import InputError
@@ -204,13 +204,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--experiments", type=Path, default=EXPERIMENTS, metavar="TOML", help="others than the paper's"
     )
-    parser.add_argument("--page", action="store_true", help="make docs/results.md of --results, run nothing")
+    parser.add_argument("--page", action="store_true", help="make the pages of --results, run nothing")
 
 
 def run(arguments: argparse.Namespace) -> None:
     experiments = read_experiments(arguments.experiments)
     if arguments.page:
-        write_page(arguments.results, {name: experiment.command for name, experiment in experiments.items()})
+        write_pages(arguments.results, {name: experiment.command for name, experiment in experiments.items()})
         return
     if arguments.output is None:
         raise ConfigurationError("found no DATA and OUT, expected both, or --page")

@@ -37,6 +37,7 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
     def on_the_site(match: re.Match[str]) -> str:
         path = posixpath.normpath(posixpath.join(folder, match[1]))
-        return f"]({PAGES.get(path, path.removeprefix('docs/'))}"
+        target = PAGES.get(path, path.removeprefix("docs/"))
+        return f"]({posixpath.relpath(target, posixpath.dirname(page.file.src_uri) or '.')}"
 
     return re.sub(r"\]\((?!\w+:)([^)#\s]+)", on_the_site, markdown)

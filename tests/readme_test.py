@@ -176,7 +176,7 @@ def anchors(page: Path) -> set[str]:
 
 
 def test_links_lead_to_files_and_titles():
-    every_page = [*PROJECT.glob("*.md"), *PROJECT.glob("docs/*.md"), *PROJECT.glob("pretrained/*/*.md")]
+    every_page = [*PROJECT.glob("*.md"), *PROJECT.glob("docs/**/*.md"), *PROJECT.glob("pretrained/*/*.md")]
     link = re.compile(r"\]\((?!\w+:)([^)#\s]*)#?([^)\s]*)\)")
     links = [
         (page, *parts) for page in every_page for parts in link.findall(page.read_text(encoding="utf-8"))
@@ -189,7 +189,7 @@ def test_links_lead_to_files_and_titles():
 
 
 def test_every_page_is_on_the_site():
-    assert set(PROJECT.glob("docs/*.md")) == set(PAGES[1:])
+    assert set(PROJECT.glob("docs/**/*.md")) == set(PAGES[1:])
 
 
 def test_make_targets_exist():

@@ -1,4 +1,4 @@
-"""Rows of measurements, their statistics, and docs/results.md, which is made of them."""
+"""Rows of measurements, their statistics, and the pages that are made of them."""
 
 import re
 from importlib.metadata import version
@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import ttest_ind
 
 from benchmarks.comparison import epoch_times, write_curve
-from benchmarks.page import PAGE, PROJECT, RESULTS, PageTables, rendered, typed_numbers
+from benchmarks.page import PROJECT, RESULTS, PageTables, rendered, templates, typed_numbers
 from benchmarks.paper import read_experiments
 from benchmarks.results import Results, Score, p_of_one, read_scores
 from elmo_tasks.common.table import Table
@@ -17,8 +17,9 @@ from elmo_tasks.training.experiments import Run, spread
 COMMANDS = {experiment.name: experiment.command for experiment in read_experiments().values()}
 
 
-def test_the_page_is_made_of_the_files():
-    assert rendered(RESULTS, COMMANDS) == PAGE.read_text(encoding="utf-8"), (
+@pytest.mark.parametrize("page", templates(), ids=lambda page: page.stem)
+def test_the_pages_are_made_of_the_files(page):
+    assert rendered(RESULTS, COMMANDS, templates()[page]) == page.read_text(encoding="utf-8"), (
         "python -m benchmarks paper --page"
     )
 
