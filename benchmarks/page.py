@@ -1,4 +1,4 @@
-"""The pages of results in docs/, made of the templates in `results_pages` and the CSV files of docs/results/."""
+"""The pages of results in docs/, made of `results_pages` and the CSV files of docs/results/."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -40,8 +40,8 @@ class PageTables:
 
     def command(self, name: str) -> str:
         """
-        Returns a link to the command of an experiment, in which DATA and so on are folders, or the part of its
-        own of one like another.
+        Returns a link to the command of an experiment, in which DATA and so on are folders; of one like
+        another, the part of its own.
         """
         command = re.sub(r"[$](?=[A-Z])", "", self._commands[name]).strip()
         if "python -m" not in command:
@@ -139,7 +139,8 @@ class PageTables:
 
         # Parameters
 
-        tasks : for each title, the data, the file, the metric, and what published.csv calls its error reduction.
+        tasks : for each title, the data, the file, the metric, and the name of its error reduction in
+            published.csv.
         """
         table = Table(
             (
