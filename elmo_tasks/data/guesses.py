@@ -4,6 +4,7 @@ import csv
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,6 +24,8 @@ TEXTS = ("text", "sentence", "review", "tweet", "comment", "content", "body", "q
 MAX_CLASSES = 200
 _SHORT = 10
 """The characters that texts have on average, at least."""
+_SAMPLE = 1000
+"""The rows that tell whether the first is a header."""
 _PARTS = {"train", "training", "dev", "valid", "validation", "test", "trial"}
 _RECORDS = {".csv", ".tsv", ".json", ".jsonl", ".parquet"}
 
@@ -42,7 +45,7 @@ class Table(NamedTuple):
         """Returns the different values of a column, as a reader calls them, in order."""
         if column in self.class_names:
             return list(self.class_names[column])
-        values = {as_label(row.get(column)) for row in self.rows}
+        values = {as_label(value) for row in self.rows if (value := row.get(column)) not in (None, "")}
         numbers = all(re.fullmatch(r"-?\d+", value) for value in values)
         return sorted(values, key=int if numbers else str)
 
@@ -55,7 +58,7 @@ def only_item(value: Any) -> Any:
 def as_label(value: Any) -> str:
     """Returns the label of a value: of a list of one, its only item."""
     value = only_item(value)
-    return value if isinstance(value, str) else json.dumps(value, default=str)
+    return value.strip() if isinstance(value, str) else json.dumps(value, default=str)
 
 
 def read_table(sample: FileSample) -> Table | None:
@@ -78,19 +81,25 @@ def read_table(sample: FileSample) -> Table | None:
 
 def _has_sentences(sample: FileSample) -> bool:
     """Tells whether empty lines separate the lines, as in files with a token a line."""
-    lines = [line for _, line in read_lines(sample.files[0], encoding=sample.encoding)]
-    return not any('"' in line for line in lines) and any(not line.strip() for line in lines[:-1])
+    header = set(re.split("[,;|\t]", sample.lines[0].lower().strip())) if sample.lines else set()
+    if header & {*LABELS} and header & {*TEXTS}:
+        return False
+    lines = [line.strip() for _, line in read_lines(sample.files[0], encoding=sample.encoding)]
+    return not any('"' in line for line in lines) and "\n\n" in "\n".join(lines).strip()
 
 
 def _unnamed(sample: FileSample) -> list[str] | None:
     """Returns names for the columns of a file whose first row is no header."""
     lines = list(read_lines(sample.files[0], encoding=sample.encoding))
     delimiter, quotes = find_dialect(lines)
-    texts = (f"{line}\n" for _, line in lines if line)
+    texts = (f"{line}\n" for _, line in lines if line.strip())
     rows = csv.reader(texts, delimiter=delimiter, quoting=csv.QUOTE_MINIMAL if quotes else csv.QUOTE_NONE)
-    first = next(rows, [])
+    first, *others = [[cell.strip() for cell in row] for row in islice(rows, _SAMPLE)] or [[]]
+    while first and not first[-1]:
+        first.pop()
+    pairs = (pair for row in others for pair in zip(first, row, strict=False))
     has_values = any(re.fullmatch(r"-?[\d.]+", cell) or cell.count(" ") > 4 for cell in first)
-    if not has_values and len(set(first)) == len(first):
+    if not has_values and len(set(first)) == len(first) and not any(cell == other != "" for cell, other in pairs):
         return None
     return [f"column{number}" for number in range(1, len(first) + 1)]
 
@@ -139,7 +148,7 @@ def _table_keys(table: Table) -> dict[str, Any]:
     label = _label_column(table)
     if label is None:
         return {}
-    texts = [name for name in table.columns if name != label and _is_text(table, name)]
+    texts = text_columns(table, label)
     pair = next((each for each in _pairs(texts)), None)
     if not texts:
         return {}
@@ -159,6 +168,11 @@ def _label_column(table: Table) -> str | None:
     most = max(2, len(table.rows) // 3)
     few = [name for name in table.columns if fits(name) and len(table.classes(name)) <= most]
     return min(few, key=lambda name: len(table.classes(name)), default=None)
+
+
+def text_columns(table: Table, label: str) -> list[str]:
+    """Returns the columns of texts, by their values, without that of the labels."""
+    return [name for name in table.columns if name != label and _is_text(table, name)]
 
 
 def _is_text(table: Table, name: str) -> bool:

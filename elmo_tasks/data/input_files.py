@@ -25,9 +25,10 @@ from elmo_tasks.common.unpacking import is_archive, unpacked
 
 _MEMBER = re.compile(r"\((.+)\)#(.+)")
 """A member of an archive, as AllenNLP writes it."""
-_ENCODINGS = ["cp1252", "cp1251", "gb18030", "big5", "shift_jis", "euc_jp", "euc_kr"]
+_WESTERN = "cp1252"
+_ENCODINGS = [_WESTERN, "cp1251", "gb18030", "big5", "shift_jis", "euc_jp", "euc_kr"]
 _SAMPLE = 1 << 16
-"""The bytes of a file that show its encoding."""
+"""The bytes of lines beyond ASCII that show an encoding."""
 
 
 class InputError(ConfigurationError, ElmoError):
@@ -137,22 +138,47 @@ def read_sentences(path: str | os.PathLike[str], *, longest: int | None = None) 
 
 def likely_encoding(path: str | os.PathLike[str]) -> str | None:
     """
-    Returns the likely encoding of a text, by its first 64 KiB; `None` if none of the usual ones fits.
+    Returns the likely encoding of a text, by all of its lines; `None` if none of the usual ones fits.
 
     # Raises
     `OSError` and the other errors of `common.files.UNREADABLE`.
     """
     from charset_normalizer import from_bytes  # for errors only
 
+    sample, is_utf8 = b"", True
     with open(path, "rb") as packed:
-        begin = common_files.unpacked(packed).read(_SAMPLE)
-    if begin.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        return "utf-16"
-    with suppress(UnicodeDecodeError):
-        codecs.getincrementaldecoder("utf-8")().decode(begin)
-        return "utf-8"
-    best = from_bytes(begin, cp_isolation=_ENCODINGS).best()
-    return best.encoding if best else None
+        file = common_files.unpacked(packed)
+        for line in file:
+            if line.isascii():
+                continue
+            if not sample and line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+                return "utf-16"
+            is_utf8 = is_utf8 and _decodes(line, "utf-8")
+            if len(sample) < _SAMPLE:
+                sample += line
+        if is_utf8:
+            return "utf-8"
+        if not _has_lone_accents(sample):
+            best = from_bytes(sample, cp_isolation=_ENCODINGS).best()
+            if best is None or best.encoding != _WESTERN:
+                return best.encoding if best else None
+        file.seek(0)
+        return _WESTERN if all(_decodes(line, _WESTERN) for line in file) else "latin-1"
+
+
+def _has_lone_accents(sample: bytes) -> bool:
+    """Tells whether bytes beyond ASCII stand alone among letters, as in Western languages."""
+    beyond = re.findall(rb"[\x80-\xff]+", sample)
+    alone = sum(len(each) == 1 for each in beyond)
+    return 3 * alone > 2 * len(beyond) and len(re.findall(rb"[A-Za-z]", sample)) > 2 * len(b"".join(beyond))
+
+
+def _decodes(line: bytes, encoding: str) -> bool:
+    try:
+        line.decode(encoding)
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _below(path: str) -> list[Path]:

@@ -55,7 +55,9 @@ def inspect(task: str, path: str, sample: FileSample) -> tuple[list[Inspection],
     assert issubclass(cls, TaskReader)
     found: list[Inspection] = []
     problems: list[str] = []
-    for keys in cls.candidates(sample):
+    with _logged():
+        candidates = list(cls.candidates(sample))
+    for keys in candidates:
         block = {"type": name, **keys}
         if sample.encoding != "utf-8":
             block["encoding"] = sample.encoding

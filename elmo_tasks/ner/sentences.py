@@ -58,7 +58,7 @@ _CSV = (
 """The columns of a csv, in small letters."""
 _TOKENS, _TAGS = ("tokens", "words"), ("ner_tags", "tags", "ner", "labels", "label")
 _TEXT, _SPANS = ("text", "sentence"), ("label", "labels", "spans", "entities")
-_CHUNKS = {"B-NP", "I-NP", "B-VP", "I-VP"}
+_CHUNKS = {"B-NP", "I-NP", "B-VP", "I-VP", "B-NC", "I-NC", "B-VC", "I-VC"}
 _TAG = re.compile(r"[BIESULM]-\S+")
 _ACCEPTED = "accept"
 _IN, _OUT, _INTENTS = "seq.in", "seq.out", "label"

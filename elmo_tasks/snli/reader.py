@@ -1,6 +1,6 @@
 """Reads pairs of sentences, and whether the first entails the second: SNLI, MultiNLI, ANLI and the like."""
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar, Optional, Union
@@ -11,7 +11,7 @@ from allennlp.data.fields import Field, MetadataField, TextField
 
 from elmo_tasks.common.values import Name, Names
 from elmo_tasks.data.fields import Metadata, check_label, labelled_instance
-from elmo_tasks.data.guesses import read_table
+from elmo_tasks.data.guesses import read_table, text_columns
 from elmo_tasks.data.labelled_texts import LabelledTextReader
 from elmo_tasks.data.reader import FileSample
 
@@ -20,10 +20,10 @@ _LETTERS = {label[0]: label for label in LABELS}
 """The labels of ANLI."""
 _COLUMNS = {
     "premise": ("sentence1", "premise", "context"),
-    "hypothesis": ("sentence2", "hypothesis"),
+    "hypothesis": ("sentence2", "hypothesis", "hypo"),
     "label": ("gold_label", "label"),
 }
-"""The names that published sets give to a column."""
+"""The names that published sets give to a column, in small letters."""
 _MAX_CACHED = 500
 """Maximum number of characters of a sentence whose words are cached."""
 
@@ -58,7 +58,7 @@ class SnliReader(LabelledTextReader):
 
     classes : by default entailment, neutral and contradiction, in the files also `e`, `n` and `c`.
     premise, hypothesis, label : the columns; by default those of SNLI (`sentence1`, `sentence2`,
-        `gold_label`), or else `premise` or `context`, `hypothesis`, `label`.
+        `gold_label`), or else `premise` or `context`, `hypothesis` or `hypo`, `label`, in any case.
     The others : see `LabelledTextReader`.
 
     # Raises
@@ -89,14 +89,21 @@ class SnliReader(LabelledTextReader):
     def candidates(cls, sample: FileSample) -> Iterator[dict[str, Any]]:
         """See `TaskReader`; the labels may be numbers, or others than SNLI's."""
         table = read_table(sample)
-        label = next((name for name in _COLUMNS["label"] if table and name in table.columns), None)
+        columns: dict[str, Any] = {}
+        label = _known_column("label", table.columns) if table else None
+        if table and not table.header:
+            label = next((name for name in table.columns if _are_entailment(table.classes(name))), None)
+            texts = text_columns(table, label) if label else []
+            if len(texts) < 2:
+                return
+            columns = {"columns": table.columns, "label": label, "premise": texts[0], "hypothesis": texts[1]}
         classes = {*table.classes(label)} - {*cls.undecided} if table and label else set()
         if not classes or classes <= {*LABELS, *_LETTERS}:
-            yield {}
+            yield columns
         elif classes == {"0", "1", "2"}:
-            yield {"label_names": {str(number): name for number, name in enumerate(LABELS)}}
-        elif table and ("premise" in table.columns or any("entail" in name for name in classes)):
-            yield {"classes": sorted(classes)}
+            yield columns | {"label_names": {str(number): name for number, name in enumerate(LABELS)}}
+        elif table and (_known_column("premise", table.columns) == "premise" or _are_entailment(classes)):
+            yield columns | {"classes": sorted(classes)}
 
     def text_columns(self, values: Mapping[str, Any]) -> list[list[str]]:
         columns = (self._column(name, values) for name in ("premise", "hypothesis"))
@@ -106,8 +113,7 @@ class SnliReader(LabelledTextReader):
         return self._column("label", values)
 
     def _column(self, name: str, values: Mapping[str, Any]) -> Any:
-        known = _COLUMNS[name]
-        return self._columns[name] or next((each for each in known if each in values), known[0])
+        return self._columns[name] or _known_column(name, values) or _COLUMNS[name][0]
 
     def text_to_instance(
         self,
@@ -143,6 +149,17 @@ class SnliReader(LabelledTextReader):
         if isinstance(text, str) and len(text) <= _MAX_CACHED and isinstance(tokenizer, Hashable):
             return _cached_tokens(tokenizer, text)
         return super().tokens(text)
+
+
+def _known_column(name: str, columns: Iterable[str]) -> str | None:
+    """Returns the column with one of the names of published sets, whatever its case."""
+    known = _COLUMNS[name]
+    exact = next((each for each in known if each in columns), None)
+    return exact or next((column for each in known for column in columns if column.lower() == each), None)
+
+
+def _are_entailment(classes: Iterable[str]) -> bool:
+    return any("entail" in name for name in classes)
 
 
 @lru_cache(maxsize=1 << 12)

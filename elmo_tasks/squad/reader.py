@@ -5,6 +5,7 @@ import random
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Optional
@@ -35,17 +36,12 @@ _JOINERS = r"/:;\"\u201c-\u201e()\[\]{}\u00b0\u00d7"
 """Other characters that join words and at which spaCy does not split."""
 _SPLIT = _DASHES + _CURRENCIES + _JOINERS
 _PIECES = re.compile(f"[{_SPLIT}]|[^{_SPLIT}]+")
-
-
 _USUAL = 0.05
 """The share of answers off the token boundaries above which there is a warning."""
 _SHOWN = 3
+_SAMPLE = 1000
+"""Paragraphs that show the script."""
 _TOKENIZERS = "characters, whitespace, elmo_syllables, or a language or model of spaCy"
-
-
-_ESCAPED = re.compile(r"\\u([0-9a-fA-F]{4})")
-_KEY = re.compile(r'"\w+"\s*:')
-_IMPOSSIBLE = re.compile(r'"is_impossible"\s*:\s*true')
 
 
 @dataclass
@@ -169,12 +165,15 @@ class SquadReader(TaskReader):
 
     @classmethod
     def candidates(cls, sample: FileSample) -> Iterator[dict[str, Any]]:
-        """See `TaskReader`; SQuAD 2.0 has questions without an answer, and not all languages have blanks."""
-        text = _ESCAPED.sub(lambda match: chr(int(match[1], 16)), "".join(sample.lines))
-        tokenizer = tokenizer_of_script(_KEY.sub("", text))
-        yield ({"unanswerable": True} if _IMPOSSIBLE.search(text) else {}) | (
-            {"tokenizer": tokenizer} if tokenizer else {}
-        )
+        """See `TaskReader`; some questions have no answer, and not all languages have blanks."""
+        paragraphs: list[Paragraph] = []
+        with suppress(InputError):  # the reader tells of errors
+            for file in sample.files:
+                datasets = read_datasets(str(file), ids=False, bad="leave out", encoding=sample.encoding)
+                paragraphs += [paragraph for dataset in datasets for paragraph in dataset.paragraphs]
+        unanswerable = any(not question.answers for each in paragraphs for question in each.questions)
+        tokenizer = tokenizer_of_script("".join(each.passage for each in paragraphs[:_SAMPLE]))
+        yield ({"unanswerable": True} if unanswerable else {}) | ({"tokenizer": tokenizer} if tokenizer else {})
 
     def format_of(self, files: Sequence[Path]) -> str:
         """See `TaskReader`."""

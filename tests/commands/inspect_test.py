@@ -64,6 +64,63 @@ def test_fixtures_without_a_hint(capsys, path, task, format, records, tokens, la
     assert len(list(reader.read(str(FIXTURES / path)))) >= records - 5
 
 
+PREMISE, HYPOTHESIS = "Ann runs home in the rain.", "It \"rains."
+
+
+@pytest.mark.parametrize(
+    ("content", "task", "keys", "labels"),
+    [
+        (
+            "v1,v2,,,\nham,\"Go on, then\",,,\nspam,You win \xa3150,,,\nham,Well then ok,\"no, more\",,\n",
+            "classification",
+            {"encoding": "cp1252", "sentence1": "v2", "label": "v1", "classes": ["ham", "spam"]},
+            {"ham": 2, "spam": 1},
+        ),
+        (
+            "\n \nsentence\tlabel\na fine film\t1 \na dull film\t0\nall is well\t1\n \t\n",
+            "classification",
+            {"sentence1": "sentence", "label": "label", "classes": ["0", "1"]},
+            {"1": 2, "0": 1},
+        ),
+        (
+            "ham\tWell then ok\nspam\tYou win a lot\nham\tGo on now\n",
+            "classification",
+            {"columns": ["column1", "column2"], "label": "column1", "sentence1": "column2"},
+            {"ham": 2, "spam": 1},
+        ),
+        (
+            "pairID,gold_label,Sentence1,Sentence2\n1,neutral,\"Ann runs, fast.\",It rains.\n",
+            "snli",
+            {},
+            {"neutral": 1},
+        ),
+        (
+            f"premise\thypo\tlabel\n{PREMISE}\t{HYPOTHESIS}\tcontradictory\n{PREMISE}\tNo.\tneutral\n",
+            "snli",
+            {"classes": ["contradictory", "neutral"]},
+            {"contradictory": 1, "neutral": 1},
+        ),
+        (
+            f"{PREMISE}\t{HYPOTHESIS}\tneutral\n{PREMISE}\tShe moves now.\tentails\n",
+            "snli",
+            {"premise": "column1", "hypothesis": "column2", "label": "column3"},
+            {"neutral": 1, "entails": 1},
+        ),
+        (
+            '{"context": "Ann runs.", "question": "Who?", "answers": {"text": [], "answer_start": []}}\n',
+            "squad",
+            {"unanswerable": True},
+            {"no answer": 1},
+        ),
+    ],
+)
+def test_published_shapes_without_a_hint(capsys, tmp_path, content, task, keys, labels):
+    (tmp_path / "a").write_bytes(content.encode("cp1252"))
+    found = inspected(capsys, tmp_path / "a", task)
+    assert found["labels"] == labels
+    assert keys.items() <= found["dataset_reader"].items()
+
+
 def test_text_for_people(capsys):
     Inspect(path=str(FIXTURES / "squad/unanswerable.json"), task=None, json=False).run()
     shown = capsys.readouterr().out

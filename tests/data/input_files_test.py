@@ -11,7 +11,7 @@ import pytest
 from allennlp.common import file_utils
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.data.input_files import InputError, input_files, read_lines
+from elmo_tasks.data.input_files import InputError, input_files, likely_encoding, read_lines
 from elmo_tasks.data.json_lines import parse_json, read_json, read_json_lines, shorten, shorten_json
 
 NO_LINE_ENDS = "\u2028\u2029\x85\x0b\x0c\x1c\x1d\x1e\r"
@@ -170,6 +170,20 @@ def test_other_encodings(tmp_path, text, encoding):
     assert list(read_lines(tmp_path / "a", encoding=encoding)) == [(i, text.rstrip()) for i in (1, 2, 3)]
     with pytest.raises(InputError, match=r"a, line 1: found .* expected ascii"):
         list(read_lines(tmp_path / "a", encoding="ascii"))
+
+
+@pytest.mark.parametrize(
+    ("content", "encoding"),
+    [
+        (b"a\n" * 70_000 + "café x\n".encode("latin-1"), "cp1252"),
+        ("une façon, café \x81\n".encode("latin-1"), "latin-1"),
+        ("a\ncafé\n".encode(), "utf-8"),
+        ("привет москва\n".encode("cp1251") * 3, "cp1251"),
+    ],
+)
+def test_the_likely_encoding_is_that_of_all_lines(tmp_path, content, encoding):
+    (tmp_path / "a").write_bytes(content)
+    assert likely_encoding(tmp_path / "a") == encoding
 
 
 def test_unreadable_files(tmp_path):

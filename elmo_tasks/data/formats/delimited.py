@@ -45,8 +45,9 @@ def read_delimited(
     encoding: str = "utf-8",
 ) -> Iterator[Record]:
     """
-    Yields the records of a file. Empty rows, and empty cells at the end of a row, are left out. Columns
-    without a name have no values in a record; text in those at the end is counted, and the log warns of it.
+    Yields the records of a file. Rows of blanks and empty cells, empty cells at the end of a row, and blanks
+    around names and at the end of a row are left out. Columns without a name have no values in a record; text
+    in those at the end is counted, and the log warns of it.
 
     # Parameters
 
@@ -57,11 +58,12 @@ def read_delimited(
     `InputError`, with file and line: a row has another number of columns, a quote is not closed, or the
     header has a column twice; and see `read_lines`.
     """
-    lines = list(read_lines(path, encoding=encoding))
+    lines = [(number, line.rstrip(" ")) for number, line in read_lines(path, encoding=encoding)]
     dialect = find_dialect(lines, columns=columns, delimiter=delimiter, quotes=quotes)
     rows = (_quoted_rows if dialect.quotes else _plain_rows)(path, lines, dialect.delimiter)
     if columns is None:
         header, columns = next(rows, (1, []))
+        columns = [name.strip() for name in columns]
         for name in columns:
             if name and columns.count(name) > 1:
                 raise InputError.at(path, header, found=f"the column {name!r} twice", expected="a header")
@@ -103,7 +105,7 @@ def find_dialect(
         them, and they are needed: for a delimiter, a line break or a doubled quote in a cell, or around each
         cell of the first row.
     """
-    texts = [line for _, line in lines if line]
+    texts = [line for _, line in lines if line.strip()]
     if delimiter == "auto":
         delimiter = _find_delimiter(texts[:_SAMPLE], len(columns) if columns else None)
     if quotes == "auto":
@@ -141,7 +143,8 @@ def _needs_quotes(texts: list[str], delimiter: str) -> bool:
 
 def _quoted_rows(path: Path, lines: Sequence[tuple[int, str]], delimiter: str) -> Rows:
     csv.field_size_limit(_MAX_FIELD)
-    rows = csv.reader((f"{line}\n" for _, line in lines), delimiter=delimiter, strict=True)
+    texts = (f"{line}\n" for _, line in lines)
+    rows = csv.reader(texts, delimiter=delimiter, strict=True, skipinitialspace=True)
     while True:
         first = rows.line_num + 1
         try:
@@ -150,14 +153,14 @@ def _quoted_rows(path: Path, lines: Sequence[tuple[int, str]], delimiter: str) -
             return
         except csv.Error as error:
             raise InputError.at(path, first, found=f"no csv ({error})", expected="csv") from error
-        if row:
+        if any(map(str.strip, row)):
             yield first, row
 
 
 def _plain_rows(path: Path, lines: Sequence[tuple[int, str]], delimiter: str) -> Rows:
     doubled: list[int] = []
     for number, line in lines:
-        if line:
+        if line.strip():
             cells = line.split(delimiter)
             if '""' in line and any(map(_DOUBLED.fullmatch, cells)):
                 doubled.append(number)

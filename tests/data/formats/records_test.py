@@ -44,6 +44,8 @@ def records(path, content, read=read_records, **options):
             [(1, ["3", "title, a", "x;y"]), (2, ["1", "b", "z"])],
         ),
         ("text\nx, y\nz\n", {"delimiter": "\t"}, [(2, ["x, y"]), (3, ["z"])]),
+        ("a\tb \n \t\nx\t1 \n  \n", {}, [(3, ["x", "1"])]),
+        ('a, "b" \n"x, y", "1" \n,\n', {}, [(2, ["x, y", "1"])]),
     ],
 )
 def test_delimited(tmp_path, content, options, expected):
