@@ -97,9 +97,9 @@ def _unnamed(sample: FileSample) -> list[str] | None:
     first, *others = [[cell.strip() for cell in row] for row in islice(rows, _SAMPLE)] or [[]]
     while first and not first[-1]:
         first.pop()
-    pairs = (pair for row in others for pair in zip(first, row, strict=False))
+    recurs = any(cell and cell == other for row in others for cell, other in zip(first, row, strict=False))
     has_values = any(re.fullmatch(r"-?[\d.]+", cell) or cell.count(" ") > 4 for cell in first)
-    if not has_values and len(set(first)) == len(first) and not any(cell == other != "" for cell, other in pairs):
+    if not has_values and not recurs and len(set(first)) == len(first):
         return None
     return [f"column{number}" for number in range(1, len(first) + 1)]
 

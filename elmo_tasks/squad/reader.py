@@ -173,7 +173,8 @@ class SquadReader(TaskReader):
                 paragraphs += [paragraph for dataset in datasets for paragraph in dataset.paragraphs]
         unanswerable = any(not question.answers for each in paragraphs for question in each.questions)
         tokenizer = tokenizer_of_script("".join(each.passage for each in paragraphs[:_SAMPLE]))
-        yield ({"unanswerable": True} if unanswerable else {}) | ({"tokenizer": tokenizer} if tokenizer else {})
+        keys = {"unanswerable": unanswerable, "tokenizer": tokenizer}
+        yield {name: value for name, value in keys.items() if value}
 
     def format_of(self, files: Sequence[Path]) -> str:
         """See `TaskReader`."""

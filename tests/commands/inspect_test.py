@@ -64,14 +64,14 @@ def test_fixtures_without_a_hint(capsys, path, task, format, records, tokens, la
     assert len(list(reader.read(str(FIXTURES / path)))) >= records - 5
 
 
-PREMISE, HYPOTHESIS = "Ann runs home in the rain.", "It \"rains."
+PREMISE, HYPOTHESIS = "Ann runs home in the rain.", 'It "rains.'
 
 
 @pytest.mark.parametrize(
     ("content", "task", "keys", "labels"),
     [
         (
-            "v1,v2,,,\nham,\"Go on, then\",,,\nspam,You win \xa3150,,,\nham,Well then ok,\"no, more\",,\n",
+            'v1,v2,,,\nham,"Go on, then",,,\nspam,You win \xa3150,,,\nham,Well then ok,"no, more",,\n',
             "classification",
             {"encoding": "cp1252", "sentence1": "v2", "label": "v1", "classes": ["ham", "spam"]},
             {"ham": 2, "spam": 1},
@@ -89,7 +89,7 @@ PREMISE, HYPOTHESIS = "Ann runs home in the rain.", "It \"rains."
             {"ham": 2, "spam": 1},
         ),
         (
-            "pairID,gold_label,Sentence1,Sentence2\n1,neutral,\"Ann runs, fast.\",It rains.\n",
+            'pairID,gold_label,Sentence1,Sentence2\n1,neutral,"Ann runs, fast.",It rains.\n',
             "snli",
             {},
             {"neutral": 1},
