@@ -33,7 +33,7 @@ from elmo_tasks.common import strict_json
 from elmo_tasks.common.devices import Device, gpu_number
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.unpacking import unpack
-from elmo_tasks.compat.slim_archives import archive_path, complete
+from elmo_tasks.compat.slim_archives import archive_path, complete, local_archive
 
 TRUST = "ELMO_TASKS_TRUST_ARCHIVES"
 """The environment variable that, set to 1, lets the config of an archive name any Python object."""
@@ -92,7 +92,7 @@ def open_archive(
     outer = _opening.get() or _Opening((), frozenset())
     archive_file = archive_path(archive_file)
     try:
-        path = cached_path(archive_file)
+        path = local_archive(archive_file)
     except FileNotFoundError as error:
         if not outer.archives:
             raise
@@ -110,7 +110,7 @@ def open_archive(
         token = _opening.set(_Opening((*outer.archives, real), trusted))
         try:
             if os.path.isdir(path):
-                check_config(Path(path))
+                check_config(path)
             archive = _load_archive(archive_file, cuda_device, overrides, weights_file)
             _check_numbers(archive.model)
             return archive
@@ -285,6 +285,7 @@ def _fault(error: Exception) -> str:
 def install() -> None:
     """Replaces AllenNLP's loader, also in modules that have imported it already."""
     archival.extracted_archive = extracted_archive
+    archival.cached_path = local_archive
     Registrable.resolve_class_name = classmethod(_resolve_registered)
     for module in list(sys.modules.values()):
         if getattr(module, "__dict__", {}).get("load_archive") is _load_archive:

@@ -58,8 +58,12 @@ def install() -> None:
 
 
 def _cached_path(stock: Callable[..., str], path: str | os.PathLike[str], *args: Any, **options: Any) -> str:
-    """Finds a config that comes with the project by its name; a file of the user comes first."""
-    return stock(local_or_bundled(path), *args, **options)
+    """
+    Finds a config that comes with the project by its name; a file of the user comes first. AllenNLP imports
+    the clients of all stores for a file, too.
+    """
+    path = local_or_bundled(path)
+    return path if os.path.exists(path) else stock(path, *args, **options)
 
 
 def _evaluate_file(stock: Callable[..., str], path: str, **options: Any) -> str:

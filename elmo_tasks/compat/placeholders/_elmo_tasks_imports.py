@@ -67,9 +67,14 @@ DEFERRED = {
     "allennlp_models.structured_prediction.predictors.constituency_parser": ("nltk", "spacy"),
     "allennlp_models.structured_prediction.predictors.srl": ("spacy",),
     "allennlp_models.vision.dataset_readers.flickr30k": ("transformers",),
+    "cached_path": ("cached_path.schemes",),
+    "cached_path._cached_path": ("cached_path.schemes",),
+    "cached_path.bytes_range": ("cached_path.schemes",),
+    "cached_path.progress": ("rich",),
 }
 """
-Modules, and the packages that they use only inside functions and annotations, or to derive a class from.
+Modules, and the packages, or neighbours by their whole name, that they use only inside functions and
+annotations, or to derive a class from.
 `allennlp.common.util` looks for the package `checklist` before each module of AllenNLP that it imports; a
 missing package is looked for once.
 """
@@ -184,14 +189,15 @@ def _defer(packages):  # type: ignore[no-untyped-def]
     missing = {}
 
     def load(name, globals=None, locals=None, fromlist=(), level=0):  # type: ignore[no-untyped-def]
-        package = name.partition(".")[0]
+        path = f"{globals['__package__']}.{name}" if level else name
+        package = path if level else name.partition(".")[0]
         if name in missing:
             raise ModuleNotFoundError(missing[name], name=name)
-        if level == 1 and (neighbour := f"{globals['__package__']}.{name}") in POSTPONED:
+        if path in POSTPONED and level == 1:
             from _elmo_tasks_deferred import draft
 
-            return draft(neighbour, load)
-        if level or package not in packages:
+            return draft(path, load)
+        if package not in packages:
             try:
                 return builtins.__import__(name, globals, locals, fromlist, level)
             except ModuleNotFoundError as error:
@@ -199,7 +205,7 @@ def _defer(packages):  # type: ignore[no-untyped-def]
                 raise
         from _elmo_tasks_deferred import Deferred
 
-        return Deferred(name if fromlist else package)
+        return Deferred(path if fromlist else package)
 
     return load
 
