@@ -38,7 +38,7 @@ from allennlp.common.checks import ConfigurationError
 from elmo_tasks.data.fields import Metadata, ids_of
 from elmo_tasks.data.formats.columns import BLANKS, split_cells
 from elmo_tasks.data.formats.conll2012 import END, begun_document, ends_document, unescape
-from elmo_tasks.data.input_files import InputError, read_lines
+from elmo_tasks.data.input_files import InputError, NoWordsError, named_by, read_lines
 from elmo_tasks.data.json_lines import parse_json, shorten_json
 from elmo_tasks.data.tokenization import Words, join_words
 
@@ -73,6 +73,8 @@ class CorefDocument(Metadata):
     """
     words: Words = field(kw_only=True)
     """All tokens, with their places in the text."""
+    problem: str | None = None
+    """The reason why a prediction leaves it out."""
     joined: int = 0
     """The number of annotated clusters that were joined to others."""
     line = 0
@@ -150,6 +152,9 @@ def read_documents(
     first: CorefDocument | None = None
     records = _records(path, encoding)
     for document in (record() for record in records) if good is None else good(records):
+        if document.problem is not None:
+            yield document
+            continue
         first = first or document
         if (document.clusters is None) != (first.clusters is None):
             without = document.clusters is None
@@ -176,10 +181,12 @@ def _read_json(path: Path, number: int, line: str) -> CorefDocument:
     if not isinstance(content, dict) or "sentences" not in content:
         expected = 'a JSON object with "sentences"'
         raise InputError.at(path, number, found=repr(shorten_json(content)), expected=expected)
-    try:
-        document = from_json(content)
-    except ConfigurationError as error:
-        raise InputError(f"{path}, line {number}: {error.message}") from error
+    with named_by(ids_of(content)):
+        try:
+            document = from_json(content)
+        except ConfigurationError as error:
+            kind = InputError if any(content["sentences"] or []) else NoWordsError
+            raise kind(f"{path}, line {number}: {error.message}") from error
     document.line = number
     return document
 
@@ -353,6 +360,10 @@ class _Part:
 
     def document(self) -> CorefDocument:
         """Returns the document of the lines."""
+        with named_by({"doc_key": self._id}):
+            return self._document()
+
+    def _document(self) -> CorefDocument:
         for number, line in self.lines:
             if not line.startswith("#"):
                 self._add(number, line)

@@ -18,9 +18,11 @@ from allennlp.data.vocabulary import DEFAULT_OOV_TOKEN
 
 from elmo_tasks.common.values import Name
 from elmo_tasks.coref.documents import NO_SPEAKER, CorefDocument, read_documents
+from elmo_tasks.data.fields import no_prediction
 from elmo_tasks.data.formats.conll2012 import gold_files
 from elmo_tasks.data.input_files import InputError, read_lines
 from elmo_tasks.data.reader import TaskReader
+from elmo_tasks.data.tokenization import join_words
 
 logger = logging.getLogger(__name__)
 
@@ -71,7 +73,10 @@ class CorefReader(TaskReader):
     def _read(self, file_path: str) -> Iterator[Instance]:
         paths = gold_files(file_path)
         for document in self.shard_iterable(self.read_files(file_path, self._file, _describe, paths)):
-            yield self.text_to_instance(document)
+            if document.problem is None:
+                yield self.text_to_instance(document)
+            else:
+                yield no_prediction(document.problem, document.ids)
 
     def format_of(self, files: Sequence[Path]) -> str:
         """See `TaskReader`."""
@@ -98,7 +103,12 @@ class CorefReader(TaskReader):
 
     def _file(self, path: Path, counts: Counter[str]) -> Iterator[CorefDocument]:
         unsplit = 0
-        for document in read_documents(path, encoding=self.encoding, good=partial(self.good, path)):
+        good = partial(self.good, path, unpredicted=_unpredicted)
+        for document in read_documents(path, encoding=self.encoding, good=good):
+            if document.problem is not None:
+                counts["bad documents"] += 1
+                yield document
+                continue
             unsplit += len(document.sentences) == 1 and len(document) > _LONG_SENTENCE
             clusters = document.clusters or []
             singletons = sum(len(cluster) == 1 for cluster in clusters)
@@ -130,6 +140,12 @@ class CorefReader(TaskReader):
         if over_ends := _over_ends(document):
             counts[_OVER_ENDS] = over_ends
         return counts
+
+
+def _unpredicted(error: InputError) -> CorefDocument:
+    document = CorefDocument("", [], [], words=join_words([]), problem=str(error))
+    document.ids = error.ids
+    return document
 
 
 def _over_ends(document: CorefDocument) -> int:

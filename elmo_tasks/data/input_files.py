@@ -10,9 +10,11 @@ import glob
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from types import MappingProxyType
+from typing import Any, BinaryIO
 
 from allennlp.common.checks import ConfigurationError
 from allennlp.common.file_utils import cached_path
@@ -33,16 +35,54 @@ _SAMPLE = 1 << 16
 class InputError(ConfigurationError, ElmoError):
     """An error in an input. Its message says where, what was found, and what was expected."""
 
+    ids: Mapping[str, Any] = MappingProxyType({})
+    """The keys by which the file names the record with the error."""
+
     def __init__(self, message: str) -> None:
         ElmoError.__init__(self, message)
         self.message = message
 
 
-class Record(NamedTuple):
-    """The values of a record by name, and the line at which it starts; in Parquet its row, from 1."""
+class NoWordsError(InputError):
+    """The error of a record without words."""
 
-    line: int
-    values: dict[str, Any]
+
+@contextmanager
+def named_by(ids: Mapping[str, Any]) -> Iterator[None]:
+    """Adds the ids of a record to the error that it has."""
+    try:
+        yield
+    except InputError as error:
+        error.ids = ids
+        raise
+
+
+class Record:
+    """
+    A record of a file.
+
+    # Parameters
+
+    line : the line at which it starts; in Parquet its row, from 1.
+    content : its values by name, or its error, if it is damaged and those after it are not.
+    """
+
+    __slots__ = ("_content", "line")
+
+    def __init__(self, line: int, content: dict[str, Any] | InputError) -> None:
+        self.line, self._content = line, content
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """
+        The values by name.
+
+        # Raises
+        `InputError`: the record is damaged.
+        """
+        if isinstance(self._content, InputError):
+            raise self._content
+        return self._content
 
 
 def input_files(path: str | os.PathLike[str] | list[str]) -> list[Path]:

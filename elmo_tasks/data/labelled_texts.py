@@ -19,7 +19,14 @@ from elmo_tasks.data.formats.json_records import read_json_records
 from elmo_tasks.data.formats.parquet import class_names, read_parquet
 from elmo_tasks.data.formats.records import is_parquet, record_format
 from elmo_tasks.data.guesses import as_label, only_item
-from elmo_tasks.data.input_files import InputError, Record, input_files, read_lines
+from elmo_tasks.data.input_files import (
+    InputError,
+    NoWordsError,
+    Record,
+    input_files,
+    named_by,
+    read_lines,
+)
 from elmo_tasks.data.json_lines import shorten_json
 from elmo_tasks.data.reader import TaskReader
 
@@ -35,17 +42,13 @@ FORMATS = (
 
 
 class _Example(NamedTuple):
-    """A record, and why it has no prediction, if it has none."""
+    """A record, and its error, if it has no prediction."""
 
     record: Record
     path: Path
     texts: list[str]
     label: str | None = None
-    problem: str | None = None
-
-
-class _NoWordsError(InputError):
-    """The error of a text without words."""
+    problem: InputError | None = None
 
 
 class LabelledTextReader(TaskReader):
@@ -145,16 +148,15 @@ class LabelledTextReader(TaskReader):
             yield self._instance(example)
 
     def _instance(self, example: _Example) -> Instance:
-        ids = ids_of(example.record.values)
         if example.problem is not None:
-            return no_prediction(example.problem, ids)
+            return no_prediction(str(example.problem), example.problem.ids)
         tokens = [self.tokens(text) for text in example.texts]
         if not all(tokens):  # only of a tokenizer that drops characters
             raise InputError.at(
                 example.path, example.record.line, found="no words", expected="at least one word"
             )
         instance = self.instance(tokens, example.label)
-        instance["metadata"].metadata.ids = ids
+        instance["metadata"].metadata.ids = ids_of(example.record.values)
         return instance
 
     def _folders(self, path: Path, counts: Counter[str], *, files: list[Path]) -> Iterator[_Example]:
@@ -165,11 +167,9 @@ class LabelledTextReader(TaskReader):
             logger.warning("%s: %d files left out, in no folder of a class, such as %s", path, number, other)
         for file in of_classes:
             label = file.parent.name
-            records = (
-                Record(line, values | {"label": label})
-                for line, values in texts.read_document(file, encoding=self.encoding)
-            )
-            yield from self._examples(file, records, counts)
+            records = texts.read_document(file, encoding=self.encoding)
+            labelled = (Record(each.line, each.values | {"label": label}) for each in records)
+            yield from self._examples(file, labelled, counts)
         self._check(path, counts)
 
     def _file(self, path: Path, counts: Counter[str], *, format: str) -> Iterator[_Example]:
@@ -200,7 +200,7 @@ class LabelledTextReader(TaskReader):
         if format == "class_files":
             label = texts.class_of_file(path, self.label_names) or path.name
             lines = texts.read_text(path, encoding=self.encoding)
-            return (Record(line, values | {"label": label}) for line, values in lines)
+            return (Record(each.line, each.values | {"label": label}) for each in lines)
         read = {"text": texts.read_text, "document": texts.read_document, "fasttext": texts.read_fasttext}
         return read[format](path, encoding=self.encoding)
 
@@ -219,7 +219,8 @@ class LabelledTextReader(TaskReader):
     def _examples(self, path: Path, records: Iterator[Record], counts: Counter[str]) -> Iterator[_Example]:
         names = class_names(path) if is_parquet(path) else {}
         made = (partial(self._example, path, record, names) for record in records)
-        for example in self.good(path, made):
+        unpredicted = partial(_Example, Record(0, {}), path, [], None)
+        for example in self.good(path, made, unpredicted):
             if example.label in self.undecided and not self.every_record:
                 counts["undecided"] += 1
                 continue
@@ -228,16 +229,11 @@ class LabelledTextReader(TaskReader):
             yield example
 
     def _example(self, path: Path, record: Record, names: Mapping[str, Sequence[str]]) -> _Example:
-        try:
+        with named_by(ids_of(record.values)):
             columns = self.text_columns(record.values)
             words = [_text(path, record, column) for column in columns]
             label = None if self.every_record else self._label(path, record, names)
             return _Example(record, path, words, label)
-        except InputError as error:
-            # Without words, there is no prediction; other errors end it.
-            if self.every_record and (self.skip_bad or isinstance(error, _NoWordsError)):
-                return _Example(record, path, [], problem=str(error))
-            raise
 
     def _label(self, path: Path, record: Record, names: Mapping[str, Sequence[str]]) -> str | None:
         column = self.label_column(record.values)
@@ -274,7 +270,7 @@ def _text(path: Path, record: Record, columns: list[str]) -> str:
     text = " ".join(filter(None, values))
     if not text.strip():
         found = f"no words in the column {' and '.join(map(repr, columns))}"
-        raise _NoWordsError.at(path, record.line, found=found, expected="at least one word")
+        raise NoWordsError.at(path, record.line, found=found, expected="at least one word")
     return text
 
 

@@ -20,7 +20,7 @@ from allennlp.data.token_indexers import SingleIdTokenIndexer
 from elmo_tasks.common.strict_params import StrictParams
 from elmo_tasks.common.values import Name, NonNegativeInt
 from elmo_tasks.data.fields import ClosedLabelField, TagField
-from elmo_tasks.data.input_files import InputError, input_files
+from elmo_tasks.data.input_files import InputError, NoWordsError, input_files
 from elmo_tasks.data.tokenization import TokenizerChoice, Words, cached_tokenizer, split_words
 
 Example = TypeVar("Example")
@@ -194,11 +194,21 @@ class TaskReader(ShardedReader):
     def sampled(self, instances: Sequence[Instance]) -> None:
         """Receives the instances that a sample has kept, in their order."""
 
-    def good(self, path: Path, records: Iterable[Callable[[], Example]]) -> Iterator[Example]:
+    def good(
+        self,
+        path: Path,
+        records: Iterable[Callable[[], Example]],
+        unpredicted: Callable[[InputError], Example] | None = None,
+    ) -> Iterator[Example]:
         """
         Yields the examples of a file, each from the function that makes it of its record. With `skip_bad`, a
         record whose function raises `InputError` is left out, and a warning has their number and the first
         three.
+
+        # Parameters
+
+        unpredicted : makes the example of a bad record for a prediction, where each record has a line: with
+            `skip_bad`, and of a record without words.
         """
         errors: list[InputError] = []
         try:
@@ -206,10 +216,14 @@ class TaskReader(ShardedReader):
                 try:
                     example = record()
                 except InputError as error:
-                    if not self.skip_bad:
+                    no_words = isinstance(error, NoWordsError)
+                    if self.every_record and unpredicted is not None and (self.skip_bad or no_words):
+                        example = unpredicted(error)
+                    elif self.skip_bad:
+                        errors.append(error)
+                        continue
+                    else:
                         raise
-                    errors.append(error)
-                    continue
                 yield example
         finally:
             if errors:

@@ -3,6 +3,7 @@
 from typing import Any
 
 import torch
+from allennlp.common.checks import ConfigurationError
 from allennlp.data import TextFieldTensors
 from allennlp.models import Model
 from allennlp.nn.util import get_text_field_mask
@@ -45,6 +46,8 @@ class NerModel(ElmoModel):
         allowed = allowed_transitions(self.tags, Scheme.BIOUL)
         self.crf = ConstrainedCrf(start=allowed.start, end=allowed.end, transitions=allowed.transitions)
         self.metric = ConllEval()
+        self._untagged = False
+        """Whether the last batch had no tags."""
 
     def scores(self, tokens: TextFieldTensors) -> Scores:
         """
@@ -71,6 +74,7 @@ class NerModel(ElmoModel):
         # (batch, tokens)
         best = chain.best()
         outputs = {**scores, "tags": best, "metadata": metadata}
+        self._untagged = tags is None
         if tags is not None:
             outputs["loss"] = -chain.log_likelihood(tags).mean()
             predicted = [
@@ -103,7 +107,15 @@ class NerModel(ElmoModel):
     def get_metrics(self, reset: bool = False) -> dict[str, float]:
         """
         Returns precision, recall, F1 and token accuracy; at the end of an epoch also those of each type.
+
+        # Raises
+        `ConfigurationError`: at the end of an evaluation, if its sentences have no tags to be scored.
         """
+        if reset and self._untagged and not self.training:
+            raise ConfigurationError(
+                "found sentences without tags, expected those that are scored; `allennlp predict "
+                "--use-dataset-reader` predicts them"
+            )
         metrics = self.metric.get_metric(reset)
         overall = ("precision", "recall", "f1", "accuracy")
         return metrics if reset else {name: metrics[name] for name in overall}

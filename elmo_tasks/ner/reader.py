@@ -15,7 +15,7 @@ from allennlp.data import DatasetReader, Instance, Token
 from allennlp.data.fields import Field, MetadataField
 
 from elmo_tasks.common.values import Name, Names
-from elmo_tasks.data.fields import Metadata, TagField
+from elmo_tasks.data.fields import Metadata, TagField, no_prediction
 from elmo_tasks.data.formats.columns import ColumnLayout
 from elmo_tasks.data.formats.conll2012 import gold_files
 from elmo_tasks.data.input_files import InputError
@@ -54,6 +54,8 @@ _Example = tuple[FileSentence, list[Span] | None]
 _SCHEME, _ENTITY, _ODD = "scheme ", "entity ", "odd "
 """Prefixes of tag schemes, of types of entities, and of what is odd, among the counts of a file."""
 _SPELLINGS = {"BMES": Scheme.BIOES, "IO": Scheme.IOB1}
+_NO_TAG = ("_", "")
+"""The cells in place of tags in files for predictions."""
 _UNTAGGED = "sentences without tags"
 _REJECTED = "records that annotators have rejected left out"
 _CUT = "spans that begin or end within a token"
@@ -135,7 +137,10 @@ class NerReader(TaskReader):
     def _read(self, file_path: str) -> Iterator[Instance]:
         paths = without_companions(gold_files(file_path))
         for sentence, spans in self.shard_iterable(self.read_files(file_path, self._file, _describe, paths)):
-            yield _instance(sentence.content, spans, sentence.ids)
+            if sentence.problem is None:
+                yield _instance(sentence.content, spans, sentence.ids)
+            else:
+                yield no_prediction(sentence.problem, sentence.ids or {})
 
     @classmethod
     def candidates(cls, sample: FileSample) -> Iterator[dict[str, Any]]:
@@ -186,28 +191,40 @@ class NerReader(TaskReader):
         """Yields the sentences with their entities, after the whole file is read for its scheme."""
         settings = self.settings
         format = found_format(path, settings) if self.format == "auto" else self.format
-        made = list(self.good(path, read_sentences(path, format, settings)))
+        made = list(self.good(path, read_sentences(path, format, settings), _unpredicted))
         sentences = [sentence for sentence in made if sentence is not None]
         if not sentences:
             raise InputError.at(path, found="no sentence", expected="at least one")
         counts[_ODD + _REJECTED] = len(made) - len(sentences)
-        _check_all_or_none_tagged(path, sentences)
         odd = _Oddities(path, counts, strict=self.strict)
         examples: list[_Example]
-        if sentences[0].tags is not None:
+        if not self.every_record:
+            sentences = self._tagged(path, sentences)
+        if self.every_record:
+            examples = [(sentence, None) for sentence in sentences]
+        elif sentences[0].tags is not None:
             examples = self._with_tags(path, sentences, odd)
         elif sentences[0].tagged:
             examples = list(self.good(path, (partial(_with_spans, each, odd) for each in sentences)))
         else:
             examples = [(sentence, None) for sentence in sentences]
             counts[_ODD + _UNTAGGED] = len(sentences)
-            if not self.every_record:
-                logger.warning("%s: found no tags, expected some: such files are for predictions alone", path)
+            logger.warning("%s: found no tags, expected some: such files are for predictions alone", path)
         odd.warn()
         counts["sentences"] = len(examples)
         counts["tokens"] = sum(len(sentence.words) for sentence, _ in examples)
         counts.update(_ENTITY + span.label for _, row in examples for span in row or ())
         yield from examples
+
+    def _tagged(self, path: Path, sentences: list[FileSentence]) -> list[FileSentence]:
+        """Returns the sentences, all of which have tags, or none has."""
+        if all(tag in _NO_TAG for sentence in sentences for tag in sentence.tags or ()):
+            for sentence in sentences:
+                sentence.tags = None
+        first = next((sentence for sentence in sentences if sentence.tagged), None)
+        if first is None:
+            return sentences
+        return list(self.good(path, (partial(_like, path, each, first) for each in sentences)))
 
     def _with_tags(self, path: Path, sentences: list[FileSentence], odd: "_Oddities") -> list[_Example]:
         tags = {tag for sentence in sentences for tag in sentence.tags or ()}
@@ -287,13 +304,15 @@ class _Oddities:
             logger.warning("%s (%s in this file: %d)", error, kind, self.counts[_ODD + kind])
 
 
-def _check_all_or_none_tagged(path: Path, sentences: list[FileSentence]) -> None:
-    first = sentences[0]
-    for other in sentences:
-        if other.tagged != first.tagged:
-            found, expected = ("tags", "none") if other.tagged else ("no tags", "some")
-            expected += f", as in line {first.line()}"
-            raise InputError.at(path, other.line(), found=found, expected=expected)
+def _unpredicted(error: InputError) -> FileSentence:
+    return FileSentence([], [0], ids=error.ids, problem=str(error))
+
+
+def _like(path: Path, sentence: FileSentence, first: FileSentence) -> FileSentence:
+    if not sentence.tagged:
+        expected = f"some, as in line {first.line()}"
+        raise InputError.at(path, sentence.line(), found="no tags", expected=expected)
+    return sentence
 
 
 def _normal(path: Path, sentence: FileSentence, brackets: bool, spelling: Spelling) -> FileSentence:

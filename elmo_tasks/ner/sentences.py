@@ -17,6 +17,7 @@ Sentences with entities, in the formats of files that have them.
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
@@ -31,7 +32,7 @@ from elmo_tasks.data.formats.delimited import read_delimited
 from elmo_tasks.data.formats.json_records import read_json_records
 from elmo_tasks.data.formats.parquet import class_names, read_parquet
 from elmo_tasks.data.formats.records import is_parquet, record_format
-from elmo_tasks.data.input_files import InputError, Record, read_lines
+from elmo_tasks.data.input_files import InputError, NoWordsError, Record, named_by, read_lines
 from elmo_tasks.data.json_lines import shorten, shorten_json
 from elmo_tasks.data.tag_schemes import Span
 from elmo_tasks.data.tokenization import Words, join_words
@@ -45,6 +46,7 @@ NerFormat = Literal[
 ]
 FORMATS = get_args(NerFormat)[1:]
 SEPARATORS = ("-DOCSTART-",)
+_COMMENTS = ("# ", "#\t", "## ", *SEPARATORS)
 _DOCUMENT = ("#begin document", "# begin document", "#end document", "# end document")
 _OF_2012, _WORD_2012, _ENTITY_2012 = 12, 3, 10
 _OF_CONLLU = 10
@@ -60,7 +62,8 @@ _TOKENS, _TAGS = ("tokens", "words"), ("ner_tags", "tags", "ner", "labels", "lab
 _TEXT, _SPANS = ("text", "sentence"), ("label", "labels", "spans", "entities")
 _CHUNKS = {"B-NP", "I-NP", "B-VP", "I-VP", "B-NC", "I-NC", "B-VC", "I-VC"}
 _TAG = re.compile(r"[BIESULM]-\S+")
-_ACCEPTED = "accept"
+_ANSWER, _ACCEPTED = "answer", "accept"
+"""The field by which Prodigy tells whether its annotators have accepted a record."""
 _IN, _OUT, _INTENTS = "seq.in", "seq.out", "label"
 
 
@@ -88,6 +91,8 @@ class FileSentence:
     text: Words | None = None
     """The text of the words, if the file has it."""
     ids: Mapping[str, Any] | None = None
+    problem: str | None = None
+    """The reason why a prediction leaves it out."""
 
     @property
     def content(self) -> Words:
@@ -173,8 +178,7 @@ def column_keys(lines: Sequence[str]) -> Iterator[dict[str, Any]]:
     numbers.
     """
     delimiter = "\t" if any("\t" in line for line in lines) else None
-    comments = ("# ", "#\t", "## ", *SEPARATORS)
-    rows = [split_cells(line, delimiter) for line in lines if not line.startswith(comments)]
+    rows = [split_cells(line, delimiter) for line in lines if not line.startswith(_COMMENTS)]
     width = Counter(map(len, rows)).most_common(1)[0][0] if rows else 0
     columns = [{row[place] for row in rows if len(row) == width} for place in range(width)]
     tags = [place for place, values in enumerate(columns) if place and _may_be_tags(values)]
@@ -209,22 +213,31 @@ def without_companions(files: list[Path]) -> list[Path]:
 
 
 def _columns(path: Path, settings: Settings) -> Iterator[Make]:
-    layout, encoding = settings.layout, settings.encoding
-    if _is_words_alone(path, settings):
-        layout = ColumnLayout([WORD], None, needed=[WORD], comments=layout.comments)
+    layout, encoding = _without_tags(path, settings) or settings.layout, settings.encoding
     word = layout.names.index(WORD)
     tag = layout.names.index(TAG) if TAG in layout.names else None
     for lines in layout.sentences(path, separators=SEPARATORS, encoding=encoding):
         yield partial(_rows, path, layout, lines, word, tag)
 
 
-def _is_words_alone(path: Path, settings: Settings) -> bool:
-    """Tells whether all lines hold a word and nothing else, where more columns are expected."""
-    if len(settings.layout.names) == 1:
-        return False
-    lines = (line.strip(BLANKS) for _, line in read_lines(path, encoding=settings.encoding))
-    rows = (line for line in lines if line and not line.startswith(("# ", *SEPARATORS)))
-    return all(len(settings.layout.split(line)) == len(split_cells(line, None)) == 1 for line in rows)
+def _without_tags(path: Path, settings: Settings) -> ColumnLayout | None:
+    """
+    Returns the layout of a file without tags, whose lines all hold a word alone, or all columns but the last.
+    """
+    layout = settings.layout
+    lines = (line.rstrip(BLANKS) for _, line in read_lines(path, encoding=settings.encoding))
+    rows = (layout.split(line) for line in lines if line and not line.startswith(_COMMENTS))
+    width, last = 0, set()
+    for cells in rows:
+        width = width or len(cells)
+        if len(cells) != width or width >= len(layout.names):
+            return None
+        last.add(cells[-1])
+    if width == 1 and not any(re.search(f"[{BLANKS}]", cell) for cell in last):
+        return ColumnLayout([WORD], None, needed=[WORD], comments=layout.comments)
+    if width == len(layout.names) - 1 and layout.names[-1] == TAG and not _may_be_tags(last):
+        return ColumnLayout(layout.names[:-1], layout.delimiter, needed=[WORD], comments=layout.comments)
+    return None
 
 
 def _rows(path: Path, layout: ColumnLayout, lines: Lines, word: int, tag: int | None) -> FileSentence:
@@ -272,17 +285,33 @@ def _conllu(path: Path, settings: Settings) -> Iterator[Make]:
 
 def _csv(path: Path, settings: Settings) -> Iterator[Make]:
     """A row a token; the number of the sentence is in each row, or in the first of each sentence."""
+
+    def make(rows: list[tuple[int, Record, list[str]]]) -> FileSentence:
+        lines, words, tags = [], [], []
+        for _, record, cells in rows:
+            _, word, tag = cells or _csv_cells(record)
+            lines.append(record.line)
+            words.append(word)
+            tags.append(tag)
+        return _sentence(path, words, lines, tags)
+
     sentence, number = "", 0
-    numbered = []
+    numbered: list[tuple[int, Record, list[str]]] = []
     for record in read_delimited(path, encoding=settings.encoding):
-        values = {name.lower(): value for name, value in record.values.items()}
-        start, word, tag = (next(values[name] for name in names if name in values) for names in _CSV)
-        if start and start != sentence:
-            sentence, number = start, number + 1
-        numbered.append((number, record.line, word, tag))
+        cells: list[str] = []
+        with suppress(InputError):  # of a damaged row, which its sentence has
+            cells = _csv_cells(record)
+        if cells and cells[0] not in ("", sentence):
+            sentence, number = cells[0], number + 1
+        numbered.append((number, record, cells))
     for _, rows in groupby(numbered, key=lambda row: row[0]):
-        _, lines, words, tags = map(list, zip(*rows, strict=True))
-        yield partial(_sentence, path, words, lines, tags)
+        yield partial(make, list(rows))
+
+
+def _csv_cells(record: Record) -> list[str]:
+    """Returns the number of the sentence, the word and the tag of a row."""
+    values = {name.lower(): value for name, value in record.values.items()}
+    return [next(values[name] for name in names if name in values) for names in _CSV]
 
 
 def _wikiner(path: Path, settings: Settings) -> Iterator[Make]:
@@ -336,19 +365,27 @@ def _record(
     path: Path, record: Record, classes: dict[str, list[str]], settings: Settings
 ) -> FileSentence | None:
     values = record.values
-    if values.get("answer", _ACCEPTED) != _ACCEPTED and not settings.every_record:
+    if values.get(_ANSWER, _ACCEPTED) != _ACCEPTED and not settings.every_record:
         return None
+    with named_by(ids := ids_of(values)):
+        sentence = _sentence_of_record(path, record, classes, settings)
+    sentence.ids = ids
+    return sentence
+
+
+def _sentence_of_record(
+    path: Path, record: Record, classes: dict[str, list[str]], settings: Settings
+) -> FileSentence:
+    values = {key.lower(): value for key, value in record.values.items()}
+    record = Record(record.line, values)
     name = next((name for name in _TOKENS if name in values), "")
     text = next((name for name in _TEXT if isinstance(values.get(name), str)), "")
     if name and _is_list_of(values[name], str):
-        sentence = _with_tokens(path, record, name, classes, settings)
-    elif text:
-        sentence = _with_text(path, record, text, name, settings)
-    else:
-        names = ", ".join(f'"{each}"' for each in values) or "none"
-        raise InputError.at(path, record.line, found=f"the fields {names}", expected='"tokens" or "text"')
-    sentence.ids = ids_of(values)
-    return sentence
+        return _with_tokens(path, record, name, classes, settings)
+    if text:
+        return _with_text(path, record, text, name, settings)
+    names = ", ".join(f'"{each}"' for each in values) or "none"
+    raise InputError.at(path, record.line, found=f"the fields {names}", expected='"tokens" or "text"')
 
 
 def _with_tokens(
@@ -358,8 +395,8 @@ def _with_tokens(
     words, tags = values[name], None
     tag = next((each for each in _TAGS if isinstance(values.get(each), list)), None)
     if not words:
-        raise _wrong(path, record, name, "tokens")
-    if tag is not None:
+        raise NoWordsError(str(_wrong(path, record, name, "tokens")))
+    if tag is not None and not settings.every_record:
         tags, names = values[tag], settings.tag_names or classes.get(tag)
         if len(tags) != len(words):
             raise _wrong(path, record, tag, f"{len(words)} tags, one a token")
@@ -386,9 +423,11 @@ def _with_text(path: Path, record: Record, text: str, tokens: str, settings: Set
     else:
         content = settings.split(values[text])
     if not content.words:
-        raise _wrong(path, record, text, "a text with words")
+        raise NoWordsError(str(_wrong(path, record, text, "a text with words")))
     name = next((name for name in _SPANS if _is_list_of(values.get(name), (list, dict))), None)
-    if name is None:
+    if name is None and _ANSWER in values:  # Prodigy leaves out empty lists
+        return FileSentence(content.words, [record.line], characters=[], text=content)
+    if name is None or settings.every_record:
         return FileSentence(content.words, [record.line], text=content)
     try:
         characters = [_character_span(each) for each in values[name]]
@@ -432,7 +471,7 @@ def _spacy(path: Path, settings: Settings) -> Iterator[Make]:
     def make(number: int, part: "SpacySpan") -> FileSentence:
         tokens = [token for token in part if not token.is_space]
         if not tokens:
-            raise InputError.at(path, number, found="no words", expected="at least one")
+            raise NoWordsError.at(path, number, found="no words", expected="at least one")
         places = {token.i: place for place, token in enumerate(tokens)}
         starts = [token.idx - part.start_char for token in tokens]
         words = [token.text for token in tokens]

@@ -20,7 +20,7 @@ from typing import Any, Literal
 from elmo_tasks.data.formats.json_records import read_json_records
 from elmo_tasks.data.formats.parquet import read_parquet
 from elmo_tasks.data.formats.records import is_parquet
-from elmo_tasks.data.input_files import InputError, input_files, read_lines
+from elmo_tasks.data.input_files import InputError, Record, input_files, read_lines
 from elmo_tasks.data.json_lines import read_json, shorten_json
 
 _KINDS = {str: "a string", int: "a whole number", list: "a list"}
@@ -106,15 +106,15 @@ def read_datasets(
         yield dataset
 
 
-def _records(file: Path, encoding: str) -> tuple[str, Iterable["_Node"]]:
-    """Returns the version of a file, and its articles, paragraphs or questions."""
+def _records(file: Path, encoding: str) -> tuple[str, Iterable["_Node | InputError"]]:
+    """Returns the version of a file, and its articles, paragraphs or questions, or errors in their place."""
     if is_parquet(file):
-        return "", (_Node(values, f"{file}, row {row}") for row, values in read_parquet(file))
+        return "", (_Node(row.values, f"{file}, row {row.line}") for row in read_parquet(file))
     lines = (line.strip() for _, line in read_lines(file, encoding=encoding))
     first = list(islice(filter(None, lines), 2))
     if len(first) == 2 and all(line.startswith("{") and line.endswith("}") for line in first):
         records = read_json_records(file, encoding=encoding)
-        return "", (_Node(values, f"{file}, line {line}") for line, values in records)
+        return "", (_node(record, f"{file}, line {record.line}") for record in records)
     content = read_json(file, encoding=encoding)
     if isinstance(content, dict) and "data" not in content and ("context" in content or "header" in content):
         content = [content]  # one line
@@ -135,9 +135,14 @@ class _File:
         self._dataset, self._places_by_id = dataset, places_by_id
         self._answered, self._ids, self._bad = answers, ids, bad
 
-    def __call__(self, records: Iterable["_Node"]) -> Dataset:
+    def __call__(self, records: Iterable["_Node | InputError"]) -> Dataset:
         paragraphs = self._dataset.paragraphs
         for record in records:
+            if isinstance(record, InputError):
+                self._left_out(record)
+                if self._bad == "keep":
+                    paragraphs.append(Paragraph("", [Question(None, "", None, str(record))]))
+                continue
             for paragraph in self._paragraphs(record):
                 # Records of questions about the same passage come in a row.
                 if (
@@ -304,6 +309,13 @@ class _Node:
 
     def children(self, key: str, kind: str) -> Iterator["_Node"]:
         return _nodes(self.get(key, list), self.place, kind)
+
+
+def _node(record: Record, place: str) -> "_Node | InputError":
+    try:
+        return _Node(record.values, place)
+    except InputError as error:
+        return error
 
 
 def _nodes(contents: list[Any], place: str, kind: str) -> Iterator[_Node]:

@@ -17,7 +17,7 @@ from allennlp.data.fields import Field, IndexField, LabelField, MetadataField, T
 from allennlp.nn.util import get_text_field_mask
 
 from elmo_tasks.common.values import Name
-from elmo_tasks.data.fields import Metadata, TagField
+from elmo_tasks.data.fields import Metadata, TagField, no_prediction
 from elmo_tasks.data.formats.conll2012 import gold_files
 from elmo_tasks.data.input_files import InputError
 from elmo_tasks.data.reader import TaskReader, check_words, group_number
@@ -156,6 +156,9 @@ class SrlReader(TaskReader):
         for sentence in self.shard_iterable(self._sentences(file_path)):
             # One text for all predicates, so that it is in memory once
             words, tokens = sentence.words, TextField([Token(word) for word in sentence.words])
+            if sentence.problem:
+                yield no_prediction(sentence.problem, sentence.ids)
+                continue
             if self.every_record:
                 # Without tags, since some sentences of a batch may have none
                 predicates = [each.predicate for each in sentence.propositions] + sentence.without_arguments
@@ -220,9 +223,15 @@ class SrlReader(TaskReader):
             format=self.format,
             delimiter=self.delimiter,
             encoding=self.encoding,
-            good=lambda records: self.good(path, (partial(self._checked, path, each) for each in records)),
+            good=lambda records: self.good(
+                path, (partial(self._checked, path, each) for each in records), _unpredicted
+            ),
         )
         for sentence in sentences:
+            if sentence.problem:
+                counts["bad"] += 1
+                yield sentence
+                continue
             counts["sentences"] += 1
             counts["predicates"] += len(sentence.propositions)
             if self.verbs_only:
@@ -235,7 +244,7 @@ class SrlReader(TaskReader):
             first_nested = first_nested or next(iter(sentence.nested), None)
             if sentence.propositions or self._keep:
                 yield sentence
-        if not counts["sentences"]:
+        if not counts:
             raise InputError.at(path, found="no sentence", expected="at least one")
         if first_nested is not None:
             logger.warning(
@@ -260,6 +269,10 @@ class SrlReader(TaskReader):
             + (f" and {dropped} that are no verbs" if self.verbs_only else "")
             + (f"; {counts['nested']} arguments inside of others left out" if counts["nested"] else "")
         )
+
+
+def _unpredicted(error: InputError) -> SrlSentence:
+    return SrlSentence([], [], 0, ids=dict(error.ids), problem=str(error))
 
 
 def _nested_error(path: Path, nested: Nested) -> InputError:

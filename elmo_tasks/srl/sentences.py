@@ -35,7 +35,7 @@ from typing import Any, Literal, NamedTuple
 from elmo_tasks.data.fields import ids_of
 from elmo_tasks.data.formats.columns import BLANKS, ColumnLayout, Lines, split_cells
 from elmo_tasks.data.formats.conll2012 import begun_document, unescape
-from elmo_tasks.data.input_files import InputError, read_lines
+from elmo_tasks.data.input_files import InputError, NoWordsError, named_by, read_lines
 from elmo_tasks.data.json_lines import parse_json, shorten_json
 from elmo_tasks.data.tag_schemes import Scheme, Span, TagError, from_spans, to_spans
 from elmo_tasks.srl.arguments import PREDICATE, Argument, to_tags
@@ -100,6 +100,8 @@ class SrlSentence:
     nested: list[Nested] = field(default_factory=list, compare=False)
     without_arguments: list[int] = field(default_factory=list, compare=False)
     """Predicates of a sentence that has no columns of arguments; they are for prediction alone."""
+    problem: str = ""
+    """The reason why a prediction leaves it out."""
 
 
 def word_files(paths: Iterable[Path]) -> list[Path]:
@@ -191,7 +193,7 @@ def _records(
         name = "".join(document)
         ids: dict[str, Any] = ({"doc_key": name} if name else {}) | {"sentence": sentences[name]}
         sentences[name] += 1
-        yield partial(_from_rows, path, group, columns, ids)
+        yield partial(_named, ids, _from_rows, path, group, columns)
 
 
 def _watched(lines: Iterable[tuple[int, str]], document: list[str]) -> Iterator[tuple[int, str]]:
@@ -310,13 +312,21 @@ class Columns(ColumnLayout):
         return rows
 
 
-def _from_rows(path: Path, lines: Lines, columns: Columns, ids: dict[str, Any]) -> SrlSentence:
+def _named(ids: dict[str, Any], make: Callable[..., SrlSentence], *arguments: Any) -> SrlSentence:
+    """Returns the sentence that a function makes, with its ids; they are in an error, too."""
+    with named_by(ids):
+        sentence = make(*arguments)
+    sentence.ids = ids
+    return sentence
+
+
+def _from_rows(path: Path, lines: Lines, columns: Columns) -> SrlSentence:
     rows = columns.rows(path, lines)
     words = [unescape(columns.cell(WORD, row)) for row in rows]
     for word, row in zip(words, rows, strict=True):
         if not word:
             raise InputError.at(path, row.line, found="an empty word", expected="a word")
-    sentence = SrlSentence(words, [], rows[0].line, marked=columns.names != [WORD], ids=ids)
+    sentence = SrlSentence(words, [], rows[0].line, marked=columns.names != [WORD])
     if not sentence.marked:
         return sentence
     spans_and_nested = [_spans(path, rows, column) for column in columns.argument_columns(rows[0])]
@@ -400,7 +410,11 @@ def _predicates(
 
 def _from_json(path: Path, line: int, text: str) -> SrlSentence:
     content = parse_json(text, path, line, expected="an object")
+    ids = ids_of(content) if isinstance(content, dict) else {}
+    return _named(ids, _from_object, path, line, content)
 
+
+def _from_object(path: Path, line: int, content: Any) -> SrlSentence:
     def strings(name: str) -> list[str]:
         values = content.get(name) if isinstance(content, dict) else None
         if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
@@ -412,8 +426,9 @@ def _from_json(path: Path, line: int, text: str) -> SrlSentence:
     pos = strings(POS) if POS in content else None
     if not words or (pos is not None and len(pos) != len(words)):
         found = f"{len(words)} tokens" + ("" if pos is None else f" and {len(pos)} pos")
-        raise InputError.at(path, line, found=found, expected="one or more tokens, and as many pos if any")
-    sentence = SrlSentence(words, [], line, marked="predicates" in content, ids=ids_of(content))
+        error = InputError if words else NoWordsError
+        raise error.at(path, line, found=found, expected="one or more tokens, and as many pos if any")
+    sentence = SrlSentence(words, [], line, marked="predicates" in content)
     try:
         _check_keys(content, "predicates")
     except KeyError as error:

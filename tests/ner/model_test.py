@@ -85,6 +85,14 @@ def test_metrics_are_those_of_its_own_tags(tmp_path):
     assert set(model.get_metrics()) == {"precision", "recall", "f1", "accuracy"}
 
 
+def test_no_metrics_of_sentences_without_tags(tmp_path):
+    model, batch, _ = build(config(tmp_path, "none"))
+    model.eval()(tokens=batch["tokens"], metadata=batch["metadata"])
+    assert set(model.get_metrics()) == {"precision", "recall", "f1", "accuracy"}
+    with pytest.raises(ConfigurationError, match="found sentences without tags"):
+        model.get_metrics(reset=True)
+
+
 def test_entities(tmp_path):
     model, batch, instances = build(config(tmp_path, "input"))
     # Let the model be sure of the gold tags.

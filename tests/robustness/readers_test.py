@@ -1,5 +1,6 @@
 """Whatever is in a file, a reader says what is wrong and where, or gives instances."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmo_tasks.common.files import bundled
+from elmo_tasks.data.fields import NoPrediction
 from elmo_tasks.data.input_files import InputError
 from elmo_tasks.evaluation.senses import read_senses
 from elmo_tasks.evaluation.tagging import read_tagged
@@ -96,3 +98,67 @@ def _begin(file: Path) -> bytes:
     """Of a JSON document all, else the first lines."""
     content = file.read_bytes()
     return content if file.suffix == ".json" else b"".join(content.splitlines(keepends=True)[:25])
+
+
+def _lines(*records):
+    return "".join(f"{json.dumps(record)}\n" for record in records)
+
+
+WITHOUT_WORDS = [
+    ("ner", _lines({"id": 1, "tokens": ["x"], "ner_tags": ["O"]}, {"id": 2, "tokens": []})),
+    ("ner", _lines({"id": 1, "text": "x", "label": []}, {"id": 2, "text": " "})),
+    ("srl", _lines({"id": 1, "tokens": ["x"], "predicates": [0]}, {"id": 2, "tokens": []})),
+    ("coref", _lines({"id": 1, "sentences": [["x"]]}, {"id": 2, "sentences": [[]]})),
+    ("classifier", _lines({"id": 1, "text": "x", "label": "a"}, {"id": 2, "text": " "})),
+    (
+        "snli",
+        _lines(
+            {"premise": "x", "hypothesis": "y", "label": "n"}, {"id": 2, "premise": "x", "hypothesis": ""}
+        ),
+    ),
+]
+DAMAGED = [
+    ("ner", '{"tokens": ["x"], "ner_tags": ["O"]}\n{"tokens": ["y", }\n', 2),
+    ("ner", "Sentence #,Word,POS,Tag\n1,x,NN,O\n2,y,NN,O\n,y,NN\n", 4),
+    ("srl", '{"tokens": ["x"], "predicates": [0]}\n{"tokens": ["y"], }\n', 2),
+    ("coref", '{"sentences": [["x"]]}\n{"sentences": [["y"]}\n', 2),
+    (
+        "coref",
+        "#begin document (x);\n0\tx\t_\n#end document\n#begin document y\n0\ty\t(1\n#end document\n",
+        5,
+    ),
+    ("classifier", '{"text": "x", "label": "a"}\n{"text": "y"\n', 2),
+    ("classifier", "text,label\nx,a\ny\n", 3),
+    (
+        "squad",
+        '{"context": "x", "question": "x", "answers": {"text": ["x"], "answer_start": [0]}}\n{"y": }\n',
+        2,
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "content", "line"), [*((*each, 2) for each in WITHOUT_WORDS), *DAMAGED])
+def test_a_bad_record_after_a_good_one(tmp_path, name, content, line):
+    """It is an error, or left out, or has a reason in place of a prediction."""
+
+    def read(*, every_record, **keys):
+        classes = {"classes": ["a", "b"]} if name == "classifier" else {}
+        reader = DatasetReader.from_params(Params({"type": f"elmo_{name}", **classes, **keys}))
+        reader.every_record = every_record
+        return [each["metadata"].metadata for each in reader.read(str(path))]
+
+    path = tmp_path / "a"
+    path.write_text(content)
+    damaged = (name, content, line) in DAMAGED
+    message = f"{path}, line {line}: "
+    with pytest.raises(InputError) as error:
+        read(every_record=False)
+    assert str(error.value).startswith(message)
+    assert len(read(every_record=False, skip_bad=True)) == 1
+    for skip_bad in (True, damaged):
+        first, second = read(every_record=True, skip_bad=skip_bad)
+        assert not isinstance(first, NoPrediction)
+        assert second.reason.startswith(message)
+        assert dict(second.ids) == (
+            {"doc_key": "y"} if "document" in content else {} if damaged else {"id": 2}
+        )

@@ -55,8 +55,8 @@ def read_delimited(
     delimiter, quotes : see `find_dialect`.
 
     # Raises
-    `InputError`, with file and line: a row has another number of columns, a quote is not closed, or the
-    header has a column twice; and see `read_lines`.
+    `InputError`, with file and line: a quote is not closed, or the header has a column twice; and see
+    `read_lines`. A row with another number of columns is a damaged record.
     """
     lines = [(number, line.rstrip(" ")) for number, line in read_lines(path, encoding=encoding)]
     dialect = find_dialect(lines, columns=columns, delimiter=delimiter, quotes=quotes)
@@ -73,7 +73,8 @@ def read_delimited(
     for line, row in rows:
         if not named <= len(row) or any(row[len(columns) :]):
             expected = f"{len(columns)}: {', '.join(columns)}"
-            raise InputError.at(path, line, found=f"{len(row)} columns", expected=expected)
+            yield Record(line, InputError.at(path, line, found=f"{len(row)} columns", expected=expected))
+            continue
         if any(row[named:]):
             unnamed.append(line)
         yield Record(line, {name: row[place] for place, name in places})

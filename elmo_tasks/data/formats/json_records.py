@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from elmo_tasks.data.input_files import InputError, Record, read_lines
-from elmo_tasks.data.json_lines import parse_json, read_json_lines, shorten_json
+from elmo_tasks.data.json_lines import parse_json, shorten_json
 
 _DATA = "data"
 _BEFORE_OBJECT, _BEFORE_KEY, _BEFORE_VALUE = map(re.compile, (r"[\s,\[]*", r"[\s,{]*", r"[\s:]*"))
@@ -18,17 +18,22 @@ _decode = json.JSONDecoder().raw_decode
 def read_json_records(path: Path, *, encoding: str = "utf-8") -> Iterator[Record]:
     """
     Yields the objects of a file. It is a list, or an object with the list `data`, if its first line is not a
-    whole object, or its only line is such an object; otherwise it has an object a line.
+    whole object, or its only line is such an object; otherwise it has an object a line. A line that is no
+    object is a damaged record.
 
     # Raises
-    `InputError`, with the file and the line: no JSON, a value that is no object, and the errors of reading.
+    `InputError`, with the file and the line: a list that is no JSON or has other values than objects, and the
+    errors of reading.
     """
     lines = (each for each in read_lines(path, encoding=encoding) if each[1].strip())
     first = list(zip(range(2), lines, strict=False))
     begin = [line for _, line in first]
     if begin and _is_object(begin[0][1]) and (len(begin) == 2 or _data(begin[0][1]) is None):
-        for number, value in read_json_lines(path, chain(begin, lines), expected="JSON"):
-            yield Record(number, _object(path, number, value))
+        for number, line in chain(begin, lines):
+            try:
+                yield Record(number, _object(path, number, parse_json(line, path, number, expected="JSON")))
+            except InputError as error:
+                yield Record(number, error)
     elif begin:
         yield from _listed(path, "\n".join(line for _, line in read_lines(path, encoding=encoding)))
 

@@ -33,14 +33,18 @@ def read_label_text(path: Path, names: Collection[str], *, encoding: str = "utf-
     a label such as `DESC:manner`, the part before the colon is taken if it is one of `names` and the whole is
     not.
 
+    A line of one word is a damaged record.
+
     # Raises
-    `InputError`: a line of one word, and see `read_lines`.
+    `InputError`: see `read_lines`.
     """
     for number, line in _lines(path, encoding):
         label, *text = line.split(maxsplit=1)
-        if not text:
-            raise InputError.at(path, number, found=repr(label), expected="a label and a text")
-        yield Record(number, {"label": _known(label, names), "text": text[0]})
+        if text:
+            yield Record(number, {"label": _known(label, names), "text": text[0]})
+        else:
+            error = InputError.at(path, number, found=repr(label), expected="a label and a text")
+            yield Record(number, error)
 
 
 def read_fasttext(path: Path, *, encoding: str = "utf-8") -> Iterator[Record]:

@@ -115,7 +115,7 @@ def test_parquet(tmp_path):
     parquet.write_table(table.cast(schema), tmp_path / "a")
     assert record_format(tmp_path / "a") == "parquet"
     rows = [(1, {"tags": [0, 1], "label": 0}), (2, {"tags": [1], "label": 1})]
-    assert list(read_records(tmp_path / "a")) == rows
+    assert [(row.line, row.values) for row in read_records(tmp_path / "a")] == rows
     assert class_names(tmp_path / "a") == dict.fromkeys(("tags", "label", "old"), classes["names"])
     (tmp_path / "b").write_bytes((tmp_path / "a").read_bytes()[:-9])
     assert error_of(InputError, lambda: list(read_parquet(tmp_path / "b"))).startswith(f"{tmp_path}/b: found")
