@@ -13,10 +13,10 @@ import torch
 from elmo_tasks.common.processes import SHARED
 from elmo_tasks.elmo.inference.frozen_bilm import FrozenBiLm
 
-WIDTH = 509
+WIDTH = 64
 """
-Each checksum is the sum of all words of 64 bits whose places differ by a multiple of this. It is a prime, so
-that it divides no size of a layer, and rows that change places are noticed.
+A checksum is the sum of so many words of 64 bits that stand side by side, which PyTorch reads at the speed of the
+memory. Rows of a matrix are seldom shorter, so that rows that change places are noticed.
 """
 
 
@@ -63,7 +63,10 @@ def checksums(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
     if values.data_ptr() % 8:
         values = values.clone()
     octets = values.view(torch.uint8)
-    rows = len(octets) // (8 * WIDTH)
-    if rows:
-        yield octets[: 8 * WIDTH * rows].view(torch.int64).view(rows, WIDTH).sum(dim=0)
-    yield octets[8 * WIDTH * rows :].long()
+    whole = len(octets) // 8 * 8
+    words = octets[:whole].view(torch.int64)
+    # A bias is short, and is compared whole.
+    summed = len(words) // WIDTH * WIDTH if tensor.dim() > 1 else 0
+    yield words[:summed].view(-1, WIDTH).sum(dim=1)
+    yield words[summed:]
+    yield octets[whole:].long()
