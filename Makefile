@@ -1,6 +1,6 @@
 # Needs Python 3.11 or newer and make, nothing else. Paths are relative, so the folder's name may hold blanks.
 #   make install PYTHON=python3.12    another interpreter; `make clean` first to change the one of .venv
-#   make install EXTRAS='ray serve'   what `--engine ray` and `allennlp elmo serve` need beside it
+#   make install EXTRAS='ray serve onnx'   what `--engine ray`, `elmo serve` and `--format onnx` need beside it
 #   make ner ALLENNLP_LOG_LEVEL=INFO  all that AllenNLP has to say
 
 PYTHON ?= python3
