@@ -15,8 +15,8 @@ from elmo_tasks.elmo.inference.frozen_bilm import FrozenBiLm
 
 WIDTH = 64
 """
-A checksum is the sum of so many words of 64 bits that stand side by side, which PyTorch reads at the speed of the
-memory. Rows of a matrix are seldom shorter, so that rows that change places are noticed.
+A checksum is the sum of so many words of 64 bits that stand side by side, which PyTorch reads at the speed
+of the memory. Rows of a matrix are seldom shorter, so that rows that change places are noticed.
 """
 
 
