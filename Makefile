@@ -44,13 +44,9 @@ ner: install
 		--output-file $(RUN)/predictions.jsonl --silent
 	$(VENV) examples/show_ner.py $(RUN)/test_metrics.json $(RUN)/predictions.jsonl
 
-DEMO := runs/demo
-
-# Small models of all tasks, trained on the fixtures if they are not there, as a page at http://127.0.0.1:8000/
+# The trained models, as a page at http://127.0.0.1:8000/
 demo: install .venv/.installed-serve
-	$(VENV) examples/demo.py $(DEMO)
-	$(VENV) -m allennlp elmo serve --corpus fixtures/evaluation/corpus.txt \
-		$(foreach task,ner srl coref squad snli sst,$(DEMO)/$(task)/model.tar.gz) topics=$(DEMO)/agnews/model.tar.gz
+	$(VENV) -m allennlp elmo serve --corpus fixtures/evaluation/corpus.txt
 
 test: install
 	OMP_NUM_THREADS=1 $(VENV) -m pytest -n 2

@@ -1,4 +1,4 @@
-"""The examples run: the notebook, the task of CONTRIBUTING.md, the demo, the table of `make ner`."""
+"""The examples run: the notebook, the task of CONTRIBUTING.md, the table of `make ner`."""
 
 import json
 import re
@@ -9,9 +9,7 @@ from io import StringIO
 import pytest
 
 from elmo_tasks.common.files import bundled
-from elmo_tasks.compat.archives import open_archive
-from examples import demo, show_ner
-from tests.conftest import TINY_ELMO
+from examples import show_ner
 from tests.forked import Command
 
 PROJECT = bundled("fixtures").resolve().parent
@@ -62,18 +60,3 @@ def test_scores_and_three_predictions_of_ner(tmp_path, capsys):
         "\n  0 Zoë\n    no entity\n\n  1 Zoë\n    PER    Zoë  (0.88)\n\n  2 Zoë\n    PER    Zoë  (0.88)\n"
     )
 
-
-def test_the_demo_trains_missing_models(tmp_path, monkeypatch, capsys):
-    assert demo.MODELS.keys() == demo.EPOCHS.keys()
-    assert len(demo.MODELS) == 7
-    monkeypatch.setattr(demo, "MODELS", {"snli": demo.MODELS["snli"]})
-    (tmp_path / "snli").mkdir()
-    (tmp_path / "snli/out.log").touch()  # of a run that was killed
-    small = TINY_ELMO | {"trainer.num_epochs": 1, "data_loader.batches_per_epoch": 1}
-    archives = demo.train_missing(tmp_path, **small)
-    progress = re.sub(r"\d+ s", "… s", capsys.readouterr().out)
-    assert progress == "training snli\n1 of 1: snli, … s\n"
-    assert archives == [tmp_path / "snli/model.tar.gz"]
-    assert open_archive(str(archives[0])).config["model"]["type"] == "elmo_snli"
-    assert demo.train_missing(tmp_path, **small) == archives
-    assert capsys.readouterr().out == ""

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from elmo_tasks import load
-from elmo_tasks.commands.models import CARDS
-from elmo_tasks.compat.slim_archives import trained_archives
+from elmo_tasks.compat.slim_archives import trained_archives, trained_card
+from elmo_tasks.predictors.trained import Answer, Entity, Label, Predicate
 
 ANSWERS = Path(__file__).with_name("models_answers.json")
 """For each model ten examples, each a list of its texts and the result."""
@@ -42,13 +42,27 @@ def test_answers(name):
         assert_near(plain(model(*texts)), expected)
 
 
+def simple(result):
+    """Returns a result without numbers, as the examples of the cards have it."""
+    if isinstance(result, Label):
+        return result.label
+    if isinstance(result, Answer):
+        return result.text
+    if result and isinstance(result[0], Predicate):
+        return {each.text: {label: text for label, text in each.arguments} for each in result}
+    return [list(each[:2]) if isinstance(each, Entity) else each for each in result]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_examples_of_the_page_are_right(name):
+    examples = [dict(example) for example in trained_card(name).get("examples", [])]
+    answers = [example.pop("answer") for example in examples]
+    assert [simple(each) for each in load(name).predict_batch(tuple(e.values()) for e in examples)] == answers
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_cards(name, allennlp):
     path = MODELS[name]
     assert path.stat().st_size < 4_000_000
-    assert set(json.loads(path.with_name(CARDS).read_text(encoding="utf-8"))[name]) == {
-        "task",
-        "data",
-        "score",
-    }
+    assert set(trained_card(name)) - {"examples"} == {"task", "data", "score"}
     assert f"elmo:{name}" in allennlp("elmo", "models")

@@ -1,6 +1,5 @@
 """`allennlp elmo models`: the trained models of the project; `allennlp elmo slim`: small archives."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,10 +8,7 @@ from elmo_tasks.commands.base import Input, Verb, archive_argument, flag, option
 from elmo_tasks.commands.staging import staged_file
 from elmo_tasks.common.table import Table
 from elmo_tasks.compat.archives import ArchiveError, extracted_archive
-from elmo_tasks.compat.slim_archives import DType, local_archive, slim, trained_archives
-
-CARDS = "models.json"
-"""The file beside the archives with the task, the data and the score of each."""
+from elmo_tasks.compat.slim_archives import DType, local_archive, slim, trained_archives, trained_card
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +23,7 @@ class Models(Verb):
     def run(self) -> None:
         table = Table(("name", "task", "trained on", "score", "MB"))
         for name, path in trained_archives().items():
-            card = json.loads(path.with_name(CARDS).read_text(encoding="utf-8"))[name]
+            card = trained_card(name)
             size = path.stat().st_size / 1e6
             table.add(f"elmo:{name}", card["task"], card["data"], card["score"], round(size, 1))
         print(table.markdown() if table.rows else "none is installed: pip install elmo_tasks[models]")

@@ -98,8 +98,9 @@ class Serve(Verb):
 
     archives: list[str] = positional(
         "[NAME=]ARCHIVE",
-        "model.tar.gz, a path or URL, or the folder of a run; without NAME, it has the name of its task",
-        nargs="+",
+        "model.tar.gz, a path or URL, or the folder of a run; without NAME, it has the name of its task. "
+        "Default: the models that come trained",
+        nargs="*",
     )
     host: str = option("the address to listen at", "127.0.0.1")
     port: Port = option("0: any that is free", 8000)
@@ -134,15 +135,18 @@ class Serve(Verb):
     def _models(self, limits: Limits, owner: str) -> Iterator[tuple[dict[str, "ServedModel"], list["Tab"]]]:
         """Runs the models; gives them by their names, and their tabs. For `owner`, see `replicated`."""
         from elmo_tasks.page.tabs import Tab
-        from elmo_tasks.serving.models import local_model, open_archives
+        from elmo_tasks.serving.models import local_model, open_archives, trained_models
 
         device, ray = gpu_number(self.page.vectors.bilm.device), self.ray
         check_for_gpu(device)
         local = ray.replicas is None and ray.ray_address is None
-        archives = open_archives(self.archives, device if local else -1)
-        tabs = [Tab.of(name, predictor) for name, (_, predictor) in archives.items()]
+        archives = open_archives(self.archives or trained_models(), device if local else -1)
+        tabs = [
+            Tab.of(name, predictor, archive=archive, validation=validation)
+            for name, (archive, predictor, validation) in archives.items()
+        ]
         if local:
-            yield {name: local_model(predictor, limits) for name, (_, predictor) in archives.items()}, tabs
+            yield {name: local_model(predictor, limits) for name, (_, predictor, _) in archives.items()}, tabs
             return
         with _extra("ray"):
             from elmo_tasks.serving.replicas import replicated

@@ -8,7 +8,7 @@ import tarfile
 from importlib.util import find_spec
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from allennlp.common.checks import ConfigurationError
@@ -23,6 +23,8 @@ NOTE = "bilm.json"
 """The file of a slim archive that names its biLM: the digest, the version, the prefixes in the state dict."""
 TRAINED = "elmo:"
 """Names of archives that come with the project begin so: `elmo:ner`."""
+CARDS = "models.json"
+"""The file beside the archives with the task, the data, the score and examples of each."""
 DType = Literal["float32", "float16"]
 
 
@@ -107,6 +109,15 @@ def trained_archives() -> dict[str, Path]:
         folders += map(Path, spec.submodule_search_locations or ())
     paths = (path for folder in folders for path in sorted(folder.glob("*.tar.gz")))
     return {path.name.removesuffix(".tar.gz"): path for path in paths}
+
+
+def trained_card(name: str) -> dict[str, Any]:
+    """
+    Returns what is known of an archive that comes with the project: `task`, `data`, `score`, and perhaps
+    `examples`, inputs with their right `answer`.
+    """
+    path = trained_archives()[name].with_name(CARDS)
+    return json.loads(path.read_text(encoding="utf-8"))[name]
 
 
 def archive_path(archive: str | PathLike[str]) -> str | PathLike[str]:

@@ -2,8 +2,10 @@
 
 import asyncio
 import json
+import re
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 from urllib.parse import parse_qs, urlencode
 
@@ -31,6 +33,14 @@ HEADERS = {
     "X-Content-Type-Options": "nosniff",
 }
 _READ = ["GET", "HEAD"]
+_TOO_LONG = re.compile("found ([0-9,]+) tokens to read, expected at most ([0-9,]+)")
+_SENTENCES = {
+    413: "The text is too long.",
+    429: "Many texts are waiting to be read. Please try again in a moment.",
+    500: "The model failed on this text. The log of the service says why.",
+    503: "There was no answer in time. Please try again, or take a shorter text.",
+}
+"""Errors in the words of a reader, by their status."""
 Form = dict[str, str]
 Ask = Callable[[Form], Awaitable[dict[str, Any]]]
 """Answers a form with the values that the template shows."""
@@ -52,25 +62,48 @@ class Page:
         self, app: FastAPI, *, tabs: list[Tab], limits: Limits, words: WordsInContext | None = None
     ) -> None:
         self._limits = limits
-        self._links = [(f"/show/{tab.name}", tab.name) for tab in tabs]
+        self._links = [(f"/show/{tab.name}", tab.about.title, tab.name) for tab in tabs]
         if words is not None:
-            self._links.append(("/elmo", "ELMo"))
+            self._links.append(("/elmo", "Words in context", "the biLM itself"))
         self._tabs = tabs
+        self._words = words
+        self._asks: dict[str, Ask] = {}
+        self._live: dict[str, dict[str, Any]] = {}
+        """The answers to the first example of each tab, by its name."""
+        self._cosines: dict[str, float] = {}
+        """Those of the first example of a word in context."""
         app.mount("/assets", StaticFiles(directory=ASSETS))
         app.api_route("/", methods=_READ, include_in_schema=False)(self._overview)
         for tab in tabs:
-            ask = _ask_model(app.state.models[tab.name], tab)
+            ask = self._asks[tab.name] = _ask_model(app.state.models[tab.name], tab)
             self._add(app, f"/show/{tab.name}", "model.html", ask, tab.fields, {"tab": tab})
         app.api_route("/show/{name:path}", methods=_READ, include_in_schema=False)(self._no_model)
         if words is not None:
             self._add(app, "/elmo", "elmo.html", _ask_words(words, limits), words.fields, {"words": words})
 
     async def _overview(self) -> Response:
-        return self._render("index.html", "/", {"tabs": self._tabs, "error": None})
+        return await self._render_overview()
 
     async def _no_model(self, name: str) -> Response:
-        error = f"found no model {name!r}, expected one of the models below"
-        return self._render("index.html", "/", {"tabs": self._tabs, "error": error}, 404)
+        return await self._render_overview(f"There is no model {name!r}. These are here:", 404)
+
+    async def _render_overview(self, error: str | None = None, status: int = 200) -> Response:
+        await asyncio.gather(*map(self._answer_example, self._tabs), self._compare_example())
+        values = {"tabs": self._tabs, "live": self._live, "words": self._words, "cosines": self._cosines}
+        values["error"] = error
+        return self._render("index.html", "/", values, status)
+
+    async def _answer_example(self, tab: Tab) -> None:
+        """Keeps the answer to the first example of a tab; a model that is busy or fails shows none."""
+        if tab.examples and tab.name not in self._live:
+            with suppress(HTTPException, ConfigurationError, ElmoError):
+                self._live[tab.name] = await self._asks[tab.name](tab.examples[0])
+
+    async def _compare_example(self) -> None:
+        if self._words is not None and self._words.examples and not self._cosines:
+            with suppress(HTTPException):
+                async with in_time(self._limits):
+                    self._cosines = await asyncio.to_thread(self._words.compare, self._words.examples[0])
 
     def _add(
         self,
@@ -93,7 +126,7 @@ class Page:
             try:
                 return render(form, answer=await ask(form) if form else None)
             except HTTPException as error:
-                return render(form, error.status_code, error=error.detail)
+                return render(form, error.status_code, error=_sentence(error))
             except (ConfigurationError, ElmoError) as error:
                 return render(form, 422, error=str(error))
 
@@ -112,7 +145,7 @@ class Page:
                     return await post(request)
                 form = _form(request.scope["query_string"])
             except HTTPException as error:
-                return render({}, error.status_code, error=error.detail)
+                return render({}, error.status_code, error=_sentence(error))
             return await show(form)
 
         app.api_route(path, methods=[*_READ, "POST"], include_in_schema=False)(get_or_post)
@@ -120,6 +153,13 @@ class Page:
     def _render(self, name: str, path: str, values: dict[str, Any], status: int = 200) -> Response:
         html = template(name).render(path=path, links=self._links, limits=self._limits, **values)
         return HTMLResponse(html, status, HEADERS)
+
+
+def _sentence(error: HTTPException) -> str:
+    """Returns the reason of a refusal in the words of a reader."""
+    if (match := _TOO_LONG.search(error.detail)) is not None:
+        return f"The text has {match[1]} words and signs, and {match[2]} at most can be read at once."
+    return _SENTENCES.get(error.status_code, f"The model cannot read this text: {error.detail}.")
 
 
 def _form(content: bytes) -> Form:

@@ -1,6 +1,7 @@
-"""The tabs of the page: the form of each model, examples, and the title of its answers."""
+"""The tabs of the page: the form of each model, its examples, and the line that says what it is."""
 
-import json
+import logging
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -10,14 +11,22 @@ from typing import NamedTuple, Optional
 from allennlp.common import JsonDict
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.common.files import bundled
+from elmo_tasks.common.errors import ElmoError
+from elmo_tasks.common.files import local_or_bundled
+from elmo_tasks.compat.slim_archives import TRAINED, trained_card
 from elmo_tasks.data.json_lines import shorten
 from elmo_tasks.data.tokenization import Words, tokenizer
 from elmo_tasks.evaluation.mixes import LearnedMix, mixes_of
-from elmo_tasks.predictors.interpretation import can_explain
+from elmo_tasks.predictors.interpretation import InterpretablePredictor, can_explain
 from elmo_tasks.predictors.json_lines import JsonLinesPredictor
 
+logger = logging.getLogger(__name__)
+
 EXAMPLES = 5
+_READ = 50
+"""The instances of the validation data among which examples are looked for."""
+_LONGEST = 600
+"""The longest text of an example, in characters."""
 
 
 class Task(NamedTuple):
@@ -41,8 +50,6 @@ _LONG = ("document", "passage")
 _LABELS = {"sentence1": "First sentence", "sentence2": "Second sentence"}
 _MAX_DIGITS = 9
 """The longest number of a place; Python reads no more than 4,300 digits."""
-_CLASSIFIED = {"World": "agnews", "positive": "sst2"}
-"""The folder of examples for single sentences, by a label of the data set."""
 
 
 class Field(NamedTuple):
@@ -54,13 +61,18 @@ class Field(NamedTuple):
     required: bool = True
     hint: str = ""
 
+    @property
+    def is_long(self) -> bool:
+        """Whether the text may have several lines."""
+        return self.name in _LONG
+
 
 _PREDICATES = Field(
     "predicates",
     "Predicates",
     rows=1,
     required=False,
-    hint="Words of the sentence, or their places from 0. If empty, a spaCy model finds the verbs.",
+    hint="Words of the sentence, or their places from 0. If the field is empty, the predicates are found.",
 )
 
 
@@ -75,6 +87,7 @@ class Tab:
     task : package of the task.
     fields : the fields of the form.
     examples : example inputs, by field.
+    card : a line that says what the model is, on which data it was trained, and its score.
     mixes : the mixes that the model has learned.
     explains : whether the model can explain which words a prediction depends on.
     tokenize : the predictor's tokenizer, if words can stand for their places in a field.
@@ -84,27 +97,46 @@ class Tab:
     task: str
     fields: tuple[Field, ...]
     examples: list[dict[str, str]]
+    card: str = ""
     mixes: list[LearnedMix]
     explains: bool
     tokenize: Optional[Callable[[str], Words]] = None
 
     @classmethod
-    def of(cls, name: str, predictor: JsonLinesPredictor) -> "Tab":
-        """Returns the tab of the model with this name."""
-        task = predictor.task()
+    def of(
+        cls, name: str, predictor: JsonLinesPredictor, *, archive: str = "", validation: str | None = None
+    ) -> "Tab":
+        """
+        Returns the tab of a model.
+
+        # Parameters
+
+        archive : path or name of the archive. One that comes with the project has a card and examples.
+        validation : path of the model's validation data, where others find their examples, if it is there.
+        """
         fields = [
             Field(field, _LABELS.get(field, field.capitalize()), rows=6 if field in _LONG else 2)
             for field in predictor.forms[0]
         ]
+        card = ""
+        if archive.startswith(TRAINED):
+            about = trained_card(archive.removeprefix(TRAINED))
+            card = f"{about['task']}; trained on {about['data']}; on dev data {about['score']}"
+            examples = [
+                {field.name: one[field.name] for field in fields} for one in about.get("examples", [])
+            ]
+        else:
+            examples = list(islice(_validation_examples(fields, predictor, validation), EXAMPLES))
         tokenize = None
         if "predicates" in predictor.optional_fields:
             fields.append(_PREDICATES)
             tokenize = getattr(predictor, "_tokenize", None) or tokenizer()
         return cls(
             name=name,
-            task=task,
+            task=predictor.task(),
             fields=tuple(fields),
-            examples=list(_examples(_fixture(task, predictor), fields, tokenize)),
+            examples=examples,
+            card=card,
             mixes=mixes_of(predictor._model, name),
             explains=can_explain(predictor),
             tokenize=tokenize,
@@ -120,13 +152,13 @@ class Tab:
         Returns the predictor's input from a form.
 
         # Raises
-        `ConfigurationError`: a field is empty, or a word is not in the sentence.
+        `ConfigurationError`, in the words of a reader: a field is empty, or a word is not in the sentence.
         """
         content: JsonDict = {}
         for field in self.fields:
             text = form.get(field.name, "").replace("\r\n", "\n")
             if field.required and not text.strip():
-                raise ConfigurationError(f"{field.label}: found nothing, expected a text")
+                raise ConfigurationError(f"The field “{field.label}” is empty. Please write a text.")
             if field.required:
                 content[field.name] = text
             elif text.strip() and self.tokenize is not None:
@@ -134,44 +166,44 @@ class Tab:
         return content
 
 
+def place_of(word: str, words: list[str]) -> int | None:
+    """Returns the first place of a word, in its own case or else in any; `None` if it is not there."""
+    if word in words:
+        return words.index(word)
+    folded = [each.casefold() for each in words]
+    return folded.index(word.casefold()) if word.casefold() in folded else None
+
+
 def _places(text: str, words: list[str]) -> list[int]:
-    first_places = {word: place for place, word in reversed([*enumerate(words)])}
     places = []
-    for part in re.split(r"[\s,]+", text.strip()):
-        if part in first_places:
-            places.append(first_places[part])
-        elif part.isdecimal() and len(part) <= _MAX_DIGITS:
-            places.append(int(part))
-        else:
+    for part in re.split(r"[\s,]+", text.strip().strip(",")):
+        place = place_of(part, words)
+        if place is None and part.isdecimal() and len(part) <= _MAX_DIGITS:
+            place = int(part)
+        if place is None or place >= len(words):
             raise ConfigurationError(
-                f"Predicates: found {shorten(repr(part))}, expected words of the sentence, or their places "
-                "from 0"
+                f"“{shorten(part)}” is not in the sentence. Predicates are words of the sentence, or their "
+                f"places from 0 to {len(words) - 1}; leave the field empty to have them found."
             )
+        places.append(place)
     return places
 
 
-def _fixture(task: str, predictor: JsonLinesPredictor) -> str:
-    """Returns the folder of fixtures with inputs for the model."""
-    if task != "classification":
-        return task
-    if len(predictor.forms[0]) > 1:
-        return "classification/mrpc"
-    labels = predictor._model.vocab.get_token_to_index_vocabulary("labels")
-    folder = next((name for label, name in _CLASSIFIED.items() if label in labels), "klue_tc")
-    return f"classification/{folder}"
-
-
-def _examples(
-    folder: str, fields: list[Field], tokenize: Callable[[str], Words] | None
+def _validation_examples(
+    fields: list[Field], predictor: JsonLinesPredictor, path: str | None
 ) -> Iterator[dict[str, str]]:
-    """Yields a few example inputs, by the fields of the form."""
-    path = bundled(f"fixtures/{folder}/predict.jsonl")
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    inputs = (json.loads(line) for line in lines)
-    fitting = (one for one in inputs if all(field.name in one for field in fields if field.required))
-    for one in islice(fitting, EXAMPLES):
-        example = {field.name: one[field.name] for field in fields if one.get(field.name)}
-        if tokenize is not None and "predicates" in example:
-            words = tokenize(example["sentence"]).words
-            example["predicates"] = " ".join(words[place] for place in example["predicates"])
-        yield example
+    """Yields inputs for the form from a file of data; none where it is missing or cannot be read."""
+    if path is None or not isinstance(predictor, InterpretablePredictor):
+        return
+    if not os.path.exists(path := local_or_bundled(path)):
+        return
+    names = [field.name for field in fields]
+    earlier = []
+    try:
+        for instance in islice(predictor._dataset_reader.read(path), _READ):
+            texts = [" ".join(words) for words in predictor.texts(instance)]
+            if max(map(len, texts)) <= _LONGEST and texts not in earlier:
+                earlier.append(texts)
+                yield dict(zip(names, texts, strict=True))
+    except (ConfigurationError, ElmoError) as error:
+        logger.warning("no examples of %s: %s", path, error)

@@ -1,28 +1,47 @@
-"""HTML from Jinja's templates, with marks in texts by spaCy's displaCy in the style of the page."""
+"""HTML from Jinja's templates, with marks in texts."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from bisect import insort
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from zlib import crc32
 
 from allennlp.common import JsonDict
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup, escape
 
+from elmo_tasks import __version__
+from elmo_tasks.page.labels import meaning
+
 HERE = Path(__file__).parent
 ASSETS = HERE / "assets"
 COLOURS = 8
 """The number of classes `colour-0` and so on in the style sheet; each also has a line of its own kind."""
 _COLOUR_ORDER = ("ARG0", "ARG1", "PER", "LOC", "ORG", "MISC", "ARG2", "V")
-_ENTITY = '<mark class="entity {bg}">{text}<span class="label">{label}{number}</span></mark>'
 _STARRED = re.compile(r"(?:(?<=\s)|^)\*\*(\S+)\*\*(?=\s|$)")
-# displaCy's own style is in attributes, which the page's security policy forbids, and is left to right.
-_OWN_STYLE = ' style="line-height: 2.5; direction: ltr"'
 
-Mark = dict[str, Any]
-Place = tuple[int, int, str]
+
+class Mark(NamedTuple):
+    """A marked part of a text, in characters `[start, end)`; marks may be nested."""
+
+    start: int
+    end: int
+    label: str
+    number: str = ""
+    """Shown after the label."""
+
+
+class Located(NamedTuple):
+    """A text, and the characters `[start, end)` of each of its tokens."""
+
+    text: str
+    places: list[tuple[int, int]]
+
+    def mark(self, start: int, end: int, label: str) -> Mark:
+        """Returns the mark of the tokens `[start, end)`."""
+        return Mark(self.places[start][0], self.places[end - 1][1], label)
 
 
 def page_template(path: Path, **filters: Callable[..., Any]) -> Template:
@@ -41,17 +60,34 @@ def page_template(path: Path, **filters: Callable[..., Any]) -> Template:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"starred": starred, **filters}
-    environment.globals |= {"entities": entities, "spans": spans, "heat": heat}
+    environment.filters |= {"starred": starred, "percent": percent, **filters}
+    environment.globals |= {"marked": marked, "heat": heat, "meaning": meaning, "version": __version__}
     return environment.get_template(path.name)
 
 
 @cache
 def template(name: str) -> Template:
     """Returns one of the page's own templates."""
-    return page_template(
-        HERE / "templates" / name, named=named, answered=answered, arguments=arguments, mentions=mentions
-    )
+    filters = {each.__name__: each for each in (named, answered, arguments, mentions, located)}
+    return page_template(HERE / "templates" / name, **filters)
+
+
+def percent(share: float) -> str:
+    """Returns a share in percent, such as `83%`."""
+    return f"{100 * share:.0f}%"
+
+
+def located(tokens: list[str], text: str) -> Located:
+    """Returns the text with the places of its tokens, or the joined tokens if the text has others."""
+    places, position = [], 0
+    for token in tokens:
+        start = text.find(token, position)
+        if start < 0:
+            joined = " ".join(tokens)
+            return located(tokens, joined)
+        position = start + len(token)
+        places.append((start, position))
+    return Located(text, places)
 
 
 def named(entities: list[JsonDict]) -> Iterator[Mark]:
@@ -67,92 +103,63 @@ def answered(result: JsonDict) -> Iterator[Mark]:
 
 
 def _mark(place: JsonDict, label: str) -> Mark:
-    number = f"{place['probability']:.2f}"
-    return {"label": label, "number": number, "start": place["char_start"], "end": place["char_end"]}
+    return Mark(place["char_start"], place["char_end"], label, percent(place["probability"]))
 
 
-def arguments(frame: list[JsonDict]) -> Iterator[Place]:
+def arguments(frame: list[JsonDict], text: Located) -> Iterator[Mark]:
     """Yields all parts of a predicate's arguments, including the predicate itself."""
     for argument in frame:
         for start, end in argument["spans"]:
-            yield start, end, argument["label"]
+            yield text.mark(start, end, argument["label"])
 
 
-def mentions(clusters: list[list[list[int]]]) -> Iterator[Place]:
+def mentions(clusters: list[list[list[int]]], text: Located) -> Iterator[Mark]:
     """Yields the mentions of all clusters, labelled with the numbers of the clusters."""
     for number, cluster in enumerate(clusters):
         for first, last in cluster:
-            yield first, last + 1, str(number)
+            yield text.mark(first, last + 1, str(number))
 
 
-def entities(text: str, spans: Iterable[Mark]) -> Markup:
-    """
-    Returns a text with its entities.
-
-    # Parameters
-
-    spans : the entities in order, not nested: `start` and `end` (half-open, in characters), `label`, and an
-        optional `number` to show.
-    """
-    marked = [
-        {
-            "start": span["start"],
-            "end": span["end"],
-            "label": escape(span["label"]),
-            "params": {"number": escape(f" {span['number']}" if span.get("number") else "")},
-        }
-        for span in spans
-    ]
-    options = {"colors": _classes(marked), "template": _ENTITY}
-    return _rendered({"text": text, "ents": marked}, "ent", options)
+def marked(text: str, marks: Iterable[Mark]) -> Markup:
+    """Returns a text with its marks. Where two marks cross, the second is cut in two."""
+    html = _marked(text, 0, len(text), sorted(marks, key=_outer_first))
+    return Markup('<p class="marked" dir="auto">{}</p>').format(html)
 
 
-def spans(tokens: Sequence[str], places: Iterable[Place]) -> Markup:
-    """Returns tokens with labelled spans below them, given by half-open places; spans may overlap."""
-    marked = [
-        {"start_token": start, "end_token": end, "label": escape(label)} for start, end, label in places
-    ]
-    options = {
-        "colors": _classes(marked),
-        # With these offsets displaCy counts rows, not pixels.
-        "top_offset": 1,
-        "top_offset_step": 1,
-        "span_label_offset": 0,
-        "template": {
-            "span": '<span class="token">{text}{span_slices}{span_starts}</span> ',
-            "slice": '<span class="slice {bg} row-{top_offset}"></span>',
-            "start": '<span class="slice start {bg} row-{top_offset}"><b class="label">{label}</b></span>',
-        },
-    }
-    document = {"text": " ".join(tokens), "tokens": list(tokens), "spans": marked}
-    return _rendered(document, "span", options)
+def _marked(text: str, start: int, end: int, waiting: list[Mark]) -> Markup:
+    """Returns the characters `[start, end)`, and takes their marks from those that wait."""
+    html = Markup()
+    while waiting and waiting[0].start < end:
+        mark = waiting.pop(0)
+        if mark.end > end:
+            insort(waiting, mark._replace(start=end), key=_outer_first)
+        inner_end = min(mark.end, end)
+        html += escape(text[start : mark.start])
+        html += Markup(
+            '<mark class="colour-{}" title="{}"><span>{}</span><small>{} {}</small></mark>'
+        ).format(
+            _colour(mark.label),
+            meaning(mark.label),
+            _marked(text, mark.start, inner_end, waiting),
+            mark.label,
+            mark.number,
+        )
+        start = inner_end
+    return html + escape(text[start:end])
+
+
+def _outer_first(mark: Mark) -> tuple[int, int]:
+    return mark.start, -mark.end
 
 
 def starred(text: str) -> Markup:
     """Returns a text with a mark in place of the `**` around a word."""
-    plain, marks, end = "", [], 0
-    for match in _STARRED.finditer(text):
-        plain += text[end : match.start()]
-        marks.append({"start": len(plain), "end": len(plain) + len(match[1]), "label": ""})
-        plain, end = plain + match[1], match.end()
-    return entities(plain + text[end:], marks) if marks else escape(text)
+    return Markup(_STARRED.sub(r'<mark class="word">\1</mark>', str(escape(text))))
 
 
-def heat(share: float, largest: float = 1.0) -> str:
-    """Returns the CSS class of a share of the largest one."""
-    return f"heat-{round(10 * min(1.0, max(0.0, share / largest if largest else 0.0)))}"
-
-
-def _rendered(document: dict[str, Any], style: str, options: dict[str, Any]) -> Markup:
-    from spacy import displacy  # takes a third of a second
-
-    html = displacy.render(document, style=style, manual=True, jupyter=False, options=options)
-    return Markup(html.replace(_OWN_STYLE, ' dir="auto"', 1).strip())
-
-
-def _classes(marked: Iterable[Mark]) -> dict[str, str]:
-    """Returns the CSS class of each label, where displaCy expects its colour."""
-    return {span["label"]: f"colour-{_colour(span['label'])}" for span in marked}
+def heat(share: float) -> str:
+    """Returns the CSS class of a share: `heat-0` to `heat-10` for 0 to 1."""
+    return f"heat-{round(10 * min(1.0, max(0.0, share)))}"
 
 
 def _colour(label: str) -> int:

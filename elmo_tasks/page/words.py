@@ -14,7 +14,7 @@ from elmo_tasks.data.input_files import InputError, read_lines
 from elmo_tasks.data.json_lines import shorten
 from elmo_tasks.data.tokenization import tokenizer
 from elmo_tasks.evaluation.nearest import Block, Occurrence, nearest_tokens, text_blocks
-from elmo_tasks.page.tabs import Field
+from elmo_tasks.page.tabs import Field, place_of
 from elmo_tasks.serving.answers import Limits
 from elmo_tasks.vectors.encoder import BiLmEncoder, StaticVectors
 
@@ -87,36 +87,47 @@ class WordsInContext:
         # Raises
         `ConfigurationError`: a sentence does not have the word, or is too long.
         """
-        word = form.get("word", "").strip()
-        one = self._occurrence("A sentence with it", form.get("sentence", ""), word)
-        other = None
-        if form.get("other", "").strip():
-            other = self._occurrence("Another sentence with it", form["other"], word)
+        one, other = self._occurrences(form)
         with self._lock:
-            answer: dict[str, Any] = {"neighbours": self._neighbours(one, word) if self._corpus else {}}
+            answer: dict[str, Any] = {"neighbours": self._neighbours(one) if self._corpus else {}}
             if other is not None:
                 answer["cosines"] = self._cosines(one, other)
         return answer
+
+    def compare(self, form: Mapping[str, str]) -> dict[str, float]:
+        """Returns the `cosines` of a form with two sentences."""
+        one, other = self._occurrences(form)
+        assert other is not None
+        with self._lock:
+            return self._cosines(one, other)
+
+    def _occurrences(self, form: Mapping[str, str]) -> tuple[Occurrence, Occurrence | None]:
+        word = form.get("word", "").strip()
+        if not word:
+            raise ConfigurationError("The field “Word” is empty. Please write a word.")
+        one = self._occurrence("A sentence with it", form.get("sentence", ""), word)
+        if not form.get("other", "").strip():
+            return one, None
+        return one, self._occurrence("Another sentence with it", form["other"], word)
 
     def _occurrence(self, label: str, sentence: str, word: str) -> Occurrence:
         words = self._tokenize(sentence).words
         if len(words) > self._max_tokens:
             raise ConfigurationError(
-                f"{label}: found {len(words):,} tokens, expected at most {self._max_tokens:,}"
+                f"“{label}” has {len(words):,} words and signs, and {self._max_tokens:,} at most can be read."
             )
-        if word not in words:
-            tokens = shorten(repr(" ".join(words)))
-            raise ConfigurationError(
-                f"{label}: found the tokens {tokens}, expected {shorten(repr(word))} among them"
-            )
-        return Occurrence(words, words.index(word))
+        if (place := place_of(word, words)) is None:
+            parts = f" It is split into: {shorten(' '.join(words))}" if words else ""
+            raise ConfigurationError(f"“{label}” does not have the word “{shorten(word)}”.{parts}")
+        return Occurrence(words, place)
 
     @cached_property
     def _blocks(self) -> list[Block]:
         """The vectors of the corpus, computed at the first question."""
         return list(text_blocks(self._encoder, self._corpus))
 
-    def _neighbours(self, query: Occurrence, word: str) -> dict[str, list[Near] | None]:
+    def _neighbours(self, query: Occurrence) -> dict[str, list[Near] | None]:
+        word = query.words[query.position]
         (by_row,) = nearest_tokens(self._encoder, [query], self._blocks, count=NEIGHBOURS)
         neighbours: dict[str, list[Near] | None] = {
             name: [

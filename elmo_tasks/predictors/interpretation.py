@@ -4,6 +4,7 @@ Gradients of predictions by their words, for AllenNLP's saliency interpreters an
 """
 
 import math
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -143,7 +144,9 @@ class InterpretablePredictor(JsonLinesPredictor):
         methods = self.observed_methods() | {
             "make_output_human_readable": lambda outputs: {**readable(outputs), "loss": outputs["loss"]}
         }
-        with _replaced_methods(self._model, methods):
+        with _replaced_methods(self._model, methods), warnings.catch_warnings():
+            # AllenNLP reads the gradients by such a hook.
+            warnings.filterwarnings("ignore", "Using a non-full backward hook", FutureWarning)
             return super().get_gradients(instances)
 
     def observed_methods(self) -> dict[str, Callable[..., Any]]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from allennlp.common import JsonDict
 from fastapi import FastAPI, Request, Response
+from fastapi_offline import FastAPIOffline
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
@@ -47,7 +48,7 @@ def create_app(models: Mapping[str, ServedModel], *, limits: Limits, token: str 
     limits : the limits of a request.
     token : if there is one, all paths but `/health` ask for it.
     """
-    app = FastAPI(
+    app = FastAPIOffline(
         title="elmo_tasks",
         description="Archives of the tasks, each at /predict/NAME.",
         version=__version__,

@@ -19,9 +19,11 @@ from starlette.exceptions import HTTPException
 from typing_extensions import TypedDict  # pydantic requires this one before Python 3.12
 
 from elmo_tasks.compat.archives import open_archive
-from elmo_tasks.compat.slim_archives import TRAINED
+from elmo_tasks.compat.slim_archives import TRAINED, trained_archives
+from elmo_tasks.common.progress import progress
 from elmo_tasks.predictors.json_lines import JsonLinesPredictor
 from elmo_tasks.serving.answers import Answer, Answers, Limits, Refusal
+from elmo_tasks.srl.predictor import PREDICATES
 
 RETRY_SOON = {"Retry-After": "1"}
 """Asks the client to try again in a second."""
@@ -197,10 +199,24 @@ class Batcher:
 
 
 class OpenedArchive(NamedTuple):
-    """An archive, and its predictor."""
+    """An archive, its predictor, and the path of the data on which it was validated, if it names one."""
 
     archive: str
     predictor: JsonLinesPredictor
+    validation: str | None = None
+
+
+def trained_models() -> list[str]:
+    """
+    Returns the names of the archives that come with the project, but for the one that works for another.
+
+    # Raises
+    `ConfigurationError`: there are none.
+    """
+    names = [f"{TRAINED}{name}" for name in trained_archives() if name != PREDICATES]
+    if not names:
+        raise ConfigurationError("found no trained models, expected an ARCHIVE, or elmo_tasks[models]")
+    return names
 
 
 def open_archives(archives: Sequence[str], device: int = -1) -> dict[str, OpenedArchive]:
@@ -212,10 +228,10 @@ def open_archives(archives: Sequence[str], device: int = -1) -> dict[str, Opened
     `ConfigurationError`: two archives have the same name; and see `open_predictor`.
     """
     opened: dict[str, OpenedArchive] = {}
-    for each in archives:
+    for each in progress(archives, work="open", unit="archives"):
         match = None if os.path.exists(each) else _NAMED.fullmatch(each)
         name, archive = match.groups() if match else (None, each)
-        predictor = open_predictor(archive, device)
+        predictor, validation = _opened(archive, device)
         trained = archive.removeprefix(TRAINED) if archive.startswith(TRAINED) else None
         name = name or trained or predictor.task()
         if name in opened:
@@ -223,7 +239,7 @@ def open_archives(archives: Sequence[str], device: int = -1) -> dict[str, Opened
                 f"found two archives of the name {name}, {opened[name].archive} and {archive}; "
                 "expected NAME=ARCHIVE for one of them"
             )
-        opened[name] = OpenedArchive(archive, predictor)
+        opened[name] = OpenedArchive(archive, predictor, validation)
     return opened
 
 
@@ -234,9 +250,14 @@ def open_predictor(archive: str, device: int = -1) -> JsonLinesPredictor:
     # Raises
     `ConfigurationError`: the archive is not of one of our tasks; and see `open_archive`.
     """
-    predictor = Predictor.from_archive(open_archive(archive, cuda_device=device))
+    return _opened(archive, device)[0]
+
+
+def _opened(archive: str, device: int) -> tuple[JsonLinesPredictor, str | None]:
+    opened = open_archive(archive, cuda_device=device)
+    predictor = Predictor.from_archive(opened)
     if not isinstance(predictor, JsonLinesPredictor):
         raise ConfigurationError(
             f"{archive}: found the predictor {type(predictor).__name__}, expected that of one of our tasks"
         )
-    return predictor
+    return predictor, opened.config.get("validation_data_path")

@@ -187,7 +187,6 @@ class Marked(HTMLParser):
             self.words.append(data)
 
 
-@pytest.mark.filterwarnings("ignore:Using a non-full backward hook:FutureWarning")
 class TestExplain:
     @pytest.fixture
     def source(self, tmp_path):
@@ -251,4 +250,4 @@ class TestExplain:
         result = {"sentence": "한국 <b>", "a": 2}
         page = render([{"result": result, "explanations": [[{"tokens": ["a"], "shares": [0.0]}]]}])
         assert "{&#34;sentence&#34;: &#34;한국 &lt;b&gt;&#34;, &#34;a&#34;: 2}" in page
-        assert '<ruby class="heat-0">a<rt>.00</rt></ruby>' in page
+        assert '<ruby class="heat-0">a<rt>0%</rt></ruby>' in page

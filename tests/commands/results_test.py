@@ -220,7 +220,7 @@ class TestReport:
             Path(f"{name}.md").write_text(table.markdown())
         assert elmo("report", ".", "-o", "report.html") == 0
         html = Path("report.html").read_text()
-        assert '<mark class="entity colour-0">play<span' in html
+        assert '<mark class="word">play</mark>' in html
         assert "&lt;chess&gt; ** ." in html
         page = Page(html)
         assert page.texts["h2"] == ["Summary", "Learned mixes: mix", "Nearest neighbours: near"]

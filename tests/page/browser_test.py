@@ -31,7 +31,6 @@ LIMITS = Limits(max_tokens=150)
 SCREENS = {"wide": (1400, "light"), "narrow": (400, "dark")}
 pytestmark = [
     pytest.mark.skipif(BROWSER is None, reason="no chromium or google-chrome"),
-    pytest.mark.filterwarnings("ignore:Using a non-full backward hook:FutureWarning"),
 ]
 
 

@@ -1,7 +1,8 @@
 import pytest
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.page.tabs import Tab
+from elmo_tasks.page.tabs import EXAMPLES, Tab
+from elmo_tasks.serving.models import open_predictor
 from tests.predictors.archives import predictor_of
 
 
@@ -17,8 +18,7 @@ def test_the_tab_of_a_model(srl):
         ("Predicates", False),
     ]
     assert [mix.placement for mix in srl.mixes] == ["input"]
-    sentence = "Paul sold the old boat to a fisherman in Vienna."
-    assert srl.examples[0] == {"sentence": sentence, "predicates": "sold"}
+    assert srl.examples == []
 
 
 def test_predicates_are_words_or_places(srl):
@@ -32,15 +32,17 @@ def test_predicates_are_words_or_places(srl):
 def test_the_first_of_repeated_words_is_the_predicate(srl):
     form = {"sentence": "Run, Ana, run and run.", "predicates": "run Ana Run"}
     assert srl.content(form)["predicates"] == [4, 2, 0]
+    assert srl.content({"sentence": "Ana sold it.", "predicates": "Sold"})["predicates"] == [1]
 
 
 @pytest.mark.parametrize(
     ("form", "message"),
     [
-        ({}, "Sentence: found nothing, expected a text"),
-        ({"sentence": " \n"}, "Sentence: found nothing, expected a text"),
-        ({"sentence": "Ana flew.", "predicates": "flies"}, "Predicates: found 'flies'"),
-        ({"sentence": "Ana flew.", "predicates": "9" * 5000}, "Predicates: found '999"),
+        ({}, "“Sentence” is empty"),
+        ({"sentence": " \n"}, "“Sentence” is empty"),
+        ({"sentence": "Ana flew.", "predicates": "flies"}, "“flies” is not in the sentence"),
+        ({"sentence": "Ana flew.", "predicates": "3"}, "“3” is not in the sentence.*from 0 to 2"),
+        ({"sentence": "Ana flew.", "predicates": "9" * 5000}, "“999"),
     ],
 )
 def test_errors(srl, form, message):
@@ -49,11 +51,31 @@ def test_errors(srl, form, message):
 
 
 @pytest.mark.parametrize(
-    ("config", "fields", "start"),
-    [("agnews", ["sentence"], "The goalkeeper"), ("mrpc", ["sentence1", "sentence2"], "The ferry was")],
+    ("config", "data", "starts"),
+    [
+        ("srl", "srl/dev.conll", {"sentence": "Anna sold her"}),
+        ("squad", "squad/dev.json", {"passage": "The market clock", "question": "Who made"}),
+        ("snli", "snli/dev.jsonl", {"premise": "A man in a straw", "hypothesis": "A person is"}),
+        ("agnews", "classification/agnews/dev.csv", {"sentence": "In a maze"}),
+        ("mrpc", "classification/mrpc/dev.txt", {"sentence1": "The", "sentence2": "The"}),
+    ],
 )
-def test_classifiers_have_examples_of_their_kind(config, fields, start):
-    tab = Tab.of("c", predictor_of(config))
-    assert [field.name for field in tab.fields] == fields
-    assert tab.explains
-    assert tab.examples[0][fields[0]].startswith(start)
+def test_examples_are_of_the_validation_data(config, data, starts):
+    tab = Tab.of("c", predictor_of(config), validation=f"fixtures/{data}")
+    assert tab.examples[0].keys() == starts.keys()
+    assert all(tab.examples[0][field].startswith(start) for field, start in starts.items())
+    assert len(tab.examples) == EXAMPLES
+
+
+def test_validation_data_that_is_not_there(tmp_path, srl):
+    bad = tmp_path / "bad.conll"
+    bad.write_text("a b\n")
+    for path in (tmp_path / "nothing", bad):
+        assert Tab.of("who", predictor_of("srl"), validation=str(path)).examples == []
+
+
+def test_a_trained_model_has_a_card_and_examples():
+    tab = Tab.of("ner", open_predictor("elmo:ner"), archive="elmo:ner")
+    assert "F1" in tab.card
+    assert all(example.keys() == {"sentence"} for example in tab.examples)
+    assert tab.examples

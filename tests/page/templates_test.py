@@ -3,15 +3,17 @@ import re
 import pytest
 from jinja2 import UndefinedError
 
+from elmo_tasks.page.labels import meaning
 from elmo_tasks.page.templates import (
+    Mark,
     answered,
     arguments,
-    entities,
     heat,
+    located,
+    marked,
     mentions,
     named,
     page_template,
-    spans,
     starred,
 )
 
@@ -28,16 +30,18 @@ def test_values_are_escaped_filtered_and_must_be_given(tmp_path):
 
 
 def test_marks_of_characters():
-    mark = {"start": 3, "end": 5, "number": "0.26"}
-    assert list(named([{"type": "PER", **PLACE}])) == [{"label": "PER", **mark}]
-    assert list(answered(PLACE)) == [{"label": "answer", **mark}]
+    assert list(named([{"type": "PER", **PLACE}])) == [Mark(3, 5, "PER", "26%")]
+    assert list(answered(PLACE)) == [Mark(3, 5, "answer", "26%")]
     assert list(answered({"char_start": None})) == []
 
 
-def test_spans_end_after_their_last_token():
-    frame = [{"label": "ARG1", "spans": [[0, 1], [3, 5]]}, {"label": "V", "spans": [[2, 3]]}]
-    assert list(arguments(frame)) == [(0, 1, "ARG1"), (3, 5, "ARG1"), (2, 3, "V")]
-    assert list(mentions([[[0, 0]], [[1, 2], [4, 4]]])) == [(0, 1, "0"), (1, 3, "1"), (4, 5, "1")]
+def test_tokens_are_found_in_their_text():
+    text = located(["Do", "n't", "go", "."], "Don't  go.")
+    assert text.places == [(0, 2), (2, 5), (7, 9), (9, 10)]
+    assert located(["a", "-LRB-"], "a (") == located(["a", "-LRB-"], "a -LRB-")
+    frame = [{"label": "ARG1", "spans": [[0, 1], [2, 4]]}, {"label": "V", "spans": [[1, 2]]}]
+    assert list(arguments(frame, text)) == [Mark(0, 2, "ARG1"), Mark(7, 10, "ARG1"), Mark(2, 5, "V")]
+    assert list(mentions([[[0, 0]], [[1, 2]]], text)) == [Mark(0, 2, "0"), Mark(2, 9, "1")]
 
 
 def words(html):
@@ -45,28 +49,30 @@ def words(html):
     return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", html)).strip()
 
 
-def test_entities():
-    html = entities(
-        "Ana <b> flew\nto Łódź.",
-        [
-            {"start": 0, "end": 3, "label": "PER", "number": "0.71"},
-            {"start": 16, "end": 20, "label": "<LOC>"},
-        ],
-    )
-    assert '<mark class="entity colour-2">Ana<span class="label">PER 0.71</span></mark>' in html
-    assert '>Łódź<span class="label">&lt;LOC&gt;</span>' in html
-    assert "&lt;b&gt; flew<br>to" in html
-    assert 'dir="auto"' in html
-    assert "style=" not in html
+@pytest.mark.parametrize(
+    ("text", "marks", "expected"),
+    [
+        ("a <b>\nŁódź.", [Mark(6, 10, "<LOC>", "71%")], "a &lt;b&gt;\n[Łódź|&lt;LOC&gt; 71%]."),
+        ("her keys", [Mark(0, 3, "0"), Mark(0, 8, "1")], "[[her|0 ] keys|1 ]"),
+        ("a b c", [Mark(0, 3, "0"), Mark(2, 5, "1")], "[a [b|1 ]|0 ][ c|1 ]"),
+        ("a b", [], "a b"),
+    ],
+)
+def test_marks_in_a_text(text, marks, expected):
+    html = marked(text, marks)
+    for tag, sign in {r"<mark [^>]*><span>": "[", "</span><small>": "|", "</small></mark>": "]"}.items():
+        html = re.sub(tag, sign, html)
+    assert html == f'<p class="marked" dir="auto">{expected}</p>'
 
 
-def test_nested_spans_have_rows():
-    html = spans(["her", "keys", "&", "them"], [(0, 2, "1"), (0, 1, "0"), (3, 4, "1")])
-    assert words(html) == "her 1 0 keys &amp; them 1"
-    assert html.count("start colour-1 row-1") == 2
-    assert html.count("start colour-0 row-2") == 1
-    assert 'dir="auto"' in html
-    assert "style=" not in html
+def test_a_mark_has_its_colour_and_its_meaning():
+    assert '<mark class="colour-2" title="person">' in marked("Ana", [Mark(0, 3, "PER")])
+    assert [meaning(label) for label in ("R-ARG0", "ARGM-TMP", "GPE", "animal")] == [
+        "a reference to who or what acts",
+        "when",
+        "Countries, cities, states",
+        "animal",
+    ]
 
 
 def test_stars_around_a_word_become_a_mark():
@@ -75,7 +81,11 @@ def test_stars_around_a_word_become_a_mark():
     assert starred("2 ** 3 <b>") == "2 ** 3 &lt;b&gt;"
 
 
-def test_heat_is_relative_to_the_largest_share():
-    steps = [heat(share, 0.5) for share in (0, 0.24, 0.5, 1.0, -1.0)]
-    assert steps == ["heat-0", "heat-5", "heat-10", "heat-10", "heat-0"]
-    assert heat(0.0, 0.0) == "heat-0"
+def test_heat_is_absolute():
+    assert [heat(share) for share in (0, 0.11, 0.5, 1.0, -1.0)] == [
+        "heat-0",
+        "heat-1",
+        "heat-5",
+        "heat-10",
+        "heat-0",
+    ]

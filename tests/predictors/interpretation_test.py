@@ -30,7 +30,6 @@ INPUTS = {
     "coref": ({"sentences": [["Anna", "saw", "her", "dog", "."], ["She", "called", "it", "."]]}, None, [9]),
 }
 """For each config an input, the field that is attacked, and the number of words of each text."""
-pytestmark = pytest.mark.filterwarnings("ignore:Using a non-full backward hook:FutureWarning")
 ATTACKED = [name for name, (_, field, _) in INPUTS.items() if field]
 
 

@@ -1,5 +1,5 @@
 // The page works without this script. It refuses input that is too long before it is sent, shows that an answer is
-// being computed, and adds a button that copies the JSON.
+// being computed, submits with Enter, and adds a button that copies the JSON.
 "use strict";
 
 const form = document.querySelector("form");
@@ -9,9 +9,9 @@ function tooLong(field) {
   const bytes = new URLSearchParams([[field.name, field.value]]).toString().length;
   const count = (number) => number.toLocaleString("en");
   if (words > Number(form.dataset.words))
-    return `found ${count(words)} words, expected at most ${count(Number(form.dataset.words))}`;
+    return `${count(words)} words, and ${count(Number(form.dataset.words))} at most can be read`;
   if (bytes > Number(form.dataset.bytes))
-    return `found ${count(bytes)} bytes, expected at most ${count(Number(form.dataset.bytes))}`;
+    return `${count(bytes)} bytes, and ${count(Number(form.dataset.bytes))} at most can be read`;
   return "";
 }
 
@@ -35,6 +35,14 @@ if (form) {
     button.setAttribute("aria-disabled", "true");
     status.classList.add("busy");
     status.textContent = "Working …";
+  });
+  // Enter submits what is one line, Ctrl+Enter (Command+Enter) any field; Shift+Enter is a new line everywhere.
+  form.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" || event.isComposing || event.target.tagName !== "TEXTAREA") return;
+    const submits = event.ctrlKey || event.metaKey || (!event.shiftKey && "enter" in event.target.dataset);
+    if (!submits) return;
+    event.preventDefault();
+    form.requestSubmit();
   });
   // Going back in the browser's history shows the page as it was.
   window.addEventListener("pageshow", rest);
