@@ -27,6 +27,11 @@ from tests.serving.clients import running
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "google-chrome"))), None)
 TASKS = {name: name for name in ("ner", "srl", "coref", "squad", "snli", "sst")} | {"topics": "agnews"}
 TABS = (*TASKS, "elmo")
+DATA = {
+    **{"ner": "ner/dev.conll", "srl": "srl/dev.conll", "coref": "coref/dev.conll", "squad": "squad/dev.json"},
+    **{"snli": "snli/dev.jsonl", "sst": "sst/dev.txt", "topics": "classification/agnews/dev.csv"},
+}
+"""Validation data, whose first records are the examples."""
 LIMITS = Limits(max_tokens=150)
 SCREENS = {"wide": (1400, "light"), "narrow": (400, "dark")}
 pytestmark = [
@@ -42,7 +47,9 @@ def address():
         encoder=BiLmEncoder(bilm=frozen(random_bilm()), mixes={}),
         corpus=read_corpus(bundled("fixtures/evaluation/corpus.txt")),
     )
-    tabs = [Tab.of(name, predictor) for name, predictor in predictors.items()]
+    tabs = [
+        Tab.of(name, predictor, validation=f"fixtures/{DATA[name]}") for name, predictor in predictors.items()
+    ]
     models = {name: local_model(predictor, LIMITS) for name, predictor in predictors.items()}
     with running(models, LIMITS, extend=lambda app: Page(app, tabs=tabs, limits=LIMITS, words=words)) as url:
         yield url
@@ -96,7 +103,7 @@ def test_an_example_of_each_tab(page, tab):
     answer = show_first_example(page, tab)
     text = answer.inner_text()
     expected = {
-        "ner": answer.locator(".entities"),
+        "ner": answer.locator(".marked"),
         "srl": answer.locator("figure figcaption"),
         "coref": answer.locator("ol.clusters li"),
         "squad": answer.locator(".bars tr"),
@@ -108,7 +115,7 @@ def test_an_example_of_each_tab(page, tab):
     assert expected.count() >= {"snli": 2, "squad": 5, "sst": 8, "elmo": 20}.get(tab, 1)
     assert expected.first.is_visible()
     if tab == "elmo":
-        assert "Cosine of play in both sentences" in text
+        assert "Cosine of “play” in both sentences" in text
     else:
         assert page.get_by_text("The mix that the model has learned").is_visible()
         assert page.locator("section[aria-labelledby=mix] .bars tr").count() in (3, 6)
@@ -137,7 +144,7 @@ def test_hebrew_runs_from_the_right(page):
     words = ["דנה", "נסעה", "אתמול", "לחיפה"]
     page.goto(f"/show/srl?sentence={'+'.join(words)}&predicates={words[1]}")
     page.get_by_role("heading", name="Answer", exact=True).wait_for()
-    places = [page.locator(".spans").first.get_by_text(word).first.bounding_box()["x"] for word in words]
+    places = [page.locator(".marked").first.get_by_text(word).first.bounding_box()["x"] for word in words]
     assert places == sorted(places, reverse=True)
 
 
@@ -166,7 +173,7 @@ def test_by_the_keyboard_alone(page):
 def test_errors_are_sentences(page):
     page.goto("/show/srl?sentence=Ana+flew.&predicates=sang")
     alert = page.get_by_role("alert").inner_text()
-    assert alert == "Error: Predicates: found 'sang', expected words of the sentence, or their places from 0"
+    assert alert.startswith("“sang” is not in the sentence. Predicates are words of the sentence")
     check_width(page, "error")
 
 
@@ -175,14 +182,14 @@ def test_long_inputs_are_not_sent(page):
     sent = []
     page.on("request", lambda request: request.method == "POST" and sent.append(request.url))
     page.get_by_label("Sentence").fill("a " * 151)
-    assert page.locator("#status").inner_text() == "found 151 words, expected at most 150"
+    assert page.locator("#status").inner_text() == "151 words, and 150 at most can be read"
     page.get_by_role("button", name="Show").click()
     assert page.evaluate("document.querySelector('#sentence').validationMessage") == (
-        "found 151 words, expected at most 150"
+        "151 words, and 150 at most can be read"
     )
     assert sent == []
     page.get_by_label("Sentence").fill("a b")
-    assert page.locator("#status").inner_text() == "At most 150 words."
+    assert page.locator("#status").inner_text() == "Enter shows the answer. At most 150 words."
 
 
 def test_a_slow_answer_shows_that_it_works(page):

@@ -57,7 +57,7 @@ def test_errors(srl, form, message):
         ("squad", "squad/dev.json", {"passage": "The market clock", "question": "Who made"}),
         ("snli", "snli/dev.jsonl", {"premise": "A man in a straw", "hypothesis": "A person is"}),
         ("agnews", "classification/agnews/dev.csv", {"sentence": "In a maze"}),
-        ("mrpc", "classification/mrpc/dev.txt", {"sentence1": "The", "sentence2": "The"}),
+        ("mrpc", "classification/mrpc/dev.txt", {"sentence1": "Officials said", "sentence2": "The flood"}),
     ],
 )
 def test_examples_are_of_the_validation_data(config, data, starts):
