@@ -49,7 +49,7 @@ def simple(result):
     if isinstance(result, Answer):
         return result.text
     if result and isinstance(result[0], Predicate):
-        return {each.text: {label: text for label, text in each.arguments} for each in result}
+        return {each.text: dict(each.arguments) for each in result}
     return [list(each[:2]) if isinstance(each, Entity) else each for each in result]
 
 
