@@ -59,4 +59,3 @@ def test_scores_and_three_predictions_of_ner(tmp_path, capsys):
     assert printed.endswith(
         "\n  0 Zoë\n    no entity\n\n  1 Zoë\n    PER    Zoë  (0.88)\n\n  2 Zoë\n    PER    Zoë  (0.88)\n"
     )
-

@@ -28,8 +28,13 @@ BROWSER = next(filter(None, map(shutil.which, ("chromium", "google-chrome"))), N
 TASKS = {name: name for name in ("ner", "srl", "coref", "squad", "snli", "sst")} | {"topics": "agnews"}
 TABS = (*TASKS, "elmo")
 DATA = {
-    "ner": "ner/dev.conll", "srl": "srl/dev.conll", "coref": "coref/dev.conll", "squad": "squad/dev.json",
-    "snli": "snli/dev.jsonl", "sst": "sst/dev.txt", "topics": "classification/agnews/dev.csv",
+    "ner": "ner/dev.conll",
+    "srl": "srl/dev.conll",
+    "coref": "coref/dev.conll",
+    "squad": "squad/dev.json",
+    "snli": "snli/dev.jsonl",
+    "sst": "sst/dev.txt",
+    "topics": "classification/agnews/dev.csv",
 }
 """Validation data, whose first records are the examples."""
 LIMITS = Limits(max_tokens=150)
