@@ -90,8 +90,7 @@ class Page:
     async def _render_overview(self, error: str | None = None, status: int = 200) -> Response:
         await asyncio.gather(*map(self._answer_example, self._tabs), self._compare_example())
         values = {"tabs": self._tabs, "live": self._live, "words": self._words, "cosines": self._cosines}
-        values["error"] = error
-        return self._render("index.html", "/", values, status)
+        return self._render("index.html", "/", {**values, "error": error}, status)
 
     async def _answer_example(self, tab: Tab) -> None:
         """Keeps the answer to the first example of a tab; a model that is busy or fails shows none."""
