@@ -1,24 +1,37 @@
-# An image whose command is `allennlp`, with this suite. From the folder of the project:
+# An image whose command is `allennlp`, with this suite, its trained models and the service. From the folder of the project:
 #   docker build -t elmo_tasks .
 #       PyPI's PyTorch, for CUDA: run it with `--gpus all`; without a GPU it computes on the CPU
 #   docker build -t elmo_tasks --build-arg PIP_EXTRA_INDEX_URL=INDEX .
 #       INDEX: PyTorch's own, with its CPU builds, which need a fifth of the space
-#   docker run --rm -v "$PWD:/work" elmo_tasks elmo doctor
+#   docker run --rm --user "$(id -u):$(id -g)" -v "$PWD:/work" elmo_tasks elmo classify train.csv -o runs/mine
+#       --user: files are written to the mounted folder as yours; without it, by a user who may not write there
+#   docker run --rm -p 8000:8000 elmo_tasks elmo serve elmo:ner --host 0.0.0.0
+#       the page, at http://127.0.0.1:8000/
 ARG PYTHON=3.11
 
-FROM python:${PYTHON}-slim AS wheels
+FROM python:${PYTHON}-slim AS allennlp
 WORKDIR /source
+COPY requirements.lock requirements.overrides wheelhouse.py ./
+RUN pip install --no-cache-dir packaging && python wheelhouse.py /dist
+
+FROM python:${PYTHON}-slim AS suite
+WORKDIR /source
+RUN pip install --no-cache-dir "setuptools>=77,<80.9"
 COPY . .
-RUN pip install --no-cache-dir packaging "setuptools>=77,<80.9" \
-    && pip wheel --no-deps --no-build-isolation --wheel-dir /dist . \
-    && python wheelhouse.py /dist
+RUN pip wheel --no-deps --no-build-isolation --wheel-dir /dist . ./models
 
 FROM python:${PYTHON}-slim
 ARG PIP_EXTRA_INDEX_URL=""
-RUN --mount=from=wheels,source=/dist,target=/dist \
-    pip install --no-cache-dir --find-links /dist --constraint /dist/constraints.txt "elmo_tasks[allennlp]" \
-    && useradd --create-home elmo
+# Any user may write caches there.
+ENV HOME=/home/elmo ALLENNLP_LOG_LEVEL=WARNING
+RUN useradd --create-home elmo && chmod a+rwx /home/elmo
+# What the suite needs, PyTorch first of all, is a layer of its own: an edit of the suite does not install it anew.
+COPY requirements.in requirements.serve.lock /needs/
+RUN --mount=from=allennlp,source=/dist,target=/dist \
+    sed -n '/^# \[core\]/,/^# \[development\]/p; /^# \[serve\]/,/^$/p' /needs/requirements.in >/needs/requirements.txt \
+    && pip install --no-cache-dir --find-links /dist --constraint /dist/constraints.txt \
+    --constraint /needs/requirements.serve.lock --requirement /needs/requirements.txt
+RUN --mount=from=suite,source=/dist,target=/dist pip install --no-cache-dir --no-deps /dist/*.whl
 USER elmo
 WORKDIR /work
-ENV ALLENNLP_LOG_LEVEL=WARNING
 ENTRYPOINT ["allennlp"]

@@ -1,4 +1,4 @@
-"""How the site shows docstrings: `# Parameters` and the like as titles, `name : text` as items of a list."""
+"""How the site shows docstrings: `# Parameters` as a title, `name : text` as an item with its type."""
 
 import re
 from typing import Any
@@ -10,18 +10,26 @@ ITEM = re.compile(r"^(\w+(?:, \w+)*|The others) : ", re.MULTILINE)
 NUMBER = re.compile(r"^(\s*\d+)\. ", re.MULTILINE)
 
 
-def item(match: re.Match[str]) -> str:
-    """The beginning of an item: the names of parameters as code."""
-    names = match[1]
-    shown = names if names == "The others" else re.sub(r"(\w+)", r"`\1`", names)
-    return f"- {shown}: "
-
-
 class Docstrings(griffe.Extension):
     """Rewrites every docstring that is shown."""
 
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
         if obj.docstring:
+            types = {
+                parameter.name: str(parameter.annotation)
+                for parameter in getattr(obj, "parameters", ())
+                if parameter.annotation is not None
+            }
+
+            def item(match: re.Match[str]) -> str:
+                """Returns the beginning of an item: the names of parameters as code, and their types."""
+                if match[1] == "The others":
+                    return "- The others: "
+                names = match[1].split(", ")
+                of_names = dict.fromkeys(types[name] for name in names if name in types)
+                shown = "".join(f" *{re.escape(kind)}*" for kind in of_names)
+                return f"- {', '.join(f'`{name}`' for name in names)}{shown}: "
+
             listed = ITEM.sub(item, obj.docstring.value)
             # A year that ends a sentence is no item of a list
             obj.docstring.value = NUMBER.sub(r"\1\\. ", TITLE.sub(r"**\1**\n", listed))

@@ -98,12 +98,12 @@ def folder(tmp_path, monkeypatch):
     for name in ("options.json", "weights.hdf5"):
         for place in ("elmo", "seqvec"):
             shutil.copy(elmo / name, tmp_path / "data" / place / name)
-    sentences = {"A warm and funny film.": "good", "I hated every minute.": "bad"}
     (tmp_path / "data/mine").mkdir()
     for split in ("train", "dev"):
-        lines = [f'"{sentence}",{label}\n' for sentence, label in sentences.items()]
-        (tmp_path / f"data/mine/{split}.csv").write_text("text,label\n" + "".join(lines * 10))
-    (tmp_path / "data/mine/new.jsonl").write_text('{"sentence": "I loved it."}\n')
+        rows = "A warm and funny film.,good\nI hated every minute.,bad\n"
+        (tmp_path / f"data/mine/{split}.csv").write_text(f"review,stars\n{rows * 10}")
+    (config,) = (block for block in blocks("jsonnet") if "classifier.jsonnet" in block)
+    (tmp_path / "mine.jsonnet").write_text(config)
     make_folder(tmp_path / "data/ko")
     shutil.copytree(elmo, tmp_path / "nlpl")
     (tmp_path / "nlpl/weights.hdf5").rename(tmp_path / "nlpl/model.hdf5")

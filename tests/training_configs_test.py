@@ -67,6 +67,21 @@ def test_builds_and_takes_a_step(config, tmp_path, monkeypatch):
     assert math.isfinite(metrics[f"validation_{validation_metric}"])
 
 
+def test_the_plain_keys_of_the_classifier(tmp_path):
+    config = bundled("training_configs/classifier.jsonnet").resolve()
+    keys = "text:: 'a', text2:: 'b', label:: 'c', classes:: ['x', 'y'], train:: 't.csv', tokenizer:: 'de'"
+    (tmp_path / "mine.jsonnet").write_text(f"(import '{config}') + {{ {keys} }}")
+    mine = Params.from_file(str(tmp_path / "mine.jsonnet")).as_dict(quiet=True)
+    reader = {
+        key: mine["dataset_reader"][key]
+        for key in ("sentence1", "sentence2", "label", "classes", "tokenizer")
+    }
+    assert list(reader.values()) == ["a", "b", "c", ["x", "y"], "de"]
+    assert mine["train_data_path"] == "t.csv"
+    assert mine["model"]["pairs"] is True
+    assert mine["model"]["elmo"]["placement"] == "input+output"
+
+
 def test_elmo_is_the_baseline_and_two_blocks():
     baseline, with_elmo = (
         Params.from_file(str(bundled(f"training_configs/{name}.jsonnet"))).as_dict()

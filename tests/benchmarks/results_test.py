@@ -36,11 +36,21 @@ def test_a_number_typed_by_hand_is_refused(tmp_path):
 
 def test_the_scores_of_the_readme():
     readme = (PROJECT / "README.md").read_text(encoding="utf-8")
-    rows = re.findall(r"(?m)^\| \[.*\| `(\w+)`, .*, ([\w ]+) \|.* \| ([\d.]+) \| ([\d.]+) \|$", readme)
+    rows = re.findall(r"(?m)^\| \[.*\| `(\w+)`, .*, ([\w ]+) \| ([\d.]+) \| ([\d.]+) \|$", readme)
     assert [name for name, *_ in rows] == ["ner", "sst", "snli", "srl", "coref", "squad"]
     for name, metric, *scores in rows:
         known = read_scores(RESULTS / f"{name}.csv", metric)
         assert scores == [f"{known[system].mean:.1f}" for system in ("ours", "elmo")], name
+
+
+def test_the_scores_of_the_tutorial():
+    text = (PROJECT / "docs/first-model.md").read_text(encoding="utf-8")
+    rows = re.findall(r"(?m)^\| ([\d,]+) \| ([\d.]+) \| ([\d.]+) \|$", text)
+    known = read_scores(RESULTS / "ner_ablation_samples.csv")
+    assert len(rows) == 3
+    for size, *scores in rows:
+        kinds = [f"{size.replace(',', '')} {kind}" for kind in ("without", "with")]
+        assert scores == [f"{known[kind].mean:.1f}" for kind in kinds]
 
 
 @pytest.mark.parametrize(
