@@ -5,6 +5,7 @@ import os
 import time
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
 from typing import Annotated, Any
 
 from allennlp.common.checks import ConfigurationError
@@ -42,6 +43,10 @@ SEQVEC = "https://rostlab.org/~deepppi/seqvec.zip"
 """SeqVec's options and weights, in the folder `uniref50_v2`."""
 DTYPES = ("float32", "float16")
 """The types of vectors in Parquet."""
+_NO_HDF5 = {
+    *(".csv", ".json", ".jsonl", ".npy", ".npz", ".parquet", ".pickle", ".pkl", ".pt", ".tsv", ".txt"),
+}
+"""The ends of names of other files of vectors."""
 OF_ALLENNLP = {
     "--all": "--layers all",
     "--top": "--layers top",
@@ -147,6 +152,9 @@ class Embed(Verb):
     def _to_hdf5(self, engine: Here) -> None:
         began = time.monotonic()
         output = self.output
+        if (suffix := Path(output).suffix.lower()) in _NO_HDF5:
+            expected = f"{Path(output).with_suffix('.hdf5')}, since HDF5 is written"
+            raise ConfigurationError(f"{output}: found the name of a {suffix} file, expected {expected}")
         with run_folder(output, self.mode) as folder:
             if folder is None:
                 return

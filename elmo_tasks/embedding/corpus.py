@@ -137,7 +137,8 @@ def read_fasta(lines: Iterable[SourceLine]) -> Iterator[SourceLine]:
 
     # Raises
     `ElmoError`, with file and line: residues without a header; a header without a name or residues, or with
-    the name of a record before it; a residue that is not a letter.
+    the name of a record before it, or of a folder of it in HDF5 (`a` and `a/b`); a residue that is not a
+    letter.
     """
     places: dict[str, SourceLine] = {}
     header: SourceLine | None = None
@@ -162,15 +163,22 @@ def read_fasta(lines: Iterable[SourceLine]) -> Iterator[SourceLine]:
 
 def _header(line: SourceLine, places: dict[str, SourceLine]) -> SourceLine:
     words = line.text[1:].split()
-    if not words or not words[0].isprintable():
+    if not words or not words[0].isprintable() or not words[0].strip("/"):
         raise _wrong(line, found=repr(line.text[:20]), expected="a name after '>'")
-    if (before := places.get(words[0])) is not None:
+    # HDF5 reads a name with slashes as a path.
+    parts = [part for part in words[0].split("/") if part]
+    folders = ["/".join(parts[:size]) for size in range(1, len(parts))]
+    name = "/".join(parts)
+    before = next((places[each] for each in (name, f"{name}/", *folders) if each in places), None)
+    if before is not None:
         there = (
             f"line {before.number}" if before.where == line.where else f"{before.where}, line {before.number}"
         )
-        raise _wrong(line, found=f"{words[0]!r}, which is also in {there}", expected="another name")
-    places[words[0]] = line._replace(text="", key=words[0])
-    return places[words[0]]
+        other = "which is also" if before.key == words[0] else f"beside {before.key!r}"
+        raise _wrong(line, found=f"{words[0]!r}, {other} in {there}", expected="another name")
+    header = line._replace(text="", key=words[0])
+    places |= {name: header} | {f"{folder}/": header for folder in folders}
+    return header
 
 
 def _record(header: SourceLine, residues: list[str]) -> SourceLine:

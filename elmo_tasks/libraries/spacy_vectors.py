@@ -17,7 +17,7 @@ from spacy.language import Language
 from spacy.tokens import Doc, Span, Token
 
 from elmo_tasks.common.devices import Device
-from elmo_tasks.elmo.files import DEFAULT_OPTIONS, DEFAULT_WEIGHTS, local_file
+from elmo_tasks.elmo.files import DEFAULT_OPTIONS, DEFAULT_WEIGHTS, local_file, read_options
 from elmo_tasks.embedding import ElmoEmbedder
 from elmo_tasks.libraries.shared import AVERAGE, BiLmFiles, check_layer, chosen_layer
 from elmo_tasks.libraries.spacy_pipe import FilesPipe, sentences
@@ -40,6 +40,9 @@ class VectorsPipe(FilesPipe):
     layer : the layer in the tensor: `average`, or a number, 0 for the token layer, negative from the top.
     batch_size : the most sentences to compute together.
     keep_layers : put all layers, `(layers, tokens, dim)`, into `doc._.elmo_layers`.
+
+    # Raises
+    `ElmoError`: the biLM has no such layer; of one at a URL the first text tells.
     """
 
     def __init__(
@@ -54,6 +57,8 @@ class VectorsPipe(FilesPipe):
         options_file, weight_file, vocabulary_file = files[:3]
         if options_file is None and weight_file is None:
             options_file, weight_file = DEFAULT_OPTIONS, DEFAULT_WEIGHTS
+        if options_file is not None and Path(options_file).is_file():
+            check_layer(layer, read_options(options_file).n_layers + 1)
         sources = {_OPTIONS: options_file, _WEIGHTS: weight_file, _VOCABULARY: vocabulary_file}
         super().__init__(name=name, sources=sources)
         self._files = files

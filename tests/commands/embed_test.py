@@ -165,7 +165,8 @@ def test_a_bad_line_is_found_before_anything_is_encoded(elmo, source, output, ca
     [
         (["nowhere.txt", "out"], "nowhere.txt: found no file, expected a file, folder, pattern or URL"),
         (["in.txt", "folder"], "folder is not a file"),
-        (["in.txt", "in.txt"], "in.txt exists; --force overwrites it"),
+        (["in.txt", "out.csv"], "out.csv: found the name of a .csv file, expected out.hdf5"),
+        (["in.txt", "in.txt"], "in.txt: found the name of a .txt file"),
         (["in.txt", "in.txt/out"], "in.txt/out.partial: Not a directory"),
         (["in.txt", "."], "found the output '.', expected the name of a file or folder"),
         (["in.txt", "out", "--options-file", "no", "--weight-file", "no"], "file no not found"),
@@ -335,7 +336,7 @@ def test_wrong_proteins(elmo, source, output, capsys):
     assert f"error: {source}: found no protein, expected a header, as" in capsys.readouterr().err
     source.write_text(">P1\nMK\n>P1/2\nMK\n")
     assert elmo("embed", source, output, "--format", "fasta", *SHIPPED) == 1
-    assert "found the key 'P1/2', expected one that no other sentence has" in capsys.readouterr().err
+    assert f"{source}, line 3: found 'P1/2', beside 'P1' in line 1" in capsys.readouterr().err
     assert nothing_left(output)
 
 
