@@ -19,10 +19,9 @@ from benchmarks.classification import ag_news, paths
 from benchmarks.comparison import add_experiment_arguments, best_metrics, epoch_times
 from benchmarks.configs import add_json_argument, read_config
 from benchmarks.results import Results, show
+from elmo_tasks.commands.archives import confusion_table
 from elmo_tasks.commands.base import positive
-from elmo_tasks.commands.compare import NO_ELMO, text_vectors
-from elmo_tasks.commands.confusion import confusion_table
-from elmo_tasks.commands.experiments import train_and_report
+from elmo_tasks.commands.experiments import WITHOUT_ELMO, text_vectors, train_and_report
 from elmo_tasks.commands.staging import staging_folder
 from elmo_tasks.compat.archives import open_archive
 from elmo_tasks.training.experiments import Run, plan
@@ -44,7 +43,7 @@ BILMS: dict[str, Overrides] = {
     "biLM: rate .004": {"trainer.optimizer.lr": 0.004},
 }
 CLASSIFIERS: dict[str, Overrides] = {
-    "no ELMo": NO_ELMO,
+    "no ELMo": WITHOUT_ELMO,
     "mix: frozen": {"model.elmo.weights": "frozen"},
     "mix: function": {"model.elmo.weights": "function"},
     "classifier: no layer": {"model.hidden_sizes": []},

@@ -32,7 +32,7 @@ from torch import nn
 from benchmarks.comparison import finished_run
 from benchmarks.results import Results, add_results_argument, show
 from elmo_tasks.compat.archives import open_archive
-from elmo_tasks.modules.attention import attention, dot_products
+from elmo_tasks.modules.layers import attention, dot_products
 from elmo_tasks.snli import SnliModel
 from elmo_tasks.squad import SquadModel
 from elmo_tasks.sst import SstModel

@@ -14,7 +14,7 @@ import torch
 from scipy.stats import ttest_1samp, ttest_ind_from_stats
 
 from elmo_tasks.common.files import atomic_file
-from elmo_tasks.common.processes import cpu_count
+from elmo_tasks.common.machine import cpu_count
 from elmo_tasks.common.table import Table
 from elmo_tasks.data.input_files import InputError
 from elmo_tasks.training.experiments import spread

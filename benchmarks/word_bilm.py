@@ -21,8 +21,7 @@ from benchmarks.configs import add_json_argument, read_config
 from benchmarks.results import Results, show
 from elmo_tasks.commands.arguments import BilmArguments, ContextArguments, VectorArguments
 from elmo_tasks.commands.base import positive
-from elmo_tasks.commands.compare import NO_ELMO
-from elmo_tasks.commands.experiments import train_and_report
+from elmo_tasks.commands.experiments import WITHOUT_ELMO, train_and_report
 from elmo_tasks.commands.intrinsic import SIMILARITY, Intrinsic
 from elmo_tasks.commands.results import ResultArguments
 from elmo_tasks.common.table import Table
@@ -118,7 +117,7 @@ def runs_of(name: str, bilms: Mapping[str, Overrides], arguments: argparse.Names
             **arguments.overrides,
         },
     )
-    return plan(config, {"no ELMo": NO_ELMO, **bilms}, seeds=arguments.seeds, folder=folder)
+    return plan(config, {"no ELMo": WITHOUT_ELMO, **bilms}, seeds=arguments.seeds, folder=folder)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

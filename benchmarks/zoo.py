@@ -11,8 +11,7 @@ from elmo_tasks import __version__
 from elmo_tasks.commands.experiments import train_and_report
 from elmo_tasks.commands.staging import staged_file
 from elmo_tasks.common.files import atomic_file, bundled
-from elmo_tasks.compat.archives import extracted_archive
-from elmo_tasks.compat.slim_archives import slim
+from elmo_tasks.compat.archives import extracted_archive, slim
 from elmo_tasks.data.formats.columns import line_groups
 from elmo_tasks.data.input_files import read_lines
 from elmo_tasks.srl.sentences import read_sentences

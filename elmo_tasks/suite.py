@@ -19,7 +19,6 @@ from elmo_tasks import (  # noqa: E402
     training,  # noqa: F401
 )
 from elmo_tasks.elmo import (  # noqa: E402
-    indexers,  # noqa: F401
     token_embedder,  # noqa: F401
 )
 from elmo_tasks.predictors import command  # noqa: E402

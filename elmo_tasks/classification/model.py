@@ -14,8 +14,8 @@ from torch import nn
 
 from elmo_tasks.classification.reader import ClassifierText
 from elmo_tasks.common.values import OneOf, Probability, Size
-from elmo_tasks.modules.bilstm import BiLstm
 from elmo_tasks.modules.elmo_model import Classifier, Outputs, Scores, stack_texts
+from elmo_tasks.modules.layers import BiLstm
 
 
 def max_of_tokens(vectors: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:

@@ -23,9 +23,16 @@ from elmo_tasks.elmo.files import (
 )
 from elmo_tasks.elmo.inference import PRECISIONS
 from elmo_tasks.evaluation.mixes import read_mixes, same_weights
-from elmo_tasks.vectors.encoder import BiLmEncoder, Encoder, Mix, StaticVectors
+from elmo_tasks.vectors.encoder import (
+    BiLmEncoder,
+    Encoder,
+    Mix,
+    StaticVectors,
+    WordVectors,
+    alone,
+    in_contexts,
+)
 from elmo_tasks.vectors.text_format import read_table
-from elmo_tasks.vectors.word_vectors import WordVectors, alone, in_contexts
 
 _SHIPPED = "(default: the biLM that comes with the project)"
 

@@ -34,8 +34,8 @@ from allennlp.common.checks import ConfigurationError, check_for_gpu
 from allennlp.common.util import int_to_device
 from allennlp.models.archival import Archive
 
-from elmo_tasks.common.devices import device_name, read_gpu
 from elmo_tasks.common.files import check_sources_stay
+from elmo_tasks.common.machine import device_name, read_gpu
 from elmo_tasks.compat.archives import open_archive
 from elmo_tasks.compat.endings import EXPECTED, exit_code, print_error
 

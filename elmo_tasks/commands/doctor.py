@@ -13,7 +13,7 @@ from packaging.requirements import Requirement
 
 from elmo_tasks.commands.base import Verb
 from elmo_tasks.common.files import bundled
-from elmo_tasks.common.processes import cpu_count
+from elmo_tasks.common.machine import cpu_count
 from elmo_tasks.elmo.inference.packed_weights import (
     has_onednn,
     onednn_has_bfloat16,
@@ -24,8 +24,6 @@ OURS = "elmo_tasks"
 PACKAGES = ("torch", "allennlp", "allennlp-models", "numpy", "spacy", "transformers", "h5py", "jsonnet")
 WAITING = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
 """The variables of the environment that say how long a thread of OpenMP looks for work before it sleeps."""
-WAITING = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
-"""The variables that say how long a thread of OpenMP looks for work before it sleeps."""
 INSTRUCTIONS = {
     "AVX2": "avx2",
     "AVX-512": "avx512_f",
@@ -40,8 +38,6 @@ Facts = Iterator[tuple[str, str]]
 
 @dataclass(frozen=True, kw_only=True)
 class Doctor(Verb):
-    """The verb `doctor`; each section is a function that yields facts."""
-
     name = "doctor"
     help = "What is installed here, and what this machine can do."
     description = """Prints versions, what the processor's instructions mean for precision and speed, the GPU,

@@ -46,8 +46,6 @@ COPIED_KEYS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Ensemble(Verb):
-    """The verb `ensemble`; see `write_ensemble`."""
-
     name = "ensemble"
     help = "Several archives of one task, as one archive."
     description = """Writes one archive that evaluate and predict take like any other, and that decodes from
@@ -167,7 +165,6 @@ def open_members(archives: list[str]) -> list[Archive]:
 
 
 def _problem(archive: Archive, first: Archive) -> str | None:
-    """Returns a reason why an archive cannot be in an ensemble with the first one."""
     found, expected = type(archive.model), type(first.model)
     if not issubclass(found, ElmoModel):
         return f"found a model of the class {found.__name__}, expected one of a task"

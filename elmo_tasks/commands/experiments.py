@@ -1,18 +1,48 @@
-"""The common part of `compare` and `ablate`, which train variants of a config and show their scores."""
+"""
+`allennlp elmo compare` and `allennlp elmo ablate`, which train variants of a config and show their scores.
 
+`compare` varies the mix of ELMo's layers, and takes no ELMo or static vectors in its place. `ablate` makes
+Tables 2 and 3 and Figure 1 of Peters et al. 2018.
+"""
+
+import statistics
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
+from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
+from allennlp.common.params import with_overrides
+from allennlp.data import DatasetReader
 
-from elmo_tasks.commands.base import Distinct, Positive, Seed, Verb, option, positional
-from elmo_tasks.common.plot import bars
-from elmo_tasks.common.table import Cell, Table
-from elmo_tasks.training.experiments import Run, score, summary, train, validation_metric
+from elmo_tasks.commands.base import Distinct, Positive, Seed, Verb, number, option, positional
+from elmo_tasks.commands.results import ResultsWriter
+from elmo_tasks.commands.staging import staging_folder
+from elmo_tasks.commands.vectors import METHODS, train_file
+from elmo_tasks.common.table import Cell, Table, bars, curves
+from elmo_tasks.data.text_stream import instance_sentences
+from elmo_tasks.elmo.model.scalar_mix import Weights
+from elmo_tasks.training.experiments import (
+    NO_ELMO,
+    SPREAD,
+    Run,
+    Setting,
+    layer_rows,
+    own_setting,
+    placement_rows,
+    plan,
+    score,
+    spread,
+    summary,
+    train,
+    validation_metric,
+)
+from elmo_tasks.training.sampling import sample_size
+from elmo_tasks.vectors.text_format import dimensions
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -85,3 +115,230 @@ def score_bars(runs: list[Run]) -> "Figure":
     figure = bars(Table(("variant", "seed", metric), rows), groups="variant", bars="seed", heights=metric)
     figure.axes[0].tick_params(axis="x", labelrotation=90)
     return figure
+
+
+MIXES: dict[str, dict[str, Any]] = {
+    weights + ("" if gamma else "-no-gamma"): {"model.elmo.weights": weights, "model.elmo.gamma": gamma}
+    for weights in get_args(Weights)
+    for gamma in (True, False)
+}
+WITHOUT_ELMO = {"model.elmo.placement": "none"}
+VARIANTS = (*MIXES, "no-elmo", *METHODS)
+
+_TOKENS = "model.text_field_embedder.token_embedders.tokens"
+RESULTS = "results.csv"
+
+
+def _vectors_option(method: str) -> Any:
+    help = f"word vectors as text (default: the output of `vectors {method}` for the training data)"
+    return option(help, metavar="FILE")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compare(RunVerb):
+    name = "compare"
+    help = "Mixes, gamma and static vectors, side by side."
+    description = f"""Trains a config with ELMo once for each variant and seed: the mix of ELMo's layers
+        trainable, frozen at random, or a learned function of them, each with and without gamma; no ELMo; and,
+        without ELMo, word vectors that start as vectors of Word2Vec or of an SVD, trained on the text of the
+        training data. Each run has a folder of its own in OUT. After a kill, the same command continues.
+        {RESULTS}, .md, .png and .svg show the best scores on the validation data."""
+
+    variants: list[str] = option(
+        ", ".join(VARIANTS), VARIANTS, nargs="+", choices=VARIANTS, metavar="VARIANT"
+    )
+    word2vec: str | None = _vectors_option("word2vec")
+    svd: str | None = _vectors_option("svd")
+    mlflow: str | None = option(
+        "store or server to log the runs to, in one experiment with the name of CONFIG", metavar="URI"
+    )
+
+    def run(self) -> None:
+        output = self.output
+        config = self.elmo_config()
+        with staging_folder(output / RESULTS) as folder:
+            variants = {**MIXES, "no-elmo": WITHOUT_ELMO}
+            for method in METHODS:
+                if method in self.variants:
+                    file = getattr(self, method) or train_vectors(config, method, output, folder)
+                    variants[method] = WITHOUT_ELMO | with_vectors(file)
+            chosen = {name: variants[name] for name in self.variants}
+            runs = plan(config, chosen, seeds=self.seeds, folder=output)
+            if self.mlflow is not None:
+                experiment = Path(self.config).name.partition(".")[0]
+                runs = [tracked(run, uri=self.mlflow, experiment=experiment) for run in runs]
+            train_and_report(runs, jobs=self.jobs, packages=self.include_package)
+            ResultsWriter(folder, output / RESULTS).write(summary(runs), score_bars(runs))
+
+
+def train_vectors(config: dict[str, Any], method: str, output: Path, folder: Path) -> str:
+    """
+    Trains vectors on the training data as the indexer of words sees it, of the size of the word vectors; see
+    `text_vectors`.
+
+    # Raises
+    `ConfigurationError`: the config has no embedding and no indexer of words that are named `tokens`.
+    """
+    try:
+        dim = config["model"]["text_field_embedder"]["token_embedders"]["tokens"]["embedding_dim"]
+        indexer = config["dataset_reader"]["token_indexers"]["tokens"]
+    except KeyError as error:
+        raise ConfigurationError(
+            f"{method}: found no {error} in the config, expected an embedding and an indexer named 'tokens'"
+        ) from error
+    lowercase = indexer.get("lowercase_tokens", False)
+    return text_vectors(config, method, output, folder, dim=dim, lowercase=lowercase)
+
+
+def text_vectors(
+    config: dict[str, Any], method: str, output: Path, folder: Path, *, dim: int, lowercase: bool
+) -> str:
+    """
+    Returns the file, in `output`, of vectors trained on the text of the training data as the reader sees it.
+    They are trained once for a text and a size; `folder` is a folder to work in.
+    """
+    reader = DatasetReader.from_params(Params(config["dataset_reader"]).duplicate())
+    digest = blake2b(digest_size=4)
+    with open(folder / "sentences.txt", "wb") as file:
+        for words in instance_sentences(reader.read(config["train_data_path"])):
+            line = f"{' '.join(words)}\n".encode()
+            file.write(line)
+            digest.update(line)
+    digest.update(f"{dim} {lowercase}".encode())
+    path = output / f"{method}-{digest.hexdigest()}.txt.gz"
+    if not path.exists():
+        train_file(method, str(folder / "sentences.txt"), path, lowercase=lowercase, dim=dim)
+    return str(path)
+
+
+def with_vectors(file: str) -> dict[str, Any]:
+    """Returns the overrides with which word vectors start as the vectors of a file, and have their size."""
+    return {f"{_TOKENS}.pretrained_file": file, f"{_TOKENS}.embedding_dim": dimensions(file)}
+
+
+def tracked(run: Run, *, uri: str, experiment: str) -> Run:
+    """Returns the same run, logged to MLflow."""
+    callback = {
+        "type": "elmo_mlflow",
+        "tracking_uri": uri,
+        "experiment": experiment,
+        "run_name": str(run),
+    }
+    callbacks = [*run.config["trainer"].get("callbacks", []), callback]
+    return run._replace(config=with_overrides(run.config, {"trainer.callbacks": callbacks}))
+
+
+TABLES = ("layers", "placement", "samples")
+
+
+fraction = number(float, "a number above 0, up to 1", lambda value: 0 < value <= 1)
+Fraction = Annotated[float, fraction]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ablate(RunVerb):
+    name = "ablate"
+    help = "Layers, placement and data, as in the paper's tables."
+    description = """Trains a config with ELMo once for each seed and setting: the top layer, and all layers
+        with lambda 1 and .001 (layers); ELMo at the input, at the output, and at both (placement); and parts
+        of the training data, with ELMo and without (samples). What is not varied is as in CONFIG; the
+        baseline is CONFIG without ELMo. A setting of several tables is trained once. Each run has a folder
+        of its own in OUT. After a kill, the same command continues. A .csv, .md, .png and .svg for each table
+        show the best scores on the validation data."""
+
+    tables: list[str] = option(", ".join(TABLES), TABLES, nargs="+", choices=TABLES, metavar="TABLE")
+    fractions: list[Fraction] = option(
+        "parts of the training data to train on, drawn at random; 1 is all of it", [0.01, 0.1, 1.0], nargs="+"
+    )
+
+    def run(self) -> None:
+        output = self.output
+        config = self.elmo_config()
+        own = own_setting(config)
+        tables = {"layers": layer_rows(own), "placement": placement_rows(own)}
+        tables = {name: rows for name, rows in tables.items() if name in self.tables}
+        samples: dict[float, int] = {}
+        if "samples" in self.tables:
+            total = _count_instances(config)
+            samples = {part: sample_size(part, total) for part in sorted(set(self.fractions))}
+        settings = [setting for rows in tables.values() for setting in rows.values()]
+        settings += [kind._replace(fraction=part) for part in samples for kind in (own, NO_ELMO)]
+        with staging_folder(output / "tables") as folder:
+            runs = [
+                run
+                for seed in self.seeds
+                for run in plan(
+                    config,
+                    {str(setting): setting.overrides(config, seed) for setting in settings},
+                    seeds=[seed],
+                    folder=output,
+                )
+            ]
+            train_and_report(runs, jobs=self.jobs, packages=self.include_package)
+            for name, rows in tables.items():
+                shown = [
+                    run._replace(variant=row)
+                    for row, setting in rows.items()
+                    for run in _runs_of(setting, runs)
+                ]
+                print()
+                ResultsWriter(folder, output / f"{name}.csv").write(summary(shown), score_bars(shown))
+            if samples:
+                table = sample_table(runs, own, samples)
+                print()
+                metric, deviation = table.columns[3:5]
+                figure = curves(table, lines="ELMo", x="fraction", heights=metric, errors=deviation)
+                ResultsWriter(folder, output / "samples.csv").write(table, figure)
+
+
+def sample_table(runs: list[Run], own: Setting, samples: dict[float, int]) -> Table:
+    """
+    Returns the paper's Figure 1: for each fraction, without ELMo and with it, the `spread` of the best scores
+    on the validation data, and the mean number of epochs up to them. Then comes the mean number of epochs
+    with which ELMo reaches the best score without it, from the same seed, empty if a seed never reaches it;
+    and the score of each seed.
+
+    # Parameters
+
+    own : the setting with ELMo.
+    samples : the number of training instances of each fraction.
+    """
+    metric = validation_metric(runs[0].config)
+    columns = ("fraction", "training instances", "ELMo", metric, *SPREAD)
+    seeds = (f"seed {seed}" for seed in dict.fromkeys(run.seed for run in runs))
+    table = Table((*columns, "epochs to best", "epochs to best without ELMo", *seeds))
+    for fraction, size in samples.items():
+        without, with_elmo = (_runs_of(kind._replace(fraction=fraction), runs) for kind in (NO_ELMO, own))
+        to_baseline = _mean(map(_epochs_to_best, with_elmo, without))
+        for name, variant, catches_up in (("without", without, None), ("with", with_elmo, to_baseline)):
+            scores = [score(run) for run in variant]
+            epochs = _mean(map(_epochs_to_best, variant, variant))
+            table.add(fraction, size, name, *spread(scores), epochs, catches_up, *scores)
+    return table
+
+
+def _runs_of(setting: Setting, runs: list[Run]) -> list[Run]:
+    return [run for run in runs if run.variant == str(setting)]
+
+
+def _epochs_to_best(run: Run, other: Run) -> int | None:
+    """Returns the number of epochs after which a run is as good as the best epoch of `other`."""
+    metric = validation_metric(run.config)
+    sign = -1 if run.config["trainer"]["validation_metric"].startswith("-") else 1
+    wanted = score(other)
+    assert wanted is not None
+    reached = (
+        epochs for epochs, value in enumerate(run.scores(metric), start=1) if sign * value >= sign * wanted
+    )
+    return next(reached, None)
+
+
+def _mean(numbers: Iterable[int | None]) -> float | None:
+    values = list(numbers)
+    present = [value for value in values if value is not None]
+    return statistics.mean(present) if len(present) == len(values) else None
+
+
+def _count_instances(config: dict[str, Any]) -> int:
+    reader = DatasetReader.from_params(Params(config["dataset_reader"]).duplicate())
+    return sum(1 for _ in reader.read(config["train_data_path"]))

@@ -1,27 +1,39 @@
-"""`allennlp elmo intrinsic`: word similarity and analogies, layer by layer."""
+"""
+The verbs about what vectors know: `intrinsic` (word similarity and analogies), `probe` (simple classifiers in
+frozen layers) and `neighbors` (the nearest occurrences of a word in a sentence, the paper's Table 4).
+"""
 
 import math
+from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
 from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.commands.arguments import ContextArguments, VectorArguments
-from elmo_tasks.commands.base import Input, Verb, option
+from elmo_tasks.commands.base import Input, Positive, Verb, VerbGroup, option, positional
 from elmo_tasks.commands.results import ResultArguments
-from elmo_tasks.common.plot import bars
-from elmo_tasks.common.table import Cell, Table
+from elmo_tasks.commands.staging import copy_corpus
+from elmo_tasks.common.progress import progress
+from elmo_tasks.common.table import Cell, Table, bars
 from elmo_tasks.data.input_files import InputError, input_files, read_lines
-from elmo_tasks.evaluation.analogies import Question, accuracies, read_questions
-from elmo_tasks.evaluation.similarity import Pair, read_pairs, spearman
-from elmo_tasks.vectors.word_vectors import WordVectors, alone
+from elmo_tasks.embedding.corpus import Corpus
+from elmo_tasks.evaluation.nearest import Occurrence, nearest_tokens, text_blocks
+from elmo_tasks.evaluation.senses import SenseProbe, read_first_senses, read_senses, sense_baseline
+from elmo_tasks.evaluation.tagging import TAG_COLUMNS, most_frequent_tag, read_tagged, tagging_probe
+from elmo_tasks.evaluation.word_in_context import choose_threshold, read_use_pairs, use_cosines
+from elmo_tasks.evaluation.words import Pair, Question, accuracies, read_pairs, read_questions, spearman
+from elmo_tasks.vectors.encoder import Encoder, WordVectors, alone
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+
 SIMILARITY = {"wordsim": "WordSim-353", "simlex": "SimLex-999", "men": "MEN", "rg": "RG-65"}
-COLUMNS = ("test", "section", "measure", "vectors", "score", "covered", "total")
+_INTRINSIC = ("test", "section", "measure", "vectors", "score", "covered", "total")
 
 
 def _pairs_option(test: str) -> Any:
@@ -30,8 +42,6 @@ def _pairs_option(test: str) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class Intrinsic(Verb):
-    """The verb `intrinsic`; see `evaluation.similarity` and `evaluation.analogies`."""
-
     name = "intrinsic"
     help = "Word similarity and analogies."
     description = """Shows Spearman's correlation of cosines with people's scores of word pairs, and the share
@@ -78,7 +88,7 @@ class Intrinsic(Verb):
                 )
             ]
             # Rows to compare stand together.
-            table = Table(COLUMNS, [row for rows in zip(*by_vectors, strict=True) for row in rows])
+            table = Table(_INTRINSIC, [row for rows in zip(*by_vectors, strict=True) for row in rows])
             writer.write(table, _figure(table))
 
 
@@ -110,3 +120,207 @@ def _read_vocabulary(path: str) -> list[str]:
     if not any(words):
         raise InputError.at(path, found="no word", expected="one word a line")
     return [word for word in words if word]
+
+
+_PROBE = ("vectors", "accuracy", "correct", "total")
+_STATIC = "The static vector of a word in a sentence is the mean of the vectors of the other words."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Probe(Verb):
+    """A verb that trains a probe on each kind of vectors."""
+
+    train: Input = positional("TRAIN", "file, folder, pattern or URL, gzip or not")
+    dev: Input = positional("DEV", "the same")
+    vectors: VectorArguments
+    results: ResultArguments
+
+    def run(self) -> None:
+        with self.results.writer() as writer:
+            encoder, static = self.vectors.encoders()
+            table = self.probe([encoder, *static], writer.folder)
+            shown = Table(("probe", "vectors", "accuracy"), [("", row[0], row[1]) for row in table.rows])
+            writer.write(table, bars(shown, groups="probe", bars="vectors", heights="accuracy"))
+
+    @abstractmethod
+    def probe(self, encoders: list[Encoder], folder: Path) -> Table:
+        """Returns the accuracy for each kind of vectors, and for a baseline; works in `folder`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TagProbe(Probe):
+    name = "pos"
+    help = "Parts of speech."
+    description = """Tags by a linear classifier. TRAIN and DEV are CoNLL-U, or a word and its tag a
+        line. The baseline gives each word its
+        most frequent tag."""
+
+    tags: str = option("column of the tags in CoNLL-U", "upos", choices=TAG_COLUMNS)
+
+    def probe(self, encoders: list[Encoder], folder: Path) -> Table:
+        train, dev = (read_tagged(path, column=self.tags) for path in (self.train, self.dev))
+        total = sum(len(sentence.words) for sentence in dev)
+        table = Table(_PROBE)
+        for encoder in encoders:
+            for name, correct in tagging_probe(encoder, train, dev, folder).items():
+                table.add(name, correct / total, correct, total)
+        correct = most_frequent_tag(train, dev)
+        table.add("most frequent tag", correct / total, correct, total)
+        return table
+
+
+@dataclass(frozen=True, kw_only=True)
+class SensesProbe(Probe):
+    name = "wsd"
+    help = "Word senses."
+    description = f"""Gives a word the sense whose averaged vector is nearest. TRAIN and DEV are JSON Lines,
+        or NAME.data.xml with NAME.gold.key.txt. {_STATIC} The baseline gives each lemma its most frequent
+        sense."""
+
+    first_senses: Input | None = option(
+        "WordNet's index.sense, for lemmas that TRAIN does not have (default: these count as wrong); lemmas "
+        "in JSON Lines need their part of speech, as dog.NOUN",
+        metavar="FILE",
+    )
+
+    def probe(self, encoders: list[Encoder], folder: Path) -> Table:
+        train, dev = read_senses(self.train), read_senses(self.dev)
+        first = read_first_senses(self.first_senses) if self.first_senses is not None else {}
+        baseline = sense_baseline(train, dev, first)
+        if baseline.unseen:
+            print(f"{baseline.unseen:,} of {baseline.total:,} words of DEV have a lemma that TRAIN has not")
+        table = Table(_PROBE)
+        for encoder in encoders:
+            probe = SenseProbe(encoder=encoder, first_senses=first)
+            probe.train(train)
+            for name, correct in probe.correct(dev).items():
+                table.add(name, correct / baseline.total, correct, baseline.total)
+        table.add("most frequent sense", baseline.correct / baseline.total, baseline.correct, baseline.total)
+        return table
+
+
+@dataclass(frozen=True, kw_only=True)
+class UseProbe(Probe):
+    name = "wic"
+    help = "Word in Context: the same sense, or not."
+    description = f"""Gives two uses of a word the same sense if their cosine reaches a threshold that is
+        chosen on TRAIN. TRAIN and DEV are WiC's own files or SuperGLUE's. {_STATIC} The
+        baseline gives the more frequent answer."""
+
+    def probe(self, encoders: list[Encoder], folder: Path) -> Table:
+        train, dev = read_use_pairs(self.train), read_use_pairs(self.dev)
+        # (pairs,) each
+        gold, dev_gold = (torch.tensor([pair.same for pair in pairs]) for pairs in (train, dev))
+        table = Table((*_PROBE, "threshold", "accuracy on train"))
+        for encoder in encoders:
+            rows = zip(encoder.names, use_cosines(encoder, train), use_cosines(encoder, dev), strict=True)
+            for name, cosines, dev_cosines in rows:
+                threshold = choose_threshold(cosines, gold)
+                correct = int(((dev_cosines >= threshold.cosine) == dev_gold).sum())
+                scores = (correct / len(dev), correct, len(dev))
+                table.add(name, *scores, threshold.cosine, threshold.correct / len(train))
+        frequent = 2 * int(gold.sum()) >= len(gold)
+        correct, correct_on_train = (int((labels == frequent).sum()) for labels in (dev_gold, gold))
+        scores = (correct / len(dev), correct, len(dev))
+        table.add("more frequent answer", *scores, None, correct_on_train / len(train))
+        return table
+
+
+PROBE = VerbGroup(
+    name="probe",
+    help="Parts of speech and word senses, layer by layer.",
+    description="""Trains a simple classifier on the frozen vectors of TRAIN, and reports its accuracy on DEV:
+        for each layer of a biLM, their average, given mixes and static vectors, beside a baseline that needs
+        no vectors.""",
+    title="Probes",
+    verbs=(TagProbe, SensesProbe, UseProbe),
+)
+
+
+_NEIGHBORS = ("query", "vectors", "rank", "cosine", "line", "neighbor")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Neighbors(Verb):
+    name = "neighbors"
+    help = "Nearest neighbours of a word in context."
+    description = """Shows the tokens of a text, in their sentences, that are nearest to a word in its
+        sentence, by the cosine of their vectors: for each layer of a biLM, their average and given mixes; and
+        the words that are nearest by static vectors. The search is exact, and memory does not grow with the
+        text."""
+
+    word: str = positional("WORD", "the word, as it is written in the sentence")
+    corpus: Input = option(
+        "text, one tokenised sentence a line, gzip or not: a file, folder, pattern or URL, or - for stdin",
+        metavar="TEXT",
+        required=True,
+    )
+    sentence: list[str] = option(
+        "a tokenised sentence with WORD, of which the first counts; may be repeated",
+        [],
+        action="append",
+        metavar="TEXT",
+    )
+    line: list[Positive] = option(
+        "the number of a line of TEXT with WORD, from 1; may be repeated (default, if there is no "
+        "--sentence: the first that has WORD)",
+        [],
+        action="append",
+    )
+    top: Positive = option("the number of neighbours", 5)
+    vectors: VectorArguments
+    results: ResultArguments
+
+    def run(self) -> None:
+        word = self.word
+        with self.results.writer() as writer:
+            text = copy_corpus(self.corpus, writer.folder)
+            queries = self._queries(text)
+            encoder, static = self.vectors.encoders()
+            bar = progress(text, total=len(text), work="neighbors", unit="lines")
+            nearest = nearest_tokens(encoder, queries, text_blocks(encoder, bar), count=self.top)
+            table = Table(_NEIGHBORS)
+            for query, by_row in zip(queries, nearest, strict=True):
+                for name, neighbors in zip(encoder.names, by_row, strict=True):
+                    for rank, (line, position, cosine) in enumerate(neighbors, start=1):
+                        token = Occurrence(text[line].split(), position)
+                        table.add(query.marked(), name, rank, cosine, line + 1, token.marked())
+            for vectors in static:
+                if not vectors.known([word]).all():
+                    table.add(word, vectors.names[0], None, None, None, "(unknown)")
+                else:
+                    for rank, (other, cosine) in enumerate(vectors.nearest(word, self.top), start=1):
+                        table.add(word, vectors.names[0], rank, cosine, None, other)
+            writer.write(table)
+
+    def _queries(self, text: Corpus) -> list[Occurrence]:
+        """
+        Returns the word in each of its sentences.
+
+        # Raises
+        `ConfigurationError`: a sentence or a line without the word, or a line that the text does not have.
+        """
+        word, corpus = self.word, self.corpus
+        sources = [("--sentence", sentence) for sentence in self.sentence]
+        for line in self.line:
+            if line > len(text):
+                raise ConfigurationError(
+                    f"--line: found {line}, expected 1 to {len(text):,}, the lines of {corpus}"
+                )
+            sources.append((f"--line {line}", text[line - 1]))
+        if not sources:
+            first = next((line for line in text if word in line.split()), None)
+            if first is None:
+                raise ConfigurationError(
+                    f"{corpus}: found no line with {word!r}, expected one, or a --sentence"
+                )
+            sources.append(("the first line", first))
+        queries = []
+        for source, sentence in sources:
+            words = sentence.split()
+            if word not in words:
+                raise ConfigurationError(
+                    f"{source}: found {sentence!r}, expected a sentence with the word {word!r}"
+                )
+            queries.append(Occurrence(words, words.index(word)))
+        return queries

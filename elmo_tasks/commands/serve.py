@@ -22,7 +22,7 @@ from elmo_tasks.commands.base import (
     titled,
     whole,
 )
-from elmo_tasks.common.devices import gpu_number
+from elmo_tasks.common.machine import gpu_number
 from elmo_tasks.serving.answers import Limits
 
 if TYPE_CHECKING:
@@ -83,8 +83,6 @@ class PageArguments:
 
 @dataclass(frozen=True, kw_only=True)
 class Serve(Verb):
-    """The verb `serve`."""
-
     name = "serve"
     help = "Answer over HTTP."
     description = (

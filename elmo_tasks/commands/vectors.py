@@ -70,8 +70,6 @@ class TrainVectors(Verb):
 
 @dataclass(frozen=True, kw_only=True)
 class Word2Vec(TrainVectors):
-    """The verb `vectors word2vec`."""
-
     name = "word2vec"
     help = "skip-gram with negative sampling"
     description = "Word2Vec: skip-gram with negative sampling (Mikolov et al. 2013), by gensim."
@@ -83,8 +81,6 @@ class Word2Vec(TrainVectors):
 
 @dataclass(frozen=True, kw_only=True)
 class Svd(TrainVectors):
-    """The verb `vectors svd`."""
-
     name = "svd"
     help = "decomposed counts of words near each other"
     description = """Truncated singular value decomposition of the positive pointwise mutual information of
@@ -123,8 +119,6 @@ def train_file(
 
 @dataclass(frozen=True, kw_only=True)
 class ElmoVectors(Verb):
-    """The verb `vectors elmo`."""
-
     name = "elmo"
     help = "a biLM's vectors of words alone, or averaged over contexts"
     description = """Writes the vectors that a biLM gives each word of a text: as a sentence of its own, or

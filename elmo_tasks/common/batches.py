@@ -87,6 +87,5 @@ def row_keys(rows: torch.Tensor) -> torch.Tensor:
 
 @cache
 def _powers(columns: int) -> torch.Tensor:
-    """Returns powers of the multiplier, modulo 2^64, as the signed integers that PyTorch has."""
     powers = [pow(_MULTIPLIER, exponent, 1 << 64) for exponent in range(columns)]
     return torch.tensor([power - (1 << 64) if power >> 63 else power for power in powers], device="cpu")

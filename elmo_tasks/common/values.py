@@ -218,7 +218,6 @@ def _is_of(value: Any, kind: Any) -> bool:
 
 
 def _members(value: Any, kind: Any, path: str) -> Iterator[tuple[str, Any, Any]]:
-    """Yields path, value and kind of each member of a list or block."""
     origin, kinds = get_origin(kind), get_args(kind)
     if origin is dict and kinds:
         yield from ((f"{path}.{key}", member, kinds[1]) for key, member in value.items())
@@ -239,7 +238,6 @@ def _wrong(value: Any, kind: Any, path: str) -> ElmoError:
 
 
 def _expected(kind: Any) -> str:
-    """Returns a kind in words."""
     origin, arguments = get_origin(kind) or kind, get_args(kind)
     if origin in (Union, UnionType):
         return ", or ".join(map(_expected, arguments))

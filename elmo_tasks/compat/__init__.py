@@ -4,18 +4,17 @@ makes them when it is imported.
 
 - `repairs.py`: what breaks on current PyTorch, NumPy and Python, and bugs of training and reading;
 - `archives.py`: opening archives from others safely;
-- `commands.py`: bugs of `allennlp evaluate`, `predict` and `diff`; `training.py`: bugs of `allennlp train`;
+- `commands.py`: bugs of `allennlp train`, `evaluate`, `predict` and `diff`;
 - `config_errors.py`: errors of configs and the command line name the nearest right name;
 - `fields.py`: readers with models of others;
-- `endings.py`: a command that fails ends with one line and an exit code;
-- `quiet.py`: progress where the output is no terminal;
+- `endings.py`: a command that fails ends with one line and an exit code, and files have no bars of progress;
 - `placeholders/`, `nltk_data/`: imports without packages that text does not need, and without a download.
 """
 
 from collections.abc import Callable
 from typing import NamedTuple
 
-from elmo_tasks.compat import archives, commands, config_errors, endings, fields, quiet, repairs, training
+from elmo_tasks.compat import archives, commands, config_errors, endings, fields, repairs
 
 __all__ = ["CHANGES", "Change", "repair"]
 
@@ -125,33 +124,33 @@ CHANGES = (
         "compat/commands_test.py::test_diff_of_models_with_elmo",
     ),
     Change(
-        training.let_several_processes_recover_early,
+        commands.let_several_processes_recover_early,
         "`train --recover` of a distributed run fails if the kill came before the vocabulary was written",
         "allennlp.commands.train.train_model: the vocabulary is made anew",
         "compat/training_test.py::test_several_processes_recover_before_their_first_checkpoint",
     ),
     Change(
-        training.check_data_first,
+        commands.check_data_first,
         "a wrong path of data for validation or test is found after an epoch, or after the whole training",
         "TrainModel.from_partial_objects: their first record is read before anything else",
         "compat/training_test.py::test_wrong_data_are_found_before_training",
     ),
     Change(
-        training.recover_with_more_epochs,
+        commands.recover_with_more_epochs,
         "`train --recover` ends in a KeyError where a key is new, names no key in its last line, and refuses "
         "to train a finished run for more epochs",
         "allennlp.training.util.create_serialization_dir, Scheduler.load_state_dict",
         "compat/training_test.py::TestRecover::test_it_names_the_keys_that_differ",
     ),
     Change(
-        training.check_vocabulary_of_pretrained,
+        commands.check_vocabulary_of_pretrained,
         "a `_pretrained` module of another vocabulary gives each word the vector of another, in an archive "
         "that cannot be opened",
         "from_params.pop_and_construct_arg, Archive.extract_module",
         "compat/training_test.py::test_a_pretrained_module_of_another_vocabulary",
     ),
     Change(
-        training.name_missing_groups,
+        commands.name_missing_groups,
         "gradual unfreezing without parameter groups is an AssertionError",
         "SlantedTriangular.__init__",
         "compat/training_test.py::test_a_config_that_needs_what_is_not_there",
@@ -188,14 +187,14 @@ CHANGES = (
         "compat/fields_test.py::test_stock_fails",
     ),
     Change(
-        endings.install,
+        endings.end_in_one_line,
         "an error of the user ends a command in a traceback, and SIGTERM with exit code 1, after other "
         "processes of the run have trained to the end",
         "sys.excepthook, where the program is `allennlp`, and prepare_global_logging, which replaces it",
         "compat/endings_test.py::test_training_logs_the_faults_of_the_program_alone",
     ),
     Change(
-        quiet.install,
+        endings.write_lines_to_files,
         "in a file, progress bars are thousands of lines, and nothing says how an epoch went",
         "Tqdm.tqdm, and the default callbacks of the trainer: a line for each epoch",
         "compat/quiet_test.py::test_stock_writes_bars_to_a_file",

@@ -1,28 +1,49 @@
 """
-Bugs of AllenNLP's own commands. `compat.CHANGES` says what each function repairs; each may be called twice.
+Bugs of AllenNLP's own commands: options of `evaluate`, `predict` and `diff` that do not work; wrong data and
+configs that `train` finds late, and runs that it does not resume.
+
+`compat.CHANGES` says what each function repairs; each may be called twice.
 """
 
 import inspect
 import json
+import logging
 import os
+import random
+import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from importlib import import_module
+from itertools import count
 from pathlib import Path
+from textwrap import shorten
+from types import SimpleNamespace
 from typing import Any, Optional
 
 import allennlp.commands
 import torch
-from allennlp.commands import diff, evaluate, predict
-from allennlp.common import Params, plugins, util
+from allennlp.commands import diff, evaluate, predict, train
+from allennlp.commands.train import TrainModel
+from allennlp.common import Params, from_params, plugins, util
 from allennlp.common.checks import ConfigurationError
-from allennlp.common.util import dump_metrics
-from allennlp.data import DataLoader
+from allennlp.common.util import dump_metrics, is_distributed
+from allennlp.data import DataLoader, DatasetReader, Vocabulary
+from allennlp.models.archival import Archive
+from allennlp.modules.token_embedders import Embedding
+from allennlp.training import util as training_util
+from allennlp.training.learning_rate_schedulers import SlantedTriangular
+from allennlp.training.scheduler import Scheduler
+from allennlp.training.util import make_vocab_from_params
+from torch import cuda
+from torch.nn import Module
 
 from elmo_tasks.common.files import check_sources_stay
 from elmo_tasks.common.values import PositiveInt, check_value
+from elmo_tasks.compat.archives import is_opening
 from elmo_tasks.compat.repairs import wrap
+from elmo_tasks.data.reader import check_readable
 
 _OUTPUTS = {
     "--output-file": "metrics_output_file",
@@ -38,8 +59,6 @@ def let_evaluate_take_its_options() -> None:
 
 
 class _EvaluationLoader:
-    """The class with which `allennlp evaluate` makes its data loaders."""
-
     @staticmethod
     def from_params(params: Params, **extras: Any) -> DataLoader:
         if "batch_size" in params and "batch_sampler" in params:
@@ -92,7 +111,6 @@ def _check_and_complete(arguments: dict[str, Any]) -> None:
 
 
 def _data(text: str) -> list[Any]:
-    """Returns the data for `allennlp evaluate`: JSON values with commas between them, or paths."""
     if os.path.exists(text):
         return [text]
     try:
@@ -164,3 +182,173 @@ def replace_predict(manager: type[predict._PredictManager], get_predictor: Calla
     """Has `allennlp predict` use the classes and functions of `predictors.command`."""
     predict._PredictManager = manager
     predict._get_predictor = get_predictor
+
+
+_MAY_GROW = {"trainer.num_epochs": 20, "trainer.patience": None}
+"""Keys that may grow when a run goes on, and what they are where they are missing."""
+_LENGTH_OF_RUN = ("num_epochs", "total_steps", "warmup_steps")
+"""Attributes of a scheduler that follow from the number of epochs."""
+
+
+def check_data_first() -> None:
+    wrap(TrainModel, "from_partial_objects", _with_readable_data)
+
+
+def _with_readable_data(stock: Callable[..., TrainModel], cls: type[TrainModel], **parts: Any) -> TrainModel:
+    if not is_distributed() or parts["local_rank"] == 0:
+        reader = parts.get("validation_dataset_reader") or parts["dataset_reader"]
+        for key in ("validation_data_path", "test_data_path"):
+            if parts.get(key) is not None:
+                _check_apart(reader, parts[key])
+    return stock(cls, **parts)
+
+
+def _check_apart(reader: DatasetReader, path: Any) -> None:
+    """Checks data without a trace in the log, which comes when they are read, or in random numbers."""
+    disabled, drawn = logging.root.manager.disable, random.getstate()
+    logging.disable(logging.WARNING)
+    try:
+        check_readable(reader, path)
+    finally:
+        logging.disable(disabled)
+        random.setstate(drawn)
+
+
+def recover_with_more_epochs() -> None:
+    wrap(training_util, "create_serialization_dir", _create_or_recover)
+    wrap(Scheduler, "load_state_dict", _keep_length_of_run)
+
+
+def _create_or_recover(
+    stock: Callable[..., None],
+    params: Params,
+    serialization_dir: str | os.PathLike[str],
+    recover: bool,
+    force: bool,
+) -> None:
+    saved = Path(serialization_dir, "config.json")
+    if recover and not force and saved.exists():
+        before = Params.from_file(saved)
+        _check_same(params, before, serialization_dir)
+        params = before
+    stock(params, serialization_dir, recover, force)
+
+
+def _check_same(params: Params, before: Params, serialization_dir: str | os.PathLike[str]) -> None:
+    new, old = params.as_flat_dict(), before.as_flat_dict()
+    changes = [
+        f"{key} {_shown(new, key)} in place of {_shown(old, key)}"
+        for key in sorted(new.keys() | old.keys())
+        if (key not in new or key not in old or new[key] != old[key])
+        and not (key in _MAY_GROW and _grows(*(flat.get(key, _MAY_GROW[key]) for flat in (old, new))))
+    ]
+    if changes:
+        raise ConfigurationError(
+            f"--recover: found {', '.join(changes)}; expected the config of {serialization_dir}/config.json, "
+            f"in which {' and '.join(_MAY_GROW)} may be larger"
+        )
+
+
+def _grows(old: Any, new: Any) -> bool:
+    return new is None or (isinstance(new, int) and isinstance(old, int) and new >= old)
+
+
+def _shown(flat: dict[str, Any], key: str) -> str:
+    return shorten(json.dumps(flat[key]), 60) if key in flat else "nothing"
+
+
+def _keep_length_of_run(stock: Callable[..., None], self: Scheduler, state_dict: dict[str, Any]) -> None:
+    """Resumes a schedule that depends on the length of the run, by the length that the run has now."""
+    length = {name: value for name, value in vars(self).items() if name in _LENGTH_OF_RUN}
+    stock(self, state_dict)
+    vars(self).update(length)
+
+
+def let_several_processes_recover_early() -> None:
+    wrap(train, "train_model", _train_model)
+
+
+def _train_model(
+    stock: Callable[..., Any],
+    params: Params,
+    serialization_dir: str | os.PathLike[str],
+    *args: Any,
+    **options: Any,
+) -> Any:
+    def read_or_make(vocabulary: str) -> Vocabulary:
+        """Reads the vocabulary of a checkpoint; without a checkpoint it is missing, or may be cut off."""
+        if any(Path(serialization_dir).glob("training_state_*.th")):
+            return Vocabulary.from_files(vocabulary)
+        shutil.rmtree(vocabulary, ignore_errors=True)
+        return make_vocab_from_params(params.duplicate(), serialization_dir)
+
+    _check_devices(params.get("distributed"))
+    train.Vocabulary = SimpleNamespace(from_files=read_or_make)
+    try:
+        return stock(params, serialization_dir, *args, **options)
+    finally:
+        train.Vocabulary = Vocabulary
+
+
+def _check_devices(distributed: Params | None) -> None:
+    """Names the key of the devices; AllenNLP's error is about the one of a single process."""
+    devices = None if distributed is None else distributed.get("cuda_devices")
+    for device in devices if isinstance(devices, list) else []:
+        if isinstance(device, int) and device >= (number := cuda.device_count()):
+            raise ConfigurationError(
+                f"distributed.cuda_devices: found the GPU {device} on a machine with {number}, expected "
+                "numbers below that, or -1 for each process on the CPU"
+            )
+
+
+def check_vocabulary_of_pretrained() -> None:
+    wrap(from_params, "pop_and_construct_arg", _construct_arg)
+    wrap(Archive, "extract_module", _extract_module)
+
+
+_vocabulary: ContextVar[Vocabulary | None] = ContextVar("of the model that is being made", default=None)
+
+
+def _construct_arg(stock: Callable[..., Any], *args: Any, **extras: Any) -> Any:
+    token = _vocabulary.set(extras.get("vocab", _vocabulary.get()))
+    try:
+        return stock(*args, **extras)
+    finally:
+        _vocabulary.reset(token)
+
+
+def _extract_module(
+    stock: Callable[..., Module], self: Archive, path: str, *args: Any, **options: Any
+) -> Module:
+    """Checks modules of an archive; when an archive is opened, the weights that it has are read later."""
+    module, vocabulary = stock(self, path, *args, **options), _vocabulary.get()
+    if vocabulary is not None and not is_opening():
+        namespaces = {part._vocab_namespace for part in module.modules() if isinstance(part, Embedding)}
+        for namespace in sorted(filter(None, namespaces)):
+            words, theirs = (
+                each.get_index_to_token_vocabulary(namespace) for each in (vocabulary, self.model.vocab)
+            )
+            if words != theirs:
+                index = next(index for index in count() if words.get(index) != theirs.get(index))
+                raise ConfigurationError(
+                    f"_pretrained: {path} has vectors of {len(theirs):,} {namespace}, and number {index} is "
+                    f"{theirs.get(index)!r}; the vocabulary has {len(words):,}, and number {index} is "
+                    f"{words.get(index)!r}; expected the same, by "
+                    '"vocabulary": {"type": "from_files", "directory": the archive_file}'
+                )
+    return module
+
+
+def name_missing_groups() -> None:
+    wrap(SlantedTriangular, "__init__", _check_groups)
+
+
+def _check_groups(stock: Callable[..., None], self: Any, optimizer: Any, *args: Any, **options: Any) -> None:
+    *groups, rest = optimizer.param_groups
+    asked = [name for name in ("gradual_unfreezing", "discriminative_fine_tuning") if options.get(name)]
+    if asked and (rest["params"] or len(groups) < 2):
+        raise ConfigurationError(
+            f"trainer.learning_rate_scheduler: found {asked[0]}, {len(groups)} parameter_groups in the "
+            f"optimizer and {len(rest['params'])} parameters outside of them; expected two groups or more"
+        )
+    stock(self, optimizer, *args, **options)

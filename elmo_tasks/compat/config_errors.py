@@ -18,9 +18,9 @@ from allennlp.common.util import is_distributed
 from allennlp.training import GradientDescentTrainer
 from allennlp.training.metric_tracker import MetricTracker
 
-from elmo_tasks.common.devices import gpu_number, read_gpu
 from elmo_tasks.common.errors import did_you_mean, nearest_name
 from elmo_tasks.common.files import local_or_bundled
+from elmo_tasks.common.machine import gpu_number, read_gpu
 from elmo_tasks.common.strict_params import block_errors
 from elmo_tasks.common.values import Name, PositiveFloat, PositiveInt, Range, check_value
 from elmo_tasks.compat.repairs import wrap
@@ -100,7 +100,6 @@ def _with_overrides(
 
 
 def _prepare_environment(stock: Callable[..., None], params: Params) -> None:
-    """Checks the seeds, for which AllenNLP raises a `ValueError`."""
     with block_errors():
         for key in ("random_seed", "numpy_seed", "pytorch_seed"):
             check_value(params.get(key, 0), Optional[_SEED], key)
@@ -189,7 +188,6 @@ def _check_trainer(params: Params) -> None:
 
 
 def _combined_score(stock: Callable[..., float], self: MetricTracker, metrics: dict[str, float]) -> float:
-    """Names the metrics that there are."""
     for _, name in self.tracked_metrics:
         if name not in metrics:
             names = ", ".join(sorted(metrics))

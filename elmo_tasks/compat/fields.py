@@ -70,7 +70,6 @@ class _ReaderForPredictor(DatasetReader):
 
 
 def _run(stock: Callable[..., Any], self: TrainModel) -> Any:
-    """Trains, if the instances have the fields that the model needs."""
     loader = getattr(self.trainer, "data_loader", None)
     if loader is not None and (instance := _first(loader)) is not None:
         check_fields(self.model, instance)

@@ -29,7 +29,7 @@ from allennlp.training.moving_average import MovingAverage
 from torch.optim import lr_scheduler
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
-from elmo_tasks.common.processes import end_with_parent
+from elmo_tasks.common.machine import end_with_parent
 
 logger = logging.getLogger(__name__)
 

@@ -306,8 +306,6 @@ def _conll_records(path: Path, lines: Iterable[tuple[int, str]]) -> Iterator[Cal
 
 
 class _Part:
-    """The lines between `#begin document` and `#end document`."""
-
     def __init__(self, path: Path, id: str, first: int) -> None:
         self.lines: list[tuple[int, str]] = []
         self._path, self._id, self._first = path, id, first
@@ -320,7 +318,6 @@ class _Part:
         self._open: dict[str, list[tuple[int, int]]] = defaultdict(list)
 
     def _add(self, number: int, line: str) -> None:
-        """Adds the line of a token, or the empty line after a sentence."""
         row = [cell.strip(BLANKS) for cell in split_cells(line, "\t" if "\t" in line else None)]
         if not any(row):
             if self._sentences[-1]:
@@ -473,7 +470,6 @@ def replace_pronouns(document: CorefDocument, clusters: Sequence[Cluster]) -> st
 
 
 def _replace_words(words: Words, replacements: Mapping[int, str]) -> str:
-    """Returns the text with the words at some places replaced."""
     parts, before = [], 0
     for place in sorted(replacements):
         start, end = words.offsets[place]

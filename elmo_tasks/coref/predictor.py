@@ -111,7 +111,6 @@ class CorefPredictor(TextPredictor):
         return CorefDocument.of(sentences, id=json_dict.get("doc_key", ""), words=words)
 
     def _paragraphs(self, text: str) -> tuple[Words, list[list[str]]]:
-        """Returns the words of a text, and the words of each of its paragraphs."""
         paragraphs = [(match.start(), self._tokenize(match[0])) for match in _PARAGRAPH.finditer(text)]
         offsets = [
             (before + start, before + end)

@@ -89,7 +89,6 @@ def _has_sentences(sample: FileSample) -> bool:
 
 
 def _unnamed(sample: FileSample) -> list[str] | None:
-    """Returns names for the columns of a file whose first row is no header."""
     lines = list(read_lines(sample.files[0], encoding=sample.encoding))
     delimiter, quotes = find_dialect(lines)
     texts = (f"{line}\n" for _, line in lines if line.strip())

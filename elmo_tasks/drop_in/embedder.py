@@ -3,7 +3,7 @@
 import numpy as np
 
 from elmo_tasks import embedding
-from elmo_tasks.drop_in.bilm import ElmoBiLm, allennlps_states
+from elmo_tasks.drop_in.elmo import ElmoBiLm, allennlps_states
 from elmo_tasks.elmo import FrozenBiLm
 from elmo_tasks.elmo.files import DEFAULT_OPTIONS as DEFAULT_OPTIONS_FILE
 from elmo_tasks.elmo.files import DEFAULT_WEIGHTS as DEFAULT_WEIGHT_FILE

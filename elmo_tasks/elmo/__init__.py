@@ -11,8 +11,13 @@ from elmo_tasks.elmo.model import BiLm, BiLmOptions, CharacterOptions, LstmState
 
 if TYPE_CHECKING:
     from elmo_tasks.elmo.embedder import Elmo, ElmoRepresentations
-    from elmo_tasks.elmo.indexers import ElmoCharacterIndexer, ElmoUnicodeIndexer, ElmoWordIndexer
-    from elmo_tasks.elmo.token_embedder import ElmoMixRegularizer, ElmoTokenEmbedder
+    from elmo_tasks.elmo.token_embedder import (
+        ElmoCharacterIndexer,
+        ElmoMixRegularizer,
+        ElmoTokenEmbedder,
+        ElmoUnicodeIndexer,
+        ElmoWordIndexer,
+    )
 
 __all__ = [
     "BiLm",

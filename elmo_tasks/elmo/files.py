@@ -9,9 +9,9 @@ from typing import Any
 
 import torch
 
-from elmo_tasks.common.devices import Device, chosen_device
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.files import bundled, read_lines
+from elmo_tasks.common.machine import Device, chosen_device
 from elmo_tasks.elmo.inference import PRECISIONS, FrozenBiLm, TrainedBiLm
 from elmo_tasks.elmo.model import BiLmOptions, many_langs
 from elmo_tasks.elmo.model import weight_file as hdf5

@@ -10,10 +10,9 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
-from elmo_tasks.common.devices import Device
 from elmo_tasks.common.errors import ElmoError
-from elmo_tasks.common.files import check_sources_stay, put_in_place, read_lines
-from elmo_tasks.common.mistaken_texts import checked_sentences
+from elmo_tasks.common.files import check_sources_stay, checked_sentences, put_in_place, read_lines
+from elmo_tasks.common.machine import Device
 from elmo_tasks.common.progress import progress as progress_bar
 from elmo_tasks.elmo.files import (
     DEFAULT_OPTIONS,
@@ -208,7 +207,6 @@ class ElmoEmbedder:
             put_in_place(folder / VECTORS, output)
 
     def _embed(self, window: list[NumberedSentence], batch_size: int) -> list[np.ndarray]:
-        """The vectors of sentences with consecutive numbers."""
         results = [np.empty((self.num_layers, 0, self.dim), dtype=np.float32)] * len(window)
         for batch in batches_by_length(window, BATCH_TOKENS, sentences=batch_size):
             layers = self.bilm.encode(padded_ids(batch, self.bilm)).cpu().numpy()

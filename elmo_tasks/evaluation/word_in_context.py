@@ -14,7 +14,7 @@ from elmo_tasks.common.progress import progress
 from elmo_tasks.data.input_files import InputError, input_files, read_lines
 from elmo_tasks.data.json_lines import read_json_lines
 from elmo_tasks.data.tokenization import Words, tokenizer
-from elmo_tasks.evaluation.similarity import round_cosines
+from elmo_tasks.evaluation.words import round_cosines
 from elmo_tasks.vectors.encoder import Encoder
 
 _COLUMNS = ("sentence1", "sentence2", "start1", "start2", "end1", "end2", "label")
@@ -147,7 +147,6 @@ def _read_data(file: Path, lines: Iterable[tuple[int, str]]) -> Iterator[UsePair
 
 
 def _rows(file: Path, lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yields the values of each line by the names of their columns."""
     columns: list[str] | None = None
     for line, text in lines:
         if columns is None and text.startswith("{"):

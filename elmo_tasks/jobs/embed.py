@@ -1,7 +1,7 @@
 """The vectors of a text, shard by shard."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -10,7 +10,7 @@ from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.elmo.files import prepare_on
 from elmo_tasks.elmo.inference import FrozenBiLm
 from elmo_tasks.elmo.model import LstmState
-from elmo_tasks.embedding.batches import BATCH_TOKENS, BatchEncoder, NumberedSentence, windows
+from elmo_tasks.embedding.batches import BatchEncoder, NumberedSentence, windows
 from elmo_tasks.embedding.corpus import MAX_TOKENS
 from elmo_tasks.jobs.engines import Advance, Job
 from elmo_tasks.jobs.runs import Outcome, read_note
@@ -25,23 +25,17 @@ class EmbedJob(Job):
 
     # Parameters
 
+    encoder : a worker puts its biLM and start on the `device`.
     skip_bad : leave out lines that cannot be read; they are noted as rejected.
-    layers, pool, stateful, batch_tokens, dtype : see `BatchEncoder`.
     """
 
-    bilm: FrozenBiLm
-    start: LstmState
+    encoder: BatchEncoder
     device: str
     skip_bad: bool = False
-    layers: str = "all"
-    pool: str = "none"
-    stateful: bool = False
-    batch_tokens: int = BATCH_TOKENS
-    dtype: str = "float32"
 
     @property
     def nbytes(self) -> int:
-        return sum(weight.nbytes for weight in self.bilm.weights().values())
+        return sum(weight.nbytes for weight in self.encoder.bilm.weights().values())
 
     @property
     def on_gpu(self) -> bool:
@@ -50,34 +44,21 @@ class EmbedJob(Job):
     def worker(self) -> "EmbedShard":
         return EmbedShard(self)
 
-    def encoder(self) -> BatchEncoder:
-        """
-        # Raises
-        `ElmoError`: the device is not there, or has no products of the biLM's precision.
-        """
-        bilm = prepare_on(self.bilm, self.device, asked="--device")
-        return BatchEncoder(
-            bilm=bilm,
-            start=LstmState(*(part.to(bilm.device) for part in self.start)),
-            layers=self.layers,
-            pool=self.pool,
-            stateful=self.stateful,
-            batch_tokens=self.batch_tokens,
-            dtype=self.dtype,
-        )
-
     def __getstate__(self) -> dict[str, Any]:
-        weights = {name: weight.cpu().numpy() for name, weight in self.bilm.weights().items()}
-        start = [part.cpu().numpy() for part in self.start]
-        return vars(self) | {"bilm": (self.bilm.options, self.bilm.precision, weights), "start": start}
+        bilm = self.encoder.bilm
+        weights = {name: weight.cpu().numpy() for name, weight in bilm.weights().items()}
+        start = [part.cpu().numpy() for part in self.encoder.start]
+        encoder = vars(self.encoder) | {"bilm": (bilm.options, bilm.precision, weights), "start": start}
+        return vars(self) | {"encoder": encoder}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
-        options, precision, arrays = state["bilm"]
+        options, precision, arrays = state["encoder"]["bilm"]
         # Copies, since PyTorch knows no arrays that cannot be written
         weights = {name: torch.from_numpy(array.copy()) for name, array in arrays.items()}
-        self.bilm = FrozenBiLm(options=options, precision=precision, weights=weights)
-        self.start = LstmState(*(torch.from_numpy(part.copy()) for part in state["start"]))
+        bilm = FrozenBiLm(options=options, precision=precision, weights=weights)
+        start = LstmState(*(torch.from_numpy(part.copy()) for part in state["encoder"]["start"]))
+        self.encoder = BatchEncoder(**state["encoder"] | {"bilm": bilm, "start": start})
 
 
 class EmbedShard:
@@ -85,14 +66,16 @@ class EmbedShard:
     Writes the vectors of shards.
 
     # Raises
-    `ElmoError`, with source and line: see `tokens_of`, `ShardReader.lines` and `BatchEncoder.batches`; see
-    also `EmbedJob.encoder`. `OSError`.
+    `ElmoError`: the device is not there, or has no products of the biLM's precision; and, with source and
+    line, see `tokens_of`, `ShardReader.lines` and `BatchEncoder.batches`. `OSError`.
     """
 
     def __init__(self, job: EmbedJob) -> None:
         self._job = job
         self._reader = ShardReader(job.reading)
-        self._encoder = job.encoder()
+        bilm = prepare_on(job.encoder.bilm, job.device, asked="--device")
+        start = LstmState(*(part.to(bilm.device) for part in job.encoder.start))
+        self._encoder = replace(job.encoder, bilm=bilm, start=start)
 
     def __call__(self, shard: Shard, advance: Advance) -> Outcome:
         sink, encoder = self._job.sink, self._encoder

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import torch
 
 from elmo_tasks.common.errors import ElmoError
-from elmo_tasks.common.processes import cpu_count, peak_memory
+from elmo_tasks.common.machine import cpu_count, peak_memory
 from elmo_tasks.jobs.runs import Outcome, Run, Settings, open_run
 from elmo_tasks.jobs.shards import Reading, Shard, default_shard_bytes
 from elmo_tasks.jobs.sinks import Sink
@@ -198,8 +198,6 @@ def _on_ray(job: Job, shards: Sequence[Shard], workers: int) -> Generator[Outcom
 
 
 class _Worker:
-    """An actor."""
-
     def __init__(self, references: list[Any]) -> None:
         import ray
 

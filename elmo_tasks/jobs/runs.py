@@ -224,7 +224,6 @@ def _read(folder: Folder, name: str) -> dict[str, Any]:
 
 
 def _check_settings(folder: Folder, before: Settings, now: Settings) -> None:
-    """Names the keys whose values differ, and the values of arguments."""
     differences = [
         f"{key} (was {before.get(key)}, is {now.get(key)})" if key.startswith("--") else key
         for key in before | now

@@ -140,8 +140,6 @@ def _opened(file: BufferedReader, name: str, reading: Reading) -> "_Text | _Tabl
 
 
 class _Text:
-    """A file of lines."""
-
     def __init__(self, file: BinaryIO, name: str, reading: Reading) -> None:
         self.name = name
         self._file = file
@@ -254,7 +252,6 @@ def _digest(content: bytes) -> str:
 
 @contextmanager
 def _errors_of(source: str) -> Iterator[None]:
-    """Turns the errors of reading a source into `ElmoError`."""
     try:
         yield
     except ElmoError:

@@ -4,8 +4,7 @@ import math
 
 import torch
 
-from elmo_tasks.metrics.base import CountingMetric
-from elmo_tasks.metrics.classification import ClassificationMetric
+from elmo_tasks.metrics import ClassificationMetric, CountingMetric
 
 OTHER_WORDS = "other words"
 """A class of the confusion matrix; no word contains a blank."""

@@ -259,7 +259,6 @@ class BiLmReader(ShardedReader):
             raise _no_sentence(path)
 
     def _share(self) -> tuple[int, int, int]:
-        """Returns the index of the loader process, the index of the share, and the number of shares."""
         process, group = self.get_worker_info(), self.get_distributed_info()
         worker, workers = (process.id, process.num_workers) if process else (0, 1)
         # A source shares its instances among the workers of a distributed training itself.
@@ -296,7 +295,6 @@ class BiLmReader(ShardedReader):
                 yield sentences
 
     def _keep_probabilities(self, path: DatasetReaderInput) -> dict[str, float]:
-        """Returns the probability of being kept for each word that is subsampled."""
         if self.subsample is None:
             return {}
         if (key := str(path)) not in self._probabilities:

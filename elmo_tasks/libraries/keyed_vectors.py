@@ -13,8 +13,7 @@ from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.elmo.model.encoders import checked_words
 from elmo_tasks.embedding import ElmoEmbedder
 from elmo_tasks.libraries.shared import AVERAGE, check_layer
-from elmo_tasks.vectors.encoder import BiLmEncoder
-from elmo_tasks.vectors.word_vectors import alone, in_contexts
+from elmo_tasks.vectors.encoder import BiLmEncoder, alone, in_contexts
 
 
 def keyed_vectors(

@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from elmo_tasks.common.devices import Device
 from elmo_tasks.common.errors import ElmoError
+from elmo_tasks.common.machine import Device
 from elmo_tasks.embedding import ElmoEmbedder
 
 AVERAGE = "average"
@@ -55,7 +55,6 @@ class BiLmFiles(NamedTuple):
 
 
 def _times(name: str) -> tuple[int, ...]:
-    """Returns when a file, or the files of a folder, were written; nothing for a URL."""
     path = Path(name).expanduser()
     files = sorted(path.rglob("*")) if path.is_dir() else [path]
     return tuple(file.stat().st_mtime_ns for file in files if file.exists())

@@ -17,7 +17,7 @@ from spacy.language import Language
 from spacy.tokens import Doc, Span
 from spacy.util import minibatch
 
-from elmo_tasks.common.devices import Device
+from elmo_tasks.common.machine import Device
 from elmo_tasks.common.values import PositiveInt, check_value
 from elmo_tasks.libraries.spacy_pipe import FilesPipe, sentences
 
@@ -53,8 +53,7 @@ class ArchivePipe(FilesPipe):
         from allennlp.models.archival import get_weights_path
         from allennlp.predictors import Predictor
 
-        from elmo_tasks.compat.archives import ArchiveError, open_archive
-        from elmo_tasks.compat.slim_archives import local_archive
+        from elmo_tasks.compat.archives import ArchiveError, local_archive, open_archive
 
         source = cast(str, sources[_ARCHIVE])
         path = local_archive(source)
@@ -78,7 +77,7 @@ class ArchivePipe(FilesPipe):
         import torch
         from allennlp.models.archival import CONFIG_NAME, archive_model
 
-        from elmo_tasks.compat.slim_archives import local_archive
+        from elmo_tasks.compat.archives import local_archive
 
         path = local_archive(source)
         if path.is_file():

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags
 
-from elmo_tasks.common.devices import Device
+from elmo_tasks.common.machine import Device
 from elmo_tasks.common.values import OneOf, PositiveInt, check_block, constructor_parameters
 from elmo_tasks.embedding import ElmoEmbedder
 from elmo_tasks.libraries.shared import AVERAGE, BiLmFiles, check_layer, chosen_layer

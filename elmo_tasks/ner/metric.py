@@ -13,7 +13,7 @@ from itertools import pairwise
 from allennlp.training.metrics import Metric
 
 from elmo_tasks.data.tag_schemes import Tag, split_tag
-from elmo_tasks.metrics.base import CountingMetric, LabelCounts, check_tags
+from elmo_tasks.metrics import CountingMetric, LabelCounts, check_tags
 
 _BORDER = Tag("O", "")
 
@@ -135,7 +135,6 @@ class Counts(LabelCounts):
 
 
 def _ends(previous: Tag, tag: Tag) -> bool:
-    """Returns whether a chunk ends between two neighbours."""
     return (
         (previous.prefix, tag.prefix) in _ENDS
         or (previous.prefix not in _NO_CHUNK and previous.label != tag.label)
@@ -144,7 +143,6 @@ def _ends(previous: Tag, tag: Tag) -> bool:
 
 
 def _starts(previous: Tag, tag: Tag) -> bool:
-    """Returns whether a chunk starts between two neighbours."""
     return (
         (previous.prefix, tag.prefix) in _STARTS
         or (tag.prefix not in _NO_CHUNK and previous.label != tag.label)

@@ -11,8 +11,8 @@ from torch import nn
 
 from elmo_tasks.common.values import Probability, Sizes
 from elmo_tasks.data.tag_schemes import Scheme, Span, allowed_transitions, from_spans, to_spans
-from elmo_tasks.modules.bilstm import BiLstm
 from elmo_tasks.modules.elmo_model import ElmoModel, Outputs, Scores
+from elmo_tasks.modules.layers import BiLstm
 from elmo_tasks.ner.crf import Chain, ConstrainedCrf
 from elmo_tasks.ner.metric import ConllEval
 from elmo_tasks.ner.reader import NerSentence
@@ -121,7 +121,6 @@ class NerModel(ElmoModel):
         return metrics if reset else {name: metrics[name] for name in overall}
 
     def _spans(self, tags: torch.Tensor, mask: torch.Tensor) -> list[list[Span]]:
-        """Returns the entities of each sentence from its best tags."""
         lengths = mask.sum(dim=1).tolist()
         return [
             to_spans([self.tags[tag] for tag in row[:length]], Scheme.BIOUL)

@@ -177,7 +177,6 @@ def _form(content: bytes) -> Form:
 
 
 def _link(path: str, form: Form) -> str | None:
-    """Returns the permanent link to the answer to a form, if it is not too long."""
     address = f"{path}?{urlencode(form)}"
     return address if len(address) <= MAX_ADDRESS else None
 

@@ -24,8 +24,8 @@ from torch.nn import functional as F
 
 from elmo_tasks.data.fields import Metadata
 from elmo_tasks.data.reader import text_fields
-from elmo_tasks.elmo.indexers import ELMO_INDEXER
 from elmo_tasks.elmo.model import BiLm
+from elmo_tasks.elmo.token_embedder import ELMO_INDEXER
 from elmo_tasks.predictors.json_lines import JsonLinesPredictor
 
 # AllenNLP's simple gradient multiplies by the vector of the first word alone; so it is not the default.
@@ -72,7 +72,6 @@ class Explainer:
 
 
 def _finite(share: float) -> float:
-    """Returns 0 in place of the shares of a text whose gradients are all 0."""
     return share if math.isfinite(share) else 0.0
 
 
@@ -242,7 +241,6 @@ class InterpretablePredictor(JsonLinesPredictor):
         return torch.cat(observed, dim=1)
 
     def _with_label(self, instance: Instance, label: str) -> list[Instance]:
-        """Returns the instance with the label of a class."""
         index = self._model.vocab.get_token_index(label, "labels")
         return [labelled(instance, label=LabelField(index, skip_indexing=True))]
 

@@ -191,7 +191,6 @@ class JsonLinesPredictor(Predictor):
         return self.to_instance(self.read(json_dict))
 
     def _prepare(self, json_dict: JsonDict, max_tokens: int = sys.maxsize) -> JsonDict | Instance:
-        """Returns an instance for the model, or a result that needs no model."""
         with _naming_line(json_dict):
             if isinstance(json_dict, _Line) and json_dict.error is not None:
                 raise ConfigurationError(json_dict.error)

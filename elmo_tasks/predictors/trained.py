@@ -8,10 +8,9 @@ from allennlp.common import JsonDict
 from allennlp.common.checks import ConfigurationError
 from allennlp.predictors import Predictor
 
-from elmo_tasks.common.devices import Device
 from elmo_tasks.common.errors import FilePath
-from elmo_tasks.compat.archives import open_archive
-from elmo_tasks.compat.slim_archives import TRAINED
+from elmo_tasks.common.machine import Device
+from elmo_tasks.compat.archives import TRAINED, open_archive
 
 Result = TypeVar("Result")
 

@@ -12,7 +12,7 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from elmo_tasks.common.processes import max_descriptors
+from elmo_tasks.common.machine import max_descriptors
 from elmo_tasks.serving.answers import Limits
 
 logger = logging.getLogger("uvicorn.error")
@@ -79,7 +79,6 @@ class BoundedProtocol(H11Protocol):
             self._timer.cancel()
 
     def _watch(self) -> None:
-        """Starts the time of each request anew."""
         is_answered = self.cycle is None or self.cycle.response_complete
         if self._timer is not None:
             if self._state == (self.cycle, is_answered):

@@ -10,9 +10,8 @@ from allennlp.nn.util import get_text_field_mask, masked_max, masked_mean
 from torch import nn
 
 from elmo_tasks.common.values import Probability, Size
-from elmo_tasks.modules.attention import align
-from elmo_tasks.modules.bilstm import BiLstm
 from elmo_tasks.modules.elmo_model import Classifier, Outputs, Scores, stack_texts
+from elmo_tasks.modules.layers import BiLstm, align
 from elmo_tasks.snli.reader import SnliPair
 
 

@@ -127,8 +127,6 @@ def _records(file: Path, encoding: str) -> tuple[str, Iterable["_Node | InputErr
 
 
 class _File:
-    """Reads the records of a file into a dataset."""
-
     def __init__(
         self, dataset: Dataset, places_by_id: dict[str, str], *, answers: bool, ids: bool, bad: str
     ) -> None:
@@ -178,7 +176,6 @@ class _File:
         )
 
     def _question(self, node: "_Node", passage: str) -> Iterator[Question]:
-        """Yields a question, or none if it is bad."""
         id = node.optional("id", node.optional("qid"))
         id = str(id) if type(id) is int else id
         try:

@@ -15,8 +15,8 @@ from torch.nn import functional as F
 
 from elmo_tasks.common.batches import one_of_each
 from elmo_tasks.common.values import NonNegativeInt, PositiveInt, Probability, Size
-from elmo_tasks.modules.bilstm import BiGru
 from elmo_tasks.modules.elmo_model import ElmoModel, Outputs, Scores, choose_texts
+from elmo_tasks.modules.layers import BiGru
 from elmo_tasks.squad.metric import SquadMetric
 from elmo_tasks.squad.reader import SquadQuestion
 from elmo_tasks.squad.tri_linear_attention import BidirectionalAttention, SelfAttention

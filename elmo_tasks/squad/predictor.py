@@ -118,7 +118,6 @@ class SquadPredictor(StrictParams, InterpretablePredictor):
         return replace(original, passage=passage, question=question, answers=answers)
 
     def _shown(self, output: dict[str, Any]) -> JsonDict:
-        """Returns the prediction for a question, ready for JSON."""
         output["n_best"] = output["n_best"][: self._n_best]
         if output["id"] is None:
             del output["id"]
@@ -131,7 +130,6 @@ class SquadPredictor(StrictParams, InterpretablePredictor):
 
 
 def _words(field: Any, original: Words) -> Words:
-    """Returns the words of a text, with their original places if they are unchanged."""
     words = words_of(cast(TextField, field))
     return original if words == original.words else join_words(words)
 

@@ -122,7 +122,6 @@ class SquadReader(TaskReader):
         self._last_passage: _Passage | None = None
 
     def _read(self, file_path: str) -> Iterator[Instance]:
-        """Yields all questions of the paragraphs of this worker."""
         counts: Counter[str] = Counter()
         misfits: list[str] = []
         try:
@@ -253,7 +252,6 @@ class SquadReader(TaskReader):
         return _in_pieces(words) if isinstance(self.text_tokenizer, SpacyRules) else words
 
     def _choose(self, spans: list[tuple[int, int]], question: str) -> tuple[int, int]:
-        """Returns the answer to train on."""
         if self.training_answer == "most_frequent":
             return Counter(spans).most_common(1)[0][0]
         return random.Random(question).choice(spans) if self.training_answer == "random" else spans[0]

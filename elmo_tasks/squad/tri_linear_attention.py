@@ -6,7 +6,7 @@ The attention of BiDAF (Seo et al. 2017, arXiv:1611.01603), and the self-attenti
 import torch
 from torch import nn
 
-from elmo_tasks.modules.attention import attention
+from elmo_tasks.modules.layers import attention
 
 
 class TriLinear(nn.Module):

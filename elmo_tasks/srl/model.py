@@ -20,9 +20,8 @@ from elmo_tasks.modules.elmo_model import (
     average_with_logits,
     choose_texts,
 )
-from elmo_tasks.srl.arguments import description, from_tags
 from elmo_tasks.srl.highway_lstm import HighwayLstm
-from elmo_tasks.srl.metric import SrlEval
+from elmo_tasks.srl.metric import SrlEval, description, from_tags
 from elmo_tasks.srl.reader import SrlProposition
 from elmo_tasks.srl.viterbi import Iob2Viterbi
 

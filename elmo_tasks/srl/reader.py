@@ -204,7 +204,6 @@ class SrlReader(TaskReader):
         return _instance(words, TextField([Token(word) for word in words]), predicate, tags)
 
     def _sentences(self, file_path: str) -> Iterator[SrlSentence]:
-        """Yields the sentences of all files that become instances."""
         total: Counter[str] = Counter()
         read = partial(self._file, total=total)
         yield from self.read_files(file_path, read, self._describe, word_files(gold_files(file_path)))

@@ -38,7 +38,7 @@ from elmo_tasks.data.formats.conll2012 import begun_document, unescape
 from elmo_tasks.data.input_files import InputError, NoWordsError, named_by, read_lines
 from elmo_tasks.data.json_lines import parse_json, shorten_json
 from elmo_tasks.data.tag_schemes import Scheme, Span, TagError, from_spans, to_spans
-from elmo_tasks.srl.arguments import PREDICATE, Argument, to_tags
+from elmo_tasks.srl.metric import PREDICATE, Argument, to_tags
 
 Format = Literal["auto", "conll2012", "conll2005", "words", "json_lines", "he2017"]
 
@@ -171,7 +171,6 @@ def _first_sentence(lines: Iterable[tuple[int, str]]) -> tuple[Lines, Lines]:
 def _records(
     path: Path, columns: "Columns | None", format: Format, delimiter: str | None, encoding: str
 ) -> Iterator[Callable[[], SrlSentence]]:
-    """Yields a function for each sentence of a file, which reads it."""
     lines: Iterator[tuple[int, str]] = read_lines(path, encoding=encoding)
     props = _counterpart(path, "words", "props")
     if props is not None and columns is None and format in ("auto", "conll2005"):
@@ -206,12 +205,10 @@ def _watched(lines: Iterable[tuple[int, str]], document: list[str]) -> Iterator[
 
 
 def _is_record(line: str) -> bool:
-    """Tells whether a line is a whole sentence."""
     return bool(_JSON_OBJECT.match(line) or _PROPOSITION.match(line))
 
 
 def _format(rows: list[str], delimiter: str | None) -> Format:
-    """Returns the format of a file by its first sentence."""
     if rows and _is_record(rows[0]):
         return "json_lines" if _JSON_OBJECT.match(rows[0]) else "he2017"
     cells = [split_cells(row, delimiter) for row in rows]

@@ -12,9 +12,8 @@ from torch import nn
 from torch.nn import functional as F
 
 from elmo_tasks.common.values import OneOf, Probability, Size
-from elmo_tasks.modules.attention import attention, dot_products
-from elmo_tasks.modules.bilstm import BiLstm
 from elmo_tasks.modules.elmo_model import Classifier, Outputs, Scores
+from elmo_tasks.modules.layers import BiLstm, attention, dot_products
 from elmo_tasks.sst.reader import SstSentence
 
 OUTPUT_ELMO = ("encoder", "integrator")

@@ -208,7 +208,6 @@ def _inside_others(places: Iterable[_Place | None]) -> Iterator[bool]:
 
 
 def _trees(path: Path, encoding: str, split: Callable[[str], Words] | None) -> Iterator["Tree"]:
-    """Yields the trees of a file; with `split`, a line without brackets is a sentence of unknown label."""
     for number, line in read_lines(path, encoding=encoding):
         if not line.strip(" \t"):
             continue

@@ -28,7 +28,7 @@ from allennlp.common.util import import_module_and_submodules
 from allennlp.models.archival import CONFIG_NAME
 from filelock import lock_descriptor
 
-from elmo_tasks.common.processes import end_with_parent
+from elmo_tasks.common.machine import end_with_parent
 from elmo_tasks.common.table import Table
 
 METRICS, BEST = "metrics.json", "best.th"
@@ -185,7 +185,6 @@ def _start(run: Run, jobs: int, packages: Sequence[str]) -> ForkServerProcess:
 
 
 def _train(run: Run, recover: bool, threads: int, packages: Sequence[str]) -> None:
-    """Trains one run, in a process of its own."""
     log = os.open(run.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     for stream in (1, 2):
         os.dup2(log, stream)

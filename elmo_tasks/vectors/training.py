@@ -105,8 +105,6 @@ def skip_gram(
 
 
 class _Pieces:
-    """The sentences, with long ones cut into pieces."""
-
     def __init__(self, sentences: TokenizedText) -> None:
         self._sentences = sentences
 

@@ -10,8 +10,8 @@ from allennlp.training.metrics import CategoricalAccuracy
 from torch import nn
 
 from elmo_tasks.common.values import Probability, Sizes
-from elmo_tasks.modules.bilstm import BiLstm
 from elmo_tasks.modules.elmo_model import ElmoModel, Outputs, Scores
+from elmo_tasks.modules.layers import BiLstm
 
 
 @Model.register("own_pos")

@@ -15,7 +15,6 @@ from allennlp.commands import ArgumentParserWithDefaults
 from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.commands import base
-from elmo_tasks.commands.ablate import fraction
 from elmo_tasks.commands.arguments import BilmArguments, VectorArguments
 from elmo_tasks.commands.base import (
     Distinct,
@@ -30,6 +29,7 @@ from elmo_tasks.commands.base import (
     seed,
     titled,
 )
+from elmo_tasks.commands.experiments import fraction
 from elmo_tasks.commands.vectors import above_zero, not_negative
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.elmo import Elmo

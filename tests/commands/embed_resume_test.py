@@ -11,7 +11,7 @@ import pytest
 import torch
 from allennlp.common.util import SigTermReceived
 
-from elmo_tasks.commands import embed
+from elmo_tasks.commands import runs
 from elmo_tasks.elmo import FrozenBiLm
 from elmo_tasks.elmo.inference.packed_weights import onednn_has_bfloat16
 from elmo_tasks.elmo.model.weight_file import write_initial_state
@@ -174,7 +174,7 @@ def test_resume_of_a_run_that_was_to_overwrite(elmo, source, output, monkeypatch
 def test_a_run_that_was_to_overwrite_and_was_stopped_while_it_read(elmo, source, output, monkeypatch):
     output.write_text("old")
     with monkeypatch.context() as patch:
-        patch.setattr(embed, "copy_corpus", Mock(side_effect=KeyboardInterrupt))
+        patch.setattr(runs, "copy_corpus", Mock(side_effect=KeyboardInterrupt))
         assert elmo("embed", source, output, "--force") == 130
     assert output.read_text() == "old"
     assert elmo("embed", source, output) == 1
@@ -235,7 +235,7 @@ def test_two_runs_at_once(elmo, source, output, capsys):
 
 def test_killed_and_resumed(elmo, source, output, tmp_path, monkeypatch):
     """SIGKILL, of a process of its own, after its first shard."""
-    monkeypatch.setattr(embed, "SHARD_BYTES", 100)  # as that process has it
+    monkeypatch.setattr(runs, "SHARD_BYTES", 100)  # as that process has it
     source.write_text("".join(f"{i} is a number .\n" for i in range(1000)))
     arguments = ["embed", source, output, "--layers", "top"]
     process = Command(["elmo", *arguments], tmp_path / "log")

@@ -11,9 +11,7 @@ import pytest
 from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.commands.ablate import sample_table
-from elmo_tasks.commands.compare import VARIANTS, Compare
-from elmo_tasks.commands.experiments import score_bars, train_and_report
+from elmo_tasks.commands.experiments import VARIANTS, Compare, sample_table, score_bars, train_and_report
 from elmo_tasks.common.files import bundled
 from elmo_tasks.common.table import Table
 from elmo_tasks.training.experiments import NO_ELMO, Setting, plan, summary

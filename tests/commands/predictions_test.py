@@ -11,7 +11,7 @@ from allennlp.models.archival import archive_model
 from allennlp.predictors import Predictor
 from sklearn.metrics import confusion_matrix
 
-from elmo_tasks.commands.explain import METHODS, render
+from elmo_tasks.commands.archives import METHODS, render
 from elmo_tasks.common.files import bundled
 from elmo_tasks.squad.score import report
 from tests.language_model.archives import TEXT

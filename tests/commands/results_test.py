@@ -13,11 +13,9 @@ import matplotlib.image
 import numpy as np
 import pytest
 
-from elmo_tasks.commands import mix
-from elmo_tasks.commands.report import ReportEntry
-from elmo_tasks.commands.results import ResultsWriter
-from elmo_tasks.common.plot import bars
-from elmo_tasks.common.table import Table
+from elmo_tasks.commands import archives
+from elmo_tasks.commands.results import ReportEntry, ResultsWriter
+from elmo_tasks.common.table import Table, bars
 from tests.evaluation.archives import make_run
 
 
@@ -52,9 +50,11 @@ class TestMix:
     )
     def test_a_row_of_the_picture_names_its_run(self, elmo, tmp_path, names, rows, monkeypatch):
         shown = []
-        draw = mix.heat_map
+        draw = archives.heat_map
         monkeypatch.setattr(
-            mix, "heat_map", lambda *args, rows, **more: shown.extend(rows) or draw(*args, rows=rows, **more)
+            archives,
+            "heat_map",
+            lambda *args, rows, **more: shown.extend(rows) or draw(*args, rows=rows, **more),
         )
         placements = {"one": "input+output", "two": "input"}
         runs = [make_run(tmp_path / name, {}, placement=placements[name]) for name in names]

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from elmo_tasks.common import progress
-from elmo_tasks.common.processes import cpu_count, peak_memory
+from elmo_tasks.common.machine import cpu_count, peak_memory
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no affinity here")

@@ -23,7 +23,7 @@ def training(monkeypatch):
     monkeypatch.setattr(sys, "argv", ["/bin/allennlp", "train", "a", "--include-package", "nosuch.x"])
     monkeypatch.setattr(sys, "excepthook", sys.__excepthook__)
     monkeypatch.setattr(common_logging, "prepare_global_logging", lambda: None)
-    endings.install()
+    endings.end_in_one_line()
 
 
 def end(error: BaseException) -> None:
@@ -143,7 +143,7 @@ def test_training_logs_the_faults_of_the_program_alone(training, monkeypatch, ca
     stock("folder")
     end(ConfigurationError("wrong"))
     assert logged.pop() is ConfigurationError
-    endings.install()
+    endings.end_in_one_line()
     common_logging.prepare_global_logging("folder")
     for error in (ConfigurationError("wrong"), ZeroDivisionError("a fault")):
         end(error)
@@ -167,5 +167,5 @@ def test_a_path_where_nothing_is_names_the_nearest(tmp_path, capsys):
 def test_other_programs_keep_their_hook(monkeypatch, program):
     monkeypatch.setattr(sys, "argv", [program])
     monkeypatch.setattr(sys, "excepthook", print)
-    endings.install()
+    endings.end_in_one_line()
     assert sys.excepthook is print

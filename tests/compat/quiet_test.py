@@ -9,7 +9,7 @@ from allennlp.common.tqdm import Tqdm
 from allennlp.training import gradient_descent_trainer
 
 from elmo_tasks.common import progress
-from elmo_tasks.compat import quiet
+from elmo_tasks.compat import endings
 from tests.compat.repairs_test import stock
 
 
@@ -55,10 +55,10 @@ class TestEpochs:
     def say(self, monkeypatch):
         """Says an epoch of ten seconds, of three."""
         clock = iter((0.0, 10.0, 10.0))
-        monkeypatch.setattr(quiet.time, "monotonic", lambda: next(clock))
+        monkeypatch.setattr(endings.time, "monotonic", lambda: next(clock))
         tracker = SimpleNamespace(tracked_metrics=[(1.0, "f1")])
         trainer = SimpleNamespace(_num_epochs=3, _metric_tracker=tracker)
-        lines = quiet.EpochLines("folder")
+        lines = endings.EpochLines("folder")
         lines.on_start(trainer)
         return lambda metrics, epoch, **options: lines.on_epoch(trainer, metrics, epoch, **options)
 
@@ -90,5 +90,5 @@ class TestEpochs:
         assert capsys.readouterr().err == ""
 
     def test_every_trainer_has_them_once(self):
-        quiet.install()
-        assert gradient_descent_trainer.DEFAULT_CALLBACKS.count(quiet.EpochLines) == 1
+        endings.write_lines_to_files()
+        assert gradient_descent_trainer.DEFAULT_CALLBACKS.count(endings.EpochLines) == 1

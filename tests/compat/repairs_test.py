@@ -34,7 +34,7 @@ from allennlp.training import moving_average
 from allennlp.training.learning_rate_schedulers import LearningRateScheduler
 
 from elmo_tasks import compat
-from elmo_tasks.common.processes import end_with_parent
+from elmo_tasks.common.machine import end_with_parent
 from elmo_tasks.compat.repairs import wrap
 from elmo_tasks.data.input_files import InputError
 from elmo_tasks.language_model import BiLmReader

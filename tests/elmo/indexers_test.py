@@ -8,8 +8,8 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.data import Batch, Instance, Token, TokenIndexer, Vocabulary
 from allennlp.data.fields import TextField
 
-from elmo_tasks.elmo.indexers import IdIndexer
 from elmo_tasks.elmo.model.characters import character_ids, unicode_ids, word_ids
+from elmo_tasks.elmo.token_embedder import IdIndexer
 
 
 class Lengths(IdIndexer):

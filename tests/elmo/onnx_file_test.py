@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from elmo_tasks.common.errors import ElmoError
-from elmo_tasks.elmo import onnx_file
-from elmo_tasks.elmo.onnx_file import Layers, dynamic_shapes, write_onnx
+from elmo_tasks.elmo import exports
+from elmo_tasks.elmo.exports import Layers, dynamic_shapes, write_onnx
 from tests.elmo.files import SENTENCES, VARIANTS, frozen, make_word_files, random_bilm, read_frozen
 
 BATCHES = [SENTENCES, [["Yes"]], [["the", "mat", "."]] * 5]
@@ -35,10 +35,10 @@ def test_onnx(tmp_path, changes):
 
 def test_what_cannot_be_written(tmp_path, monkeypatch):
     bilm = read_frozen(**make_word_files(tmp_path))
-    monkeypatch.setattr(onnx_file, "_NEEDED", ())
+    monkeypatch.setattr(exports, "_NEEDED", ())
     with pytest.raises(ElmoError, match="found a biLM that reads word_ids, expected character_ids"):
         write_onnx(bilm, tmp_path / "bilm.onnx")
-    monkeypatch.setattr(onnx_file, "_NEEDED", ("torch", "no_such_package"))
+    monkeypatch.setattr(exports, "_NEEDED", ("torch", "no_such_package"))
     with pytest.raises(ElmoError, match="needs no_such_package, not installed here"):
         write_onnx(bilm, tmp_path / "bilm.onnx")
     assert not (tmp_path / "bilm.onnx").exists()

@@ -14,11 +14,12 @@ from pyarrow import parquet as pq
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.elmo import FrozenBiLm
 from elmo_tasks.elmo.files import read_frozen_bilm, read_options
+from elmo_tasks.embedding.batches import BatchEncoder
 from elmo_tasks.jobs.embed import EmbedJob, EmbedShard, tokens_of
-from elmo_tasks.jobs.parquet import ParquetSink
 from elmo_tasks.jobs.places import Folder
 from elmo_tasks.jobs.runs import Outcome
 from elmo_tasks.jobs.shards import Reading, make_shards
+from elmo_tasks.jobs.sinks import ParquetSink
 from tests.elmo.files import make_files
 
 
@@ -36,16 +37,10 @@ def embed(bilm: FrozenBiLm, folder: Path, *, layers: str = "all", dtype: str = "
     sink = ParquetSink(
         out, layers=3 if layers == "all" else 1, dim=bilm.options.output_dim, dtype=dtype, about={}
     )
-    job = EmbedJob(
-        bilm=bilm,
-        start=bilm.initial_state(1),
-        device="cpu",
-        layers=layers,
-        dtype=dtype,
-        batch_tokens=20,
-        reading=Reading(str(folder)),
-        sink=sink,
+    encoder = BatchEncoder(
+        bilm=bilm, start=bilm.initial_state(1), layers=layers, dtype=dtype, batch_tokens=20
     )
+    job = EmbedJob(encoder=encoder, device="cpu", reading=Reading(str(folder)), sink=sink)
     (shard,) = make_shards(["text"], 10_000, job.reading)
     return EmbedShard(pickle.loads(pickle.dumps(job)))(shard, lambda lines: None)
 

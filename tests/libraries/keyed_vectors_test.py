@@ -3,7 +3,7 @@ import torch
 
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.embedding import ElmoEmbedder
-from elmo_tasks.vectors.word_vectors import in_contexts
+from elmo_tasks.vectors.encoder import in_contexts
 from tests.elmo.files import make_files
 from tests.vectors.examples import tiny_encoder
 

@@ -3,8 +3,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from elmo_tasks.metrics import base
-from elmo_tasks.metrics.base import CountingMetric, LabelCounts, check_tags
+from elmo_tasks import metrics
+from elmo_tasks.metrics import CountingMetric, LabelCounts, check_tags
 
 
 @dataclass(kw_only=True)
@@ -37,7 +37,7 @@ def test_all_workers_are_counted(monkeypatch):
     here("a")
     elsewhere("b")
     elsewhere("b")
-    monkeypatch.setattr(base, "gather_from_workers", lambda counts: [counts, elsewhere._counts])
+    monkeypatch.setattr(metrics, "gather_from_workers", lambda counts: [counts, elsewhere._counts])
     assert here.total_counts(reset=True) == Counts(sentences=3, correct=Counter("abb"))
     assert here._counts == Counts()
     assert elsewhere._counts.sentences == 2

@@ -6,7 +6,7 @@ import torch
 from allennlp.common import Params
 from allennlp.training.metrics import Metric
 
-from elmo_tasks.metrics.classification import ClassificationMetric, confusion_name
+from elmo_tasks.metrics import ClassificationMetric, confusion_name
 from tests.forked import spawn
 
 LABELS = ["bad", "so-so", "good", "never seen"]

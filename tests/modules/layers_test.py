@@ -11,8 +11,7 @@ from torch import nn
 from torch.nn import functional as F
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from elmo_tasks.modules.attention import align, attention
-from elmo_tasks.modules.bilstm import BiGru, BiLstm
+from elmo_tasks.modules.layers import BiGru, BiLstm, align, attention
 from tests.modules.numpy_reference import softmax
 
 PAIR_LENGTHS = [(3, 5), (4, 1), (1, 2)]

@@ -19,13 +19,12 @@ from elmo_tasks.common.files import bundled
 from elmo_tasks.coref.documents import CorefDocument, read_documents
 from elmo_tasks.coref.metric import CorefScores
 from elmo_tasks.data.tag_schemes import Scheme, Span, from_spans
-from elmo_tasks.metrics.classification import ClassificationMetric
+from elmo_tasks.metrics import ClassificationMetric
 from elmo_tasks.ner.metric import ConllEval
 from elmo_tasks.snli.reader import LABELS
 from elmo_tasks.squad.dataset import Answer, read_datasets
 from elmo_tasks.squad.score import report
-from elmo_tasks.srl.arguments import from_tags
-from elmo_tasks.srl.metric import SrlEval
+from elmo_tasks.srl.metric import SrlEval, from_tags
 from elmo_tasks.sst.reader import Phrase, Tree, parse
 
 

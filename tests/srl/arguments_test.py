@@ -1,7 +1,7 @@
 import pytest
 
 from elmo_tasks.data.tag_schemes import TagError
-from elmo_tasks.srl.arguments import Argument, description, from_tags, to_tags
+from elmo_tasks.srl.metric import Argument, description, from_tags, to_tags
 
 WORDS = ["Omar", "looked", "the", "word", "up", "."]
 TAGS = ["B-ARG0", "B-V", "B-ARG1", "I-ARG1", "B-C-V", "O"]

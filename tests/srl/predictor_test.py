@@ -13,7 +13,7 @@ from elmo_tasks.data import tokenization
 from elmo_tasks.predictors.command import PredictManager
 from elmo_tasks.srl import SrlPredictor, SrlReader
 from elmo_tasks.srl import predictor as module
-from elmo_tasks.srl.arguments import from_tags
+from elmo_tasks.srl.metric import from_tags
 from tests.conftest import TINY_ELMO
 
 SMALL = TINY_ELMO | {

@@ -11,7 +11,7 @@ from allennlp.data.fields import LabelField, TextField
 from allennlp.data.samplers import BatchSampler, BucketBatchSampler
 from torch.multiprocessing import ProcessRaisedException
 
-from elmo_tasks.training import ElmoBucketSampler, GroupedBucketSampler, samplers
+from elmo_tasks.training import ElmoBucketSampler, GroupedBucketSampler, sampling
 from tests.forked import FORKED, spawn
 
 GROUPS = {7: 5, -3: 30, 12: 6, 4: 31, 9: 5}
@@ -92,8 +92,8 @@ def test_a_worker_that_has_nothing_to_read():
 
 
 def test_many_fewer_sentences_than_batches(monkeypatch):
-    monkeypatch.setattr(samplers, "_in_a_group", lambda: True)
-    monkeypatch.setattr(samplers, "dist_reduce", lambda number, _: 5)
+    monkeypatch.setattr(sampling, "_in_a_group", lambda: True)
+    monkeypatch.setattr(sampling, "dist_reduce", lambda number, _: 5)
     batches = list(ElmoBucketSampler(batch_size=1).get_batch_indices(instances(2)))
     assert sorted(batches) == [[0], [0], [0], [1], [1]] or sorted(batches) == [[0], [0], [1], [1], [1]]
 

@@ -3,7 +3,7 @@ from collections import Counter
 import pytest
 import torch
 
-from elmo_tasks.vectors.word_vectors import alone, in_contexts, sample_occurrences
+from elmo_tasks.vectors.encoder import alone, in_contexts, sample_occurrences
 from tests.vectors.examples import tiny_encoder
 
 LINES = ["the cat saw Oslo", "", "The cat , the cat and a dog", "oslo is OSLO", "no more cat"]

@@ -145,7 +145,7 @@ class _Loader:
 def _execute(execute, module):  # type: ignore[no-untyped-def]
     name = module.__name__
     if name in POSTPONED:
-        from _elmo_tasks_deferred import postpone
+        from _elmo_tasks_stand_ins import postpone
 
         postpone(module, execute)
         return
@@ -178,7 +178,7 @@ def _import(name, globals=None, locals=None, fromlist=(), level=0):  # type: ign
     try:
         return builtins.__import__(name, globals, locals, fromlist, level)
     except ModuleNotFoundError as error:
-        from _elmo_tasks_placeholder import placeholders
+        from _elmo_tasks_stand_ins import placeholders
 
         if error.name not in placeholders:
             raise
@@ -194,7 +194,7 @@ def _defer(packages):  # type: ignore[no-untyped-def]
         if name in missing:
             raise ModuleNotFoundError(missing[name], name=name)
         if path in POSTPONED and level == 1:
-            from _elmo_tasks_deferred import draft
+            from _elmo_tasks_stand_ins import draft
 
             return draft(path, load)
         if package not in packages:
@@ -203,7 +203,7 @@ def _defer(packages):  # type: ignore[no-untyped-def]
             except ModuleNotFoundError as error:
                 missing[error.name] = str(error)
                 raise
-        from _elmo_tasks_deferred import Deferred
+        from _elmo_tasks_stand_ins import Deferred
 
         return Deferred(path if fromlist else package)
 

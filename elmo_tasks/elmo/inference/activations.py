@@ -41,7 +41,7 @@ from lmdb.verify import VerifyError, verify
 
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.files import atomic_file
-from elmo_tasks.common.processes import SHARED
+from elmo_tasks.common.machine import SHARED
 from elmo_tasks.common.values import Name, OneOf, PositiveFloat
 from elmo_tasks.elmo.inference import FrozenBiLm, TrainedBiLm
 from elmo_tasks.elmo.model.lstm import LstmState
@@ -286,7 +286,6 @@ class ActivationStore:
         return not_finite
 
     def _open(self) -> lmdb.Environment:
-        """Opens or makes the database, within `_only_writer`. A damaged one is renamed."""
         environment = _opened(self.folder)
         if environment is None:
             if damage := _damage(self.folder / _DATA):
@@ -346,7 +345,6 @@ def _is_ours(folder: Path) -> bool:
 
 
 def _sizes(root: Path) -> dict[str, int]:
-    """Returns the bytes of each database."""
     sizes = {}
     for path in root.glob(f"*/{_DATA}"):
         with suppress(FileNotFoundError):

@@ -17,7 +17,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from elmo_tasks.common.batches import batch_sizes
-from elmo_tasks.common.processes import SHARED
+from elmo_tasks.common.machine import SHARED
 from elmo_tasks.elmo.inference.packed_weights import Pack, PackedWeight, sigmoid
 from elmo_tasks.elmo.model.characters import FILLING, shortened
 from elmo_tasks.elmo.model.encoders import CharacterEncoder, Highway, WordEncoder, looked_up

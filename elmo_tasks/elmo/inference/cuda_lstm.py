@@ -86,7 +86,6 @@ class CudaLstm:
 
 
 def _whole_launch(sequences: int) -> int:
-    """Returns the next multiple of `SEQUENCES_AT_ONCE`."""
     return -(-sequences // SEQUENCES_AT_ONCE) * SEQUENCES_AT_ONCE
 
 

@@ -18,7 +18,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from elmo_tasks.common.batches import batch_sizes
 from elmo_tasks.common.errors import ElmoError, FilePath
-from elmo_tasks.common.processes import SHARED
+from elmo_tasks.common.machine import SHARED
 from elmo_tasks.elmo.inference.character_cnn import FrozenCharacters, FrozenWords
 from elmo_tasks.elmo.inference.cpu_lstm import CpuLstm, FrozenLstmLayer, read_steps, state_after_bos
 from elmo_tasks.elmo.inference.cuda_lstm import CudaLstm
@@ -130,7 +130,6 @@ class FrozenBiLm(nn.Module):
 
     @cached_property
     def _names(self) -> list[str]:
-        """The names of the weights, in the order of a `BiLm`'s state dict."""
         return list(self._blueprint.state_dict())
 
     @property

@@ -16,7 +16,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from elmo_tasks.common.errors import ElmoError
-from elmo_tasks.common.processes import SHARED
+from elmo_tasks.common.machine import SHARED
 from elmo_tasks.elmo.inference.packed_weights import PRECISIONS, has_onednn, onednn_has_bfloat16
 
 

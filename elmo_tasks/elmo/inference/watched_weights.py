@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from elmo_tasks.common.processes import SHARED
+from elmo_tasks.common.machine import SHARED
 from elmo_tasks.elmo.inference.frozen_bilm import FrozenBiLm
 
 WIDTH = 64

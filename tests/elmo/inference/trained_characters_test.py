@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from elmo_tasks.elmo.inference.trained_characters import TrainedCharacterCnn
+from elmo_tasks.elmo.inference.trained_bilm import TrainedCharacterCnn
 from elmo_tasks.elmo.inference.training_products import Products
 from elmo_tasks.elmo.model import CharacterOptions
 from elmo_tasks.elmo.model.characters import character_ids

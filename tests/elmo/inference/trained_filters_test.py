@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from elmo_tasks.elmo.inference.trained_characters import WINDOWS_AT_ONCE, TrainedFilters, WordBlock
+from elmo_tasks.elmo.inference.trained_bilm import WINDOWS_AT_ONCE, TrainedFilters, WordBlock
 from elmo_tasks.elmo.inference.training_products import Products
 
 CHARACTERS, DIM, FILTERS, WIDEST = 20, 3, 8, 4

@@ -1,20 +1,26 @@
-"""Batches of instances of similar length, for one or several workers, and with groups kept together."""
+"""
+Batches of instances of similar length, for one or several workers, and with groups kept together; and a
+random part of the training data.
+"""
 
 import logging
 import multiprocessing
-from collections.abc import Iterable, Sequence
+import random
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import cycle, islice
 from typing import Any, ClassVar, Optional
 
 import torch.distributed as dist
 from allennlp.common.checks import ConfigurationError
 from allennlp.common.util import is_distributed
-from allennlp.data import Instance
+from allennlp.data import DatasetReader, Instance
+from allennlp.data.dataset_readers.dataset_reader import DatasetReaderInput, DistributedInfo, WorkerInfo
 from allennlp.data.samplers import BatchSampler, BucketBatchSampler
 from allennlp.nn.util import dist_reduce
 
 from elmo_tasks.common.strict_params import StrictParams
-from elmo_tasks.common.values import Name, NonNegativeFloat, PositiveInt
+from elmo_tasks.common.values import Name, NonNegativeFloat, NonNegativeInt, PositiveInt, Share
+from elmo_tasks.data.reader import TaskReader
 
 logger = logging.getLogger(__name__)
 
@@ -134,3 +140,87 @@ class GroupedBucketSampler(ElmoBucketSampler):
             groups.setdefault(instances[index][self.group].label, []).append((index, lengths))
         members = [member for group in groups.values() for member in group]
         return [index for index, _ in members], [lengths for _, lengths in members]
+
+
+@DatasetReader.register("elmo_sample")
+class SampleReader(StrictParams, DatasetReader):
+    """
+    A random part of the instances of another reader, in their order, for training on less data.
+
+    The same seed always draws the same instances, whatever the model, and a smaller fraction is part of a
+    larger one. Each of several workers draws from its own share. For the validation data, give the other
+    reader as `validation_dataset_reader`. Archives predict with the other reader.
+
+    # Parameters
+
+    reader : reads the whole data.
+    fraction : the part to draw, above 0, up to 1.
+    seed : seed of the draw.
+    rest : read the instances that are not drawn, in place of those that are.
+    max_instances : the number of drawn instances to read, the first ones; null for all.
+
+    # Raises
+    `ConfigurationError`: an impossible fraction; when reading, a fraction that leaves no instance.
+    """
+
+    def __init__(
+        self,
+        *,
+        reader: DatasetReader,
+        fraction: Share,
+        seed: int,
+        rest: bool = False,
+        max_instances: Optional[NonNegativeInt] = None,
+    ) -> None:
+        super().__init__(
+            max_instances=max_instances,
+            manual_distributed_sharding=True,
+            manual_multiprocess_sharding=True,
+        )
+        self.whole = reader
+        self.fraction = fraction
+        self.seed = seed
+        self.rest = rest
+
+    def _read(self, file_path: DatasetReaderInput) -> Iterator[Instance]:
+        instances = list(self.whole.read(file_path))
+        order = list(range(len(instances)))
+        random.Random(self.seed).shuffle(order)
+        size = sample_size(self.fraction, len(instances))
+        if self.rest and size == len(instances):
+            raise ConfigurationError(
+                f"fraction {self.fraction:g} of {size} instances leaves none as the rest"
+            )
+        drawn = [instances[index] for index in sorted(order[size:] if self.rest else order[:size])]
+        if isinstance(self.whole, TaskReader):
+            self.whole.sampled(drawn)
+        yield from drawn
+
+    def text_to_instance(self, *inputs: Any, **named_inputs: Any) -> Instance:
+        """See the other reader."""
+        return self.whole.text_to_instance(*inputs, **named_inputs)
+
+    def apply_token_indexers(self, instance: Instance) -> None:
+        """See the other reader."""
+        self.whole.apply_token_indexers(instance)
+
+    def _set_worker_info(self, info: Optional[WorkerInfo]) -> None:
+        super()._set_worker_info(info)
+        self.whole._set_worker_info(info)
+
+    def _set_distributed_info(self, info: Optional[DistributedInfo]) -> None:
+        super()._set_distributed_info(info)
+        self.whole._set_distributed_info(info)
+
+
+def sample_size(fraction: float, total: int) -> int:
+    """
+    Returns the number of instances that are `fraction` of `total`, rounded.
+
+    # Raises
+    `ConfigurationError`: the number is 0.
+    """
+    size = round(fraction * total)
+    if size == 0:
+        raise ConfigurationError(f"fraction {fraction:g} of {total} instances is none, expected 1 or more")
+    return size

@@ -1,41 +1,134 @@
-"""`allennlp elmo embed`: the vectors of a text, to HDF5 in this process, or to Parquet on Ray."""
+"""
+The verbs that can be resumed and may run on Ray: `allennlp elmo embed`, the vectors of a text, to HDF5 or
+Parquet; and `predict`, the lines of `allennlp predict`.
+"""
 
 import argparse
 import os
 import time
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict, dataclass
+from hashlib import blake2b
+from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
 
 from allennlp.common.checks import ConfigurationError
+from allennlp.common.util import SigTermReceived
 
 from elmo_tasks.commands.arguments import BilmArguments, read_start
 from elmo_tasks.commands.base import (
+    Gpu,
     Input,
     Positive,
     Subparsers,
     Verb,
+    archive_argument,
+    device_option,
     flag,
     option,
     positional,
     text_argument,
     titled,
 )
-from elmo_tasks.commands.engines import RayArguments, RunArguments, engine_of, run_folder
-from elmo_tasks.commands.staging import FORMATS, copy_corpus
-from elmo_tasks.common.mistaken_texts import CHECKED
-from elmo_tasks.data.input_files import read_sentences
-from elmo_tasks.elmo import FrozenBiLm, LstmState
-from elmo_tasks.embedding.batches import BATCH_TOKENS, LAYERS, POOLS, check_layers
+from elmo_tasks.commands.staging import (
+    FORMATS,
+    check_output,
+    copy_corpus,
+    copy_piped,
+    is_piped,
+    staging_folder,
+)
+from elmo_tasks.common.files import CHECKED
+from elmo_tasks.compat.archives import local_archive
+from elmo_tasks.data.input_files import input_files, read_sentences
+from elmo_tasks.embedding.batches import BATCH_TOKENS, LAYERS, POOLS, BatchEncoder, check_layers
 from elmo_tasks.embedding.corpus import TEXT
 from elmo_tasks.embedding.vector_file import lay_out
 from elmo_tasks.jobs.embed import EmbedJob
 from elmo_tasks.jobs.engines import Here, OnRay, run_job
 from elmo_tasks.jobs.places import Folder, input_sources, texts_among
-from elmo_tasks.jobs.runs import PLAN, Settings, must_run
+from elmo_tasks.jobs.predict import PredictJob
+from elmo_tasks.jobs.runs import NEEDED, PLAN, REPLACES, Settings, must_run
 from elmo_tasks.jobs.shards import Reading
-from elmo_tasks.jobs.sinks import Hdf5Sink
+from elmo_tasks.jobs.sinks import Hdf5Sink, JsonLinesSink
+from elmo_tasks.predictors.command import predictor_arguments
+
+ENGINES = ("local", "ray")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunArguments:
+    """How a run begins, and where."""
+
+    resume: bool = flag("continue a run that was stopped: the same IN and options", exclusive="again")
+    force: bool = flag("overwrite OUT, discard a run that was stopped", exclusive="again")
+    engine: str = option("local: this process; ray: workers", "local", choices=ENGINES)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RayArguments:
+    """The workers on Ray."""
+
+    workers: Positive | None = option("processes of one thread each (default: one a processor)", metavar="N")
+    ray_address: str | None = option("address of a cluster (default: a Ray for this run alone)", metavar="A")
+    shard_bytes: Positive | None = option(
+        "bytes of IN that a worker reads at a time and writes as one file (default: 16 KiB to 1 MiB, more "
+        "for a larger IN)",
+        metavar="N",
+    )
+
+
+def engine_of(run: RunArguments, ray: RayArguments) -> Here | OnRay:
+    """
+    Returns the engine that the arguments name.
+
+    # Raises
+    `ConfigurationError`: arguments of Ray without it; or Ray is not installed.
+    """
+    if run.engine == "local":
+        for argument, value in asdict(ray).items():
+            if value not in (None, False):
+                raise ConfigurationError(f"--{argument.replace('_', '-')} belongs to --engine ray")
+        return Here()
+    if missing := [package for package in ("ray", "pyarrow") if find_spec(package) is None]:
+        raise ConfigurationError(
+            f"--engine ray needs {' and '.join(missing)}, not installed here: make install EXTRAS='ray'"
+        )
+    return OnRay(ray.workers, ray.ray_address)
+
+
+@contextmanager
+def run_folder(output: str, arguments: RunArguments) -> Iterator[Folder | None]:
+    """
+    Yields the folder OUT.partial, or `None` if there is nothing to do. On a disk the folder is for this
+    process alone, and stays only if a later run can resume the run in it.
+
+    # Raises
+    `ConfigurationError`: no file can be written to OUT; and see `staging_folder`. `ElmoError`: see
+    `must_run`.
+    """
+    remote = "://" in output
+    staging = nullcontext(f"{output}.partial") if remote else staging_folder(Path(output), keep=NEEDED)
+    with staging as place:
+        if not remote:
+            check_output(Path(output), force=True)
+        folder = Folder(str(place))
+        if not must_run(folder, output, resume=arguments.resume, force=arguments.force):
+            print(f"{output} is there, and no run to go on with; --force makes it anew")
+            yield None
+            return
+        try:
+            yield folder
+        except SigTermReceived:
+            raise
+        except Exception:
+            # A run that ends in an error before it has a plan is not one to resume.
+            folder.remove([REPLACES])
+            raise
+
 
 SHARD_BYTES = 1 << 17
 """The bytes of text between two notes of a run to HDF5."""
@@ -87,8 +180,6 @@ class EmbedRayArguments(RayArguments):
 
 @dataclass(frozen=True, kw_only=True)
 class Embed(Verb):
-    """The verb `embed`; see `embedding.vector_file` and `jobs.parquet` for what it writes."""
-
     name = "embed"
     help = "Vectors of a text, to HDF5, or on Ray to Parquet."
     description = """Writes the vectors of a text, one tokenised sentence a line, to HDF5: datasets "0", "1",
@@ -158,8 +249,7 @@ class Embed(Verb):
         with run_folder(output, self.mode) as folder:
             if folder is None:
                 return
-            bilm = self.bilm.read()
-            check_layers(self.layers, bilm.num_layers, asked="--layers")
+            encoder = self._encoder()
             text = copy_corpus(self.input, folder.path, format=self.format, tokenize=self.tokenize)
             if self.format == "fasta" and self.bilm.weight_file is None:
                 raise ConfigurationError(
@@ -170,26 +260,20 @@ class Embed(Verb):
                 lay_out(
                     folder.path,
                     text,
-                    layers=bilm.num_layers if self.layers == "all" else None,
-                    dim=bilm.options.output_dim,
+                    layers=encoder.num_layers if self.layers == "all" else None,
+                    dim=encoder.bilm.options.output_dim,
                     pooled=self.pool != "none",
                     with_index=not (self.forget_sentences or text.has_keys),
                 )
-            start = read_start(self.initial_state, bilm)
             job = EmbedJob(
-                bilm=bilm,
-                start=start,
+                encoder=encoder,
                 device=self.bilm.device,
-                layers=self.layers,
-                pool=self.pool,
-                stateful=self.stateful,
-                batch_tokens=self.batch_tokens,
                 reading=Reading(str(folder.path), checked=False, marked=False),
                 sink=Hdf5Sink(folder, output),
             )
             settings = {
                 "the text": text.digest,
-                **self._settings(bilm, start),
+                **self._settings(encoder),
                 "--pool": self.pool,
                 "--batch-tokens": self.batch_tokens,
                 "--stateful": self.stateful,
@@ -205,7 +289,7 @@ class Embed(Verb):
         )
 
     def _to_parquet(self, engine: OnRay) -> None:
-        from elmo_tasks.jobs.parquet import ParquetSink
+        from elmo_tasks.jobs.sinks import ParquetSink
 
         defaults = {
             "stateful": False,
@@ -229,30 +313,19 @@ class Embed(Verb):
                 for _ in islice(read_sentences(source), CHECKED):
                     pass
         # Workers may have a GPU where this process has none.
-        bilm = self.bilm.read(device="cpu")
-        check_layers(self.layers, bilm.num_layers, asked="--layers")
-        start = read_start(self.initial_state, bilm)
-        dtype = ray.dtype or "float32"
-        settings = {
-            **self._settings(bilm, start),
-            "--dtype": dtype,
-            "--column": ray.column,
-        }
+        encoder = self._encoder(device="cpu", dtype=ray.dtype or "float32")
+        settings = {**self._settings(encoder), "--dtype": encoder.dtype, "--column": ray.column}
         job = EmbedJob(
-            bilm=bilm,
-            start=start,
+            encoder=encoder,
             # Ray shows a worker its own GPU alone, as the first.
             device=self.bilm.device.partition(":")[0],
-            layers=self.layers,
-            batch_tokens=self.batch_tokens,
-            dtype=dtype,
             skip_bad=ray.skip_bad,
             reading=Reading(os.getcwd(), column=ray.column, checked=not ray.skip_bad),
             sink=ParquetSink(
                 folder,
-                layers=bilm.num_layers if self.layers == "all" else 1,
-                dim=bilm.options.output_dim,
-                dtype=dtype,
+                layers=encoder.num_layers,
+                dim=encoder.bilm.options.output_dim,
+                dtype=encoder.dtype,
                 about={"settings": settings, "layers": self.layers},
             ),
         )
@@ -267,11 +340,108 @@ class Embed(Verb):
             f"{run.total('rejected'):,} rejected lines, {len(run.shards):,} files, {seconds:.1f} s"
         )
 
-    def _settings(self, bilm: FrozenBiLm, start: LstmState) -> Settings:
+    def _encoder(self, *, device: str | None = None, dtype: str = "float32") -> BatchEncoder:
+        bilm = self.bilm.read(device=device)
+        check_layers(self.layers, bilm.num_layers, asked="--layers")
+        return BatchEncoder(
+            bilm=bilm,
+            start=read_start(self.initial_state, bilm),
+            layers=self.layers,
+            pool=self.pool,
+            stateful=self.stateful,
+            batch_tokens=self.batch_tokens,
+            dtype=dtype,
+        )
+
+    def _settings(self, encoder: BatchEncoder) -> Settings:
         return {
-            "the biLM": bilm.digest(),
-            "the initial state": start.digest(),
+            "the biLM": encoder.bilm.digest(),
+            "the initial state": encoder.start.digest(),
             "--layers": self.layers,
             "--precision": self.bilm.precision,
             "--device": self.bilm.device.partition(":")[0],
         }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Predict(Verb):
+    name = "predict"
+    help = "Predictions of an archive, to JSON Lines."
+    description = """Reads JSON Lines or Parquet, a row an object: a file, folder, pattern or URL, or - for
+        stdin. Writes what `allennlp predict` writes, line for line. OUT appears when it is whole; until then
+        the work is in OUT.partial, for --resume. With --engine ray, IN and OUT may be at s3:// or gs://."""
+
+    archive: Input = archive_argument()
+    input: Input = positional("IN", "what to predict, an object a line")
+    output: str = positional("OUT", "JSON Lines to write")
+    batch_size: Positive = option("lines at once", 1)
+    device: Gpu = device_option(-1)
+    predictor: str | None = option("the name of a predictor, instead of the task's")
+    predictor_args: str = option("its parameters, as JSON", "")
+    overrides: str = option("overrides of the archive's config, as JSON", "")
+    mode: RunArguments
+    ray: RayArguments = titled("with --engine ray")
+
+    def run(self) -> None:
+        engine = engine_of(self.mode, self.ray)
+        here = isinstance(engine, Here)
+        predictor_args = predictor_arguments(self.predictor_args)
+        source, output = self.input, self.output
+        if here and "://" in output:
+            raise ConfigurationError(f"{output} is for --engine ray, expected the name of a file")
+        base, piped = os.getcwd(), here and is_piped(source)
+        if not piped:
+            files = list(map(str, input_files(source))) if here else input_sources(source)
+            sources = texts_among(files, source, [output, f"{output}.partial"])
+        with run_folder(output, self.mode) as folder:
+            if folder is None:
+                return
+            if piped:
+                base, sources = str(folder.path), [copy_piped(source, folder.path).name]
+            archive = _archive(self.archive, packed=not here)
+            settings: Settings = {
+                "the archive": _digest(archive),
+                "--batch-size": self.batch_size,
+                "--predictor": self.predictor,
+                "--predictor-args": self.predictor_args,
+                "--overrides": self.overrides,
+            }
+            job = PredictJob(
+                archive=self.archive if here else archive.read_bytes(),
+                overrides=self.overrides,
+                predictor=self.predictor,
+                predictor_args=predictor_args,
+                batch_size=self.batch_size,
+                cuda_device=self.device,
+                reading=Reading(base, objects=True, multiple=self.batch_size, checked=False),
+                sink=JsonLinesSink(folder, output),
+            )
+            size = self.ray.shard_bytes
+            run = run_job(job, engine, name="predict", sources=sources, settings=settings, shard_bytes=size)
+        shards = "" if here else f", of {len(run.shards):,} shards"
+        print(f"{output}: {run.total('sentences'):,} lines{shards}")
+
+
+def _archive(name: str, *, packed: bool) -> Path:
+    """
+    Returns the path of an archive or, unless it must be `packed`, of the folder of a run.
+
+    # Raises
+    `ConfigurationError`: a folder without an archive.
+    """
+    path = local_archive(name)
+    if packed and path.is_dir():
+        path /= "model.tar.gz"
+        if not path.exists():
+            raise ConfigurationError(f"{path}: found nothing, expected an archive, which every worker gets")
+    return path
+
+
+def _digest(archive: Path) -> str:
+    digest = blake2b(digest_size=16)
+    if archive.is_dir():
+        for path in sorted(archive.iterdir()):
+            digest.update(f"{path.name} {path.stat().st_size} {path.stat().st_mtime_ns}".encode())
+    else:
+        digest.update(archive.read_bytes())
+    return digest.hexdigest()

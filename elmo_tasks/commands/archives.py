@@ -1,0 +1,359 @@
+"""The verbs about archives: `confusion`, `explain`, `squad-predictions`, `mix`, `models` and `slim`."""
+
+import json
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from allennlp.common import JsonDict
+from allennlp.common.checks import ConfigurationError
+from allennlp.common.file_utils import cached_path
+from allennlp.data import Instance
+from allennlp.data.data_loaders import MultiProcessDataLoader
+from allennlp.evaluation import SimpleEvaluator
+from allennlp.models import Model
+from allennlp.models.archival import Archive
+from allennlp.predictors import Predictor
+
+from elmo_tasks import __version__
+from elmo_tasks.commands.base import (
+    Gpu,
+    Input,
+    Positive,
+    Verb,
+    archive_argument,
+    archive_on_device,
+    device_option,
+    flag,
+    option,
+    positional,
+    run_name,
+)
+from elmo_tasks.commands.results import ResultArguments
+from elmo_tasks.commands.staging import staged_file
+from elmo_tasks.common.errors import ElmoError
+from elmo_tasks.common.progress import progress
+from elmo_tasks.common.table import Cell, Table, heat_map, save
+from elmo_tasks.compat.archives import (
+    ArchiveError,
+    DType,
+    extracted_archive,
+    local_archive,
+    slim,
+    trained_archives,
+    trained_card,
+)
+from elmo_tasks.data.reader import whole_reader
+from elmo_tasks.evaluation.mixes import LearnedMix, read_mixes
+from elmo_tasks.language_model import BiLmReader
+from elmo_tasks.language_model.callbacks import text_metrics
+from elmo_tasks.metrics import ClassificationMetric, confusion_name
+from elmo_tasks.modules.ensemble import EnsembleModel
+from elmo_tasks.page.templates import page_template
+from elmo_tasks.predictors.command import load_lines, open_lines
+from elmo_tasks.predictors.interpretation import METHODS, Explainer, InterpretablePredictor, can_explain
+from elmo_tasks.squad.dataset import read_datasets
+from elmo_tasks.squad.reader import SquadReader
+from elmo_tasks.training import ElmoBucketSampler, GroupedBucketSampler
+
+
+@dataclass(frozen=True, kw_only=True)
+class Confusion(Verb):
+    name = "confusion"
+    help = "The confusion matrix of a classifier."
+    description = """Evaluates an archived classifier, or an ensemble of classifiers, on labelled data, as
+        `allennlp evaluate` does; or a biLM with `frequent_words` on text, with the words as its classes.
+        Shows accuracy, macro F1, and a table with a row for each gold class: how many of its instances were
+        taken for each class, and its precision, recall and F1. The picture has each row's shares."""
+
+    archive: Input = archive_argument()
+    input: Input = positional("FILE", "data, as the archive's dataset reader reads it")
+    output: Path = positional("PNG", "picture to write; its suffix says in which format")
+    force: bool = flag("overwrite PNG")
+    batch_size: Positive = option("instances at once", 64)
+    device: Gpu = device_option(-1)
+
+    def run(self) -> None:
+        _check_format(self.output)
+        with staged_file(self.output, force=self.force) as path:
+            archive = archive_on_device(self.archive, self.device)
+            labels = _metric(self.archive, archive.model).labels
+            metrics = self._evaluate(archive)
+            print(f"accuracy {metrics['accuracy']:.4f}, macro F1 {metrics['macro_f1']:.4f}\n")
+            print(confusion_table(labels, metrics).markdown(), end="")
+            draw(labels, metrics, path)
+        print(f"\n{self.output}: the shares of {len(labels)} classes")
+
+    def _evaluate(self, archive: Archive) -> dict[str, float]:
+        model, reader = archive.model.eval(), archive.validation_dataset_reader
+        if isinstance(reader, BiLmReader):
+            return text_metrics(model, reader, self.input, next(model.parameters()).device)
+        sampler = ElmoBucketSampler(batch_size=self.batch_size, shuffle=False)
+        loader = MultiProcessDataLoader(reader, self.input, batch_sampler=sampler)
+        loader.index_with(model.vocab)
+        return SimpleEvaluator(cuda_device=self.device)(model, loader)
+
+
+def confusion_table(labels: list[str], metrics: dict[str, float]) -> Table:
+    """Returns a row for each gold class, from the metrics of a `ClassificationMetric`."""
+    scores = ("precision", "recall", "f1")
+    table = Table(("gold", *(f"as {label}" for label in labels), *scores))
+    for gold in labels:
+        counts = [int(metrics[confusion_name(gold, predicted)]) for predicted in labels]
+        table.add(gold, *counts, *(metrics[f"{score}-{gold}"] for score in scores))
+    return table
+
+
+def draw(labels: list[str], metrics: dict[str, float], path: Path) -> None:
+    """Draws the shares of each gold class as colours; a row also names its number of instances."""
+    shares, names = [], []
+    for gold in labels:
+        counts = [metrics[confusion_name(gold, predicted)] for predicted in labels]
+        total = sum(counts)
+        shares.append([count / total if total else 0.0 for count in counts])
+        names.append(f"{gold} ({total:.0f})")
+    figure = heat_map(shares, rows=names, columns=labels)
+    axes = figure.axes[0]
+    axes.set_xlabel("predicted")
+    axes.set_ylabel("gold (instances)")
+    save(figure, path)
+
+
+def _check_format(output: Path) -> None:
+    from matplotlib.figure import Figure
+
+    # PGF needs TeX, which it reports only when it writes.
+    formats = [kind for kind in Figure().canvas.get_supported_filetypes() if kind != "pgf"]
+    if output.suffix.removeprefix(".").lower() not in formats:
+        raise ConfigurationError(
+            f"found {output}, expected a name that ends in one of .{', .'.join(formats)}"
+        )
+
+
+def _metric(name: str, model: Model) -> ClassificationMetric:
+    member = model.first if isinstance(model, EnsembleModel) else model
+    metric = getattr(member, "metric", None)
+    if not isinstance(metric, ClassificationMetric):
+        raise ConfigurationError(
+            f"{name}: found a model of the class {type(member).__name__}, expected a classifier, or a biLM "
+            "with frequent_words"
+        )
+    return metric
+
+
+@dataclass(frozen=True, kw_only=True)
+class SquadPredictions(Verb):
+    name = "squad-predictions"
+    help = "Answers in SQuAD's official format."
+    description = """Writes one JSON object, {"id": "answer", ...}, as the official scripts evaluate-v1.1.py
+        and evaluate-v2.0.py read it, and `python -m elmo_tasks.squad.score DATA OUT`. The answers in DATA are
+        not read, and may be missing."""
+
+    archive: Input = archive_argument()
+    input: Input = positional("DATA", "SQuAD's JSON: a file, folder, pattern or URL")
+    output: Path = positional("OUT", "JSON file to write")
+    force: bool = flag("overwrite OUT")
+    batch_size: Positive = option("questions at once", 45)
+    device: Gpu = device_option(-1)
+
+    def run(self) -> None:
+        with staged_file(self.output, force=self.force) as path:
+            archive = archive_on_device(self.archive, self.device)
+            reader = whole_reader(archive.validation_dataset_reader)
+            if not isinstance(reader, SquadReader):
+                raise ConfigurationError(
+                    f"{self.archive}: found the dataset reader {type(reader).__name__}, expected elmo_squad"
+                )
+            instances = [
+                reader.text_to_instance(paragraph.passage, question.text, id=question.id)
+                for dataset in read_datasets(self.input, answers=False)
+                for paragraph in dataset.paragraphs
+                for question in paragraph.questions
+            ]
+            answers = predictions(archive, instances, batch_size=self.batch_size)
+            path.write_text(json.dumps(answers, ensure_ascii=False), encoding="utf-8")
+        print(f"{self.output}: {len(answers):,} answers")
+
+
+def predictions(archive: Archive, instances: list[Instance], *, batch_size: int) -> dict[str, str]:
+    """Returns the answer to each question by its id, in their order; an empty string for no answer."""
+    sampler = GroupedBucketSampler(
+        group="paragraph", batch_size=batch_size, sorting_keys=["passage"], shuffle=False
+    )
+    answers: dict[str, str] = {instance["metadata"].metadata.id: "" for instance in instances}
+    archive.model.eval()
+    for batch in progress(
+        list(sampler.get_batch_indices(instances)), work="squad-predictions", unit="batches"
+    ):
+        chosen = [instances[index] for index in batch]
+        for instance in chosen:
+            archive.validation_dataset_reader.apply_token_indexers(instance)
+        answers |= {output["id"]: output["answer"] for output in archive.model.forward_on_instances(chosen)}
+    return answers
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mix(Verb):
+    name = "mix"
+    help = "The mix weights that models have learned."
+    description = """Shows the normalised weight of each layer, and gamma, for each placement of ELMo in
+        archived models. Weights that are a function of the token have no fixed numbers, and are left
+        empty."""
+
+    archives: list[Input] = archive_argument(nargs="+")
+    results: ResultArguments
+
+    def run(self) -> None:
+        with self.results.writer() as writer:
+            archives = progress(self.archives, work="mix", unit="archives")
+            mixes = [(archive, mix) for archive in archives for mix in read_mixes(archive)]
+            layers = range(max(mix.bilm.num_layers for _, mix in mixes))
+            names = [f"layer {layer}" for layer in layers]
+            table = Table(("archive", "model", "placement", "weights", "gamma", *names))
+            for archive, mix in mixes:
+                # Archives may differ in their number of layers.
+                shares: list[Cell] = [*(mix.shares() or ())]
+                shares += [None] * (len(layers) - len(shares))
+                table.add(archive, mix.model, mix.placement, mix.kind(), mix.gamma(), *shares)
+            figure = heat_map(
+                [row[-len(layers) :] for row in table.rows], rows=_row_names(mixes), columns=names
+            )
+            writer.write(table, figure)
+
+
+def _row_names(mixes: list[tuple[str, LearnedMix]]) -> list[str]:
+    runs = {(mix.model, run_name(archive)) for archive, mix in mixes}
+    rows = [f"{mix.model}, {mix.placement}" for _, mix in mixes]
+    if len(runs) == len({mix.model for _, mix in mixes}):
+        return rows
+    return [f"{run_name(archive)}: {row}" for (archive, _), row in zip(mixes, rows, strict=True)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Models(Verb):
+    name = "models"
+    help = "The models that come trained."
+    description = """Lists the archives that come with the project, with their scores. `elmo:NAME` is the path
+        of an archive for each command, and `elmo_tasks.load("NAME")` opens it in Python."""
+
+    def run(self) -> None:
+        table = Table(("name", "task", "trained on", "score", "MB"))
+        for name, path in trained_archives().items():
+            card = trained_card(name)
+            size = path.stat().st_size / 1e6
+            table.add(f"elmo:{name}", card["task"], card["data"], card["score"], round(size, 1))
+        print(table.markdown() if table.rows else "none is installed: pip install elmo_tasks[models]")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Slim(Verb):
+    name = "slim"
+    help = "An archive without its biLM."
+    description = """Writes the archive of a model without its biLM, which must be the one that comes with the
+        project, frozen. When the archive is opened, this biLM is put into it. A version of the project with
+        another biLM refuses the archive."""
+
+    archive: Input = archive_argument()
+    output: Path = option("tar.gz file to write", short="-o", metavar="OUT", required=True)
+    dtype: DType = option(
+        "type of the stored weights; float16 rounds them", "float32", choices=("float32", "float16")
+    )
+    force: bool = flag("overwrite OUT")
+
+    def run(self) -> None:
+        path = local_archive(self.archive)
+        if path.is_dir():
+            path /= "model.tar.gz"
+        if not path.is_file():
+            raise ArchiveError(f"{self.archive}: found no file, expected a model.tar.gz")
+        with staged_file(self.output, force=self.force) as staged, extracted_archive(path) as folder:
+            slim(folder, staged, dtype=self.dtype, version=__version__)
+        before, after = (file.stat().st_size / 1e6 for file in (path, self.output))
+        print(f"{self.output}: {after:.1f} MB, {before:.1f} MB before")
+
+
+TEMPLATE = Path(__file__).with_name("explain.html")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Explain(Verb):
+    name = "explain"
+    help = "Which words a prediction rests on."
+    description = """Reads the input of `allennlp predict`, and writes JSON Lines: for each input the result,
+        and for each prediction in it (an entity, a cluster; one for other tasks) the words of each text with
+        their shares in its gradient, by one of AllenNLP's interpreters; the part of ELMo counts. Beside OUT,
+        a page of HTML shows the words in colours. An input that cannot be read ends the work; the results
+        before it are written."""
+
+    archive: Input = archive_argument()
+    input: Input = positional("IN", "JSON Lines, as `allennlp predict` reads them")
+    output: Path = positional("OUT", "JSON Lines to write; the page is OUT.html")
+    force: bool = flag("overwrite OUT")
+    method: str = option("the interpreter of AllenNLP", METHODS[0], choices=METHODS)
+    through_elmo: bool = flag(
+        "take the gradient at the words, through the biLM (default: at the vectors of ELMo)"
+    )
+    device: Gpu = device_option(-1)
+
+    @classmethod
+    def outputs(cls, output: Path) -> list[Path]:
+        return [output, _page(output)]
+
+    def run(self) -> None:
+        output = self.output
+        page = _page(output)
+        if self.input != "-":
+            cached_path(self.input)  # a clear error if nothing is there
+        with (
+            staged_file(page, force=self.force) as html,
+            staged_file(output, force=self.force) as path,
+        ):
+            predictor = _predictor(self.archive, archive_on_device(self.archive, self.device))
+            predictor.through_elmo = self.through_elmo
+            inputs = list(load_lines(predictor, open_lines(self.input), self.input))
+            explained, problem = _explain(Explainer(predictor, self.method), inputs)
+            lines = (json.dumps(each, ensure_ascii=False) + "\n" for each in explained)
+            path.write_text("".join(lines), encoding="utf-8")
+            html.write_text(render(explained), encoding="utf-8")
+        print(f"{output}: {len(explained):,} inputs; {page}")
+        if problem is not None:
+            raise problem
+
+
+def _page(output: Path) -> Path:
+    return output.with_name(f"{output.name}.html")
+
+
+def _explain(
+    explainer: Explainer, inputs: list[JsonDict]
+) -> tuple[list[dict[str, Any]], ConfigurationError | ElmoError | None]:
+    """Returns the explanations of the inputs before one that cannot be read, and the error of that one."""
+    explained: list[dict[str, Any]] = []
+    try:
+        explained.extend(map(explainer, progress(inputs, work="explain", unit="inputs")))
+    except (ConfigurationError, ElmoError) as error:
+        return explained, error
+    return explained, None
+
+
+def render(explained: list[dict[str, Any]]) -> str:
+    """Returns the page of HTML."""
+    to_json = partial(json.dumps, ensure_ascii=False)
+    return page_template(TEMPLATE, json=to_json).render(explained=explained)
+
+
+def _predictor(name: str, archive: Archive) -> InterpretablePredictor:
+    """
+    Returns the predictor of an archive.
+
+    # Raises
+    `ConfigurationError`: the task has no explanations, or the model is an ensemble.
+    """
+    predictor = Predictor.from_archive(archive)
+    if not can_explain(predictor):
+        raise ConfigurationError(
+            f"{name}: found a model of the class {type(archive.model).__name__}, expected a single model of "
+            "NER, SST, SNLI, SQuAD, classification or coreference"
+        )
+    return predictor

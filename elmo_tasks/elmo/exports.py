@@ -1,0 +1,143 @@
+"""
+A biLM for others: an ONNX file, for programs without Python or PyTorch; and a standardized token layer.
+
+Training leaves features of the token layer of very different size and far from zero. A task's mix sees little
+but the largest of them. The standardized layer has features of mean 0 and deviation 1 over a text. The first
+LSTM layer reverses the change, so that all layers above, and the language model, stay as they are, except for
+rounding.
+"""
+
+import logging
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from importlib.util import find_spec
+from typing import Any
+
+import torch
+from torch import nn
+
+from elmo_tasks.common.errors import ElmoError, FilePath
+from elmo_tasks.elmo.inference import FrozenBiLm
+from elmo_tasks.elmo.model import BiLm
+from elmo_tasks.elmo.model.encoders import WordEncoder
+
+_NEEDED = ("onnx", "onnxscript")
+
+
+def write_onnx(bilm: FrozenBiLm | BiLm, path: FilePath) -> None:
+    """
+    Writes the graph from characters to all layers, for any batch and any number of tokens.
+
+    *Shape:* the input `ids`, int64, `(batch, tokens, 50)`, as `BiLm.padded_ids` makes them, and the output
+    `layers`, float32, `(layers, batch, tokens, dim)`. Each sentence starts from a state of zeros.
+
+    # Raises
+    `ElmoError`: the biLM does not read UTF-8 bytes; or the extra `onnx` is not installed. `OSError`.
+    """
+    if missing := [package for package in _NEEDED if find_spec(package) is None]:
+        raise ElmoError(f"ONNX needs {' and '.join(missing)}, not installed here: make install EXTRAS='onnx'")
+    if bilm.reads != "character_ids":
+        raise ElmoError(f"found a biLM that reads {bilm.reads}, expected character_ids for ONNX")
+    model = Layers(bilm)
+    log = logging.getLogger("torch.onnx")
+    level = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            program = torch.onnx.export(
+                model,
+                (model.example(),),
+                dynamic_shapes=dynamic_shapes(),
+                input_names=["ids"],
+                output_names=["layers"],
+                dynamo=True,
+                verbose=False,
+            )
+    finally:
+        log.setLevel(level)
+    assert program is not None
+    program.save(path)
+
+
+class Layers(nn.Module):
+    """
+    The layers of a biLM for sentences on their own, which `torch.export.export` takes with the example and
+    the `dynamic_shapes()`. The weights are a copy, without gradients.
+    """
+
+    def __init__(self, bilm: FrozenBiLm | BiLm) -> None:
+        super().__init__()
+        self.bilm = BiLm(options=bilm.options)
+        self.bilm.load_state_dict(bilm.state_dict())
+        self.requires_grad_(False).eval()
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        """*Shape:* `(batch, tokens, 50)` to `(layers, batch, tokens, dim)`."""
+        return self.bilm.encode(ids)
+
+    def example(self) -> torch.Tensor:
+        """Returns ids with which the graph is traced."""
+        return self.bilm.padded_ids([["An", "example"], ["Yes"]]).long()
+
+
+def dynamic_shapes() -> tuple[dict[int, Any], ...]:
+    """Returns the dimensions of the ids that may vary, as `torch.export` takes them."""
+    return ({0: torch.export.Dim("batch"), 1: torch.export.Dim("tokens")},)  # the first one imports sympy
+
+
+WORDS_AT_ONCE = 4096
+MIN_DEVIATION = 1e-6
+
+
+@torch.no_grad()
+def standardize_tokens(bilm: BiLm, sentences: Iterable[Sequence[str]]) -> None:
+    """
+    Scales the token layer in place, so that each feature has mean 0 and deviation 1 over the words of
+    `sentences`.
+
+    # Raises
+    `ElmoError`: a text of less than two distinct words; or a character CNN without a projection, whose
+    features cannot be below zero.
+    """
+    mean, deviation = _moments(bilm, Counter(word for words in sentences for word in words))
+    encoder = bilm.token_encoder
+    if isinstance(encoder, WordEncoder):
+        encoder.embedding.sub_(mean).div_(deviation)
+    elif encoder.projection is not None:
+        encoder.projection.weight.div_(deviation.unsqueeze(1))
+        encoder.projection.bias.sub_(mean).div_(deviation)
+    else:
+        raise ElmoError("the character CNN has no projection: its features cannot be standardized")
+    for direction in range(2):
+        lstm = bilm.lstm.layers(direction)[0]
+        # (4 dim, projection_dim)
+        for_input = lstm.weight[:, : len(mean)]
+        lstm.bias.add_(for_input @ mean)
+        for_input.mul_(deviation)
+
+
+def _moments(bilm: BiLm, counts: Counter[str]) -> tuple[torch.Tensor, torch.Tensor]:
+    """
+    Returns mean and deviation of each feature over all words of a text.
+
+    *Shape:* both `(projection_dim,)`.
+    """
+    if len(counts) < 2:
+        raise ElmoError(
+            f"found a text with {len(counts)} distinct words, expected 2 or more to standardize by"
+        )
+    total = weighted_sum = weighted_squares = torch.zeros((), dtype=torch.float64)
+    distinct_words = list(counts)
+    for start in range(0, len(distinct_words), WORDS_AT_ONCE):
+        words = distinct_words[start : start + WORDS_AT_ONCE]
+        encoded = bilm.token_encoder(bilm.padded_ids([words])[0])
+        vectors = encoded.double()
+        weights = torch.tensor([counts[word] for word in words], dtype=torch.float64, device=vectors.device)
+        total = total + weights.sum()
+        weighted_sum = weighted_sum + weights @ vectors
+        weighted_squares = weighted_squares + weights @ vectors.square()
+    mean = weighted_sum / total
+    deviation = (weighted_squares / total - mean.square()).clamp_min(0).sqrt().clamp_min(MIN_DEVIATION)
+    return mean.to(encoded.dtype), deviation.to(encoded.dtype)

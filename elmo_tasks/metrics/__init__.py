@@ -1,1 +1,0 @@
-"""The base class of the metrics, and metrics that two or more tasks use."""
