@@ -67,7 +67,7 @@ class Field(NamedTuple):
         return self.name in _LONG
 
 
-_PREDICATES = Field(
+PREDICATES = Field(
     "predicates",
     "Predicates",
     rows=1,
@@ -129,7 +129,7 @@ class Tab:
             examples = list(islice(_validation_examples(fields, predictor, validation), EXAMPLES))
         tokenize = None
         if "predicates" in predictor.optional_fields:
-            fields.append(_PREDICATES)
+            fields.append(PREDICATES)
             tokenize = getattr(predictor, "_tokenize", None) or tokenizer()
         return cls(
             name=name,

@@ -39,6 +39,10 @@ class Located(NamedTuple):
     text: str
     places: list[tuple[int, int]]
 
+    def part(self, start: int, end: int) -> str:
+        """Returns the text of the tokens `[start, end)`."""
+        return self.text[self.places[start][0] : self.places[end - 1][1]]
+
     def mark(self, start: int, end: int, label: str) -> Mark:
         """Returns the mark of the tokens `[start, end)`."""
         return Mark(self.places[start][0], self.places[end - 1][1], label)
@@ -61,7 +65,8 @@ def page_template(path: Path, **filters: Callable[..., Any]) -> Template:
         lstrip_blocks=True,
     )
     environment.filters |= {"starred": starred, "percent": percent, **filters}
-    environment.globals |= {"marked": marked, "heat": heat, "meaning": meaning, "version": __version__}
+    environment.globals |= {"marked": marked, "heat": heat, "meaning": meaning, "percent": percent}
+    environment.globals["version"] = __version__
     return environment.get_template(path.name)
 
 

@@ -3,6 +3,7 @@
 "use strict";
 
 const form = document.querySelector("form");
+document.querySelector(".tabs [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
 
 function tooLong(field) {
   const words = field.value.trim().split(/\s+/).length;
