@@ -64,7 +64,11 @@ def _shares(tokens: list[str]) -> list[float]:
 
 
 _PREMISE, _HYPOTHESIS = PREMISE.split(), HYPOTHESIS.split()
-_PLACES = {"Angela Merkel": ("PER", 0, 0.998), "Barack Obama": ("PER", 18, 0.871), "Berlin": ("LOC", 34, 0.56)}
+_PLACES = {
+    "Angela Merkel": ("PER", 0, 0.998),
+    "Barack Obama": ("PER", 18, 0.871),
+    "Berlin": ("LOC", 34, 0.56),
+}
 CONTENTS = {
     "ner": {"sentence": NER},
     "srl": {"sentence": SRL},
@@ -108,7 +112,11 @@ RESULTS: dict[str, dict[str, Any]] = {
     },
     "coref": {
         "tokens": _tokens(COREF),
-        "clusters": [[[0, 0], [2, 2], [14, 14], [27, 27]], [[7, 16], [18, 18], [22, 24]], [[22, 25], [27, 27]]],
+        "clusters": [
+            [[0, 0], [2, 2], [14, 14], [27, 27]],
+            [[7, 16], [18, 18], [22, 24]],
+            [[22, 25], [27, 27]],
+        ],
         "resolved": COREF.replace("her keys", "Ana's keys").replace("He smiled", "the old man smiled"),
     },
     "squad": {
@@ -149,7 +157,9 @@ def canned_tab(task: str) -> Tab:
     """Returns the tab of a task, with one example."""
     mix = ScalarMix(num_layers=3, dim=2).requires_grad_(False)
     mix.scores.copy_(torch.tensor([0.30, 0.33, 0.37]).log())
-    fields = [Field(name, name.capitalize(), 6 if name in ("document", "passage") else 2) for name in CONTENTS[task]]
+    fields = [
+        Field(name, name.capitalize(), 6 if name in ("document", "passage") else 2) for name in CONTENTS[task]
+    ]
     return Tab(
         name=task if task != "classification" else "topics",
         task=task,
@@ -166,15 +176,34 @@ def canned_model(task: str, limits: Limits) -> ServedModel:
     """Returns a model that answers each input with the answer to the example."""
 
     async def answer(inputs: list[JsonDict]) -> list[str]:
-        return [json.dumps(_explained(task) if isinstance(one, ToExplain) else RESULTS[task]) for one in inputs]
+        return [
+            json.dumps(_explained(task) if isinstance(one, ToExplain) else _result(task, one))
+            for one in inputs
+        ]
 
     return ServedModel(answer=answer, description="", schema={}, limits=limits)  # type: ignore[arg-type]
 
 
+def _result(task: str, content: JsonDict) -> JsonDict:
+    """Returns the answer to the example; if the task finds places, those in any other text."""
+    if task not in ("srl", "coref", "squad") or content == CONTENTS[task]:
+        return RESULTS[task]
+    text = next(iter(content.values()))
+    tokens = _tokens(text)
+    if task == "srl":
+        arguments = [
+            {"label": label, "spans": [[place, place + 1]]}
+            for place, label in enumerate(("ARG0", "V", "ARG1"))
+        ]
+        return {"tokens": tokens, "predicates": [{"predicate": tokens[1], "arguments": arguments}]}
+    if task == "coref":
+        return {"tokens": tokens, "clusters": [[[0, 2], [2, 2]]], "resolved": text}
+    place = {"char_start": 0, "char_end": len(text), "probability": 1.0}
+    return {"answer": text, **place, "n_best": [{"text": text, "probability": 1.0}]}
+
+
 def _explained(task: str) -> JsonDict:
-    texts = [
-        {"tokens": _tokens(text), "shares": _shares(_tokens(text))} for text in CONTENTS[task].values()
-    ]
+    texts = [{"tokens": _tokens(text), "shares": _shares(_tokens(text))} for text in CONTENTS[task].values()]
     return {"result": RESULTS[task], "explanations": [texts] * EXPLAINED[task]}
 
 

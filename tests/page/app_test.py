@@ -56,6 +56,30 @@ def test_the_overview_has_the_tabs(ask):
     assert "/elmo" not in response.text
 
 
+@pytest.mark.parametrize(
+    ("config", "form", "pattern", "count"),
+    [
+        ("srl", {"sentence": "Ana sold it.", "predicates": "sold"}, "<figcaption><strong>sold<", 1),
+        ("squad", {"passage": "Bo ran home.", "question": "Who ran?"}, '<th scope="row" dir="auto">1. ', 1),
+        ("snli", {"premise": "A man ran.", "hypothesis": "He ran."}, '<table class="heat">', 2),
+        ("sst", {"sentence": "Good film."}, "<ruby ", 3),
+        ("agnews", {"sentence": "Good film."}, '<tr class="best">', 1),
+    ],
+)
+def test_the_answer_of_each_task(config, form, pattern, count):
+    predictor = predictor_of(config)
+
+    async def respond():
+        app = create_app({"m": local_model(predictor, LIMITS)}, limits=LIMITS)
+        Page(app, tabs=[Tab.of("m", predictor)], limits=LIMITS)
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test") as client:
+            return await client.get("/show/m", params=form)
+
+    html = asyncio.run(respond()).text
+    assert len(re.findall(pattern, html)) == count
+    assert "Learned weights" in html
+
+
 def test_a_missing_model(ask):
     response = ask("GET", "/show/other<b>")
     assert response.status_code == 404
