@@ -23,16 +23,16 @@ from tests.serving.clients import running
 
 NER = "Angela Merkel met Barack Obama in Berlin on Thursday."
 SRL = (
-    "After a long summer the two brothers who own the bakery near the old harbour sold their first house to a "
-    "young family from the north, because it had become too small."
+    "After a long summer the two brothers who own the bakery near the old harbour sold their first house to "
+    "a young family from the north, because it had become too small."
 )
 COREF = (
     "Ana took her keys from the table of the old man who had let her the room.\nHe smiled, and the man's dog "
     "followed them to the door."
 )
 PASSAGE = (
-    "The market clock of Weyhill has only one hand. It was made in 1721 by the blacksmith Jonas Pell, who saw no "
-    "need for minutes."
+    "The market clock of Weyhill has only one hand. It was made in 1721 by the blacksmith Jonas Pell, who "
+    "saw no need for minutes."
 )
 PREMISE, HYPOTHESIS = "Two children are playing football in a muddy park", "Some kids are outdoors"
 SST = "A warm and funny film, beautifully acted."
@@ -208,8 +208,9 @@ def _explained(task: str) -> JsonDict:
 
 
 @contextmanager
-def canned_service(limits: Limits = Limits(max_tokens=150)) -> Iterator[str]:
+def canned_service() -> Iterator[str]:
     """Gives the address of a page with all tasks, and a tab of ELMo with random weights."""
+    limits = Limits(max_tokens=150)
     tabs = [canned_tab(task) for task in RESULTS]
     models = {tab.name: canned_model(tab.task, limits) for tab in tabs}
     words = WordsInContext(

@@ -37,9 +37,9 @@ if (form) {
     status.classList.add("busy");
     status.textContent = "Working …";
   });
-  // Enter submits what is one line, Ctrl+Enter (Command+Enter) any field; Shift+Enter is a new line everywhere.
+  // Enter submits a sentence, Ctrl+Enter (Command+Enter) every text; Shift+Enter starts a line.
   form.addEventListener("keydown", (event) => {
-    if (event.key !== "Enter" || event.isComposing || event.target.tagName !== "TEXTAREA") return;
+    if (event.key !== "Enter" || event.isComposing) return;
     const submits = event.ctrlKey || event.metaKey || (!event.shiftKey && "enter" in event.target.dataset);
     if (!submits) return;
     event.preventDefault();
