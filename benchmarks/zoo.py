@@ -51,6 +51,7 @@ ZOO = {
         entities,
     ),
     "predicates": Recipe(("srl_ewt/train.gold_conll",), ("srl_ewt/dev.gold_conll",), predicates),
+    "snli": Recipe(("snli/train.jsonl",), ("snli/dev.jsonl",)),
     "sst": Recipe(("sst5/train.txt",), ("sst5/dev.txt",)),
     "topics": Recipe(("ag_news/train.csv",), ("ag_news/dev.csv",)),
 }
