@@ -5,7 +5,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from elmo_tasks.data.json_lines import read_json, read_json_lines
+from elmo_tasks.data.input_files import read_json, read_json_lines
 
 SHOWN = 3
 

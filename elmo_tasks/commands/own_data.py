@@ -21,8 +21,8 @@ from elmo_tasks.commands.base import Positive, Source, Verb, flag, option, posit
 from elmo_tasks.common.files import bundled
 from elmo_tasks.common.table import Table
 from elmo_tasks.compat.archives import open_archive
+from elmo_tasks.data.input_files import shorten
 from elmo_tasks.data.inspection import Inspection, inspect, sample_of
-from elmo_tasks.data.json_lines import shorten
 from elmo_tasks.training.experiments import METRICS, validation_metric
 
 CONFIGS = {

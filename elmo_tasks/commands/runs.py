@@ -51,8 +51,7 @@ from elmo_tasks.jobs.embed import EmbedJob
 from elmo_tasks.jobs.engines import Here, OnRay, run_job
 from elmo_tasks.jobs.places import Folder, input_sources, texts_among
 from elmo_tasks.jobs.predict import PredictJob
-from elmo_tasks.jobs.runs import NEEDED, PLAN, REPLACES, Settings, must_run
-from elmo_tasks.jobs.shards import Reading
+from elmo_tasks.jobs.runs import NEEDED, PLAN, REPLACES, Reading, Settings, must_run
 from elmo_tasks.jobs.sinks import Hdf5Sink, JsonLinesSink
 from elmo_tasks.predictors.command import predictor_arguments
 

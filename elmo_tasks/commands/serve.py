@@ -110,8 +110,7 @@ class Serve(Verb):
     def run(self) -> None:
         with _extra("serve"):
             from elmo_tasks.page.app import Page
-            from elmo_tasks.serving.app import create_app
-            from elmo_tasks.serving.server import make_server
+            from elmo_tasks.serving.app import create_app, make_server
         token = _token(self.token_file)
         limits = Limits(**asdict(self.limits))
         install_sigterm_handler()

@@ -36,10 +36,15 @@ from typing import Any
 from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.data.fields import Metadata, ids_of
-from elmo_tasks.data.formats.columns import BLANKS, split_cells
-from elmo_tasks.data.formats.conll2012 import END, begun_document, ends_document, unescape
-from elmo_tasks.data.input_files import InputError, NoWordsError, named_by, read_lines
-from elmo_tasks.data.json_lines import parse_json, shorten_json
+from elmo_tasks.data.formats.columns import BLANKS, END, begun_document, ends_document, split_cells, unescape
+from elmo_tasks.data.input_files import (
+    InputError,
+    NoWordsError,
+    named_by,
+    parse_json,
+    read_lines,
+    shorten_json,
+)
 from elmo_tasks.data.tokenization import Words, join_words
 
 Mention = tuple[int, int]

@@ -19,7 +19,7 @@ from allennlp.data.vocabulary import DEFAULT_OOV_TOKEN
 from elmo_tasks.common.values import Name
 from elmo_tasks.coref.documents import NO_SPEAKER, CorefDocument, read_documents
 from elmo_tasks.data.fields import no_prediction
-from elmo_tasks.data.formats.conll2012 import gold_files
+from elmo_tasks.data.formats.columns import gold_files
 from elmo_tasks.data.input_files import InputError, read_lines
 from elmo_tasks.data.reader import TaskReader
 from elmo_tasks.data.tokenization import join_words

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from elmo_tasks.data.formats.delimited import find_dialect
-from elmo_tasks.data.formats.parquet import class_names
-from elmo_tasks.data.formats.records import read_records, record_format
+from elmo_tasks.data.formats.records import class_names, read_records, record_format
 from elmo_tasks.data.formats.texts import FASTTEXT
 from elmo_tasks.data.input_files import InputError, read_lines
 from elmo_tasks.data.reader import FileSample

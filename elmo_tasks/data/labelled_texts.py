@@ -15,9 +15,13 @@ from elmo_tasks.common.values import Name, Names, OneOf
 from elmo_tasks.data.fields import ids_of, no_prediction
 from elmo_tasks.data.formats import texts
 from elmo_tasks.data.formats.delimited import find_dialect, read_delimited
-from elmo_tasks.data.formats.json_records import read_json_records
-from elmo_tasks.data.formats.parquet import class_names, read_parquet
-from elmo_tasks.data.formats.records import is_parquet, record_format
+from elmo_tasks.data.formats.records import (
+    class_names,
+    is_parquet,
+    read_json_records,
+    read_parquet,
+    record_format,
+)
 from elmo_tasks.data.guesses import as_label, only_item
 from elmo_tasks.data.input_files import (
     InputError,
@@ -26,8 +30,8 @@ from elmo_tasks.data.input_files import (
     input_files,
     named_by,
     read_lines,
+    shorten_json,
 )
-from elmo_tasks.data.json_lines import shorten_json
 from elmo_tasks.data.reader import TaskReader
 
 logger = logging.getLogger(__name__)

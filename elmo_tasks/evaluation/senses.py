@@ -14,8 +14,7 @@ import torch
 from torch.nn import functional as F
 
 from elmo_tasks.common.progress import progress
-from elmo_tasks.data.input_files import InputError, input_files, read_lines
-from elmo_tasks.data.json_lines import read_json_lines
+from elmo_tasks.data.input_files import InputError, input_files, read_json_lines, read_lines
 from elmo_tasks.evaluation.words import round_cosines
 from elmo_tasks.vectors.encoder import Encoder
 

@@ -4,8 +4,7 @@ Runs over large inputs that can be stopped and resumed: `embed` and `predict`, i
 | module | subject |
 | --- | --- |
 | `places` | files and folders, on a disk or in a store |
-| `shards` | an input in shards, and the reader of their lines |
-| `runs` | the plan of a run and its notes, and what `--resume` and `--force` do |
+| `runs` | an input in shards, the plan of a run and its notes, and what `--resume` and `--force` do |
 | `sinks` | outputs: an HDF5 file, JSON Lines, a folder of Parquet files |
 | `engines` | where shards are done: in this process, or by workers on Ray |
 | `embed`, `predict` | the work on one shard |

@@ -13,8 +13,7 @@ from elmo_tasks.elmo.model import LstmState
 from elmo_tasks.embedding.batches import BatchEncoder, NumberedSentence, windows
 from elmo_tasks.embedding.corpus import MAX_TOKENS
 from elmo_tasks.jobs.engines import Advance, Job
-from elmo_tasks.jobs.runs import Outcome, read_note
-from elmo_tasks.jobs.shards import Content, Shard, ShardReader
+from elmo_tasks.jobs.runs import Content, Outcome, Shard, ShardReader, read_note
 from elmo_tasks.jobs.sinks import Batches
 
 

@@ -21,8 +21,7 @@ import torch
 
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.machine import cpu_count, peak_memory
-from elmo_tasks.jobs.runs import Outcome, Run, Settings, open_run
-from elmo_tasks.jobs.shards import Reading, Shard, default_shard_bytes
+from elmo_tasks.jobs.runs import Outcome, Reading, Run, Settings, Shard, default_shard_bytes, open_run
 from elmo_tasks.jobs.sinks import Sink
 
 RETRIES = 4

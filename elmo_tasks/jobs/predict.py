@@ -13,8 +13,7 @@ from allennlp.predictors import Predictor
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.compat.archives import open_archive
 from elmo_tasks.jobs.engines import Advance, Job
-from elmo_tasks.jobs.runs import Outcome
-from elmo_tasks.jobs.shards import Content, Shard, ShardReader
+from elmo_tasks.jobs.runs import Content, Outcome, Shard, ShardReader
 from elmo_tasks.predictors.command import load_lines, predicted_lines, predictor_of
 
 

@@ -1,6 +1,10 @@
 """
-The plan of a run and its notes: how a run that was stopped is resumed, whatever it computes and wherever it
-writes.
+The shards of a run, its plan and its notes: how a run that was stopped is resumed, whatever it computes and
+wherever it writes.
+
+An input is cut into shards, each read by itself: bytes of a text, or rows of a Parquet file. The shards
+depend on the input and their size alone. Each has a hash of its content, so that a run that is resumed finds
+out whether the input is still the same.
 
 A run works in a folder: OUT itself if that is a folder of parts, else OUT.partial. `must_run` decides by the
 files there whether there is something to do. `open_run` writes the plan, with the settings and the shards, or
@@ -10,15 +14,263 @@ counts, written when its content is on the disk. A run that is resumed does the 
 
 import json
 import re
+from codecs import BOM_UTF8
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any
+from hashlib import blake2b
+from io import BufferedReader
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from elmo_tasks.common.errors import ElmoError
+from elmo_tasks.common.files import UNREADABLE, unpacked
 from elmo_tasks.common.progress import progress
-from elmo_tasks.jobs.places import MARK, Folder, exists
-from elmo_tasks.jobs.shards import Reading, Shard, make_shards
+from elmo_tasks.jobs.places import MARK, Folder, byte_size, exists, open_source
+
+if TYPE_CHECKING:
+    from pyarrow import Table
+
+
+MIN_BYTES, MAX_BYTES = 1 << 14, 1 << 20
+"""The default size of a shard is between these: some 3,000 and 180,000 words of English."""
+SHARDS_OF_A_WORKER = 16
+MAX_LINE = 1 << 26
+"""The bytes of a line at most."""
+TEXT_COLUMNS = ("tokens", "text", "sentence")
+
+Content = Any
+"""A line in bytes; or a row of a Parquet file: the value in one column, or a dictionary of all columns."""
+
+
+class Shard(NamedTuple):
+    """
+    The part of the input that a worker does at once.
+
+    # Parameters
+
+    start : the first byte in the unpacked text, or the row group.
+    skip : the rows of the row group before this shard.
+    line : the first line, or row, in its source, from 1.
+    before : the lines of all shards before this one, without blank ones where these do not count.
+    size : in bytes.
+    """
+
+    number: int
+    source: str
+    start: int
+    skip: int
+    line: int
+    lines: int
+    before: int
+    size: int
+    digest: str
+
+    @property
+    def name(self) -> str:
+        return f"part-{self.number:06}"
+
+
+class Reading(NamedTuple):
+    """
+    How an input is read.
+
+    # Parameters
+
+    folder : the folder at which relative paths start.
+    column : the column of Parquet files that is read, by default the first of `TEXT_COLUMNS` that is there.
+    objects : the lines are JSON: blank ones do not count, and a row of Parquet is an object of all its
+        columns.
+    multiple : a shard has a multiple of so many lines that count, unless its source ends: batches are not
+        cut.
+    checked : a byte that is not UTF-8 is an error when the shards are made.
+    marked : a text may begin with a byte order mark, which is left out.
+    """
+
+    folder: str
+    column: str | None = None
+    objects: bool = False
+    multiple: int = 1
+    checked: bool = True
+    marked: bool = True
+
+
+def default_shard_bytes(sources: Sequence[str], workers: int) -> int:
+    """Returns a size that gives every worker several shards."""
+    total = sum(map(byte_size, sources))
+    return min(max(total // (SHARDS_OF_A_WORKER * workers), MIN_BYTES), MAX_BYTES)
+
+
+def make_shards(sources: Sequence[str], size: int, reading: Reading) -> list[Shard]:
+    """
+    Returns the shards of all sources in their order, each of `size` bytes and the rest of its last line.
+
+    # Raises
+    `ElmoError`, with the source and where possible the line: a byte that is not UTF-8, if it is checked; a
+    line of more than `MAX_LINE` bytes; a file that cannot be read, or has no such column.
+    """
+    shards: list[Shard] = []
+    before = 0
+    for source in sources:
+        with _errors_of(source), open_source(source, reading.folder) as file:
+            for shard, counted in _opened(file, source, reading).shards(size):
+                shards.append(shard._replace(number=len(shards), before=before))
+                before += counted
+    return shards
+
+
+class ShardReader:
+    """
+    Reads shards. A source stays open for the next shard, so that a packed file is unpacked once in order.
+    """
+
+    def __init__(self, reading: Reading) -> None:
+        self._reading = reading
+        self._source: _Text | _Table | None = None
+
+    def lines(self, shard: Shard) -> list[Content]:
+        """
+        # Raises
+        `ElmoError`: the source cannot be read, or is not as it was when the shards were made.
+        """
+        with _errors_of(shard.source):
+            if self._source is None or self._source.name != shard.source:
+                file = open_source(shard.source, self._reading.folder)
+                self._source = _opened(file, shard.source, self._reading)
+            lines, digest = self._source.lines(shard)
+        if digest != shard.digest:
+            found = "a text that has changed since the run began"
+            raise ElmoError.at(shard.source, shard.line, found=found, expected="the same text")
+        return lines
+
+
+def _opened(file: BufferedReader, name: str, reading: Reading) -> "_Text | _Table":
+    """Tells the kind of a file by its first bytes, whatever its name."""
+    if file.peek(4).startswith(b"PAR1"):
+        return _Table(file, name, reading)
+    return _Text(unpacked(file), name, reading)
+
+
+class _Text:
+    def __init__(self, file: BinaryIO, name: str, reading: Reading) -> None:
+        self.name = name
+        self._file = file
+        self._reading = reading
+
+    def shards(self, size: int) -> Iterator[tuple[Shard, int]]:
+        """Yields the shards, without their numbers, and how many lines of each count."""
+        start, line = 0, 1
+        while block := self._file.read(size):
+            if not block.endswith(b"\n"):
+                block += self._rest_of_line(line)
+            lines = block.count(b"\n") + (not block.endswith(b"\n"))
+            counted = lines
+            if self._reading.objects:
+                counted = sum(map(_counts, self._split(block, line)))
+                while counted % self._reading.multiple and (next_line := self._rest_of_line(line)):
+                    block += next_line
+                    lines += 1
+                    counted += _counts(next_line)
+            if self._reading.checked:
+                self._check_utf8(block, start, line)
+            yield Shard(0, self.name, start, 0, line, lines, 0, len(block), _digest(block)), counted
+            start, line = start + len(block), line + lines
+
+    def lines(self, shard: Shard) -> tuple[list[Content], str]:
+        """Returns the lines and their hash."""
+        self._file.seek(shard.start)
+        block = self._file.read(shard.size)
+        return self._split(block, shard.line), _digest(block)
+
+    def _split(self, block: bytes, line: int) -> list[bytes]:
+        text = block.removeprefix(BOM_UTF8) if self._reading.marked and line == 1 else block
+        return text.removesuffix(b"\n").split(b"\n")
+
+    def _rest_of_line(self, line: int) -> bytes:
+        rest = self._file.readline(MAX_LINE)
+        if len(rest) == MAX_LINE:
+            found, expected = f"a line of more than {MAX_LINE:,} bytes, there or soon after", "shorter lines"
+            raise ElmoError.at(self.name, line, found=found, expected=expected)
+        return rest
+
+    def _check_utf8(self, block: bytes, start: int, line: int) -> None:
+        try:
+            block.decode("utf-8")
+        except UnicodeDecodeError as error:
+            found = f"the byte 0x{block[error.start]:02x} at offset {start + error.start}"
+            line += block.count(b"\n", 0, error.start)
+            raise ElmoError.at(self.name, line, found=found, expected="UTF-8") from error
+
+
+class _Table:
+    """A Parquet file. A shard is in one of its row groups."""
+
+    def __init__(self, file: BufferedReader, name: str, reading: Reading) -> None:
+        try:
+            from pyarrow.parquet import ParquetFile
+        except ModuleNotFoundError as error:
+            expected = "lines, or pyarrow for it: make install EXTRAS='ray'"
+            raise ElmoError.at(name, found="a Parquet file", expected=expected) from error
+        self.name = name
+        self._file = ParquetFile(file)
+        self._reading = reading
+        self._group: tuple[int, Table] | None = None
+
+    def shards(self, size: int) -> Iterator[tuple[Shard, int]]:
+        line = 1
+        for group in range(self._file.num_row_groups):
+            table = self._read_group(group)
+            shards = max(1, round(table.nbytes / size))
+            multiple = self._reading.multiple
+            rows = -(-max(table.num_rows, 1) // (shards * multiple)) * multiple
+            for skip in range(0, table.num_rows, rows):
+                content = self._rows(table.slice(skip, rows))
+                packed, lines = _packed(content), len(content)
+                yield Shard(0, self.name, group, skip, line, lines, 0, len(packed), _digest(packed)), lines
+                line += lines
+
+    def lines(self, shard: Shard) -> tuple[list[Content], str]:
+        if self._group is None or self._group[0] != shard.start:
+            self._group = shard.start, self._read_group(shard.start)
+        rows = self._rows(self._group[1].slice(shard.skip, shard.lines))
+        return rows, _digest(_packed(rows))
+
+    def _read_group(self, number: int) -> "Table":
+        if self._reading.objects:
+            return self._file.read_row_group(number)
+        names = self._file.schema_arrow.names
+        wanted = [self._reading.column] if self._reading.column else TEXT_COLUMNS
+        column = next((name for name in wanted if name in names), None)
+        if column is None:
+            expected = f"one named {' or '.join(wanted)}"
+            raise ElmoError.at(self.name, found=f"the columns {', '.join(names)}", expected=expected)
+        return self._file.read_row_group(number, columns=[column])
+
+    def _rows(self, table: "Table") -> list[Content]:
+        return table.to_pylist() if self._reading.objects else table.column(0).to_pylist()
+
+
+def _counts(line: bytes) -> bool:
+    return bool(line.decode("utf-8", "surrogateescape").strip())
+
+
+def _packed(rows: list[Content]) -> bytes:
+    return json.dumps(rows, default=str).encode()
+
+
+def _digest(content: bytes) -> str:
+    return blake2b(content, digest_size=16).hexdigest()
+
+
+@contextmanager
+def _errors_of(source: str) -> Iterator[None]:
+    try:
+        yield
+    except ElmoError:
+        raise
+    except (*UNREADABLE, ValueError, NotImplementedError) as error:  # the last two from pyarrow
+        found = getattr(error, "strerror", None) or str(error)
+        raise ElmoError.at(source, found=found, expected="a readable file") from error
+
 
 PLAN = "_plan.json"
 MANIFEST = "_manifest.json"

@@ -19,8 +19,17 @@ from elmo_tasks.common.files import put_in_place
 from elmo_tasks.embedding.batches import WINDOW_TOKENS, NumberedSentence
 from elmo_tasks.embedding.vector_file import VECTORS, VectorFile
 from elmo_tasks.jobs.places import Folder
-from elmo_tasks.jobs.runs import MANIFEST, PLAN, VERSION, Outcome, Run, read_note, write_json, write_note
-from elmo_tasks.jobs.shards import Shard
+from elmo_tasks.jobs.runs import (
+    MANIFEST,
+    PLAN,
+    VERSION,
+    Outcome,
+    Run,
+    Shard,
+    read_note,
+    write_json,
+    write_note,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -26,14 +26,24 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 from elmo_tasks.data.fields import ids_of
 from elmo_tasks.data.formats import conllu
-from elmo_tasks.data.formats.columns import BLANKS, ColumnLayout, Lines, line_groups, split_cells
-from elmo_tasks.data.formats.conll2012 import unescape
+from elmo_tasks.data.formats.columns import BLANKS, ColumnLayout, Lines, line_groups, split_cells, unescape
 from elmo_tasks.data.formats.delimited import read_delimited
-from elmo_tasks.data.formats.json_records import read_json_records
-from elmo_tasks.data.formats.parquet import class_names, read_parquet
-from elmo_tasks.data.formats.records import is_parquet, record_format
-from elmo_tasks.data.input_files import InputError, NoWordsError, Record, named_by, read_lines
-from elmo_tasks.data.json_lines import shorten, shorten_json
+from elmo_tasks.data.formats.records import (
+    class_names,
+    is_parquet,
+    read_json_records,
+    read_parquet,
+    record_format,
+)
+from elmo_tasks.data.input_files import (
+    InputError,
+    NoWordsError,
+    Record,
+    named_by,
+    read_lines,
+    shorten,
+    shorten_json,
+)
 from elmo_tasks.data.tag_schemes import Span
 from elmo_tasks.data.tokenization import Words, join_words
 

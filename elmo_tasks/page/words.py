@@ -10,8 +10,7 @@ import torch
 from allennlp.common.checks import ConfigurationError
 from torch.nn import functional as F
 
-from elmo_tasks.data.input_files import InputError, read_lines
-from elmo_tasks.data.json_lines import shorten
+from elmo_tasks.data.input_files import InputError, read_lines, shorten
 from elmo_tasks.data.tokenization import tokenizer
 from elmo_tasks.evaluation.nearest import Block, Occurrence, nearest_tokens, text_blocks
 from elmo_tasks.page.tabs import Field, place_of

@@ -16,7 +16,7 @@ from allennlp.predictors import Predictor
 
 from elmo_tasks.common import strict_json
 from elmo_tasks.common.batches import batches
-from elmo_tasks.data.json_lines import printable, shorten
+from elmo_tasks.data.input_files import printable, shorten
 from elmo_tasks.data.reader import text_fields, whole_reader
 
 MAX_WORD = 10_000

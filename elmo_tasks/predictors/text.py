@@ -11,7 +11,7 @@ from allennlp.data import DatasetReader, Vocabulary
 from allennlp.models import Model
 
 from elmo_tasks.data import tokenization
-from elmo_tasks.data.json_lines import shorten
+from elmo_tasks.data.input_files import shorten
 from elmo_tasks.data.tokenization import TokenizerChoice, Words, is_split_into_characters, join_words
 from elmo_tasks.predictors.interpretation import InterpretablePredictor
 

@@ -17,11 +17,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
-from elmo_tasks.data.formats.json_records import read_json_records
-from elmo_tasks.data.formats.parquet import read_parquet
-from elmo_tasks.data.formats.records import is_parquet
-from elmo_tasks.data.input_files import InputError, Record, input_files, read_lines
-from elmo_tasks.data.json_lines import read_json, shorten_json
+from elmo_tasks.data.formats.records import is_parquet, read_json_records, read_parquet
+from elmo_tasks.data.input_files import InputError, Record, input_files, read_json, read_lines, shorten_json
 
 _KINDS = {str: "a string", int: "a whole number", list: "a list"}
 _NAMES = ("title", "id", "qid")

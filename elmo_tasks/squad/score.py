@@ -5,8 +5,7 @@ import json
 import sys
 from collections.abc import Sequence
 
-from elmo_tasks.data.input_files import InputError, input_files
-from elmo_tasks.data.json_lines import read_json
+from elmo_tasks.data.input_files import InputError, input_files, read_json
 from elmo_tasks.squad.dataset import read_datasets
 from elmo_tasks.squad.metric import KINDS, SquadMetric
 

@@ -9,7 +9,7 @@ from allennlp.data import Instance
 from allennlp.predictors import Predictor
 
 from elmo_tasks.compat.archives import trained_archives
-from elmo_tasks.data.json_lines import shorten
+from elmo_tasks.data.input_files import shorten
 from elmo_tasks.data.tokenization import RenewedPipeline
 from elmo_tasks.predictors.text import SentencePredictor, require
 from elmo_tasks.predictors.trained import load

@@ -18,7 +18,7 @@ from allennlp.nn.util import get_text_field_mask
 
 from elmo_tasks.common.values import Name
 from elmo_tasks.data.fields import Metadata, TagField, no_prediction
-from elmo_tasks.data.formats.conll2012 import gold_files
+from elmo_tasks.data.formats.columns import gold_files
 from elmo_tasks.data.input_files import InputError
 from elmo_tasks.data.reader import TaskReader, check_words, group_number
 from elmo_tasks.data.tag_schemes import Scheme, to_spans

@@ -33,10 +33,15 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from elmo_tasks.data.fields import ids_of
-from elmo_tasks.data.formats.columns import BLANKS, ColumnLayout, Lines, split_cells
-from elmo_tasks.data.formats.conll2012 import begun_document, unescape
-from elmo_tasks.data.input_files import InputError, NoWordsError, named_by, read_lines
-from elmo_tasks.data.json_lines import parse_json, shorten_json
+from elmo_tasks.data.formats.columns import BLANKS, ColumnLayout, Lines, begun_document, split_cells, unescape
+from elmo_tasks.data.input_files import (
+    InputError,
+    NoWordsError,
+    named_by,
+    parse_json,
+    read_lines,
+    shorten_json,
+)
 from elmo_tasks.data.tag_schemes import Scheme, Span, TagError, from_spans, to_spans
 from elmo_tasks.srl.metric import PREDICATE, Argument, to_tags
 

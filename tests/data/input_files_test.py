@@ -11,8 +11,17 @@ import pytest
 from allennlp.common import file_utils
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.data.input_files import InputError, input_files, likely_encoding, read_lines
-from elmo_tasks.data.json_lines import parse_json, read_json, read_json_lines, shorten, shorten_json
+from elmo_tasks.data.input_files import (
+    InputError,
+    input_files,
+    likely_encoding,
+    parse_json,
+    read_json,
+    read_json_lines,
+    read_lines,
+    shorten,
+    shorten_json,
+)
 
 NO_LINE_ENDS = "\u2028\u2029\x85\x0b\x0c\x1c\x1d\x1e\r"
 

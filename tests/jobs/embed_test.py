@@ -17,8 +17,7 @@ from elmo_tasks.elmo.files import read_frozen_bilm, read_options
 from elmo_tasks.embedding.batches import BatchEncoder
 from elmo_tasks.jobs.embed import EmbedJob, EmbedShard, tokens_of
 from elmo_tasks.jobs.places import Folder
-from elmo_tasks.jobs.runs import Outcome
-from elmo_tasks.jobs.shards import Reading, make_shards
+from elmo_tasks.jobs.runs import Outcome, Reading, make_shards
 from elmo_tasks.jobs.sinks import ParquetSink
 from tests.elmo.files import make_files
 

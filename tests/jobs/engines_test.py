@@ -11,8 +11,7 @@ from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.jobs import engines
 from elmo_tasks.jobs.engines import Advance, Here, Job, OnRay, run_job
 from elmo_tasks.jobs.places import Folder
-from elmo_tasks.jobs.runs import Outcome
-from elmo_tasks.jobs.shards import Reading, Shard
+from elmo_tasks.jobs.runs import Outcome, Reading, Shard
 from elmo_tasks.jobs.sinks import JsonLinesSink
 
 

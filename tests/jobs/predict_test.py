@@ -22,7 +22,7 @@ from pyarrow import parquet as pq
 from elmo_tasks.jobs import predict
 from elmo_tasks.jobs.engines import Here, run_job
 from elmo_tasks.jobs.places import Folder
-from elmo_tasks.jobs.shards import Reading
+from elmo_tasks.jobs.runs import Reading
 from elmo_tasks.jobs.sinks import JsonLinesSink
 
 

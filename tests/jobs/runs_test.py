@@ -8,8 +8,17 @@ import pytest
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.jobs import runs
 from elmo_tasks.jobs.places import Folder
-from elmo_tasks.jobs.runs import FORMER, MANIFEST, PLAN, REPLACES, Run, must_run, open_run, write_note
-from elmo_tasks.jobs.shards import Reading
+from elmo_tasks.jobs.runs import (
+    FORMER,
+    MANIFEST,
+    PLAN,
+    REPLACES,
+    Reading,
+    Run,
+    must_run,
+    open_run,
+    write_note,
+)
 
 SETTINGS = {"--layers": "all", "the biLM": "x"}
 

@@ -10,7 +10,7 @@ pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: make insta
 from pyarrow import parquet as pq
 
 from elmo_tasks.common.errors import ElmoError
-from elmo_tasks.jobs.shards import (
+from elmo_tasks.jobs.runs import (
     MAX_BYTES,
     MIN_BYTES,
     Reading,
@@ -89,7 +89,7 @@ def test_a_byte_that_is_not_utf8(tmp_path):
 
 
 def test_a_line_that_is_too_long(tmp_path, monkeypatch):
-    monkeypatch.setattr("elmo_tasks.jobs.shards.MAX_LINE", 20)
+    monkeypatch.setattr("elmo_tasks.jobs.runs.MAX_LINE", 20)
     path = tmp_path / "text"
     path.write_text("[1]\n" + "[" + "2, " * 20 + "2]\n")
     for size, reading in ((5, Reading(".")), (1, Reading(".", objects=True, multiple=2))):

@@ -3,7 +3,6 @@ import re
 import pytest
 from jinja2 import UndefinedError
 
-from elmo_tasks.page.labels import meaning
 from elmo_tasks.page.templates import (
     Mark,
     answered,
@@ -11,6 +10,7 @@ from elmo_tasks.page.templates import (
     heat,
     located,
     marked,
+    meaning,
     mentions,
     named,
     page_template,

@@ -14,9 +14,8 @@ from fastapi import FastAPI
 from elmo_tasks.predictors.json_lines import JsonLinesPredictor
 from elmo_tasks.predictors.text import require
 from elmo_tasks.serving.answers import Answer, Limits
-from elmo_tasks.serving.app import create_app
+from elmo_tasks.serving.app import create_app, make_server
 from elmo_tasks.serving.models import ServedModel
-from elmo_tasks.serving.server import make_server
 from tests.predictors.fake import Counting
 
 

@@ -8,14 +8,11 @@ are found by `data.input_files.input_files`, and lines of any encoding, packed o
 
 | module | from a path to | of |
 | --- | --- | --- |
-| `columns` | `ColumnLayout.sentences`: sentences of numbered lines; `row`: cells | CoNLL-2003 and its like |
-| `conll2012` | the files that hold gold annotation; words | OntoNotes, CoNLL-2012 |
+| `columns` | `ColumnLayout.sentences`: sentences of numbered lines; `row`: cells | CoNLL-2003, CoNLL-2012 |
 | `conllu` | `read_conllu`: sentences of numbered rows | Universal Dependencies |
 | `delimited` | `read_delimited`: records | csv, tsv |
-| `json_records` | `read_json_records`: records | JSON Lines, a JSON list, `{"data": [...]}` |
-| `parquet` | `read_parquet`: records; `class_names`: names of numbered classes | Parquet |
 | `texts` | records of texts and their classes | TREC, fastText, a folder for each class |
-| `records` | `read_records`: records of Parquet, JSON or delimited, whichever the file is | |
+| `records` | `read_records`: records; `class_names`: names of numbered classes | Parquet, JSON, or delimited |
 
 A record is a `data.input_files.Record`: values by name, and the line for errors.
 """

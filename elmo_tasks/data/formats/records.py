@@ -1,14 +1,159 @@
-"""Records of a file in whichever format it is: Parquet, JSON, or columns between delimiters."""
+"""
+Records of a file in whichever format it is: Parquet, JSON, or columns between delimiters.
 
+JSON is JSON Lines, a list of objects, or `{"data": [...]}` as pandas and others write it. Parquet, which may
+name the classes of its numbers, needs pyarrow.
+"""
+
+import json
 import re
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from elmo_tasks.data.formats.delimited import read_delimited
-from elmo_tasks.data.formats.json_records import read_json_records
-from elmo_tasks.data.formats.parquet import MAGIC, read_parquet
-from elmo_tasks.data.input_files import Record, read_lines
+from elmo_tasks.data.input_files import InputError, Record, parse_json, read_lines, shorten_json
+
+_DATA = "data"
+_BEFORE_OBJECT, _BEFORE_KEY, _BEFORE_VALUE = map(re.compile, (r"[\s,\[]*", r"[\s,{]*", r"[\s:]*"))
+_decode = json.JSONDecoder().raw_decode
+
+
+def read_json_records(path: Path, *, encoding: str = "utf-8") -> Iterator[Record]:
+    """
+    Yields the objects of a file. It is a list, or an object with the list `data`, if its first line is not a
+    whole object, or its only line is such an object; otherwise it has an object a line. A line that is no
+    object is a damaged record.
+
+    # Raises
+    `InputError`, with the file and the line: a list that is no JSON or has other values than objects, and the
+    errors of reading.
+    """
+    lines = (each for each in read_lines(path, encoding=encoding) if each[1].strip())
+    first = list(zip(range(2), lines, strict=False))
+    begin = [line for _, line in first]
+    if begin and _is_object(begin[0][1]) and (len(begin) == 2 or _data(begin[0][1]) is None):
+        for number, line in chain(begin, lines):
+            try:
+                yield Record(number, _object(path, number, parse_json(line, path, number, expected="JSON")))
+            except InputError as error:
+                yield Record(number, error)
+    elif begin:
+        yield from _listed(path, "\n".join(line for _, line in read_lines(path, encoding=encoding)))
+
+
+def _is_object(line: str) -> bool:
+    try:
+        return isinstance(json.loads(line), dict)
+    except (ValueError, RecursionError):
+        # A damaged line of JSON Lines, too, unless it could be the begin of a longer value
+        return re.fullmatch(r'\s*\{\s*"(?:[^"\\]|\\.)*"\s*:.*\}\s*', line) is not None
+
+
+def _data(text: str) -> int | None:
+    """Returns the place of the list of objects `data` in the text of an object, if it has one."""
+    place = 0
+    try:
+        while True:
+            key, place = _decode(text, _end(_BEFORE_KEY, text, place))
+            start = _end(_BEFORE_VALUE, text, place)
+            value, place = _decode(text, start)
+            if key == _DATA and isinstance(value, list) and all(isinstance(each, dict) for each in value):
+                return start
+    except (ValueError, RecursionError):
+        return None
+
+
+def _listed(path: Path, text: str) -> Iterator[Record]:
+    whole = parse_json(text, path, 1, expected="JSON")
+    place = 0
+    if isinstance(whole, dict) and (start := _data(text)) is not None:
+        whole, place = whole[_DATA], start
+    if not isinstance(whole, list):
+        expected = 'an object a line, a list of objects, or {"data": [...]}'
+        raise InputError.at(path, found=shorten_json(whole), expected=expected)
+    # Parses each object once more, since the parser of the list does not tell where it starts.
+    line = 1 + text.count("\n", 0, place)
+    for _ in whole:
+        start = _end(_BEFORE_OBJECT, text, place)
+        line += text.count("\n", place, start)
+        value, place = _decode(text, start)
+        yield Record(line, _object(path, line, value))
+        line += text.count("\n", start, place)
+
+
+def _end(separator: re.Pattern[str], text: str, place: int) -> int:
+    return separator.match(text, place).end()  # type: ignore[union-attr]
+
+
+def _object(path: Path, line: int, value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise InputError.at(path, line, found=shorten_json(value), expected="a JSON object")
+    return value
+
+
+MAGIC = b"PAR1"
+"""The first bytes of a file."""
+_SCHEMA = b"huggingface"
+_ROWS = 1024
+"""The rows that are in memory at a time."""
+
+
+def read_parquet(path: Path) -> Iterator[Record]:
+    """
+    Yields the rows of a file; their numbers, from 1, are their lines.
+
+    # Raises
+    `InputError`: pyarrow is not installed, or cannot read the file.
+    """
+    pyarrow, file = _open(path)
+    number = 0
+    with file:
+        try:
+            for batch in file.iter_batches(batch_size=_ROWS):
+                for number, values in enumerate(batch.to_pylist(), start=number + 1):  # noqa: B020
+                    yield Record(number, values)
+        except (pyarrow.ArrowException, OSError) as error:
+            raise InputError.at(path, number + 1, found=str(error), expected="a row of Parquet") from error
+
+
+def class_names(path: Path) -> dict[str, list[str]]:
+    """
+    Returns the names of the classes that a column has by number, by the schema that `datasets` writes into a
+    file: of its columns of classes, and of lists of classes.
+
+    # Raises
+    `InputError`: see `read_parquet`.
+    """
+    _, file = _open(path)
+    with file:
+        schema = json.loads((file.schema_arrow.metadata or {}).get(_SCHEMA, b"{}"))
+    features = schema.get("info", {}).get("features", {})
+    return {column: names for column, feature in features.items() if (names := _names(feature))}
+
+
+def _names(feature: Any) -> list[str] | None:
+    if isinstance(feature, list):
+        return _names(feature[0]) if feature else None
+    if not isinstance(feature, dict):
+        return None
+    return feature["names"] if isinstance(feature.get("names"), list) else _names(feature.get("feature"))
+
+
+def _open(path: Path) -> tuple[Any, Any]:
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError as error:
+        raise InputError.at(
+            path, found="a Parquet file", expected="`pip install pyarrow` before it"
+        ) from error
+    try:
+        return pyarrow, parquet.ParquetFile(path)
+    except (pyarrow.ArrowException, OSError) as error:
+        raise InputError.at(path, found=str(error), expected="a Parquet file") from error
+
 
 RecordFormat = Literal["parquet", "json", "delimited"]
 _JSON = re.compile(r'\s*(?:\{\s*(?:"|\}|$)|\[\s*(?:\{|\]|$))')

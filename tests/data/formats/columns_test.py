@@ -3,8 +3,7 @@ import logging
 import pytest
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.data.formats.columns import ColumnLayout, line_groups
-from elmo_tasks.data.formats.conll2012 import gold_files
+from elmo_tasks.data.formats.columns import ColumnLayout, gold_files, line_groups
 from elmo_tasks.data.input_files import InputError
 
 

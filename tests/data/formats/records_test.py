@@ -5,9 +5,13 @@ import sys
 import pytest
 
 from elmo_tasks.data.formats.delimited import read_delimited
-from elmo_tasks.data.formats.json_records import read_json_records
-from elmo_tasks.data.formats.parquet import class_names, read_parquet
-from elmo_tasks.data.formats.records import read_records, record_format
+from elmo_tasks.data.formats.records import (
+    class_names,
+    read_json_records,
+    read_parquet,
+    read_records,
+    record_format,
+)
 from elmo_tasks.data.input_files import InputError
 from tests.errors import error_of
 
