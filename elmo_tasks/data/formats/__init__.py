@@ -12,7 +12,7 @@ are found by `data.input_files.input_files`, and lines of any encoding, packed o
 | `conllu` | `read_conllu`: sentences of numbered rows | Universal Dependencies |
 | `delimited` | `read_delimited`: records | csv, tsv |
 | `texts` | records of texts and their classes | TREC, fastText, a folder for each class |
-| `records` | `read_records`: records; `class_names`: names of numbered classes | Parquet, JSON, or delimited |
+| `records` | `read_records`: records; `class_names`: of numbered classes | Parquet, JSON, delimited |
 
 A record is a `data.input_files.Record`: values by name, and the line for errors.
 """
