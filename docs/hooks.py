@@ -37,7 +37,9 @@ def on_config(config: MkDocsConfig) -> None:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> None:
-    """Adds the pages."""
+    """Adds the pages, and the logo, which is that of the page of `allennlp elmo serve`."""
+    icon = ROOT / "elmo_tasks/page/assets/icon.svg"
+    files.append(File.generated(config, "images/logo.svg", abs_src_path=str(icon)))
     for path, page in PAGES.items():
         text = (ROOT / path).read_text(encoding="utf-8")
         content = notebook_page(json.loads(text)) if path.endswith(".ipynb") else text
