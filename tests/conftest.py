@@ -19,8 +19,8 @@ import torch
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 # What a shell has put into the background ignores interrupts, and so would all that the tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
-# Half of the time of small trainings would go into packing their archives tightly.
-tarfile.TarFile.gzopen = partial(tarfile.TarFile.gzopen, compresslevel=1)
+# More than half of the time of small trainings would go into packing their archives.
+tarfile.TarFile.gzopen = partial(tarfile.TarFile.gzopen, compresslevel=0)
 
 from elmo_tasks.common.files import bundled
 

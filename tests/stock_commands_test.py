@@ -343,6 +343,11 @@ def test_predict_uses_the_reader(command, task, run, texts, tmp_path):
     assert all(task.says in result for result in results)
 
 
+ONE = pytest.mark.parametrize("task", [TASKS["ner"]], ids=["ner"], scope="module")
+"""For what does not depend on the task."""
+
+
+@ONE
 def test_find_lr(command, of_config, tmp_path):
     folder = tmp_path / "rates"
     command(
@@ -352,6 +357,7 @@ def test_find_lr(command, of_config, tmp_path):
     assert (folder / "lr-losses.png").stat().st_size
 
 
+@ONE
 def test_vocabulary_and_dry_run(command, of_config, run, tmp_path):
     """Both make the vocabulary of the training."""
     command("build-vocab", *of_config[:1], tmp_path / "vocabulary.tar.gz", *of_config[1:])
@@ -365,6 +371,7 @@ def test_vocabulary_and_dry_run(command, of_config, run, tmp_path):
     assert not list((tmp_path / "dry").glob("*.th"))
 
 
+@ONE
 def test_print_results(command, run, capsys):
     command("print-results", run.parent, "--keys", "best_validation_loss", "training_loss")
     header, row = capsys.readouterr().out.splitlines()

@@ -4,19 +4,14 @@ import gzip
 from collections import Counter
 from random import Random
 
-import pytest
 import torch
-from allennlp.common import Params
-from allennlp.data import DatasetReader
 
 from benchmarks.__main__ import main
-from benchmarks.attention import ELMO, STATES, means
 from benchmarks.coref import DocumentLstm
 from benchmarks.english import NOVEL_BEGINNING, coreference, novels
 from elmo_tasks.common.files import bundled
 from elmo_tasks.coref.documents import CorefDocument
 from tests.coref.tiny import Tiny
-from tests.modules.models import build, indexed, tiny_elmo
 
 WORD, DIFFERENCE = "weight on the word itself", "length of the difference"
 NAMES = [f"w{i}" for i in range(500)]
@@ -78,45 +73,6 @@ def test_a_novel_is_left_out_from_where_its_document_begins(tmp_path):
     text = [words for sentences in parts_left for words in sentences]
     assert not any(words in text for words in document[:-1] if len(words) > 3)
     assert left_out["novels begun"] == 1
-
-
-class Small:
-    """The model of a config for its fixtures."""
-
-    def __init__(self, task, folder, placement="input+output", **changes):
-        settings = tiny_elmo(f"{task}_elmo.jsonnet", folder, placement)
-        settings["model"] |= changes
-        self.reader = DatasetReader.from_params(Params(settings["dataset_reader"]))
-        (data,) = bundled(f"fixtures/{task}").glob("dev.*")
-        self.model = build(settings, indexed(self.reader, self.reader.read(data)))
-
-    def instances(self, *texts):
-        return indexed(self.reader, [self.reader.text_to_instance(*of_one) for of_one in texts])
-
-    def means(self, *texts):
-        return means(self.model, self.instances(*texts))
-
-
-@pytest.mark.parametrize("scaled", [False, True])
-def test_words_of_sst_by_plain_formulas(scaled, tmp_path):
-    small = Small("sst", tmp_path, scaled_attention=scaled)
-    sentences = [["a", "slow", "film"], ["it", "works"]]
-    encoded = []
-    small.model.encoder.register_forward_hook(lambda module, inputs, output: encoded.append(output[0]))
-    elmo = []
-    small.model.elmo.register_forward_hook(lambda module, inputs, output: elmo.append(output.output[0]))
-    measures = small.means(*([words] for words in sentences))
-    weights, differences = [], []
-    for words in (torch.cat(parts, dim=1) for parts in zip(encoded, elmo, strict=True)):
-        for place, word in enumerate(words):
-            products = words @ word / (len(word) ** 0.5 if scaled else 1)
-            attention = products.softmax(0)
-            weights.append(attention[place])
-            differences.append((word - attention @ words).norm() / word.norm())
-    assert measures[WORD] == pytest.approx(float(sum(weights)) / 5, abs=1e-5)
-    assert measures[DIFFERENCE] == pytest.approx(float(sum(differences)) / 5, abs=1e-5)
-    assert measures[STATES] == pytest.approx(float(torch.cat(encoded).norm(dim=1).mean()), rel=1e-5)
-    assert measures[ELMO] == pytest.approx(float(torch.cat(elmo).norm(dim=1).mean()), rel=1e-5)
 
 
 def test_the_document_bilstm_reads_a_document_of_one_sentence_as_before():

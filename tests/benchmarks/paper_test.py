@@ -1,4 +1,4 @@
-"""`python -m benchmarks paper`, with small experiments in processes of their own."""
+"""`python -m benchmarks paper`: experiments are run, kept, and go on after an interruption."""
 
 import json
 import re
@@ -10,20 +10,10 @@ from filelock import lock_descriptor
 
 from benchmarks.__main__ import load_task, main
 from benchmarks.paper import read_experiments
-from benchmarks.results import read_scores
 from elmo_tasks.commands import ElmoGroup
 from elmo_tasks.common.files import bundled
 from elmo_tasks.common.table import Table
 
-WORDS = "model.text_field_embedder.token_embedders.tokens.embedding_dim"
-SMALL = json.dumps({"model.hidden_sizes": [4, 4], WORDS: 5})
-NER = f"""
-[ner]
-what = "NER on the fixtures"
-hours = 0.01
-seeds = [1]
-command = '''python -m benchmarks ner $DATA/ner $OUT --epochs 1 --systems ours --overrides '{SMALL}' '''
-"""
 SCRIPTS = """
 [broken]
 what = "one that fails"
@@ -68,23 +58,6 @@ def paper(tmp_path):
         main(["paper", *words, *results, "--experiments", str(tmp_path / "experiments.toml")])
 
     return run
-
-
-def test_a_comparison_is_run_and_kept(paper, tmp_path, capsys):
-    words = [str(bundled("fixtures")), str(tmp_path / "runs")]
-    paper(NER, *words)
-    shown = capsys.readouterr().out
-    assert "1 of 1  ner: NER on the fixtures; about 0.01 h; log: " in shown
-    assert "1 of 1  ner: done, 0:0" in shown
-    (score,) = read_scores(tmp_path / "results/ner.csv", "F1").values()
-    assert 0 <= score.mean <= 100
-    assert score.runs == 1
-    (tmp_path / "results/ner.csv").unlink()
-    paper(NER, *words)
-    assert re.fullmatch(r"1 of 1  ner: done, 0:00:0\d\n", capsys.readouterr().out)
-    assert (tmp_path / "results/ner.csv").exists()
-    paper(NER, *words, "--list", "--seeds", "1", "2")
-    assert "| ner | NER on the fixtures | 0.01 | 1 2 | begun |" in capsys.readouterr().out
 
 
 def test_interrupted_and_failing_experiments(paper, tmp_path, capsys):

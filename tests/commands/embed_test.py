@@ -1,9 +1,7 @@
 """`allennlp elmo embed`: what it writes, and what it refuses."""
 
-import errno
 import importlib.util
 import json
-import os
 import shutil
 import tracemalloc
 from pathlib import Path
@@ -18,7 +16,7 @@ from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.elmo import Elmo, FrozenBiLm, LstmState
 from elmo_tasks.elmo.files import DEFAULT_OPTIONS, DEFAULT_WEIGHTS
 from elmo_tasks.elmo.model.weight_file import write_initial_state
-from tests.commands.embed_runs import fail_with, nothing_left, partial, stop_at_batch, vectors
+from tests.commands.embed_runs import nothing_left, partial, stop_at_batch, vectors
 from tests.commands.texts import DIM, LINES, TEXT, encode, feed_stdin, shipped_bilm, tiny
 from tests.elmo.files import make_word_files
 from tests.elmo.numpy_reference import NumpyBiLm
@@ -244,14 +242,6 @@ def test_force_overwrites(elmo, source, output):
     output.write_text("old")
     assert elmo("embed", source, output, "--force") == 0
     assert len(vectors(output)) == len(LINES)
-
-
-def test_the_disk_cannot_reserve_so_much(elmo, source, output, capsys, monkeypatch):
-    monkeypatch.setattr(os, "posix_fallocate", fail_with(errno.ENOSPC))
-    monkeypatch.setattr(FrozenBiLm, "encode", None)
-    assert elmo("embed", source, output) == 1
-    assert "No space left on device" in capsys.readouterr().err
-    assert nothing_left(output)
 
 
 def test_the_device_has_too_little_memory(elmo, source, output, capsys, monkeypatch):

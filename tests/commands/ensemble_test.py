@@ -7,12 +7,11 @@ from contextlib import contextmanager
 import pytest
 import torch
 from allennlp.commands.evaluate import evaluate_from_archive
-from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
 from allennlp.models.archival import archive_model, load_archive
 from allennlp.predictors import Predictor
 
-from elmo_tasks.commands.ensemble import ArchivedEnsemble, open_members
+from elmo_tasks.commands.ensemble import open_members
 from elmo_tasks.modules.ensemble import EnsembleModel
 from elmo_tasks.ner import NerPredictor
 from tests.elmo.files import make_files
@@ -99,12 +98,6 @@ def test_what_cannot_be_put_together(elmo, runs, tmp_path, capsys):
     assert shown.startswith(f"error: {tmp_path}/climbs.tar.gz: not a whole archive of a model (ValueError: ")
     assert "'../climbed' leads outside" in shown
     assert not output.exists()
-
-
-def test_archives_that_are_no_list(tmp_path):
-    config = Params({"model": {"type": "elmo_ensemble", "archives": 5}})
-    with pytest.raises(ConfigurationError, match=r"^model\.archives is 5, expected a list that is not empty"):
-        ArchivedEnsemble._load(config, tmp_path, None, -1)
 
 
 def test_archives_that_do_not_go_together(runs, tmp_path):

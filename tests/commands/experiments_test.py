@@ -11,7 +11,7 @@ import pytest
 from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.commands.experiments import VARIANTS, Compare, sample_table, score_bars, train_and_report
+from elmo_tasks.commands.experiments import VARIANTS, Compare, sample_table, train_and_report
 from elmo_tasks.common.files import bundled
 from elmo_tasks.common.table import Table
 from elmo_tasks.training.experiments import NO_ELMO, Setting, plan, summary
@@ -29,12 +29,6 @@ def read_config(path: Path, overrides: str = "") -> dict:
 def runs_of(folder: Path, *, seeds: list[int]):
     config = {"trainer": {"validation_metric": "+accuracy"}}
     return plan(config, {"with": {}, "without": {}}, seeds=seeds, folder=folder)
-
-
-def test_config_with_its_overrides():
-    config = read_config(SST2, '{"model.elmo.placement": "output"}')
-    assert config["model"]["elmo"]["placement"] == "output"
-    assert config["trainer"]["validation_metric"].endswith("accuracy")
 
 
 NO_ELMO_IN_USE = f"(import '{SST2}') + {{model+: {{elmo+: {{placement: 'none'}}}}}}"
@@ -79,20 +73,6 @@ def test_the_table_and_the_time_left_are_told_after_each_run(trained, tmp_path, 
     ):
         score = max(run.scores("accuracy"))
         assert line == f"{number} of 4: {run}: accuracy {score:.4f}, about {left} left"
-
-
-def test_a_bar_a_seed_and_a_group_a_variant(tmp_path):
-    runs = runs_of(tmp_path, seeds=[1, 2, 3])
-    for run, score in zip(runs, (0.1, 0.2, 0.3, 0.4, 0.5), strict=False):
-        finish(run, [score])
-    (axes,) = score_bars(runs).axes
-    assert [label.get_text() for label in axes.get_xticklabels()] == ["with", "without"]
-    bars = {bars.get_label(): [bar.get_height() for bar in bars] for bars in axes.containers}
-    assert list(bars) == ["seed 1", "seed 2", "seed 3"]
-    assert (bars["seed 1"], bars["seed 2"]) == ([0.1, 0.2], [0.3, 0.4])
-    # The last run is not done.
-    assert bars["seed 3"][0] == 0.5
-    assert bars["seed 3"][1] != bars["seed 3"][1]
 
 
 class TestCompare:
@@ -141,21 +121,6 @@ class TestCompare:
         assert [row[0] for row in rows[1:]] == list(VARIANTS)
         assert (tmp_path / "out" / "results.md").read_text() in shown
         assert (tmp_path / "out" / "results.png").read_bytes().startswith(b"\x89PNG")
-
-    def test_nothing_is_trained_twice(self, compare, trained, tmp_path, capsys):
-        variants = ("--variants", "svd", "no-elmo")
-        assert compare(*variants, "--seeds", 1) == 0
-        vectors = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").glob("svd-*")}
-        assert len(vectors) == 1
-        assert compare(*variants, "--seeds", 1, 2) == 0
-        assert [str(run) for run in trained[2:]] == ["svd, seed 2", "no-elmo, seed 2"]
-        shown = capsys.readouterr().out
-        assert "4 runs, 2 of them done\n" in shown
-        assert "\n3 of 4: svd, seed 2" in shown
-        assert {path: path.stat().st_mtime_ns for path in (tmp_path / "out").glob("svd-*")} == vectors
-        # Vectors of another size are other vectors.
-        assert compare("--variants", "svd", "--seeds", 3, dim=4) == 0
-        assert self.tokens(trained[-1])["embedding_dim"] == 4
 
     def test_vectors_of_a_file(self, compare, trained, tmp_path):
         (tmp_path / "glove.txt").write_text("the 1 2 3\n")

@@ -156,15 +156,6 @@ def test_wrong_weights(export, tmp_path, capsys, weights, arguments, expected):
     assert not (tmp_path / "out.partial").exists()
 
 
-def test_a_vocabulary_that_no_file_can_hold(export, tmp_path, capsys):
-    write_run(tmp_path / "run")
-    file = tmp_path / "run/vocabulary/tokens.txt"
-    file.write_text(file.read_text(encoding="utf-8").replace("<S>", "of"), encoding="utf-8")
-    assert export("run", "out") == 1
-    assert "found no <S>, expected the lines <S>, </S>, <UNK>" in capsys.readouterr().err
-    assert export("run", "out", "--no-softmax") == 0
-
-
 def test_unknown_word_under_allennlps_name(export, tmp_path):
     run = tmp_path / "run"
     write_run(run)
@@ -254,13 +245,6 @@ def test_no_mean_of_two_kinds(export, tmp_path, capsys, input, of_other, of_both
     assert export("run", "out", "--average-with", tmp_path / "other", *of_both) == 1
     assert expected in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
-
-
-def test_the_mean_of_two_without_words(export, tmp_path):
-    write_run(tmp_path / "run")
-    assert export("run", "first", *NO_SOFTMAX) == 0
-    assert export("run", "out", *NO_SOFTMAX, "--average-with", tmp_path / "first") == 0
-    torch.testing.assert_close(layers(read(tmp_path / "out")), layers(read(tmp_path / "first")))
 
 
 @pytest.mark.parametrize("source", ["run", "official"])

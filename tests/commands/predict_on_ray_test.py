@@ -74,23 +74,6 @@ def test_the_lines_of_allennlp(local_ray, elmo, archive, lines, tmp_path, monkey
     assert "out is there, and no run to go on with; --force makes it anew" in capsys.readouterr().out
 
 
-def test_what_is_there_is_not_overwritten(local_ray, elmo, archive, lines, tmp_path, capsys):
-    """Nor is what the command writes its input."""
-    source, output = tmp_path / "in.jsonl", f"file://{tmp_path}/out.jsonl"
-    source.write_text(lines[0] + "\n")
-    on_ray = ["--engine", "ray", "--workers", 1]
-    (tmp_path / "out.jsonl").write_text("kept")
-    assert elmo("predict", archive, source, output, *on_ray) == 1
-    assert f"{output} exists; --force overwrites it" in capsys.readouterr().err
-    assert (tmp_path / "out.jsonl").read_text() == "kept"
-    assert elmo("predict", archive, source, f"file://{source}", *on_ray, "--force") == 1
-    assert "in.jsonl is what this command writes, expected another output" in capsys.readouterr().err
-    assert source.read_text() == lines[0] + "\n"
-    for _ in range(2):
-        assert elmo("predict", archive, tmp_path, output, *on_ray, "--force") == 0
-        assert (tmp_path / "out.jsonl").read_text().count("\n") == 1
-
-
 def test_an_error_names_its_line(local_ray, elmo, archive, lines, tmp_path, monkeypatch, capsys):
     """The results before it are there."""
     monkeypatch.chdir(tmp_path)
@@ -107,13 +90,3 @@ def test_an_error_names_its_line(local_ray, elmo, archive, lines, tmp_path, monk
     # Ray may end at once: nothing reads from it any more.
     assert not [thread.name for thread in threading.enumerate() if "Executor" in thread.name]
     assert Path("out").read_text() == expected
-
-
-def test_a_folder_without_an_archive(elmo, tmp_path, capsys):
-    """Its workers get the archive's bytes."""
-    pytest.importorskip("ray", reason="Ray is not installed: make install EXTRAS='ray'")
-    (tmp_path / "in.jsonl").touch()
-    assert elmo("predict", tmp_path, tmp_path / "in.jsonl", tmp_path / "out", "--engine", "ray") == 1
-    assert (
-        "model.tar.gz: found nothing, expected an archive, which every worker gets" in capsys.readouterr().err
-    )

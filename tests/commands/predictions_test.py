@@ -86,21 +86,6 @@ class TestConfusion:
         assert elmo("confusion", tmp_path / "plain", text, tmp_path / "plain.png") == 1
         assert "expected a classifier, or a biLM with frequent_words" in capsys.readouterr().err
 
-    @pytest.mark.parametrize(
-        ("name", "message"),
-        [
-            *((name, f"{name}, expected a name that ends in one of ") for name in ("a.txt", "a.pgf", "a")),
-            ("there.png/a.png", "Not a directory"),
-            ("there.png", "there.png exists; --force overwrites it"),
-        ],
-    )
-    def test_a_picture_that_cannot_be_written(self, elmo, tmp_path, capsys, name, message):
-        """It is found before the work: there is no such archive."""
-        (tmp_path / "there.png").write_text("mine")
-        assert elmo("confusion", tmp_path / "none.tar.gz", self.DATA, tmp_path / name) == 1
-        assert message in capsys.readouterr().err
-        assert (tmp_path / "there.png").read_text() == "mine"
-
     def test_other_models_and_data(self, elmo, archive, tmp_path, capsys):
         write_ner(tmp_path / "ner", seed=0, bilm=bundled("fixtures/elmo"))
         (tmp_path / "trees.txt").write_text("(3 (6 It))")
@@ -135,21 +120,6 @@ class TestSquadPredictions:
         assert set(json.loads(report(SQUAD, str(output)))) == {"exact_match", "f1"}
         assert elmo("squad-predictions", run, UNANSWERABLE, output, "--force") == 0
         assert len(json.loads(output.read_text())) == 14
-
-    def test_an_ensemble(self, elmo, run, tmp_path):
-        write_squad(tmp_path / "second", seed=1)
-        ensemble = tmp_path / "ensemble.tar.gz"
-        assert elmo("ensemble", run, tmp_path / "second", "-o", ensemble) == 0
-        found = {}
-        for name, archive in (("one", run), ("other", tmp_path / "second"), ("both", ensemble)):
-            assert elmo("squad-predictions", archive, SQUAD, tmp_path / name) == 0
-            found[name] = json.loads((tmp_path / name).read_text())
-        assert len(found["both"]) == 16
-        assert found["one"] != found["other"]
-        metrics = evaluate_from_archive(ensemble, SQUAD)
-        expected = json.loads(report(SQUAD, str(tmp_path / "both")))
-        assert 100 * metrics["f1"] == pytest.approx(expected["f1"])
-        assert 100 * metrics["exact_match"] == pytest.approx(expected["exact_match"])
 
     def test_what_cannot_be_done(self, elmo, run, tmp_path, capsys):
         output = tmp_path / "predictions.json"

@@ -108,16 +108,6 @@ class TestFiles:
         assert capsys.readouterr().out.startswith("| archive | model |")
         assert os.listdir() == []
 
-    @pytest.mark.parametrize("suffix", [".csv", ".md", ".png", ".svg"])
-    def test_none_is_overwritten_without_force(self, elmo, run, tmp_path, capsys, suffix):
-        there = tmp_path / f"results{suffix}"
-        there.write_text("old")
-        assert elmo("mix", run, "-o", tmp_path / "results.csv") == 1
-        assert capsys.readouterr().err == f"error: {there} exists; --force overwrites it\n"
-        assert there.read_text() == "old"
-        assert elmo("mix", run, "-o", tmp_path / "results.csv", "--force") == 0
-        assert there.read_bytes() != b"old"
-
     def test_an_output_that_cannot_be_written_is_found_before_the_work(self, elmo, tmp_path, capsys):
         """There is no such archive, either."""
         (tmp_path / "file").touch()

@@ -9,7 +9,7 @@ from unittest.mock import patch
 import pytest
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.commands.serve import Serve, address
+from elmo_tasks.commands.serve import Serve
 from tests.commands.texts import parsed
 from tests.elmo.files import make_files
 from tests.forked import Command
@@ -43,11 +43,6 @@ def address_in(log):
             return text.split("http://")[1].split("/")[0]
         time.sleep(0.05)
     raise AssertionError(log.read_text())
-
-
-def test_addresses():
-    assert address("127.0.0.1", 8000) == "http://127.0.0.1:8000"
-    assert address("::1", 8000) == "http://[::1]:8000"
 
 
 @pytest.mark.parametrize(

@@ -1,15 +1,13 @@
 """OUT.partial, and the copy there of the text that a verb reads."""
 
 import gzip
-import sys
 from pathlib import Path
 
 import pytest
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.commands.staging import copy_corpus, publish, staged_file, staging_folder
+from elmo_tasks.commands.staging import copy_corpus, staged_file, staging_folder
 from elmo_tasks.common.errors import ElmoError
-from elmo_tasks.data.input_files import InputError
 from elmo_tasks.embedding.corpus import MAX_TOKENS
 from elmo_tasks.jobs.places import MARK
 from tests.commands.texts import LINES, TEXT, feed_stdin
@@ -78,28 +76,12 @@ def test_what_a_killed_process_left_is_removed(tmp_path):
         assert {path.name for path in folder.iterdir()} == {"checkpoint", "vectors", MARK}
 
 
-def test_folders_above_are_made(tmp_path):
-    with staged_file(tmp_path / "a/b/out", force=False) as path:
-        path.write_text("new")
-    assert (tmp_path / "a/b/out").read_text() == "new"
-
-
 def test_an_output_without_a_name(tmp_path):
     with (
         pytest.raises(ConfigurationError, match=r"found the output '\.', expected the name"),
         staging_folder(Path()),
     ):
         pass
-
-
-def test_files_that_are_there_are_published(tmp_path):
-    source, target = tmp_path / "source", tmp_path / "target"
-    source.mkdir()
-    target.mkdir()
-    for name in ("b", "a"):
-        (source / name).write_text(name)
-    assert publish(source, target, ["a", "missing", "b"]) == ["a", "b"]
-    assert {path.name: path.read_text() for path in target.iterdir()} == {"a": "a", "b": "b"}
 
 
 def test_standard_output_is_no_file(tmp_path, monkeypatch):
@@ -132,20 +114,6 @@ def test_lines_by_their_number_and_in_their_order(source, folder):
         text[len(LINES)]
 
 
-def test_a_part_of_the_lines(source, folder):
-    text = copy_corpus(str(source), folder, limit=4)
-    assert list(text) == STRIPPED[:4]
-    text = copy_corpus(str(source), folder, skip_empty=True, limit=4)
-    assert list(text) == list(filter(None, STRIPPED))[:4]
-
-
-@pytest.mark.parametrize("content", [b"", b"\n \n"])
-def test_without_words(source, folder, content):
-    source.write_bytes(content)
-    text = copy_corpus(str(source), folder)
-    assert (list(text), text.tokens) == ([""] * content.count(b"\n"), 0)
-
-
 def test_inputs_of_the_same_text(source, tmp_path, monkeypatch):
     (tmp_path / "in.gz").write_bytes(gzip.compress(TEXT.encode()))
     (tmp_path / "gzip without its name").write_bytes(gzip.compress(TEXT.encode()))
@@ -171,21 +139,6 @@ def test_inputs_of_the_same_text(source, tmp_path, monkeypatch):
         check("-")
 
 
-def test_stdin_that_is_closed(folder, monkeypatch):
-    monkeypatch.setattr(sys, "stdin", None)
-    with pytest.raises(InputError, match="standard input: found nothing: it is closed"):
-        copy_corpus("-", folder)
-
-
-def test_digest_tells_texts_apart(source, folder):
-    digests = set()
-    for content in ("a b\n", "a b\n\n", "a\nb\n", "ab\n", "a c\n"):
-        source.write_text(content)
-        text = copy_corpus(str(source), folder)
-        digests.add(text.digest)
-    assert len(digests) == 5
-
-
 ERRORS = {
     "not UTF-8": (b"fine\n\xc3\xa9t\xc3\xa9 \xe9t\xe9\n", ", line 2: found the byte 0xe9 at offset 11"),
     "broken gzip": (gzip.compress(b"no end of a line")[:-4], ", line 1: found Compressed file ended"),
@@ -204,12 +157,6 @@ def test_errors_name_the_input_and_the_line(source, tmp_path, monkeypatch, conte
             copy_corpus(name, copy)
         assert str(caught.value).startswith(f"{shown}{message}")
     assert not (copy / "stdin").exists()
-
-
-def test_the_longest_line(source, folder):
-    source.write_text("w " * MAX_TOKENS)
-    text = copy_corpus(str(source), folder)
-    assert text.tokens == MAX_TOKENS
 
 
 def test_what_the_verb_writes_is_no_part_of_the_text(tmp_path, folder):

@@ -272,10 +272,3 @@ def test_errors(elmo, tmp_path, capsys, command, message):
     assert elmo(*command.format(**places).split(), *bilm) == 1
     assert message in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize(
-    "command", ["probe", "vectors", "vectors svd a b --shift 0", "vectors word2vec a b --subsample x"]
-)
-def test_wrong_usage(elmo, command):
-    assert elmo(*command.split()) == 2

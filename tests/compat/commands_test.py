@@ -14,13 +14,11 @@ from allennlp.data import DataLoader
 from allennlp.predictors import Predictor
 
 import elmo_tasks
-from elmo_tasks.common.files import bundled
 from elmo_tasks.ner import NerModel
 from tests.conftest import environment
 from tests.elmo.files import make_files
 from tests.ner.archives import DEV, write_run
 
-NER = str(bundled("training_configs/ner.jsonnet").resolve())
 OUTPUTS = ["metrics_output_file", "predictions_output_file"]
 
 

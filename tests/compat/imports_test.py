@@ -18,9 +18,6 @@ from allennlp.data.data_loaders import data_collator
 from allennlp.modules.transformer import ActivationLayer
 from allennlp.training.metrics import Auc, SpearmanCorrelation, auc
 from allennlp.training.optimizers import Optimizer
-from allennlp_models.structured_prediction.predictors import constituency_parser, util
-from nltk import Tree
-from spacy import symbols
 from torch import tensor
 from torch.nn import functional as F
 
@@ -218,10 +215,6 @@ class TestDeferred:
                 assert 0.9 < weight.item() < 1.0
             assert type(optimizer).__bases__ == (Optimizer, getattr(transformers, base))
 
-    def test_a_tool_that_one_of_them_imports(self):
-        assert constituency_parser.LINK_TO_LABEL.keys() == util.TAG_MAP.keys()
-        assert util.TAG_MAP["."] == {symbols.POS: symbols.PUNCT, "PunctType": "peri"}
-
     def test_metrics_and_layers_are_what_they_were(self):
         assert isinstance(auc.metrics, deferred.Deferred)
         spearman, area = SpearmanCorrelation(), Auc()
@@ -236,27 +229,6 @@ class TestDeferred:
     def test_an_argument_that_is_wrong_is_the_error_of_the_real_one(self):
         with pytest.raises(TypeError, match="tokenizer"):
             data_collator.DataCollatorForLanguageModeling()
-
-    def test_instances_and_repr(self):
-        tree = deferred.Deferred("nltk").Tree
-        assert isinstance(Tree("S", []), tree)
-        assert not isinstance("S", tree)
-        assert repr(tree) == "<nltk.Tree, imported at its first use>"
-        assert not hasattr(tree, "__wrapped__")
-        assert not isinstance("S", deferred.Deferred("no_such_package").Tree)
-        assert deferred.Deferred("nltk").__version__ == nltk.__version__
-
-    def test_what_is_missing_is_looked_for_once(self):
-        load, seen = imports._defer(()), []
-        finder = type("Finder", (), {"find_spec": staticmethod(lambda name, *_: seen.append(name))})
-        sys.meta_path.insert(0, finder)
-        try:
-            for _ in range(2):
-                with pytest.raises(ModuleNotFoundError, match="no_such_package"):
-                    load("no_such_package")
-        finally:
-            sys.meta_path.remove(finder)
-        assert seen == ["no_such_package"]
 
     def test_a_tool_is_executed_when_it_is_used(self):
         module = ModuleType("tool")

@@ -4,7 +4,6 @@ import re
 import pytest
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.common.files import bundled
 from elmo_tasks.coref.documents import CorefDocument, mark_mentions, read_documents, replace_pronouns
 from elmo_tasks.data.input_files import InputError
 from elmo_tasks.data.tokenization import join_words, tokenizer
@@ -143,11 +142,6 @@ def test_words_with_white_space_and_empty_words(tmp_path):
 )
 def test_errors_name_file_and_line(tmp_path, text, message):
     assert error(tmp_path, text).startswith(message)
-
-
-def test_json_lines_without_optional_keys(tmp_path):
-    (bare,) = read(tmp_path, json.dumps({"sentences": JSON["sentences"]}))
-    assert (bare.id, bare.speakers, bare.clusters) == ("", ["-"] * 7, None)
 
 
 LITBANK_ROWS = [
@@ -301,21 +295,6 @@ def test_all_documents_of_a_file_have_clusters_or_none_has(tmp_path, clusters, m
     assert error(tmp_path, text) == message
     documents = read(tmp_path, "\n".join([json.dumps(without)] * 2))
     assert [document.clusters for document in documents] == [None, None]
-
-
-def test_fixtures_are_as_their_card_says():
-    card = bundled("fixtures/coref/README.md").read_text()
-    for name in ("train", "dev"):
-        documents = list(read_documents(bundled(f"fixtures/coref/{name}.conll")))
-        counts = (
-            len(documents),
-            sum(len(document.sentences) for document in documents),
-            sum(map(len, documents)),
-            sum(len(document.clusters) for document in documents),
-            sum(len(cluster) for document in documents for cluster in document.clusters),
-        )
-        assert f"`{name}.conll` {' / '.join(map(str, counts))}" in card
-        assert not any(document.joined for document in documents)
 
 
 FOUND = [["Ana", "lost", "her", "keys", "."], ["She", "found", "them", "."]]

@@ -2,7 +2,6 @@ import itertools
 
 import pytest
 import torch
-from torch import nn
 
 from elmo_tasks.coref import mentions as module
 from elmo_tasks.coref.mentions import (
@@ -10,7 +9,6 @@ from elmo_tasks.coref.mentions import (
     attended_spans,
     best_without_crossing,
     candidate_spans,
-    feature,
     feed_forward,
 )
 from tests.coref.reference import crosses, reference_mentions
@@ -118,35 +116,9 @@ def test_equal_scores_are_taken_in_the_order_of_the_text():
     assert best_without_crossing(spans, torch.zeros(3), 3).tolist() == [0, 2]
 
 
-@pytest.mark.parametrize("hidden_sizes", [[4], [6, 3], [5, 4, 3]])
-@pytest.mark.parametrize("shape", [(), (2,), (2, 3)])
-def test_a_feed_forward_network_has_relu_between_products(hidden_sizes, shape):
-    torch.manual_seed(1)
-    layers = feed_forward(7, hidden_sizes, dropout=0.0)
-    products = [layer for layer in layers.modules() if isinstance(layer, nn.Linear)]
-    assert [layer.out_features for layer in products] == [*hidden_sizes, 1]
-    inputs = torch.randn(*shape, 7)
-    expected = inputs
-    for number, layer in enumerate(products):
-        expected = (expected.clamp(min=0) if number else expected) @ layer.weight.T + layer.bias
-    assert expected.shape == (*shape, 1)
-    torch.testing.assert_close(layers(inputs), expected)
-    # `scoring_layers` are those after the first product.
-    assert torch.equal(layers[1](layers[0](inputs)), layers(inputs))
-
-
 def test_dropout_only_in_training():
     torch.manual_seed(1)
     layers, inputs = feed_forward(7, [50], dropout=0.5), torch.randn(7)
     assert layers(inputs) != layers(inputs)
     layers.eval()
     assert layers(inputs) == layers(inputs)
-
-
-def test_vectors_of_a_feature():
-    """Glorot and Bengio 2010, equation 16."""
-    weight = feature(9, 20).weight
-    bound = (6 / (9 + 20)) ** 0.5
-    assert weight.shape == (9, 20)
-    assert weight.requires_grad
-    assert 0.9 * bound < weight.abs().max() <= bound

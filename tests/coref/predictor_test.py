@@ -1,14 +1,12 @@
 import json
 
 import pytest
-import spacy
 from allennlp.common.checks import ConfigurationError
 from allennlp.predictors import Predictor
 
 from elmo_tasks.common.files import bundled
 from elmo_tasks.coref import CorefPredictor
 from elmo_tasks.coref.reader import CorefReader
-from elmo_tasks.data import tokenization
 from elmo_tasks.predictors.command import PredictManager
 from tests.coref.tiny import Tiny
 
@@ -69,12 +67,6 @@ def test_a_document_has_one_result_alone_and_among_others(predictor):
     assert list(predictor.predict_batch_json(inputs[::-1])) == alone[::-1]
 
 
-def test_the_fixture(predictor):
-    lines = bundled("fixtures/coref/predict.jsonl").read_text().splitlines()
-    for line in lines:
-        assert predictor.predict_json(predictor.load_line(line))["tokens"]
-
-
 def test_instances_of_the_reader(predictor):
     instances = list(predictor._dataset_reader.read(bundled("fixtures/coref/dev.conll")))
     results = predictor.predict_batch_instance(instances)
@@ -103,18 +95,6 @@ def test_wrong_fields(predictor, inputs, message):
     with pytest.raises(ConfigurationError) as caught:
         predictor.predict_json(inputs)
     assert message in str(caught.value)
-
-
-def test_memory_does_not_grow_with_the_words(predictor, monkeypatch):
-    made, blank = [], spacy.blank
-    monkeypatch.setattr(spacy, "blank", lambda language: made.append(blank(language)) or made[-1])
-    monkeypatch.setattr(tokenization, "MAX_STRINGS", 1_000)
-    another = CorefPredictor(predictor._model, predictor._dataset_reader)
-    for number in range(20):
-        words = [f"{number}word{place}" for place in range(99)]
-        assert another.read({"tokens": [*words, "."]}).sentences == [[*words, "."]]
-    assert len(made) > 2
-    assert max(len(language.vocab.strings) for language in made) < 4_000
 
 
 def test_lines_repeat_the_ids_of_a_file(predictor, tmp_path):

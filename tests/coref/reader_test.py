@@ -1,14 +1,11 @@
-import gzip
 import json
 import logging
 
 import pytest
 import torch
 from allennlp.common import Params
-from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader, Vocabulary
 from allennlp.data.data_loaders import MultiProcessDataLoader
-from allennlp.data.dataset_readers.dataset_reader import WorkerInfo
 
 from elmo_tasks.coref.reader import CorefReader
 from elmo_tasks.data.input_files import InputError
@@ -17,18 +14,6 @@ from tests.coref.documents_test import ANA, conll
 
 def ids(instances):
     return [instance["metadata"].metadata.id for instance in instances]
-
-
-@pytest.fixture
-def folder(tmp_path):
-    """Documents a, b and c in files of all kinds, and a skeleton, as OntoNotes has."""
-    (tmp_path / "more").mkdir()
-    (tmp_path / "a.gold_conll").write_text(conll("a/(1) b/(1)", id="a"))
-    (tmp_path / "a.gold_skel").write_text(conll("[WORD]/(1) [WORD]/(1)", id="a"))
-    with gzip.open(tmp_path / "b.gold_conll.gz", "wt") as file:
-        file.write(conll("a/-", id="b") + conll("a/-", id="b", part=1))
-    (tmp_path / "more/c.jsonl").write_text(json.dumps({"doc_key": "c", "sentences": [["a"]]}))
-    return tmp_path
 
 
 def test_the_instance(tmp_path):
@@ -51,27 +36,6 @@ def test_tensors_of_a_batch(tmp_path):
     assert batch["speakers"].shape == (1, 7)
     assert batch["speakers"].dtype == torch.long
     assert batch["metadata"][0].clusters == [[(0, 0), (2, 2), (5, 5)], [(2, 3)]]
-
-
-@pytest.mark.parametrize(
-    ("path", "expected"),
-    [
-        ("a.gold_conll", ["a_0"]),
-        ("", ["a_0", "b_0", "b_1", "c"]),
-        ("*.gold_*", ["a_0", "b_0", "b_1"]),
-        ("**/*.jsonl", ["c"]),
-    ],
-)
-def test_files_folders_and_patterns(folder, path, expected):
-    assert ids(CorefReader().read(str(folder / path))) == expected
-
-
-def test_nothing_to_read(folder):
-    with pytest.raises(InputError, match="nowhere: found no file"):
-        list(CorefReader().read(str(folder / "nowhere")))
-    (folder / "empty").write_text("\n\n")
-    with pytest.raises(InputError, match="empty: found no document"):
-        list(CorefReader().read(str(folder)))
 
 
 def test_mentions_over_the_end_of_a_sentence_are_counted(tmp_path, caplog):
@@ -129,22 +93,6 @@ def test_all_unknown_genres_have_one_place(tmp_path, caplog):
     assert "namespace" not in caplog.text
 
 
-@pytest.mark.parametrize("pattern", ["(", "nw"])
-def test_impossible_patterns(pattern):
-    with pytest.raises(ConfigurationError, match="genre_pattern: found") as error:
-        CorefReader(genre_pattern=pattern)
-    assert repr(pattern) in str(error.value)
-
-
-def test_loader_processes_share_the_documents(folder):
-    found = []
-    for process in (0, 1, 2):
-        reader = CorefReader()
-        reader._set_worker_info(WorkerInfo(3, process))
-        found.append(ids(reader.read(str(folder))))
-    assert found == [["a_0", "c"], ["b_0"], ["b_1"]]
-
-
 def test_bad_documents_are_left_out(tmp_path, caplog):
     (tmp_path / "a").write_text(conll("a/(1", id="x") + ANA + conll("a/1)", id="y"))
     with pytest.raises(InputError, match="line 2"):
@@ -152,21 +100,3 @@ def test_bad_documents_are_left_out(tmp_path, caplog):
     assert ids(CorefReader(skip_bad=True).read(str(tmp_path / "a"))) == ["nw/d_0"]
     assert "2 bad records" in caplog.text
     assert f"{tmp_path}/a, line 2" in caplog.text
-
-
-def test_a_document_that_is_one_long_sentence(tmp_path, caplog):
-    for tokens, warnings in ((300, 0), (301, 1)):
-        (tmp_path / "a").write_text(conll("a/- " * tokens))
-        list(CorefReader().read(str(tmp_path / "a")))
-        assert caplog.text.count("1 documents are one sentence") == warnings
-
-
-@pytest.mark.parametrize(
-    "content", [conll("Zoë/(1) it/(1)"), json.dumps({"sentences": [["Zoë"]]}, ensure_ascii=False)]
-)
-def test_other_encodings(tmp_path, content):
-    (tmp_path / "a").write_text(content, encoding="cp1252")
-    (instance,) = CorefReader(encoding="cp1252").read(str(tmp_path / "a"))
-    assert instance["metadata"].metadata.words.words[0] == "Zoë"
-    with pytest.raises(InputError, match="encoding"):
-        list(CorefReader().read(str(tmp_path / "a")))

@@ -127,13 +127,6 @@ def test_a_task_with_words(words, tmp_path):
     assert '"elmo": {"type": "elmo_word_ids"}' in error_of(ConfigurationError, model, **tensors)
 
 
-@pytest.mark.parametrize("trainable", [False, True])
-def test_random_weights_have_the_words_of_the_vocabulary(words, trainable):
-    elmo = Elmo(**words | {"weight_file": None}, trainable=trainable)
-    known = elmo.bilm.state_dict()["token_encoder.known"]
-    assert torch.equal(known, Elmo(**words).bilm.state_dict()["token_encoder.known"])
-
-
 # ELMoForManyLangs
 
 

@@ -3,7 +3,6 @@
 import copy
 import itertools
 import pickle
-import random
 import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +16,7 @@ from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.common.errors import ElmoError
-from elmo_tasks.elmo import Elmo, FrozenBiLm, LstmState
+from elmo_tasks.elmo import Elmo, FrozenBiLm
 from elmo_tasks.elmo.embedder import CarriedState
 from tests.elmo.files import (
     FILLING,
@@ -25,15 +24,12 @@ from tests.elmo.files import (
     SENTENCES,
     batch,
     changed,
-    frozen,
     make_files,
     random_bilm,
-    read_bilm,
     trained,
 )
-from tests.elmo.inference.precisions import PRECISIONS, REFUSAL, needs_bfloat16, take_bfloat16_away
+from tests.elmo.inference.precisions import needs_bfloat16
 from tests.elmo.numpy_reference import NumpyBiLm
-from tests.elmo.threads import at_once
 
 
 @pytest.fixture
@@ -275,29 +271,7 @@ def test_bfloat16(files, block):
         assert 0 < difference < 0.5
 
 
-def test_bfloat16_where_there_is_none(files, monkeypatch):
-    take_bfloat16_away(monkeypatch)
-    with pytest.raises(ElmoError) as caught:
-        Elmo(precision="bfloat16", **files)(batch(PLACED))
-    assert all(part in str(caught.value) for part in REFUSAL)
-
-
 # Many callers
-
-
-@pytest.mark.parametrize("precision", PRECISIONS)
-@pytest.mark.parametrize("block", [{}, {"placement": "input+output", "layer_norm": True}])
-def test_eight_callers_of_a_cold_elmo(filling, precision, block):
-    batches = [batch(random.Random(seed).choices(PLACED, k=1 + seed % 4)) for seed in range(8)]
-    original = Elmo(precision=precision, **block, **filling).eval()
-    expected = [tuple(original(ids)) for ids in batches]
-    for _ in range(15):
-        cold = Elmo(precision=precision, **block, **filling).eval()
-        cold.load_state_dict(original.state_dict())
-        found = at_once(*(lambda ids=ids, cold=cold: tuple(cold(ids)) for ids in batches))
-        for ours, theirs in zip(found, expected, strict=True):
-            for vectors, others in zip(ours, theirs, strict=True):
-                assert vectors is others is None or torch.equal(vectors, others)
 
 
 def test_two_callers_of_a_stateful_elmo_are_an_error(files, monkeypatch):
@@ -343,28 +317,6 @@ def test_no_graph_is_carried():
         layers = carried.encode(model, batch(sentences), model.initial_state(1))
         # Otherwise the second would go through the freed graph of the first.
         layers.square().sum().backward()
-
-
-def test_a_copy_has_a_state_of_its_own():
-    bilm = frozen(random_bilm())
-    carried = CarriedState()
-    carried.encode(bilm, batch(PLACED), bilm.initial_state(1))
-    other = copy.deepcopy(carried)
-    ids = batch(PLACED[:2])
-    expected = carried.encode(bilm, ids, bilm.initial_state(1))
-    carried.encode(bilm, ids, bilm.initial_state(1))
-    assert torch.equal(other.encode(bilm, ids, bilm.initial_state(1)), expected)
-
-
-def test_states_move_with_the_model():
-    carried = CarriedState()
-    here = LstmState(torch.ones(1, 2, 1, 3), torch.ones(1, 2, 1, 4))
-    there = LstmState(*(part.to("meta") for part in here))
-    for start, rows in ((here, 3), (there, 2), (there, 3)):
-        carried.encode(lambda ids, state: (ids, state), torch.ones(rows, 1), start)
-    assert carried.value is not None
-    assert carried.value.hidden.device.type == "meta"
-    assert carried.value.cell.shape == (1, 2, 3, 4)
 
 
 # Changed weights
@@ -424,15 +376,6 @@ def test_a_copy_has_weights_and_a_state_of_its_own(filling, trainable, stateful,
         assert torch.equal(elmo(batch(PLACED)).input, expected)
 
 
-def test_double_and_back(filling):
-    elmo = Elmo(layers="top", gamma=False, **filling)
-    expected = elmo(batch(SENTENCES)).input
-    exact = elmo.double()(batch(SENTENCES)).input
-    model = read_bilm(**filling).double().requires_grad_(False)
-    torch.testing.assert_close(exact, model.encode(batch(SENTENCES))[-1], atol=1e-9, rtol=0)
-    assert torch.equal(elmo.float()(batch(SENTENCES)).input, expected)
-
-
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
 def test_activations_have_the_type_of_the_model(files, folder, dtype):
     kept = Elmo(activations=str(folder), **files).to(dtype)
@@ -468,29 +411,6 @@ def test_a_frozen_one_under_autocast(filling, block):
     assert torch.equal(found, expected)
     cold.reset_state()
     assert torch.equal(cold(batch(SENTENCES)).input, expected)
-
-
-@pytest.mark.parametrize("worker", [False, True])
-def test_training_under_autocast(filling, worker):
-    elmo = Elmo(trainable=True, mix_l2=0.1, **filling)
-    optimizer = torch.optim.SGD(elmo.parameters(), lr=1e-3)
-
-    def train():
-        for _ in range(2):
-            with torch.autocast("cpu", dtype=torch.bfloat16):
-                loss = elmo(batch(SENTENCES)).input.square().mean() + elmo.penalty()
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-        return loss
-
-    if worker:
-        with ThreadPoolExecutor(1) as pool:
-            loss = pool.submit(train).result()
-    else:
-        loss = train()
-    assert torch.isfinite(loss)
-    assert all(torch.isfinite(weight.grad).all() for weight in elmo.parameters())
 
 
 @pytest.mark.parametrize("stateful", [False, True])

@@ -143,14 +143,6 @@ def test_pooled_datasets(tmp_path):
         assert set(file) == {"P", "empty"}
 
 
-def test_the_thread_runs_calls_in_their_order():
-    done = []
-    with writer_thread(waiting=2) as submit:
-        for number in range(10):
-            submit(lambda number=number: done.append(number))
-    assert done == list(range(10))
-
-
 def test_the_thread_runs_nothing_after_a_failure():
     done = []
 

@@ -58,20 +58,6 @@ def test_another_model(block):
         callback.on_start(SimpleNamespace(model=torch.nn.Linear(1, 1)))
 
 
-@pytest.mark.parametrize(
-    ("block", "message"),
-    [
-        ({"type": "elmo_progress", "every_seconds": -1}, "every_seconds is -1"),
-        ({"type": "elmo_text_perplexities", "texts": {}, "reader": READER}, r"texts is \{\}"),
-        ({"type": "elmo_softmax_first", "epochs": -1}, "epochs is -1"),
-        ({"type": "elmo_softmax_first", "epoch": 1}, "did you mean 'epochs'"),
-    ],
-)
-def test_wrong_values(block, message):
-    with pytest.raises(ConfigurationError, match=message):
-        TrainerCallback.from_params(Params(copy.deepcopy(block)), serialization_dir="folder")
-
-
 # elmo_progress
 
 
@@ -166,14 +152,6 @@ def test_texts_that_cannot_be_read_are_found_at_the_start(tmp_path, model, conte
     callback = TrainerCallback.from_params(Params(block), serialization_dir=str(tmp_path))
     with pytest.raises(ConfigurationError, match=f"text: found {found}"):
         callback.on_start(SimpleNamespace(model=model))
-
-
-def test_unknown_length(clock, caplog):
-    run = ProgressRun(clock, length=None, every_seconds=6)
-    run.epoch(0)
-    assert lines(caplog) == ["epoch 1 of 3, batch 4: 25 tokens/s"]
-    run.epoch(1)
-    assert "epoch 2 of 3, 40%: 25 tokens/s, 29 s left" in lines(caplog)
 
 
 def test_speed_of_a_resumed_run_is_its_own(clock, caplog):

@@ -92,28 +92,6 @@ def test_running_text_is_tokenised(predictor):
     assert predictor.predict(text)["tokens"] == ["Norway", "won.", "Portugal", "didn't!"]
 
 
-@pytest.mark.parametrize(
-    ("inputs", "message"),
-    [
-        ({}, 'none; expected "sentence"'),
-        ({"sentence": 5}, '"sentence" is 5'),
-        ({"tokens": ["Ana", None]}, '"tokens" has None at position 1'),
-    ],
-)
-def test_wrong_fields(predictor, inputs, message):
-    with pytest.raises(ConfigurationError, match=message):
-        predictor.predict_json(inputs)
-
-
-def test_results_before_a_bad_line_come_out(predictor):
-    good = json.dumps({"sentence": "Norway won ."})
-    fresh = BiLmPredictor(predictor._model, predictor._dataset_reader)
-    results = fresh.predict_each([fresh.load_line(x) for x in (good, "[1]", good)])
-    assert next(results)["tokens"] == ["Norway", "won", "."]
-    with pytest.raises(ConfigurationError, match=r"line 2 .* found \[1\]"):
-        next(results)
-
-
 def test_blocks_of_a_text_are_no_sentences(predictor):
     block = next(iter(predictor._dataset_reader.read(str(bundled("fixtures/language_model/dev.txt")))))
     with pytest.raises(ConfigurationError, match="no --use-dataset-reader"):

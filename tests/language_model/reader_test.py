@@ -5,7 +5,7 @@ import logging
 import pickle
 import random
 from collections import Counter
-from itertools import chain, permutations
+from itertools import chain
 
 import numpy as np
 import pytest
@@ -21,8 +21,7 @@ from hypothesis import strategies as st
 
 from elmo_tasks.data.input_files import InputError
 from elmo_tasks.elmo.model.characters import character_ids, word_ids
-from elmo_tasks.language_model import bptt_batch
-from elmo_tasks.language_model.bptt_batch import BlockField, Lexicon, blocks, empty_block
+from elmo_tasks.language_model.bptt_batch import BlockField, blocks, empty_block
 from elmo_tasks.language_model.model import class_names
 from elmo_tasks.language_model.reader import BiLmReader
 from tests.elmo.files import VOCABULARY
@@ -183,41 +182,6 @@ def test_two_blocks_are_no_batch():
         field.as_tensor({})
 
 
-def test_a_lexicon_that_grew_too_large_is_replaced(monkeypatch):
-    passages = by_size(DOCUMENTS, 2)
-    fields = blocks_of(passages, streams=3, bptt_steps=2)
-    vocab = vocabulary(fields)
-    expected = tensors(fields, vocab)
-    monkeypatch.setattr(bptt_batch, "LEXICON_SIZE", 5)
-    fields = blocks_of(passages, streams=3, bptt_steps=2)
-    assert len({id(field.lexicon) for field in fields}) > 1
-    assert rebuild(tensors(fields, vocab), vocab, WORDS) == rebuild(expected, vocab, WORDS)
-
-
-def test_classes_are_those_of_the_vocabulary_that_is_asked():
-    lexicon = Lexicon("words")
-    numbers = lexicon.steps([["a", "b"]])[0]
-    for words in (["a", "b", "<S>"], ["<S>", "b"], ["a", "b", "<S>"]):
-        vocab = Vocabulary(tokens_to_add={"tokens": words})
-        expected = [vocab.get_token_index(word) - 1 for word in ("<S>", "a", "b")]
-        assert lexicon.classes(vocab, numbers).tolist() == expected
-
-
-def test_a_pickled_block_has_its_own_words_alone():
-    fields = blocks_of(by_size(DOCUMENTS, 2), streams=3, bptt_steps=2)
-    vocab = vocabulary(fields)
-    for block, field in zip(tensors(fields, vocab), fields, strict=True):
-        copied = pickle.loads(pickle.dumps(field))
-        assert set(copied.lexicon.words) <= {field.lexicon.words[n] for n in np.unique(field.steps)} | {
-            "<S>",
-            "</S>",
-        }
-        assert copied.human_readable_repr() == field.human_readable_repr()
-        (again,) = tensors([copied], vocab)
-        assert torch.equal(again["targets"], block["targets"])
-        assert torch.equal(again["words"][again["inputs"]], block["words"][block["inputs"]])
-
-
 # The reader
 
 
@@ -306,14 +270,6 @@ def test_order_depends_on_seed_and_epoch_alone(tmp_path):
     assert texts(BiLmReader(**options, seed=14), str(tmp_path)) != epochs[0]
 
 
-def test_order_of_files(tmp_path):
-    """With a buffer of one passage the files alone are in random order, the same in all processes."""
-    rows = [numbered(tmp_path / name, 5) for name in ("a.txt", "b.txt", "c.txt")]
-    reader = BiLmReader(streams=1, shuffle_buffer=1)
-    found = [list(chain(*texts(reader, str(tmp_path)))) for _ in range(12)]
-    assert {str(epoch) for epoch in found} == {str(list(chain(*order))) for order in permutations(rows)}
-
-
 @pytest.mark.parametrize("running_text", [False, True])
 def test_processes_share_the_text(tmp_path, running_text):
     rows = numbered(tmp_path / "a.txt", 50)
@@ -362,13 +318,6 @@ def test_epochs_of_a_data_loader(tmp_path, workers):
     first = run()
     assert first[0] != first[1]
     assert run() == first
-
-
-def test_max_instances_counts_blocks(tmp_path):
-    numbered(tmp_path / "a.txt", 40)
-    reader = BiLmReader(streams=8, passage=1, max_instances=3)
-    found = list(reader.read(str(tmp_path / "a.txt")))
-    assert [instance["block"].lengths.count(0) for instance in found] == [0, 0, 0]
 
 
 def test_long_sentences(tmp_path, caplog):
@@ -427,27 +376,6 @@ def test_text_to_instance():
     assert rebuild([tensors], vocab, ["a", "b", "한국어"]) == [[s] for s in sentences]
     with pytest.raises(ConfigurationError, match="no sentences"):
         reader.text_to_instance([])
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"input": "bytes"}, "input is 'bytes', .* characters, words"),
-        ({"streams": 0}, "streams is 0"),
-        ({"lanes": 0}, "lanes is 0"),
-        ({"lanes": 2, "unroll": 0}, "unroll is 0, .*, or null"),
-        ({"bptt_steps": 0}, "bptt_steps is 0, .*, or null"),
-        ({"passage": -1}, "passage is -1"),
-        ({"shuffle_buffer": -1}, "shuffle_buffer is -1"),
-        ({"subsample": 0.0}, "subsample is 0.0, .* above 0"),
-        ({"running_text": True, "source": {"type": "elmo_ner"}}, "running_text and source"),
-        ({"stream": 3}, "did you mean 'streams'"),
-        ({"lanes": 3, "streams": 3}, "'lanes' and 'streams'"),
-    ],
-)
-def test_impossible_parameters(options, message):
-    with pytest.raises(ConfigurationError, match=message):
-        DatasetReader.from_params(Params({"type": "elmo_bilm"} | options))
 
 
 def test_former_names_of_keys_are_still_read():

@@ -113,13 +113,6 @@ def test_validation_reads_the_whole_text_in_order(tmp_path, name):
     assert found == {"subsample": None, "restart": 0, "shuffle_buffer": 0, "passage": 7}
 
 
-def test_no_text(tmp_path):
-    (tmp_path / "train").write_text("\n \n\n")
-    overrides = {"train_data_path": str(tmp_path / "train"), "validation_data_path": str(tmp_path / "train")}
-    output = train(tmp_path / "run", overrides, status=1)
-    assert f"{tmp_path / 'train'}: found no sentence" in output
-
-
 # Several workers
 
 

@@ -3,8 +3,6 @@ import random
 
 import pytest
 import torch
-from allennlp.common import Params
-from allennlp.training.metrics import Metric
 
 from elmo_tasks.metrics import ClassificationMetric, confusion_name
 from tests.forked import spawn
@@ -50,19 +48,6 @@ def test_equals_scikit_learn(number):
     for truth, row in zip(LABELS, matrix.tolist(), strict=True):
         expected |= {confusion_name(truth, guess): count for guess, count in zip(LABELS, row, strict=True)}
     assert metric.get_metric(reset=True) == pytest.approx(expected)
-
-
-def test_calls_add_up_until_reset():
-    predictions, gold = pairs(30, classes=4)
-    metric = Metric.from_params(Params({"type": "elmo_classification", "labels": LABELS}))
-    for start in range(0, 30, 7):
-        batch = slice(start, start + 7)
-        metric(torch.tensor(predictions[batch]), torch.tensor(gold[batch]))
-        # Within an epoch only what fits a progress bar.
-        assert set(metric.get_metric()) == {"accuracy", "macro_precision", "macro_recall", "macro_f1"}
-    assert metric.get_metric(reset=True) == evaluate(predictions, gold).get_metric(reset=True)
-    metrics = metric.get_metric(reset=True)
-    assert all(type(value) is float and value == 0.0 for value in metrics.values())
 
 
 # Of two workers that share the instances, each sees what both have counted so far.

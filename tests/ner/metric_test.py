@@ -80,74 +80,10 @@ def test_the_published_output():
     )
 
 
-@pytest.mark.parametrize(
-    ("tags", "chunks"),
-    [
-        ("O I-A I-A O", {"A": 1}),  # I after O opens
-        ("I-A I-B I-A", {"A": 2, "B": 1}),  # and after another type
-        ("B-A I-B I-B", {"A": 1, "B": 1}),
-        ("I-A B-A B-A", {"A": 3}),
-        ("B-A E-A I-A", {"A": 2}),  # E closes before I
-        ("E-A E-A O E-A", {"A": 3}),
-        ("B-A E-A B-A", {"A": 1}),  # but not before B: the script has no such rule
-        ("I-A E-A O", {"A": 1}),
-        ("[-A ]-A", {"A": 2}),  # brackets are chunks of one token
-        ("[-A I-A O", {"A": 1}),
-        ("O . B-A .-A", {"A": 1}),  # a dot opens nothing
-        ("S-A U-A L-B", {"A": 1, "B": 1}),  # unknown prefixes: only the type counts
-        ("B-creative-work I-creative B-creative-work", {"creative-work": 2, "creative": 1}),
-        ("B I O B", {"": 2}),
-        ("O O", {}),
-        ("", {}),
-    ],
-)
-def test_chunks_of_odd_sequences(tags, chunks):
-    tags = tags.split()
-    counts = evaluate([tags], [tags]).total_counts()
-    assert counts.gold == counts.predicted == Counter(chunks)
-    assert counts.correct == Counter(chunks)
-    assert counts.correct_tags == counts.tokens == len(tags)
-
-
-def test_sentences_end_chunks():
-    counts = evaluate([["B-A"], ["I-A"], [], ["I-A"]], [["I-A"], ["I-A"], [], ["B-A"]]).total_counts()
-    assert (counts.gold, counts.predicted, counts.correct) == ({"A": 3},) * 3
-
-
-def test_an_untyped_chunk_counts_in_the_totals_only():
-    metrics = evaluate([["B", "B-A"]], [["B", "B-A"]]).get_metric()
-    assert metrics["f1"] == 1
-    assert [key for key in metrics if "-" in key] == ["precision-A", "recall-A", "f1-A"]
-
-
 def test_nothing_to_count():
     metric = Metric.by_name("elmo_conlleval")()
     assert metric.get_metric() == {"precision": 0.0, "recall": 0.0, "f1": 0.0, "accuracy": 0.0}
     assert metric.report() == "processed 0 tokens with 0 phrases; found: 0 phrases; correct: 0.\n"
-
-
-def test_calls_add_up_until_reset():
-    metric = ConllEval()
-    for predicted, gold in zip(PREDICTED, GOLD, strict=True):
-        metric([predicted], [gold])
-        metric.get_metric()
-    assert metric.report() == evaluate(PREDICTED, GOLD).report()
-    assert metric.get_metric(reset=True) == evaluate(PREDICTED, GOLD).get_metric()
-    assert metric.report() == ConllEval().report()
-
-
-@pytest.mark.parametrize(
-    ("predicted", "gold", "message"),
-    [
-        ([["O"]], [["O"], ["O"]], "found 1 .* expected 2"),
-        ([["O"], ["O"]], [["O"], ["O", "O"]], "sentence 1: found 1 .* expected 2"),
-    ],
-)
-def test_unequal_lengths_count_nothing(predicted, gold, message):
-    metric = ConllEval()
-    with pytest.raises(ValueError, match=message):
-        metric(predicted, gold)
-    assert metric.total_counts() == Counts()
 
 
 # The script again, one token after the other and with its variables, as a second opinion.

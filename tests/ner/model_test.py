@@ -4,7 +4,6 @@ from itertools import islice
 import pytest
 import torch
 from allennlp.common import Params
-from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader, Vocabulary
 from allennlp.models import Model
 
@@ -114,14 +113,6 @@ def test_entities(tmp_path):
     assert total == sum(t.startswith("B-") for s in batch["metadata"] for t in s.gold_tags)
 
 
-def test_reader_without_character_ids(tmp_path):
-    settings = config(tmp_path, "input")
-    del settings["dataset_reader"]["token_indexers"]["elmo"]
-    model, batch, _ = build(settings)
-    with pytest.raises(ConfigurationError, match=r'"elmo": .*elmo_character_ids'):
-        model(**batch)
-
-
 def test_one_bilm_serves_both_placements(tmp_path, monkeypatch):
     model, batch, _ = build(config(tmp_path, "input+output"))
     runs, encode = [], model.elmo.bilm.encode
@@ -142,8 +133,3 @@ def test_pretrained_vectors_and_their_coverage(tmp_path, caplog):
     weight = model.text_field_embedder.token_embedder_tokens.weight
     assert torch.equal(weight[model.vocab.get_token_index("the")], torch.full((50,), 0.5))
     assert "Pretrained embeddings were found for 2 out of" in caplog.text
-
-
-def test_a_vocabulary_without_tags(tmp_path):
-    with pytest.raises(ConfigurationError, match="found no labels in the vocabulary"):
-        Model.from_params(Params(config(tmp_path, "none")["model"]), vocab=Vocabulary())

@@ -1,4 +1,3 @@
-import gzip
 import logging
 from itertools import chain
 
@@ -8,7 +7,7 @@ from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader, Vocabulary
 from allennlp.data.data_loaders import MultiProcessDataLoader
-from allennlp.data.dataset_readers.dataset_reader import DistributedInfo, WorkerInfo
+from allennlp.data.dataset_readers.dataset_reader import DistributedInfo
 from allennlp.data.token_indexers import TokenCharactersIndexer
 
 from elmo_tasks.data.input_files import InputError
@@ -156,39 +155,11 @@ def test_a_b_that_iob1_does_not_allow(tmp_path, caplog, scheme):
     assert error.startswith(f"{tmp_path}/eng.train, line 7: found B-MISC after O")
 
 
-def test_a_folder_a_pattern_and_gzip(tmp_path, caplog):
-    """Each file may have its own scheme, and its last sentence ends with it."""
-    (tmp_path / "a.txt").write_text("a I-A\nb O")
-    (tmp_path / "b.txt").write_bytes(gzip.compress(b"c B-A\nd O\n\ne B-B"))
-    for path in (tmp_path, tmp_path / "*.txt"):
-        with caplog.at_level(logging.INFO):
-            instances = list(two_columns().read(str(path)))
-        assert words(instances) == [["a", "b"], ["c", "d"], ["e"]]
-    assert f"{tmp_path}/a.txt: IOB1, 1 sentences, 2 tokens, 1 entities (A 1)" in caplog.text
-    assert f"{tmp_path}/b.txt: IOB2, 2 sentences, 3 tokens, 2 entities (A 1, B 1)" in caplog.text
-    assert f"{tmp_path}: 2 files, 3 sentences, 5 tokens, 3 entities (A 2, B 1)" in caplog.text
-
-
 @pytest.fixture
 def seven(tmp_path):
     """A file of sentences of one word, w0 to w6."""
     (tmp_path / "a").write_text("\n\n".join(f"w{number} U-A" for number in range(7)))
     return str(tmp_path / "a")
-
-
-def test_workers_share_the_sentences(seven):
-    def shards(number, **parameters):
-        for rank in range(number):
-            reader = two_columns(**parameters)
-            reader._set_worker_info(WorkerInfo(number, rank))
-            yield list(reader.read(seven))
-
-    first, second = shards(2)
-    assert (words(first), words(second)) == ([["w0"], ["w2"], ["w4"], ["w6"]], [["w1"], ["w3"], ["w5"]])
-    # Indexers would be copied to each process; the parent sets them.
-    assert first[0]["tokens"]._token_indexers is None
-    first, second = shards(2, max_instances=3)
-    assert words(first) + words(second) == [["w0"], ["w2"], ["w1"]]
 
 
 def test_distributed_workers_share_the_sentences(seven, monkeypatch):
@@ -201,13 +172,6 @@ def test_distributed_workers_share_the_sentences(seven, monkeypatch):
         assert reader.get_distributed_info() == DistributedInfo(2, rank)
         seen += chain(*words(reader.read(seven)))
     assert seen == ["w0", "w2", "w4", "w6", "w1", "w3", "w5"]
-
-
-def test_a_multi_process_loader_gives_each_sentence_once(seven):
-    loader = MultiProcessDataLoader(two_columns(), seven, batch_size=2, num_workers=2, start_method="fork")
-    loader.index_with(Vocabulary.from_instances(two_columns().read(seven)))
-    seen = [each.words[0] for batch in loader for each in batch["metadata"]]
-    assert sorted(seen) == [f"w{number}" for number in range(7)]
 
 
 def test_text_to_instance_for_prediction():
@@ -243,31 +207,6 @@ def test_text_to_instance_with_impossible_tags():
     assert list(NerReader().text_to_instance(words, tags)["tags"]) == ["U-A", "O", "U-A", "O", "U-A"]
     with pytest.raises(MixedSchemeError):
         NerReader(strict=True).text_to_instance(words, tags)
-
-
-@pytest.mark.parametrize("columns", [["word"], ["word", "tag", "tag"], "word tag"])
-def test_impossible_columns(columns):
-    with pytest.raises(ConfigurationError, match=r"^columns") as error:
-        NerReader(columns=columns)
-    assert repr(columns) in str(error.value)
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("", ": found no sentence"),
-        ("-DOCSTART- -X- -X- O\n\n \t\r\n", ": found no sentence"),
-        ("a O\n\nb\n", ", line 3: found 1 columns in 'b', expected 2: word, tag"),
-        ("a O\n\nb O O\n", ", line 3: found 3 columns in 'b O O'"),
-        ("a O\n\nb O\n# b is c\n", ", line 4: found 4 columns in '# b is c'"),
-        ("a O\nb\u00a0O\n", ", line 2: found 1 columns in 'b\\\\xa0O'"),
-        (b"a O\nM\xfcller O\n", ", line 2: found the byte 0xfc at offset 5"),
-        ("a U-A\n\nb O\nc S-A\n", ", line 4: found S-A after O, .*BIOES.* BIOUL, .*line 1 .*U-A"),
-    ],
-)
-def test_files_that_cannot_be_read(tmp_path, content, message):
-    with pytest.raises(InputError, match=f"^{tmp_path}/a{message}"):
-        read(tmp_path / "a", content, two_columns())
 
 
 @pytest.mark.parametrize("tag", ["X-A", "B", "B-", "PER", "O-A"])

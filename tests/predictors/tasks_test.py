@@ -2,13 +2,13 @@
 
 import io
 import json
-import multiprocessing
 import pickle
 
 import pytest
 import torch
 from allennlp.common.checks import ConfigurationError
 
+from tests.forked import FORKED
 from tests.predictors.archives import predictor_of
 
 PREMISE, HYPOTHESIS = ["Two", "boys", "do", "n't", "sleep", "."], ["Nobody", "sleeps", "."]
@@ -88,17 +88,6 @@ def test_the_result_of_an_input_in_all_forms(config, predictor):
         assert sum(result["attention"]) == pytest.approx(1)
 
 
-def test_an_input_has_one_result_alone_and_in_a_batch(config, predictor):
-    first = FORMS[config][0]
-    longer = {name: text + 9 * " It rained for hours." for name, text in first.items()}
-    inputs = [first, longer, EMPTY[config][0][0], dict.fromkeys(first, "Dull.")]
-    for together, json_dict in zip(predictor.predict_batch_json(inputs), inputs, strict=True):
-        alone = predictor.predict_json(json_dict)
-        assert list(together) == list(predictor.predict_json(first))
-        assert together["label"] == alone["label"]
-        assert together["probabilities"] == pytest.approx(alone["probabilities"], abs=1e-5)
-
-
 def test_inputs_without_words_have_no_label(config, predictor):
     for json_dict, result in EMPTY[config]:
         assert predictor.predict_json(json_dict) == {"label": None, "probabilities": {}, **result}
@@ -140,11 +129,11 @@ def predictions(pickled: bytes) -> str:
 
 
 def test_a_pickled_predictor_and_model():
-    """Both predict as before, also in a spawned process."""
+    """Both predict as before, also in another process."""
     predictors = {task: predictor_of(task) for task in ONE_OF_EACH}
     expected = [predictor.predict_json(ONE_OF_EACH[task]) for task, predictor in predictors.items()]
     pickled = pickle.dumps([(task, pickle.dumps(predictor)) for task, predictor in predictors.items()])
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
+    with FORKED.Pool(1) as pool:
         assert pool.apply(predictions, (pickled,)) == repr(expected)
     for predictor, (task, content), outputs in zip(
         predictors.values(), ONE_OF_EACH.items(), expected, strict=True

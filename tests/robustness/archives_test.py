@@ -19,12 +19,9 @@ from allennlp.models.archival import load_archive
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elmo_tasks.common.files import bundled
 from elmo_tasks.compat.archives import ArchiveError, open_archive
 from elmo_tasks.ner import NerReader
 from tests.robustness.attempt import FUZZ, attempt
-
-DEV = str(bundled("fixtures/ner/dev.conll").resolve())
 
 
 class OwnReader(NerReader):

@@ -1,8 +1,6 @@
-import gzip
 import json
 import logging
 import pickle
-import zipfile
 
 import pytest
 import torch
@@ -65,24 +63,6 @@ def test_the_instances(tmp_path, caplog):
     assert batch["label"].tolist() == [1, 2]
     # All labels, in their own order, not by frequency
     assert tuple(vocab.get_index_to_token_vocabulary("labels").values()) == LABELS
-
-
-def test_packed_files(tmp_path):
-    """Other fields, as in MultiNLI, are ignored."""
-    content = lines(*(pair | {"genre": "telephone", "annotator_labels": []} for pair in SNLI)).encode()
-    assert words(read(tmp_path / "a.jsonl.gz", gzip.compress(content))) == WORDS
-    with zipfile.ZipFile(tmp_path / "snli_1.0.zip", "w") as archive:
-        archive.writestr("snli_1.0/snli_1.0_dev.jsonl", content)
-        archive.writestr("snli_1.0/README.txt", "no pairs")
-    member = f"{tmp_path}/snli_1.0.zip!snli_1.0/snli_1.0_dev.jsonl"
-    assert words(SnliReader().read(member)) == WORDS
-
-
-def test_a_folder_a_pattern_and_blank_lines_at_the_end(tmp_path):
-    (tmp_path / "a.jsonl").write_text("\ufeff" + lines(SNLI[0]) + "\n \r\n")
-    (tmp_path / "b.jsonl").write_text(lines(SNLI[2]).rstrip("\n").replace("}", "}\r\n"))
-    assert words(SnliReader().read(str(tmp_path))) == WORDS
-    assert words(SnliReader().read(f"{tmp_path}/*.jsonl")) == WORDS
 
 
 @pytest.mark.parametrize(
@@ -204,10 +184,3 @@ def test_workers_share_the_pairs(tmp_path, monkeypatch):
     monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 2)
     monkeypatch.setattr(torch.distributed, "get_rank", lambda: 1)
     assert [premise for premise, _ in words(SnliReader().read(str(path)))] == [["w1"], ["w3"]]
-
-
-def test_the_words_of_short_sentences_are_cached():
-    reader, long = SnliReader(), "cat " * 200
-    assert reader.tokens("Two cats sleep.") is reader.tokens("Two cats sleep.")
-    assert reader.tokens(long) is not reader.tokens(long)
-    assert [token.text for token in reader.tokens(long)] == ["cat"] * 200

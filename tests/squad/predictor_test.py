@@ -23,10 +23,6 @@ def predictor(run) -> SquadPredictor:
     return Predictor.from_path(str(run), import_plugins=False)
 
 
-def test_is_the_models_default(predictor):
-    assert isinstance(predictor, SquadPredictor)
-
-
 def test_an_answer_is_text_of_the_passage(predictor):
     result = predictor.predict(PASSAGE, QUESTION)
     assert json.loads(json.dumps(result)) == result
@@ -69,23 +65,6 @@ def test_options(run):
         assert max(seen) - place >= 5 or max(seen) == len(tokens) - 1
 
 
-def test_one_result_alone_and_in_a_batch(predictor):
-    inputs = [
-        {"passage": passage, "question": question, "id": str(number)}
-        for number, (passage, question) in enumerate(
-            [(PASSAGE, QUESTION), (PASSAGE * 3, "Who?"), (PASSAGE, "When?"), ("Seven.", "When?")]
-        )
-    ]
-    for together, alone in zip(
-        predictor.predict_batch_json(inputs), map(predictor.predict_json, inputs), strict=True
-    ):
-        assert together["id"] == alone["id"]
-        assert together["answer"] == alone["answer"]
-        assert together["probability"] == pytest.approx(alone["probability"], abs=1e-5)
-    assert alone["answer"] in ("Seven", ".", "Seven.")
-    assert len(alone["n_best"]) == 3
-
-
 def test_no_answer(tmp_path):
     model = write_run(tmp_path / "run", data=UNANSWERABLE, no_answer=True)
     predictor = Predictor.from_path(str(tmp_path / "run"), import_plugins=False)
@@ -118,16 +97,3 @@ def test_nothing_to_predict(run, predictor):
     assert first["question_tokens"] == whole["question_tokens"]
     assert second["passage_tokens"] == whole["passage_tokens"]
     assert first["question_attention"] == first["self_attention"] == []
-
-
-@pytest.mark.parametrize(
-    ("inputs", "message"),
-    [
-        ({"passage": PASSAGE}, 'found the fields: "passage"; expected "passage" and "question": strings'),
-        ({"passage": 5, "question": QUESTION}, '"passage" is 5; expected "passage" and "question": strings'),
-    ],
-)
-def test_wrong_fields(predictor, inputs, message):
-    with pytest.raises(ConfigurationError) as caught:
-        predictor.predict_json(inputs)
-    assert message in str(caught.value)

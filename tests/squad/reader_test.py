@@ -446,13 +446,3 @@ def test_workers_share_the_paragraphs():
     assert seen[0] == [f"dev-{number:03d}" for number in (1, 2, 3, 4, 9, 10, 11, 12)]
     assert sorted(chain(*seen)) == [f"dev-{number:03d}" for number in range(1, 17)]
     assert len(list(SquadReader(max_instances=6).read(DEV))) == 6
-
-
-def test_wrong_parameters_and_texts():
-    with pytest.raises(ConfigurationError, match="training_answer is 'last', expected one of first"):
-        SquadReader(training_answer="last")
-    with pytest.raises(ConfigurationError, match="'unanswered'; did you mean 'unanswerable'"):
-        DatasetReader.from_params(Params({"type": "elmo_squad", "unanswered": True}))
-    for passage, question, name in ((" ", "Why?", "passage"), ("A cat.", "\n", "question")):
-        with pytest.raises(ConfigurationError, match=f"found no words in the {name}"):
-            SquadReader().text_to_instance(passage, question)

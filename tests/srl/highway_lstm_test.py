@@ -66,13 +66,6 @@ def test_equals_allennlps_in_value_and_gradient(layers):
     assert_equal(*pair(layers), torch.randn(5, 9, 6))
 
 
-def test_equals_it_at_full_size():
-    mask = torch.arange(11) < torch.randint(6, 12, (40,)).unsqueeze(1)
-    assert_equal(
-        *pair(2, input_dim=200, hidden_dim=300), torch.randn(40, 11, 200), mask[:, : mask.sum(1).max()]
-    )
-
-
 def test_equals_it_with_dropout(monkeypatch):
     """With the same masks, sequences by falling length, one for each layer."""
     ours, theirs = pair(3, dropout=0.5)

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import allennlp_models
 import pytest
-from allennlp.training.metrics import Metric
 
 from elmo_tasks.data.tag_schemes import Scheme, Span, from_spans, to_spans
-from elmo_tasks.srl.metric import Counts, SrlEval
+from elmo_tasks.srl.metric import SrlEval
 
 SCRIPT = Path(allennlp_models.__file__).parent / "structured_prediction" / "tools" / "srl-eval.pl"
 with_script = pytest.mark.skipif(
@@ -138,34 +137,6 @@ def test_a_worked_example():
         for name, score in zip(("precision", "recall", "f1"), scores, strict=True):
             assert metrics.pop(name + label) == pytest.approx(score)
     assert metrics == {"perfect": 0.0}
-
-
-def test_nothing_to_count():
-    metrics = Metric.by_name("elmo_srl_eval")().get_metric()
-    assert set(metrics.values()) == {0.0}
-    assert {"precision", "recall", "f1", "f1_with_predicate", "perfect"} <= set(metrics)
-
-
-def test_calls_add_up_until_reset():
-    metric, together = SrlEval(), evaluate(*zip(*CASES, strict=True))
-    for predicted, gold in CASES:
-        metric([predicted.split()], [gold.split()])
-    assert metric.get_metric(reset=True) == together.get_metric()
-    assert metric.total_counts() == Counts()
-
-
-@pytest.mark.parametrize(
-    ("predicted", "gold", "message"),
-    [
-        ([["O"]], [["O"], ["O"]], "found 1 .* expected 2"),
-        ([["O"], ["O"]], [["O"], ["O", "O"]], "proposition 1: found 1 .* expected 2"),
-    ],
-)
-def test_unequal_lengths_count_nothing(predicted, gold, message):
-    metric = SrlEval()
-    with pytest.raises(ValueError, match=message):
-        metric(predicted, gold)
-    assert metric.total_counts() == Counts()
 
 
 def test_counts_of_both_kinds():

@@ -9,7 +9,6 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.predictors import Predictor
 
 from elmo_tasks.common.files import bundled
-from elmo_tasks.data import tokenization
 from elmo_tasks.predictors.command import PredictManager
 from elmo_tasks.srl import SrlPredictor, SrlReader
 from elmo_tasks.srl import predictor as module
@@ -82,15 +81,6 @@ def test_the_result_can_be_read(predictor, tmp_path):
         assert from_tags(instance["metadata"].metadata.gold_tags) == from_tags(tags)
 
 
-def test_one_result_alone_and_in_a_batch(predictor):
-    inputs = [
-        {"sentence": SENTENCE, "predicates": [5, 1]},
-        {"sentence": "", "predicates": []},
-        {"tokens": ["He"] * 60 + ["left"], "predicates": [60]},
-    ]
-    assert list(predictor.predict_batch_json(inputs)) == list(map(predictor.predict_json, inputs))
-
-
 def test_instances_of_the_reader(predictor):
     reader = predictor._dataset_reader
     reader.keep_without_predicates = True
@@ -128,18 +118,6 @@ def test_verbs_that_a_model_finds(predictor, tagger, monkeypatch):
     monkeypatch.setattr(spacy.util, "get_installed_models", lambda: ["xx_other", tagger])
     monkeypatch.setattr(module, "_ENGLISH", tagger[:3])
     assert places(predictor, {"sentence": SENTENCE}) == [1]
-
-
-def test_memory_does_not_grow_with_the_words(predictor, tagger, monkeypatch):
-    made, load = [], spacy.load
-    monkeypatch.setattr(spacy, "load", lambda name: made.append(load(name)) or made[-1])
-    monkeypatch.setattr(tokenization, "MAX_STRINGS", 1_000)
-    with_tagger = another(predictor, spacy_model=tagger)
-    for number in range(20):
-        words = [*(f"{number}word{place}" for place in range(99)), "sold"]
-        assert with_tagger.read({"tokens": words}) == (words, [99])
-    assert len(made) > 2
-    assert max(len(language.vocab.strings) for language in made) < 4_000
 
 
 def test_no_model_that_finds_verbs(predictor, tmp_path, monkeypatch):

@@ -5,12 +5,10 @@ import re
 
 import pytest
 import torch
-from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
-from allennlp.data import DatasetReader, Vocabulary
+from allennlp.data import Vocabulary
 from allennlp.data.data_loaders import MultiProcessDataLoader
 from allennlp.data.dataset_readers.dataset_reader import WorkerInfo
-from allennlp.data.token_indexers import SingleIdTokenIndexer
 
 from elmo_tasks.common.files import bundled
 from elmo_tasks.data.input_files import InputError
@@ -364,15 +362,6 @@ def test_verbs_only_and_sentences_without_predicates(tmp_path, content, caplog):
     assert "3 sentences, 1 of them without predicates (kept), 3 predicates" in caplog.text
 
 
-@pytest.mark.parametrize("content", [CONLL, CONLL_2005, lines(JSON_LINES), HE_2017])
-def test_other_encodings(tmp_path, content):
-    (tmp_path / "a").write_text(content.replace("Omar", "Zoë"), encoding="utf-16")
-    instance, *_ = SrlReader(encoding="utf-16").read(str(tmp_path / "a"))
-    assert instance["metadata"].metadata.words[0] == "Zoë"
-    with pytest.raises(InputError, match="encoding"):
-        list(SrlReader().read(str(tmp_path / "a")))
-
-
 def test_a_folder_with_skeletons(tmp_path):
     (tmp_path / "a.gold_conll").write_text(CONLL)
     (tmp_path / "a.gold_skel").write_text("d 0 0 [WORD]\n")
@@ -400,15 +389,6 @@ def test_instances_of_the_fixtures():
 def test_files_that_cannot_be_read(tmp_path, content, options, message):
     with pytest.raises(InputError, match=message):
         read(tmp_path / "a", content, **options)
-
-
-def test_from_params_and_impossible_columns():
-    reader = DatasetReader.from_params(Params({"type": "elmo_srl", "verbs_only": True}))
-    assert reader.verbs_only
-    assert isinstance(reader.token_indexers["tokens"], SingleIdTokenIndexer)
-    for columns in (["word", "predicate"], "word"):
-        with pytest.raises(ConfigurationError, match=r"^columns"):
-            SrlReader(columns=columns)
 
 
 @pytest.mark.parametrize(

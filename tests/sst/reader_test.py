@@ -1,12 +1,10 @@
-import gzip
 import logging
 import random
 from collections import Counter
 
 import pytest
-from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
-from allennlp.data import DatasetReader, Vocabulary
+from allennlp.data import Vocabulary
 from allennlp.data.data_loaders import MultiProcessDataLoader
 from allennlp.data.dataset_readers.dataset_reader import WorkerInfo
 from nltk import Tree
@@ -107,16 +105,6 @@ def test_a_word_counts_once_in_a_sample(tmp_path):
         assert [instance["tokens"].counted for instance in drawn] == counted
 
 
-def test_a_folder_and_gzip(tmp_path, caplog):
-    (tmp_path / "a.txt").write_text(GOOD)
-    (tmp_path / "b.txt").write_bytes(gzip.compress(f"{BAD}\r\n{NEUTRAL}".encode()))
-    for path in (tmp_path, tmp_path / "*.txt"):
-        with caplog.at_level(logging.INFO):
-            labels = [label for _, label in texts(SstReader().read(str(path)))]
-        assert labels == ["3", "0", "2"]
-    assert f"{tmp_path}: 2 files, 3 sentences and 0 phrases inside them (0 1, 2 1, 3 1)" in caplog.text
-
-
 def test_workers_share_the_phrases(tmp_path):
     everything = texts(read(tmp_path / "a", min_phrase_tokens=2))
     shards = []
@@ -148,19 +136,6 @@ def test_errors_name_the_place(tmp_path, content, message):
         read(tmp_path / "some.txt", content, granularity=2)
     assert f"{tmp_path}/some.txt" in str(caught.value)
     assert message in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"granularity": 4}, "granularity is 4, expected one of 5, 3, 2"),
-        ({"min_phrase_tokens": 0}, "min_phrase_tokens is 0, expected a whole number from 1 to .*, or null"),
-        ({"granularty": 3}, "'granularty'; did you mean 'granularity'"),
-    ],
-)
-def test_impossible_parameters(parameters, message):
-    with pytest.raises(ConfigurationError, match=message):
-        DatasetReader.from_params(Params({"type": "elmo_sst", **parameters}))
 
 
 def test_text_to_instance():

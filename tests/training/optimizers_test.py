@@ -3,7 +3,6 @@ import json
 import pytest
 import torch
 from allennlp.common import Params
-from allennlp.common.checks import ConfigurationError
 from allennlp.training.learning_rate_schedulers import LearningRateScheduler
 from allennlp.training.optimizers import Optimizer
 
@@ -51,8 +50,3 @@ def test_the_warm_up_follows_the_epochs_that_are_trained(epochs, steps):
     assert rates.index(2.0) == warmup == rates.index(max(rates))
     assert rates[warmup // 2] == pytest.approx(2.0 * (warmup // 2) / warmup)
     assert made.get_values() == [0.0]
-
-
-def test_the_number_of_batches_must_be_known():
-    with pytest.raises(ConfigurationError, match="num_steps_per_epoch"):
-        scheduler(None)

@@ -4,7 +4,6 @@ from collections import Counter, defaultdict
 import pytest
 from allennlp.commands.train import train_model
 from allennlp.common import Params
-from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader
 from allennlp.data.dataset_readers.dataset_reader import WorkerInfo
 from allennlp.predictors import Predictor
@@ -96,11 +95,3 @@ def test_the_first_of_the_drawn_instances():
     drawn = sampled("elmo_ner", 0.5)
     first = SampleReader(reader=drawn.whole, fraction=0.5, seed=drawn.seed, max_instances=3)
     assert texts(first, FILES["elmo_ner"]) == texts(drawn, FILES["elmo_ner"])[:3]
-
-
-def test_impossible_fractions():
-    for fraction in (0, 1.5):
-        with pytest.raises(ConfigurationError, match=f"fraction is {fraction}, expected a number above 0"):
-            sampled("elmo_ner", fraction)
-    with pytest.raises(ConfigurationError, match=r"fraction 0\.001 of 200 instances is none"):
-        texts(sampled("elmo_ner", 0.001), FILES["elmo_ner"])

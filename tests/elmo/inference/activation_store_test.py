@@ -1,11 +1,9 @@
-import fcntl
 import logging
 import os
 import random
 import resource
 import shutil
 import signal
-import sys
 import threading
 import time
 import traceback
@@ -18,7 +16,7 @@ import torch
 from elmo_tasks.elmo import Elmo
 from elmo_tasks.elmo.inference.activations import Activations
 from tests.elmo.activation_runs import BATCHES, DISTINCT, Run, assert_same, databases, expected, fill
-from tests.elmo.files import SENTENCES, batch
+from tests.elmo.files import batch
 
 NUMBERED = [[f"number{number}", "of", "many", "sentences"] for number in range(60)]
 
@@ -132,35 +130,6 @@ def test_killed_while_writing(files, folder, warnings):
     assert not warnings()
 
 
-def test_sees_what_another_has_written_in_the_meantime(files, folder):
-    one, other = Run(files, folder), Run(files, folder)
-    one.layers([SENTENCES[0]])
-    Worker(files, folder, [SENTENCES[3]]).finish()
-    other.layers([SENTENCES[0]])
-    assert other.close() == 0
-    one.layers([SENTENCES[3]])
-    assert one.close() == 1
-
-
-def test_fork(files, folder, warnings):
-    run = Run(files, folder)
-    run.layers(NUMBERED[:20])
-    process = os.fork()
-    if not process:
-        status = 1
-        try:
-            torch.set_num_threads(1)
-            run.layers(NUMBERED[:40])
-            status = 0 if sum(run.encoded) == 40 else 2
-        finally:
-            os._exit(status)
-    assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 0
-    assert_same([run.layers(NUMBERED[:40])], [Run(files, None).layers(NUMBERED[:40])])
-    run.layers(NUMBERED)
-    assert run.close() == 40
-    assert not warnings()
-
-
 def test_forks_while_a_thread_writes(files, folder):
     run = Run(files, folder)
     thread = threading.Thread(target=lambda: [run.layers([words]) for words in NUMBERED])
@@ -198,21 +167,6 @@ def test_full_disk(files, folder, warnings):
 # Damage
 
 
-def test_flipped_bit_in_a_value(files, folder, warnings):
-    fill(files, folder)
-    (path,) = databases(folder)
-    content = bytearray(path.read_bytes())
-    # Of the longest sentence; its value lies on pages of its own, behind a header of 16 bytes.
-    pages = [at for at in range(8192, len(content), 4096) if content[at + 10] == 4]
-    content[pages[0] + 16 + 100] ^= 1
-    path.write_bytes(content)
-    run = Run(files, folder)
-    assert_same(run.all_layers(), expected(files))
-    assert run.close() == 1
-    assert f"1 sentences in {path.parent} are damaged (1 so far)" in warnings()
-    assert fill(files, folder) == 0
-
-
 def test_database_of_another_source_is_not_believed(files, tmp_path, warnings):
     fill(files, tmp_path / "one")
     fill(files, tmp_path / "two", dtype="float16")
@@ -247,13 +201,6 @@ def test_damaged_database_is_set_aside(files, folder, warnings, damage):
     for aside in folder.glob("*.damaged-*"):
         assert f"the database in {path.parent} is damaged" in warnings()
         assert f"renamed to {aside}, which can be deleted" in warnings()
-
-
-def test_empty_file_is_a_new_database(files, folder, warnings):
-    fill(files, folder)
-    databases(folder)[0].write_bytes(b"")
-    assert fill(files, folder) == DISTINCT
-    assert not warnings()
 
 
 def test_no_flipped_bit_changes_a_vector_or_ends_the_process(files, folder):
@@ -295,37 +242,3 @@ def test_files_that_disappear(files, folder):
     assert_same(run.all_layers(), wanted)
     assert run.close() == 4 + DISTINCT
     assert fill(files, folder) == 0
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_a_file_is_opened_once_in_a_process(files, folder, tmp_path):
-    """By whatever path; and it is closed when nobody uses it."""
-
-    def open_files():
-        links = [os.readlink(link) for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]
-        return sum(link.startswith(str(folder)) for link in links)
-
-    runs = [Run(files, folder)]
-    runs[0].layers(SENTENCES)
-    opened = open_files()
-    (tmp_path / "link").symlink_to(folder)
-    runs += [Run(files, path) for path in (folder, tmp_path / "link")]
-    for run in runs:
-        run.layers(SENTENCES)
-    assert open_files() == opened > 0
-    assert sum(run.close() for run in runs) == len(SENTENCES) - 1
-    assert not open_files()
-
-
-def test_a_lock_for_one_writer(files, folder):
-    """A process waits for the lock of another one, and releases its own."""
-    folder.mkdir()
-    with open(folder / ".lock", "ab") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        worker = Worker(files, folder, NUMBERED[:1])
-        time.sleep(0.2)
-        assert not databases(folder)
-        fcntl.flock(lock, fcntl.LOCK_UN)
-        worker.finish()
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    assert databases(folder)

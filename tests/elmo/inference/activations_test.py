@@ -1,29 +1,23 @@
 import copy
 import gc
 import json
-import os
 import pickle
 import random
 import shutil
-from contextlib import suppress
 from pathlib import Path
 
 import h5py
-import lmdb
 import numpy as np
 import pytest
 import torch
 from allennlp.commands.train import train_model
 from allennlp.common import Params
-from allennlp.common.checks import ConfigurationError
 from allennlp.models.archival import load_archive
 
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.elmo import Elmo, FrozenBiLm
-from elmo_tasks.elmo.inference import frozen_bilm
-from elmo_tasks.elmo.inference.activations import Activations
 from tests.conftest import SMALL_NER_ELMO
-from tests.elmo.activation_runs import DISTINCT, Run, assert_same, databases, expected, fill, records
+from tests.elmo.activation_runs import DISTINCT, Run, assert_same, databases, expected, fill
 from tests.elmo.files import SENTENCES, batch, make_files, read_frozen
 
 # What is kept
@@ -59,28 +53,6 @@ def test_second_run_encodes_nothing(files, folder, dtype):
     assert second.close() == 0
     assert_same(read, written, atol=0, rtol=0)
     assert_same(read, expected(files), atol=4e-3 if dtype == "float16" else 1e-5, rtol=0)
-
-
-def test_float16_takes_half_of_the_space(files, tmp_path):
-    values = {}
-    for dtype in ("float16", "float32"):
-        fill(files, tmp_path / dtype, dtype=dtype)
-        found = records(tmp_path / dtype)
-        # Behind the values, the checksum
-        values[dtype] = {key: np.frombuffer(value[:-4], dtype=dtype) for key, value in found.items()}
-    assert values["float16"].keys() == values["float32"].keys()
-    for key, exact in values["float32"].items():
-        assert np.array_equal(values["float16"][key], exact.astype("float16"))
-    # The token layer once, and two layers of two directions
-    total = sum(map(len, values["float16"].values()))
-    assert total == (sum(len(words) for words in SENTENCES) + 3) * 5 * 6
-
-
-def test_a_batch_is_one_transaction(files, folder):
-    fill(files, folder)
-    with lmdb.open(str(databases(folder)[0].parent)) as database:
-        # Two of the batches have sentences that are new.
-        assert database.info()["last_txnid"] == 2
 
 
 def test_int16_and_int64_ids_are_the_same_sentence(files, folder):
@@ -161,21 +133,6 @@ def test_the_same_weights_share_wherever_they_come_from(files, folder, tmp_path)
     assert fill(files | {"weight_file": str(moved)}, folder) == 0
 
 
-def test_moved_folder(files, folder, tmp_path):
-    run = Run(files, folder)
-    run.layers(SENTENCES)
-    folder.rename(tmp_path / "moved")
-    (tmp_path / "link").symlink_to(tmp_path / "moved")
-    # The file is open under its old name.
-    assert fill(files, tmp_path / "link") == 2
-    assert fill(files, tmp_path / "moved") == 0
-    # At the old place, a new one begins.
-    assert_same(run.all_layers(), expected(files))
-    assert len(databases(folder)) == 1
-    run.close()
-    assert fill(files, folder) == 0
-
-
 def test_weights_that_change_in_place(files, folder):
     run = Run(files, folder)
     before = run.layers(SENTENCES)
@@ -206,30 +163,6 @@ def test_a_start_that_changes_in_place(files, folder):
     before = run.layers(SENTENCES)
     run.elmo.start_hidden += 0.5
     assert not torch.allclose(run.layers(SENTENCES), before, atol=1e-3)
-
-
-def test_digest_only_when_something_changed(files, folder, monkeypatch):
-    run = Run(files, folder)
-    digests, digest = [], frozen_bilm.digest
-    monkeypatch.setattr(frozen_bilm, "digest", lambda *inputs: digests.append(1) or digest(*inputs))
-    run.all_layers()
-    assert len(digests) == 1
-    # As distributed training does at each step
-    run.elmo.start_hidden.copy_(run.elmo.start_hidden.clone())
-    run.all_layers()
-    assert len(digests) == 1
-    run.elmo.half().float()
-    run.layers(SENTENCES)
-    assert len(digests) == 2
-
-
-def test_about_says_what_the_folder_is_of(files, folder):
-    fill(files, folder, dtype="float16")
-    (about,) = folder.glob("*/activations.json")
-    content = json.loads(about.read_text())
-    assert content["bilm"] == Elmo(**files).bilm.digest()
-    assert content["dtype"] == "float16"
-    assert content["options"]["lstm"]["dim"] == 12
 
 
 # Space
@@ -277,23 +210,6 @@ def test_path_or_block(files, folder, dtype):
 
 
 @pytest.mark.parametrize(
-    ("block", "message"),
-    [
-        ({"path": "x", "dtyp": "float16"}, "Activations: unknown key 'dtyp'; did you mean 'dtype'?"),
-        ({"dtype": "float16"}, 'key "path" is required'),
-        ({"path": "x", "dtype": "half"}, "dtype is 'half', expected one of float32, float16"),
-        ({"path": "x", "limit_gb": 0}, "activations.limit_gb is 0, expected a number above 0"),
-        (5, "activations is 5, expected a text that is not empty, or a block"),
-    ],
-)
-def test_wrong_block(files, block, message, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(ConfigurationError) as caught:
-        Elmo.from_params(Params({"activations": block, **files}))
-    assert message in str(caught.value)
-
-
-@pytest.mark.parametrize(
     ("other", "message"),
     [("trainable", "of a frozen biLM"), ("stateful", "of sentences on their own")],
 )
@@ -306,23 +222,6 @@ def test_folder_that_cannot_be_made(files, tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(ElmoError, match=r"cannot write to .*file.kept: "):
         Elmo(activations=str(tmp_path / "file" / "kept"), **files)
-
-
-def test_folder_that_cannot_be_written_to(files, folder):
-    """As another user than root, whom nothing stops."""
-    folder.mkdir(mode=0o555)
-    kept = Activations(path=str(folder))
-    process = os.fork()
-    if not process:
-        with suppress(BaseException):
-            if not os.getuid():
-                os.setuid(65534)
-            try:
-                kept.prepare()
-            except ElmoError as error:
-                os._exit(0 if "cannot write to" in str(error) else 2)
-        os._exit(1)
-    assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 0
 
 
 def test_files_of_an_earlier_version(files, folder):

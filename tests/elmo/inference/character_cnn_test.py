@@ -158,16 +158,6 @@ def test_words_are_encoded_once():
     assert len(cache) == 5
 
 
-def test_the_longest_unused_goes_first():
-    cache, encoder = WordCache(capacity=3), CountingEncoder()
-    for text in ("a b c", "a", "d", "a c d", "b"):
-        look_up(cache, encoder, text.split())
-    # b went for d, then a for b: it was met before c and d
-    assert encoder.asked == [3, 1, 1]
-    look_up(cache, encoder, ["a"])
-    assert encoder.asked == [3, 1, 1, 1]
-
-
 def test_more_words_than_are_remembered():
     cache, encoder = WordCache(capacity=4), CountingEncoder()
     for start in (0, 5, 2):

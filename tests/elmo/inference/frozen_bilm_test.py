@@ -89,15 +89,6 @@ def test_bfloat16_is_near(changes):
     assert frozen(model, "bfloat16").digest() != model.digest()
 
 
-@pytest.mark.parametrize(
-    ("precision", "expected"), [("float16", ""), ("int8", ": its vectors depended on the batch")]
-)
-def test_unknown_precision(precision, expected):
-    with pytest.raises(ElmoError) as caught:
-        FrozenBiLm(options=BiLmOptions.read(changed()), precision=precision)
-    assert str(caught.value) == f"precision is {precision!r}{expected}, expected one of float32, bfloat16"
-
-
 def test_bfloat16_where_there_is_none(monkeypatch):
     take_bfloat16_away(monkeypatch)
     model = random_bilm()
@@ -108,25 +99,6 @@ def test_bfloat16_where_there_is_none(monkeypatch):
         assert all(part in str(caught.value) for part in REFUSAL)
     # The weights are still there.
     same_bits(bilm.state_dict(), model.state_dict())
-
-
-def test_what_it_says_of_itself():
-    model = random_bilm()
-    bilm = frozen(model)
-    assert (bilm.num_layers, bilm.reads, bilm.device.type) == (3, "character_ids", "cpu")
-    assert bilm.knows(["any", "word"]).all()
-    assert torch.equal(bilm.padded_ids(PLACED), batch(PLACED))
-    assert bilm.digest() == model.digest()
-    assert not list(bilm.parameters())
-    for ours, theirs in zip(bilm.initial_state(3), model.initial_state(3), strict=True):
-        assert torch.equal(ours, theirs)
-
-
-def test_ids_of_the_other_kind():
-    bilm = frozen(random_bilm())
-    for run in (bilm, bilm.encode):
-        with pytest.raises(ElmoError, match=r"reads character_ids: found ids of shape \(5, 18\), expected"):
-            run(WordEncoder.padded_ids(SENTENCES))
 
 
 @pytest.mark.parametrize("make", [frozen, trained, lambda model: model])
@@ -194,28 +166,6 @@ def test_inference_mode_leaves_nothing_unusable_behind():
     assert torch.equal(mixed[:, :2, :7].detach(), expected)
 
 
-def test_made_loaded_and_changed_in_inference_mode():
-    model = random_bilm(**FILLING)
-    with torch.inference_mode():
-        made = frozen(model)
-        expected = made.encode(batch(SENTENCES))
-        loaded = FrozenBiLm(options=model.options)
-        loaded.load_state_dict(model.state_dict())
-        others = [loaded, copy.deepcopy(made), frozen(model).double().float()]
-    for bilm in [made, *others]:
-        assert torch.equal(bilm.encode(batch(SENTENCES)), expected)
-
-
-def test_another_default_type():
-    model = random_bilm(**FILLING)
-    torch.set_default_dtype(torch.double)
-    try:
-        exact = frozen(model).encode(batch(SENTENCES))
-    finally:
-        torch.set_default_dtype(torch.float)
-    torch.testing.assert_close(exact, frozen(model).double().encode(batch(SENTENCES)), atol=1e-12, rtol=0)
-
-
 # Its state dict
 
 
@@ -251,16 +201,6 @@ def test_state_dict_of_a_biLM_that_reads_words(tmp_path):  # noqa: N802
     same_bits(bilm.state_dict(), model.state_dict())
     bilm.prepare()
     same_bits(bilm.state_dict(), model.state_dict())
-
-
-def test_as_part_of_another_module():
-    model = random_bilm()
-    whole = torch.nn.ModuleDict({"bilm": frozen(model), "linear": torch.nn.Linear(2, 2)})
-    names = [name for name in whole.state_dict() if name.startswith("bilm.")]
-    assert names == [f"bilm.{name}" for name in model.state_dict()]
-    other = torch.nn.ModuleDict({"bilm": FrozenBiLm(options=model.options), "linear": torch.nn.Linear(2, 2)})
-    other.load_state_dict(whole.state_dict())
-    assert torch.equal(other["bilm"].encode(batch(PLACED)), whole["bilm"].encode(batch(PLACED)))
 
 
 @pytest.mark.parametrize("packed", [False, True])

@@ -117,14 +117,6 @@ def test_bfloat16_is_near(kind, rows):
     assert 0 < (found - expected).abs().max() < 0.02
 
 
-@pytest.mark.parametrize("kind", [*KINDS["float32"], *KINDS["bfloat16"]])
-def test_weights_may_be_views(kind):
-    inputs, weight, _, _ = product(7, (40, 64))
-    for half in weight.split(32, dim=1):
-        expected = kind(half.clone())(inputs[:, :32])
-        assert torch.equal(kind(half)(inputs[:, :32]), expected)
-
-
 @pytest.mark.skipif(not has_onednn(), reason="no oneDNN here")
 def test_the_kind_of_product_depends_on_what_there_is(monkeypatch):
     weight = torch.randn(4, 4)

@@ -13,7 +13,6 @@ from tests.forked import run_tests
 PROCESSORS = [("default", "SSE41"), ("avx2", "AVX2"), ("", "AVX512_CORE")]
 """PyTorch's and oneDNN's names of what they may use."""
 TESTS = [
-    "embedder_test.py::test_bfloat16_where_there_is_none",
     "inference/contract_test.py::test_not_a_bit_depends_on_the_batch",
     "inference/contract_test.py::test_nor_with_sizes_that_fill_no_vectors",
     "inference/contract_test.py::test_nor_with_enough_values_for_many_threads",
@@ -29,7 +28,6 @@ TESTS = [
     "inference/trained_bilm_test.py::test_values_and_gradients_are_those_of_the_model",
     "inference/trained_bilm_test.py::test_gradients_in_float32_are_near_the_models",
     "inference/trained_bilm_test.py::test_after_a_step_its_vectors_are_the_new_ones",
-    "../commands/arguments_test.py::TestBilm::test_bfloat16_where_there_is_none",
 ]
 FOLDER = Path(__file__).parents[1]
 

@@ -12,8 +12,7 @@ from torch.nn.utils.parametrizations import weight_norm
 from torch.optim.swa_utils import AveragedModel
 
 from elmo_tasks.common.errors import ElmoError
-from elmo_tasks.elmo.inference import FrozenBiLm, TrainedBiLm
-from elmo_tasks.elmo.model import BiLmOptions
+from elmo_tasks.elmo.inference import FrozenBiLm
 from elmo_tasks.elmo.model.encoders import WordEncoder
 from tests.elmo.allennlp_reference import assert_gradients_equal_allennlps
 from tests.elmo.files import (
@@ -23,7 +22,6 @@ from tests.elmo.files import (
     VARIANTS,
     VOCABULARY,
     batch,
-    changed,
     frozen,
     make_files,
     make_word_files,
@@ -124,18 +122,6 @@ def test_batch_without_any_token(dtype):
     assert not bilm.encode(torch.zeros(2, 3, 50, dtype=torch.int16)).any()
 
 
-def test_ids_of_the_other_kind():
-    for bilm in (trained(random_bilm()), trained(random_bilm()).eval().requires_grad_(False)):
-        for run in (bilm, bilm.encode):
-            with pytest.raises(ElmoError, match="reads character_ids: found ids of shape"):
-                run(WordEncoder.padded_ids(SENTENCES))
-
-
-def test_unknown_precision():
-    with pytest.raises(ElmoError, match="precision is 'int8', expected one of float32, bfloat16"):
-        TrainedBiLm(options=BiLmOptions.read(changed()), precision="int8")
-
-
 # In evaluation
 
 
@@ -191,20 +177,6 @@ def test_after_a_step_its_vectors_are_the_new_ones(fast_paths):
         bilm.train()
         loss_of(bilm, False).backward()
         optimizer.step()
-
-
-def test_a_step_without_the_change_to_training(fast_paths):
-    """A pass with gradients is an event of its own."""
-    bilm = trained(random_bilm(**FILLING)).eval()
-    optimizer = torch.optim.SGD(bilm.parameters(), lr=0.003)
-    with torch.no_grad():
-        before = bilm.encode(batch(SENTENCES))
-    loss_of(bilm, False).backward()
-    optimizer.step()
-    with torch.no_grad():
-        after = bilm.encode(batch(SENTENCES))
-    assert len(fast_paths) == 2
-    assert not torch.allclose(before, after, atol=1e-3)
 
 
 EVENTS = {
@@ -311,17 +283,6 @@ def test_the_engine_runs_under_allennlps_checks(fast_paths):
     bilm.encode(batch(PLACED))
     assert len(fast_paths) == 1
     bilm.check_structure()
-
-
-def test_a_quantized_one():
-    model = random_bilm(**FILLING).eval()
-    quantized = [
-        torch.ao.quantization.quantize_dynamic(each, {torch.nn.Linear}, dtype=torch.qint8)
-        for each in (trained(model).eval(), model)
-    ]
-    with torch.no_grad():
-        found, expected = (each.encode(batch(PLACED)) for each in quantized)
-    torch.testing.assert_close(found, expected, atol=1e-6, rtol=0)
 
 
 def test_a_mean_of_weights_that_is_always_in_evaluation():

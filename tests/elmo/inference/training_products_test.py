@@ -1,4 +1,3 @@
-import copy
 import sys
 
 import pytest
@@ -57,20 +56,6 @@ def test_weight_gradient(widths):
 def test_the_weight_may_be_a_transposed_view():
     inputs, weight = some(20, 48), some(48, 32, seed=1)
     torch.testing.assert_close(product(inputs, weight.t()), inputs @ weight)
-
-
-def test_memory_is_used_again_once_it_is_given_back():
-    buffers, like = Buffers(), torch.zeros(())
-    first, second = BufferLease(buffers), BufferLease(buffers)
-    one, other = first.empty(like, 3, 50), second.empty(like, 3, 50)
-    assert one.data_ptr() != other.data_ptr()
-    place = one.data_ptr()
-    del first, one
-    # A little more than before, and less
-    for size in (55, 40):
-        assert BufferLease(buffers).empty(like, 3, size).data_ptr() == place
-    assert BufferLease(buffers).empty(like, 3, 50, dtype=torch.bfloat16).dtype == torch.bfloat16
-    assert not copy.deepcopy(buffers).free
 
 
 def test_memory_is_lent_to_one_thread_alone():

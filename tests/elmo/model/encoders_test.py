@@ -19,7 +19,6 @@ from elmo_tasks.elmo.model.encoders import (
     sorted_ids,
     word_lookup,
 )
-from elmo_tasks.elmo.model.weight_file import write_weights
 from tests.elmo.files import (
     PLACED,
     SENTENCES,
@@ -69,14 +68,6 @@ def test_a_word_has_one_vector_wherever_it_stands(encoder):
     assert vectors.shape == (5, 6)
     torch.testing.assert_close(vectors[[2, 0]], vectors[[3, 4]])
     assert not torch.allclose(vectors[0], vectors[1], atol=1e-2)
-
-
-def test_ids_of_the_marks(encoder):
-    """They have 64 bits, are no part of a state dict, and move with the encoder."""
-    assert torch.equal(encoder.bos_eos_ids, encoder.padded_ids([["<S>", "</S>"]])[0].long())
-    assert encoder.bos_eos_ids.dtype == torch.int64
-    assert "bos_eos_ids" not in encoder.state_dict()
-    assert encoder.to("meta").bos_eos_ids.is_meta
 
 
 def test_ids_of_another_kind_are_refused(unicode_bilm, word_files):
@@ -183,11 +174,6 @@ def test_gradients_of_the_unicode_model(unicode_bilm):
         each.encode(ids).square().sum().backward()
     for (name, ours), expected in zip(fast.named_parameters(), unicode_bilm.parameters(), strict=True):
         torch.testing.assert_close(ours.grad, expected.grad, atol=1e-3, rtol=1e-3, msg=name)
-
-
-def test_the_official_layout_has_no_place_for_dictionaries(unicode_bilm, tmp_path):
-    with pytest.raises(ElmoError, match="no place for dictionaries"):
-        write_weights(tmp_path / "w.hdf5", unicode_bilm.options, unicode_bilm.state_dict())
 
 
 # Words

@@ -1,6 +1,5 @@
 """The weights of ELMoForManyLangs, against its own package."""
 
-import contextlib
 import json
 import tracemalloc
 import zipfile
@@ -144,20 +143,6 @@ def test_wrong_folder(tmp_path, changes, expected):
         assert expected in error_of(folder)
 
 
-def test_a_row_that_no_line_can_have(tmp_path):
-    file = make_folder(tmp_path) / "word.dic"
-    file.write_text(file.read_text(encoding="utf-8") + "far\t99999999\n", encoding="utf-8")
-    assert "FOLDER/word.dic, line 12: found 'far\\t99999999', expected an entry" in error_of(tmp_path)
-
-
-def test_the_original_cannot_run_an_lstm_over_characters(tmp_path):
-    """So that there is nothing to be equal to."""
-    for word_dim in (0, 5):
-        folder = make_folder(tmp_path, name="lstm", word_dim=word_dim)
-        with reference(folder) as embedder, pytest.raises((RuntimeError, IndexError)):
-            embedder.sents2elmo(SENTENCES)
-
-
 def test_another_encoder_is_no_bilm(tmp_path):
     folder = make_folder(tmp_path)
     sizes = json.loads((folder / "sizes.json").read_text())
@@ -262,21 +247,3 @@ def test_damaged_zips(tmp_path, damage):
     tracemalloc.stop()
     assert message.startswith("FOLDER")
     assert "\n" not in message
-
-
-def test_a_member_without_a_name(tmp_path):
-    path = zip_of(tmp_path / "bilm.zip", x=b"")
-    content = path.read_bytes()
-    # The name, which is one byte, becomes part of the extra field.
-    start = content.rindex(b"PK\1\2")
-    entry = bytearray(content[start:])
-    entry[28], entry[30] = 0, 1
-    path.write_bytes(content[:start] + entry)
-    with contextlib.suppress(ElmoError):
-        read(path)
-
-
-def test_a_folder_of_blanks(tmp_path):
-    folder = make_folder(tmp_path)
-    (folder / "config.json").write_bytes(b" " * (20 << 20))
-    assert "FOLDER/config.json: found more than 1,048,576 bytes" in error_of(folder)
