@@ -96,7 +96,7 @@ def test_epochs_in_turn(task, tmp_path, capsys):
     assert f"| {turns} in turn, tiny: time of an epoch, s | peer-elmo |" in capsys.readouterr().out
 
 
-def test_scores_of_a_task_with_its_own_metric_go_on_after_a_kill(tmp_path, capsys, in_process):
+def test_scores_of_a_task_with_its_own_metric_go_on_after_a_kill(tmp_path, capsys):
     arguments = ["coref", bundled("fixtures/coref"), tmp_path, "--seeds", 1, "--epochs", 1]
     arguments += ["--systems", "ours", "peer", "--limit", 4, 2, "--overrides", json.dumps(SMALL["coref"])]
     run(*arguments)
@@ -192,7 +192,9 @@ def test_ag_news(tmp_path, in_process):
     assert len(Table.read(tmp_path / "confusion-bilm.csv").rows) == 21
     topics = Table.read(tmp_path / "confusion-classifier.csv")
     assert sum(sum(row[1:5]) for row in topics.rows) == 24
-    configs = [json.loads((tmp_path / f"bilm/{name}/seed-13/config.json").read_text()) for name in (first, random)]
+    configs = [
+        json.loads((tmp_path / f"bilm/{name}/seed-13/config.json").read_text()) for name in (first, random)
+    ]
     vectors, none = (config["model"]["input_vectors"] for config in configs)
     assert vectors.startswith(str(tmp_path / "vectors-8/word2vec-"))
     assert none is None
