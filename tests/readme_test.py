@@ -21,6 +21,7 @@ from elmo_tasks.common.files import bundled
 from elmo_tasks.elmo import Elmo
 from tests.elmo.many_langs import make_folder, make_zip
 from tests.forked import Command
+from tests.training_configs_test import ON_THE_PAGES
 
 PROJECT = Path(__file__).parent.parent
 PAGES = [PROJECT / "README.md"] + [
@@ -153,6 +154,11 @@ def test_allennlp_commands_and_the_python_examples(folder, monkeypatch, capsys):
             continue
         exec(example, {})
     assert "[" in capsys.readouterr().out
+
+
+def test_configs_that_no_other_test_trains():
+    trained = {words[2] for words in commands() if words[1] == "train" and "--overrides" not in words}
+    assert {f"training_configs/{name}.jsonnet" for name in ON_THE_PAGES} <= trained
 
 
 def test_what_is_silent_writes_a_file():

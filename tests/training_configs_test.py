@@ -45,9 +45,13 @@ def evaluate(tmp_path, source):
     return Params.from_file(str(tmp_path / "probe.jsonnet")).as_dict()
 
 
-# Nothing is trained in bilm_official; finetune_test runs it.
+ON_THE_PAGES = [f"{task}_elmo" for task in ("coref", "ner", "snli", "squad", "sst")]
+ON_THE_PAGES += ["agnews_bilm", "bilm", "bilm_finetune", "bilm_official", "petitions_bilm"]
+"""Configs that `readme_test` trains as they stand."""
+
+
 @pytest.mark.parametrize(
-    "config", [path for path in CONFIGS if path.stem != "bilm_official"], ids=lambda path: path.stem
+    "config", [path for path in CONFIGS if path.stem not in ON_THE_PAGES], ids=lambda path: path.stem
 )
 def test_builds_and_takes_a_step(config, tmp_path, monkeypatch):
     # From a folder that has nothing to do with the project
