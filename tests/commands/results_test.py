@@ -1,6 +1,7 @@
 """The files of results that verbs write, shown by `mix`, and `report`, which collects them."""
 
 import csv
+import io
 import os
 import re
 import shutil
@@ -93,12 +94,13 @@ class TestFiles:
         assert elmo("neighbors", "play", "--corpus", tmp_path / "text", "-o", output, "--force") == 0
         assert sorted(os.listdir(output.parent)) == ["results.csv", "results.md"]
 
-    def test_a_console_that_lacks_characters(self, run, tmp_path):
+    def test_a_console_that_lacks_characters(self, elmo, run, tmp_path, monkeypatch):
         run = run.rename(tmp_path / "Łódź")
-        command = [sys.executable, "-m", "allennlp", "elmo", "mix", run, "-o", tmp_path / "mix.csv"]
-        environment = os.environ | {"PYTHONIOENCODING": "ascii"}
-        shown = subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout
-        assert r"\N{LATIN CAPITAL LETTER L WITH STROKE}" in shown
+        console = io.TextIOWrapper(shown := io.BytesIO(), encoding="ascii")
+        monkeypatch.setattr(sys, "stdout", console)
+        assert elmo("mix", run, "-o", tmp_path / "mix.csv") == 0
+        console.flush()
+        assert rb"\N{LATIN CAPITAL LETTER L WITH STROKE}" in shown.getvalue()
         assert "Łódź" in (tmp_path / "mix.csv").read_text(encoding="utf-8")
 
     def test_none_without_an_output(self, elmo, run, tmp_path, monkeypatch, capsys):
