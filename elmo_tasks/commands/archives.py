@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from allennlp.common import JsonDict
-from allennlp.common.checks import ConfigurationError
+from allennlp.common.checks import ConfigurationError, check_for_gpu
 from allennlp.common.file_utils import cached_path
+from allennlp.common.util import int_to_device
 from allennlp.data import Instance
 from allennlp.data.data_loaders import MultiProcessDataLoader
 from allennlp.evaluation import SimpleEvaluator
@@ -23,7 +24,6 @@ from elmo_tasks.commands.base import (
     Positive,
     Verb,
     archive_argument,
-    archive_on_device,
     device_option,
     flag,
     option,
@@ -40,6 +40,7 @@ from elmo_tasks.compat.archives import (
     DType,
     extracted_archive,
     local_archive,
+    open_archive,
     slim,
     trained_archives,
     trained_card,
@@ -59,7 +60,27 @@ from elmo_tasks.training import ElmoBucketSampler, GroupedBucketSampler
 
 
 @dataclass(frozen=True, kw_only=True)
-class Confusion(Verb):
+class ModelVerb(Verb):
+    """A verb that runs the model of an archive."""
+
+    archive: Input = archive_argument()
+    device: Gpu = device_option(-1)
+
+    def open(self) -> Archive:
+        """
+        Opens the archive, with its model on the device.
+
+        # Raises
+        `ConfigurationError`: there is no such GPU; and see `open_archive`.
+        """
+        check_for_gpu(self.device)
+        opened = open_archive(self.archive)
+        opened.model.to(int_to_device(self.device))
+        return opened
+
+
+@dataclass(frozen=True, kw_only=True)
+class Confusion(ModelVerb):
     name = "confusion"
     help = "The confusion matrix of a classifier."
     description = """Evaluates an archived classifier, or an ensemble of classifiers, on labelled data, as
@@ -67,17 +88,15 @@ class Confusion(Verb):
         Shows accuracy, macro F1, and a table with a row for each gold class: how many of its instances were
         taken for each class, and its precision, recall and F1. The picture has each row's shares."""
 
-    archive: Input = archive_argument()
     input: Input = positional("FILE", "data, as the archive's dataset reader reads it")
     output: Path = positional("PNG", "picture to write; its suffix says in which format")
     force: bool = flag("overwrite PNG")
     batch_size: Positive = option("instances at once", 64)
-    device: Gpu = device_option(-1)
 
     def run(self) -> None:
         _check_format(self.output)
         with staged_file(self.output, force=self.force) as path:
-            archive = archive_on_device(self.archive, self.device)
+            archive = self.open()
             labels = _metric(self.archive, archive.model).labels
             metrics = self._evaluate(archive)
             print(f"accuracy {metrics['accuracy']:.4f}, macro F1 {metrics['macro_f1']:.4f}\n")
@@ -143,23 +162,21 @@ def _metric(name: str, model: Model) -> ClassificationMetric:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SquadPredictions(Verb):
+class SquadPredictions(ModelVerb):
     name = "squad-predictions"
     help = "Answers in SQuAD's official format."
     description = """Writes one JSON object, {"id": "answer", ...}, as the official scripts evaluate-v1.1.py
         and evaluate-v2.0.py read it, and `python -m elmo_tasks.squad.score DATA OUT`. The answers in DATA are
         not read, and may be missing."""
 
-    archive: Input = archive_argument()
     input: Input = positional("DATA", "SQuAD's JSON: a file, folder, pattern or URL")
     output: Path = positional("OUT", "JSON file to write")
     force: bool = flag("overwrite OUT")
     batch_size: Positive = option("questions at once", 45)
-    device: Gpu = device_option(-1)
 
     def run(self) -> None:
         with staged_file(self.output, force=self.force) as path:
-            archive = archive_on_device(self.archive, self.device)
+            archive = self.open()
             reader = whole_reader(archive.validation_dataset_reader)
             if not isinstance(reader, SquadReader):
                 raise ConfigurationError(
@@ -277,7 +294,7 @@ TEMPLATE = Path(__file__).with_name("explain.html")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Explain(Verb):
+class Explain(ModelVerb):
     name = "explain"
     help = "Which words a prediction rests on."
     description = """Reads the input of `allennlp predict`, and writes JSON Lines: for each input the result,
@@ -286,7 +303,6 @@ class Explain(Verb):
         a page of HTML shows the words in colours. An input that cannot be read ends the work; the results
         before it are written."""
 
-    archive: Input = archive_argument()
     input: Input = positional("IN", "JSON Lines, as `allennlp predict` reads them")
     output: Path = positional("OUT", "JSON Lines to write; the page is OUT.html")
     force: bool = flag("overwrite OUT")
@@ -294,7 +310,6 @@ class Explain(Verb):
     through_elmo: bool = flag(
         "take the gradient at the words, through the biLM (default: at the vectors of ELMo)"
     )
-    device: Gpu = device_option(-1)
 
     @classmethod
     def outputs(cls, output: Path) -> list[Path]:
@@ -309,7 +324,7 @@ class Explain(Verb):
             staged_file(page, force=self.force) as html,
             staged_file(output, force=self.force) as path,
         ):
-            predictor = _predictor(self.archive, archive_on_device(self.archive, self.device))
+            predictor = _predictor(self.archive, self.open())
             predictor.through_elmo = self.through_elmo
             inputs = list(load_lines(predictor, open_lines(self.input), self.input))
             explained, problem = _explain(Explainer(predictor, self.method), inputs)

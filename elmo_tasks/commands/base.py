@@ -30,13 +30,10 @@ from typing import (
 )
 
 from allennlp.commands import ArgumentParserWithDefaults
-from allennlp.common.checks import ConfigurationError, check_for_gpu
-from allennlp.common.util import int_to_device
-from allennlp.models.archival import Archive
+from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.common.files import check_sources_stay
 from elmo_tasks.common.machine import device_name, read_gpu
-from elmo_tasks.compat.archives import open_archive
 from elmo_tasks.compat.endings import EXPECTED, exit_code, print_error
 
 Arguments = TypeVar("Arguments")
@@ -290,16 +287,3 @@ def run_name(archive: str) -> str:
     """Returns the name of the run that an archive comes from: the name of its folder."""
     path = Path(archive)
     return path.parent.name if path.suffix == ".gz" else path.name
-
-
-def archive_on_device(archive: str, cuda_device: int) -> Archive:
-    """
-    Opens an archive, with its model on a device.
-
-    # Raises
-    `ConfigurationError`: there is no such GPU; and see `open_archive`.
-    """
-    check_for_gpu(cuda_device)
-    opened = open_archive(archive)
-    opened.model.to(int_to_device(cuda_device))
-    return opened

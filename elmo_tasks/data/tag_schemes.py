@@ -234,7 +234,7 @@ def has_brackets(tags: Collection[str]) -> bool:
     return any(tag[:1] in ("(", "*") for tag in tags)
 
 
-def from_brackets(cells: Sequence[str], sentence: int = 0) -> list[str]:
+def from_brackets(cells: Sequence[str]) -> list[str]:
     """
     Returns the tags in IOB2 of one sentence with brackets: `(PER*`, `*`, `*)` or `(PER)`. `-` is `*`.
 
@@ -246,12 +246,12 @@ def from_brackets(cells: Sequence[str], sentence: int = 0) -> list[str]:
         match = _BRACKETS.fullmatch("*" if cell == "-" else cell)
         if match is None or not cell or (match[1] and label) or (match[2] and not (match[1] or label)):
             expected = f"*, or the end of {label}, *)" if label else "(LABEL*, (LABEL) or *"
-            raise TagError(position, f"the tag {cell!r}", expected, sentence)
+            raise TagError(position, f"the tag {cell!r}", expected)
         tags.append(f"B-{match[1]}" if match[1] else f"I-{label}" if label else "O")
         label = "" if match[2] else match[1] or label
     if label:
         found = f"the end of the sentence after {cells[-1]!r}"
-        raise TagError(len(cells) - 1, found, f"the end of {label}, *)", sentence)
+        raise TagError(len(cells) - 1, found, f"the end of {label}, *)")
     return tags
 
 
@@ -260,13 +260,9 @@ def _is_tag(text: str) -> bool:
     return text == "O" or (tag.prefix in _ALL_PREFIXES and tag.label != "")
 
 
-def to_spans(tags: Sequence[str], scheme: Scheme, sentence: int = 0) -> list[Span]:
+def to_spans(tags: Sequence[str], scheme: Scheme) -> list[Span]:
     """
     Returns the spans of one sentence, from left to right.
-
-    # Parameters
-
-    sentence : number of the sentence, for errors.
 
     # Raises
     `TagError`: a tag that the scheme does not have, or does not allow in this place.
@@ -274,10 +270,10 @@ def to_spans(tags: Sequence[str], scheme: Scheme, sentence: int = 0) -> list[Spa
     spans: list[Span] = []
     prefixes, previous = scheme.prefixes, _OUTSIDE
     for position, text in enumerate(tags):
-        tag = _parse_tag(text, prefixes, position, sentence)
+        tag = _parse_tag(text, prefixes, position)
         if not _may_follow(previous, tag, scheme):
             found, expected = _after(tag, previous, position), _expected(previous, tag, scheme)
-            raise TagError(position, found, expected, sentence)
+            raise TagError(position, found, expected)
         if tag.label and (tag.prefix in _OPENING or tag.label != previous.label):
             spans.append(Span(position, position + 1, tag.label))
         elif tag.label:
@@ -285,7 +281,7 @@ def to_spans(tags: Sequence[str], scheme: Scheme, sentence: int = 0) -> list[Spa
         previous = tag
     if not _may_follow(previous, _OUTSIDE, scheme):
         found = f"the end of the sentence after {previous}"
-        raise TagError(len(tags) - 1, found, _expected(previous, _OUTSIDE, scheme), sentence)
+        raise TagError(len(tags) - 1, found, _expected(previous, _OUTSIDE, scheme))
     return spans
 
 

@@ -266,14 +266,14 @@ _REFUSAL = (
 )
 
 
-def make_server(app: ASGIApp, limits: Limits, *, log_level: str = "warning") -> uvicorn.Server:
+def make_server(app: ASGIApp, limits: Limits) -> uvicorn.Server:
     """Returns a server that answers at the sockets that its `run` takes."""
     config = uvicorn.Config(
         app,
         http=cast(Any, partial(BoundedProtocol, limits)),
         ws="none",
         access_log=False,
-        log_level=log_level,
+        log_level="warning",
         timeout_graceful_shutdown=limits.timeout,
     )
     return uvicorn.Server(config)
