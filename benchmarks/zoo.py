@@ -52,6 +52,7 @@ ZOO = {
     ),
     "predicates": Recipe(("srl_ewt/train.gold_conll",), ("srl_ewt/dev.gold_conll",), predicates),
     "snli": Recipe(("snli/train.jsonl",), ("snli/dev.jsonl",)),
+    "srl": Recipe(("srl_ewt/train.gold_conll",), ("srl_ewt/dev.gold_conll",)),
     "sst": Recipe(("sst5/train.txt",), ("sst5/dev.txt",)),
     "topics": Recipe(("ag_news/train.csv",), ("ag_news/dev.csv",)),
 }
