@@ -161,6 +161,13 @@ def test_configs_that_no_other_test_trains():
     assert {f"training_configs/{name}.jsonnet" for name in ON_THE_PAGES} <= trained
 
 
+def test_the_first_example_prints_what_stands_below_it(capsys):
+    text = TEXTS[PROJECT / "README.md"]
+    [(example, printed)] = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", text, flags=re.DOTALL)
+    exec(example, {})
+    assert capsys.readouterr().out == printed
+
+
 def test_what_is_silent_writes_a_file():
     for words in commands():
         assert "--silent" not in words or "--output-file" in words
