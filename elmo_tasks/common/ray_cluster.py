@@ -56,7 +56,7 @@ def connected(address: str | None, *, cpus: int, shared_bytes: int = 0, logs: bo
             log_to_driver=logs,
             **({} if address else local),
         )
-    except (ConnectionError, ValueError) as error:
+    except Exception as error:  # Ray has no class for a node that does not start
         raise ConnectionError(f"{f'--ray-address {address}' if address else 'Ray'}: {error}") from error
     if callable(before) and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, before)  # Ray's own would end the process with 15

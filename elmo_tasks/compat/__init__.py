@@ -102,6 +102,12 @@ CHANGES = (
         "compat/repairs_test.py::TestVectors::test_stock_fails",
     ),
     Change(
+        repairs.give_up_on_silent_hosts,
+        "an HTTP host that refuses takes half a minute, one that does not answer some minutes",
+        "allennlp.common.file_utils._cached_path, whose sessions try once more and wait for seconds",
+        "data/input_files_test.py::test_a_host_that_refuses",
+    ),
+    Change(
         archives.install,
         "an archive may write files outside its folder, and its config may run any Python code; damaged "
         "archives end in tracebacks that do not name them",

@@ -39,6 +39,7 @@ from allennlp.training.util import make_vocab_from_params
 from torch import cuda
 from torch.nn import Module
 
+from elmo_tasks.common.devices import gpu_number
 from elmo_tasks.common.files import check_sources_stay
 from elmo_tasks.common.values import PositiveInt, check_value
 from elmo_tasks.compat.archives import is_opening
@@ -56,6 +57,12 @@ _import_module_and_submodules = util.import_module_and_submodules
 def let_evaluate_take_its_options() -> None:
     wrap(evaluate, "evaluate_from_archive", _evaluate_from_archive)
     evaluate.DataLoader = _EvaluationLoader
+    wrap(TrainModel, "finish", _finish)
+
+
+def _finish(stock: Callable[..., None], self: TrainModel, metrics: dict[str, Any]) -> None:
+    with _naming_what_is_missing("batch_weight_key", self.batch_weight_key):
+        stock(self, metrics)
 
 
 class _EvaluationLoader:
@@ -72,7 +79,7 @@ def _evaluate_from_archive(
     call = inspect.signature(stock).bind(*args, **options)
     call.apply_defaults()
     _check_and_complete(call.arguments)
-    with _naming_what_is_missing(call.arguments["batch_weight_key"]):
+    with _naming_what_is_missing("--batch-weight-key", call.arguments["batch_weight_key"]):
         metrics = stock(*call.args, **call.kwargs)
     if call.arguments["metrics_output_file"] is None:
         dump_metrics(None, metrics, log=True)
@@ -130,7 +137,7 @@ def _check_writable(files: list[str]) -> None:
 
 
 @contextmanager
-def _naming_what_is_missing(weight: str | None) -> Iterator[None]:
+def _naming_what_is_missing(option: str, weight: str | None) -> Iterator[None]:
     """AllenNLP blames the model if only some of the data have gold annotation, or it has no such output."""
     try:
         yield
@@ -144,7 +151,7 @@ def _naming_what_is_missing(weight: str | None) -> Iterator[None]:
         if not weight or error.args != (weight,):
             raise
         raise ConfigurationError(
-            f"--batch-weight-key: found {weight!r}, which the model does not return; expected an output "
+            f"{option}: found {weight!r}, which the model does not return; expected an output "
             "that is one number a batch"
         ) from error
 
@@ -282,7 +289,8 @@ def _train_model(
         shutil.rmtree(vocabulary, ignore_errors=True)
         return make_vocab_from_params(params.duplicate(), serialization_dir)
 
-    _check_devices(params.get("distributed"))
+    if isinstance(distributed := params.get("distributed"), Params):
+        _read_devices(distributed)
     train.Vocabulary = SimpleNamespace(from_files=read_or_make)
     try:
         return stock(params, serialization_dir, *args, **options)
@@ -290,11 +298,15 @@ def _train_model(
         train.Vocabulary = Vocabulary
 
 
-def _check_devices(distributed: Params | None) -> None:
-    """Names the key of the devices; AllenNLP's error is about the one of a single process."""
-    devices = None if distributed is None else distributed.get("cuda_devices")
-    for device in devices if isinstance(devices, list) else []:
-        if isinstance(device, int) and device >= (number := cuda.device_count()):
+def _read_devices(distributed: Params) -> None:
+    """Takes all names of devices. AllenNLP's error is about the key of a single process."""
+    key = "distributed.cuda_devices"
+    devices = distributed.get("cuda_devices")
+    if not isinstance(devices, list):
+        return
+    distributed["cuda_devices"] = numbers = [gpu_number(device, asked=key) for device in devices]
+    for device in numbers:
+        if device >= (number := cuda.device_count()):
             raise ConfigurationError(
                 f"distributed.cuda_devices: found the GPU {device} on a machine with {number}, expected "
                 "numbers below that, or -1 for each process on the CPU"

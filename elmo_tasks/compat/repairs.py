@@ -7,6 +7,7 @@ import functools
 import inspect
 import itertools
 import logging
+import os
 import random
 import signal
 import warnings
@@ -15,7 +16,7 @@ from typing import Any
 
 import numpy
 import torch
-from allennlp.common import util
+from allennlp.common import file_utils, util
 from allennlp.data import Token
 from allennlp.data.data_loaders import MultiProcessDataLoader, multiprocess_data_loader
 from allennlp.data.token_indexers import SingleIdTokenIndexer
@@ -30,6 +31,7 @@ from torch.optim import lr_scheduler
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 from elmo_tasks.common.machine import end_with_parent
+from elmo_tasks.elmo.files import give_up_soon
 
 logger = logging.getLogger(__name__)
 
@@ -55,6 +57,26 @@ def wrap(owner: Any, name: str, around: Callable[..., Any]) -> None:
         return around(function, *args, **options)
 
     setattr(owner, name, classmethod(wrapped) if is_classmethod else wrapped)
+
+
+def give_up_on_silent_hosts() -> None:
+    if not isinstance(file_utils._cached_path, _Fetching):
+        file_utils._cached_path = _Fetching(file_utils._cached_path)
+
+
+class _Fetching:
+    """The package `cached_path`, which need not be imported for a local path, see `give_up_soon`."""
+
+    def __init__(self, package: Any) -> None:
+        self._package = package
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._package, name)
+
+    def cached_path(self, path: str | os.PathLike[str], **options: Any) -> Any:
+        if str(path).startswith(("http://", "https://")):
+            give_up_soon()
+        return self._package.cached_path(path, **options)
 
 
 def restore_reduce_on_plateau() -> None:

@@ -5,7 +5,6 @@ It holds a biLM, runs it once a batch, and mixes its layers.
 """
 
 import json
-import logging
 from threading import Lock
 from typing import Any, Literal, NamedTuple, Optional, Protocol, Union, cast
 
@@ -28,7 +27,6 @@ from elmo_tasks.elmo.inference.activations import Activations
 from elmo_tasks.elmo.model import LstmState, ScalarMix
 from elmo_tasks.elmo.model.scalar_mix import Layers, Weights
 
-logger = logging.getLogger(__name__)
 Placement = Literal["none", "input", "output", "input+output"]
 """The places at which a task takes ELMo's vectors in."""
 Precision = Literal["float32", "bfloat16"]
@@ -118,7 +116,9 @@ class Elmo(nn.Module):
         if activations is not None and stateful:
             raise ElmoError("activations are of sentences on their own: not with stateful: true")
         if placement == "none" and mix_l2:
-            logger.warning("mix_l2 is %s, but with placement none there is no mix", mix_l2)
+            raise ElmoError(
+                f"mix_l2: found {mix_l2} with placement: none, expected null, since there is no mix"
+            )
         self.placement = placement
         self.mix_l2 = mix_l2
         self.trainable = trainable

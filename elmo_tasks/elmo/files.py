@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache, partial
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,8 @@ Source = str | PathLike[str]
 OPTIONS = "options.json"
 WEIGHTS, VOCABULARIES = ("weights.hdf5", "model.hdf5"), ("vocab.txt", "vocab.txt.gz")
 """The files of a folder of `allennlp elmo export`; in NLPL's repository the weights are `model.hdf5`."""
+_CONNECT_SECONDS, _READ_SECONDS = 3, 60
+_LONGEST_WORD = 1 << 16
 DEFAULT_OPTIONS = str(bundled("pretrained/english/options.json"))
 DEFAULT_WEIGHTS = str(bundled("pretrained/english/weights.hdf5"))
 
@@ -58,8 +61,29 @@ def _fetched(source: str) -> Path:
         raise ElmoError(
             f"found the URL {source}, expected a path: what fetches URLs is in elmo_tasks[allennlp]"
         ) from error
+    give_up_soon()
     root = os.getenv("ALLENNLP_CACHE_ROOT", Path.home() / ".allennlp")
     return cached_path(source, cache_dir=Path(root, "cache"))
+
+
+@cache
+def give_up_soon() -> None:
+    """
+    Lets `cached_path` give up on an HTTP host that refuses or does not answer after some seconds, in place of
+    half a minute or more. Then it takes what it has fetched before, if anything.
+    """
+    from cached_path.schemes import http
+
+    stock = http.session_with_backoff
+
+    def session_with_backoff(headers: dict[str, str] | None = None) -> Any:
+        session = stock(headers)
+        for adapter in session.adapters.values():
+            adapter.max_retries = adapter.max_retries.new(connect=1)
+        session.request = partial(session.request, timeout=(_CONNECT_SECONDS, _READ_SECONDS))
+        return session
+
+    http.session_with_backoff = session_with_backoff
 
 
 def check_together(options: Source | None, weight_file: Source | None, *, names: str) -> None:
@@ -115,7 +139,17 @@ def read_words(source: Source) -> list[str]:
     `ElmoError`, with the source and the line: see `vocabulary`; or a line that is not UTF-8.
     """
     with local_file(source) as path:
-        return vocabulary(read_lines(path), where=path)
+        return vocabulary(_words(path), where=path)
+
+
+def _words(path: Path) -> Iterator[tuple[int, str]]:
+    """Yields numbered lines; of a line without an end, as of a packed file of zeros, no more than it may have."""
+    before = 0
+    for number, line in read_lines(path, longest=_LONGEST_WORD):
+        if number == before:
+            raise ElmoError.at(path, number, found=f"more than {_LONGEST_WORD:,} bytes", expected="a word")
+        yield number, line
+        before = number
 
 
 def read_bilm(

@@ -5,12 +5,16 @@ import subprocess
 import sys
 from argparse import Namespace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from allennlp.commands import diff, evaluate, predict
 from allennlp.commands.evaluate import evaluate_from_archive
+from allennlp.commands.train import TrainModel
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import DataLoader
+from allennlp.data.data_loaders import SimpleDataLoader
+from allennlp.models.archival import load_archive
 from allennlp.predictors import Predictor
 
 import elmo_tasks
@@ -98,6 +102,19 @@ class TestEvaluate:
     def test_a_weight_that_the_model_does_not_return(self, archive):
         with pytest.raises(ConfigurationError, match="--batch-weight-key: found 'nokey', "):
             evaluate_from_archive(archive, DEV, batch_weight_key="nokey")
+        opened = load_archive(archive)
+        loader = SimpleDataLoader.from_dataset_reader(opened.validation_dataset_reader, DEV, 8)
+        loader.index_with(opened.model.vocab)
+        training = TrainModel(
+            "unused",
+            opened.model,
+            SimpleNamespace(cuda_device=-1),
+            loader,
+            evaluate_on_test=True,
+            batch_weight_key="nokey",
+        )
+        with pytest.raises(ConfigurationError, match="^batch_weight_key: found 'nokey', "):
+            training.finish({})
 
     def test_data_that_look_like_a_number(self, archive, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)

@@ -12,6 +12,7 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.data import Vocabulary
 from allennlp.training import GradientDescentTrainer
 
+from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.files import bundled
 from elmo_tasks.compat.archives import open_archive
 from tests.ner.archives import DEV
@@ -53,15 +54,20 @@ def test_wrong_data_are_found_before_training(tmp_path, monkeypatch, task, key):
             {"distributed": {"cuda_devices": [98, 99]}},
             "distributed.cuda_devices: found the GPU 98 on a machine ",
         ),
+        ({"distributed": {"cuda_devices": ["cuda:98"]}}, "distributed.cuda_devices: found the GPU 98 on "),
+        (
+            {"distributed": {"cuda_devices": ["cpu", "gpu"]}},
+            "distributed.cuda_devices is 'gpu', expected cpu, ",
+        ),
         (
             {"trainer.learning_rate_scheduler": {"type": "slanted_triangular", "gradual_unfreezing": True}},
             "trainer.learning_rate_scheduler: found gradual_unfreezing, 0 parameter_groups ",
         ),
     ],
-    ids=["GPUs", "unfreezing"],
+    ids=["GPUs", "a GPU by its name", "no device", "unfreezing"],
 )
 def test_a_config_that_needs_what_is_not_there(tmp_path, overrides, message):
-    with pytest.raises(ConfigurationError) as caught:
+    with pytest.raises((ConfigurationError, ElmoError)) as caught:
         train.train_model(config_of("ner", **overrides), tmp_path / "run")
     assert str(caught.value).startswith(message)
 

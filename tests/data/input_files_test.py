@@ -1,8 +1,10 @@
 import gzip
 import os
 import pickle
+import socket
 import tarfile
 import threading
+import time
 import zipfile
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -10,7 +12,9 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from allennlp.common import file_utils
 from allennlp.common.checks import ConfigurationError
+from allennlp.models.archival import load_archive
 
+from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.data.input_files import (
     InputError,
     input_files,
@@ -22,6 +26,7 @@ from elmo_tasks.data.input_files import (
     shorten,
     shorten_json,
 )
+from elmo_tasks.elmo.files import read_options
 
 NO_LINE_ENDS = "\u2028\u2029\x85\x0b\x0c\x1c\x1d\x1e\r"
 
@@ -134,6 +139,18 @@ def test_a_url(tree, monkeypatch):
             input_files(f"{address}/nothing")
         server.shutdown()
     assert input_files(f"file://{tree}/a.txt") == [tree / "a.txt"]
+
+
+@pytest.mark.parametrize("fetch", [input_files, read_options, load_archive])
+def test_a_host_that_refuses(monkeypatch, fetch):
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))  # without `listen`
+        url = f"http://127.0.0.1:{nobody.getsockname()[1]}/a.txt"
+        start = time.monotonic()
+        with pytest.raises((ElmoError, OSError), match="refused"):
+            fetch(url)
+    assert time.monotonic() - start < 10
 
 
 @pytest.mark.parametrize(

@@ -222,6 +222,7 @@ def test_state_dict_of_a_bilm_with_other_options(files, trainable):
     [
         ({"placement": "inputs"}, "placement is 'inputs', expected one of none, input"),
         ({"mix_l2": -1.0}, "mix_l2 is -1.0, expected a number from 0 to"),
+        ({"placement": "none", "mix_l2": 0.1}, "mix_l2: found 0.1 with placement: none"),
         ({"stateful": True, "initial_state": "x"}, "initial_state is"),
         ({"stateful": True, "activations": "x"}, "not with stateful: true"),
         ({"trainable": True, "activations": "x"}, "not with trainable: true"),

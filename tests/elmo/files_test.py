@@ -1,5 +1,6 @@
 """Sources of a biLM: paths and URLs, and their errors. Folders and zips are in `embedder_kinds_test.py`."""
 
+import gzip
 import sys
 
 import pytest
@@ -24,6 +25,8 @@ def test_vocabulary(tmp_path):
     assert read_words(file) == ["</S>", "cat", "<UNK>", "<S>"]
     file.write_bytes(b"<S>\n</S>\n\n<UNK>\n")
     assert f"{file}, line 3: found an empty line" in error_of(ElmoError, read_words, file)
+    file.write_bytes(gzip.compress(b"<S>\n" + b"0" * 70_000))
+    assert f"{file}, line 2: found more than 65,536 bytes" in error_of(ElmoError, read_words, file)
     file.write_bytes(b"<S>\n</S>\nc\xe9t\n<UNK>\n")
     assert error_of(ElmoError, read_words, file).startswith(
         f"{file}, line 3: found the byte 0xe9 at offset 10"
