@@ -143,7 +143,7 @@ def read_words(source: Source) -> list[str]:
 
 
 def _words(path: Path) -> Iterator[tuple[int, str]]:
-    """Yields numbered lines; of a line without an end, as of a packed file of zeros, no more than it may have."""
+    """Yields numbered lines. A line that does not end, as of a packed file of zeros, takes no memory."""
     before = 0
     for number, line in read_lines(path, longest=_LONGEST_WORD):
         if number == before:

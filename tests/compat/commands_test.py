@@ -113,7 +113,7 @@ class TestEvaluate:
             evaluate_on_test=True,
             batch_weight_key="nokey",
         )
-        with pytest.raises(ConfigurationError, match="^batch_weight_key: found 'nokey', "):
+        with pytest.raises(ConfigurationError, match=r"^batch_weight_key: found 'nokey', "):
             training.finish({})
 
     def test_data_that_look_like_a_number(self, archive, tmp_path, monkeypatch):
