@@ -332,8 +332,8 @@ def test_predict_uses_the_reader(command, task, run, texts, tmp_path):
     assert all(task.says in result for result in results)
 
 
-ONE = pytest.mark.parametrize("task", [TASKS["ner"]], ids=["ner"], scope="module")
-"""For what does not depend on the task."""
+ONE = pytest.mark.parametrize("task", ["ner"], indirect=True, scope="module")
+"""Of what does not depend on the task."""
 
 
 @ONE

@@ -18,6 +18,8 @@ from elmo_tasks.compat.archives import open_archive
 from tests.ner.archives import DEV
 
 NER = str(bundled("training_configs/ner.jsonnet").resolve())
+SHORT = {"train_data_path": DEV, "model.hidden_sizes": [8]}
+"""Overrides that make a training short."""
 TASKS = ("ner", "srl", "coref", "squad", "snli", "sst", "agnews", "bilm", "bilm_words", "mrpc_bilm")
 WRONG = {
     "missing": None,
@@ -77,7 +79,7 @@ def runs(allennlp, tmp_path_factory):
     """The folder of a finished run of two epochs, and of one of four."""
     folder = tmp_path_factory.mktemp("runs")
     for epochs in (2, 4):
-        overrides = json.dumps({"trainer.num_epochs": epochs, "trainer.patience": None})
+        overrides = json.dumps(SHORT | {"trainer.num_epochs": epochs, "trainer.patience": None})
         allennlp("train", NER, "-s", folder / str(epochs), "-o", overrides)
     return folder
 
@@ -125,7 +127,7 @@ class TestRecover:
         ids=str,
     )
     def test_it_names_the_keys_that_differ(self, runs, more, message):
-        config = config_of("ner", **{"trainer.num_epochs": 2, "trainer.patience": None, **more})
+        config = config_of("ner", **{**SHORT, "trainer.num_epochs": 2, "trainer.patience": None, **more})
         with pytest.raises(ConfigurationError) as caught:
             train.train_model(config, runs / "2", recover=True)
         assert str(caught.value).startswith("--recover: found ")
@@ -134,7 +136,7 @@ class TestRecover:
     def test_a_finished_run_goes_on_as_if_it_had_never_ended(self, runs, allennlp, tmp_path):
         folder = tmp_path / "run"
         shutil.copytree(runs / "2", folder)
-        overrides = json.dumps({"trainer.num_epochs": 4, "trainer.patience": None})
+        overrides = json.dumps(SHORT | {"trainer.num_epochs": 4, "trainer.patience": None})
         allennlp("train", NER, "-s", folder, "-o", overrides, "--recover")
         expected, found = (torch.load(place / "model_state_e4_b0.th") for place in (runs / "4", folder))
         assert all(
@@ -148,7 +150,8 @@ class TestRecover:
         def epochs(patience: int, *more: str) -> int:
             # Nothing improves.
             overrides = {"trainer.optimizer.lr": 0.0, "trainer.num_epochs": 4, "trainer.patience": patience}
-            allennlp("train", NER, "-s", tmp_path / "run", "-o", json.dumps(overrides), *more)
+            arguments = ["-s", tmp_path / "run", "-o", json.dumps(SHORT | overrides), *more]
+            allennlp("train", NER, *arguments)
             return len(list((tmp_path / "run").glob("metrics_epoch_*.json")))
 
         assert epochs(1) == 2
@@ -156,7 +159,7 @@ class TestRecover:
 
     def test_a_schedule_goes_on_as_that_of_the_longer_run(self, allennlp, tmp_path):
         for epochs, more in ((2, ()), (4, ("--recover",))):
-            overrides = {
+            overrides = SHORT | {
                 "trainer.learning_rate_scheduler": {"type": "elmo_linear_with_warmup", "warmup": 0.1},
                 "trainer.num_epochs": epochs,
             }
