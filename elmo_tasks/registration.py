@@ -19,7 +19,7 @@ LIGHT = ("common", "elmo", "embedding", "jobs", "libraries", "registration", "su
 """The packages and modules that can be imported without AllenNLP; `suite` then imports it."""
 HEAVY = (
     *("common.strict_params", "common.unpacking"),
-    *("elmo.archived", "elmo.token_embedder", "jobs.predict", "libraries.keyed_vectors"),
+    *("elmo.token_embedder", "jobs.predict", "libraries.keyed_vectors"),
 )
 """The modules of these packages that need AllenNLP all the same."""
 

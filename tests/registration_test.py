@@ -49,8 +49,8 @@ def test_the_suite_is_registered_by_a_package_of_it():
 import sys
 from elmo_tasks import Elmo
 assert "allennlp" not in sys.modules
-from elmo_tasks.elmo import archived
-assert archived.Elmo is Elmo"""
+from elmo_tasks.elmo import token_embedder
+assert token_embedder.Elmo is Elmo"""
     done = run(first + REGISTERED)
     assert done.returncode == 0, done.stderr
 

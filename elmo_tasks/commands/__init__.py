@@ -4,11 +4,10 @@ import argparse
 
 from allennlp.commands import Subcommand
 
-from elmo_tasks.commands.archives import Confusion, Explain, Mix, Models, Slim, SquadPredictions
+from elmo_tasks.commands.archives import Confusion, Ensemble, Explain, Mix, Models, Slim, SquadPredictions
 from elmo_tasks.commands.base import Subparsers, Verb, VerbGroup
 from elmo_tasks.commands.bilm import Calibrate, Export
 from elmo_tasks.commands.doctor import Doctor
-from elmo_tasks.commands.ensemble import Ensemble
 from elmo_tasks.commands.experiments import Ablate, Compare
 from elmo_tasks.commands.intrinsic import PROBE, Intrinsic, Neighbors
 from elmo_tasks.commands.own_data import Classify, Inspect, Tag

@@ -39,9 +39,9 @@ from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.files import bundled
 from elmo_tasks.common.machine import Device, gpu_number
 from elmo_tasks.common.unpacking import unpack
-from elmo_tasks.elmo.archived import ARCHIVED_WEIGHTS
 from elmo_tasks.elmo.files import DEFAULT_OPTIONS, DEFAULT_WEIGHTS, read_frozen_bilm, read_options
 from elmo_tasks.elmo.inference import FrozenBiLm
+from elmo_tasks.elmo.token_embedder import ARCHIVED_WEIGHTS
 
 NOTE = "bilm.json"
 """The file of a slim archive that names its biLM: the digest, the version, the prefixes in the state dict."""

@@ -16,12 +16,12 @@ from elmo_tasks.common.errors import FilePath
 from elmo_tasks.common.strict_params import StrictParams
 from elmo_tasks.common.values import Name, NonNegativeInt, Probability
 from elmo_tasks.elmo import BiLmOptions, LstmState, TrainedBiLm
-from elmo_tasks.elmo.archived import archived_state
 from elmo_tasks.elmo.files import local_file, read_options, read_softmax
 from elmo_tasks.elmo.inference.cpu_lstm import PackedSteps
 from elmo_tasks.elmo.inference.training_products import trains_in_bfloat16
 from elmo_tasks.elmo.model.characters import UNKNOWN
 from elmo_tasks.elmo.model.encoders import WordEncoder
+from elmo_tasks.elmo.token_embedder import archived_state
 from elmo_tasks.language_model.bptt_batch import NAMESPACE
 from elmo_tasks.language_model.metric import FrequentWords, Perplexity
 from elmo_tasks.language_model.softmax import FullSoftmax, Softmax

@@ -14,8 +14,8 @@ from allennlp.nn import RegularizerApplicator
 from allennlp.nn.regularizers import Regularizer
 
 from elmo_tasks.elmo import Elmo, ElmoTokenEmbedder
-from elmo_tasks.elmo.archived import ARCHIVED_WEIGHTS
 from elmo_tasks.elmo.model.encoders import WordEncoder
+from elmo_tasks.elmo.token_embedder import ARCHIVED_WEIGHTS
 from tests.elmo.files import SENTENCES, batch, make_files, make_word_files
 
 PATH = "model.text_field_embedder.token_embedders.words."
