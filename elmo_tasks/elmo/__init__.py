@@ -39,12 +39,12 @@ __all__ = [
 
 _LAZY = {
     "Elmo": "embedder",
-    "ElmoCharacterIndexer": "indexers",
+    "ElmoCharacterIndexer": "token_embedder",
     "ElmoMixRegularizer": "token_embedder",
     "ElmoRepresentations": "embedder",
     "ElmoTokenEmbedder": "token_embedder",
-    "ElmoUnicodeIndexer": "indexers",
-    "ElmoWordIndexer": "indexers",
+    "ElmoUnicodeIndexer": "token_embedder",
+    "ElmoWordIndexer": "token_embedder",
 }
 """The modules of the names that are imported when they are first used; all but `embedder` need AllenNLP."""
 

@@ -13,6 +13,7 @@ from allennlp.modules.text_field_embedders import BasicTextFieldEmbedder
 from allennlp.nn import RegularizerApplicator
 from allennlp.nn.regularizers import Regularizer
 
+import elmo_tasks.elmo
 from elmo_tasks.elmo import Elmo, ElmoTokenEmbedder
 from elmo_tasks.elmo.model.encoders import WordEncoder
 from elmo_tasks.elmo.token_embedder import ARCHIVED_WEIGHTS
@@ -40,6 +41,11 @@ def test_vectors_are_elmos(block):
     assert vectors.size(-1) == embedder.get_output_dim()
     # AllenNLP's own indexer gives other integers of the same characters
     assert torch.equal(embedder(batch_to_ids(SENTENCES)), vectors)
+
+
+@pytest.mark.parametrize("name", elmo_tasks.elmo.__all__)
+def test_public_names(name):
+    assert getattr(elmo_tasks.elmo, name).__name__ == name
 
 
 def test_projection(block):
