@@ -1,30 +1,39 @@
 """
 The stacked biLSTM of a frozen biLM on a CPU.
 
-`CpuLstm` has one kernel for batches and one for a single sequence. Both compute what
-`elmo.model.lstm.StackedBiLstm` computes, with packed weights, without padding, and in place, and both round
-a row alike. `CudaLstm` takes their place on a GPU.
+`CpuLstm` computes what `elmo.model.lstm.StackedBiLstm` computes, with packed weights, without padding, and in
+place. `CudaLstm` takes its place on a GPU.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
-from typing import Any, NamedTuple
+import os
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from functools import cache, partial
+from queue import SimpleQueue
+from threading import Thread
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 
-from elmo_tasks.common.batches import batches
-from elmo_tasks.elmo.inference.packed_weights import Pack, PackedWeight, sigmoid
+from elmo_tasks.common.processes import SHARED
+from elmo_tasks.elmo.inference.packed_weights import (
+    Pack,
+    PackedWeight,
+    has_onednn,
+    product,
+    product_plus,
+    sigmoid_into,
+)
 from elmo_tasks.elmo.model.bilm import with_bos_eos
 from elmo_tasks.elmo.model.lstm import LstmState
 
 ROWS_AT_ONCE = 128
-"""The batch kernel projects the inputs of so many rows in one product."""
+"""The inputs of so many rows are projected in one product."""
 DISTINCT_SHARE = 0.8
-"""Below this share of distinct inputs, the batch kernel projects each distinct input once."""
-STEPS_AT_ONCE = 1024
-"""The kernel for a single sequence projects so many inputs in one product, so that memory stays small."""
-MAX_JOINT = 1 << 20
-"""Up to so many numbers, the recurrent weights of both directions are packed as one matrix."""
+"""Below this share of distinct inputs, each is projected once."""
+
+Result = TypeVar("Result")
 
 # The layout of a batch: sequences end to end, or ordered by step
 
@@ -108,12 +117,23 @@ def state_after_bos(run: Callable[..., Any], bos_eos_ids: torch.Tensor, start: L
     return LstmState(*(torch.stack([part[:, 0, :1], part[:, 1, 1:]], dim=1) for part in after))
 
 
-# One layer in one direction
+# One direction
+
+
+class LayerWeights(NamedTuple):
+    """The weights of one layer in one direction, as `FrozenLstmLayer` scales them, for TorchScript."""
+
+    for_input: PackedWeight
+    recurrent: PackedWeight
+    bias: torch.Tensor
+    projection: PackedWeight | None
+    cell_clip: float
+    proj_clip: float
 
 
 class FrozenLstmLayer:
     """
-    `ProjectedLstm` with packed weights, in few computations a step.
+    The packed weights of a `ProjectedLstm`, scaled so that a step takes few computations.
 
     `tanh x` is `2 sigmoid 2x - 1`, which takes PyTorch a quarter of the time on a CPU. So the rows of the
     candidate are doubled, and all four gates are one sigmoid. The cell is held doubled, too, and so is the
@@ -129,43 +149,30 @@ class FrozenLstmLayer:
     def __init__(
         self, weights: Mapping[str, torch.Tensor], *, cell_clip: float, proj_clip: float, pack: Pack
     ) -> None:
-        self.cell_clip, self.proj_clip = cell_clip, proj_clip
         self._scale = torch.ones_like(weights["bias"])
         self._scale.chunk(4)[2].fill_(2)
-        self.bias = weights["bias"] * self._scale
         for_input, recurrent = (weights["weight"] * self._scale.unsqueeze(1)).chunk(2, dim=1)
-        self.for_input, self.recurrent = pack(for_input), pack(recurrent)
-        self.projection = pack(2 * weights["projection"]) if "projection" in weights else None
+        self.packed = LayerWeights(
+            pack(for_input),
+            pack(recurrent),
+            weights["bias"] * self._scale,
+            pack(2 * weights["projection"]) if "projection" in weights else None,
+            float(cell_clip),
+            float(proj_clip),
+        )
 
     def weights(self) -> dict[str, torch.Tensor]:
         """Returns the weights of the `ProjectedLstm`, by their names there."""
-        scaled = torch.cat([self.for_input.dense(), self.recurrent.dense()], dim=1)
-        weights = {"weight": scaled / self._scale.unsqueeze(1), "bias": self.bias / self._scale}
-        if self.projection is not None:
-            weights["projection"] = self.projection.dense() / 2
+        packed = self.packed
+        scaled = torch.cat([packed.for_input.dense(), packed.recurrent.dense()], dim=1)
+        weights = {"weight": scaled / self._scale.unsqueeze(1), "bias": packed.bias / self._scale}
+        if packed.projection is not None:
+            weights["projection"] = packed.projection.dense() / 2
         return weights
-
-    def project_inputs(self, inputs: torch.Tensor) -> torch.Tensor:
-        """Computes the inputs' part of the gates. *Shape:* `(rows, projection_dim)` to `(rows, 4 dim)`."""
-        return self.for_input(inputs, self.bias)
-
-    def step(self, gates: torch.Tensor, hidden: torch.Tensor, doubled_cell: torch.Tensor) -> torch.Tensor:
-        """
-        Computes the next hidden state, and writes the next cell into `doubled_cell`.
-
-        *Shape:* `gates` of `project_inputs`, `(rows, 4 dim)`, `hidden` `(rows, projection_dim)` and
-        `doubled_cell` `(rows, dim)` to `(rows, projection_dim)`.
-        """
-        activated = sigmoid(self.recurrent(hidden, addend=gates), in_place=True)
-        half = half_output(activated.chunk(4, dim=1), doubled_cell, self.cell_clip)
-        if self.projection is None:
-            return half.mul_(2)
-        hidden = self.projection(half)
-        return hidden.clamp_(-self.proj_clip, self.proj_clip) if self.proj_clip else hidden
 
 
 def half_output(
-    activated: Sequence[torch.Tensor], doubled_cell: torch.Tensor, cell_clip: float
+    activated: list[torch.Tensor], doubled_cell: torch.Tensor, cell_clip: float, threads: int
 ) -> torch.Tensor:
     """
     Computes `0.5 * o * tanh(c)`, half of the cell's output before the projection, and writes the next cell
@@ -176,12 +183,120 @@ def half_output(
     """
     input_gate, forget_gate, candidate, output_gate = activated
     doubled_cell.mul_(forget_gate).addcmul_(input_gate, candidate, value=4).sub_(input_gate, alpha=2)
-    if cell_clip:
+    if cell_clip > 0:
         doubled_cell.clamp_(-2 * cell_clip, 2 * cell_clip)
-    return sigmoid(doubled_cell).sub_(0.5).mul_(output_gate)
+    half = torch.empty_like(doubled_cell)
+    return sigmoid_into(half, doubled_cell, threads).sub_(0.5).mul_(output_gate)
 
 
-# All layers
+def run_layer(
+    layer: LayerWeights,
+    inputs: torch.Tensor,
+    index: torch.Tensor | None,
+    batch_sizes: list[int],
+    hidden: torch.Tensor,
+    cell: torch.Tensor,
+    rows_at_once: int,
+    threads: int,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """
+    Runs one layer over packed steps.
+
+    *Shape:* the inputs of the steps, or distinct inputs, each of which is projected once, and the `index` of
+    each step's, `(steps,)`; the state of all rows. Returns the outputs, `(steps, projection_dim)`, packed,
+    and the final state of all rows.
+    """
+    doubled_cell = cell * 2
+    outputs: list[torch.Tensor] = []
+    ended_hidden: list[torch.Tensor] = []
+    ended_cell: list[torch.Tensor] = []
+    # The inputs' part of the gates, (rows, 4 dim): of all distinct inputs, or of the steps from `first` on
+    gates = inputs[:0] if index is None else product(inputs, layer.for_input, layer.bias)
+    start, first = 0, 0
+    for step, rows in enumerate(batch_sizes):
+        if rows < hidden.size(0):
+            ended_hidden.append(hidden[rows:])
+            ended_cell.append(doubled_cell[rows:])
+            hidden, doubled_cell = hidden[:rows], doubled_cell[:rows]
+        if index is not None:
+            step_gates = gates.index_select(0, index[start : start + rows])
+        else:
+            if start == first + gates.size(0):
+                # Several steps of few rows in one product, so that their gates take little memory
+                first = start
+                end = start + sum(batch_sizes[step : step + max(1, rows_at_once // rows)])
+                gates = product(inputs[start:end], layer.for_input, layer.bias)
+            step_gates = gates[start - first : start - first + rows]
+        start += rows
+        activated = product_plus(hidden, layer.recurrent, step_gates)
+        sigmoid_into(activated, activated, threads)
+        half = half_output(list(activated.chunk(4, dim=1)), doubled_cell, layer.cell_clip, threads)
+        projection = layer.projection
+        if projection is None:
+            hidden = half.mul_(2)
+        else:
+            hidden = product(half, projection, None)
+            if layer.proj_clip > 0:
+                hidden.clamp_(-layer.proj_clip, layer.proj_clip)
+        outputs.append(hidden)
+    ended_hidden.append(hidden)
+    ended_cell.append(doubled_cell)
+    ended_hidden.reverse()
+    ended_cell.reverse()
+    return torch.cat(outputs), torch.cat(ended_hidden), torch.cat(ended_cell) / 2
+
+
+def run_direction(
+    layers: list[LayerWeights],
+    inputs: torch.Tensor,
+    index: torch.Tensor,
+    batch_sizes: list[int],
+    hidden: torch.Tensor,
+    cell: torch.Tensor,
+    skip: bool,
+    distinct_share: float,
+    rows_at_once: int,
+    threads: int,
+) -> tuple[list[torch.Tensor], torch.Tensor, torch.Tensor]:
+    """
+    Runs the layers of one direction. TorchScript compiles it, so that it runs beside other threads.
+
+    *Shape:* distinct `inputs` `(inputs, projection_dim)`, and for each packed step the `index` of its input,
+    `(steps,)`. Returns the output of each layer, `(steps, projection_dim)`, packed, and the final state,
+    `(layers, batch, projection_dim)` and `(layers, batch, dim)`.
+    """
+    outputs: list[torch.Tensor] = []
+    final_hidden: list[torch.Tensor] = []
+    final_cell: list[torch.Tensor] = []
+    input_index: torch.Tensor | None = None
+    if inputs.size(0) < distinct_share * index.size(0):
+        input_index = index
+    else:
+        inputs = inputs.index_select(0, index)
+    for number, layer in enumerate(layers):
+        output, last_hidden, last_cell = run_layer(
+            layer, inputs, input_index, batch_sizes, hidden[number], cell[number], rows_at_once, threads
+        )
+        inputs = output + inputs if number > 0 and skip else output
+        input_index = None
+        outputs.append(inputs)
+        final_hidden.append(last_hidden)
+        final_cell.append(last_cell)
+    return outputs, torch.stack(final_hidden), torch.stack(final_cell)
+
+
+@cache
+def _compiled_run_direction() -> Callable[..., tuple[list[torch.Tensor], torch.Tensor, torch.Tensor]]:
+    """Returns `run_direction`, compiled where PyTorch has the operations."""
+    if not has_onednn():
+        return run_direction
+    with warnings.catch_warnings():
+        # It is deprecated without a successor that needs no C++ compiler.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return torch.jit.script(run_direction)
+
+
+# Both directions
 
 Directions = tuple[Sequence[FrozenLstmLayer], Sequence[FrozenLstmLayer]]
 """The layers of both directions, from the lowest."""
@@ -191,176 +306,104 @@ class CpuLstm:
     """
     Runs the stacked biLSTM over sequences laid end to end.
 
+    Each direction runs in a thread of its own with half of PyTorch's threads: an operation of a step is too
+    small to be worth many.
+
     # Parameters
 
     directions : the layers of both directions, from the lowest.
-    pack : packs a weight.
     skip : from the second layer on, a layer's inputs are added to its outputs.
     """
 
-    def __init__(self, directions: Directions, pack: Pack, *, skip: bool) -> None:
-        self._directions = directions
-        self._layers = [_SingleSequenceLayer(pair, pack) for pair in zip(*directions, strict=True)]
+    def __init__(self, directions: Directions, *, skip: bool) -> None:
+        self._directions = [[layer.packed for layer in layers] for layers in directions]
         self._skip = skip
 
     def __call__(
         self, inputs: torch.Tensor, index: torch.Tensor, lengths: torch.Tensor, state: LstmState
     ) -> tuple[list[torch.Tensor], LstmState]:
         """
-        Runs all layers, by the kernel that fits the number of sequences.
+        Runs all layers over packed steps.
 
         *Shape:* distinct `inputs` `(inputs, projection_dim)`; for each step the `index` of its input,
         `(steps,)`; the `lengths` of the sequences, `(batch,)`, none of them 0. Returns the output of each
         layer, `(steps, 2 projection_dim)`, and the state after the last step of each sequence.
         """
-        run = self.run_single_sequence if len(lengths) == 1 else self.run_batch
-        return run(inputs, index, lengths, state)
+        steps, run = PackedSteps.of(lengths), _compiled_run_direction()
+        hidden, cell = (part.index_select(2, steps.order) for part in state)
 
-    def run_batch(
-        self, inputs: torch.Tensor, index: torch.Tensor, lengths: torch.Tensor, state: LstmState
-    ) -> tuple[list[torch.Tensor], LstmState]:
-        """Runs one direction after the other over packed steps."""
-        steps = PackedSteps.of(lengths)
-        (forward, forward_state), (backward, backward_state) = (
-            self._run_direction(direction, inputs, index[steps.rows[direction]], steps, state)
-            for direction in range(2)
-        )
-        outputs = [steps.unpacked(pair) for pair in zip(forward, backward, strict=True)]
-        hidden, cell = (torch.stack(pair, dim=1) for pair in zip(forward_state, backward_state, strict=True))
-        return outputs, LstmState(hidden, cell)
+        def run_one(direction: int, threads: int) -> tuple[list[torch.Tensor], torch.Tensor, torch.Tensor]:
+            # Optimization would take 80 ms at the first call, and gains nothing.
+            with torch.no_grad(), torch.jit.optimized_execution(False):
+                return run(
+                    self._directions[direction],
+                    inputs,
+                    index[steps.rows[direction]],
+                    steps.batch_sizes,
+                    hidden[:, direction],
+                    cell[:, direction],
+                    self._skip,
+                    DISTINCT_SHARE,
+                    ROWS_AT_ONCE,
+                    threads,
+                )
 
-    def run_single_sequence(
-        self, inputs: torch.Tensor, index: torch.Tensor, lengths: torch.Tensor, state: LstmState
-    ) -> tuple[list[torch.Tensor], LstmState]:
-        """Runs both directions together, a row each. They share all computations but the products."""
-        inputs = inputs[index]
-        # Each direction in its own order: (2, steps, projection_dim)
-        inputs = torch.stack([inputs, inputs.flip(0)])
-        outputs, final_states = [], []
-        for number, layer in enumerate(self._layers):
-            # (2, projection_dim), (2, dim)
-            output, *final_state = layer(inputs, state.hidden[number, :, 0], state.cell[number, :, 0])
-            inputs = output + inputs if number and self._skip else output
-            outputs.append(torch.cat([inputs[0], inputs[1].flip(0)], dim=1))
-            final_states.append(final_state)
-        hidden, cell = (torch.stack(parts).unsqueeze(2) for parts in zip(*final_states, strict=True))
-        return outputs, LstmState(hidden, cell)
-
-    def _run_direction(
-        self,
-        direction: int,
-        inputs: torch.Tensor,
-        index: torch.Tensor,
-        steps: PackedSteps,
-        state: LstmState,
-    ) -> tuple[list[torch.Tensor], tuple[torch.Tensor, torch.Tensor]]:
-        """
-        *Shape:* `index` `(steps,)`, packed. Returns the output of each layer, `(steps, projection_dim)`,
-        packed, and the final state, `(layers, batch, projection_dim)` and `(layers, batch, dim)`.
-        """
-        order, inverse_order = steps.order, steps.order.argsort()
-        outputs, final_states = [], []
-        for number, layer in enumerate(self._directions[direction]):
-            hidden, cell = state.hidden[number, direction, order], state.cell[number, direction, order]
-            gates = _input_gates(layer, inputs, None if number else index, steps.batch_sizes)
-            output, *final_state = _run_layer(layer, gates, hidden, cell)
-            inputs = output + inputs if number and self._skip else output
-            outputs.append(inputs)
-            final_states.append([part[inverse_order] for part in final_state])
-        final_hidden, final_cell = (torch.stack(parts) for parts in zip(*final_states, strict=True))
-        return outputs, (final_hidden, final_cell)
+        results = for_each_direction(run_one)
+        outputs, *after = zip(*results, strict=True)
+        inverse_order = steps.order.argsort()
+        hidden, cell = (torch.stack(pair, dim=1).index_select(2, inverse_order) for pair in after)
+        return [steps.unpacked(pair) for pair in zip(*outputs, strict=True)], LstmState(hidden, cell)
 
 
-def _run_layer(
-    layer: FrozenLstmLayer, gates: Iterator[torch.Tensor], hidden: torch.Tensor, cell: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+def for_each_direction(run: Callable[[int, int], Result]) -> list[Result]:
     """
-    *Shape:* the inputs' gates of each step, `(rows, 4 dim)`, with fewer rows from step to step, and the state
-    of all rows. Returns the outputs, `(steps, projection_dim)`, packed, and the final state of all rows.
+    Calls a function with 0 and with 1 and the number of threads that its operations have: at once in two
+    threads that share those of the caller, or one after the other if it has one.
     """
-    doubled_cell = cell * 2
-    outputs, ended = [], []
-    for step_gates in gates:
-        if len(step_gates) < len(hidden):
-            ended.append((hidden[len(step_gates) :], doubled_cell[len(step_gates) :]))
-            hidden, doubled_cell = hidden[: len(step_gates)], doubled_cell[: len(step_gates)]
-        hidden = layer.step(step_gates, hidden, doubled_cell)
-        outputs.append(hidden)
-    ended.append((hidden, doubled_cell))
-    final_hidden, final_doubled_cell = (torch.cat(parts) for parts in zip(*ended[::-1], strict=True))
-    return torch.cat(outputs), final_hidden, final_doubled_cell / 2
+    threads = torch.get_num_threads()
+    if threads == 1:
+        return [run(0, 1), run(1, 1)]
+    results: list[Future[Result]] = [Future(), Future()]
+    for direction, (share, tasks) in enumerate(_workers(threads, os.getpid())):
+        tasks.put((results[direction], partial(run, direction, share)))
+    return [result.result() for result in results]
 
 
-def _input_gates(
-    layer: FrozenLstmLayer, inputs: torch.Tensor, index: torch.Tensor | None, batch_sizes: list[int]
-) -> Iterator[torch.Tensor]:
-    """Yields the inputs' gates of each step, `(rows, 4 dim)`, by few large products."""
-    if index is not None and len(inputs) < DISTINCT_SHARE * len(index):
-        projected = layer.project_inputs(inputs)
-        for step_rows in index.split(batch_sizes):
-            yield projected.index_select(0, step_rows)
-        return
-    inputs = inputs if index is None else inputs[index]
-    start = 0
-    # Several steps of few rows in one product, so that their gates take little memory
-    for sizes in batches(batch_sizes, int, ROWS_AT_ONCE, padded=False):
-        end = start + sum(sizes)
-        yield from layer.project_inputs(inputs[start:end]).split(sizes)
-        start = end
+Tasks = SimpleQueue[tuple[Future[Any], Callable[[], Any]]]
+
+_made: dict[tuple[int, int], list[tuple[int, Tasks]]] = {}
 
 
-class _SingleSequenceLayer:
-    """One layer in both directions, `pair`."""
-
-    def __init__(self, pair: Sequence[FrozenLstmLayer], pack: Pack) -> None:
-        self._pair = pair
-        recurrent = [layer.recurrent for layer in pair]
-        projections = [layer.projection for layer in pair if layer.projection is not None]
-        # Small weights are multiplied in one call, large ones in two: reading them is what takes time.
-        joint = recurrent[0].numel <= MAX_JOINT
-        product = partial(_joint_product, pack=pack) if joint else _separate_products
-        self._recurrent = product(recurrent)
-        self._projection = product(projections) if projections else None
-
-    def __call__(
-        self, inputs: torch.Tensor, hidden: torch.Tensor, cell: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """*Shape:* `(2, steps, projection_dim)`, `(2, projection_dim)` and `(2, dim)`, to the same."""
-        cell_clip, proj_clip = self._pair[0].cell_clip, self._pair[0].proj_clip
-        doubled_cell = cell * 2
-        outputs = []
-        for step_gates, four_gates in self._gates(inputs):
-            sigmoid(step_gates.add_(self._recurrent(hidden)), in_place=True)
-            half = half_output(four_gates, doubled_cell, cell_clip)
-            if self._projection is None:
-                hidden = half.mul_(2)
-            else:
-                hidden = self._projection(half)
-                hidden = hidden.clamp(-proj_clip, proj_clip) if proj_clip else hidden.contiguous()
-            outputs.append(hidden)
-        return torch.stack(outputs, dim=1), hidden, doubled_cell / 2
-
-    def _gates(self, inputs: torch.Tensor) -> Iterator[tuple[torch.Tensor, tuple[torch.Tensor, ...]]]:
-        """Yields the inputs' gates of each step, `(2, 4 dim)`, and views of the four, `(2, dim)` each."""
-        forward, backward = self._pair
-        for block in inputs.split(STEPS_AT_ONCE, dim=1):
-            # (steps, 2, 4 dim)
-            gates = torch.stack([forward.project_inputs(block[0]), backward.project_inputs(block[1])], dim=1)
-            # Views that are made together take a tenth of the time.
-            four_gates = zip(*(gate.unbind() for gate in gates.chunk(4, dim=2)), strict=True)
-            yield from zip(gates.unbind(), four_gates, strict=True)
+def _workers(threads: int, process: int) -> list[tuple[int, Tasks]]:
+    """Returns the numbers of OpenMP's threads and the tasks of two threads of this process: a fork has none."""
+    with SHARED:
+        key = threads, process
+        if key not in _made:
+            _made[key] = [(share, SimpleQueue()) for share in (threads - threads // 2, threads // 2)]
+            for share, tasks in _made[key]:
+                ready: Future[None] = Future()
+                tasks.put((ready, partial(_set_threads, share)))
+                # Unlike a pool's, it serves threads that outlive the main one.
+                Thread(target=_work, args=(tasks,), name="elmo", daemon=True).start()
+                ready.result()
+            # Threads to come begin with the number that was set last.
+            torch.set_num_threads(threads)
+        return _made[key]
 
 
-_RowProduct = Callable[[torch.Tensor], torch.Tensor]
-"""Multiplies each row with the weight of its own direction: `(2, in)` to `(2, out)`."""
+def _work(tasks: Tasks) -> None:
+    while True:
+        _do(*tasks.get())
 
 
-def _separate_products(pair: list[PackedWeight]) -> _RowProduct:
-    forward, backward = pair
-    return lambda rows: torch.cat([forward(rows[:1]), backward(rows[1:])])
+def _do(result: "Future[Any]", task: Callable[[], Any]) -> None:
+    try:
+        result.set_result(task())
+    except BaseException as error:
+        result.set_exception(error)
 
 
-def _joint_product(pair: list[PackedWeight], pack: Pack) -> _RowProduct:
-    joint = pack(torch.cat([weight.dense() for weight in pair]))
-    # From (2, 2 out), the first half of the first row and the second half of the second
-    return lambda rows: joint(rows).view(4, -1)[::3]
+def _set_threads(number: int) -> None:
+    torch.set_num_threads(number)
+    # PyTorch takes up a thread's number when it is first asked for.
+    torch.get_num_threads()

@@ -100,12 +100,13 @@ class CudaLayer:
     """
 
     def __init__(self, pair: Sequence[FrozenLstmLayer], dtype: torch.dtype) -> None:
-        self.cell_clip, self.proj_clip = pair[0].cell_clip, pair[0].proj_clip
+        layers = [layer.packed for layer in pair]
+        self.cell_clip, self.proj_clip = layers[0].cell_clip, layers[0].proj_clip
         # (2, projection_dim, 4 dim), the same, (2, 1, 4 dim), (2, dim, projection_dim)
-        self.for_input = _stacked([layer.for_input.dense() for layer in pair], dtype)
-        self.recurrent = _stacked([layer.recurrent.dense() for layer in pair], dtype)
-        self.bias = torch.stack([layer.bias for layer in pair]).unsqueeze(1)
-        projections = [layer.projection.dense() for layer in pair if layer.projection is not None]
+        self.for_input = _stacked([layer.for_input.dense() for layer in layers], dtype)
+        self.recurrent = _stacked([layer.recurrent.dense() for layer in layers], dtype)
+        self.bias = torch.stack([layer.bias for layer in layers]).unsqueeze(1)
+        projections = [layer.projection.dense() for layer in layers if layer.projection is not None]
         self.projection = _stacked(projections, dtype) if projections else None
 
     def __call__(
@@ -123,7 +124,7 @@ class CudaLayer:
         outputs = []
         for step, is_real in enumerate(real.unsqueeze(2)):
             step_gates, after = _times(hidden, self.recurrent) + gates[:, step], doubled_cell.clone()
-            half = half_output(step_gates.sigmoid_().chunk(4, dim=2), after, self.cell_clip)
+            half = half_output(list(step_gates.sigmoid_().chunk(4, dim=2)), after, self.cell_clip, 1)
             output = half * 2 if self.projection is None else _times(half, self.projection)
             if self.projection is not None and self.proj_clip:
                 output = output.clamp(-self.proj_clip, self.proj_clip)

@@ -392,7 +392,7 @@ class Kernels:
         self._lstm = (
             CudaLstm(directions, dtype, skip=options.use_skip_connections)
             if embedding.is_cuda
-            else CpuLstm(directions, pack_weight, skip=options.use_skip_connections)
+            else CpuLstm(directions, skip=options.use_skip_connections)
         )
         self._lock = RLock() if embedding.is_cuda else nullcontext()
         self._after_bos: tuple[LstmState, LstmState] | None = None

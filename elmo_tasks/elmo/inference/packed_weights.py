@@ -10,9 +10,9 @@ row of zeros. The tests hold the products to it.
 The kind of product depends on what the processor and PyTorch's build can do, never on a measurement.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import cache
+from typing import NamedTuple
 
 import torch
 from torch.nn import functional as F
@@ -40,39 +40,82 @@ MIN_OF_A_THREAD = 1 << 15
 """PyTorch gives each thread at least so many values; if it takes several threads, to all equally many."""
 
 
-class PackedWeight(ABC):
-    """
-    A weight matrix in the form in which one kind of processor multiplies with it.
+class PackedWeight(NamedTuple):
+    """A weight matrix in the form in which one kind of processor multiplies with it; for TorchScript, too."""
 
-    # Parameters
+    packed: torch.Tensor
+    weight: torch.Tensor | None
+    """`(out, in)`: the weight as it was, where `packed` has other values."""
+    onednn: bool
+    bfloat16: bool
+    """The factors are rounded to bfloat16; bias and addend are added in float32."""
+    min_rows: int
+    """Rows of zeros fill a product up to so many."""
 
-    weight : `(out, in)`.
-    """
+    @classmethod
+    def of(cls, weight: torch.Tensor, *, onednn: bool, bfloat16: bool) -> "PackedWeight":
+        """Packs a weight `(out, in)`."""
+        packed = weight.bfloat16() if bfloat16 else weight
+        if onednn:
+            packed = torch.ops.mkldnn._reorder_linear_weight(packed.contiguous())
+            single = not bfloat16 and weight.size(1) <= MAX_SINGLE_ROW and onednn_rounds_single_rows_alike()
+            min_rows = 1 if single else MIN_ROWS
+        else:
+            min_rows = 1 if bfloat16 else MIN_PLAIN_ROWS
+        return cls(packed, weight if bfloat16 else None, onednn, bfloat16, min_rows)
 
-    _weight: torch.Tensor
-    """The weight, where it is kept as it is."""
-
-    def __init__(self, weight: torch.Tensor) -> None:
-        self.numel = weight.numel()
-
-    def __call__(
-        self, inputs: torch.Tensor, bias: torch.Tensor | None = None, addend: torch.Tensor | None = None
-    ) -> torch.Tensor:
-        """
-        Computes `inputs @ weight.T + bias + addend`.
-
-        *Shape:* `(rows, in)`, `(out,)`, `(rows, out)` to `(rows, out)`, a new tensor.
-        """
-        product = self._product(inputs, bias)[: len(inputs)]
-        return product if addend is None else product.add_(addend)
-
-    @abstractmethod
-    def _product(self, inputs: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
-        """Computes `inputs @ weight.T + bias`, in float32 or wider, and maybe further rows."""
+    def __call__(self, inputs: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
+        """Computes `product`."""
+        return product(inputs, self, bias)
 
     def dense(self) -> torch.Tensor:
         """Returns the weight as it was packed, bit for bit. *Shape:* `(out, in)`."""
-        return self._weight
+        if self.weight is not None:
+            return self.weight
+        return self.packed.to_dense() if self.onednn else self.packed
+
+
+def product(
+    inputs: torch.Tensor,
+    weight: PackedWeight,
+    bias: torch.Tensor | None,
+    few: int = FEW_ROWS,
+    recurring: int = RECURRING_ROWS,
+) -> torch.Tensor:
+    """
+    Computes `inputs @ weight.T + bias`, in float32 or wider. TorchScript compiles it.
+
+    *Shape:* `(rows, in)`, `(out,)` to `(rows, out)`, a new tensor.
+    """
+    rows = inputs.size(0)
+    missing = weight.min_rows - rows
+    if weight.onednn and rows > few:
+        missing = (recurring - rows % recurring) % recurring
+    if missing > 0:
+        inputs = F.pad(inputs, [0, 0, 0, missing])
+    if weight.bfloat16:
+        inputs = inputs.to(torch.bfloat16)
+    inner_bias = None if weight.bfloat16 else bias
+    if weight.onednn:
+        result = torch.ops.mkldnn._linear_pointwise(inputs, weight.packed, inner_bias, "none", [], "")
+    else:
+        result = F.linear(inputs, weight.packed, inner_bias)
+    if weight.bfloat16:
+        result = result.float()
+        if bias is not None:
+            result.add_(bias)
+    return result[:rows] if missing > 0 else result
+
+
+def product_plus(inputs: torch.Tensor, weight: PackedWeight, addend: torch.Tensor) -> torch.Tensor:
+    """
+    Computes `inputs @ weight.T + addend`, rounded like the sum of `product`. TorchScript compiles it.
+
+    *Shape:* `(rows, in)`, `(rows, out)` to `(rows, out)`, a new tensor.
+    """
+    if weight.onednn and not weight.bfloat16 and inputs.size(0) >= weight.min_rows:
+        return torch.ops.mkldnn._linear_pointwise(inputs, addend, weight.packed, None, "add")
+    return product(inputs, weight, None).add_(addend)
 
 
 Pack = Callable[[torch.Tensor], PackedWeight]
@@ -87,10 +130,9 @@ def pack(weight: torch.Tensor, precision: str) -> PackedWeight:
     `ElmoError`: see `check_precision`.
     """
     check_precision(precision, weight.device)
-    on_cpu = weight.device.type == "cpu"
-    if precision == "bfloat16":
-        return (OneDnnBfloat16 if on_cpu else PlainBfloat16)(weight)
-    return (OneDnn if on_cpu and weight.dtype == torch.float32 and has_onednn() else Plain)(weight)
+    bfloat16 = precision == "bfloat16"
+    onednn = weight.device.type == "cpu" and (bfloat16 or (weight.dtype == torch.float32 and has_onednn()))
+    return PackedWeight.of(weight, onednn=onednn, bfloat16=bfloat16)
 
 
 def check_precision(precision: str, device: torch.device) -> None:
@@ -129,111 +171,46 @@ def onednn_rounds_single_rows_alike() -> bool:
     weight = torch.randn(2048, MAX_SINGLE_ROW, generator=generator)
     rows = torch.randn(MIN_ROWS, MAX_SINGLE_ROW, generator=generator)
     packed = torch.ops.mkldnn._reorder_linear_weight(weight)
-    single, both = (_onednn_product(inputs, packed, None, min_rows=1) for inputs in (rows[:1], rows))
-    return torch.equal(single[0], both[0])
+    kind = PackedWeight(packed, None, onednn=True, bfloat16=False, min_rows=1)
+    return torch.equal(kind(rows[:1])[0], kind(rows)[0])
 
 
-class OneDnn(PackedWeight):
-    """float32 on a CPU."""
-
-    def __init__(self, weight: torch.Tensor) -> None:
-        super().__init__(weight)
-        self._packed = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous())
-        single = weight.size(1) <= MAX_SINGLE_ROW and onednn_rounds_single_rows_alike()
-        self._min_rows = 1 if single else MIN_ROWS
-
-    def __call__(
-        self, inputs: torch.Tensor, bias: torch.Tensor | None = None, addend: torch.Tensor | None = None
-    ) -> torch.Tensor:
-        if addend is not None and len(inputs) >= self._min_rows:
-            return torch.ops.mkldnn._linear_pointwise.binary(inputs, addend, self._packed, bias, "add")
-        return super().__call__(inputs, bias, addend)
-
-    def _product(self, inputs: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
-        return _onednn_product(inputs, self._packed, bias, self._min_rows)
-
-    def dense(self) -> torch.Tensor:
-        return self._packed.to_dense()
-
-
-class OneDnnBfloat16(PackedWeight):
-    """bfloat16 on a CPU, with sums in float32. The bias is added in float32."""
-
-    def __init__(self, weight: torch.Tensor) -> None:
-        super().__init__(weight)
-        self._weight = weight
-        self._packed = torch.ops.mkldnn._reorder_linear_weight(weight.bfloat16())
-
-    def _product(self, inputs: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
-        product = _onednn_product(inputs.bfloat16(), self._packed, None, MIN_ROWS).float()
-        return product if bias is None else product.add_(bias)
-
-
-class Plain(PackedWeight):
-    """PyTorch's own product: on other devices, for other types, and where there is no oneDNN."""
-
-    def __init__(self, weight: torch.Tensor) -> None:
-        super().__init__(weight)
-        self._weight = weight
-
-    def _product(self, inputs: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
-        return F.linear(_padded(inputs, MIN_PLAIN_ROWS), self._weight, bias)
-
-
-class PlainBfloat16(PackedWeight):
-    """bfloat16 on other devices. The bias is added in float32."""
-
-    def __init__(self, weight: torch.Tensor) -> None:
-        super().__init__(weight)
-        self._weight = weight
-        self._rounded = weight.bfloat16()
-
-    def _product(self, inputs: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
-        product = F.linear(inputs.bfloat16(), self._rounded).float()
-        return product if bias is None else product.add_(bias)
-
-
-def _onednn_product(
-    inputs: torch.Tensor, packed: torch.Tensor, bias: torch.Tensor | None, min_rows: int
-) -> torch.Tensor:
-    rows = len(inputs)
-    if rows > FEW_ROWS:
-        rows = -(-rows // RECURRING_ROWS) * RECURRING_ROWS
-    padded = _padded(inputs, max(min_rows, rows))
-    return torch.ops.mkldnn._linear_pointwise(padded, packed, bias, "none", [], "")
-
-
-def _padded(inputs: torch.Tensor, min_rows: int) -> torch.Tensor:
-    """Adds rows of zeros, so that there are at least `min_rows`."""
-    missing = min_rows - len(inputs)
-    return inputs if missing <= 0 else F.pad(inputs, (0, 0, 0, missing))
-
-
-def sigmoid(inputs: torch.Tensor, *, in_place: bool = False) -> torch.Tensor:
+def sigmoid(inputs: torch.Tensor) -> torch.Tensor:
     """
     Computes the sigmoid of each value, with the same rounding wherever its row stands and however many
     threads there are. With gradients, and on other devices than a CPU, it is `torch.sigmoid`.
 
     *Shape:* `(..., width)` to the same.
     """
-    plain = inputs.requires_grad or not inputs.is_cpu
-    if not plain and (filling := -inputs.size(-1) % VECTOR_WIDTH):
-        cut = sigmoid(F.pad(inputs, (0, filling)), in_place=True)[..., :-filling]
-        return inputs.copy_(cut) if in_place else cut.contiguous()
-    whole = inputs.numel() if plain else _in_whole_vectors(inputs.numel())
-    if whole == inputs.numel():
-        return inputs.sigmoid_() if in_place else inputs.sigmoid()
-    results = inputs if in_place else torch.empty_like(inputs)
-    for part in (slice(whole), slice(whole, None)):
-        torch.sigmoid(inputs.view(-1)[part], out=results.view(-1)[part])
-    return results
+    if inputs.requires_grad or not inputs.is_cpu:
+        return inputs.sigmoid()
+    return sigmoid_into(torch.empty_like(inputs), inputs, torch.get_num_threads())
 
 
-def _in_whole_vectors(values: int) -> int:
-    """Returns how many of the values, a multiple of `VECTOR_WIDTH`, threads can share in whole vectors."""
-    threads = -(-values // MIN_OF_A_THREAD)
-    if threads == 1 or (threads := min(torch.get_num_threads(), threads)) == 1:
-        return values
-    # With fewer values than this, there is one thread fewer, and each has as few as it may.
-    least = (threads - 1) * MIN_OF_A_THREAD
-    return max(values - values % (threads * VECTOR_WIDTH), least)
+def sigmoid_into(
+    results: torch.Tensor,
+    inputs: torch.Tensor,
+    threads: int,
+    width: int = VECTOR_WIDTH,
+    least: int = MIN_OF_A_THREAD,
+) -> torch.Tensor:
+    """
+    Computes the sigmoid of contiguous values on a CPU with a number of threads, and writes it into `results`,
+    which may be `inputs`. TorchScript compiles it.
+
+    *Shape:* `(..., width)` twice to the same.
+    """
+    filling = (width - inputs.size(-1) % width) % width
+    filled = F.pad(inputs, [0, filling]) if filling > 0 else inputs
+    target = filled if filling > 0 else results
+    values = filled.numel()
+    # PyTorch takes so many threads, with equally many values each.
+    threads = min(threads, (values + least - 1) // least)
+    if threads < 2:
+        torch.sigmoid(filled, out=target)
+    else:
+        # With fewer values than the second number, there is one thread fewer, and each has as few as it may.
+        whole = max(values - values % (threads * width), (threads - 1) * least)
+        torch.sigmoid(filled.view(-1)[:whole], out=target.view(-1)[:whole])
+        torch.sigmoid(filled.view(-1)[whole:], out=target.view(-1)[whole:])
+    return results.copy_(filled[..., :-filling]) if filling > 0 else results

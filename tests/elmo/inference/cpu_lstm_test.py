@@ -1,12 +1,9 @@
-from functools import partial
-
 import pytest
 import torch
 from torch.nn.utils.rnn import pack_padded_sequence, pad_sequence
 
-from elmo_tasks.elmo.inference import cpu_lstm
+from elmo_tasks.elmo.inference import cpu_lstm, packed_weights
 from elmo_tasks.elmo.inference.cpu_lstm import CpuLstm, PackedSteps, steps_with_bos_eos
-from elmo_tasks.elmo.inference.packed_weights import pack
 from tests.elmo.inference.layers import (
     SIZES,
     assert_near,
@@ -16,20 +13,13 @@ from tests.elmo.inference.layers import (
     random_stack,
 )
 from tests.elmo.inference.precisions import PRECISIONS
+from tests.elmo.threads import at_once
 
 LENGTHS = [[3, 11, 1, 26, 11], [1, 1, 1], [30, 30, 2], [1], [2], [23]]
-LAYOUTS = {"joint": 1 << 30, "separate": 0}
-
-
-@pytest.fixture(params=LAYOUTS)
-def layout(request, monkeypatch):
-    """The layout of both directions' weights in the kernel for a single sequence."""
-    monkeypatch.setattr(cpu_lstm, "MAX_JOINT", LAYOUTS[request.param])
 
 
 def make_kernel(stack, precision="float32") -> CpuLstm:
-    layers, pack_weight = frozen_layers(stack, precision), partial(pack, precision=precision)
-    return CpuLstm(layers, pack_weight, skip=stack.use_skip_connections)
+    return CpuLstm(frozen_layers(stack, precision), skip=stack.use_skip_connections)
 
 
 def flat(result):
@@ -37,36 +27,44 @@ def flat(result):
     return [*outputs, *state]
 
 
-@pytest.mark.usefixtures("layout")
 @pytest.mark.parametrize("lengths", LENGTHS, ids=str)
 @pytest.mark.parametrize("changes", SIZES)
 def test_equals_the_model(changes, lengths):
     stack = random_stack(**changes)
     given = random_inputs(stack, torch.tensor(lengths))
-    kernel, expected = make_kernel(stack), model_result(stack, *given)
-    assert_near(kernel(*given), expected)
-    assert_near(kernel.run_batch(*given), expected)
-
-
-@pytest.mark.parametrize("length", [4, 23])
-def test_a_long_sequence_in_blocks(length, monkeypatch):
-    monkeypatch.setattr(cpu_lstm, "STEPS_AT_ONCE", 4)
-    stack = random_stack()
-    given = random_inputs(stack, torch.tensor([length]))
     assert_near(make_kernel(stack)(*given), model_result(stack, *given))
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("changes", SIZES)
+def test_without_onednn_and_without_compilation(changes, precision, monkeypatch):
+    stack = random_stack(**changes)
+    given = random_inputs(stack, torch.tensor(LENGTHS[0]))
+    expected = flat(make_kernel(stack, precision)(*given))
+    monkeypatch.setattr(cpu_lstm, "_compiled_run_direction", lambda: cpu_lstm.run_direction)
+    assert all(map(torch.equal, flat(make_kernel(stack, precision)(*given)), expected))
+    if precision == "float32":
+        monkeypatch.setattr(packed_weights, "has_onednn", lambda: False)
+        assert_near(make_kernel(stack)(*given), model_result(stack, *given))
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize(
     "changes", [{}, {"dim": 32, "projection_dim": 32}, {"dim": 1024, "projection_dim": 128}]
 )
-@pytest.mark.usefixtures("layout")
-def test_both_kernels_round_alike(changes, precision, threads):
+def test_threads_change_no_bit(changes, precision, threads):
     stack = random_stack(**changes)
-    given, kernel = random_inputs(stack, torch.tensor([9])), make_kernel(stack, precision)
-    found = flat(kernel.run_single_sequence(*given))
+    given, kernel = random_inputs(stack, torch.tensor([9, 60, 2])), make_kernel(stack, precision)
+    found = flat(kernel(*given))
+    assert torch.get_num_threads() == threads
     torch.set_num_threads(1)
-    assert all(map(torch.equal, found, flat(kernel.run_batch(*given))))
+    assert all(map(torch.equal, found, flat(kernel(*given))))
+
+
+def test_threads_to_come_have_as_many_threads_as_before(threads):
+    stack = random_stack()
+    make_kernel(stack)(*random_inputs(stack, torch.tensor([3])))
+    assert at_once(torch.get_num_threads) == [threads]
 
 
 def test_a_sentence_alone_and_beside_another():
