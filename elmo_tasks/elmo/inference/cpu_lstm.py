@@ -375,7 +375,7 @@ _made: dict[tuple[int, int], list[tuple[int, Tasks]]] = {}
 
 
 def _workers(threads: int, process: int) -> list[tuple[int, Tasks]]:
-    """Returns the numbers of OpenMP's threads and the tasks of two threads of this process: a fork has none."""
+    """Returns the tasks of two threads of this process (a fork has none), each with its number of threads."""
     with SHARED:
         key = threads, process
         if key not in _made:
