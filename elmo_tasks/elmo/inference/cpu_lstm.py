@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import torch
 
-from elmo_tasks.common.processes import SHARED
+from elmo_tasks.common.machine import SHARED
 from elmo_tasks.elmo.inference.packed_weights import (
     Pack,
     PackedWeight,
