@@ -20,8 +20,8 @@ from torch.func import functional_call
 from elmo_tasks.elmo.embedder import OneAtATime
 from elmo_tasks.elmo.files import read_frozen_bilm, read_options
 from elmo_tasks.elmo.inference import FrozenBiLm, TrainedBiLm
+from elmo_tasks.elmo.inference.trained_bilm import WatchedWeights
 from elmo_tasks.elmo.inference.training_products import Products
-from elmo_tasks.elmo.inference.watched_weights import WatchedWeights
 from elmo_tasks.elmo.model import BiLmOptions, CharacterOptions, LstmState
 from elmo_tasks.elmo.model.bilm import structure, with_bos_eos
 from elmo_tasks.elmo.model.characters import NUM_CHARACTERS
