@@ -5,8 +5,10 @@ train a model on it.
 
 import json
 import shlex
+from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar
@@ -21,8 +23,13 @@ from elmo_tasks.commands.base import Positive, Source, Verb, flag, option, posit
 from elmo_tasks.common.files import bundled
 from elmo_tasks.common.table import Table
 from elmo_tasks.compat.archives import open_archive
-from elmo_tasks.data.input_files import shorten
+from elmo_tasks.data.input_files import read_lines, shorten
 from elmo_tasks.data.inspection import Inspection, inspect, sample_of
+from elmo_tasks.data.reader import FileSample
+from elmo_tasks.evaluation.senses import read_senses
+from elmo_tasks.evaluation.tagging import read_tagged
+from elmo_tasks.evaluation.word_in_context import read_use_pairs
+from elmo_tasks.evaluation.words import read_pairs, read_questions
 from elmo_tasks.training.experiments import METRICS, validation_metric
 
 CONFIGS = {
@@ -41,6 +48,16 @@ OVERRIDES: dict[str, dict[str, Any]] = {
 }
 """The keys that those configs have, and other data do not."""
 TASKS = {name: name for name in CONFIGS} | {"classifier": "classification"}
+_PROBES: list[tuple[str, Callable[[str], Sequence[Any]], str]] = [
+    ("words in context", read_use_pairs, "allennlp elmo probe wic {path} DEV"),
+    ("word senses", read_senses, "allennlp elmo probe wsd {path} DEV"),
+    ("parts of speech", partial(read_tagged, column="upos"), "allennlp elmo probe pos {path} DEV"),
+    ("similarity", read_pairs, "allennlp elmo intrinsic --wordsim {path}"),
+    ("analogies", read_questions, "allennlp elmo intrinsic --analogies {path}"),
+]
+"""The data of probes: their name, reader and command."""
+_MOST_ANALOGIES = 30_000
+"""Lines of a file of analogies at most: Google's has 19,558."""
 _SHOWN = 20
 _NOTES = 3
 """Files that are described; the last description is of all files."""
@@ -52,7 +69,8 @@ class Inspect(Verb):
     help = "The format of a data file, and its reader block."
     description = """Reads data with the readers of the tasks, and tells which of them fit: the format, the
         encoding, how many sentences, tokens, and labels of each class there are, odd places with file and
-        line, and the dataset_reader block to paste into a config. It writes nothing."""
+        line, and the dataset_reader block to paste into a config. Of data for a probe, and of a text for a
+        biLM, it shows the command that reads them. It writes nothing."""
 
     path: Source = positional("PATH", "file, folder, pattern, archive or URL, as in train_data_path")
     task: str | None = option("the task (default: all that fit)", choices=TASKS)
@@ -68,6 +86,8 @@ class Inspect(Verb):
             fits += found
             if not found:
                 problems[task] = problem
+        if self.task is None and not any(each.labels for each in fits):
+            fits = [*data_of_probes(self.path, sample), *fits]
         if not fits:
             reasons = "; ".join(
                 f"{task}: {problem if self.task else shorten(problem, 120)}"
@@ -83,6 +103,50 @@ class Inspect(Verb):
         )
 
 
+def data_of_probes(path: str, sample: FileSample) -> Iterator[Inspection]:
+    """Yields the first of the probes that reads data, or that they are a text for a biLM."""
+    quoted = shlex.quote(path)
+    lines = (
+        [line for _, line in read_lines(sample.files[0], encoding=sample.encoding)] if sample.lines else []
+    )
+    has_sentences = "" in map(str.strip, lines[1:-1])
+    for task, read, command in _PROBES:
+        if task == "analogies" and (has_sentences or len(lines) > _MOST_ANALOGIES):
+            continue
+        if task == "parts of speech" and not has_sentences:
+            continue
+        try:
+            records = len(read(path))
+        except (ConfigurationError, ValueError, OSError):
+            continue
+        yield _of_probe(task, sample, records, 0, command.format(path=quoted))
+        return
+    sizes = [len(line.split()) for line in sample.lines]
+    is_text = not any("\t" in line or line.startswith(("{", "[", "(", "<", "#")) for line in sample.lines)
+    if is_text and (len(set(sizes)) > 2 or (len(sizes) == 1 and sizes[0] > 2)):
+        overrides = shlex.quote(json.dumps({"train_data_path": path}))
+        command = f"allennlp train training_configs/bilm.jsonnet -s runs/bilm --overrides {overrides}"
+        tokens = sum(len(line.split()) for line in lines)
+        yield _of_probe("text for a biLM", sample, len(lines), tokens, command)
+
+
+def _of_probe(task: str, sample: FileSample, records: int, tokens: int, command: str) -> Inspection:
+    return Inspection(
+        task=task,
+        format=task,
+        encoding=sample.encoding,
+        records=records,
+        tokens=tokens,
+        longest=0,
+        longest_record=0,
+        labels={},
+        notes=[],
+        warnings=[],
+        dataset_reader={},
+        command=command,
+    )
+
+
 def _object(fits: list[Inspection]) -> dict[str, Any]:
     first, *others = fits
     also = [{"task": each.task, "dataset_reader": each.dataset_reader} for each in others]
@@ -91,6 +155,9 @@ def _object(fits: list[Inspection]) -> dict[str, Any]:
 
 def description(path: str, found: Inspection) -> list[str]:
     """Returns lines that tell what the data are."""
+    if found.command:
+        tokens = f", {found.tokens:,} tokens" if found.tokens else ""
+        return [f"{path}: {found.task}, {found.encoding}", f"  {found.records:,} records{tokens}"]
     labels = list(found.labels.items())
     shown = ", ".join(f"{label} {count:,}" for label, count in labels[:_SHOWN])
     more = f" and {len(labels) - _SHOWN} more" if len(labels) > _SHOWN else ""
@@ -107,6 +174,8 @@ def description(path: str, found: Inspection) -> list[str]:
 def _blocks(path: str, fits: list[Inspection]) -> list[str]:
     """Returns lines with the blocks of the config, and the command that trains by the first."""
     first, *others = fits
+    if first.command:
+        return ["", first.command]
     keys = {f"dataset_reader.{key}": value for key, value in first.dataset_reader.items() if key != "type"}
     paths = {"train_data_path": path, "validation_data_path": "DEV"}
     pairs = {"model.pairs": True} if "sentence2" in first.dataset_reader else {}

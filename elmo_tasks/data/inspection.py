@@ -42,6 +42,9 @@ class Inspection:
     warnings: list[str]
     """The places that are odd, and read nevertheless."""
     dataset_reader: dict[str, Any]
+    """The block of a config; empty for data of a probe, which a command reads."""
+    command: str = ""
+    """The command that reads them."""
 
 
 def inspect(task: str, path: str, sample: FileSample) -> tuple[list[Inspection], str]:

@@ -17,15 +17,15 @@ import torch
 from torch.nn import functional as F
 
 from elmo_tasks.common.progress import progress
-from elmo_tasks.data.formats.columns import line_groups, split_cells
-from elmo_tasks.data.input_files import InputError, input_files, read_lines
+from elmo_tasks.data.formats.columns import ColumnLayout
+from elmo_tasks.data.formats.conllu import FORM, UPOS, XPOS, is_conllu, read_conllu
+from elmo_tasks.data.input_files import InputError, input_files
 from elmo_tasks.vectors.encoder import Encoder
 
 logger = logging.getLogger(__name__)
 
-TAG_COLUMNS = {"upos": 3, "xpos": 4}
+TAG_COLUMNS = {"upos": UPOS, "xpos": XPOS}
 """The columns of the universal tags, and of the language's own tags."""
-_COLUMNS = 10
 L2 = 1e-5
 """The penalty L2/2 ||W||^2 is added to the mean negative log-likelihood, on standardised features."""
 MAX_ITERATIONS = 200
@@ -58,33 +58,34 @@ def read_tagged(path: str, *, column: str) -> list[TaggedSentence]:
 
 
 def _read_file(file: Path, column: str) -> Iterator[TaggedSentence]:
+    if is_conllu(file):
+        for words, comments in read_conllu(file):
+            begins = any(comment.startswith("# newdoc") for comment in comments)
+            yield _sentence(
+                file,
+                [(line, cells[FORM], cells[TAG_COLUMNS[column]]) for line, cells in words],
+                column,
+                begins,
+            )
+        return
+    layout = ColumnLayout(["word", "tag"], None, needed=["word", "tag"])
     empty = True
-    for lines in line_groups(read_lines(file)):
-        begins_document = any(line.startswith("# newdoc") for _, line in lines)
-        sentence = TaggedSentence([], [], begins_document)
-        for number, line in lines:
-            cells = split_cells(line, "\t" if "\t" in line else None)
-            # In two columns, words may begin with "#"; a comment has other columns, or begins a sentence.
-            bare = cells[0] == "#" and "\t" not in line and not sentence.words
-            if not line.startswith("#") or (len(cells) == 2 and not bare):
-                _add_word(sentence, file, number, cells, column)
-        if sentence.words:
-            empty = False
-            yield sentence
+    for lines in layout.sentences(file):
+        empty = False
+        rows = ((number, layout.row(file, number, line)) for number, line in lines)
+        yield _sentence(file, [(number, word, tag) for number, (word, tag) in rows], column)
     if empty:
         raise InputError.at(file, found="no sentence", expected="at least one")
 
 
-def _add_word(sentence: TaggedSentence, file: Path, line: int, cells: list[str], column: str) -> None:
-    if len(cells) not in (2, _COLUMNS):
-        expected = f"{_COLUMNS}, separated by tabs, or a word and its tag"
-        raise InputError.at(file, line, found=f"{len(cells)} columns", expected=expected)
-    if len(cells) == 2 or cells[0].isdecimal():
-        word, tag = cells if len(cells) == 2 else (cells[1], cells[TAG_COLUMNS[column]])
+def _sentence(
+    file: Path, rows: list[tuple[int, str, str]], column: str, begins_document: bool = False
+) -> TaggedSentence:
+    for line, word, tag in rows:
         if tag in ("", "_") or not word:
             raise InputError.at(file, line, found="a word without a tag", expected=f"a tag, {column}")
-        sentence.words.append(word)
-        sentence.tags.append(tag)
+    words, tags = ([row[place] for row in rows] for place in (1, 2))
+    return TaggedSentence(words, tags, begins_document)
 
 
 def most_frequent_tag(train: Sequence[TaggedSentence], dev: Sequence[TaggedSentence]) -> int:

@@ -121,6 +121,38 @@ def test_published_shapes_without_a_hint(capsys, tmp_path, content, task, keys, 
     assert keys.items() <= found["dataset_reader"].items()
 
 
+@pytest.mark.parametrize(
+    ("names_and_contents", "task", "records"),
+    [
+        ({"a": "gem jewel 3.94\ncar automobile 3.92\nnoon string 0.04\n"}, "similarity", 3),
+        ({"a": ",word1,word2,similarity\n0,gem,jewel,3.94\n1,car,automobile,3.92\n"}, "similarity", 2),
+        ({"a": ": capital\nAthens Greece Oslo Norway\n"}, "analogies", 1),
+        ({"D01.txt": "arm\tarmless\nart\tartless/unart\n"}, "analogies", 2),
+        ({"t.data.txt": "run\tV\t0-1\trun on\ta run\n", "t.gold.txt": "F\n"}, "words in context", 1),
+        (
+            {"a": '{"lemma": "line", "tokens": ["a", "line"], "index": 1, "sense": "cord"}\n'},
+            "word senses",
+            1,
+        ),
+        ({"a": "I\tPRON\nrun\tVERB\n\nYou\tPRON\n"}, "parts of speech", 2),
+        (
+            {"a": "A plain text .\nIt has some sentences .\nEach has its own length here .\n"},
+            "text for a biLM",
+            3,
+        ),
+    ],
+)
+def test_data_of_probes(capsys, tmp_path, names_and_contents, task, records):
+    for name, content in names_and_contents.items():
+        (tmp_path / name).write_text(content)
+    path = tmp_path / next(iter(names_and_contents))
+    found = inspected(capsys, path)
+    assert (found["task"], found["records"], found["dataset_reader"]) == (task, records, {})
+    assert str(path) in found["command"]
+    Inspect(path=str(path), task=None, json=False).run()
+    assert capsys.readouterr().out.rstrip().endswith(found["command"])
+
+
 def test_text_for_people(capsys):
     Inspect(path=str(FIXTURES / "squad/unanswerable.json"), task=None, json=False).run()
     shown = capsys.readouterr().out

@@ -54,7 +54,7 @@ def test_two_columns(tmp_path, mark):
     text = "# newdoc id = a\nI_PRON\n#_SYM\n\n#ff_X\nyou_PRON\n"
     (tmp_path / "a.txt").write_text(text.replace("_", mark))
     assert read_tagged(str(tmp_path), column="upos") == [
-        TaggedSentence(["I", "#"], ["PRON", "SYM"], begins_document=True),
+        TaggedSentence(["I", "#"], ["PRON", "SYM"]),
         TaggedSentence(["#ff", "you"], ["X", "PRON"]),
     ]
 
@@ -63,7 +63,7 @@ def test_two_columns(tmp_path, mark):
     ("text", "message"),
     [
         ("\n# only a comment\n", "a.conllu: found no sentence"),
-        ("1\tI\tPRON\n", "a.conllu, line 1: found 3 columns, expected 10"),
+        ("1\tI\tPRON\n", "a.conllu, line 1: found 3 columns in '1\\tI\\tPRON', expected 2"),
         ("1\tI\t_\t_\tPRP" + "\t_" * 5, "a.conllu, line 1: found a word without a tag, expected a tag, upos"),
     ],
 )
