@@ -86,8 +86,9 @@ def read_pairs(path: str) -> list[Pair]:
 
     Columns are separated by tabs, semicolons, commas or, in a file without these, blanks. A first line
     without a number in the column of the scores is a header, whose names say which columns are the words and
-    the score. Without such names, columns of numbers before the words and of parts of speech are left out.
-    Empty lines and lines that begin with `#` are left out.
+    the score. Without such names, columns of numbers before the words, of parts of speech, and of single
+    letters, as the relations in WordSim-353, are left out. Empty lines and lines that begin with `#` are left
+    out.
 
     # Raises
     `InputError`, with the file and the line: no pair, a line without two words or without a score, a number
@@ -134,7 +135,7 @@ def _columns(header: list[str], rows: list[list[str]], data: list[str]) -> tuple
     if len(words) != 2:
         # Identifiers and parts of speech may stand beside the words.
         words = [p for p, name in enumerate(names) if not _is_number(data, p) and name not in _NO_WORDS]
-        others = [place for place in words if not _holds_parts_of_speech(rows, place)]
+        others = [place for place in words if not _holds_no_words(rows, place)]
         words = others if len(others) >= 2 else words
     if len(words) < 2:
         return None
@@ -143,8 +144,9 @@ def _columns(header: list[str], rows: list[list[str]], data: list[str]) -> tuple
     return (words[0], words[1], (named or scores)[0]) if scores else None
 
 
-def _holds_parts_of_speech(rows: list[list[str]], place: int) -> bool:
-    return all(place < len(row) and row[place].lower() in _PARTS_OF_SPEECH for row in rows)
+def _holds_no_words(rows: list[list[str]], place: int) -> bool:
+    cells = [row[place].lower() if place < len(row) else "" for row in rows]
+    return all(cell in _PARTS_OF_SPEECH or len(cell) == 1 for cell in cells)
 
 
 def _without_empty(cells: list[str]) -> list[str]:

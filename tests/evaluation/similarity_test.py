@@ -25,6 +25,7 @@ from tests.errors import input_error
         "pair\tscore of\tleft\tright\tn\tmean\n1\t7\told\tnew\t9\t1.5\n2\t7\tCD\tstock\t8\t1.31\n",
         "index\tterm_a\tterm_b\tpos\tscore\na1\told\tnew\tA\t1.5\na2\tCD\tstock\tN\t1.31\n",
         "1\told\ta\tnew\ta\tan <b>old</b> one\t1.5\t1\n2\tCD\tn\tstock\tn\ta <b>CD</b>\t1.31\t2\n",
+        "# relations\nA\told\tnew\t1.5\nt\tCD\tstock\t1.31\n",
         "old new a 1.5 ANTONYMS\nCD stock n 1.31 NONE\n",
     ],
 )
