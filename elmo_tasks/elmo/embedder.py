@@ -174,7 +174,8 @@ class Elmo(nn.Module):
         if self.activations is not None and self.bilm is not None:
             self.activations.prepare()
         self.encoder: LayerEncoder = self.carried if stateful else self.activations or SentenceEncoder()
-        self.register_load_state_dict_pre_hook(_check_options)
+        # Without the underscore, PyTorch has it from 2.5 on.
+        self._register_load_state_dict_pre_hook(_check_options, with_module=True)
 
     @classmethod
     def from_params(cls, params: Any, **extras: Any) -> "Elmo":
