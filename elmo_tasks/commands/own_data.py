@@ -26,9 +26,8 @@ from elmo_tasks.compat.archives import open_archive
 from elmo_tasks.data.input_files import read_lines, shorten
 from elmo_tasks.data.inspection import Inspection, inspect, sample_of
 from elmo_tasks.data.reader import FileSample
-from elmo_tasks.evaluation.senses import read_senses
+from elmo_tasks.evaluation.senses import read_senses, read_use_pairs
 from elmo_tasks.evaluation.tagging import read_tagged
-from elmo_tasks.evaluation.word_in_context import read_use_pairs
 from elmo_tasks.evaluation.words import read_pairs, read_questions
 from elmo_tasks.training.experiments import METRICS, validation_metric
 
