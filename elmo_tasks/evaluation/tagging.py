@@ -84,8 +84,7 @@ def _sentence(
     for line, word, tag in rows:
         if tag in ("", "_") or not word:
             raise InputError.at(file, line, found="a word without a tag", expected=f"a tag, {column}")
-    words, tags = ([row[place] for row in rows] for place in (1, 2))
-    return TaggedSentence(words, tags, begins_document)
+    return TaggedSentence([word for _, word, _ in rows], [tag for *_, tag in rows], begins_document)
 
 
 def most_frequent_tag(train: Sequence[TaggedSentence], dev: Sequence[TaggedSentence]) -> int:
