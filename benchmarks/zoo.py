@@ -53,6 +53,8 @@ ZOO = {
     "predicates": Recipe(("srl_ewt/train.gold_conll",), ("srl_ewt/dev.gold_conll",), predicates),
     "snli": Recipe(("snli/train.jsonl",), ("snli/dev.jsonl",)),
     "srl": Recipe(("srl_ewt/train.gold_conll",), ("srl_ewt/dev.gold_conll",)),
+    "squad": Recipe(("squad/train.json",), ("squad/dev.json",)),
+    "coref": Recipe(("coref_ontogum/train", "coref_litbank/train"), ("coref_ontogum/dev",)),
     "sst": Recipe(("sst5/train.txt",), ("sst5/dev.txt",)),
     "topics": Recipe(("ag_news/train.csv",), ("ag_news/dev.csv",)),
 }
