@@ -24,6 +24,8 @@ def tiny_elmo(config: str, folder: Path, placement: str, **elmo: Any) -> dict[st
         "weight_file": weight_file,
         **elmo,
     }
+    if placement == "none":  # there is no mix
+        settings["model"]["elmo"].pop("mix_l2", None)
     return settings
 
 
