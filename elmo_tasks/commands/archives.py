@@ -58,8 +58,8 @@ from elmo_tasks.elmo.token_embedder import archived_state, elmo_from_state
 from elmo_tasks.evaluation.mixes import LearnedMix, read_mixes
 from elmo_tasks.language_model import BiLmReader
 from elmo_tasks.language_model.callbacks import text_metrics
-from elmo_tasks.metrics import ClassificationMetric, confusion_name
 from elmo_tasks.modules.elmo_model import ElmoModel, EnsembleModel
+from elmo_tasks.modules.metrics import ClassificationMetric, confusion_name
 from elmo_tasks.page.templates import page_template
 from elmo_tasks.predictors.command import load_lines, open_lines
 from elmo_tasks.predictors.interpretation import METHODS, Explainer, InterpretablePredictor, can_explain

@@ -11,7 +11,7 @@ from collections.abc import Collection, Hashable, Sequence
 import numpy as np
 from allennlp.training.metrics import Metric
 
-from elmo_tasks.metrics import CountingMetric
+from elmo_tasks.modules.metrics import CountingMetric
 
 Clusters = Sequence[Collection[Hashable]]
 """

@@ -21,9 +21,9 @@ from elmo_tasks.coref.mentions import MentionFinder
 from elmo_tasks.coref.metric import CorefScores
 from elmo_tasks.coref.reader import GENRES
 from elmo_tasks.elmo import ElmoRepresentations
-from elmo_tasks.metrics import gather_from_workers
 from elmo_tasks.modules.elmo_model import ElmoModel, Outputs, Scores
 from elmo_tasks.modules.layers import BiLstm
+from elmo_tasks.modules.metrics import gather_from_workers
 
 WORDS_AT_ONCE = 4096
 """Words, and padding, of sentences that are encoded together."""

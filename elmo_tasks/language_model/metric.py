@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from elmo_tasks.metrics import ClassificationMetric, CountingMetric
+from elmo_tasks.modules.metrics import ClassificationMetric, CountingMetric
 
 OTHER_WORDS = "other words"
 """A class of the confusion matrix; no word contains a blank."""

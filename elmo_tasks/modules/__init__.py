@@ -1,4 +1,4 @@
-"""Modules of PyTorch that two or more tasks use, and the base classes of the models. They know no task."""
+"""Modules of PyTorch and metrics that two or more tasks use, and the bases of the models."""
 
 from elmo_tasks.modules.elmo_model import EnsembleModel
 from elmo_tasks.modules.layers import CharacterCnn

@@ -28,7 +28,7 @@ from elmo_tasks.common.strict_params import StrictParams
 from elmo_tasks.elmo import Elmo, ElmoRepresentations, FrozenBiLm, LstmState, TrainedBiLm
 from elmo_tasks.elmo.inference import private_state_dict
 from elmo_tasks.elmo.token_embedder import ELMO_INDEXER, archived_block, archived_state, elmo_from_state
-from elmo_tasks.metrics import ClassificationMetric
+from elmo_tasks.modules.metrics import ClassificationMetric
 
 Scores = dict[str, torch.Tensor]
 """The result of a model's network for a batch; an ensemble decodes from the mean of its members' scores."""

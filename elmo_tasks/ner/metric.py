@@ -13,7 +13,7 @@ from itertools import pairwise
 from allennlp.training.metrics import Metric
 
 from elmo_tasks.data.tag_schemes import Tag, split_tag
-from elmo_tasks.metrics import CountingMetric, LabelCounts, check_tags
+from elmo_tasks.modules.metrics import CountingMetric, LabelCounts, check_tags
 
 _BORDER = Tag("O", "")
 

@@ -13,7 +13,7 @@ import numpy as np
 from allennlp.common.checks import ConfigurationError
 from allennlp.training.metrics import Metric
 
-from elmo_tasks.metrics import CountingMetric
+from elmo_tasks.modules.metrics import CountingMetric
 
 VERSIONS = ("1.1", "2.0")
 KINDS = ("HasAns", "NoAns")

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from allennlp.training.metrics import Metric
 
 from elmo_tasks.data.tag_schemes import Scheme, Span, from_spans, to_spans
-from elmo_tasks.metrics import CountingMetric, LabelCounts, check_tags
+from elmo_tasks.modules.metrics import CountingMetric, LabelCounts, check_tags
 
 CONTINUATION = "C-"
 PREDICATE = "V"

@@ -16,7 +16,7 @@ from torch import nn
 from elmo_tasks.common.files import atomic_file
 from elmo_tasks.common.strict_params import StrictParams
 from elmo_tasks.common.values import NonNegativeInt, PositiveFloat, PositiveInt
-from elmo_tasks.metrics import gather_from_workers
+from elmo_tasks.modules.metrics import gather_from_workers
 
 logger = logging.getLogger(__name__)
 

@@ -21,7 +21,7 @@ from elmo_tasks.language_model import model as bilm_module
 from elmo_tasks.language_model.bptt_batch import empty_block
 from elmo_tasks.language_model.metric import DIRECTIONS, OTHER_WORDS, FrequentWords, Perplexity
 from elmo_tasks.language_model.model import class_names
-from elmo_tasks.metrics import confusion_name
+from elmo_tasks.modules.metrics import confusion_name
 from tests.elmo.files import changed
 from tests.elmo.numpy_reference import NumpyBiLm
 

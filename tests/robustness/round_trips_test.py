@@ -19,7 +19,7 @@ from elmo_tasks.common.files import bundled
 from elmo_tasks.coref.documents import CorefDocument, read_documents
 from elmo_tasks.coref.metric import CorefScores
 from elmo_tasks.data.tag_schemes import Scheme, Span, from_spans
-from elmo_tasks.metrics import ClassificationMetric
+from elmo_tasks.modules.metrics import ClassificationMetric
 from elmo_tasks.ner.metric import ConllEval
 from elmo_tasks.snli.reader import LABELS
 from elmo_tasks.squad.dataset import Answer, read_datasets

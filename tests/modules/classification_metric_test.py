@@ -4,7 +4,7 @@ import random
 import pytest
 import torch
 
-from elmo_tasks.metrics import ClassificationMetric, confusion_name
+from elmo_tasks.modules.metrics import ClassificationMetric, confusion_name
 from tests.forked import spawn
 
 LABELS = ["bad", "so-so", "good", "never seen"]

@@ -3,8 +3,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from elmo_tasks import metrics
-from elmo_tasks.metrics import CountingMetric, LabelCounts, check_tags
+from elmo_tasks.modules import metrics
+from elmo_tasks.modules.metrics import CountingMetric, LabelCounts, check_tags
 
 
 @dataclass(kw_only=True)
