@@ -202,7 +202,9 @@ def make_ner(
 
 
 @Language.factory(
-    "elmo_coref", assigns=["doc.spans"], default_config={"cuda_device": -1, "spans_key": "coref"}
+    "elmo_coref",
+    assigns=["doc.spans"],
+    default_config={"archive": "elmo:coref", "cuda_device": -1, "spans_key": "coref"},
 )
 def make_coref(nlp: Language, name: str, archive: str, cuda_device: Device, spans_key: str) -> CorefPipe:
     """Returns the component `elmo_coref`; for the keys of its config see `CorefPipe`."""

@@ -180,14 +180,19 @@ def test_an_ensemble_that_only_refers_to_its_members_is_an_error(ner, tmp_path):
         pipeline("elmo_ner", tmp_path)("text")
 
 
+def test_the_default_is_the_trained_model():
+    nlp = spacy.blank("en")
+    nlp.add_pipe("elmo_coref")
+    doc = nlp("Ana Silva sold the cello because she needed money .")
+    assert [span.text for span in doc.spans["coref"]] == ["Ana Silva", "she"]
+
+
 def test_errors(ner, tmp_path):
     with pytest.raises(ConfigurationError, match="NerPredictor, expected CorefPredictor"):
         pipeline("elmo_coref", ner)("text")
     nlp = pipeline("elmo_ner", tmp_path / "nowhere.tar.gz")
     with pytest.raises(OSError, match="nowhere"):
         nlp("text")
-    with pytest.raises(ValueError, match="archive"):
-        spacy.blank("en").add_pipe("elmo_coref")
     with pytest.raises(ValueError, match="batch_size is 0"):
         pipeline("elmo_ner", ner, batch_size=0)
     nlp = pipeline("elmo_ner", ner)
