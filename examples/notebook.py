@@ -38,6 +38,7 @@ def run(cells: list[Cell]) -> list[list[Cell]]:
     names["_shell"] = lambda command: shell(re.sub(r"\$(\w+)", lambda match: names[match[1]], command))
     outputs = []
     with plt.rc_context({"backend": "agg"}):
+        plt.close("all")
         for cell in cells:
             printed = io.StringIO()
             source = re.sub(
