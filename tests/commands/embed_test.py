@@ -19,6 +19,7 @@ from elmo_tasks.elmo.model.weight_file import write_initial_state
 from tests.commands.embed_runs import nothing_left, partial, stop_at_batch, vectors
 from tests.commands.texts import DIM, LINES, TEXT, encode, feed_stdin, shipped_bilm, tiny
 from tests.elmo.files import make_word_files
+from tests.elmo.inference.precisions import needs_bfloat16
 from tests.elmo.numpy_reference import NumpyBiLm
 
 SHIPPED = ("--options-file", DEFAULT_OPTIONS, "--weight-file", DEFAULT_WEIGHTS)
@@ -286,10 +287,10 @@ def test_what_is_no_text_for_the_bilm(elmo, source, output, content, arguments, 
 
 
 def test_the_initial_state_of_other_weights(elmo, source, output, tmp_path, capsys):
-    """The state is refused, and so it is in a config; another precision has the same weights."""
+    """The state is refused, and so it is in a config."""
     start = tmp_path / "start.hdf5"
     assert elmo("calibrate", source, start) == 0
-    assert elmo("embed", source, output, "--initial-state", start, "--precision", "bfloat16") == 0
+    assert elmo("embed", source, output, "--initial-state", start) == 0
     options, weights = tmp_path / "options.json", tmp_path / "weights.hdf5"
     shutil.copy(DEFAULT_OPTIONS, options)
     shutil.copy(DEFAULT_WEIGHTS, weights)
@@ -302,6 +303,13 @@ def test_the_initial_state_of_other_weights(elmo, source, output, tmp_path, caps
     assert f"{start}: found the state of other weights (" in capsys.readouterr().err
     with pytest.raises(ElmoError, match="found the state of other weights"):
         Elmo(options_file=str(options), weight_file=str(weights), placement="input", initial_state=str(start))
+
+
+@needs_bfloat16
+def test_another_precision_has_the_same_weights(elmo, source, output, tmp_path):
+    start = tmp_path / "start.hdf5"
+    assert elmo("calibrate", source, start) == 0
+    assert elmo("embed", source, output, "--initial-state", start, "--precision", "bfloat16") == 0
 
 
 @pytest.mark.parametrize("pool", ["none", "mean"])
