@@ -333,7 +333,7 @@ def test_predict_uses_the_reader(command, task, run, texts, tmp_path):
 
 
 ONE = pytest.mark.parametrize("task", ["ner"], indirect=True, scope="module")
-"""Of what does not depend on the task."""
+"""Marks a test whose subject is the same for all tasks."""
 
 
 @ONE

@@ -363,7 +363,7 @@ def _scattered(outputs: list[torch.Tensor], present: torch.Tensor, layers: torch
 WIDTH = 64
 """
 A checksum is the sum of so many words of 64 bits that stand side by side, which PyTorch reads at the speed
-of the memory. Rows of a matrix are seldom shorter, so that rows that change places are noticed.
+of the memory.
 """
 
 
@@ -401,8 +401,8 @@ class WatchedWeights:
 
 def checksums(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
     """
-    Yields sums of the bits of a tensor, on its device, that change with each of its values and with their
-    order.
+    Yields sums of the bits of a tensor, on its device, that change with each of its values and with the order
+    of its rows. Values of one sum that change places with each other are not noticed.
 
     *Shape:* any, to `(sums,)`, int64.
     """
@@ -412,8 +412,10 @@ def checksums(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
     octets = values.view(torch.uint8)
     whole = len(octets) // 8 * 8
     words = octets[:whole].view(torch.int64)
-    # A bias is short, and is compared whole.
-    summed = len(words) // WIDTH * WIDTH if tensor.dim() > 1 else 0
+    # Rows of one sum could change places with each other. So a tensor of shorter rows, which is small, is
+    # compared whole.
+    has_long_rows = tensor.dim() > 1 and 8 * WIDTH * len(tensor) <= len(octets)
+    summed = len(words) // WIDTH * WIDTH if has_long_rows else 0
     yield words[:summed].view(-1, WIDTH).sum(dim=1)
     yield words[summed:]
     yield octets[whole:].long()

@@ -13,6 +13,7 @@ from torch.optim.swa_utils import AveragedModel
 
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.elmo.inference import FrozenBiLm
+from elmo_tasks.elmo.inference.trained_bilm import checksums
 from elmo_tasks.elmo.model.encoders import WordEncoder
 from tests.elmo.allennlp_reference import assert_gradients_equal_allennlps
 from tests.elmo.files import (
@@ -233,6 +234,17 @@ def test_a_few_changed_values(name, write):
     write(bilm.get_parameter(name).data)
     assert torch.equal(bilm.encode(batch(SENTENCES)), copy.deepcopy(bilm).encode(batch(SENTENCES)))
     assert not torch.equal(bilm.encode(batch(SENTENCES)), before)
+
+
+@pytest.mark.parametrize("shape", [(262, 16), (32, 16, 7), (4, 1024), (6, 130)])
+def test_neighbouring_rows_that_change_places(shape):
+    """An exchange of two letters' vectors, for example."""
+    weight = torch.randn(shape)
+    sums = torch.cat(list(checksums(weight)))
+    for row in range(len(weight) - 1):
+        changed = weight.clone()
+        changed[row], changed[row + 1] = weight[row + 1], weight[row]
+        assert not torch.equal(torch.cat(list(checksums(changed))), sums)
 
 
 class Doubled(torch.nn.Module):
