@@ -17,7 +17,7 @@ import torch
 # Before PyTorch is loaded: threads that have nothing to do sleep. Else those of an operation that waits for a
 # busy core keep another one busy, and tests with several threads take ten times as long beside others.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-# What a shell has put into the background ignores interrupts, and so would all that the tests start.
+# A process that a shell put into the background ignores interrupts, and so would all that the tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 # More than half of the time of small trainings would go into packing their archives.
 tarfile.TarFile.gzopen = partial(tarfile.TarFile.gzopen, compresslevel=0)
@@ -133,7 +133,7 @@ def local_ray() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def cluster_address() -> Iterator[str]:
-    """Of a Ray that runs beside this process, which is not connected with it."""
+    """The address of a Ray cluster that runs beside this process; nothing is connected to it."""
     pytest.importorskip("ray", reason="Ray is not installed: make install EXTRAS='ray'")
     from ray.cluster_utils import Cluster
 

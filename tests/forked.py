@@ -21,7 +21,7 @@ from elmo_tasks.compat import endings
 from elmo_tasks.training import experiments
 
 FORKED = multiprocessing.get_context("forkserver")
-# What the first optimizer, plot, file and SVD of a process import takes up to a second each.
+# Imports of a process's first optimizer, plot, file and SVD, up to a second each
 FIRST_USED = ["torch._dynamo", "matplotlib.pyplot", "cached_path.schemes.s3", "scipy.sparse.linalg"]
 FORKED.set_forkserver_preload([__name__, *FIRST_USED])
 # Wherever a test stands when that process starts, these are the tests that it imports.
@@ -124,7 +124,7 @@ def _run(
     torch.set_num_threads(1)
     fork = partial(torch.multiprocessing.start_processes, start_method="fork")
     for owner, name, value in (
-        # What it starts has imported everything, too.
+        # Its own processes have imported everything, too.
         (experiments, "_FORKED", multiprocessing.get_context("fork")),
         (torch.multiprocessing, "spawn", fork),
         (allennlp.commands, "import_plugins", lambda: None),

@@ -34,7 +34,7 @@ TEXTS = {page: page.read_text(encoding="utf-8") for page in PAGES}
 
 
 def blocks(language: str) -> list[str]:
-    """What the pages have in this language."""
+    """Returns the pages' code blocks in this language."""
     return re.findall(rf"```{language}\n(.*?)```", "\n".join(TEXTS.values()), flags=re.DOTALL)
 
 
@@ -75,7 +75,7 @@ def in_one_epoch(words: list[str]) -> list[str]:
 
 
 def exit_code() -> int:
-    """Of the command in `sys.argv`, run in this process, which has all of AllenNLP in memory."""
+    """Runs the command in `sys.argv` in this process, which has all of AllenNLP in memory."""
     try:
         allennlp_main(prog="allennlp")
     except SystemExit as end:
@@ -181,7 +181,7 @@ def test_what_is_scored_writes_a_file():
 
 
 def anchors(page: Path) -> set[str]:
-    """What a link into a page may name: its titles, as sites and hosts spell them, and its API."""
+    """Returns the targets of links into a page: its titles, as sites and hosts spell them, and its API."""
     text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
     titles = re.findall(r"(?m)^#+ (.*)$", text)
     spelt = {re.sub(r"[^\w\s-]", "", title).strip().lower().replace(" ", "-") for title in titles}

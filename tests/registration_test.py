@@ -133,7 +133,7 @@ import elmo_tasks.ner
 
 
 def test_the_light_core_where_posix_is_not(tmp_path):
-    """What Windows does not have is taken away; macOS has no `posix_fallocate` and no `sched_getaffinity`."""
+    """Without the modules that Windows lacks; macOS has no `posix_fallocate` and no `sched_getaffinity`."""
     sentences = bundled("fixtures/elmo/sentences.txt").resolve()
     done = run(f"""
 import os, sys

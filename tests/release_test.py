@@ -1,4 +1,4 @@
-"""What a release says of itself in several files."""
+"""A release says the same of itself in several files."""
 
 import re
 from pathlib import Path

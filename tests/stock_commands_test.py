@@ -285,7 +285,7 @@ def texts(run: Path) -> list[str]:
 
 
 def test_train_recovers(command, of_config, run):
-    """Of a run that was killed in its second epoch."""
+    """A run that was killed in its second epoch goes on."""
     metrics, archive = run / "metrics_epoch_1.json", run / "model.tar.gz"
     first = (run / "metrics_epoch_0.json").stat().st_mtime_ns
     whole = json.loads(metrics.read_text())
@@ -315,7 +315,7 @@ def test_evaluate_writes_predictions_of_several_files(command, task, run, texts,
         assert batches
         for batch in batches:
             assert len(batch[task.says]) == len(batch["metadata"])
-            # What the reader knows stands beside it, by its name
+            # The reader's metadata stand beside it, by their names
             assert all(
                 set(known) & {"words", "passage", "premise", "sentence1"} for known in batch["metadata"]
             )

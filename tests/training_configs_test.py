@@ -114,6 +114,6 @@ def test_there_is_no_penalty_without_a_mix(tmp_path):
 
 
 def test_configs_are_short():
-    """What runs share stands in lib/."""
+    """Parts that runs share stand in lib/."""
     for config in CONFIGS:
         assert len(Path(config).read_text().splitlines()) <= 75, config

@@ -124,7 +124,7 @@ def test_the_experiments_of_the_paper():
             load_task(task).add_arguments(parser)
             parser.parse_args(arguments)
         before = names[: names.index(experiment.name)]
-        # What it reads of other runs stands before it.
+        # The lines that it reads of other runs stand before it.
         assert set(re.findall(r"\$RUNS/(\w+)", experiment.command)) <= set(before)
         for config in re.findall(r"training_configs/\S+", experiment.command):
             assert bundled(config).exists()

@@ -1,4 +1,4 @@
-"""What runs of `embed` leave, and how they are stopped."""
+"""Runs of `embed`: the output they leave, and ways to stop them."""
 
 import os
 from pathlib import Path

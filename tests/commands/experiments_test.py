@@ -211,7 +211,7 @@ class TestAblate:
 
     @pytest.mark.parametrize("metric", ["+accuracy", "-accuracy"])
     def test_epochs_to_the_best_score(self, tmp_path, metric):
-        """Of two seeds with ELMo, both come up to the baseline with all data, one with a tenth of it."""
+        """Both seeds with ELMo reach the baseline with all data, one of them with a tenth of it."""
         own = Setting("input", "all", None)
         scores = {
             (1.0, "none"): ([0.2, 0.4, 0.3], [0.5, 0.5]),

@@ -1,4 +1,4 @@
-"""What `allennlp elmo predict --engine ray` writes: the lines of `allennlp predict`."""
+"""`allennlp elmo predict --engine ray` writes the lines of `allennlp predict`."""
 
 import json
 import threading

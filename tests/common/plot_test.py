@@ -7,7 +7,7 @@ from elmo_tasks.common.table import Table, bars, curves, heat_map, save
 
 
 def picture(figure) -> object:
-    """What is drawn, `(height, width, 4)`."""
+    """Returns the pixels of a picture, `(height, width, 4)`."""
     file = io.BytesIO()
     figure.savefig(file, format="png")
     file.seek(0)

@@ -33,7 +33,7 @@ def reference_spans(mentions, words, context, sentences):
 
 
 def reference_mentions(mentions, words, context, sentences):
-    """Of `reference_spans` those that are kept, in the order of the text."""
+    """Returns those of `reference_spans` that are kept, in the order of the text."""
     kept = []
     for span in sorted(reference_spans(mentions, words, context, sentences), key=lambda s: -s[2]):
         enough = len(kept) == max(1, int(mentions.spans_per_word * len(words)))

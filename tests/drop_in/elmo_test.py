@@ -21,7 +21,7 @@ drop_in.uninstall()
 
 FILLED = [words for words in SENTENCES if words]
 BATCHES = [FILLED, [["One", "more"]], FILLED[-3:], FILLED[:2] * 3]
-"""Of several sizes, since a row that a batch lacks keeps its state."""
+"""Batches of several sizes, since a row that a batch lacks keeps its state."""
 BLOCKS: list[dict[str, Any]] = [
     {},
     {"num_output_representations": 2, "requires_grad": True},

@@ -1,5 +1,5 @@
 """
-What people write with AllenNLP's `Elmo`: each use gives the same with the stock class and with ours.
+Uses of AllenNLP's `Elmo` as people write them: each gives the same with the stock class and with ours.
 
 A use is a function of `make(**block)`, which makes an `Elmo`. It returns names, values or tensors.
 """

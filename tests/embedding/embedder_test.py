@@ -28,7 +28,7 @@ def embedder() -> ElmoEmbedder:
 
 @pytest.fixture(scope="module")
 def expected() -> list[np.ndarray]:
-    """Of `SENTENCES`, each alone, from a state of zeros."""
+    """The vectors of `SENTENCES`, each alone, from a state of zeros."""
     bilm = shipped_bilm()
     return [
         encode(bilm, [words])[0][:, 0].numpy() if words else np.zeros((3, 0, DIM), dtype=np.float32)

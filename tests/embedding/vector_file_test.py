@@ -34,7 +34,7 @@ def text(tmp_path):
 
 @pytest.fixture
 def expected() -> list[np.ndarray]:
-    """Of each line, `(layers, tokens, dim)`."""
+    """The vectors of each line, `(layers, tokens, dim)`."""
     draw = np.random.default_rng(1)
     return [draw.normal(size=(LAYERS, len(words), DIM)).astype(np.float32) for _, words in SENTENCES]
 

@@ -58,7 +58,7 @@ def write_run(
 
 
 def perplexity_of_files(folder: Path, text: str, *, passage: int) -> float:
-    """Of an export: NumPy in double precision, one sentence and one step at a time."""
+    """Computes an export's perplexity by NumPy in double precision, one sentence and one step at a time."""
     words = (folder / "vocab.txt").read_text(encoding="utf-8").splitlines()
     reads_words = "char_cnn" not in json.loads((folder / "options.json").read_text())
     bilm = NumpyBiLm(

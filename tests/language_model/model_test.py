@@ -104,7 +104,7 @@ def blocks(model, instances):
 
 
 def scores(model, reader, text):
-    """Of each passage the log probabilities, `(2, steps)`, and the perplexity that is reported."""
+    """Returns each passage's log probabilities, `(2, steps)`, and the perplexity that is reported."""
     streams, found = {}, []
     model.eval()
     for block in blocks(model, reader.read(text)):

@@ -114,7 +114,7 @@ def metrics_of(folder: Path) -> dict[str, float]:
 
 
 def weights_of(folder: Path, name: str = "best.th") -> dict[str, torch.Tensor]:
-    """Of a checkpoint; and where its streams stand."""
+    """Returns the weights of a checkpoint, and where its streams stand."""
     state = torch.load(folder / name)
     streams = {name: part for name, part in state.pop("_extra_state", {}).items() if torch.is_tensor(part)}
     return state | streams

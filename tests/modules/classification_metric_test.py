@@ -50,7 +50,7 @@ def test_equals_scikit_learn(number):
     assert metric.get_metric(reset=True) == pytest.approx(expected)
 
 
-# Of two workers that share the instances, each sees what both have counted so far.
+# Two workers share the instances; each sees the counts of both so far.
 
 
 def worker(rank, folder):

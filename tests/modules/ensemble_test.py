@@ -37,7 +37,7 @@ def count_runs(monkeypatch, kind=FrozenBiLm):
 
 
 def scores_of_all(model, batch):
-    """Of a batch of one sentence: the score of every sequence of tags, `(tags, ..., tags)`."""
+    """Returns the score of every sequence of tags for a batch of one sentence, `(tags, ..., tags)`."""
     emissions = model(**batch)["emissions"][0].double()
     crf = model.crf.crf
     last = len(emissions) - 1
@@ -58,7 +58,7 @@ def scores_of_all(model, batch):
 
 
 def test_decodes_by_the_mean_of_the_members_scores_for_each_sequence(tmp_path, bilm):
-    """Of two models that have no size of their own in common; by brute force."""
+    """Two models without a common size, by brute force."""
     models = [
         write_run(tmp_path / "a", seed=0, bilm=bilm),
         write_run(tmp_path / "b", seed=2, bilm=bilm, hidden_sizes=(5, 3, 7), placement="input+output"),

@@ -1,4 +1,4 @@
-"""What models are made of once more: one sequence at a time, one step after the other, by NumPy."""
+"""The parts of the models written once more in NumPy: one sequence at a time, step by step."""
 
 import numpy as np
 

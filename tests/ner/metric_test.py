@@ -90,7 +90,7 @@ def test_nothing_to_count():
 
 
 class Reference:
-    """What `conlleval` does with a file whose lines are the pairs given to `line`."""
+    """`conlleval` on a file whose lines are the pairs given to `line`."""
 
     def __init__(self):
         self.last_gold, self.last_gold_type = "O", ""

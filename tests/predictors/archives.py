@@ -28,11 +28,11 @@ SIZES: dict[str, dict[str, Any]] = {
     "agnews": {"hidden_sizes": [8]},
     "mrpc": {"hidden_sizes": [8]},
 }
-"""Of the configs, by their names."""
+"""The predictors of the configs, by their names."""
 
 
 def predictor_of(config: str, **changes: Any) -> Predictor:
-    """Of the config `CONFIG_elmo`, with large weights, so that predictions differ."""
+    """Returns a predictor of `CONFIG_elmo` with large weights, so that predictions differ."""
     sizes = {
         "text_field_embedder.token_embedders.tokens.embedding_dim": 8,
         **SIZES.get(config, {"hidden_sizes": [8]}),

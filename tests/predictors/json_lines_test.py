@@ -11,7 +11,7 @@ EMPTY = {"doubled": None}
 
 
 class Doubling(Counting, JsonLinesPredictor):
-    """Of the field `text`."""
+    """Doubles the field `text`."""
 
     def read(self, json_dict):
         return require(json_dict, "text", str, '"text": a string')
@@ -55,7 +55,7 @@ def test_results_before_a_bad_line_come_out(predictor, line, message, before):
     with pytest.raises(ConfigurationError) as caught:
         next(results)
     assert f"line {before + 1} (blank lines not counted): {message}" in str(caught.value)
-    # Of the next batch
+    # The next batch's lines
     with pytest.raises(ConfigurationError, match=rf"line {before + 3} "):
         predictor.predict_json(predictor.load_line("5"))
 

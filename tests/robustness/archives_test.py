@@ -234,7 +234,7 @@ def test_any_damage_of_an_archive_names_it(run, tmp_path, place, kind):
     if message:
         assert message.startswith(f"{tmp_path}/x.tar.gz: ")
     else:
-        # What has no checksum: the header of gzip, with the name and time of the packed file, and filling.
+        # Without a checksum: the header of gzip, with the name and time of the packed file, and filling.
         assert kind == "flip"
         state, expected = archive.model.state_dict(), torch.load(run / "best.th")
         assert all(torch.equal(state[name], weight) for name, weight in expected.items())

@@ -23,7 +23,7 @@ from tests.forked import Command, warm_up
 from tests.robustness.attempt import FUZZ
 
 KILLS = max(2, 2 * FUZZ // 5)
-"""Of each command."""
+"""The kills of each command."""
 LONG = pytest.mark.skipif(FUZZ == 1, reason="make fuzz")
 FILES = {name: bundled(f"fixtures/{name}").resolve() for name in ("elmo", "ner", "classification/sst2")}
 
@@ -90,7 +90,7 @@ def export_case(run: Path) -> Case:
 
 
 def metrics(folder: Path) -> dict[str, Any]:
-    """Of a run, without times and bytes of memory; and the weights in its archive."""
+    """Returns a run's metrics without times and bytes of memory, and the weights in its archive."""
     values = json.loads((folder / "metrics.json").read_text())
     with tarfile.open(folder / "model.tar.gz") as archive:
         file = archive.extractfile("weights.th")
@@ -133,7 +133,7 @@ def train_case(**overrides: Any) -> Case:
         return ["train", config, "-s", folder / "run", "-o", json.dumps(own)]
 
     def go_on(folder: Path) -> list[object]:
-        # What was killed before it had a config has nothing to go on from.
+        # A run that was killed before it had a config has nothing to go on from.
         try:
             json.loads((folder / "run/config.json").read_text())
         except (FileNotFoundError, json.JSONDecodeError):
@@ -210,7 +210,7 @@ def moments(name: str, number: int) -> list[float]:
 
 
 class Whole(NamedTuple):
-    """What a command does that is not stopped."""
+    """The results and the time of a command that is not stopped."""
 
     result: dict[str, Any]
     seconds: float
@@ -239,7 +239,7 @@ def whole(run, tmp_path_factory):
 
 
 def go_on(case: Case, folder: Path, result: dict[str, Any]) -> None:
-    """What is there is as it should be; and after the command that goes on, all is."""
+    """Checks the files that a kill left, resumes the command, and checks the files of the whole run."""
     already = case.whole(folder)
     assert already == {key: result.get(key) for key in already}
     Command(case.go_on(folder), folder / "log").succeed()

@@ -57,7 +57,7 @@ def test_damage_is_noticed(packed, place, kind):
             unpacking.unpack(archive, target)
         except DAMAGED:
             return
-        # What has no checksum: the header of gzip, with the name and time of the packed file, and filling.
+        # Without a checksum: the header of gzip, with the name and time of the packed file, and filling.
         assert kind != "cut"
         assert (target / "config.json").read_bytes() == CONTENT
         assert (target / "vocabulary/tokens.txt").read_bytes() == CONTENT

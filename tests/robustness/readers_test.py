@@ -95,7 +95,7 @@ def test_any_change_of_a_file(name, changes, tmp_path):
 
 
 def _begin(file: Path) -> bytes:
-    """Of a JSON document all, else the first lines."""
+    """Returns the whole of a JSON document, the first lines of another file."""
     content = file.read_bytes()
     return content if file.suffix == ".json" else b"".join(content.splitlines(keepends=True)[:25])
 

@@ -223,7 +223,7 @@ def tree_words() -> st.SearchStrategy[str]:
 
 @st.composite
 def trees(draw: st.DrawFn) -> Tree:
-    """Of two parts each, as in the treebank."""
+    """Draws trees of two parts each, as in the treebank."""
     words = draw(st.lists(tree_words(), min_size=1, max_size=6))
     phrases: list[Phrase] = []
 
@@ -265,7 +265,7 @@ def test_sst(tmp_path, gold):
 
 
 def accuracy(labels: list[str], instances: list[Any], classes: list[str]) -> float:
-    """Of labels as predictions."""
+    """Returns the accuracy of labels as predictions."""
     metric = ClassificationMetric(classes)
     predicted, gold = (
         torch.tensor([classes.index(label) for label in of_all])
@@ -381,7 +381,7 @@ def test_squad(tmp_path, version, data):
 
 @pytest.mark.parametrize("name", ["dev", "unanswerable"])
 def test_squad_spans_of_tokens(tmp_path, name):
-    """What a model can predict at best: the tokens that it is trained on."""
+    """The best possible prediction: the tokens that a model is trained on."""
     file = bundled(f"fixtures/squad/{name}.json")
     predictions = {}
     for fields in reading(file, type="elmo_squad", unanswerable=True):

@@ -24,7 +24,7 @@ INPUTS = [{"tokens": WORDS[start:end]} for start in range(5) for end in range(st
 
 
 def processor_times(application: str) -> dict[int, int]:
-    """Of each replica, by its process, in ticks."""
+    """Returns the processor time of each replica by its process, in ticks."""
     times = {}
     for path in Path("/proc").glob("[0-9]*"):
         try:

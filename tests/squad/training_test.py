@@ -61,7 +61,7 @@ def test_a_killed_run_ends_with_the_same_average(tmp_path, monkeypatch):
     for name in FILES:
         for key, value in flat(whole[name]).items():
             assert torch.equal(flat(resumed[name])[key], value), (name, key)
-    # What is best is the average, not the weights at that moment.
+    # The average is best, not the weights at that moment.
     epoch = expected["best_epoch"] + 1
     state, weights = (
         torch.load(tmp_path / f"whole/{kind}_state_e{epoch}_b0.th") for kind in ("training", "model")

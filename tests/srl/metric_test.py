@@ -30,7 +30,7 @@ def props(rows, path):
 
 
 def official(predicted, gold, folder):
-    """What the script counts, and the percentages that it prints, by label."""
+    """Returns the counts and percentages that the script prints, by label."""
     files = [props(rows, folder / name) for name, rows in (("gold", gold), ("predicted", predicted))]
     output = subprocess.run(["perl", SCRIPT, *files], capture_output=True, text=True, check=True).stdout
     lines = [line.split() for line in output.splitlines()]

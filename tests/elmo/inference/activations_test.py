@@ -20,7 +20,7 @@ from tests.conftest import SMALL_NER_ELMO
 from tests.elmo.activation_runs import DISTINCT, Run, assert_same, databases, expected, fill
 from tests.elmo.files import SENTENCES, batch, make_files, read_frozen
 
-# What is kept
+# Kept vectors
 
 
 def test_float32_changes_no_bit(files, folder):
@@ -95,7 +95,7 @@ def test_values_that_float16_cannot_hold_are_not_kept(files, folder, warnings):
     assert warnings().count("is not finite in float16") == 1
 
 
-# What is never mixed up
+# Activations of different sources are never mixed up
 
 
 def state_file(path, value):

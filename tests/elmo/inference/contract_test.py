@@ -292,7 +292,7 @@ def test_a_sentence_of_20000_tokens():
     words = [f"w{number % 500}" for number in range(20_000)]
     layers = bilm.encode(batch([words]))
     assert layers.shape == (3, 1, 20_000, 12)
-    # What is far away has no weight: each direction by itself
+    # Distant words have no weight: each direction by itself
     forward, backward = (layers[-1, 0, :, :6], layers[-1, 0, :, 6:])
     torch.testing.assert_close(bilm.encode(batch([words[:300]]))[-1, 0, :, :6], forward[:300])
     torch.testing.assert_close(bilm.encode(batch([words[-300:]]))[-1, 0, :, 6:], backward[-300:])

@@ -17,7 +17,7 @@ from tests.elmo.inference.layers import (
     random_stack,
 )
 
-# What a GPU runs, without the recording
+# The LSTM of a GPU, without the recording
 
 
 @pytest.mark.parametrize("lengths", [[3, 11, 1, 26, 11], [1] * 9, [5], [8, 16, 24, 7]])
@@ -185,7 +185,7 @@ def test_played_again_for_other_values_and_recorded_for_other_kinds():
         results.append((graph(inputs, other), twice(inputs, other)))
     # Each kind once to warm up and once recorded
     assert len(calls) == 6
-    # What was returned before is not written over.
+    # Earlier results are not written over.
     for found, expected in results:
         for ours, theirs in zip(found, expected, strict=True):
             torch.testing.assert_close(ours, theirs)

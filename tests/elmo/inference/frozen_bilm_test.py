@@ -221,7 +221,7 @@ def test_strict_loading(packed):
         with pytest.raises(RuntimeError) as caught:
             bilm.load_state_dict(wrong)
         assert expected in str(caught.value)
-    # What fits is taken over, as by any module.
+    # Weights that fit are taken over, as by any module.
     found = bilm.load_state_dict({name: state[name] + 1, "lstm.more": torch.zeros(1)}, strict=False)
     assert set(found.missing_keys) == set(state) - {name}
     assert torch.equal(bilm.state_dict()[name], state[name] + 1)
@@ -285,7 +285,7 @@ def test_double_and_back():
 
 
 def test_other_words(tmp_path):
-    """What is in the caches is of the words that it knew."""
+    """The caches hold vectors of the words that it knew."""
     files = make_word_files(tmp_path)
     model = read_bilm(**files)
     bilm = frozen(model)

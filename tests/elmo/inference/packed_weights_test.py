@@ -20,7 +20,7 @@ SIZES = [(48, 16), (4096, 128), (128, 1024), (512, 2048), (100, 37)]
 """`(out, in)`"""
 ROWS = (1, 2, 3, 5, 12, 16, 17, 64, 65, 100, 299)
 SIGMOID_ROWS = (1, 2, 7, 8, 9, 15, 16, 17, 23, 31, 40, 79)
-"""Of a width of 4,096, eight rows are what PyTorch gives to one thread."""
+"""PyTorch gives eight rows of 4,096 numbers to one thread."""
 KINDS = {
     precision: [
         pytest.param(

@@ -13,7 +13,7 @@ REFUSAL = (
     "expected 'float32' here",
     "--precision float32",
 )
-"""What the error names where there is no bfloat16: the precision, the reason, the remedy."""
+"""The error where there is no bfloat16 names the precision, the reason and the remedy."""
 
 
 def take_bfloat16_away(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -60,7 +60,7 @@ def test_gradients_equal_allennlps(tmp_path, stateful):
 
 
 def loss_of(bilm, stateful):
-    """Of two batches, in which the second goes on where the first ended."""
+    """Returns the loss of two batches; the second goes on where the first ended."""
     if not stateful:
         by_layer = torch.arange(1, 1 + bilm.num_layers).view(-1, 1, 1, 1)
         return (bilm.encode(batch(SENTENCES)).cos() * by_layer).sum()

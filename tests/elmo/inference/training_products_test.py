@@ -16,7 +16,7 @@ from elmo_tasks.elmo.inference.training_products import (
 from tests.elmo.threads import at_once
 
 TOLERANCE = {"float32": 1e-5, "bfloat16": 2e-2}
-"""Of a product of random numbers, as a share of its standard deviation; bfloat16 has 8 significant bits."""
+"""The error of a product of random numbers, as a share of its standard deviation; bfloat16 has 8 bits."""
 PRECISIONS = [
     "float32",
     pytest.param("bfloat16", marks=pytest.mark.skipif(not trains_in_bfloat16(), reason="no bfloat16 here")),
