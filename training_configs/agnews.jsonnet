@@ -1,4 +1,4 @@
-// Topics of news, AG News: csv without a header. Of each record the description is read; for titles too,
+// Topics of news, AG News: csv without a header. The description of each record is read; for titles too,
 // sentence1: ['title', 'description'].
 local classifier = import 'lib/classifier.libsonnet';
 local fixture = (import 'lib/paths.libsonnet').fixture;

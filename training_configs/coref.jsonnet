@@ -3,7 +3,7 @@
 // .4 spans a word, 250 antecedents, windows of 50 sentences, one document a batch; Adam .001, clipped at 5, times .972
 // an epoch (.999 each 100 of OntoNotes' 2,802 documents). The paper takes two sets of fixed vectors, 300d GloVe and the
 // 50d ones of Turian et al. (2010): give text vectors of 300 dimensions as
-// model.text_field_embedder.token_embedders.tokens.pretrained_file. The biLSTM's dropout is behind it, not inside;
+// model.text_field_embedder.token_embedders.tokens.pretrained_file. The biLSTM's dropout is after it, not inside;
 // what it reads has the lexical one.
 //
 // For coarse-to-fine inference as of Lee et al. 2018:  --overrides

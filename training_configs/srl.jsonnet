@@ -3,7 +3,7 @@
 // of 80, gradients clipped at a norm of 1 over all parameters, as in the code of He et al. (AllenNLP's public config
 // clips each number at 1). The tag layer starts orthogonal, as in that config; in the code of He et al. it starts
 // from normal numbers of deviation .01. The recurrent dropout is, as in AllenNLP, on what a step takes from the one
-// before; in the code of He et al. the next layer, too, reads the hidden vector behind it. The paper takes the 100d
+// before; in the code of He et al. the next layer, too, reads the hidden vector after it. The paper takes the 100d
 // GloVe vectors: give text vectors of that size as model.text_field_embedder.token_embedders.tokens.pretrained_file.
 local training = import 'lib/training.libsonnet';
 local fixture = (import 'lib/paths.libsonnet').fixture;

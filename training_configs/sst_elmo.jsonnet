@@ -3,7 +3,7 @@
 //
 // ELMo's vectors are long beside the encoder's: unscaled, as in McCann et al. (2017), nearly all of a word's
 // biattention is on the word itself, and the biattention says nothing. So the products are scaled. AllenNLP's public
-// config (54.7 on the test set) has ELMo at the input alone, an earlier one of it also behind the integrator:
+// config (54.7 on the test set) has ELMo at the input alone, an earlier one of it also after the integrator:
 // `elmo.plug('input')` without scaled_attention, and `output_elmo: 'integrator'` without it.
 local elmo = import 'lib/elmo.libsonnet';
 

@@ -28,7 +28,6 @@ class ClassificationPredictor(InterpretablePredictor):
 
     @property
     def forms(self) -> tuple[dict[str, Any], ...]:  # type: ignore[override]
-        """See `JsonLinesPredictor.forms`; pairs have other fields."""
         names = self._names()
         return dict.fromkeys(names, str), dict.fromkeys(names.values(), list[str])
 

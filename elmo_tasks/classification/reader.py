@@ -76,7 +76,6 @@ class ClassificationReader(LabelledTextReader):
 
     @classmethod
     def candidates(cls, sample: FileSample) -> Iterator[dict[str, Any]]:
-        """See `TaskReader`."""
         return classification_keys(sample)
 
     def text_columns(self, values: Mapping[str, Any]) -> list[list[str]]:

@@ -76,12 +76,7 @@ class ModelVerb(Verb):
     device: Gpu = device_option(-1)
 
     def open(self) -> Archive:
-        """
-        Opens the archive, with its model on the device.
-
-        # Raises
-        `ConfigurationError`: there is no such GPU; and see `open_archive`.
-        """
+        """Opens the archive, with its model on the device."""
         check_for_gpu(self.device)
         opened = open_archive(self.archive)
         opened.model.to(int_to_device(self.device))
@@ -368,12 +363,7 @@ def render(explained: list[dict[str, Any]]) -> str:
 
 
 def _predictor(name: str, archive: Archive) -> InterpretablePredictor:
-    """
-    Returns the predictor of an archive.
-
-    # Raises
-    `ConfigurationError`: the task has no explanations, or the model is an ensemble.
-    """
+    """Returns the predictor of an archive."""
     predictor = Predictor.from_archive(archive)
     if not can_explain(predictor):
         raise ConfigurationError(
@@ -502,7 +492,7 @@ class ArchivedEnsemble(EnsembleModel):
 
 def open_members(archives: list[str]) -> list[Archive]:
     """
-    Opens archives: paths or URLs of `model.tar.gz`, or folders of runs. Of equal biLMs, one stays in memory.
+    Opens archives: paths or URLs of `model.tar.gz`, or folders of runs. One of equal biLMs stays in memory.
 
     # Raises
     `ConfigurationError`, with the archive: it is no archive, its model is not of a task, or its class,

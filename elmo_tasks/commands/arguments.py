@@ -59,8 +59,7 @@ class BilmArguments:
         Reads the biLM, frozen, and puts it on its device, or on another `device`.
 
         # Raises
-        `ElmoError`: options without weights or the reverse, a device that is not there, or whatever
-        reading the files raises.
+        `ElmoError`: options without weights or the reverse; a device that is not there.
         """
         check_together(self.options_file, self.weight_file, names="--options-file and --weight-file")
         weight_file = self.weight_file or DEFAULT_WEIGHTS
@@ -108,7 +107,7 @@ class VectorArguments:
         by the names of their files, or by their paths where two files have one name.
 
         # Raises
-        `ConfigurationError`: a mix that does not fit the biLM, and whatever reading the files raises.
+        `ConfigurationError`: a mix that does not fit the biLM.
         """
         bilm = self.bilm.read()
         mixes: dict[str, Mix] = {}

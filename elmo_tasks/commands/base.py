@@ -238,10 +238,6 @@ def number(
 
 
 def whole(text: str) -> int:
-    """
-    # Raises
-    `ValueError`: the text has other characters than digits.
-    """
     if not text.isdecimal():
         raise ValueError
     return int(text)

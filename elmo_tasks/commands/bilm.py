@@ -2,8 +2,8 @@
 The verbs that make files of a biLM: `allennlp elmo calibrate`, an initial state of the LSTMs, from real text;
 and `export`, a trained biLM in the official layout or as ONNX.
 
-The original biLM was trained with a state that it carried from sentence to sentence, so that it hardly ever
-started from zeros. The mean of the states between the sentences of a text is a start that it knows.
+The original biLM carried its state from sentence to sentence in training, and hardly ever started from zeros.
+The mean of the states between the sentences of a text is a start that it knows.
 """
 
 import json
@@ -224,7 +224,7 @@ def read_trained(archive: str) -> Trained:
     Reads the biLM of an archive, its softmax and its words.
 
     # Raises
-    `ConfigurationError`: there is no archive, or one without a biLM. `OSError`: nothing is there.
+    `ConfigurationError`: the archive has no biLM.
     """
     model = open_archive(archive).model
     if isinstance(model, BiLmModel):

@@ -89,8 +89,8 @@ class RunVerb(Verb):
 
 def train_and_report(runs: list[Run], *, jobs: int, packages: list[str]) -> None:
     """
-    Trains the runs that are not done. First, and after each run, it shows the table of all, empty where a run
-    is left, and the time that the runs left will take if each takes as long as the runs before.
+    Trains the runs that are not done. First, and after each run, it shows the table of all, with empty cells
+    for runs that are left, and the time that these will take.
     """
     before = done = sum(run.metrics() is not None for run in runs)
     start = time.monotonic()
@@ -173,8 +173,7 @@ class Compare(RunVerb):
 
 def train_vectors(config: dict[str, Any], method: str, output: Path, folder: Path) -> str:
     """
-    Trains vectors on the training data as the indexer of words sees it, of the size of the word vectors; see
-    `text_vectors`.
+    Trains vectors of the size of the word vectors on the words of the training data, see `text_vectors`.
 
     # Raises
     `ConfigurationError`: the config has no embedding and no indexer of words that are named `tokens`.
@@ -194,8 +193,8 @@ def text_vectors(
     config: dict[str, Any], method: str, output: Path, folder: Path, *, dim: int, lowercase: bool
 ) -> str:
     """
-    Returns the file, in `output`, of vectors trained on the text of the training data as the reader sees it.
-    They are trained once for a text and a size; `folder` is a folder to work in.
+    Returns the file, in `output`, of vectors trained on the training data as the reader sees it, once for a
+    text and a size. `folder` is a folder to work in.
     """
     reader = DatasetReader.from_params(Params(config["dataset_reader"]).duplicate())
     digest = blake2b(digest_size=4)
@@ -241,8 +240,8 @@ class Ablate(RunVerb):
     help = "Layers, placement and data, as in the paper's tables."
     description = """Trains a config with ELMo once for each seed and setting: the top layer, and all layers
         with lambda 1 and .001 (layers); ELMo at the input, at the output, and at both (placement); and parts
-        of the training data, with ELMo and without (samples). What is not varied is as in CONFIG; the
-        baseline is CONFIG without ELMo. A setting of several tables is trained once. Each run has a folder
+        of the training data, with ELMo and without (samples). All other keys are as in CONFIG; the baseline
+        is CONFIG without ELMo. A setting of several tables is trained once. Each run has a folder
         of its own in OUT. After a kill, the same command continues. A .csv, .md, .png and .svg for each table
         show the best scores on the validation data."""
 
@@ -294,9 +293,9 @@ class Ablate(RunVerb):
 def sample_table(runs: list[Run], own: Setting, samples: dict[float, int]) -> Table:
     """
     Returns the paper's Figure 1: for each fraction, without ELMo and with it, the `spread` of the best scores
-    on the validation data, and the mean number of epochs up to them. Then comes the mean number of epochs
-    with which ELMo reaches the best score without it, from the same seed, empty if a seed never reaches it;
-    and the score of each seed.
+    on the validation data, and the mean number of epochs up to them. Then come the mean number of epochs with
+    which ELMo reaches the best score without it, from the same seed, empty if a seed never does; and the
+    score of each seed.
 
     # Parameters
 

@@ -301,12 +301,7 @@ class Neighbors(Verb):
             writer.write(table)
 
     def _queries(self, text: Corpus) -> list[Occurrence]:
-        """
-        Returns the word in each of its sentences.
-
-        # Raises
-        `ConfigurationError`: a sentence or a line without the word, or a line that the text does not have.
-        """
+        """Returns the word in each of its sentences."""
         word, corpus = self.word, self.corpus
         sources = [("--sentence", sentence) for sentence in self.sentence]
         for line in self.line:

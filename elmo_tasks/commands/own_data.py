@@ -68,7 +68,7 @@ class Inspect(Verb):
     help = "The format of a data file, and its reader block."
     description = """Reads data with the readers of the tasks, and tells which of them fit: the format, the
         encoding, how many sentences, tokens, and labels of each class there are, odd places with file and
-        line, and the dataset_reader block to paste into a config. Of data for a probe, and of a text for a
+        line, and the dataset_reader block to paste into a config. For data of a probe, and a text for a
         biLM, it shows the command that reads them. It writes nothing."""
 
     path: Source = positional("PATH", "file, folder, pattern, archive or URL, as in train_data_path")

@@ -30,12 +30,12 @@ PICTURES = (".svg", ".png")
 
 class ResultsWriter:
     """
-    Shows a table, and writes it as CSV, Markdown and a picture.
+    A writer of a table as CSV, Markdown and a picture.
 
     # Parameters
 
     folder : a folder to work in; the caller removes it.
-    output : the CSV file, or `None` to write nothing.
+    output : the CSV file, or `None` to only show the table.
     """
 
     def __init__(self, folder: Path, output: Path | None) -> None:
@@ -83,8 +83,7 @@ class ResultArguments:
         Checks the arguments, and makes the writer that they ask for.
 
         # Raises
-        `ConfigurationError`: not the name of a CSV file, or a file that must not be overwritten. `OSError`: a
-        place that cannot be written to.
+        `ConfigurationError`: not the name of a CSV file, or a file that must not be overwritten.
         """
         if self.output is None:
             with TemporaryDirectory() as temporary:

@@ -102,12 +102,11 @@ def engine_of(run: RunArguments, ray: RayArguments) -> Here | OnRay:
 @contextmanager
 def run_folder(output: str, arguments: RunArguments) -> Iterator[Folder | None]:
     """
-    Yields the folder OUT.partial, or `None` if there is nothing to do. On a disk the folder is for this
-    process alone, and stays only if a later run can resume the run in it.
+    Yields the folder OUT.partial, or `None` if there is nothing to do. On a disk it is for this process
+    alone, and stays only if a later run can resume the run in it.
 
     # Raises
-    `ConfigurationError`: no file can be written to OUT; and see `staging_folder`. `ElmoError`: see
-    `must_run`.
+    `ConfigurationError`: no file can be written to OUT; and see `staging_folder` and `must_run`.
     """
     remote = "://" in output
     staging = nullcontext(f"{output}.partial") if remote else staging_folder(Path(output), keep=NEEDED)
@@ -183,8 +182,8 @@ class Embed(Verb):
     help = "Vectors of a text, to HDF5, or on Ray to Parquet."
     description = """Writes the vectors of a text, one tokenised sentence a line, to HDF5: datasets "0", "1",
         ..., one a line, and sentence_to_index, the lines' numbers as JSON. An empty line has a dataset of no
-        tokens. Of a FASTA file there is a dataset a protein, by the first word of its header; its residues
-        are the tokens. OUT appears when it is whole. Until then the work is in OUT.partial, for --resume.
+        tokens. A FASTA file has a dataset a protein, by the first word of its header; its residues are the
+        tokens. OUT appears when it is whole. Until then the work is in OUT.partial, for --resume.
         With --engine ray, IN may be Parquet, s3:// and gs://; OUT is a folder of Parquet files, there or
         here, and whole when it has _manifest.json."""
 
@@ -422,12 +421,7 @@ class Predict(Verb):
 
 
 def _archive(name: str, *, packed: bool) -> Path:
-    """
-    Returns the path of an archive or, unless it must be `packed`, of the folder of a run.
-
-    # Raises
-    `ConfigurationError`: a folder without an archive.
-    """
+    """Returns the path of an archive or, unless it must be `packed`, of the folder of a run."""
     path = local_archive(name)
     if packed and path.is_dir():
         path /= "model.tar.gz"

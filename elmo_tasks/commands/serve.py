@@ -91,7 +91,7 @@ class Serve(Verb):
         "/metrics (Prometheus) how the service is; / is a page for people, with a tab for each archive. "
         "Inputs that come at about the same time are one batch. "
         "Each model runs in this process, under uvicorn alone; with --replicas or --ray-address, in "
-        "processes of Ray Serve, behind the same app. On SIGTERM, the requests in flight are answered first."
+        "processes of Ray Serve, under the same app. On SIGTERM, the requests in flight are answered first."
     )
 
     archives: list[str] = positional(

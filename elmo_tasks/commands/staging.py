@@ -28,8 +28,8 @@ _WORD_AND_PUNCTUATION = re.compile(r"\w*[^\W\d_]{2}[.,;:!?]+[\"')]*")
 def check_output(output: Path, *, force: bool) -> None:
     """
     # Raises
-    `ConfigurationError`: there is something at `output` that must not, or cannot, be replaced; or it is `-`,
-    which elsewhere stands for standard output.
+    `ConfigurationError`: `output` must not, or cannot, be replaced; or it is `-`, which elsewhere stands for
+    standard output.
     """
     if str(output) == "-":
         raise ConfigurationError("found - for the output, expected the name of a file")
@@ -45,12 +45,12 @@ def staging_folder(output: Path, *, keep: Collection[str] = ()) -> Iterator[Path
     Makes the folder `OUT.partial` beside `output`, for this process alone, and the folders above it.
 
     It is removed in the end, unless it holds one of the files `keep`, which a later run needs. Without these,
-    the files of a process that was killed are removed from it at the start. A folder is known as such by
-    `MARK` or a file of `keep`.
+    the files of a process that was killed are removed at the start. `MARK` or a file of `keep` tells such a
+    folder.
 
     # Raises
-    `OSError`: the folder cannot be made, or the disk is full. `ConfigurationError`: `output` names no file;
-    something else has the name of the folder; or another process works in it.
+    `ConfigurationError`: `output` names no file; the folder is not of a command; or another process works in
+    it. `OSError`.
     """
     if not output.name:
         raise ConfigurationError(f"found the output {str(output)!r}, expected the name of a file or folder")
@@ -106,10 +106,7 @@ def _not_ours(folder: Path, found: str) -> ConfigurationError:
 def staged_file(output: Path, *, force: bool) -> Iterator[Path]:
     """
     Yields a path in the staging folder of `output`. The file that is written there becomes `output` in the
-    end. If an exception leaves the context, it is removed.
-
-    # Raises
-    See `check_output` and `staging_folder`.
+    end, unless an exception leaves the context. For errors see `check_output` and `staging_folder`.
     """
     check_output(output, force=force)
     with staging_folder(output) as folder:
@@ -160,19 +157,18 @@ def copy_corpus(
 
     # Parameters
 
-    source : a path or URL that `input_files` takes, or `-` for standard input. The files that the verb itself
-        writes are left out.
+    source : as for `input_files`, or `-` for standard input. The files that the verb itself writes are left
+        out.
     folder : the verb's `staging_folder`, or any other.
     format : one of `FORMATS`: one tokenised sentence a line, or proteins.
-    tokenize : splits the lines first, see `chosen_tokenizer`. Without it, the first line that looks like raw
-        text is warned of.
+    tokenize : splits the lines, see `chosen_tokenizer`. Without it, a warning names the first line that looks
+        like raw text.
     skip_empty : leave out lines of white space only.
     limit : how many lines to read at most; `None` for all.
 
     # Raises
-    `ElmoError`, with file and line: nothing to read but the file that the verb writes, a byte that is not
-    UTF-8, no protein in FASTA; and see `read_sentences`, `write_corpus` and `read_fasta`.
-    `ConfigurationError`: see `chosen_tokenizer`; or `tokenize` for proteins.
+    `ElmoError`, with file and line: nothing to read but the file that the verb writes, no protein in FASTA;
+    and see `read_sentences`, `write_corpus` and `read_fasta`. `ConfigurationError`: `tokenize` for proteins.
     """
     if format == "fasta" and tokenize is not None:
         raise ConfigurationError(f"found --tokenize {tokenize} with --format fasta, expected one of the two")

@@ -106,9 +106,7 @@ def train_file(
     # Parameters
 
     method, settings : see `train_table`.
-    source : the text, as `copy_corpus` takes it.
-    lowercase : lower-case the text.
-    force : overwrite `output`.
+    source : as for `copy_corpus`.
     """
     with staged_file(output, force=force) as path:
         text = copy_corpus(source, path.parent, skip_empty=True)
@@ -135,13 +133,6 @@ class ElmoVectors(Verb):
     bilm: BilmArguments
 
     def run(self) -> None:
-        """
-        Writes the vectors, and prints how many they are.
-
-        # Raises
-        `ConfigurationError`: the biLM has no such layer, no word is frequent enough or has a vector; and
-        whatever reading and writing the files raises.
-        """
         with staged_file(self.output, force=self.force) as path:
             text = copy_corpus(self.input, path.parent, skip_empty=True)
             sentences = CorpusSentences(text, lowercase=self.lowercase)

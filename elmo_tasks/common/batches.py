@@ -50,12 +50,11 @@ def batch_sizes(
 
 def unique_rows(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """
-    Deduplicates rows of ids as `torch.unique(dim=0)` does, in a tenth of the time.
+    Deduplicates rows of ids as `torch.unique(dim=0)` does, in a tenth of the time, by a 64-bit key of each
+    row. If two different rows share a key, whole rows are compared.
 
-    Rows are compared by a 64-bit key. If two different rows share a key, whole rows are compared instead.
-
-    *Shape:* ids `(rows, columns)` to the distinct rows `(distinct, columns)`, in no particular order, and
-    for each row its index among them `(rows,)`.
+    *Shape:* ids `(rows, columns)` to the distinct rows `(distinct, columns)`, in no particular order, and for
+    each row its index among them `(rows,)`.
     """
     example, index = one_of_each(row_keys(rows))
     distinct = rows[example]
@@ -77,11 +76,7 @@ def one_of_each(keys: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def row_keys(rows: torch.Tensor) -> torch.Tensor:
-    """
-    Returns a 64-bit key of each row. Equal rows have equal keys.
-
-    *Shape:* ids `(rows, columns)` to `(rows,)`, `int64`.
-    """
+    """Returns a 64-bit key of each row. *Shape:* ids `(rows, columns)` to `(rows,)`, `int64`."""
     return (rows.long() * _powers(rows.size(1)).to(rows.device)).sum(dim=1)
 
 

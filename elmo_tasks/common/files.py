@@ -140,16 +140,8 @@ def _pieces(file: BinaryIO, longest: int) -> Iterator[tuple[int, bytes]]:
 @contextmanager
 def atomic_file(path: Path, *, partial: str | None = None) -> Iterator[BinaryIO]:
     """
-    Opens a file to write to. Its content appears at `path` when it is whole and on the disk. Until then, and
-    if an exception leaves the context, `path` stays as it was.
-
-    # Parameters
-
-    partial : the name of the file beside `path` that holds the content until it is whole; by default
-        `.partial` after the name of `path`.
-
-    # Raises
-    `OSError`: the file cannot be written.
+    Opens a file to write to. Its content appears at `path` when it is whole and on the disk. Until then the
+    file `partial` beside it holds the content, and `path` stays as it was, also after an exception.
     """
     unfinished = path.with_name(partial or f"{path.name}.partial")
     try:
@@ -164,11 +156,8 @@ def atomic_file(path: Path, *, partial: str | None = None) -> Iterator[BinaryIO]
 @contextmanager
 def naming_when_full(path: FilePath) -> Iterator[None]:
     """
-    Names the file that is written in the error of a full disk. A library that writes through Python raises an
-    error of its own, after that one.
-
-    # Raises
-    `OSError`: the disk is full.
+    Names the file that is written in the `OSError` of a full disk, also where a library that writes through
+    Python has raised an error of its own after it.
     """
     try:
         yield
@@ -195,10 +184,8 @@ def check_sources_stay(
     outputs: Iterable[FilePath], sources: Collection[FilePath], *, error: type[Exception]
 ) -> None:
     """
-    Refuses to write to one of the sources, under whatever name.
-
     # Raises
-    `error`: one of the outputs is one of the sources.
+    `error`: one of the outputs is one of the sources, under whatever name.
     """
     existing = [source for source in sources if os.path.exists(source)]
     for output in outputs:

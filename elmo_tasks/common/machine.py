@@ -29,12 +29,8 @@ def chosen_device(device: Device, *, asked: str) -> torch.device:
     """
     Returns a device that is there.
 
-    # Parameters
-
-    asked : the option that names the device, for the error.
-
     # Raises
-    `ElmoError`: there is no such device.
+    `ElmoError`, with the option `asked`: there is no such device.
     """
     try:
         chosen = torch.device(device_name(device))

@@ -17,8 +17,7 @@ def progress(items: Iterable[Any] | None = None, *, work: str, unit: str, **opti
 
     # Parameters
 
-    work : what is done.
-    unit : what is counted, such as "lines".
+    work, unit : what is done, and what is counted, such as "lines".
     options : of tqdm, such as `total` where `items` have no length.
     """
     defaults = {"delay": DELAY_SECONDS, "leave": False}

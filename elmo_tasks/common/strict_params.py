@@ -70,11 +70,8 @@ class StrictParams(FromParams):
     @classmethod
     def prepare_block(cls, params: Params, **extras: Any) -> None:
         """
-        Changes a block before it is checked: former names of keys become the current ones.
-
-        # Parameters
-
-        extras : what AllenNLP passes on to everything that it builds, such as `serialization_dir`.
+        Changes a block before it is checked: former names of keys become the current ones. `extras` are what
+        AllenNLP passes on to everything that it builds, such as `serialization_dir`.
         """
         for old, new in cls.renamed_keys.items():
             if old not in params:
@@ -88,10 +85,7 @@ class StrictParams(FromParams):
 
 
 def parameters_of(cls: type[Any], constructor: Callable[..., None]) -> dict[str, inspect.Parameter]:
-    """
-    Returns the parameters of a constructor, with those of the base classes that `__init__` passes `**kwargs`
-    on to.
-    """
+    """Returns the parameters of a constructor, and of the base classes that it passes `**kwargs` on to."""
     if constructor != cls.__init__:
         return constructor_parameters(constructor)
     parameters: dict[str, inspect.Parameter] = {}

@@ -148,12 +148,8 @@ _LACKING = re.compile(r"Glyph (\d+) .* missing from")
 
 def bars(table: Table, *, groups: str, bars: str, heights: str) -> "Figure":
     """
-    Draws groups of bars.
-
-    # Parameters
-
-    groups, bars : the columns with each row's group and its bar within the group.
-    heights : the column with the heights; without a number there, the bar is left out.
+    Draws groups of bars, from the columns with each row's group, its bar within the group, and the bar's
+    height; without a number there, the bar is left out.
     """
     places = dict(
         zip(zip(table.column(groups), table.column(bars), strict=True), table.column(heights), strict=True)
@@ -204,13 +200,8 @@ def _write_numbers(axes: "Axes", numbers: list[list[float]]) -> None:
 
 def curves(table: Table, *, lines: str, x: str, heights: str, errors: str) -> "Figure":
     """
-    Draws lines over a logarithmic axis.
-
-    # Parameters
-
-    lines : the column with each row's line.
-    x, heights : the columns with the coordinates of its point; without numbers there, it is left out.
-    errors : the column with the size of its error bar, up and down.
+    Draws lines over a logarithmic axis, from the columns with each row's line, the coordinates of its point,
+    and the size of its error bar; without numbers there, the point is left out.
     """
     figure = _figure(6.0, 4.0)
     axes = figure.subplots()

@@ -50,11 +50,8 @@ def is_archive(file: Path) -> bool:
 
 def unpacked(file: Path) -> Path:
     """
-    Returns the folder of AllenNLP's cache with the content of an archive. It is unpacked once for each state
-    of `file`.
-
-    # Raises
-    See `unpack`.
+    Returns the folder of AllenNLP's cache with the content of an archive, see `unpack`. It is unpacked once
+    for each state of `file`.
     """
     from cached_path.util import resource_to_filename  # takes a sixth of a second
 

@@ -132,13 +132,8 @@ def check_block(
     block: Mapping[str, Any], parameters: Mapping[str, Parameter], *, owner: str, path: str = ""
 ) -> None:
     """
-    Checks a config block, or the keyword arguments of a call.
-
-    # Parameters
-
-    parameters : of the constructor that the block is for.
-    owner : name of the class, for the error.
-    path : of the block, with a dot at its end; it precedes the keys in an error.
+    Checks a config block, or the keyword arguments of a call. In an error, `owner` is the name of the class,
+    and `path` the block's, with a dot at its end.
 
     # Raises
     `ElmoError`: a key that is no parameter; a value that its parameter does not take.
@@ -158,12 +153,8 @@ def check_block(
 
 def check_value(value: Any, kind: Any, path: str) -> None:
     """
-    Checks a value against the annotation of its parameter.
-
-    # Parameters
-
-    kind : the annotation. The value for a class is a block. AllenNLP checks it when it makes the object
-        (`from_params`); if the class has no `from_params`, it is checked here, by the class's parameters.
+    Checks a value against the annotation of its parameter. The value for a class is a block: AllenNLP checks
+    it in `from_params`; of a class without it, the block is checked here.
 
     # Raises
     `ElmoError`, with path, value and what is expected: the value is not of that kind.

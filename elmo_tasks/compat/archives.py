@@ -124,10 +124,7 @@ def _rounded(weight: torch.Tensor) -> torch.Tensor:
 
 
 def trained_archives() -> dict[str, Path]:
-    """
-    Returns the archives that come with the project, by name: from the checkout or the package
-    `elmo_tasks_models`.
-    """
+    """Returns the archives that come with the project, by name, from the checkout or `elmo_tasks_models`."""
     folders = [bundled("models/elmo_tasks_models")]
     if (spec := find_spec("elmo_tasks_models")) is not None:
         folders += map(Path, spec.submodule_search_locations or ())
@@ -137,8 +134,8 @@ def trained_archives() -> dict[str, Path]:
 
 def trained_card(name: str) -> dict[str, Any]:
     """
-    Returns what is known of an archive that comes with the project: `task`, `data`, `score`, and perhaps
-    `examples`, inputs with their right `answer`.
+    Returns the `task`, `data` and `score` of an archive that comes with the project, and perhaps `examples`,
+    inputs with their right `answer`.
     """
     path = trained_archives()[name].with_name(CARDS)
     return json.loads(path.read_text(encoding="utf-8"))[name]
@@ -163,10 +160,8 @@ def archive_path(archive: str | PathLike[str]) -> str | PathLike[str]:
 
 def local_archive(archive: str | PathLike[str]) -> Path:
     """
-    Returns the local path of an archive or of the folder of a run, by its path, URL or name.
-
-    # Raises
-    See `archive_path`. `FileNotFoundError`: nothing is there.
+    Returns the local path of an archive or of the folder of a run, by its path, URL or name; see
+    `archive_path`.
     """
     path = Path(archive_path(archive)).expanduser()
     # What fetches URLs takes half a second to import.
@@ -273,10 +268,8 @@ def is_opening() -> bool:
 @contextmanager
 def extracted_archive(resolved_archive_file: str | os.PathLike[str], cleanup: bool = True) -> Iterator[str]:
     """
-    Replaces AllenNLP's function of this name, and checks the config before anything reads it.
-
-    # Raises
-    See `unpack` and `check_config`; then no file remains.
+    Replaces AllenNLP's function of this name: the config is checked before anything reads it, see
+    `check_config`. After an error no file remains.
     """
     folder = tempfile.mkdtemp()
     try:
@@ -293,10 +286,7 @@ def extracted_archive(resolved_archive_file: str | os.PathLike[str], cleanup: bo
 
 
 def _check_numbers(model: Model) -> None:
-    """
-    # Raises
-    `ConfigurationError`: a weight is not finite. A buffer, such as a mask, may be infinite.
-    """
+    """Refuses weights that are not finite. A buffer, such as a mask, may be infinite."""
     buffers = {name for name, _ in model.named_buffers()}
     for name, weight in model.state_dict().items():
         if isinstance(weight, torch.Tensor) and weight.is_floating_point():

@@ -88,8 +88,8 @@ def _evaluate_from_archive(
 
 def _check_and_complete(arguments: dict[str, Any]) -> None:
     """
-    Checks the arguments of `allennlp evaluate` before anything is read, and rewrites, in place, a path that
-    AllenNLP would take for JSON.
+    Checks the arguments of `allennlp evaluate` before anything is read; a path that AllenNLP would take for
+    JSON is rewritten in place.
     """
     check_value(arguments["batch_size"], Optional[PositiveInt], "--batch-size")
     data = _data(arguments["input_file"])

@@ -87,10 +87,8 @@ def _first(loader: DataLoader) -> Instance | None:
 
 def check_fields(model: Model, instance: Instance) -> None:
     """
-    Checks that a model takes the fields of an instance.
-
     # Raises
-    `ConfigurationError`, with the field: it is missing, or the model does not take it.
+    `ConfigurationError`, with the field: the instance lacks it, or the model does not take it.
     """
     batch = Batch([instance])
     batch.index_instances(model.vocab)

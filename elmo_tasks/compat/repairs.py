@@ -38,13 +38,8 @@ logger = logging.getLogger(__name__)
 
 def wrap(owner: Any, name: str, around: Callable[..., Any]) -> None:
     """
-    Replaces a function, method or class method of AllenNLP, once. The original is its `__wrapped__`.
-
-    # Parameters
-
-    owner : the module or class that has the function.
-    name : its name there.
-    around : gets the original function, and then its arguments.
+    Replaces the function, method or class method `name` of a module or class of AllenNLP, once. `around` gets
+    the original, its `__wrapped__`, and then its arguments.
     """
     stock = vars(owner)[name]
     is_classmethod = isinstance(stock, classmethod)

@@ -6,9 +6,9 @@ CoNLL-2012 (https://conll.cemantix.org/2012/data.html) has one token a line in c
 sentences, and `#begin document (ID); part 000` and `#end document` around each part of a document. Columns
 are separated by tabs, or by runs of blanks in a line without tabs. Three are read: the word (4th), the
 speaker (10th) and the chains (last). The chains are `-`, `_` or empty, or marks, joined by `|` or by nothing:
-`(12` where a mention of chain 12 starts, `12)` where it ends, `(12)` for one token. Of two open mentions of a
-chain, the one that started last ends first. `/.` and `/?`, which end some sentences of OntoNotes, are read as
-`.` and `?`. GUM and OntoGUM have three columns: number, word and chains; files for the CoNLL scorer five:
+`(12` where a mention of chain 12 starts, `12)` where it ends, `(12)` for one token. The open mention of a
+chain that started last ends first. `/.` and `/?`, which end some sentences of OntoNotes, are read as `.` and
+`?`. GUM and OntoGUM have three columns: number, word and chains; files for the CoNLL scorer five:
 document, part, number, word and chains. Other lines that begin with `#` are comments.
 
 JSON Lines have one object a line, of one of three layouts:
@@ -99,12 +99,8 @@ class CorefDocument(Metadata):
         words: Words | None = None,
     ) -> "CorefDocument":
         """
-        Returns the document of values, which are checked. Clusters with a mention in common are joined to
-        one, as in other systems for OntoNotes.
-
-        # Parameters
-
-        words : the words in their text; by default the words are joined by blanks.
+        Returns the document of values, which are checked. Clusters with a mention in common are joined, as in
+        other systems for OntoNotes. `words` are the words in their text, by default joined by blanks.
 
         # Raises
         `ConfigurationError`: a value of another type, no sentence, a sentence without words, other numbers of
@@ -145,10 +141,7 @@ def read_documents(
 ) -> Iterator[CorefDocument]:
     """
     Yields the documents of a file. It is JSON Lines if the first line that is not blank starts with `{`.
-
-    # Parameters
-
-    good : makes the documents of functions that read one each; by default it calls them.
+    `good` makes the documents of functions that read one each; by default it calls them.
 
     # Raises
     `InputError` with file and line: a line that does not follow the format, a mention that is not closed or
@@ -198,8 +191,8 @@ def _read_json(path: Path, number: int, line: str) -> CorefDocument:
 
 def from_json(content: dict[str, Any]) -> CorefDocument:
     """
-    Returns the document of an object, which has `sentences`, in the layout of e2e-coref, of its successors
-    for BERT, or of PreCo.
+    Returns the document of an object with `sentences`, in the layout of e2e-coref, of its successors for
+    BERT, or of PreCo.
 
     # Raises
     `ConfigurationError`: see `CorefDocument.of`; pieces of words without `subtoken_map`.

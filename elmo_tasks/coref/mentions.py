@@ -170,8 +170,7 @@ def best_without_crossing(spans: torch.Tensor, scores: torch.Tensor, most: int) 
     """
     bounds = spans.tolist()
     size = 1 + max((last for _, last in bounds), default=0)
-    # For each token: the last token of the longest taken span that starts there, the first of the longest
-    # that ends
+    # For each token: the last token of the longest span taken there, the first of the longest that ends there
     longest_end, longest_start = [-1] * size, [size] * size
     taken: list[int] = []
     for index in scores.argsort(descending=True, stable=True).tolist():

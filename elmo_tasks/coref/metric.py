@@ -25,8 +25,7 @@ _MEASURES = (*_AVERAGED, "mention", "span")
 @Metric.register("elmo_coref_scores")
 class CorefScores(CountingMetric[np.ndarray]):
     """
-    The scores of all documents: sums are taken before divisions, see `CountingMetric`; a division by 0 gives
-    0.
+    The scores of all documents: sums come before divisions, see `CountingMetric`; a division by 0 gives 0.
     """
 
     def no_counts(self) -> np.ndarray:
@@ -74,9 +73,8 @@ def _count(predicted: Clusters, gold: Clusters, spans: set[Hashable]) -> np.ndar
     # (predicted, 1) and (gold,): mentions of each entity
     sizes = np.array([len(cluster) for cluster in predicted]).reshape(-1, 1)
     gold_sizes = np.array([len(cluster) for cluster in gold])
-    # Vilain et al. 1995: the size of a cluster minus the number of parts that the other side divides it into;
-    # a
-    # mention that the other side does not have is a part by itself
+    # Vilain et al. 1995: the size of a cluster minus the parts that the other side divides it into; a mention
+    # that the other side does not have is a part by itself
     links = (common - 1).clip(min=0).sum()
     # Luo 2005, section 4, phi 4
     similarity = 2 * common / (sizes + gold_sizes)

@@ -200,9 +200,7 @@ class CorefModel(ElmoModel):
         """
         Returns the scores of an ensemble for one document: the logarithm of the mean of its members'
         distributions over antecedents. All spans that any member has kept are kept; a member that has not
-        kept a span counts as one that gives it no antecedent.
-
-        *Shape:* as `scores`.
+        kept a span counts as one that gives it no antecedent. *Shape:* as `scores`.
         """
         # (spans of any, 2), (spans of all members,): the index of each member's span among them
         spans, indices = torch.cat([scores["spans"] for scores in members]).unique(dim=0, return_inverse=True)
@@ -319,11 +317,8 @@ def _within(clusters: list[Cluster], first: int, end: int) -> list[Cluster]:
 
 def clusters_from_links(spans: Sequence[Mention], antecedents: Sequence[int]) -> list[Cluster]:
     """
-    Returns the clusters that links from spans to earlier spans make.
-
-    # Parameters
-
-    antecedents : the index of each span's antecedent, -1 for none.
+    Returns the clusters that links from spans to earlier spans make; `antecedents` has the index of each
+    span's antecedent, -1 for none.
     """
     clusters: list[Cluster] = []
     cluster_of: dict[int, Cluster] = {}

@@ -56,9 +56,7 @@ class CorefPredictor(TextPredictor):
         return self._dataset_reader.text_to_instance(content)
 
     def predictions_to_labeled_instances(self, instance: Instance, outputs: JsonDict) -> list[Instance]:
-        """
-        Returns an instance for each cluster, with no other cluster; if there is none, one without clusters.
-        """
+        """Returns an instance for each cluster, with no other cluster; without any, one without clusters."""
         document: CorefDocument = instance["metadata"].metadata
         clusters = [[cluster] for cluster in outputs["clusters"]]
         return [

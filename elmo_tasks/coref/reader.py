@@ -79,7 +79,6 @@ class CorefReader(TaskReader):
                 yield no_prediction(document.problem, document.ids)
 
     def format_of(self, files: Sequence[Path]) -> str:
-        """See `TaskReader`."""
         first = next((line for _, line in read_lines(files[0], encoding=self.encoding) if line.strip()), "")
         return "json_lines" if first.lstrip().startswith("{") else "conll2012"
 

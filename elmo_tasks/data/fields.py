@@ -135,9 +135,7 @@ class TagField(SequenceLabelField):
     _warned: ClassVar[set[tuple[str, str]]] = set()  # namespaces and types
 
     def __eq__(self, other: object) -> bool:
-        """
-        Compares the tags alone, since AllenNLP's attackers compare predictions of texts that they change.
-        """
+        """Compares the tags alone: AllenNLP's attackers compare predictions of texts that they change."""
         return isinstance(other, TagField) and self.labels == other.labels
 
     def count_vocab_items(self, counter: dict[str, dict[str, int]]) -> None:

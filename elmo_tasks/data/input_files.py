@@ -76,12 +76,7 @@ class Record:
 
     @property
     def values(self) -> dict[str, Any]:
-        """
-        The values by name.
-
-        # Raises
-        `InputError`: the record is damaged.
-        """
+        """The values by name; for a damaged record, its `InputError` is raised."""
         if isinstance(self._content, InputError):
             raise self._content
         return self._content
@@ -150,7 +145,7 @@ def read_lines(
 
     # Raises
     `InputError`, with the line, in place of `ElmoError`. If the text is not of the encoding that a reader
-    gives, it names one that fits; the default is UTF-8.
+    gives, the error names one that fits; the default is UTF-8.
     """
     try:
         yield from common_files.read_lines(path, longest=longest, encoding=encoding or "utf-8")
@@ -164,10 +159,8 @@ def read_lines(
 
 def read_sentences(path: str | os.PathLike[str], *, longest: int | None = None) -> Iterator[tuple[int, str]]:
     """
-    Yields the lines of a text of one tokenised sentence a line, as `read_lines` does.
-
-    # Raises
-    `InputError`, with the line: it is something else, see `checked_sentences`.
+    Yields the lines of a text of one tokenised sentence a line, as `read_lines` does; other texts are an
+    `InputError`, see `checked_sentences`.
     """
     try:
         yield from checked_sentences(path, read_lines(path, longest=longest))
@@ -178,12 +171,7 @@ def read_sentences(path: str | os.PathLike[str], *, longest: int | None = None) 
 
 
 def likely_encoding(path: str | os.PathLike[str]) -> str | None:
-    """
-    Returns the likely encoding of a text, by all of its lines; `None` if none of the usual ones fits.
-
-    # Raises
-    `OSError` and the other errors of `common.files.UNREADABLE`.
-    """
+    """Returns the likely encoding of a text, by all of its lines; `None` if none of the usual ones fits."""
     from charset_normalizer import from_bytes  # for errors only
 
     sample, is_utf8 = b"", True
@@ -284,12 +272,7 @@ def parse_json(text: str, path: str | Path, line: int, *, expected: str = "a JSO
 
 
 def read_json(path: Path, *, expected: str = "a JSON object", encoding: str = "utf-8") -> Any:
-    """
-    Returns the value of a whole file, plain or gzip.
-
-    # Raises
-    `InputError`: see `parse_json` and `read_lines`.
-    """
+    """Returns the value of a whole file, plain or packed; for errors see `parse_json` and `read_lines`."""
     return parse_json(
         "\n".join(line for _, line in read_lines(path, encoding=encoding)), path, 1, expected=expected
     )
@@ -299,14 +282,8 @@ def read_json_lines(
     path: Path, lines: Iterable[tuple[int, str]] | None = None, *, expected: str = "a JSON object"
 ) -> Iterator[tuple[int, Any]]:
     """
-    Yields the number and the value of each line that is not blank.
-
-    # Parameters
-
-    lines : the numbered lines of the file that are read; by default all of them.
-
-    # Raises
-    `InputError`: see `parse_json` and `read_lines`.
+    Yields the number and the value of each line that is not blank, of a file or of its numbered `lines`
+    alone; for errors see `parse_json` and `read_lines`.
     """
     for number, line in read_lines(path) if lines is None else lines:
         if line.strip():

@@ -49,9 +49,8 @@ class Inspection:
 
 def inspect(task: str, path: str, sample: FileSample) -> tuple[list[Inspection], str]:
     """
-    Reads data as a task does, once with each of its `TaskReader.candidates`.
-
-    Returns the readings that succeed, those with most labels first, and why the first one fails.
+    Reads data as a task does, once with each of its `TaskReader.candidates`. Returns the readings that
+    succeed, those with most labels first, and why the first one fails.
     """
     name = f"elmo_{_READERS.get(task, task)}"
     cls = DatasetReader.by_name(name)
@@ -75,12 +74,7 @@ def inspect(task: str, path: str, sample: FileSample) -> tuple[list[Inspection],
 
 
 def sample_of(path: str) -> FileSample:
-    """
-    Returns the begin of data.
-
-    # Raises
-    `InputError`: there is no file.
-    """
+    """Returns the begin of data; without a file it is an `InputError`."""
     files = input_files(path)
     encoding, lines = "utf-8", []
     with suppress(InputError, *UNREADABLE):
@@ -91,12 +85,7 @@ def sample_of(path: str) -> FileSample:
 
 
 def read_with(task: str, path: str, block: dict[str, Any], sample: FileSample) -> Inspection:
-    """
-    Reads data with the reader of a block.
-
-    # Raises
-    All errors of the reader.
-    """
+    """Reads data with the reader of a block, whose errors it raises."""
     cls = DatasetReader.by_name(block["type"])
     assert issubclass(cls, TaskReader)
     keys = {name: value for name, value in block.items() if name != "type"}

@@ -65,9 +65,9 @@ class LabelledTextReader(TaskReader):
     label_names : the class of each label in the files, where numbers are text; null: the labels are the names
         of the classes, or in Parquet also numbers whose names the file has.
     format : `auto` tells from the file, its name and the labels. `csv`, `tsv` or another `delimited` file;
-        `json` or `jsonl`: a list of objects, `{"data": [...]}` or an object a line; `parquet`. Of texts with
-        the columns `text` and `label` also: `text`, a text a line; `document`, a text a file; `label_text`, a
-        label, a blank and a text a line; `fasttext`; `class_folders`, a folder with a text a file for each
+        `json` or `jsonl`: a list of objects, `{"data": [...]}` or an object a line; `parquet`. Texts with the
+        columns `text` and `label` may also be `text`, a text a line; `document`, a text a file; `label_text`,
+        a label, a blank and a text a line; `fasttext`; `class_folders`, a folder with a text a file for each
         class; `class_files`, a file with a text a line for each class.
     columns : names of the columns of a delimited file without a header; null: its first line has them.
     delimiter : between the columns; by default that of `csv` or `tsv`, or else found from the file.

@@ -29,7 +29,7 @@ Example = TypeVar("Example")
 def whole_reader(reader: DatasetReader) -> DatasetReader:
     """
     Returns the reader that makes the instances: the reader itself, or the one in `elmo_sample`, in `sharded`
-    or, of equal ones, the first in `interleaving`.
+    or, the first of equal ones, in `interleaving`.
     """
     if isinstance(reader, InterleavingDatasetReader):
         return whole_reader(next(iter(reader._readers.values())))
@@ -39,12 +39,7 @@ def whole_reader(reader: DatasetReader) -> DatasetReader:
 
 
 def check_readable(reader: DatasetReader, path: Any) -> None:
-    """
-    Reads the first instance of the data at `path`, so that a wrong path is found before a training.
-
-    # Raises
-    `InputError`: there is none. All errors of the reader.
-    """
+    """Reads the first instance of the data at `path`, so that a wrong path is found before a training."""
     whole = whole_reader(reader)
     if isinstance(whole, ShardedReader) and not isinstance(reader, InterleavingDatasetReader):
         whole.check(path)
@@ -63,11 +58,8 @@ class FileSample(NamedTuple):
 
 class ShardedReader(StrictParams, DatasetReader):
     """
-    Base class of readers that distribute their instances to the workers themselves.
-
-    # Parameters
-
-    max_instances, serialization_dir : see `DatasetReader`.
+    Base class of readers that distribute their instances to the workers themselves. For the parameters see
+    `DatasetReader`.
     """
 
     def __init__(
@@ -81,12 +73,7 @@ class ShardedReader(StrictParams, DatasetReader):
         )
 
     def check(self, path: Any) -> None:
-        """
-        Reads the first instance.
-
-        # Raises
-        All errors of reading it, which tell of a text without instances, too.
-        """
+        """Reads the first instance. Errors of reading it tell of a text without instances, too."""
         next(iter(self.read(path)), None)
 
 
@@ -203,12 +190,8 @@ class TaskReader(ShardedReader):
         """
         Yields the examples of a file, each from the function that makes it of its record. With `skip_bad`, a
         record whose function raises `InputError` is left out, and a warning has their number and the first
-        three.
-
-        # Parameters
-
-        unpredicted : makes the example of a bad record for a prediction, where each record has a line: with
-            `skip_bad`, and of a record without words.
+        three. `unpredicted` makes the example of a bad record for a prediction, where each record has a line:
+        with `skip_bad`, and of a record without words.
         """
         errors: list[InputError] = []
         try:
@@ -287,14 +270,9 @@ def group_number(text: str) -> int:
 
 def check_words(words: Sequence[str], **values: Sequence[object] | None) -> None:
     """
-    Checks that there are words, and as many values as words.
-
-    # Parameters
-
-    values : lists with one value a word, by name; `None` is not checked.
-
     # Raises
-    `ConfigurationError`: there are no words, or the number of values differs from that of the words.
+    `ConfigurationError`: there are no words, or one of the lists, by their names, has another number of
+    values; `None` is not checked.
     """
     if not words:
         raise ConfigurationError("found no words, expected at least one")

@@ -60,10 +60,9 @@ class Tag(NamedTuple):
 
 class TagError(ValueError):
     """
-    A tag that does not exist, or that must not stand in its place.
-
-    `position` counts the tokens of the sentence, `sentence` the sentences, both from 0; `found` and
-    `expected` are words for a message. The position of an entity without an end is the last token.
+    A tag that does not exist, or that must not stand in its place: `position` counts the tokens of the
+    sentence, `sentence` the sentences, both from 0. The position of an entity without an end is the last
+    token.
     """
 
     def __init__(self, position: int, found: str, expected: str, sentence: int = 0) -> None:
@@ -191,8 +190,7 @@ def mended(tags: Sequence[str], scheme: Scheme) -> tuple[list[str], list[int]]:
     """
     Returns the tags of one sentence in IOB1 or IOB2, with the positions of those that the scheme does not
     allow, and that are changed: a `B-` that does not separate two entities of one label in IOB1 becomes `I-`,
-    an `I-` that opens an entity in IOB2 becomes `B-`. The entities are the same in both. Nothing else is
-    checked.
+    an `I-` that opens an entity in IOB2 becomes `B-`. The entities stay the same.
     """
     wrong, right = ("B", "I") if scheme is Scheme.IOB1 else ("I", "B")
     result = list(tags)
@@ -318,12 +316,7 @@ def _check_span(span: Span, previous: Span, length: int) -> None:
 
 
 def convert(tags: Sequence[str], source: Scheme, target: Scheme) -> list[str]:
-    """
-    Returns the tags of the same spans in another scheme.
-
-    # Raises
-    `TagError`: see `to_spans`.
-    """
+    """Returns the tags of the same spans in another scheme; for errors see `to_spans`."""
     return from_spans(to_spans(tags, source), len(tags), target)
 
 

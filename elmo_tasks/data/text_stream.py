@@ -73,12 +73,7 @@ def file_paragraphs(files: Iterable[Path]) -> Iterator[str]:
 
 
 class SentenceSplitter:
-    """
-    Splits running text into sentences and words by spaCy's rules for a language; no trained model is needed.
-
-    # Raises
-    `ConfigurationError`: spaCy has no such language, or needs another package for it.
-    """
+    """Splits running text into sentences and words by spaCy's rules for a language, see `language_rules`."""
 
     def __init__(self, language: str) -> None:
         self._pipeline = RenewedPipeline(partial(language_rules, language, sentences=True))
@@ -94,8 +89,8 @@ class SentenceSplitter:
 
 def instance_sentences(instances: Iterable[Instance]) -> Iterator[WordsOrLine]:
     """
-    Yields the different texts of each instance, in the order of its fields, without texts of the instance
-    before: a sentence with three predicates, or a passage with three questions, comes once.
+    Yields the different texts of each instance, in the order of its fields, but for those of the instance
+    before: a passage with three questions comes once.
     """
     previous: dict[tuple[str, ...], None] = {}
     for instance in instances:
@@ -139,8 +134,7 @@ def passages(
 ) -> Iterator[Passage]:
     """
     Yields passages of at most `size` sentences, or of any length if that is `None`. A `None` among the
-    sentences ends a passage. With `random`, a passage also ends after each sentence with the probability
-    `restart`.
+    sentences ends a passage; with `random`, so does each sentence with the probability `restart`.
     """
     passage: Passage = []
     for sentence in sentences:

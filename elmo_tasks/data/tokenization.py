@@ -61,19 +61,13 @@ TokenizerChoice = Union[str, Tokenizer]
 
 
 def tokenizer(choice: TokenizerChoice | None = None) -> Callable[[str], Words]:
-    """
-    Returns a function that splits a text into words; white space is no word.
-
-    # Parameters
-
-    choice : see `chosen_tokenizer`; by default spaCy's rules for English, which need no model.
-    """
+    """Returns a function that splits a text into words, see `chosen_tokenizer`; white space is no word."""
     return partial(split_words, chosen_tokenizer(choice))
 
 
 def chosen_tokenizer(choice: TokenizerChoice | None) -> Tokenizer:
     """
-    Returns the tokenizer that a name stands for.
+    Returns the tokenizer that a name stands for; by default spaCy's rules for English, which need no model.
 
     - `characters`: each character that is not white space is a word. `whitespace`: words between blanks.
     - The registered name of a tokenizer without parameters, such as `elmo_syllables`.
@@ -126,8 +120,8 @@ def split_words(tokenizer: Tokenizer, text: str) -> Words:
 
 def is_split_into_characters(words: Iterable[str]) -> bool:
     """
-    Returns whether the words of a vocabulary are single characters, as those of Chinese, Japanese and Korean
-    data often are: of the words in these scripts, 19 of 20 or more have one character.
+    Returns whether the words of a vocabulary are single characters, as in much data of Chinese, Japanese and
+    Korean: 19 of 20 words in these scripts, or more, have one character.
     """
     lengths = [len(word) for word in words if _EAST_ASIAN.fullmatch(word)]
     return 0 < len(lengths) <= 1.05 * lengths.count(1)
@@ -135,8 +129,7 @@ def is_split_into_characters(words: Iterable[str]) -> bool:
 
 def tokenizer_of_script(text: str) -> str | None:
     """
-    Returns the tokenizer that suits a text mostly in Chinese or Japanese characters, or in Hangul; `None` for
-    other texts.
+    Returns the tokenizer that suits a text mostly in Chinese or Japanese characters, or in Hangul, or `None`.
     """
     letters = sum(map(str.isalpha, text))
     hangul = len(_HANGUL.findall(text))
@@ -178,8 +171,7 @@ def language_rules(language: str, *, sentences: bool = False) -> "Language":
 @Tokenizer.register("elmo_spacy")
 class SpacyRules(StrictParams, Tokenizer):
     """
-    A tokenizer with spaCy's rules for a language, for which no trained model is needed, or with those of an
-    installed model. White space is no token.
+    A tokenizer with spaCy's rules for a language, or of an installed model. White space is no token.
 
     # Parameters
 
@@ -219,13 +211,9 @@ class Syllables(StrictParams, _Matches):
 
 class RenewedPipeline:
     """
-    A pipeline of spaCy that is made anew before it has read too much, since it keeps each new word forever.
-    spaCy's `memory_zone` does not keep them, but it knows no word of the texts before, so that short texts
-    take five times as long, and a thread has to wait for the others.
-
-    # Parameters
-
-    make : makes the pipeline.
+    A pipeline of spaCy that `make` makes anew before it has read too much, since it keeps each new word
+    forever. spaCy's `memory_zone` does not keep them, but forgets the words of the texts before, so that
+    short texts take five times as long, and a thread has to wait for the others.
     """
 
     def __init__(self, make: Callable[[], "Language"]) -> None:

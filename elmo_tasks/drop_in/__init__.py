@@ -27,11 +27,8 @@ __all__ = ["AllenNlpElmo", "Elmo", "install", "uninstall"]
 
 def install(*, stateful: bool = True) -> None:
     """
-    Replaces AllenNLP's `Elmo` by ours, for every model that is made from now on.
-
-    # Parameters
-
-    stateful : carry the state from batch to batch, as AllenNLP does.
+    Replaces AllenNLP's `Elmo` by ours, for every model that is made from now on. If `stateful`, the state is
+    carried from batch to batch, as AllenNLP does.
     """
     Elmo.stateful = stateful
     _put(Elmo)

@@ -322,7 +322,6 @@ class Elmo(AllenNlpElmo):
         )
 
     def forward(self, inputs: torch.Tensor, word_inputs: Optional[torch.Tensor] = None) -> dict[str, Any]:
-        """See AllenNLP's class."""
         if not self.stateful and isinstance(self._elmo_lstm, ElmoBiLm):
             self._elmo_lstm._elmo_lstm.stateful = False
         return super().forward(inputs, word_inputs)

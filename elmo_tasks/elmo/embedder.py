@@ -324,7 +324,6 @@ class SentenceEncoder:
     """Starts each sentence from the same state, so that it has the same vectors in any batch."""
 
     def encode(self, bilm: FrozenBiLm | TrainedBiLm, ids: torch.Tensor, start: LstmState) -> torch.Tensor:
-        """See `LayerEncoder.encode`."""
         return bilm.encode(ids, start)
 
 
@@ -364,8 +363,7 @@ class CarriedState:
 
     def encode(self, bilm: FrozenBiLm | TrainedBiLm, ids: torch.Tensor, start: LstmState) -> torch.Tensor:
         """
-        See `LayerEncoder.encode`. A row without a state begins at `start`; a row that is missing from the
-        batch keeps its state.
+        Returns all layers. A row without a state begins at `start`; a row that is missing keeps its state.
 
         # Raises
         `ElmoError`: another call is under way.

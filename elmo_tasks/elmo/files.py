@@ -88,14 +88,9 @@ def give_up_soon() -> None:
 
 def check_together(options: Source | None, weight_file: Source | None, *, names: str) -> None:
     """
-    Checks that options and weights are given together; `None` stands for one that is not given.
-
-    # Parameters
-
-    names : the names of the two, for the error.
-
     # Raises
-    `ElmoError`: one of the two is given alone, and it is no folder or zip that holds both.
+    `ElmoError`, with the `names` of the two: options or weights are given alone, and it is no folder or zip
+    that holds both; `None` stands for what is not given.
     """
     if (options is None) == (weight_file is None):
         return
@@ -111,10 +106,8 @@ def check_together(options: Source | None, weight_file: Source | None, *, names:
 def read_options(source: Source | dict[str, Any], weight_file: Source | None = None) -> BiLmOptions:
     """
     Reads an `options.json`, one in a folder or a zip, or takes the options themselves. With the default
-    options and a `weight_file` that is a folder or a zip, the options in there are read.
-
-    # Raises
-    `ElmoError`: see `BiLmOptions.read` and `many_langs.read_options`.
+    options and a `weight_file` that is a folder or a zip, the options in there are read. For errors see
+    `BiLmOptions.read` and `many_langs.read_options`.
     """
     if isinstance(source, dict):
         return BiLmOptions.read(source)
@@ -133,10 +126,8 @@ def read_options(source: Source | dict[str, Any], weight_file: Source | None = N
 
 def read_words(source: Source) -> list[str]:
     """
-    Reads a vocabulary of bilm-tf, one word a line, gzip or not, in the order of the rows of the biLM's table.
-
-    # Raises
-    `ElmoError`, with the source and the line: see `vocabulary`; or a line that is not UTF-8.
+    Reads a vocabulary of bilm-tf, one word a line, gzip or not, in the order of the rows of the biLM's table;
+    for errors see `vocabulary`.
     """
     with local_file(source) as path:
         return vocabulary(_words(path), where=path)
@@ -161,11 +152,8 @@ def read_bilm(
     precision: str = "float32",
 ) -> FrozenBiLm | TrainedBiLm:
     """
-    Reads a biLM as `read_frozen_bilm` does, frozen or trainable. Without `weight_file` its
-    weights are random.
-
-    # Raises
-    `ElmoError`: see `read_frozen_bilm`.
+    Reads a biLM as `read_frozen_bilm` does, frozen or trainable. Without `weight_file` its weights are
+    random.
     """
     if weight_file is not None:
         frozen = read_frozen_bilm(options, weight_file, vocabulary_file, precision=precision)
@@ -269,12 +257,9 @@ def prepare_on(bilm: FrozenBiLm, device: Device, *, asked: str) -> FrozenBiLm:
     """
     Moves a biLM to a device, packs its weights, and returns it.
 
-    # Parameters
-
-    asked : the option that names the device, for the error.
-
     # Raises
-    `ElmoError`: there is no such device; the processor has no products of the biLM's precision.
+    `ElmoError`: there is no such device (`asked` is the option that names it); the processor has no products
+    of the biLM's precision.
     """
     bilm.to(chosen_device(device, asked=asked))
     bilm.prepare()

@@ -40,12 +40,8 @@ def archived_state(folder: FilePath, weights_file: FilePath | None = None) -> di
 
 def archived_block(folder: FilePath, path: str) -> dict[str, Any] | None:
     """
-    Returns a block of the config in an archive, before any overrides; `None` if there is no such block.
-
-    # Parameters
-
-    folder : the unpacked archive.
-    path : of the block, such as `model.elmo`.
+    Returns the block at a `path` such as `model.elmo` of the config in an unpacked archive, before any
+    overrides; `None` if there is none.
     """
     config = Path(folder) / CONFIG_NAME
     if not config.exists():
@@ -131,9 +127,8 @@ class IdIndexer(StrictParams, TokenIndexer):
 @TokenIndexer.register("elmo_character_ids")
 class ElmoCharacterIndexer(IdIndexer):
     """
-    The character ids that `Elmo` reads, by the official encoding.
-
-    Batches hold one tensor, `character_ids`, of shape `(batch, tokens, 50)`, `int16`.
+    The character ids that `Elmo` reads, by the official encoding. Batches hold one tensor, `character_ids`,
+    of shape `(batch, tokens, 50)`, `int16`.
     """
 
     name = "character_ids"
@@ -144,7 +139,6 @@ class ElmoCharacterIndexer(IdIndexer):
 class ElmoUnicodeIndexer(IdIndexer):
     """
     The character ids that an `Elmo` with a dictionary of characters reads. The biLM holds the dictionary.
-
     Batches hold one tensor, `unicode_ids`, of shape `(batch, tokens, 50)`, `int32`.
     """
 
@@ -155,9 +149,8 @@ class ElmoUnicodeIndexer(IdIndexer):
 @TokenIndexer.register("elmo_word_ids")
 class ElmoWordIndexer(IdIndexer):
     """
-    The word ids that an `Elmo` with a table of words reads.
-
-    Batches hold one tensor, `word_ids`, of shape `(batch, tokens)`, `int64`.
+    The word ids that an `Elmo` with a table of words reads. Batches hold one tensor, `word_ids`, of shape
+    `(batch, tokens)`, `int64`.
     """
 
     name = "word_ids"
@@ -277,9 +270,6 @@ class ElmoTokenEmbedder(StrictParams, TokenEmbedder):
 def _prefix(state: dict[str, torch.Tensor], path: str) -> str:
     """
     Finds the prefix of an embedder's weights in its model's state dict, by the `path` of its config block.
-
-    # Raises
-    `ConfigurationError`: no embedder has this name, or several with different options have it.
     """
     name = path.rpartition(".")[2]
     ending = f"token_embedder_{name}.elmo.options"

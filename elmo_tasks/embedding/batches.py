@@ -21,14 +21,8 @@ WINDOW_SENTENCES, WINDOW_TOKENS = 4096, 1 << 14
 
 def check_layers(layers: str, num_layers: int, *, asked: str) -> None:
     """
-    Checks that `layers` is one of `LAYERS` or the number of a layer.
-
-    # Parameters
-
-    asked : the option that names the layers, for the error.
-
     # Raises
-    `ElmoError`: it is neither.
+    `ElmoError`, with the option `asked`: `layers` is neither one of `LAYERS` nor the number of a layer.
     """
     if layers not in LAYERS and not (layers.isdecimal() and int(layers) < num_layers):
         raise ElmoError(
@@ -79,11 +73,7 @@ def batches_by_length(
 
 
 def padded_ids(sentences: Sequence[NumberedSentence], bilm: FrozenBiLm) -> torch.Tensor:
-    """
-    Returns the input of `bilm`, on its device.
-
-    *Shape:* `(sentences, longest, *id)`.
-    """
+    """Returns the input of `bilm`, on its device. *Shape:* `(sentences, longest, *id)`."""
     return bilm.padded_ids([sentence.words for sentence in sentences])
 
 

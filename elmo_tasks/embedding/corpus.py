@@ -38,9 +38,7 @@ class SourceLine(NamedTuple):
 class Corpus:
     """
     The lines of a text, without the white space around them, in the files that `write_corpus` makes in a
-    folder.
-
-    `text[i]` is line i, from 0. Iterating is faster. Threads may share one.
+    folder. `text[i]` is line i, from 0. Iterating is faster. Threads may share one.
     """
 
     tokens: int

@@ -98,7 +98,7 @@ class ElmoEmbedder:
 
     def embed_sentence(self, sentence: Iterable[str]) -> np.ndarray:
         """
-        *Shape:* `(layers, tokens, dim)`, float32, the token layer first.
+        Returns the vectors of a sentence. *Shape:* `(layers, tokens, dim)`, float32, the token layer first.
 
         # Raises
         `ElmoError`: a text in the place of its tokens.
@@ -106,17 +106,16 @@ class ElmoEmbedder:
         return self.embed_batch([sentence])[0]
 
     def embed_batch(self, batch: Iterable[Iterable[str]]) -> list[np.ndarray]:
-        """Each sentence as `embed_sentence` has it; one without tokens is `(layers, 0, dim)`."""
+        """Returns each sentence as `embed_sentence` does; one without tokens is `(layers, 0, dim)`."""
         return self._embed(
             [_numbered(number, tokens) for number, tokens in enumerate(batch)], self.batch_size
         )
 
     def batch_to_embeddings(self, batch: Iterable[Iterable[str]]) -> tuple[torch.Tensor, torch.Tensor]:
         """
-        A batch as tensors on the biLM's device, computed at once, whatever `batch_size` is.
-
-        *Shape:* `(sentences, layers, longest, dim)`, zero after the end of a sentence, and the mask
-        `(sentences, longest)`.
+        Returns a batch as tensors on the biLM's device, computed at once, whatever `batch_size` is. *Shape:*
+        `(sentences, layers, longest, dim)`, zero after the end of a sentence, and the mask `(sentences,
+        longest)`.
         """
         sentences = [_numbered(number, tokens) for number, tokens in enumerate(batch)]
         ids = padded_ids(sentences, self.bilm)
@@ -128,8 +127,8 @@ class ElmoEmbedder:
         self, sentences: Iterable[Iterable[str]], batch_size: int | None = None
     ) -> Iterator[np.ndarray]:
         """
-        Each sentence as `embed_sentence` has it, in their order, when it is asked for. Some batches are read
-        ahead, so that sentences of similar length are computed together, `batch_size` of them at most.
+        Yields each sentence as `embed_sentence` returns it, in their order. Some batches are read ahead, so
+        that sentences of similar length are computed together, `batch_size` of them at most.
         """
         size = self.batch_size if batch_size is None else _positive("batch_size", batch_size)
         total = len(sentences) if isinstance(sentences, Sized) else None
@@ -152,8 +151,8 @@ class ElmoEmbedder:
         use_sentence_keys: bool = False,
     ) -> None:
         """
-        The vectors of a text to HDF5, in bounded memory; see `vector_file` for the layout. The file appears
-        when it is whole, and replaces one that is there.
+        Writes the vectors of a text to HDF5, in bounded memory; see `vector_file` for the layout. The file
+        appears when it is whole, and replaces one that is there.
 
         # Parameters
 
@@ -166,9 +165,8 @@ class ElmoEmbedder:
         use_sentence_keys : name the datasets by the sentences, and not by their numbers, from 0.
 
         # Raises
-        `ElmoError`, with file and line: what is no text, not UTF-8, or too long. `ElmoError`: an unknown
-        `output_format`; two equal sentences as keys, or one with a NUL; the output is the input, or a folder.
-        `OSError`: from the disk.
+        `ElmoError`: with file and line, no text, not UTF-8, or too long; an unknown `output_format`; two
+        equal sentences as keys, or one with a NUL; the output is the input, or a folder. `OSError`.
         """
         output_format = str(output_format)
         check_layers(output_format, self.num_layers, asked="output_format")

@@ -87,14 +87,11 @@ def lay_out(
 @contextmanager
 def writer_thread(*, waiting: int) -> Iterator[Callable[[Callable[[], object]], None]]:
     """
-    Runs calls one after another on a thread of its own, those that are given to the function of the context.
+    Runs the calls that are given to the function of the context one after another on a thread of its own.
 
-    The context ends when all calls have ended, also if an exception leaves it. After a call that raised an
-    error no other is run. The error is raised by a later call of the function, or at the end.
-
-    # Parameters
-
-    waiting : the calls that may wait. The function returns when there is room.
+    The context ends when all calls have ended. After a call that raised an error no other is run; a later
+    call of the function, or the end, raises the error. The function returns when at most `waiting` calls
+    wait.
     """
     room = BoundedSemaphore(waiting + 1)
     errors: list[Exception] = []

@@ -35,8 +35,8 @@ class LearnedMix(NamedTuple):
 
     def shares(self) -> list[float] | None:
         """
-        Returns the normalised weight of each layer, the token layer first, or `None` if the weights are a
-        function of the token.
+        Returns the normalised weight of each layer, the token layer first; `None` for a function of the
+        token.
         """
         if self.mix.function:
             return None
@@ -47,14 +47,10 @@ class LearnedMix(NamedTuple):
 
 def read_mixes(archive: str) -> list[LearnedMix]:
     """
-    Reads the mixes of an archive.
-
-    # Parameters
-
-    archive : `model.tar.gz`, a path or URL; or the folder of a run.
+    Reads the mixes of an archive, see `open_archive`.
 
     # Raises
-    `ConfigurationError`: there is no archive, or its model has no ELMo. `OSError`: nothing is there.
+    `ConfigurationError`: its model has no ELMo.
     """
     opened = open_archive(archive)
     name = opened.config["model"]["type"]

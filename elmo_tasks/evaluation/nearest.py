@@ -52,13 +52,9 @@ def nearest_tokens(
     encoder: Encoder, queries: Sequence[Occurrence], blocks: Iterable[Block], *, count: int
 ) -> list[list[list[Neighbor]]]:
     """
-    Finds the `count` tokens of the text with the highest cosines, for each query and each row, best first; of
-    equally near tokens the first in the text comes first. The query's own token is left out, in every line
-    that has the query's sentence.
-
-    # Parameters
-
-    blocks : the text, from `text_blocks` with the same encoder.
+    Finds the `count` tokens of the text, from `text_blocks` with the same encoder, with the highest cosines,
+    for each query and each row, best first; of equally near tokens the first in the text comes first. The
+    query's own token is left out, in every line that has the query's sentence.
     """
     encoded = encoder.encode_items(queries, lambda query: query.words)
     # (queries, rows, dim)
@@ -94,11 +90,8 @@ def nearest_tokens(
 
 def text_blocks(encoder: Encoder, lines: Iterable[str]) -> Iterator[Block]:
     """
-    Yields the vectors of a text block by block, so that memory need not grow with the text.
-
-    # Parameters
-
-    lines : one tokenised sentence each.
+    Yields the vectors of a text, one tokenised sentence a line, block by block: memory does not grow with the
+    text.
     """
     vectors: list[torch.Tensor] = []
     indices: list[tuple[int, int]] = []

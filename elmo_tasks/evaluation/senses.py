@@ -48,14 +48,9 @@ class SenseSentence(NamedTuple):
 class SenseProbe:
     """
     A classifier of word senses. It answers with the nearest of the lemma's senses, by cosine; a sense is the
-    mean of the vectors of its occurrences in the training data. Of equally near senses the most frequent one
-    is taken, also for an occurrence without a vector. A lemma that is not in the training data has its first
+    mean of the vectors of its occurrences in the training data. The most frequent of equally near senses is
+    taken, also for an occurrence without a vector. A lemma that is not in the training data has its first
     sense if `first_senses` has one, and else no answer, which is wrong.
-
-    # Parameters
-
-    encoder : makes the vectors.
-    first_senses : the first sense of each lemma.
     """
 
     def __init__(self, *, encoder: Encoder, first_senses: Mapping[str, str]) -> None:
@@ -129,8 +124,8 @@ def sense_baseline(
     train: Iterable[SenseSentence], dev: Iterable[SenseSentence], first_senses: Mapping[str, str]
 ) -> Baseline:
     """
-    Answers with the lemma's most frequent sense in the training data, or, if the lemma is not there, with its
-    first sense.
+    Answers with the lemma's most frequent sense in the training data or, if it is not there, with its first
+    sense.
     """
     senses_in_train = senses_by_frequency(train)
     answers = {**first_senses, **{lemma: senses[0] for lemma, senses in senses_in_train.items()}}

@@ -90,7 +90,7 @@ def _sentence(
 def most_frequent_tag(train: Sequence[TaggedSentence], dev: Sequence[TaggedSentence]) -> int:
     """
     Counts the correct tags in `dev` if each word has its most frequent tag in `train`, and an unknown word
-    the most frequent of all tags. Of equally frequent tags the one seen first is taken.
+    the most frequent of all tags; if two are equally frequent, the one seen first.
     """
     by_word: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for sentence in train:
@@ -110,11 +110,7 @@ def tagging_probe(
 ) -> dict[str, int]:
     """
     Trains a classifier for each row, and counts the tags of `dev` that it predicts correctly. Tags that are
-    not in `train` are never predicted; the log counts them.
-
-    # Parameters
-
-    folder : keeps the vectors of `train` while the classifiers are trained.
+    not in `train` are never predicted; the log counts them. `folder` keeps the vectors of `train` meanwhile.
     """
     tags = list(dict.fromkeys(tag for sentence in train for tag in sentence.tags))
     classes = {tag: number for number, tag in enumerate(tags)}

@@ -45,11 +45,8 @@ class Correlation(NamedTuple):
 
 def spearman(vectors: WordVectors, words: Sequence[str], pairs: Sequence[Pair]) -> Correlation:
     """
-    Returns Spearman's rank correlation of cosines and scores, with ties as SciPy treats them.
-
-    # Parameters
-
-    words : the words of the vectors' rows, among them all words of the pairs.
+    Returns Spearman's rank correlation of cosines and scores, with ties as SciPy treats them. `words` are the
+    words of the vectors' rows, among them all words of the pairs.
     """
     rows = {word: row for row, word in enumerate(words)}
     # (pairs, 2)
@@ -73,8 +70,7 @@ def spearman(vectors: WordVectors, words: Sequence[str], pairs: Sequence[Pair]) 
 
 def round_cosines(cosines: torch.Tensor) -> torch.Tensor:
     """
-    Rounds cosines of float32 vectors to six decimals, so that equal vectors have equal cosines: without it,
-    rounding errors of the products would tell them apart. *Shape:* any.
+    Rounds cosines to six decimals, so that rounding errors do not tell equal vectors apart. *Shape:* any.
     """
     return cosines.round(decimals=6)
 

@@ -20,12 +20,8 @@ from elmo_tasks.jobs.sinks import Batches
 @dataclass(kw_only=True)
 class EmbedJob(Job):
     """
-    The vectors that are asked for. Tensors are pickled as arrays, which the workers of a node share.
-
-    # Parameters
-
-    encoder : a worker puts its biLM and start on the `device`.
-    skip_bad : leave out lines that cannot be read; they are noted as rejected.
+    The vectors that are asked for. Tensors are pickled as arrays, which the workers of a node share; a worker
+    puts its biLM on the `device`. With `skip_bad`, lines that cannot be read are noted as rejected.
     """
 
     encoder: BatchEncoder
@@ -62,11 +58,8 @@ class EmbedJob(Job):
 
 class EmbedShard:
     """
-    Writes the vectors of shards.
-
-    # Raises
-    `ElmoError`: the device is not there, or has no products of the biLM's precision; and, with source and
-    line, see `tokens_of`, `ShardReader.lines` and `BatchEncoder.batches`. `OSError`.
+    Writes the vectors of shards. For errors, with source and line, see `prepare_on`, `tokens_of`,
+    `ShardReader.lines` and `BatchEncoder.batches`.
     """
 
     def __init__(self, job: EmbedJob) -> None:

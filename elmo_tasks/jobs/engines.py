@@ -134,24 +134,13 @@ class Here:
 
 @dataclass(frozen=True)
 class OnRay:
-    """
-    Workers on Ray.
-
-    # Parameters
-
-    workers : their number, by default one for each processor.
-    address : of a cluster; by default a Ray of this process alone is started.
-    """
+    """Workers on Ray: by default one for each processor, on a Ray of this process alone."""
 
     workers: int | None = None
     address: str | None = None
 
     @contextmanager
     def start(self, job: Job) -> Iterator[Pool]:
-        """
-        # Raises
-        `ConnectionError`: there is no Ray at the address.
-        """
         from elmo_tasks.common.ray_cluster import connected, ray
 
         with connected(self.address, cpus=self.workers or cpu_count(), shared_bytes=job.nbytes):
@@ -160,10 +149,6 @@ class OnRay:
 
 
 def _on_ray(job: Job, shards: Sequence[Shard], workers: int) -> Generator[Outcome, None, None]:
-    """
-    # Raises
-    `ElmoError`: see `RETRIES`.
-    """
     import ray.data
 
     context = ray.data.DataContext.get_current()

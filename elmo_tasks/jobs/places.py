@@ -77,12 +77,7 @@ def texts_among(sources: list[str], path: str, outputs: Iterable[str]) -> list[s
 
 
 def open_source(source: str, folder: str) -> BufferedReader:
-    """
-    Opens one of `input_sources`. A relative path starts at `folder`.
-
-    # Raises
-    `OSError`.
-    """
+    """Opens one of `input_sources`. A relative path starts at `folder`."""
     if not _REMOTE.match(source):
         return open(os.path.join(folder, source), "rb")
     store, path = _store_of(source)
@@ -118,20 +113,11 @@ class Folder:
         return Path(self._path)
 
     def create(self) -> None:
-        """
-        # Raises
-        `OSError`.
-        """
         with _naming(self.place):
             self._store.makedirs(self._path, exist_ok=True)
 
     def names(self) -> set[str]:
-        """
-        Returns the names of the files in the folder, none where no folder is.
-
-        # Raises
-        `ElmoError`: it is a file.
-        """
+        """Returns the names of the files in the folder, none where no folder is; a file is an `ElmoError`."""
         with _naming(self.place):
             if self._store.isfile(self._path):
                 raise ElmoError(f"{self.place} is a file, expected a folder, or nothing")
@@ -147,9 +133,6 @@ class Folder:
         """
         Writes the file `name` of the folder or, with `to`, the file at that place. It appears at the end, and
         not at all if an exception leaves the context.
-
-        # Raises
-        `OSError`.
         """
         partial = f"{self._path}/_{name}.{socket.gethostname()}.{os.getpid()}"
         try:

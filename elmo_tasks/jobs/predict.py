@@ -20,11 +20,8 @@ from elmo_tasks.predictors.command import load_lines, predicted_lines, predictor
 @dataclass(kw_only=True)
 class PredictJob(Job):
     """
-    The predictions that are asked for.
-
-    # Parameters
-
-    archive : its name, as `open_archive` reads it; or the content of a `model.tar.gz`, for workers elsewhere.
+    The predictions that are asked for. `archive` is its name, as `open_archive` reads it; or the content of a
+    `model.tar.gz`, for workers elsewhere.
     """
 
     archive: str | bytes
@@ -51,8 +48,7 @@ class PredictShard:
     Writes the predictions of shards. An input with an error leaves the results before it.
 
     # Raises
-    `ElmoError`: the model carries a state from batch to batch, and shards are not done one after the other
-    from the first on; and see `open_archive`.
+    `ElmoError`: see `open_archive` and `_check_order`.
     """
 
     def __init__(self, job: PredictJob) -> None:

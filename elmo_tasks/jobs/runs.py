@@ -303,12 +303,7 @@ Outcome = dict[str, Any]
 def must_run(folder: Folder, output: str | None = None, *, resume: bool, force: bool) -> bool:
     """
     Returns whether there is something to do. If so, the folder holds the plan of the run that is to be
-    resumed, or nothing that matters.
-
-    # Parameters
-
-    folder : the folder to work in.
-    output : the file to write, if it is not the folder itself.
+    resumed, or nothing that matters. `output` is the file to write, if it is not the folder itself.
 
     # Raises
     `ElmoError`: there is an output, or a run that was stopped, and no option says what to do with it; or the
@@ -447,12 +442,8 @@ def note_name(number: int) -> str:
 
 def write_note(folder: Folder, outcome: Outcome, *, rejects: Sequence[Any] = (), state: Any = None) -> None:
     """
-    Notes that a shard is done and its content on the disk.
-
-    # Parameters
-
-    rejects : the lines of the shard that were left out.
-    state : the state after the shard in which the next one starts, if there is one.
+    Notes that a shard is done and its content on the disk, with the lines that were left out (`rejects`) and
+    the `state` in which the next shard starts, if there is one.
     """
     write_json(folder, note_name(outcome["number"]), outcome | {"rejects": rejects, "state": state})
 

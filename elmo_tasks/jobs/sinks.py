@@ -39,13 +39,7 @@ Batches = Iterable[tuple[list[NumberedSentence], np.ndarray]]
 
 
 class Sink(ABC):
-    """
-    The output of a run.
-
-    # Parameters
-
-    folder : the folder in which the run works.
-    """
+    """The output of a run that works in `folder`."""
 
     window_tokens: int = WINDOW_TOKENS
     """The tokens of a window of sentences, in which they are sorted by length."""

@@ -182,10 +182,8 @@ def blocks(
     input: str,
 ) -> Iterator[BlockField]:
     """
-    Yields the blocks of a text.
-
-    Each stream reads a passage to its end, and takes the next one from the following block on. A stream has
-    up to `bptt_steps` steps in a block; with `None` a whole passage.
+    Yields the blocks of a text. Each stream reads a passage to its end, and takes the next one from the
+    following block on. A stream has up to `bptt_steps` steps in a block; with `None` a whole passage.
     """
     remaining = _numbered(passages, input)
     rows = [_stream(remaining, bptt_steps) for _ in range(streams)]

@@ -40,16 +40,13 @@ class ProgressCallback(StrictParams, TrainerCallback):
     """
     Reports the progress, for example `epoch 3 of 24, 41%: 3,412 tokens/s, 1 h 12 min left`.
 
-    The tokens of a second are steps of one direction, summed over all workers, in this epoch's training. The
-    time left includes evaluations, and ignores early stopping. It is known where the data loader has a
-    length, and otherwise after the first epoch.
+    The tokens of a second are steps of one direction, summed over all workers, in this epoch's training; they
+    are also the metric `training_tokens_per_second`. The time left includes evaluations, and ignores early
+    stopping. It is known where the data loader has a length, and otherwise after the first epoch. A resumed
+    run reports its own speed.
 
-    At the start it says how much of the text the run will read, where the data loader has
-    `batches_per_epoch` and the words were counted.
-
-    The speed of each epoch is also the metric `training_tokens_per_second`, for later callbacks and for
-    `metrics.json`. The clock starts at the first batch that is trained, and stops between epochs, so that a
-    resumed run reports its own speed.
+    At the start it says how much of the text the run will read, where the data loader has `batches_per_epoch`
+    and the words were counted.
 
     # Parameters
 
@@ -271,10 +268,8 @@ def _csv(rows: list[dict[str, Any]]) -> bytes:
 @TrainerCallback.register("elmo_softmax_first")
 class SoftmaxFirst(StrictParams, TrainerCallback):
     """
-    Freezes a biLM that came without a softmax until its new softmax has been trained.
-
-    Gradients from a random softmax would spoil the trained biLM. While the biLM is frozen, no graph is built
-    through it. A softmax that came with the weights is left alone.
+    Freezes a biLM that came without a softmax until its new softmax has been trained, since gradients from a
+    random softmax would spoil it. A softmax that came with the weights is left alone.
 
     # Parameters
 
@@ -328,9 +323,5 @@ class SoftmaxFirst(StrictParams, TrainerCallback):
 
 
 def _check_bilm(model: Model, callback: str) -> None:
-    """
-    # Raises
-    `ConfigurationError`, with the name of the `callback`: the model is no `BiLmModel`.
-    """
     if not isinstance(model, BiLmModel):
         raise ConfigurationError(f"{callback}: found the model {type(model).__name__}, expected elmo_bilm")

@@ -15,13 +15,12 @@ MAX_LOSS = 700
 
 class Perplexity(CountingMetric[torch.Tensor]):
     """
-    The perplexity and the accuracy of each direction and of both directions together, and the share of
-    targets that are words outside the vocabulary.
+    The perplexity and the accuracy (the share of targets with the highest probability of all words) of each
+    direction and of both together, and the share of targets that are words outside the vocabulary.
 
-    The accuracy is the share of targets that got the highest probability of all words. Both are exact over
-    all targets, whatever the batches and the workers; the end of a sentence (its begin, in the backward
-    direction) is a target too. The joint perplexity is that of the mean of both losses, as in bilm-tf's
-    `test`.
+    Both are exact over all targets, whatever the batches and the workers; the end of a sentence (its begin,
+    in the backward direction) is a target too. The joint perplexity is that of the mean of both losses, as in
+    bilm-tf's `test`.
     """
 
     def no_counts(self) -> torch.Tensor:
@@ -50,14 +49,8 @@ class Perplexity(CountingMetric[torch.Tensor]):
 
 class FrequentWords(ClassificationMetric):
     """
-    The confusion matrix of the most frequent words; all other words are one more class.
-
-    There is no accuracy: one rare word in place of another would count as correct.
-
-    # Parameters
-
-    words : the words of the classes, the most frequent first.
-    number : the number of words that have a class of their own.
+    The confusion matrix of the `number` most frequent words; all other words are one more class. There is no
+    accuracy: one rare word in place of another would count as correct.
     """
 
     def __init__(self, words: list[str], number: int) -> None:
@@ -69,7 +62,6 @@ class FrequentWords(ClassificationMetric):
         super().__call__(predictions.clamp(max=other), gold.clamp(max=other))
 
     def get_metric(self, reset: bool = False) -> dict[str, float]:
-        """See `ClassificationMetric`."""
         metrics = super().get_metric(reset)
         del metrics["accuracy"]
         return metrics

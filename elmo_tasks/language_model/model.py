@@ -274,9 +274,8 @@ class BiLmModel(StrictParams, Model):
 
     def _count_some(self, outputs: torch.Tensor, targets: torch.Tensor) -> None:
         """
-        Counts evenly spaced targets for the training metrics.
-
-        *Shape:* forward, then backward, `(2 steps, projection_dim)`, `(2 steps,)`.
+        Counts evenly spaced targets for the training metrics. *Shape:* forward, then backward, `(2 steps,
+        projection_dim)`, `(2 steps,)`.
         """
         stride = math.ceil(len(targets) / (2 * TRAINING_TARGETS))
         # (2, counted), (2 counted, projection_dim)
@@ -289,8 +288,8 @@ class BiLmModel(StrictParams, Model):
 
     def get_extra_state(self) -> dict[str, Any]:
         """
-        PyTorch's hook for what a checkpoint holds beside weights: the options, and the states of this
-        process's training streams.
+        PyTorch's hook for the state beside weights: the options, and the states of this process's training
+        streams.
         """
         return {_OPTIONS: json.dumps(self.bilm.options.to_json())} | {
             f"{stream} {name}": part.cpu()

@@ -36,10 +36,6 @@ class BiLmPredictor(JsonLinesPredictor):
         return self.predict_batch_instance([instance])[0]
 
     def predict_batch_instance(self, instances: list[Instance]) -> list[JsonDict]:
-        """
-        # Raises
-        `ConfigurationError`: blocks of the dataset reader, which hold parts of sentences.
-        """
         sentences = [instance.words for instance in instances if isinstance(instance, _Sentence)]
         if len(sentences) < len(instances):
             raise ConfigurationError(

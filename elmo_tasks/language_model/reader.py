@@ -55,22 +55,12 @@ Item = TypeVar("Item")
 class WordsVocabulary(StrictParams, Vocabulary):
     """
     The words of a trained softmax, in the order of their file: line n has index n in the namespace `tokens`.
-
-    All words outside the file have the index of `<UNK>`, whatever its line.
+    All words outside the file have the index of `<UNK>`.
     """
 
     @classmethod
     def from_words_file(cls, words_file: Name) -> "WordsVocabulary":
-        """
-        Reads a vocabulary file of bilm-tf.
-
-        # Parameters
-
-        words_file : path, URL or `hf://` name; plain or gzip.
-
-        # Raises
-        `ConfigurationError`, with the file and the line: see `read_words`.
-        """
+        """Reads a vocabulary file of bilm-tf, by a path, URL or `hf://` name; for errors see `read_words`."""
         vocab = cls()
         words = [vocab._padding_token, *read_words(words_file)]
         words[words.index(UNKNOWN)] = vocab._oov_token
@@ -169,12 +159,7 @@ class BiLmReader(ShardedReader):
         return self._in_step(instances) if is_distributed() and not self.get_worker_info() else instances
 
     def text_to_instance(self, sentences: list[list[str]]) -> Instance:
-        """
-        Makes one block of whole sentences, a stream each, for prediction.
-
-        # Raises
-        `ConfigurationError`: no sentences.
-        """
+        """Makes one block of whole sentences, a stream each, for prediction."""
         if not sentences:
             raise ConfigurationError("found no sentences, expected at least one")
         streams = ([words] for words in sentences)
@@ -184,9 +169,6 @@ class BiLmReader(ShardedReader):
     def check(self, path: DatasetReaderInput) -> None:
         """
         Reads the whole text, without splitting it, so that a byte that is not UTF-8 is found wherever it is.
-
-        # Raises
-        `InputError`: see the class.
         """
         sentences: Iterator[WordsOrLine | None]
         if self.source is not None:
@@ -316,9 +298,8 @@ def _no_sentence(path: DatasetReaderInput) -> InputError:
 
 class _Reads:
     """
-    The number of times that each text was read, shared with the processes of data loaders, new in each epoch.
-
-    Each loader process counts in its own row, so that none waits for another.
+    The number of times that each text was read, shared with the processes of data loaders, which are new in
+    each epoch. Each counts in its own row, so that none waits for another.
     """
 
     _PROCESSES, _PATHS = 256, 64
@@ -327,12 +308,7 @@ class _Reads:
         self._rows = torch.zeros(self._PROCESSES, self._PATHS, 2, dtype=torch.int64).share_memory_()
 
     def add(self, path: DatasetReaderInput, process: int) -> int:
-        """
-        Counts a read, and returns the number of reads before it.
-
-        # Raises
-        `ConfigurationError`: too many texts or loader processes.
-        """
+        """Counts a read, and returns the number of reads before it."""
         key = 1 + int.from_bytes(blake2b(str(path).encode(), digest_size=7).digest(), "big")
         if process < self._PROCESSES:
             for entry in self._rows[process]:

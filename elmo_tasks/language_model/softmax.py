@@ -40,9 +40,8 @@ class Softmax(Registrable, nn.Module):
         self, vectors: torch.Tensor, targets: torch.Tensor, products: Products | None = None
     ) -> torch.Tensor:
         """
-        Computes the training loss, summed over the rows; in eval mode the exact loss.
-
-        *Shape:* the result is `()`. Products are in float32 unless `products` are given.
+        Computes the training loss, `()`, summed over the rows; in eval mode the exact loss. Products are in
+        float32 unless `products` are given.
         """
         with torch.autocast(vectors.device.type, enabled=False):
             return self._loss(self._own_precision(vectors), targets, products or Products())
@@ -50,9 +49,8 @@ class Softmax(Registrable, nn.Module):
     @torch.no_grad()
     def exact(self, vectors: torch.Tensor, targets: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """
-        Scores the targets under the whole vocabulary, without a graph.
-
-        *Shape:* the log probability of each target, `(rows,)`, and the most probable class, `(rows,)` int64.
+        Scores the targets under the whole vocabulary, without a graph. *Shape:* the log probability of each
+        target, `(rows,)`, and the most probable class, `(rows,)` int64.
         """
         with torch.autocast(vectors.device.type, enabled=False):
             chunks = zip(
@@ -76,10 +74,8 @@ class Softmax(Registrable, nn.Module):
 @Softmax.register("full")
 class FullSoftmax(StrictParams, Softmax):
     """
-    `softmax(weight vector + bias)`.
-
-    The gradients are computed together with the loss, some rows at a time, so that the logits of all rows are
-    never in memory.
+    `softmax(weight vector + bias)`. The gradients are computed together with the loss, some rows at a time,
+    so that the logits of all rows are never in memory.
 
     *Shape:* `weight` `(num_classes, dim)`, `bias` `(num_classes,)`.
     """
@@ -124,11 +120,7 @@ class SampledSoftmax(FullSoftmax):
 
     # Parameters
 
-    num_samples : the number of distinct classes of a sample, which all rows of a call share; less than
-        `num_classes`.
-
-    # Raises
-    `ConfigurationError` for an impossible `num_samples`.
+    num_samples : the distinct classes of a sample, which all rows of a call share; less than `num_classes`.
     """
 
     def __init__(self, *, num_classes: int, dim: int, num_samples: PositiveInt = 4096) -> None:

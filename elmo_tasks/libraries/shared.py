@@ -23,8 +23,8 @@ _process = os.getpid()
 
 def after_fork() -> None:
     """
-    Sets PyTorch to one thread in a forked process. Call it before the biLM runs: PyTorch's threads do not
-    outlive a fork, and a process that waits for them hangs.
+    Sets PyTorch to one thread in a forked process, before the biLM runs: a process that waits for PyTorch's
+    threads, which do not outlive a fork, hangs.
     """
     global _process
     if _process != os.getpid():
@@ -43,10 +43,8 @@ class BiLmFiles(NamedTuple):
 
     def embedder(self) -> ElmoEmbedder:
         """
-        Returns the embedder of these files. The last one stays in memory, until a file has changed.
-
-        # Raises
-        See `ElmoEmbedder`.
+        Returns the embedder of these files, see `ElmoEmbedder`. The last one stays in memory until a file
+        changes.
         """
         changed = tuple(_times(file) for file in self[:3] if file is not None)
         after_fork()
@@ -74,10 +72,8 @@ def _read(files: BiLmFiles, changed: tuple[tuple[int, ...], ...]) -> ElmoEmbedde
 
 def check_layer(layer: int | str, num_layers: int) -> None:
     """
-    Checks that `layer` is `average` or the number of a layer, negative from the top.
-
     # Raises
-    `ElmoError`: it is neither.
+    `ElmoError`: `layer` is neither `average` nor the number of a layer, negative from the top.
     """
     if layer == AVERAGE or (isinstance(layer, Integral) and -num_layers <= layer < num_layers):
         return

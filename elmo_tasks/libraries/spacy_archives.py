@@ -46,8 +46,8 @@ class ArchivePipe(FilesPipe):
         Returns the predictor.
 
         # Raises
-        `ConfigurationError`: the archive has another task. `ArchiveError`: a folder without weights, such as
-        that of an ensemble that only refers to its members; and see `open_archive`.
+        `ConfigurationError`: the archive has another task, or is a folder without weights, as of an ensemble
+        that only refers to its members; and see `open_archive`.
         """
         from allennlp.common.checks import ConfigurationError
         from allennlp.models.archival import get_weights_path

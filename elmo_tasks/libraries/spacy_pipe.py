@@ -32,9 +32,7 @@ def sentences(doc: Doc) -> list[list[int]]:
 
 class FilesPipe(Pipe):
     """
-    The base of components that read files.
-
-    The files are read when they are first needed, by one thread, or when a saved pipeline is loaded: it holds
+    The base of components that read files, when they are first needed, in one thread. A saved pipeline holds
     copies of them, and does not need the files that its config names.
 
     # Parameters

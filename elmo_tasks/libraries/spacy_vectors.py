@@ -71,7 +71,7 @@ class VectorsPipe(FilesPipe):
         Returns the embedder.
 
         # Raises
-        `ElmoError`: there is no such layer; and see `ElmoEmbedder`.
+        `ElmoError`: there is no such layer.
         """
         embedder = self._files._replace(
             options_file=sources[_OPTIONS],

@@ -68,12 +68,7 @@ class ElmoVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         self.tokenizer = tokenizer
 
     def fit(self, X: Iterable[str | Sequence[str]], y: Any = None) -> "ElmoVectorizer":  # noqa: N803
-        """
-        Checks the parameters and reads the weights.
-
-        # Raises
-        `ValueError`: see `transform`.
-        """
+        """Checks the parameters and reads the weights; for errors see `transform`."""
         self._embedder()
         _check_iterable(X)
         return self
@@ -83,9 +78,8 @@ class ElmoVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         Returns the vectors of sentences. *Shape:* `(sentences, dim)`, float32.
 
         # Raises
-        `ValueError`: a parameter has an impossible value, there is a string instead of sentences or of a
-        tokenizer's tokens, or a sentence is neither a string nor a list of strings. `ElmoError`, which is a
-        `ValueError` too: see `ElmoEmbedder`.
+        `ValueError`: a parameter has an impossible value; a string in place of sentences, or of a tokenizer's
+        tokens; a sentence that is neither a string nor a list of strings. `ElmoError`: see `ElmoEmbedder`.
         """
         embedder = self._embedder()
         _check_iterable(X)

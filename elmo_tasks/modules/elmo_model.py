@@ -273,10 +273,7 @@ class Classifier(ElmoModel):
     """
     Base class of a task model whose `scores` have `logits` `(batch, classes)`. The classes are the `labels`
     of the vocabulary. Instances have the fields `metadata` and, if labelled, `label` (a `ClosedLabelField`).
-
-    # Parameters
-
-    See `ElmoModel`.
+    For the parameters see `ElmoModel`.
 
     # Raises
     `ConfigurationError`: the vocabulary has no labels.
@@ -320,9 +317,8 @@ def append(vectors: torch.Tensor, more: torch.Tensor | None) -> torch.Tensor:
 
 def stack_texts(first: TextFieldTensors, second: TextFieldTensors) -> TextFieldTensors:
     """
-    Returns the rows of both texts as one batch, padded with 0 to the same length.
-
-    *Shape:* for each tensor `(batch, tokens, ...)` twice to `(2 batch, tokens, ...)`.
+    Returns the rows of both texts as one batch, padded with 0 to the same length. *Shape:* for each tensor
+    `(batch, tokens, ...)` twice to `(2 batch, tokens, ...)`.
     """
     return {
         name: {key: _stack(tensor, second[name][key]) for key, tensor in indexed.items()}
@@ -348,9 +344,8 @@ class EnsembleModel(StrictParams, Model):
     Decodes as its first member does, but from the `average` of all members' `scores`. The best results of
     Peters et al. 2018 (section 4) are those of ensembles.
 
-    Members that share a biLM run it once a batch; each mixes its layers on its own. Only a biLM that carries
-    its state from batch to batch runs once for each member. An ensemble is not trained: its parameters take
-    no gradients.
+    Members that share a biLM run it once a batch, unless it carries its state from batch to batch; each mixes
+    its layers on its own. An ensemble is not trained: its parameters take no gradients.
 
     # Parameters
 
@@ -420,7 +415,6 @@ class _SharedEncoder:
         _runs.set(None)
 
     def encode(self, bilm: FrozenBiLm | TrainedBiLm, ids: torch.Tensor, start: LstmState) -> torch.Tensor:
-        """See `LayerEncoder.encode`."""
         inputs = (ids, *start)
         runs = _runs.get()
         for earlier_bilm, earlier_inputs, layers in runs or ():

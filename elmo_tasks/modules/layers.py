@@ -87,9 +87,7 @@ class BiGru(BiLstm):
 def _reversed_steps(mask: torch.Tensor) -> torch.Tensor:
     """
     Returns for each row of flattened `(tokens, batch)` the row that takes its place when the real steps are
-    reversed and padding stays.
-
-    *Shape:* `(batch, tokens)` to `(tokens * batch,)`.
+    reversed and padding stays. *Shape:* `(batch, tokens)` to `(tokens * batch,)`.
     """
     batch, tokens = mask.shape
     lengths = mask.sum(dim=1)
@@ -196,9 +194,7 @@ class CharacterCnn(StrictParams, TokenEmbedder):
 def attention(scores: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     """
     Returns the softmax over the keys that the mask allows; other keys have 0, and so has a row without any.
-
-    AllenNLP's default softmax scores padding as 0 and removes it afterwards: where all real scores are far
-    below 0, the result depends on the padding, and vanishes in the end.
+    AllenNLP's default softmax scores padding as 0, so that very low real scores vanish beside it.
 
     *Shape:* `(..., keys)`, `mask` (booleans) of a shape that broadcasts to it, of as many dimensions.
     """
@@ -226,12 +222,11 @@ def align(
     scaled: bool = False,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """
-    Returns the attention of each left token to the right ones, by `dot_products`, and the other way round.
+    Returns the attention of each left token to the right ones, by `dot_products`, and the other way round
+    (Chen et al. 2017, arXiv:1609.06038, equations (11) to (13)).
 
-    Source: Chen et al. 2017, arXiv:1609.06038, equations (11) to (13).
-
-    *Shape:* `(batch, left, dim)`, `(batch, right, dim)`, masks `(batch, left)`, `(batch, right)` to
-    `(batch, left, right)` and `(batch, right, left)`; the rows and the columns of padding are 0.
+    *Shape:* `(batch, left, dim)`, `(batch, right, dim)`, masks `(batch, left)`, `(batch, right)` to `(batch,
+    left, right)` and `(batch, right, left)`; the rows and the columns of padding are 0.
     """
     # (batch, left, right)
     scores = dot_products(left, right, scaled=scaled)

@@ -81,14 +81,9 @@ class LabelCounts:
 
 def check_tags(predicted: Sequence[Sequence[str]], gold: Sequence[Sequence[str]], *, kind: str) -> None:
     """
-    Checks that predicted and gold tags go together.
-
-    # Parameters
-
-    kind : the unit with a sequence of tags, such as `sentence`.
-
     # Raises
-    `ValueError`: the numbers of sequences differ, or the lengths of two sequences.
+    `ValueError`: the numbers of predicted and gold sequences differ, or the lengths of two; `kind` is the
+    unit with a sequence of tags, such as `sentence`.
     """
     if len(predicted) != len(gold):
         raise ValueError(f"found {len(predicted)} predicted {kind}s, expected {len(gold)}")

@@ -111,9 +111,7 @@ class Chain(NamedTuple):
     def _steps(self, impossible: float = IMPOSSIBLE) -> tuple[torch.Tensor, ...]:
         """
         Returns the score that each step from the second token on adds, from one tag (row) to the next
-        (column).
-
-        *Shape:* `tokens - 1` times `(batch, tags, tags)`.
+        (column). *Shape:* `tokens - 1` times `(batch, tags, tags)`.
         """
         stay = torch.full_like(self.transitions, impossible).fill_diagonal_(0.0)
         emissions, mask = self.emissions.transpose(0, 1)[1:], self.mask.t()[1:]
@@ -152,11 +150,8 @@ class ConstrainedCrf(nn.Module):
     """
     The parameters of a CRF in which some transitions are impossible.
 
-    # Parameters
-
-    start : `(tags,)`, `True` where a sequence may start with the tag.
-    end : `(tags,)`, `True` where it may end with it.
-    transitions : `(tags, tags)`, `True` where the column's tag may follow the row's.
+    *Shape:* `start` and `end` `(tags,)`, `True` where a sequence may start or end with the tag; `transitions`
+    `(tags, tags)`, `True` where the column's tag may follow the row's.
     """
 
     def __init__(self, *, start: torch.Tensor, end: torch.Tensor, transitions: torch.Tensor) -> None:

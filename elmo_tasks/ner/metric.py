@@ -103,9 +103,7 @@ class Counts(LabelCounts):
     def scores(self, label: str | None = None, *, scale: float) -> dict[str, float]:
         """
         Returns precision, recall and F1 of one type, or of all chunks, from 0 to `scale`; 0 for a division by
-        0.
-
-        The order of the operations is the script's, so that its last digit is the same.
+        0. The order of the operations is the script's, so that its last digit is the same.
         """
         gold, predicted, correct = self.totals(self.labels() if label is None else [label])
         precision = scale * correct / predicted if predicted else 0.0

@@ -50,9 +50,7 @@ class NerModel(ElmoModel):
         """Whether the last batch had no tags."""
 
     def scores(self, tokens: TextFieldTensors) -> Scores:
-        """
-        Returns the parts of the CRF's `Chain`, so that an ensemble takes the mean of a sequence's scores.
-        """
+        """Returns the parts of the CRF's `Chain`: an ensemble takes the mean of a sequence's scores."""
         mask = get_text_field_mask(tokens)
         # (batch, tokens, input_dim)
         embedded, elmo = self.embed(tokens)

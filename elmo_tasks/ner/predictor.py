@@ -34,9 +34,7 @@ class NerPredictor(SentencePredictor):
         )
 
     def predictions_to_labeled_instances(self, instance: Instance, outputs: JsonDict) -> list[Instance]:
-        """
-        Returns an instance for each entity, with no other entity; if there is none, one without entities.
-        """
+        """Returns an instance for each entity, with no other entity; without any, one without entities."""
         spans = [Span(each["token_start"], each["token_end"], each["type"]) for each in outputs["entities"]]
         return [self._with_entities(instance, [span]) for span in spans] or [
             self._with_entities(instance, [])

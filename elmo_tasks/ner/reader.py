@@ -143,19 +143,17 @@ class NerReader(TaskReader):
 
     @classmethod
     def candidates(cls, sample: FileSample) -> Iterator[dict[str, Any]]:
-        """See `TaskReader`; in columns, tags are where `O` is, and words in the first other text."""
+        """Yields the keys; in columns, tags are where `O` is, and words in the first other text."""
         if cls(encoding=sample.encoding).format_of(sample.files) == "columns":
             yield from column_keys(sample.lines)
         else:
             yield {}
 
     def format_of(self, files: Sequence[Path]) -> str:
-        """See `TaskReader`."""
         paths = without_companions(gold_files(list(map(str, files))))
         return found_format(paths[0], self.settings) if self.format == "auto" else self.format
 
     def allennlp_instance(self, tokens: list[Token]) -> Instance:
-        """See `TaskReader`."""
         return self.text_to_instance([token.text for token in tokens])
 
     def text_to_instance(
@@ -265,12 +263,7 @@ class NerReader(TaskReader):
         return _SPELLINGS.get(self.tag_scheme) or Scheme(self.tag_scheme)
 
     def _spans(self, tags: list[str], scheme: Scheme) -> tuple[list[Span], list[int]]:
-        """
-        Returns the entities of a sentence, and the positions of the tags that are mended.
-
-        # Raises
-        `TagError`: see `to_spans`.
-        """
+        """Returns the entities of a sentence, and the positions of the tags that are mended."""
         try:
             return to_spans(tags, scheme), []
         except TagError:
@@ -288,10 +281,6 @@ class _Oddities:
         self._first: dict[str, InputError] = {}
 
     def add(self, kind: str, line: int, found: str, expected: str) -> None:
-        """
-        # Raises
-        `InputError`, if strict.
-        """
         error = InputError.at(self.path, line, found=found, expected=expected)
         if self.strict:
             raise error

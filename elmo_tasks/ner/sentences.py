@@ -135,25 +135,14 @@ Make = Callable[[], FileSentence | None]
 
 def read_sentences(path: Path, format: str, settings: Settings) -> Iterator[Make]:
     """
-    Yields a function for each sentence of a file, which makes it, or raises `InputError` if it is bad.
-
-    # Parameters
-
-    format : one of `FORMATS`.
-
-    # Raises
-    `InputError`: the file is not of the format.
+    Yields a function for each sentence of a file of one of `FORMATS`, which makes it, or raises `InputError`
+    if it is bad.
     """
     return _READERS[format](path, settings)
 
 
 def found_format(path: Path, settings: Settings) -> str:
-    """
-    Returns the format of a file, by its name or its first lines; `columns` if it looks like no other.
-
-    # Raises
-    `InputError`: see `read_lines`.
-    """
+    """Returns the format of a file, by its name or its first lines; `columns` if it looks like no other."""
     if is_parquet(path):
         return "parquet"
     if path.suffix == ".spacy":
@@ -231,9 +220,7 @@ def _columns(path: Path, settings: Settings) -> Iterator[Make]:
 
 
 def _without_tags(path: Path, settings: Settings) -> ColumnLayout | None:
-    """
-    Returns the layout of a file without tags, whose lines all hold a word alone, or all columns but the last.
-    """
+    """Returns the layout of a file whose lines all hold a word alone, or all columns but the last."""
     layout = settings.layout
     lines = (line.rstrip(BLANKS) for _, line in read_lines(path, encoding=settings.encoding))
     rows = (layout.split(line) for line in lines if line and not line.startswith(_COMMENTS))
@@ -456,10 +443,6 @@ def _wrong(path: Path, record: Record, name: str, expected: str) -> InputError:
 
 
 def _character_span(value: Any) -> CharacterSpan:
-    """
-    # Raises
-    `KeyError`, `TypeError`, `ValueError`: the value is no span.
-    """
     if isinstance(value, dict):
         names = ("start", "end") if "start" in value else ("start_offset", "end_offset")
         value = [value[name] for name in (*names, "label")]

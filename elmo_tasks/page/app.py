@@ -163,7 +163,7 @@ def _sentence(error: HTTPException) -> str:
 
 def _form(content: bytes) -> Form:
     """
-    Parses a form in URL encoding. Of several values of a field the first counts.
+    Parses a form in URL encoding. The first of several values of a field counts.
 
     # Raises
     `HTTPException`: it is not ASCII, or stands for bytes that are not UTF-8.

@@ -35,12 +35,9 @@ from elmo_tasks.predictors.json_lines import JsonLinesPredictor
 
 class PredictManager(predict._PredictManager):
     """
-    AllenNLP's loop over the lines of a file, with three changes. Lines are read as bytes, so that one that
-    is not UTF-8 is an error of that line. Results are in the output file as soon as they are computed. With
-    a dataset reader, each record has a line in the output, with the ids that it has in the file.
-
-    # Raises
-    `ConfigurationError`: the output file is the input file, or a batch has no line.
+    AllenNLP's loop over the lines of a file, with three changes. Lines are read as bytes, so that one that is
+    not UTF-8 is an error of that line. Results are in the output file as soon as they are computed. With a
+    dataset reader, each record has a line in the output, with its ids.
     """
 
     def __init__(
@@ -111,10 +108,8 @@ def _metadata(instance: Instance) -> Any:
 
 def _inputs(path: str, reader: DatasetReader | None) -> list[str]:
     """
-    Returns the files that are read, as far as they are known: a reader that is not ours may read others.
-
-    # Raises
-    `FileNotFoundError`, `InputError`: nothing is there. It is raised before an output file is made.
+    Returns the files that are read, as far as they are known: a reader that is not ours may read others. If
+    there is none, the error comes before an output file is made.
     """
     if reader is None:
         if path != "-":
@@ -139,10 +134,6 @@ class LineFile:
         self._file = open(path, "wb", buffering=0)  # noqa: SIM115
 
     def write(self, line: str) -> None:
-        """
-        # Raises
-        `OSError`.
-        """
         content = memoryview(line.encode("utf-8"))
         start = self._file.tell() if self._file.seekable() else None
         try:
@@ -215,12 +206,7 @@ def predictor_arguments(text: str) -> dict[str, Any]:
 
 def predictor_of(archive: Archive, name: str | None, reader: str, arguments: dict[str, Any]) -> Predictor:
     """
-    Calls `Predictor.from_archive`.
-
-    # Parameters
-
-    reader : `train` or `validation`.
-    arguments : the value of `--predictor-args`.
+    Calls `Predictor.from_archive`, with the `reader` `train` or `validation`.
 
     # Raises
     `ConfigurationError`: the predictor does not take these arguments.

@@ -48,9 +48,9 @@ class Explainer:
 
     def __call__(self, json_dict: JsonDict) -> dict[str, Any]:
         """
-        Returns an object for an input: its `result`, as in `allennlp predict`, and `explanations`. These have
-        for each prediction a list with an object for each text that the model reads: its `tokens`, and their
-        `shares`, which add up to 1. An input without words has none.
+        Returns the `result` of an input, as in `allennlp predict`, and its `explanations`: for each
+        prediction a list with an object for each text that the model reads, its `tokens` and their `shares`,
+        which add up to 1. An input without words has none.
 
         # Raises
         `ConfigurationError`: the predictor cannot read the input.
@@ -119,9 +119,7 @@ class InterpretablePredictor(JsonLinesPredictor):
         return [words_of(text) for field in instance.fields.values() for text in text_fields(field)]
 
     def metadata_of(self, instance: Instance) -> Metadata:
-        """
-        Returns the metadata of an instance whose texts were changed: by default, the same class of its texts.
-        """
+        """Returns the metadata for changed texts: by default, the same class of the texts."""
         return type(instance["metadata"].metadata)(*self.texts(instance))
 
     def get_interpretable_layer(self) -> nn.Module:
@@ -132,8 +130,6 @@ class InterpretablePredictor(JsonLinesPredictor):
 
     def get_gradients(self, instances: list[Instance]) -> tuple[dict[str, Any], dict[str, Any]]:
         """
-        See `Predictor.get_gradients`.
-
         # Raises
         `ConfigurationError`: the model is an ensemble.
         """
@@ -212,7 +208,7 @@ class InterpretablePredictor(JsonLinesPredictor):
 
     def _observed(self, tokens: TextFieldTensors, *parts: torch.Tensor) -> Sequence[torch.Tensor]:
         """
-        Passes vectors of the same tokens, each `(batch, tokens, size)`, through the layer, all together.
+        Passes vectors of the same tokens, `(batch, tokens, size)` each, through the layer, all together.
         """
         lengths = get_text_field_mask(tokens).sum(dim=1).tolist()
         joined = torch.cat(parts, dim=2)

@@ -50,9 +50,8 @@ class JsonLinesPredictor(Predictor):
     Base class of the tasks' predictors. A task implements `read` (the content of a JSON object),
     `to_instance` (the instance of a content) and `empty_result` (the result of a content without words).
 
-    AllenNLP reads a batch of lines before it predicts it, and stops at the first bad line, so that the
-    results of the good lines of that batch are lost. Here a bad line is kept in its place, and raises its
-    error after the results of the lines before it.
+    AllenNLP reads a batch of lines before it predicts it: at a bad line, the results of the good lines of the
+    batch are lost. Here a bad line raises its error after the results of the lines before it.
     """
 
     forms: Sequence[dict[str, Any]] = ()
@@ -155,9 +154,8 @@ class JsonLinesPredictor(Predictor):
 
     def answers(self, inputs: list[JsonDict], max_tokens: int) -> list[JsonDict | Exception]:
         """
-        Returns for each input its result or its error: a `ConfigurationError` if the input is wrong, or has
-        more than `max_tokens`; any other error comes from the model. The model reads at most `max_tokens` at
-        once, padding included.
+        Returns for each input its result or its error: a `ConfigurationError` for a wrong or too long input,
+        and any other error of the model. The model reads at most `max_tokens` at once, padding included.
         """
         answers: list[Any] = [self._try_prepare(json_dict, max_tokens) for json_dict in inputs]
         lengths = {

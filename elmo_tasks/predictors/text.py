@@ -67,12 +67,7 @@ class SentencePredictor(TextPredictor):
         return self.words(json_dict)
 
     def words(self, json_dict: JsonDict) -> Words:
-        """
-        Returns the words of an input.
-
-        # Raises
-        See `require_text`.
-        """
+        """Returns the words of an input; for errors see `require_text`."""
         sentence = require_text(json_dict, "sentence", "tokens")
         return self._tokenize(sentence) if isinstance(sentence, str) else join_words(sentence)
 
@@ -95,10 +90,7 @@ def require(json_dict: JsonDict, name: str, kind: type, expected: str) -> Any:
 
 def require_text(json_dict: JsonDict, text: str, tokens: str) -> str | list[str]:
     """
-    Returns the words in the field `tokens`, or else the value of the field `text`.
-
-    # Raises
-    `ConfigurationError`: both fields are missing, or the field is of another type.
+    Returns the words in the field `tokens`, or else the value of the field `text`; for errors see `require`.
     """
     expected = f'"{text}": a string, or "{tokens}": a list of strings'
     if tokens in json_dict:

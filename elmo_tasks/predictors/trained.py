@@ -98,13 +98,7 @@ _RESULTS: dict[str, Callable[[JsonDict], Any]] = {
 
 
 class TrainedModel(Generic[Result]):
-    """
-    A model that predicts from Python.
-
-    # Parameters
-
-    predictor : a predictor of this project, with its model.
-    """
+    """A model that predicts from Python, by a predictor of this project."""
 
     def __init__(self, predictor: Predictor) -> None:
         name = next((name for name in _RESULTS if isinstance(predictor, Predictor.by_name(name))), None)
@@ -127,10 +121,8 @@ class TrainedModel(Generic[Result]):
 
     def predict_batch(self, examples: Iterable[str | tuple[str, ...]]) -> list[Result]:
         """
-        Predicts examples together, which is faster. An example of a task with two texts is a tuple.
-
-        # Raises
-        `ConfigurationError`: an example has another number of texts than the task reads.
+        Predicts examples together, which is faster. An example of a task with two texts is a tuple. For
+        errors see `predict`.
         """
         names = list(self.predictor.forms[0])
         inputs = []

@@ -48,13 +48,7 @@ _STATUSES = (400, 401, 408, 413, 415, 422, 429, 500, 503)
 def create_app(models: Mapping[str, ServedModel], *, limits: Limits, token: str | None = None) -> FastAPI:
     """
     Returns an app that answers at `/predict/NAME`, `/health`, `/metrics` and `/docs`. Its `app.state` has the
-    `models`.
-
-    # Parameters
-
-    models : the models by their names.
-    limits : the limits of a request.
-    token : if there is one, all paths but `/health` ask for it.
+    `models`, by their names. With a `token`, all paths but `/health` ask for it.
     """
     app = FastAPIOffline(
         title="elmo_tasks",
@@ -206,15 +200,7 @@ class Metrics:
 
 
 class Gate:
-    """
-    ASGI middleware that asks for the token, and counts the requests to models.
-
-    # Parameters
-
-    models : the models by their names.
-    metrics : counts the requests.
-    token : the token, if there is one.
-    """
+    """ASGI middleware that asks for the token, if there is one, and counts the requests to models."""
 
     def __init__(
         self, app: ASGIApp, *, models: Mapping[str, ServedModel], metrics: Metrics, token: str | None

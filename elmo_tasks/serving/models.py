@@ -90,10 +90,8 @@ class ServedModel(Queue):
 @asynccontextmanager
 async def in_time(limits: Limits) -> AsyncIterator[None]:
     """
-    Limits the time of an answer.
-
     # Raises
-    `HTTPException`: the time is over.
+    `HTTPException`: the time for an answer is over.
     """
     try:
         async with asyncio.timeout(limits.timeout):
@@ -139,7 +137,7 @@ class Batcher:
 
     # Parameters
 
-    answer : answers a batch; it is called in a thread, one batch after the other.
+    answer : answers a batch, in a thread.
     size : the most inputs of a batch.
     wait : seconds for which an incomplete batch waits for more inputs.
     """
@@ -224,7 +222,8 @@ def open_archives(archives: Sequence[str], device: int = -1) -> dict[str, Opened
     name of its task. An existing path is never taken for `NAME=ARCHIVE`.
 
     # Raises
-    `ConfigurationError`: two archives have the same name; and see `open_predictor`.
+    `ConfigurationError`: an archive is not of one of our tasks; two have the same name; and see
+    `open_archive`.
     """
     opened: dict[str, OpenedArchive] = {}
     for each in progress(archives, work="open", unit="archives"):
@@ -243,12 +242,7 @@ def open_archives(archives: Sequence[str], device: int = -1) -> dict[str, Opened
 
 
 def open_predictor(archive: str, device: int = -1) -> JsonLinesPredictor:
-    """
-    Opens an archive, and returns its predictor.
-
-    # Raises
-    `ConfigurationError`: the archive is not of one of our tasks; and see `open_archive`.
-    """
+    """Opens an archive, and returns its predictor; for errors see `open_archives`."""
     return _opened(archive, device)[0]
 
 

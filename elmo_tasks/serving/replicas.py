@@ -54,10 +54,10 @@ def replicated(
     owner : a name that no other service on the cluster has. The remains of a killed service with this name
         are replaced.
     replicas : the processes of each model, with one CPU each, and one GPU each if `device` is one.
-    address : address of the cluster, as Ray takes it; by default a cluster is started here.
+    address : of the cluster; by default one is started here.
 
     # Raises
-    `ConfigurationError`: there is no Ray at the address.
+    `ConnectionError`: there is no Ray at the address.
     """
     with connected(address, cpus=replicas * len(archives), logs=True):
         logging.getLogger("ray.serve").setLevel(logging.ERROR)

@@ -87,7 +87,7 @@ class SnliReader(LabelledTextReader):
 
     @classmethod
     def candidates(cls, sample: FileSample) -> Iterator[dict[str, Any]]:
-        """See `TaskReader`; the labels may be numbers, or others than SNLI's."""
+        """Yields the keys; the labels may be numbers, or others than SNLI's."""
         table = read_table(sample)
         columns: dict[str, Any] = {}
         label = _known_column("label", table.columns) if table else None
@@ -122,8 +122,7 @@ class SnliReader(LabelledTextReader):
         label: Optional[str] = None,
     ) -> Instance:
         """
-        Returns the instance of one pair; without `label` for prediction. A sentence is text, or a list of
-        words.
+        Returns the instance of one pair, of texts or lists of words; without `label` for prediction.
 
         # Raises
         `ConfigurationError`: a sentence without words, or a label that is not in `classes`.
@@ -144,7 +143,7 @@ class SnliReader(LabelledTextReader):
         return labelled_instance(fields, label, self.classes)
 
     def tokens(self, text: str | list[str]) -> list[Token]:
-        """See `TaskReader.tokens`. A premise has several hypotheses: the list is not to be changed."""
+        """Returns the tokens, which are not to be changed: the hypotheses of a premise share its list."""
         tokenizer = self.text_tokenizer
         if isinstance(text, str) and len(text) <= _MAX_CACHED and isinstance(tokenizer, Hashable):
             return _cached_tokens(tokenizer, text)

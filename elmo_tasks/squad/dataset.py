@@ -87,10 +87,9 @@ def read_datasets(
         `problem`, is kept.
 
     # Raises
-    `InputError`, with the file and the line or the article, paragraph and question: there is no file; it is
-    not of the encoding, or broken JSON; a field is missing, or of another type; a text is empty; a file has
-    no question; an id occurs twice; an answer is not at its place; a question has no answer and is not marked
-    as impossible, or it has both.
+    `InputError`, with the file and the line or the article, paragraph and question: there is no file, or no
+    question in one; broken JSON; a field is missing, or of another type; a text is empty; an id occurs twice;
+    an answer is not at its place; a question has no answer and is not marked as impossible, or it has both.
     """
     places_by_id: dict[str, str] = {}
     for file in input_files(path):

@@ -265,7 +265,6 @@ class SquadModel(ElmoModel):
         }
 
     def get_metrics(self, reset: bool = False) -> dict[str, float]:
-        """See `SquadMetric.get_metric`."""
         return self.metric.get_metric(reset)
 
 
@@ -303,10 +302,7 @@ class Windows:
     it has the most context: in the middle of an overlap, the next window takes over. The windows of a passage
     do not depend on the other passages of its batch.
 
-    # Parameters
-
-    mask : of the passages, *shape* `(passages, tokens)`.
-    size, overlap : in tokens.
+    *Shape:* `mask` `(passages, tokens)`.
     """
 
     def __init__(self, mask: torch.Tensor, *, size: int, overlap: int) -> None:
@@ -363,12 +359,8 @@ def span_scores(start: torch.Tensor, end: torch.Tensor, *, longest: int) -> torc
 def best_spans(scores: torch.Tensor, number: int) -> tuple[torch.Tensor, torch.Tensor]:
     """
     Returns the scores `(batch, number)` of the best spans, the best first, and their first and last tokens,
-    `(batch, number, 2)`. Spans of equal scores come in any order.
-
-    # Parameters
-
-    scores : of `span_scores`.
-    number : of spans; fewer if there are fewer indices.
+    `(batch, number, 2)`, from the `scores` of `span_scores`. There may be fewer; spans of equal scores come
+    in any order.
     """
     longest = scores.size(2)
     best, indices = scores.flatten(1).topk(min(number, scores[0].numel()), dim=1)
@@ -381,11 +373,8 @@ class NoAnswerHead(nn.Module):
     """
     The score of a question having no answer in its passage (Clark and Gardner 2017, section 3.3): two layers
     over three summaries of the passage, weighted by an attention of its own, by the probability that an
-    answer starts, and by the probability that it ends.
-
-    # Parameters
-
-    dim, start_dim, end_dim : sizes of the states to summarise.
+    answer starts, and by the probability that it ends. The states to summarise have the sizes `dim`,
+    `start_dim` and `end_dim`.
     """
 
     def __init__(self, *, dim: int, start_dim: int, end_dim: int) -> None:

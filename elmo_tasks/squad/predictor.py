@@ -100,8 +100,6 @@ class SquadPredictor(StrictParams, InterpretablePredictor):
 
     def metadata_of(self, instance: Instance) -> Metadata:
         """
-        See `InterpretablePredictor.metadata_of`.
-
         # Raises
         `ConfigurationError`: the passage, in which the answer is a place, has lost words.
         """

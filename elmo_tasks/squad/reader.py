@@ -163,7 +163,7 @@ class SquadReader(TaskReader):
 
     @classmethod
     def candidates(cls, sample: FileSample) -> Iterator[dict[str, Any]]:
-        """See `TaskReader`; some questions have no answer, and not all languages have blanks."""
+        """Yields the keys; some questions have no answer, and not all languages have blanks."""
         paragraphs: list[Paragraph] = []
         with suppress(InputError):  # the reader tells of errors
             for file in sample.files:
@@ -175,7 +175,6 @@ class SquadReader(TaskReader):
         yield {name: value for name, value in keys.items() if value}
 
     def format_of(self, files: Sequence[Path]) -> str:
-        """See `TaskReader`."""
         return "parquet" if is_parquet(files[0]) else "json"
 
     def labels_of(self, instance: Instance) -> Iterator[str]:
@@ -185,7 +184,6 @@ class SquadReader(TaskReader):
             yield "answer" if answers else "no answer"
 
     def allennlp_instance(self, question: str, passage: str) -> Instance:
-        """See `TaskReader`."""
         return self.text_to_instance(passage, question)
 
     def text_to_instance(
@@ -246,7 +244,7 @@ class SquadReader(TaskReader):
         return self._last_passage
 
     def split(self, text: str) -> Words:
-        """See `TaskReader.split`; spaCy's words are also split at hyphens, currency signs and more."""
+        """Returns the words of a text; spaCy's words are also split at hyphens, currency signs and more."""
         words = super().split(text)
         return _in_pieces(words) if isinstance(self.text_tokenizer, SpacyRules) else words
 

@@ -28,7 +28,7 @@ def report(data_file: str, predictions_file: str) -> str:
 
     # Raises
     `InputError`: see `read_datasets`; the predictions are no object of strings; with 1.1, a question has no
-    answer; with 2.0, a question has no prediction.
+    answer; with 2.0, no prediction.
     """
     predictions = _predictions(predictions_file)
     datasets = list(read_datasets(data_file))

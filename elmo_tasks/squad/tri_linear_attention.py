@@ -33,12 +33,9 @@ class TriLinear(nn.Module):
 
 class BidirectionalAttention(nn.Module):
     """
-    Attention between a passage and a question. For each token h of the passage, it returns `[h, c, h * c,
-    q * c]`: c is the attended question, and q the passage that the question attends to.
-
-    # Parameters
-
-    dim : size of a token's vector, in passage and question.
+    Attention between a passage and a question, both of vectors of size `dim`. For each token h of the
+    passage, it returns `[h, c, h * c, q * c]`: c is the attended question, and q the passage that the
+    question attends to.
     """
 
     def __init__(self, *, dim: int) -> None:
@@ -77,10 +74,6 @@ class SelfAttention(nn.Module):
     """
     Attention of a passage to itself. For each token h, it returns `[h, c, h * c]`, where c is what h attends
     to among the other tokens.
-
-    # Parameters
-
-    dim : size of a token's vector.
     """
 
     def __init__(self, *, dim: int) -> None:

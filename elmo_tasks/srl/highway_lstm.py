@@ -163,8 +163,7 @@ class _Layer(Function):
         dropout_mask: torch.Tensor | None,
     ) -> torch.Tensor:
         dim, size = highway.shape
-        # tanh x = 2 sigmoid 2x - 1, which PyTorch computes several times as fast on a CPU. So one sigmoid is
-        # enough
+        # tanh x = 2 sigmoid 2x - 1, which PyTorch computes several times as fast on a CPU. One sigmoid does
         # for all gates if the candidate's weights and bias are doubled.
         scale = torch.ones_like(bias)
         scale[2 * dim : 3 * dim] = 2

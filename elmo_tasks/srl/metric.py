@@ -70,12 +70,7 @@ def to_tags(arguments: Iterable[Argument], length: int) -> list[str]:
 
 
 def description(words: Sequence[str], tags: Sequence[str]) -> str:
-    """
-    Returns the words with each labelled span in brackets, such as `[ARG0: Ana] [V: flew]`.
-
-    # Raises
-    `TagError`: tags that are not IOB2.
-    """
+    """Returns the words with each labelled span of IOB2 tags in brackets, such as `[ARG0: Ana] [V: flew]`."""
     parts, place = [], 0
     for start, end, label in to_spans(tags, Scheme.IOB2):
         parts += [*words[place:start], f"[{label}: {' '.join(words[start:end])}]"]

@@ -73,13 +73,8 @@ class SrlProposition(Metadata):
 
 class SentenceInstance(Instance):
     """
-    A sentence with the instances of its predicates, which the model reads instead.
-
-    # Parameters
-
-    propositions : `None` if its predicates are to be found.
-    reason : the reason why it has no prediction.
-    ids : see `Metadata`.
+    A sentence with the instances of its predicates, which the model reads instead; `None` if they are to be
+    found. `reason` says why it has no prediction.
     """
 
     def __init__(
@@ -175,11 +170,9 @@ class SrlReader(TaskReader):
     whole_files: ClassVar[dict[str, Any]] = {"keep_without_predicates": True}
 
     def format_of(self, files: Sequence[Path]) -> str:
-        """See `TaskReader`."""
         return format_of(files[0], encoding=self.encoding) if self.format == "auto" else self.format
 
     def allennlp_instance(self, tokens: list[Token], verb_label: list[int]) -> Instance:
-        """See `TaskReader`."""
         return self.text_to_instance(
             [token.text for token in tokens], verb_label.index(1) if 1 in verb_label else None
         )

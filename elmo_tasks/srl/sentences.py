@@ -3,7 +3,7 @@ Sentences with their predicates and arguments, from files of several formats.
 
 Columns have one word a line and an empty line between sentences. Each predicate has a column of arguments, in
 the order of the predicates: `(LABEL*` where an argument starts, `*)` where it ends, `(LABEL*)` for a single
-word, and `*` elsewhere. Of arguments inside of others, such as `(ARG0(ARG1*))`, the outer one is kept.
+word, and `*` elsewhere. Arguments inside of others, such as `(ARG0(ARG1*))`, are left out.
 
 - `conll2012`: OntoNotes (https://conll.cemantix.org/2012/data.html). Lines that begin with `#begin document`
   and `#end document` are not words. `/.` and `/?`, which end some sentences, are read as `.` and `?`.
@@ -124,16 +124,13 @@ def read_sentences(
     good: Callable[[Iterable[Callable[[], SrlSentence]]], Iterator[SrlSentence]] | None = None,
 ) -> Iterator[SrlSentence]:
     """
-    Yields the sentences of a file.
+    Yields the sentences of a file; for errors see `SrlReader`.
 
     # Parameters
 
     columns : the columns of a file in columns; by default those of the format.
     format : by default it is found from the first sentence: JSON Lines start with `{` and `"`.
     good : makes the sentences of functions that read one each; by default it calls them.
-
-    # Raises
-    `InputError` with file and line, see `SrlReader`.
     """
     records = _records(path, columns, format, delimiter, encoding)
     labelled: tuple[int, bool] | None = None
@@ -149,12 +146,7 @@ def read_sentences(
 
 
 def format_of(path: Path, *, delimiter: str | None = None, encoding: str = "utf-8") -> Format:
-    """
-    Returns the format of a file, by its first sentence.
-
-    # Raises
-    `InputError`: see `read_lines`.
-    """
+    """Returns the format of a file, by its first sentence."""
     if _counterpart(path, "words", "props") or _counterpart(path, "props", "words"):
         return "conll2005"
     return _format([line for _, line in _first_sentence(read_lines(path, encoding=encoding))[1]], delimiter)
@@ -450,22 +442,14 @@ def _from_object(path: Path, line: int, content: Any) -> SrlSentence:
 
 
 def _check_keys(content: dict[str, Any], name: str) -> None:
-    """
-    # Raises
-    `KeyError`: the object does not have the key `name`, but one that is almost the same.
-    """
+    """Raises `KeyError` if the object lacks the key `name`, but has one that is almost the same."""
     near = get_close_matches(name, [key.lower() for key in content], n=1, cutoff=0.85)
     if near and name not in content:
         raise KeyError(f"the key {near[0]!r}")
 
 
 def _proposition(content: Any, sentence: SrlSentence, pos: list[str] | None) -> Proposition:
-    """
-    Returns the proposition of a predicate; its arguments inside of others are noted in the sentence.
-
-    # Raises
-    `KeyError`, `TypeError`, `ValueError`: the content is not a predicate of these words.
-    """
+    """Returns the proposition of a predicate; its arguments inside of others are noted in the sentence."""
     words = sentence.words
     if type(content) is int:
         content = {"index": content}

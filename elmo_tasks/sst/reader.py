@@ -114,7 +114,6 @@ class SstReader(TaskReader):
             text.counted = not inside
 
     def format_of(self, files: Sequence[Path]) -> str:
-        """See `TaskReader`."""
         return "trees"
 
     def text_to_instance(self, words: list[str], label: Optional[str] = None) -> Instance:
@@ -139,8 +138,8 @@ class SstReader(TaskReader):
 
     def _file(self, path: Path, counts: Counter[str]) -> Iterator[tuple[_Example, bool]]:
         """
-        Yields the examples, and whether each is part of another one. The file is read as a whole, so that all
-        counts are known before the first example is used.
+        Yields the examples, and whether each is part of another one, after all of the file is read and
+        counted.
         """
         examples = [
             example

@@ -37,27 +37,21 @@ class RepeatableCallback(StrictParams, TrainerCallback):
     """
     A callback for runs that repeat exactly. A run that was killed and resumed with `--recover` gives the same
     weights and validation metrics as an uninterrupted one. If it is resumed within an epoch, AllenNLP counts
-    the training metrics of that epoch only over its later batches, and divides their loss by the number of
-    all batches.
+    the training metrics of that epoch over its later batches alone.
 
-    AllenNLP repeats the order of the data, but not dropout: its checkpoints lack the state of PyTorch's
-    generator. This callback seeds it before each training batch, from the run's seed, the epoch, the batch
-    and the worker. Nothing has to be saved, other callbacks may draw random numbers, and checkpoints
-    within an epoch and distributed runs can be resumed. The state that an `Elmo` with `stateful: true`
-    carries from batch to batch is saved in the checkpoint.
+    AllenNLP repeats the order of the data, but not dropout. This callback seeds PyTorch's generator before
+    each training batch, from the run's seed, the epoch, the batch and the worker, so that nothing has to be
+    saved, and other callbacks may draw random numbers. The state that an `Elmo` with `stateful: true` carries
+    from batch to batch is in the checkpoint.
 
-    A resumed run does not repeat past validations. Therefore a validation leaves Python's random numbers as
-    they were, and `shuffle` of its data loader, which depends on the last validation, is ignored.
-
-    After a kill that follows the last epoch, AllenNLP returns only the best metrics, and after early stopping
-    it trains one more epoch. With this callback the run ends with the metrics of its last epoch.
-
-    A data loader with several `num_workers` yields instances in a different order each time, so that its runs
-    do not repeat exactly; the log says so.
+    A resumed run does not repeat past validations. So a validation leaves Python's random numbers as they
+    were, and `shuffle` of its data loader is ignored. After a kill that follows the last epoch, or after
+    early stopping, the run ends with the metrics of its last epoch. A data loader with several `num_workers`
+    yields instances in a different order each time; the log says so.
 
     # Raises
     `ConfigurationError`, when a run starts: its data loader has `max_instances_in_memory`, while a sampler
-    must know all batches of several processes. When a run is resumed: its `Elmo` carries a state in each of
+    must know all batches of several processes. When it is resumed: its `Elmo` carries a state in each of
     several processes, and the checkpoint holds the state of other processes.
     """
 
@@ -222,11 +216,9 @@ _MAX_NAME = 250
 class MlflowCallback(StrictParams, TrainerCallback):
     """
     A callback that logs a run to MLflow: the keys of the config as parameters; all metrics of each epoch,
-    with the epoch (from 0) as the step; and, when the training has finished, the archive `model.tar.gz`.
-
-    It stands after the callbacks whose metrics it is to log. Metrics on test data (`evaluate_on_test`) come
-    after the callbacks and are not logged. If the store cannot be reached during the training, the training
-    continues, with a warning.
+    from 0; and at the end the archive `model.tar.gz`. It stands after the callbacks whose metrics it logs.
+    Metrics on test data (`evaluate_on_test`) are not logged. If the store cannot be reached later, the
+    training continues, with a warning.
 
     # Parameters
 
@@ -347,8 +339,8 @@ def _attempt(call: str) -> Iterator[None]:
 
 def _name(key: str) -> str:
     """
-    Returns a name that MLflow accepts: it refuses all metrics of an epoch because of a single bad name.
-    Characters that it does not allow are written by their numbers, so that different keys stay different.
+    Returns a name that MLflow accepts, since a single bad name makes it refuse all metrics of an epoch. Other
+    characters are written by their numbers, so that different keys stay different.
     """
     name = re.sub(r"[^\w\-. ]", lambda character: f"_{ord(character[0]):x}_", key)
     return name if len(name) <= _MAX_NAME else f"{name[: _MAX_NAME - 9]}_{crc32(key.encode()):08x}"

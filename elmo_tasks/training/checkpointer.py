@@ -138,9 +138,9 @@ class SafeCheckpointer(StrictParams, Checkpointer):
 
     def _restore_best(self, checkpoint: TrainerCheckpoint) -> None:
         """
-        Writes `best.th` anew from the checkpoint of the best epoch. The trainer writes it after the
-        checkpoint: after a kill between the two it is missing, cut off or of an older epoch. The state may
-        also have an old name of the folder.
+        Writes `best.th` anew from the checkpoint of the best epoch: the trainer writes it after the
+        checkpoint, so that a kill between the two leaves it missing, cut off or old. The folder may have
+        another name.
         """
         state: dict[str, Any] = checkpoint.trainer_state
         best = Path(self._serialization_dir) / "best.th"
@@ -172,8 +172,8 @@ def _is_best(state: dict[str, Any]) -> bool:
 
 def _averages(trainer: Trainer, weights: dict[str, Any]) -> dict[str, torch.Tensor]:
     """
-    Returns the weights that the moving average replaces, by the names of the state dict. The names of the
-    parameters may differ from them, as in a distributed run, and shared weights have two names.
+    Returns the weights that the moving average replaces, by their names in the state dict, which may differ
+    from the parameters': shared weights have two, and a distributed run has other ones.
     """
     trainer._moving_average.assign_average_value()
     try:

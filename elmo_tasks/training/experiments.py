@@ -41,11 +41,7 @@ _FORKED = multiprocessing.get_context("forkserver")
 
 class Run(NamedTuple):
     """
-    One training of a variant.
-
-    # Parameters
-
-    folder : the serialization folder. Its log, `NAME.log`, stands beside it.
+    One training of a variant, in the serialization folder `folder`. Its log, `NAME.log`, stands beside it.
     """
 
     variant: str
@@ -62,8 +58,8 @@ class Run(NamedTuple):
 
     def metrics(self) -> dict[str, Any] | None:
         """
-        Returns the metrics if the run is done. AllenNLP writes them before the archive; the best weights are
-        removed when both are complete.
+        Returns the metrics if the run is done: AllenNLP removes the best weights when metrics and archive are
+        whole.
         """
         return None if (self.folder / BEST).exists() else _read_json(self.folder / METRICS)
 
@@ -92,7 +88,7 @@ def plan(
     # Parameters
 
     config : a complete config, as `Params.as_dict` returns it.
-    variants : overrides by variant, as the option `--overrides` of `allennlp train` takes them.
+    variants : overrides by variant, as for `--overrides` of `allennlp train`.
     folder : its subfolder `variant/seed-13` is the folder of that run.
 
     # Raises
@@ -121,8 +117,8 @@ def train(runs: list[Run], *, jobs: int, packages: Sequence[str], report: Callab
     report : called with each run when it is done.
 
     # Raises
-    `ConfigurationError`: a folder has a run of another config; or, with the path of its log, a run failed.
-    The other runs are then stopped; the next call resumes them.
+    `ConfigurationError`: see `check_config`; or, with the path of its log, a run failed. The other runs are
+    then stopped; the next call resumes them.
     """
     for run in runs:
         check_config(run)
@@ -152,10 +148,8 @@ def train(runs: list[Run], *, jobs: int, packages: Sequence[str], report: Callab
 
 def check_config(run: Run) -> None:
     """
-    Checks that the run's folder is empty or has a run of the same config.
-
     # Raises
-    `ConfigurationError`: the folder has a run of another config.
+    `ConfigurationError`: the run's folder has a run of another config.
     """
     before = _read_json(run.folder / CONFIG_NAME)
     if before is None:

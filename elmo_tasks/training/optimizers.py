@@ -13,8 +13,8 @@ from elmo_tasks.common.values import Name, NonNegativeFloat, NonNegativeInt, Pos
 @Optimizer.register("elmo_adam")
 class FusedAdam(StrictParams, Optimizer, torch.optim.Adam):
     """
-    Adam (Kingma and Ba 2015, arXiv:1412.6980) with PyTorch's fused update: the steps of AllenNLP's `adam` up
-    to rounding, a few times faster, on CPU and GPU.
+    Adam (Kingma and Ba 2015, arXiv:1412.6980) with PyTorch's fused update: AllenNLP's `adam` up to rounding,
+    a few times faster.
     """
 
     def __init__(

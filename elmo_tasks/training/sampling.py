@@ -31,13 +31,12 @@ class ElmoBucketSampler(StrictParams, BucketBatchSampler):
     AllenNLP's `bucket` sampler, for distributed runs too.
 
     Workers whose shards differ by one sentence can differ by one batch. AllenNLP then ends the epoch of all
-    workers early and drops the remaining batches, also in evaluation. Here a worker with fewer batches halves
-    its largest ones until all workers have the same number, so that each sentence is used once. A learning
-    rate schedule counts the batches of the worker with the most, so that all workers have the same rate.
+    workers early, also in evaluation. Here a worker with fewer batches halves its largest ones until all have
+    the same number, so that each sentence is used once. A learning rate schedule counts the batches of the
+    worker with the most.
 
-    If a worker has fewer sentences than another one has batches, as with batches of one document each, it
-    reads some again in training. In evaluation, which has no `shuffle`, the last batches of the other workers
-    are left out. The log says so.
+    A worker that has fewer sentences than another one has batches reads some again in training. In
+    evaluation, which has no `shuffle`, the last batches of the other workers are left out. The log says so.
 
     # Raises
     `ConfigurationError`, when a run of several workers begins: one of them has nothing to read.
@@ -59,7 +58,6 @@ class ElmoBucketSampler(StrictParams, BucketBatchSampler):
         """The largest number of batches of any worker, by the number of this worker's instances."""
 
     def get_num_batches(self, instances: Sequence[Instance]) -> int:
-        """See `BatchSampler`."""
         number = int(super().get_num_batches(instances))
         if not _in_a_group():
             return number
@@ -73,7 +71,6 @@ class ElmoBucketSampler(StrictParams, BucketBatchSampler):
         return self._max_batches.get(len(instances), number)
 
     def get_batch_indices(self, instances: Sequence[Instance]) -> Iterable[list[int]]:
-        """See `BatchSampler`."""
         ElmoBucketSampler._running = True
         batches = [list(batch) for batch in super().get_batch_indices(instances)]
         if _in_a_group():
@@ -147,9 +144,9 @@ class SampleReader(StrictParams, DatasetReader):
     """
     A random part of the instances of another reader, in their order, for training on less data.
 
-    The same seed always draws the same instances, whatever the model, and a smaller fraction is part of a
-    larger one. Each of several workers draws from its own share. For the validation data, give the other
-    reader as `validation_dataset_reader`. Archives predict with the other reader.
+    The same seed always draws the same instances, and a smaller fraction is part of a larger one. Each of
+    several workers draws from its own share. Archives predict with the other reader, which is also the
+    `validation_dataset_reader`.
 
     # Parameters
 
@@ -197,11 +194,9 @@ class SampleReader(StrictParams, DatasetReader):
         yield from drawn
 
     def text_to_instance(self, *inputs: Any, **named_inputs: Any) -> Instance:
-        """See the other reader."""
         return self.whole.text_to_instance(*inputs, **named_inputs)
 
     def apply_token_indexers(self, instance: Instance) -> None:
-        """See the other reader."""
         self.whole.apply_token_indexers(instance)
 
     def _set_worker_info(self, info: Optional[WorkerInfo]) -> None:

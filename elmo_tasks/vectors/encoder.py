@@ -30,12 +30,8 @@ POSITIONS = 4096
 
 class Encoder(ABC):
     """
-    The base of encoders, which turn sentences into several vectors of each token, the rows.
-
-    # Parameters
-
-    names : the names of the rows.
-    dim : the size of a vector.
+    The base of encoders, which turn sentences into several vectors of each token, of the size `dim`: the
+    rows, which have `names`.
     """
 
     def __init__(self, *, names: Sequence[str], dim: int) -> None:
@@ -57,8 +53,7 @@ class Encoder(ABC):
     def occurrence(self, vectors: torch.Tensor, start: int, end: int) -> torch.Tensor:
         """
         Returns the meaning of the tokens `[start, end)` in their sentence: the mean of their vectors.
-
-        *Shape:* the sentence's vectors `(rows, tokens, dim)` to `(rows, dim)`.
+        *Shape:* `(rows, tokens, dim)` to `(rows, dim)`.
         """
         return vectors[:, start:end].mean(dim=1)
 
@@ -117,15 +112,9 @@ def _average(layers: torch.Tensor) -> torch.Tensor:
 
 class StaticVectors(Encoder):
     """
-    An encoder with one row, a table of word vectors: one vector per word, whatever its context. An unknown
-    word has zeros.
-
-    A word is looked up as it is spelt, or else as the first word of the table that differs only in case.
-
-    # Parameters
-
-    name : the name of the row.
-    table : the words and vectors; the first of equal words counts.
+    An encoder with one row, `name`, a table of word vectors: one vector per word, whatever its context. A
+    word is looked up as it is spelt, or else as the first word of the table that differs only in case; the
+    first of equal words counts. An unknown word has zeros.
     """
 
     def __init__(self, *, name: str, table: WordTable) -> None:

@@ -28,12 +28,8 @@ _SENTENCES_AT_ONCE = 1 << 16
 
 def train_table(method: str, sentences: TokenizedText, **settings: int | float) -> WordTable:
     """
-    Trains the vectors of a text's words.
-
-    # Parameters
-
-    method : one of `DEFAULTS`.
-    settings : settings that differ from the method's defaults.
+    Trains the vectors of a text's words, by a `method` of `DEFAULTS` with `settings` in place of its
+    defaults.
     """
     return _TRAINERS[method](sentences, **settings)
 

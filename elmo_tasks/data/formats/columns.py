@@ -82,16 +82,8 @@ class ColumnLayout:
         encoding: str = "utf-8",
     ) -> Iterator[Lines]:
         """
-        Yields the lines of each sentence of a file, without comments; warns of the first sentence of more
-        than `LONG` tokens.
-
-        # Parameters
-
-        lines : the numbered lines of the file; by default all of them.
-        separators : see `line_groups`.
-
-        # Raises
-        `InputError`: see `read_lines`.
+        Yields the lines of each sentence of a file, or of its numbered `lines` alone, without comments; warns
+        of the first sentence of more than `LONG` tokens. For `separators` see `line_groups`.
         """
         warned = False
         lines = read_lines(path, encoding=encoding) if lines is None else lines
@@ -152,11 +144,8 @@ def split_cells(line: str, delimiter: str | None) -> list[str]:
 
 def line_groups(lines: Iterable[tuple[int, str]], *, separators: tuple[str, ...] = ()) -> Iterator[Lines]:
     """
-    Groups numbered lines into sentences, between lines that are empty or hold only blanks and tabs.
-
-    # Parameters
-
-    separators : a line that begins with one of them separates like an empty one.
+    Groups numbered lines into sentences, between lines that are empty, hold only blanks and tabs, or begin
+    with one of the `separators`.
     """
     group: Lines = []
     for number, line in lines:
@@ -182,7 +171,7 @@ def gold_files(path: str | list[str]) -> list[Path]:
     documents whose gold annotation is among them. The log says how many files are left out.
 
     # Raises
-    `InputError`: see `input_files`, or there are only skeletons.
+    `InputError`: there are only skeletons.
     """
     files = input_files(path)
     with_words = [file for file in files if not file.name.endswith(_SKELETONS)]

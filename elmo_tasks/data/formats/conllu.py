@@ -32,8 +32,7 @@ def read_conllu(path: Path, *, encoding: str = "utf-8") -> Iterator[ConlluSenten
     (`1.1`). Sentences without words are left out.
 
     # Raises
-    `InputError`, with the file and the line: another number of columns, a file without sentences, and the
-    errors of reading.
+    `InputError`, with the file and the line: another number of columns, or a file without sentences.
     """
     empty = True
     for group in line_groups(read_lines(path, encoding=encoding)):

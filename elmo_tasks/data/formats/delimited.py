@@ -95,11 +95,10 @@ def find_dialect(
     quotes: bool | Literal["auto"] = "auto",
 ) -> Dialect:
     """
-    Returns the dialect of a file.
+    Returns the dialect of the numbered lines of a file.
 
     # Parameters
 
-    lines : the numbered lines of the file.
     columns : names of the columns, where the file has no header.
     delimiter : `auto` takes the one of `DELIMITERS` that splits most rows into as many cells as the first.
     quotes : with `auto`, quotes have a meaning between commas; elsewhere if all rows have as many cells by

@@ -27,8 +27,7 @@ def read_json_records(path: Path, *, encoding: str = "utf-8") -> Iterator[Record
     object is a damaged record.
 
     # Raises
-    `InputError`, with the file and the line: a list that is no JSON or has other values than objects, and the
-    errors of reading.
+    `InputError`, with the file and the line: a list that is no JSON or has other values than objects.
     """
     lines = (each for each in read_lines(path, encoding=encoding) if each[1].strip())
     first = list(zip(range(2), lines, strict=False))
@@ -121,10 +120,7 @@ def read_parquet(path: Path) -> Iterator[Record]:
 def class_names(path: Path) -> dict[str, list[str]]:
     """
     Returns the names of the classes that a column has by number, by the schema that `datasets` writes into a
-    file: of its columns of classes, and of lists of classes.
-
-    # Raises
-    `InputError`: see `read_parquet`.
+    file, also for lists of classes; for errors see `read_parquet`.
     """
     _, file = _open(path)
     with file:
@@ -167,12 +163,7 @@ def read_records(
     quotes: bool | Literal["auto"] = "auto",
     encoding: str = "utf-8",
 ) -> Iterator[Record]:
-    """
-    Yields the records of a file of any `record_format`. The parameters are those of `read_delimited`.
-
-    # Raises
-    `InputError`: see the functions of the formats.
-    """
+    """Yields the records of a file of any `record_format`. The parameters are those of `read_delimited`."""
     format = record_format(path, encoding=encoding)
     if format == "parquet":
         return read_parquet(path)
@@ -182,12 +173,7 @@ def read_records(
 
 
 def record_format(path: Path, *, encoding: str = "utf-8") -> RecordFormat:
-    """
-    Returns the format of a file, by its begin.
-
-    # Raises
-    `InputError`: see `read_lines`.
-    """
+    """Returns the format of a file, by its begin."""
     if is_parquet(path):
         return "parquet"
     first = next((line for _, line in read_lines(path, encoding=encoding) if line.strip()), "")

@@ -29,14 +29,9 @@ def read_document(path: Path, *, encoding: str = "utf-8") -> Iterator[Record]:
 
 def read_label_text(path: Path, names: Collection[str], *, encoding: str = "utf-8") -> Iterator[Record]:
     """
-    Yields a record with `label` and `text` for each line that is not blank: its first word, and the rest. Of
-    a label such as `DESC:manner`, the part before the colon is taken if it is one of `names` and the whole is
-    not.
-
-    A line of one word is a damaged record.
-
-    # Raises
-    `InputError`: see `read_lines`.
+    Yields a record with `label` and `text` for each line that is not blank: its first word, and the rest. If
+    only the part of the label before a colon is one of `names`, as in `DESC:manner`, it is the label. A line
+    of one word is a damaged record.
     """
     for number, line in _lines(path, encoding):
         label, *text = line.split(maxsplit=1)
@@ -58,11 +53,8 @@ def read_fasttext(path: Path, *, encoding: str = "utf-8") -> Iterator[Record]:
 
 def line_format(path: Path, names: Collection[str], *, encoding: str = "utf-8") -> str | None:
     """
-    Returns `fasttext` or `label_text` if the first lines of a file are of that format, or `None`.
-
-    # Parameters
-
-    names : the labels, by which `label_text` is known.
+    Returns `fasttext` or `label_text`, with labels of `names`, if the first lines of a file are of that
+    format, or `None`.
     """
     lines = [line for _, line in islice(_lines(path, encoding), _SAMPLE)]
     if lines and all(line.startswith(FASTTEXT) for line in lines):
@@ -75,8 +67,8 @@ def line_format(path: Path, names: Collection[str], *, encoding: str = "utf-8") 
 
 def path_format(files: Sequence[Path], names: Collection[str]) -> str | None:
     """
-    Returns `class_folders` if two or more folders of the files have the names of classes, `class_files` if
-    two or more of the files have, or `None`.
+    Returns `class_folders` or `class_files` if two or more folders or files have the names of classes, or
+    `None`.
     """
     if len({file.parent.name for file in files} & set(names)) > 1:
         return "class_folders"

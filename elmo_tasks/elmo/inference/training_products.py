@@ -27,7 +27,7 @@ class Products:
     # Parameters
 
     precision : `float32`, or `bfloat16`: factors and products are rounded to it, each product adds up in
-        float32, and everything else stays in float32. Of float64 tensors nothing is rounded.
+        float32, and everything else stays in float32. float64 tensors are never rounded.
 
     # Raises
     `ElmoError`: an unknown precision, or one that neither this processor nor a GPU of this machine has.

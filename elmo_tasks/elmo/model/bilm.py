@@ -70,17 +70,15 @@ class BiLm(nn.Module):
 
     def encode(self, ids: torch.Tensor, start: LstmState | None = None) -> torch.Tensor:
         """
-        Encodes each sentence on its own, so that its vectors are the same in any batch.
-
-        *Shape:* as `forward`; `start` is the state that every sentence starts from, of a batch of one, or
-        `None` for zeros.
+        Encodes each sentence on its own, so that its vectors are the same in any batch. *Shape:* as
+        `forward`; `start` is the state that every sentence starts from, of a batch of one, or `None` for
+        zeros.
         """
         start = start or self.initial_state(1)
         return self(ids, LstmState(*(part.expand(-1, -1, ids.size(0), -1) for part in start)))[0]
 
     @property
     def reads(self) -> str:
-        """See `TokenEncoder.reads`."""
         return self.token_encoder.reads
 
     @property
@@ -104,10 +102,7 @@ class BiLm(nn.Module):
     @torch.no_grad()
     def load_weights(self, weight_file: FilePath) -> None:
         """
-        Loads the weights of an official HDF5 file one after the other, as they are large.
-
-        # Raises
-        `ElmoError`: see `read_weights`.
+        Loads the weights of an official HDF5 file one after the other, as they are large; see `read_weights`.
         """
         for name, weight in read_weights(weight_file, self.options):
             self.get_parameter(name).copy_(weight)
@@ -119,10 +114,8 @@ class BiLm(nn.Module):
 
 def with_bos_eos(ids: torch.Tensor, lengths: torch.Tensor, bos_eos_ids: torch.Tensor) -> torch.Tensor:
     """
-    Puts `<S>` before each sentence and `</S>` after it.
-
-    *Shape:* ids `(batch, tokens, *id)` of `lengths` `(batch,)`, and `(2, *id)`, to `(batch, tokens + 2,
-    *id)`.
+    Puts `<S>` before each sentence and `</S>` after it. *Shape:* ids `(batch, tokens, *id)` of `lengths`
+    `(batch,)`, and `(2, *id)`, to `(batch, tokens + 2, *id)`.
     """
     batch, tokens = ids.shape[:2]
     begin, end = bos_eos_ids.to(ids.dtype)

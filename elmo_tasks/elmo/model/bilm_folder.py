@@ -131,21 +131,11 @@ class BiLmFolder:
         return target
 
     def text(self, name: str) -> str:
-        """
-        Reads a file of UTF-8.
-
-        # Raises
-        `ElmoError`: it has more than `MAX_TEXT` bytes; see `file` and `read_text`.
-        """
+        """Reads a file of UTF-8, of at most `MAX_TEXT` bytes; for errors see `file` and `read_text`."""
         return read_text(self.file(name, most=MAX_TEXT), most=MAX_TEXT, where=self.where(name))
 
     def json(self, name: str) -> dict[str, Any]:
-        """
-        Reads a file of JSON.
-
-        # Raises
-        `ElmoError`: see `file` and `strict_json.read_object`.
-        """
+        """Reads a file of JSON; for errors see `file` and `strict_json.read_object`."""
         return strict_json.read_object(self.file(name, most=strict_json.MAX_BYTES), where=self.where(name))
 
 

@@ -87,9 +87,8 @@ def _encode(word: str) -> bytes:
 
 def shortened(ids: torch.Tensor, length: int) -> torch.Tensor:
     """
-    Cuts words before the end mark, for a biLM that reads fewer characters of each.
-
-    *Shape:* `(words, 50)` to `(words, length)`.
+    Cuts words before the end mark, for a biLM that reads fewer characters. *Shape:* `(words, 50)` to `(words,
+    length)`.
     """
     if length == ids.size(1):
         return ids
@@ -123,11 +122,7 @@ def character_id(character: str) -> int:
 
 
 def word_ids(words: Iterable[str]) -> np.ndarray:
-    """
-    Returns a hash of each word; 0 is left for "no word".
-
-    *Shape:* `(len(words),)`, `int64`, positive.
-    """
+    """Returns a hash of each word; 0 is left for "no word". *Shape:* `(len(words),)`, `int64`, positive."""
     return np.fromiter(map(_hash, words), dtype=np.int64)
 
 

@@ -49,9 +49,8 @@ Dictionary = Mapping[str, int]
 
 class TokenEncoder(nn.Module):
     """
-    The base of the token layers.
-
-    A word comes as its id, whose shape `*id` is the encoder's own: `(50,)` for characters, `()` for words.
+    The base of the token layers. A word comes as its id, whose shape `*id` is the encoder's own: `(50,)` for
+    characters, `()` for words.
     """
 
     reads: ClassVar[str]
@@ -151,7 +150,7 @@ def checked_words(number: int, words: Iterable[str]) -> list[str]:
 
 class CharacterEncoder(TokenEncoder):
     """
-    A character CNN: the largest value of each filter over the word's characters, then highway layers and a
+    A character CNN: the largest value of each filter over the word's characters, highway layers, a
     projection.
     """
 
@@ -263,9 +262,8 @@ class WordTable(nn.Module):
 
 class WordEncoder(TokenEncoder):
     """
-    A table of word vectors. Words that are not in the vocabulary have the vector of `<UNK>`.
-
-    `set_vocabulary` sets the words; their ids are part of the state dict.
+    A table of word vectors. `set_vocabulary` sets the words, whose ids are part of the state dict. Words that
+    are not in the vocabulary have the vector of `<UNK>`.
     """
 
     reads = "word_ids"
@@ -279,12 +277,7 @@ class WordEncoder(TokenEncoder):
 
     @torch.no_grad()
     def set_vocabulary(self, words: Sequence[str]) -> None:
-        """
-        Sets the words of the table's rows.
-
-        # Raises
-        `ElmoError`: see `vocabulary_rows`.
-        """
+        """Sets the words of the table's rows; for errors see `vocabulary_rows`."""
         for name, part in vocabulary_rows(words, number=len(self.embedding)).items():
             self.get_buffer(name).copy_(part)
 
@@ -304,13 +297,7 @@ class WordEncoder(TokenEncoder):
 
 
 class Lookup(nn.Module):
-    """
-    The rows of ids in a table.
-
-    # Parameters
-
-    number : rows of the table.
-    """
+    """The rows of ids in a table of `number` rows."""
 
     def __init__(self, *, number: int) -> None:
         super().__init__()

@@ -164,9 +164,7 @@ class StackedBiLstm(nn.Module):
 
 
 def reversed_steps(sequences: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-    """
-    Reverses each sequence. *Shape:* `(batch, steps, size)` and `(batch,)` to `(batch, steps, size)`.
-    """
+    """Reverses each sequence. *Shape:* `(batch, steps, size)` and `(batch,)` to `(batch, steps, size)`."""
     steps = torch.arange(sequences.size(1), device=sequences.device)
     # (batch, steps): after the end of a sequence its last step again, which nobody reads
     source = (lengths.unsqueeze(1) - 1 - steps).clamp(min=0)

@@ -272,12 +272,8 @@ def _dictionary(
     folder: BiLmFolder, name: str, expected: Iterable[str] = (OUT_OF_VOCABULARY, PADDING)
 ) -> dict[str, int]:
     """
-    Reads the row of each entry of a dictionary. As in the original, blanks around an entry are dropped, and a
-    blank itself is U+3000.
-
-    # Parameters
-
-    expected : the entries that it must have.
+    Reads the row of each entry of a dictionary, which must have the `expected` ones. As in the original,
+    blanks around an entry are dropped, and a blank itself is U+3000.
     """
     where = folder.where(name)
     lines = folder.text(name).split("\n")

@@ -203,12 +203,7 @@ class _Options:
         return self._value(path) is not None
 
     def get(self, path: str, kind: Any, default: Any = None) -> Any:
-        """
-        Returns a value of this kind (`common.values`), or the default if there is none.
-
-        # Raises
-        `ElmoError`: it is of another kind.
-        """
+        """Returns a value of this kind (`common.values`), or the default if there is none."""
         value = self._value(path)
         value = default if value is None else value
         try:

@@ -70,9 +70,8 @@ class ScalarMix(nn.Module):
 
     def _shares(self, layers: torch.Tensor) -> torch.Tensor:
         """
-        Returns the normalised weights, which the layers are multiplied with.
-
-        *Shape:* `(num_layers, ..., dim)` to `(num_layers, ..., 1)`, or to `(1,)` with `top`.
+        Returns the normalised weights of the layers. *Shape:* `(num_layers, ..., dim)` to `(num_layers, ...,
+        1)`, or to `(1,)` with `top`.
         """
         if self.top:
             return layers.new_ones(1)

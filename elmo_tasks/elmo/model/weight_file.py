@@ -91,13 +91,9 @@ def write_weights(
     softmax: tuple[torch.Tensor, torch.Tensor] | None = None,
 ) -> None:
     """
-    Writes an official HDF5 file, which `read_weights` and `read_softmax` read.
-
-    # Parameters
-
-    weights : the state dict of a `BiLm(options)`.
-    dtype : the type of matrices. Biases, a small part, stay float32: AllenNLP adds 1 to them in the precision
-        they are stored in.
+    Writes an official HDF5 file, which `read_weights` and `read_softmax` read, of the state dict of a
+    `BiLm(options)`. Matrices have the type `dtype`; biases stay float32: AllenNLP adds 1 to them in the
+    precision they are stored in.
 
     # Raises
     `ElmoError`, with the dataset: values that are not finite, or too large for `dtype`. `OSError`.
@@ -139,12 +135,7 @@ def read_origin(source: FilePath) -> str | None:
 def write_initial_state(
     path: FilePath, hidden: torch.Tensor, cell: torch.Tensor, *, attributes: dict[str, str | int]
 ) -> None:
-    """
-    Writes what `read_initial_state` reads, as float32, and `attributes` that say its origin.
-
-    # Raises
-    `OSError`.
-    """
+    """Writes what `read_initial_state` reads, as float32, and `attributes` that say its origin."""
     with _written(path, "w") as file:
         for name, part in (("hidden", hidden), ("memory", cell)):
             file.create_dataset(name, data=part.detach().cpu().float().numpy())
@@ -267,11 +258,7 @@ def _gates(weights: torch.Tensor) -> torch.Tensor:
 @contextmanager
 def opened(source: FilePath, content: str) -> Iterator[h5py.File]:
     """
-    Opens an HDF5 file.
-
-    # Parameters
-
-    content : the content that is expected in the file, for the error.
+    Opens an HDF5 file; `content` is what is expected in it.
 
     # Raises
     `ElmoError`, with the file: it is not HDF5, or cut off. `FileNotFoundError`.
@@ -302,10 +289,6 @@ class _Writing(FileIO):
 
 @contextmanager
 def _written(path: FilePath, mode: str) -> Iterator[h5py.File]:
-    """
-    # Raises
-    `OSError`: the file cannot be written, for example on a full disk.
-    """
     with _Writing(path, "w+" if mode == "w" else mode) as target:
         try:
             with h5py.File(target, mode) as file:
@@ -380,12 +363,7 @@ def write_array(file: h5py.File, dataset: str, array: np.ndarray, dtype: str) ->
 
 
 def add_checksums(path: FilePath) -> None:
-    """
-    Adds its checksum to each dataset of a file.
-
-    # Raises
-    `OSError`.
-    """
+    """Adds its checksum to each dataset of a file."""
     with _written(path, "r+") as file:
         for name, dataset in _datasets(file).items():
             dataset.attrs[_CHECKSUM] = _checksum(name, dataset[...])
