@@ -7,8 +7,10 @@ needs it, and imports `elmo_tasks.suite` first. So the suite is always imported 
 and before anyone holds a name of AllenNLP that the suite replaces.
 """
 
+import gc
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
@@ -35,6 +37,21 @@ def install() -> None:
 def needs_allennlp(module: str) -> bool:
     """Returns whether a module of elmo_tasks, by its path within it, must come after the suite."""
     return module in HEAVY or not any(f"{module}.".startswith(f"{light}.") for light in LIGHT)
+
+
+@contextmanager
+def collection_paused() -> Iterator[None]:
+    """
+    Pauses Python's garbage collection. Imports and the opening of archives make many objects that stay, and
+    it would look through all of them time and again.
+    """
+    paused = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if paused:
+            gc.enable()
 
 
 class _Finder(MetaPathFinder):
@@ -70,8 +87,9 @@ class _SuiteFirst(Loader):
         del sys.modules[name]
         sys.meta_path.remove(self._finder)
         try:
-            import_module("elmo_tasks.suite")
-            import_module(name)
+            with collection_paused():
+                import_module("elmo_tasks.suite")
+                import_module(name)
         except BaseException as error:
             sys.meta_path.insert(0, self._finder)
             if isinstance(error, ModuleNotFoundError) and (error.name or "").split(".")[0] == "allennlp":

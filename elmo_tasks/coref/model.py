@@ -55,6 +55,8 @@ class CorefModel(ElmoModel):
     elmo_in_heads : whether heads of spans use all that the biLSTM reads, as in section 4; otherwise they use
         the word vectors without ELMo, as in the code of Lee et al. 2018.
     max_antecedents, coarse_to_fine, inference_order : see `AntecedentScorer`.
+    antecedent_bonus : added to the scores of all antecedents where links are chosen, but not in the loss;
+        with more than 0 the model finds more mentions, of which fewer are right.
     The others : see `ElmoModel`.
     """
 
@@ -76,11 +78,13 @@ class CorefModel(ElmoModel):
         dropout: Probability,
         coarse_to_fine: bool = False,
         inference_order: PositiveInt = 1,
+        antecedent_bonus: float = 0.0,
         elmo_in_heads: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.max_training_sentences = max_training_sentences
+        self.antecedent_bonus = antecedent_bonus
         self.lexical_dropout = nn.Dropout(lexical_dropout)
         # Its input has the lexical dropout.
         self.encoder = BiLstm(
@@ -147,8 +151,9 @@ class CorefModel(ElmoModel):
         `ConfigurationError`: in training, a document without gold clusters.
         """
         spans = [(first, last) for first, last in scores["spans"].tolist()]
+        none, antecedents = scores["antecedent_scores"].split([1, scores["antecedents"].size(1)], dim=1)
         # (kept,): index among the spans, -1 for none
-        best = scores["antecedent_scores"].argmax(dim=1, keepdim=True)
+        best = torch.cat([none, antecedents + self.antecedent_bonus], dim=1).argmax(dim=1, keepdim=True)
         best = F.pad(scores["antecedents"], (1, 0), value=-1).gather(1, best).squeeze(1)
         clusters = clusters_from_links(spans, best.tolist())
         outputs: Outputs = {"clusters": [clusters], "metadata": metadata}

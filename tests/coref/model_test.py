@@ -101,6 +101,16 @@ def test_loss_is_the_marginal_likelihood_of_gold_antecedents(options):
     torch.testing.assert_close(tiny.model(**tiny.batch(instance))["loss"], loss)
 
 
+@pytest.mark.parametrize(("bonus", "linked"), [(1e6, True), (-1e6, False)])
+def test_the_bonus_chooses_links_and_leaves_the_loss(bonus, linked):
+    plain, changed = Tiny(), Tiny(antecedent_bonus=bonus)
+    instance = plain.instances[0]
+    found = changed.model(**changed.batch(instance))
+    spans = [tuple(span) for span in changed.scores(instance)["spans"].tolist()]
+    assert found["clusters"] == [[sorted(spans)] if linked else []]
+    torch.testing.assert_close(found["loss"], plain.model(**plain.batch(instance))["loss"])
+
+
 @pytest.mark.parametrize("options", [{}, {"max_antecedents": 1}, OF_2018])
 def test_every_parameter_learns(options):
     tiny = Tiny(**options)
