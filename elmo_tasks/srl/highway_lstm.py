@@ -4,11 +4,14 @@ al. 2017 (ACL 2017, P17-1044), section 2.1.
 
 Its backward pass is written out, so that the loop over the steps holds no other product than the recurrent
 one: the projections of the inputs, and the gradients of inputs and weights, are one product over all steps of
-a batch.
+a batch. On a CPU, two threads have half of the sequences each, since the operations of a step are too small
+to be worth two threads; TorchScript compiles the loops, so that one runs beside the other.
 """
 
-from collections.abc import Callable
-from itertools import pairwise
+import warnings
+from collections.abc import Callable, Iterator
+from functools import cache
+from itertools import accumulate, pairwise
 from typing import Any, NamedTuple, TypeVar
 
 import torch
@@ -17,18 +20,22 @@ from allennlp.nn.util import get_dropout_mask
 from torch import nn
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
-from torch.nn import functional as F
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
-from elmo_tasks.elmo.inference.packed_weights import has_onednn
+from elmo_tasks.elmo.inference.cpu_lstm import for_each_direction
+from elmo_tasks.elmo.inference.packed_weights import PackedWeight, has_onednn, pack, product
 
 GATES = 5
 """
 Input gate, forget gate, candidate, output gate and highway gate, each of the input and the hidden vector.
 """
 
-_Step = tuple[int, int, int]
-"""A packed step, the step read before it, and the number of sequences in both, which have the first rows."""
+Result = TypeVar("Result")
+_Step = tuple[int, int, int, int]
+"""
+The first packed row of a step and its number of rows, the first row of the step read before it, and the
+number of sequences in both, which have the first rows.
+"""
 
 
 class HighwayLstm(nn.Module):
@@ -73,17 +80,14 @@ class HighwayLstm(nn.Module):
 
     def _run(self, steps: torch.Tensor, batch_sizes: list[int]) -> torch.Tensor:
         """*Shape:* packed steps of all sequences, `(steps, input_dim)` to `(steps, output_dim)`."""
-        courses = _course(batch_sizes, backward=False), _course(batch_sizes, backward=True)
-        for number, layer in enumerate(self.layers):
-            dropout_mask = None
-            if self.training and self.dropout:
-                # (batch, hidden_dim)
-                dropout_mask = get_dropout_mask(
-                    self.dropout, steps.new_empty(batch_sizes[0], self.output_dim)
-                )
-            weights = layer.weight, layer.bias, layer.highway
-            steps = _Layer.apply(batch_sizes, courses[number % 2], steps, *weights, dropout_mask)
-        return steps
+        weights = [weight for layer in self.layers for weight in (layer.weight, layer.bias, layer.highway)]
+        masks = None
+        if self.training and self.dropout:
+            like = steps.new_empty(batch_sizes[0], self.output_dim)
+            # For each layer (batch, hidden_dim)
+            masks = [get_dropout_mask(self.dropout, like) for _ in self.layers]
+        outputs: torch.Tensor = _Layers.apply(batch_sizes, masks, steps, *weights)
+        return outputs
 
 
 class _Weights(nn.Module):
@@ -104,20 +108,43 @@ class _Weights(nn.Module):
         self.bias.data.chunk(GATES)[1].fill_(1.0)
 
 
+class _Part(NamedTuple):
+    """Every second sequence of a batch, or all, for one thread."""
+
+    sequences: slice
+    rows: torch.Tensor
+    """`(steps,)`: its packed rows among those of the batch."""
+    courses: tuple[list[_Step], list[_Step]]
+    """The steps in the order in which an even layer reads them, and an odd one."""
+
+    @classmethod
+    def of(cls, batch_sizes: list[int], sequences: slice) -> "_Part":
+        starts = [0, *accumulate(batch_sizes)]
+        rows = [list(range(*pair)[sequences]) for pair in pairwise(starts)]
+        sizes = [len(step) for step in rows if step]
+        courses = _course(sizes, backward=False), _course(sizes, backward=True)
+        return cls(sequences, torch.tensor([row for step in rows for row in step]), courses)
+
+
 def _course(batch_sizes: list[int], *, backward: bool) -> list[_Step]:
     """Returns the steps in the order in which a layer reads them."""
-    order = range(len(batch_sizes))[:: -1 if backward else 1]
-    shared = [(now, before, min(batch_sizes[now], batch_sizes[before])) for before, now in pairwise(order)]
-    return [(order[0], order[0], 0), *shared]
+    starts, order = [0, *accumulate(batch_sizes)], range(len(batch_sizes))[:: -1 if backward else 1]
+    shared = [
+        (starts[now], batch_sizes[now], starts[before], min(batch_sizes[now], batch_sizes[before]))
+        for before, now in pairwise(order)
+    ]
+    return [(starts[order[0]], batch_sizes[order[0]], 0, 0), *shared]
 
 
 class _Values(NamedTuple):
-    """The values of a layer at all packed steps or at one. *Shape:* `(steps, hidden_dim)` unless stated."""
+    """The values of a layer at all packed steps. *Shape:* `(steps, hidden_dim)` unless stated."""
 
-    gates: torch.Tensor
-    """`(steps, GATES * hidden_dim)`, after sigmoid or tanh."""
+    inputs: torch.Tensor
+    """`(steps, input_dim)`"""
     straight: torch.Tensor
     """`W x`"""
+    gates: torch.Tensor
+    """`(steps, GATES * hidden_dim)`, after sigmoid or tanh."""
     taken: torch.Tensor
     """The hidden vector of the step before, after dropout."""
     cell: torch.Tensor
@@ -126,127 +153,219 @@ class _Values(NamedTuple):
     hidden: torch.Tensor
 
 
-class _Gradients(NamedTuple):
-    """The gradients at all packed steps or at one. *Shape:* as in `_Values`."""
-
-    gates: torch.Tensor
-    """The gradients of the gates before sigmoid or tanh."""
-    hidden: torch.Tensor
-    cell: torch.Tensor
-
-
-_Tensors = TypeVar("_Tensors", _Values, _Gradients)
-
-
-def _by_step(tensors: _Tensors, batch_sizes: list[int]) -> list[_Tensors]:
-    steps = zip(*(tensor.split(batch_sizes) for tensor in tensors), strict=True)
-    return [type(tensors)(*step) for step in steps]
-
-
-class _Layer(Function):
+class _Layers(Function):
     """
-    One layer: `apply(batch_sizes, course, inputs, weight, bias, highway, dropout_mask)`.
+    All layers: `apply(batch_sizes, dropout_masks, inputs, *weights)`, with the three weights of each layer.
 
-    *Shape:* packed inputs `(steps, input_dim)`, the weights, and the dropout mask of the hidden vector that a
-    step takes, `(batch, hidden_dim)` or `None`, to `(steps, hidden_dim)`.
+    *Shape:* packed inputs `(steps, input_dim)`, and for each layer the dropout mask of the hidden vector that
+    a step takes, `(batch, hidden_dim)`, or no masks, to `(steps, hidden_dim)`.
     """
 
     @staticmethod
     def forward(
         ctx: Any,
         batch_sizes: list[int],
-        course: list[_Step],
+        dropout_masks: list[torch.Tensor] | None,
         inputs: torch.Tensor,
-        weight: torch.Tensor,
-        bias: torch.Tensor,
-        highway: torch.Tensor,
-        dropout_mask: torch.Tensor | None,
+        *weights: torch.Tensor,
     ) -> torch.Tensor:
-        dim, size = highway.shape
-        # tanh x = 2 sigmoid 2x - 1, which PyTorch computes several times as fast on a CPU. One sigmoid does
-        # for all gates if the candidate's weights and bias are doubled.
-        scale = torch.ones_like(bias)
-        scale[2 * dim : 3 * dim] = 2
-        for_input, for_hidden = (weight * scale.unsqueeze(1)).split([size, dim], dim=1)
-        multiply = _times(for_hidden)
-        straight = _times(highway)(inputs, None)
-        values = _Values(
-            _times(for_input)(inputs, bias * scale),
-            straight,
-            torch.zeros_like(straight),
-            *(torch.empty_like(straight) for _ in range(3)),
-        )
-        steps = _by_step(values, batch_sizes)
-        for now, before, shared in course:
-            gates, straight, taken, cell, tanh, hidden = steps[now]
-            if shared:
-                # (shared, dim)
-                last = taken[:shared].copy_(steps[before].hidden[:shared])
-                last = last if dropout_mask is None else last.mul_(dropout_mask[:shared])
-                gates[:shared].add_(multiply(last, None))
-            # GATES times (rows, dim)
-            input_gate, forget_gate, candidate, output_gate, highway_gate = gates.sigmoid_().chunk(GATES, 1)
-            torch.mul(input_gate, candidate.mul_(2).sub_(1), out=cell)
-            cell[:shared].addcmul_(forget_gate[:shared], steps[before].cell[:shared])
-            torch.mul(cell, 2, out=tanh).sigmoid_().mul_(2).sub_(1)
-            torch.lerp(straight, output_gate * tanh, highway_gate, out=hidden)
-        ctx.batch_sizes, ctx.course = batch_sizes, course
-        ctx.save_for_backward(inputs, weight, highway, dropout_mask, *values)
-        return values.hidden
+        layers = list(_layers(weights))
+        scale = torch.ones_like(layers[0][1])
+        # tanh x = 2 sigmoid 2x - 1, which PyTorch computes several times as fast on a CPU. So one sigmoid is
+        # enough for all gates if the candidate's weights and bias are doubled.
+        scale.chunk(GATES)[2].fill_(2)
+        packed = []
+        for weight, bias, highway in layers:
+            for_input, for_hidden = _halves(weight * scale.unsqueeze(1), highway)
+            packed.append((_pack(highway), _pack(for_input), bias * scale, _pack(for_hidden)))
+        several = inputs.is_cpu and batch_sizes[0] > 1 and torch.get_num_threads() > 1
+        slices = [slice(0, None, 2), slice(1, None, 2)] if several else [slice(None)]
+        parts = [_Part.of(batch_sizes, each) for each in slices]
+        read = _compiled(read_steps)
+
+        def run(number: int, _threads: int) -> list[_Values]:
+            part, values = parts[number], []
+            steps = inputs.index_select(0, part.rows.to(inputs.device)) if several else inputs
+            for layer, (highway, for_input, bias, for_hidden) in enumerate(packed):
+                straight, gates = _times(steps, highway), _times(steps, for_input, bias)
+                mask = dropout_masks[layer][part.sequences] if dropout_masks else None
+                course = part.courses[layer % 2]
+                values.append(_Values(steps, straight, *read(course, straight, gates, for_hidden, mask)))
+                steps = values[-1].hidden
+            return values
+
+        values = _each(run, len(parts))
+        ctx.parts, ctx.dropout_masks, ctx.number = parts, dropout_masks, len(weights)
+        ctx.save_for_backward(*weights, *(tensor for part in values for layer in part for tensor in layer))
+        if not several:
+            return values[0][-1].hidden
+        outputs = torch.empty(len(inputs), layers[0][2].size(0), dtype=inputs.dtype)
+        for part, of_layers in zip(parts, values, strict=True):
+            outputs[part.rows] = of_layers[-1].hidden
+        return outputs
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_outputs: torch.Tensor) -> Any:
-        inputs, weight, highway, dropout_mask, *saved = ctx.saved_tensors
-        values, size = _Values(*saved), inputs.size(1)
-        for_input, for_hidden = weight[:, :size], weight[:, size:]
-        multiply = _times(for_hidden.t())
-        gradients = _Gradients(
-            torch.empty_like(values.gates), grad_outputs.clone(), torch.zeros_like(values.cell)
-        )
-        grad_steps = _by_step(gradients, ctx.batch_sizes)
-        steps = _by_step(values, ctx.batch_sizes)
-        for now, before, shared in reversed(ctx.course):
-            gates, straight, _, _, tanh, _ = steps[now]
-            grad_gates, grad_hidden, grad_cell = grad_steps[now]
-            # GATES times (rows, dim)
-            input_gate, forget_gate, candidate, output_gate, highway_gate = gates.chunk(GATES, 1)
-            # (rows, dim)
-            raw, grad_raw = output_gate * tanh, grad_hidden * highway_gate
-            # The slope of tanh is 1 - t^2, the slope of a sigmoid s - s^2.
-            grad_cell.add_((output_gate - raw * tanh).mul_(grad_raw))
-            torch.addcmul(gates, gates, gates, value=-1, out=grad_gates)
-            grad_input_gate, grad_forget_gate, grad_candidate, grad_output_gate, grad_highway_gate = (
-                grad_gates.chunk(GATES, 1)
-            )
-            grad_input_gate.mul_(candidate * grad_cell)
-            grad_forget_gate[:shared].mul_(steps[before].cell[:shared] * grad_cell[:shared])
-            grad_forget_gate[shared:] = 0
-            torch.mul(candidate, candidate, out=grad_candidate).neg_().add_(1).mul_(input_gate * grad_cell)
-            grad_output_gate.mul_(grad_raw.mul_(tanh))
-            grad_highway_gate.mul_(raw.sub_(straight).mul_(grad_hidden))
-            if shared:
-                grad_taken = multiply(grad_gates[:shared], None)
-                grad_taken = grad_taken if dropout_mask is None else grad_taken.mul_(dropout_mask[:shared])
-                grad_steps[before].hidden[:shared].add_(grad_taken)
-                grad_steps[before].cell[:shared].addcmul_(grad_cell[:shared], forget_gate[:shared])
-        # (steps, GATES * dim), (steps, dim)
-        grad_gates, highway_gate = gradients.gates, values.gates.chunk(GATES, 1)[-1]
-        grad_straight = torch.addcmul(gradients.hidden, gradients.hidden, highway_gate, value=-1)
-        return (
-            None,
-            None,
-            _times(for_input.t())(grad_gates, None).add_(_times(highway.t())(grad_straight, None)),
-            grad_gates.t() @ torch.cat([inputs, values.taken], dim=1),
-            grad_gates.sum(dim=0),
-            grad_straight.t() @ inputs,
-            None,
-        )
+        weights, saved = ctx.saved_tensors[: ctx.number], iter(ctx.saved_tensors[ctx.number :])
+        layers = list(_layers(weights))
+        values = [[_Values(*(next(saved) for _ in _Values._fields)) for _ in layers] for _ in ctx.parts]
+        packed = []
+        for weight, _, highway in layers:
+            for_input, for_hidden = _halves(weight, highway)
+            packed.append((_pack(highway.t()), _pack(for_input.t()), _pack(for_hidden.t())))
+        gradients = _compiled(gradients_of_steps)
+
+        def run(number: int, _threads: int) -> tuple[torch.Tensor, list[torch.Tensor]]:
+            """Returns the gradients of the inputs and of all weights, the last layer's first."""
+            part = ctx.parts[number]
+            grad = grad_outputs if len(ctx.parts) == 1 else grad_outputs[part.rows]
+            of_weights: list[torch.Tensor] = []
+            for layer in reversed(range(len(layers))):
+                of_layer, (highway, for_input, for_hidden) = values[number][layer], packed[layer]
+                inputs, straight, gates, taken, cell, tanh, _ = of_layer
+                mask = ctx.dropout_masks[layer][part.sequences] if ctx.dropout_masks else None
+                # (steps, GATES * dim), (steps, dim)
+                grad_gates, grad_straight = gradients(
+                    part.courses[layer % 2], grad, straight, gates, cell, tanh, for_hidden, mask
+                )
+                of_weights += [
+                    grad_straight.t() @ inputs,
+                    grad_gates.sum(dim=0),
+                    grad_gates.t() @ torch.cat([inputs, taken], dim=1),
+                ]
+                grad = _times(grad_gates, for_input).add_(_times(grad_straight, highway))
+            return grad, of_weights
+
+        grads, of_weights = zip(*_each(run, len(ctx.parts)), strict=True)
+        sums = [sum(pair[1:], pair[0]) for pair in zip(*of_weights, strict=True)]
+        if len(grads) == 1:
+            return (None, None, grads[0], *reversed(sums))
+        grad_inputs = torch.empty(len(grad_outputs), grads[0].size(1), dtype=grads[0].dtype)
+        for part, grad in zip(ctx.parts, grads, strict=True):
+            grad_inputs[part.rows] = grad
+        return (None, None, grad_inputs, *reversed(sums))
 
 
-def _times(weight: torch.Tensor) -> Callable[[torch.Tensor, torch.Tensor | None], torch.Tensor]:
-    """Returns the function from rows and a bias to `rows @ weight.T + bias`, for many rows."""
-    if weight.dtype == torch.float32 and weight.device.type == "cpu" and has_onednn():
-        packed = torch.ops.mkldnn._reorder_linear_weight(weight)
-        return lambda rows, bias: torch.ops.mkldnn._linear_pointwise(rows, packed, bias, "none", [], "")
-    return lambda rows, bias: F.linear(rows, weight, bias)
+def read_steps(
+    course: list[_Step],
+    straight: torch.Tensor,
+    gates: torch.Tensor,
+    for_hidden: PackedWeight,
+    dropout_mask: torch.Tensor | None,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """
+    Reads the steps of one layer. TorchScript compiles it.
+
+    *Shape:* `straight` `(steps, dim)`, and the part of the inputs in the gates, with a doubled candidate,
+    `(steps, GATES * dim)`, which is overwritten, to `gates` and the others of `_Values`.
+    """
+    taken = torch.zeros_like(straight)
+    cell, tanh, hidden = torch.empty_like(taken), torch.empty_like(taken), torch.empty_like(taken)
+    for start, rows, before, shared in course:
+        end = start + rows
+        now, now_cell, now_tanh = gates[start:end], cell[start:end], tanh[start:end]
+        if shared > 0:
+            # (shared, dim)
+            last = taken[start : start + shared].copy_(hidden[before : before + shared])
+            if dropout_mask is not None:
+                last.mul_(dropout_mask[:shared])
+            now[:shared].add_(_times(last, for_hidden))
+        # GATES times (rows, dim)
+        input_gate, forget_gate, candidate, output_gate, highway_gate = now.sigmoid_().chunk(5, 1)
+        torch.mul(input_gate, candidate.mul_(2).sub_(1), out=now_cell)
+        if shared > 0:
+            now_cell[:shared].addcmul_(forget_gate[:shared], cell[before : before + shared])
+        torch.mul(now_cell, 2, out=now_tanh).sigmoid_().mul_(2).sub_(1)
+        torch.lerp(straight[start:end], output_gate * now_tanh, highway_gate, out=hidden[start:end])
+    return gates, taken, cell, tanh, hidden
+
+
+def gradients_of_steps(
+    course: list[_Step],
+    grad_outputs: torch.Tensor,
+    straight: torch.Tensor,
+    gates: torch.Tensor,
+    cell: torch.Tensor,
+    tanh: torch.Tensor,
+    for_hidden: PackedWeight,
+    dropout_mask: torch.Tensor | None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """
+    Returns the gradients of the gates before sigmoid or tanh, and of `straight`. TorchScript compiles it.
+
+    *Shape:* `(steps, dim)` and as in `_Values` to `(steps, GATES * dim)` and `(steps, dim)`.
+    """
+    # The slope of tanh is 1 - t^2, the slope of a sigmoid s - s^2.
+    grad_gates = torch.addcmul(gates, gates, gates, value=-1)
+    grads, grad_cells = grad_outputs.clone(), torch.zeros_like(cell)
+    for place in range(len(course)):
+        start, rows, before, shared = course[len(course) - 1 - place]
+        end = start + rows
+        now_tanh, grad_hidden, grad_cell = tanh[start:end], grads[start:end], grad_cells[start:end]
+        # GATES times (rows, dim)
+        input_gate, forget_gate, candidate, output_gate, highway_gate = gates[start:end].chunk(5, 1)
+        now_grads = grad_gates[start:end]
+        grad_input, grad_forget, grad_candidate, grad_output, grad_highway = now_grads.chunk(5, 1)
+        # (rows, dim)
+        raw, grad_raw = output_gate * now_tanh, grad_hidden * highway_gate
+        grad_cell.add_((output_gate - raw * now_tanh).mul_(grad_raw))
+        grad_input.mul_(candidate * grad_cell)
+        grad_forget[:shared].mul_(cell[before : before + shared] * grad_cell[:shared])
+        grad_forget[shared:].zero_()
+        torch.mul(candidate, candidate, out=grad_candidate).neg_().add_(1).mul_(input_gate * grad_cell)
+        grad_output.mul_(grad_raw.mul_(now_tanh))
+        grad_highway.mul_(raw.sub_(straight[start:end]).mul_(grad_hidden))
+        if shared > 0:
+            grad_taken = _times(now_grads[:shared], for_hidden)
+            if dropout_mask is not None:
+                grad_taken.mul_(dropout_mask[:shared])
+            grads[before : before + shared].add_(grad_taken)
+            grad_cells[before : before + shared].addcmul_(grad_cell[:shared], forget_gate[:shared])
+    return grad_gates, torch.addcmul(grads, grads, gates.chunk(5, 1)[4], value=-1)
+
+
+def _times(inputs: torch.Tensor, weight: PackedWeight, bias: torch.Tensor | None = None) -> torch.Tensor:
+    """
+    Computes `product` without rows of zeros. *Shape:* `(rows, in)`, `(out,)` to `(rows, out)`.
+    """
+    return product(inputs, weight, bias, few=inputs.size(0))
+
+
+def _layers(weights: tuple[torch.Tensor, ...]) -> Iterator[tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
+    """Groups `weight`, `bias` and `highway` of each layer."""
+    return zip(weights[::3], weights[1::3], weights[2::3], strict=True)
+
+
+def _halves(weight: torch.Tensor, highway: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Returns the parts of a weight for the input and for the hidden vector."""
+    dim, size = highway.shape
+    for_input, for_hidden = weight.split([size, dim], dim=1)
+    return for_input, for_hidden
+
+
+def _pack(weight: torch.Tensor) -> PackedWeight:
+    return pack(weight, "float32")
+
+
+def _each(run: Callable[[int, int], Result], parts: int) -> list[Result]:
+    """Calls a function with the number of each part."""
+
+    def without_graph(number: int, threads: int) -> Result:
+        # Optimization would take long at the first calls.
+        with torch.no_grad(), torch.jit.optimized_execution(False):
+            return run(number, threads)
+
+    return [without_graph(0, 0)] if parts == 1 else for_each_direction(without_graph)
+
+
+@cache
+def _compiled(function: Callable[..., Result]) -> Callable[..., Result]:
+    """Returns a function compiled, where PyTorch has its operations."""
+    if not has_onednn():
+        return function
+    with warnings.catch_warnings():
+        # It is deprecated without a successor that needs no C++ compiler.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        compiled: Callable[..., Result] = torch.jit.script(function)
+        return compiled
